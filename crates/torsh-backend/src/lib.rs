@@ -1,0 +1,1 @@
+//! Registers and discovers the backends of ToRSh

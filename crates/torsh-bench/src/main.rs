@@ -1,0 +1,2 @@
+//! The benchmark suite of ToRSh.
+fn main() {}

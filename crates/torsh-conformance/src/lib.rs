@@ -1,0 +1,1 @@
+//! Runs golden cases computed by PyTorch against ToRSh

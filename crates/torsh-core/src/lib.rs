@@ -1,0 +1,1 @@
+//! Data types, layouts, storage, errors, the backend table, the thread pool and random generators of ToRSh

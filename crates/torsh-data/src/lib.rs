@@ -1,0 +1,1 @@
+//! Datasets and data loaders of ToRSh, as torch.utils.data

@@ -1,0 +1,1 @@
+//! The functional interface of ToRSh, as torch.nn.functional

@@ -1,0 +1,1 @@
+//! Layers of ToRSh, as torch.nn

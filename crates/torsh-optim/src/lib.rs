@@ -1,0 +1,1 @@
+//! Optimizers of ToRSh, as torch.optim

@@ -1,0 +1,1 @@
+//! The tensor, the operator records and the recording of gradients of ToRSh

@@ -1,0 +1,1 @@
+//! A PyTorch-compatible deep learning framework
