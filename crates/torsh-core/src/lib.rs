@@ -1,1 +1,26 @@
-//! Data types, layouts, storage, errors, the backend table, the thread pool and random generators of ToRSh
+//! The ground ToRSh stands on: element types and their promotion, shapes and layouts, devices,
+//! errors, storage and its allocator, the table of kernels with the scalar definitions that all
+//! backends share, the thread pool and the random generators.
+
+pub mod alloc;
+pub mod backend;
+mod device;
+mod dtype;
+mod error;
+pub mod kernel;
+pub mod pointwise;
+pub mod pool;
+pub mod random;
+mod scalar;
+pub mod shape;
+mod storage;
+
+pub use backend::{Backend, DeviceProperties};
+pub use device::{Device, DeviceType};
+pub use dtype::{DType, Element, Promotion, default_dtype, set_default_dtype};
+pub use error::{ErrorInfo, Result, TorshError};
+pub use kernel::{Attr, Kernel, KernelArgs, KernelFn, View};
+pub use random::Generator;
+pub use scalar::Scalar;
+pub use shape::{Dims, Layout, Shape, Strides};
+pub use storage::{Locks, Owner, Storage, lock_all};

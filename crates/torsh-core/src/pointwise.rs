@@ -1,0 +1,98 @@
+//! Pointwise ops as data: scalar definition, GPU expression, derivative, in one row each.
+//!
+//! [`for_each_unary!`](crate::for_each_unary), [`for_each_binary!`](crate::for_each_binary) and
+//! [`for_each_parametric!`](crate::for_each_parametric) hand their rows to a macro of the caller:
+//! the CPU backend makes loops of the scalar expressions, a GPU backend takes the `gpu` strings,
+//! and the tensor crate makes the op records, methods and by-name entries. Adding a pointwise op
+//! is adding a row.
+//!
+//! # A row
+//!
+//! ```text
+//! /// Sine of each element, in radians.                          documentation of record and method
+//! sin "sin" Sin(x) "(Tensor input)" -> float {
+//!     float |x| x.sin::<A>();                                    real floating-point types
+//!     complex |x| x.sin();                                       complex types
+//!     gpu "sin(x)";
+//!     grad [x] |c| c.g().mul(c.x()?.cos()?.conj()?);             one per tensor operand
+//!     samples (-3.0, 3.0);                                       where gradcheck draws each operand
+//! }
+//! ```
+//!
+//! Head: method name, PyTorch's name, kernel key, operands, PyTorch's schema for calls by name
+//! (`""` where a hand-written record offers the op), and the rule for dtypes:
+//!
+//! | rule | computes in | result |
+//! |---|---|---|
+//! | `promote` | the promoted dtype | the same |
+//! | `float` | the promoted dtype; integers and bool become the default dtype | the same |
+//! | `bool` | the promoted dtype | bool |
+//! | `real` | the promoted dtype | its real type for complex, else the same |
+//!
+//! Sections, each optional, in this order: `float` (f32 and f64; the half types compute in f32),
+//! `int` (u8 to i64), `bool`, `complex`. A dtype whose section is missing is refused by name.
+//! Expressions are generic: `A` is the instruction set, `T` the element type (`T::c(0.5)` makes a
+//! constant), `; p` after the operands binds the numbers of the schema, converted to `T`.
+//!
+//! `grad [saved..] |c| ..`: the gradient of one operand from `c.g()`, the result's gradient; what
+//! it reads of `c.x()?`, `c.y()?`, `c.z()?` (operands) and `c.out()?` (result) must be listed, and
+//! only that is kept alive; `c.p(0)` are the numbers, as `Scalar`s. Broadcasting and promotion are undone by
+//! the engine. An op whose rows have no `grad` is not differentiable, and says so when asked.
+
+mod binary;
+mod parametric;
+mod unary;
+
+macro_rules! kernel_enum {
+    // Accumulates the keys of all three lists, then writes the enum.
+    (@unary [$($structural:tt)*] $($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+        crate::for_each_binary! { kernel_enum @binary [$($structural)*] [$($kernel)*] }
+    };
+    (@binary [$($structural:tt)*] [$($seen:ident)*] $($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+        crate::for_each_parametric! { kernel_enum @parametric [$($structural)*] [$($seen)* $($kernel)*] }
+    };
+    (@parametric [$($structural:ident)*] [$($seen:ident)*] $($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+        /// The key of a kernel in a backend's table.
+        ///
+        /// The pointwise keys come from the rows of [`crate::pointwise`]; the others are the
+        /// structural kernels, each documented where the CPU backend defines it.
+        #[allow(missing_docs)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Kernel {
+            $($seen,)* $($kernel,)*
+            $($structural,)*
+        }
+
+        impl Kernel {
+            /// Every key.
+            pub const ALL: &'static [Kernel] = &[$(Kernel::$seen,)* $(Kernel::$kernel,)* $(Kernel::$structural,)*];
+            /// How many of them are pointwise; these come first.
+            pub const POINTWISE: usize = [$(Kernel::$seen,)* $(Kernel::$kernel,)*].len();
+        }
+    };
+}
+
+impl Kernel {
+    /// How many keys there are.
+    pub const COUNT: usize = Kernel::ALL.len();
+
+    /// Whether the key is one of the rows of this module.
+    pub const fn is_pointwise(self) -> bool {
+        (self as usize) < Kernel::POINTWISE
+    }
+}
+
+crate::for_each_unary! { kernel_enum @unary [
+    Copy Fill Where
+    Sum Prod Mean Max Min MaxDim MinDim Any All ArgMax ArgMin Var Norm LogSumExp CountNonzero NanSum
+    CumSum CumProd Median Softmax LogSoftmax SoftmaxBackward LogSoftmaxBackward
+    IndexSelect IndexAdd IndexCopy IndexFill Gather Scatter ScatterAdd ScatterReduce
+    IndexGet IndexPut MaskedSelect MaskedScatter MaskedScatterBackward Nonzero Take
+    StridedScatter StridedAccumulate
+    Sort Topk Flip Roll Triangle Cat Arange Linspace Eye OneHot Isin RepeatInterleave
+    MatMul
+    Conv2d Conv2dInputGrad Conv2dWeightGrad MaxPool2d MaxPool2dBackward
+    BatchNorm BatchNormBackward NllLoss NllLossBackward CrossEntropy CrossEntropyBackward Embedding EmbeddingBackward
+    Uniform Normal Bernoulli RandInt RandPerm Dropout
+] }

@@ -1,0 +1,410 @@
+//! Shapes, strides and layouts.
+
+use std::fmt;
+use std::ops::Deref;
+
+use smallvec::SmallVec;
+
+use crate::{Result, TorshError};
+
+/// Dimensions or strides, inline up to rank 6.
+pub type Dims = SmallVec<[usize; 6]>;
+/// Strides in elements, inline up to rank 6.
+pub type Strides = SmallVec<[isize; 6]>;
+
+/// The sizes of a tensor's dimensions.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape(Dims);
+
+impl Shape {
+    /// A shape of these sizes.
+    #[inline]
+    pub fn new(dims: &[usize]) -> Shape {
+        Shape(Dims::from_slice(dims))
+    }
+
+    /// The sizes.
+    #[inline]
+    pub fn dims(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// The number of dimensions.
+    #[inline]
+    pub fn ndim(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn numel(&self) -> usize {
+        self.0.iter().product()
+    }
+
+    /// The number of elements, or an error where the product or its bytes overflow.
+    pub fn checked_numel(&self, element_size: usize) -> Result<usize> {
+        let overflow = || {
+            TorshError::invalid("", format!("shape {self} has more elements than memory can address"))
+        };
+        if self.0.contains(&0) {
+            return Ok(0);
+        }
+        let mut n: usize = 1;
+        for &d in &self.0 {
+            n = n.checked_mul(d).ok_or_else(overflow)?;
+        }
+        match n.checked_mul(element_size) {
+            Some(bytes) if bytes <= isize::MAX as usize => Ok(n),
+            _ => Err(overflow()),
+        }
+    }
+
+    /// The strides of a row-major tensor of this shape.
+    #[inline]
+    pub fn contiguous_strides(&self) -> Strides {
+        let mut s = Strides::from_elem(1, self.0.len());
+        let mut step = 1isize;
+        for i in (0..self.0.len()).rev() {
+            s[i] = step;
+            step = step.wrapping_mul(self.0[i].max(1) as isize);
+        }
+        s
+    }
+
+    /// Whether a tensor of this shape can be expanded to `to`.
+    pub fn can_broadcast_to(&self, to: &Shape) -> bool {
+        self.ndim() <= to.ndim()
+            && self
+                .0
+                .iter()
+                .rev()
+                .zip(to.0.iter().rev())
+                .all(|(&a, &b)| a == b || a == 1)
+    }
+
+    /// The shape two operands broadcast to, or an error that names both.
+    pub fn broadcast(&self, other: &Shape) -> Result<Shape> {
+        if self.0 == other.0 {
+            return Ok(self.clone());
+        }
+        let n = self.ndim().max(other.ndim());
+        let mut out = Dims::from_elem(1, n);
+        for i in 0..n {
+            let a = if i < self.ndim() { self.0[self.ndim() - 1 - i] } else { 1 };
+            let b = if i < other.ndim() { other.0[other.ndim() - 1 - i] } else { 1 };
+            out[n - 1 - i] = if a == b || b == 1 {
+                a
+            } else if a == 1 {
+                b
+            } else {
+                return Err(TorshError::shape("", format!("cannot broadcast shapes {self} and {other}"))
+                    .with_hint(format!(
+                        "dimension {} from the end has sizes {a} and {b}; sizes must be equal, or one of them 1",
+                        i + 1
+                    )));
+            };
+        }
+        Ok(Shape(out))
+    }
+
+    /// Reads a dimension that may count from the end. A 0-d shape has the dimensions 0 and -1.
+    #[inline]
+    pub fn dim(&self, dim: i64) -> Result<usize> {
+        wrap_dim(dim, self.ndim())
+    }
+}
+
+/// Reads a dimension of a tensor of `ndim` dimensions, negative from the end; 0-d tensors accept
+/// 0 and -1, as in PyTorch.
+#[inline]
+pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize> {
+    let n = ndim.max(1) as i64;
+    if dim < -n || dim >= n {
+        return Err(TorshError::index(
+            "",
+            format!("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -n, n - 1),
+        ));
+    }
+    Ok(if dim < 0 { dim + n } else { dim } as usize)
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    #[inline]
+    fn deref(&self) -> &[usize] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (i, d) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{d}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<Dims> for Shape {
+    fn from(d: Dims) -> Shape {
+        Shape(d)
+    }
+}
+impl From<&[usize]> for Shape {
+    fn from(d: &[usize]) -> Shape {
+        Shape::new(d)
+    }
+}
+impl From<Vec<usize>> for Shape {
+    fn from(d: Vec<usize>) -> Shape {
+        Shape(d.into())
+    }
+}
+impl<const N: usize> From<[usize; N]> for Shape {
+    fn from(d: [usize; N]) -> Shape {
+        Shape::new(&d)
+    }
+}
+impl PartialEq<[usize]> for Shape {
+    fn eq(&self, other: &[usize]) -> bool {
+        self.0.as_slice() == other
+    }
+}
+impl<const N: usize> PartialEq<[usize; N]> for Shape {
+    fn eq(&self, other: &[usize; N]) -> bool {
+        self.0.as_slice() == other
+    }
+}
+
+/// Where the elements of a tensor lie in its storage: shape, strides and offset, in elements.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// The sizes.
+    pub shape: Shape,
+    /// Elements from one index to the next in each dimension.
+    pub strides: Strides,
+    /// The first element's position.
+    pub offset: usize,
+}
+
+impl Layout {
+    /// A row-major layout.
+    #[inline]
+    pub fn contiguous(shape: Shape) -> Layout {
+        let strides = shape.contiguous_strides();
+        Layout { shape, strides, offset: 0 }
+    }
+
+    /// A layout of these parts.
+    #[inline]
+    pub fn new(shape: Shape, strides: Strides, offset: usize) -> Layout {
+        debug_assert_eq!(shape.ndim(), strides.len());
+        Layout { shape, strides, offset }
+    }
+
+    /// Whether the elements lie row-major without gaps.
+    #[inline]
+    pub fn is_contiguous(&self) -> bool {
+        is_contiguous(&self.shape, &self.strides)
+    }
+
+    /// Whether the elements fill a range of the storage without gaps or repeats, in any order of
+    /// the dimensions.
+    pub fn is_dense(&self) -> bool {
+        is_dense(&self.shape, &self.strides)
+    }
+
+    /// Whether two different indices reach the same element (an expanded tensor, or `as_strided`
+    /// with overlapping windows). May answer `true` for exotic layouts that do not.
+    pub fn may_overlap_itself(&self) -> bool {
+        let mut order: SmallVec<[usize; 6]> = (0..self.shape.ndim()).filter(|&d| self.shape[d] > 1).collect();
+        order.sort_by_key(|&d| self.strides[d].unsigned_abs());
+        let mut reach = 0usize;
+        for d in order {
+            let s = self.strides[d].unsigned_abs();
+            if s <= reach {
+                return true;
+            }
+            reach += s * (self.shape[d] - 1);
+        }
+        false
+    }
+
+    /// The range of storage elements the layout can reach: first and one past the last; `None`
+    /// when it has no elements.
+    pub fn extent(&self) -> Option<(usize, usize)> {
+        let (mut low, mut high) = (self.offset as isize, self.offset as isize);
+        for (&n, &s) in self.shape.iter().zip(&self.strides) {
+            if n == 0 {
+                return None;
+            }
+            let span = (n as isize - 1) * s;
+            if span < 0 {
+                low += span;
+            } else {
+                high += span;
+            }
+        }
+        Some((low as usize, high as usize + 1))
+    }
+
+    /// The same elements seen with shape `to`; the dimensions must broadcast.
+    pub fn expand(&self, to: &Shape) -> Result<Layout> {
+        if !self.shape.can_broadcast_to(to) {
+            return Err(TorshError::shape("", format!("cannot expand shape {} to {to}", self.shape))
+                .with_hint("sizes are compared from the last dimension; each must be equal, or 1 in the tensor"));
+        }
+        Ok(Layout::new(to.clone(), self.broadcast_strides(to), self.offset))
+    }
+
+    /// The strides that walk this layout as if it had the shape `to`, which it broadcasts to.
+    #[inline]
+    pub fn broadcast_strides(&self, to: &Shape) -> Strides {
+        let lead = to.ndim() - self.shape.ndim();
+        let mut s = Strides::from_elem(0, to.ndim());
+        for d in 0..self.shape.ndim() {
+            s[lead + d] = if self.shape[d] == 1 && to[lead + d] != 1 { 0 } else { self.strides[d] };
+        }
+        s
+    }
+
+    /// The layout with dimensions in the given order.
+    pub fn permute(&self, order: &[usize]) -> Layout {
+        Layout::new(
+            Shape(order.iter().map(|&d| self.shape[d]).collect()),
+            order.iter().map(|&d| self.strides[d]).collect(),
+            self.offset,
+        )
+    }
+
+    /// The strides with which the same elements have shape `to` (same number of elements), where
+    /// that needs no copy.
+    pub fn reshape(&self, to: &Shape) -> Option<Layout> {
+        if self.shape.numel() == 0 {
+            return Some(Layout::new(to.clone(), to.contiguous_strides(), self.offset));
+        }
+        let mut strides = Strides::from_elem(0, to.ndim());
+        let mut view = to.ndim() as isize - 1;
+        let mut base_stride = *self.strides.last().unwrap_or(&1);
+        let (mut tensor_numel, mut view_numel) = (1usize, 1usize);
+        for d in (0..self.shape.ndim()).rev() {
+            tensor_numel *= self.shape[d];
+            // A run of dimensions ends where the next outer one does not continue it in memory.
+            let ends = d == 0
+                || (self.shape[d - 1] != 1 && self.strides[d - 1] != tensor_numel as isize * base_stride);
+            if ends {
+                while view >= 0 && (view_numel < tensor_numel || to[view as usize] == 1) {
+                    strides[view as usize] = view_numel as isize * base_stride;
+                    view_numel *= to[view as usize];
+                    view -= 1;
+                }
+                if view_numel != tensor_numel {
+                    return None;
+                }
+                if d > 0 {
+                    base_stride = self.strides[d - 1];
+                    tensor_numel = 1;
+                    view_numel = 1;
+                }
+            }
+        }
+        while view >= 0 {
+            // What is left can only be ones (the tensor was 0-d, or its leading sizes are 1).
+            if to[view as usize] != 1 {
+                return None;
+            }
+            strides[view as usize] = view_numel as isize * base_stride;
+            view -= 1;
+        }
+        Some(Layout::new(to.clone(), strides, self.offset))
+    }
+}
+
+/// Whether strides are row-major for a shape; sizes of 1 may have any stride.
+#[inline]
+pub fn is_contiguous(shape: &[usize], strides: &[isize]) -> bool {
+    let mut step = 1isize;
+    for d in (0..shape.len()).rev() {
+        let n = shape[d];
+        if n == 0 {
+            return true;
+        }
+        if n != 1 {
+            if strides[d] != step {
+                return shape.contains(&0);
+            }
+            step *= n as isize;
+        }
+    }
+    true
+}
+
+/// Whether the elements fill a range without gaps or repeats, in any order of the dimensions.
+pub fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
+    let mut order: SmallVec<[usize; 6]> = (0..shape.len()).filter(|&d| shape[d] != 1).collect();
+    if shape.contains(&0) {
+        return true;
+    }
+    order.sort_by_key(|&d| strides[d]);
+    let mut step = 1isize;
+    for d in order {
+        if strides[d] != step {
+            return false;
+        }
+        step *= shape[d] as isize;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broadcasting() {
+        let a = Shape::new(&[2, 1, 4]);
+        assert_eq!(a.broadcast(&Shape::new(&[3, 1])).expect("fits"), [2, 3, 4]);
+        let e = Shape::new(&[2, 3]).broadcast(&Shape::new(&[3, 4])).expect_err("does not fit");
+        assert!(e.to_string().contains("cannot broadcast shapes [2, 3] and [3, 4]"));
+        assert_eq!(Shape::new(&[0]).broadcast(&Shape::new(&[1])).expect("fits"), [0]);
+    }
+
+    #[test]
+    fn reshape_without_copy_where_possible() {
+        let l = Layout::contiguous(Shape::new(&[2, 3, 4]));
+        assert_eq!(l.reshape(&Shape::new(&[6, 4])).expect("view").strides.as_slice(), &[4, 1]);
+        let t = l.permute(&[1, 0, 2]);
+        assert!(t.reshape(&Shape::new(&[6, 4])).is_none());
+        assert_eq!(t.reshape(&Shape::new(&[3, 2, 2, 2])).expect("view").strides.as_slice(), &[4, 12, 2, 1]);
+        let scalar = Layout::contiguous(Shape::default());
+        assert_eq!(scalar.reshape(&Shape::new(&[1, 1])).expect("view").shape, [1, 1]);
+        let e = Layout::contiguous(Shape::new(&[1])).expand(&Shape::new(&[5])).expect("expands");
+        assert_eq!(e.reshape(&Shape::new(&[5, 1])).expect("view").strides[0], 0);
+    }
+
+    #[test]
+    fn overlap_and_density() {
+        let l = Layout::contiguous(Shape::new(&[2, 3])).permute(&[1, 0]);
+        assert!(l.is_dense() && !l.is_contiguous() && !l.may_overlap_itself());
+        let e = Layout::contiguous(Shape::new(&[1, 3])).expand(&Shape::new(&[4, 3])).expect("expands");
+        assert!(e.may_overlap_itself());
+        assert_eq!(e.extent(), Some((0, 3)));
+    }
+
+    #[test]
+    fn huge_shapes_are_refused() {
+        assert!(Shape::new(&[usize::MAX, 2]).checked_numel(4).is_err());
+        assert!(Shape::new(&[1 << 62]).checked_numel(4).is_err());
+        assert_eq!(Shape::new(&[usize::MAX, 0]).checked_numel(4).expect("empty"), 0);
+    }
+}

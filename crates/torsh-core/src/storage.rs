@@ -1,0 +1,204 @@
+//! Shared, interior-mutable memory with a version counter.
+
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RawRwLock;
+use parking_lot::lock_api::RawRwLock as _;
+
+use crate::alloc::Block;
+use crate::{Device, Result, TorshError, alloc};
+
+/// What keeps a [`Storage`]'s memory alive.
+pub enum Owner {
+    /// A block of the host's caching allocator.
+    Host(Block),
+    /// Memory of a device's backend or of somebody else (a mapped file, DLPack); freed on drop.
+    Foreign(Box<dyn Any + Send + Sync>),
+    /// No memory: the meta device.
+    Nothing,
+}
+
+/// The memory behind one or more tensors.
+///
+/// Views of a tensor share its storage, so writing through one shows in all. Reading and writing
+/// go through [`lock_all`], which the choke point of every op calls; `version` counts the writes,
+/// so that automatic differentiation notices when something it saved has changed.
+pub struct Storage {
+    ptr: NonNull<u8>,
+    bytes: usize,
+    device: Device,
+    version: AtomicU64,
+    lock: RawRwLock,
+    owner: Owner,
+}
+
+// SAFETY: the memory behind `ptr` is only reached through kernels that hold `lock` (shared for
+// reading, exclusive for writing), or through `&mut`/fresh storages nobody else has; the owner is
+// itself Send and Sync.
+unsafe impl Send for Storage {}
+// SAFETY: as above.
+unsafe impl Sync for Storage {}
+
+impl Storage {
+    /// Uninitialised host memory of `bytes` bytes, aligned to 64.
+    #[inline]
+    pub fn host(bytes: usize) -> Result<Storage> {
+        let block = alloc::allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+        Ok(Storage {
+            ptr: block.ptr(),
+            bytes,
+            device: Device::Cpu,
+            version: AtomicU64::new(0),
+            lock: RawRwLock::INIT,
+            owner: Owner::Host(block),
+        })
+    }
+
+    /// A storage without memory, as the meta device has it.
+    pub fn meta(bytes: usize) -> Storage {
+        Storage {
+            ptr: NonNull::dangling(),
+            bytes,
+            device: Device::Meta,
+            version: AtomicU64::new(0),
+            lock: RawRwLock::INIT,
+            owner: Owner::Nothing,
+        }
+    }
+
+    /// Memory that somebody else owns: a mapped file, a device buffer, DLPack.
+    ///
+    /// # Safety
+    /// `ptr` must stay valid for `bytes` bytes, for reading and writing, until `owner` is dropped,
+    /// and nobody else may write to it meanwhile.
+    pub unsafe fn foreign(ptr: NonNull<u8>, bytes: usize, device: Device, owner: Box<dyn Any + Send + Sync>) -> Storage {
+        Storage {
+            ptr,
+            bytes,
+            device,
+            version: AtomicU64::new(0),
+            lock: RawRwLock::INIT,
+            owner: Owner::Foreign(owner),
+        }
+    }
+
+    /// The first byte; a dangling pointer for empty and meta storages.
+    #[inline]
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// The number of bytes a tensor may use.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Where the memory is.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// How often the memory was written in place.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Counts one in-place write.
+    #[inline]
+    pub fn bump_version(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether the memory comes from ToRSh's own allocator (and may be given to a result).
+    pub fn is_owned(&self) -> bool {
+        matches!(self.owner, Owner::Host(_))
+    }
+}
+
+/// Locks held by [`lock_all`]; released on drop.
+pub struct Locks<'a> {
+    held: smallvec::SmallVec<[(&'a Storage, bool); 4]>,
+}
+
+impl Drop for Locks<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        for &(s, exclusive) in self.held.iter().rev() {
+            // SAFETY: exactly these locks were taken in `lock_all`, in these modes, and this
+            // guard is the only one to release them.
+            unsafe {
+                if exclusive {
+                    s.lock.unlock_exclusive();
+                } else {
+                    s.lock.unlock_shared();
+                }
+            }
+        }
+    }
+}
+
+/// Locks the storages of one call: `true` for writing, `false` for reading.
+///
+/// They are locked in the order of their addresses with duplicates merged (writing wins), so that
+/// calls of several threads on the same storages never wait for each other in a circle, and
+/// `x.add_(&x)` takes one lock. Never call user code while the result is held.
+#[inline]
+pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
+    let mut held: smallvec::SmallVec<[(&'a Storage, bool); 4]> = smallvec::SmallVec::new();
+    for &(s, write) in storages {
+        match held.iter_mut().find(|(h, _)| std::ptr::eq(*h, s)) {
+            Some(entry) => entry.1 |= write,
+            None => held.push((s, write)),
+        }
+    }
+    if held.len() > 1 {
+        held.sort_unstable_by_key(|(s, _)| *s as *const Storage as usize);
+    }
+    for (s, write) in &held {
+        if *write {
+            s.lock.lock_exclusive();
+        } else {
+            s.lock.lock_shared();
+        }
+    }
+    Locks { held }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn duplicates_take_one_lock() {
+        let s = Storage::host(64).expect("memory");
+        let t = Storage::host(64).expect("memory");
+        {
+            let l = lock_all(&[(&s, false), (&t, true), (&s, true)]);
+            assert_eq!(l.held.len(), 2);
+            assert!(!s.lock.try_lock_shared());
+        }
+        assert!(s.lock.try_lock_exclusive());
+    }
+
+    #[test]
+    fn opposite_orders_do_not_deadlock() {
+        let s = Storage::host(64).expect("memory");
+        let t = Storage::host(64).expect("memory");
+        std::thread::scope(|scope| {
+            for k in 0..2 {
+                let (a, b) = if k == 0 { (&s, &t) } else { (&t, &s) };
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        drop(lock_all(&[(a, true), (b, false)]));
+                    }
+                });
+            }
+        });
+        assert_eq!(s.version(), 0);
+    }
+}
