@@ -1,0 +1,68 @@
+//! Exponential, Cauchy, log-normal and geometric draws: transforms of double precision uniforms,
+//! rounded to the element's type at the end.
+
+use std::f64::consts::PI;
+
+use half::{bf16, f16};
+
+use super::generator::Generator;
+use super::normal::normal_f64;
+use super::uniform::{RandomFloat, unit_f64};
+
+/// Fills `out` with exponential draws of rate `lambda`, as `Tensor.exponential_`. The caller
+/// checks that `lambda > 0`.
+pub fn fill_exponential<T: RandomFloat>(generator: &Generator, out: &mut [T], lambda: f64) {
+    let scale = -1.0 / lambda;
+    map_unit(generator, out, |u| T::from_f64(scale * (-u).ln_1p()));
+}
+
+macro_rules! named {
+    ($($name:ident: $type:ty),*) => {$(
+        #[doc = concat!("[`fill_exponential`] for `", stringify!($type), "`.")]
+        pub fn $name(generator: &Generator, out: &mut [$type], lambda: f64) {
+            fill_exponential(generator, out, lambda);
+        }
+    )*};
+}
+named!(
+    fill_exponential_f32: f32,
+    fill_exponential_f64: f64,
+    fill_exponential_f16: f16,
+    fill_exponential_bf16: bf16
+);
+
+/// Fills `out` with Cauchy draws, as `Tensor.cauchy_`. The caller checks that `sigma > 0`.
+pub fn fill_cauchy<T: RandomFloat>(generator: &Generator, out: &mut [T], median: f64, sigma: f64) {
+    map_unit(generator, out, |u| {
+        T::from_f64(sigma.mul_add((PI * (u - 0.5)).tan(), median))
+    });
+}
+
+/// Fills `out` with the exponentials of normal draws of `mean` and `std`, as
+/// `Tensor.log_normal_`; the draws are the serial ones, with the cache. The caller checks that
+/// `std > 0`.
+pub fn fill_log_normal<T: RandomFloat>(generator: &Generator, out: &mut [T], mean: f64, std: f64) {
+    generator.with(|state| {
+        for o in out {
+            *o = T::from_f64(normal_f64(state, mean, std).exp());
+        }
+    });
+}
+
+/// Fills `out` with the number of trials up to the first success of probability `p`, as
+/// `Tensor.geometric_`. The caller checks that `0 < p < 1`.
+pub fn fill_geometric<T: RandomFloat>(generator: &Generator, out: &mut [T], p: f64) {
+    let scale = (-p).ln_1p();
+    map_unit(generator, out, |u| T::from_f64((u.ln() / scale).ceil()));
+}
+
+/// [`fill_geometric`] for the integer types, which are casts of these.
+pub fn fill_geometric_i64(generator: &Generator, out: &mut [i64], p: f64) {
+    let scale = (-p).ln_1p();
+    map_unit(generator, out, |u| (u.ln() / scale).ceil() as i64);
+}
+
+/// Maps a double precision uniform of `[0, 1)` to each element.
+fn map_unit<T>(generator: &Generator, out: &mut [T], f: impl Fn(f64) -> T) {
+    generator.with(|state| state.engine.map_u64(out, |bits| f(unit_f64(bits))));
+}

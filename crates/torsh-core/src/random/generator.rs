@@ -1,0 +1,226 @@
+//! The shared handle to an engine, its state as bytes, and the process-wide default.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use super::engine::{Mt19937, N};
+
+/// The seed of a `Generator::default()`, as of PyTorch's `torch.Generator()`.
+pub const DEFAULT_SEED: u64 = 67_280_421_310_721;
+
+/// Length of a generator's state in bytes, the one of `torch.get_rng_state()`.
+pub const STATE_BYTES: usize = 5056;
+
+// Offsets in the state: seed u64, left i32, seeded i32, next u64, 624 words as u64, three f64 of
+// which the second is the cached normal sample, its flag i32 (padded to 8), the cached f32 normal
+// sample, its flag u8 (padded to 4).
+const LEFT: usize = 8;
+const SEEDED: usize = 12;
+const NEXT: usize = 16;
+const WORDS: usize = 24;
+const NORMAL_F64: usize = WORDS + 8 * N + 8;
+const NORMAL_F64_VALID: usize = WORDS + 8 * N + 24;
+const NORMAL_F32: usize = NORMAL_F64_VALID + 8;
+const NORMAL_F32_VALID: usize = NORMAL_F32 + 4;
+
+/// What a generator holds behind its lock.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    pub(super) engine: Mt19937,
+    pub(super) next_normal_f32: Option<f32>,
+    pub(super) next_normal_f64: Option<f64>,
+}
+
+impl State {
+    fn new(seed: u64) -> Self {
+        Self {
+            engine: Mt19937::new(seed),
+            next_normal_f32: None,
+            next_normal_f64: None,
+        }
+    }
+}
+
+/// A handle to a random number generator: a clone draws from the same stream.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    state: Arc<Mutex<State>>,
+}
+
+impl Default for Generator {
+    fn default() -> Self {
+        Self::new(DEFAULT_SEED)
+    }
+}
+
+impl Generator {
+    /// A generator seeded with `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(State::new(seed))),
+        }
+    }
+
+    /// Restarts the stream from `seed` and forgets the cached normal samples.
+    pub fn manual_seed(&self, seed: u64) {
+        *self.state.lock() = State::new(seed);
+    }
+
+    /// The seed the stream was last started from.
+    pub fn initial_seed(&self) -> u64 {
+        self.state.lock().engine.seed()
+    }
+
+    /// Restarts the stream from a nondeterministic seed and returns it.
+    pub fn seed(&self) -> u64 {
+        let seed = nondeterministic_seed();
+        self.manual_seed(seed);
+        seed
+    }
+
+    /// A new generator in the same state, with a stream of its own.
+    pub fn clone_state(&self) -> Self {
+        Self {
+            state: Arc::new(Mutex::new(self.state.lock().clone())),
+        }
+    }
+
+    /// Whether both handles draw from the same stream.
+    pub fn same_stream(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
+    /// The next 32 bits of the stream.
+    pub fn random(&self) -> u32 {
+        self.state.lock().engine.next_u32()
+    }
+
+    /// The next 64 bits of the stream (two words, the high one first).
+    pub fn random64(&self) -> u64 {
+        self.state.lock().engine.next_u64()
+    }
+
+    /// The float half of a Box-Muller pair kept for the next call, if one is.
+    pub fn next_normal_cached_f32(&self) -> Option<f32> {
+        self.state.lock().next_normal_f32
+    }
+
+    /// Keeps or drops the float half of a Box-Muller pair.
+    pub fn set_next_normal_cached_f32(&self, sample: Option<f32>) {
+        self.state.lock().next_normal_f32 = sample;
+    }
+
+    /// The double half of a Box-Muller pair kept for the next call, if one is.
+    pub fn next_normal_cached_f64(&self) -> Option<f64> {
+        self.state.lock().next_normal_f64
+    }
+
+    /// Keeps or drops the double half of a Box-Muller pair.
+    pub fn set_next_normal_cached_f64(&self, sample: Option<f64>) {
+        self.state.lock().next_normal_f64 = sample;
+    }
+
+    /// The state as [`STATE_BYTES`] bytes, the very bytes of `torch.get_rng_state()`.
+    pub fn get_state(&self) -> Vec<u8> {
+        let state = self.state.lock();
+        let (seed, left, next, words) = state.engine.parts();
+        let mut bytes = vec![0u8; STATE_BYTES];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, &seed.to_le_bytes());
+        put(LEFT, &left.to_le_bytes());
+        put(SEEDED, &1u32.to_le_bytes());
+        put(NEXT, &u64::from(next).to_le_bytes());
+        for (i, &word) in words.iter().enumerate() {
+            put(WORDS + 8 * i, &u64::from(word).to_le_bytes());
+        }
+        if let Some(sample) = state.next_normal_f64 {
+            put(NORMAL_F64, &sample.to_le_bytes());
+            put(NORMAL_F64_VALID, &1u32.to_le_bytes());
+        }
+        if let Some(sample) = state.next_normal_f32 {
+            put(NORMAL_F32, &sample.to_le_bytes());
+            put(NORMAL_F32_VALID, &[1]);
+        }
+        bytes
+    }
+
+    /// Restores a state from the bytes of [`Generator::get_state`] or `torch.get_rng_state()`.
+    ///
+    /// # Errors
+    /// Where the length is not [`STATE_BYTES`] or the engine's counters are out of range; the
+    /// generator is then as it was.
+    pub fn set_state(&self, bytes: &[u8]) -> Result<(), String> {
+        if bytes.len() != STATE_BYTES {
+            return Err(format!(
+                "Expected a CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG \
+                 state size to be {}",
+                bytes.len()
+            ));
+        }
+        let mut words = [0u32; N];
+        for (i, word) in words.iter_mut().enumerate() {
+            // A word is stored in 64 bits for the sake of older checkpoints.
+            *word = u32::from_le_bytes(array(bytes, WORDS + 8 * i));
+        }
+        let left = u32::from_le_bytes(array(bytes, LEFT));
+        let next = u64::from_le_bytes(array(bytes, NEXT)) as u32;
+        let seeded = u32::from_le_bytes(array(bytes, SEEDED)) != 0;
+        let engine = Mt19937::from_parts(u64::from_le_bytes(array(bytes, 0)), left, next, words)
+            .filter(|_| seeded)
+            .ok_or_else(|| "Invalid mt19937 state".to_string())?;
+        let next_normal_f64 = (u32::from_le_bytes(array(bytes, NORMAL_F64_VALID)) != 0)
+            .then(|| f64::from_le_bytes(array(bytes, NORMAL_F64)));
+        let next_normal_f32 =
+            (bytes[NORMAL_F32_VALID] != 0).then(|| f32::from_le_bytes(array(bytes, NORMAL_F32)));
+        *self.state.lock() = State {
+            engine,
+            next_normal_f32,
+            next_normal_f64,
+        };
+        Ok(())
+    }
+
+    /// Runs `f` on the state under the lock.
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        f(&mut self.state.lock())
+    }
+}
+
+/// `SIZE` bytes of `bytes` from `at`; the caller has checked the length.
+fn array<const SIZE: usize>(bytes: &[u8], at: usize) -> [u8; SIZE] {
+    std::array::from_fn(|i| bytes[at + i])
+}
+
+/// 53 unpredictable bits, so that the seed is exact as a Python float too.
+fn nondeterministic_seed() -> u64 {
+    // RandomState is keyed by the operating system; the time keeps calls on one thread apart.
+    let nanos = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_nanos());
+    RandomState::new().hash_one(nanos) & ((1 << 53) - 1)
+}
+
+/// The process-wide generator that operators draw from when they are given none. It starts from
+/// a nondeterministic seed.
+pub fn default_generator() -> &'static Generator {
+    static DEFAULT: OnceLock<Generator> = OnceLock::new();
+    DEFAULT.get_or_init(|| Generator::new(nondeterministic_seed()))
+}
+
+/// Seeds the default generator.
+pub fn manual_seed(seed: u64) {
+    default_generator().manual_seed(seed);
+}
+
+/// The seed of the default generator.
+pub fn initial_seed() -> u64 {
+    default_generator().initial_seed()
+}
+
+/// Seeds the default generator nondeterministically and returns the seed.
+pub fn seed() -> u64 {
+    default_generator().seed()
+}

@@ -1,0 +1,177 @@
+//! Uniform draws, and the floating point types they are made in.
+
+use half::{bf16, f16};
+
+use super::engine::Mt19937;
+use super::generator::Generator;
+
+/// A floating point type that random numbers are drawn in: `f32`, `f64`, `f16` and `bf16`.
+pub trait RandomFloat: Copy + private::Sealed {
+    /// Rounds a double as PyTorch does, by way of `f32` for the 16-bit types.
+    fn from_f64(value: f64) -> Self;
+
+    #[doc(hidden)]
+    fn uniform(engine: &mut Mt19937, out: &mut [Self], from: f64, to: f64);
+
+    #[doc(hidden)]
+    fn normal_16(engine: &mut Mt19937, out: &mut [Self], mean: f64, std: f64);
+}
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+    impl Sealed for half::f16 {}
+    impl Sealed for half::bf16 {}
+}
+
+/// Fills `out` uniformly over `[from, to)`, as `Tensor.uniform_`.
+///
+/// `f32` takes one word (24 bits of it) an element, `f64` two (53 bits); `f16` and `bf16` draw in
+/// `f32` and round. A value that rounds up to `to` becomes `from`. The caller checks that
+/// `from <= to` and that `to - from` is finite in the type.
+pub fn fill_uniform<T: RandomFloat>(generator: &Generator, out: &mut [T], from: f64, to: f64) {
+    generator.with(|state| T::uniform(&mut state.engine, out, from, to));
+}
+
+macro_rules! named {
+    ($($name:ident: $type:ty),*) => {$(
+        #[doc = concat!("[`fill_uniform`] for `", stringify!($type), "`.")]
+        pub fn $name(generator: &Generator, out: &mut [$type], from: f64, to: f64) {
+            fill_uniform(generator, out, from, to);
+        }
+    )*};
+}
+named!(fill_uniform_f32: f32, fill_uniform_f64: f64, fill_uniform_f16: f16, fill_uniform_bf16: bf16);
+
+/// 24 bits as a float of `[0, 1)`.
+#[inline(always)]
+pub(super) fn unit_f32(bits: u32) -> f32 {
+    (bits & 0xff_ffff) as i32 as f32 * (1.0 / (1 << 24) as f32)
+}
+
+/// 53 bits as a double of `[0, 1)`.
+#[inline(always)]
+pub(super) fn unit_f64(bits: u64) -> f64 {
+    (bits & ((1 << 53) - 1)) as i64 as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+// PyTorch's vector builds contract `x * (to - from) + from` to one rounding; so do these.
+
+#[inline(always)]
+fn uniform_f32_body<T: Copy + PartialEq>(
+    engine: &mut Mt19937,
+    out: &mut [T],
+    range: (f32, f32),
+    limits: (T, T),
+    round: impl Fn(f32) -> T,
+) {
+    let (from, width) = (range.0, range.1 - range.0);
+    engine.map_u32(out, |bits| {
+        let value = round(unit_f32(bits).mul_add(width, from));
+        if value == limits.1 { limits.0 } else { value }
+    });
+}
+
+#[inline(always)]
+fn uniform_f64_body(engine: &mut Mt19937, out: &mut [f64], from: f64, to: f64) {
+    let width = to - from;
+    engine.map_u64(out, |bits| {
+        let value = unit_f64(bits).mul_add(width, from);
+        if value == to { from } else { value }
+    });
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn uniform_f32_fma<T: Copy + PartialEq>(
+    engine: &mut Mt19937,
+    out: &mut [T],
+    range: (f32, f32),
+    limits: (T, T),
+    round: impl Fn(f32) -> T,
+) {
+    uniform_f32_body(engine, out, range, limits, round);
+}
+
+fn uniform_by_f32<T: Copy + PartialEq>(
+    engine: &mut Mt19937,
+    out: &mut [T],
+    range: (f64, f64),
+    round: impl Fn(f32) -> T,
+) {
+    let range = (range.0 as f32, range.1 as f32);
+    let limits = (round(range.0), round(range.1));
+    #[cfg(target_arch = "x86_64")]
+    if has_fma() {
+        // SAFETY: the machine has AVX2 and FMA, all that the function asks for.
+        return unsafe { uniform_f32_fma(engine, out, range, limits, round) };
+    }
+    uniform_f32_body(engine, out, range, limits, round);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn uniform_f64_fma(engine: &mut Mt19937, out: &mut [f64], from: f64, to: f64) {
+    uniform_f64_body(engine, out, from, to);
+}
+
+/// Whether the machine multiplies and adds in one instruction, eight floats at a time.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn has_fma() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+impl RandomFloat for f32 {
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+
+    fn uniform(engine: &mut Mt19937, out: &mut [Self], from: f64, to: f64) {
+        uniform_by_f32(engine, out, (from, to), |value| value);
+    }
+
+    fn normal_16(engine: &mut Mt19937, out: &mut [Self], mean: f64, std: f64) {
+        super::normal::fill_f32(engine, out, mean as f32, std as f32);
+    }
+}
+
+impl RandomFloat for f64 {
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+
+    fn uniform(engine: &mut Mt19937, out: &mut [Self], from: f64, to: f64) {
+        #[cfg(target_arch = "x86_64")]
+        if has_fma() {
+            // SAFETY: the machine has AVX2 and FMA, all that the function asks for.
+            return unsafe { uniform_f64_fma(engine, out, from, to) };
+        }
+        uniform_f64_body(engine, out, from, to);
+    }
+
+    fn normal_16(engine: &mut Mt19937, out: &mut [Self], mean: f64, std: f64) {
+        super::normal::fill_f64(engine, out, mean, std);
+    }
+}
+
+macro_rules! sixteen_bit {
+    ($($type:ty),*) => {$(
+        impl RandomFloat for $type {
+            fn from_f64(value: f64) -> Self {
+                <$type>::from_f32(value as f32)
+            }
+
+            fn uniform(engine: &mut Mt19937, out: &mut [Self], from: f64, to: f64) {
+                uniform_by_f32(engine, out, (from, to), <$type>::from_f32);
+            }
+
+            fn normal_16(engine: &mut Mt19937, out: &mut [Self], mean: f64, std: f64) {
+                let round = <$type>::from_f32;
+                super::normal::fill_16_bit(engine, out, mean as f32, std as f32, round);
+            }
+        }
+    )*};
+}
+sixteen_bit!(f16, bf16);
