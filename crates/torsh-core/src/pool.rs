@@ -1,0 +1,314 @@
+//! A persistent fork-join thread pool for kernels.
+//!
+//! Work is split into contiguous chunks fixed in advance, one per thread: no stealing, so a thread
+//! that waits never runs somebody else's work under its locks. Workers are started when first
+//! needed, spin for some tens of microseconds after a job and then park. Calls from inside a chunk
+//! run serially, and so do calls made while another thread has the pool.
+
+mod slot;
+mod sync;
+
+use std::any::Any;
+use std::cell::Cell;
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use slot::{Poster, Taker};
+
+/// The thread count in force; 0 until it is first asked for.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// The workers, owned for the length of one fork by the thread that holds the lock.
+static WORKERS: Mutex<Vec<Poster<Job>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static IN_PARALLEL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The error of [`set_num_threads`] when asked for no threads at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadCountError;
+
+impl fmt::Display for ThreadCountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the number of threads must be at least 1, got 0")
+    }
+}
+
+impl std::error::Error for ThreadCountError {}
+
+/// The number of threads, the caller included, that one parallel call uses at most.
+///
+/// It starts as the environment variable `TORSH_NUM_THREADS` where that is a positive integer,
+/// else as [`std::thread::available_parallelism`].
+#[inline]
+pub fn num_threads() -> usize {
+    match THREADS.load(Ordering::Relaxed) {
+        0 => first_num_threads(),
+        n => n,
+    }
+}
+
+#[cold]
+fn first_num_threads() -> usize {
+    let asked = std::env::var("TORSH_NUM_THREADS")
+        .ok()
+        .and_then(|value| value.trim().parse().ok())
+        .filter(|&n: &usize| n > 0);
+    let n = asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+    // A `set_num_threads` that came in between wins.
+    match THREADS.compare_exchange(0, n, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => n,
+        Err(set) => set,
+    }
+}
+
+/// Sets the number of threads of parallel calls that start from now on, in the whole process.
+///
+/// # Errors
+/// [`ThreadCountError`] if `n` is 0.
+pub fn set_num_threads(n: usize) -> Result<(), ThreadCountError> {
+    if n == 0 {
+        return Err(ThreadCountError);
+    }
+    THREADS.store(n, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether the calling thread is running a chunk of a parallel call; such a thread's own parallel
+/// calls run serially.
+#[inline]
+pub fn in_parallel() -> bool {
+    IN_PARALLEL.get()
+}
+
+/// The number of chunks into which [`parallel_for`] and [`parallel_chunks`] cut `n` items now:
+/// at most [`num_threads`], each of `grain` items or more (unless there is only one); 0 if `n` is 0.
+#[inline]
+pub fn chunk_count(n: usize, grain: usize) -> usize {
+    let grain = grain.max(1);
+    if n <= grain || in_parallel() {
+        return usize::from(n > 0);
+    }
+    num_threads().min(n / grain)
+}
+
+/// The `index`-th of `parts` contiguous ranges that together are `0..n` and differ by at most 1 in
+/// length, the longer ones first.
+#[inline]
+fn chunk(n: usize, parts: usize, index: usize) -> Range<usize> {
+    let (length, longer) = (n / parts, n % parts);
+    let start = index * length + index.min(longer);
+    start..start + length + usize::from(index < longer)
+}
+
+/// Calls `f` on disjoint ranges that together are `0..n`, on up to [`num_threads`] threads, and
+/// returns when all calls have ended.
+///
+/// `grain` is the least number of items worth a thread of their own. With `n <= grain`, with one
+/// thread, inside another parallel call, or while another thread has the pool, this is just
+/// `f(0..n)` on the calling thread; with `n == 0` nothing is called.
+///
+/// # Panics
+/// If `f` panics in some chunk, the panic goes on in the caller once all chunks have ended.
+#[inline]
+pub fn parallel_for(n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+    match chunk_count(n, grain) {
+        0 => {}
+        1 => f(0..n),
+        parts => match WORKERS.try_lock() {
+            Some(mut workers) => fork_join(&mut workers, n, parts, &|_, range| f(range)),
+            None => f(0..n),
+        },
+    }
+}
+
+/// Like [`parallel_for`], with the chunk's index as well.
+///
+/// The chunks are the same whether they run in parallel or, because another thread has the pool,
+/// one after the other; so a reduction with one partial result per chunk gives the same bits.
+/// To size such a buffer ask [`chunk_count`] first and use [`parallel_parts`], which is safe
+/// against a [`set_num_threads`] in between.
+///
+/// # Panics
+/// As [`parallel_for`].
+#[inline]
+pub fn parallel_chunks(n: usize, grain: usize, f: &(dyn Fn(usize, Range<usize>) + Sync)) {
+    parallel_parts(n, chunk_count(n, grain), f);
+}
+
+/// Calls `f` once for each index below `parts`, with the index-th of `parts` ranges that together
+/// are `0..n`; the ranges beyond the `n`-th are empty. `parts` is usually a [`chunk_count`].
+///
+/// # Panics
+/// As [`parallel_for`].
+#[inline]
+pub fn parallel_parts(n: usize, parts: usize, f: &(dyn Fn(usize, Range<usize>) + Sync)) {
+    match parts {
+        0 => debug_assert_eq!(n, 0, "items without parts"),
+        1 => f(0, 0..n),
+        _ => {
+            let workers = if in_parallel() || num_threads() == 1 {
+                None
+            } else {
+                WORKERS.try_lock()
+            };
+            match workers {
+                Some(mut workers) => fork_join(&mut workers, n, parts, f),
+                None => (0..parts).for_each(|index| f(index, chunk(n, parts, index))),
+            }
+        }
+    }
+}
+
+/// What the chunks of one call share. It lives in the caller's frame.
+struct Fork<'a> {
+    f: &'a (dyn Fn(usize, Range<usize>) + Sync),
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+/// One worker's chunk.
+struct Job {
+    /// A `Fork` of the caller's, its lifetime erased.
+    fork: *const Fork<'static>,
+    index: usize,
+    range: Range<usize>,
+}
+
+// SAFETY: the pointer is to a `Fork`, which is Sync (a Sync closure and a mutex of a Send value).
+unsafe impl Send for Job {}
+
+impl Job {
+    fn run(self) {
+        // SAFETY: `fork_join` keeps the `Fork`, and all that its closure borrows, alive until
+        // every posted job is finished (`Join`).
+        let fork = unsafe { &*self.fork };
+        let chunk = AssertUnwindSafe(|| (fork.f)(self.index, self.range));
+        if let Err(payload) = catch_unwind(chunk) {
+            let mut first = fork.panic.lock();
+            if first.is_none() {
+                *first = Some(payload);
+            } else {
+                // Only one panic can go on in the caller; dropping a payload might panic again.
+                std::mem::forget(payload);
+            }
+        }
+    }
+}
+
+/// Waits, however the scope is left, for every job posted to these workers.
+struct Join<'a>(&'a mut [Poster<Job>]);
+
+impl Drop for Join<'_> {
+    fn drop(&mut self) {
+        for worker in self.0.iter_mut() {
+            worker.wait();
+        }
+    }
+}
+
+/// Marks the calling thread as inside a parallel call.
+struct Inside;
+
+impl Inside {
+    fn enter() -> Self {
+        IN_PARALLEL.set(true);
+        Self
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        IN_PARALLEL.set(false);
+    }
+}
+
+#[inline(never)]
+fn fork_join(
+    workers: &mut Vec<Poster<Job>>,
+    n: usize,
+    parts: usize,
+    f: &(dyn Fn(usize, Range<usize>) + Sync),
+) {
+    let wanted = (parts.min(num_threads())).saturating_sub(1);
+    if workers.len() < wanted {
+        start_workers(workers, wanted);
+    }
+    let helpers = wanted.min(workers.len());
+    // Declared before `join`, so dropped after it has waited.
+    let fork = Fork {
+        f,
+        panic: Mutex::new(None),
+    };
+    let erased = (&raw const fork).cast::<Fork<'static>>();
+    {
+        let join = Join(&mut workers[..helpers]);
+        for (worker, index) in join.0.iter_mut().zip(1..) {
+            worker.post(Job {
+                fork: erased,
+                index,
+                range: chunk(n, parts, index),
+            });
+        }
+        let _inside = Inside::enter();
+        f(0, chunk(n, parts, 0));
+        // What found no worker (the system gave no more threads) is the caller's too.
+        (helpers + 1..parts).for_each(|index| f(index, chunk(n, parts, index)));
+    }
+    if let Some(payload) = fork.panic.into_inner() {
+        resume_unwind(payload);
+    }
+}
+
+#[cold]
+fn start_workers(workers: &mut Vec<Poster<Job>>, wanted: usize) {
+    while workers.len() < wanted {
+        let name = format!("torsh-worker-{}", workers.len() + 1);
+        let started = Poster::start(|taker| {
+            std::thread::Builder::new()
+                .name(name)
+                .spawn(move || work(taker))
+                .map(|handle| handle.thread().clone())
+        });
+        match started {
+            Ok(worker) => workers.push(worker),
+            // The caller runs what the missing workers would have.
+            Err(_) => return,
+        }
+    }
+}
+
+/// A worker's life. It has no end: workers that a lower thread count leaves unused stay parked.
+fn work(mut taker: Taker<Job>) {
+    IN_PARALLEL.set(true);
+    loop {
+        taker.run_next(Job::run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_contiguous_and_even() {
+        for n in [1, 2, 7, 64, 65, 1000] {
+            for parts in 1..=9 {
+                let mut next = 0;
+                let mut lengths = Vec::new();
+                for index in 0..parts {
+                    let range = chunk(n, parts, index);
+                    assert_eq!(range.start, next);
+                    next = range.end;
+                    lengths.push(range.len());
+                }
+                assert_eq!(next, n);
+                assert!(lengths[0] - lengths[parts - 1] <= 1);
+            }
+        }
+    }
+}
