@@ -1,1 +1,71 @@
-//! Derive macros of ToRSh
+//! Derive macros of ToRSh.
+//!
+//! [`derive(Module)`](macro@Module) is re-exported by `torsh-nn` (and by `torsh` as
+//! `torsh::nn::Module`) beside the trait of the same name; depend on one of those
+//! rather than on this crate.
+
+mod attr;
+mod expand;
+mod path;
+#[cfg(test)]
+mod tests;
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+/// Generates the walk over a module's fields that the trait `Module` requires.
+///
+/// ```ignore
+/// use torsh::nn::{Buffer, Linear, Module, Parameter};
+/// use torsh::{Result, Tensor};
+///
+/// #[derive(Module)]
+/// struct Net {
+///     fc: Linear,              // fc.weight, fc.bias
+///     blocks: Vec<Linear>,     // blocks.0.weight, blocks.0.bias, blocks.1.weight, ..
+///     scale: Parameter,        // scale
+///     shift: Option<Buffer>,   // shift, or nothing when None
+///     #[module(rename = "weight_ih_l0")]
+///     w: Parameter,            // weight_ih_l0
+///     #[module(skip)]
+///     heads: usize,            // plain data
+/// }
+///
+/// impl Module for Net {
+///     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+///         self.fc.forward(x)
+///     }
+/// }
+/// ```
+///
+/// Implements `ModuleFields` (the walk, in declaration order) and `ModuleField` (so that the
+/// type can be a field of another module). It does not implement `Module` itself: `forward` is
+/// the author's.
+///
+/// # Fields
+///
+/// Every field that is not skipped has to implement `ModuleField`: `Parameter`, `Buffer`,
+/// `Training`, every type that derives `Module`, `Box<dyn Module>`, and `Option`, `Box`, `Vec`,
+/// arrays, tuples and string-keyed maps of those. Anything else, a plain `Tensor` included, is
+/// a compile error, so that no weight is left out of `parameters()` unnoticed.
+///
+/// Fields of tuple structs are named `0`, `1`, ..; an enum shows the fields of the variant it
+/// currently holds.
+///
+/// # Attributes
+///
+/// * `#[module(skip)]` on a field: plain data, not visited.
+/// * `#[module(rename = "name")]` on a field: the name in `named_parameters` and `state_dict`.
+/// * `#[module(crate = "path")]` on the type: where `ModuleFields` and its companions are
+///   found. By default the path follows from the dependency on `torsh-nn` or `torsh` in
+///   `Cargo.toml`, under whatever name it has there.
+///
+/// # Errors
+///
+/// A compile error for unions, enums without variants, lifetime parameters (a module owns its
+/// fields), two fields of the same name, and unknown or malformed attributes.
+#[proc_macro_derive(Module, attributes(module))]
+pub fn derive_module(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    expand::derive_module(&input, path::nn_path).into()
+}
