@@ -1,1 +1,4 @@
 //! CPU kernels of ToRSh
+
+pub mod arch;
+pub mod vmath;

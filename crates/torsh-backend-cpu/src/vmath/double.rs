@@ -1,0 +1,77 @@
+//! The functions for `f64`: the platform's and `libm`'s, one element at a time.
+
+use super::{Arch, VMath, erf, special};
+
+macro_rules! forward {
+    ($($name:ident: $path:path;)*) => {$(
+        #[inline(always)]
+        fn $name<A: Arch>(self) -> f64 {
+            $path(self)
+        }
+    )*};
+}
+
+impl VMath for f64 {
+    forward! {
+        exp: f64::exp;
+        exp2: f64::exp2;
+        expm1: f64::exp_m1;
+        log: f64::ln;
+        log2: f64::log2;
+        log10: f64::log10;
+        log1p: f64::ln_1p;
+        sin: f64::sin;
+        cos: f64::cos;
+        tan: f64::tan;
+        sinh: f64::sinh;
+        cosh: f64::cosh;
+        tanh: f64::tanh;
+        asin: f64::asin;
+        acos: f64::acos;
+        atan: f64::atan;
+        asinh: libm::asinh;
+        acosh: libm::acosh;
+        atanh: libm::atanh;
+        erf: libm::erf;
+        erfc: libm::erfc;
+        erfinv: erf::erfinv64;
+        lgamma: libm::lgamma;
+        digamma: special::digamma64;
+    }
+
+    #[inline(always)]
+    fn sigmoid<A: Arch>(self) -> f64 {
+        let e = f64::exp(-self.abs());
+        if self < 0.0 {
+            e / (1.0 + e)
+        } else {
+            1.0 / (1.0 + e)
+        }
+    }
+
+    #[inline(always)]
+    fn pow<A: Arch>(self, y: f64) -> f64 {
+        self.powf(y)
+    }
+
+    #[inline(always)]
+    fn atan2<A: Arch>(self, x: f64) -> f64 {
+        f64::atan2(self, x)
+    }
+
+    #[inline(always)]
+    unsafe fn sin_into<A: Arch>(src: *const f64, dst: *mut f64, n: usize) {
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe { *dst.add(i) = f64::sin(*src.add(i)) };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn cos_into<A: Arch>(src: *const f64, dst: *mut f64, n: usize) {
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe { *dst.add(i) = f64::cos(*src.add(i)) };
+        }
+    }
+}

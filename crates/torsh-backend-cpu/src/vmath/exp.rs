@@ -1,0 +1,184 @@
+//! Exponentials and what is made of them.
+
+use super::{Arch, MAGIC32, MAGIC64, fma32, fma64, poly32, poly64};
+use std::f32::consts::LOG2_E;
+use std::f64::consts::LOG2_E as LOG2_E64;
+
+/// ln 2 in two parts, the first short enough that its product with n is exact.
+const LN2_HI32: f32 = 0.693_359_4;
+const LN2_LO32: f32 = -2.121_944_4e-4;
+pub(super) const LN2_HI64: f64 = 6.931_471_803_691_238e-1;
+pub(super) const LN2_LO64: f64 = 1.908_214_929_270_587_7e-10;
+
+/// Minimax of (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error 2^-28.3.
+const EXP32: [f32; 5] = [
+    0.499_999_94,
+    0.166_665_2,
+    0.041_668_396,
+    0.008_368_797,
+    0.001_381_443_2,
+];
+/// Minimax of (2^r - 1 - r ln 2) / r^2 on |r| <= 1/2, error 2^-28.3.
+const EXP2_32: [f32; 5] = [
+    0.240_226_48,
+    0.055_503_596,
+    0.009_618_519,
+    0.001_339_106_8,
+    0.000_153_241_4,
+];
+/// Minimax of (tanh x - x) / x^3 in x^2 on |x| <= 0.63, error 2^-27.6.
+const TANH32: [f32; 5] = [
+    -0.333_332_78,
+    0.133_313_31,
+    -0.053_730_007,
+    0.020_606_183,
+    -0.005_666_983_3,
+];
+/// Minimax of (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error 2^-45.8.
+const EXP64: [f64; 8] = [
+    0.4999999999966134,
+    0.16666666667270447,
+    0.04166666696421816,
+    0.008333333093532099,
+    0.0013888810797124996,
+    0.00019841540246487533,
+    2.4880987265892847e-05,
+    2.7492940207465253e-06,
+];
+
+/// n and e^(x - n ln 2) for |x| < 2^7; n also as the float whose low bits it is.
+#[inline(always)]
+fn exp_parts32<A: Arch>(x: f32) -> (f32, f32) {
+    let t = fma32::<A>(x, LOG2_E, MAGIC32);
+    let n = t - MAGIC32;
+    let r = fma32::<A>(n, -LN2_LO32, fma32::<A>(n, -LN2_HI32, x));
+    let p = 1.0 + fma32::<A>(r * r, poly32::<A, 5>(r, &EXP32), r);
+    (t, p)
+}
+
+/// `p * 2^n` for any n of magnitude below 252: two factors, so that a subnormal
+/// result is rounded once.
+#[inline(always)]
+fn scale2(p: f32, t: f32) -> f32 {
+    let n = t.to_bits().wrapping_sub(MAGIC32.to_bits()) as i32;
+    let half = n >> 1;
+    let a = f32::from_bits(((half + 127) as u32) << 23);
+    let b = f32::from_bits(((n - half + 127) as u32) << 23);
+    p * a * b
+}
+
+/// `p * 2^n` for a normal result.
+#[inline(always)]
+fn scale1(p: f32, t: f32) -> f32 {
+    p * f32::from_bits(t.to_bits().wrapping_add(127) << 23)
+}
+
+/// e^x for -87 < x < 88.
+#[inline(always)]
+pub(super) fn exp_normal32<A: Arch>(x: f32) -> f32 {
+    let (t, p) = exp_parts32::<A>(x);
+    scale1(p, t)
+}
+
+#[inline(always)]
+pub(super) fn exp<A: Arch>(x: f32) -> f32 {
+    // Beyond these the result is inf or 0 anyway; the comparisons let nan through.
+    let x = if x > 89.0 { 89.0 } else { x };
+    let x = if x < -104.0 { -104.0 } else { x };
+    let (t, p) = exp_parts32::<A>(x);
+    scale2(p, t)
+}
+
+#[inline(always)]
+pub(super) fn exp2<A: Arch>(x: f32) -> f32 {
+    let x = if x > 129.0 { 129.0 } else { x };
+    let x = if x < -151.0 { -151.0 } else { x };
+    let t = x + MAGIC32;
+    let r = x - (t - MAGIC32);
+    let q = poly32::<A, 5>(r, &EXP2_32);
+    let p = 1.0 + fma32::<A>(r * r, q, r * std::f32::consts::LN_2);
+    scale2(p, t)
+}
+
+#[inline(always)]
+pub(super) fn sigmoid<A: Arch>(x: f32) -> f32 {
+    // exp of a negative argument only: no overflow, and the lower tail stays exact.
+    let e = exp::<A>(-x.abs());
+    let num = if x < 0.0 { e } else { 1.0 };
+    num / (1.0 + e)
+}
+
+#[inline(always)]
+pub(super) fn tanh<A: Arch>(x: f32) -> f32 {
+    let a = x.abs();
+    let z = a * a;
+    let small = fma32::<A>(a * z, poly32::<A, 5>(z, &TANH32), a);
+    // tanh(10) is 1 in float32.
+    let c = if a > 10.0 { 10.0 } else { a };
+    let e = exp_normal32::<A>(c + c);
+    let large = 1.0 - 2.0 / (e + 1.0);
+    let r = if a < 0.62 { small } else { large };
+    r.copysign(x)
+}
+
+/// `e^r - 1` and 2^n, where e^x = 2^n e^r, for |x| < 700; relative error 2^-45.
+#[inline(always)]
+fn exp_parts64<A: Arch>(x: f64) -> (f64, f64) {
+    let t = fma64::<A>(x, LOG2_E64, MAGIC64);
+    let n = t - MAGIC64;
+    let r = fma64::<A>(n, -LN2_LO64, fma64::<A>(n, -LN2_HI64, x));
+    let em1 = fma64::<A>(r * r, poly64::<A, 8>(r, &EXP64), r);
+    let scale = f64::from_bits(t.to_bits().wrapping_add(1023) << 52);
+    (em1, scale)
+}
+
+/// e^x for |x| < 700, relative error 2^-45.
+#[inline(always)]
+pub(super) fn exp_wide<A: Arch>(x: f64) -> f64 {
+    let (em1, scale) = exp_parts64::<A>(x);
+    fma64::<A>(scale, em1, scale)
+}
+
+/// 2^x for |x| < 1000, relative error 2^-45.
+#[inline(always)]
+pub(super) fn exp2_wide<A: Arch>(x: f64) -> f64 {
+    let t = x + MAGIC64;
+    let r = (x - (t - MAGIC64)) * std::f64::consts::LN_2;
+    let em1 = fma64::<A>(r * r, poly64::<A, 8>(r, &EXP64), r);
+    let scale = f64::from_bits(t.to_bits().wrapping_add(1023) << 52);
+    fma64::<A>(scale, em1, scale)
+}
+
+/// e^x - 1 for |x| < 700, relative error 2^-44.
+#[inline(always)]
+fn expm1_wide<A: Arch>(x: f64) -> f64 {
+    let (em1, scale) = exp_parts64::<A>(x);
+    fma64::<A>(scale, em1, scale - 1.0)
+}
+
+/// Limits |x|, nan passing, to where the float32 results have settled.
+#[inline(always)]
+fn clamp_wide(x: f32) -> f64 {
+    let x = if x > 110.0 { 110.0 } else { x };
+    let x = if x < -110.0 { -110.0 } else { x };
+    f64::from(x)
+}
+
+#[inline(always)]
+pub(super) fn expm1<A: Arch>(x: f32) -> f32 {
+    let r = expm1_wide::<A>(clamp_wide(x)) as f32;
+    // Keeps the sign of zero.
+    if x == 0.0 { x } else { r }
+}
+
+#[inline(always)]
+pub(super) fn sinh<A: Arch>(x: f32) -> f32 {
+    let e = expm1_wide::<A>(clamp_wide(x.abs()));
+    ((0.5 * (e + e / (e + 1.0))) as f32).copysign(x)
+}
+
+#[inline(always)]
+pub(super) fn cosh<A: Arch>(x: f32) -> f32 {
+    let e = exp_wide::<A>(clamp_wide(x.abs()));
+    (0.5 * (e + 1.0 / e)) as f32
+}
