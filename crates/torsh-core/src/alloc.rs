@@ -1,0 +1,173 @@
+//! A caching allocator of host memory for tensor data.
+//!
+//! A buffer fresh from the system costs a page fault per page when it is first written, several
+//! times what most elementwise kernels do with it; so freed blocks are kept for the next request
+//! of about their size. Blocks of at most 4 KiB stay in lists of the thread that frees them (no
+//! locks, at most 704 KiB per thread); larger ones go to one cache shared by all threads, which
+//! [`set_cache_limit`] bounds and [`empty_cache`] empties.
+
+mod large;
+mod small;
+mod stats;
+mod system;
+
+use std::fmt;
+use std::ptr::NonNull;
+
+use parking_lot::Mutex;
+
+use large::Cache;
+use system::Raw;
+
+pub use stats::MemoryStats;
+
+/// The alignment of every block: a cache line, and the widest SIMD register.
+pub const ALIGN: usize = 64;
+
+static LARGE: Mutex<Cache> = Mutex::new(Cache::new());
+
+/// Host memory of at least the requested size, 64-byte aligned and not initialised. Dropping it
+/// gives it back to the cache, from any thread.
+#[derive(Debug)]
+pub struct Block {
+    ptr: NonNull<u8>,
+    /// Also says where the memory came from: nowhere (0), the small classes, or the large cache.
+    capacity: usize,
+}
+
+// SAFETY: a `Block` is the only owner of its memory, which is bound to no thread.
+unsafe impl Send for Block {}
+// SAFETY: a shared `Block` only tells its address and size.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// The start of the memory, a multiple of 64; not to be read or written if the capacity is 0.
+    #[inline]
+    pub fn ptr(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
+    /// The usable size in bytes: what was requested or more. It is 0 only for a request of 0.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+impl Drop for Block {
+    #[inline]
+    fn drop(&mut self) {
+        match self.capacity {
+            0 => {}
+            1..=small::LARGEST => {
+                // SAFETY: a block of this capacity came from the small classes, and ends here.
+                unsafe { small::free(self.ptr, self.capacity) }
+            }
+            _ => {
+                // SAFETY: a larger block came from `Raw::into_ptr`, and ends here.
+                free_large(unsafe { Raw::from_ptr(self.ptr, self.capacity) });
+            }
+        }
+    }
+}
+
+/// The system has no memory for a request, or the request is larger than any memory can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocError {
+    /// The bytes asked for.
+    pub requested: usize,
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot allocate {} bytes of host memory", self.requested)
+    }
+}
+
+impl std::error::Error for AllocError {}
+
+/// A block of at least `bytes`, not initialised. Zero bytes give an aligned dangling pointer and
+/// allocate nothing.
+///
+/// # Errors
+/// [`AllocError`] if the rounded size overflows `isize`, or if the system refuses even after the
+/// cache has been emptied.
+#[inline]
+pub fn allocate(bytes: usize) -> Result<Block, AllocError> {
+    match bytes {
+        0 => Ok(Block {
+            ptr: NonNull::<Aligned>::dangling().cast(),
+            capacity: 0,
+        }),
+        1..=small::LARGEST => match small::allocate(bytes) {
+            Some((ptr, capacity)) => Ok(Block { ptr, capacity }),
+            None => Err(AllocError { requested: bytes }),
+        },
+        _ => allocate_large(bytes),
+    }
+}
+
+/// Has the alignment [`ALIGN`].
+#[repr(align(64))]
+struct Aligned;
+
+const _: () = assert!(align_of::<Aligned>() == ALIGN);
+
+#[inline(never)]
+fn allocate_large(bytes: usize) -> Result<Block, AllocError> {
+    let error = AllocError { requested: bytes };
+    let wanted = system::round_up(bytes).ok_or(error)?;
+    let cached = LARGE.lock().take(wanted);
+    let from_system = cached.is_none();
+    let raw = cached
+        .or_else(|| Raw::new(wanted))
+        .or_else(|| {
+            empty_cache();
+            Raw::new(wanted)
+        })
+        .ok_or(error)?;
+    let capacity = raw.capacity();
+    stats::shared_alloc(capacity, from_system);
+    Ok(Block {
+        ptr: raw.into_ptr(),
+        capacity,
+    })
+}
+
+#[inline(never)]
+fn free_large(raw: Raw) {
+    stats::shared_free(raw.capacity());
+    // A statement of its own: the lock is released before the blocks that have to go are.
+    let gone = LARGE.lock().put(raw);
+    drop(gone);
+}
+
+/// Gives all cached memory back to the system: the shared cache, and the small blocks kept by the
+/// calling thread (those of other threads, at most 704 KiB each, stay). Blocks in use stay.
+pub fn empty_cache() {
+    let gone = LARGE.lock().clear();
+    drop(gone);
+    small::empty();
+}
+
+/// Bounds the shared cache to `bytes`, now and from now on; the blocks unused for longest go
+/// first. 0 caches no block above 4 KiB.
+///
+/// The default is a quarter of the memory this process may use, at most 8 GiB (2 GiB where the
+/// system does not tell).
+pub fn set_cache_limit(bytes: usize) {
+    let gone = LARGE.lock().set_limit(bytes);
+    drop(gone);
+}
+
+/// What is allocated and cached now, over all threads. Exact while no other thread allocates or
+/// frees, apart from the peak (see there).
+pub fn stats() -> MemoryStats {
+    let cached = LARGE.lock().bytes();
+    stats::read(cached)
+}
+
+/// Lets the peak start again from what is in use now.
+pub fn reset_peak_stats() {
+    stats::reset_peak();
+}

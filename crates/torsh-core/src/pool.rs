@@ -165,31 +165,32 @@ pub fn parallel_parts(n: usize, parts: usize, f: &(dyn Fn(usize, Range<usize>) +
     }
 }
 
-/// What the chunks of one call share. It lives in the caller's frame.
-struct Fork<'a> {
-    f: &'a (dyn Fn(usize, Range<usize>) + Sync),
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
-}
+type Chunk<'a> = dyn Fn(usize, Range<usize>) + Sync + 'a;
 
-/// One worker's chunk.
+/// The first panic of a worker's chunk.
+type Panicked = Mutex<Option<Box<dyn Any + Send>>>;
+
+/// One worker's chunk. Both pointers are to what the caller of [`fork_join`] has or borrows.
+#[derive(Clone, Copy)]
 struct Job {
-    /// A `Fork` of the caller's, its lifetime erased.
-    fork: *const Fork<'static>,
+    f: *const Chunk<'static>,
+    panicked: *const Panicked,
     index: usize,
-    range: Range<usize>,
+    start: usize,
+    end: usize,
 }
 
-// SAFETY: the pointer is to a `Fork`, which is Sync (a Sync closure and a mutex of a Send value).
+// SAFETY: both pointers are to Sync values: a Sync closure and a mutex of a Send value.
 unsafe impl Send for Job {}
 
 impl Job {
     fn run(self) {
-        // SAFETY: `fork_join` keeps the `Fork`, and all that its closure borrows, alive until
-        // every posted job is finished (`Join`).
-        let fork = unsafe { &*self.fork };
-        let chunk = AssertUnwindSafe(|| (fork.f)(self.index, self.range));
+        // SAFETY: `fork_join` keeps the closure, and all that it borrows, and the mutex alive
+        // until every posted job is finished (`Join`).
+        let (f, panicked) = unsafe { (&*self.f, &*self.panicked) };
+        let chunk = AssertUnwindSafe(|| f(self.index, self.start..self.end));
         if let Err(payload) = catch_unwind(chunk) {
-            let mut first = fork.panic.lock();
+            let mut first = panicked.lock();
             if first.is_none() {
                 *first = Some(payload);
             } else {
@@ -228,30 +229,27 @@ impl Drop for Inside {
 }
 
 #[inline(never)]
-fn fork_join(
-    workers: &mut Vec<Poster<Job>>,
-    n: usize,
-    parts: usize,
-    f: &(dyn Fn(usize, Range<usize>) + Sync),
-) {
+fn fork_join(workers: &mut Vec<Poster<Job>>, n: usize, parts: usize, f: &Chunk<'_>) {
     let wanted = (parts.min(num_threads())).saturating_sub(1);
     if workers.len() < wanted {
         start_workers(workers, wanted);
     }
     let helpers = wanted.min(workers.len());
     // Declared before `join`, so dropped after it has waited.
-    let fork = Fork {
-        f,
-        panic: Mutex::new(None),
-    };
-    let erased = (&raw const fork).cast::<Fork<'static>>();
+    let panicked = Panicked::new(None);
+    // SAFETY: only the lifetime changes. `Job::run` alone dereferences the pointer, and `Join`
+    // has this function wait for that.
+    let erased = unsafe { std::mem::transmute::<*const Chunk<'_>, *const Chunk<'static>>(f) };
     {
         let join = Join(&mut workers[..helpers]);
         for (worker, index) in join.0.iter_mut().zip(1..) {
+            let Range { start, end } = chunk(n, parts, index);
             worker.post(Job {
-                fork: erased,
+                f: erased,
+                panicked: &raw const panicked,
                 index,
-                range: chunk(n, parts, index),
+                start,
+                end,
             });
         }
         let _inside = Inside::enter();
@@ -259,7 +257,7 @@ fn fork_join(
         // What found no worker (the system gave no more threads) is the caller's too.
         (helpers + 1..parts).for_each(|index| f(index, chunk(n, parts, index)));
     }
-    if let Some(payload) = fork.panic.into_inner() {
+    if let Some(payload) = panicked.into_inner() {
         resume_unwind(payload);
     }
 }

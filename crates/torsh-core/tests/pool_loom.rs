@@ -29,6 +29,7 @@ use slot::Poster;
 
 /// The job: write `value` through the pointer. The cell is loom's, so any access of the caller
 /// that is not ordered with the worker's is reported.
+#[derive(Clone, Copy)]
 struct Write {
     target: *const UnsafeCell<u32>,
     value: u32,

@@ -15,6 +15,10 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
+    pub(super) fn with<R>(&self, access: impl FnOnce(*const T) -> R) -> R {
+        access(self.0.get())
+    }
+
     pub(super) fn with_mut<R>(&self, access: impl FnOnce(*mut T) -> R) -> R {
         access(self.0.get())
     }

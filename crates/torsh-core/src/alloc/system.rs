@@ -1,0 +1,144 @@
+//! Memory straight from the system.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ptr::NonNull;
+
+use super::ALIGN;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// The size of a huge page on x86-64 and on AArch64 with 4 KiB pages.
+const HUGE_PAGE: usize = 2 * MIB;
+
+/// From this capacity on, blocks are made of huge pages where the system has them.
+const HUGE_FROM: usize = 4 * MIB;
+
+/// The capacity given to a request above the small classes: some 12% more at worst, or 512 bytes,
+/// so that nearly equal requests share blocks. `None` if it overflows `isize`.
+pub(super) fn round_up(bytes: usize) -> Option<usize> {
+    let unit = match bytes {
+        ..=MIB => 512,
+        _ if bytes < HUGE_FROM => 64 * KIB,
+        _ => HUGE_PAGE,
+    };
+    bytes
+        .checked_next_multiple_of(unit)
+        .filter(|&capacity| isize::try_from(capacity).is_ok())
+}
+
+/// A capacity alone determines its layout, so that a block need not carry one.
+fn layout(capacity: usize) -> Option<Layout> {
+    let align = if capacity >= HUGE_FROM {
+        HUGE_PAGE
+    } else {
+        ALIGN
+    };
+    Layout::from_size_align(capacity, align).ok()
+}
+
+/// Uninitialised memory from the system, given back on drop.
+#[derive(Debug)]
+pub(super) struct Raw {
+    ptr: NonNull<u8>,
+    capacity: usize,
+}
+
+// SAFETY: a `Raw` is the only owner of its memory, which is bound to no thread.
+unsafe impl Send for Raw {}
+
+impl Raw {
+    /// `None` if the system refuses or the capacity (which is not 0) overflows `isize`.
+    pub(super) fn new(capacity: usize) -> Option<Self> {
+        let layout = layout(capacity)?;
+        debug_assert!(capacity > 0);
+        // SAFETY: the layout's size is not 0.
+        let ptr = NonNull::new(unsafe { alloc(layout) })?;
+        if capacity >= HUGE_FROM {
+            ask_for_huge_pages(ptr, capacity);
+        }
+        Some(Self { ptr, capacity })
+    }
+
+    /// The owner of memory that came out of [`Raw::into_ptr`].
+    ///
+    /// # Safety
+    /// `ptr` came from the `into_ptr` of a `Raw` of this capacity, and nobody else owns it.
+    pub(super) unsafe fn from_ptr(ptr: NonNull<u8>, capacity: usize) -> Self {
+        Self { ptr, capacity }
+    }
+
+    /// The memory, no longer given back on drop.
+    pub(super) fn into_ptr(self) -> NonNull<u8> {
+        let ptr = self.ptr;
+        std::mem::forget(self);
+        ptr
+    }
+
+    #[cfg(test)]
+    pub(super) fn ptr_for_test(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        if let Some(layout) = layout(self.capacity) {
+            // SAFETY: `new` allocated this memory with the layout of the same capacity.
+            unsafe { dealloc(self.ptr.as_ptr(), layout) }
+        }
+    }
+}
+
+/// With 4 KiB pages, first touching a fresh buffer costs several times what the kernel that fills
+/// it does; huge pages fault 512 times less often.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn ask_for_huge_pages(ptr: NonNull<u8>, capacity: usize) {
+    // SAFETY: the range is ours, and this advice never changes what it contains. It is only
+    // advice: on an error the memory has ordinary pages.
+    unsafe { libc::madvise(ptr.as_ptr().cast(), capacity, libc::MADV_HUGEPAGE) };
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn ask_for_huge_pages(_: NonNull<u8>, _: usize) {}
+
+/// The memory this process may use in bytes, where the system tells.
+#[cfg(target_os = "linux")]
+pub(super) fn physical_memory() -> Option<usize> {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    let machine = kib.checked_mul(KIB)?;
+    // A container's limit; absent, or "max", where there is none.
+    let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
+        .ok()
+        .and_then(|limit| limit.trim().parse().ok());
+    Some(container.map_or(machine, |limit: usize| limit.min(machine)))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn physical_memory() -> Option<usize> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounding() {
+        assert_eq!(round_up(4097), Some(4608));
+        assert_eq!(round_up(4608), Some(4608));
+        assert_eq!(round_up(MIB), Some(MIB));
+        assert_eq!(round_up(MIB + 1), Some(MIB + 64 * KIB));
+        assert_eq!(round_up(HUGE_FROM - 1), Some(HUGE_FROM));
+        assert_eq!(round_up(HUGE_FROM), Some(HUGE_FROM));
+        assert_eq!(round_up(HUGE_FROM + 1), Some(3 * HUGE_PAGE));
+        assert_eq!(round_up(usize::MAX), None);
+        assert_eq!(round_up(isize::MAX as usize), None);
+    }
+}
