@@ -3,15 +3,12 @@
 //! backends share, the thread pool and the random generators.
 
 pub mod alloc;
-<<<<<<< HEAD
 pub mod backend;
 mod device;
 mod dtype;
 mod error;
 pub mod kernel;
 pub mod pointwise;
-=======
->>>>>>> pool
 pub mod pool;
 pub mod random;
 mod scalar;
