@@ -1,4 +1,5 @@
 //! CPU kernels of ToRSh
 
 pub mod arch;
+pub mod scalar;
 pub mod vmath;
