@@ -63,9 +63,10 @@ fn reduce_full<A: Arch>(x: f32) -> (u32, f64) {
     let m = f64::from(f32::from_bits(bits.wrapping_sub(k << 23)));
     // SAFETY: k is at most 255 - 150 = 105, the last row.
     let [hi, lo] = unsafe { *TWO_OVER_PI.get_unchecked(k as usize) };
-    let p = m * hi;
-    let t = p + MAGIC64;
-    let r = fma64::<A>(m, lo, p - (t - MAGIC64));
+    // The second product is below 1/8; the first loses nothing to the rounding.
+    let (p, rest) = (m * hi, m * lo);
+    let t = (p + rest) + MAGIC64;
+    let r = (p - (t - MAGIC64)) + rest;
     (t.to_bits() as u32, r + f64::from(x - x))
 }
 
