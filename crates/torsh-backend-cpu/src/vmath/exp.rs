@@ -52,11 +52,8 @@ const EXP64: [f64; 8] = [
 fn exp_parts32<A: Arch>(x: f32) -> (f32, f32) {
     let t = fma32::<A>(x, LOG2_E, MAGIC32);
     let n = t - MAGIC32;
-    let exact = fma32::<A>(n, -LN2_HI32, x);
-    let r = fma32::<A>(n, -LN2_LO32, exact);
-    // What r lost to rounding, a quarter ulp of the result, is added back.
-    let lost = fma32::<A>(n, -LN2_LO32, exact - r);
-    let p = 1.0 + (r + fma32::<A>(r * r, poly32::<A, 6>(r, &EXP32), lost));
+    let r = fma32::<A>(n, -LN2_LO32, fma32::<A>(n, -LN2_HI32, x));
+    let p = 1.0 + fma32::<A>(r * r, poly32::<A, 6>(r, &EXP32), r);
     (t, p)
 }
 
@@ -66,8 +63,9 @@ fn exp_parts32<A: Arch>(x: f32) -> (f32, f32) {
 fn scale2(p: f32, t: f32) -> f32 {
     let n = t.to_bits().wrapping_sub(MAGIC32.to_bits()) as i32;
     let half = n >> 1;
-    let a = f32::from_bits(((half + 127) as u32) << 23);
-    let b = f32::from_bits(((n - half + 127) as u32) << 23);
+    // Wrapping, since an overflow check of a debug build would stop vectorisation.
+    let a = f32::from_bits((half.wrapping_add(127) as u32) << 23);
+    let b = f32::from_bits((n.wrapping_sub(half).wrapping_add(127) as u32) << 23);
     p * a * b
 }
 
@@ -109,7 +107,8 @@ pub(super) fn sigmoid<A: Arch>(x: f32) -> f32 {
     // exp of a negative argument only: no overflow, and the lower tail stays exact.
     let e = exp::<A>(-x.abs());
     let num = if x < 0.0 { e } else { 1.0 };
-    num / (1.0 + e)
+    // num / (1 + e) as num - num e / (1 + e), where the rounding of 1 + e weighs less.
+    fma32::<A>(-num, e / (1.0 + e), num)
 }
 
 #[inline(always)]
