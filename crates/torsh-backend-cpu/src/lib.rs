@@ -4,6 +4,8 @@ pub mod arch;
 mod blocks;
 mod convert;
 mod copy;
+mod dense;
+mod matmul;
 mod pointwise;
 pub mod scalar;
 pub mod strided;
