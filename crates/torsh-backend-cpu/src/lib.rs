@@ -2,6 +2,7 @@
 
 pub mod arch;
 mod blocks;
+mod conv;
 mod convert;
 mod copy;
 mod dense;

@@ -10,7 +10,7 @@ const COLS: usize = 32;
 const ROWS: usize = 4;
 
 /// An unsigned integer that stands for the integer types of its size.
-pub(super) trait Wrapping: Copy + Default + WrappingAdd + WrappingMul + Send + Sync {
+pub(crate) trait Wrapping: Copy + Default + WrappingAdd + WrappingMul + Send + Sync {
     /// `out = alpha * a b`, or `out += alpha * a b` where `add`.
     ///
     /// # Safety

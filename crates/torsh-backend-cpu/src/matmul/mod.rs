@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, pool};
 
 pub(crate) use gemm::{Matrix, Number};
-use integer::Wrapping;
+pub(crate) use integer::Wrapping;
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
 
@@ -472,4 +472,4 @@ impl<'a> Widened<'a> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,9 +5,9 @@ use torsh_core::{Attr, Element};
 
 /// A tensor of the tests: its own memory and any strides.
 pub(crate) struct Host<T> {
-    data: Vec<T>,
-    shape: Vec<usize>,
-    strides: Vec<isize>,
+    pub data: Vec<T>,
+    pub shape: Vec<usize>,
+    pub strides: Vec<isize>,
 }
 
 impl<T: Element> Host<T> {
@@ -38,6 +38,14 @@ impl<T: Element> Host<T> {
             shape: &self.shape,
             strides: &self.strides,
         }
+    }
+    pub fn get_mut(&mut self, index: &[usize]) -> &mut T {
+        let at: isize = index
+            .iter()
+            .zip(&self.strides)
+            .map(|(&i, &s)| i as isize * s)
+            .sum();
+        &mut self.data[at as usize]
     }
     pub fn get(&self, index: &[usize]) -> T {
         let at: isize = index
