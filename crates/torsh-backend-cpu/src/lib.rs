@@ -8,6 +8,7 @@ mod copy;
 mod dense;
 mod matmul;
 mod pointwise;
+mod pooling;
 pub mod scalar;
 pub mod strided;
 mod table;

@@ -66,7 +66,8 @@ fn geometry(
         dilation: pair(2)?,
     };
     let consistent = n == n2 && o == o2 && ci * groups == c && g.out_channels * groups == o;
-    if !consistent || g.stride.contains(&0) || g.dilation.contains(&0) {
+    let empty = g.kernel.contains(&0);
+    if !consistent || empty || g.stride.contains(&0) || g.dilation.contains(&0) {
         return Err(missing());
     }
     Ok(g)
