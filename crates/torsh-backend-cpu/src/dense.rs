@@ -80,7 +80,7 @@ pub(crate) fn copy(from: &View<'_>, to: &View<'_>) -> Result<()> {
 
 /// An input as row-major elements of a dtype: itself where it is that already, else a copy.
 pub(crate) struct Dense {
-    ptr: *mut u8,
+    ptr: Ptr<u8>,
     _block: Option<Scratch<u8>>,
 }
 
@@ -89,7 +89,7 @@ impl Dense {
     pub fn new(v: &View<'_>, dtype: DType) -> Result<Dense> {
         if v.dtype == dtype && v.is_contiguous() {
             return Ok(Dense {
-                ptr: v.ptr,
+                ptr: Ptr(v.ptr),
                 _block: None,
             });
         }
@@ -105,7 +105,7 @@ impl Dense {
             },
         )?;
         Ok(Dense {
-            ptr: block.ptr(),
+            ptr: Ptr(block.ptr()),
             _block: Some(block),
         })
     }
@@ -121,7 +121,7 @@ impl Dense {
     /// Their address; `T` must be the dtype's type.
     #[inline]
     pub fn ptr<T>(&self) -> Ptr<T> {
-        Ptr(self.ptr.cast())
+        Ptr(self.ptr.get().cast())
     }
 }
 

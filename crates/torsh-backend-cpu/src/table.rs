@@ -14,6 +14,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::pointwise::kernel,
     crate::copy::kernel,
     crate::conv::kernel,
+    crate::batch_norm::kernel,
     crate::pooling::kernel,
     crate::matmul::kernel,
 ];
