@@ -179,6 +179,19 @@ pub trait Real:
         let r = VMath::sin::<A>(z) / z;
         if self == Self::ZERO { Self::ONE } else { r }
     }
+    /// Rounded to `decimals` places, halves to even.
+    #[inline(always)]
+    fn round_decimals(self, decimals: Self) -> Self {
+        let decimals = decimals.to_f64();
+        let unit = Self::c(10f64.powi(decimals.abs() as i32));
+        if decimals < 0.0 {
+            (self / unit).round() * unit
+        } else if decimals > 0.0 {
+            (self * unit).round() / unit
+        } else {
+            self.round()
+        }
+    }
     /// Logarithm of the logistic function, exact in both tails.
     #[inline(always)]
     fn logsigmoid<A: Arch>(self) -> Self {
