@@ -139,10 +139,11 @@ fn sqrt(z: C) -> C {
     }
     if x.is_infinite() {
         // Of y only its sign is left, or nan.
+        let rest = y * 0.0;
         return if x < 0.0 {
-            c((y - y).abs(), x.abs().copysign(y))
+            c(rest.abs(), x.abs().copysign(y))
         } else {
-            c(x, (y - y).copysign(y))
+            c(x, rest.copysign(y))
         };
     }
     // Scaled by a power of 4, so that the magnitude neither overflows nor vanishes.

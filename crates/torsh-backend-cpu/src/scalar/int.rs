@@ -107,16 +107,16 @@ macro_rules! int {
             fn shr(self, y: $t) -> $t {
                 // The widest shift of a signed type leaves copies of the sign.
                 const MOST: $t = ($t::BITS - 1) as $t;
-                let out_of_range = (y < 0) | (y > MOST);
+                let in_range = (0..=MOST).contains(&y);
                 let beyond = if $signed {
                     self.wrapping_shr(MOST as u32)
                 } else {
                     0
                 };
-                if out_of_range {
-                    beyond
-                } else {
+                if in_range {
                     self.wrapping_shr(y as u32)
+                } else {
+                    beyond
                 }
             }
             #[inline(always)]
