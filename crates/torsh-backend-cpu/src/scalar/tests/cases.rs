@@ -1,6 +1,7 @@
 //! Row, operands, numbers and result, as PyTorch 2.15 computes them on the CPU.
 
-use std::f64::{INFINITY as INF, NAN};
+const INF: f64 = f64::INFINITY;
+const NAN: f64 = f64::NAN;
 
 /// One case over operands of a type.
 pub type Case<T> = (&'static str, &'static [T], &'static [T], T);
