@@ -228,6 +228,14 @@ fn take_saved(node: &Node, retain: bool) -> Result<SavedSet> {
         )
         .with_hint("pass retain_graph = true to the first backward")
     };
+    if let Some((c, index)) = &node.checkpoint {
+        let set = s.is_some().then(|| c.saved(*index)).ok_or_else(again)??;
+        if !retain {
+            *s = None;
+            c.free(*index);
+        }
+        return Ok(set);
+    }
     if !retain {
         return s.take().ok_or_else(again);
     }

@@ -141,6 +141,8 @@ pub struct Node {
     pub(crate) outputs: SmallVec<[Output; 1]>,
     /// `None` once a backward pass has freed it.
     pub(crate) saved: Mutex<Option<SavedSet>>,
+    /// Where the saved values are computed again, for a node inside of a checkpoint.
+    pub(crate) checkpoint: Option<(Arc<crate::checkpoint::Checkpoint>, usize)>,
     pub(crate) hooks: Mutex<Hooks>,
     pub(crate) site: Option<&'static Location<'static>>,
 }
@@ -214,9 +216,15 @@ impl Saved {
 
 impl Node {
     pub(crate) fn new(kind: Kind, inputs: SmallVec<[Input; 2]>, outputs: SmallVec<[Output; 1]>, saved: SavedSet) -> Node {
+        let (saved, checkpoint) = if crate::mode::get() & crate::mode::CHECKPOINT != 0 {
+            crate::checkpoint::divert(saved)
+        } else {
+            (saved, None)
+        };
         Node {
             kind,
             seq: next_seq(),
+            checkpoint,
             inputs,
             outputs,
             saved: Mutex::new(Some(saved)),
