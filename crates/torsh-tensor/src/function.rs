@@ -38,7 +38,7 @@ pub fn record_function(
     let mut set = SavedSet::default();
     let mut sources = Vec::new();
     for t in saved {
-        set.inputs.push(SavedArg::Tensor(Saved::of(t, t.version())));
+        set.inputs.push(SavedArg::Tensor(Box::new(Saved::of(t, t.version()))));
         let at_input = inputs.iter().position(|i| i.is_same(t));
         let at_output =
             outputs.iter().position(|o| o.shares_storage(t) && o.layout() == t.layout() && o.dtype() == t.dtype());
