@@ -161,7 +161,7 @@ fn call_at(
 ) -> Result<Outputs> {
     let r = match record.rule {
         Rule::Pointwise(rule) => pointwise(record, rule, args, attrs, at).map(|t| SmallVec::from_iter([t])),
-        Rule::View(layout) => view(record, layout, args, attrs, at).map(|t| SmallVec::from_iter([t])),
+        Rule::View(_) | Rule::ViewAs(_) => view(record, args, attrs, at).map(|t| SmallVec::from_iter([t])),
         Rule::Kernel(plan) => structural(record, plan, args, attrs, at),
         Rule::Composite => Err(TorshError::invalid("", "a composite op does not go through the choke point")),
     };
@@ -456,7 +456,6 @@ fn run_structural(
 
 fn view(
     record: &'static OpRecord,
-    rule: fn(&ViewCx<'_>) -> Result<Layout>,
     args: &[Arg<'_>],
     attrs: &[Attr<'_>],
     at: &'static Location<'static>,
@@ -464,26 +463,35 @@ fn view(
     let Some(Arg::T(x)) = args.first() else {
         return Err(TorshError::invalid("", "a view needs a tensor"));
     };
-    let layout = rule(&ViewCx { layout: x.layout(), dtype: x.dtype(), attrs })?;
+    let cx = ViewCx { layout: x.layout(), dtype: x.dtype(), attrs };
+    let mut creation = if mode::is_grad_enabled() { Creation::Recorded } else { Creation::NoGrad };
+    let (layout, dtype) = match record.rule {
+        Rule::View(f) => (f(&cx)?, x.dtype()),
+        Rule::ViewAs(f) => {
+            // A window of a base with other elements cannot be rebuilt by as_strided.
+            creation = Creation::Multiple;
+            f(&cx)?
+        }
+        _ => return Err(TorshError::invalid("", "not a view")),
+    };
     if let Some((_, end)) = layout.extent()
         && x.device() != Device::Meta
-        && end * x.dtype().size() > x.storage().bytes()
+        && end * dtype.size() > x.storage().bytes()
     {
         return Err(TorshError::invalid(
             "",
-            format!("the view reaches element {end} of a storage of {} elements", x.storage().bytes() / x.dtype().size()),
+            format!("the view reaches element {end} of a storage of {} elements", x.storage().bytes() / dtype.size()),
         ));
     }
-    let creation = if mode::is_grad_enabled() { Creation::Recorded } else { Creation::NoGrad };
-    let out = make_view(x, layout, creation);
+    let out = make_view(x, layout, dtype, creation);
     observe(record, args, attrs, std::slice::from_ref(&out), at);
     record_one(record, args, attrs, out, at)
 }
 
 /// A tensor of another layout on the same storage, which knows its base where gradients are
 /// possible.
-pub(crate) fn make_view(x: &Tensor, layout: Layout, creation: Creation) -> Tensor {
-    let (storage, dtype) = (x.storage().clone(), x.dtype());
+pub(crate) fn make_view(x: &Tensor, layout: Layout, dtype: DType, creation: Creation) -> Tensor {
+    let storage = x.storage().clone();
     if !dtype.is_differentiable() {
         return Tensor::from_parts(storage, layout, dtype);
     }

@@ -253,7 +253,7 @@ fn check_nan(node: &Node, results: &Grads) -> Result<()> {
     for (i, g) in results.iter().enumerate() {
         if let Some(g) = g
             && g.dtype().is_differentiable()
-            && mode::no_grad(|| g.ne(g)?.any()?.item::<bool>())?
+            && mode::no_grad(|| Ok(g.ne(g)?.sum()?.item::<i64>()? > 0))?
         {
             let at = node.site.map_or("an unknown place".to_string(), ToString::to_string);
             return Err(TorshError::autograd(
@@ -368,7 +368,7 @@ fn fit(node: &Node, i: usize, g: Tensor) -> Result<Tensor> {
     let (shape, dtype): (&Shape, DType) = node.input_spec(i);
     let mut g = g;
     if g.dtype().is_complex() && !dtype.is_complex() {
-        g = g.real_part()?;
+        g = g.real()?;
     }
     if g.shape() != shape {
         if !shape.can_broadcast_to(g.shape()) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use torsh_core::{DType, Device, Layout, Result, Shape, Storage, Strides, TorshError};
+use torsh_core::{DType, Device, Layout, Result, Shape, Storage, TorshError};
 
 use crate::node::{Edge, Hook, Node};
 
@@ -364,9 +364,4 @@ impl Tensor {
             && Arc::weak_count(&self.0) == 0
             && self.0.storage.is_owned()
     }
-}
-
-/// The strides of a row-major tensor.
-pub(crate) fn row_major(shape: &Shape) -> Strides {
-    shape.contiguous_strides()
 }
