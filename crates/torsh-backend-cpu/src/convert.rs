@@ -72,7 +72,7 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn to_i64(self) -> i64 {
-                if self >= -9_223_372_036_854_775_808.0 && self < 9_223_372_036_854_775_808.0 {
+                if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&self) {
                     // SAFETY: the truncated value is within the range.
                     unsafe { self.to_int_unchecked() }
                 } else {

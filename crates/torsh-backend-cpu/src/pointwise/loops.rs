@@ -137,6 +137,7 @@ pub(crate) fn entries() -> &'static [Entry] {
         super::unary::fill(&mut all, level);
         super::binary::fill(&mut all, level);
         super::parametric::fill(&mut all, level);
+        super::special::fill(&mut all, level);
         for name in ["FloorDivide", "DivTrunc", "Remainder", "Fmod"] {
             for (entry, kernel) in all.iter_mut().zip(Kernel::ALL) {
                 entry.divides |= format!("{kernel:?}") == name;

@@ -6,6 +6,7 @@
 mod binary;
 mod loops;
 mod parametric;
+mod special;
 mod unary;
 
 use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};

@@ -105,11 +105,15 @@ fn three<T: Copy + Default>(v: &[T]) -> [T; 3] {
 
 fn float<T: Real + Widen>(row: &str, a: &[T], p: &[T]) -> Option<Complex<f64>> {
     let (a, p) = (three(a), three(p));
-    unary::float(row, a, p).or_else(|| binary::float(row, a, p)).or_else(|| parametric::float(row, a, p))
+    unary::float(row, a, p)
+        .or_else(|| binary::float(row, a, p))
+        .or_else(|| parametric::float(row, a, p))
 }
 fn int<T: Int + Widen>(row: &str, a: &[T], p: &[T]) -> Option<Complex<f64>> {
     let (a, p) = (three(a), three(p));
-    unary::int(row, a, p).or_else(|| binary::int(row, a, p)).or_else(|| parametric::int(row, a, p))
+    unary::int(row, a, p)
+        .or_else(|| binary::int(row, a, p))
+        .or_else(|| parametric::int(row, a, p))
 }
 fn boolean(row: &str, a: &[bool], p: &[bool]) -> Option<Complex<f64>> {
     let (a, p) = (three(a), three(p));
@@ -126,7 +130,9 @@ fn complex<T: Cplx<R: Widen> + Widen>(row: &str, a: &[T], p: &[T]) -> Option<Com
 
 #[test]
 fn zz_broad() {
-    let Ok(path) = std::env::var("ROWS_DATA") else { return };
+    let Ok(path) = std::env::var("ROWS_DATA") else {
+        return;
+    };
     let text = std::fs::read_to_string(path).unwrap();
     let (mut n, mut bad) = (0, std::collections::BTreeMap::<String, Vec<String>>::new());
     for line in text.lines() {
@@ -141,38 +147,73 @@ fn zz_broad() {
                 .collect()
         };
         let (a, p, want) = (nums(w[2]), nums(w[3]), nums(w[4])[0]);
-        macro_rules! ints { ($t:ty) => {{
-            let f = |v: &[Complex<f64>]| v.iter().map(|z| z.re as $t).collect::<Vec<_>>();
-            int::<$t>(row, &f(&a), &f(&p))
-        }}; }
-        macro_rules! reals { ($t:ty) => {{
-            let f = |v: &[Complex<f64>]| v.iter().map(|z| z.re as $t).collect::<Vec<_>>();
-            float::<$t>(row, &f(&a), &f(&p))
-        }}; }
-        macro_rules! cs { ($t:ty) => {{
-            let f = |v: &[Complex<f64>]| v.iter().map(|z| Complex::<$t>::new(z.re as $t, z.im as $t)).collect::<Vec<_>>();
-            complex::<Complex<$t>>(row, &f(&a), &f(&p))
-        }}; }
+        macro_rules! ints {
+            ($t:ty) => {{
+                let f = |v: &[Complex<f64>]| v.iter().map(|z| z.re as $t).collect::<Vec<_>>();
+                int::<$t>(row, &f(&a), &f(&p))
+            }};
+        }
+        macro_rules! reals {
+            ($t:ty) => {{
+                let f = |v: &[Complex<f64>]| v.iter().map(|z| z.re as $t).collect::<Vec<_>>();
+                float::<$t>(row, &f(&a), &f(&p))
+            }};
+        }
+        macro_rules! cs {
+            ($t:ty) => {{
+                let f = |v: &[Complex<f64>]| {
+                    v.iter()
+                        .map(|z| Complex::<$t>::new(z.re as $t, z.im as $t))
+                        .collect::<Vec<_>>()
+                };
+                complex::<Complex<$t>>(row, &f(&a), &f(&p))
+            }};
+        }
         let got = match sec {
-            "f32" => reals!(f32), "f64" => reals!(f64),
-            "c64" => cs!(f32), "c128" => cs!(f64),
-            "u8" => ints!(u8), "i8" => ints!(i8), "i16" => ints!(i16), "i32" => ints!(i32), "i64" => ints!(i64),
+            "f32" => reals!(f32),
+            "f64" => reals!(f64),
+            "c64" => cs!(f32),
+            "c128" => cs!(f64),
+            "u8" => ints!(u8),
+            "i8" => ints!(i8),
+            "i16" => ints!(i16),
+            "i32" => ints!(i32),
+            "i64" => ints!(i64),
             _ => {
                 let f = |v: &[Complex<f64>]| v.iter().map(|z| z.re != 0.0).collect::<Vec<_>>();
                 boolean(row, &f(&a), &f(&p))
             }
         };
         n += 1;
-        let tol = match sec { "f32" | "c64" => 4e-6, "f64" | "c128" => 2e-13, _ => 0.0 };
-        let same = |g: f64, w: f64, m: f64| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tol * w.abs().max(if sec.starts_with('c') { m } else { 0.0 });
-        let ok = got.is_some_and(|g| { let m = if want.norm().is_finite() { want.norm() } else { 0.0 }; same(g.re, want.re, m) && same(g.im, want.im, m) });
+        let tol = match sec {
+            "f32" | "c64" => 4e-6,
+            "f64" | "c128" => 2e-13,
+            _ => 0.0,
+        };
+        let same = |g: f64, w: f64, m: f64| {
+            g == w
+                || (g.is_nan() && w.is_nan())
+                || (g - w).abs() <= tol * w.abs().max(if sec.starts_with('c') { m } else { 0.0 })
+        };
+        let ok = got.is_some_and(|g| {
+            let m = if want.norm().is_finite() {
+                want.norm()
+            } else {
+                0.0
+            };
+            same(g.re, want.re, m) && same(g.im, want.im, m)
+        });
         if !ok {
-            bad.entry(format!("{row} {sec}")).or_default().push(format!("  {:?} {:?} -> {:?}, want {:?}", a, p, got, want));
+            bad.entry(format!("{row} {sec}"))
+                .or_default()
+                .push(format!("  {:?} {:?} -> {:?}, want {:?}", a, p, got, want));
         }
     }
     println!("{n} cases");
     for (k, v) in &bad {
         println!("{k}: {} bad", v.len());
-        for l in v.iter().take(12) { println!("{l}"); }
+        for l in v.iter().take(12) {
+            println!("{l}");
+        }
     }
 }
