@@ -1,4 +1,6 @@
 //! CPU kernels of ToRSh
 
 pub mod arch;
+mod index;
+mod sort;
 pub mod vmath;
