@@ -2,7 +2,7 @@
 
 use torsh_core::pool;
 
-use super::index::Index;
+use super::positions::Index;
 use super::num::Num;
 use super::walk::{Ptr, Walk, copy_run};
 use super::GRAIN;

@@ -3,7 +3,7 @@
 use torsh_core::{Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
 use super::engine::Job;
-use super::index::{Index, contiguous};
+use super::positions::{Index, contiguous};
 use super::walk::{Ptr, Walk};
 use super::{Scratch, by_size};
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
-use super::index::no_overlap;
+use super::positions::no_overlap;
 use super::num::Num;
 use super::scatter::{fill, start_from};
 use super::walk::{Ptr, Walk};

@@ -2,7 +2,7 @@
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View};
 
-use super::index::Index;
+use super::positions::Index;
 use super::scatter::fill;
 use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch, by_dtype};

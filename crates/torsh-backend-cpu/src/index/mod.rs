@@ -9,7 +9,7 @@
 mod compare;
 mod engine;
 mod gather;
-mod index;
+mod positions;
 mod masked;
 mod misc;
 mod num;

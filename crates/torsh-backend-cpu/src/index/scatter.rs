@@ -8,7 +8,7 @@ use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError
 
 use super::engine::{Job, Reduce};
 use super::gather::{advanced, along_dim, at_least_1d, flat_index};
-use super::index::{Index, contiguous, no_overlap};
+use super::positions::{Index, contiguous, no_overlap};
 use super::num::Num;
 use super::walk::{Ptr, Walk, copy_strided};
 use super::{GRAIN, Scratch, by_dtype, by_size};

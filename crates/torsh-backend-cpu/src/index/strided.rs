@@ -2,7 +2,7 @@
 
 use torsh_core::{Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
-use super::index::no_overlap;
+use super::positions::no_overlap;
 use super::num::Num;
 use super::scatter::{fill, start_from};
 use super::walk::{Ptr, Walk, copy_run, copy_strided};
