@@ -7,6 +7,8 @@
 mod complex;
 mod int;
 mod real;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};

@@ -13,6 +13,8 @@ use crate::arch::Level;
 const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::pointwise::kernel,
     crate::copy::kernel,
+    crate::index::kernel,
+    crate::sort::kernel,
     crate::conv::kernel,
     crate::batch_norm::kernel,
     crate::pooling::kernel,

@@ -16,6 +16,9 @@ pub enum Rule {
     Pointwise(Pointwise),
     /// Another layout on the same storage.
     View(fn(&ViewCx<'_>) -> Result<Layout>),
+    /// Another layout on the same storage, with another dtype (in units of which the layout
+    /// counts).
+    ViewAs(fn(&ViewCx<'_>) -> Result<(Layout, DType)>),
     /// A kernel whose outputs the rule plans.
     Kernel(fn(&PlanCx<'_>) -> Result<Plan>),
     /// Written in other ops; never reaches the choke point itself.
@@ -282,6 +285,14 @@ impl OpRecord {
     #[must_use]
     pub const fn view(mut self, layout: fn(&ViewCx<'_>) -> Result<Layout>) -> OpRecord {
         self.rule = Rule::View(layout);
+        self.backward = Backward::Missing;
+        self
+    }
+
+    /// A view with another dtype.
+    #[must_use]
+    pub const fn view_as(mut self, layout: fn(&ViewCx<'_>) -> Result<(Layout, DType)>) -> OpRecord {
+        self.rule = Rule::ViewAs(layout);
         self.backward = Backward::Missing;
         self
     }

@@ -29,6 +29,13 @@ impl Sampler {
         self.finish(&v, shape)
     }
 
+    /// Complex numbers whose parts are drawn as by [`Sampler::real`].
+    pub fn complex(&mut self, shape: &[usize]) -> Result<Tensor> {
+        let mut with_parts = shape.to_vec();
+        with_parts.push(2);
+        self.real(&with_parts)?.view_as_complex()
+    }
+
     /// Numbers from an interval.
     pub fn uniform(&mut self, shape: &[usize], low: f64, high: f64) -> Result<Tensor> {
         let mut v = vec![0f64; shape.iter().product()];
@@ -39,7 +46,7 @@ impl Sampler {
     /// Numbers all different, at least 0.05 apart, for ops that choose among them.
     pub fn distinct(&mut self, shape: &[usize]) -> Result<Tensor> {
         let n: usize = shape.iter().product();
-        let order = torsh_core::random::randperm(&self.generator, n);
+        let order = torsh_core::random::randperm(&self.generator, n as i64);
         let v: Vec<f64> = order.iter().map(|&k| (k as f64 - n as f64 / 2.0) * 0.17 + 0.05).collect();
         self.finish(&v, shape)
     }

@@ -200,9 +200,4 @@ impl Tensor {
         self.fill_at(&ZERO_, Scalar::Int(0), at).map_err(|e| e.in_op("zero_", || vec![self.describe()], at))?;
         Ok(self.clone())
     }
-
-    /// The real part as a tensor of its own (`torch.real` is a view; gradients need a copy).
-    pub(crate) fn real_part(&self) -> Result<Tensor> {
-        self.to_dtype(self.dtype().to_real())
-    }
 }

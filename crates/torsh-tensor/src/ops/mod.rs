@@ -1,9 +1,11 @@
 //! The op records, by family, and calls by name.
 
+pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod pointwise;
 pub(crate) mod reduce;
+pub(crate) mod select;
 pub(crate) mod shape;
 pub(crate) mod strided;
 
@@ -18,7 +20,7 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] =
-    &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS];
+    &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS, complex::RECORDS, select::RECORDS];
 
 struct Entry {
     record: &'static OpRecord,

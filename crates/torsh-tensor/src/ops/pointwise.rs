@@ -204,9 +204,9 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
         _ => 1,
     };
     let operands = (0..arity).map(|i| b.operand(i)).collect::<Result<SmallVec<[_; 3]>>>()?;
-    let mut args: SmallVec<[Arg<'_>; 3]> = operands.iter().map(Operand::arg).collect();
     // A call on numbers alone computes on a 0-d tensor of the first.
     let first;
+    let mut args: SmallVec<[Arg<'_>; 3]> = operands.iter().map(Operand::arg).collect();
     if !args.iter().any(|a| matches!(a, Arg::T(_))) {
         first = operands[0].to_tensor()?;
         args[0] = Arg::T(&first);
