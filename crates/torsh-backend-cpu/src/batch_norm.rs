@@ -2,9 +2,8 @@
 //!
 //! - `BatchNorm`: input `[n, c, ..]`, optional weight, bias, running mean and running variance
 //!   (`[c]` each) into the normalised input, the mean and the inverse standard deviation that were
-//!   used. Attributes: `training`, `momentum`, `eps`. In training the statistics are those of the
-//!   batch, and outputs 3 and 4, where given, are the running statistics to update in place; else
-//!   they are the running ones.
+//!   used and, in training where wanted, the unbiased variance. Attributes: `training`, `eps`. In
+//!   training the statistics are those of the batch, else the running ones.
 //! - `BatchNormBackward`: gradient, input, weight, and that mean and inverse standard deviation
 //!   into the gradients of input, weight and bias, each where wanted. Attribute: `training`.
 //!
@@ -333,11 +332,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         return Err(missing());
     };
     let sizes = Sizes::new(input)?;
-    let (training, momentum, eps) = (
-        args.attr(0).bool(),
-        args.attr(1).float(),
-        args.attr(2).float(),
-    );
+    let (training, eps) = (args.attr(0).bool(), args.attr(1).float());
     let x = Dense::new(input, dtype)?;
     let of = |i: usize| Dense::optional(args.inputs.get(i), dtype);
     let (weight, bias, running_mean, running_var) = (of(1)?, of(2)?, of(3)?, of(4)?);
@@ -426,33 +421,15 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
             }
         }
     });
-    if training {
-        let unbiased = count / (count - 1.0);
-        for (i, statistic) in [(3, 0), (4, 1)] {
-            let Some(view) = args.outputs.get(i).filter(|v| v.is_present()) else {
-                continue;
-            };
-            let old = Dense::new(view, dtype)?;
-            let new = Scratch::<T>::new(sizes.c)?;
-            for c in 0..sizes.c {
-                // SAFETY: both have a number for each channel, and the threads are done.
-                unsafe {
-                    let value = match statistic {
-                        0 => (*mean_p.at(c as isize)).to_f64(),
-                        _ => *var_p.at(c as isize) * unbiased,
-                    };
-                    let old = (*old.ptr::<T>().at(c as isize)).to_f64();
-                    *new.ptr().add(c) = T::c(momentum * value + (1.0 - momentum) * old);
-                }
+    if training && let Some(variance) = DenseOut::optional(args.outputs.get(3), dtype)? {
+        for c in 0..sizes.c {
+            // SAFETY: both have a number for each channel, and the threads are done.
+            unsafe {
+                *variance.ptr::<T>().at(c as isize) =
+                    T::c(*var_p.at(c as isize) * count / (count - 1.0));
             }
-            let from = View {
-                ptr: new.ptr().cast(),
-                dtype,
-                shape: &[sizes.c],
-                strides: &[1],
-            };
-            crate::dense::copy(&from, view)?;
         }
+        variance.finish()?;
     }
     mean.finish()?;
     invstd.finish()?;

@@ -6,8 +6,10 @@ mod blocks;
 mod conv;
 mod convert;
 mod copy;
-mod index;
+
 mod dense;
+mod index;
+mod loss;
 mod matmul;
 mod pointwise;
 mod pooling;
