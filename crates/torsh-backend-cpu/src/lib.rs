@@ -13,6 +13,7 @@ mod loss;
 mod matmul;
 mod pointwise;
 mod pooling;
+mod random;
 pub mod scalar;
 mod sort;
 pub mod strided;
