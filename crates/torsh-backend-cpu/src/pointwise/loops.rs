@@ -95,7 +95,7 @@ impl Loop {
 }
 
 /// So few elements are done one by one rather than as a padded group.
-const FEW: usize = 4;
+const FEW: usize = 8;
 
 /// Room for [`LANES`] elements of any dtype.
 #[repr(align(64))]
