@@ -10,7 +10,13 @@ use torsh_core::{Backend, Device, DeviceProperties, Kernel, KernelFn, Result, St
 use crate::arch::Level;
 
 /// The files that define kernels, in the order they are asked.
-const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[crate::pointwise::kernel, crate::copy::kernel, crate::create::kernel];
+const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
+    crate::pointwise::kernel,
+    crate::copy::kernel,
+    crate::create::kernel,
+    crate::index::kernel,
+    crate::sort::kernel,
+];
 
 type Table = [Option<KernelFn>; Kernel::COUNT];
 

@@ -104,6 +104,24 @@ impl Tensor {
         Ok(t)
     }
 
+    /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed
+    /// again.
+    #[inline]
+    pub(crate) fn uninit_like(like: &Layout, dtype: DType, device: Device) -> Result<Tensor> {
+        let n = like.shape.numel();
+        let Some(bytes) = n.checked_mul(dtype.size()) else {
+            return Tensor::uninit(like.shape.clone(), dtype, device);
+        };
+        let storage = Arc::new(crate::call::allocate(device, bytes)?);
+        let layout = Layout { shape: like.shape.clone(), strides: like.strides.clone(), offset: 0 };
+        let meta = OnceLock::new();
+        let t = Tensor(Arc::new(Inner { storage, layout, dtype, contiguous: true, meta }));
+        if crate::mode::is_inference_mode() {
+            t.meta_or_new();
+        }
+        Ok(t)
+    }
+
     #[inline]
     pub(crate) fn meta(&self) -> Option<&Meta> {
         self.0.meta.get().map(|b| &**b)
