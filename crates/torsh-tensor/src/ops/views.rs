@@ -413,9 +413,10 @@ impl Tensor {
             let e = TorshError::shape("", format!("Provided sizes {sizes:?} don't multiply up to the size of dim {d} ({n}) in the input tensor"));
             return self.named("unflatten", Err(e));
         }
-        let mut to: SmallVec<[i64; 6]> = self.dims().iter().map(|&v| v as i64).collect();
-        let inner = sizes.iter().map(|&s| if s == -1 { n / known.unwrap_or(1) } else { s });
-        to.splice(d..=d, inner);
+        let own = |range: &[usize]| range.iter().map(|&v| v as i64).collect::<SmallVec<[i64; 6]>>();
+        let mut to = own(&self.dims()[..d]);
+        to.extend(sizes.iter().map(|&s| if s == -1 { n / known.unwrap_or(1) } else { s }));
+        to.extend(own(&self.dims()[d + 1..]));
         self.view(&to[..])
     }
 
