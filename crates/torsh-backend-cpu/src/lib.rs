@@ -4,6 +4,7 @@ pub mod arch;
 mod blocks;
 mod convert;
 mod copy;
+mod create;
 mod index;
 mod pointwise;
 pub mod scalar;

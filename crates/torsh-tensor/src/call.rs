@@ -480,6 +480,26 @@ fn view(
     record_one(record, args, attrs, out, at)
 }
 
+/// Several views of one tensor, recorded as the results of one node. Writing into one of them in
+/// place is refused while gradients are recorded, as PyTorch refuses it.
+#[track_caller]
+pub(crate) fn call_views(
+    record: &'static OpRecord,
+    x: &Tensor,
+    layouts: impl Iterator<Item = Layout>,
+    attrs: &[Attr<'_>],
+) -> Result<Outputs> {
+    let at = Location::caller();
+    let args = [Arg::T(x)];
+    let creation = if mode::is_grad_enabled() { Creation::Multiple } else { Creation::NoGrad };
+    let outs: Outputs = layouts.map(|l| make_view(x, l, x.dtype(), creation)).collect();
+    if outs.is_empty() {
+        return Ok(outs);
+    }
+    observe(record, &args, attrs, &outs, at);
+    record_all(record, &args, attrs, outs, at).map_err(|e| in_op(e, record, &args, at))
+}
+
 /// A tensor of another layout on the same storage, which knows its base where gradients are
 /// possible.
 pub(crate) fn make_view(x: &Tensor, layout: Layout, dtype: DType, creation: Creation) -> Tensor {
@@ -523,7 +543,7 @@ pub(crate) fn make_node(
                 }
                 let edge = if t.dtype().is_differentiable() { t.gradient_edge() } else { None };
                 if edge.is_some() {
-                    wanted |= 1 << i;
+                    wanted |= 1 << i.min(63);
                 }
                 let same = outs.first().is_some_and(|o| o.shape() == t.shape() && o.dtype() == t.dtype());
                 Input { edge, spec: if same { None } else { Some(Box::new((t.shape().clone(), t.dtype()))) } }
@@ -536,7 +556,7 @@ pub(crate) fn make_node(
     match record.backward {
         Backward::PerInput(list) => {
             for (i, g) in list.iter().enumerate() {
-                if wanted & (1 << i) != 0 {
+                if wanted & (1 << i.min(63)) != 0 {
                     in_mask |= g.inputs;
                     out_mask |= g.outputs;
                 }
@@ -636,7 +656,7 @@ fn record_all(
         .into_iter()
         .enumerate()
         .map(|(i, t)| {
-            if t.dtype().is_differentiable() && constant & (1 << i) == 0 {
+            if t.dtype().is_differentiable() && constant & (1 << i.min(63)) == 0 {
                 attach(t, node.clone(), i as u32)
             } else {
                 t

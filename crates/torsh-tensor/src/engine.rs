@@ -289,7 +289,7 @@ fn apply(node: &Arc<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) -> 
                 let mut out = Grads::new();
                 for i in 0..node.inputs.len() {
                     let g = match list.get(i) {
-                        Some(f) if wanted & (1 << i) != 0 => Some(fit(node, i, (f.formula)(&cx)?)?),
+                        Some(f) if wanted & (1 << i.min(63)) != 0 => Some(fit(node, i, (f.formula)(&cx)?)?),
                         _ => None,
                     };
                     out.push(g);

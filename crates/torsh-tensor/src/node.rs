@@ -374,7 +374,8 @@ impl BackwardCx<'_> {
 
     /// Whether the gradient of operand `i` is wanted.
     pub fn needs(&self, i: usize) -> bool {
-        self.wanted & (1 << i) != 0
+        // The last bit stands for all operands from the 64th on.
+        self.wanted & (1 << i.min(63)) != 0
     }
 
     /// Operand `i`, with its history; a number comes as a 0-d tensor.

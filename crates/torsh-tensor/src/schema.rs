@@ -153,9 +153,16 @@ impl Signature {
         let positional = self.params.iter().filter(|p| !p.keyword).count();
         // `x.permute(0, 1)` and `x.permute((0, 1))`: trailing integers make up a last list.
         let gathered;
-        if let Some(at) = self.params.iter().position(|p| !p.keyword && p.list.is_some() && p.ty == Type::Int) {
+        let lists = |p: &Param| match p.ty {
+            Type::Int => p.list.is_some(),
+            // `Tensor[1]` is written for Python's `*tensors`.
+            Type::Tensor => p.list == Some(true),
+            _ => false,
+        };
+        if let Some(at) = self.params.iter().position(|p| !p.keyword && lists(p)) {
             let last = at + 1 == positional || self.params[at + 1..].iter().all(|p| p.keyword || p.default.is_some());
-            if last && args.len() > at + 1 && args[at..].iter().all(|v| matches!(v, Value::Int(_))) {
+            let ty = self.params[at].ty;
+            if last && args.len() > at + 1 && args[at..].iter().all(|v| fits(ty, v)) {
                 let mut v = args[..at].to_vec();
                 v.push(Value::List(args[at..].to_vec()));
                 gathered = v;

@@ -3,11 +3,15 @@
 pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
+pub(crate) mod factory;
+pub(crate) mod join;
 pub(crate) mod pointwise;
 pub(crate) mod reduce;
 pub(crate) mod select;
 pub(crate) mod shape;
+pub(crate) mod split;
 pub(crate) mod strided;
+pub(crate) mod views;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -20,7 +24,8 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] =
-    &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS, complex::RECORDS, select::RECORDS];
+    &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS, complex::RECORDS, select::RECORDS,
+    views::RECORDS, split::RECORDS, join::RECORDS, factory::RECORDS];
 
 struct Entry {
     record: &'static OpRecord,

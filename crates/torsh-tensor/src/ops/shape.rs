@@ -247,7 +247,7 @@ fn infer(sizes: &[i64], numel: usize) -> Result<SmallVec<[i64; 6]>> {
 
 impl Tensor {
     #[track_caller]
-    fn named<T>(&self, op: &'static str, r: Result<T>) -> Result<T> {
+    pub(crate) fn named<T>(&self, op: &'static str, r: Result<T>) -> Result<T> {
         let at = std::panic::Location::caller();
         r.map_err(|e| e.in_op(op, || vec![self.describe()], at))
     }

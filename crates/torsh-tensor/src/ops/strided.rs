@@ -141,6 +141,12 @@ fn scatter(region: &Tensor, src: &Tensor, window: &Layout) -> Result<Tensor> {
     )
 }
 
+/// The gradient of a row-major tensor of `shape` from that of a window of it; what the window
+/// repeats adds up.
+pub(crate) fn unwindow(g: &Tensor, shape: &Shape, window: &Layout) -> Result<Tensor> {
+    accumulate(g, shape.numel(), window)?.reshape(shape)
+}
+
 /// The part of a base's gradient that belongs to a view of it, and the gradient laid out as the
 /// base's memory.
 pub(crate) fn cut(g: &Tensor, base: &Layout, view: &Layout) -> Result<(Tensor, Tensor)> {
