@@ -3,10 +3,18 @@
 pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
+pub(crate) mod embedding;
+pub(crate) mod getitem;
+pub(crate) mod index;
+pub(crate) mod into_index;
+pub(crate) mod masked;
 pub(crate) mod pointwise;
+pub(crate) mod rearrange;
 pub(crate) mod reduce;
+pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
+pub(crate) mod sort;
 pub(crate) mod strided;
 
 use std::collections::HashMap;
@@ -20,7 +28,8 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] =
-    &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS, complex::RECORDS, select::RECORDS];
+    &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS, complex::RECORDS, select::RECORDS,
+    index::RECORDS, scatter::RECORDS, masked::RECORDS, sort::RECORDS, rearrange::RECORDS, embedding::RECORDS, getitem::RECORDS];
 
 struct Entry {
     record: &'static OpRecord,
