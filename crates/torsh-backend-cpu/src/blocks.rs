@@ -11,6 +11,11 @@ use torsh_core::{DType, View, pool};
 use crate::convert::{convert, round_to_half};
 use crate::strided::{MAX_OPERANDS, StridedLoop};
 
+/// An element at any address; memory from elsewhere need not be aligned.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+pub(crate) struct Packed<T>(pub T);
+
 /// The size of one block buffer.
 const BLOCK_BYTES: usize = 8192;
 /// The most elements of a block.
@@ -333,20 +338,19 @@ pub(crate) use by_size;
 /// # Safety
 /// Every element must be readable, and `dst` writable for `n` elements.
 pub(crate) unsafe fn gather(size: usize, src: *const u8, step: isize, dst: *mut u8, n: usize) {
+    #[inline(always)]
     unsafe fn all<T: Copy>(src: *const u8, step: isize, dst: *mut u8, n: usize) {
-        let dst = dst as *mut T;
         // SAFETY: the caller's promise.
         unsafe {
+            let first = *(src as *const Packed<T>);
+            let dst = std::slice::from_raw_parts_mut(dst as *mut Packed<T>, n);
             if step == 0 {
-                let v = (src as *const T).read_unaligned();
-                for i in 0..n {
-                    dst.add(i).write_unaligned(v);
-                }
+                dst.fill(first);
             } else {
-                for i in 0..n {
-                    dst.add(i).write_unaligned(
-                        (src.offset(step * i as isize) as *const T).read_unaligned(),
-                    );
+                let mut at = src;
+                for d in dst {
+                    *d = *(at as *const Packed<T>);
+                    at = at.wrapping_offset(step);
                 }
             }
         }
@@ -369,12 +373,14 @@ pub(crate) unsafe fn gather(size: usize, src: *const u8, step: isize, dst: *mut 
 /// # Safety
 /// As [`gather`], the other way round.
 pub(crate) unsafe fn scatter(size: usize, src: *const u8, dst: *mut u8, step: isize, n: usize) {
+    #[inline(always)]
     unsafe fn all<T: Copy>(src: *const u8, dst: *mut u8, step: isize, n: usize) {
-        for i in 0..n {
-            // SAFETY: the caller's promise.
-            unsafe {
-                (dst.offset(step * i as isize) as *mut T)
-                    .write_unaligned((src as *const T).add(i).read_unaligned());
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut at = dst;
+            for s in std::slice::from_raw_parts(src as *const Packed<T>, n) {
+                *(at as *mut Packed<T>) = *s;
+                at = at.wrapping_offset(step);
             }
         }
     }

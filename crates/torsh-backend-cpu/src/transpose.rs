@@ -2,7 +2,7 @@
 
 use torsh_core::pool;
 
-use crate::blocks::{GRAIN, by_size};
+use crate::blocks::{GRAIN, Packed, by_size};
 use crate::copy::Addresses;
 use crate::strided::StridedLoop;
 
@@ -104,16 +104,13 @@ unsafe fn tile_of<T: Copy>(
     columns: usize,
 ) {
     for j in 0..columns {
+        let mut s = (src as *const Packed<T>).wrapping_add(j);
         for i in 0..rows {
             // SAFETY: the caller's promise.
             unsafe {
-                let v = (src.offset(from * i as isize) as *const T)
-                    .add(j)
-                    .read_unaligned();
-                (dst.offset(to * j as isize) as *mut T)
-                    .add(i)
-                    .write_unaligned(v);
+                *(dst.wrapping_offset(to * j as isize) as *mut Packed<T>).wrapping_add(i) = *s;
             }
+            s = s.wrapping_byte_offset(from);
         }
     }
 }

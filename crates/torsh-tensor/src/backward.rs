@@ -144,7 +144,7 @@ impl Tensor {
         if let Some(edge) = self.gradient_edge()
             && edge.node.variable().is_none()
         {
-            edge.node.hooks.lock().retain.push((edge.output_nr, Arc::downgrade(&self.0)));
+            edge.node.hooks.lock().get_or_insert_default().retain.push((edge.output_nr, Arc::downgrade(&self.0)));
         }
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Tensor {
         if edge.node.variable().is_some() {
             self.meta_or_new().state.lock().hooks.push(hook);
         } else {
-            edge.node.hooks.lock().tensor.push((edge.output_nr, hook));
+            edge.node.hooks.lock().get_or_insert_default().tensor.push((edge.output_nr, hook));
         }
         Ok(HookHandle { id, tensor: self.clone() })
     }

@@ -279,7 +279,7 @@ fn pointwise(
         }
     }
     let out = match simple {
-        Some(s) if is_simple => Tensor::uninit(s.shape().clone(), dtype, device)?,
+        Some(s) if is_simple => Tensor::uninit_like(s.layout(), dtype, device)?,
         _ => {
             let shape = broadcast_shape(args)?;
             let n = shape.checked_numel(dtype.size())?;
@@ -297,7 +297,11 @@ fn pointwise(
     record_one(record, args, attrs, out, at)
 }
 
-/// Runs the kernel of a pointwise op into `out`.
+/// The most operands a pointwise op has.
+const MAX_OPERANDS: usize = 4;
+
+/// Runs the kernel of a pointwise op into `out`. `same_shape` says that every tensor has the
+/// result's shape and is row-major.
 fn run_pointwise(
     record: &'static OpRecord,
     compute: DType,
@@ -313,47 +317,35 @@ fn run_pointwise(
     }
     let (kernel, f) = find_kernel(record, device)?;
     let shape = out.shape();
-    if shape.ndim() > ZERO_STRIDES.len() {
+    if shape.ndim() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
         return Err(TorshError::shape("", format!("tensors have at most {} dimensions", ZERO_STRIDES.len())));
     }
     // Numbers are operands with stride 0. The half types compute in float32, numbers included.
     let number_dtype = if matches!(compute, DType::F16 | DType::BF16) { DType::F32 } else { compute };
-    let mut numbers = [[0u8; 16]; 4];
-    let mut strides: SmallVec<[Strides; 3]> = SmallVec::new();
-    let mut locks: SmallVec<[(&Storage, bool); 4]> = SmallVec::new();
-    for (i, a) in args.iter().enumerate() {
-        match a {
-            Arg::T(t) => {
-                locks.push((t.storage().as_ref(), false));
-                if !same_shape {
-                    strides.push(t.layout().broadcast_strides(shape));
-                }
-            }
-            Arg::N(n) => {
-                numbers[i] = n.to_bytes(number_dtype);
-                if !same_shape {
-                    strides.push(Strides::new());
-                }
-            }
-            Arg::Absent => {
-                if !same_shape {
-                    strides.push(Strides::new());
-                }
-            }
+    let mut numbers = [[0u8; 16]; MAX_OPERANDS];
+    for (n, a) in numbers.iter_mut().zip(args) {
+        if let Arg::N(v) = a {
+            *n = v.to_bytes(number_dtype);
         }
     }
-    if lock_out {
-        locks.push((out.storage().as_ref(), true));
+    let mut expanded: SmallVec<[Strides; 3]> = SmallVec::new();
+    if !same_shape {
+        expanded.extend(args.iter().map(|a| match a {
+            Arg::T(t) => t.layout().broadcast_strides(shape),
+            _ => Strides::new(),
+        }));
     }
-    let mut inputs: SmallVec<[View<'_>; 3]> = SmallVec::new();
+    let mut inputs = [View::ABSENT; MAX_OPERANDS];
+    let mut locks = [(out.storage().as_ref(), true); MAX_OPERANDS + 1];
+    let mut locked = usize::from(lock_out);
     for (i, a) in args.iter().enumerate() {
-        inputs.push(match a {
-            Arg::T(t) => View {
-                ptr: element_ptr(t),
-                dtype: t.dtype(),
-                shape,
-                strides: if same_shape { t.stride() } else { &strides[i] },
-            },
+        inputs[i] = match a {
+            Arg::T(t) => {
+                locks[locked] = (t.storage().as_ref(), false);
+                locked += 1;
+                let strides = if same_shape { t.stride() } else { &expanded[i] };
+                View { ptr: element_ptr(t), dtype: t.dtype(), shape, strides }
+            }
             Arg::N(_) => View {
                 ptr: numbers[i].as_ptr() as *mut u8,
                 dtype: number_dtype,
@@ -361,11 +353,11 @@ fn run_pointwise(
                 strides: &ZERO_STRIDES[..shape.ndim()],
             },
             Arg::Absent => View::ABSENT,
-        });
+        };
     }
     let outputs = [View { ptr: element_ptr(out), dtype: out.dtype(), shape, strides: out.stride() }];
-    let guard = lock_all(&locks);
-    let r = f(&KernelArgs { kernel, compute, outputs: &outputs, inputs: &inputs, attrs });
+    let guard = lock_all(&locks[..locked]);
+    let r = f(&KernelArgs { kernel, compute, outputs: &outputs, inputs: &inputs[..args.len()], attrs });
     drop(guard);
     r
 }
@@ -505,18 +497,10 @@ pub(crate) fn make_view(x: &Tensor, layout: Layout, dtype: DType, creation: Crea
 }
 
 #[inline]
-fn recording(record: &OpRecord, args: &[Arg<'_>]) -> Result<bool> {
-    if mode::get() & mode::NO_GRAD != 0 {
-        return Ok(false);
-    }
-    let wanted = args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
-    if !wanted {
-        return Ok(false);
-    }
-    match record.backward {
-        Backward::NonDifferentiable => Ok(false),
-        _ => Ok(true),
-    }
+fn recording(record: &OpRecord, args: &[Arg<'_>]) -> bool {
+    args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()))
+        && mode::get() & mode::NO_GRAD == 0
+        && !matches!(record.backward, Backward::NonDifferentiable)
 }
 
 /// Makes the node of a call. `versions` are those its operands had before the op ran, where it
@@ -576,7 +560,7 @@ pub(crate) fn make_node(
                             .with_hint("copy() it outside of inference_mode to get a normal tensor"));
                     }
                     let version = versions.and_then(|v| v.get(i).copied()).unwrap_or_else(|| t.version());
-                    SavedArg::Tensor(Saved::of(t, version))
+                    SavedArg::Tensor(Box::new(Saved::of(t, version)))
                 }
                 Arg::N(n) if keep => SavedArg::Number(*n),
                 _ => SavedArg::Nothing,
@@ -585,7 +569,7 @@ pub(crate) fn make_node(
     }
     if out_mask != 0 {
         for (i, t) in outs.iter().enumerate() {
-            saved.outputs.push((out_mask & (1u64 << i.min(63)) != 0).then(|| Saved::of(t, t.version())));
+            saved.outputs.push((out_mask & (1u64 << i.min(63)) != 0).then(|| Box::new(Saved::of(t, t.version()))));
         }
     }
     let outputs = outs
@@ -626,11 +610,11 @@ fn record_one(
     out: Tensor,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
-    if !recording(record, args)? || !out.dtype().is_differentiable() {
+    if !recording(record, args) || !out.dtype().is_differentiable() {
         return Ok(out);
     }
-    let node = make_node(record, args, attrs, std::slice::from_ref(&out), at, None)?;
-    Ok(attach(out, Arc::new(node), 0))
+    let node = Arc::new(make_node(record, args, attrs, std::slice::from_ref(&out), at, None)?);
+    Ok(attach(out, node, 0))
 }
 
 fn record_all(
@@ -640,7 +624,7 @@ fn record_all(
     outs: Outputs,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
-    if !recording(record, args)? {
+    if !recording(record, args) {
         return Ok(outs);
     }
     let node = Arc::new(make_node(record, args, attrs, &outs, at, None)?);
@@ -714,7 +698,7 @@ fn inplace_at(
     run_pointwise(record, compute, target, args, attrs, false, true)?;
     target.storage().bump_version();
     observe(record, args, attrs, std::slice::from_ref(target), at);
-    let node = if recording(record, args)? && target.dtype().is_differentiable() {
+    let node = if recording(record, args) && target.dtype().is_differentiable() {
         Some(make_node(record, args, attrs, std::slice::from_ref(target), at, Some(&versions))?)
     } else {
         None

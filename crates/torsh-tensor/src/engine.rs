@@ -157,9 +157,7 @@ fn run_tensor_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
     }
     let (tensor, pre, retain) = {
         let h = node.hooks.lock();
-        if h.tensor.is_empty() && h.pre.is_empty() && h.retain.is_empty() {
-            return Ok(());
-        }
+        let Some(h) = h.as_ref() else { return Ok(()) };
         (h.tensor.clone(), h.pre.clone(), h.retain.clone())
     };
     for (nr, h) in tensor {
@@ -211,7 +209,7 @@ fn run_node(node: &Arc<Node>, grads: &mut Grads, run: &Run<'_>, needed: &Option<
     }
     let post = {
         let h = node.hooks.lock();
-        if h.post.is_empty() { Vec::new() } else { h.post.clone() }
+        h.as_ref().map_or(Vec::new(), |h| h.post.clone())
     };
     for (_, f) in post {
         f(&mut results)?;
@@ -228,6 +226,14 @@ fn take_saved(node: &Node, retain: bool) -> Result<SavedSet> {
         )
         .with_hint("pass retain_graph = true to the first backward")
     };
+    if let Some((c, index)) = &node.checkpoint {
+        let set = s.is_some().then(|| c.saved(*index)).ok_or_else(again)??;
+        if !retain {
+            *s = None;
+            c.free(*index);
+        }
+        return Ok(set);
+    }
     if !retain {
         return s.take().ok_or_else(again);
     }

@@ -151,8 +151,7 @@ fn set_history(t: &Tensor, m: &Meta, node: Arc<Node>) -> Result<()> {
     let mut s = m.state.lock();
     let hooks = std::mem::take(&mut s.hooks);
     if !hooks.is_empty() {
-        let mut h = node.hooks.lock();
-        h.tensor.extend(hooks.into_iter().map(|k| (0, k)));
+        node.hooks.lock().get_or_insert_default().tensor.extend(hooks.into_iter().map(|k| (0, k)));
     }
     let previous = s.grad_fn.replace(node);
     s.output_nr = 0;

@@ -8,8 +8,10 @@ extern crate self as torsh_tensor;
 
 mod backward;
 pub mod call;
+mod checkpoint;
 mod display;
 mod engine;
+mod function;
 mod inplace;
 mod mode;
 mod node;
@@ -25,6 +27,8 @@ mod tensor;
 mod value;
 
 pub use backward::{HookHandle, backward, grad};
+pub use checkpoint::checkpoint;
+pub use function::record_function;
 pub use mode::{
     ModeGuard, detect_anomaly, detect_anomaly_guard, enable_grad, enable_grad_guard, inference_mode,
     inference_mode_guard, is_anomaly_enabled, is_grad_enabled, is_inference_mode, no_grad, no_grad_guard,

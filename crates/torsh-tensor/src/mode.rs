@@ -13,6 +13,9 @@ pub(crate) const ANOMALY: u8 = 4;
 /// Op calls are reported to the thread's observers.
 pub(crate) const OBSERVE: u8 = 8;
 
+/// Nodes hand what they save to a checkpoint.
+pub(crate) const CHECKPOINT: u8 = 16;
+
 thread_local! {
     static MODE: Cell<u8> = const { Cell::new(0) };
 }

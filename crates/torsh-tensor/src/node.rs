@@ -93,7 +93,7 @@ impl Kept {
 
 /// One saved operand: a tensor or a number.
 pub(crate) enum SavedArg {
-    Tensor(Saved),
+    Tensor(Box<Saved>),
     Number(Scalar),
     Nothing,
 }
@@ -101,7 +101,7 @@ pub(crate) enum SavedArg {
 #[derive(Default)]
 pub(crate) struct SavedSet {
     pub(crate) inputs: SmallVec<[SavedArg; 2]>,
-    pub(crate) outputs: SmallVec<[Option<Saved>; 1]>,
+    pub(crate) outputs: SmallVec<[Option<Box<Saved>>; 1]>,
 }
 
 /// What a node does in backward.
@@ -141,7 +141,9 @@ pub struct Node {
     pub(crate) outputs: SmallVec<[Output; 1]>,
     /// `None` once a backward pass has freed it.
     pub(crate) saved: Mutex<Option<SavedSet>>,
-    pub(crate) hooks: Mutex<Hooks>,
+    /// Where the saved values are computed again, for a node inside of a checkpoint.
+    pub(crate) checkpoint: Option<(Arc<crate::checkpoint::Checkpoint>, usize)>,
+    pub(crate) hooks: Mutex<Option<Box<Hooks>>>,
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
@@ -214,13 +216,19 @@ impl Saved {
 
 impl Node {
     pub(crate) fn new(kind: Kind, inputs: SmallVec<[Input; 2]>, outputs: SmallVec<[Output; 1]>, saved: SavedSet) -> Node {
+        let (saved, checkpoint) = if crate::mode::get() & crate::mode::CHECKPOINT != 0 {
+            crate::checkpoint::divert(saved)
+        } else {
+            (saved, None)
+        };
         Node {
             kind,
             seq: next_seq(),
+            checkpoint,
             inputs,
             outputs,
             saved: Mutex::new(Some(saved)),
-            hooks: Mutex::new(Hooks::default()),
+            hooks: Mutex::new(None),
             site: None,
         }
     }
@@ -281,20 +289,21 @@ impl Node {
     /// Calls `f` with the gradients of the outputs before the node runs; it may replace them.
     pub fn register_prehook(&self, f: NodeHookFn) -> u64 {
         let id = next_seq();
-        self.hooks.lock().pre.push((id, f));
+        self.hooks.lock().get_or_insert_default().pre.push((id, f));
         id
     }
 
     /// Calls `f` with the gradients of the operands after the node ran; it may replace them.
     pub fn register_hook(&self, f: NodeHookFn) -> u64 {
         let id = next_seq();
-        self.hooks.lock().post.push((id, f));
+        self.hooks.lock().get_or_insert_default().post.push((id, f));
         id
     }
 
     /// Removes a hook; whether there was one.
     pub fn remove_hook(&self, id: u64) -> bool {
         let mut h = self.hooks.lock();
+        let Some(h) = h.as_mut() else { return false };
         let before = h.pre.len() + h.post.len() + h.tensor.len();
         h.pre.retain(|(i, _)| *i != id);
         h.post.retain(|(i, _)| *i != id);

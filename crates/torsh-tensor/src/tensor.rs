@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use torsh_core::{DType, Device, Layout, Result, Shape, Storage, Strides, TorshError};
+use torsh_core::{DType, Device, Layout, Result, Shape, Storage, TorshError};
 
 use crate::node::{Edge, Hook, Node};
 
@@ -98,6 +98,24 @@ impl Tensor {
         let n = shape.checked_numel(dtype.size())?;
         let storage = crate::call::allocate(device, n * dtype.size())?;
         let t = Tensor::from_parts(Arc::new(storage), Layout::contiguous(shape), dtype);
+        if crate::mode::is_inference_mode() {
+            t.meta_or_new();
+        }
+        Ok(t)
+    }
+
+    /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed
+    /// again.
+    #[inline]
+    pub(crate) fn uninit_like(like: &Layout, dtype: DType, device: Device) -> Result<Tensor> {
+        let n = like.shape.numel();
+        let Some(bytes) = n.checked_mul(dtype.size()) else {
+            return Tensor::uninit(like.shape.clone(), dtype, device);
+        };
+        let storage = Arc::new(crate::call::allocate(device, bytes)?);
+        let layout = Layout { shape: like.shape.clone(), strides: like.strides.clone(), offset: 0 };
+        let meta = OnceLock::new();
+        let t = Tensor(Arc::new(Inner { storage, layout, dtype, contiguous: true, meta }));
         if crate::mode::is_inference_mode() {
             t.meta_or_new();
         }
@@ -364,9 +382,4 @@ impl Tensor {
             && Arc::weak_count(&self.0) == 0
             && self.0.storage.is_owned()
     }
-}
-
-/// The strides of a row-major tensor.
-pub(crate) fn row_major(shape: &Shape) -> Strides {
-    shape.contiguous_strides()
 }

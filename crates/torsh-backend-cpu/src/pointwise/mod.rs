@@ -6,13 +6,14 @@
 mod binary;
 mod loops;
 mod parametric;
+mod special;
 mod unary;
 
 use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
-use crate::blocks::{self, MAX_INPUTS, Operand};
+use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
 use crate::strided::StridedLoop;
-use loops::{LoopFn, Rule, entries};
+use loops::{Loop, Rule, entries};
 
 /// The kernel for a pointwise key.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -64,6 +65,12 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
         Rule::Promote | Rule::Float => wanted,
     };
     let n = out.numel();
+    let f = Loop {
+        f,
+        arity: entry.arity,
+        size: wanted.size(),
+        out_size: produced.size(),
+    };
     if n == 0 {
         return Ok(());
     }
@@ -87,9 +94,9 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
         }
         if n <= blocks::GRAIN {
             // SAFETY: all operands are contiguous, of `n` elements and of the loop's dtypes.
-            unsafe { f(out.ptr, ins.as_ptr(), n, p) };
+            unsafe { f.call(out.ptr, &ins, n, p) };
         } else {
-            large(f, out.ptr, ins, n, wanted.size(), produced.size(), p);
+            large(f, out.ptr, ins, n, p);
         }
         return Ok(());
     }
@@ -120,7 +127,7 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     // SAFETY: the views are valid for their layouts, which broadcast to the output's shape.
     unsafe {
         blocks::run(&l, &operands[..count], &|out, ins, n| {
-            f(out, ins.as_ptr(), n, p.get()[0])
+            f.call(out, ins, n, p.get()[0])
         });
     }
     Ok(())
@@ -139,7 +146,7 @@ fn input(v: &View<'_>, wanted: DType, rule: Rule, round: Option<DType>) -> Opera
 /// One element: no loops, whatever the dtypes and layouts are.
 #[inline(never)]
 fn single(
-    f: LoopFn,
+    f: Loop,
     result: &Operand,
     inputs: &[View<'_>],
     wanted: DType,
@@ -160,7 +167,7 @@ fn single(
     }
     // SAFETY: as above.
     unsafe {
-        f(to.0.as_mut_ptr(), ins.as_ptr(), 1, p);
+        f.call(to.0.as_mut_ptr(), &ins, 1, p);
         result.store(to.0.as_mut_ptr(), result.ptr, 1);
     }
 }
@@ -183,25 +190,17 @@ impl Addresses {
 
 /// Contiguous operands over threads.
 #[inline(never)]
-fn large(
-    f: LoopFn,
-    out: *mut u8,
-    ins: [*const u8; MAX_INPUTS],
-    n: usize,
-    size: usize,
-    out_size: usize,
-    p: *const u8,
-) {
+fn large(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *const u8) {
     let ins = Addresses(ins);
     let rest = Addresses([out, p, p, p]);
     blocks::parallel(n, &|r| {
-        let from = ins.get().map(|i| i.wrapping_add(r.start * size));
+        let from = ins.get().map(|i| i.wrapping_add(r.start * f.size));
         let [out, p, ..] = *rest.get();
         // SAFETY: the ranges are disjoint and within `n` elements.
         unsafe {
-            f(
-                (out as *mut u8).add(r.start * out_size),
-                from.as_ptr(),
+            f.call(
+                (out as *mut u8).add(r.start * f.out_size),
+                &from,
                 r.len(),
                 p,
             )
@@ -266,12 +265,9 @@ fn refuse_zero(v: &View<'_>, wanted: DType) -> Result<()> {
 /// Whether one of `n` adjacent elements of `size` bytes is all zero bits.
 unsafe fn any_zero(ptr: *const u8, n: usize, size: usize) -> bool {
     unsafe fn any<T: Copy + PartialEq + From<u8>>(ptr: *const u8, n: usize) -> bool {
-        let mut zero = false;
-        for i in 0..n {
-            // SAFETY: the caller's promise.
-            zero |= unsafe { (ptr as *const T).add(i).read_unaligned() } == T::from(0);
-        }
-        zero
+        // SAFETY: the caller's promise.
+        let all = unsafe { std::slice::from_raw_parts(ptr as *const Packed<T>, n) };
+        all.iter().any(|v| { v.0 } == T::from(0))
     }
     // SAFETY: the caller's promise.
     unsafe { blocks::by_size!(size, any(ptr, n)) }
