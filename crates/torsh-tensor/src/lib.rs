@@ -35,6 +35,8 @@ pub use mode::{
     set_grad_enabled,
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
+pub use ops::embedding::EmbeddingOptions;
+pub use ops::into_index::{Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s};
 pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;

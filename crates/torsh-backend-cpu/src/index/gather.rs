@@ -54,8 +54,8 @@ fn index_select(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `gather`: inputs `self`, `index` (as many dimensions, no larger outside `dim`); attrs `dim`.
-/// The output has the index's shape.
+/// `gather`: inputs `self`, `index` (as many dimensions, no larger outside `dim`); attrs `dim`,
+/// whether negative values count from the end. The output has the index's shape.
 fn gather(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, idx) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
     let dim = args.attr(0).int() as usize;
@@ -63,7 +63,7 @@ fn gather(args: &KernelArgs<'_>) -> Result<()> {
         return Ok(());
     }
     let (sizes, strides) = at_least_1d(src);
-    let index = Index::new(idx, sizes[dim], dim, strides[dim], false, None)?;
+    let index = Index::new(idx, sizes[dim], dim, strides[dim], args.attr(1).bool(), None)?;
     let (shape, dense) = at_least_1d(out);
     let mut indexed = strides.to_vec();
     indexed[dim] = 0;

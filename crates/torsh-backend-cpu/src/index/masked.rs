@@ -187,8 +187,7 @@ fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
         return Err(TorshError::shape(
             "",
             format!(
-                "masked_scatter: expected self and source to have same dtypes and at least as many \
-                 source elements as the mask has true ones, got {} elements for {total}",
+                "Number of elements of source < number of ones in mask: {} elements for {total}",
                 source.numel()
             ),
         ));

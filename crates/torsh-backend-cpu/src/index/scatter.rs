@@ -116,7 +116,11 @@ impl AlongDim<'_> {
 }
 
 /// Reads the index of inputs `self`, `index`, and prepares the walk for a source.
-fn along<'a>(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<AlongDim<'a>> {
+fn along<'a>(
+    args: &'a KernelArgs<'a>,
+    source: &Source<'_>,
+    negative: bool,
+) -> Result<AlongDim<'a>> {
     let (out, idx) = (&args.outputs[0], &args.inputs[1]);
     let dim = args.attr(0).int() as usize;
     let (sizes, strides) = at_least_1d(out);
@@ -124,7 +128,7 @@ fn along<'a>(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<AlongDim<'
     if let Some(s) = source.tensor() {
         no_overlap(out, s)?;
     }
-    let index = Index::new(idx, sizes[dim], dim, strides[dim], false, Some(out))?;
+    let index = Index::new(idx, sizes[dim], dim, strides[dim], negative, Some(out))?;
     let (indexed, at) = along_dim(strides, dim, &index);
     let mut shape = sizes.to_vec();
     shape[dim] = idx.numel();
@@ -136,7 +140,7 @@ fn along<'a>(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<AlongDim<'
 fn index_add(args: &KernelArgs<'_>) -> Result<()> {
     let out = &args.outputs[0];
     let source = Source::new(args, 2, usize::MAX);
-    let walk = along(args, &source)?;
+    let walk = along(args, &source, false)?;
     let alpha = args.attr(1).scalar().unwrap_or(Scalar::Int(1));
     start_from(out, &args.inputs[0]);
     by_dtype!(out.dtype, T => {
@@ -156,17 +160,17 @@ fn index_add(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `index_copy`: inputs `self`, `index`, `source`; attrs `dim`.
 fn index_copy(args: &KernelArgs<'_>) -> Result<()> {
-    write_along(args, Source::new(args, 2, usize::MAX))
+    write_along(args, Source::new(args, 2, usize::MAX), false)
 }
 
-/// `index_fill`: inputs `self`, `index`, optionally a 0-d value; attrs `dim`, the value otherwise.
+/// `index_fill`: inputs `self`, `index` (negative values count from the end), optionally a 0-d value; attrs `dim`, the value otherwise.
 fn index_fill(args: &KernelArgs<'_>) -> Result<()> {
-    write_along(args, Source::new(args, 2, 1))
+    write_along(args, Source::new(args, 2, 1), true)
 }
 
-fn write_along(args: &KernelArgs<'_>, source: Source<'_>) -> Result<()> {
+fn write_along(args: &KernelArgs<'_>, source: Source<'_>, negative: bool) -> Result<()> {
     let out = &args.outputs[0];
-    let walk = along(args, &source)?;
+    let walk = along(args, &source, negative)?;
     start_from(out, &args.inputs[0]);
     by_size!(out.dtype, T => {
         // SAFETY: the walk was built from these views, and the index was checked.
@@ -199,7 +203,8 @@ fn scatter(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `scatter_add`: inputs `self`, `index`, `src`; attrs `dim`.
+/// `scatter_add`: inputs `self`, `index`, `src`; attrs `dim`, whether negative values count from
+/// the end.
 fn scatter_add(args: &KernelArgs<'_>) -> Result<()> {
     scatter_with(args, Source::new(args, 2, usize::MAX), Reduce::Sum, true)
 }
@@ -240,7 +245,7 @@ impl<'a> Elementwise<'a> {
             return Ok(None);
         }
         let (sizes, strides) = at_least_1d(out);
-        let index = Index::new(idx, sizes[dim], dim, strides[dim], false, Some(out))?;
+        let index = Index::new(idx, sizes[dim], dim, strides[dim], args.attr(1).bool(), Some(out))?;
         let (shape, _) = at_least_1d(idx);
         let mut indexed = strides.to_vec();
         indexed[dim] = 0;

@@ -3,12 +3,20 @@
 pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
+pub(crate) mod embedding;
 pub(crate) mod factory;
+pub(crate) mod getitem;
+pub(crate) mod index;
+pub(crate) mod into_index;
 pub(crate) mod join;
+pub(crate) mod masked;
 pub(crate) mod pointwise;
+pub(crate) mod rearrange;
 pub(crate) mod reduce;
+pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
+pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
 pub(crate) mod views;
@@ -23,9 +31,27 @@ use crate::record::{OpRecord, Rule};
 use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
-const FAMILIES: &[&[&OpRecord]] =
-    &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS, complex::RECORDS, select::RECORDS,
-    views::RECORDS, split::RECORDS, join::RECORDS, factory::RECORDS];
+const FAMILIES: &[&[&OpRecord]] = &[
+    pointwise::RECORDS,
+    reduce::RECORDS,
+    shape::RECORDS,
+    strided::RECORDS,
+    copy::RECORDS,
+    create::RECORDS,
+    complex::RECORDS,
+    select::RECORDS,
+    views::RECORDS,
+    split::RECORDS,
+    join::RECORDS,
+    factory::RECORDS,
+    index::RECORDS,
+    scatter::RECORDS,
+    masked::RECORDS,
+    sort::RECORDS,
+    rearrange::RECORDS,
+    embedding::RECORDS,
+    getitem::RECORDS,
+];
 
 struct Entry {
     record: &'static OpRecord,
