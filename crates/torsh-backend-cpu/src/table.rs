@@ -16,6 +16,11 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::create::kernel,
     crate::index::kernel,
     crate::sort::kernel,
+    crate::conv::kernel,
+    crate::loss::kernel,
+    crate::batch_norm::kernel,
+    crate::pooling::kernel,
+    crate::matmul::kernel,
 ];
 
 type Table = [Option<KernelFn>; Kernel::COUNT];
