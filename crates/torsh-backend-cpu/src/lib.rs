@@ -6,6 +6,7 @@ mod blocks;
 mod conv;
 mod convert;
 mod copy;
+mod create;
 
 mod dense;
 mod index;

@@ -13,6 +13,7 @@ use crate::arch::Level;
 const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::pointwise::kernel,
     crate::copy::kernel,
+    crate::create::kernel,
     crate::index::kernel,
     crate::sort::kernel,
     crate::conv::kernel,

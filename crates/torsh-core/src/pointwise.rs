@@ -100,4 +100,5 @@ crate::for_each_unary! { kernel_enum @unary [
     Uniform Normal Bernoulli RandInt RandPerm Dropout
     Exponential Cauchy LogNormal Geometric Multinomial
     IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
+    Pad
 ] }
