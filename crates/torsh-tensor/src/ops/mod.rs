@@ -1,6 +1,7 @@
 //! The op records, by family, and calls by name.
 
 pub(crate) mod complex;
+pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod embedding;
@@ -10,7 +11,9 @@ pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
+pub(crate) mod matmul;
 pub(crate) mod pointwise;
+pub(crate) mod pool;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod scatter;
@@ -51,6 +54,9 @@ const FAMILIES: &[&[&OpRecord]] = &[
     rearrange::RECORDS,
     embedding::RECORDS,
     getitem::RECORDS,
+    matmul::RECORDS,
+    conv::RECORDS,
+    pool::RECORDS,
 ];
 
 struct Entry {
