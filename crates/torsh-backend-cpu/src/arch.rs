@@ -147,6 +147,7 @@ fn hardware() -> Level {
 ///     }
 /// }
 ///
+/// # fn main() {
 /// let mut y = [0.0; 2];
 /// exp_f32(&[0.0, 1.0], &mut y);                       // picks the level
 /// assert_eq!(y, [1.0, 1.0f32.exp()]);
@@ -154,6 +155,7 @@ fn hardware() -> Level {
 /// // SAFETY: two values are there.
 /// assert_eq!(unsafe { f(y.as_ptr(), 2) }, y[0] + y[1]);
 /// sum_f32::at(Level::Base);                           // for tests
+/// # }
 /// ```
 ///
 /// For `name` it generates the function `name(..)`, which calls the version of
@@ -167,7 +169,9 @@ fn hardware() -> Level {
 /// `name: type` with no generics; in the body `A` is the
 /// [`Arch`](crate::arch::Arch). Everything the body calls must be
 /// `#[inline(always)]`, closures included by being trivial: what is not inlined
-/// is compiled for the baseline.
+/// is compiled for the baseline. Integer arithmetic on elements should be
+/// `wrapping_*`: an overflow check, which debug builds have, is a branch and keeps
+/// the loop scalar.
 #[macro_export]
 macro_rules! multiversion {
     () => {};

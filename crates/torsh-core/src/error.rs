@@ -25,8 +25,8 @@ pub struct ErrorInfo {
     pub backtrace: Backtrace,
 }
 
-/// Everything that can go wrong.
-#[derive(Debug)]
+/// Everything that can go wrong. `Debug` prints the same text as `Display`, so that `main() ->
+/// Result<()>` and `unwrap` show something to read.
 #[non_exhaustive]
 pub enum TorshError {
     /// The device has no memory left for a request.
@@ -208,6 +208,12 @@ impl fmt::Display for TorshError {
                 Ok(())
             }
         }
+    }
+}
+
+impl fmt::Debug for TorshError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

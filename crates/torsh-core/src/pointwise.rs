@@ -39,7 +39,10 @@
 //! only that is kept alive; `c.p(0)` are the numbers, as `Scalar`s. Broadcasting and promotion are undone by
 //! the engine. An op whose rows have no `grad` is not differentiable, and says so when asked.
 
+mod activation;
 mod binary;
+mod comparison;
+mod loss;
 mod parametric;
 mod unary;
 
@@ -96,4 +99,6 @@ crate::for_each_unary! { kernel_enum @unary [
     BatchNorm BatchNormBackward NllLoss NllLossBackward CrossEntropy CrossEntropyBackward Embedding EmbeddingBackward
     Uniform Normal Bernoulli RandInt RandPerm Dropout
     KthValue Mode CumMax CumMin LogCumSumExp
+    IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
+    Pad
 ] }

@@ -74,6 +74,15 @@ impl Scalar {
         }
     }
 
+    /// The complex conjugate; a real number stays.
+    #[must_use]
+    pub fn conj(self) -> Scalar {
+        match self {
+            Scalar::Complex(re, im) => Scalar::Complex(re, -im),
+            s => s,
+        }
+    }
+
     /// Whether this is a floating-point number.
     pub fn is_float(self) -> bool {
         matches!(self, Scalar::Float(_))

@@ -156,7 +156,11 @@ pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
             None => held.push((s, write)),
         }
     }
-    if held.len() > 1 {
+    if held.len() == 2 {
+        if held[0].0 as *const Storage > held[1].0 as *const Storage {
+            held.swap(0, 1);
+        }
+    } else if held.len() > 2 {
         held.sort_unstable_by_key(|(s, _)| *s as *const Storage as usize);
     }
     for (s, write) in &held {

@@ -1,3 +1,44 @@
-//! The tensor, the operator records and the recording of gradients of ToRSh
+//! The tensor of ToRSh: strided arrays with PyTorch's semantics, the records of all ops, and the
+//! recording of gradients.
+//!
+//! Start with [`Tensor`]; the op records are in [`ops`], what a record is in [`record`], and the
+//! way every op call takes in [`call`].
 
+extern crate self as torsh_tensor;
+
+mod backward;
+pub mod call;
+mod checkpoint;
+mod display;
+mod engine;
+mod function;
+mod inplace;
+mod mode;
+mod node;
+pub mod observe;
+mod operand;
+pub mod ops;
 pub mod print;
+mod raw;
+pub mod record;
+pub mod sample;
+mod schema;
+mod tensor;
+mod value;
+
+pub use backward::{HookHandle, backward, grad};
+pub use checkpoint::checkpoint;
+pub use function::record_function;
+pub use mode::{
+    ModeGuard, detect_anomaly, detect_anomaly_guard, enable_grad, enable_grad_guard, inference_mode,
+    inference_mode_guard, is_anomaly_enabled, is_grad_enabled, is_inference_mode, no_grad, no_grad_guard,
+    set_grad_enabled,
+};
+pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
+pub use ops::embedding::EmbeddingOptions;
+pub use ops::into_index::{Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s};
+pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
+pub use schema::{Bound, Param, Signature, Type};
+pub use tensor::Tensor;
+pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError};
+pub use value::Value;

@@ -30,7 +30,6 @@ impl VMath for f64 {
         acos: f64::acos;
         atan: f64::atan;
         asinh: libm::asinh;
-        acosh: libm::acosh;
         atanh: libm::atanh;
         erf: libm::erf;
         erfc: libm::erfc;
@@ -46,6 +45,16 @@ impl VMath for f64 {
             e / (1.0 + e)
         } else {
             1.0 / (1.0 + e)
+        }
+    }
+
+    #[inline(always)]
+    fn acosh<A: Arch>(self) -> f64 {
+        // libm's answers below -1 are arbitrary.
+        if self < 1.0 {
+            f64::NAN
+        } else {
+            libm::acosh(self)
         }
     }
 

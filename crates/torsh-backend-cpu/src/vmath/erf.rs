@@ -72,12 +72,11 @@ pub(super) fn erfc<A: Arch>(x: f32) -> f32 {
 /// taken from erfc in the tail so that nothing cancels.
 pub(super) fn erfinv64(y: f64) -> f64 {
     let a = y.abs();
-    if !(a < 1.0) {
-        return if a == 1.0 {
-            f64::INFINITY.copysign(y)
-        } else {
-            f64::NAN
-        };
+    if a == 1.0 {
+        return f64::INFINITY.copysign(y);
+    }
+    if a > 1.0 || a.is_nan() {
+        return f64::NAN;
     }
     if a < 1e-9 {
         // The series' next term is below a thousandth of an ulp; keeps -0.

@@ -10,13 +10,14 @@ const LN2_LO32: f32 = -2.121_944_4e-4;
 pub(super) const LN2_HI64: f64 = 6.931_471_803_691_238e-1;
 pub(super) const LN2_LO64: f64 = 1.908_214_929_270_587_7e-10;
 
-/// Minimax of (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error 2^-28.3.
-const EXP32: [f32; 5] = [
-    0.499_999_94,
-    0.166_665_2,
-    0.041_668_396,
-    0.008_368_797,
-    0.001_381_443_2,
+/// Minimax of (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error 2^-34.2.
+const EXP32: [f32; 6] = [
+    0.5,
+    0.166_666_66,
+    0.041_666_29,
+    0.008_333_498,
+    0.001_394_478_4,
+    0.000_197_902_06,
 ];
 /// Minimax of (2^r - 1 - r ln 2) / r^2 on |r| <= 1/2, error 2^-28.3.
 const EXP2_32: [f32; 5] = [
@@ -52,7 +53,7 @@ fn exp_parts32<A: Arch>(x: f32) -> (f32, f32) {
     let t = fma32::<A>(x, LOG2_E, MAGIC32);
     let n = t - MAGIC32;
     let r = fma32::<A>(n, -LN2_LO32, fma32::<A>(n, -LN2_HI32, x));
-    let p = 1.0 + fma32::<A>(r * r, poly32::<A, 5>(r, &EXP32), r);
+    let p = 1.0 + fma32::<A>(r * r, poly32::<A, 6>(r, &EXP32), r);
     (t, p)
 }
 
@@ -62,8 +63,9 @@ fn exp_parts32<A: Arch>(x: f32) -> (f32, f32) {
 fn scale2(p: f32, t: f32) -> f32 {
     let n = t.to_bits().wrapping_sub(MAGIC32.to_bits()) as i32;
     let half = n >> 1;
-    let a = f32::from_bits(((half + 127) as u32) << 23);
-    let b = f32::from_bits(((n - half + 127) as u32) << 23);
+    // Wrapping, since an overflow check of a debug build would stop vectorisation.
+    let a = f32::from_bits((half.wrapping_add(127) as u32) << 23);
+    let b = f32::from_bits((n.wrapping_sub(half).wrapping_add(127) as u32) << 23);
     p * a * b
 }
 
@@ -105,7 +107,8 @@ pub(super) fn sigmoid<A: Arch>(x: f32) -> f32 {
     // exp of a negative argument only: no overflow, and the lower tail stays exact.
     let e = exp::<A>(-x.abs());
     let num = if x < 0.0 { e } else { 1.0 };
-    num / (1.0 + e)
+    // num / (1 + e) as num - num e / (1 + e), where the rounding of 1 + e weighs less.
+    fma32::<A>(-num, e / (1.0 + e), num)
 }
 
 #[inline(always)]

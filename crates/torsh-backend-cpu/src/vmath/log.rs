@@ -42,7 +42,7 @@ pub(super) fn log<A: Arch>(x: f32) -> f32 {
         .to_bits()
         .wrapping_sub(SQRT_HALF32)
         .wrapping_add(127 << 23);
-    let e = ((t >> 23) as i32 - bias) as f32;
+    let e = ((t >> 23) as i32).wrapping_sub(bias) as f32;
     let m = f32::from_bits((t & 0x007f_ffff).wrapping_add(SQRT_HALF32));
     let f = m - 1.0;
     let z = f * f;

@@ -12,8 +12,8 @@ pub(super) fn digamma64(x: f64) -> f64 {
         if x == x.trunc() {
             return f64::NAN;
         }
-        // tan has period 1 in x; the remainder is exact.
-        let r = x % 1.0;
+        // tan(pi x) has period 1; the remainder, in [-1/2, 1/2], is exact.
+        let r = x - x.round();
         return positive(1.0 - x) - PI / (PI * r).tan();
     }
     positive(x)

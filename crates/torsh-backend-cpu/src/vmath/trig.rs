@@ -55,18 +55,20 @@ fn reduce_fast<A: Arch>(x: f32) -> (u32, f32, f32) {
 /// Quadrant (its low two bits) and remainder in quadrants, for every x; nan for
 /// what is not finite. The method of Payne and Hanek on 82 bits.
 #[inline(always)]
-fn reduce_full<A: Arch>(x: f32) -> (u32, f64) {
+fn reduce_full(x: f32) -> (u32, f64) {
     let bits = x.to_bits();
-    let k = ((bits >> 23) & 0xff) as i32 - 150;
+    let k = (((bits >> 23) & 0xff) as i32).wrapping_sub(150);
     let k = if k < 0 { 0 } else { k } as u32;
     // x = m 2^k with |m| < 2^24, an integer where k > 0.
     let m = f64::from(f32::from_bits(bits.wrapping_sub(k << 23)));
     // SAFETY: k is at most 255 - 150 = 105, the last row.
     let [hi, lo] = unsafe { *TWO_OVER_PI.get_unchecked(k as usize) };
-    let p = m * hi;
-    let t = p + MAGIC64;
-    let r = fma64::<A>(m, lo, p - (t - MAGIC64));
-    (t.to_bits() as u32, r + f64::from(x - x))
+    // The second product is below 1/8; the first loses nothing to the rounding.
+    let (p, rest) = (m * hi, m * lo);
+    let t = (p + rest) + MAGIC64;
+    let r = (p - (t - MAGIC64)) + rest;
+    let r = if x.abs() < f32::INFINITY { r } else { f64::NAN };
+    (t.to_bits() as u32, r)
 }
 
 /// sin of r + lost in the quadrant q.
@@ -96,20 +98,20 @@ fn cos_fast<A: Arch>(x: f32) -> f32 {
 
 #[inline(always)]
 pub(super) fn sin<A: Arch>(x: f32) -> f32 {
-    let (q, r) = reduce_full::<A>(x);
+    let (q, r) = reduce_full(x);
     let v = sin_cos::<A>(q, (r * FRAC_PI_2) as f32, 0.0);
     if x == 0.0 { x } else { v }
 }
 
 #[inline(always)]
 pub(super) fn cos<A: Arch>(x: f32) -> f32 {
-    let (q, r) = reduce_full::<A>(x);
+    let (q, r) = reduce_full(x);
     sin_cos::<A>(q.wrapping_add(1), (r * FRAC_PI_2) as f32, 0.0)
 }
 
 #[inline(always)]
 pub(super) fn tan<A: Arch>(x: f32) -> f32 {
-    let (q, r) = reduce_full::<A>(x);
+    let (q, r) = reduce_full(x);
     let r = r * FRAC_PI_2;
     let z = r * r;
     let t = fma64::<A>(r * z, poly64::<A, 8>(z, &TAN), r);

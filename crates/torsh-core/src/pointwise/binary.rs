@@ -1,9 +1,10 @@
 //! Ops of two tensors (or numbers) and no further arguments; their methods are made from the rows.
 
-/// Hands the rows of all binary ops to the macro `$m`, after the tokens that follow its name.
+/// Hands the rows of all binary ops, comparisons and bit operations included, to the macro `$m`,
+/// after the tokens that follow its name.
 #[macro_export]
 macro_rules! for_each_binary {
-    ($m:ident $($first:tt)*) => { $m! { $($first)*
+    ($m:ident $($first:tt)*) => { $crate::append_comparisons! { $m { $($first)*
 
 /// Sum of two operands, elementwise.
 add "add" Add(x, y) "(Tensor input, Tensor other)" -> promote {
@@ -14,6 +15,17 @@ add "add" Add(x, y) "(Tensor input, Tensor other)" -> promote {
     gpu "x + y";
     grad [] |c| Ok(c.g().clone());
     grad [] |c| Ok(c.g().clone());
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Difference of two operands, elementwise. Two bool tensors have none.
+sub "sub" Sub(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x - y;
+    int |x, y| x.wrapping_sub(y);
+    complex |x, y| x - y;
+    gpu "x - y";
+    grad [] |c| Ok(c.g().clone());
+    grad [] |c| c.g().neg();
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -29,15 +41,341 @@ mul "mul" Mul(x, y) "(Tensor input, Tensor other)" -> promote {
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
-/// Whether the operands are equal, elementwise, as a bool tensor.
-eq "eq" Eq(x, y) "(Tensor input, Tensor other)" -> bool {
-    float |x, y| x == y;
-    int |x, y| x == y;
-    bool |x, y| x == y;
-    complex |x, y| x == y;
-    gpu "x == y";
+/// Quotient of two operands, elementwise; of integers, too, as real numbers.
+div "div" Div(x, y) "(Tensor input, Tensor other)" -> float {
+    float |x, y| x / y;
+    complex |x, y| x.divide(y);
+    gpu "x / y";
+    grad [y] |c| c.g().div(c.y()?.conj()?);
+    grad [y out] |c| c.g().mul(c.out()?.div(c.y()?)?.conj()?)?.neg();
+    samples (-2.0, 2.0), (0.4, 2.0);
+}
+
+/// Quotient rounded down, elementwise: Python's `//`. Integers must not be divided by 0.
+floor_divide "floor_divide" FloorDivide(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.floor_divide(y);
+    int |x, y| x.floor_divide(y);
+    gpu "floor(x / y)";
+    grad [] |c| c.zeros(0);
+    grad [] |c| c.zeros(1);
+    samples (0.1, 0.9), (1.1, 2.0);
+}
+
+/// Quotient rounded towards zero, elementwise. Integers must not be divided by 0.
+div_trunc "div.trunc" DivTrunc(x, y) "" -> promote {
+    float |x, y| (x / y).trunc();
+    int |x, y| x.div_trunc(y);
+    gpu "trunc(x / y)";
+    grad [] |c| c.zeros(0);
+    grad [] |c| c.zeros(1);
+    samples (0.1, 0.9), (1.1, 2.0);
+}
+
+/// Remainder with the sign of `other`, elementwise: Python's `%`. Integers must not be divided
+/// by 0.
+remainder "remainder" Remainder(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.remainder(y);
+    int |x, y| x.remainder(y);
+    gpu "x - floor(x / y) * y";
+    grad [] |c| Ok(c.g().clone());
+    grad [x y] |c| c.g().mul(c.x()?.floor_divide(c.y()?)?)?.neg();
+    samples (3.2, 3.8), (1.1, 1.5);
+}
+
+/// Remainder with the sign of `input`, elementwise: C's `fmod`. Integers must not be divided by 0.
+fmod "fmod" Fmod(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.fmod(y);
+    int |x, y| x.fmod(y);
+    gpu "fmod(x, y)";
+    grad [] |c| Ok(c.g().clone());
+    grad [x y] |c| c.g().mul(c.x()?.div_trunc(c.y()?)?)?.neg();
+    samples (3.2, 3.8), (1.1, 1.5);
+}
+
+/// `input` to the power of `other`, elementwise.
+pow "pow" Pow(x, y) "(Tensor input, Tensor exponent)" -> promote {
+    float |x, y| x.pow::<A>(y);
+    int |x, y| x.pow(y);
+    complex |x, y| x.pow(y);
+    gpu "pow(x, y)";
+    grad [x y] |c| {
+        let y = c.y()?;
+        let slope = y.mul(c.x()?.pow(y.sub(1.0)?)?)?;
+        c.g().mul(slope.conj()?)?.where_zero(&y.eq(0.0)?, true)
+    };
+    grad [x y out] |c| {
+        // 0 to a power is 0, but its logarithm is infinite.
+        let y = c.y()?;
+        let grows = if y.is_complex() {
+            y.imag()?.eq(0.0)?.logical_and(y.real()?.ge(0.0)?)?
+        } else {
+            y.ge(0.0)?
+        };
+        let flat = c.x()?.eq(0.0)?.logical_and(grows)?;
+        let slope = c.out()?.mul(c.x()?.log()?)?.conj()?.where_zero(&flat, true)?;
+        c.g().mul(slope)
+    };
+    samples (0.4, 2.0), (-2.0, 2.0);
+}
+
+/// Angle of the point (`other`, `input`), elementwise, in radians.
+atan2 "atan2" Atan2(x, y) "(Tensor input, Tensor other)" -> float {
+    float |x, y| x.atan2::<A>(y);
+    gpu "atan2(x, y)";
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        c.g().mul(&y)?.div(x.square()?.add(y.square()?)?)
+    };
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        c.g().mul(x.neg()?)?.div(x.square()?.add(y.square()?)?)
+    };
+    samples (0.3, 2.0), (0.3, 2.0);
+}
+
+/// The larger of two operands, elementwise; nan where either is. Equal ones share the gradient.
+maximum "maximum" Maximum(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.maximum(y);
+    int |x, y| x.max(y);
+    bool |x, y| x | y;
+    gpu "(x != x || x > y) ? x : y";
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.lt(&y)?, true)
+    };
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.gt(&y)?, true)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
-    } };
+/// The smaller of two operands, elementwise; nan where either is. Equal ones share the gradient.
+minimum "minimum" Minimum(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.minimum(y);
+    int |x, y| x.min(y);
+    bool |x, y| x & y;
+    gpu "(x != x || x < y) ? x : y";
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.gt(&y)?, true)
+    };
+    grad [x y] |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
+        g.where_zero(&x.lt(&y)?, true)
+    };
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// The larger of two operands, elementwise; the other one where one is nan.
+fmax "fmax" Fmax(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.fmax(y);
+    int |x, y| x.max(y);
+    bool |x, y| x | y;
+    gpu "(y != y || x > y) ? x : y";
+    grad [x y] |c| {
+        let y = c.y()?;
+        c.g().where_zero(&c.x()?.ge(&y)?.logical_or(y.isnan()?)?, false)
+    };
+    grad [x y] |c| {
+        let y = c.y()?;
+        c.g().where_zero(&c.x()?.ge(&y)?.logical_or(y.isnan()?)?, true)
+    };
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// The smaller of two operands, elementwise; the other one where one is nan.
+fmin "fmin" Fmin(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.fmin(y);
+    int |x, y| x.min(y);
+    bool |x, y| x & y;
+    gpu "(y != y || x < y) ? x : y";
+    grad [x y] |c| {
+        let y = c.y()?;
+        c.g().where_zero(&c.x()?.le(&y)?.logical_or(y.isnan()?)?, false)
+    };
+    grad [x y] |c| {
+        let y = c.y()?;
+        c.g().where_zero(&c.x()?.le(&y)?.logical_or(y.isnan()?)?, true)
+    };
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Logarithm of the sum of the exponentials of two operands, elementwise, without overflow.
+logaddexp "logaddexp" Logaddexp(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.logaddexp::<A>(y);
+    complex |x, y| x.logaddexp(y);
+    gpu "(isinf(x) && x == y) ? x : max(x, y) + log1p(exp(-abs(x - y)))";
+    grad [x y] |c| c.g().div(c.y()?.sub(c.x()?)?.exp()?.add(1.0)?.conj()?);
+    grad [x y] |c| c.g().div(c.x()?.sub(c.y()?)?.exp()?.add(1.0)?.conj()?);
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Logarithm to base 2 of the sum of 2 to the powers of two operands, elementwise, without
+/// overflow.
+logaddexp2 "logaddexp2" Logaddexp2(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.logaddexp2::<A>(y);
+    gpu "(isinf(x) && x == y) ? x : max(x, y) + log2(1 + exp2(-abs(x - y)))";
+    grad [x y] |c| c.g().div(c.y()?.sub(c.x()?)?.exp2()?.add(1.0)?);
+    grad [x y] |c| c.g().div(c.x()?.sub(c.y()?)?.exp2()?.add(1.0)?);
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// `input * log(other)`, elementwise; 0 where `input` is 0, unless `other` is nan.
+xlogy "xlogy" Xlogy(x, y) "(Tensor input, Tensor other)" -> float {
+    float |x, y| x.xlogy::<A>(y);
+    gpu "y != y ? y : (x == 0 ? 0 : x * log(y))";
+    grad [x y] |c| {
+        let y = c.y()?;
+        let flat = c.x()?.eq(0.0)?.logical_and(y.le(0.0)?)?;
+        c.g().xlogy(y)?.where_zero(&flat, true)
+    };
+    grad [x y] |c| c.g().mul(c.x()?)?.div(c.y()?);
+    samples (0.3, 2.0), (0.3, 2.0);
+}
+
+/// Length of the hypotenuse of a right triangle with these legs, elementwise, without overflow.
+hypot "hypot" Hypot(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.hypot(y);
+    gpu "hypot(x, y)";
+    grad [x out] |c| c.g().mul(c.x()?.div(c.out()?)?);
+    grad [y out] |c| c.g().mul(c.y()?.div(c.out()?)?);
+    samples (0.3, 2.0), (0.3, 2.0);
+}
+
+/// The magnitude of `input` with the sign of `other`, elementwise.
+copysign "copysign" Copysign(x, y) "(Tensor input, Tensor other)" -> float {
+    float |x, y| x.copysign(y);
+    gpu "copysign(x, y)";
+    grad [x out] |c| {
+        let x = c.x()?;
+        c.g().mul(c.out()?.div(&x)?.where_zero(&x.eq(0.0)?, true)?)
+    };
+    grad [] |c| c.zeros(1);
+    samples (0.3, 2.0), (0.3, 2.0);
+}
+
+/// 0 where `input` is negative, 1 where it is positive, `values` where it is 0.
+heaviside "heaviside" Heaviside(x, y) "(Tensor input, Tensor values)" -> promote {
+    float |x, y| {
+        let step = if x > T::ZERO { T::ONE } else { T::ZERO };
+        if x == T::ZERO { y } else { step }
+    };
+    int |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
+    bool |x, y| x | y;
+    gpu "x == 0 ? y : (x > 0 ? 1 : 0)";
+    samples (0.3, 2.0), (0.3, 2.0);
+}
+
+/// The next representable number after `input` towards `other`, elementwise.
+nextafter "nextafter" Nextafter(x, y) "(Tensor input, Tensor other)" -> promote {
+    float |x, y| x.nextafter(y);
+    gpu "nextafter(x, y)";
+    grad [] |c| Ok(c.g().clone());
+    grad [] |c| c.zeros(1);
+    samples (0.3, 2.0), (0.3, 2.0);
+}
+
+/// Gradient of [`relu`](Self::relu): `input` where `result` is positive, 0 elsewhere.
+relu_backward "relu_backward" ReluBackward(x, y) "" -> promote {
+    float |x, y| if y <= T::ZERO { T::ZERO } else { x };
+    gpu "y <= 0 ? 0 : x";
+    grad [y] |c| c.g().relu_backward(c.y()?);
+    grad [] |c| c.zeros(1);
+    samples (-2.0, 2.0), (0.2, 2.0);
+}
+
+/// Gradient of [`sigmoid`](Self::sigmoid): `input * conj((1 - result) * result)`.
+sigmoid_backward "sigmoid_backward" SigmoidBackward(x, y) "" -> promote {
+    float |x, y| x * ((T::ONE - y) * y);
+    complex |x, y| x * ((T::c(1.0) - y) * y).conj();
+    gpu "x * ((1 - y) * y)";
+    grad [y] |c| c.g().sigmoid_backward(c.y()?.conj()?);
+    grad [x y] |c| {
+        let slope = c.y()?.conj()?.mul(-2.0)?.add(1.0)?;
+        c.g().conj()?.mul(c.x()?)?.mul(slope)
+    };
+    samples (-2.0, 2.0), (0.1, 0.9);
+}
+
+/// Gradient of [`tanh`](Self::tanh): `input * conj(1 - result^2)`.
+tanh_backward "tanh_backward" TanhBackward(x, y) "" -> promote {
+    float |x, y| x * (T::ONE - y * y);
+    complex |x, y| x * (T::c(1.0) - y * y).conj();
+    gpu "x * (1 - y * y)";
+    grad [y] |c| c.g().tanh_backward(c.y()?.conj()?);
+    grad [x y] |c| c.g().conj()?.mul(c.x()?)?.mul(c.y()?.conj()?.mul(-2.0)?);
+    samples (-2.0, 2.0), (-0.9, 0.9);
+}
+
+/// Gradient of `silu`: `input` times its derivative at `x`.
+silu_backward "silu_backward" SiluBackward(x, y) "" -> promote {
+    float |x, y| {
+        let s = y.sigmoid::<A>();
+        x * (s * (T::ONE + y * (T::ONE - s)))
+    };
+    complex |x, y| {
+        let s = y.sigmoid();
+        x * (s * (T::c(1.0) + y * (T::c(1.0) - s))).conj()
+    };
+    gpu "x * (1 + y * (1 - 1 / (1 + exp(-y)))) / (1 + exp(-y))";
+    grad [y] |c| c.g().silu_backward(c.y()?.conj()?);
+    grad [x y] |c| {
+        let y = c.y()?;
+        let s = y.sigmoid()?;
+        let bend = s.mul(-2.0)?.add(1.0)?.mul(&y)?.add(2.0)?;
+        let slope = s.neg()?.add(1.0)?.mul(&s)?.mul(bend)?;
+        c.g().conj()?.mul(c.x()?)?.mul(slope.conj()?)
+    };
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Gradient of the exact `gelu`: `input` times its derivative at `x`.
+gelu_erf_backward "gelu_backward.none" GeluErfBackward(x, y) "" -> promote {
+    float |x, y| {
+        let below = T::c(0.5) + T::c(0.5) * (y * T::c(std::f64::consts::FRAC_1_SQRT_2)).erf::<A>();
+        let density = (y * y * T::c(-0.5)).exp::<A>() * T::c(0.3989422804014327);
+        x * (below + y * density)
+    };
+    gpu "x * (0.5 + 0.5 * erf(y * 0.7071067811865476) + y * exp(-0.5 * y * y) * 0.3989422804014327)";
+    grad [y] |c| c.g().gelu_erf_backward(c.y()?);
+    grad [x y] |c| {
+        let square = c.y()?.square()?;
+        let density = square.mul(-0.5)?.exp()?.mul(0.3989422804014327)?;
+        c.g().mul(c.x()?)?.mul(square.neg()?.add(2.0)?.mul(density)?)
+    };
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Gradient of `gelu` by the tanh formula: `input` times its derivative at `x`.
+gelu_tanh_backward "gelu_backward.tanh" GeluTanhBackward(x, y) "" -> promote {
+    float |x, y| {
+        let (k, a) = (T::c(0.7978845608028654), T::c(0.044715));
+        let square = y * y;
+        let t = (k * y * (T::ONE + a * square)).tanh::<A>();
+        let inner = k * (T::ONE + T::c(3.0) * a * square);
+        x * (T::c(0.5) * (T::ONE + t) + T::c(0.5) * y * (T::ONE - t * t) * inner)
+    };
+    gpu "x * 0.5 * (1 + tanh(0.7978845608028654 * y * (1 + 0.044715 * y * y)) + y * (1 - tanh(0.7978845608028654 * y * (1 + 0.044715 * y * y)) * tanh(0.7978845608028654 * y * (1 + 0.044715 * y * y))) * 0.7978845608028654 * (1 + 0.134145 * y * y))";
+    grad [y] |c| c.g().gelu_tanh_backward(c.y()?);
+    grad [x y] |c| {
+        // With u the argument of tanh: (1 - t^2) (u' + y / 2 (u'' - 2 t u'^2)).
+        let y = c.y()?;
+        let square = y.square()?;
+        let u = square.mul(0.044715)?.add(1.0)?.mul(&y)?.mul(0.7978845608028654)?;
+        let first = square.mul(0.134145)?.add(1.0)?.mul(0.7978845608028654)?;
+        let second = y.mul(0.7978845608028654 * 0.26829)?;
+        let t = u.tanh()?;
+        let bend = second.sub(t.mul(first.square()?)?.mul(2.0)?)?.mul(&y)?.mul(0.5)?;
+        let slope = t.square()?.neg()?.add(1.0)?.mul(first.add(bend)?)?;
+        c.g().mul(c.x()?)?.mul(slope)
+    };
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+    } } };
 }

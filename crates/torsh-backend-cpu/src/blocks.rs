@@ -1,0 +1,447 @@
+//! Runs a loop over contiguous elements on operands of any layout and dtype.
+//!
+//! Operands that do not lie as the loop needs them pass through block buffers that stay in the
+//! first-level cache: inputs are gathered and converted, outputs converted and scattered.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use smallvec::SmallVec;
+use torsh_core::alloc::{self, Block};
+use torsh_core::{DType, View, pool};
+
+use crate::convert::{convert, round_to_half};
+use crate::strided::{MAX_OPERANDS, StridedLoop};
+use crate::transpose;
+
+/// An element at any address; memory from elsewhere need not be aligned.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+pub(crate) struct Packed<T>(pub T);
+
+/// The size of one block buffer.
+const BLOCK_BYTES: usize = 8192;
+/// The most elements of a block.
+const BLOCK: usize = 1024;
+/// Runs at least this long are worth a call of the loop each; shorter ones are put together.
+const LONG_RUN: usize = 128;
+/// The least number of elements worth a thread.
+pub(crate) const GRAIN: usize = 16 * 1024;
+/// Threads share no cache line: the elements are split in multiples of this.
+const UNIT: usize = 64;
+
+/// From this many elements on, transposed inputs are copied in tiles first: a gather with a long
+/// step touches a cache line per element.
+const TRANSPOSE: usize = 4096;
+
+/// The most inputs a block loop takes.
+pub(crate) const MAX_INPUTS: usize = 4;
+
+/// One operand of a block loop.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand {
+    /// The first element.
+    pub ptr: *mut u8,
+    /// The dtype in memory.
+    pub memory: DType,
+    /// The dtype the loop reads or writes.
+    pub wanted: DType,
+    /// The half type through which values are rounded on the way (the loop works in `float32`).
+    pub round: Option<DType>,
+}
+
+impl Operand {
+    /// A view that the loop reads or writes as `wanted`.
+    pub fn new(v: &View<'_>, wanted: DType) -> Operand {
+        Operand {
+            ptr: v.ptr,
+            memory: v.dtype,
+            wanted,
+            round: None,
+        }
+    }
+
+    fn converts(&self) -> bool {
+        self.memory != self.wanted
+    }
+
+    /// # Safety
+    /// `src` must hold `n` elements of the memory dtype; `dst` has room for `n` wanted ones.
+    pub unsafe fn load(&self, src: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            convert(self.memory, src, self.wanted, dst, n);
+            if let Some(half) = self.round.filter(|&h| h != self.memory) {
+                round_to_half(half, dst, n);
+            }
+        }
+    }
+
+    /// # Safety
+    /// `src` must hold `n` wanted elements, which may be changed; `dst` has room for `n` elements
+    /// of the memory dtype.
+    pub unsafe fn store(&self, src: *mut u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(half) = self.round.filter(|&h| h != self.memory) {
+                round_to_half(half, src, n);
+            }
+            convert(self.wanted, src, self.memory, dst, n);
+        }
+    }
+}
+
+/// A loop over `n` adjacent elements: where to write, and what to read.
+pub(crate) type BlockFn<'a> = dyn Fn(*mut u8, &[*const u8; MAX_INPUTS], usize) + Sync + 'a;
+
+#[repr(align(64))]
+struct Buffer(MaybeUninit<[u8; BLOCK_BYTES]>);
+
+struct Buffers {
+    operands: [Buffer; MAX_INPUTS + 1],
+    raw: Buffer,
+}
+
+impl Buffer {
+    fn ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr() as *mut u8
+    }
+}
+
+/// Splits `0..n` over threads in multiples of a cache line's worth of elements.
+pub(crate) fn parallel(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+    if n <= GRAIN {
+        f(0..n);
+    } else {
+        pool::parallel_for(n.div_ceil(UNIT), GRAIN / UNIT, &|r| {
+            f(r.start * UNIT..(r.end * UNIT).min(n))
+        });
+    }
+}
+
+/// Calls `f` on blocks that together are all elements of `l`, over threads. The first operand is
+/// written, the others are read; `l` has the same operands.
+///
+/// # Safety
+/// Every element that `l` reaches must be valid for its operand, and no thread's output may
+/// overlap another's.
+pub(crate) unsafe fn run(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
+    debug_assert!(operands.len() == l.operands() && operands.len() <= MAX_INPUTS + 1);
+    if l.numel() >= TRANSPOSE && l.ndim() > 1 {
+        // SAFETY: the caller's promise.
+        if unsafe { run_transposed(l, operands, f) } {
+            return;
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { run_direct(l, operands, f) }
+}
+
+/// As [`run`], after bringing inputs that are contiguous in another than the inner dimension into
+/// the loop's order; `false`, with nothing done, where there is none (or no memory for a copy).
+///
+/// # Safety
+/// As [`run`].
+#[inline(never)]
+unsafe fn run_transposed(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) -> bool {
+    let mut copies: SmallVec<[Block; MAX_INPUTS]> = SmallVec::new();
+    let mut moved = l.clone();
+    let mut own: SmallVec<[Operand; MAX_INPUTS + 1]> = SmallVec::from_slice(operands);
+    for (k, o) in own.iter_mut().enumerate().skip(1) {
+        let size = o.memory.size();
+        let ordered = l.linear_with(k, size);
+        let Some(plan) = transpose::Plan::new(&ordered, size) else {
+            continue;
+        };
+        let Ok(copy) = alloc::allocate(l.numel() * size) else {
+            continue;
+        };
+        // SAFETY: the copy has room for every element; the caller's promise.
+        unsafe { plan.run(&ordered, copy.ptr().as_ptr(), o.ptr, size) };
+        o.ptr = copy.ptr().as_ptr();
+        moved.make_linear(k, size);
+        copies.push(copy);
+    }
+    if copies.is_empty() {
+        return false;
+    }
+    moved.coalesce();
+    // SAFETY: the caller's promise; the copies live until the end.
+    unsafe { run_direct(&moved, &own, f) };
+    true
+}
+
+unsafe fn run_direct(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
+    let shared = Shared(operands);
+    parallel(l.numel(), &|range| {
+        // SAFETY: the caller's promise; the ranges are disjoint.
+        unsafe { walk(l, shared.get(), range, f) }
+    });
+}
+
+/// Operands on their way to other threads.
+struct Shared<'a>(&'a [Operand]);
+// SAFETY: the pointers are used for disjoint elements by each thread (`run`'s promise).
+unsafe impl Sync for Shared<'_> {}
+impl<'a> Shared<'a> {
+    fn get(&self) -> &'a [Operand] {
+        self.0
+    }
+}
+
+/// How an operand gets into or out of the loop.
+#[derive(Clone, Copy, PartialEq)]
+enum Path {
+    /// In the loop's order without gaps.
+    Linear,
+    /// One element, already spread over the buffer.
+    Constant,
+    /// Anything else.
+    Strided,
+}
+
+unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &BlockFn<'_>) {
+    let mut buffers = MaybeUninit::<Buffers>::uninit();
+    // SAFETY: every field is MaybeUninit itself.
+    let buffers = unsafe { buffers.assume_init_mut() };
+    let widest = operands
+        .iter()
+        .map(|o| o.memory.size().max(o.wanted.size()))
+        .max()
+        .unwrap_or(1);
+    let block = (BLOCK_BYTES / widest).min(BLOCK);
+    let mut path = [Path::Strided; MAX_INPUTS + 1];
+    for (k, o) in operands.iter().enumerate() {
+        if k > 0 && l.is_constant(k) {
+            let n = block.min(range.len());
+            // SAFETY: the operand has an element, as the range is not empty.
+            unsafe {
+                gather(o.memory.size(), o.ptr, 0, buffers.raw.ptr(), n.min(1));
+                let one = buffers.raw.ptr();
+                let all = buffers.operands[k].ptr();
+                o.load(one, all, n.min(1));
+                gather(o.wanted.size(), all, 0, all, n);
+            }
+            path[k] = Path::Constant;
+        } else if l.is_linear(k, o.memory.size()) {
+            path[k] = Path::Linear;
+        }
+    }
+    let mut base = [std::ptr::null_mut(); MAX_OPERANDS];
+    for (b, o) in base.iter_mut().zip(operands) {
+        *b = o.ptr;
+    }
+    let base = &base[..operands.len()];
+    if l.inner() >= LONG_RUN || l.inner() == l.numel() {
+        l.for_each_run(range, base, |ptrs, n, steps| {
+            let mut at = 0;
+            while at < n {
+                let m = (n - at).min(block);
+                let place = |k: usize| {
+                    (
+                        ptrs[k].wrapping_offset(steps[k].wrapping_mul(at as isize)),
+                        steps[k],
+                    )
+                };
+                // SAFETY: the run is within the operands; buffers hold a block.
+                unsafe {
+                    let mut ins = [std::ptr::null(); MAX_INPUTS];
+                    for k in 1..operands.len() {
+                        let o = &operands[k];
+                        let (ptr, step) = place(k);
+                        let buffer = buffers.operands[k].ptr();
+                        ins[k - 1] = if path[k] == Path::Constant {
+                            buffer
+                        } else if step == o.memory.size() as isize {
+                            adjacent_input(o, ptr, buffer, m)
+                        } else {
+                            let to = if o.converts() {
+                                buffers.raw.ptr()
+                            } else {
+                                buffer
+                            };
+                            gather(o.memory.size(), ptr, step, to, m);
+                            if o.converts() {
+                                o.load(to, buffer, m);
+                            }
+                            buffer
+                        };
+                    }
+                    let o = &operands[0];
+                    let (ptr, step) = place(0);
+                    let adjacent = step == o.memory.size() as isize || m == 1;
+                    if adjacent && !o.converts() {
+                        f(ptr, &ins, m);
+                    } else {
+                        let result = buffers.operands[0].ptr();
+                        f(result, &ins, m);
+                        if adjacent {
+                            o.store(result, ptr, m);
+                        } else {
+                            let from = stored(o, result, buffers.raw.ptr(), m);
+                            scatter(o.memory.size(), from, ptr, step, m);
+                        }
+                    }
+                }
+                at += m;
+            }
+        });
+        return;
+    }
+    let mut at = range.start;
+    while at < range.end {
+        let m = (range.end - at).min(block);
+        // SAFETY: the elements are within the operands; buffers hold a block.
+        unsafe {
+            let mut ins = [std::ptr::null(); MAX_INPUTS];
+            for k in 1..operands.len() {
+                let o = &operands[k];
+                let size = o.memory.size();
+                let buffer = buffers.operands[k].ptr();
+                ins[k - 1] = match path[k] {
+                    Path::Constant => buffer,
+                    Path::Linear => adjacent_input(o, o.ptr.wrapping_add(at * size), buffer, m),
+                    Path::Strided => {
+                        let to = if o.converts() {
+                            buffers.raw.ptr()
+                        } else {
+                            buffer
+                        };
+                        let mut done = 0;
+                        l.for_each_run(at..at + m, base, |ptrs, n, steps| {
+                            gather(size, ptrs[k], steps[k], to.add(done * size), n);
+                            done += n;
+                        });
+                        if o.converts() {
+                            o.load(to, buffer, m);
+                        }
+                        buffer
+                    }
+                };
+            }
+            let o = &operands[0];
+            let size = o.memory.size();
+            let linear = path[0] == Path::Linear;
+            let ptr = o.ptr.wrapping_add(at * size);
+            if linear && !o.converts() {
+                f(ptr, &ins, m);
+            } else {
+                let result = buffers.operands[0].ptr();
+                f(result, &ins, m);
+                if linear {
+                    o.store(result, ptr, m);
+                } else {
+                    let from = stored(o, result, buffers.raw.ptr(), m);
+                    let mut done = 0;
+                    l.for_each_run(at..at + m, base, |ptrs, n, steps| {
+                        scatter(size, from.add(done * size), ptrs[0], steps[0], n);
+                        done += n;
+                    });
+                }
+            }
+        }
+        at += m;
+    }
+}
+
+/// Adjacent elements of an input as the loop wants them.
+///
+/// # Safety
+/// As [`Operand::load`].
+unsafe fn adjacent_input(o: &Operand, ptr: *const u8, buffer: *mut u8, n: usize) -> *const u8 {
+    if !o.converts() {
+        return ptr;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { o.load(ptr, buffer, n) };
+    buffer
+}
+
+/// The results in the memory dtype, in `raw` where that is another one.
+///
+/// # Safety
+/// As [`Operand::store`].
+unsafe fn stored(o: &Operand, result: *mut u8, raw: *mut u8, n: usize) -> *const u8 {
+    if !o.converts() {
+        return result;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { o.store(result, raw, n) };
+    raw
+}
+
+/// Calls `$f::<T>($args)` with the unsigned integer `T` of `$size` bytes.
+macro_rules! by_size {
+    ($size:expr, $f:ident($($arg:expr),* $(,)?)) => {
+        match $size {
+            1 => $f::<u8>($($arg),*),
+            2 => $f::<u16>($($arg),*),
+            4 => $f::<u32>($($arg),*),
+            8 => $f::<u64>($($arg),*),
+            _ => $f::<u128>($($arg),*),
+        }
+    };
+}
+pub(crate) use by_size;
+
+/// Copies `n` elements of `size` bytes, `step` bytes apart, to adjacent ones. With a step of 0
+/// `dst` may be `src`.
+///
+/// # Safety
+/// Every element must be readable, and `dst` writable for `n` elements.
+pub(crate) unsafe fn gather(size: usize, src: *const u8, step: isize, dst: *mut u8, n: usize) {
+    #[inline(always)]
+    unsafe fn all<T: Copy>(src: *const u8, step: isize, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let first = *(src as *const Packed<T>);
+            let dst = std::slice::from_raw_parts_mut(dst as *mut Packed<T>, n);
+            if step == 0 {
+                dst.fill(first);
+            } else {
+                let mut at = src;
+                for d in dst {
+                    *d = *(at as *const Packed<T>);
+                    at = at.wrapping_offset(step);
+                }
+            }
+        }
+    }
+    if n == 0 {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        if step == size as isize {
+            std::ptr::copy_nonoverlapping(src, dst, n * size);
+        } else {
+            by_size!(size, all(src, step, dst, n));
+        }
+    }
+}
+
+/// Copies `n` adjacent elements of `size` bytes to places `step` bytes apart.
+///
+/// # Safety
+/// As [`gather`], the other way round.
+pub(crate) unsafe fn scatter(size: usize, src: *const u8, dst: *mut u8, step: isize, n: usize) {
+    #[inline(always)]
+    unsafe fn all<T: Copy>(src: *const u8, dst: *mut u8, step: isize, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut at = dst;
+            for s in std::slice::from_raw_parts(src as *const Packed<T>, n) {
+                *(at as *mut Packed<T>) = *s;
+                at = at.wrapping_offset(step);
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        if step == size as isize {
+            std::ptr::copy_nonoverlapping(src, dst, n * size);
+        } else {
+            by_size!(size, all(src, dst, step, n));
+        }
+    }
+}

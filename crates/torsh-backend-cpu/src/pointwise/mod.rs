@@ -1,0 +1,324 @@
+//! The pointwise kernels: one driver for the rows of [`torsh_core::pointwise`].
+//!
+//! Operands that lie as the loop needs them go to it directly; the others, and all conversions
+//! between dtypes, go through [`blocks`](crate::blocks). The half types compute in `float32`.
+
+mod binary;
+mod loops;
+mod parametric;
+mod special;
+mod unary;
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
+
+use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
+use crate::convert::convert;
+use crate::strided::StridedLoop;
+use loops::{Loop, Rule, entries};
+
+/// The kernel for a pointwise key.
+pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
+    k.is_pointwise().then_some(pointwise as KernelFn)
+}
+
+/// The numbers of a call as `[T; 4]`.
+#[repr(C, align(16))]
+struct Numbers([u8; 64]);
+
+fn numbers(attrs: &[Attr<'_>], dtype: DType) -> Numbers {
+    let mut all = Numbers([0; 64]);
+    let size = dtype.size();
+    for (place, attr) in all.0.chunks_exact_mut(size).zip(attrs.iter().take(4)) {
+        if let Some(s) = attr.scalar() {
+            place.copy_from_slice(&s.to_bytes(dtype)[..size]);
+        }
+    }
+    all
+}
+
+#[inline]
+fn is_half(d: DType) -> bool {
+    matches!(d, DType::F16 | DType::BF16)
+}
+
+/// Runs one row: inputs of any dtype and layout that broadcast to the output.
+///
+/// # Errors
+/// For dtypes the row has no section for, and integer division by zero.
+fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
+    let Some(entry) = entries().get(args.kernel as usize) else {
+        return Err(args.unsupported());
+    };
+    let half = is_half(args.compute);
+    let wanted = if half { DType::F32 } else { args.compute };
+    let Some(f) = entry.loops[wanted as usize] else {
+        return Err(args.unsupported());
+    };
+    let ([out, ..], Some(inputs)) = (args.outputs, args.inputs.get(..entry.arity)) else {
+        return Err(TorshError::invalid(
+            "",
+            format!("expected 1 output and {} operands", entry.arity),
+        ));
+    };
+    let produced = match entry.rule {
+        Rule::Bool => DType::Bool,
+        Rule::Real => wanted.to_real(),
+        Rule::Promote | Rule::Float => wanted,
+    };
+    let n = out.numel();
+    let f = Loop {
+        f,
+        arity: entry.arity,
+        size: wanted.size(),
+        out_size: produced.size(),
+    };
+    if n == 0 {
+        return Ok(());
+    }
+    if entry.divides && wanted.is_integer() {
+        refuse_zero(&inputs[1], wanted)?;
+    }
+    let numbers = if args.attrs.is_empty() {
+        Numbers([0; 64])
+    } else {
+        numbers(args.attrs, wanted)
+    };
+    let p = numbers.0.as_ptr();
+
+    let plain = |v: &View<'_>, dtype| {
+        v.dtype == dtype && (n == 1 || (v.shape == out.shape && v.is_contiguous()))
+    };
+    if plain(out, produced) && inputs.iter().all(|v| plain(v, wanted)) {
+        let mut ins = [std::ptr::null(); MAX_INPUTS];
+        for (i, v) in ins.iter_mut().zip(inputs) {
+            *i = v.ptr as *const u8;
+        }
+        if n <= blocks::GRAIN {
+            // SAFETY: all operands are contiguous, of `n` elements and of the loop's dtypes.
+            unsafe { f.call(out.ptr, &ins, n, p) };
+        } else {
+            large(f, out.ptr, ins, n, p);
+        }
+        return Ok(());
+    }
+
+    let one = |v: &View<'_>| v.numel() == 1;
+    if !half && n > 1 && plain(out, produced) && inputs.iter().all(|v| one(v) || plain(v, wanted)) {
+        with_numbers(f, out.ptr, inputs, wanted, n, p);
+        return Ok(());
+    }
+
+    let round = half.then_some(args.compute);
+    let result = Operand {
+        round: if produced == DType::F32 { round } else { None },
+        ..Operand::new(out, produced)
+    };
+    if n == 1 {
+        let rounded = if entry.rule == Rule::Bool {
+            round
+        } else {
+            None
+        };
+        single(f, &result, inputs, wanted, rounded, p);
+        return Ok(());
+    }
+    let mut operands = [result; MAX_INPUTS + 1];
+    let mut views = [out; MAX_INPUTS + 1];
+    for (k, v) in inputs.iter().enumerate() {
+        operands[k + 1] = input(v, wanted, entry.rule, round);
+        views[k + 1] = v;
+    }
+    let count = inputs.len() + 1;
+    let l = StridedLoop::of_views(out.shape, &views[..count]);
+    let p = Addresses([p; MAX_INPUTS]);
+    // SAFETY: the views are valid for their layouts, which broadcast to the output's shape.
+    unsafe {
+        blocks::run(&l, &operands[..count], &|out, ins, n| {
+            f.call(out, ins, n, p.get()[0])
+        });
+    }
+    Ok(())
+}
+
+/// How an operand is read: numbers keep their digits in half-precision arithmetic, as PyTorch's
+/// do; what is compared, and whole tensors of other dtypes, become half-precision values first.
+fn input(v: &View<'_>, wanted: DType, rule: Rule, round: Option<DType>) -> Operand {
+    let exact = v.numel() == 1 && rule != Rule::Bool;
+    Operand {
+        round: if exact { None } else { round },
+        ..Operand::new(v, wanted)
+    }
+}
+
+/// One element: no loops, whatever the dtypes and layouts are.
+#[inline(never)]
+fn single(
+    f: Loop,
+    result: &Operand,
+    inputs: &[View<'_>],
+    wanted: DType,
+    rounded: Option<DType>,
+    p: *const u8,
+) {
+    let mut values = [Slot([0; 16]); MAX_INPUTS + 1];
+    let [to, from @ ..] = &mut values;
+    let mut ins = [std::ptr::null(); MAX_INPUTS];
+    for ((slot, i), v) in from.iter_mut().zip(&mut ins).zip(inputs) {
+        let o = Operand {
+            round: rounded,
+            ..Operand::new(v, wanted)
+        };
+        // SAFETY: every view has one element, and a slot holds one of any dtype.
+        unsafe { o.load(v.ptr, slot.0.as_mut_ptr(), 1) };
+        *i = slot.0.as_ptr();
+    }
+    // SAFETY: as above.
+    unsafe {
+        f.call(to.0.as_mut_ptr(), &ins, 1, p);
+        result.store(to.0.as_mut_ptr(), result.ptr, 1);
+    }
+}
+
+/// Room for one element.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Slot([u8; 16]);
+
+/// Addresses on their way to other threads.
+#[derive(Clone, Copy)]
+struct Addresses([*const u8; MAX_INPUTS]);
+// SAFETY: what they point at is only read, or written in disjoint parts.
+unsafe impl Sync for Addresses {}
+impl Addresses {
+    fn get(&self) -> &[*const u8; MAX_INPUTS] {
+        &self.0
+    }
+}
+
+/// How often a number is repeated for the loop.
+const REPEAT: usize = 256;
+
+/// Contiguous operands and numbers, of which a buffer is filled that every part of the loop reads.
+#[inline(never)]
+fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: usize, p: *const u8) {
+    let mut buffers = MaybeUninit::<[[Slot; REPEAT]; MAX_INPUTS]>::uninit();
+    let mut ins = [std::ptr::null(); MAX_INPUTS];
+    let mut steps = [0; MAX_INPUTS];
+    for (k, v) in inputs.iter().enumerate() {
+        if v.numel() == 1 {
+            let all = (buffers.as_mut_ptr() as *mut [Slot; REPEAT]).wrapping_add(k) as *mut u8;
+            // SAFETY: the view has one element, and the buffer room for all copies of it.
+            unsafe {
+                convert(v.dtype, v.ptr, wanted, all, 1);
+                blocks::gather(f.size, all, 0, all, n.min(REPEAT));
+            }
+            ins[k] = all as *const u8;
+        } else {
+            ins[k] = v.ptr as *const u8;
+            steps[k] = f.size;
+        }
+    }
+    let ins = Addresses(ins);
+    let rest = Addresses([out, p, p, p]);
+    let part = |r: Range<usize>| {
+        let [out, p, ..] = *rest.get();
+        for at in r.clone().step_by(REPEAT) {
+            let mut from = *ins.get();
+            for (i, step) in from.iter_mut().zip(&steps) {
+                *i = i.wrapping_add(at * step);
+            }
+            let m = (r.end - at).min(REPEAT);
+            // SAFETY: the parts are disjoint and within `n` elements, or `REPEAT` of a number.
+            unsafe { f.call((out as *mut u8).add(at * f.out_size), &from, m, p) };
+        }
+    };
+    blocks::parallel(n, &part);
+}
+
+/// Contiguous operands over threads.
+#[inline(never)]
+fn large(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *const u8) {
+    let ins = Addresses(ins);
+    let rest = Addresses([out, p, p, p]);
+    blocks::parallel(n, &|r| {
+        let from = ins.get().map(|i| i.wrapping_add(r.start * f.size));
+        let [out, p, ..] = *rest.get();
+        // SAFETY: the ranges are disjoint and within `n` elements.
+        unsafe {
+            f.call(
+                (out as *mut u8).add(r.start * f.out_size),
+                &from,
+                r.len(),
+                p,
+            )
+        };
+    });
+}
+
+/// An error where an element of the divisor is 0.
+fn refuse_zero(v: &View<'_>, wanted: DType) -> Result<()> {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let found = AtomicBool::new(false);
+    let size = wanted.size();
+    let scan = |ptr: *const u8, n: usize| {
+        // SAFETY: `n` elements are readable.
+        let zero = unsafe { any_zero(ptr, n, size) };
+        if zero {
+            found.store(true, Ordering::Relaxed);
+        }
+    };
+    if v.numel() == 0 {
+        return Ok(());
+    }
+    let l = StridedLoop::of_views(v.shape, &[v]);
+    let (ptr, dtype) = (Addresses([v.ptr; MAX_INPUTS]), v.dtype);
+    blocks::parallel(l.numel(), &|range| {
+        l.for_each_run(range, &[ptr.get()[0] as *mut u8], |ptrs, n, steps| {
+            let mut at = 0;
+            let mut raw = [Slot([0; 16]); 64];
+            let mut own = [Slot([0; 16]); 64];
+            let (raw, own) = (raw.as_mut_ptr() as *mut u8, own.as_mut_ptr() as *mut u8);
+            if dtype == wanted && steps[0] == size as isize {
+                scan(ptrs[0], n);
+                return;
+            }
+            while at < n {
+                let m = (n - at).min(64);
+                // SAFETY: the elements are the view's; 64 of any dtype fit each buffer.
+                unsafe {
+                    blocks::gather(
+                        dtype.size(),
+                        ptrs[0].offset(steps[0] * at as isize),
+                        steps[0],
+                        raw,
+                        m,
+                    );
+                    convert(dtype, raw, wanted, own, m);
+                }
+                scan(own, m);
+                at += m;
+            }
+        });
+    });
+    if found.into_inner() {
+        return Err(TorshError::invalid(
+            "",
+            "ZeroDivisionError: integer division or modulo by zero",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether one of `n` adjacent elements of `size` bytes is all zero bits.
+unsafe fn any_zero(ptr: *const u8, n: usize, size: usize) -> bool {
+    unsafe fn any<T: Copy + PartialEq + From<u8>>(ptr: *const u8, n: usize) -> bool {
+        // SAFETY: the caller's promise.
+        let all = unsafe { std::slice::from_raw_parts(ptr as *const Packed<T>, n) };
+        all.iter().any(|v| { v.0 } == T::from(0))
+    }
+    // SAFETY: the caller's promise.
+    unsafe { blocks::by_size!(size, any(ptr, n)) }
+}

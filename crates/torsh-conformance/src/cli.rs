@@ -1,0 +1,200 @@
+//! The command line.
+
+use std::path::{Path, PathBuf};
+
+use crate::executor::Executor;
+use crate::runner::{self, Options};
+use crate::source::{Source, pack};
+use crate::tiers::Tier;
+
+/// How the program is called.
+pub const USAGE: &str = "\
+usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--verbose] [--list-absent]
+       torsh-conformance pack DIR FILE.zip
+
+DIR            directory of golden cases (ops, modules, training, or their parent), or a zip file
+--op NAME ...  only these operators (add) or files (add.extra)
+--tier TIER    only the operators of this tier; all is the default
+--verbose      every failed case, not only the first of each operator
+--list-absent  only name the operators that have cases and do not exist, one a line
+--threads N    files run at the same time; 1 is the default
+pack           write the archive of the core tier that the tests run";
+
+/// What the arguments ask for.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Print the usage.
+    Help,
+    /// Run cases.
+    Run {
+        /// Where they are.
+        source: PathBuf,
+        /// Which.
+        options: Options,
+        /// Tell every failed case.
+        verbose: bool,
+        /// Only name absent operators.
+        list_absent: bool,
+    },
+    /// Write an archive.
+    Pack {
+        /// Where the cases are.
+        source: PathBuf,
+        /// The archive.
+        to: PathBuf,
+    },
+}
+
+impl Command {
+    /// Reads the arguments after the program's name.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn parse(args: &[String]) -> Result<Command, String> {
+        if args.iter().any(|a| a == "--help" || a == "-h") {
+            return Ok(Command::Help);
+        }
+        if args.first().is_some_and(|a| a == "pack") {
+            return match args {
+                [_, source, to] => Ok(Command::Pack {
+                    source: source.into(),
+                    to: to.into(),
+                }),
+                _ => Err("pack takes a directory and the archive to write".to_string()),
+            };
+        }
+        let (mut source, mut options) = (None, Options::default());
+        let (mut verbose, mut list_absent) = (false, false);
+        let mut args = args.iter().peekable();
+        while let Some(arg) = args.next() {
+            match arg.as_str() {
+                "--op" => {
+                    let before = options.ops.len();
+                    while let Some(name) = args.next_if(|a| !a.starts_with("--")) {
+                        options.ops.push(name.clone());
+                    }
+                    if options.ops.len() == before {
+                        return Err("--op needs a name".to_string());
+                    }
+                }
+                "--tier" => {
+                    options.tier = match args.next().map(String::as_str) {
+                        Some("core") => Some(Tier::Core),
+                        Some("full") => Some(Tier::Full),
+                        Some("all") => None,
+                        Some(other) => return Err(format!("no tier {other}: core, full or all")),
+                        None => return Err("--tier needs core, full or all".to_string()),
+                    }
+                }
+                "--threads" => {
+                    let n = args.next().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
+                    options.threads = n.ok_or("--threads needs a number of at least 1")?;
+                }
+                "--verbose" => verbose = true,
+                "--list-absent" => list_absent = true,
+                flag if flag.starts_with('-') => return Err(format!("no flag {flag}")),
+                path if source.is_none() => source = Some(PathBuf::from(path)),
+                more => return Err(format!("one directory, not also {more}")),
+            }
+        }
+        let source = source.ok_or("a directory of golden cases is missing")?;
+        Ok(Command::Run {
+            source,
+            options,
+            verbose,
+            list_absent,
+        })
+    }
+}
+
+/// Does what the arguments ask for; returns the exit code: 0 if nothing failed, 1 if a case did,
+/// 2 if nothing could be run.
+pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
+    let done = match Command::parse(args) {
+        Err(e) => {
+            eprintln!("{e}\n\n{USAGE}");
+            return 2;
+        }
+        Ok(Command::Help) => {
+            println!("{USAGE}");
+            Ok(0)
+        }
+        Ok(Command::Pack { source, to }) => packed(&source, &to),
+        Ok(Command::Run {
+            source,
+            options,
+            verbose,
+            list_absent,
+        }) => Source::open(&source)
+            .and_then(|s| runner::run(&s, executor, &options))
+            .map(|report| {
+                if list_absent {
+                    report.absent().iter().for_each(|name| println!("{name}"));
+                    return 0;
+                }
+                print!("{}", report.text(verbose));
+                u8::from(report.failed() > 0)
+            }),
+    };
+    done.unwrap_or_else(|e| {
+        eprintln!("{e}");
+        2
+    })
+}
+
+fn packed(source: &Path, to: &Path) -> Result<u8, String> {
+    let files = pack(&Source::open(source)?, to)?;
+    let size = std::fs::metadata(to).map_err(|e| e.to_string())?.len();
+    println!(
+        "{}: {files} operator files, {:.1} MB",
+        to.display(),
+        size as f64 / 1e6
+    );
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Command, String> {
+        let args: Vec<_> = text.split_whitespace().map(str::to_string).collect();
+        Command::parse(&args)
+    }
+
+    #[test]
+    fn arguments_are_understood() {
+        let command = parse("cases --op add sub.extra --tier core --op mul --verbose").unwrap();
+        let Command::Run {
+            source,
+            options,
+            verbose,
+            list_absent,
+        } = command
+        else {
+            panic!("{command:?}");
+        };
+        assert_eq!(source, PathBuf::from("cases"));
+        assert_eq!(options.ops, ["add", "sub.extra", "mul"]);
+        assert_eq!(options.tier, Some(Tier::Core));
+        assert!(verbose && !list_absent);
+        assert!(matches!(parse("pack a b.zip"), Ok(Command::Pack { .. })));
+        assert!(matches!(parse("a --help"), Ok(Command::Help)));
+    }
+
+    #[test]
+    fn bad_arguments_are_named() {
+        for (text, part) in [
+            ("", "directory"),
+            ("a b", "also b"),
+            ("a --what", "--what"),
+            ("a --tier half", "half"),
+            ("a --op --verbose", "--op"),
+            ("a --threads 0", "--threads"),
+            ("pack a", "pack"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

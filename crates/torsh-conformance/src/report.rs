@@ -1,0 +1,297 @@
+//! What a run found, and how it is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use crate::compare::EXCEPTIONS;
+use crate::layouts::Layout;
+use crate::tiers::Tier;
+
+/// What an operator's cases are counted under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// A tier of the operators.
+    Tier(Tier),
+    /// Result dtypes of mixed arguments.
+    Promotion,
+    /// The text of tensors.
+    Printing,
+}
+
+impl Group {
+    fn name(self) -> String {
+        match self {
+            Group::Tier(tier) => tier.to_string(),
+            Group::Promotion => "promotion".to_string(),
+            Group::Printing => "printing".to_string(),
+        }
+    }
+}
+
+/// One file's cases.
+#[derive(Clone, Debug)]
+pub struct OpReport {
+    /// The file: `NAME` or `NAME.VARIANT`.
+    pub name: String,
+    /// The operator.
+    pub op: String,
+    /// What it counts under.
+    pub group: Group,
+    /// There is no such operator: nothing was run.
+    pub absent: bool,
+    /// Cases passed, in every layout.
+    pub passed: usize,
+    /// Cases with gradients.
+    pub gradient_cases: usize,
+    /// Calls that must be refused.
+    pub error_cases: usize,
+    /// Calls made, per layout of [`Layout::ALL`].
+    pub layouts: [usize; 4],
+    /// Calls of views that refused a layout, as they may.
+    pub refused: usize,
+    /// One message per failed case.
+    pub failures: Vec<String>,
+}
+
+impl OpReport {
+    /// An empty report.
+    pub fn new(name: &str, op: &str, group: Group) -> OpReport {
+        OpReport {
+            name: name.to_string(),
+            op: op.to_string(),
+            group,
+            absent: false,
+            passed: 0,
+            gradient_cases: 0,
+            error_cases: 0,
+            layouts: [0; 4],
+            refused: 0,
+            failures: Vec::new(),
+        }
+    }
+
+    /// Counts one case as failed.
+    pub fn fail(&mut self, message: String) {
+        self.failures.push(message);
+    }
+
+    /// Cases run.
+    pub fn cases(&self) -> usize {
+        self.passed + self.failures.len()
+    }
+}
+
+/// A whole run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// One per file, in the order they are told.
+    pub ops: Vec<OpReport>,
+    /// What was not run: reason to names.
+    pub skipped: BTreeMap<String, Vec<String>>,
+}
+
+impl Report {
+    /// Notes something that was not run.
+    pub fn skip(&mut self, name: String, reason: &str) {
+        self.skipped
+            .entry(reason.to_string())
+            .or_default()
+            .push(name);
+    }
+
+    /// Cases passed.
+    pub fn passed(&self) -> usize {
+        self.ops.iter().map(|o| o.passed).sum()
+    }
+
+    /// Cases failed.
+    pub fn failed(&self) -> usize {
+        self.ops.iter().map(|o| o.failures.len()).sum()
+    }
+
+    /// Names of operators that are not there.
+    pub fn absent(&self) -> BTreeSet<&str> {
+        self.ops
+            .iter()
+            .filter(|o| o.absent)
+            .map(|o| o.op.as_str())
+            .collect()
+    }
+
+    /// The whole text; `verbose` tells every failed case, not only the first of each operator.
+    /// The last line is `N passed, N failed`.
+    pub fn text(&self, verbose: bool) -> String {
+        let mut text = String::new();
+        self.write(&mut text, verbose)
+            .expect("writing to a String cannot fail");
+        text
+    }
+
+    fn write(&self, out: &mut String, verbose: bool) -> std::fmt::Result {
+        for op in &self.ops {
+            let Some(first) = op.failures.first() else {
+                continue;
+            };
+            let (failed, cases) = (op.failures.len(), op.cases());
+            writeln!(
+                out,
+                "FAIL {}: {failed} of {cases} cases; first: {}",
+                op.name,
+                line(first)
+            )?;
+            if verbose {
+                for failure in &op.failures {
+                    writeln!(out, "     {}", line(failure))?;
+                }
+            }
+        }
+        self.write_counts(out)?;
+        let mut groups: BTreeMap<Group, BTreeSet<&str>> = BTreeMap::new();
+        for op in self.ops.iter().filter(|o| o.absent) {
+            groups.entry(op.group).or_default().insert(&op.op);
+        }
+        for (group, names) in &groups {
+            let title = format!("absent, {} ({})", group.name(), names.len());
+            wrapped(out, &title, names.iter().copied())?;
+        }
+        for (reason, names) in &self.skipped {
+            let title = format!("skipped, {reason} ({})", names.len());
+            wrapped(out, &title, names.iter().map(String::as_str))?;
+        }
+        let refused: Vec<_> = self.ops.iter().filter(|o| o.refused > 0).collect();
+        if !refused.is_empty() {
+            let each: Vec<_> = refused
+                .iter()
+                .map(|o| format!("{} {}", o.name, o.refused))
+                .collect();
+            wrapped(
+                out,
+                "layouts refused by views, as they may",
+                each.iter().map(String::as_str),
+            )?;
+        }
+        for e in EXCEPTIONS
+            .iter()
+            .filter(|e| self.ops.iter().any(|o| o.op == e.op && !o.absent))
+        {
+            writeln!(
+                out,
+                "tolerance of {} in {}: rtol {:e}, atol {:e}: {}",
+                e.op, e.dtype, e.rtol, e.atol, e.reason
+            )?;
+        }
+        writeln!(out, "{} passed, {} failed", self.passed(), self.failed())
+    }
+
+    fn write_counts(&self, out: &mut String) -> std::fmt::Result {
+        write!(out, "\n{:<10}", "tier")?;
+        for column in [
+            "operators",
+            "absent",
+            "cases",
+            "failed",
+            "gradient",
+            "refused",
+        ] {
+            write!(out, "{column:>11}")?;
+        }
+        for layout in Layout::ALL {
+            write!(out, "{:>12}", layout.name())?;
+        }
+        writeln!(out)?;
+        let groups: BTreeSet<Group> = self.ops.iter().map(|o| o.group).collect();
+        for group in groups {
+            let ops: Vec<_> = self.ops.iter().filter(|o| o.group == group).collect();
+            let names = |absent: bool| {
+                let of = ops.iter().filter(|o| o.absent == absent).map(|o| &o.op);
+                of.collect::<BTreeSet<_>>().len()
+            };
+            let sum = |f: &dyn Fn(&OpReport) -> usize| ops.iter().map(|o| f(o)).sum::<usize>();
+            write!(out, "{:<10}", group.name())?;
+            for n in [
+                names(false),
+                names(true),
+                sum(&OpReport::cases),
+                sum(&|o| o.failures.len()),
+                sum(&|o| o.gradient_cases),
+                sum(&|o| o.error_cases),
+            ] {
+                write!(out, "{n:>11}")?;
+            }
+            for i in 0..Layout::ALL.len() {
+                write!(out, "{:>12}", sum(&|o| o.layouts[i]))?;
+            }
+            writeln!(out)?;
+        }
+        writeln!(out)
+    }
+}
+
+/// A message on one line.
+fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn wrapped<'a>(
+    out: &mut String,
+    title: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> std::fmt::Result {
+    write!(out, "{title}:")?;
+    let mut column = title.len() + 1;
+    for (i, name) in names.enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        if column + name.len() + 2 > 100 {
+            write!(out, "{comma}\n    {name}")?;
+            column = 4 + name.len();
+        } else {
+            write!(out, "{comma} {name}")?;
+            column += name.len() + 1 + comma.len();
+        }
+    }
+    writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_tells_everything_and_ends_with_the_counts() {
+        let mut add = OpReport::new("add.extra", "add", Group::Tier(Tier::Core));
+        add.passed = 7;
+        add.gradient_cases = 3;
+        add.error_cases = 2;
+        add.layouts = [9, 8, 5, 8];
+        add.fail("case 3: expected 1,\n got 2".to_string());
+        add.fail("case 4: other".to_string());
+        let mut svd = OpReport::new("svd", "svd", Group::Tier(Tier::Full));
+        svd.absent = true;
+        let mut report = Report {
+            ops: vec![add, svd],
+            ..Report::default()
+        };
+        report.skip("modules/Linear".to_string(), "no module runner yet");
+        let text = report.text(false);
+        assert!(
+            text.starts_with("FAIL add.extra: 2 of 9 cases; first: case 3: expected 1, got 2\n")
+        );
+        assert!(!text.contains("other"));
+        assert!(report.text(true).contains("     case 4: other\n"));
+        let core = text.lines().find(|l| l.starts_with("core")).unwrap();
+        let cells: Vec<_> = core.split_whitespace().skip(1).collect();
+        assert_eq!(cells, ["1", "0", "9", "2", "3", "2", "9", "8", "5", "8"]);
+        assert!(text.contains("absent, full (1): svd\n"));
+        assert!(text.contains("skipped, no module runner yet (1): modules/Linear\n"));
+        assert!(text.ends_with("\n7 passed, 2 failed\n"));
+    }
+
+    #[test]
+    fn long_lists_are_wrapped() {
+        let names: Vec<_> = (0..60).map(|i| format!("operator{i}")).collect();
+        let mut out = String::new();
+        wrapped(&mut out, "absent", names.iter().map(String::as_str)).unwrap();
+        assert!(out.lines().all(|l| l.len() <= 101), "{out}");
+        assert_eq!(out.matches("operator").count(), 60);
+    }
+}

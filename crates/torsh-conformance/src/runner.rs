@@ -1,0 +1,392 @@
+//! Runs cases: every layout, outputs, gradients, refused calls.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::beside;
+use crate::case::{Case, Expect, Gradient, OpFile, TensorRef, Value};
+use crate::compare::{compare, tolerance};
+use crate::executor::{Call, Executor, Outcome};
+use crate::layouts::{Layout, Memory};
+use crate::panics;
+use crate::report::{Group, OpReport, Report};
+use crate::source::Source;
+use crate::tensors::{TensorData, TensorFile};
+use crate::tiers::{Tier, Tiers};
+use crate::ties::TieRule;
+
+/// Operators that may refuse an input that is not contiguous: they promise a view, and there is
+/// none.
+pub const MAY_REFUSE: &[&str] = &["view", "view_as", "view_as_complex"];
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only these operators (`add`) or files (`add.extra`); all if empty.
+    pub ops: Vec<String>,
+    /// Only this tier.
+    pub tier: Option<Tier>,
+    /// Files run at the same time.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            ops: Vec::new(),
+            tier: None,
+            threads: 1,
+        }
+    }
+}
+
+impl Options {
+    /// Whether an operator's file is asked for.
+    pub fn wants(&self, op: &str, stem: &str) -> bool {
+        self.ops.is_empty() || self.ops.iter().any(|o| o == op || o == stem)
+    }
+}
+
+/// Runs everything that `source` holds and `options` ask for.
+///
+/// # Errors
+/// A source that cannot be read at all; a single bad file is a failure in the report.
+pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Result<Report, String> {
+    let tiers = Tiers::read(source)?;
+    let stems = source.list("ops")?;
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| {
+                while let Some(stem) = stems.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Some(report) = run_stem(source, &tiers, stem, executor, options) {
+                        done.lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(report);
+                    }
+                }
+            });
+        }
+    });
+    let mut ops = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ops.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut report = Report {
+        ops,
+        ..Report::default()
+    };
+    beside::promotion(source, executor, options, &mut report)?;
+    beside::printing(source, executor, options, &mut report)?;
+    for section in ["modules", "training"] {
+        if options.ops.is_empty() {
+            for stem in source.list(section)? {
+                report.skip(format!("{section}/{stem}"), "no module runner yet");
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn run_stem(
+    source: &Source,
+    tiers: &Tiers,
+    stem: &str,
+    executor: &dyn Executor,
+    options: &Options,
+) -> Option<OpReport> {
+    let name = format!("ops/{stem}.json");
+    let read = || {
+        let cases = source.read(&name)?.ok_or("not there")?;
+        let file = OpFile::parse(&cases)?;
+        let tensors = match source.read(&format!("ops/{stem}.safetensors"))? {
+            Some(bytes) => TensorFile::parse(&bytes)?,
+            None => TensorFile::default(),
+        };
+        Ok::<_, String>((file, tensors))
+    };
+    let (file, tensors) = match read() {
+        Ok(read) => read,
+        Err(e) => {
+            let mut report = OpReport::new(stem, stem, Group::Tier(tiers.of(stem, stem)));
+            report.fail(format!("{name}: {e}"));
+            return Some(report);
+        }
+    };
+    let tier = tiers.of(&file.op, stem);
+    if !options.wants(&file.op, stem) || options.tier.is_some_and(|t| t != tier) {
+        return None;
+    }
+    Some(run_file(&file, stem, Group::Tier(tier), &tensors, executor))
+}
+
+/// Runs the cases of one file, or notes that its operator is absent.
+pub fn run_file(
+    file: &OpFile,
+    stem: &str,
+    group: Group,
+    tensors: &TensorFile,
+    executor: &dyn Executor,
+) -> OpReport {
+    let mut report = OpReport::new(stem, &file.op, group);
+    if !executor.has(&file.op) {
+        report.absent = true;
+        return report;
+    }
+    for (i, case) in file.cases.iter().enumerate() {
+        match run_case(case, tensors, executor, &mut report) {
+            Ok(()) => report.passed += 1,
+            Err(e) => {
+                let Case { dtype, sample, .. } = case;
+                report.fail(format!(
+                    "case {i} ({dtype}, sample {sample}) {}: {e}",
+                    written(case)
+                ));
+            }
+        }
+    }
+    for (i, case) in file.errors.iter().enumerate() {
+        report.error_cases += 1;
+        match run_case(case, tensors, executor, &mut report) {
+            Ok(()) => report.passed += 1,
+            Err(e) => report.fail(format!("refused call {i} {}: {e}", written(case))),
+        }
+    }
+    report
+}
+
+/// An argument's values, and whether it requires grad.
+type Argument = Value<(TensorData, bool)>;
+
+fn run_case(
+    case: &Case,
+    tensors: &TensorFile,
+    executor: &dyn Executor,
+    report: &mut OpReport,
+) -> Result<(), String> {
+    let mut load = |r: &TensorRef| tensors.get(r).map(|data| (data, r.requires_grad));
+    let mut args: Vec<Argument> = Vec::new();
+    for a in &case.args {
+        args.push(a.try_map(&mut load)?);
+    }
+    let mut kwargs = Vec::new();
+    for (name, v) in &case.kwargs {
+        kwargs.push((name.clone(), v.try_map(&mut load)?));
+    }
+    let (outputs, gradient) = match &case.expect {
+        Expect::Error(_) => {
+            report.layouts[0] += 1;
+            let call = lay_out(case, &args, &kwargs, &[], Layout::Contiguous);
+            return refused(&case.op, panics::catch(|| executor.call(&call)));
+        }
+        Expect::Outputs(outputs, gradient) => (outputs, gradient),
+    };
+    let outputs = outputs
+        .iter()
+        .map(|r| tensors.get(r))
+        .collect::<Result<Vec<_>, _>>()?;
+    let gradient = gradient
+        .as_ref()
+        .map(|g| ExpectedGradient::load(g, tensors))
+        .transpose()?;
+    report.gradient_cases += usize::from(gradient.is_some());
+    let cotangents = gradient.as_ref().map_or(&[][..], |g| &g.cotangents);
+    let all: Vec<_> = args.iter().chain(kwargs.iter().map(|(_, v)| v)).collect();
+    let changes = |layout: Layout| {
+        let shapes = all.iter().flat_map(|v| v.tensors());
+        shapes
+            .into_iter()
+            .any(|(data, _)| layout.changes(&data.shape))
+    };
+    for (i, layout) in Layout::ALL.into_iter().enumerate() {
+        if layout != Layout::Contiguous && !changes(layout) {
+            continue;
+        }
+        report.layouts[i] += 1;
+        let mut call = lay_out(case, &args, &kwargs, cotangents, layout);
+        if gradient.is_none() {
+            call.cotangents = None;
+        }
+        let outcome = match panics::catch(|| executor.call(&call)) {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_))
+                if layout != Layout::Contiguous && MAY_REFUSE.contains(&case.op.as_str()) =>
+            {
+                report.refused += 1;
+                continue;
+            }
+            Ok(Err(e)) => return Err(format!("{layout}: error: {e}")),
+            Err(e) => return Err(format!("{layout}: {e}")),
+        };
+        check(case, &args, &outputs, gradient.as_ref(), &outcome)
+            .map_err(|e| format!("{layout}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// The call with every tensor in that layout, cotangents included.
+fn lay_out(
+    case: &Case,
+    args: &[Argument],
+    kwargs: &[(String, Argument)],
+    cotangents: &[(usize, TensorData)],
+    layout: Layout,
+) -> Call {
+    let arrange = |v: &Argument| {
+        let mut f = |(data, requires_grad): &(TensorData, bool)| {
+            Ok::<_, std::convert::Infallible>(Memory::arrange(data, layout, *requires_grad))
+        };
+        match v.try_map(&mut f) {
+            Ok(v) => v,
+            Err(never) => match never {},
+        }
+    };
+    let cotangent =
+        |(output, data): &(usize, TensorData)| (*output, Memory::arrange(data, layout, false));
+    Call {
+        op: case.op.clone(),
+        args: args.iter().map(arrange).collect(),
+        kwargs: kwargs
+            .iter()
+            .map(|(k, v)| (k.clone(), arrange(v)))
+            .collect(),
+        writes: case.writes(),
+        cotangents: Some(cotangents.iter().map(cotangent).collect()),
+    }
+}
+
+struct ExpectedGradient {
+    cotangents: Vec<(usize, TensorData)>,
+    grads: Vec<Option<TensorData>>,
+}
+
+impl ExpectedGradient {
+    fn load(gradient: &Gradient, tensors: &TensorFile) -> Result<ExpectedGradient, String> {
+        let cotangents = gradient.cotangents.iter();
+        let grads = gradient.grads.iter();
+        Ok(ExpectedGradient {
+            cotangents: cotangents
+                .map(|(output, r)| Ok((*output, tensors.get(r)?)))
+                .collect::<Result<_, String>>()?,
+            grads: grads
+                .map(|g| g.as_ref().map(|r| tensors.get(r)).transpose())
+                .collect::<Result<_, String>>()?,
+        })
+    }
+}
+
+/// Compares outputs, then gradients.
+fn check(
+    case: &Case,
+    args: &[Argument],
+    outputs: &[TensorData],
+    gradient: Option<&ExpectedGradient>,
+    outcome: &Outcome,
+) -> Result<(), String> {
+    if outcome.outputs.len() != outputs.len() {
+        let (want, got) = (outputs.len(), outcome.outputs.len());
+        return Err(format!("number of outputs: expected {want}, got {got}"));
+    }
+    let input = match args.first() {
+        Some(Value::Tensor((data, _))) => Some(data),
+        _ => None,
+    };
+    let rule = TieRule::of(case);
+    // The indices taken, where they are others than expected and as good.
+    let mut taken = None;
+    for (i, (got, want)) in outcome.outputs.iter().zip(outputs).enumerate() {
+        let Err(difference) = compare(got, want, tolerance(&case.op, want.dtype)) else {
+            continue;
+        };
+        match (rule, input) {
+            (Some(rule), Some(input)) if rule.indices == i => {
+                rule.check(input, got, want)
+                    .map_err(|e| format!("output {i} {e}"))?;
+                taken = Some((rule, input, got));
+            }
+            _ => return Err(format!("output {i} {difference}")),
+        }
+    }
+    let Some(expected) = gradient else {
+        return Ok(());
+    };
+    let got = match &outcome.grads {
+        Some(Ok(grads)) => grads,
+        Some(Err(e)) => return Err(format!("gradient: error: {e}")),
+        None => return Err("gradient: none computed".to_string()),
+    };
+    if got.len() != expected.grads.len() {
+        let (want, got) = (expected.grads.len(), got.len());
+        return Err(format!("number of gradients: expected {want}, got {got}"));
+    }
+    for (i, (got, want)) in got.iter().zip(&expected.grads).enumerate() {
+        match (got, want) {
+            (None, None) => {}
+            (Some(_), None) => return Err(format!("gradient {i}: expected none, got one")),
+            (None, Some(_)) => return Err(format!("gradient {i}: expected one, got none")),
+            (Some(got), Some(want)) => {
+                let moved = match (taken, &expected.cotangents[..]) {
+                    (Some((rule, input, indices)), [(0, cotangent)]) => {
+                        Some(rule.gradient(input, indices, cotangent)?)
+                    }
+                    _ => None,
+                };
+                let want = moved.as_ref().unwrap_or(want);
+                compare(got, want, tolerance(&case.op, want.dtype))
+                    .map_err(|e| format!("gradient {i} {e}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a call that must fail failed well: an error that names the operator and says what was
+/// wrong with the arguments.
+pub(crate) fn refused(
+    op: &str,
+    outcome: Result<Result<Outcome, String>, String>,
+) -> Result<(), String> {
+    let text = match outcome {
+        Err(panic) => return Err(panic),
+        Ok(Ok(_)) => return Err("must be refused, gave a result".to_string()),
+        Ok(Err(text)) => text,
+    };
+    let lower = text.to_lowercase();
+    let short = op.rsplit('.').next().unwrap_or(op).to_lowercase();
+    if !lower.contains(&short) {
+        return Err(format!("the error does not name {op}: {text}"));
+    }
+    let empty = ["unsupported", "unknown argument", "not implemented"];
+    match empty.iter().find(|w| lower.contains(**w)) {
+        Some(word) => Err(format!("the error says \"{word}\": {text}")),
+        None => Ok(()),
+    }
+}
+
+/// The call as one would write it, tensors as dtype and shape.
+fn written(case: &Case) -> String {
+    let named = case.kwargs.iter().map(|(k, v)| format!("{k}={}", short(v)));
+    let args: Vec<_> = case.args.iter().map(short).chain(named).collect();
+    format!("{}({})", case.op, args.join(", "))
+}
+
+fn short(value: &Value<TensorRef>) -> String {
+    let list = |v: &[Value<TensorRef>]| v.iter().map(short).collect::<Vec<_>>().join(", ");
+    match value {
+        Value::None => "None".to_string(),
+        Value::Bool(b) => b.to_string(),
+        Value::Int(i) => i.to_string(),
+        Value::Float(x) => format!("{x:?}"),
+        Value::Complex(re, im) => format!("({re:?}, {im:?}j)"),
+        Value::Str(s) => format!("{s:?}"),
+        Value::Dtype(d) => d.to_string(),
+        Value::Tensor(t) => format!("{}{:?}", t.dtype, t.shape),
+        Value::List(v) => format!("[{}]", list(v)),
+        Value::Tuple(v) => format!("({})", list(v)),
+        Value::Slice(ends) => {
+            let end = |e: &Option<i64>| e.map_or(String::new(), |i| i.to_string());
+            ends.iter().map(end).collect::<Vec<_>>().join(":")
+        }
+        Value::Ellipsis => "...".to_string(),
+    }
+}

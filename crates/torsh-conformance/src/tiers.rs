@@ -1,0 +1,66 @@
+//! Which operators a stage of the project promises: `core` first, then `full`.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::source::Source;
+
+/// A group of operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tier {
+    /// What every network needs.
+    Core,
+    /// The rest of the database.
+    Full,
+    /// Named by neither list.
+    Unlisted,
+}
+
+impl Tier {
+    /// Every tier.
+    pub const ALL: [Tier; 3] = [Tier::Core, Tier::Full, Tier::Unlisted];
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Tier::Core => "core",
+            Tier::Full => "full",
+            Tier::Unlisted => "unlisted",
+        })
+    }
+}
+
+/// The contents of `TIERS.json`.
+#[derive(Debug, Deserialize)]
+pub struct Tiers {
+    core: HashSet<String>,
+    full: HashSet<String>,
+    #[serde(default)]
+    full_variants: HashSet<String>,
+}
+
+impl Tiers {
+    /// Reads the source's tiers; the project's own where it has none.
+    ///
+    /// # Errors
+    /// A file that is not of the format.
+    pub fn read(source: &Source) -> Result<Tiers, String> {
+        let own = include_bytes!("../golden/TIERS.json");
+        let bytes = source.read("TIERS.json")?.unwrap_or_else(|| own.to_vec());
+        serde_json::from_slice(&bytes).map_err(|e| format!("TIERS.json: {e}"))
+    }
+
+    /// The tier of an operator's file (`stem` is `NAME` or `NAME.VARIANT`).
+    pub fn of(&self, op: &str, stem: &str) -> Tier {
+        if self.full.contains(op) || self.full_variants.contains(stem) {
+            Tier::Full
+        } else if self.core.contains(op) {
+            Tier::Core
+        } else {
+            Tier::Unlisted
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Comparisons, logic and operations on bits and whole numbers: the second part of the binary rows.
+
+/// Hands the tokens in braces and then the rows of comparisons and kin to the macro `$m`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! append_comparisons {
+    ($m:ident { $($first:tt)* }) => { $m! { $($first)*
+
+/// Whether the operands are equal, elementwise, as a bool tensor.
+eq "eq" Eq(x, y) "(Tensor input, Tensor other)" -> bool {
+    float |x, y| x == y;
+    int |x, y| x == y;
+    bool |x, y| x == y;
+    complex |x, y| x == y;
+    gpu "x == y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Whether the operands differ, elementwise, as a bool tensor; nan differs from itself.
+ne "ne" Ne(x, y) "(Tensor input, Tensor other)" -> bool {
+    float |x, y| x != y;
+    int |x, y| x != y;
+    bool |x, y| x != y;
+    complex |x, y| x != y;
+    gpu "x != y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Whether `input` is less than `other`, elementwise, as a bool tensor.
+lt "lt" Lt(x, y) "(Tensor input, Tensor other)" -> bool {
+    float |x, y| x < y;
+    int |x, y| x < y;
+    bool |x, y| !x & y;
+    gpu "x < y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Whether `input` is less than or equal to `other`, elementwise, as a bool tensor.
+le "le" Le(x, y) "(Tensor input, Tensor other)" -> bool {
+    float |x, y| x <= y;
+    int |x, y| x <= y;
+    bool |x, y| !x | y;
+    gpu "x <= y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Whether `input` is greater than `other`, elementwise, as a bool tensor.
+gt "gt" Gt(x, y) "(Tensor input, Tensor other)" -> bool {
+    float |x, y| x > y;
+    int |x, y| x > y;
+    bool |x, y| x & !y;
+    gpu "x > y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Whether `input` is greater than or equal to `other`, elementwise, as a bool tensor.
+ge "ge" Ge(x, y) "(Tensor input, Tensor other)" -> bool {
+    float |x, y| x >= y;
+    int |x, y| x >= y;
+    bool |x, y| x | !y;
+    gpu "x >= y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Whether both operands are not 0, elementwise.
+logical_and "logical_and" LogicalAnd(x, y) "(Tensor input, Tensor other)" -> bool {
+    float |x, y| (x != T::ZERO) & (y != T::ZERO);
+    int |x, y| (x != T::ZERO) & (y != T::ZERO);
+    bool |x, y| x & y;
+    complex |x, y| x.is_nonzero() & y.is_nonzero();
+    gpu "x != 0 && y != 0";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Whether at least one operand is not 0, elementwise.
+logical_or "logical_or" LogicalOr(x, y) "(Tensor input, Tensor other)" -> bool {
+    float |x, y| (x != T::ZERO) | (y != T::ZERO);
+    int |x, y| (x != T::ZERO) | (y != T::ZERO);
+    bool |x, y| x | y;
+    complex |x, y| x.is_nonzero() | y.is_nonzero();
+    gpu "x != 0 || y != 0";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Whether exactly one operand is not 0, elementwise.
+logical_xor "logical_xor" LogicalXor(x, y) "(Tensor input, Tensor other)" -> bool {
+    float |x, y| (x != T::ZERO) != (y != T::ZERO);
+    int |x, y| (x != T::ZERO) != (y != T::ZERO);
+    bool |x, y| x != y;
+    complex |x, y| x.is_nonzero() != y.is_nonzero();
+    gpu "(x != 0) != (y != 0)";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Bits set in both operands, elementwise; the logical and of bools.
+bitwise_and "bitwise_and" BitwiseAnd(x, y) "(Tensor input, Tensor other)" -> promote {
+    int |x, y| x & y;
+    bool |x, y| x & y;
+    gpu "x & y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Bits set in at least one operand, elementwise; the logical or of bools.
+bitwise_or "bitwise_or" BitwiseOr(x, y) "(Tensor input, Tensor other)" -> promote {
+    int |x, y| x | y;
+    bool |x, y| x | y;
+    gpu "x | y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Bits set in exactly one operand, elementwise; the logical exclusive or of bools.
+bitwise_xor "bitwise_xor" BitwiseXor(x, y) "(Tensor input, Tensor other)" -> promote {
+    int |x, y| x ^ y;
+    bool |x, y| x ^ y;
+    gpu "x ^ y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// `input` shifted left by `other` bits, elementwise; 0 for shifts out of range.
+bitwise_left_shift "bitwise_left_shift" BitwiseLeftShift(x, y) "(Tensor input, Tensor other)" -> promote {
+    int |x, y| x.shl(y);
+    gpu "x << y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// `input` shifted right by `other` bits with its sign kept, elementwise; only the sign is left of
+/// shifts out of range.
+bitwise_right_shift "bitwise_right_shift" BitwiseRightShift(x, y) "(Tensor input, Tensor other)" -> promote {
+    int |x, y| x.shr(y);
+    gpu "x >> y";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Greatest common divisor of two operands, elementwise, not negative.
+gcd "gcd" Gcd(x, y) "(Tensor input, Tensor other)" -> promote {
+    int |x, y| x.gcd(y);
+    gpu "gcd(x, y)";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+/// Least common multiple of two operands, elementwise, not negative.
+lcm "lcm" Lcm(x, y) "(Tensor input, Tensor other)" -> promote {
+    int |x, y| x.lcm(y);
+    gpu "lcm(x, y)";
+    samples (-2.0, 2.0), (-2.0, 2.0);
+}
+
+    } };
+}

@@ -1,0 +1,179 @@
+//! Starting backward passes, and hooks on tensors.
+
+use std::sync::Arc;
+
+use torsh_core::{Result, TorshError};
+
+use crate::engine::{self, Run};
+use crate::node::{Edge, Hook, next_seq};
+use crate::{Device, Tensor};
+
+/// A hook that is removed by [`HookHandle::remove`].
+#[derive(Debug)]
+pub struct HookHandle {
+    id: u64,
+    tensor: Tensor,
+}
+
+impl HookHandle {
+    /// Removes the hook.
+    pub fn remove(self) {
+        if let Some(m) = self.tensor.meta() {
+            let mut s = m.state.lock();
+            s.hooks.retain(|h| h.id != self.id);
+            if let Some(f) = &s.grad_fn {
+                f.remove_hook(self.id);
+            }
+        }
+    }
+}
+
+/// The gradient a backward pass starts with: the given one, checked, or a one.
+fn root(output: &Tensor, grad: Option<&Tensor>) -> Result<(Edge, Tensor)> {
+    let edge = output.gradient_edge().ok_or_else(|| {
+        TorshError::autograd(
+            "backward",
+            format!("{} does not require grad and does not have a grad_fn", output.describe()),
+        )
+        .with_hint("call requires_grad_(true) on the parameters before they are used, and do not compute under no_grad")
+    })?;
+    let g = match grad {
+        Some(g) => {
+            if g.shape() != output.shape() {
+                return Err(TorshError::autograd(
+                    "backward",
+                    format!("mismatch in shape: the gradient has {} and the output {}", g.shape(), output.shape()),
+                ));
+            }
+            if g.dtype() != output.dtype() { g.to_dtype(output.dtype())? } else { g.clone() }
+        }
+        None => {
+            if output.numel() != 1 {
+                return Err(TorshError::autograd(
+                    "backward",
+                    format!("grad can be implicitly created only for scalar outputs, got {}", output.describe()),
+                )
+                .with_hint("reduce it with sum() or mean(), or use backward_with and give a gradient"));
+            }
+            if output.dtype().is_complex() {
+                return Err(TorshError::autograd(
+                    "backward",
+                    "grad can be implicitly created only for real scalar outputs but got a complex one",
+                ));
+            }
+            Tensor::ones(output.shape(), output.dtype(), output.device())?
+        }
+    };
+    Ok((edge, g))
+}
+
+/// The gradients of `outputs` with respect to `inputs` (`torch.autograd.grad`).
+///
+/// `grad_outputs` weighs the outputs (`None` for one-element ones). An input that the outputs do
+/// not depend on is an error, or `None` with `allow_unused`.
+#[track_caller]
+pub fn grad(
+    outputs: &[Tensor],
+    inputs: &[Tensor],
+    grad_outputs: &[Option<Tensor>],
+    retain_graph: bool,
+    create_graph: bool,
+    allow_unused: bool,
+) -> Result<Vec<Option<Tensor>>> {
+    if !grad_outputs.is_empty() && grad_outputs.len() != outputs.len() {
+        return Err(TorshError::autograd(
+            "grad",
+            format!("got {} outputs and {} gradients for them", outputs.len(), grad_outputs.len()),
+        ));
+    }
+    let mut edges = Vec::with_capacity(inputs.len());
+    for (i, t) in inputs.iter().enumerate() {
+        edges.push(t.gradient_edge().ok_or_else(|| {
+            TorshError::autograd("grad", format!("input {i} ({}) does not require grad", t.describe()))
+                .with_hint("call requires_grad_(true) on it before it is used")
+        })?);
+    }
+    let mut roots = Vec::with_capacity(outputs.len());
+    for (i, t) in outputs.iter().enumerate() {
+        roots.push(root(t, grad_outputs.get(i).and_then(Option::as_ref))?);
+    }
+    let run = Run { retain_graph: retain_graph || create_graph, create_graph, inputs: Some(&edges) };
+    let found = engine::run(roots, &run)?;
+    if !allow_unused && let Some(i) = found.iter().position(Option::is_none) {
+        return Err(TorshError::autograd(
+            "grad",
+            format!("input {i} ({}) appears to not have been used in the graph", inputs[i].describe()),
+        )
+        .with_hint("pass allow_unused to get None for it"));
+    }
+    Ok(found)
+}
+
+/// Adds the gradients of several outputs to their leaves' `.grad` (`torch.autograd.backward`).
+#[track_caller]
+pub fn backward(outputs: &[Tensor], grads: &[Option<Tensor>], retain_graph: bool, create_graph: bool) -> Result<()> {
+    let mut roots = Vec::with_capacity(outputs.len());
+    for (i, t) in outputs.iter().enumerate() {
+        roots.push(root(t, grads.get(i).and_then(Option::as_ref))?);
+    }
+    engine::run(roots, &Run { retain_graph: retain_graph || create_graph, create_graph, inputs: None })?;
+    Ok(())
+}
+
+impl Tensor {
+    /// Adds the gradient of this one-element tensor to the `.grad` of every leaf it was computed
+    /// from, and frees what the graph kept.
+    #[track_caller]
+    pub fn backward(&self) -> Result<()> {
+        backward(std::slice::from_ref(self), &[None], false, false)
+    }
+
+    /// [`Tensor::backward`] from a given gradient, of this tensor's shape; `retain_graph` keeps
+    /// the graph for another pass, `create_graph` records the pass itself for higher orders.
+    #[track_caller]
+    pub fn backward_with(&self, grad: impl Into<Option<Tensor>>, retain_graph: bool, create_graph: bool) -> Result<()> {
+        backward(std::slice::from_ref(self), &[grad.into()], retain_graph, create_graph)
+    }
+
+    /// Keeps the gradient of this result in its `.grad` (a leaf's is kept anyway).
+    #[track_caller]
+    pub fn retain_grad(&self) -> Result<()> {
+        if !self.requires_grad() {
+            return Err(TorshError::autograd("retain_grad", "can't retain_grad on a tensor that has requires_grad=false"));
+        }
+        if let Some(edge) = self.gradient_edge()
+            && edge.node.variable().is_none()
+        {
+            edge.node.hooks.lock().get_or_insert_default().retain.push((edge.output_nr, Arc::downgrade(&self.0)));
+        }
+        Ok(())
+    }
+
+    /// Calls `f` with this tensor's gradient in every backward pass; what it returns replaces the
+    /// gradient.
+    #[track_caller]
+    pub fn register_hook(
+        &self,
+        f: impl Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+    ) -> Result<HookHandle> {
+        let Some(edge) = self.gradient_edge() else {
+            return Err(TorshError::autograd(
+                "register_hook",
+                "cannot register a hook on a tensor that doesn't require gradient",
+            ));
+        };
+        let id = next_seq();
+        let hook = Hook { id, f: Arc::new(f) };
+        if edge.node.variable().is_some() {
+            self.meta_or_new().state.lock().hooks.push(hook);
+        } else {
+            edge.node.hooks.lock().get_or_insert_default().tensor.push((edge.output_nr, hook));
+        }
+        Ok(HookHandle { id, tensor: self.clone() })
+    }
+
+    /// Whether data and gradients of this tensor are on the host.
+    pub fn is_cpu(&self) -> bool {
+        self.device() == Device::Cpu
+    }
+}

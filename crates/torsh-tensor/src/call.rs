@@ -1,0 +1,768 @@
+//! The choke point: every op of every backend goes through one of the functions here.
+//!
+//! In order: read the thread's mode, promote, infer shapes, allocate, lock, run the kernel,
+//! record. Nothing else in the crate allocates results, takes locks or makes nodes.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use torsh_core::{
+    Attr, DType, Device, Kernel, KernelArgs, KernelFn, Layout, Promotion, Result, Scalar, Shape, Storage, Strides,
+    TorshError, View, lock_all,
+};
+
+use crate::Tensor;
+use crate::mode;
+use crate::node::{Input, Kept, Kind, Node, Output, Saved, SavedArg, SavedSet};
+use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
+use crate::tensor::{Creation, Meta, State, ViewOf};
+
+/// An operand of a call.
+#[derive(Clone, Copy)]
+pub enum Arg<'a> {
+    /// A tensor.
+    T(&'a Tensor),
+    /// A number.
+    N(Scalar),
+    /// An optional operand that is not given.
+    Absent,
+}
+
+impl<'a> Arg<'a> {
+    /// An optional tensor.
+    pub fn opt(t: Option<&'a Tensor>) -> Arg<'a> {
+        t.map_or(Arg::Absent, Arg::T)
+    }
+}
+
+/// The results of a call.
+pub type Outputs = SmallVec<[Tensor; 2]>;
+
+/// Uninitialised memory of a device.
+#[inline]
+pub(crate) fn allocate(device: Device, bytes: usize) -> Result<Storage> {
+    match device {
+        Device::Cpu => Storage::host(bytes),
+        Device::Meta => Ok(Storage::meta(bytes)),
+        d => torsh_backend::backend(d)?.allocate(bytes),
+    }
+}
+
+static ZERO_STRIDES: [isize; 64] = [0; 64];
+
+#[cold]
+#[inline(never)]
+fn in_op(e: TorshError, record: &'static OpRecord, args: &[Arg<'_>], at: &'static Location<'static>) -> TorshError {
+    e.in_op(record.base_name(), || describe(args), at)
+}
+
+fn describe(args: &[Arg<'_>]) -> Vec<String> {
+    args.iter()
+        .map(|a| match a {
+            Arg::T(t) => t.describe(),
+            Arg::N(n) => n.to_string(),
+            Arg::Absent => "None".into(),
+        })
+        .collect()
+}
+
+/// The device all operands are on. 0-d CPU tensors go with any device, as in PyTorch.
+#[inline]
+fn common_device(args: &[Arg<'_>]) -> Result<Device> {
+    let mut device: Option<Device> = None;
+    for a in args {
+        if let Arg::T(t) = a {
+            let d = t.device();
+            match device {
+                None => device = Some(d),
+                Some(have) if have == d => {}
+                Some(have) => return mixed_devices(args, have),
+            }
+        }
+    }
+    Ok(device.unwrap_or_default())
+}
+
+#[cold]
+fn mixed_devices(args: &[Arg<'_>], first: Device) -> Result<Device> {
+    let mut device = None;
+    for a in args {
+        if let Arg::T(t) = a
+            && !(t.ndim() == 0 && t.device() == Device::Cpu)
+        {
+            match device {
+                None => device = Some(t.device()),
+                Some(d) if d == t.device() => {}
+                Some(d) => {
+                    return Err(TorshError::device(
+                        "",
+                        format!("expected all tensors to be on the same device, but found {d} and {}", t.device()),
+                    )
+                    .with_hint("move them with to_device(..) first"));
+                }
+            }
+        }
+    }
+    let device = device.unwrap_or(first);
+    if device.is_host() || device == Device::Meta {
+        return Ok(device);
+    }
+    Err(TorshError::device("", format!("a 0-d cpu tensor cannot yet be an operand on {device}")))
+}
+
+#[cold]
+fn no_kernel(kernel: Kernel, device: Device) -> TorshError {
+    TorshError::device("", format!("the backend of {device} has no kernel {kernel:?}"))
+        .with_hint("move the operands to the CPU with to_device(Device::Cpu)")
+}
+
+#[inline]
+fn find_kernel(record: &OpRecord, device: Device) -> Result<(Kernel, KernelFn)> {
+    match record.kernel {
+        Some(k) => match torsh_backend::kernel(device, k) {
+            Some(f) => Ok((k, f)),
+            None => Err(no_kernel(k, device)),
+        },
+        None => Err(TorshError::invalid("", "the op has no kernel of its own")),
+    }
+}
+
+/// Runs an op and returns its only (or first) result.
+#[inline]
+#[track_caller]
+pub fn call1(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<Tensor> {
+    let at = Location::caller();
+    let r = match record.rule {
+        Rule::Pointwise(rule) => pointwise(record, rule, args, attrs, at),
+        _ => return Ok(first(call_at(record, args, attrs, at)?)),
+    };
+    r.map_err(|e| in_op(e, record, args, at))
+}
+
+fn first(outputs: Outputs) -> Tensor {
+    match outputs.into_iter().next() {
+        Some(t) => t,
+        None => unreachable!("every plan has at least one result"),
+    }
+}
+
+/// Runs an op and returns all its results.
+#[track_caller]
+pub fn call(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<Outputs> {
+    call_at(record, args, attrs, Location::caller())
+}
+
+fn call_at(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    let r = match record.rule {
+        Rule::Pointwise(rule) => pointwise(record, rule, args, attrs, at).map(|t| SmallVec::from_iter([t])),
+        Rule::View(_) | Rule::ViewAs(_) => view(record, args, attrs, at).map(|t| SmallVec::from_iter([t])),
+        Rule::Kernel(plan) => structural(record, plan, args, attrs, at),
+        Rule::Composite => Err(TorshError::invalid("", "a composite op does not go through the choke point")),
+    };
+    r.map_err(|e| in_op(e, record, args, at))
+}
+
+/// The dtype a pointwise op computes in, and its result's.
+#[inline]
+fn pointwise_dtypes(rule: Pointwise, args: &[Arg<'_>]) -> (DType, DType) {
+    let mut promoted = None;
+    let mut same = true;
+    for a in args {
+        match a {
+            Arg::T(t) if promoted.is_none() => promoted = Some(t.dtype()),
+            Arg::T(t) if promoted == Some(t.dtype()) => {}
+            _ => same = false,
+        }
+    }
+    let promoted = match promoted {
+        Some(d) if same => d,
+        _ => {
+            let mut p = Promotion::default();
+            for a in args {
+                match a {
+                    Arg::T(t) => p.tensor(t.dtype(), t.ndim()),
+                    Arg::N(n) => p.number(*n),
+                    Arg::Absent => {}
+                }
+            }
+            p.result().unwrap_or(torsh_core::default_dtype())
+        }
+    };
+    match rule {
+        Pointwise::Promote => (promoted, promoted),
+        Pointwise::Bool => (promoted, DType::Bool),
+        Pointwise::Real => (promoted, promoted.to_real()),
+        Pointwise::Float => {
+            let d = if promoted.is_differentiable() { promoted } else { torsh_core::default_dtype() };
+            (d, d)
+        }
+    }
+}
+
+/// The shape operands broadcast to; `None` where all have the first tensor's.
+fn broadcast_shape(args: &[Arg<'_>]) -> Result<Shape> {
+    let mut shape: Option<Shape> = None;
+    for a in args {
+        if let Arg::T(t) = a {
+            shape = Some(match shape {
+                None => t.shape().clone(),
+                Some(s) => s.broadcast(t.shape())?,
+            });
+        }
+    }
+    Ok(shape.unwrap_or_default())
+}
+
+/// The strides of a pointwise result: the memory order of the first operand of that shape that is
+/// dense but not row-major (channels-last stays channels-last), else row-major.
+fn result_strides(shape: &Shape, args: &[Arg<'_>]) -> Option<Strides> {
+    let mut strides = None;
+    for a in args {
+        if let Arg::T(t) = a
+            && t.shape() == shape
+        {
+            if t.contiguous_flag() {
+                return None;
+            }
+            if strides.is_none() {
+                strides = Some(memory_order_strides(shape, t.stride()));
+            }
+        }
+    }
+    strides
+}
+
+/// Dense strides of `shape` whose dimensions lie in memory as those of `like` do.
+pub(crate) fn memory_order_strides(shape: &Shape, like: &[isize]) -> Strides {
+    let mut order: SmallVec<[usize; 6]> = (0..shape.ndim()).collect();
+    // Stable, so that ties (and expanded dimensions, which order nothing) keep their order.
+    order.sort_by(|&a, &b| {
+        let (x, y) = (like[a], like[b]);
+        if x == 0 || y == 0 || shape[a] == 1 || shape[b] == 1 { a.cmp(&b) } else { y.cmp(&x) }
+    });
+    let mut strides = Strides::from_elem(0, shape.ndim());
+    let mut step = 1isize;
+    for &d in order.iter().rev() {
+        strides[d] = step;
+        step *= shape[d].max(1) as isize;
+    }
+    strides
+}
+
+fn pointwise(
+    record: &'static OpRecord,
+    rule: Pointwise,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Tensor> {
+    let device = common_device(args)?;
+    let (compute, dtype) = pointwise_dtypes(rule, args);
+    // The common case first: all tensors have one shape and are row-major.
+    let mut simple: Option<&Tensor> = None;
+    let mut is_simple = true;
+    for a in args {
+        if let Arg::T(t) = a {
+            match simple {
+                None => {
+                    is_simple &= t.contiguous_flag();
+                    simple = Some(t);
+                }
+                Some(s) => is_simple &= t.contiguous_flag() && s.shape() == t.shape(),
+            }
+        }
+    }
+    let out = match simple {
+        Some(s) if is_simple => Tensor::uninit_like(s.layout(), dtype, device)?,
+        _ => {
+            let shape = broadcast_shape(args)?;
+            let n = shape.checked_numel(dtype.size())?;
+            let strides = result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
+            let storage = Arc::new(allocate(device, n * dtype.size())?);
+            let t = Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype);
+            if mode::is_inference_mode() {
+                t.meta_or_new();
+            }
+            t
+        }
+    };
+    run_pointwise(record, compute, &out, args, attrs, is_simple, false)?;
+    observe(record, args, attrs, std::slice::from_ref(&out), at);
+    record_one(record, args, attrs, out, at)
+}
+
+/// The most operands a pointwise op has.
+const MAX_OPERANDS: usize = 4;
+
+/// Runs the kernel of a pointwise op into `out`. `same_shape` says that every tensor has the
+/// result's shape and is row-major.
+fn run_pointwise(
+    record: &'static OpRecord,
+    compute: DType,
+    out: &Tensor,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    same_shape: bool,
+    lock_out: bool,
+) -> Result<()> {
+    let device = out.device();
+    if device == Device::Meta {
+        return Ok(());
+    }
+    let (kernel, f) = find_kernel(record, device)?;
+    let shape = out.shape();
+    if shape.ndim() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
+        return Err(TorshError::shape("", format!("tensors have at most {} dimensions", ZERO_STRIDES.len())));
+    }
+    // Numbers are operands with stride 0. The half types compute in float32, numbers included.
+    let number_dtype = if matches!(compute, DType::F16 | DType::BF16) { DType::F32 } else { compute };
+    let mut numbers = [[0u8; 16]; MAX_OPERANDS];
+    for (n, a) in numbers.iter_mut().zip(args) {
+        if let Arg::N(v) = a {
+            *n = v.to_bytes(number_dtype);
+        }
+    }
+    let mut expanded: SmallVec<[Strides; 3]> = SmallVec::new();
+    if !same_shape {
+        expanded.extend(args.iter().map(|a| match a {
+            Arg::T(t) => t.layout().broadcast_strides(shape),
+            _ => Strides::new(),
+        }));
+    }
+    let mut inputs = [View::ABSENT; MAX_OPERANDS];
+    let mut locks = [(out.storage().as_ref(), true); MAX_OPERANDS + 1];
+    let mut locked = usize::from(lock_out);
+    for (i, a) in args.iter().enumerate() {
+        inputs[i] = match a {
+            Arg::T(t) => {
+                locks[locked] = (t.storage().as_ref(), false);
+                locked += 1;
+                let strides = if same_shape { t.stride() } else { &expanded[i] };
+                View { ptr: element_ptr(t), dtype: t.dtype(), shape, strides }
+            }
+            Arg::N(_) => View {
+                ptr: numbers[i].as_ptr() as *mut u8,
+                dtype: number_dtype,
+                shape,
+                strides: &ZERO_STRIDES[..shape.ndim()],
+            },
+            Arg::Absent => View::ABSENT,
+        };
+    }
+    let outputs = [View { ptr: element_ptr(out), dtype: out.dtype(), shape, strides: out.stride() }];
+    let guard = lock_all(&locks[..locked]);
+    let r = f(&KernelArgs { kernel, compute, outputs: &outputs, inputs: &inputs[..args.len()], attrs });
+    drop(guard);
+    r
+}
+
+/// The address of a tensor's first element.
+#[inline]
+pub(crate) fn element_ptr(t: &Tensor) -> *mut u8 {
+    // The offset of a layout lies inside its storage (or is 0), so this stays in bounds; an
+    // address is only computed here, nothing is read.
+    t.storage().ptr().wrapping_add(t.layout().offset * t.dtype().size())
+}
+
+fn structural(
+    record: &'static OpRecord,
+    plan: fn(&PlanCx<'_>) -> Result<crate::record::Plan>,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    let device = match attrs.iter().find_map(|a| if let Attr::Device(d) = a { Some(*d) } else { None }) {
+        Some(d) => d,
+        None => common_device(args)?,
+    };
+    let plan = plan(&PlanCx { args, attrs })?;
+    let mut outs = Outputs::new();
+    for s in &plan.outputs {
+        outs.push(allocate_spec(s, device)?);
+    }
+    run_structural(record, plan.compute, &plan.outputs, &outs, args, attrs, false)?;
+    observe(record, args, attrs, &outs, at);
+    record_all(record, args, attrs, outs, at)
+}
+
+fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
+    match &s.strides {
+        None => Tensor::uninit(s.shape.clone(), s.dtype, device),
+        Some(strides) => {
+            let n = s.shape.checked_numel(s.dtype.size())?;
+            let storage = Arc::new(allocate(device, n * s.dtype.size())?);
+            Ok(Tensor::from_parts(storage, Layout::new(s.shape.clone(), strides.clone(), 0), s.dtype))
+        }
+    }
+}
+
+fn run_structural(
+    record: &'static OpRecord,
+    compute: DType,
+    specs: &[Spec],
+    outs: &[Tensor],
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    lock_out: bool,
+) -> Result<()> {
+    let device = outs.first().map_or(Device::Cpu, Tensor::device);
+    if device == Device::Meta {
+        return Ok(());
+    }
+    let (kernel, f) = find_kernel(record, device)?;
+    let mut locks: SmallVec<[(&Storage, bool); 4]> = SmallVec::new();
+    let mut inputs: SmallVec<[View<'_>; 4]> = SmallVec::new();
+    for a in args {
+        inputs.push(match a {
+            Arg::T(t) => {
+                locks.push((t.storage().as_ref(), false));
+                View { ptr: element_ptr(t), dtype: t.dtype(), shape: t.dims(), strides: t.stride() }
+            }
+            _ => View::ABSENT,
+        });
+    }
+    let kernel_strides: SmallVec<[Option<Strides>; 2]> =
+        specs.iter().map(|s| s.kernel_shape.as_ref().map(Shape::contiguous_strides)).collect();
+    let mut outputs: SmallVec<[View<'_>; 2]> = SmallVec::new();
+    for (i, t) in outs.iter().enumerate() {
+        if lock_out {
+            locks.push((t.storage().as_ref(), true));
+        }
+        let (shape, strides) = match (specs.get(i).and_then(|s| s.kernel_shape.as_ref()), kernel_strides.get(i)) {
+            (Some(s), Some(Some(st))) => (s.dims(), st.as_slice()),
+            _ => (t.dims(), t.stride()),
+        };
+        outputs.push(View { ptr: element_ptr(t), dtype: t.dtype(), shape, strides });
+    }
+    let guard = lock_all(&locks);
+    let r = f(&KernelArgs { kernel, compute, outputs: &outputs, inputs: &inputs, attrs });
+    drop(guard);
+    r
+}
+
+fn view(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Tensor> {
+    let Some(Arg::T(x)) = args.first() else {
+        return Err(TorshError::invalid("", "a view needs a tensor"));
+    };
+    let cx = ViewCx { layout: x.layout(), dtype: x.dtype(), attrs };
+    let mut creation = if mode::is_grad_enabled() { Creation::Recorded } else { Creation::NoGrad };
+    let (layout, dtype) = match record.rule {
+        Rule::View(f) => (f(&cx)?, x.dtype()),
+        Rule::ViewAs(f) => {
+            // A window of a base with other elements cannot be rebuilt by as_strided.
+            creation = Creation::Multiple;
+            f(&cx)?
+        }
+        _ => return Err(TorshError::invalid("", "not a view")),
+    };
+    if let Some((_, end)) = layout.extent()
+        && x.device() != Device::Meta
+        && end * dtype.size() > x.storage().bytes()
+    {
+        return Err(TorshError::invalid(
+            "",
+            format!("the view reaches element {end} of a storage of {} elements", x.storage().bytes() / dtype.size()),
+        ));
+    }
+    let out = make_view(x, layout, dtype, creation);
+    observe(record, args, attrs, std::slice::from_ref(&out), at);
+    record_one(record, args, attrs, out, at)
+}
+
+/// Several views of one tensor, recorded as the results of one node. Writing into one of them in
+/// place is refused while gradients are recorded, as PyTorch refuses it.
+#[track_caller]
+pub(crate) fn call_views(
+    record: &'static OpRecord,
+    x: &Tensor,
+    layouts: impl Iterator<Item = Layout>,
+    attrs: &[Attr<'_>],
+) -> Result<Outputs> {
+    let at = Location::caller();
+    let args = [Arg::T(x)];
+    let creation = if mode::is_grad_enabled() { Creation::Multiple } else { Creation::NoGrad };
+    let outs: Outputs = layouts.map(|l| make_view(x, l, x.dtype(), creation)).collect();
+    if outs.is_empty() {
+        return Ok(outs);
+    }
+    observe(record, &args, attrs, &outs, at);
+    record_all(record, &args, attrs, outs, at).map_err(|e| in_op(e, record, &args, at))
+}
+
+/// A tensor of another layout on the same storage, which knows its base where gradients are
+/// possible.
+pub(crate) fn make_view(x: &Tensor, layout: Layout, dtype: DType, creation: Creation) -> Tensor {
+    let storage = x.storage().clone();
+    if !dtype.is_differentiable() {
+        return Tensor::from_parts(storage, layout, dtype);
+    }
+    let (base, creation) = match x.meta().and_then(|m| m.view.as_ref()) {
+        Some(v) => (v.base.clone(), if v.creation == Creation::Recorded { creation } else { v.creation }),
+        None => (x.clone(), creation),
+    };
+    let version = storage.version();
+    let state = State { view_version: version, ..State::default() };
+    Tensor::with_meta(storage, layout, dtype, Meta::new(false, Some(ViewOf { base, creation }), state))
+}
+
+#[inline]
+fn recording(record: &OpRecord, args: &[Arg<'_>]) -> bool {
+    args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()))
+        && mode::get() & mode::NO_GRAD == 0
+        && !matches!(record.backward, Backward::NonDifferentiable)
+}
+
+/// Makes the node of a call. `versions` are those its operands had before the op ran, where it
+/// ran in place.
+pub(crate) fn make_node(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    outs: &[Tensor],
+    at: &'static Location<'static>,
+    versions: Option<&[u64]>,
+) -> Result<Node> {
+    let mut inputs: SmallVec<[Input; 2]> = SmallVec::new();
+    let mut wanted = 0u64;
+    for (i, a) in args.iter().enumerate() {
+        inputs.push(match a {
+            Arg::T(t) => {
+                if t.is_inference() && !mode::is_inference_mode() && t.requires_grad() {
+                    return Err(TorshError::autograd("", "inference tensors cannot be saved for backward"));
+                }
+                let edge = if t.dtype().is_differentiable() { t.gradient_edge() } else { None };
+                if edge.is_some() {
+                    wanted |= 1 << i.min(63);
+                }
+                let same = outs.first().is_some_and(|o| o.shape() == t.shape() && o.dtype() == t.dtype());
+                Input { edge, spec: if same { None } else { Some(Box::new((t.shape().clone(), t.dtype()))) } }
+            }
+            Arg::N(n) => Input { edge: None, spec: Some(Box::new((Shape::default(), n.dtype()))) },
+            Arg::Absent => Input { edge: None, spec: None },
+        });
+    }
+    let (mut in_mask, mut out_mask) = (0u64, 0u64);
+    match record.backward {
+        Backward::PerInput(list) => {
+            for (i, g) in list.iter().enumerate() {
+                if wanted & (1 << i.min(63)) != 0 {
+                    in_mask |= g.inputs;
+                    out_mask |= g.outputs;
+                }
+            }
+        }
+        Backward::Full { inputs, outputs, .. } => {
+            in_mask = inputs;
+            out_mask = outputs;
+        }
+        _ => {}
+    }
+    let mut saved = SavedSet::default();
+    if in_mask != 0 {
+        for (i, a) in args.iter().enumerate() {
+            // Lists of operands (cat, stack) are longer than a mask; the last bit stands for all.
+            let keep = in_mask & (1u64 << i.min(63)) != 0;
+            saved.inputs.push(match a {
+                Arg::T(t) if keep => {
+                    if t.is_inference() && !mode::is_inference_mode() {
+                        return Err(TorshError::autograd("", "inference tensors cannot be saved for backward")
+                            .with_hint("copy() it outside of inference_mode to get a normal tensor"));
+                    }
+                    let version = versions.and_then(|v| v.get(i).copied()).unwrap_or_else(|| t.version());
+                    SavedArg::Tensor(Box::new(Saved::of(t, version)))
+                }
+                Arg::N(n) if keep => SavedArg::Number(*n),
+                _ => SavedArg::Nothing,
+            });
+        }
+    }
+    if out_mask != 0 {
+        for (i, t) in outs.iter().enumerate() {
+            saved.outputs.push((out_mask & (1u64 << i.min(63)) != 0).then(|| Box::new(Saved::of(t, t.version()))));
+        }
+    }
+    let outputs = outs
+        .iter()
+        .map(|t| Output { shape: t.shape().clone(), dtype: t.dtype(), device: t.device() })
+        .collect();
+    let kind = Kind::Op { record, attrs: attrs.iter().map(Kept::of).collect() };
+    let mut node = Node::new(kind, inputs, outputs, saved);
+    node.site = Some(at);
+    Ok(node)
+}
+
+/// Ties a result to the node that made it.
+pub(crate) fn attach(out: Tensor, node: Arc<Node>, output_nr: u32) -> Tensor {
+    match out.meta() {
+        Some(m) => {
+            let mut s = m.state.lock();
+            s.grad_fn = Some(node);
+            s.output_nr = output_nr;
+            drop(s);
+            m.requires_grad.store(true, std::sync::atomic::Ordering::Release);
+            out
+        }
+        None => {
+            let state = State { grad_fn: Some(node), output_nr, ..State::default() };
+            // The tensor is fresh, so its cell is empty.
+            let _ = out.0.meta.set(Meta::new(true, None, state));
+            out
+        }
+    }
+}
+
+#[inline]
+fn record_one(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    out: Tensor,
+    at: &'static Location<'static>,
+) -> Result<Tensor> {
+    if !recording(record, args) || !out.dtype().is_differentiable() {
+        return Ok(out);
+    }
+    let node = Arc::new(make_node(record, args, attrs, std::slice::from_ref(&out), at, None)?);
+    Ok(attach(out, node, 0))
+}
+
+fn record_all(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    outs: Outputs,
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    if !recording(record, args) {
+        return Ok(outs);
+    }
+    let node = Arc::new(make_node(record, args, attrs, &outs, at, None)?);
+    let constant = match record.backward {
+        Backward::Full { constant, .. } => constant,
+        _ => 0,
+    };
+    Ok(outs
+        .into_iter()
+        .enumerate()
+        .map(|(i, t)| {
+            if t.dtype().is_differentiable() && constant & (1 << i.min(63)) == 0 {
+                attach(t, node.clone(), i as u32)
+            } else {
+                t
+            }
+        })
+        .collect())
+}
+
+/// Runs an op in place on `target`, which is also its first operand.
+///
+/// Pointwise ops write straight into the target; any other op is computed and then copied over.
+#[track_caller]
+pub fn call_inplace(
+    record: &'static OpRecord,
+    target: &Tensor,
+    rest: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+) -> Result<()> {
+    let at = Location::caller();
+    let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(target)]);
+    args.extend_from_slice(rest);
+    inplace_at(record, target, &args, attrs, at).map_err(|e| in_op(e, record, &args, at))
+}
+
+fn inplace_at(
+    record: &'static OpRecord,
+    target: &Tensor,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<()> {
+    let Rule::Pointwise(rule) = record.rule else {
+        let value = first(call_at(record, args, attrs, at)?);
+        return crate::inplace::assign(target, &value);
+    };
+    crate::inplace::check(target, args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())))?;
+    common_device(args)?;
+    let (compute, dtype) = pointwise_dtypes(rule, args);
+    if !dtype.can_cast(target.dtype()) {
+        return Err(TorshError::dtype(
+            "",
+            format!("result type {dtype} can't be cast to the desired output type {}", target.dtype()),
+        )
+        .with_hint("use the op that is not in place"));
+    }
+    let shape = broadcast_shape(args)?;
+    if shape != *target.shape() {
+        return Err(TorshError::shape(
+            "",
+            format!("output with shape {} doesn't match the broadcast shape {shape}", target.shape()),
+        ));
+    }
+    for a in args {
+        if let Arg::T(t) = a {
+            crate::inplace::check_overlap(target, t)?;
+        }
+    }
+    let versions: SmallVec<[u64; 3]> = args.iter().map(|a| if let Arg::T(t) = a { t.version() } else { 0 }).collect();
+    run_pointwise(record, compute, target, args, attrs, false, true)?;
+    target.storage().bump_version();
+    observe(record, args, attrs, std::slice::from_ref(target), at);
+    let node = if recording(record, args) && target.dtype().is_differentiable() {
+        Some(make_node(record, args, attrs, std::slice::from_ref(target), at, Some(&versions))?)
+    } else {
+        None
+    };
+    crate::inplace::rebase(target, node)
+}
+
+/// Runs a kernel that writes into tensors that are already there (fills, copies, draws): nothing
+/// is recorded, the version is counted.
+#[track_caller]
+pub(crate) fn write_into(
+    record: &'static OpRecord,
+    compute: DType,
+    target: &Tensor,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+) -> Result<()> {
+    let at = Location::caller();
+    run_structural(record, compute, &[], std::slice::from_ref(target), args, attrs, true)
+        .map_err(|e| in_op(e, record, args, at))?;
+    target.storage().bump_version();
+    observe(record, args, attrs, std::slice::from_ref(target), at);
+    Ok(())
+}
+
+/// [`write_into`] for a tensor nobody has seen yet: the write is not counted.
+#[track_caller]
+pub(crate) fn write_fresh(record: &'static OpRecord, target: &Tensor, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<()> {
+    let at = Location::caller();
+    run_structural(record, target.dtype(), &[], std::slice::from_ref(target), args, attrs, false)
+        .map_err(|e| in_op(e, record, args, at))?;
+    observe(record, args, attrs, std::slice::from_ref(target), at);
+    Ok(())
+}
+
+#[inline]
+fn observe(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    outs: &[Tensor],
+    at: &'static Location<'static>,
+) {
+    if mode::get() & mode::OBSERVE != 0 {
+        crate::observe::report(record, args, attrs, outs, at);
+    }
+}

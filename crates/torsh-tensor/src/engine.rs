@@ -1,0 +1,422 @@
+//! Reverse mode: walks the recorded graph from results to leaves.
+//!
+//! Nodes are numbered as they are made, and a node's edges only lead to nodes made before, so the
+//! pending node with the highest number has received everything it will get: a heap replaces
+//! counting dependencies, and nothing recurses.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use torsh_core::{DType, Result, Shape, TorshError};
+
+use crate::Tensor;
+use crate::mode;
+use crate::node::{BackwardCx, Edge, Grads, Kind, Node, SavedSet};
+use crate::record::Backward;
+
+struct Pending {
+    node: Arc<Node>,
+    grads: Grads,
+}
+
+/// Nodes that wait for their turn. Keys are unique: the number, then the address (all leaves have
+/// the number 0).
+type Queue = BTreeMap<(u64, usize), Pending>;
+
+fn key(node: &Arc<Node>) -> (u64, usize) {
+    (node.seq, Arc::as_ptr(node) as usize)
+}
+
+/// What a run is asked for.
+pub(crate) struct Run<'a> {
+    pub(crate) retain_graph: bool,
+    pub(crate) create_graph: bool,
+    /// Where to stop and what to return; `None` adds to the leaves' `.grad` instead.
+    pub(crate) inputs: Option<&'a [Edge]>,
+}
+
+/// Sends `roots`' gradients through the graph. Returns a gradient per asked input.
+pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Option<Tensor>>> {
+    // Formulas are ops: they are recorded exactly when their result must be differentiable again.
+    let _mode = if run.create_graph { mode::enable_grad_guard() } else { mode::no_grad_guard() };
+    let mut found: Vec<Option<Tensor>> = vec![None; run.inputs.map_or(0, <[Edge]>::len)];
+    let needed = run.inputs.map(|inputs| needed_nodes(&roots, inputs));
+    let mut queue = Queue::new();
+    for (edge, g) in roots {
+        push(&mut queue, &needed, edge, Some(g), run.create_graph)?;
+    }
+    while let Some((_, Pending { node, mut grads })) = queue.pop_last() {
+        run_tensor_hooks(&node, &mut grads)?;
+        if let Some(inputs) = run.inputs {
+            for (slot, e) in found.iter_mut().zip(inputs) {
+                if Arc::ptr_eq(&e.node, &node) {
+                    *slot = grads.get(e.output_nr as usize).cloned().flatten();
+                }
+            }
+        }
+        if let Kind::Accumulate(leaf) = &node.kind {
+            if run.inputs.is_none()
+                && let Some(g) = grads.into_iter().next().flatten()
+            {
+                accumulate(leaf, g, run.create_graph)?;
+            }
+            continue;
+        }
+        let goes_on = match &needed {
+            None => true,
+            Some(set) => node.inputs.iter().any(|i| i.edge.as_ref().is_some_and(|e| set.contains(&(Arc::as_ptr(&e.node) as usize)))),
+        };
+        if !goes_on {
+            continue;
+        }
+        let results = run_node(&node, &mut grads, run, &needed)?;
+        for (input, g) in node.inputs.iter().zip(results) {
+            if let Some(e) = &input.edge {
+                push(&mut queue, &needed, e.clone(), g, run.create_graph)?;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Adds a gradient to what an edge's node has received.
+fn push(
+    queue: &mut Queue,
+    needed: &Option<HashSet<usize>>,
+    edge: Edge,
+    g: Option<Tensor>,
+    create_graph: bool,
+) -> Result<()> {
+    if let Some(set) = needed
+        && !set.contains(&(Arc::as_ptr(&edge.node) as usize))
+    {
+        return Ok(());
+    }
+    let nr = edge.output_nr as usize;
+    let outputs = edge.node.outputs.len();
+    let p = queue.entry(key(&edge.node)).or_insert_with(|| Pending {
+        node: edge.node,
+        grads: if outputs == 1 { SmallVec::from_iter([None]) } else { SmallVec::from_elem(None, outputs) },
+    });
+    if let Some(g) = g {
+        let slot = &mut p.grads[nr];
+        *slot = Some(match slot.take() {
+            None => g,
+            Some(have) => add(have, g, create_graph)?,
+        });
+    }
+    Ok(())
+}
+
+/// The sum of two gradients, in the first one's buffer where nobody else has it.
+fn add(have: Tensor, g: Tensor, create_graph: bool) -> Result<Tensor> {
+    if !create_graph && have.owns_buffer() && have.dtype() == g.dtype() && have.shape() == g.shape() {
+        return have.add_(&g);
+    }
+    have.add(&g)
+}
+
+/// The nodes on a way from the roots to the inputs, inputs included.
+fn needed_nodes(roots: &[(Edge, Tensor)], inputs: &[Edge]) -> HashSet<usize> {
+    let mut seen: HashSet<usize> = HashSet::new();
+    let mut all: Vec<Arc<Node>> = Vec::new();
+    let mut stack: Vec<Arc<Node>> = roots.iter().map(|(e, _)| e.node.clone()).collect();
+    while let Some(n) = stack.pop() {
+        if !seen.insert(Arc::as_ptr(&n) as usize) {
+            continue;
+        }
+        for i in &n.inputs {
+            if let Some(e) = &i.edge {
+                stack.push(e.node.clone());
+            }
+        }
+        all.push(n);
+    }
+    all.sort_by_key(|n| n.seq);
+    let mut needed: HashSet<usize> = inputs.iter().map(|e| Arc::as_ptr(&e.node) as usize).collect();
+    for n in &all {
+        if n.inputs.iter().any(|i| i.edge.as_ref().is_some_and(|e| needed.contains(&(Arc::as_ptr(&e.node) as usize)))) {
+            needed.insert(Arc::as_ptr(n) as usize);
+        }
+    }
+    needed
+}
+
+fn run_tensor_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
+    if let Kind::Accumulate(leaf) = &node.kind {
+        let hooks = leaf.meta().map(|m| m.state.lock().hooks.clone()).unwrap_or_default();
+        for h in hooks {
+            if let Some(g) = &grads[0]
+                && let Some(new) = (h.f)(g)?
+            {
+                grads[0] = Some(checked_hook(g, new)?);
+            }
+        }
+        return Ok(());
+    }
+    let (tensor, pre, retain) = {
+        let h = node.hooks.lock();
+        let Some(h) = h.as_ref() else { return Ok(()) };
+        (h.tensor.clone(), h.pre.clone(), h.retain.clone())
+    };
+    for (nr, h) in tensor {
+        if let Some(g) = grads[nr as usize].clone()
+            && let Some(new) = (h.f)(&g)?
+        {
+            grads[nr as usize] = Some(checked_hook(&g, new)?);
+        }
+    }
+    for (nr, t) in retain {
+        if let (Some(inner), Some(g)) = (t.upgrade(), &grads[nr as usize]) {
+            Tensor(inner).meta_or_new().state.lock().grad = Some(g.clone());
+        }
+    }
+    for (_, f) in pre {
+        f(grads)?;
+    }
+    Ok(())
+}
+
+fn checked_hook(old: &Tensor, new: Tensor) -> Result<Tensor> {
+    if old.shape() != new.shape() || old.dtype() != new.dtype() {
+        return Err(TorshError::autograd(
+            "backward",
+            format!("a hook turned a gradient {} into {}", old.describe(), new.describe()),
+        )
+        .with_hint("a hook must keep shape and dtype"));
+    }
+    Ok(new)
+}
+
+fn run_node(node: &Arc<Node>, grads: &mut Grads, run: &Run<'_>, needed: &Option<HashSet<usize>>) -> Result<Grads> {
+    if grads.iter().all(Option::is_none) {
+        return Ok(SmallVec::from_elem(None, node.inputs.len()));
+    }
+    let mut wanted = 0u64;
+    for (i, input) in node.inputs.iter().enumerate() {
+        if let Some(e) = &input.edge
+            && needed.as_ref().is_none_or(|s| s.contains(&(Arc::as_ptr(&e.node) as usize)))
+        {
+            wanted |= 1 << i.min(63);
+        }
+    }
+    let saved = take_saved(node, run.retain_graph)?;
+    let result = apply(node, &saved, grads, wanted);
+    let mut results = result.map_err(|e| locate(e, node))?;
+    if mode::is_anomaly_enabled() {
+        check_nan(node, &results)?;
+    }
+    let post = {
+        let h = node.hooks.lock();
+        h.as_ref().map_or(Vec::new(), |h| h.post.clone())
+    };
+    for (_, f) in post {
+        f(&mut results)?;
+    }
+    Ok(results)
+}
+
+fn take_saved(node: &Node, retain: bool) -> Result<SavedSet> {
+    let mut s = node.saved.lock();
+    let again = || {
+        TorshError::autograd(
+            "backward",
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed)",
+        )
+        .with_hint("pass retain_graph = true to the first backward")
+    };
+    if let Some((c, index)) = &node.checkpoint {
+        let set = s.is_some().then(|| c.saved(*index)).ok_or_else(again)??;
+        if !retain {
+            *s = None;
+            c.free(*index);
+        }
+        return Ok(set);
+    }
+    if !retain {
+        return s.take().ok_or_else(again);
+    }
+    // Several threads may run through a retained graph at once, so the values are shared, not
+    // taken: a clone holds storages by reference count.
+    s.as_ref().map(SavedSet::share).ok_or_else(again)
+}
+
+#[cold]
+fn locate(e: TorshError, node: &Node) -> TorshError {
+    match (mode::is_anomaly_enabled(), node.site) {
+        (true, Some(at)) => {
+            let name = node.name();
+            let e = e.renamed(&name);
+            e.with_hint(format!("the forward call was at {at}"))
+        }
+        _ => e,
+    }
+}
+
+#[cold]
+fn check_nan(node: &Node, results: &Grads) -> Result<()> {
+    for (i, g) in results.iter().enumerate() {
+        if let Some(g) = g
+            && g.dtype().is_differentiable()
+            && mode::no_grad(|| Ok(g.ne(g)?.sum()?.item::<i64>()? > 0))?
+        {
+            let at = node.site.map_or("an unknown place".to_string(), ToString::to_string);
+            return Err(TorshError::autograd(
+                "backward",
+                format!("Function '{}' returned nan values in its {i}th output", node.name()),
+            )
+            .with_hint(format!("the forward call was at {at}")));
+        }
+    }
+    Ok(())
+}
+
+/// Runs one node's formula.
+fn apply(node: &Arc<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) -> Result<Grads> {
+    match &node.kind {
+        Kind::Op { record, .. } => {
+            if let Backward::Missing = record.backward {
+                return Err(TorshError::autograd(
+                    record.base_name(),
+                    format!("the derivative of {} is not implemented", record.base_name()),
+                )
+                .with_hint("compute it under no_grad, or write it with other ops"));
+            }
+            if let Backward::PerInput(list) = record.backward {
+                fill_first(node, grads)?;
+                let cx = BackwardCx { node, saved, grads, wanted };
+                let mut out = Grads::new();
+                for i in 0..node.inputs.len() {
+                    let g = match list.get(i) {
+                        Some(f) if wanted & (1 << i.min(63)) != 0 => Some(fit(node, i, (f.formula)(&cx)?)?),
+                        _ => None,
+                    };
+                    out.push(g);
+                }
+                return Ok(out);
+            }
+            let Backward::Full { formula, .. } = record.backward else {
+                return Err(TorshError::autograd(record.base_name(), "a composite op cannot be a node"));
+            };
+            fill_first(node, grads)?;
+            let mut out = formula(&BackwardCx { node, saved, grads, wanted })?;
+            out.resize(node.inputs.len(), None);
+            for (i, g) in out.iter_mut().enumerate() {
+                if wanted & (1 << i.min(63)) == 0 {
+                    *g = None;
+                } else if let Some(t) = g.take() {
+                    *g = Some(fit(node, i, t)?);
+                }
+            }
+            Ok(out)
+        }
+        Kind::CopySlices { inner, base, view } => {
+            fill_first(node, grads)?;
+            let Some(g) = grads[0].take() else { return Ok(SmallVec::from_elem(None, node.inputs.len())) };
+            let (window, region) = crate::ops::strided::cut(&g, base, view)?;
+            let mut inner_grads: Grads = SmallVec::from_iter([Some(window)]);
+            let inner_saved = take_saved(inner, true)?;
+            // The op's gradient of the view itself is always needed: it fills the hole.
+            let inner_results = apply(inner, &inner_saved, &mut inner_grads, wanted | 1)?;
+            let mut results = inner_results.into_iter();
+            let hole = results.next().flatten();
+            let mut out = Grads::new();
+            out.push(if wanted & 1 != 0 { Some(crate::ops::strided::put(&region, hole, base, view)?) } else { None });
+            out.extend(results);
+            Ok(out)
+        }
+        Kind::Custom { f, sources } => {
+            let cx = BackwardCx { node, saved, grads, wanted };
+            let tensors = (0..sources.len()).map(|i| cx.custom_saved(i)).collect::<Result<Vec<_>>>()?;
+            let out = f.backward(grads, &tensors)?;
+            if out.len() != node.inputs.len() {
+                return Err(TorshError::autograd(
+                    f.name().to_string(),
+                    format!("backward returned {} gradients for {} operands", out.len(), node.inputs.len()),
+                ));
+            }
+            let mut fitted = Grads::new();
+            for (i, g) in out.into_iter().enumerate() {
+                fitted.push(match g {
+                    Some(g) if wanted & (1 << i.min(63)) != 0 => {
+                        let (shape, _) = node.input_spec(i);
+                        if g.shape() != shape && !shape.can_broadcast_to(g.shape()) {
+                            return Err(TorshError::autograd(
+                                f.name().to_string(),
+                                format!("backward returned a gradient {} for operand {i} of shape {shape}", g.describe()),
+                            ));
+                        }
+                        Some(fit(node, i, g)?)
+                    }
+                    _ => None,
+                });
+            }
+            Ok(fitted)
+        }
+        Kind::Accumulate(_) => Ok(Grads::new()),
+    }
+}
+
+/// Formulas read output 0's gradient without asking; where only other outputs got one, it is zero.
+fn fill_first(node: &Node, grads: &mut Grads) -> Result<()> {
+    if grads[0].is_none() {
+        let o = &node.outputs[0];
+        if o.dtype.is_differentiable() {
+            grads[0] = Some(Tensor::zeros(&o.shape, o.dtype, o.device)?);
+        }
+    }
+    Ok(())
+}
+
+/// Undoes broadcasting and promotion: the gradient in the operand's shape and dtype.
+fn fit(node: &Node, i: usize, g: Tensor) -> Result<Tensor> {
+    let (shape, dtype): (&Shape, DType) = node.input_spec(i);
+    let mut g = g;
+    if g.dtype().is_complex() && !dtype.is_complex() {
+        g = g.real()?;
+    }
+    if g.shape() != shape {
+        if !shape.can_broadcast_to(g.shape()) {
+            return Err(TorshError::autograd(
+                node.name(),
+                format!("the derivative gave {} for operand {i} of shape {shape}", g.describe()),
+            ));
+        }
+        g = g.sum_to(shape)?;
+    }
+    if g.dtype() != dtype {
+        g = g.to_dtype(dtype)?;
+    }
+    Ok(g)
+}
+
+/// Adds a gradient to a leaf's `.grad`.
+fn accumulate(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
+    let m = leaf.meta_or_new();
+    let mut s = m.state.lock();
+    match &s.grad {
+        None => {
+            // The buffer is the leaf's when nobody else has it; a shared one is copied, so that
+            // writing into one `.grad` never shows in another.
+            let own = if create_graph {
+                g
+            } else if g.owns_buffer() && g.stride() == leaf.stride() {
+                g
+            } else {
+                g.detach().copy_like(leaf)?
+            };
+            s.grad = Some(own);
+        }
+        Some(have) => {
+            if create_graph {
+                let sum = have.add(&g)?;
+                s.grad = Some(sum);
+            } else {
+                let _quiet = mode::no_grad_guard();
+                have.add_(&g)?;
+            }
+        }
+    }
+    Ok(())
+}

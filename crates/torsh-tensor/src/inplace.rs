@@ -1,0 +1,234 @@
+//! PyTorch's rules for in-place ops on leaves, bases and views, all in this file.
+//!
+//! * An in-place op on a leaf that requires grad, or on a view of one, is refused.
+//! * An in-place op on a tensor replaces its `grad_fn` by the op's node.
+//! * An in-place op on a view is recorded on the view's base as `CopySlices`, which cuts the
+//!   window out of the base's gradient, sends it through the op, and puts it back.
+//! * A view notices by the storage's version that its base was written, and takes its history
+//!   from the base again, as a strided window of it.
+//! * Saved values carry the version they were saved at; see `node.rs`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use torsh_core::{Layout, Result, TorshError};
+
+use crate::Tensor;
+use crate::mode;
+use crate::node::{Edge, Input, Kept, Kind, Node, Output, SavedSet};
+use crate::tensor::{Creation, Meta};
+
+/// Refuses an in-place op that cannot be recorded, before anything is written.
+pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {
+    if target.layout().may_overlap_itself() {
+        return Err(TorshError::invalid(
+            "",
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location",
+        )
+        .with_hint("the tensor is expanded: copy() it before writing into it"));
+    }
+    if !mode::is_grad_enabled() {
+        return Ok(());
+    }
+    if target.is_inference() && !mode::is_inference_mode() && recorded {
+        return Err(TorshError::autograd("", "inplace update to inference tensor outside inference mode is not allowed")
+            .with_hint("copy() it to get a normal tensor"));
+    }
+    let Some(m) = target.meta() else { return Ok(()) };
+    if let Some(v) = &m.view {
+        let wants = recorded || target.requires_grad() || v.base.requires_grad();
+        match v.creation {
+            Creation::Recorded => {
+                if wants && v.base.requires_grad() && v.base.is_leaf() {
+                    return Err(TorshError::autograd(
+                        "",
+                        "a view of a leaf Variable that requires grad is being used in an in-place operation",
+                    )
+                    .with_hint("do it under no_grad, or on a copy()"));
+                }
+            }
+            Creation::NoGrad if wants => {
+                return Err(TorshError::autograd(
+                    "",
+                    "a view was created in no_grad mode and is being modified inplace with grad mode enabled",
+                )
+                .with_hint("make the view with recording on, or do both under no_grad"));
+            }
+            Creation::Multiple if wants => {
+                return Err(TorshError::autograd(
+                    "",
+                    "a view that is one of several outputs of a function cannot be modified inplace",
+                )
+                .with_hint("use narrow() or select() to make the view, or copy() it"));
+            }
+            _ => {}
+        }
+    }
+    if m.requires_grad.load(Ordering::Acquire) && target.is_leaf() {
+        return Err(TorshError::autograd(
+            "",
+            "a leaf Variable that requires grad is being used in an in-place operation",
+        )
+        .with_hint("do it under no_grad, or on a copy()"));
+    }
+    Ok(())
+}
+
+/// Refuses an operand that overlaps what is written without being the same elements.
+pub(crate) fn check_overlap(target: &Tensor, operand: &Tensor) -> Result<()> {
+    if !target.shares_storage(operand) || target.layout() == operand.layout() {
+        return Ok(());
+    }
+    let (Some(a), Some(b)) = (target.layout().extent(), operand.layout().extent()) else {
+        return Ok(());
+    };
+    if a.0 >= b.1 || b.0 >= a.1 {
+        return Ok(());
+    }
+    // The same strides and an offset between two elements: interleaved, never equal.
+    if target.stride() == operand.stride() && target.shape() == operand.shape() && disjoint(target.layout(), operand.layout()) {
+        return Ok(());
+    }
+    Err(TorshError::invalid(
+        "",
+        "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location",
+    )
+    .with_hint("copy() the operand first"))
+}
+
+/// Whether two layouts of the same shape and strides reach different elements (even and odd
+/// columns of one matrix).
+fn disjoint(a: &Layout, b: &Layout) -> bool {
+    let distance = a.offset.abs_diff(b.offset);
+    let step = a
+        .strides
+        .iter()
+        .zip(a.shape.iter())
+        .filter(|(_, n)| **n > 1)
+        .map(|(s, _)| s.unsigned_abs())
+        .fold(0usize, gcd);
+    step > 1 && distance % step != 0
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Gives a tensor the history of an in-place op on it; `None` where the op was not recorded.
+pub(crate) fn rebase(target: &Tensor, node: Option<Node>) -> Result<()> {
+    let Some(node) = node else {
+        if let Some(m) = target.meta()
+            && m.view.is_none()
+        {
+            return Ok(());
+        }
+        return Ok(());
+    };
+    let node = Arc::new(node);
+    let m = target.meta_or_new();
+    let Some(view) = &m.view else {
+        return set_history(target, m, node);
+    };
+    let base = &view.base;
+    let old = base.gradient_edge();
+    let mut inputs: SmallVec<[Input; 2]> = SmallVec::new();
+    inputs.push(Input { edge: old, spec: None });
+    for i in node.inputs.iter().skip(1) {
+        inputs.push(Input { edge: i.edge.clone(), spec: None });
+    }
+    let out = Output { shape: base.shape().clone(), dtype: base.dtype(), device: base.device() };
+    let kind = Kind::CopySlices { inner: node, base: base.layout().clone(), view: target.layout().clone() };
+    let copy = Arc::new(Node::new(kind, inputs, SmallVec::from_iter([out]), SavedSet::default()));
+    set_history(base, base.meta_or_new(), copy)?;
+    m.requires_grad.store(true, Ordering::Release);
+    // The view's own history is made anew from the base's when somebody asks.
+    m.state.lock().view_version = u64::MAX;
+    Ok(())
+}
+
+fn set_history(t: &Tensor, m: &Meta, node: Arc<Node>) -> Result<()> {
+    let mut s = m.state.lock();
+    let hooks = std::mem::take(&mut s.hooks);
+    if !hooks.is_empty() {
+        node.hooks.lock().get_or_insert_default().tensor.extend(hooks.into_iter().map(|k| (0, k)));
+    }
+    let previous = s.grad_fn.replace(node);
+    s.output_nr = 0;
+    s.view_version = t.storage().version();
+    m.requires_grad.store(true, Ordering::Release);
+    drop(s);
+    // The old history may be long: its drop is iterative, and must not hold the lock.
+    drop(previous);
+    Ok(())
+}
+
+/// Makes the history of a view anew when its storage was written since it was made.
+pub(crate) fn refresh_view(t: &Tensor, m: &Meta) {
+    let Some(view) = &m.view else { return };
+    if view.creation != Creation::Recorded || !t.dtype().is_differentiable() {
+        return;
+    }
+    let version = t.storage().version();
+    {
+        let s = m.state.lock();
+        if s.view_version == version {
+            return;
+        }
+    }
+    let edge: Option<Edge> = view.base.gradient_edge();
+    let mut s = m.state.lock();
+    s.view_version = version;
+    let Some(edge) = edge else { return };
+    if let Some(have) = &s.grad_fn
+        && have.inputs.first().and_then(|i| i.edge.as_ref()).is_some_and(|e| Arc::ptr_eq(&e.node, &edge.node))
+        && matches!(&have.kind, Kind::Op { .. })
+        && have.inputs.len() == 1
+    {
+        return;
+    }
+    let (base, layout) = (&view.base, t.layout());
+    let ints = |v: &[usize]| Kept::Ints(v.iter().map(|&x| x as i64).collect());
+    let attrs = SmallVec::from_vec(vec![
+        ints(layout.shape.dims()),
+        Kept::Ints(layout.strides.iter().map(|&x| x as i64).collect()),
+        Kept::Plain(torsh_core::Attr::Int(layout.offset as i64)),
+        ints(base.shape().dims()),
+        Kept::Ints(base.stride().iter().map(|&x| x as i64).collect()),
+        Kept::Plain(torsh_core::Attr::Int(base.storage_offset() as i64)),
+    ]);
+    let record = &crate::ops::strided::AS_STRIDED;
+    let input = Input { edge: Some(edge), spec: Some(Box::new((base.shape().clone(), base.dtype()))) };
+    let out = Output { shape: t.shape().clone(), dtype: t.dtype(), device: t.device() };
+    let node = Node::new(
+        Kind::Op { record, attrs },
+        SmallVec::from_iter([input]),
+        SmallVec::from_iter([out]),
+        SavedSet::default(),
+    );
+    let previous = s.grad_fn.replace(Arc::new(node));
+    s.output_nr = 0;
+    m.requires_grad.store(true, Ordering::Release);
+    drop(s);
+    drop(previous);
+}
+
+/// Copies `value` over `target` in place, and gives it `value`'s history: the in-place form of
+/// every op that has no kernel of its own for it.
+pub(crate) fn assign(target: &Tensor, value: &Tensor) -> Result<()> {
+    check(target, value.requires_grad() || target.requires_grad())?;
+    if !value.dtype().can_cast(target.dtype()) {
+        return Err(TorshError::dtype(
+            "",
+            format!("result type {} can't be cast to the desired output type {}", value.dtype(), target.dtype()),
+        ));
+    }
+    if value.shape() != target.shape() {
+        return Err(TorshError::shape(
+            "",
+            format!("output with shape {} doesn't match the result's shape {}", target.shape(), value.shape()),
+        ));
+    }
+    target.copy_(value)?;
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! What is switched on for the current thread: one byte, read once per op call.
+
+use std::cell::Cell;
+
+use torsh_core::Result;
+
+/// No gradients are recorded.
+pub(crate) const NO_GRAD: u8 = 1;
+/// New tensors are inference tensors.
+pub(crate) const INFERENCE: u8 = 2;
+/// Backward checks every gradient for NaN.
+pub(crate) const ANOMALY: u8 = 4;
+/// Op calls are reported to the thread's observers.
+pub(crate) const OBSERVE: u8 = 8;
+
+/// Nodes hand what they save to a checkpoint.
+pub(crate) const CHECKPOINT: u8 = 16;
+
+thread_local! {
+    static MODE: Cell<u8> = const { Cell::new(0) };
+}
+
+/// The thread's mode byte.
+#[inline]
+pub(crate) fn get() -> u8 {
+    MODE.with(Cell::get)
+}
+
+pub(crate) fn set(mode: u8) {
+    MODE.with(|m| m.set(mode));
+}
+
+/// Restores the thread's mode on drop.
+#[derive(Debug)]
+#[must_use = "the mode ends when the guard is dropped"]
+pub struct ModeGuard {
+    before: u8,
+    mask: u8,
+    // A guard belongs to the thread that made it.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Drop for ModeGuard {
+    fn drop(&mut self) {
+        set((get() & !self.mask) | (self.before & self.mask));
+    }
+}
+
+pub(crate) fn guard(on: u8, off: u8) -> ModeGuard {
+    let before = get();
+    set((before | on) & !off);
+    ModeGuard { before, mask: on | off, _not_send: std::marker::PhantomData }
+}
+
+/// Whether ops record gradients on this thread (`torch.is_grad_enabled`).
+pub fn is_grad_enabled() -> bool {
+    get() & NO_GRAD == 0
+}
+
+/// Whether this thread is in inference mode (`torch.is_inference_mode_enabled`).
+pub fn is_inference_mode() -> bool {
+    get() & INFERENCE != 0
+}
+
+/// Whether this thread checks gradients for NaN.
+pub fn is_anomaly_enabled() -> bool {
+    get() & ANOMALY != 0
+}
+
+/// Switches recording for this thread (`torch.set_grad_enabled`).
+pub fn set_grad_enabled(enabled: bool) {
+    let m = get();
+    set(if enabled { m & !NO_GRAD } else { m | NO_GRAD });
+}
+
+/// No recording until the guard is dropped.
+pub fn no_grad_guard() -> ModeGuard {
+    guard(NO_GRAD, 0)
+}
+
+/// Recording until the guard is dropped.
+pub fn enable_grad_guard() -> ModeGuard {
+    guard(0, NO_GRAD)
+}
+
+/// Inference mode until the guard is dropped.
+pub fn inference_mode_guard() -> ModeGuard {
+    guard(NO_GRAD | INFERENCE, 0)
+}
+
+/// Anomaly detection until the guard is dropped (`torch.autograd.detect_anomaly`).
+pub fn detect_anomaly_guard() -> ModeGuard {
+    guard(ANOMALY, 0)
+}
+
+/// Runs `f` without recording gradients (`torch.no_grad`).
+pub fn no_grad<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _g = no_grad_guard();
+    f()
+}
+
+/// Runs `f` with recording, also inside of [`no_grad`] (`torch.enable_grad`).
+pub fn enable_grad<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _g = enable_grad_guard();
+    f()
+}
+
+/// Runs `f` in inference mode: nothing is recorded, and its new tensors can never take part in
+/// recording (`torch.inference_mode`).
+pub fn inference_mode<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _g = inference_mode_guard();
+    f()
+}
+
+/// Runs `f`, whose backward passes check every gradient for NaN and name the forward call that
+/// made it (`torch.autograd.detect_anomaly`).
+pub fn detect_anomaly<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
+    let _g = detect_anomaly_guard();
+    f()
+}

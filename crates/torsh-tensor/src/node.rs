@@ -1,0 +1,491 @@
+//! The recorded graph: nodes, edges, and what they keep for backward.
+
+use std::panic::Location;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Device, Layout, Result, Scalar, Shape, Storage, TorshError};
+
+use crate::Tensor;
+use crate::record::OpRecord;
+use crate::tensor::{Inner, Meta, State};
+
+/// Gradients of a node's operands, `None` where there is none.
+pub type Grads = SmallVec<[Option<Tensor>; 3]>;
+
+/// A hook on a gradient: may replace it.
+pub(crate) type HookFn = Arc<dyn Fn(&Tensor) -> Result<Option<Tensor>> + Send + Sync>;
+
+/// A hook and the number it is removed by.
+#[derive(Clone)]
+pub(crate) struct Hook {
+    pub(crate) id: u64,
+    pub(crate) f: HookFn,
+}
+
+/// A hook on a whole node: gets the gradients of its outputs, may replace them.
+pub type NodeHookFn = Arc<dyn Fn(&mut [Option<Tensor>]) -> Result<()> + Send + Sync>;
+
+/// An edge to the output of a node a gradient flows to.
+#[derive(Clone)]
+pub(crate) struct Edge {
+    pub(crate) node: Arc<Node>,
+    pub(crate) output_nr: u32,
+}
+
+/// What a node knows of one of its operands.
+pub(crate) struct Input {
+    pub(crate) edge: Option<Edge>,
+    /// Shape and dtype where they are not those of output 0.
+    pub(crate) spec: Option<Box<(Shape, DType)>>,
+}
+
+/// What a node knows of one of its results.
+#[derive(Clone)]
+pub(crate) struct Output {
+    pub(crate) shape: Shape,
+    pub(crate) dtype: DType,
+    pub(crate) device: Device,
+}
+
+/// An operand or result kept for backward: its data and the version it had, never its history.
+#[derive(Clone)]
+pub(crate) struct Saved {
+    storage: Arc<Storage>,
+    layout: Layout,
+    dtype: DType,
+    version: u64,
+}
+
+/// An argument that is no tensor, kept for backward.
+#[derive(Clone, Debug)]
+pub enum Kept {
+    /// Anything that is `Copy`.
+    Plain(Attr<'static>),
+    /// A list of integers.
+    Ints(Box<[i64]>),
+}
+
+impl Kept {
+    pub(crate) fn of(a: &Attr<'_>) -> Kept {
+        match *a {
+            Attr::Ints(v) => Kept::Ints(v.into()),
+            Attr::None | Attr::Generator(_) => Kept::Plain(Attr::None),
+            Attr::Bool(b) => Kept::Plain(Attr::Bool(b)),
+            Attr::Int(i) => Kept::Plain(Attr::Int(i)),
+            Attr::Float(f) => Kept::Plain(Attr::Float(f)),
+            Attr::Scalar(s) => Kept::Plain(Attr::Scalar(s)),
+            Attr::DType(d) => Kept::Plain(Attr::DType(d)),
+            Attr::Device(d) => Kept::Plain(Attr::Device(d)),
+            Attr::Str(s) => Kept::Plain(Attr::Str(s)),
+        }
+    }
+
+    pub(crate) fn attr(&self) -> Attr<'_> {
+        match self {
+            Kept::Plain(a) => *a,
+            Kept::Ints(v) => Attr::Ints(v),
+        }
+    }
+}
+
+/// One saved operand: a tensor or a number.
+pub(crate) enum SavedArg {
+    Tensor(Box<Saved>),
+    Number(Scalar),
+    Nothing,
+}
+
+#[derive(Default)]
+pub(crate) struct SavedSet {
+    pub(crate) inputs: SmallVec<[SavedArg; 2]>,
+    pub(crate) outputs: SmallVec<[Option<Box<Saved>>; 1]>,
+}
+
+/// What a node does in backward.
+pub(crate) enum Kind {
+    /// An op of the table.
+    Op { record: &'static OpRecord, attrs: SmallVec<[Kept; 2]> },
+    /// Adds to a leaf's gradient.
+    Accumulate(Tensor),
+    /// An in-place op on a view, seen from the view's base.
+    CopySlices { inner: Arc<Node>, base: Layout, view: Layout },
+    /// A user's function, and where each tensor it saved comes from.
+    Custom { f: Box<dyn CustomBackward>, sources: Vec<Source> },
+}
+
+/// Where a tensor that a user's function saved comes from: its history is found there again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    Input(usize),
+    Output(usize),
+    Elsewhere,
+}
+
+/// The backward of a user's function ([`crate::autograd`] in the face crate).
+pub trait CustomBackward: Send + Sync {
+    /// The function's name, as errors show it.
+    fn name(&self) -> &str;
+    /// The gradients of the operands, from those of the results (`None` where a result got none).
+    fn backward(&self, grads: &[Option<Tensor>], saved: &[Tensor]) -> Result<Vec<Option<Tensor>>>;
+}
+
+/// One recorded op.
+pub struct Node {
+    pub(crate) kind: Kind,
+    /// Nodes are numbered as they are made, so every edge leads to a smaller number.
+    pub(crate) seq: u64,
+    pub(crate) inputs: SmallVec<[Input; 2]>,
+    pub(crate) outputs: SmallVec<[Output; 1]>,
+    /// `None` once a backward pass has freed it.
+    pub(crate) saved: Mutex<Option<SavedSet>>,
+    /// Where the saved values are computed again, for a node inside of a checkpoint.
+    pub(crate) checkpoint: Option<(Arc<crate::checkpoint::Checkpoint>, usize)>,
+    pub(crate) hooks: Mutex<Option<Box<Hooks>>>,
+    pub(crate) site: Option<&'static Location<'static>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Hooks {
+    /// On the gradient of one output.
+    pub(crate) tensor: Vec<(u32, Hook)>,
+    /// Before the node runs, on all its outputs' gradients; after, on its operands'.
+    pub(crate) pre: Vec<(u64, NodeHookFn)>,
+    pub(crate) post: Vec<(u64, NodeHookFn)>,
+    /// Tensors that keep the gradient that flows through them.
+    pub(crate) retain: Vec<(u32, Weak<Inner>)>,
+}
+
+static SEQ: AtomicU64 = AtomicU64::new(1);
+
+pub(crate) fn next_seq() -> u64 {
+    SEQ.fetch_add(1, Ordering::Relaxed)
+}
+
+impl SavedSet {
+    /// The same values by reference count.
+    pub(crate) fn share(&self) -> SavedSet {
+        SavedSet {
+            inputs: self
+                .inputs
+                .iter()
+                .map(|a| match a {
+                    SavedArg::Tensor(s) => SavedArg::Tensor(s.clone()),
+                    SavedArg::Number(n) => SavedArg::Number(*n),
+                    SavedArg::Nothing => SavedArg::Nothing,
+                })
+                .collect(),
+            outputs: self.outputs.clone(),
+        }
+    }
+}
+
+impl Saved {
+    pub(crate) fn of(t: &Tensor, version: u64) -> Saved {
+        Saved { storage: t.storage().clone(), layout: t.layout().clone(), dtype: t.dtype(), version }
+    }
+
+    /// The tensor again, with `edge` as its history.
+    fn unpack(&self, edge: Option<Edge>, describe: impl FnOnce() -> String) -> Result<Tensor> {
+        if self.storage.version() != self.version {
+            return Err(TorshError::autograd(
+                "backward",
+                format!(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: [{}{}], which is {}, is at version {}; expected version {} instead",
+                    self.dtype,
+                    self.layout.shape,
+                    describe(),
+                    self.storage.version(),
+                    self.version
+                ),
+            )
+            .with_hint("use the op that is not in place, or copy() the tensor before it is changed; detect_anomaly names the forward call"));
+        }
+        let (storage, layout) = (self.storage.clone(), self.layout.clone());
+        Ok(match edge {
+            Some(e) if crate::mode::is_grad_enabled() => {
+                let state = State { grad_fn: Some(e.node), output_nr: e.output_nr, ..State::default() };
+                Tensor::with_meta(storage, layout, self.dtype, Meta::new(true, None, state))
+            }
+            _ => Tensor::from_parts(storage, layout, self.dtype),
+        })
+    }
+}
+
+impl Node {
+    pub(crate) fn new(kind: Kind, inputs: SmallVec<[Input; 2]>, outputs: SmallVec<[Output; 1]>, saved: SavedSet) -> Node {
+        let (saved, checkpoint) = if crate::mode::get() & crate::mode::CHECKPOINT != 0 {
+            crate::checkpoint::divert(saved)
+        } else {
+            (saved, None)
+        };
+        Node {
+            kind,
+            seq: next_seq(),
+            checkpoint,
+            inputs,
+            outputs,
+            saved: Mutex::new(Some(saved)),
+            hooks: Mutex::new(None),
+            site: None,
+        }
+    }
+
+    pub(crate) fn accumulator(leaf: Tensor) -> Node {
+        let out = Output { shape: leaf.shape().clone(), dtype: leaf.dtype(), device: leaf.device() };
+        let mut n = Node::new(Kind::Accumulate(leaf), SmallVec::new(), SmallVec::from_iter([out]), SavedSet::default());
+        // Leaves come last: everything that adds to them has run by then.
+        n.seq = 0;
+        n
+    }
+
+    /// PyTorch's name for it, as `MulBackward0`.
+    pub fn name(&self) -> String {
+        match &self.kind {
+            Kind::Op { record, .. } => {
+                let base = record.base_name().rsplit('.').next().unwrap_or_default();
+                let camel: String = base
+                    .split('_')
+                    .map(|w| {
+                        let mut c = w.chars();
+                        c.next().map_or(String::new(), |f| f.to_uppercase().collect::<String>() + c.as_str())
+                    })
+                    .collect();
+                format!("{camel}Backward0")
+            }
+            Kind::Accumulate(_) => "AccumulateGrad".into(),
+            Kind::CopySlices { .. } => "CopySlices".into(),
+            Kind::Custom { f, .. } => format!("{}Backward", f.name()),
+        }
+    }
+
+    /// The forward call that made the node, where known.
+    pub fn location(&self) -> Option<&'static Location<'static>> {
+        self.site
+    }
+
+    /// The nodes the gradients flow to, `None` for operands that need none.
+    pub fn next_functions(&self) -> Vec<Option<(Arc<Node>, u32)>> {
+        self.inputs.iter().map(|i| i.edge.as_ref().map(|e| (e.node.clone(), e.output_nr))).collect()
+    }
+
+    /// The leaf whose gradient this node adds to, for an accumulator.
+    pub fn variable(&self) -> Option<&Tensor> {
+        match &self.kind {
+            Kind::Accumulate(t) => Some(t),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn input_spec(&self, i: usize) -> (&Shape, DType) {
+        match &self.inputs[i].spec {
+            Some(s) => (&s.0, s.1),
+            None => (&self.outputs[0].shape, self.outputs[0].dtype),
+        }
+    }
+
+    /// Calls `f` with the gradients of the outputs before the node runs; it may replace them.
+    pub fn register_prehook(&self, f: NodeHookFn) -> u64 {
+        let id = next_seq();
+        self.hooks.lock().get_or_insert_default().pre.push((id, f));
+        id
+    }
+
+    /// Calls `f` with the gradients of the operands after the node ran; it may replace them.
+    pub fn register_hook(&self, f: NodeHookFn) -> u64 {
+        let id = next_seq();
+        self.hooks.lock().get_or_insert_default().post.push((id, f));
+        id
+    }
+
+    /// Removes a hook; whether there was one.
+    pub fn remove_hook(&self, id: u64) -> bool {
+        let mut h = self.hooks.lock();
+        let Some(h) = h.as_mut() else { return false };
+        let before = h.pre.len() + h.post.len() + h.tensor.len();
+        h.pre.retain(|(i, _)| *i != id);
+        h.post.retain(|(i, _)| *i != id);
+        h.tensor.retain(|(_, k)| k.id != id);
+        before != h.pre.len() + h.post.len() + h.tensor.len()
+    }
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "<{}>", self.name())
+    }
+}
+
+impl Drop for Node {
+    /// A long chain must not be dropped by recursion: the nodes only this one holds are taken
+    /// apart one by one.
+    fn drop(&mut self) {
+        let mut stack: Vec<Arc<Node>> = Vec::new();
+        take_edges(self, &mut stack);
+        while let Some(node) = stack.pop() {
+            if let Some(mut node) = Arc::into_inner(node) {
+                take_edges(&mut node, &mut stack);
+            }
+        }
+    }
+}
+
+fn take_edges(node: &mut Node, stack: &mut Vec<Arc<Node>>) {
+    for input in &mut node.inputs {
+        if let Some(e) = input.edge.take() {
+            // Only what would be freed here needs the stack.
+            if Arc::strong_count(&e.node) == 1 {
+                stack.push(e.node);
+            }
+        }
+    }
+    if let Kind::CopySlices { inner, .. } = &node.kind
+        && Arc::strong_count(inner) == 1
+    {
+        stack.push(inner.clone());
+    }
+}
+
+/// What a backward formula reads.
+pub struct BackwardCx<'a> {
+    pub(crate) node: &'a Arc<Node>,
+    pub(crate) saved: &'a SavedSet,
+    pub(crate) grads: &'a [Option<Tensor>],
+    /// Which operands' gradients are wanted; a bit each.
+    pub(crate) wanted: u64,
+}
+
+impl BackwardCx<'_> {
+    /// The gradient of output 0.
+    pub fn g(&self) -> &Tensor {
+        match &self.grads[0] {
+            Some(g) => g,
+            // The engine fills in zeros before a formula that reads `g` runs.
+            None => unreachable!("the engine fills in the gradient of output 0"),
+        }
+    }
+
+    /// The gradient of output `i`, where it got one.
+    pub fn grad(&self, i: usize) -> Option<&Tensor> {
+        self.grads.get(i).and_then(Option::as_ref)
+    }
+
+    /// Whether the gradient of operand `i` is wanted.
+    pub fn needs(&self, i: usize) -> bool {
+        // The last bit stands for all operands from the 64th on.
+        self.wanted & (1 << i.min(63)) != 0
+    }
+
+    /// Operand `i`, with its history; a number comes as a 0-d tensor.
+    pub fn input(&self, i: usize) -> Result<Tensor> {
+        match self.saved.inputs.get(i) {
+            Some(SavedArg::Tensor(s)) => s.unpack(self.node.inputs[i].edge.clone(), || {
+                match &self.node.inputs[i].edge {
+                    Some(e) => format!("output {} of {}", e.output_nr, e.node.name()),
+                    None => "a tensor that requires no gradient".to_string(),
+                }
+            }),
+            Some(SavedArg::Number(n)) => Tensor::from_number(*n, n.dtype()),
+            _ => Err(self.not_saved(i)),
+        }
+    }
+
+    /// The first operand.
+    pub fn x(&self) -> Result<Tensor> {
+        self.input(0)
+    }
+    /// The second operand.
+    pub fn y(&self) -> Result<Tensor> {
+        self.input(1)
+    }
+    /// The third operand.
+    pub fn z(&self) -> Result<Tensor> {
+        self.input(2)
+    }
+
+    /// Whether an optional operand was given (and saved).
+    pub fn has_input(&self, i: usize) -> bool {
+        !matches!(self.saved.inputs.get(i), None | Some(SavedArg::Nothing))
+    }
+
+    /// Result `i`, with its history.
+    pub fn output(&self, i: usize) -> Result<Tensor> {
+        match self.saved.outputs.get(i) {
+            Some(Some(s)) => s.unpack(Some(Edge { node: self.node.clone(), output_nr: i as u32 }), || {
+                format!("output {i} of {}", self.node.name())
+            }),
+            _ => Err(self.not_saved(i)),
+        }
+    }
+
+    /// Tensor `i` that a user's function saved, with its history.
+    pub(crate) fn custom_saved(&self, i: usize) -> Result<Tensor> {
+        let Kind::Custom { sources, .. } = &self.node.kind else {
+            return Err(self.not_saved(i));
+        };
+        let edge = match sources.get(i) {
+            Some(Source::Input(k)) => self.node.inputs[*k].edge.clone(),
+            Some(Source::Output(k)) => Some(Edge { node: self.node.clone(), output_nr: *k as u32 }),
+            _ => None,
+        };
+        match self.saved.inputs.get(i) {
+            Some(SavedArg::Tensor(s)) => s.unpack(edge, || format!("saved tensor {i} of {}", self.node.name())),
+            _ => Err(self.not_saved(i)),
+        }
+    }
+
+    /// Result 0.
+    pub fn out(&self) -> Result<Tensor> {
+        self.output(0)
+    }
+
+    #[cold]
+    fn not_saved(&self, i: usize) -> TorshError {
+        TorshError::autograd(
+            self.node.name(),
+            format!("the derivative reads value {i}, which its record does not save"),
+        )
+    }
+
+    /// Argument `i` that is no tensor.
+    pub fn attr(&self, i: usize) -> Attr<'_> {
+        match &self.node.kind {
+            Kind::Op { attrs, .. } => attrs.get(i).map_or(Attr::None, Kept::attr),
+            _ => Attr::None,
+        }
+    }
+
+    /// Number `i` of the call.
+    pub fn p(&self, i: usize) -> Scalar {
+        self.attr(i).scalar().unwrap_or(Scalar::Int(0))
+    }
+
+    /// The shape of operand `i`.
+    pub fn input_shape(&self, i: usize) -> &Shape {
+        self.node.input_spec(i).0
+    }
+
+    /// The dtype of operand `i`.
+    pub fn input_dtype(&self, i: usize) -> DType {
+        self.node.input_spec(i).1
+    }
+
+    /// Zeros like operand `i`.
+    pub fn zeros(&self, i: usize) -> Result<Tensor> {
+        let (shape, dtype) = self.node.input_spec(i);
+        Tensor::zeros(shape, dtype, self.g().device())
+    }
+
+    /// `g * conj(operand i)`; a number costs no tensor.
+    pub fn mul_conj(&self, i: usize) -> Result<Tensor> {
+        match self.saved.inputs.get(i) {
+            Some(SavedArg::Number(n)) => self.g().mul(n.conj()),
+            _ => {
+                let t = self.input(i)?;
+                if t.dtype().is_complex() { self.g().mul(&t.conj()?) } else { self.g().mul(&t) }
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Copies: between dtypes, devices and layouts, and over existing tensors.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, Shape, TorshError};
+
+use crate::call::{Arg, call1, make_node, memory_order_strides, write_fresh, write_into};
+use crate::record::{OpRecord, Plan, Sample, Spec};
+use crate::{Operand, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&TO_DTYPE, &CLONE, &CONTIGUOUS, &COPY_, &FILL_, &ZERO_];
+
+/// A row-major or memory-order copy: attribute 0 is the dtype, attribute 1 whether the order of
+/// the dimensions in memory is kept.
+fn plan(c: &crate::record::PlanCx<'_>) -> Result<Plan> {
+    let x = c.tensor(0)?;
+    let dtype = c.attr(0).dtype().unwrap_or(x.dtype());
+    let mut spec = Spec::new(x.shape().clone(), dtype);
+    if c.attr(1).bool() && !x.contiguous_flag() {
+        spec.strides = Some(memory_order_strides(x.shape(), x.stride()));
+    }
+    Ok(Plan { compute: dtype, outputs: SmallVec::from_iter([spec]) })
+}
+
+/// A tensor of another dtype.
+pub static TO_DTYPE: OpRecord = OpRecord::new("to", "The tensor converted to another dtype.", "(Tensor input, ScalarType dtype)")
+    .kernel(Kernel::Copy, plan)
+    .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
+    .by_name(|b| b.tensor(0)?.to_dtype(b.dtype(1).unwrap_or(DType::F32)).map(Value::Tensor))
+    .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), DType::F64.into()])]));
+
+/// A copy.
+pub static CLONE: OpRecord =
+    OpRecord::new("clone", "A copy of the tensor with its own memory.", "(Tensor input, *, Any memory_format=None)")
+        .kernel(Kernel::Copy, plan)
+        .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
+        .by_name(|b| b.tensor(0)?.copy().map(Value::Tensor))
+        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()]), Sample::new([s.real(&[])?.into()])]));
+
+/// A row-major copy.
+pub static CONTIGUOUS: OpRecord =
+    OpRecord::new("contiguous", "The tensor itself when it is row-major, else a row-major copy.", "(Tensor input)")
+        .kernel(Kernel::Copy, plan)
+        .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
+        .by_name(|b| b.tensor(0)?.contiguous().map(Value::Tensor))
+        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+
+/// Writes the second operand over the first, broadcast and converted.
+pub static COPY_: OpRecord =
+    OpRecord::new("copy_", "Copies a tensor over this one, broadcast and converted.", "(Tensor input, Operand src)")
+        .kernel(Kernel::Copy, plan)
+        .grads(0, 0, |c| {
+            let first = if c.needs(0) { Some(c.zeros(0)?) } else { None };
+            Ok(SmallVec::from_iter([first, c.needs(1).then(|| c.g().clone())]))
+        })
+        .by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
+
+/// Writes one number everywhere.
+pub static FILL_: OpRecord = OpRecord::new("fill_", "Writes one number over all elements.", "(Tensor input, Operand value)")
+    .kernel(Kernel::Fill, plan)
+    .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
+    .by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
+
+/// Writes zeros.
+pub static ZERO_: OpRecord = OpRecord::new("zero_", "Writes zeros over all elements.", "(Tensor input)")
+    .kernel(Kernel::Fill, plan)
+    .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
+    .by_name(|b| b.tensor(0)?.zero_().map(Value::Tensor));
+
+impl Tensor {
+    /// The tensor converted to `dtype` (`Tensor.to`); itself when it has that dtype already.
+    /// Fractions are cut off, integers wrap, complex numbers lose their imaginary part.
+    #[track_caller]
+    pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
+        if dtype == self.dtype() {
+            return Ok(self.clone());
+        }
+        call1(&TO_DTYPE, &[Arg::T(self)], &[Attr::DType(dtype), Attr::Bool(true)])
+    }
+
+    /// A copy with its own memory, recorded (`Tensor.clone`); row-major, or in the memory order of
+    /// a dense tensor such as a channels-last one.
+    #[track_caller]
+    pub fn copy(&self) -> Result<Tensor> {
+        call1(&CLONE, &[Arg::T(self)], &[Attr::None, Attr::Bool(self.layout().is_dense())])
+    }
+
+    /// The tensor itself when it is row-major, else a row-major copy.
+    #[track_caller]
+    pub fn contiguous(&self) -> Result<Tensor> {
+        if self.contiguous_flag() {
+            return Ok(self.clone());
+        }
+        call1(&CONTIGUOUS, &[Arg::T(self)], &[])
+    }
+
+    /// A copy of the data in the layout that `like` has (dense), not recorded.
+    pub(crate) fn copy_like(&self, like: &Tensor) -> Result<Tensor> {
+        if like.contiguous_flag() || !like.layout().is_dense() {
+            return call1(&CLONE, &[Arg::T(self)], &[]);
+        }
+        let n = self.numel() * self.dtype().size();
+        let storage = std::sync::Arc::new(crate::call::allocate(self.device(), n)?);
+        let layout = Layout::new(self.shape().clone(), like.layout().strides.clone(), 0);
+        let out = Tensor::from_parts(storage, layout, self.dtype());
+        write_fresh(&CLONE, &out, &[Arg::T(self)], &[])?;
+        Ok(out)
+    }
+
+    /// The tensor on another device; itself when it is there already.
+    #[track_caller]
+    pub fn to_device(&self, device: impl Into<Device>) -> Result<Tensor> {
+        let device = device.into();
+        if device == self.device() {
+            return Ok(self.clone());
+        }
+        match (self.device(), device) {
+            (_, Device::Meta) => Tensor::empty(self.shape(), self.dtype(), Device::Meta),
+            (Device::Meta, _) => Err(TorshError::device("to_device", "a meta tensor has no data to copy")
+                .with_hint("make a new tensor of its shape on the device, as Tensor::empty(t.shape(), t.dtype(), device)")),
+            (_, d) => {
+                torsh_backend::backend(d)?;
+                Err(TorshError::DeviceNotAvailable(format!("copies to {d} need its backend")))
+            }
+        }
+    }
+
+    /// Copies `src` over this tensor, broadcast and converted (`Tensor.copy_`); returns this
+    /// tensor.
+    #[track_caller]
+    pub fn copy_<'a>(&self, src: impl Into<Operand<'a>>) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let src = match src.into() {
+            Operand::Number(n) => return self.fill_(n),
+            o => o.to_tensor()?,
+        };
+        self.copy_from(&src, at).map_err(|e| e.in_op("copy_", || vec![self.describe(), src.describe()], at))?;
+        Ok(self.clone())
+    }
+
+    fn copy_from(&self, src: &Tensor, at: &'static std::panic::Location<'static>) -> Result<()> {
+        crate::inplace::check(self, src.requires_grad() || self.requires_grad())?;
+        if self.is_same(src) {
+            return Ok(());
+        }
+        // An overlapping source is read before it is written over.
+        let source = match crate::inplace::check_overlap(self, src) {
+            Ok(()) => src.expand_for(self.shape())?,
+            Err(_) => src.copy()?.expand_for(self.shape())?,
+        };
+        let args = [Arg::T(self), Arg::T(&source)];
+        write_into(&COPY_, self.dtype(), self, &[Arg::T(&source)], &[])?;
+        let recorded = crate::mode::is_grad_enabled()
+            && self.dtype().is_differentiable()
+            && (self.requires_grad() || source.requires_grad());
+        if !recorded {
+            return crate::inplace::rebase(self, None);
+        }
+        let node = make_node(&COPY_, &args, &[], std::slice::from_ref(self), at, None)?;
+        crate::inplace::rebase(self, Some(node))
+    }
+
+    /// A detached or recorded tensor of the shape a copy writes into.
+    fn expand_for(&self, shape: &Shape) -> Result<Tensor> {
+        // Leading sizes of 1 may be more than the target has, as in PyTorch.
+        let mut t = self.clone();
+        while t.ndim() > shape.ndim() && t.dims()[0] == 1 {
+            t = t.squeeze_dim(0)?;
+        }
+        if t.shape() == shape { Ok(t) } else { t.expand(shape) }
+    }
+
+    /// Writes one number over all elements; returns this tensor.
+    #[track_caller]
+    pub fn fill_(&self, value: impl Into<Scalar>) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        self.fill_at(&FILL_, value.into(), at).map_err(|e| e.in_op("fill_", || vec![self.describe()], at))?;
+        Ok(self.clone())
+    }
+
+    fn fill_at(&self, record: &'static OpRecord, value: Scalar, at: &'static std::panic::Location<'static>) -> Result<()> {
+        if value.is_complex() && !self.dtype().is_complex() {
+            return Err(TorshError::dtype(
+                "",
+                format!("value cannot be converted to type {} without losing its imaginary part", self.dtype()),
+            ));
+        }
+        crate::inplace::check(self, self.requires_grad())?;
+        write_into(record, self.dtype(), self, &[], &[Attr::Scalar(value)])?;
+        if !(crate::mode::is_grad_enabled() && self.requires_grad()) {
+            return Ok(());
+        }
+        let node = make_node(record, &[Arg::T(self)], &[], std::slice::from_ref(self), at, None)?;
+        crate::inplace::rebase(self, Some(node))
+    }
+
+    /// Writes zeros over all elements; returns this tensor.
+    #[track_caller]
+    pub fn zero_(&self) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        self.fill_at(&ZERO_, Scalar::Int(0), at).map_err(|e| e.in_op("zero_", || vec![self.describe()], at))?;
+        Ok(self.clone())
+    }
+}

@@ -1,0 +1,206 @@
+//! New tensors from sizes, numbers and slices, and numbers out of tensors.
+
+use std::sync::Arc;
+
+use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError, lock_all};
+
+use crate::call::write_fresh;
+use crate::record::OpRecord;
+use crate::{IntoShape, Tensor};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[];
+
+impl Tensor {
+    /// A tensor whose elements are whatever the memory held (`torch.empty`).
+    #[track_caller]
+    pub fn empty(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let named = |e: TorshError| e.in_op("empty", Vec::new, at);
+        if !matches!(device, Device::Cpu | Device::Meta) {
+            torsh_backend::backend(device)?;
+        }
+        let shape = shape.shape().map_err(named)?;
+        Tensor::uninit(shape, dtype, device).map_err(named)
+    }
+
+    /// A tensor filled with one number (`torch.full`).
+    #[track_caller]
+    pub fn full(shape: impl IntoShape, value: impl Into<Scalar>, dtype: DType, device: Device) -> Result<Tensor> {
+        let t = Tensor::empty(shape, dtype, device)?;
+        let value = value.into();
+        if value.is_complex() && !dtype.is_complex() {
+            return Err(TorshError::dtype("full", format!("the complex number {value} does not fit {dtype}")));
+        }
+        write_fresh(&super::copy::FILL_, &t, &[], &[torsh_core::Attr::Scalar(value)])?;
+        Ok(t)
+    }
+
+    /// Zeros (`torch.zeros`).
+    #[track_caller]
+    pub fn zeros(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
+        Tensor::full(shape, 0, dtype, device)
+    }
+
+    /// Ones (`torch.ones`).
+    #[track_caller]
+    pub fn ones(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
+        Tensor::full(shape, 1, dtype, device)
+    }
+
+    /// A 0-d tensor (`torch.tensor(2.0)`); the number must fit the dtype.
+    #[track_caller]
+    pub fn scalar(value: impl Into<Scalar>, dtype: DType, device: Device) -> Result<Tensor> {
+        Tensor::full((), value, dtype, device)
+    }
+
+    /// A 0-d CPU tensor of a plain number.
+    pub(crate) fn from_number(value: Scalar, dtype: DType) -> Result<Tensor> {
+        Tensor::full((), value, dtype, Device::Cpu)
+    }
+
+    /// A CPU tensor of the values of a slice, row-major, of the slice's own dtype.
+    #[track_caller]
+    pub fn from_data<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
+        let bytes = std::mem::size_of_val(data);
+        let at = std::panic::Location::caller();
+        let shape = shape.shape().map_err(|e| e.in_op("from_data", Vec::new, at))?;
+        let n = shape.checked_numel(T::DTYPE.size()).map_err(|e| e.in_op("from_data", Vec::new, at))?;
+        if n != data.len() {
+            return Err(TorshError::shape(
+                "from_data",
+                format!("{} values do not make a tensor of shape {shape}, which has {n}", data.len()),
+            ));
+        }
+        let t = Tensor::uninit(shape, T::DTYPE, Device::Cpu)?;
+        crate::raw::write_bytes(&t, data.as_ptr().cast(), bytes);
+        Ok(t)
+    }
+
+    /// A CPU tensor of the values of a vector, row-major, of its own dtype.
+    #[track_caller]
+    pub fn from_vec<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Result<Tensor> {
+        Tensor::from_data(&data, shape)
+    }
+
+    /// A tensor of the values of a slice with an explicit dtype and device; a value that does not
+    /// fit the dtype is an error.
+    #[track_caller]
+    pub fn from_slice<T: Element>(data: &[T], shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
+        if let Some(bad) = data.iter().find(|v| !fits(v.to_scalar(), dtype)) {
+            return Err(TorshError::dtype("from_slice", format!("the value {} does not fit {dtype}", bad.to_scalar())));
+        }
+        Tensor::from_data(data, shape)?.to_dtype(dtype)?.to_device(device)
+    }
+
+    /// A CPU tensor of raw row-major bytes in native byte order.
+    #[track_caller]
+    pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl IntoShape) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let shape: Shape = shape.shape().map_err(|e| e.in_op("from_bytes", Vec::new, at))?;
+        let n = shape.checked_numel(dtype.size()).map_err(|e| e.in_op("from_bytes", Vec::new, at))?;
+        if n * dtype.size() != bytes.len() {
+            return Err(TorshError::shape(
+                "from_bytes",
+                format!("{} bytes do not make {dtype}{shape}, which has {}", bytes.len(), n * dtype.size()),
+            ));
+        }
+        if dtype == DType::Bool && bytes.iter().any(|&b| b > 1) {
+            return Err(TorshError::invalid("from_bytes", "a bool is 0 or 1"));
+        }
+        let t = Tensor::uninit(shape, dtype, Device::Cpu)?;
+        crate::raw::write_bytes(&t, bytes.as_ptr(), bytes.len());
+        Ok(t)
+    }
+
+    /// The elements' raw bytes, row-major, in native byte order.
+    #[track_caller]
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let t = self.detach().host("to_bytes")?.contiguous()?;
+        let mut out = vec![0u8; t.numel() * t.dtype().size()];
+        let _guard = lock_all(&[(t.storage().as_ref(), false)]);
+        crate::raw::read_bytes(&t, &mut out);
+        Ok(out)
+    }
+
+    /// The elements, row-major, converted to `T`; an error where one does not fit.
+    #[track_caller]
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        let t = self.detach().host("to_vec")?.contiguous()?;
+        let n = t.numel();
+        if t.dtype() == T::DTYPE {
+            let mut out = vec![T::default(); n];
+            let _guard = lock_all(&[(t.storage().as_ref(), false)]);
+            crate::raw::read_elements(&t, &mut out);
+            return Ok(out);
+        }
+        let bytes = t.to_bytes()?;
+        bytes
+            .chunks_exact(t.dtype().size())
+            .map(|b| {
+                let s = Scalar::from_bytes(b, t.dtype());
+                T::from_scalar(s).ok_or_else(|| {
+                    TorshError::dtype("to_vec", format!("the value {s} of a {} tensor does not fit {}", t.dtype(), T::DTYPE))
+                })
+            })
+            .collect()
+    }
+
+    /// The only element, converted to `T` (`Tensor.item`); an error where there are more or none,
+    /// or it does not fit.
+    #[track_caller]
+    pub fn item<T: Element>(&self) -> Result<T> {
+        let s = self.item_scalar()?;
+        T::from_scalar(s).ok_or_else(|| {
+            TorshError::dtype("item", format!("the value {s} of a {} tensor does not fit {}", self.dtype(), T::DTYPE))
+        })
+    }
+
+    /// The only element as a number.
+    #[track_caller]
+    pub fn item_scalar(&self) -> Result<Scalar> {
+        if self.numel() != 1 {
+            return Err(TorshError::shape(
+                "item",
+                format!("a Tensor with {} elements cannot be converted to Scalar: {}", self.numel(), self.describe()),
+            ));
+        }
+        let t = self.host("item")?;
+        let mut raw = [0u8; 16];
+        let _guard = lock_all(&[(t.storage().as_ref(), false)]);
+        crate::raw::read_bytes(&t, &mut raw[..t.dtype().size()]);
+        Ok(Scalar::from_bytes(&raw, t.dtype()))
+    }
+
+    /// The tensor on the host; an error for a meta tensor.
+    pub(crate) fn host(&self, op: &'static str) -> Result<Tensor> {
+        match self.device() {
+            Device::Cpu => Ok(self.clone()),
+            Device::Meta => Err(TorshError::device(op, "a meta tensor has no data")),
+            _ => self.to_device(Device::Cpu),
+        }
+    }
+
+    /// A tensor on memory that somebody else keeps alive: a mapped file, a buffer of another
+    /// library.
+    pub fn from_storage(storage: torsh_core::Storage, layout: torsh_core::Layout, dtype: DType) -> Result<Tensor> {
+        if let Some((_, end)) = layout.extent()
+            && end.checked_mul(dtype.size()).is_none_or(|b| b > storage.bytes())
+        {
+            return Err(TorshError::invalid("from_storage", "the layout reaches past the storage's end"));
+        }
+        Ok(Tensor::from_parts(Arc::new(storage), layout, dtype))
+    }
+}
+
+fn fits(s: Scalar, dtype: DType) -> bool {
+    match dtype {
+        DType::U8 => u8::from_scalar(s).is_some(),
+        DType::I8 => i8::from_scalar(s).is_some(),
+        DType::I16 => i16::from_scalar(s).is_some(),
+        DType::I32 => i32::from_scalar(s).is_some(),
+        DType::I64 => i64::from_scalar(s).is_some(),
+        DType::Bool => bool::from_scalar(s).is_some(),
+        DType::C64 | DType::C128 => true,
+        _ => f64::from_scalar(s).is_some(),
+    }
+}

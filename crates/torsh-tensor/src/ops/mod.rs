@@ -1,0 +1,145 @@
+//! The op records, by family, and calls by name.
+
+pub(crate) mod complex;
+pub(crate) mod copy;
+pub(crate) mod create;
+pub(crate) mod embedding;
+pub(crate) mod factory;
+pub(crate) mod getitem;
+pub(crate) mod index;
+pub(crate) mod into_index;
+pub(crate) mod join;
+pub(crate) mod masked;
+pub(crate) mod pointwise;
+pub(crate) mod rearrange;
+pub(crate) mod reduce;
+pub(crate) mod scatter;
+pub(crate) mod select;
+pub(crate) mod shape;
+pub(crate) mod sort;
+pub(crate) mod split;
+pub(crate) mod strided;
+pub(crate) mod views;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use torsh_core::{Result, TorshError};
+
+use crate::Value;
+use crate::record::{OpRecord, Rule};
+use crate::schema::{Bound, Signature};
+
+/// Every family's records. A new file of records is named here.
+const FAMILIES: &[&[&OpRecord]] = &[
+    pointwise::RECORDS,
+    reduce::RECORDS,
+    shape::RECORDS,
+    strided::RECORDS,
+    copy::RECORDS,
+    create::RECORDS,
+    complex::RECORDS,
+    select::RECORDS,
+    views::RECORDS,
+    split::RECORDS,
+    join::RECORDS,
+    factory::RECORDS,
+    index::RECORDS,
+    scatter::RECORDS,
+    masked::RECORDS,
+    sort::RECORDS,
+    rearrange::RECORDS,
+    embedding::RECORDS,
+    getitem::RECORDS,
+];
+
+struct Entry {
+    record: &'static OpRecord,
+    signature: Signature,
+}
+
+struct Table {
+    by_name: HashMap<&'static str, Vec<Entry>>,
+}
+
+fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let mut by_name: HashMap<&'static str, Vec<Entry>> = HashMap::new();
+        for record in records() {
+            if record.schema.is_empty() {
+                continue;
+            }
+            let numbers = matches!(record.rule, Rule::Pointwise(_));
+            let signature = Signature::parse(record.schema, numbers);
+            by_name.entry(record.base_name()).or_default().push(Entry { record, signature });
+        }
+        Table { by_name }
+    })
+}
+
+/// Every record of the table.
+pub fn records() -> impl Iterator<Item = &'static OpRecord> {
+    FAMILIES.iter().flat_map(|f| f.iter().copied())
+}
+
+/// The names ops are called by, sorted.
+pub fn names() -> Vec<&'static str> {
+    let mut v: Vec<_> = table().by_name.keys().copied().collect();
+    v.sort_unstable();
+    v
+}
+
+/// The records (overloads) of a name.
+pub fn find(name: &str) -> Option<Vec<&'static OpRecord>> {
+    entries(name).map(|e| e.iter().map(|e| e.record).collect())
+}
+
+fn entries(name: &str) -> Option<&'static Vec<Entry>> {
+    let t = table();
+    let plain = name.strip_prefix("torch.").unwrap_or(name);
+    t.by_name.get(plain).or_else(|| {
+        let function = plain.strip_prefix("F.").unwrap_or(plain);
+        t.by_name.get(format!("nn.functional.{function}").as_str())
+    })
+}
+
+/// Calls an op by PyTorch's name with PyTorch's arguments.
+///
+/// The overload is the first whose signature the arguments fit. Names as in `torch.NAME`
+/// (`"add"`, `"nn.functional.relu"`).
+///
+/// ```
+/// use torsh_tensor::{Tensor, Value, ops};
+/// let x = Tensor::from_data(&[1.0f32, 2.0], &[2])?;
+/// let y = ops::call("mul", &[Value::from(&x), Value::Float(3.0)], &[])?;
+/// assert_eq!(y.tensors()[0].to_vec::<f32>()?, [3.0, 6.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn call(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
+    let Some(list) = entries(name) else {
+        return Err(TorshError::invalid(name.to_string(), "there is no op of this name")
+            .with_hint("ops::names() lists what is there"));
+    };
+    let mut reasons = Vec::new();
+    for e in list {
+        match e.signature.bind(args, kwargs) {
+            Ok(bound) => return run(e.record, &bound).map_err(|err| err.renamed(name)),
+            Err(why) => reasons.push(format!("{}{}: {why}", e.record.base_name(), e.record.schema)),
+        }
+    }
+    let given: Vec<String> =
+        args.iter().map(Value::kind).chain(kwargs.iter().map(|(n, v)| format!("{n}={}", v.kind()))).collect();
+    Err(TorshError::invalid(
+        name.to_string(),
+        format!("no signature takes ({})\n  {}", given.join(", "), reasons.join("\n  ")),
+    ))
+}
+
+fn run(record: &'static OpRecord, bound: &Bound) -> Result<Value> {
+    match record.by_name {
+        Some(f) => f(bound),
+        None => pointwise::by_name(record, bound),
+    }
+}

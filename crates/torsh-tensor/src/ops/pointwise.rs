@@ -1,0 +1,237 @@
+//! Pointwise ops: records and methods made from the rows of `torsh_core::pointwise`.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Kernel, Result, Scalar};
+
+use crate::call::{Arg, call_inplace, call1};
+use crate::record::{Backward, InputGrad, OpRecord, Pointwise, Rule};
+use crate::schema::Bound;
+use crate::{Operand, Tensor, Value};
+
+macro_rules! rule {
+    (promote) => {
+        Pointwise::Promote
+    };
+    (float) => {
+        Pointwise::Float
+    };
+    (bool) => {
+        Pointwise::Bool
+    };
+    (real) => {
+        Pointwise::Real
+    };
+}
+
+/// The bit of a saved operand, by its name in the rows.
+macro_rules! operand_bit {
+    (x) => {
+        1
+    };
+    (y) => {
+        2
+    };
+    (z) => {
+        4
+    };
+    (out) => {
+        0
+    };
+}
+
+macro_rules! output_bit {
+    (out) => {
+        1
+    };
+    ($other:ident) => {
+        0
+    };
+}
+
+macro_rules! backward {
+    () => {
+        Backward::NonDifferentiable
+    };
+    ($([$($saved:ident)*] $f:expr;)+) => {
+        Backward::PerInput(&[$(InputGrad {
+            inputs: 0 $(| operand_bit!($saved))*,
+            outputs: 0 $(| output_bit!($saved))*,
+            formula: $f,
+        }),+])
+    };
+}
+
+/// Whether a row's name carries an overload's (`add.alpha`), or only a namespace.
+const fn record(name: &'static str, doc: &'static str, schema: &'static str) -> OpRecord {
+    let r = OpRecord::new(name, doc, schema);
+    let b = name.as_bytes();
+    let namespaced = b.len() > 3 && (b[0] == b'n' && b[1] == b'n' && b[2] == b'.')
+        || b.len() > 8 && b[0] == b's' && b[1] == b'p' && b[2] == b'e' && b[7] == b'.';
+    if namespaced { r } else { r.overload() }
+}
+
+macro_rules! define_records {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident {
+        $(float |$($fa:ident),+ $(; $fp:ident)?| $fe:expr;)?
+        $(int |$($ia:ident),+ $(; $ip:ident)?| $ie:expr;)?
+        $(bool |$($ba:ident),+ $(; $bp:ident)?| $be:expr;)?
+        $(complex |$($ca:ident),+ $(; $cp:ident)?| $ce:expr;)?
+        gpu $gpu:literal;
+        $(grad [$($saved:ident)*] $grad:expr;)*
+        samples $(($lo:literal, $hi:literal)),+;
+    })*) => {
+        $(
+            $(#[doc = $doc])+
+            #[allow(non_upper_case_globals)]
+            pub static $method: OpRecord = record($name, concat!($($doc, "\n"),+), $schema)
+                .pointwise(rule!($rule), Kernel::$kernel)
+                .backward(backward!($([$($saved)*] $grad;)*))
+                .intervals(&[$(($lo, $hi)),+]);
+        )*
+
+        pub(super) const LIST: &[&OpRecord] = &[$(&$method),*];
+    };
+}
+
+/// The records of the unary rows.
+pub(crate) mod unary {
+    use super::*;
+    torsh_core::for_each_unary! { define_records }
+}
+/// The records of the binary rows.
+pub(crate) mod binary {
+    use super::*;
+    torsh_core::for_each_binary! { define_records }
+}
+/// The records of the parametric rows.
+pub(crate) mod parametric {
+    use super::*;
+    torsh_core::for_each_parametric! { define_records }
+}
+
+const fn join<const N: usize>(lists: &[&[&'static OpRecord]]) -> [&'static OpRecord; N] {
+    let mut out = [lists[0][0]; N];
+    let (mut l, mut n) = (0, 0);
+    while l < lists.len() {
+        let mut i = 0;
+        while i < lists[l].len() {
+            out[n] = lists[l][i];
+            n += 1;
+            i += 1;
+        }
+        l += 1;
+    }
+    out
+}
+
+const COUNT: usize = unary::LIST.len() + binary::LIST.len() + parametric::LIST.len();
+
+/// Every pointwise record.
+pub(crate) const RECORDS: &[&OpRecord] = &join::<COUNT>(&[unary::LIST, binary::LIST, parametric::LIST]);
+
+macro_rules! unary_methods {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+        impl Tensor {
+            $(
+                $(#[doc = $doc])+
+                #[doc = concat!("\n\n`torch.", $name, "`. The result has this tensor's shape.")]
+                #[inline]
+                #[track_caller]
+                pub fn $method(&self) -> Result<Tensor> {
+                    call1(&unary::$method, &[Arg::T(self)], &[])
+                }
+            )*
+        }
+    };
+}
+torsh_core::for_each_unary! { unary_methods }
+
+macro_rules! binary_methods {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+        impl Tensor {
+            $(
+                $(#[doc = $doc])+
+                #[doc = concat!("\n\n`torch.", $name, "`. The shapes broadcast; the dtypes promote as PyTorch's do.")]
+                #[inline]
+                #[track_caller]
+                pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+                    call1(&binary::$method, &[Arg::T(self), other.into().arg()], &[])
+                }
+            )*
+        }
+    };
+}
+torsh_core::for_each_binary! { binary_methods }
+
+/// In-place methods of unary ops.
+macro_rules! unary_inplace {
+    ($($method:ident $name:ident),* $(,)?) => {
+        impl Tensor {
+            $(
+                #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
+                #[track_caller]
+                pub fn $method(&self) -> Result<Tensor> {
+                    call_inplace(&unary::$name, self, &[], &[])?;
+                    Ok(self.clone())
+                }
+            )*
+        }
+    };
+}
+unary_inplace!(neg_ neg, exp_ exp, sin_ sin, cos_ cos);
+
+/// In-place methods of binary ops.
+macro_rules! binary_inplace {
+    ($($method:ident $name:ident),* $(,)?) => {
+        impl Tensor {
+            $(
+                #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
+                #[track_caller]
+                pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+                    call_inplace(&binary::$name, self, &[other.into().arg()], &[])?;
+                    Ok(self.clone())
+                }
+            )*
+        }
+    };
+}
+binary_inplace!(add_ add, mul_ mul);
+
+/// Calls a pointwise record by name: operands first, then the numbers of the schema.
+pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
+    let arity = match &record.samples {
+        crate::record::Samples::Intervals(v) => v.len(),
+        _ => 1,
+    };
+    let operands = (0..arity).map(|i| b.operand(i)).collect::<Result<SmallVec<[_; 3]>>>()?;
+    // A call on numbers alone computes on a 0-d tensor of the first.
+    let first;
+    let mut args: SmallVec<[Arg<'_>; 3]> = operands.iter().map(Operand::arg).collect();
+    if !args.iter().any(|a| matches!(a, Arg::T(_))) {
+        first = operands[0].to_tensor()?;
+        args[0] = Arg::T(&first);
+    }
+    let numbers: SmallVec<[Attr<'_>; 4]> =
+        (arity..b.len()).map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar)).collect();
+    call1(record, &args, &numbers).map(Value::Tensor)
+}
+
+impl Tensor {
+    /// The complex conjugate; a real tensor comes back as it is.
+    #[track_caller]
+    pub fn conj(&self) -> Result<Tensor> {
+        if self.dtype().is_complex() { self.conj_physical() } else { Ok(self.clone()) }
+    }
+
+    /// `self + alpha * other` (`torch.add` with `alpha`).
+    #[track_caller]
+    pub fn add_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+        call1(
+            &parametric::add_alpha,
+            &[Arg::T(self), other.into().arg()],
+            &[Attr::Scalar(alpha.into())],
+        )
+    }
+}
+
+const _: () = assert!(matches!(binary::add.rule, Rule::Pointwise(Pointwise::Promote)));

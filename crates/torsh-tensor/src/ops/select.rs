@@ -1,0 +1,92 @@
+//! Choosing between two tensors.
+
+use smallvec::SmallVec;
+use torsh_core::{DType, Kernel, Promotion, Result, TorshError};
+
+use crate::call::{Arg, call1};
+use crate::record::{OpRecord, Plan, Sample};
+use crate::{Operand, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&WHERE];
+
+/// `input` where the condition is true, else `other`.
+pub static WHERE: OpRecord = OpRecord::new(
+    "where.self",
+    "The first operand where the condition is true, else the second; all three broadcast.",
+    "(Tensor condition, Operand input, Operand other)",
+)
+.overload()
+.kernel(Kernel::Where, |c| {
+    let x = c.tensor(1)?;
+    Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+})
+.grads(1, 0, |c| {
+    let condition = c.input(0)?;
+    let mut out = SmallVec::from_iter([None, None, None]);
+    if c.needs(1) {
+        out[1] = Some(c.g().where_zero(&condition, false)?);
+    }
+    if c.needs(2) {
+        out[2] = Some(c.g().where_zero(&condition, true)?);
+    }
+    Ok(out)
+})
+.by_name(|b| Tensor::where_(b.tensor(0)?, b.operand(1)?, b.operand(2)?).map(Value::Tensor))
+.samples(|s| {
+    let mask = s.bools(&[2, 3])?;
+    Ok(vec![
+        Sample::new([mask.clone().into(), s.real(&[2, 3])?.into(), s.real(&[3])?.into()]),
+        Sample::new([mask.into(), s.real(&[2, 1])?.into(), Value::Float(1.5)]),
+    ])
+});
+
+impl Tensor {
+    /// `a` where `condition` is true, else `b`; shapes broadcast, dtypes promote (`torch.where`).
+    #[track_caller]
+    pub fn where_<'a>(
+        condition: &Tensor,
+        a: impl Into<Operand<'a>>,
+        b: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
+        let (a, b) = (a.into(), b.into());
+        if !matches!(condition.dtype(), DType::Bool | DType::U8) {
+            return Err(TorshError::dtype(
+                "where",
+                format!("expected condition to be a boolean tensor, but got a tensor with dtype {}", condition.dtype()),
+            ));
+        }
+        let condition = condition.to_dtype(DType::Bool)?;
+        let at = std::panic::Location::caller();
+        let mut p = Promotion::default();
+        let mut shape = condition.shape().clone();
+        for o in [&a, &b] {
+            match o.arg() {
+                Arg::T(t) => {
+                    p.tensor(t.dtype(), t.ndim());
+                    shape = shape
+                        .broadcast(t.shape())
+                        .map_err(|e| e.in_op("where", || vec![condition.describe(), t.describe()], at))?;
+                }
+                Arg::N(n) => p.number(n),
+                Arg::Absent => {}
+            }
+        }
+        let dtype = p.result().unwrap_or(DType::F32);
+        let ready = |o: &Operand<'_>| -> Result<Tensor> {
+            let t = match o.arg() {
+                Arg::N(n) => Tensor::scalar(n, dtype, condition.device())?,
+                _ => o.to_tensor()?.to_dtype(dtype)?,
+            };
+            t.expand(&shape)
+        };
+        let (a, b) = (ready(&a)?, ready(&b)?);
+        call1(&WHERE, &[Arg::T(&condition.expand(&shape)?), Arg::T(&a), Arg::T(&b)], &[])
+    }
+
+    /// This tensor with zeros where `condition` equals `value`.
+    #[track_caller]
+    pub(crate) fn where_zero(&self, condition: &Tensor, value: bool) -> Result<Tensor> {
+        let zero = Tensor::scalar(0, self.dtype(), self.device())?;
+        if value { Tensor::where_(condition, &zero, self) } else { Tensor::where_(condition, self, &zero) }
+    }
+}

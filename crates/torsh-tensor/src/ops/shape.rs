@@ -1,0 +1,429 @@
+//! Views that change the shape: no data moves.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Dims, Layout, Result, Shape, Strides, TorshError};
+
+use crate::call::{Arg, call1};
+use crate::record::{InputGrad, OpRecord, Sample};
+use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&EXPAND, &VIEW, &RESHAPE, &PERMUTE, &TRANSPOSE, &SQUEEZE, &UNSQUEEZE, &SELECT, &SLICE];
+
+/// Repeats dimensions of size 1 without copying.
+pub static EXPAND: OpRecord = OpRecord::new(
+    "expand",
+    "A view in which dimensions of size 1 are repeated to the given size; -1 keeps a size.",
+    "(Tensor input, int[] size)",
+)
+.view(|c| c.layout.expand(&Shape::from(c.ints(0).iter().map(|&v| v as usize).collect::<Dims>())))
+// The engine sums what was broadcast.
+.grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| Ok(c.g().clone()) }])
+.by_name(|b| b.tensor(0)?.expand(b.ints(1)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[3, 1])?.into(), vec![3i64, 4].into()]),
+        Sample::new([s.real(&[])?.into(), vec![2i64, 2].into()]),
+        Sample::new([s.real(&[1, 2])?.into(), vec![4i64, -1, 2].into()]),
+    ])
+});
+
+fn reshape_back(c: &crate::node::BackwardCx<'_>) -> Result<Tensor> {
+    c.g().reshape(c.input_shape(0))
+}
+
+/// Another shape on the same data.
+pub static VIEW: OpRecord = OpRecord::new(
+    "view",
+    "A view of another shape with the same elements in the same order; one size may be -1.",
+    "(Tensor input, int[] size)",
+)
+.view(|c| {
+    let to = Shape::from(c.ints(0).iter().map(|&v| v as usize).collect::<Dims>());
+    c.layout.reshape(&to).ok_or_else(|| {
+        TorshError::shape(
+            "",
+            format!("view size {to} is not compatible with the tensor's size {} and stride {:?}", c.layout.shape, c.layout.strides),
+        )
+        .with_hint("at least one dimension spans across two contiguous subspaces: use reshape(), which copies where it must")
+    })
+})
+.grad(&[InputGrad { inputs: 0, outputs: 0, formula: reshape_back }])
+.by_name(|b| b.tensor(0)?.view(b.ints(1)).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 6])?.into(), vec![3i64, -1].into()])]));
+
+/// Another shape, by a view where possible, else by a copy.
+pub static RESHAPE: OpRecord = OpRecord::new(
+    "reshape",
+    "The elements in another shape: a view where the layout allows it, else a copy. One size may be -1.",
+    "(Tensor input, int[] shape)",
+)
+.by_name(|b| b.tensor(0)?.reshape(b.ints(1)).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 6])?.into(), vec![3i64, -1].into()])]));
+
+/// Another order of the dimensions.
+pub static PERMUTE: OpRecord = OpRecord::new(
+    "permute",
+    "A view with the dimensions in the given order.",
+    "(Tensor input, int[] dims)",
+)
+.view(|c| {
+    let order: SmallVec<[usize; 6]> = c.ints(0).iter().map(|&d| d as usize).collect();
+    Ok(c.layout.permute(&order))
+})
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| {
+        let order = c.attr(0).ints();
+        let mut back: SmallVec<[i64; 6]> = SmallVec::from_elem(0, order.len());
+        for (i, &d) in order.iter().enumerate() {
+            back[d as usize] = i as i64;
+        }
+        c.g().permute(&back[..])
+    },
+}])
+.by_name(|b| b.tensor(0)?.permute(b.ints(1)).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3, 4])?.into(), vec![2i64, 0, 1].into()])]));
+
+/// Two dimensions swapped.
+pub static TRANSPOSE: OpRecord = OpRecord::new(
+    "transpose",
+    "A view with two dimensions swapped.",
+    "(Tensor input, int dim0, int dim1)",
+)
+.view(|c| {
+    let mut l = c.layout.clone();
+    if l.shape.ndim() > 0 {
+        let (a, b) = (c.int(0) as usize, c.int(1) as usize);
+        let mut dims = Dims::from_slice(l.shape.dims());
+        dims.swap(a, b);
+        l.strides.swap(a, b);
+        l.shape = dims.into();
+    }
+    Ok(l)
+})
+.grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| c.g().transpose(c.attr(0).int(), c.attr(1).int()) }])
+.by_name(|b| b.tensor(0)?.transpose(b.int(1), b.int(2)).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3, 4])?.into(), Value::Int(0), Value::Int(-1)])]));
+
+/// Dimensions of size 1 removed.
+pub static SQUEEZE: OpRecord = OpRecord::new(
+    "squeeze",
+    "A view without dimensions of size 1: all of them, or those named.",
+    "(Tensor input, int[1]? dim=None)",
+)
+.view(|c| {
+    let drop = c.ints(0);
+    let mut dims = Dims::new();
+    let mut strides = Strides::new();
+    for d in 0..c.layout.shape.ndim() {
+        if c.layout.shape[d] != 1 || !drop.contains(&(d as i64)) {
+            dims.push(c.layout.shape[d]);
+            strides.push(c.layout.strides[d]);
+        }
+    }
+    Ok(Layout::new(dims.into(), strides, c.layout.offset))
+})
+.grad(&[InputGrad { inputs: 0, outputs: 0, formula: reshape_back }])
+.by_name(|b| b.tensor(0)?.squeeze(b.opt_ints(1)).map(Value::Tensor))
+.samples(|s| {
+    let x = s.real(&[1, 3, 1])?;
+    Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.clone().into(), Value::Int(-1)]), Sample::new([x.into(), Value::Int(1)])])
+});
+
+/// A dimension of size 1 put in.
+pub static UNSQUEEZE: OpRecord = OpRecord::new(
+    "unsqueeze",
+    "A view with a dimension of size 1 put in before `dim`.",
+    "(Tensor input, int dim)",
+)
+.view(|c| {
+    let d = c.int(0) as usize;
+    let mut l = c.layout.clone();
+    let mut dims = Dims::from_slice(l.shape.dims());
+    let stride = if d < dims.len() { l.strides[d] * dims[d] as isize } else { 1 };
+    dims.insert(d, 1);
+    l.strides.insert(d, stride);
+    l.shape = dims.into();
+    Ok(l)
+})
+.grad(&[InputGrad { inputs: 0, outputs: 0, formula: reshape_back }])
+.by_name(|b| b.tensor(0)?.unsqueeze(b.int(1)).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1)])]));
+
+/// One index of a dimension.
+pub static SELECT: OpRecord = OpRecord::new(
+    "select",
+    "A view of one index of a dimension, which is removed.",
+    "(Tensor input, int dim, int index)",
+)
+.view(|c| {
+    let (d, i) = (c.int(0) as usize, c.int(1));
+    let mut l = c.layout.clone();
+    l.offset = (l.offset as isize + i as isize * l.strides[d]) as usize;
+    let mut dims = Dims::from_slice(l.shape.dims());
+    dims.remove(d);
+    l.strides.remove(d);
+    l.shape = dims.into();
+    Ok(l)
+})
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| {
+        let (d, i) = (c.attr(0).int(), c.attr(1).int());
+        let zeros = c.zeros(0)?;
+        zeros.scatter_window(&c.g().unsqueeze(d)?, d as usize, i as usize, 1)
+    },
+}])
+.by_name(|b| b.tensor(0)?.select(b.int(1), b.int(2)).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(1), Value::Int(-1)])]));
+
+/// Every `step`-th index of a range.
+pub static SLICE: OpRecord = OpRecord::new(
+    "slice",
+    "A view of the indices start, start + step, ... below end of a dimension.",
+    "(Tensor input, int dim=0, int? start=None, int? end=None, int step=1)",
+)
+.view(|c| {
+    let (d, start, len, step) = (c.int(0) as usize, c.int(1), c.int(2), c.int(3));
+    let mut l = c.layout.clone();
+    let mut dims = Dims::from_slice(l.shape.dims());
+    if len > 0 {
+        l.offset = (l.offset as isize + start as isize * l.strides[d]) as usize;
+    }
+    dims[d] = len as usize;
+    l.strides[d] *= step as isize;
+    l.shape = dims.into();
+    Ok(l)
+})
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| {
+        let (d, start, step) = (c.attr(0).int(), c.attr(1).int(), c.attr(3).int());
+        c.zeros(0)?.scatter_window(c.g(), d as usize, start as usize, step as usize)
+    },
+}])
+.by_name(|b| b.tensor(0)?.slice_step(b.int(1), b.opt_int(2), b.opt_int(3), b.int(4)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[5, 2])?.into(), Value::Int(0), Value::Int(1), Value::Int(5), Value::Int(2)]),
+        Sample::new([s.real(&[3, 4])?.into(), Value::Int(-1), Value::Int(-3), Value::None]),
+    ])
+});
+
+/// Reads sizes of which one may be -1.
+fn infer(sizes: &[i64], numel: usize) -> Result<SmallVec<[i64; 6]>> {
+    let mut known: usize = 1;
+    let mut unknown = None;
+    for (i, &s) in sizes.iter().enumerate() {
+        if s == -1 {
+            if unknown.replace(i).is_some() {
+                return Err(TorshError::invalid("", "only one dimension can be inferred"));
+            }
+        } else if s < 0 {
+            return Err(TorshError::invalid("", format!("invalid shape dimension {s}")));
+        } else {
+            known = known.checked_mul(s as usize).ok_or_else(|| TorshError::invalid("", "the sizes overflow"))?;
+        }
+    }
+    let mismatch = || TorshError::shape("", format!("shape {sizes:?} is invalid for input of size {numel}"));
+    let mut out = SmallVec::from_slice(sizes);
+    match unknown {
+        Some(_) if known == 0 && numel == 0 => {
+            return Err(TorshError::invalid(
+                "",
+                format!("cannot reshape tensor of 0 elements into shape {sizes:?} because the unspecified dimension size -1 can be any value and is ambiguous"),
+            ));
+        }
+        Some(_) if known == 0 || numel % known != 0 => return Err(mismatch()),
+        Some(i) => out[i] = (numel / known) as i64,
+        None if known != numel => return Err(mismatch()),
+        None => {}
+    }
+    Ok(out)
+}
+
+impl Tensor {
+    #[track_caller]
+    pub(crate) fn named<T>(&self, op: &'static str, r: Result<T>) -> Result<T> {
+        let at = std::panic::Location::caller();
+        r.map_err(|e| e.in_op(op, || vec![self.describe()], at))
+    }
+
+    /// A view in which dimensions of size 1 are repeated; `-1` keeps a size.
+    #[track_caller]
+    pub fn expand(&self, shape: impl IntoShape) -> Result<Tensor> {
+        let mut sizes = shape.sizes();
+        let lead = sizes.len().wrapping_sub(self.ndim());
+        for (i, s) in sizes.iter_mut().enumerate() {
+            if *s == -1 && lead <= i {
+                *s = self.dims()[i - lead] as i64;
+            } else if *s < 0 {
+                let e = TorshError::shape("", format!("the expanded size {s} isn't allowed in a leading, non-existing dimension {i}"));
+                return self.named("expand", Err(e));
+            }
+        }
+        call1(&EXPAND, &[Arg::T(self)], &[Attr::Ints(&sizes)])
+    }
+
+    /// A view of another shape; an error where that needs a copy. One size may be `-1`.
+    #[track_caller]
+    pub fn view(&self, shape: impl IntoShape) -> Result<Tensor> {
+        let sizes = self.named("view", infer(&shape.sizes(), self.numel()))?;
+        call1(&VIEW, &[Arg::T(self)], &[Attr::Ints(&sizes)])
+    }
+
+    /// The elements in another shape, copied only where the layout demands it. One size may be
+    /// `-1`.
+    #[track_caller]
+    pub fn reshape(&self, shape: impl IntoShape) -> Result<Tensor> {
+        let sizes = self.named("reshape", infer(&shape.sizes(), self.numel()))?;
+        let to = Shape::from(sizes.iter().map(|&v| v as usize).collect::<Dims>());
+        if to == *self.shape() {
+            return Ok(self.clone());
+        }
+        if self.layout().reshape(&to).is_some() {
+            return call1(&VIEW, &[Arg::T(self)], &[Attr::Ints(&sizes)]);
+        }
+        call1(&VIEW, &[Arg::T(&self.contiguous()?)], &[Attr::Ints(&sizes)])
+    }
+
+    /// A view with the dimensions in the given order.
+    #[track_caller]
+    pub fn permute(&self, dims: impl IntoDims) -> Result<Tensor> {
+        let given = dims.dims().unwrap_or_default();
+        let order = self.named("permute", self.order(&given))?;
+        call1(&PERMUTE, &[Arg::T(self)], &[Attr::Ints(&order)])
+    }
+
+    fn order(&self, dims: &[i64]) -> Result<SmallVec<[i64; 6]>> {
+        if dims.len() != self.ndim() {
+            return Err(TorshError::invalid(
+                "",
+                format!("number of dimensions in the tensor input does not match the length of the desired ordering of dimensions: {} is not {}", self.ndim(), dims.len()),
+            ));
+        }
+        let mut order: SmallVec<[i64; 6]> = SmallVec::new();
+        for &d in dims {
+            let d = self.shape().dim(d)? as i64;
+            if order.contains(&d) {
+                return Err(TorshError::invalid("", format!("duplicate dim {d} in the order {dims:?}")));
+            }
+            order.push(d);
+        }
+        Ok(order)
+    }
+
+    /// A view with two dimensions swapped.
+    #[track_caller]
+    pub fn transpose(&self, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
+        let a = self.dim("transpose", dim0.value())?;
+        let b = self.dim("transpose", dim1.value())?;
+        call1(&TRANSPOSE, &[Arg::T(self)], &[Attr::Int(a as i64), Attr::Int(b as i64)])
+    }
+
+    /// A view without the named dimensions of size 1; `None` removes all of that size.
+    #[track_caller]
+    pub fn squeeze(&self, dim: impl IntoDims) -> Result<Tensor> {
+        let mut drop: SmallVec<[i64; 6]> = SmallVec::new();
+        match dim.dims() {
+            None => drop.extend((0..self.ndim() as i64).filter(|&d| self.dims()[d as usize] == 1)),
+            Some(list) => {
+                for d in list {
+                    let d = self.dim("squeeze", d)? as i64;
+                    if drop.contains(&d) {
+                        let e = TorshError::invalid("", format!("dim {d} appears multiple times in the list of dims"));
+                        return self.named("squeeze", Err(e));
+                    }
+                    drop.push(d);
+                }
+            }
+        }
+        call1(&SQUEEZE, &[Arg::T(self)], &[Attr::Ints(&drop)])
+    }
+
+    pub(crate) fn squeeze_dim(&self, dim: i64) -> Result<Tensor> {
+        call1(&SQUEEZE, &[Arg::T(self)], &[Attr::Ints(&[dim])])
+    }
+
+    /// A view with a dimension of size 1 put in before `dim`.
+    #[track_caller]
+    pub fn unsqueeze(&self, dim: impl IntoDim) -> Result<Tensor> {
+        let d = self.named("unsqueeze", torsh_core::shape::wrap_dim(dim.value(), self.ndim() + 1))?;
+        call1(&UNSQUEEZE, &[Arg::T(self)], &[Attr::Int(d as i64)])
+    }
+
+    /// A view of one index of a dimension, which is removed.
+    #[track_caller]
+    pub fn select(&self, dim: impl IntoDim, index: impl IntoDim) -> Result<Tensor> {
+        if self.ndim() == 0 {
+            return self.named("select", Err(TorshError::index("", "select() cannot be applied to a 0-dim tensor.")));
+        }
+        let d = self.dim("select", dim.value())?;
+        let (n, i) = (self.dims()[d] as i64, index.value());
+        if i < -n || i >= n {
+            let e = TorshError::index("", format!("index {i} is out of bounds for dimension {d} with size {n}"));
+            return self.named("select", Err(e));
+        }
+        let i = if i < 0 { i + n } else { i };
+        call1(&SELECT, &[Arg::T(self)], &[Attr::Int(d as i64), Attr::Int(i)])
+    }
+
+    /// A view of `len` indices of a dimension from `start` on.
+    #[track_caller]
+    pub fn narrow(&self, dim: impl IntoDim, start: impl IntoDim, len: impl IntoDim) -> Result<Tensor> {
+        if self.ndim() == 0 {
+            return self.named("narrow", Err(TorshError::index("", "narrow() cannot be applied to a 0-dim tensor.")));
+        }
+        let d = self.dim("narrow", dim.value())?;
+        let (n, start, len) = (self.dims()[d] as i64, start.value(), len.value());
+        let from = if start < 0 { start.saturating_add(n) } else { start };
+        if len < 0 {
+            return self.named("narrow", Err(TorshError::invalid("", "length must be non-negative.")));
+        }
+        if from < 0 || from > n || from.saturating_add(len) > n {
+            let e = TorshError::index("", format!("start ({start}) + length ({len}) exceeds dimension size ({n})."));
+            return self.named("narrow", Err(e));
+        }
+        call1(&SLICE, &[Arg::T(self)], &[Attr::Int(d as i64), Attr::Int(from), Attr::Int(len), Attr::Int(1)])
+    }
+
+    /// A view of the indices from `start` to below `end`, as Python's slices clamp them.
+    #[track_caller]
+    pub fn slice(&self, dim: impl IntoDim, start: impl IntoDim, end: impl IntoDim) -> Result<Tensor> {
+        self.slice_step(dim.value(), Some(start.value()), Some(end.value()), 1)
+    }
+
+    /// A view of the indices `start`, `start + step`, ... below `end`, as Python's slices clamp
+    /// them; `step` must be positive.
+    #[track_caller]
+    pub fn slice_step(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
+        if self.ndim() == 0 {
+            return self.named("slice", Err(TorshError::index("", "slice() cannot be applied to a 0-dim tensor.")));
+        }
+        if step <= 0 {
+            return self.named("slice", Err(TorshError::invalid("", format!("slice step must be positive, got {step}"))));
+        }
+        let d = self.dim("slice", dim)?;
+        let n = self.dims()[d] as i64;
+        let clamp = |v: i64| if v < 0 { v.saturating_add(n).max(0) } else { v.min(n) };
+        let start = clamp(start.unwrap_or(0));
+        let end = clamp(end.unwrap_or(n)).max(start);
+        let len = (end - start).div_euclid(step) + i64::from((end - start).rem_euclid(step) != 0);
+        call1(&SLICE, &[Arg::T(self)], &[Attr::Int(d as i64), Attr::Int(start), Attr::Int(len), Attr::Int(step)])
+    }
+
+    /// This tensor (row-major, one that nobody else needs) with `src` in a window of dimension
+    /// `d`: the derivative of `select` and `slice`.
+    fn scatter_window(&self, src: &Tensor, d: usize, start: usize, step: usize) -> Result<Tensor> {
+        let mut window = self.layout().clone();
+        let mut dims = Dims::from_slice(window.shape.dims());
+        dims[d] = src.dims()[d];
+        window.offset += start * window.strides[d] as usize;
+        window.strides[d] *= step as isize;
+        window.shape = dims.into();
+        super::strided::put(&self.reshape([-1i64])?, Some(src.clone()), self.layout(), &window)
+    }
+}

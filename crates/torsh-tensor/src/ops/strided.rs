@@ -1,0 +1,200 @@
+//! `as_strided` and its transpose: what views and in-place ops on views are differentiated with.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Kernel, Layout, Result, Shape, Strides, TorshError};
+
+use crate::call::{Arg, call1};
+use crate::record::{OpRecord, Plan};
+use crate::{IntoShape, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&AS_STRIDED, &STRIDED_ACCUMULATE, &STRIDED_SCATTER];
+
+fn ints(v: &[usize]) -> SmallVec<[i64; 6]> {
+    v.iter().map(|&x| x as i64).collect()
+}
+
+fn layout_of(size: &[i64], stride: &[i64], offset: i64) -> Result<Layout> {
+    if size.len() != stride.len() {
+        return Err(TorshError::invalid(
+            "",
+            format!("mismatch in length of strides and shape: {} sizes and {} strides", size.len(), stride.len()),
+        ));
+    }
+    if size.iter().chain(stride).any(|&v| v < 0) || offset < 0 {
+        return Err(TorshError::invalid(
+            "",
+            format!("sizes, strides and offset must not be negative, got {size:?}, {stride:?}, {offset}"),
+        ));
+    }
+    let dims: Vec<usize> = size.iter().map(|&v| v as usize).collect();
+    let shape = Shape::new(&dims);
+    shape.checked_numel(16)?;
+    let mut end = offset as usize;
+    for (&n, &s) in dims.iter().zip(stride) {
+        end = (s as usize)
+            .checked_mul(n.saturating_sub(1))
+            .and_then(|d| end.checked_add(d))
+            .filter(|&e| e < isize::MAX as usize / 16)
+            .ok_or_else(|| TorshError::invalid("", "the strides reach further than memory does"))?;
+    }
+    Ok(Layout::new(shape, stride.iter().map(|&s| s as isize).collect::<Strides>(), offset as usize))
+}
+
+/// A window of a tensor's storage. Attributes: size, stride, offset; the node also keeps the
+/// base's own size, stride and offset.
+pub static AS_STRIDED: OpRecord = OpRecord::new(
+    "as_strided",
+    "A view of the tensor's storage with this size, stride and offset (in elements).",
+    "(Tensor input, int[] size, int[] stride, int? storage_offset=None)",
+)
+.view(|c| layout_of(c.ints(0), c.ints(1), c.int(2)))
+.grads(0, 0, |c| {
+    let base = layout_of(c.attr(3).ints(), c.attr(4).ints(), c.attr(5).int())?;
+    let view = layout_of(c.attr(0).ints(), c.attr(1).ints(), c.attr(2).int())?;
+    let (region, origin) = region_of(&base, &view);
+    let sum = accumulate(c.g(), region, &shifted(&view, origin))?;
+    Ok(SmallVec::from_iter([Some(sum.as_strided_raw(&shifted(&base, origin))?)]))
+})
+.by_name(|b| {
+    let x = b.tensor(0)?;
+    let offset = b.opt_int(3).unwrap_or(x.storage_offset() as i64);
+    x.as_strided_at(&b.ints(1), &b.ints(2), offset).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        crate::record::Sample::new([s.real(&[3, 3])?.into(), vec![2i64, 2].into(), vec![1i64, 2].into(), Value::Int(1)]),
+        crate::record::Sample::new([s.real(&[6])?.into(), vec![4i64, 3].into(), vec![1i64, 1].into(), Value::Int(0)]),
+    ])
+});
+
+/// Zeros of length `attrs[3]`, to which the operand is added through the window `attrs[0..3]`.
+pub static STRIDED_ACCUMULATE: OpRecord = OpRecord::new(
+    "_strided_accumulate",
+    "The transpose of as_strided: adds the operand into zeros through a window, repeats added up.",
+    "",
+)
+.kernel(Kernel::StridedAccumulate, |c| {
+    let x = c.tensor(0)?;
+    Ok(Plan::one(x.dtype(), Shape::new(&[c.attr(3).int() as usize]), x.dtype()))
+})
+.grads(0, 0, |c| {
+    let view = layout_of(c.attr(0).ints(), c.attr(1).ints(), c.attr(2).int())?;
+    Ok(SmallVec::from_iter([Some(c.g().contiguous()?.as_strided_raw(&view)?)]))
+});
+
+/// A copy of operand 0 (one dimension) in which the window `attrs[0..3]` holds operand 1.
+pub static STRIDED_SCATTER: OpRecord = OpRecord::new(
+    "_strided_scatter",
+    "A copy of the first operand in which a window holds the second.",
+    "",
+)
+.kernel(Kernel::StridedScatter, |c| {
+    let x = c.tensor(0)?;
+    Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+})
+.grads(0, 0, |c| {
+    let view = layout_of(c.attr(0).ints(), c.attr(1).ints(), c.attr(2).int())?;
+    let g = c.g().contiguous()?;
+    let hole = if c.needs(0) {
+        let zeros = Tensor::zeros(&view.shape, g.dtype(), g.device())?;
+        Some(scatter(&g, &zeros, &view)?)
+    } else {
+        None
+    };
+    let src = if c.needs(1) { Some(g.as_strided_raw(&view)?) } else { None };
+    Ok(SmallVec::from_iter([hole, src]))
+});
+
+/// How many elements the two layouts reach together, and from which on.
+fn region_of(a: &Layout, b: &Layout) -> (usize, usize) {
+    match (a.extent(), b.extent()) {
+        (Some(x), Some(y)) => (x.1.max(y.1) - x.0.min(y.0), x.0.min(y.0)),
+        (Some(x), None) | (None, Some(x)) => (x.1 - x.0, x.0),
+        (None, None) => (0, 0),
+    }
+}
+
+fn shifted(l: &Layout, origin: usize) -> Layout {
+    Layout::new(l.shape.clone(), l.strides.clone(), l.offset.saturating_sub(origin))
+}
+
+fn accumulate(g: &Tensor, length: usize, window: &Layout) -> Result<Tensor> {
+    let stride: SmallVec<[i64; 6]> = window.strides.iter().map(|&s| s as i64).collect();
+    call1(
+        &STRIDED_ACCUMULATE,
+        &[Arg::T(g)],
+        &[
+            Attr::Ints(&ints(&window.shape)),
+            Attr::Ints(&stride),
+            Attr::Int(window.offset as i64),
+            Attr::Int(length as i64),
+        ],
+    )
+}
+
+fn scatter(region: &Tensor, src: &Tensor, window: &Layout) -> Result<Tensor> {
+    let stride: SmallVec<[i64; 6]> = window.strides.iter().map(|&s| s as i64).collect();
+    call1(
+        &STRIDED_SCATTER,
+        &[Arg::T(region), Arg::T(src)],
+        &[Attr::Ints(&ints(&window.shape)), Attr::Ints(&stride), Attr::Int(window.offset as i64)],
+    )
+}
+
+/// The gradient of a row-major tensor of `shape` from that of a window of it; what the window
+/// repeats adds up.
+pub(crate) fn unwindow(g: &Tensor, shape: &Shape, window: &Layout) -> Result<Tensor> {
+    accumulate(g, shape.numel(), window)?.reshape(shape)
+}
+
+/// The part of a base's gradient that belongs to a view of it, and the gradient laid out as the
+/// base's memory.
+pub(crate) fn cut(g: &Tensor, base: &Layout, view: &Layout) -> Result<(Tensor, Tensor)> {
+    let (length, origin) = region_of(base, view);
+    let region = accumulate(g, length, &shifted(base, origin))?;
+    let window = region.as_strided_raw(&shifted(view, origin))?.contiguous()?;
+    Ok((window, region))
+}
+
+/// The base's gradient with `hole` (zeros where there is none) in place of the view's part.
+pub(crate) fn put(region: &Tensor, hole: Option<Tensor>, base: &Layout, view: &Layout) -> Result<Tensor> {
+    let (_, origin) = region_of(base, view);
+    let window = shifted(view, origin);
+    let hole = match hole {
+        Some(h) => h,
+        None => Tensor::zeros(&window.shape, region.dtype(), region.device())?,
+    };
+    scatter(region, &hole, &window)?.as_strided_raw(&shifted(base, origin))
+}
+
+impl Tensor {
+    /// A view of this tensor's storage with its own size, stride and offset (`torch.as_strided`);
+    /// the offset is this tensor's.
+    #[track_caller]
+    pub fn as_strided(&self, size: impl IntoShape, stride: impl IntoShape) -> Result<Tensor> {
+        self.as_strided_at(&size.sizes(), &stride.sizes(), self.storage_offset() as i64)
+    }
+
+    /// [`Tensor::as_strided`] from element `offset` of the storage on.
+    #[track_caller]
+    pub fn as_strided_at(&self, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor> {
+        let own: SmallVec<[i64; 6]> = self.stride().iter().map(|&s| s as i64).collect();
+        call1(
+            &AS_STRIDED,
+            &[Arg::T(self)],
+            &[
+                Attr::Ints(size),
+                Attr::Ints(stride),
+                Attr::Int(offset),
+                Attr::Ints(&ints(self.dims())),
+                Attr::Ints(&own),
+                Attr::Int(self.storage_offset() as i64),
+            ],
+        )
+    }
+
+    fn as_strided_raw(&self, l: &Layout) -> Result<Tensor> {
+        let stride: SmallVec<[i64; 6]> = l.strides.iter().map(|&s| s as i64).collect();
+        self.as_strided_at(&ints(&l.shape), &stride, l.offset as i64)
+    }
+}

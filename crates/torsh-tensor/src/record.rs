@@ -1,0 +1,371 @@
+//! The op record: everything ToRSh knows about an op, in one static.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Kernel, Layout, Result, Shape, Strides, TorshError};
+
+use crate::Tensor;
+use crate::Value;
+use crate::call::Arg;
+use crate::node::{BackwardCx, Grads};
+use crate::schema::Bound;
+
+/// What an op is, as far as the choke point cares.
+#[derive(Clone, Copy)]
+pub enum Rule {
+    /// Broadcast, promote, one kernel of the pointwise table.
+    Pointwise(Pointwise),
+    /// Another layout on the same storage.
+    View(fn(&ViewCx<'_>) -> Result<Layout>),
+    /// Another layout on the same storage, with another dtype (in units of which the layout
+    /// counts).
+    ViewAs(fn(&ViewCx<'_>) -> Result<(Layout, DType)>),
+    /// A kernel whose outputs the rule plans.
+    Kernel(fn(&PlanCx<'_>) -> Result<Plan>),
+    /// Written in other ops; never reaches the choke point itself.
+    Composite,
+}
+
+/// The dtype rules of pointwise ops; see `torsh_core::pointwise`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pointwise {
+    /// The promoted dtype in and out.
+    Promote,
+    /// The promoted dtype, integers and bool as the default dtype.
+    Float,
+    /// The promoted dtype in, bool out.
+    Bool,
+    /// The promoted dtype in, its real type out.
+    Real,
+}
+
+/// What a view rule reads.
+pub struct ViewCx<'a> {
+    /// The tensor that is viewed.
+    pub layout: &'a Layout,
+    /// Its dtype.
+    pub dtype: DType,
+    /// The call's other arguments.
+    pub attrs: &'a [Attr<'a>],
+}
+
+impl ViewCx<'_> {
+    /// Argument `i` as an integer.
+    pub fn int(&self, i: usize) -> i64 {
+        self.attrs.get(i).map_or(0, Attr::int)
+    }
+    /// Argument `i` as integers.
+    pub fn ints(&self, i: usize) -> &[i64] {
+        self.attrs.get(i).map_or(&[], |a| a.ints())
+    }
+    /// The shape.
+    pub fn shape(&self) -> &Shape {
+        &self.layout.shape
+    }
+}
+
+/// What a plan reads: the operands and the other arguments.
+pub struct PlanCx<'a> {
+    pub(crate) args: &'a [Arg<'a>],
+    /// The arguments that are no tensors.
+    pub attrs: &'a [Attr<'a>],
+}
+
+impl<'a> PlanCx<'a> {
+    /// Operand `i`, which must be there.
+    pub fn tensor(&self, i: usize) -> Result<&'a Tensor> {
+        match self.args.get(i) {
+            Some(Arg::T(t)) => Ok(t),
+            _ => Err(TorshError::invalid("", format!("operand {i} must be a tensor"))),
+        }
+    }
+    /// Operand `i`, where given.
+    pub fn opt_tensor(&self, i: usize) -> Option<&'a Tensor> {
+        match self.args.get(i) {
+            Some(Arg::T(t)) => Some(t),
+            _ => None,
+        }
+    }
+    /// How many operands there are, absent ones included.
+    pub fn len(&self) -> usize {
+        self.args.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.args.is_empty()
+    }
+    /// Argument `i`.
+    pub fn attr(&self, i: usize) -> Attr<'a> {
+        self.attrs.get(i).copied().unwrap_or(Attr::None)
+    }
+}
+
+/// One result to allocate.
+pub struct Spec {
+    /// Its dtype.
+    pub dtype: DType,
+    /// Its shape.
+    pub shape: Shape,
+    /// Its strides where they are not row-major.
+    pub strides: Option<Strides>,
+    /// The shape the kernel sees, of as many elements, where it differs (a reduction's with its
+    /// dimensions kept).
+    pub kernel_shape: Option<Shape>,
+}
+
+impl Spec {
+    /// A row-major result.
+    pub fn new(shape: Shape, dtype: DType) -> Spec {
+        Spec { dtype, shape, strides: None, kernel_shape: None }
+    }
+}
+
+/// The dtype a kernel computes in, and what to allocate for it.
+pub struct Plan {
+    /// The dtype to compute in.
+    pub compute: DType,
+    /// The results.
+    pub outputs: SmallVec<[Spec; 2]>,
+}
+
+impl Plan {
+    /// One row-major result.
+    pub fn one(compute: DType, shape: Shape, dtype: DType) -> Plan {
+        Plan { compute, outputs: SmallVec::from_iter([Spec::new(shape, dtype)]) }
+    }
+
+    /// Several results.
+    pub fn many(compute: DType, outputs: impl IntoIterator<Item = Spec>) -> Plan {
+        Plan { compute, outputs: outputs.into_iter().collect() }
+    }
+}
+
+/// The gradient of one operand of an op.
+#[derive(Clone, Copy)]
+pub struct InputGrad {
+    /// Which operands the formula reads; a bit each.
+    pub inputs: u64,
+    /// Which results it reads; a bit each.
+    pub outputs: u64,
+    /// The formula. Broadcasting and promotion are undone by the engine.
+    pub formula: fn(&BackwardCx<'_>) -> Result<Tensor>,
+}
+
+/// How gradients flow through an op. There is no silent "not at all".
+#[derive(Clone, Copy)]
+pub enum Backward {
+    /// The op is written in others, whose gradients it has.
+    Composite,
+    /// The results are no differentiable function of the operands (indices, bools, shapes).
+    NonDifferentiable,
+    /// There is a derivative, but nobody wrote it: asking for it is an error that says so.
+    Missing,
+    /// A formula per operand.
+    PerInput(&'static [InputGrad]),
+    /// One formula for all operands.
+    Full {
+        /// Which operands it reads; a bit each.
+        inputs: u64,
+        /// Which results it reads; a bit each.
+        outputs: u64,
+        /// Results that are never differentiable (indices); a bit each.
+        constant: u64,
+        /// The formula.
+        formula: fn(&BackwardCx<'_>) -> Result<Grads>,
+    },
+}
+
+/// The arguments of one sample call.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// By position.
+    pub args: Vec<Value>,
+    /// By name.
+    pub kwargs: Vec<(&'static str, Value)>,
+}
+
+impl Sample {
+    /// A call with these arguments.
+    pub fn new(args: impl IntoIterator<Item = Value>) -> Sample {
+        Sample { args: args.into_iter().collect(), kwargs: Vec::new() }
+    }
+
+    /// With an argument by name.
+    #[must_use]
+    pub fn kw(mut self, name: &'static str, value: impl Into<Value>) -> Sample {
+        self.kwargs.push((name, value.into()));
+        self
+    }
+}
+
+/// Where the sample calls of an op come from.
+#[derive(Clone, Copy)]
+pub enum Samples {
+    /// Operands drawn from these intervals, in several shapes.
+    Intervals(&'static [(f64, f64)]),
+    /// A function that makes them.
+    Calls(fn(&mut crate::sample::Sampler) -> Result<Vec<Sample>>),
+    /// None, for ops that have no derivative to check.
+    Nothing,
+}
+
+/// Everything known about an op. See ARCHITECTURE.md, "How to add an op".
+pub struct OpRecord {
+    /// PyTorch's name, with the overload after a dot where the last part names one
+    /// (`sum.dim`, `nn.functional.relu`).
+    pub name: &'static str,
+    /// How many characters of `name` are PyTorch's own name.
+    base: usize,
+    /// What it computes.
+    pub doc: &'static str,
+    /// PyTorch's signature; empty for an op that is not called by name.
+    pub schema: &'static str,
+    /// Shapes and dtypes.
+    pub rule: Rule,
+    /// The kernel's key.
+    pub kernel: Option<Kernel>,
+    /// The derivative.
+    pub backward: Backward,
+    /// The call by name.
+    pub by_name: Option<fn(&Bound) -> Result<Value>>,
+    /// Sample calls.
+    pub samples: Samples,
+}
+
+impl OpRecord {
+    /// A composite op; the other kinds are made from it by the methods below.
+    pub const fn new(name: &'static str, doc: &'static str, schema: &'static str) -> OpRecord {
+        OpRecord {
+            name,
+            base: name.len(),
+            doc,
+            schema,
+            rule: Rule::Composite,
+            kernel: None,
+            backward: Backward::Composite,
+            by_name: None,
+            samples: Samples::Nothing,
+        }
+    }
+
+    /// Says that the part of the name after the last dot is an overload's: `sum.dim` is called
+    /// as `sum`.
+    #[must_use]
+    pub const fn overload(mut self) -> OpRecord {
+        let bytes = self.name.as_bytes();
+        let mut i = bytes.len();
+        while i > 0 {
+            i -= 1;
+            if bytes[i] == b'.' {
+                self.base = i;
+                break;
+            }
+        }
+        self
+    }
+
+    /// A pointwise op.
+    #[must_use]
+    pub const fn pointwise(mut self, rule: Pointwise, kernel: Kernel) -> OpRecord {
+        self.rule = Rule::Pointwise(rule);
+        self.kernel = Some(kernel);
+        self.backward = Backward::Missing;
+        self
+    }
+
+    /// An op with its own plan and kernel.
+    #[must_use]
+    pub const fn kernel(mut self, kernel: Kernel, plan: fn(&PlanCx<'_>) -> Result<Plan>) -> OpRecord {
+        self.rule = Rule::Kernel(plan);
+        self.kernel = Some(kernel);
+        self.backward = Backward::Missing;
+        self
+    }
+
+    /// A view.
+    #[must_use]
+    pub const fn view(mut self, layout: fn(&ViewCx<'_>) -> Result<Layout>) -> OpRecord {
+        self.rule = Rule::View(layout);
+        self.backward = Backward::Missing;
+        self
+    }
+
+    /// A view with another dtype.
+    #[must_use]
+    pub const fn view_as(mut self, layout: fn(&ViewCx<'_>) -> Result<(Layout, DType)>) -> OpRecord {
+        self.rule = Rule::ViewAs(layout);
+        self.backward = Backward::Missing;
+        self
+    }
+
+    /// How gradients flow.
+    #[must_use]
+    pub const fn backward(mut self, backward: Backward) -> OpRecord {
+        self.backward = backward;
+        self
+    }
+
+    /// A derivative by one formula for all operands, which reads the operands and results whose
+    /// bits are set.
+    #[must_use]
+    pub const fn grads(
+        mut self,
+        inputs: u64,
+        outputs: u64,
+        formula: fn(&BackwardCx<'_>) -> Result<Grads>,
+    ) -> OpRecord {
+        self.backward = Backward::Full { inputs, outputs, constant: 0, formula };
+        self
+    }
+
+    /// The derivative of an op of one operand, by a formula that reads the operand (bit 0 of
+    /// `inputs`) and results.
+    #[must_use]
+    pub const fn grad(mut self, one: &'static [InputGrad]) -> OpRecord {
+        self.backward = Backward::PerInput(one);
+        self
+    }
+
+    /// No derivative, by nature.
+    #[must_use]
+    pub const fn constant(mut self) -> OpRecord {
+        self.backward = Backward::NonDifferentiable;
+        self
+    }
+
+    /// The call by name.
+    #[must_use]
+    pub const fn by_name(mut self, f: fn(&Bound) -> Result<Value>) -> OpRecord {
+        self.by_name = Some(f);
+        self
+    }
+
+    /// Sample calls, for gradcheck.
+    #[must_use]
+    pub const fn samples(mut self, f: fn(&mut crate::sample::Sampler) -> Result<Vec<Sample>>) -> OpRecord {
+        self.samples = Samples::Calls(f);
+        self
+    }
+
+    /// Operands drawn from intervals, for gradcheck.
+    #[must_use]
+    pub const fn intervals(mut self, intervals: &'static [(f64, f64)]) -> OpRecord {
+        self.samples = Samples::Intervals(intervals);
+        self
+    }
+
+    /// PyTorch's own name, without an overload's.
+    pub fn base_name(&self) -> &'static str {
+        &self.name[..self.base]
+    }
+
+    /// Whether gradients can flow through it.
+    pub fn is_differentiable(&self) -> bool {
+        !matches!(self.backward, Backward::NonDifferentiable | Backward::Missing)
+    }
+}
+
+impl std::fmt::Debug for OpRecord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.name, self.schema)
+    }
+}

@@ -1,0 +1,385 @@
+//! The tensor: a storage, a layout on it, a dtype, and its place in the recorded graph.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+use torsh_core::{DType, Device, Layout, Result, Shape, Storage, TorshError};
+
+use crate::node::{Edge, Hook, Node};
+
+/// A strided array of numbers with PyTorch's semantics.
+///
+/// `Clone` is O(1) and gives another handle of the same tensor: same memory, same place in the
+/// recorded graph, as assigning a Python name does. [`Tensor::copy`] copies the data. Shape,
+/// strides, dtype and device of a tensor never change; its data changes through the in-place
+/// methods, whose names end in `_`, and shows in all views.
+#[derive(Clone)]
+pub struct Tensor(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) layout: Layout,
+    pub(crate) dtype: DType,
+    pub(crate) contiguous: bool,
+    /// Made when the tensor first takes part in recording, or is a view.
+    pub(crate) meta: OnceLock<Box<Meta>>,
+}
+
+/// A tensor's place in the recorded graph.
+pub(crate) struct Meta {
+    /// Whether the tensor is a leaf that wants a gradient, or has a `grad_fn`.
+    pub(crate) requires_grad: AtomicBool,
+    /// Made in inference mode: never to be recorded.
+    pub(crate) inference: bool,
+    pub(crate) view: Option<ViewOf>,
+    pub(crate) state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) grad_fn: Option<Arc<Node>>,
+    pub(crate) output_nr: u32,
+    /// The node that adds to `grad`, for a leaf; the node holds the tensor.
+    pub(crate) accumulator: Weak<Node>,
+    pub(crate) grad: Option<Tensor>,
+    pub(crate) hooks: Vec<Hook>,
+    /// The storage's version at which `grad_fn` of a view was made.
+    pub(crate) view_version: u64,
+}
+
+/// Where a differentiable view comes from.
+pub(crate) struct ViewOf {
+    /// The tensor at the root, itself no view.
+    pub(crate) base: Tensor,
+    pub(crate) creation: Creation,
+}
+
+/// What in-place ops must know about how a view was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Creation {
+    /// With recording on: in-place ops on it are recorded on its base.
+    Recorded,
+    /// Under `no_grad`: in-place ops on it cannot be recorded.
+    NoGrad,
+    /// As one of several outputs: in-place ops on it are refused.
+    Multiple,
+}
+
+impl Meta {
+    pub(crate) fn new(requires_grad: bool, view: Option<ViewOf>, state: State) -> Box<Meta> {
+        Box::new(Meta {
+            requires_grad: AtomicBool::new(requires_grad),
+            inference: crate::mode::is_inference_mode(),
+            view,
+            state: Mutex::new(state),
+        })
+    }
+}
+
+impl Tensor {
+    #[inline]
+    pub(crate) fn from_parts(storage: Arc<Storage>, layout: Layout, dtype: DType) -> Tensor {
+        let contiguous = layout.is_contiguous();
+        Tensor(Arc::new(Inner { storage, layout, dtype, contiguous, meta: OnceLock::new() }))
+    }
+
+    #[inline]
+    pub(crate) fn with_meta(storage: Arc<Storage>, layout: Layout, dtype: DType, meta: Box<Meta>) -> Tensor {
+        let contiguous = layout.is_contiguous();
+        let cell = OnceLock::new();
+        // A new cell is empty, so this cannot fail.
+        let _ = cell.set(meta);
+        Tensor(Arc::new(Inner { storage, layout, dtype, contiguous, meta: cell }))
+    }
+
+    /// A new row-major tensor whose elements are not written yet.
+    pub(crate) fn uninit(shape: Shape, dtype: DType, device: Device) -> Result<Tensor> {
+        let n = shape.checked_numel(dtype.size())?;
+        let storage = crate::call::allocate(device, n * dtype.size())?;
+        let t = Tensor::from_parts(Arc::new(storage), Layout::contiguous(shape), dtype);
+        if crate::mode::is_inference_mode() {
+            t.meta_or_new();
+        }
+        Ok(t)
+    }
+
+    /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed
+    /// again.
+    #[inline]
+    pub(crate) fn uninit_like(like: &Layout, dtype: DType, device: Device) -> Result<Tensor> {
+        let n = like.shape.numel();
+        let Some(bytes) = n.checked_mul(dtype.size()) else {
+            return Tensor::uninit(like.shape.clone(), dtype, device);
+        };
+        let storage = Arc::new(crate::call::allocate(device, bytes)?);
+        let layout = Layout { shape: like.shape.clone(), strides: like.strides.clone(), offset: 0 };
+        let meta = OnceLock::new();
+        let t = Tensor(Arc::new(Inner { storage, layout, dtype, contiguous: true, meta }));
+        if crate::mode::is_inference_mode() {
+            t.meta_or_new();
+        }
+        Ok(t)
+    }
+
+    #[inline]
+    pub(crate) fn meta(&self) -> Option<&Meta> {
+        self.0.meta.get().map(|b| &**b)
+    }
+
+    pub(crate) fn meta_or_new(&self) -> &Meta {
+        self.0.meta.get_or_init(|| Meta::new(false, None, State::default()))
+    }
+
+    /// The sizes.
+    #[inline]
+    pub fn shape(&self) -> &Shape {
+        &self.0.layout.shape
+    }
+
+    /// The sizes, as a slice.
+    #[inline]
+    pub fn dims(&self) -> &[usize] {
+        self.0.layout.shape.dims()
+    }
+
+    /// The size of one dimension; negative ones count from the end.
+    #[track_caller]
+    pub fn size(&self, dim: impl crate::IntoDim) -> Result<usize> {
+        let d = self.dim("size", dim.value())?;
+        self.dims().get(d).copied().ok_or_else(|| {
+            TorshError::index("size", format!("dimension {} of a 0-d tensor", dim.value()))
+        })
+    }
+
+    /// Reads a dimension, and names the op and the tensor where there is no such one.
+    #[track_caller]
+    pub(crate) fn dim(&self, op: &'static str, dim: i64) -> Result<usize> {
+        let at = std::panic::Location::caller();
+        self.shape().dim(dim).map_err(|e| e.in_op(op, || vec![self.describe()], at))
+    }
+
+    /// The number of dimensions.
+    #[inline]
+    pub fn ndim(&self) -> usize {
+        self.0.layout.shape.ndim()
+    }
+
+    /// The number of elements.
+    #[inline]
+    pub fn numel(&self) -> usize {
+        self.0.layout.shape.numel()
+    }
+
+    /// Elements from one index to the next, for each dimension.
+    #[inline]
+    pub fn stride(&self) -> &[isize] {
+        &self.0.layout.strides
+    }
+
+    /// The position of the first element in the storage.
+    pub fn storage_offset(&self) -> usize {
+        self.0.layout.offset
+    }
+
+    /// The layout: shape, strides and offset.
+    #[inline]
+    pub fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    /// The element type.
+    #[inline]
+    pub fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// Where the data lives.
+    #[inline]
+    pub fn device(&self) -> Device {
+        self.0.storage.device()
+    }
+
+    /// How often the data was changed in place, by any of its views.
+    pub fn version(&self) -> u64 {
+        self.0.storage.version()
+    }
+
+    /// Whether the elements lie row-major without gaps. (Never an error today; a `Result` as
+    /// layouts that have no answer, as sparse ones, will give one.)
+    pub fn is_contiguous(&self) -> Result<bool> {
+        Ok(self.0.contiguous)
+    }
+
+    #[inline]
+    pub(crate) fn contiguous_flag(&self) -> bool {
+        self.0.contiguous
+    }
+
+    /// Whether two handles are the same tensor (Python's `is`).
+    pub fn is_same(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether two tensors use the same storage.
+    pub fn shares_storage(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0.storage, &other.0.storage)
+    }
+
+    #[inline]
+    pub(crate) fn storage(&self) -> &Arc<Storage> {
+        &self.0.storage
+    }
+
+    /// `float32[2, 3] cpu`, as errors name an operand.
+    pub fn describe(&self) -> String {
+        format!("{}{} {}", self.dtype(), self.shape(), self.device())
+    }
+
+    /// Whether ops on this tensor are recorded.
+    #[inline]
+    pub fn requires_grad(&self) -> bool {
+        match self.meta() {
+            None => false,
+            Some(m) => {
+                m.requires_grad.load(Ordering::Acquire)
+                    || m.view.as_ref().is_some_and(|v| {
+                        v.creation == Creation::Recorded && self.dtype().is_differentiable() && v.base.requires_grad()
+                    })
+            }
+        }
+    }
+
+    /// Whether the tensor is no result of a recorded op.
+    pub fn is_leaf(&self) -> bool {
+        self.grad_fn().is_none()
+    }
+
+    /// Whether the tensor was made in inference mode.
+    pub fn is_inference(&self) -> bool {
+        self.meta().is_some_and(|m| m.inference)
+    }
+
+    /// Asks for a gradient of this leaf (or stops asking), and returns it.
+    ///
+    /// Panics where that cannot be: the dtype is not floating point or complex, or `false` is
+    /// asked of a result. [`Tensor::set_requires_grad`] gives an error instead.
+    #[track_caller]
+    pub fn requires_grad_(self, requires_grad: bool) -> Tensor {
+        if let Err(e) = self.set_requires_grad(requires_grad) {
+            panic!("{e}");
+        }
+        self
+    }
+
+    /// Asks for a gradient of this leaf, or stops asking.
+    #[track_caller]
+    pub fn set_requires_grad(&self, requires_grad: bool) -> Result<()> {
+        if requires_grad && !self.dtype().is_differentiable() {
+            return Err(TorshError::autograd(
+                "requires_grad_",
+                format!("only floating-point and complex tensors can require gradients, got {}", self.describe()),
+            )
+            .with_hint("convert it first: to_dtype(DType::F32)"));
+        }
+        if self.is_inference() && requires_grad && !crate::mode::is_inference_mode() {
+            return Err(TorshError::autograd(
+                "requires_grad_",
+                "an inference tensor cannot require gradients outside inference mode",
+            )
+            .with_hint("copy it outside of inference_mode first"));
+        }
+        if !self.is_leaf() {
+            if requires_grad {
+                return Ok(());
+            }
+            return Err(TorshError::autograd(
+                "requires_grad_",
+                "you can only change requires_grad flags of leaf variables; this tensor is the result of a recorded op",
+            )
+            .with_hint("use detach() for a tensor that is cut off from the graph"));
+        }
+        if requires_grad || self.meta().is_some() {
+            self.meta_or_new().requires_grad.store(requires_grad, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The node that computed this tensor, where it was recorded.
+    pub fn grad_fn(&self) -> Option<Arc<Node>> {
+        let m = self.meta()?;
+        if m.view.is_some() {
+            crate::inplace::refresh_view(self, m);
+        }
+        m.state.lock().grad_fn.clone()
+    }
+
+    /// Where this tensor's gradient goes; `None` when it needs none.
+    pub(crate) fn gradient_edge(&self) -> Option<Edge> {
+        let m = self.meta()?;
+        if m.view.is_some() {
+            crate::inplace::refresh_view(self, m);
+        }
+        let mut s = m.state.lock();
+        if let Some(node) = &s.grad_fn {
+            return Some(Edge { node: node.clone(), output_nr: s.output_nr });
+        }
+        if !m.requires_grad.load(Ordering::Acquire) {
+            return None;
+        }
+        let node = match s.accumulator.upgrade() {
+            Some(n) => n,
+            None => {
+                let n = Arc::new(Node::accumulator(self.clone()));
+                s.accumulator = Arc::downgrade(&n);
+                n
+            }
+        };
+        Some(Edge { node, output_nr: 0 })
+    }
+
+    /// The gradient that backward passes have added up; a shared handle.
+    pub fn grad(&self) -> Option<Tensor> {
+        self.meta()?.state.lock().grad.clone()
+    }
+
+    /// Whether there is a gradient.
+    pub fn has_grad(&self) -> bool {
+        self.meta().is_some_and(|m| m.state.lock().grad.is_some())
+    }
+
+    /// Puts a gradient in place, of this tensor's shape, dtype and device; or removes it.
+    #[track_caller]
+    pub fn set_grad(&self, grad: Option<Tensor>) -> Result<()> {
+        if let Some(g) = &grad
+            && (g.shape() != self.shape() || g.dtype() != self.dtype() || g.device() != self.device())
+        {
+            return Err(TorshError::autograd(
+                "set_grad",
+                format!("the gradient of {} cannot be {}", self.describe(), g.describe()),
+            ));
+        }
+        self.meta_or_new().state.lock().grad = grad;
+        Ok(())
+    }
+
+    /// Removes the gradient (`set_to_none` of PyTorch).
+    pub fn zero_grad(&self) {
+        if let Some(m) = self.meta() {
+            m.state.lock().grad = None;
+        }
+    }
+
+    /// The same data cut off from the graph; writing into either shows in both.
+    pub fn detach(&self) -> Tensor {
+        Tensor::from_parts(self.0.storage.clone(), self.0.layout.clone(), self.0.dtype)
+    }
+
+    /// Whether this tensor is the only user of its memory.
+    pub(crate) fn owns_buffer(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+            && Arc::strong_count(&self.0.storage) == 1
+            && Arc::weak_count(&self.0) == 0
+            && self.0.storage.is_owned()
+    }
+}
