@@ -2,6 +2,9 @@
 
 pub mod arch;
 mod batch_norm;
+pub mod reduce;
+pub mod scan;
+pub mod softmax;
 mod blocks;
 mod conv;
 mod convert;
