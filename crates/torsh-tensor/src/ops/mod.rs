@@ -1,11 +1,13 @@
 //! The op records, by family, and calls by name.
 
+pub(crate) mod activation;
 pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod factory;
 pub(crate) mod join;
 pub(crate) mod pointwise;
+pub(crate) mod pointwise_extra;
 pub(crate) mod reduce;
 pub(crate) mod select;
 pub(crate) mod shape;
@@ -25,7 +27,8 @@ use crate::schema::{Bound, Signature};
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] =
     &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS, complex::RECORDS, select::RECORDS,
-    views::RECORDS, split::RECORDS, join::RECORDS, factory::RECORDS];
+    views::RECORDS, split::RECORDS, join::RECORDS, factory::RECORDS,
+    pointwise_extra::RECORDS, activation::RECORDS];
 
 struct Entry {
     record: &'static OpRecord,
@@ -44,8 +47,10 @@ fn table() -> &'static Table {
             if record.schema.is_empty() {
                 continue;
             }
-            let numbers = matches!(record.rule, Rule::Pointwise(_));
-            let signature = Signature::parse(record.schema, numbers);
+            let mut signature = Signature::parse(record.schema);
+            if matches!(record.rule, Rule::Pointwise(_)) {
+                pointwise_extra::accept_numbers(record.base_name(), &mut signature);
+            }
             by_name.entry(record.base_name()).or_default().push(Entry { record, signature });
         }
         Table { by_name }
@@ -75,7 +80,7 @@ fn entries(name: &str) -> Option<&'static Vec<Entry>> {
     t.by_name.get(plain).or_else(|| {
         let function = plain.strip_prefix("F.").unwrap_or(plain);
         t.by_name.get(format!("nn.functional.{function}").as_str())
-    })
+    }).or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments.
