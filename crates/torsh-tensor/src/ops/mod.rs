@@ -33,10 +33,6 @@ use crate::record::{OpRecord, Rule};
 use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
-const FAMILIES: &[&[&OpRecord]] =
-    &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS, complex::RECORDS, select::RECORDS,
-    views::RECORDS, split::RECORDS, join::RECORDS, factory::RECORDS,
-    pointwise_extra::RECORDS, activation::RECORDS];
 const FAMILIES: &[&[&OpRecord]] = &[
     pointwise::RECORDS,
     reduce::RECORDS,
@@ -50,6 +46,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
+    pointwise_extra::RECORDS,
+    activation::RECORDS,
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
@@ -80,9 +78,6 @@ fn table() -> &'static Table {
             if matches!(record.rule, Rule::Pointwise(_)) {
                 pointwise_extra::accept_numbers(record.base_name(), &mut signature);
             }
-            by_name.entry(record.base_name()).or_default().push(Entry { record, signature });
-            let numbers = matches!(record.rule, Rule::Pointwise(_));
-            let signature = Signature::parse(record.schema, numbers);
             by_name
                 .entry(record.base_name())
                 .or_default()
