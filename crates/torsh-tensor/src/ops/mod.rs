@@ -1,5 +1,6 @@
 //! The op records, by family, and calls by name.
 
+pub(crate) mod activation;
 pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
@@ -11,6 +12,7 @@ pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
 pub(crate) mod pointwise;
+pub(crate) mod pointwise_extra;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod scatter;
@@ -44,6 +46,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
+    pointwise_extra::RECORDS,
+    activation::RECORDS,
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
@@ -70,8 +74,10 @@ fn table() -> &'static Table {
             if record.schema.is_empty() {
                 continue;
             }
-            let numbers = matches!(record.rule, Rule::Pointwise(_));
-            let signature = Signature::parse(record.schema, numbers);
+            let mut signature = Signature::parse(record.schema);
+            if matches!(record.rule, Rule::Pointwise(_)) {
+                pointwise_extra::accept_numbers(record.base_name(), &mut signature);
+            }
             by_name
                 .entry(record.base_name())
                 .or_default()
@@ -104,7 +110,7 @@ fn entries(name: &str) -> Option<&'static Vec<Entry>> {
     t.by_name.get(plain).or_else(|| {
         let function = plain.strip_prefix("F.").unwrap_or(plain);
         t.by_name.get(format!("nn.functional.{function}").as_str())
-    })
+    }).or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments.
