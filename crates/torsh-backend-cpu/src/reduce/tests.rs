@@ -509,7 +509,7 @@ fn products() {
             close(
                 *g as f64,
                 group.iter().map(|&v| v as f64).product(),
-                5e-5,
+                1e-3,
                 0.0,
                 "prod",
             );
