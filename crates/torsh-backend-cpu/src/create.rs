@@ -46,8 +46,11 @@ fn write<T: Copy>(out: &View<'_>, f: impl Fn(usize) -> T + Sync) {
 }
 
 fn arange(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(out), Some(start), Some(step)) = (args.outputs.first(), args.attr(0).scalar(), args.attr(1).scalar())
-    else {
+    let (Some(out), Some(start), Some(step)) = (
+        args.outputs.first(),
+        args.attr(0).scalar(),
+        args.attr(1).scalar(),
+    ) else {
         return Err(missing("1 output, a start and a step"));
     };
     let (fs, fd) = (start.to_f64(), step.to_f64());
@@ -73,12 +76,22 @@ fn arange(args: &KernelArgs<'_>) -> Result<()> {
 macro_rules! between {
     ($start:expr, $end:expr, $step:expr, $n:expr, $to:expr) => {{
         let (start, end, step, n, to) = ($start, $end, $step, $n, $to);
-        move |i: usize| if i < n / 2 { start + step * to(i) } else { end - step * to(n - i - 1) }
+        move |i: usize| {
+            if i < n / 2 {
+                start + step * to(i)
+            } else {
+                end - step * to(n - i - 1)
+            }
+        }
     }};
 }
 
 fn linspace(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(out), Some(a), Some(b)) = (args.outputs.first(), args.attr(0).scalar(), args.attr(1).scalar()) else {
+    let (Some(out), Some(a), Some(b)) = (
+        args.outputs.first(),
+        args.attr(0).scalar(),
+        args.attr(1).scalar(),
+    ) else {
         return Err(missing("1 output and two ends"));
     };
     let n = out.numel();
@@ -88,7 +101,8 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
     macro_rules! ints {
         ($t:ty) => {{
             let (a, b) = (whole(a), whole(b));
-            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i as f64);
+            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i
+                as f64);
             match base.scalar() {
                 None => write(out, |i| at(i) as i64 as $t),
                 Some(base) => write(out, |i| base.to_f64().powf(at(i)) as i64 as $t),
@@ -102,7 +116,11 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
             let (a, b) = (r(a.to_f64() as f32), r(b.to_f64() as f32));
             let step = r(r(b - a) / r((n.max(2) - 1) as f32));
             let at = |i: usize| {
-                if i < n / 2 { r(a + r(step * r(i as f32))) } else { r(b - r(step * r((n - i - 1) as f32))) }
+                if i < n / 2 {
+                    r(a + r(step * r(i as f32)))
+                } else {
+                    r(b - r(step * r((n - i - 1) as f32)))
+                }
             };
             match base.scalar() {
                 None => write(out, |i| <$t>::from_f32(at(i))),
@@ -131,7 +149,8 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
     match out.dtype {
         DType::F64 => {
             let (a, b) = (a.to_f64(), b.to_f64());
-            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i as f64);
+            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i
+                as f64);
             match base.scalar() {
                 None => write(out, at),
                 Some(base) => write(out, |i| base.to_f64().powf(at(i))),
@@ -139,7 +158,8 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
         }
         DType::F32 => {
             let (a, b) = (a.to_f64() as f32, b.to_f64() as f32);
-            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f32, n, |i: usize| i as f32);
+            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f32, n, |i: usize| i
+                as f32);
             match base.scalar() {
                 None => write(out, at),
                 Some(base) => write(out, |i| base.to_f64().powf(at(i) as f64) as f32),
@@ -167,7 +187,11 @@ fn eye(args: &KernelArgs<'_>) -> Result<()> {
         return Err(missing("a matrix"));
     };
     let (n, step) = ([(*rows).min(*cols)], [down + right]);
-    let diagonal = View { shape: &n, strides: &step, ..*out };
+    let diagonal = View {
+        shape: &n,
+        strides: &step,
+        ..*out
+    };
     // SAFETY: the output is valid for its layout, and the diagonal is a part of it.
     unsafe {
         fill_view(out, [0; 16]);
@@ -214,7 +238,12 @@ fn cat(args: &KernelArgs<'_>) -> Result<()> {
             continue;
         }
         let fits = src.shape.len() == out.shape.len()
-            && src.shape.iter().zip(out.shape).enumerate().all(|(d, (a, b))| d == dim || a == b);
+            && src
+                .shape
+                .iter()
+                .zip(out.shape)
+                .enumerate()
+                .all(|(d, (a, b))| d == dim || a == b);
         if !fits || at + src.shape[dim] > room {
             return Err(missing("operands that fill the output"));
         }
@@ -228,7 +257,10 @@ fn pad(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [src, ..]) = (args.outputs, args.inputs) else {
         return Err(missing("1 output and 1 operand"));
     };
-    let (before, value) = (args.attr(0).ints(), args.attr(1).scalar().unwrap_or(Scalar::Int(0)));
+    let (before, value) = (
+        args.attr(0).ints(),
+        args.attr(1).scalar().unwrap_or(Scalar::Int(0)),
+    );
     if before.len() != out.shape.len() || src.shape.len() != out.shape.len() {
         return Err(missing("a padding for each dimension"));
     }
@@ -252,35 +284,83 @@ mod tests {
     use super::*;
     use torsh_core::Attr;
 
-    fn view<'a, T>(v: &mut [T], dtype: DType, shape: &'a [usize], strides: &'a [isize]) -> View<'a> {
-        View { ptr: v.as_mut_ptr().cast(), dtype, shape, strides }
+    fn view<'a, T>(
+        v: &mut [T],
+        dtype: DType,
+        shape: &'a [usize],
+        strides: &'a [isize],
+    ) -> View<'a> {
+        View {
+            ptr: v.as_mut_ptr().cast(),
+            dtype,
+            shape,
+            strides,
+        }
     }
 
     fn run(k: Kernel, out: View<'_>, inputs: &[View<'_>], attrs: &[Attr<'_>]) -> Result<()> {
         let compute = out.dtype;
-        kernel(k).unwrap()(&KernelArgs { kernel: k, compute, outputs: &[out], inputs, attrs })
+        kernel(k).unwrap()(&KernelArgs {
+            kernel: k,
+            compute,
+            outputs: &[out],
+            inputs,
+            attrs,
+        })
     }
 
     #[test]
     fn ranges() {
         let mut v = [0i64; 4];
         let attrs = [Attr::Scalar(Scalar::Int(5)), Attr::Scalar(Scalar::Int(-2))];
-        run(Kernel::Arange, view(&mut v, DType::I64, &[4], &[1]), &[], &attrs).unwrap();
+        run(
+            Kernel::Arange,
+            view(&mut v, DType::I64, &[4], &[1]),
+            &[],
+            &attrs,
+        )
+        .unwrap();
         assert_eq!(v, [5, 3, 1, -1]);
         let mut v = [9f32; 6];
-        let ends = [Attr::Scalar(Scalar::Float(0.0)), Attr::Scalar(Scalar::Float(1.0))];
-        run(Kernel::Linspace, view(&mut v, DType::F32, &[3], &[2]), &[], &ends).unwrap();
+        let ends = [
+            Attr::Scalar(Scalar::Float(0.0)),
+            Attr::Scalar(Scalar::Float(1.0)),
+        ];
+        run(
+            Kernel::Linspace,
+            view(&mut v, DType::F32, &[3], &[2]),
+            &[],
+            &ends,
+        )
+        .unwrap();
         assert_eq!(v, [0.0, 9.0, 0.5, 9.0, 1.0, 9.0]);
         let mut v = [0f64; 3];
-        let powers = [ends[0], Attr::Scalar(Scalar::Int(2)), Attr::None, Attr::Float(10.0)];
-        run(Kernel::Linspace, view(&mut v, DType::F64, &[3], &[1]), &[], &powers).unwrap();
+        let powers = [
+            ends[0],
+            Attr::Scalar(Scalar::Int(2)),
+            Attr::None,
+            Attr::Float(10.0),
+        ];
+        run(
+            Kernel::Linspace,
+            view(&mut v, DType::F64, &[3], &[1]),
+            &[],
+            &powers,
+        )
+        .unwrap();
         assert_eq!(v, [1.0, 10.0, 100.0]);
     }
 
     #[test]
     fn identity_of_a_transposed_matrix() {
         let mut v = [7i32; 6];
-        run(Kernel::Eye, view(&mut v, DType::I32, &[3, 2], &[1, 3]), &[], &[]).unwrap();
+        run(
+            Kernel::Eye,
+            view(&mut v, DType::I32, &[3, 2], &[1, 3]),
+            &[],
+            &[],
+        )
+        .unwrap();
         assert_eq!(v, [1, 0, 0, 0, 1, 0]);
     }
 
@@ -288,12 +368,30 @@ mod tests {
     fn joins_and_pads() {
         let (mut a, mut b) = ([1i32, 2], [3f32, 4.0, 5.0, 6.0]);
         let mut v = [0f32; 6];
-        let inputs = [view(&mut a, DType::I32, &[2, 1], &[1, 1]), view(&mut b, DType::F32, &[2, 2], &[2, 1])];
-        run(Kernel::Cat, view(&mut v, DType::F32, &[2, 3], &[3, 1]), &inputs, &[Attr::Int(1)]).unwrap();
+        let inputs = [
+            view(&mut a, DType::I32, &[2, 1], &[1, 1]),
+            view(&mut b, DType::F32, &[2, 2], &[2, 1]),
+        ];
+        run(
+            Kernel::Cat,
+            view(&mut v, DType::F32, &[2, 3], &[3, 1]),
+            &inputs,
+            &[Attr::Int(1)],
+        )
+        .unwrap();
         assert_eq!(v, [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
         let mut v = [0f32; 12];
         let attrs = [Attr::Ints(&[1, 0]), Attr::Scalar(Scalar::Int(9))];
-        run(Kernel::Pad, view(&mut v, DType::F32, &[4, 3], &[3, 1]), &inputs[1..], &attrs).unwrap();
-        assert_eq!(v, [9.0, 9.0, 9.0, 3.0, 4.0, 9.0, 5.0, 6.0, 9.0, 9.0, 9.0, 9.0]);
+        run(
+            Kernel::Pad,
+            view(&mut v, DType::F32, &[4, 3], &[3, 1]),
+            &inputs[1..],
+            &attrs,
+        )
+        .unwrap();
+        assert_eq!(
+            v,
+            [9.0, 9.0, 9.0, 3.0, 4.0, 9.0, 5.0, 6.0, 9.0, 9.0, 9.0, 9.0]
+        );
     }
 }

@@ -10,8 +10,25 @@ use crate::schema::Bound;
 use crate::{IntoShape, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &ZEROS, &ONES, &EMPTY, &FULL, &ZEROS_LIKE, &ONES_LIKE, &EMPTY_LIKE, &FULL_LIKE, &NEW_ZEROS, &NEW_ONES, &NEW_EMPTY,
-    &NEW_FULL, &FILL, &ARANGE, &ARANGE_START, &LINSPACE, &LOGSPACE, &EYE, &SCALAR_TENSOR,
+    &ZEROS,
+    &ONES,
+    &EMPTY,
+    &FULL,
+    &ZEROS_LIKE,
+    &ONES_LIKE,
+    &EMPTY_LIKE,
+    &FULL_LIKE,
+    &NEW_ZEROS,
+    &NEW_ONES,
+    &NEW_EMPTY,
+    &NEW_FULL,
+    &FILL,
+    &ARANGE,
+    &ARANGE_START,
+    &LINSPACE,
+    &LOGSPACE,
+    &EYE,
+    &SCALAR_TENSOR,
 ];
 
 /// The keyword arguments of creation functions from parameter `i` on: dtype, layout, device,
@@ -23,7 +40,11 @@ struct Options {
 }
 
 fn options(b: &Bound, i: usize) -> Options {
-    Options { dtype: b.dtype(i), device: b.device(i + 2), requires_grad: b.bool(i + 4) }
+    Options {
+        dtype: b.dtype(i),
+        device: b.device(i + 2),
+        requires_grad: b.bool(i + 4),
+    }
 }
 
 impl Options {
@@ -50,31 +71,45 @@ macro_rules! schema {
 }
 
 /// Zeros.
-pub static ZEROS: OpRecord = OpRecord::new("zeros", "A tensor of zeros.", schema!("int[] size")).by_name(|b| {
-    let o = options(b, 1);
-    o.finish(Tensor::zeros(b.ints(0), o.dtype(), o.device())?)
-});
-
-/// Ones.
-pub static ONES: OpRecord = OpRecord::new("ones", "A tensor of ones.", schema!("int[] size")).by_name(|b| {
-    let o = options(b, 1);
-    o.finish(Tensor::ones(b.ints(0), o.dtype(), o.device())?)
-});
-
-/// Not written.
-pub static EMPTY: OpRecord =
-    OpRecord::new("empty", "A tensor of whatever the memory held.", schema!("int[] size")).by_name(|b| {
+pub static ZEROS: OpRecord = OpRecord::new("zeros", "A tensor of zeros.", schema!("int[] size"))
+    .by_name(|b| {
         let o = options(b, 1);
-        o.finish(Tensor::empty(b.ints(0), o.dtype(), o.device())?)
+        o.finish(Tensor::zeros(b.ints(0), o.dtype(), o.device())?)
     });
 
+/// Ones.
+pub static ONES: OpRecord = OpRecord::new("ones", "A tensor of ones.", schema!("int[] size"))
+    .by_name(|b| {
+        let o = options(b, 1);
+        o.finish(Tensor::ones(b.ints(0), o.dtype(), o.device())?)
+    });
+
+/// Not written.
+pub static EMPTY: OpRecord = OpRecord::new(
+    "empty",
+    "A tensor of whatever the memory held.",
+    schema!("int[] size"),
+)
+.by_name(|b| {
+    let o = options(b, 1);
+    o.finish(Tensor::empty(b.ints(0), o.dtype(), o.device())?)
+});
+
 /// One number.
-pub static FULL: OpRecord =
-    OpRecord::new("full", "A tensor of one number, of the number's dtype where none is given.", schema!("int[] size, Scalar fill_value"))
-        .by_name(|b| {
-            let (o, value) = (options(b, 2), b.scalar(1));
-            o.finish(Tensor::full(b.ints(0), value, o.dtype.unwrap_or(value.dtype()), o.device())?)
-        });
+pub static FULL: OpRecord = OpRecord::new(
+    "full",
+    "A tensor of one number, of the number's dtype where none is given.",
+    schema!("int[] size, Scalar fill_value"),
+)
+.by_name(|b| {
+    let (o, value) = (options(b, 2), b.scalar(1));
+    o.finish(Tensor::full(
+        b.ints(0),
+        value,
+        o.dtype.unwrap_or(value.dtype()),
+        o.device(),
+    )?)
+});
 
 macro_rules! like {
     ($($id:ident $name:literal $doc:literal |$x:ident, $b:ident, $d:ident, $v:ident| $e:expr, $params:literal $at:literal);* $(;)?) => {$(
@@ -104,15 +139,24 @@ pub static FILL: OpRecord = OpRecord::new(
     "(Tensor input, Operand value)",
 )
 .by_name(|b| b.tensor(0)?.fill(b.operand(1)?).map(Value::Tensor))
-.samples(|s| Ok(vec![crate::record::Sample::new([s.real(&[2, 3])?.into(), s.real(&[])?.into()])]));
+.samples(|s| {
+    Ok(vec![crate::record::Sample::new([
+        s.real(&[2, 3])?.into(),
+        s.real(&[])?.into(),
+    ])])
+});
 
 /// Numbers from 0 on, one apart.
-pub static ARANGE: OpRecord =
-    OpRecord::new("arange", "The numbers from 0 to below end, 1 apart.", schema!("Scalar end")).by_name(|b| {
-        let (o, end) = (options(b, 1), b.scalar(0));
-        let dtype = o.dtype.unwrap_or_else(|| range_dtype(&[end]));
-        o.finish(Tensor::arange(0, end, 1, dtype, o.device())?)
-    });
+pub static ARANGE: OpRecord = OpRecord::new(
+    "arange",
+    "The numbers from 0 to below end, 1 apart.",
+    schema!("Scalar end"),
+)
+.by_name(|b| {
+    let (o, end) = (options(b, 1), b.scalar(0));
+    let dtype = o.dtype.unwrap_or_else(|| range_dtype(&[end]));
+    o.finish(Tensor::arange(0, end, 1, dtype, o.device())?)
+});
 
 /// Numbers a step apart. Attributes of the kernel: start, step.
 pub static ARANGE_START: OpRecord = OpRecord::new(
@@ -121,7 +165,12 @@ pub static ARANGE_START: OpRecord = OpRecord::new(
     schema!("Scalar start, Scalar end, Scalar step=1"),
 )
 .overload()
-.kernel(Kernel::Arange, |_| Err(TorshError::invalid("", "arange fills a tensor that is there")))
+.kernel(Kernel::Arange, |_| {
+    Err(TorshError::invalid(
+        "",
+        "arange fills a tensor that is there",
+    ))
+})
 .constant()
 .by_name(|b| {
     let (o, a, z, step) = (options(b, 3), b.scalar(0), b.scalar(1), b.scalar(2));
@@ -131,12 +180,20 @@ pub static ARANGE_START: OpRecord = OpRecord::new(
 
 /// The dtype of a range of these numbers: int64 where all are integers, else the default dtype.
 pub(crate) fn range_dtype(numbers: &[Scalar]) -> DType {
-    if numbers.iter().any(|n| n.is_float()) { default_dtype() } else { DType::I64 }
+    if numbers.iter().any(|n| n.is_float()) {
+        default_dtype()
+    } else {
+        DType::I64
+    }
 }
 
 /// The dtype of points between two numbers.
 pub(crate) fn between_dtype(numbers: &[Scalar]) -> DType {
-    if numbers.iter().any(|n| n.is_complex()) { default_dtype().to_complex() } else { default_dtype() }
+    if numbers.iter().any(|n| n.is_complex()) {
+        default_dtype().to_complex()
+    } else {
+        default_dtype()
+    }
 }
 
 fn end_point(op: &'static str, o: Operand<'_>) -> Result<Scalar> {
@@ -147,7 +204,10 @@ fn end_point(op: &'static str, o: Operand<'_>) -> Result<Scalar> {
             if t.ndim() != 0 {
                 return Err(TorshError::invalid(
                     op,
-                    format!("{op} only supports 0-dimensional start and end tensors, but got {}", t.describe()),
+                    format!(
+                        "{op} only supports 0-dimensional start and end tensors, but got {}",
+                        t.describe()
+                    ),
                 ));
             }
             t.item_scalar()
@@ -162,11 +222,19 @@ pub static LINSPACE: OpRecord = OpRecord::new(
     "So many equally spaced numbers from start to end, both included.",
     schema!("Operand start, Operand end, int steps"),
 )
-.kernel(Kernel::Linspace, |_| Err(TorshError::invalid("", "linspace fills a tensor that is there")))
+.kernel(Kernel::Linspace, |_| {
+    Err(TorshError::invalid(
+        "",
+        "linspace fills a tensor that is there",
+    ))
+})
 .constant()
 .by_name(|b| {
     let o = options(b, 3);
-    let (x, y) = (end_point("linspace", b.operand(0)?)?, end_point("linspace", b.operand(1)?)?);
+    let (x, y) = (
+        end_point("linspace", b.operand(0)?)?,
+        end_point("linspace", b.operand(1)?)?,
+    );
     let dtype = o.dtype.unwrap_or_else(|| between_dtype(&[x, y]));
     o.finish(Tensor::linspace(x, y, b.int(2), dtype, o.device())?)
 });
@@ -179,9 +247,21 @@ pub static LOGSPACE: OpRecord = OpRecord::new(
 )
 .by_name(|b| {
     let o = options(b, 4);
-    let (x, y) = (end_point("logspace", b.operand(0)?)?, end_point("logspace", b.operand(1)?)?);
-    let dtype = o.dtype.unwrap_or_else(|| between_dtype(&[x, y, b.scalar(3)]));
-    o.finish(Tensor::logspace(x, y, b.int(2), b.scalar(3), dtype, o.device())?)
+    let (x, y) = (
+        end_point("logspace", b.operand(0)?)?,
+        end_point("logspace", b.operand(1)?)?,
+    );
+    let dtype = o
+        .dtype
+        .unwrap_or_else(|| between_dtype(&[x, y, b.scalar(3)]));
+    o.finish(Tensor::logspace(
+        x,
+        y,
+        b.int(2),
+        b.scalar(3),
+        dtype,
+        o.device(),
+    )?)
 });
 
 /// Ones on the diagonal.
@@ -190,22 +270,38 @@ pub static EYE: OpRecord = OpRecord::new(
     "A matrix with ones on the diagonal and zeros elsewhere, square where m is not given.",
     schema!("int n, int? m=None"),
 )
-.kernel(Kernel::Eye, |_| Err(TorshError::invalid("", "eye fills a tensor that is there")))
+.kernel(Kernel::Eye, |_| {
+    Err(TorshError::invalid("", "eye fills a tensor that is there"))
+})
 .constant()
 .by_name(|b| {
     let o = options(b, 2);
-    o.finish(Tensor::eye_nm(b.int(0), b.opt_int(1).unwrap_or(b.int(0)), o.dtype(), o.device())?)
+    o.finish(Tensor::eye_nm(
+        b.int(0),
+        b.opt_int(1).unwrap_or(b.int(0)),
+        o.dtype(),
+        o.device(),
+    )?)
 });
 
 /// A 0-d tensor.
-pub static SCALAR_TENSOR: OpRecord =
-    OpRecord::new("scalar_tensor", "A 0-d tensor of a number.", schema!("Scalar s")).by_name(|b| {
-        let o = options(b, 1);
-        o.finish(Tensor::scalar(b.scalar(0), o.dtype(), o.device())?)
-    });
+pub static SCALAR_TENSOR: OpRecord = OpRecord::new(
+    "scalar_tensor",
+    "A 0-d tensor of a number.",
+    schema!("Scalar s"),
+)
+.by_name(|b| {
+    let o = options(b, 1);
+    o.finish(Tensor::scalar(b.scalar(0), o.dtype(), o.device())?)
+});
 
 fn count(op: &'static str, steps: i64) -> Result<usize> {
-    usize::try_from(steps).map_err(|_| TorshError::invalid(op, format!("number of steps must be non-negative, got {steps}")))
+    usize::try_from(steps).map_err(|_| {
+        TorshError::invalid(
+            op,
+            format!("number of steps must be non-negative, got {steps}"),
+        )
+    })
 }
 
 impl Tensor {
@@ -227,8 +323,14 @@ impl Tensor {
     ) -> Result<Tensor> {
         let (start, end, step) = (start.into(), end.into(), step.into());
         let refuse = |why: String| Err(TorshError::invalid("arange", why));
-        if dtype == DType::Bool || dtype.is_complex() || [start, end, step].iter().any(|s| s.is_complex()) {
-            return Err(TorshError::dtype("arange", format!("not implemented for {dtype} from {start} to {end}")));
+        if dtype == DType::Bool
+            || dtype.is_complex()
+            || [start, end, step].iter().any(|s| s.is_complex())
+        {
+            return Err(TorshError::dtype(
+                "arange",
+                format!("not implemented for {dtype} from {start} to {end}"),
+            ));
         }
         let (a, b, d) = (start.to_f64(), end.to_f64(), step.to_f64());
         if d == 0.0 || d.is_nan() || dtype.is_integer() && step.to_i64() == 0 {
@@ -250,10 +352,17 @@ impl Tensor {
             ((b - a) / d).ceil()
         };
         if n >= isize::MAX as f64 {
-            return refuse(format!("invalid size, possible overflow: from {start} to {end} by {step}"));
+            return refuse(format!(
+                "invalid size, possible overflow: from {start} to {end} by {step}"
+            ));
         }
         let t = Tensor::empty(n as usize, dtype, device)?;
-        write_fresh(&ARANGE_START, &t, &[], &[Attr::Scalar(start), Attr::Scalar(step)])?;
+        write_fresh(
+            &ARANGE_START,
+            &t,
+            &[],
+            &[Attr::Scalar(start), Attr::Scalar(step)],
+        )?;
         Ok(t)
     }
 
@@ -273,7 +382,14 @@ impl Tensor {
         dtype: DType,
         device: Device,
     ) -> Result<Tensor> {
-        let (x, a, b) = spaced("linspace", start.into(), end.into(), steps.value(), dtype, device)?;
+        let (x, a, b) = spaced(
+            "linspace",
+            start.into(),
+            end.into(),
+            steps.value(),
+            dtype,
+            device,
+        )?;
         write_fresh(&LINSPACE, &x, &[], &[a, b])?;
         Ok(x)
     }
@@ -291,10 +407,21 @@ impl Tensor {
     ) -> Result<Tensor> {
         let base = base.into();
         if base.is_complex() && !dtype.is_complex() {
-            return Err(TorshError::dtype("logspace", format!("the base {base} does not fit {dtype}")));
+            return Err(TorshError::dtype(
+                "logspace",
+                format!("the base {base} does not fit {dtype}"),
+            ));
         }
-        let (x, a, b) = spaced("logspace", start.into(), end.into(), steps.value(), dtype, device)?;
-        write_fresh(&LINSPACE, &x, &[], &[a, b, Attr::None, Attr::Scalar(base)]).map_err(|e| e.renamed("logspace"))?;
+        let (x, a, b) = spaced(
+            "logspace",
+            start.into(),
+            end.into(),
+            steps.value(),
+            dtype,
+            device,
+        )?;
+        write_fresh(&LINSPACE, &x, &[], &[a, b, Attr::None, Attr::Scalar(base)])
+            .map_err(|e| e.renamed("logspace"))?;
         Ok(x)
     }
 
@@ -312,10 +439,18 @@ impl Tensor {
 
     /// A matrix of `n` rows and `m` columns with ones on the diagonal.
     #[track_caller]
-    pub fn eye_nm(n: impl crate::IntoDim, m: impl crate::IntoDim, dtype: DType, device: Device) -> Result<Tensor> {
+    pub fn eye_nm(
+        n: impl crate::IntoDim,
+        m: impl crate::IntoDim,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
         for (name, v) in [("n", n.value()), ("m", m.value())] {
             if v < 0 {
-                return Err(TorshError::invalid("eye", format!("{name} must be greater or equal to 0, got {v}")));
+                return Err(TorshError::invalid(
+                    "eye",
+                    format!("{name} must be greater or equal to 0, got {v}"),
+                ));
             }
         }
         let t = Tensor::empty((n, m), dtype, device)?;
@@ -326,19 +461,29 @@ impl Tensor {
     /// A tensor of this one's shape and memory order, not written.
     #[track_caller]
     pub(crate) fn empty_as(&self, dtype: DType, device: Device) -> Result<Tensor> {
-        if self.contiguous_flag() || !self.layout().is_dense() || !matches!(device, Device::Cpu | Device::Meta) {
+        if self.contiguous_flag()
+            || !self.layout().is_dense()
+            || !matches!(device, Device::Cpu | Device::Meta)
+        {
             return Tensor::empty(self.shape(), dtype, device);
         }
         let n = self.shape().checked_numel(dtype.size())?;
         let storage = crate::call::allocate(device, n * dtype.size())?;
         let strides = memory_order_strides(self.shape(), self.stride());
-        Ok(Tensor::from_parts(Arc::new(storage), Layout::new(self.shape().clone(), strides, 0), dtype))
+        Ok(Tensor::from_parts(
+            Arc::new(storage),
+            Layout::new(self.shape().clone(), strides, 0),
+            dtype,
+        ))
     }
 
     #[track_caller]
     pub(crate) fn full_as(&self, value: Scalar, dtype: DType, device: Device) -> Result<Tensor> {
         if value.is_complex() && !dtype.is_complex() {
-            return Err(TorshError::dtype("full_like", format!("the complex number {value} does not fit {dtype}")));
+            return Err(TorshError::dtype(
+                "full_like",
+                format!("the complex number {value} does not fit {dtype}"),
+            ));
         }
         let t = self.empty_as(dtype, device)?;
         write_fresh(&super::copy::FILL_, &t, &[], &[Attr::Scalar(value)])?;
@@ -404,7 +549,10 @@ impl Tensor {
                 if t.ndim() != 0 {
                     return Err(TorshError::invalid(
                         "fill",
-                        format!("only supports 0-dimension value tensor but got tensor with {} dimensions", t.ndim()),
+                        format!(
+                            "only supports 0-dimension value tensor but got tensor with {} dimensions",
+                            t.ndim()
+                        ),
                     ));
                 }
                 t.to_dtype(self.dtype())?.expand(self.shape())?.copy()
@@ -421,9 +569,14 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn from_fn<T: torsh_core::Element>(shape: impl IntoShape, mut f: impl FnMut(&[usize]) -> T) -> Result<Tensor> {
+    pub fn from_fn<T: torsh_core::Element>(
+        shape: impl IntoShape,
+        mut f: impl FnMut(&[usize]) -> T,
+    ) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        let shape = shape.shape().map_err(|e| e.in_op("from_fn", Vec::new, at))?;
+        let shape = shape
+            .shape()
+            .map_err(|e| e.in_op("from_fn", Vec::new, at))?;
         let n = shape.checked_numel(T::DTYPE.size())?;
         let mut index = vec![0usize; shape.ndim()];
         let mut data = Vec::with_capacity(n);
@@ -451,7 +604,10 @@ fn spaced(
     device: Device,
 ) -> Result<(Tensor, Attr<'static>, Attr<'static>)> {
     if (a.is_complex() || b.is_complex()) && !dtype.is_complex() {
-        return Err(TorshError::dtype(op, format!("the ends {a} and {b} do not fit {dtype}")));
+        return Err(TorshError::dtype(
+            op,
+            format!("the ends {a} and {b} do not fit {dtype}"),
+        ));
     }
     let n = count(op, steps)?;
     let t = Tensor::empty(n, dtype, device)?;

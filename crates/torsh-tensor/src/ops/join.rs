@@ -104,13 +104,20 @@ pub static CAT: OpRecord = OpRecord::new(
 });
 
 /// `cat` under another name.
-pub static CONCAT: OpRecord = OpRecord::new("concat", "cat under another name.", "(Tensor[] tensors, int dim=0)")
-    .by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
+pub static CONCAT: OpRecord = OpRecord::new(
+    "concat",
+    "cat under another name.",
+    "(Tensor[] tensors, int dim=0)",
+)
+.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
 
 /// `cat` under another name.
-pub static CONCATENATE: OpRecord =
-    OpRecord::new("concatenate", "cat under another name.", "(Tensor[] tensors, int dim=0)")
-        .by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
+pub static CONCATENATE: OpRecord = OpRecord::new(
+    "concatenate",
+    "cat under another name.",
+    "(Tensor[] tensors, int dim=0)",
+)
+.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
 
 /// The tensors along a new dimension.
 pub static STACK: OpRecord = OpRecord::new(
@@ -130,39 +137,62 @@ fn two(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
 }
 
 /// Side by side.
-pub static HSTACK: OpRecord =
-    OpRecord::new("hstack", "The tensors side by side: along the second dimension, vectors along the first.", "(Tensor[] tensors)")
-        .by_name(|b| Tensor::hstack(&b.tensors(0)).map(Value::Tensor))
-        .samples(two);
+pub static HSTACK: OpRecord = OpRecord::new(
+    "hstack",
+    "The tensors side by side: along the second dimension, vectors along the first.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::hstack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
 
 /// One above the other.
-pub static VSTACK: OpRecord =
-    OpRecord::new("vstack", "The tensors one above the other: along the first dimension, vectors as rows.", "(Tensor[] tensors)")
-        .by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
-        .samples(two);
+pub static VSTACK: OpRecord = OpRecord::new(
+    "vstack",
+    "The tensors one above the other: along the first dimension, vectors as rows.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
 
 /// `vstack` under another name.
-pub static ROW_STACK: OpRecord = OpRecord::new("row_stack", "vstack under another name.", "(Tensor[] tensors)")
-    .by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
-    .samples(two);
+pub static ROW_STACK: OpRecord = OpRecord::new(
+    "row_stack",
+    "vstack under another name.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
 
 /// One behind the other.
-pub static DSTACK: OpRecord =
-    OpRecord::new("dstack", "The tensors one behind the other: along the third dimension.", "(Tensor[] tensors)")
-        .by_name(|b| Tensor::dstack(&b.tensors(0)).map(Value::Tensor))
-        .samples(two);
+pub static DSTACK: OpRecord = OpRecord::new(
+    "dstack",
+    "The tensors one behind the other: along the third dimension.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::dstack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
 
 /// Vectors as columns.
-pub static COLUMN_STACK: OpRecord =
-    OpRecord::new("column_stack", "The tensors side by side, vectors as columns.", "(Tensor[] tensors)")
-        .by_name(|b| Tensor::column_stack(&b.tensors(0)).map(Value::Tensor))
-        .samples(two);
+pub static COLUMN_STACK: OpRecord = OpRecord::new(
+    "column_stack",
+    "The tensors side by side, vectors as columns.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::column_stack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
 
 /// All tensors in their common shape.
-pub static BROADCAST_TENSORS: OpRecord =
-    OpRecord::new("broadcast_tensors", "Views of the tensors in the shape they broadcast to.", "(Tensor[1] tensors)")
-        .by_name(|b| Tensor::broadcast_tensors(&b.tensors(0)).map(list))
-        .samples(|s| Ok(vec![Sample::new([vec![s.real(&[3, 1])?, s.real(&[2])?].into()])]));
+pub static BROADCAST_TENSORS: OpRecord = OpRecord::new(
+    "broadcast_tensors",
+    "Views of the tensors in the shape they broadcast to.",
+    "(Tensor[1] tensors)",
+)
+.by_name(|b| Tensor::broadcast_tensors(&b.tensors(0)).map(list))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        vec![s.real(&[3, 1])?, s.real(&[2])?].into()
+    ])])
+});
 
 /// Grids of coordinates.
 pub static MESHGRID: OpRecord = OpRecord::new(
@@ -174,10 +204,17 @@ pub static MESHGRID: OpRecord = OpRecord::new(
 .samples(|s| Ok(vec![Sample::new([vec![s.real(&[3])?, s.real(&[2])?].into()]).kw("indexing", "xy")]));
 
 /// Every combination.
-pub static CARTESIAN_PROD: OpRecord =
-    OpRecord::new("cartesian_prod", "Every combination of one element of each vector, as rows.", "(Tensor[1] tensors)")
-        .by_name(|b| Tensor::cartesian_prod(&b.tensors(0)).map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([vec![s.real(&[3])?, s.real(&[2])?].into()])]));
+pub static CARTESIAN_PROD: OpRecord = OpRecord::new(
+    "cartesian_prod",
+    "Every combination of one element of each vector, as rows.",
+    "(Tensor[1] tensors)",
+)
+.by_name(|b| Tensor::cartesian_prod(&b.tensors(0)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        vec![s.real(&[3])?, s.real(&[2])?].into()
+    ])])
+});
 
 /// Copies side by side.
 pub static REPEAT: OpRecord = OpRecord::new(
@@ -186,13 +223,26 @@ pub static REPEAT: OpRecord = OpRecord::new(
     "(Tensor input, int[] repeats)",
 )
 .by_name(|b| b.tensor(0)?.repeat(b.ints(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 1])?.into(), vec![2i64, 1, 3].into()])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 1])?.into(),
+        vec![2i64, 1, 3].into(),
+    ])])
+});
 
 /// Copies side by side, with fewer counts than dimensions too.
-pub static TILE: OpRecord =
-    OpRecord::new("tile", "The tensor repeated along its last dimensions, or more.", "(Tensor input, int[] dims)")
-        .by_name(|b| b.tensor(0)?.tile(b.ints(1)).map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 2])?.into(), vec![2i64].into()])]));
+pub static TILE: OpRecord = OpRecord::new(
+    "tile",
+    "The tensor repeated along its last dimensions, or more.",
+    "(Tensor input, int[] dims)",
+)
+.by_name(|b| b.tensor(0)?.tile(b.ints(1)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 2])?.into(),
+        vec![2i64].into(),
+    ])])
+});
 
 fn pad_value(b: &Bound, i: usize) -> Scalar {
     b.opt_scalar(i).unwrap_or(Scalar::Int(0))
@@ -240,7 +290,10 @@ fn refs<T: Borrow<Tensor>>(tensors: &[T]) -> SmallVec<[&Tensor; 8]> {
 
 fn not_empty<T>(op: &'static str, tensors: &[T]) -> Result<()> {
     if tensors.is_empty() {
-        return Err(TorshError::invalid(op, format!("{op} expects a non-empty TensorList")));
+        return Err(TorshError::invalid(
+            op,
+            format!("{op} expects a non-empty TensorList"),
+        ));
     }
     Ok(())
 }
@@ -259,13 +312,22 @@ impl Tensor {
     pub fn cat<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
         let tensors = refs(tensors);
         if tensors.is_empty() {
-            return Err(TorshError::invalid("cat", "expected a non-empty list of Tensors"));
+            return Err(TorshError::invalid(
+                "cat",
+                "expected a non-empty list of Tensors",
+            ));
         }
         if let Some(i) = tensors.iter().position(|t| t.ndim() == 0) {
-            return Err(TorshError::shape("cat", format!("zero-dimensional tensor (at position {i}) cannot be concatenated"))
-                .with_hint("stack() puts 0-d tensors together"));
+            return Err(TorshError::shape(
+                "cat",
+                format!("zero-dimensional tensor (at position {i}) cannot be concatenated"),
+            )
+            .with_hint("stack() puts 0-d tensors together"));
         }
-        let first = tensors.iter().find(|t| !skipped(t.shape())).unwrap_or(&tensors[0]);
+        let first = tensors
+            .iter()
+            .find(|t| !skipped(t.shape()))
+            .unwrap_or(&tensors[0]);
         let d = first.dim("cat", dim.value())?;
         let args: SmallVec<[Arg<'_>; 8]> = tensors.iter().map(|t| Arg::T(t)).collect();
         call1(&CAT, &args, &[Attr::Int(d as i64)])
@@ -278,14 +340,22 @@ impl Tensor {
         not_empty("stack", &tensors)?;
         let first = tensors[0].shape();
         let at = std::panic::Location::caller();
-        let d = torsh_core::shape::wrap_dim(dim.value(), first.ndim() + 1)
-            .map_err(|e| e.in_op("stack", || tensors.iter().map(|t| t.describe()).collect(), at))?;
+        let d = torsh_core::shape::wrap_dim(dim.value(), first.ndim() + 1).map_err(|e| {
+            e.in_op(
+                "stack",
+                || tensors.iter().map(|t| t.describe()).collect(),
+                at,
+            )
+        })?;
         let mut rows: SmallVec<[Tensor; 8]> = SmallVec::new();
         for (i, t) in tensors.iter().enumerate() {
             if t.shape() != first {
                 return Err(TorshError::shape(
                     "stack",
-                    format!("stack expects each tensor to be equal size, but got {first} at entry 0 and {} at entry {i}", t.shape()),
+                    format!(
+                        "stack expects each tensor to be equal size, but got {first} at entry 0 and {} at entry {i}",
+                        t.shape()
+                    ),
                 ));
             }
             rows.push(t.unsqueeze(d)?);
@@ -297,7 +367,10 @@ impl Tensor {
     #[track_caller]
     pub fn hstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("hstack", tensors)?;
-        let rows = refs(tensors).iter().map(|t| t.atleast_1d()).collect::<Result<Vec<_>>>()?;
+        let rows = refs(tensors)
+            .iter()
+            .map(|t| t.atleast_1d())
+            .collect::<Result<Vec<_>>>()?;
         Tensor::cat(&rows, usize::from(rows[0].ndim() > 1)).map_err(|e| e.renamed("hstack"))
     }
 
@@ -305,7 +378,10 @@ impl Tensor {
     #[track_caller]
     pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("vstack", tensors)?;
-        let rows = refs(tensors).iter().map(|t| t.atleast_2d()).collect::<Result<Vec<_>>>()?;
+        let rows = refs(tensors)
+            .iter()
+            .map(|t| t.atleast_2d())
+            .collect::<Result<Vec<_>>>()?;
         Tensor::cat(&rows, 0).map_err(|e| e.renamed("vstack"))
     }
 
@@ -313,7 +389,10 @@ impl Tensor {
     #[track_caller]
     pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("dstack", tensors)?;
-        let rows = refs(tensors).iter().map(|t| t.atleast_3d()).collect::<Result<Vec<_>>>()?;
+        let rows = refs(tensors)
+            .iter()
+            .map(|t| t.atleast_3d())
+            .collect::<Result<Vec<_>>>()?;
         Tensor::cat(&rows, 2).map_err(|e| e.renamed("dstack"))
     }
 
@@ -321,8 +400,17 @@ impl Tensor {
     #[track_caller]
     pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("column_stack", tensors)?;
-        let column = |t: &&Tensor| if t.ndim() <= 1 { t.reshape((t.numel(), 1)) } else { Ok((*t).clone()) };
-        let rows = refs(tensors).iter().map(column).collect::<Result<Vec<_>>>()?;
+        let column = |t: &&Tensor| {
+            if t.ndim() <= 1 {
+                t.reshape((t.numel(), 1))
+            } else {
+                Ok((*t).clone())
+            }
+        };
+        let rows = refs(tensors)
+            .iter()
+            .map(column)
+            .collect::<Result<Vec<_>>>()?;
         Tensor::cat(&rows, 1).map_err(|e| e.renamed("column_stack"))
     }
 
@@ -333,9 +421,13 @@ impl Tensor {
         let mut shape = Shape::default();
         let at = std::panic::Location::caller();
         for t in &tensors {
-            shape = shape
-                .broadcast(t.shape())
-                .map_err(|e| e.in_op("broadcast_tensors", || tensors.iter().map(|t| t.describe()).collect(), at))?;
+            shape = shape.broadcast(t.shape()).map_err(|e| {
+                e.in_op(
+                    "broadcast_tensors",
+                    || tensors.iter().map(|t| t.describe()).collect(),
+                    at,
+                )
+            })?;
         }
         tensors.iter().map(|t| t.expand(&shape)).collect()
     }
@@ -358,10 +450,23 @@ impl Tensor {
         };
         for t in &tensors {
             if t.ndim() > 1 {
-                return Err(TorshError::shape("meshgrid", format!("Expected 0D or 1D tensor in the tensor list but got: {}", t.describe())));
+                return Err(TorshError::shape(
+                    "meshgrid",
+                    format!(
+                        "Expected 0D or 1D tensor in the tensor list but got: {}",
+                        t.describe()
+                    ),
+                ));
             }
             if t.dtype() != tensors[0].dtype() {
-                return Err(TorshError::dtype("meshgrid", format!("expects all tensors to have the same dtype, got {} and {}", tensors[0].dtype(), t.dtype())));
+                return Err(TorshError::dtype(
+                    "meshgrid",
+                    format!(
+                        "expects all tensors to have the same dtype, got {} and {}",
+                        tensors[0].dtype(),
+                        t.dtype()
+                    ),
+                ));
             }
         }
         // With xy the second vector runs along the first dimension.
@@ -389,12 +494,18 @@ impl Tensor {
         not_empty("cartesian_prod", tensors)?;
         let tensors = refs(tensors);
         if let Some(t) = tensors.iter().find(|t| t.ndim() != 1) {
-            return Err(TorshError::shape("cartesian_prod", format!("Expect a 1D vector, but got {}", t.describe())));
+            return Err(TorshError::shape(
+                "cartesian_prod",
+                format!("Expect a 1D vector, but got {}", t.describe()),
+            ));
         }
         if tensors.len() == 1 {
             return Ok(tensors[0].clone());
         }
-        let columns = Tensor::meshgrid(&tensors, "ij")?.iter().map(Tensor::ravel).collect::<Result<Vec<_>>>()?;
+        let columns = Tensor::meshgrid(&tensors, "ij")?
+            .iter()
+            .map(Tensor::ravel)
+            .collect::<Result<Vec<_>>>()?;
         Tensor::stack(&columns, 1)
     }
 
@@ -413,7 +524,11 @@ impl Tensor {
         if repeats.ndim() < self.ndim() {
             let e = TorshError::invalid(
                 "",
-                format!("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {} and {}", repeats.ndim(), self.ndim()),
+                format!(
+                    "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {} and {}",
+                    repeats.ndim(),
+                    self.ndim()
+                ),
             );
             return self.named("repeat", Err(e));
         }
@@ -428,9 +543,15 @@ impl Tensor {
             }
             apart.push(n);
             wide.push(n);
-            whole.push(n.checked_mul(r).ok_or_else(|| TorshError::invalid("repeat", "the sizes overflow"))?);
+            whole.push(
+                n.checked_mul(r)
+                    .ok_or_else(|| TorshError::invalid("repeat", "the sizes overflow"))?,
+            );
         }
-        self.reshape(&Shape::from(apart))?.expand(&Shape::from(wide))?.copy()?.reshape(&Shape::from(whole))
+        self.reshape(&Shape::from(apart))?
+            .expand(&Shape::from(wide))?
+            .copy()?
+            .reshape(&Shape::from(whole))
     }
 
     /// [`Tensor::repeat`], where counts may be fewer than dimensions: they are those of the last
@@ -458,7 +579,10 @@ impl Tensor {
         let pad = pad.sizes();
         let refuse = |why: String| self.named("constant_pad_nd", Err(TorshError::invalid("", why)));
         if pad.len() % 2 != 0 {
-            return refuse(format!("Length of pad must be even but instead it equals {}", pad.len()));
+            return refuse(format!(
+                "Length of pad must be even but instead it equals {}",
+                pad.len()
+            ));
         }
         if pad.len() > 2 * self.ndim() {
             return refuse(format!(
@@ -476,13 +600,17 @@ impl Tensor {
             let size = self.dims()[d] as i64;
             let sum = size.saturating_add(a).saturating_add(b);
             if sum < 0 {
-                return refuse(format!("The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension {d} of your input."));
+                return refuse(format!(
+                    "The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension {d} of your input."
+                ));
             }
             (before[d], behind[d]) = (a.max(0), b.max(0));
             if a < 0 || b < 0 {
                 let (cut_a, cut_b) = ((-a).max(0), (-b).max(0));
                 if cut_a + cut_b > size {
-                    return refuse(format!("cannot cut {cut_a} and {cut_b} off dimension {d} of size {size}"));
+                    return refuse(format!(
+                        "cannot cut {cut_a} and {cut_b} off dimension {d} of size {size}"
+                    ));
                 }
                 x = x.narrow(d, cut_a, size - cut_a - cut_b)?;
             }
@@ -492,8 +620,19 @@ impl Tensor {
         }
         let value = value.into();
         if value.is_complex() && !self.is_complex() {
-            return refuse(format!("the complex number {value} does not fit {}", self.dtype()));
+            return refuse(format!(
+                "the complex number {value} does not fit {}",
+                self.dtype()
+            ));
         }
-        call1(&CONSTANT_PAD_ND, &[Arg::T(&x)], &[Attr::Ints(&before), Attr::Scalar(value), Attr::Ints(&behind)])
+        call1(
+            &CONSTANT_PAD_ND,
+            &[Arg::T(&x)],
+            &[
+                Attr::Ints(&before),
+                Attr::Scalar(value),
+                Attr::Ints(&behind),
+            ],
+        )
     }
 }

@@ -62,7 +62,13 @@ pub static SPLIT_SIZES: OpRecord = OpRecord::new(
 )
 .overload()
 .by_name(|b| b.tensor(0)?.split_with_sizes(b.ints(1), b.int(2)).map(list))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 5])?.into(), vec![1i64, 4].into(), Value::Int(1)])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 5])?.into(),
+        vec![1i64, 4].into(),
+        Value::Int(1),
+    ])])
+});
 
 /// Parts of the given sizes.
 pub static SPLIT_WITH_SIZES: OpRecord = OpRecord::new(
@@ -71,7 +77,13 @@ pub static SPLIT_WITH_SIZES: OpRecord = OpRecord::new(
     "(Tensor input, int[] split_sizes, int dim=0)",
 )
 .by_name(|b| b.tensor(0)?.split_with_sizes(b.ints(1), b.int(2)).map(list))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 5])?.into(), vec![1i64, 0, 4].into(), Value::Int(-1)])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 5])?.into(),
+        vec![1i64, 0, 4].into(),
+        Value::Int(-1),
+    ])])
+});
 
 /// At most so many parts.
 pub static CHUNK: OpRecord = OpRecord::new(
@@ -82,21 +94,34 @@ pub static CHUNK: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.chunk(b.int(1), b.int(2)).map(list))
 .samples(|s| Ok(vec![Sample::new([s.real(&[5, 2])?.into(), Value::Int(3)])]));
 
-const TENSOR_SPLIT_DOC: &str = "Views of so many parts of a dimension, as equal as can be, or of what lies between indices.";
+const TENSOR_SPLIT_DOC: &str =
+    "Views of so many parts of a dimension, as equal as can be, or of what lies between indices.";
 
 /// Exactly so many parts.
-pub static TENSOR_SPLIT: OpRecord =
-    OpRecord::new("tensor_split.sections", TENSOR_SPLIT_DOC, "(Tensor input, int sections, int dim=0)")
-        .overload()
-        .by_name(|b| b.tensor(0)?.tensor_split(b.int(1), b.int(2)).map(list))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[5, 2])?.into(), Value::Int(3)])]));
+pub static TENSOR_SPLIT: OpRecord = OpRecord::new(
+    "tensor_split.sections",
+    TENSOR_SPLIT_DOC,
+    "(Tensor input, int sections, int dim=0)",
+)
+.overload()
+.by_name(|b| b.tensor(0)?.tensor_split(b.int(1), b.int(2)).map(list))
+.samples(|s| Ok(vec![Sample::new([s.real(&[5, 2])?.into(), Value::Int(3)])]));
 
 /// What lies between indices.
-pub static TENSOR_SPLIT_AT: OpRecord =
-    OpRecord::new("tensor_split.indices", TENSOR_SPLIT_DOC, "(Tensor input, int[] indices, int dim=0)")
-        .overload()
-        .by_name(|b| b.tensor(0)?.tensor_split_at(b.ints(1), b.int(2)).map(list))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 5])?.into(), vec![1i64, -1].into(), Value::Int(1)])]));
+pub static TENSOR_SPLIT_AT: OpRecord = OpRecord::new(
+    "tensor_split.indices",
+    TENSOR_SPLIT_DOC,
+    "(Tensor input, int[] indices, int dim=0)",
+)
+.overload()
+.by_name(|b| b.tensor(0)?.tensor_split_at(b.ints(1), b.int(2)).map(list))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 5])?.into(),
+        vec![1i64, -1].into(),
+        Value::Int(1),
+    ])])
+});
 
 /// The number of parts, or the indices between them, as a tensor.
 pub static TENSOR_SPLIT_TENSOR: OpRecord = OpRecord::new(
@@ -192,7 +217,13 @@ impl Tensor {
             _ => (3, 2),
         };
         if self.ndim() < least {
-            let e = TorshError::shape("", format!("torch.{op} requires a tensor with at least {least} dimension, but got a tensor with {} dimensions!", self.ndim()));
+            let e = TorshError::shape(
+                "",
+                format!(
+                    "torch.{op} requires a tensor with at least {least} dimension, but got a tensor with {} dimensions!",
+                    self.ndim()
+                ),
+            );
             return self.named(op, Err(e));
         }
         Ok(dim)
@@ -202,7 +233,10 @@ impl Tensor {
     #[track_caller]
     fn cut_dim(&self, op: &'static str, dim: i64) -> Result<usize> {
         if self.ndim() == 0 {
-            let e = TorshError::index("", format!("Dimension specified as {dim} but tensor has no dimensions"));
+            let e = TorshError::index(
+                "",
+                format!("Dimension specified as {dim} but tensor has no dimensions"),
+            );
             return self.named(op, Err(e));
         }
         self.dim(op, dim)
@@ -241,7 +275,10 @@ impl Tensor {
         let d = self.cut_dim("split", dim.value())?;
         let (n, size) = (self.dims()[d], split_size.value());
         if size < 0 || size == 0 && n != 0 {
-            let e = TorshError::invalid("", format!("split expects split_size be positive, but got split_size={size}"));
+            let e = TorshError::invalid(
+                "",
+                format!("split expects split_size be positive, but got split_size={size}"),
+            );
             return self.named("split", Err(e));
         }
         let size = size as usize;
@@ -251,14 +288,20 @@ impl Tensor {
 
     /// Views of as many indices of a dimension as each size says; they must add up.
     #[track_caller]
-    pub fn split_with_sizes(&self, sizes: impl IntoShape, dim: impl IntoDim) -> Result<Vec<Tensor>> {
+    pub fn split_with_sizes(
+        &self,
+        sizes: impl IntoShape,
+        dim: impl IntoDim,
+    ) -> Result<Vec<Tensor>> {
         let d = self.cut_dim("split_with_sizes", dim.value())?;
         let (sizes, n) = (sizes.sizes(), self.dims()[d] as i64);
         let sum = sizes.iter().try_fold(0i64, |a, &b| a.checked_add(b));
         if sizes.iter().any(|&s| s < 0) || sum != Some(n) {
             let e = TorshError::invalid(
                 "",
-                format!("split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}) and to hold no negative numbers, but got split_sizes={sizes:?}"),
+                format!(
+                    "split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {d}) and to hold no negative numbers, but got split_sizes={sizes:?}"
+                ),
             );
             return self.named("split_with_sizes", Err(e));
         }
@@ -276,7 +319,10 @@ impl Tensor {
         let d = self.cut_dim("chunk", dim.value())?;
         let (n, chunks) = (self.dims()[d], chunks.value());
         if chunks <= 0 {
-            let e = TorshError::invalid("", format!("chunk expects `chunks` to be greater than 0, got: {chunks}"));
+            let e = TorshError::invalid(
+                "",
+                format!("chunk expects `chunks` to be greater than 0, got: {chunks}"),
+            );
             return self.named("chunk", Err(e));
         }
         if n == 0 {
@@ -292,18 +338,27 @@ impl Tensor {
         let d = self.split_dim(dim.value())?;
         let (n, sections) = (self.dims()[d], sections.value());
         if sections <= 0 {
-            let e = TorshError::invalid("", format!("number of sections must be larger than 0, got {sections}"));
+            let e = TorshError::invalid(
+                "",
+                format!("number of sections must be larger than 0, got {sections}"),
+            );
             return self.named("tensor_split", Err(e));
         }
         let sections = sections as usize;
         let (each, more) = (n / sections, n % sections);
-        self.parts(d, (0..sections).map(|i| (i * each + i.min(more), each + usize::from(i < more))))
+        self.parts(
+            d,
+            (0..sections).map(|i| (i * each + i.min(more), each + usize::from(i < more))),
+        )
     }
 
     #[track_caller]
     fn split_dim(&self, dim: i64) -> Result<usize> {
         if self.ndim() == 0 {
-            let e = TorshError::shape("", "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims");
+            let e = TorshError::shape(
+                "",
+                "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims",
+            );
             return self.named("tensor_split", Err(e));
         }
         self.dim("tensor_split", dim)
@@ -312,7 +367,11 @@ impl Tensor {
     /// Views of what lies before, between and behind `indices` of a dimension, which clamp as
     /// Python's slices do.
     #[track_caller]
-    pub fn tensor_split_at(&self, indices: impl IntoShape, dim: impl IntoDim) -> Result<Vec<Tensor>> {
+    pub fn tensor_split_at(
+        &self,
+        indices: impl IntoShape,
+        dim: impl IntoDim,
+    ) -> Result<Vec<Tensor>> {
         let d = self.split_dim(dim.value())?;
         let n = self.dims()[d] as i64;
         let clamp = |v: i64| if v < 0 { v.saturating_add(n).max(0) } else { v.min(n) } as usize;
@@ -345,7 +404,11 @@ impl Tensor {
         strides.remove(d);
         let shape = Shape::from(dims);
         let layouts = (0..l.shape[d]).map(|i| {
-            let offset = if shape.numel() > 0 { l.offset as isize + i as isize * l.strides[d] } else { l.offset as isize };
+            let offset = if shape.numel() > 0 {
+                l.offset as isize + i as isize * l.strides[d]
+            } else {
+                l.offset as isize
+            };
             Layout::new(shape.clone(), strides.clone(), offset as usize)
         });
         call_views(&UNBIND, self, layouts, &[Attr::Int(d as i64)]).map(|o| o.into_vec())
@@ -364,7 +427,10 @@ impl Tensor {
     #[track_caller]
     pub fn iter(&self) -> Result<std::vec::IntoIter<Tensor>> {
         if self.ndim() == 0 {
-            return self.named("iter", Err(TorshError::index("", "iteration over a 0-d tensor")));
+            return self.named(
+                "iter",
+                Err(TorshError::index("", "iteration over a 0-d tensor")),
+            );
         }
         Ok(self.unbind(0)?.into_iter())
     }

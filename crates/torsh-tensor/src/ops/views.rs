@@ -41,19 +41,40 @@ pub static BROADCAST_TO: OpRecord = OpRecord::new(
     "(Tensor input, int[] size)",
 )
 .by_name(|b| b.tensor(0)?.broadcast_to(b.ints(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 1])?.into(), vec![2i64, 3, 4].into()])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[3, 1])?.into(),
+        vec![2i64, 3, 4].into(),
+    ])])
+});
 
 /// `expand` to another tensor's shape.
-pub static EXPAND_AS: OpRecord =
-    OpRecord::new("expand_as", "A view expanded to another tensor's shape.", "(Tensor input, Tensor other)")
-        .by_name(|b| b.tensor(0)?.expand_as(b.tensor(1)?).map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[3, 1])?.into(), s.bools(&[3, 2])?.into()])]));
+pub static EXPAND_AS: OpRecord = OpRecord::new(
+    "expand_as",
+    "A view expanded to another tensor's shape.",
+    "(Tensor input, Tensor other)",
+)
+.by_name(|b| b.tensor(0)?.expand_as(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[3, 1])?.into(),
+        s.bools(&[3, 2])?.into(),
+    ])])
+});
 
 /// `view` with another tensor's shape.
-pub static VIEW_AS: OpRecord =
-    OpRecord::new("view_as", "A view of another tensor's shape.", "(Tensor input, Tensor other)")
-        .by_name(|b| b.tensor(0)?.view_as(b.tensor(1)?).map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[3, 2])?.into(), s.bools(&[2, 3])?.into()])]));
+pub static VIEW_AS: OpRecord = OpRecord::new(
+    "view_as",
+    "A view of another tensor's shape.",
+    "(Tensor input, Tensor other)",
+)
+.by_name(|b| b.tensor(0)?.view_as(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[3, 2])?.into(),
+        s.bools(&[2, 3])?.into(),
+    ])])
+});
 
 /// The same memory read as elements of another dtype.
 pub static VIEW_DTYPE: OpRecord = OpRecord::new(
@@ -105,10 +126,18 @@ pub static VIEW_DTYPE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.view_dtype(b.dtype(1).unwrap_or(torsh_core::DType::F32)).map(Value::Tensor));
 
 /// `reshape` to another tensor's shape.
-pub static RESHAPE_AS: OpRecord =
-    OpRecord::new("reshape_as", "The elements in another tensor's shape.", "(Tensor input, Tensor other)")
-        .by_name(|b| b.tensor(0)?.reshape_as(b.tensor(1)?).map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[3, 2])?.into(), s.bools(&[2, 3])?.into()])]));
+pub static RESHAPE_AS: OpRecord = OpRecord::new(
+    "reshape_as",
+    "The elements in another tensor's shape.",
+    "(Tensor input, Tensor other)",
+)
+.by_name(|b| b.tensor(0)?.reshape_as(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[3, 2])?.into(),
+        s.bools(&[2, 3])?.into(),
+    ])])
+});
 
 /// Several dimensions made one.
 pub static FLATTEN: OpRecord = OpRecord::new(
@@ -116,10 +145,17 @@ pub static FLATTEN: OpRecord = OpRecord::new(
     "The dimensions from start_dim to end_dim (included) made one.",
     "(Tensor input, int start_dim=0, int end_dim=-1)",
 )
-.by_name(|b| b.tensor(0)?.flatten_dims(b.int(1), b.int(2)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .flatten_dims(b.int(1), b.int(2))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let x = s.real(&[2, 3, 2])?;
-    Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into(), Value::Int(1)])])
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.into(), Value::Int(1)]),
+    ])
 });
 
 /// One dimension made several.
@@ -128,20 +164,36 @@ pub static UNFLATTEN: OpRecord = OpRecord::new(
     "One dimension made several of the given sizes; one may be -1.",
     "(Tensor input, int dim, int[] sizes)",
 )
-.by_name(|b| b.tensor(0)?.unflatten(b.int(1), b.ints(2)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 6])?.into(), Value::Int(1), vec![2i64, -1].into()])]));
+.by_name(|b| {
+    b.tensor(0)?
+        .unflatten(b.int(1), b.ints(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 6])?.into(),
+        Value::Int(1),
+        vec![2i64, -1].into(),
+    ])])
+});
 
 /// All dimensions made one.
-pub static RAVEL: OpRecord =
-    OpRecord::new("ravel", "The elements in one dimension; a view where the layout allows it.", "(Tensor input)")
-        .by_name(|b| b.tensor(0)?.ravel().map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+pub static RAVEL: OpRecord = OpRecord::new(
+    "ravel",
+    "The elements in one dimension; a view where the layout allows it.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.ravel().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
 /// The transpose of a matrix.
-pub static T: OpRecord =
-    OpRecord::new("t", "The transpose of a matrix; a vector or 0-d tensor as it is.", "(Tensor input)")
-        .by_name(|b| b.tensor(0)?.t().map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+pub static T: OpRecord = OpRecord::new(
+    "t",
+    "The transpose of a matrix; a vector or 0-d tensor as it is.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.t().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
 /// Dimensions moved to other places.
 pub static MOVEDIM: OpRecord = OpRecord::new(
@@ -149,8 +201,18 @@ pub static MOVEDIM: OpRecord = OpRecord::new(
     "A view with some dimensions moved to other places; the others keep their order.",
     "(Tensor input, int[1] source, int[1] destination)",
 )
-.by_name(|b| b.tensor(0)?.movedim(b.ints(1), b.ints(2)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3, 4])?.into(), Value::Int(0), Value::Int(-1)])]));
+.by_name(|b| {
+    b.tensor(0)?
+        .movedim(b.ints(1), b.ints(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3, 4])?.into(),
+        Value::Int(0),
+        Value::Int(-1),
+    ])])
+});
 
 /// `movedim` under another name.
 pub static MOVEAXIS: OpRecord = OpRecord::new(
@@ -158,26 +220,65 @@ pub static MOVEAXIS: OpRecord = OpRecord::new(
     "movedim under NumPy's name.",
     "(Tensor input, int[1] source, int[1] destination)",
 )
-.by_name(|b| b.tensor(0)?.movedim(b.ints(1), b.ints(2)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3, 4])?.into(), Value::Int(0), Value::Int(1)])]));
+.by_name(|b| {
+    b.tensor(0)?
+        .movedim(b.ints(1), b.ints(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3, 4])?.into(),
+        Value::Int(0),
+        Value::Int(1),
+    ])])
+});
 
 /// `transpose` under another name.
-pub static SWAPAXES: OpRecord =
-    OpRecord::new("swapaxes", "transpose under NumPy's name.", "(Tensor input, int axis0, int axis1)")
-        .by_name(|b| b.tensor(0)?.transpose(b.int(1), b.int(2)).map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(0), Value::Int(1)])]));
+pub static SWAPAXES: OpRecord = OpRecord::new(
+    "swapaxes",
+    "transpose under NumPy's name.",
+    "(Tensor input, int axis0, int axis1)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .transpose(b.int(1), b.int(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Int(0),
+        Value::Int(1),
+    ])])
+});
 
 /// `transpose` under another name.
-pub static SWAPDIMS: OpRecord =
-    OpRecord::new("swapdims", "transpose under another name.", "(Tensor input, int dim0, int dim1)")
-        .by_name(|b| b.tensor(0)?.transpose(b.int(1), b.int(2)).map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(0), Value::Int(1)])]));
+pub static SWAPDIMS: OpRecord = OpRecord::new(
+    "swapdims",
+    "transpose under another name.",
+    "(Tensor input, int dim0, int dim1)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .transpose(b.int(1), b.int(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Int(0),
+        Value::Int(1),
+    ])])
+});
 
 /// The conjugate transpose of the last two dimensions.
-pub static ADJOINT: OpRecord =
-    OpRecord::new("adjoint", "The conjugate of the tensor with its last two dimensions swapped.", "(Tensor input)")
-        .by_name(|b| b.tensor(0)?.adjoint().map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+pub static ADJOINT: OpRecord = OpRecord::new(
+    "adjoint",
+    "The conjugate of the tensor with its last two dimensions swapped.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.adjoint().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
 
 /// A range of indices of one dimension.
 pub static NARROW: OpRecord = OpRecord::new(
@@ -185,8 +286,19 @@ pub static NARROW: OpRecord = OpRecord::new(
     "A view of `length` indices of a dimension from `start` on.",
     "(Tensor input, int dim, int start, int length)",
 )
-.by_name(|b| b.tensor(0)?.narrow(b.int(1), b.int(2), b.int(3)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 5])?.into(), Value::Int(1), Value::Int(-3), Value::Int(2)])]));
+.by_name(|b| {
+    b.tensor(0)?
+        .narrow(b.int(1), b.int(2), b.int(3))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 5])?.into(),
+        Value::Int(1),
+        Value::Int(-3),
+        Value::Int(2),
+    ])])
+});
 
 /// A range of indices that starts where a tensor says.
 pub static NARROW_TENSOR: OpRecord = OpRecord::new(
@@ -200,18 +312,32 @@ pub static NARROW_TENSOR: OpRecord = OpRecord::new(
     if start.ndim() != 0 || !start.dtype().is_integer() {
         return Err(TorshError::invalid(
             "narrow",
-            format!("start must be an 0-dim integral Tensor, got {}", start.describe()),
+            format!(
+                "start must be an 0-dim integral Tensor, got {}",
+                start.describe()
+            ),
         ));
     }
-    b.tensor(0)?.narrow(b.int(1), start.item::<i64>()?, b.int(3)).map(Value::Tensor)
+    b.tensor(0)?
+        .narrow(b.int(1), start.item::<i64>()?, b.int(3))
+        .map(Value::Tensor)
 });
 
 fn diagonal_of(l: &Layout, offset: i64, d1: usize, d2: usize) -> Layout {
     let (rows, cols) = (l.shape[d1] as i64, l.shape[d2] as i64);
-    let len = if offset >= 0 { rows.min(cols.saturating_sub(offset)) } else { cols.min(rows.saturating_add(offset)) }.max(0);
+    let len = if offset >= 0 {
+        rows.min(cols.saturating_sub(offset))
+    } else {
+        cols.min(rows.saturating_add(offset))
+    }
+    .max(0);
     let mut out = l.clone();
     if len > 0 {
-        let shift = if offset >= 0 { offset as isize * l.strides[d2] } else { -offset as isize * l.strides[d1] };
+        let shift = if offset >= 0 {
+            offset as isize * l.strides[d2]
+        } else {
+            -offset as isize * l.strides[d1]
+        };
         out.offset = (out.offset as isize + shift) as usize;
     }
     let mut dims = Dims::from_slice(&l.shape);
@@ -232,7 +358,14 @@ pub static DIAGONAL: OpRecord = OpRecord::new(
     "A view of the diagonal of two dimensions, `offset` above the main one, as a last dimension.",
     "(Tensor input, int offset=0, int dim1=0, int dim2=1)",
 )
-.view(|c| Ok(diagonal_of(c.layout, c.int(0), c.int(1) as usize, c.int(2) as usize)))
+.view(|c| {
+    Ok(diagonal_of(
+        c.layout,
+        c.int(0),
+        c.int(1) as usize,
+        c.int(2) as usize,
+    ))
+})
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
@@ -243,7 +376,11 @@ pub static DIAGONAL: OpRecord = OpRecord::new(
         super::strided::unwindow(c.g(), shape, &window)
     },
 }])
-.by_name(|b| b.tensor(0)?.diagonal_with(b.int(1), b.int(2), b.int(3)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .diagonal_with(b.int(1), b.int(2), b.int(3))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let x = s.real(&[3, 4, 2])?;
     Ok(vec![
@@ -275,22 +412,48 @@ pub static UNFOLD: OpRecord = OpRecord::new(
     "A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.",
     "(Tensor input, int dimension, int size, int step)",
 )
-.view(|c| Ok(unfolded(c.layout, c.int(0) as usize, c.int(1) as usize, c.int(2) as usize)))
+.view(|c| {
+    Ok(unfolded(
+        c.layout,
+        c.int(0) as usize,
+        c.int(1) as usize,
+        c.int(2) as usize,
+    ))
+})
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
     formula: |c| {
         let shape = c.input_shape(0);
         let (d, size, step) = (c.attr(0).int(), c.attr(1).int(), c.attr(2).int());
-        let window = unfolded(&Layout::contiguous(shape.clone()), d as usize, size as usize, step as usize);
+        let window = unfolded(
+            &Layout::contiguous(shape.clone()),
+            d as usize,
+            size as usize,
+            step as usize,
+        );
         super::strided::unwindow(c.g(), shape, &window)
     },
 }])
-.by_name(|b| b.tensor(0)?.unfold(b.int(1), b.int(2), b.int(3)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .unfold(b.int(1), b.int(2), b.int(3))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[7])?.into(), Value::Int(0), Value::Int(3), Value::Int(2)]),
-        Sample::new([s.real(&[2, 5])?.into(), Value::Int(-1), Value::Int(3), Value::Int(1)]),
+        Sample::new([
+            s.real(&[7])?.into(),
+            Value::Int(0),
+            Value::Int(3),
+            Value::Int(2),
+        ]),
+        Sample::new([
+            s.real(&[2, 5])?.into(),
+            Value::Int(-1),
+            Value::Int(3),
+            Value::Int(1),
+        ]),
     ])
 });
 
@@ -343,8 +506,11 @@ impl Tensor {
         }
         if dtype == torsh_core::DType::Bool {
             // Other bytes than 0 and 1 are no bools in Rust.
-            return Err(TorshError::dtype("view", format!("{} cannot be viewed as bool", self.describe()))
-                .with_hint("compare with ne(0) or convert with to_dtype(DType::Bool)"));
+            return Err(TorshError::dtype(
+                "view",
+                format!("{} cannot be viewed as bool", self.describe()),
+            )
+            .with_hint("compare with ne(0) or convert with to_dtype(DType::Bool)"));
         }
         call1(&VIEW_DTYPE, &[Arg::T(self)], &[Attr::DType(dtype)])
     }
@@ -372,9 +538,15 @@ impl Tensor {
     /// The dimensions from `start_dim` to `end_dim`, both included, made one.
     #[track_caller]
     pub fn flatten_dims(&self, start_dim: impl IntoDim, end_dim: impl IntoDim) -> Result<Tensor> {
-        let (a, b) = (self.dim("flatten", start_dim.value())?, self.dim("flatten", end_dim.value())?);
+        let (a, b) = (
+            self.dim("flatten", start_dim.value())?,
+            self.dim("flatten", end_dim.value())?,
+        );
         if a > b {
-            let e = TorshError::invalid("", format!("flatten() has invalid args: start_dim {a} cannot come after end_dim {b}"));
+            let e = TorshError::invalid(
+                "",
+                format!("flatten() has invalid args: start_dim {a} cannot come after end_dim {b}"),
+            );
             return self.named("flatten", Err(e));
         }
         if self.ndim() == 0 {
@@ -395,14 +567,26 @@ impl Tensor {
     pub fn unflatten(&self, dim: impl IntoDim, sizes: impl IntoShape) -> Result<Tensor> {
         let sizes = sizes.sizes();
         if self.ndim() == 0 {
-            return self.named("unflatten", Err(TorshError::index("", "a 0-d tensor has no dimension to unflatten")));
+            return self.named(
+                "unflatten",
+                Err(TorshError::index(
+                    "",
+                    "a 0-d tensor has no dimension to unflatten",
+                )),
+            );
         }
         let d = self.dim("unflatten", dim.value())?;
         if sizes.is_empty() {
-            return self.named("unflatten", Err(TorshError::invalid("", "sizes must be non-empty")));
+            return self.named(
+                "unflatten",
+                Err(TorshError::invalid("", "sizes must be non-empty")),
+            );
         }
         let n = self.dims()[d] as i64;
-        let known = sizes.iter().filter(|&&s| s != -1).try_fold(1i64, |a, &b| a.checked_mul(b));
+        let known = sizes
+            .iter()
+            .filter(|&&s| s != -1)
+            .try_fold(1i64, |a, &b| a.checked_mul(b));
         let unknown = sizes.iter().filter(|&&s| s == -1).count();
         let fits = match (known, unknown) {
             (Some(k), 0) => k == n,
@@ -410,12 +594,26 @@ impl Tensor {
             _ => false,
         };
         if !fits || sizes.iter().any(|&s| s < -1) {
-            let e = TorshError::shape("", format!("Provided sizes {sizes:?} don't multiply up to the size of dim {d} ({n}) in the input tensor"));
+            let e = TorshError::shape(
+                "",
+                format!(
+                    "Provided sizes {sizes:?} don't multiply up to the size of dim {d} ({n}) in the input tensor"
+                ),
+            );
             return self.named("unflatten", Err(e));
         }
-        let own = |range: &[usize]| range.iter().map(|&v| v as i64).collect::<SmallVec<[i64; 6]>>();
+        let own = |range: &[usize]| {
+            range
+                .iter()
+                .map(|&v| v as i64)
+                .collect::<SmallVec<[i64; 6]>>()
+        };
         let mut to = own(&self.dims()[..d]);
-        to.extend(sizes.iter().map(|&s| if s == -1 { n / known.unwrap_or(1) } else { s }));
+        to.extend(
+            sizes
+                .iter()
+                .map(|&s| if s == -1 { n / known.unwrap_or(1) } else { s }),
+        );
         to.extend(own(&self.dims()[d + 1..]));
         self.view(&to[..])
     }
@@ -434,8 +632,11 @@ impl Tensor {
             2 => self.transpose(0, 1),
             n => self.named(
                 "t",
-                Err(TorshError::shape("", format!("t() expects a tensor with <= 2 dimensions, but self is {n}D"))
-                    .with_hint("transpose(-2, -1) swaps the last two dimensions")),
+                Err(TorshError::shape(
+                    "",
+                    format!("t() expects a tensor with <= 2 dimensions, but self is {n}D"),
+                )
+                .with_hint("transpose(-2, -1) swaps the last two dimensions")),
             ),
         }
     }
@@ -444,7 +645,13 @@ impl Tensor {
     #[track_caller]
     pub fn adjoint(&self) -> Result<Tensor> {
         if self.ndim() < 2 {
-            let e = TorshError::shape("", format!("tensor.adjoint() is only supported on matrices or batches of matrices. Got {}-D tensor.", self.ndim()));
+            let e = TorshError::shape(
+                "",
+                format!(
+                    "tensor.adjoint() is only supported on matrices or batches of matrices. Got {}-D tensor.",
+                    self.ndim()
+                ),
+            );
             return self.named("adjoint", Err(e));
         }
         self.transpose(-2, -1)?.conj()
@@ -460,7 +667,10 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn movedim(&self, source: impl IntoDims, destination: impl IntoDims) -> Result<Tensor> {
-        let (from, to) = (source.dims().unwrap_or_default(), destination.dims().unwrap_or_default());
+        let (from, to) = (
+            source.dims().unwrap_or_default(),
+            destination.dims().unwrap_or_default(),
+        );
         let order = self.named("movedim", self.moved(&from, &to))?;
         self.permute(&order[..])
     }
@@ -469,23 +679,35 @@ impl Tensor {
         if from.len() != to.len() {
             return Err(TorshError::invalid(
                 "",
-                format!("Invalid source or destination dims: source ({from:?} dims) should contain the same number of dims as destination ({to:?} dims)"),
+                format!(
+                    "Invalid source or destination dims: source ({from:?} dims) should contain the same number of dims as destination ({to:?} dims)"
+                ),
             ));
         }
         let n = self.ndim();
         let mut order: SmallVec<[i64; 6]> = SmallVec::from_elem(-1, n);
         let mut taken: SmallVec<[bool; 6]> = SmallVec::from_elem(false, n);
-        let wrap = |list: &[i64]| list.iter().map(|&d| self.shape().dim(d)).collect::<Result<SmallVec<[usize; 6]>>>();
+        let wrap = |list: &[i64]| {
+            list.iter()
+                .map(|&d| self.shape().dim(d))
+                .collect::<Result<SmallVec<[usize; 6]>>>()
+        };
         let (source, destination) = (wrap(from)?, wrap(to)?);
         if n == 0 {
             return Ok(order);
         }
         for (&s, &d) in source.iter().zip(&destination) {
             if taken[s] {
-                return Err(TorshError::invalid("", format!("repeated dim in `source` ({from:?})")));
+                return Err(TorshError::invalid(
+                    "",
+                    format!("repeated dim in `source` ({from:?})"),
+                ));
             }
             if order[d] != -1 {
-                return Err(TorshError::invalid("", format!("repeated dim in `destination` ({to:?})")));
+                return Err(TorshError::invalid(
+                    "",
+                    format!("repeated dim in `destination` ({to:?})"),
+                ));
             }
             taken[s] = true;
             order[d] = s as i64;
@@ -524,13 +746,32 @@ impl Tensor {
     /// A view of the diagonal of dimensions `dim1` and `dim2`, `offset` above the main one (below
     /// it where negative), as a last dimension. Writing into it writes the tensor's diagonal.
     #[track_caller]
-    pub fn diagonal_with(&self, offset: i64, dim1: impl IntoDim, dim2: impl IntoDim) -> Result<Tensor> {
-        let (a, b) = (self.dim("diagonal", dim1.value())?, self.dim("diagonal", dim2.value())?);
+    pub fn diagonal_with(
+        &self,
+        offset: i64,
+        dim1: impl IntoDim,
+        dim2: impl IntoDim,
+    ) -> Result<Tensor> {
+        let (a, b) = (
+            self.dim("diagonal", dim1.value())?,
+            self.dim("diagonal", dim2.value())?,
+        );
         if a == b {
-            let e = TorshError::invalid("", format!("diagonal dimensions cannot be identical {}, {}", dim1.value(), dim2.value()));
+            let e = TorshError::invalid(
+                "",
+                format!(
+                    "diagonal dimensions cannot be identical {}, {}",
+                    dim1.value(),
+                    dim2.value()
+                ),
+            );
             return self.named("diagonal", Err(e));
         }
-        call1(&DIAGONAL, &[Arg::T(self)], &[Attr::Int(offset), Attr::Int(a as i64), Attr::Int(b as i64)])
+        call1(
+            &DIAGONAL,
+            &[Arg::T(self)],
+            &[Attr::Int(offset), Attr::Int(a as i64), Attr::Int(b as i64)],
+        )
     }
 
     /// A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.
@@ -542,7 +783,12 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn unfold(&self, dimension: impl IntoDim, size: impl IntoDim, step: impl IntoDim) -> Result<Tensor> {
+    pub fn unfold(
+        &self,
+        dimension: impl IntoDim,
+        size: impl IntoDim,
+        step: impl IntoDim,
+    ) -> Result<Tensor> {
         let d = self.dim("unfold", dimension.value())?;
         let (size, step) = (size.value(), step.value());
         let n = self.dims().get(d).map_or(1, |&n| n as i64);
@@ -553,7 +799,11 @@ impl Tensor {
         } else if step <= 0 {
             format!("step is {step} but must be > 0")
         } else {
-            return call1(&UNFOLD, &[Arg::T(self)], &[Attr::Int(d as i64), Attr::Int(size), Attr::Int(step)]);
+            return call1(
+                &UNFOLD,
+                &[Arg::T(self)],
+                &[Attr::Int(d as i64), Attr::Int(size), Attr::Int(step)],
+            );
         };
         self.named("unfold", Err(TorshError::invalid("", why)))
     }
