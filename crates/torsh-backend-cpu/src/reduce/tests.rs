@@ -44,12 +44,14 @@ fn call<T: Element, O: Element>(
         shape,
         strides,
     };
+    let mut all = vec![Attr::None, Attr::None];
+    all.extend_from_slice(attrs);
     let args = KernelArgs {
         kernel: k,
         compute: T::DTYPE,
         outputs: &out[..outs],
         inputs: &[input],
-        attrs,
+        attrs: &all,
     };
     kernel(k).expect("a key of this module")(&args)?;
     Ok((first, second))
