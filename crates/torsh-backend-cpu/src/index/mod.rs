@@ -16,6 +16,8 @@ mod num;
 mod scatter;
 mod scratch;
 mod strided;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use torsh_core::{Kernel, KernelFn};
