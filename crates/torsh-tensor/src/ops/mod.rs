@@ -107,10 +107,13 @@ pub fn find(name: &str) -> Option<Vec<&'static OpRecord>> {
 fn entries(name: &str) -> Option<&'static Vec<Entry>> {
     let t = table();
     let plain = name.strip_prefix("torch.").unwrap_or(name);
-    t.by_name.get(plain).or_else(|| {
-        let function = plain.strip_prefix("F.").unwrap_or(plain);
-        t.by_name.get(format!("nn.functional.{function}").as_str())
-    }).or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
+    t.by_name
+        .get(plain)
+        .or_else(|| {
+            let function = plain.strip_prefix("F.").unwrap_or(plain);
+            t.by_name.get(format!("nn.functional.{function}").as_str())
+        })
+        .or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments.
