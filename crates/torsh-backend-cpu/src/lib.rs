@@ -14,6 +14,7 @@ mod matmul;
 mod pointwise;
 mod pooling;
 mod reduce;
+mod random;
 pub mod scalar;
 mod scan;
 mod softmax;

@@ -17,6 +17,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::index::kernel,
     crate::sort::kernel,
     crate::conv::kernel,
+    crate::random::kernel,
     crate::loss::kernel,
     crate::batch_norm::kernel,
     crate::pooling::kernel,
