@@ -6,10 +6,18 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use smallvec::SmallVec;
+use torsh_core::alloc::{self, Block};
 use torsh_core::{DType, View, pool};
 
 use crate::convert::{convert, round_to_half};
 use crate::strided::{MAX_OPERANDS, StridedLoop};
+use crate::transpose;
+
+/// An element at any address; memory from elsewhere need not be aligned.
+#[derive(Clone, Copy)]
+#[repr(C, packed)]
+pub(crate) struct Packed<T>(pub T);
 
 /// The size of one block buffer.
 const BLOCK_BYTES: usize = 8192;
@@ -21,6 +29,10 @@ const LONG_RUN: usize = 128;
 pub(crate) const GRAIN: usize = 16 * 1024;
 /// Threads share no cache line: the elements are split in multiples of this.
 const UNIT: usize = 64;
+
+/// From this many elements on, transposed inputs are copied in tiles first: a gather with a long
+/// step touches a cache line per element.
+const TRANSPOSE: usize = 4096;
 
 /// The most inputs a block loop takes.
 pub(crate) const MAX_INPUTS: usize = 4;
@@ -115,6 +127,51 @@ pub(crate) fn parallel(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
 /// overlap another's.
 pub(crate) unsafe fn run(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
     debug_assert!(operands.len() == l.operands() && operands.len() <= MAX_INPUTS + 1);
+    if l.numel() >= TRANSPOSE && l.ndim() > 1 {
+        // SAFETY: the caller's promise.
+        if unsafe { run_transposed(l, operands, f) } {
+            return;
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { run_direct(l, operands, f) }
+}
+
+/// As [`run`], after bringing inputs that are contiguous in another than the inner dimension into
+/// the loop's order; `false`, with nothing done, where there is none (or no memory for a copy).
+///
+/// # Safety
+/// As [`run`].
+#[inline(never)]
+unsafe fn run_transposed(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) -> bool {
+    let mut copies: SmallVec<[Block; MAX_INPUTS]> = SmallVec::new();
+    let mut moved = l.clone();
+    let mut own: SmallVec<[Operand; MAX_INPUTS + 1]> = SmallVec::from_slice(operands);
+    for (k, o) in own.iter_mut().enumerate().skip(1) {
+        let size = o.memory.size();
+        let ordered = l.linear_with(k, size);
+        let Some(plan) = transpose::Plan::new(&ordered, size) else {
+            continue;
+        };
+        let Ok(copy) = alloc::allocate(l.numel() * size) else {
+            continue;
+        };
+        // SAFETY: the copy has room for every element; the caller's promise.
+        unsafe { plan.run(&ordered, copy.ptr().as_ptr(), o.ptr, size) };
+        o.ptr = copy.ptr().as_ptr();
+        moved.make_linear(k, size);
+        copies.push(copy);
+    }
+    if copies.is_empty() {
+        return false;
+    }
+    moved.coalesce();
+    // SAFETY: the caller's promise; the copies live until the end.
+    unsafe { run_direct(&moved, &own, f) };
+    true
+}
+
+unsafe fn run_direct(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
     let shared = Shared(operands);
     parallel(l.numel(), &|range| {
         // SAFETY: the caller's promise; the ranges are disjoint.
@@ -333,20 +390,19 @@ pub(crate) use by_size;
 /// # Safety
 /// Every element must be readable, and `dst` writable for `n` elements.
 pub(crate) unsafe fn gather(size: usize, src: *const u8, step: isize, dst: *mut u8, n: usize) {
+    #[inline(always)]
     unsafe fn all<T: Copy>(src: *const u8, step: isize, dst: *mut u8, n: usize) {
-        let dst = dst as *mut T;
         // SAFETY: the caller's promise.
         unsafe {
+            let first = *(src as *const Packed<T>);
+            let dst = std::slice::from_raw_parts_mut(dst as *mut Packed<T>, n);
             if step == 0 {
-                let v = (src as *const T).read_unaligned();
-                for i in 0..n {
-                    dst.add(i).write_unaligned(v);
-                }
+                dst.fill(first);
             } else {
-                for i in 0..n {
-                    dst.add(i).write_unaligned(
-                        (src.offset(step * i as isize) as *const T).read_unaligned(),
-                    );
+                let mut at = src;
+                for d in dst {
+                    *d = *(at as *const Packed<T>);
+                    at = at.wrapping_offset(step);
                 }
             }
         }
@@ -369,12 +425,14 @@ pub(crate) unsafe fn gather(size: usize, src: *const u8, step: isize, dst: *mut 
 /// # Safety
 /// As [`gather`], the other way round.
 pub(crate) unsafe fn scatter(size: usize, src: *const u8, dst: *mut u8, step: isize, n: usize) {
+    #[inline(always)]
     unsafe fn all<T: Copy>(src: *const u8, dst: *mut u8, step: isize, n: usize) {
-        for i in 0..n {
-            // SAFETY: the caller's promise.
-            unsafe {
-                (dst.offset(step * i as isize) as *mut T)
-                    .write_unaligned((src as *const T).add(i).read_unaligned());
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut at = dst;
+            for s in std::slice::from_raw_parts(src as *const Packed<T>, n) {
+                *(at as *mut Packed<T>) = *s;
+                at = at.wrapping_offset(step);
             }
         }
     }

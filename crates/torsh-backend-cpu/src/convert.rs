@@ -12,6 +12,7 @@ use num_complex::Complex;
 use torsh_core::DType;
 
 use crate::arch::{self, Level};
+use crate::blocks::Packed;
 
 /// Converts `n` adjacent elements.
 type CastFn = unsafe fn(*const u8, *mut u8, usize);
@@ -71,7 +72,7 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn to_i64(self) -> i64 {
-                if self >= -9_223_372_036_854_775_808.0 && self < 9_223_372_036_854_775_808.0 {
+                if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&self) {
                     // SAFETY: the truncated value is within the range.
                     unsafe { self.to_int_unchecked() }
                 } else {
@@ -144,13 +145,10 @@ impl Target for Byte {
 
 #[inline(always)]
 unsafe fn cast_all<S: Source, D: Target>(src: *const u8, dst: *mut u8, n: usize) {
-    let (src, dst) = (src as *const S, dst as *mut D);
-    for i in 0..n {
-        // SAFETY: the caller's promise: both are valid for `n` elements.
-        unsafe {
-            dst.add(i)
-                .write_unaligned(D::cast(src.add(i).read_unaligned()))
-        };
+    // SAFETY: the caller's promise: both are valid for `n` elements and do not overlap.
+    let (src, dst) = unsafe { slices::<S, D>(src, dst, n) };
+    for (d, s) in dst.iter_mut().zip(src) {
+        *d = Packed(D::cast(s.0));
     }
 }
 
@@ -209,24 +207,41 @@ fn direct(from: DType, dst: DType) -> Option<CastFn> {
 }
 
 crate::multiversion! {
-    unsafe fn widen_bf16<A>(src: *const u16, dst: *mut u32, n: usize) {
-        for i in 0..n {
-            // SAFETY: the caller's promise.
-            unsafe { dst.add(i).write_unaligned((src.add(i).read_unaligned() as u32) << 16) };
+    fn widen_bf16<A>(src: &[Packed<u16>], dst: &mut [Packed<u32>]) {
+        let _ = A::LEVEL;
+        for (d, s) in dst.iter_mut().zip(src) {
+            *d = Packed((s.0 as u32) << 16);
         }
     }
 
-    unsafe fn narrow_bf16<A>(src: *const u32, dst: *mut u16, n: usize) {
-        for i in 0..n {
-            // SAFETY: the caller's promise.
-            let bits = unsafe { src.add(i).read_unaligned() };
+    fn narrow_bf16<A>(src: &[Packed<u32>], dst: &mut [Packed<u16>]) {
+        let _ = A::LEVEL;
+        for (d, s) in dst.iter_mut().zip(src) {
+            let bits = s.0;
             // To nearest, ties to even; every nan becomes the one PyTorch makes.
             let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
             let nan = bits & 0x7fff_ffff > 0x7f80_0000;
-            let half = if nan { 0x7fc0 } else { rounded as u16 };
-            // SAFETY: as above.
-            unsafe { dst.add(i).write_unaligned(half) };
+            *d = Packed(if nan { 0x7fc0 } else { rounded as u16 });
         }
+    }
+}
+
+/// `n` elements each; the bytes may be any, the addresses need not be aligned.
+///
+/// # Safety
+/// `src` must be readable and `dst` writable for `n` elements; they must not overlap.
+#[inline(always)]
+unsafe fn slices<'a, S, D>(
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+) -> (&'a [Packed<S>], &'a mut [Packed<D>]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        (
+            std::slice::from_raw_parts(src as *const Packed<S>, n),
+            std::slice::from_raw_parts_mut(dst as *mut Packed<D>, n),
+        )
     }
 }
 
@@ -234,7 +249,8 @@ crate::multiversion! {
 unsafe fn widen(from: DType, src: *const u8, dst: *mut u8, n: usize) {
     if from == DType::BF16 {
         // SAFETY: the caller's promise.
-        unsafe { widen_bf16(src.cast(), dst.cast(), n) }
+        let (s, d) = unsafe { slices(src, dst, n) };
+        widen_bf16(s, d);
     } else if (src as usize).is_multiple_of(2) && (dst as usize).is_multiple_of(4) {
         // SAFETY: the caller's promise; the pointers are aligned, and any bits are floats.
         let (s, d) = unsafe {
@@ -260,7 +276,8 @@ unsafe fn widen(from: DType, src: *const u8, dst: *mut u8, n: usize) {
 unsafe fn narrow(to: DType, src: *const u8, dst: *mut u8, n: usize) {
     if to == DType::BF16 {
         // SAFETY: the caller's promise.
-        unsafe { narrow_bf16(src.cast(), dst.cast(), n) }
+        let (s, d) = unsafe { slices(src, dst, n) };
+        narrow_bf16(s, d);
     } else if (src as usize).is_multiple_of(4) && (dst as usize).is_multiple_of(2) {
         // SAFETY: the caller's promise; the pointers are aligned, and any bits are floats.
         let (s, d) = unsafe {

@@ -7,7 +7,7 @@
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
 use crate::arch::{self, Level};
-use crate::blocks::{self, GRAIN, Operand, by_size};
+use crate::blocks::{self, GRAIN, Operand, Packed, by_size};
 use crate::convert::convert;
 use crate::strided::StridedLoop;
 use crate::transpose;
@@ -104,12 +104,12 @@ pub(crate) unsafe fn copy_run(
     n: usize,
 ) {
     unsafe fn strided<T: Copy>(src: *const u8, from: isize, dst: *mut u8, to: isize, n: usize) {
-        for i in 0..n as isize {
+        let (mut s, mut d) = (src, dst);
+        for _ in 0..n {
             // SAFETY: the caller's promise.
-            unsafe {
-                (dst.offset(to * i) as *mut T)
-                    .write_unaligned((src.offset(from * i) as *const T).read_unaligned());
-            }
+            unsafe { *(d as *mut Packed<T>) = *(s as *const Packed<T>) };
+            s = s.wrapping_offset(from);
+            d = d.wrapping_offset(to);
         }
     }
     let own = size as isize;
@@ -142,14 +142,14 @@ pub(crate) unsafe fn fill_view(out: &View<'_>, value: [u8; 16]) {
     unsafe fn all<T: Copy>(value: &[u8; 16], dst: *mut u8, step: isize, n: usize) {
         // SAFETY: the caller's promise; `T` is no wider than 16 bytes.
         unsafe {
-            let v = (value.as_ptr() as *const T).read_unaligned();
+            let v = *(value.as_ptr() as *const Packed<T>);
             if step == size_of::<T>() as isize {
-                for i in 0..n {
-                    (dst as *mut T).add(i).write_unaligned(v);
-                }
+                std::slice::from_raw_parts_mut(dst as *mut Packed<T>, n).fill(v);
             } else {
-                for i in 0..n as isize {
-                    (dst.offset(step * i) as *mut T).write_unaligned(v);
+                let mut at = dst;
+                for _ in 0..n {
+                    *(at as *mut Packed<T>) = v;
+                    at = at.wrapping_offset(step);
                 }
             }
         }
@@ -193,6 +193,7 @@ const LANES: usize = 32;
 
 /// Groups are read before they are written: the output may be one of the inputs.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 unsafe fn select_body<T: Copy + Default>(
     out: *mut u8,
     cond: *const u8,
@@ -200,25 +201,31 @@ unsafe fn select_body<T: Copy + Default>(
     b: *const u8,
     n: usize,
 ) {
-    let (out, a, b) = (out as *mut T, a as *const T, b as *const T);
+    let (out, a, b) = (
+        out as *mut Packed<T>,
+        a as *const Packed<T>,
+        b as *const Packed<T>,
+    );
     let mut at = 0;
     // SAFETY: the caller's promise: `n` elements each.
     unsafe {
         while at + LANES <= n {
-            let mut group = [T::default(); LANES];
-            for (j, g) in group.iter_mut().enumerate() {
-                let (x, y) = (
-                    a.add(at + j).read_unaligned(),
-                    b.add(at + j).read_unaligned(),
-                );
-                *g = if *cond.add(at + j) != 0 { x } else { y };
+            let (c, x, y) = (
+                &*(cond.wrapping_add(at) as *const [u8; LANES]),
+                &*(a.wrapping_add(at) as *const [Packed<T>; LANES]),
+                &*(b.wrapping_add(at) as *const [Packed<T>; LANES]),
+            );
+            let mut group = [Packed(T::default()); LANES];
+            for j in 0..LANES {
+                let (x, y) = (x[j], y[j]);
+                group[j] = if c[j] != 0 { x } else { y };
             }
-            (out.add(at) as *mut [T; LANES]).write_unaligned(group);
+            *(out.wrapping_add(at) as *mut [Packed<T>; LANES]) = group;
             at += LANES;
         }
         for i in at..n {
             let from = if *cond.add(i) != 0 { a } else { b };
-            out.add(i).write_unaligned(from.add(i).read_unaligned());
+            *out.add(i) = *from.add(i);
         }
     }
 }

@@ -10,7 +10,21 @@ use torsh_core::{Backend, Device, DeviceProperties, Kernel, KernelFn, Result, St
 use crate::arch::Level;
 
 /// The files that define kernels, in the order they are asked.
-const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[crate::pointwise::kernel, crate::copy::kernel];
+const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
+    crate::pointwise::kernel,
+    crate::copy::kernel,
+    crate::create::kernel,
+    crate::index::kernel,
+    crate::sort::kernel,
+    crate::conv::kernel,
+    crate::loss::kernel,
+    crate::batch_norm::kernel,
+    crate::pooling::kernel,
+    crate::matmul::kernel,
+    crate::reduce::kernel,
+    crate::scan::kernel,
+    crate::softmax::kernel,
+];
 
 type Table = [Option<KernelFn>; Kernel::COUNT];
 

@@ -23,7 +23,9 @@ fn every_size_around_the_lanes() {
         DType::F16,
         DType::BF16,
     ] {
-        for n in [0, 1, 2, 31, 32, 33, 63, 64, 100, 1023, 1024, 1025, 5000] {
+        for n in [
+            0, 1, 2, 4, 5, 31, 32, 33, 63, 64, 100, 1023, 1024, 1025, 5000,
+        ] {
             let (x, y) = (
                 Array::new(dtype, &[n], small),
                 Array::new(dtype, &[n], |i| small(i + 3)),
@@ -330,4 +332,129 @@ fn what_a_row_does_not_have_is_refused() {
     let mut out = Array::empty(DType::Bool, &[3]);
     let e = call(Kernel::Neg, DType::Bool, &mut out, &[&x], &[]).expect_err("bool has no negation");
     assert!(e.to_string().contains("not implemented for bool"), "{e}");
+}
+
+#[test]
+fn integer_division_by_zero_is_an_error() {
+    for k in [Kernel::FloorDivide, Kernel::Remainder] {
+        for n in [1, 3, 200, 70_000] {
+            let x = Array::new(DType::I32, &[n], |_| Scalar::Int(7));
+            let mut y = Array::new(DType::I16, &[n], |_| Scalar::Int(-2));
+            let mut out = Array::empty(DType::I32, &[n]);
+            call(k, DType::I32, &mut out, &[&x, &y], &[]).expect("no zero");
+            assert_eq!(
+                out.to_i64(),
+                vec![if k == Kernel::Remainder { -1 } else { -4 }; n]
+            );
+            y.set(&[n - 1], Scalar::Int(0));
+            let before = out.to_i64();
+            let e = call(k, DType::I32, &mut out, &[&x, &y], &[]).expect_err("a zero");
+            assert!(
+                e.to_string()
+                    .contains("ZeroDivisionError: integer division or modulo by zero"),
+                "{e}"
+            );
+            assert_eq!(out.to_i64(), before, "nothing is written");
+        }
+        // 256 is 0 in uint8; floats divide by zero.
+        let x = Array::ints(DType::U8, &[5, 6]);
+        let number = Array::new(DType::I64, &[], |_| Scalar::Int(256));
+        assert!(
+            call(
+                k,
+                DType::U8,
+                &mut Array::empty(DType::U8, &[2]),
+                &[&x, &number],
+                &[]
+            )
+            .is_err()
+        );
+        let (x, y) = (
+            Array::floats(DType::F32, &[1.0]),
+            Array::floats(DType::F32, &[0.0]),
+        );
+        call(
+            k,
+            DType::F32,
+            &mut Array::empty(DType::F32, &[1]),
+            &[&x, &y],
+            &[],
+        )
+        .expect("float");
+        // Without elements there is nothing to divide.
+        let none = Array::empty(DType::I64, &[0]);
+        call(k, DType::I64, &mut none.clone(), &[&none, &none], &[]).expect("empty");
+    }
+}
+
+#[test]
+fn real_results_of_complex_operands() {
+    let x = Array::new(DType::C64, &[50], |i| {
+        Scalar::Complex(3.0 * i as f64, -4.0 * i as f64)
+    });
+    let mut out = Array::empty(DType::F32, &[50]);
+    call(Kernel::Abs, DType::C64, &mut out, &[&x], &[]).expect("abs");
+    assert_eq!(
+        out.to_f64(),
+        (0..50).map(|i| 5.0 * i as f64).collect::<Vec<_>>()
+    );
+    let x = Array::floats(DType::BF16, &[-1.5, 2.0, f64::NEG_INFINITY]);
+    let mut out = Array::empty(DType::BF16, &[3]);
+    call(Kernel::Abs, DType::BF16, &mut out, &[&x], &[]).expect("abs");
+    assert_eq!(out.to_f64(), [1.5, 2.0, f64::INFINITY]);
+}
+
+#[test]
+fn numbers_with_contiguous_tensors() {
+    for n in [2, 9, 31, 32, 255, 256, 257, 1000, 70_000] {
+        let x = Array::new(DType::F32, &[n], |i| Scalar::Int(i as i64 % 50));
+        for number in [
+            Array::new(DType::F64, &[], |_| Scalar::Float(0.5)),
+            Array::floats(DType::F32, &[0.5]),
+        ] {
+            let mut out = Array::empty(DType::F32, &[n]);
+            let expected: Vec<f64> = x.to_f64().iter().map(|v| v * 0.5).collect();
+            call(Kernel::Mul, DType::F32, &mut out, &[&x, &number], &[]).expect("mul");
+            assert_eq!(out.to_f64(), expected, "{n}");
+            call(Kernel::Mul, DType::F32, &mut out, &[&number, &x], &[]).expect("mul");
+            assert_eq!(out.to_f64(), expected, "{n}");
+            call(Kernel::Add, DType::F32, &mut out, &[&number, &number], &[]).expect("add");
+            assert_eq!(out.to_f64(), vec![1.0; n]);
+            let mut y = x.clone();
+            call_in_place(Kernel::Mul, DType::F32, &mut y, &[&number]).expect("mul");
+            assert_eq!(y.to_f64(), expected);
+        }
+    }
+}
+
+#[test]
+fn transposed_operands() {
+    let shape = [3, 70, 90];
+    for dtype in [DType::F32, DType::U8, DType::C128] {
+        let x = Array::new(dtype, &shape, |i| Scalar::Int(i as i64 % 50));
+        let y = Array::with_layout(dtype, &shape, &[6300, 1, 70], 0)
+            .filled(|i| Scalar::Int(i as i64 % 31));
+        let z = Array::with_layout(DType::U8, &shape, &[1, 3, 210], 0)
+            .filled(|i| Scalar::Int(i as i64 % 29));
+        for (a, b) in [(&x, &y), (&y, &x), (&x, &z), (&z, &y)] {
+            let mut out = Array::empty(dtype, &shape);
+            call(Kernel::Add, dtype, &mut out, &[a, b], &[]).expect("add");
+            let expected: Vec<f64> = a
+                .to_f64()
+                .iter()
+                .zip(b.to_f64())
+                .map(|(a, b)| a + b)
+                .collect();
+            assert_eq!(out.to_f64(), expected);
+        }
+        let mut y = y.clone();
+        let expected: Vec<f64> = x
+            .to_f64()
+            .iter()
+            .zip(y.to_f64())
+            .map(|(a, b)| a + b)
+            .collect();
+        call_in_place(Kernel::Add, dtype, &mut y, &[&x]).expect("add");
+        assert_eq!(y.to_f64(), expected);
+    }
 }

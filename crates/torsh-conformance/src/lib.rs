@@ -25,3 +25,4 @@ pub mod source;
 pub mod tensors;
 pub mod tiers;
 pub mod ties;
+pub mod torsh;

@@ -73,7 +73,12 @@ impl Storage {
     /// # Safety
     /// `ptr` must stay valid for `bytes` bytes, for reading and writing, until `owner` is dropped,
     /// and nobody else may write to it meanwhile.
-    pub unsafe fn foreign(ptr: NonNull<u8>, bytes: usize, device: Device, owner: Box<dyn Any + Send + Sync>) -> Storage {
+    pub unsafe fn foreign(
+        ptr: NonNull<u8>,
+        bytes: usize,
+        device: Device,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Storage {
         Storage {
             ptr,
             bytes,
@@ -156,7 +161,11 @@ pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
             None => held.push((s, write)),
         }
     }
-    if held.len() > 1 {
+    if held.len() == 2 {
+        if held[0].0 as *const Storage > held[1].0 as *const Storage {
+            held.swap(0, 1);
+        }
+    } else if held.len() > 2 {
         held.sort_unstable_by_key(|(s, _)| *s as *const Storage as usize);
     }
     for (s, write) in &held {

@@ -73,6 +73,18 @@ impl Default for Padding {
     }
 }
 
+impl TryFrom<&str> for Padding {
+    type Error = torsh_tensor::TorshError;
+
+    fn try_from(name: &str) -> Result<Self, Self::Error> {
+        match name {
+            "same" => Ok(Padding::Same),
+            "valid" => Ok(Padding::Valid),
+            _ => Err(torsh_tensor::TorshError::invalid("padding", format!("expected `same` or `valid`, got `{name}`"))),
+        }
+    }
+}
+
 impl From<usize> for Padding {
     fn from(v: usize) -> Self {
         Padding::Size([v, v])

@@ -117,7 +117,10 @@ macro_rules! draw {
         if $tensor.device() == Device::Meta {
             return Ok($tensor.clone());
         }
-        let g = $generator.unwrap_or_else(default_generator);
+        let g = match $generator {
+            Some(g) => g,
+            None => default_generator(),
+        };
         match $tensor.dtype() {
             DType::F32 => write::<f32>($tensor, |v| $fill(g, v, $($p),*)),
             DType::F64 => write::<f64>($tensor, |v| $fill(g, v, $($p),*)),

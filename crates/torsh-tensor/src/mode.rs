@@ -13,6 +13,9 @@ pub(crate) const ANOMALY: u8 = 4;
 /// Op calls are reported to the thread's observers.
 pub(crate) const OBSERVE: u8 = 8;
 
+/// Nodes hand what they save to a checkpoint.
+pub(crate) const CHECKPOINT: u8 = 16;
+
 thread_local! {
     static MODE: Cell<u8> = const { Cell::new(0) };
 }
@@ -46,7 +49,11 @@ impl Drop for ModeGuard {
 pub(crate) fn guard(on: u8, off: u8) -> ModeGuard {
     let before = get();
     set((before | on) & !off);
-    ModeGuard { before, mask: on | off, _not_send: std::marker::PhantomData }
+    ModeGuard {
+        before,
+        mask: on | off,
+        _not_send: std::marker::PhantomData,
+    }
 }
 
 /// Whether ops record gradients on this thread (`torch.is_grad_enabled`).

@@ -1,18 +1,105 @@
 //! One loop over adjacent elements per row, dtype and instruction set.
 
+use std::mem::MaybeUninit;
+
 use num_complex::Complex;
 use torsh_core::{DType, Kernel};
 
 use crate::arch::{self, Arch, Level};
+use crate::blocks::{MAX_INPUTS, Packed, gather};
 #[allow(unused_imports)]
 use crate::scalar::*;
 
 /// A loop: output, inputs, number of elements, `[T; 4]` numbers.
 ///
 /// # Safety
-/// The output must be writable and the inputs readable for that many elements; the output may be
-/// one of the inputs but not overlap them otherwise. The numbers must be initialised.
+/// The number of elements is 1 or a multiple of [`LANES`] ([`Loop::call`] takes any). The output
+/// must be writable and the inputs readable for that many elements; the output may be one of the
+/// inputs but not overlap them otherwise. The numbers must be initialised.
 pub(crate) type LoopFn = unsafe fn(*mut u8, *const *const u8, usize, *const u8);
+
+/// A loop with what a call needs to know about it.
+#[derive(Clone, Copy)]
+pub(crate) struct Loop {
+    pub f: LoopFn,
+    pub arity: usize,
+    /// Bytes of an input's element.
+    pub size: usize,
+    /// Bytes of a result.
+    pub out_size: usize,
+}
+
+impl Loop {
+    /// Runs the loop on any number of elements: the last ones, short of a group, one by one or
+    /// padded to a group.
+    ///
+    /// # Safety
+    /// As [`LoopFn`].
+    #[inline]
+    pub unsafe fn call(&self, out: *mut u8, ins: &[*const u8; MAX_INPUTS], n: usize, p: *const u8) {
+        let whole = n - n % LANES;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if n == 1 || whole == n {
+                (self.f)(out, ins.as_ptr(), n, p);
+            } else {
+                self.call_rest(out, ins, whole, n - whole, p);
+            }
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn call_rest(
+        &self,
+        out: *mut u8,
+        ins: &[*const u8; MAX_INPUTS],
+        whole: usize,
+        rest: usize,
+        p: *const u8,
+    ) {
+        let mut at = [std::ptr::null(); MAX_INPUTS];
+        let mut to = out;
+        // SAFETY: the caller's promise; a group of any dtype fits each buffer.
+        unsafe {
+            if whole > 0 {
+                (self.f)(out, ins.as_ptr(), whole, p);
+                to = out.add(whole * self.out_size);
+            }
+            for (a, i) in at.iter_mut().zip(&ins[..self.arity]) {
+                *a = i.add(whole * self.size);
+            }
+            if rest <= FEW {
+                for _ in 0..rest {
+                    (self.f)(to, at.as_ptr(), 1, p);
+                    to = to.add(self.out_size);
+                    at[..self.arity]
+                        .iter_mut()
+                        .for_each(|a| *a = a.add(self.size));
+                }
+                return;
+            }
+            let mut padded = MaybeUninit::<[Group; MAX_INPUTS]>::uninit();
+            let mut results = MaybeUninit::<Group>::uninit();
+            let results = results.as_mut_ptr() as *mut u8;
+            for (k, a) in at[..self.arity].iter_mut().enumerate() {
+                let group = (padded.as_mut_ptr() as *mut Group).add(k) as *mut u8;
+                std::ptr::copy_nonoverlapping(*a, group, rest * self.size);
+                let filled = rest * self.size;
+                gather(self.size, *a, 0, group.add(filled), LANES - rest);
+                *a = group;
+            }
+            (self.f)(results, at.as_ptr(), LANES, p);
+            std::ptr::copy_nonoverlapping(results, to, rest * self.out_size);
+        }
+    }
+}
+
+/// So few elements are done one by one rather than as a padded group.
+const FEW: usize = 8;
+
+/// Room for [`LANES`] elements of any dtype.
+#[repr(align(64))]
+struct Group(#[allow(dead_code)] [u8; 16 * LANES]);
 
 /// A row's rule for dtypes: see `torsh_core::pointwise`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +137,7 @@ pub(crate) fn entries() -> &'static [Entry] {
         super::unary::fill(&mut all, level);
         super::binary::fill(&mut all, level);
         super::parametric::fill(&mut all, level);
+        super::special::fill(&mut all, level);
         for name in ["FloorDivide", "DivTrunc", "Remainder", "Fmod"] {
             for (entry, kernel) in all.iter_mut().zip(Kernel::ALL) {
                 entry.divides |= format!("{kernel:?}") == name;
@@ -119,12 +207,12 @@ impl<T: Cplx, R: CplxRow> Row<T> for Cplxs<R> {
 }
 
 /// Elements handled at once: LLVM makes vectors of them.
-const LANES: usize = 32;
+pub(crate) const LANES: usize = 32;
 
-/// One loop over whole groups of [`LANES`]; the rest is padded to one. Each group is read before
-/// it is written, so the compiler needs no check for overlap, and an output that is an input is
-/// as fast as any other.
+/// One element, or whole groups of [`LANES`]. Each group is read before it is written, so the
+/// compiler needs no check for overlap, and an output that is an input is as fast as any other.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)]
 unsafe fn body<A: Arch, T: Copy, R: Row<T>>(
     out: *mut u8,
     ins: *const *const u8,
@@ -134,75 +222,43 @@ unsafe fn body<A: Arch, T: Copy, R: Row<T>>(
     // SAFETY: the caller's promise: there are `ARITY` inputs of `n` elements, an output of as
     // many, and four numbers.
     unsafe {
-        let p = (p as *const [T; 4]).read_unaligned();
-        let mut from = [*ins as *const T; 3];
-        if R::ARITY > 1 {
-            from[1] = *ins.add(1) as *const T;
-        }
-        if R::ARITY > 2 {
-            from[2] = *ins.add(2) as *const T;
-        }
-        let mut to = out as *mut R::Out;
+        let p = (*(p as *const Packed<[T; 4]>)).0;
+        let mut a = *ins as *const Packed<T>;
+        let mut b = if R::ARITY > 1 {
+            *ins.add(1) as *const Packed<T>
+        } else {
+            a
+        };
+        let mut c = if R::ARITY > 2 {
+            *ins.add(2) as *const Packed<T>
+        } else {
+            a
+        };
+        let mut to = out as *mut Packed<R::Out>;
         if n == 1 {
-            to.write_unaligned(R::apply::<A>(from.map(|f| f.read_unaligned()), p));
+            *to = Packed(R::apply::<A>([(*a).0, (*b).0, (*c).0], p));
             return;
         }
-        let mut left = n;
-        let mut padded = std::mem::MaybeUninit::<[[T; LANES]; 3]>::uninit();
-        let mut results = std::mem::MaybeUninit::<[R::Out; LANES]>::uninit();
-        while left > 0 {
-            let m = left.min(LANES);
-            let mut dst = to;
-            let mut src = from;
-            if m < LANES {
-                let pad = padded.as_mut_ptr() as *mut T;
-                for k in 0..R::ARITY {
-                    let row = pad.add(k * LANES);
-                    std::ptr::copy_nonoverlapping(
-                        from[k] as *const u8,
-                        row as *mut u8,
-                        m * size_of::<T>(),
-                    );
-                    let first = row.read();
-                    for j in m..LANES {
-                        row.add(j).write(first);
-                    }
-                    src[k] = row;
-                }
-                dst = results.as_mut_ptr() as *mut R::Out;
-            }
-            let mut group = std::mem::MaybeUninit::<[R::Out; LANES]>::uninit();
-            let values = group.as_mut_ptr() as *mut R::Out;
-            for j in 0..LANES {
-                let a = src[0].add(j).read_unaligned();
-                let b = if R::ARITY > 1 {
-                    src[1].add(j).read_unaligned()
-                } else {
-                    a
-                };
-                let c = if R::ARITY > 2 {
-                    src[2].add(j).read_unaligned()
-                } else {
-                    a
-                };
-                values.add(j).write(R::apply::<A>([a, b, c], p));
-            }
-            std::ptr::copy_nonoverlapping(
-                values as *const u8,
-                dst as *mut u8,
-                LANES * size_of::<R::Out>(),
+        for _ in 0..n / LANES {
+            // An empty instruction keeps LLVM from unrolling a group and then vectorising over
+            // groups, with strided loads.
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            std::arch::asm!("", options(nomem, nostack, preserves_flags));
+            // Whole arrays: a debug build then checks one pointer per group, not per element.
+            let (x, y, z) = (
+                &*(a as *const [Packed<T>; LANES]),
+                &*(b as *const [Packed<T>; LANES]),
+                &*(c as *const [Packed<T>; LANES]),
             );
-            if m < LANES {
-                std::ptr::copy_nonoverlapping(
-                    dst as *const u8,
-                    to as *mut u8,
-                    m * size_of::<R::Out>(),
-                );
-                return;
+            let mut group = [const { MaybeUninit::<Packed<R::Out>>::uninit() }; LANES];
+            for j in 0..LANES {
+                group[j] = MaybeUninit::new(Packed(R::apply::<A>([x[j].0, y[j].0, z[j].0], p)));
             }
-            from = from.map(|f| f.wrapping_add(LANES));
+            *(to as *mut [MaybeUninit<Packed<R::Out>>; LANES]) = group;
+            a = a.wrapping_add(LANES);
+            b = b.wrapping_add(LANES);
+            c = c.wrapping_add(LANES);
             to = to.wrapping_add(LANES);
-            left -= LANES;
         }
     }
 }
@@ -248,7 +304,7 @@ fn plain<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
 
 pub(crate) fn add_floats<R: FloatRow>(e: &mut Entry, level: Level) {
     e.loops[DType::F32 as usize] = Some(best::<f32, Floats<R>>(level));
-    e.loops[DType::F64 as usize] = Some(best::<f64, Floats<R>>(level));
+    e.loops[DType::F64 as usize] = Some(plain::<f64, Floats<R>>(level));
 }
 
 pub(crate) fn add_ints<R: IntRow>(e: &mut Entry, level: Level) {

@@ -6,13 +6,18 @@
 mod binary;
 mod loops;
 mod parametric;
+mod special;
 mod unary;
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
-use crate::blocks::{self, MAX_INPUTS, Operand};
+use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
+use crate::convert::convert;
 use crate::strided::StridedLoop;
-use loops::{LoopFn, Rule, entries};
+use loops::{Loop, Rule, entries};
 
 /// The kernel for a pointwise key.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -64,6 +69,12 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
         Rule::Promote | Rule::Float => wanted,
     };
     let n = out.numel();
+    let f = Loop {
+        f,
+        arity: entry.arity,
+        size: wanted.size(),
+        out_size: produced.size(),
+    };
     if n == 0 {
         return Ok(());
     }
@@ -87,10 +98,16 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
         }
         if n <= blocks::GRAIN {
             // SAFETY: all operands are contiguous, of `n` elements and of the loop's dtypes.
-            unsafe { f(out.ptr, ins.as_ptr(), n, p) };
+            unsafe { f.call(out.ptr, &ins, n, p) };
         } else {
-            large(f, out.ptr, ins, n, wanted.size(), produced.size(), p);
+            large(f, out.ptr, ins, n, p);
         }
+        return Ok(());
+    }
+
+    let one = |v: &View<'_>| v.numel() == 1;
+    if !half && n > 1 && plain(out, produced) && inputs.iter().all(|v| one(v) || plain(v, wanted)) {
+        with_numbers(f, out.ptr, inputs, wanted, n, p);
         return Ok(());
     }
 
@@ -120,7 +137,7 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     // SAFETY: the views are valid for their layouts, which broadcast to the output's shape.
     unsafe {
         blocks::run(&l, &operands[..count], &|out, ins, n| {
-            f(out, ins.as_ptr(), n, p.get()[0])
+            f.call(out, ins, n, p.get()[0])
         });
     }
     Ok(())
@@ -139,7 +156,7 @@ fn input(v: &View<'_>, wanted: DType, rule: Rule, round: Option<DType>) -> Opera
 /// One element: no loops, whatever the dtypes and layouts are.
 #[inline(never)]
 fn single(
-    f: LoopFn,
+    f: Loop,
     result: &Operand,
     inputs: &[View<'_>],
     wanted: DType,
@@ -160,7 +177,7 @@ fn single(
     }
     // SAFETY: as above.
     unsafe {
-        f(to.0.as_mut_ptr(), ins.as_ptr(), 1, p);
+        f.call(to.0.as_mut_ptr(), &ins, 1, p);
         result.store(to.0.as_mut_ptr(), result.ptr, 1);
     }
 }
@@ -181,27 +198,59 @@ impl Addresses {
     }
 }
 
+/// How often a number is repeated for the loop.
+const REPEAT: usize = 256;
+
+/// Contiguous operands and numbers, of which a buffer is filled that every part of the loop reads.
+#[inline(never)]
+fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: usize, p: *const u8) {
+    let mut buffers = MaybeUninit::<[[Slot; REPEAT]; MAX_INPUTS]>::uninit();
+    let mut ins = [std::ptr::null(); MAX_INPUTS];
+    let mut steps = [0; MAX_INPUTS];
+    for (k, v) in inputs.iter().enumerate() {
+        if v.numel() == 1 {
+            let all = (buffers.as_mut_ptr() as *mut [Slot; REPEAT]).wrapping_add(k) as *mut u8;
+            // SAFETY: the view has one element, and the buffer room for all copies of it.
+            unsafe {
+                convert(v.dtype, v.ptr, wanted, all, 1);
+                blocks::gather(f.size, all, 0, all, n.min(REPEAT));
+            }
+            ins[k] = all as *const u8;
+        } else {
+            ins[k] = v.ptr as *const u8;
+            steps[k] = f.size;
+        }
+    }
+    let ins = Addresses(ins);
+    let rest = Addresses([out, p, p, p]);
+    let part = |r: Range<usize>| {
+        let [out, p, ..] = *rest.get();
+        for at in r.clone().step_by(REPEAT) {
+            let mut from = *ins.get();
+            for (i, step) in from.iter_mut().zip(&steps) {
+                *i = i.wrapping_add(at * step);
+            }
+            let m = (r.end - at).min(REPEAT);
+            // SAFETY: the parts are disjoint and within `n` elements, or `REPEAT` of a number.
+            unsafe { f.call((out as *mut u8).add(at * f.out_size), &from, m, p) };
+        }
+    };
+    blocks::parallel(n, &part);
+}
+
 /// Contiguous operands over threads.
 #[inline(never)]
-fn large(
-    f: LoopFn,
-    out: *mut u8,
-    ins: [*const u8; MAX_INPUTS],
-    n: usize,
-    size: usize,
-    out_size: usize,
-    p: *const u8,
-) {
+fn large(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *const u8) {
     let ins = Addresses(ins);
     let rest = Addresses([out, p, p, p]);
     blocks::parallel(n, &|r| {
-        let from = ins.get().map(|i| i.wrapping_add(r.start * size));
+        let from = ins.get().map(|i| i.wrapping_add(r.start * f.size));
         let [out, p, ..] = *rest.get();
         // SAFETY: the ranges are disjoint and within `n` elements.
         unsafe {
-            f(
-                (out as *mut u8).add(r.start * out_size),
-                from.as_ptr(),
+            f.call(
+                (out as *mut u8).add(r.start * f.out_size),
+                &from,
                 r.len(),
                 p,
             )
@@ -247,7 +296,7 @@ fn refuse_zero(v: &View<'_>, wanted: DType) -> Result<()> {
                         raw,
                         m,
                     );
-                    crate::convert::convert(dtype, raw, wanted, own, m);
+                    convert(dtype, raw, wanted, own, m);
                 }
                 scan(own, m);
                 at += m;
@@ -266,12 +315,9 @@ fn refuse_zero(v: &View<'_>, wanted: DType) -> Result<()> {
 /// Whether one of `n` adjacent elements of `size` bytes is all zero bits.
 unsafe fn any_zero(ptr: *const u8, n: usize, size: usize) -> bool {
     unsafe fn any<T: Copy + PartialEq + From<u8>>(ptr: *const u8, n: usize) -> bool {
-        let mut zero = false;
-        for i in 0..n {
-            // SAFETY: the caller's promise.
-            zero |= unsafe { (ptr as *const T).add(i).read_unaligned() } == T::from(0);
-        }
-        zero
+        // SAFETY: the caller's promise.
+        let all = unsafe { std::slice::from_raw_parts(ptr as *const Packed<T>, n) };
+        all.iter().any(|v| { v.0 } == T::from(0))
     }
     // SAFETY: the caller's promise.
     unsafe { blocks::by_size!(size, any(ptr, n)) }

@@ -139,10 +139,11 @@ fn sqrt(z: C) -> C {
     }
     if x.is_infinite() {
         // Of y only its sign is left, or nan.
+        let rest = y * 0.0;
         return if x < 0.0 {
-            c((y - y).abs(), x.abs().copysign(y))
+            c(rest.abs(), x.abs().copysign(y))
         } else {
-            c(x, (y - y).copysign(y))
+            c(x, rest.copysign(y))
         };
     }
     // Scaled by a power of 4, so that the magnitude neither overflows nor vanishes.
@@ -222,6 +223,9 @@ fn tanh(z: C) -> C {
     if x.is_nan() && y == 0.0 {
         return c(x, y);
     }
+    if x == 0.0 && !y.is_finite() {
+        return c(x, f64::NAN);
+    }
     if x.abs() > 22.0 {
         // Further terms are below the rounding of 1.
         let (sin, cos) = y.sin_cos();
@@ -271,6 +275,9 @@ fn asin(z: C) -> C {
         let re = z.re.abs().atan2(z.im.abs()).copysign(z.re);
         return c(re, -w.im);
     }
+    if z.re == 0.0 && z.im.is_nan() {
+        return z;
+    }
     let (p, m) = roots(z);
     let re = z.re.atan2(p.re * m.re - p.im * m.im);
     let im = (m.re * p.im - m.im * p.re).asinh();
@@ -317,7 +324,12 @@ fn atanh(z: C) -> C {
         } else {
             x / y / (x * (x / y) + y)
         };
-        return c(re.copysign(z.re), FRAC_PI_2.copysign(z.im));
+        let im = if z.im.is_nan() {
+            z.im
+        } else {
+            FRAC_PI_2.copysign(z.im)
+        };
+        return c(re.copysign(z.re), im);
     }
     let (re, im) = if x == 1.0 && y < 1e-150 {
         (

@@ -3,7 +3,7 @@
 use super::Int;
 
 macro_rules! int {
-    ($t:ident, $unsigned:ident, |$x:ident| $abs:expr, $sign:expr, $signed:literal) => {
+    ($t:ident, $unsigned:ident, $wide:ident, |$x:ident| $abs:expr, $sign:expr, $signed:literal) => {
         impl Int for $t {
             const ZERO: $t = 0;
             const ONE: $t = 1;
@@ -107,16 +107,16 @@ macro_rules! int {
             fn shr(self, y: $t) -> $t {
                 // The widest shift of a signed type leaves copies of the sign.
                 const MOST: $t = ($t::BITS - 1) as $t;
-                let out_of_range = (y < 0) | (y > MOST);
+                let in_range = (0..=MOST).contains(&y);
                 let beyond = if $signed {
                     self.wrapping_shr(MOST as u32)
                 } else {
                     0
                 };
-                if out_of_range {
-                    beyond
-                } else {
+                if in_range {
                     self.wrapping_shr(y as u32)
+                } else {
+                    beyond
                 }
             }
             #[inline(always)]
@@ -136,14 +136,16 @@ macro_rules! int {
                 if g == 0 {
                     return 0;
                 }
-                Int::wrapping_abs($t::wrapping_mul(self.wrapping_div(g), y))
+                // Narrow types wrap only at the end, as C's promotion to int has it.
+                let multiple = self.wrapping_div(g) as $wide;
+                Int::wrapping_abs(multiple.wrapping_mul(y as $wide)) as $t
             }
         }
     };
 }
 
-int!(u8, u8, |x| x, (x != 0) as u8, false);
-int!(i8, u8, |x| i8::wrapping_abs(x), x.signum(), true);
-int!(i16, u16, |x| i16::wrapping_abs(x), x.signum(), true);
-int!(i32, u32, |x| i32::wrapping_abs(x), x.signum(), true);
-int!(i64, u64, |x| i64::wrapping_abs(x), x.signum(), true);
+int!(u8, u8, i32, |x| x, (x != 0) as u8, false);
+int!(i8, u8, i32, |x| i8::wrapping_abs(x), x.signum(), true);
+int!(i16, u16, i32, |x| i16::wrapping_abs(x), x.signum(), true);
+int!(i32, u32, i32, |x| i32::wrapping_abs(x), x.signum(), true);
+int!(i64, u64, i64, |x| i64::wrapping_abs(x), x.signum(), true);

@@ -96,10 +96,7 @@ mish "nn.functional.mish" Mish(x) "(Tensor input)" -> promote {
 /// `x / (1 + |x|)` of each element.
 softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
     float |x| x / (x.abs() + T::ONE);
-    complex |x| {
-        let d = x.abs() + T::R::ONE;
-        T::new(x.re() / d, x.im() / d)
-    };
+    complex |x| x.divide(T::new(x.abs() + T::R::ONE, T::R::ZERO));
     gpu "x / (1 + abs(x))";
     grad [x] |c| {
         let x = c.x()?;

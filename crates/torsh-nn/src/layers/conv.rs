@@ -188,7 +188,7 @@ impl Conv2dBuilder {
         self
     }
 
-    /// What is added around the image: sizes, `"same"` or `"valid"`; 0 unless set.
+    /// What is added around the image: sizes, [`Padding::Same`] or [`Padding::Valid`]; 0 unless set.
     #[must_use]
     pub fn padding(mut self, padding: impl Into<Padding>) -> Self {
         self.padding = padding.into();

@@ -22,7 +22,6 @@ pub use loss::{CrossEntropyLoss, MSELoss, NLLLoss};
 pub use pool::{MaxPool2d, MaxPool2dBuilder};
 pub use shape::{Flatten, Identity};
 
-use torsh_functional::Size2;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 /// Python's spelling of a bool, in what layers print.

@@ -1,0 +1,187 @@
+//! The walk behind every gather and scatter.
+
+use torsh_core::pool;
+
+use super::GRAIN;
+use super::num::Num;
+use super::positions::Index;
+use super::walk::{Ptr, Walk, copy_run};
+
+/// The three operands of a gather or scatter, seen with one shape.
+pub(crate) struct Job<'a> {
+    /// The shape walked.
+    pub(crate) shape: &'a [usize],
+    /// Strides of the dense side: what a gather writes, what a scatter reads.
+    pub(crate) dense: &'a [isize],
+    /// Strides of the indexed side; 0 in indexed dimensions.
+    pub(crate) indexed: &'a [isize],
+    /// Strides of the index; 0 in dimensions it does not have.
+    pub(crate) at: &'a [isize],
+}
+
+impl Job<'_> {
+    fn walk(&self) -> Walk<3> {
+        Walk::new(self.shape, [self.dense, self.indexed, self.at])
+    }
+
+    /// Calls `f` on walks that together are the job and write to disjoint elements of the indexed
+    /// side, each in row-major order: cut along a dimension that is not indexed, since two
+    /// positions there never meet. One walk where there is no such dimension.
+    fn by_lines(&self, f: impl Fn(&Walk<3>) + Sync) {
+        let numel: usize = self.shape.iter().product();
+        let free = |d: &usize| self.indexed[*d] != 0 && self.shape[*d] > 1;
+        // The outermost one that keeps all threads busy, else the longest.
+        let threads = pool::num_threads();
+        let dims = 0..self.shape.len();
+        let cut = dims
+            .clone()
+            .find(|d| free(d) && self.shape[*d] >= 4 * threads)
+            .or_else(|| dims.filter(free).max_by_key(|&d| self.shape[d]));
+        let Some(d) = cut.filter(|_| numel > GRAIN) else {
+            return f(&self.walk());
+        };
+        let size = self.shape[d];
+        let grain = (GRAIN / (numel / size).max(1)).max(1);
+        pool::parallel_for(size, grain, &|r| {
+            let mut shape = self.shape.to_vec();
+            shape[d] = r.len();
+            let first = r.start as isize;
+            let base = [
+                first * self.dense[d],
+                first * self.indexed[d],
+                first * self.at[d],
+            ];
+            f(&Walk::new(&shape, [self.dense, self.indexed, self.at]).starting_at(base));
+        });
+    }
+
+    /// `dense[..] = indexed[.. + index]`.
+    ///
+    /// # Safety
+    /// The pointers must be valid for the job's walk, the dense side for disjoint writes.
+    pub(crate) unsafe fn get<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
+        self.walk().par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
+            // SAFETY: the walk stays within the operands, and the index was checked.
+            unsafe {
+                if is == 0 {
+                    copy_run(dense.at(d), ds, indexed.at(s + index.offset(i)), ss, n);
+                } else {
+                    for j in 0..n as isize {
+                        *dense.at(d + j * ds) = *indexed.at(s + j * ss + index.offset(i + j * is));
+                    }
+                }
+            }
+        });
+    }
+
+    /// `indexed[.. + index] = f(indexed[.. + index], dense[..])`, duplicates in row-major order.
+    ///
+    /// # Safety
+    /// The pointers must be valid for the job's walk; the indexed side must not overlap itself,
+    /// nor the dense side.
+    pub(crate) unsafe fn update<T: Copy>(
+        &self,
+        dense: Ptr<T>,
+        indexed: Ptr<T>,
+        index: &Index<'_>,
+        f: impl Fn(T, T) -> T + Sync + Copy,
+    ) {
+        self.by_lines(|walk| {
+            walk.all(|[d, s, i], n, [ds, ss, is]| {
+                // SAFETY: the walk stays within the operands, the index was checked, and
+                // `by_lines` lets no two threads write the same element.
+                unsafe {
+                    if is == 0 && ds == 1 && ss == 1 {
+                        let (to, from) = (indexed.at(s + index.offset(i)), dense.at(d));
+                        for j in 0..n {
+                            *to.add(j) = f(*to.add(j), *from.add(j));
+                        }
+                    } else {
+                        for j in 0..n as isize {
+                            let to = indexed.at(s + j * ss + index.offset(i + j * is));
+                            *to = f(*to, *dense.at(d + j * ds));
+                        }
+                    }
+                }
+            });
+        });
+    }
+
+    /// `indexed[.. + index] = dense[..]`; of duplicates the last in row-major order stays.
+    ///
+    /// # Safety
+    /// As [`Job::update`].
+    pub(crate) unsafe fn put<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
+        self.by_lines(|walk| {
+            walk.all(|[d, s, i], n, [ds, ss, is]| {
+                // SAFETY: as in `update`.
+                unsafe {
+                    if is == 0 {
+                        copy_run(indexed.at(s + index.offset(i)), ss, dense.at(d), ds, n);
+                    } else {
+                        for j in 0..n as isize {
+                            *indexed.at(s + j * ss + index.offset(i + j * is)) =
+                                *dense.at(d + j * ds);
+                        }
+                    }
+                }
+            });
+        });
+    }
+}
+
+/// How a scatter joins what is there with what comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reduce {
+    Sum,
+    Prod,
+    Mean,
+    Max,
+    Min,
+}
+
+impl Reduce {
+    /// Reads PyTorch's names.
+    pub(crate) fn parse(name: &str) -> Option<Reduce> {
+        Some(match name {
+            "sum" | "add" => Reduce::Sum,
+            "prod" | "multiply" => Reduce::Prod,
+            "mean" => Reduce::Mean,
+            "amax" => Reduce::Max,
+            "amin" => Reduce::Min,
+            _ => return None,
+        })
+    }
+
+    /// What does not change the other operand.
+    pub(crate) fn identity<T: Num>(self) -> T {
+        match self {
+            Reduce::Sum | Reduce::Mean => T::ZERO,
+            Reduce::Prod => T::ONE,
+            Reduce::Max => T::LOWEST,
+            Reduce::Min => T::HIGHEST,
+        }
+    }
+
+    /// [`Job::update`] with this reduction; a mean is only summed.
+    ///
+    /// # Safety
+    /// As [`Job::update`].
+    pub(crate) unsafe fn update<T: Num>(
+        self,
+        job: &Job<'_>,
+        dense: Ptr<T>,
+        indexed: Ptr<T>,
+        index: &Index<'_>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Reduce::Sum | Reduce::Mean => job.update(dense, indexed, index, T::add),
+                Reduce::Prod => job.update(dense, indexed, index, T::mul),
+                Reduce::Max => job.update(dense, indexed, index, T::larger),
+                Reduce::Min => job.update(dense, indexed, index, T::smaller),
+            }
+        }
+    }
+}

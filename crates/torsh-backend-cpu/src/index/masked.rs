@@ -1,0 +1,339 @@
+//! Selecting by masks. A mask is bool or uint8: not 0 is true.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
+
+use super::num::Num;
+use super::positions::no_overlap;
+use super::scatter::{fill, start_from};
+use super::walk::{Ptr, Walk};
+use super::{GRAIN, Scratch, by_dtype, by_size};
+
+pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
+    Some(match k {
+        Kernel::MaskedCount => masked_count,
+        Kernel::MaskedSelect => masked_select,
+        Kernel::MaskedFill => masked_fill,
+        Kernel::MaskedScatter => masked_scatter,
+        Kernel::MaskedScatterBackward => masked_scatter_backward,
+        Kernel::Nonzero => nonzero,
+        _ => return None,
+    })
+}
+
+/// How many elements of a view are not 0, per piece of the pieces that `pool::chunk_count` makes.
+fn count_pieces(v: &View<'_>, parts: usize) -> Result<Scratch<u64>> {
+    let counts = Scratch::filled(parts, 0u64)?;
+    let slots = Ptr::new(counts.ptr());
+    by_dtype!(if v.dtype == DType::Bool { DType::U8 } else { v.dtype }, T => {
+        let p = Ptr::<T>::of(v);
+        let walk = Walk::new(v.shape, [v.strides]);
+        pool::parallel_parts(walk.numel(), parts, &|part, range| {
+            let mut count = 0u64;
+            walk.run(range, |[i], n, [step]| {
+                let mut here = 0u64;
+                for j in 0..n as isize {
+                    // SAFETY: the walk stays within the view.
+                    here += u64::from(unsafe { *p.at(i + j * step) } != T::ZERO);
+                }
+                count += here;
+            });
+            // SAFETY: every part has its own slot.
+            unsafe { *slots.at(part as isize) = count };
+        });
+    });
+    Ok(counts)
+}
+
+/// The number of elements that are not 0 (complex: neither part is): input any tensor, output a
+/// 0-d int64. What the outputs of `nonzero` and `masked_select` are allocated by.
+fn masked_count(args: &KernelArgs<'_>) -> Result<()> {
+    let v = &args.inputs[0];
+    let counts = count_pieces(v, pool::chunk_count(v.numel(), GRAIN))?;
+    let total: u64 = counts.iter().sum();
+    // SAFETY: the output is one int64.
+    unsafe { *args.outputs[0].ptr.cast::<i64>() = total as i64 };
+    Ok(())
+}
+
+/// A size that does not fit what was counted: the tensor changed in between.
+#[cold]
+fn miscounted() -> TorshError {
+    TorshError::invalid("", "the mask changed while it was read")
+}
+
+/// `masked_select`: inputs `self`, `mask`, of one shape by broadcasting; the output is 1-d, as long
+/// as [`masked_count`] of the mask.
+fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
+    let (out, src, mask) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
+    let parts = pool::chunk_count(mask.numel(), GRAIN);
+    let mut starts = count_pieces(mask, parts)?;
+    if exclusive_sum(&mut starts) != out.numel() as u64 {
+        return Err(miscounted());
+    }
+    let out_step = out.strides.first().copied().unwrap_or(1);
+    let walk = Walk::new(src.shape, [src.strides, mask.strides]);
+    let m = Ptr::<u8>::of(mask);
+    let starts = &starts;
+    by_size!(out.dtype, T => {
+        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
+        // The pieces are those of the count: both walks have `mask.numel()` elements.
+        pool::parallel_parts(walk.numel(), parts, &|part, range| {
+            let mut k = starts[part] as isize;
+            walk.run(range, |[s, i], n, [ss, is]| {
+                for j in 0..n as isize {
+                    // SAFETY: the walk stays within both; there is room for every true element.
+                    unsafe {
+                        if *m.at(i + j * is) != 0 {
+                            *to.at(k * out_step) = *from.at(s + j * ss);
+                            k += 1;
+                        }
+                    }
+                }
+            });
+        });
+    });
+    Ok(())
+}
+
+/// Turns counts into where each begins; gives the total.
+fn exclusive_sum(counts: &mut [u64]) -> u64 {
+    let mut total = 0;
+    for c in counts {
+        (*c, total) = (total, total + *c);
+    }
+    total
+}
+
+/// The strides of a mask for a walk over `shape`, which it broadcasts to.
+fn broadcast(v: &View<'_>, shape: &[usize]) -> Result<Vec<isize>> {
+    let lead = shape.len().checked_sub(v.shape.len());
+    let fits = |lead: usize| {
+        v.shape
+            .iter()
+            .zip(&shape[lead..])
+            .all(|(&a, &b)| a == b || a == 1)
+    };
+    let Some(lead) = lead.filter(|&l| fits(l)) else {
+        return Err(TorshError::shape(
+            "",
+            format!("cannot broadcast shape {:?} to {shape:?}", v.shape),
+        ));
+    };
+    let mut strides = vec![0; shape.len()];
+    for d in 0..v.shape.len() {
+        if v.shape[d] != 1 {
+            strides[lead + d] = v.strides[d];
+        }
+    }
+    Ok(strides)
+}
+
+/// `masked_fill`: inputs `self`, `mask`, optionally a 0-d value, else attribute 0; `self` and
+/// `mask` broadcast to the output.
+fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
+    let (out, src, mask) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
+    no_overlap(out, mask)?;
+    let ss = broadcast(src, out.shape)?;
+    let ms = broadcast(mask, out.shape)?;
+    let number = args
+        .attr(0)
+        .scalar()
+        .unwrap_or(Scalar::Int(0))
+        .to_bytes(out.dtype);
+    let m = Ptr::<u8>::of(mask);
+    let in_place = out.ptr == src.ptr && out.strides == ss;
+    by_size!(out.dtype, T => {
+        let value: T = match args.inputs.get(2) {
+            // SAFETY: a 0-d tensor of the output's dtype.
+            Some(v) if v.is_present() => unsafe { *v.ptr.cast::<T>() },
+            // SAFETY: `to_bytes` has room for any element.
+            _ => unsafe { number.as_ptr().cast::<T>().read_unaligned() },
+        };
+        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
+        let walk = Walk::new(out.shape, [out.strides, &ss, &ms]);
+        walk.par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
+            // SAFETY: the walk stays within all three.
+            unsafe {
+                if in_place {
+                    for j in 0..n as isize {
+                        if *m.at(i + j * is) != 0 {
+                            *to.at(d + j * ds) = value;
+                        }
+                    }
+                } else if ds == 1 && ss == 1 && is == 1 {
+                    for j in 0..n as isize {
+                        let old = *from.at(s + j);
+                        *to.at(d + j) = if *m.at(i + j) != 0 { value } else { old };
+                    }
+                } else {
+                    for j in 0..n as isize {
+                        let old = *from.at(s + j * ss);
+                        *to.at(d + j * ds) = if *m.at(i + j * is) != 0 { value } else { old };
+                    }
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
+/// `masked_scatter`: inputs `self`, `mask` (broadcast to the output), `source`, whose elements in
+/// row-major order replace the masked ones.
+fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
+    let (out, src, mask, source) = (
+        &args.outputs[0],
+        &args.inputs[0],
+        &args.inputs[1],
+        &args.inputs[2],
+    );
+    no_overlap(out, mask)?;
+    no_overlap(out, source)?;
+    let ms = broadcast(mask, out.shape)?;
+    let ss = broadcast(src, out.shape)?;
+    let seen = View {
+        ptr: mask.ptr,
+        dtype: mask.dtype,
+        shape: out.shape,
+        strides: &ms,
+    };
+    let parts = pool::chunk_count(out.numel(), GRAIN);
+    let mut starts = count_pieces(&seen, parts)?;
+    let total = exclusive_sum(&mut starts);
+    if total > source.numel() as u64 {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "Number of elements of source < number of ones in mask: {} elements for {total}",
+                source.numel()
+            ),
+        ));
+    }
+    let start = View {
+        ptr: src.ptr,
+        dtype: src.dtype,
+        shape: out.shape,
+        strides: &ss,
+    };
+    start_from(out, &start);
+    let m = Ptr::<u8>::of(mask);
+    let walk = Walk::new(out.shape, [out.strides, &ms]);
+    let from_walk = Walk::new(source.shape, [source.strides]);
+    let starts = &starts;
+    by_size!(out.dtype, T => {
+        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(source));
+        let flat = source.is_contiguous();
+        pool::parallel_parts(walk.numel(), parts, &|part, range| {
+            let mut k = starts[part] as usize;
+            walk.run(range, |[d, i], n, [ds, is]| {
+                for j in 0..n as isize {
+                    // SAFETY: the walk stays within both, and the source is long enough.
+                    unsafe {
+                        if *m.at(i + j * is) != 0 {
+                            let mut at = k as isize;
+                            if !flat {
+                                from_walk.run(k..k + 1, |[o], _, _| at = o);
+                            }
+                            *to.at(d + j * ds) = *from.at(at);
+                            k += 1;
+                        }
+                    }
+                }
+            });
+        });
+    });
+    Ok(())
+}
+
+/// The gradient of `masked_scatter` by its source: inputs the gradient and the mask (broadcast to
+/// it); the output has the source's shape, 0 where nothing was taken.
+fn masked_scatter_backward(args: &KernelArgs<'_>) -> Result<()> {
+    let (out, grad, mask) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
+    let ms = broadcast(mask, grad.shape)?;
+    fill(out, Scalar::Int(0));
+    let m = Ptr::<u8>::of(mask);
+    let to_walk = Walk::new(out.shape, [out.strides]);
+    let total = AtomicU64::new(0);
+    by_size!(out.dtype, T => {
+        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(grad));
+        let mut k = 0;
+        Walk::new(grad.shape, [grad.strides, &ms]).all(|[s, i], n, [ss, is]| {
+            for j in 0..n as isize {
+                // SAFETY: the walk stays within both operands, and `k` within the output.
+                unsafe {
+                    if *m.at(i + j * is) != 0 {
+                        if k < to_walk.numel() {
+                            to_walk.run(k..k + 1, |[o], _, _| *to.at(o) = *from.at(s + j * ss));
+                        }
+                        k += 1;
+                    }
+                }
+            }
+        });
+        total.store(k as u64, Ordering::Relaxed);
+    });
+    if total.into_inner() > out.numel() as u64 {
+        return Err(miscounted());
+    }
+    Ok(())
+}
+
+/// `nonzero`: input any tensor; the output is int64 `[n, ndim]`, the positions in row-major order,
+/// where n is [`masked_count`] of the input.
+fn nonzero(args: &KernelArgs<'_>) -> Result<()> {
+    let (out, src) = (&args.outputs[0], &args.inputs[0]);
+    let parts = pool::chunk_count(src.numel(), GRAIN);
+    let mut starts = count_pieces(src, parts)?;
+    if exclusive_sum(&mut starts) != out.shape[0] as u64 {
+        return Err(miscounted());
+    }
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let (rows, columns) = (out.strides[0], out.strides[1]);
+    let to = Ptr::<i64>::of(out);
+    let starts = &starts;
+    by_dtype!(if src.dtype == DType::Bool { DType::U8 } else { src.dtype }, T => {
+        let p = Ptr::<T>::of(src);
+        let walk = Walk::new(src.shape, [src.strides]);
+        pool::parallel_parts(walk.numel(), parts, &|part, range| {
+            let mut k = starts[part] as isize;
+            // The walk joins dimensions, so positions are counted, not walked.
+            let mut flat = range.start;
+            let mut position = vec![0i64; src.shape.len()];
+            let mut known = usize::MAX;
+            walk.run(range, |[i], n, [step]| {
+                for j in 0..n as isize {
+                    // SAFETY: the walk stays within the view.
+                    if unsafe { *p.at(i + j * step) } != T::ZERO {
+                        unravel(&mut position, &mut known, flat, src.shape);
+                        for (d, &v) in position.iter().enumerate() {
+                            // SAFETY: there is a row for every element counted.
+                            unsafe { *to.at(k * rows + d as isize * columns) = v };
+                        }
+                        k += 1;
+                    }
+                    flat += 1;
+                }
+            });
+        });
+    });
+    Ok(())
+}
+
+/// Moves `position` from the flat position `known` to `flat`, by counting where that is near.
+fn unravel(position: &mut [i64], known: &mut usize, flat: usize, shape: &[usize]) {
+    let last = shape.len() - 1;
+    let ahead = flat.wrapping_sub(*known);
+    if *known != usize::MAX && position[last] as usize + ahead < shape[last] {
+        position[last] += ahead as i64;
+    } else {
+        let mut rest = flat;
+        for d in (0..shape.len()).rev() {
+            position[d] = (rest % shape[d]) as i64;
+            rest /= shape[d];
+        }
+    }
+    *known = flat;
+}

@@ -1,0 +1,638 @@
+//! Writing through index tensors.
+//!
+//! The output starts as a copy of the first input, unless it is that input (the in-place forms).
+//! Whatever can be refused is refused before that.
+
+use half::{bf16, f16};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
+
+use super::engine::{Job, Reduce};
+use super::gather::{advanced, along_dim, at_least_1d, flat_index};
+use super::num::Num;
+use super::positions::{Index, contiguous, no_overlap};
+use super::walk::{Ptr, Walk, copy_strided};
+use super::{GRAIN, Scratch, by_dtype, by_size};
+
+pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
+    Some(match k {
+        Kernel::IndexAdd => index_add,
+        Kernel::IndexReduce => index_reduce,
+        Kernel::IndexCopy => index_copy,
+        Kernel::IndexFill => index_fill,
+        Kernel::Scatter => scatter,
+        Kernel::ScatterAdd => scatter_add,
+        Kernel::ScatterReduce => scatter_reduce,
+        Kernel::IndexPut => index_put,
+        Kernel::Put => put,
+        Kernel::EmbeddingBackward => embedding_backward,
+        _ => return None,
+    })
+}
+
+/// Makes `out` a copy of `src`; nothing where it is `src`.
+pub(super) fn start_from(out: &View<'_>, src: &View<'_>) {
+    if out.ptr == src.ptr && out.strides == src.strides {
+        return;
+    }
+    by_size!(out.dtype, T => {
+        // SAFETY: both views have this shape, and the output is another tensor.
+        unsafe {
+            copy_strided::<T>(out.shape, Ptr::of(out), out.strides, Ptr::of(src), src.strides)
+        }
+    })
+}
+
+/// Fills `out` with one number.
+pub(super) fn fill(out: &View<'_>, value: Scalar) {
+    let bytes = Bytes(value.to_bytes(out.dtype));
+    let zeros = vec![0; out.shape.len()];
+    by_size!(out.dtype, T => {
+        // SAFETY: the number is read with strides of 0, the output is written within its shape.
+        unsafe {
+            let from = Ptr::<T>::new(bytes.0.as_ptr().cast_mut().cast());
+            copy_strided::<T>(out.shape, Ptr::of(out), out.strides, from, &zeros)
+        }
+    })
+}
+
+/// One element of any dtype, aligned for all.
+#[repr(align(16))]
+struct Bytes([u8; 16]);
+
+/// What is written: a tensor, or one number everywhere.
+enum Source<'a> {
+    Tensor(&'a View<'a>),
+    Number(Bytes),
+}
+
+impl<'a> Source<'a> {
+    /// The input at `i` where present, else the number in attribute `a`.
+    fn new(args: &'a KernelArgs<'a>, i: usize, a: usize) -> Source<'a> {
+        match args.inputs.get(i) {
+            Some(v) if v.is_present() => Source::Tensor(v),
+            _ => {
+                let number = args.attr(a).scalar().unwrap_or(Scalar::Int(0));
+                Source::Number(Bytes(number.to_bytes(args.outputs[0].dtype)))
+            }
+        }
+    }
+
+    fn ptr<T>(&self) -> Ptr<T> {
+        match self {
+            Source::Tensor(v) => Ptr::of(v),
+            Source::Number(b) => Ptr::new(b.0.as_ptr().cast_mut().cast()),
+        }
+    }
+
+    /// Its strides for a walk over `n` dimensions; a 0-d tensor counts as a number.
+    fn strides(&self, n: usize) -> Vec<isize> {
+        match self {
+            Source::Tensor(v) if v.shape.len() == n => v.strides.to_vec(),
+            _ => vec![0; n],
+        }
+    }
+
+    fn tensor(&self) -> Option<&View<'a>> {
+        match self {
+            Source::Tensor(v) => Some(v),
+            Source::Number(_) => None,
+        }
+    }
+}
+
+/// The walk of `index_add` and kin: `self`'s shape with the length of the index at `dim`.
+struct AlongDim<'a> {
+    shape: Vec<usize>,
+    dense: Vec<isize>,
+    indexed: Vec<isize>,
+    at: Vec<isize>,
+    index: Index<'a>,
+}
+
+impl AlongDim<'_> {
+    fn job(&self) -> Job<'_> {
+        Job {
+            shape: &self.shape,
+            dense: &self.dense,
+            indexed: &self.indexed,
+            at: &self.at,
+        }
+    }
+}
+
+/// Reads the index of inputs `self`, `index`, and prepares the walk for a source.
+fn along<'a>(
+    args: &'a KernelArgs<'a>,
+    source: &Source<'_>,
+    negative: bool,
+) -> Result<AlongDim<'a>> {
+    let (out, idx) = (&args.outputs[0], &args.inputs[1]);
+    let dim = args.attr(0).int() as usize;
+    let (sizes, strides) = at_least_1d(out);
+    no_overlap(out, idx)?;
+    if let Some(s) = source.tensor() {
+        no_overlap(out, s)?;
+    }
+    let index = Index::new(idx, sizes[dim], dim, strides[dim], negative, Some(out))?;
+    let (indexed, at) = along_dim(strides, dim, &index);
+    let mut shape = sizes.to_vec();
+    shape[dim] = idx.numel();
+    let dense = source.strides(shape.len());
+    Ok(AlongDim {
+        shape,
+        dense,
+        indexed,
+        at,
+        index,
+    })
+}
+
+/// `index_add`: inputs `self`, `index` (1-d or 0-d), `source`; attrs `dim`, `alpha`.
+fn index_add(args: &KernelArgs<'_>) -> Result<()> {
+    let out = &args.outputs[0];
+    let source = Source::new(args, 2, usize::MAX);
+    let walk = along(args, &source, false)?;
+    let alpha = args.attr(1).scalar().unwrap_or(Scalar::Int(1));
+    start_from(out, &args.inputs[0]);
+    by_dtype!(out.dtype, T => {
+        let a = T::cast(alpha);
+        // SAFETY: the walk was built from these views, and the index was checked.
+        unsafe {
+            if a == T::ONE {
+                walk.job().update::<T>(source.ptr(), Ptr::of(out), &walk.index, T::add);
+            } else {
+                let f = move |to: T, from: T| to.add_scaled(from, a);
+                walk.job().update::<T>(source.ptr(), Ptr::of(out), &walk.index, f);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// `index_copy`: inputs `self`, `index`, `source`; attrs `dim`.
+fn index_copy(args: &KernelArgs<'_>) -> Result<()> {
+    write_along(args, Source::new(args, 2, usize::MAX), false)
+}
+
+/// `index_fill`: inputs `self`, `index` (negative values count from the end), optionally a 0-d value; attrs `dim`, the value otherwise.
+fn index_fill(args: &KernelArgs<'_>) -> Result<()> {
+    write_along(args, Source::new(args, 2, 1), true)
+}
+
+fn write_along(args: &KernelArgs<'_>, source: Source<'_>, negative: bool) -> Result<()> {
+    let out = &args.outputs[0];
+    let walk = along(args, &source, negative)?;
+    start_from(out, &args.inputs[0]);
+    by_size!(out.dtype, T => {
+        // SAFETY: the walk was built from these views, and the index was checked.
+        unsafe { walk.job().put::<T>(source.ptr(), Ptr::of(out), &walk.index) }
+    });
+    Ok(())
+}
+
+/// `scatter`: inputs `self`, `index`, optionally `src`; attrs `dim`, `reduce` (`""`, `"add"` or
+/// `"multiply"`), the value where there is no `src`.
+fn scatter(args: &KernelArgs<'_>) -> Result<()> {
+    let source = Source::new(args, 2, 2);
+    let name = args.attr(1).str();
+    if !name.is_empty() {
+        let Some(reduce) = Reduce::parse(name) else {
+            return Err(bad_reduce(name, "add or multiply"));
+        };
+        return scatter_with(args, source, reduce, true);
+    }
+    let out = &args.outputs[0];
+    let Some(walk) = Elementwise::new(args, &source)? else {
+        start_from(out, &args.inputs[0]);
+        return Ok(());
+    };
+    start_from(out, &args.inputs[0]);
+    by_size!(out.dtype, T => {
+        // SAFETY: the walk was built from these views, and the index was checked.
+        unsafe { walk.job().put::<T>(source.ptr(), Ptr::of(out), &walk.index) }
+    });
+    Ok(())
+}
+
+/// `scatter_add`: inputs `self`, `index`, `src`; attrs `dim`, whether negative values count from
+/// the end.
+fn scatter_add(args: &KernelArgs<'_>) -> Result<()> {
+    scatter_with(args, Source::new(args, 2, usize::MAX), Reduce::Sum, true)
+}
+
+/// `scatter_reduce`: inputs `self`, `index`, `src`; attrs `dim`, `reduce` (`"sum"`, `"prod"`,
+/// `"mean"`, `"amax"`, `"amin"`), `include_self`.
+fn scatter_reduce(args: &KernelArgs<'_>) -> Result<()> {
+    let Some(reduce) = Reduce::parse(args.attr(1).str()) else {
+        return Err(bad_reduce(
+            args.attr(1).str(),
+            "sum, prod, mean, amax or amin",
+        ));
+    };
+    scatter_with(
+        args,
+        Source::new(args, 2, usize::MAX),
+        reduce,
+        args.attr(2).bool(),
+    )
+}
+
+#[cold]
+fn bad_reduce(name: &str, expected: &str) -> TorshError {
+    TorshError::invalid(
+        "",
+        format!("reduce argument must be {expected}, got '{name}'"),
+    )
+}
+
+/// The walk of `scatter` and kin: the index's shape.
+struct Elementwise<'a> {
+    shape: &'a [usize],
+    dense: Vec<isize>,
+    indexed: Vec<isize>,
+    index: Index<'a>,
+    dim: usize,
+}
+
+impl<'a> Elementwise<'a> {
+    /// `None` where the index is empty.
+    fn new(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<Option<Elementwise<'a>>> {
+        let (out, idx) = (&args.outputs[0], &args.inputs[1]);
+        let dim = args.attr(0).int() as usize;
+        no_overlap(out, idx)?;
+        if let Some(s) = source.tensor() {
+            no_overlap(out, s)?;
+        }
+        if idx.numel() == 0 {
+            return Ok(None);
+        }
+        let (sizes, strides) = at_least_1d(out);
+        let index = Index::new(
+            idx,
+            sizes[dim],
+            dim,
+            strides[dim],
+            args.attr(1).bool(),
+            Some(out),
+        )?;
+        let (shape, _) = at_least_1d(idx);
+        let mut indexed = strides.to_vec();
+        indexed[dim] = 0;
+        Ok(Some(Elementwise {
+            shape,
+            dense: source.strides(shape.len()),
+            indexed,
+            index,
+            dim,
+        }))
+    }
+
+    fn job(&self) -> Job<'_> {
+        let at = if self.index.strides.is_empty() {
+            &[0][..]
+        } else {
+            &self.index.strides
+        };
+        Job {
+            shape: self.shape,
+            dense: &self.dense,
+            indexed: &self.indexed,
+            at,
+        }
+    }
+
+    /// The same walk over another tensor of the indexed side's shape, contiguous.
+    fn on_contiguous(&self, sizes: &[usize]) -> (Vec<isize>, isize) {
+        let mut strides = contiguous(sizes);
+        let step = strides[self.dim];
+        strides[self.dim] = 0;
+        (strides, step)
+    }
+}
+
+/// Scatters with a reduction. The half types accumulate in float32, as PyTorch's do.
+fn scatter_with(
+    args: &KernelArgs<'_>,
+    source: Source<'_>,
+    reduce: Reduce,
+    include_self: bool,
+) -> Result<()> {
+    let out = &args.outputs[0];
+    if out.dtype.is_complex() && matches!(reduce, Reduce::Max | Reduce::Min | Reduce::Mean)
+        || out.dtype == DType::Bool && reduce == Reduce::Mean
+    {
+        return Err(args.unsupported());
+    }
+    let Some(walk) = Elementwise::new(args, &source)? else {
+        start_from(out, &args.inputs[0]);
+        return Ok(());
+    };
+    match out.dtype {
+        DType::F16 => scatter_half::<f16>(args, &source, &walk, reduce, include_self),
+        DType::BF16 => scatter_half::<bf16>(args, &source, &walk, reduce, include_self),
+        dtype => {
+            start_from(out, &args.inputs[0]);
+            by_dtype!(dtype, T => {
+                // SAFETY: the walk was built from these views, and the index was checked.
+                unsafe { reduce_into::<T>(out, &walk, source.ptr(), reduce, include_self) }
+            })
+        }
+    }
+}
+
+/// The reduction on `out`, which holds `self`.
+///
+/// # Safety
+/// `walk` must be that of `out`, an index into it, and the tensor at `dense`.
+unsafe fn reduce_into<T: Num>(
+    out: &View<'_>,
+    walk: &Elementwise<'_>,
+    dense: Ptr<T>,
+    reduce: Reduce,
+    include_self: bool,
+) -> Result<()> {
+    let job = walk.job();
+    if !include_self {
+        let mut start = reduce.identity::<T>();
+        let zeros = vec![0; job.shape.len()];
+        // SAFETY: the number is read with strides of 0; the rest as below.
+        unsafe {
+            Job {
+                dense: &zeros,
+                ..walk.job()
+            }
+            .put(Ptr::new(&raw mut start), Ptr::of(out), &walk.index)
+        };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { reduce.update::<T>(&job, dense, Ptr::of(out), &walk.index) };
+    if reduce != Reduce::Mean {
+        return Ok(());
+    }
+    let (sizes, _) = at_least_1d(out);
+    let counts = Scratch::filled(out.numel(), i64::from(include_self))?;
+    let (strides, step) = walk.on_contiguous(sizes);
+    let own = walk.index.with_step(step);
+    let mut one = 1i64;
+    let zeros = vec![0; job.shape.len()];
+    // SAFETY: the counts are contiguous and have the output's shape.
+    unsafe {
+        Job {
+            dense: &zeros,
+            indexed: &strides,
+            ..walk.job()
+        }
+        .update::<i64>(
+            Ptr::new(&raw mut one),
+            Ptr::new(counts.ptr()),
+            &own,
+            i64::add,
+        );
+    }
+    let (to, from) = (Ptr::<T>::of(out), Ptr::new(counts.ptr()));
+    let (sizes, strides) = at_least_1d(out);
+    Walk::new(sizes, [strides, &contiguous(sizes)]).par(GRAIN, |[d, c], n, [ds, cs]| {
+        for j in 0..n as isize {
+            // SAFETY: the walk stays within both.
+            unsafe {
+                let count = *from.at(c + j * cs);
+                let p = to.at(d + j * ds);
+                *p = (*p).per(count.max(1));
+            }
+        }
+    });
+    Ok(())
+}
+
+/// A half type, converted to and from float32.
+trait Half: Num {
+    fn wide(self) -> f32;
+    fn narrow(x: f32) -> Self;
+}
+impl Half for f16 {
+    fn wide(self) -> f32 {
+        self.to_f32()
+    }
+    fn narrow(x: f32) -> Self {
+        f16::from_f32(x)
+    }
+}
+impl Half for bf16 {
+    fn wide(self) -> f32 {
+        self.to_f32()
+    }
+    fn narrow(x: f32) -> Self {
+        bf16::from_f32(x)
+    }
+}
+
+/// A contiguous float32 copy of a strided half operand.
+fn widened<T: Half>(shape: &[usize], p: Ptr<T>, strides: &[isize]) -> Result<Scratch<f32>> {
+    let wide = Scratch::filled(shape.iter().product(), 0f32)?;
+    let to = Ptr::new(wide.ptr());
+    Walk::new(shape, [&contiguous(shape), strides]).par(GRAIN, |[d, s], n, [ds, ss]| {
+        for j in 0..n as isize {
+            // SAFETY: the walk stays within both.
+            unsafe { *to.at(d + j * ds) = (*p.at(s + j * ss)).wide() }
+        }
+    });
+    Ok(wide)
+}
+
+fn scatter_half<T: Half>(
+    args: &KernelArgs<'_>,
+    source: &Source<'_>,
+    walk: &Elementwise<'_>,
+    reduce: Reduce,
+    include_self: bool,
+) -> Result<()> {
+    let out = &args.outputs[0];
+    let src = &args.inputs[0];
+    let (sizes, strides) = at_least_1d(out);
+    let (_, src_strides) = at_least_1d(src);
+    let acc = widened::<T>(sizes, Ptr::of(src), src_strides)?;
+    let from = widened::<T>(walk.shape, source.ptr(), &walk.dense)?;
+    let (mut indexed, step) = walk.on_contiguous(sizes);
+    indexed[walk.dim] = 0;
+    let wide = Elementwise {
+        shape: walk.shape,
+        dense: contiguous(walk.shape),
+        indexed,
+        index: walk.index.with_step(step),
+        dim: walk.dim,
+    };
+    let acc_strides = contiguous(sizes);
+    let view = View {
+        ptr: acc.ptr().cast(),
+        dtype: DType::F32,
+        shape: sizes,
+        strides: &acc_strides,
+    };
+    // SAFETY: the walk is that of the float32 copies.
+    unsafe { reduce_into::<f32>(&view, &wide, Ptr::new(from.ptr()), reduce, include_self)? };
+    let (to, from) = (Ptr::<T>::of(out), Ptr::new(acc.ptr()));
+    Walk::new(sizes, [strides, &acc_strides]).par(GRAIN, |[d, s], n, [ds, ss]| {
+        for j in 0..n as isize {
+            // SAFETY: the walk stays within both.
+            unsafe { *to.at(d + j * ds) = T::narrow(*from.at(s + j * ss)) }
+        }
+    });
+    Ok(())
+}
+
+/// `index_reduce`: inputs `self`, `index` (1-d), `source`; attrs `dim`, `reduce`, `include_self`.
+fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
+    // The same as a scatter whose index is repeated over the other dimensions.
+    let (source, idx) = (&args.inputs[2], &args.inputs[1]);
+    let dim = args.attr(0).int() as usize;
+    let (shape, _) = at_least_1d(source);
+    let mut strides = vec![0; shape.len()];
+    strides[dim] = idx.strides.first().copied().unwrap_or(0);
+    let repeated = View {
+        ptr: idx.ptr,
+        dtype: idx.dtype,
+        shape,
+        strides: &strides,
+    };
+    scatter_reduce(&KernelArgs {
+        kernel: args.kernel,
+        compute: args.compute,
+        outputs: args.outputs,
+        inputs: &[args.inputs[0], repeated, *source],
+        attrs: args.attrs,
+    })
+}
+
+/// Advanced assignment: inputs `self`, the values (broadcast to what the index selects), and K
+/// index tensors of one shape S; attrs the K dimensions, how many free dimensions come before S,
+/// `accumulate`.
+fn index_put(args: &KernelArgs<'_>) -> Result<()> {
+    let (out, values) = (&args.outputs[0], &args.inputs[1]);
+    let dims = args.attr(0).ints();
+    let position = args.attr(1).int() as usize;
+    no_overlap(out, values)?;
+    for idx in &args.inputs[2..] {
+        no_overlap(out, idx)?;
+    }
+    let a = advanced(out, &args.inputs[2..], dims, position, Some(out))?;
+    let mut shape: Vec<usize> = (0..out.shape.len())
+        .filter(|&d| !dims.contains(&(d as i64)))
+        .map(|d| out.shape[d])
+        .collect();
+    shape.splice(position..position, args.inputs[2].shape.iter().copied());
+    let Some(lead) = shape.len().checked_sub(values.shape.len()) else {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {shape:?}",
+                values.shape
+            ),
+        ));
+    };
+    let mut dense = vec![0; shape.len()];
+    for d in 0..values.shape.len() {
+        if values.shape[d] != 1 {
+            dense[lead + d] = values.strides[d];
+        }
+    }
+    start_from(out, &args.inputs[0]);
+    let job = Job {
+        shape: &shape,
+        dense: &dense,
+        indexed: &a.indexed,
+        at: &a.at,
+    };
+    put_or_add(out, values, &job, &a.index, args.attr(2).bool());
+    Ok(())
+}
+
+fn put_or_add(out: &View<'_>, values: &View<'_>, job: &Job<'_>, index: &Index<'_>, add: bool) {
+    if add {
+        by_dtype!(out.dtype, T => {
+            // SAFETY: the job was built from these views, and the index was checked.
+            unsafe { job.update::<T>(Ptr::of(values), Ptr::of(out), index, T::add) }
+        });
+    } else {
+        by_size!(out.dtype, T => {
+            // SAFETY: as above.
+            unsafe { job.put::<T>(Ptr::of(values), Ptr::of(out), index) }
+        });
+    }
+}
+
+/// `put`: inputs `self`, `index` (positions in the flattened `self`), `source` (of the index's
+/// shape); attrs `accumulate`.
+fn put(args: &KernelArgs<'_>) -> Result<()> {
+    let (out, idx, values) = (&args.outputs[0], &args.inputs[1], &args.inputs[2]);
+    no_overlap(out, idx)?;
+    no_overlap(out, values)?;
+    let index = flat_index(out, idx, Some(out))?;
+    start_from(out, &args.inputs[0]);
+    let indexed = vec![0; idx.shape.len()];
+    let job = Job {
+        shape: idx.shape,
+        dense: values.strides,
+        indexed: &indexed,
+        at: &index.strides,
+    };
+    put_or_add(out, values, &job, &index, args.attr(0).bool());
+    Ok(())
+}
+
+/// The gradient of `embedding`: inputs `grad`, `indices`; attrs `padding_idx` (negative: none),
+/// `scale_grad_by_freq`. The output has the weight's shape.
+fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
+    let (out, grad, idx) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
+    let (rows, width) = (out.shape[0], out.shape[1]);
+    let index = Index::new(idx, rows, 0, 1, false, None)?;
+    let padding = args.attr(0).int();
+    let n = idx.numel();
+    // Per position: the row to add to and where the gradient's row starts.
+    let mut jobs = Scratch::filled(n, (0usize, 0isize))?;
+    let (mut k, last) = (0, grad.strides.len() - 1);
+    Walk::new(idx.shape, [&index.strides, &grad.strides[..last]]).all(|[i, g], n, [is, gs]| {
+        for j in 0..n as isize {
+            // SAFETY: the walk stays within the index tensor.
+            let row = unsafe { index.offset(i + j * is) };
+            if padding < 0 || row as i64 != padding {
+                jobs[k] = (row as usize, g + j * gs);
+                k += 1;
+            }
+        }
+    });
+    let jobs = &jobs[..k];
+    let mut counts = Scratch::filled(if args.attr(1).bool() { rows } else { 0 }, 0u32)?;
+    if !counts.is_empty() {
+        for &(row, _) in jobs {
+            counts[row] += 1;
+        }
+    }
+    fill(out, Scalar::Int(0));
+    let (step, out_step) = (grad.strides[last], out.strides[1]);
+    by_dtype!(out.dtype, T => {
+        let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(grad));
+        // Threads share the width, so that each row adds its gradients in order.
+        let grain = (GRAIN / k.max(1)).max(16);
+        pool::parallel_for(width, grain, &|columns| {
+            for &(row, start) in jobs {
+                let first = row as isize * out.strides[0];
+                let scale = match counts.get(row) {
+                    Some(&c) if c > 1 => Some(T::cast(Scalar::Float(1.0 / c as f64))),
+                    _ => None,
+                };
+                for c in columns.start as isize..columns.end as isize {
+                    // SAFETY: the row was checked, the column is below the width.
+                    unsafe {
+                        let to = to.at(first + c * out_step);
+                        let g = *from.at(start + c * step);
+                        *to = match scale {
+                            None => (*to).add(g),
+                            Some(s) => (*to).add_scaled(g, s),
+                        };
+                    }
+                }
+            }
+        });
+    });
+    Ok(())
+}

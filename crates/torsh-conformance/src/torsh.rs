@@ -1,0 +1,269 @@
+//! ToRSh as the executor: calls by name through the table of operators.
+
+use torsh_core::{DType, TorshError};
+use torsh_tensor::{Tensor, Value as Arg, ops};
+
+use crate::case::Value;
+use crate::executor::{Call, Executor, Outcome};
+use crate::layouts::Memory;
+use crate::tensors::{Dtype, Element, TensorData};
+
+/// Calls ToRSh on the CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Torsh;
+
+impl Executor for Torsh {
+    fn has(&self, op: &str) -> bool {
+        ops::find(op).is_some()
+    }
+
+    fn call(&self, call: &Call) -> Result<Outcome, String> {
+        let mut leaves = Vec::new();
+        let mut args = Vec::new();
+        for value in &call.args {
+            args.push(argument(value, &mut leaves)?);
+        }
+        let mut kwargs = Vec::new();
+        for (name, value) in &call.kwargs {
+            let value = match (name.as_str(), value) {
+                ("device", Value::Str(device)) => Arg::Device(device.parse().map_err(text)?),
+                _ => argument(value, &mut leaves)?,
+            };
+            kwargs.push((name.as_str(), value));
+        }
+        if call.writes
+            && let Some(first) = args.first_mut()
+        {
+            *first = ops::call("clone", std::slice::from_ref(first), &[]).map_err(text)?;
+        }
+        in_torch_order(&call.op, &mut args);
+        let mut outputs = Vec::new();
+        flatten(
+            ops::call(&call.op, &args, &kwargs).map_err(text)?,
+            &mut outputs,
+        )?;
+        let grads = call
+            .cotangents
+            .as_ref()
+            .map(|c| gradients(&outputs, c, &leaves));
+        let outputs = outputs.iter().map(Output::data).collect::<Result<_, _>>()?;
+        Ok(Outcome { outputs, grads })
+    }
+
+    fn print(&self, value: &Memory, doubled: bool) -> Result<String, String> {
+        let tensor = tensor(value)?;
+        if !doubled {
+            return Ok(tensor.to_string());
+        }
+        match ops::call("mul", &[Arg::Tensor(tensor), Arg::Int(2)], &[]).map_err(text)? {
+            Arg::Tensor(product) => Ok(product.to_string()),
+            other => Err(format!("mul gave {other:?}")),
+        }
+    }
+}
+
+/// What the error says, without where in the source it was made: a path or a backtrace would name
+/// almost any operator.
+fn text(error: TorshError) -> String {
+    let text = error.to_string();
+    let place = error
+        .info()
+        .and_then(|i| text.find(&format!("\n  at {}", i.location)));
+    text[..place.unwrap_or(text.len())].to_string()
+}
+
+/// The positional arguments as PyTorch takes them. The database has three exceptions: `where`
+/// with (self, condition, other), `einsum` with (tensors, equation), and the embeddings with
+/// (weight, indices).
+fn in_torch_order(op: &str, args: &mut [Arg]) {
+    let swapped = [
+        "where",
+        "einsum",
+        "nn.functional.embedding",
+        "nn.functional.embedding_bag",
+    ];
+    if swapped.contains(&op) && args.len() >= 2 {
+        args.swap(0, 1);
+    }
+}
+
+/// The dtype in ToRSh's own terms.
+fn dtype(dtype: Dtype) -> Result<DType, String> {
+    dtype.name().parse().map_err(text)
+}
+
+/// Builds the tensor over the whole buffer, then takes the strided window.
+fn tensor(memory: &Memory) -> Result<Tensor, String> {
+    let dtype = dtype(memory.dtype)?;
+    let length = memory.bytes.len() / memory.dtype.size();
+    let buffer = Tensor::from_bytes(&memory.bytes, dtype, &[length]).map_err(text)?;
+    let ints = |v: &[usize]| v.iter().map(|&n| n as i64).collect::<Vec<_>>();
+    let (size, stride) = (ints(&memory.shape), ints(&memory.strides));
+    let window = buffer
+        .as_strided_at(&size, &stride, memory.offset as i64)
+        .map_err(text)?;
+    // Cut off, so that the window is a leaf and no view that autograd keeps the base of.
+    let window = window.detach();
+    if memory.requires_grad {
+        window.set_requires_grad(true).map_err(text)?;
+    }
+    Ok(window)
+}
+
+fn argument(value: &Value<Memory>, leaves: &mut Vec<Tensor>) -> Result<Arg, String> {
+    let mut list = |v: &[Value<Memory>]| {
+        v.iter()
+            .map(|x| argument(x, leaves))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    Ok(match value {
+        Value::None => Arg::None,
+        Value::Bool(b) => Arg::Bool(*b),
+        Value::Int(i) => Arg::Int(*i),
+        Value::Float(x) => Arg::Float(*x),
+        Value::Complex(re, im) => Arg::Complex(num_complex::Complex::new(*re, *im)),
+        Value::Str(s) => Arg::Str(s.clone()),
+        Value::Dtype(d) => Arg::DType(dtype(*d)?),
+        Value::Tensor(memory) => {
+            let tensor = tensor(memory)?;
+            if memory.requires_grad {
+                leaves.push(tensor.clone());
+            }
+            Arg::Tensor(tensor)
+        }
+        Value::List(v) => Arg::List(list(v)?),
+        Value::Tuple(v) => Arg::Tuple(list(v)?),
+        Value::Slice([start, stop, step]) => Arg::Slice(*start, *stop, *step),
+        Value::Ellipsis => Arg::Ellipsis,
+    })
+}
+
+/// One output: a tensor, or a number or boolean as a 0-d tensor's data.
+enum Output {
+    Tensor(Tensor),
+    Number(TensorData),
+}
+
+impl Output {
+    fn data(&self) -> Result<TensorData, String> {
+        match self {
+            Output::Tensor(t) => data(t),
+            Output::Number(n) => Ok(n.clone()),
+        }
+    }
+}
+
+fn data(tensor: &Tensor) -> Result<TensorData, String> {
+    let name = tensor.dtype().name();
+    Ok(TensorData {
+        dtype: Dtype::from_name(name).ok_or_else(|| format!("a result of dtype {name}"))?,
+        shape: tensor.shape().dims().to_vec(),
+        bytes: tensor.to_bytes().map_err(text)?,
+    })
+}
+
+fn flatten(value: Arg, out: &mut Vec<Output>) -> Result<(), String> {
+    let number = |dtype, element| Output::Number(TensorData::from_elements(dtype, &[], &[element]));
+    match value {
+        Arg::Tensor(t) => out.push(Output::Tensor(t)),
+        Arg::List(v) | Arg::Tuple(v) => {
+            for x in v {
+                flatten(x, out)?;
+            }
+        }
+        Arg::Bool(b) => out.push(number(Dtype::Bool, Element::Bool(b))),
+        Arg::Int(i) => out.push(number(Dtype::Int64, Element::Int(i))),
+        // What `torch.tensor` makes of a Python float.
+        Arg::Float(x) => out.push(number(Dtype::Float32, Element::Float(x))),
+        other => return Err(format!("a result of {other:?}")),
+    }
+    Ok(())
+}
+
+fn gradients(
+    outputs: &[Output],
+    cotangents: &[(usize, Memory)],
+    leaves: &[Tensor],
+) -> Result<Vec<Option<TensorData>>, String> {
+    let (mut differentiated, mut seeds) = (Vec::new(), Vec::new());
+    for (i, cotangent) in cotangents {
+        match outputs.get(*i) {
+            Some(Output::Tensor(t)) => differentiated.push(t.clone()),
+            _ => return Err(format!("output {i} is no tensor")),
+        }
+        seeds.push(Some(tensor(cotangent)?));
+    }
+    let grads =
+        torsh_tensor::grad(&differentiated, leaves, &seeds, false, false, true).map_err(text)?;
+    grads
+        .iter()
+        .map(|g| g.as_ref().map(data).transpose())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layouts::Layout;
+
+    fn floats(v: &[f64], layout: Layout, requires_grad: bool) -> Memory {
+        let e: Vec<_> = v.iter().map(|&x| Element::Float(x)).collect();
+        let data = TensorData::from_elements(Dtype::Float64, &[v.len()], &e);
+        Memory::arrange(&data, layout, requires_grad)
+    }
+
+    #[test]
+    fn a_call_gives_values_and_gradients_in_every_layout() {
+        for layout in Layout::ALL {
+            let (a, b) = (
+                floats(&[1.0, 2.0], layout, true),
+                floats(&[3.0, 5.0], layout, true),
+            );
+            let call = Call {
+                op: "mul".to_string(),
+                args: vec![Value::Tensor(a), Value::Tensor(b)],
+                kwargs: Vec::new(),
+                writes: false,
+                cotangents: Some(vec![(0, floats(&[1.0, 10.0], layout, false))]),
+            };
+            let outcome = Torsh.call(&call).unwrap();
+            let data = |v: &[f64]| floats(v, Layout::Contiguous, false).to_data();
+            assert_eq!(outcome.outputs, [data(&[3.0, 10.0])], "{layout}");
+            let grads = outcome.grads.unwrap().unwrap();
+            assert_eq!(
+                grads,
+                [Some(data(&[3.0, 50.0])), Some(data(&[1.0, 20.0]))],
+                "{layout}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_comes_without_its_place() {
+        let call = Call {
+            op: "mul".to_string(),
+            args: vec![
+                Value::Tensor(floats(&[1.0, 2.0], Layout::Contiguous, false)),
+                Value::Tensor(floats(&[1.0, 2.0, 3.0], Layout::Contiguous, false)),
+            ],
+            kwargs: Vec::new(),
+            writes: false,
+            cotangents: None,
+        };
+        let error = Torsh.call(&call).unwrap_err();
+        assert!(
+            error.starts_with("mul: ") && !error.contains(".rs"),
+            "{error}"
+        );
+        assert!(Torsh.has("mul") && !Torsh.has("no such operator"));
+    }
+
+    #[test]
+    fn arguments_come_in_torch_order() {
+        let mut args = vec![Arg::Int(0), Arg::Int(1), Arg::Int(2)];
+        in_torch_order("where", &mut args);
+        assert!(matches!(args[..], [Arg::Int(1), Arg::Int(0), Arg::Int(2)]));
+        in_torch_order("add", &mut args);
+        assert!(matches!(args[..], [Arg::Int(1), Arg::Int(0), Arg::Int(2)]));
+    }
+}

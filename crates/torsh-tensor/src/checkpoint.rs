@@ -1,0 +1,164 @@
+//! Activation checkpointing: keep the graph, drop what it saved, compute it again in backward.
+//!
+//! The forward pass records its nodes as always, but their saved values are thrown away; each
+//! node only knows its number. When backward first needs one, the function runs again and the
+//! values are collected in the same order (`torch.utils.checkpoint` with `use_reentrant=False`).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use torsh_core::{Result, TorshError, random};
+
+use crate::Tensor;
+use crate::mode;
+use crate::node::SavedSet;
+
+type Body = Box<dyn Fn() -> Result<Tensor> + Send + Sync>;
+
+/// One checkpointed call.
+pub(crate) struct Checkpoint {
+    body: Body,
+    /// The random state the call began with, so that dropout repeats.
+    rng: Vec<u8>,
+    values: Mutex<Values>,
+}
+
+#[derive(Default)]
+struct Values {
+    computed: bool,
+    slots: Vec<Option<SavedSet>>,
+}
+
+enum Phase {
+    /// The forward pass: count nodes, keep nothing.
+    Drop(Arc<Checkpoint>, usize),
+    /// Again: keep everything, in order.
+    Collect(Vec<SavedSet>),
+}
+
+thread_local! {
+    static PHASES: RefCell<Vec<Phase>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Leave {
+    _mode: mode::ModeGuard,
+    armed: bool,
+}
+
+fn enter(phase: Phase) -> Leave {
+    PHASES.with(|p| p.borrow_mut().push(phase));
+    Leave {
+        _mode: mode::guard(mode::CHECKPOINT, 0),
+        armed: true,
+    }
+}
+
+impl Leave {
+    fn finish(mut self) -> Option<Phase> {
+        self.armed = false;
+        PHASES.with(|p| p.borrow_mut().pop())
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        if self.armed {
+            PHASES.with(|p| p.borrow_mut().pop());
+        }
+    }
+}
+
+/// What a new node inside of a checkpoint keeps: its values, or where to find them again.
+pub(crate) fn divert(saved: SavedSet) -> (SavedSet, Option<(Arc<Checkpoint>, usize)>) {
+    PHASES.with(|p| match p.borrow_mut().last_mut() {
+        Some(Phase::Drop(c, count)) => {
+            *count += 1;
+            (SavedSet::default(), Some((c.clone(), *count - 1)))
+        }
+        Some(Phase::Collect(list)) => {
+            list.push(saved.share());
+            (saved, None)
+        }
+        None => (saved, None),
+    })
+}
+
+impl Checkpoint {
+    /// The values of node `index`, computed again where they are not there yet.
+    pub(crate) fn saved(&self, index: usize) -> Result<SavedSet> {
+        let mut values = self.values.lock();
+        if !values.computed {
+            values.slots = self.recompute()?.into_iter().map(Some).collect();
+            values.computed = true;
+        }
+        let set = values
+            .slots
+            .get_mut(index)
+            .and_then(|s| s.as_ref().map(SavedSet::share));
+        set.ok_or_else(|| {
+            TorshError::autograd(
+                "checkpoint",
+                "the function did not run the same ops the second time",
+            )
+            .with_hint(
+                "what it computes must depend on its captured tensors and the random state alone",
+            )
+        })
+    }
+
+    fn recompute(&self) -> Result<Vec<SavedSet>> {
+        let generator = random::default_generator();
+        let now = generator.get_state();
+        generator.set_state(&self.rng).map_err(TorshError::Other)?;
+        let _grad = mode::enable_grad_guard();
+        let leave = enter(Phase::Collect(Vec::new()));
+        let again = (self.body)();
+        let phase = leave.finish();
+        generator.set_state(&now).map_err(TorshError::Other)?;
+        again?;
+        match phase {
+            Some(Phase::Collect(list)) => Ok(list),
+            _ => Err(TorshError::autograd(
+                "checkpoint",
+                "nested checkpoints ended out of order",
+            )),
+        }
+    }
+
+    /// Frees what was computed again.
+    pub(crate) fn free(&self, index: usize) {
+        if let Some(s) = self.values.lock().slots.get_mut(index) {
+            *s = None;
+        }
+    }
+}
+
+/// Runs `f` without keeping what its backward needs; backward runs `f` again to get it
+/// (`torch.utils.checkpoint.checkpoint`). `f` must compute the same thing both times; the random
+/// state is restored for the second run.
+///
+/// ```
+/// use torsh_tensor::{checkpoint, Tensor};
+/// let x = Tensor::from_data(&[0.5f32, 1.0], &[2])?.requires_grad_(true);
+/// let inner = x.clone();
+/// let y = checkpoint(move || inner.exp()?.sin())?;
+/// y.sum()?.backward()?;
+/// let g = x.grad().expect("x took part").to_vec::<f32>()?;
+/// assert!((g[0] - 0.5f32.exp() * 0.5f32.exp().cos()).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub fn checkpoint(f: impl Fn() -> Result<Tensor> + Send + Sync + 'static) -> Result<Tensor> {
+    if !mode::is_grad_enabled() {
+        return f();
+    }
+    let c = Arc::new(Checkpoint {
+        body: Box::new(f),
+        rng: random::default_generator().get_state(),
+        values: Mutex::new(Values::default()),
+    });
+    let leave = enter(Phase::Drop(c.clone(), 0));
+    let out = (c.body)();
+    leave.finish();
+    out
+}
