@@ -46,6 +46,7 @@ macro_rules! batch_norm {
                     eps: 1e-5,
                     momentum: Some(0.1),
                     affine: true,
+                    bias: true,
                     track_running_stats: true,
                     factory: Factory::default(),
                 }
@@ -66,8 +67,10 @@ macro_rules! batch_norm {
             #[track_caller]
             pub fn reset_parameters(&self) -> Result<()> {
                 self.reset_running_stats()?;
-                if let (Some(weight), Some(bias)) = (&self.weight, &self.bias) {
+                if let Some(weight) = &self.weight {
                     init::ones_(weight)?;
+                }
+                if let Some(bias) = &self.bias {
                     init::zeros_(bias)?;
                 }
                 Ok(())
@@ -110,11 +113,12 @@ macro_rules! batch_norm {
 
             fn extra_repr(&self) -> String {
                 format!(
-                    "{}, eps={}, momentum={}, affine={}, track_running_stats={}",
+                    "{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}",
                     self.num_features,
                     crate::layers::python_float(self.eps),
                     self.momentum.map_or("None".into(), crate::layers::python_float),
                     python(self.weight.is_some()),
+                    python(self.bias.is_some()),
                     python(self.running_mean.is_some())
                 )
             }
@@ -127,6 +131,7 @@ macro_rules! batch_norm {
             eps: f64,
             momentum: Option<f64>,
             affine: bool,
+            bias: bool,
             track_running_stats: bool,
             factory: Factory,
         }
@@ -154,6 +159,13 @@ macro_rules! batch_norm {
                 self
             }
 
+            /// Whether there is a bias beside the weight; true unless set.
+            #[must_use]
+            pub fn bias(mut self, bias: bool) -> Self {
+                self.bias = bias;
+                self
+            }
+
             /// Whether there are running statistics, which evaluation uses; true unless set.
             #[must_use]
             pub fn track_running_stats(mut self, track: bool) -> Self {
@@ -167,8 +179,8 @@ macro_rules! batch_norm {
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 let (f, n) = (self.factory, [self.num_features]);
-                let parameter = |value| -> Result<_> {
-                    if !self.affine {
+                let parameter = |value, wanted: bool| -> Result<_> {
+                    if !wanted {
                         return Ok(None);
                     }
                     Parameter::with_requires_grad(f.full(&n, value)?, true).map(Some)
@@ -185,8 +197,8 @@ macro_rules! batch_norm {
                     None
                 };
                 Ok($name {
-                    weight: parameter(1.0)?,
-                    bias: parameter(0.0)?,
+                    weight: parameter(1.0, self.affine)?,
+                    bias: parameter(0.0, self.affine && self.bias)?,
                     running_mean: statistic(0.0)?,
                     running_var: statistic(1.0)?,
                     num_batches_tracked: count,
