@@ -5,6 +5,7 @@ mod blocks;
 mod convert;
 mod copy;
 mod index;
+mod optim;
 mod pointwise;
 pub mod scalar;
 mod sort;

@@ -15,6 +15,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::copy::kernel,
     crate::index::kernel,
     crate::sort::kernel,
+    crate::optim::kernel,
 ];
 
 type Table = [Option<KernelFn>; Kernel::COUNT];

@@ -3,6 +3,7 @@
 pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
+pub mod optim;
 pub(crate) mod pointwise;
 pub(crate) mod reduce;
 pub(crate) mod select;
