@@ -1,12 +1,23 @@
 //! CPU kernels of ToRSh
 
 pub mod arch;
+mod batch_norm;
+pub mod reduce;
+pub mod scan;
+pub mod softmax;
 mod blocks;
+mod conv;
 mod convert;
 mod copy;
+mod create;
+
+mod dense;
 mod index;
 mod optim;
+mod loss;
+mod matmul;
 mod pointwise;
+mod pooling;
 pub mod scalar;
 mod sort;
 pub mod strided;
