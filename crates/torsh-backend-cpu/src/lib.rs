@@ -2,14 +2,14 @@
 
 pub mod arch;
 mod batch_norm;
-pub mod reduce;
-pub mod scan;
-pub mod softmax;
 mod blocks;
 mod conv;
 mod convert;
 mod copy;
 mod create;
+pub mod reduce;
+pub mod scan;
+pub mod softmax;
 
 mod dense;
 mod index;

@@ -22,6 +22,9 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::batch_norm::kernel,
     crate::pooling::kernel,
     crate::matmul::kernel,
+    crate::reduce::kernel,
+    crate::scan::kernel,
+    crate::softmax::kernel,
 ];
 
 type Table = [Option<KernelFn>; Kernel::COUNT];
