@@ -9,6 +9,7 @@ mod copy;
 mod create;
 mod dense;
 mod index;
+mod optim;
 mod loss;
 mod matmul;
 mod pointwise;

@@ -16,6 +16,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::create::kernel,
     crate::index::kernel,
     crate::sort::kernel,
+    crate::optim::kernel,
     crate::conv::kernel,
     crate::random::kernel,
     crate::loss::kernel,

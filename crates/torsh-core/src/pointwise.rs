@@ -101,5 +101,6 @@ crate::for_each_unary! { kernel_enum @unary [
     KthValue Mode CumMax CumMin LogCumSumExp
     Exponential Cauchy LogNormal Geometric Multinomial
     IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
+    SgdStep AdamStep
     Pad
 ] }

@@ -4,6 +4,7 @@ pub(crate) mod activation;
 pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
+pub mod optim;
 pub(crate) mod embedding;
 pub(crate) mod factory;
 pub(crate) mod getitem;
