@@ -959,7 +959,8 @@ pub(crate) fn update(
 ) -> Result<()> {
     let at = Location::caller();
     let compute = targets.first().map_or(DType::F32, Tensor::dtype);
-    run_structural(record, compute, &[], targets, args, attrs, true).map_err(|e| in_op(e, record, args, at))?;
+    run_structural(record, compute, &[], targets, args, attrs, true)
+        .map_err(|e| in_op(e, record, args, at))?;
     for t in targets {
         t.storage().bump_version();
     }
