@@ -99,4 +99,5 @@ crate::for_each_unary! { kernel_enum @unary [
     BatchNorm BatchNormBackward NllLoss NllLossBackward CrossEntropy CrossEntropyBackward Embedding EmbeddingBackward
     Uniform Normal Bernoulli RandInt RandPerm Dropout
     IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
+    Pad
 ] }

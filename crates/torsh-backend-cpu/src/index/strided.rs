@@ -2,8 +2,8 @@
 
 use torsh_core::{Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
-use super::positions::no_overlap;
 use super::num::Num;
+use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
 use super::walk::{Ptr, Walk, copy_run, copy_strided};
 use super::{GRAIN, by_dtype, by_size};
@@ -162,7 +162,9 @@ fn check_window(shape: &[usize], strides: &[isize], offset: isize, numel: usize)
     if low < 0 || high >= numel as i128 || shape.len() != strides.len() {
         return Err(TorshError::invalid(
             "",
-            format!("a window of shape {shape:?} with strides {strides:?} from {offset} leaves the {numel} elements"),
+            format!(
+                "a window of shape {shape:?} with strides {strides:?} from {offset} leaves the {numel} elements"
+            ),
         ));
     }
     Ok(())
@@ -170,16 +172,19 @@ fn check_window(shape: &[usize], strides: &[isize], offset: isize, numel: usize)
 
 fn window(args: &KernelArgs<'_>, of: &View<'_>) -> Result<(Vec<isize>, isize)> {
     let out = &args.outputs[0];
-    let strides: Vec<isize> = args.attr(0).ints().iter().map(|&s| s as isize).collect();
-    let offset = args.attr(1).int() as isize;
+    let strides: Vec<isize> = args.attr(1).ints().iter().map(|&s| s as isize).collect();
+    let offset = args.attr(2).int() as isize;
     if !out.is_contiguous() {
-        return Err(TorshError::invalid("", "strided windows are written into contiguous tensors"));
+        return Err(TorshError::invalid(
+            "",
+            "strided windows are written into contiguous tensors",
+        ));
     }
     check_window(of.shape, &strides, offset, out.numel())?;
     Ok((strides, offset))
 }
 
-/// Inputs a base and a source; attrs strides and offset of a window of the source's shape in the
+/// Inputs a base and a source; attrs size (the source's), strides and offset of a window in the
 /// output, which is contiguous and starts as a copy of the base. In overlapping windows the last
 /// element in row-major order stays.
 fn strided_scatter(args: &KernelArgs<'_>) -> Result<()> {
@@ -199,7 +204,7 @@ fn strided_scatter(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Input a gradient; attrs strides and offset of a window of its shape in the output, which is
+/// Input a gradient; attrs size (its own), strides and offset of a window in the output, which is
 /// contiguous and starts as zeros. Overlapping positions add up, in row-major order.
 fn strided_accumulate(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs[0], &args.inputs[0]);

@@ -1,0 +1,218 @@
+//! Embeddings and one-hot vectors.
+
+use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
+
+use super::index::one;
+use crate::call::{Arg, call1};
+use crate::record::{OpRecord, Plan, Sample};
+use crate::{Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&ONE_HOT, &EMBEDDING, &EMBEDDING_BACKWARD];
+
+/// One-hot vectors. Attribute: how many classes.
+pub static ONE_HOT: OpRecord = OpRecord::new(
+    "nn.functional.one_hot",
+    "Vectors that are 1 at each element's class and 0 elsewhere (int64).",
+    "(Tensor input, int num_classes=-1)",
+)
+.kernel(Kernel::OneHot, |c| {
+    let mut dims = Dims::from_slice(c.tensor(0)?.dims());
+    dims.push(c.attr(0).int() as usize);
+    Ok(Plan::one(DType::I64, dims.into(), DType::I64))
+})
+.constant()
+.by_name(|b| b.tensor(0)?.one_hot(b.int(1)).map(Value::Tensor));
+
+/// Rows of a weight. Attributes: padding index (-1 for none), scale by frequency.
+pub static EMBEDDING: OpRecord = OpRecord::new(
+    "nn.functional.embedding",
+    "The weight's rows that the indices name; rows of the padding index get no gradient.",
+    "(Tensor weight, Tensor input, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)",
+)
+.kernel(Kernel::Embedding, |c| {
+    let (weight, indices) = (c.tensor(0)?, c.tensor(1)?);
+    if weight.ndim() != 2 {
+        return Err(TorshError::shape("", format!("'weight' must be 2-D, got {}", weight.shape())));
+    }
+    check_indices(indices)?;
+    let mut dims = Dims::from_slice(indices.dims());
+    dims.push(weight.dims()[1]);
+    Ok(Plan::one(weight.dtype(), dims.into(), weight.dtype()))
+})
+.grads(2, 0, |c| {
+    let rows = c.input_shape(0)[0] as i64;
+    let attrs = [c.attr(0), c.attr(1), Attr::Int(rows)];
+    Ok(one(0, call1(&EMBEDDING_BACKWARD, &[Arg::T(c.g()), Arg::T(&c.y()?)], &attrs)?))
+})
+.by_name(|b| {
+    let options = EmbeddingOptions {
+        padding_idx: b.opt_int(2),
+        max_norm: b.opt_float(3),
+        norm_type: b.float(4),
+        scale_grad_by_freq: b.bool(5),
+        sparse: b.bool(6),
+    };
+    b.tensor(0)?.embedding_with(b.tensor(1)?, options).map(Value::Tensor)
+})
+.samples(|s| {
+    let indices = s.ints(&[2, 3], 0, 4)?;
+    let call = [s.real(&[4, 3])?.into(), indices.into()];
+    Ok(vec![
+        Sample::new(call.clone()),
+        Sample::new(call.clone()).kw("padding_idx", 1i64),
+        Sample::new(call).kw("scale_grad_by_freq", true),
+    ])
+});
+
+fn check_indices(indices: &Tensor) -> Result<()> {
+    if matches!(indices.dtype(), DType::I64 | DType::I32) {
+        return Ok(());
+    }
+    Err(TorshError::dtype(
+        "",
+        format!(
+            "expected indices of int64 or int32, got {}",
+            indices.dtype()
+        ),
+    ))
+}
+
+/// The gradient of an embedding's weight. Attributes: padding index, scale by frequency, rows.
+pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
+    "embedding_dense_backward",
+    "The gradient of an embedding's weight: the gradients of its uses, added up by row.",
+    "",
+)
+.kernel(Kernel::EmbeddingBackward, |c| {
+    let g = c.tensor(0)?;
+    let width = g.dims().last().copied().unwrap_or(1);
+    Ok(Plan::one(
+        g.dtype(),
+        Shape::new(&[c.attr(2).int() as usize, width]),
+        g.dtype(),
+    ))
+})
+.grads(2, 0, |c| {
+    let (indices, padding) = (c.y()?, c.attr(0).int());
+    let mut g = call1(
+        &EMBEDDING,
+        &[Arg::T(c.g()), Arg::T(&indices)],
+        &[Attr::Int(-1), Attr::Bool(false)],
+    )?;
+    if c.attr(1).bool() {
+        let counts = indices
+            .reshape([indices.numel()])?
+            .bincount(None, c.attr(2).int())?;
+        let used = counts
+            .to_dtype(g.dtype())?
+            .take(&indices.to_dtype(DType::I64)?)?;
+        g = g.div(&used.unsqueeze(-1)?)?;
+    }
+    if padding >= 0 {
+        g = g.masked_fill(&indices.eq(padding)?.unsqueeze(-1)?, 0)?;
+    }
+    Ok(one(0, g))
+});
+
+/// PyTorch's keyword arguments of `F.embedding`.
+#[derive(Clone, Copy, Debug)]
+pub struct EmbeddingOptions {
+    /// The row whose gradient stays zero; negative ones count from the end.
+    pub padding_idx: Option<i64>,
+    /// Rows that are used and have a larger norm are scaled down to it first, in place.
+    pub max_norm: Option<f64>,
+    /// The p of that norm.
+    pub norm_type: f64,
+    /// Whether gradients are divided by how often their row is used.
+    pub scale_grad_by_freq: bool,
+    /// Sparse gradients, which ToRSh does not have.
+    pub sparse: bool,
+}
+
+impl Default for EmbeddingOptions {
+    fn default() -> Self {
+        EmbeddingOptions {
+            padding_idx: None,
+            max_norm: None,
+            norm_type: 2.0,
+            scale_grad_by_freq: false,
+            sparse: false,
+        }
+    }
+}
+
+impl Tensor {
+    /// One-hot vectors of these classes (int64): one more dimension, of `num_classes`, or with -1
+    /// of the largest class plus 1 (`torch.nn.functional.one_hot`).
+    #[track_caller]
+    pub fn one_hot(&self, num_classes: i64) -> Result<Tensor> {
+        if self.dtype() != DType::I64 {
+            return Err(TorshError::dtype(
+                "one_hot",
+                format!(
+                    "one_hot is only applicable to index tensor of type int64, got {}",
+                    self.dtype()
+                ),
+            ));
+        }
+        let classes = match num_classes {
+            -1 if self.numel() == 0 => {
+                return Err(TorshError::invalid(
+                    "one_hot",
+                    "Can not infer total number of classes from empty tensor.",
+                ));
+            }
+            -1 => {
+                let largest = self.to_vec::<i64>()?.into_iter().max().unwrap_or(0);
+                largest.saturating_add(1).max(0)
+            }
+            n if n < 0 => {
+                return Err(TorshError::invalid(
+                    "one_hot",
+                    format!(
+                        "num_classes must be positive or -1, got {n}: Class values must be smaller than num_classes."
+                    ),
+                ));
+            }
+            n => n,
+        };
+        call1(&ONE_HOT, &[Arg::T(self)], &[Attr::Int(classes)])
+    }
+
+    /// The rows of this weight that `indices` name, in their shape
+    /// (`torch.nn.functional.embedding(indices, weight)`).
+    ///
+    /// # Errors
+    /// A weight that is not 2-d, indices that are no integers or out of range.
+    #[track_caller]
+    pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
+        self.embedding_with(indices, EmbeddingOptions::default())
+    }
+
+    /// [`Tensor::embedding`] with PyTorch's keyword arguments.
+    #[track_caller]
+    pub fn embedding_with(&self, indices: &Tensor, options: EmbeddingOptions) -> Result<Tensor> {
+        let refuse = |text: String| Err(TorshError::invalid("embedding", text));
+        if options.sparse {
+            return refuse("sparse gradients are not supported; leave sparse at false".into());
+        }
+        if options.max_norm.is_some() {
+            return refuse(
+                "max_norm is not supported yet; scale the weight's rows before the call".into(),
+            );
+        }
+        let rows = self.dims().first().copied().unwrap_or(0) as i64;
+        let padding = match options.padding_idx {
+            Some(p) if p < -rows || p >= rows => {
+                return refuse(format!(
+                    "Padding_idx must be within num_embeddings, got {p} of {rows}"
+                ));
+            }
+            Some(p) if p < 0 => p + rows,
+            Some(p) => p,
+            None => -1,
+        };
+        let attrs = [Attr::Int(padding), Attr::Bool(options.scale_grad_by_freq)];
+        call1(&EMBEDDING, &[Arg::T(self), Arg::T(indices)], &attrs)
+    }
+}

@@ -1,0 +1,530 @@
+//! Indexing: `x.i(..)`, and advanced indexing behind it.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
+
+use super::index::{check_number, in_place};
+use super::into_index::{IndexItem, IntoIndex};
+use crate::call::{Arg, call1};
+use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::{Operand, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&INDEX, &INDEX_PUT, &INDEX_PUT_BY_NAME, &GETITEM];
+
+/// Advanced indexing: operand 0 read at index tensors of one shape. Attributes: the dimensions
+/// they index, how many free dimensions come before theirs in the result.
+pub static INDEX: OpRecord = OpRecord::new(
+    "index",
+    "The elements that index tensors name, broadcast together.",
+    "",
+)
+.kernel(Kernel::IndexGet, |c| {
+    let x = c.tensor(0)?;
+    Ok(Plan::one(x.dtype(), selected_shape(c, 1)?, x.dtype()))
+})
+.grads(!1, 0, |c| {
+    let zeros = c.zeros(0)?;
+    let indices = (1..)
+        .map_while(|i| c.has_input(i).then(|| c.input(i)))
+        .collect::<Result<Vec<_>>>()?;
+    let mut rest: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(c.g())]);
+    rest.extend(indices.iter().map(Arg::T));
+    let sum = in_place(
+        &INDEX_PUT,
+        &zeros,
+        &rest,
+        &[c.attr(0), c.attr(1), Attr::Bool(true)],
+    )?;
+    Ok(SmallVec::from_iter([Some(sum)]))
+});
+
+/// Advanced assignment: operand 1 written at index tensors of one shape (operands 2 on).
+/// Attributes: as [`INDEX`]'s, then whether it is added.
+pub static INDEX_PUT: OpRecord =
+    OpRecord::new("index_put", "The tensor with values at the elements that index tensors name.", "")
+        .kernel(Kernel::IndexPut, |c| {
+            let (x, values) = (c.tensor(0)?, c.tensor(1)?);
+            if x.dtype() != values.dtype() {
+                return Err(TorshError::dtype(
+                    "",
+                    format!(
+                        "Index put requires the source and destination dtypes match, got {} for the destination and {} for the source.",
+                        x.dtype(),
+                        values.dtype()
+                    ),
+                ));
+            }
+            let shape = selected_shape(c, 2)?;
+            if !values.shape().can_broadcast_to(&shape) {
+                return Err(TorshError::shape(
+                    "",
+                    format!("shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of shape {shape}", values.shape()),
+                ));
+            }
+            Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+        })
+        .grads(!3, 0, |c| {
+            let indices = (2..).map_while(|i| c.has_input(i).then(|| c.input(i))).collect::<Result<Vec<_>>>()?;
+            let with = |first: &[&Tensor], record: &'static OpRecord, attrs: &[Attr<'_>]| {
+                let args: SmallVec<[Arg<'_>; 4]> =
+                    first.iter().copied().chain(indices.iter()).map(Arg::T).collect();
+                call1(record, &args, attrs)
+            };
+            let first = match (c.needs(0), c.attr(2).bool()) {
+                (false, _) => None,
+                (true, true) => Some(c.g().clone()),
+                (true, false) => {
+                    let zero = Tensor::scalar(0, c.g().dtype(), c.g().device())?;
+                    Some(with(&[c.g(), &zero], &INDEX_PUT, &[c.attr(0), c.attr(1), Attr::Bool(false)])?)
+                }
+            };
+            let values = if c.needs(1) { Some(with(&[c.g()], &INDEX, &[c.attr(0), c.attr(1)])?) } else { None };
+            Ok(SmallVec::from_iter([first, values]))
+        });
+
+/// [`INDEX_PUT`] as PyTorch calls it.
+static INDEX_PUT_BY_NAME: OpRecord = OpRecord::new(
+    "index_put.indices",
+    "The tensor with values at the elements that index tensors and masks name, written over or added.",
+    "(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False)",
+)
+.overload()
+.by_name(|b| {
+    let indices: Vec<Option<Tensor>> = b.value(1).items().unwrap_or(&[]).iter().map(as_tensor).collect();
+    b.tensor(0)?.index_put(&indices, b.tensor(2)?, b.bool(3)).map(Value::Tensor)
+})
+.samples(|s| {
+    let index = s.ints(&[2], 0, 3)?;
+    let distinct = Tensor::from_data(&[2i64, -3], &[2])?;
+    let list = |t: Tensor| Value::List(vec![t.into()]);
+    let call = |s: &mut crate::sample::Sampler, t| -> Result<[Value; 3]> {
+        Ok([s.real(&[3, 2])?.into(), list(t), s.real(&[2, 2])?.into()])
+    };
+    let mut added = call(s, index)?.to_vec();
+    added.push(Value::Bool(true));
+    Ok(vec![Sample::new(call(s, distinct)?), Sample::new(added)])
+});
+
+/// Python's `x[..]`.
+pub static GETITEM: OpRecord = OpRecord::new(
+    "__getitem__",
+    "Indexing as in Python: views for integers and slices, copies for index tensors and masks.",
+    "(Tensor input, Any index)",
+)
+.by_name(|b| {
+    let items = super::into_index::items_of(b.value(1)).map_err(|e| e.renamed("__getitem__"))?;
+    b.tensor(0)?.get(items).map(Value::Tensor)
+})
+.samples(|s| {
+    let index = s.ints(&[2, 2], -3, 3)?;
+    let all = Value::Slice(None, None, None);
+    Ok(vec![
+        Sample::new([s.real(&[3, 2])?.into(), Value::Int(-1)]),
+        Sample::new([
+            s.real(&[3, 2])?.into(),
+            Value::Tuple(vec![Value::Slice(None, None, Some(2)), Value::None]),
+        ]),
+        Sample::new([s.real(&[3, 2])?.into(), index.clone().into()]),
+        Sample::new([
+            s.real(&[3, 2, 3])?.into(),
+            Value::Tuple(vec![index.clone().into(), all, index.into()]),
+        ]),
+    ])
+});
+
+fn as_tensor(v: &Value) -> Option<Tensor> {
+    match v {
+        Value::Tensor(t) => Some(t.clone()),
+        _ => None,
+    }
+}
+
+/// What index tensors select of operand 0: its free dimensions around the shape of the indices,
+/// which are the operands from `first` on.
+fn selected_shape(c: &PlanCx<'_>, first: usize) -> Result<Shape> {
+    let x = c.tensor(0)?;
+    let (dims, position) = (c.attr(0).ints(), c.attr(1).int() as usize);
+    let free = (0..x.ndim())
+        .filter(|d| !dims.contains(&(*d as i64)))
+        .map(|d| x.dims()[d]);
+    let mut shape: Dims = free.collect();
+    shape.insert_many(position, c.tensor(first)?.dims().iter().copied());
+    Ok(shape.into())
+}
+
+/// Index tensors ready for the kernel.
+struct Ready {
+    /// Of one shape, int64 or int32.
+    tensors: Vec<Tensor>,
+    /// The dimensions they index.
+    dims: SmallVec<[i64; 6]>,
+    /// How many free dimensions come before theirs.
+    position: usize,
+}
+
+/// Expands masks, broadcasts, and finds where the index dimensions go: where they are if they are
+/// neighbours, else first.
+fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
+    let (mut tensors, mut dims) = (Vec::new(), SmallVec::<[i64; 6]>::new());
+    let mut d = 0;
+    for index in indices {
+        let Some(t) = index else {
+            d += 1;
+            continue;
+        };
+        let takes = if is_mask(t) { t.ndim() } else { 1 };
+        if takes == 0 {
+            return Err(TorshError::index("", "a mask needs at least one dimension")
+                .with_hint("i() and i_put() take 0-dim masks and bools"));
+        }
+        if d + takes > x.ndim() {
+            return Err(TorshError::index(
+                "",
+                format!(
+                    "too many indices for tensor of dimension {} (got {})",
+                    x.ndim(),
+                    d + takes
+                ),
+            ));
+        }
+        if !is_mask(t) {
+            if !matches!(t.dtype(), DType::I64 | DType::I32) {
+                return Err(TorshError::index(
+                    "",
+                    format!(
+                        "tensors used as indices must be long, int, byte or bool tensors, got {}",
+                        t.dtype()
+                    ),
+                ));
+            }
+            tensors.push(t.clone());
+            dims.push(d as i64);
+        } else {
+            if t.dims() != &x.dims()[d..d + takes] {
+                return Err(TorshError::index(
+                    "",
+                    format!(
+                        "The shape of the mask {} at index {d} does not match the shape of the indexed tensor {} at index {d}",
+                        t.shape(),
+                        x.shape()
+                    ),
+                ));
+            }
+            for (k, column) in t.nonzero_as_tuple()?.into_iter().enumerate() {
+                dims.push((d + k) as i64);
+                tensors.push(column);
+            }
+        }
+        d += takes;
+    }
+    if d > x.ndim() {
+        return Err(TorshError::index(
+            "",
+            format!("too many indices for tensor of dimension {}", x.ndim()),
+        ));
+    }
+    let mut shape = Shape::default();
+    for t in &tensors {
+        shape = shape.broadcast(t.shape()).map_err(|_| {
+            let shapes: Vec<String> = tensors.iter().map(|t| t.shape().to_string()).collect();
+            TorshError::index(
+                "",
+                format!("shape mismatch: indexing tensors could not be broadcast together with shapes {}", shapes.join(", ")),
+            )
+        })?;
+    }
+    for t in &mut tensors {
+        if *t.shape() != shape {
+            *t = t.expand(&shape)?;
+        }
+    }
+    let neighbours = dims.windows(2).all(|w| w[1] == w[0] + 1);
+    let position = if neighbours {
+        dims.first().copied().unwrap_or(0) as usize
+    } else {
+        0
+    };
+    Ok(Ready {
+        tensors,
+        dims,
+        position,
+    })
+}
+
+/// Whether an index tensor is a mask.
+pub(super) fn is_mask(t: &Tensor) -> bool {
+    matches!(t.dtype(), DType::Bool | DType::U8)
+}
+
+/// What an index makes of a tensor before index tensors are read: the view, and the index tensors
+/// by its dimensions.
+struct Applied {
+    view: Tensor,
+    indices: Vec<Option<Tensor>>,
+}
+
+impl Tensor {
+    /// Indexing, as Python's `x[..]`.
+    ///
+    /// Integers, ranges, [`s`](crate::s) slices, `..` (all of one dimension),
+    /// [`Ellipsis`](crate::Ellipsis) (all of the dimensions between) and
+    /// [`NewAxis`](crate::NewAxis) give views. Index tensors (int64, int32), lists of integers and
+    /// masks (bool, of the sizes they cover) give copies, PyTorch's way: index tensors broadcast
+    /// together, and their dimensions stand where they were if they are neighbours, else first.
+    ///
+    /// ```
+    /// use torsh_tensor::{Ellipsis, NewAxis, Tensor, s};
+    /// let x = Tensor::from_data(&[0i64, 1, 2, 3, 4, 5], &[2, 3])?;
+    /// assert_eq!(x.i((1, -1))?.item::<i64>()?, 5);
+    /// assert_eq!(x.i((.., 1..))?.to_vec::<i64>()?, [1, 2, 4, 5]);
+    /// assert_eq!(x.i((Ellipsis, s(0, 3, 2)))?.to_vec::<i64>()?, [0, 2, 3, 5]);
+    /// assert_eq!(x.i((NewAxis, 0))?.shape().dims(), [1, 3]);
+    /// assert_eq!(x.i(&x.gt(2)?)?.to_vec::<i64>()?, [3, 4, 5]);
+    /// assert_eq!(x.i((.., [2, 0]))?.to_vec::<i64>()?, [2, 0, 5, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Too many indices, one out of range, masks and index tensors of the wrong dtype or shape.
+    #[track_caller]
+    pub fn i(&self, index: impl IntoIndex) -> Result<Tensor> {
+        let items = index.items().map_err(|e| e.renamed("__getitem__"))?;
+        self.get(items)
+    }
+
+    #[track_caller]
+    fn get(&self, items: Vec<IndexItem>) -> Result<Tensor> {
+        let named = |e: TorshError| e.renamed("__getitem__");
+        let a = self.apply(items).map_err(named)?;
+        if a.indices.iter().all(Option::is_none) {
+            return Ok(a.view);
+        }
+        a.view.index(&a.indices).map_err(named)
+    }
+
+    /// The elements that index tensors and masks name, one for each dimension from the first on,
+    /// `None` for all of a dimension (`x[indices]` with a list of tensors).
+    #[track_caller]
+    pub fn index(&self, indices: &[Option<Tensor>]) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let r = ready(self, indices).map_err(|e| e.in_op("index", || vec![self.describe()], at))?;
+        if r.tensors.is_empty() {
+            return Ok(self.clone());
+        }
+        let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(self)]);
+        args.extend(r.tensors.iter().map(Arg::T));
+        call1(
+            &INDEX,
+            &args,
+            &[Attr::Ints(&r.dims), Attr::Int(r.position as i64)],
+        )
+    }
+
+    fn apply(&self, items: Vec<IndexItem>) -> Result<Applied> {
+        let takes: usize = items.iter().map(IndexItem::dims).sum();
+        if takes > self.ndim() {
+            if self.ndim() == 0 && items.iter().any(|i| matches!(i, IndexItem::Int(_))) {
+                return Err(TorshError::index("", "invalid index of a 0-dim tensor")
+                    .with_hint("item() gives the number of a 0-dim tensor"));
+            }
+            return Err(TorshError::index(
+                "",
+                format!(
+                    "too many indices for tensor of dimension {} (got {takes})",
+                    self.ndim()
+                ),
+            ));
+        }
+        let rest = self.ndim() - takes;
+        let mut view = self.clone();
+        let mut indices: Vec<Option<Tensor>> = Vec::new();
+        let mut d = 0;
+        for item in items {
+            match item {
+                IndexItem::Int(i) => view = view.select(d, i)?,
+                IndexItem::Slice(None, None, 1) => d += 1,
+                IndexItem::Slice(start, stop, step) => {
+                    if step <= 0 {
+                        return Err(TorshError::invalid(
+                            "",
+                            format!("step must be greater than zero, got {step}"),
+                        ));
+                    }
+                    view = view.slice_step(d as i64, start, stop, step)?;
+                    d += 1;
+                }
+                IndexItem::Ellipsis => d += rest,
+                IndexItem::NewAxis => {
+                    view = view.unsqueeze(d)?;
+                    d += 1;
+                }
+                IndexItem::Bool(b) => {
+                    view = view.unsqueeze(d)?;
+                    let positions = vec![0i64; usize::from(b)];
+                    place(
+                        &mut indices,
+                        d,
+                        Tensor::from_data(&positions, [positions.len()])?,
+                    );
+                    d += 1;
+                }
+                IndexItem::Tensor(t) if t.ndim() == 0 && !is_mask(&t) && t.dtype().is_integer() => {
+                    view = view.select(d, t.item::<i64>()?)?;
+                }
+                IndexItem::Tensor(t) if t.ndim() == 0 && is_mask(&t) => {
+                    view = view.unsqueeze(d)?;
+                    let positions =
+                        vec![0i64; usize::from(t.to_dtype(DType::Bool)?.item::<bool>()?)];
+                    place(
+                        &mut indices,
+                        d,
+                        Tensor::from_data(&positions, [positions.len()])?,
+                    );
+                    d += 1;
+                }
+                IndexItem::Tensor(t) => {
+                    let n = if is_mask(&t) { t.ndim() } else { 1 };
+                    place(&mut indices, d, t);
+                    d += n;
+                }
+            }
+        }
+        // Even an index that changes nothing gives a view, not the tensor itself.
+        if view.is_same(self) {
+            view = self.view(self.shape())?;
+        }
+        Ok(Applied { view, indices })
+    }
+
+    /// This tensor with `values` at the elements that index tensors and masks name, written over
+    /// (of repeated ones the last stays) or, with `accumulate`, added (`torch.index_put`). The
+    /// values have this dtype and broadcast to what `x.index(indices)` gives.
+    #[track_caller]
+    pub fn index_put(
+        &self,
+        indices: &[Option<Tensor>],
+        values: &Tensor,
+        accumulate: bool,
+    ) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let r = put_ready(self, indices)
+            .map_err(|e| e.in_op("index_put", || vec![self.describe()], at))?;
+        let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(self), Arg::T(values)]);
+        args.extend(r.tensors.iter().map(Arg::T));
+        call1(
+            &INDEX_PUT,
+            &args,
+            &[
+                Attr::Ints(&r.dims),
+                Attr::Int(r.position as i64),
+                Attr::Bool(accumulate),
+            ],
+        )
+    }
+
+    /// [`Tensor::index_put`] in place; returns this tensor.
+    #[track_caller]
+    pub fn index_put_(
+        &self,
+        indices: &[Option<Tensor>],
+        values: &Tensor,
+        accumulate: bool,
+    ) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        // One number where a mask is true needs no positions.
+        if let [Some(mask)] = indices
+            && mask.dtype() == DType::Bool
+            && values.numel() == 1
+            && !accumulate
+            && mask.ndim() <= self.ndim()
+            && mask.dims() == &self.dims()[..mask.ndim()]
+            && mask.ndim() > 0
+        {
+            let mut dims = Dims::from_slice(mask.dims());
+            dims.resize(self.ndim(), 1);
+            let value = values.reshape(())?;
+            return self
+                .masked_fill_(&mask.reshape(Shape::from(dims))?, &value)
+                .map_err(|e| e.renamed("index_put_"));
+        }
+        let r = put_ready(self, indices)
+            .map_err(|e| e.in_op("index_put_", || vec![self.describe()], at))?;
+        let mut rest: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(values)]);
+        rest.extend(r.tensors.iter().map(Arg::T));
+        let attrs = [
+            Attr::Ints(&r.dims),
+            Attr::Int(r.position as i64),
+            Attr::Bool(accumulate),
+        ];
+        in_place(&INDEX_PUT, self, &rest, &attrs)
+    }
+
+    /// Assigns to a part of this tensor, as Python's `x[index] = value`; returns this tensor.
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let x = Tensor::from_data(&[0i64, 1, 2, 3, 4, 5], &[2, 3])?;
+    /// x.i_put((.., 0), 9)?;
+    /// x.i_put(&x.gt(4)?, -1)?;
+    /// assert_eq!(x.to_vec::<i64>()?, [-1, 1, 2, -1, 4, -1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn i_put<'a>(
+        &self,
+        index: impl IntoIndex,
+        value: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
+        let named = |e: TorshError| e.renamed("__setitem__");
+        let a = self.apply(index.items().map_err(named)?).map_err(named)?;
+        let value = value.into();
+        if let Operand::Number(n) = value {
+            check_number(n, self.dtype()).map_err(named)?;
+        }
+        if a.indices.iter().all(Option::is_none) {
+            a.view.copy_(value).map_err(named)?;
+            return Ok(self.clone());
+        }
+        let mut values = match value {
+            Operand::Number(n) => Tensor::from_bytes(
+                &n.to_bytes(self.dtype())[..self.dtype().size()],
+                self.dtype(),
+                (),
+            )?
+            .to_device(self.device())?,
+            o => o.to_tensor()?,
+        };
+        // Leading sizes of 1 may be more than the target has.
+        while values.ndim() > 0 && values.dims()[0] == 1 {
+            values = values.squeeze(0)?;
+        }
+        a.view
+            .index_put_(&a.indices, &values, false)
+            .map_err(named)?;
+        Ok(self.clone())
+    }
+}
+
+/// Puts an index tensor into the list at dimension `first`; a mask takes several dimensions and one
+/// place.
+fn place(indices: &mut Vec<Option<Tensor>>, first: usize, t: Tensor) {
+    while indices.iter().map(taken).sum::<usize>() < first {
+        indices.push(None);
+    }
+    indices.push(Some(t));
+}
+
+fn taken(index: &Option<Tensor>) -> usize {
+    match index {
+        Some(t) if is_mask(t) => t.ndim(),
+        _ => 1,
+    }
+}
+
+fn put_ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
+    let r = ready(x, indices)?;
+    if r.tensors.is_empty() {
+        return Err(TorshError::index("", "at least one index tensor is needed"));
+    }
+    Ok(r)
+}

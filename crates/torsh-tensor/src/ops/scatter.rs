@@ -1,0 +1,613 @@
+//! Gathering and scattering along one dimension, an index per element.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
+
+use super::index::{at_least_1d, check_number, in_place, one};
+use crate::call::{Arg, call1};
+use crate::node::{BackwardCx, Grads};
+use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample};
+use crate::{IntoDim, Operand, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &GATHER,
+    &TAKE_ALONG_DIM,
+    &SCATTER,
+    &SCATTER_VALUE,
+    &SCATTER_REDUCING,
+    &SCATTER_ADD,
+    &SCATTER_REDUCE,
+];
+
+fn index_dtype(op: &str, index: &Tensor) -> Result<()> {
+    if matches!(index.dtype(), DType::I64 | DType::I32) {
+        return Ok(());
+    }
+    Err(TorshError::dtype(
+        "",
+        format!(
+            "{op}(): Expected dtype int32/int64 for index, got {}",
+            index.dtype()
+        ),
+    ))
+}
+
+fn same_rank(index: &Tensor, other: &Tensor, name: &str) -> Result<()> {
+    if index.ndim().max(1) == other.ndim().max(1) {
+        return Ok(());
+    }
+    Err(TorshError::shape(
+        "",
+        format!(
+            "Index tensor must have the same number of dimensions as {name} tensor: {} and {}",
+            index.shape(),
+            other.shape()
+        ),
+    ))
+}
+
+/// Elements along a dimension, an index per element. Attributes: dimension, whether negative
+/// indices count from the end.
+pub static GATHER: OpRecord = OpRecord::new(
+    "gather",
+    "For every element of the index, the element at that position along a dimension.",
+    "(Tensor input, int dim, Tensor index, *, bool sparse_grad=False)",
+)
+.kernel(Kernel::Gather, |c| {
+    let (x, index, d) = (c.tensor(0)?, c.tensor(1)?, c.attr(0).int() as usize);
+    index_dtype("gather", index)?;
+    if index.numel() != 0 {
+        same_rank(index, x, "input")?;
+        let (a, b) = (at_least_1d(index), at_least_1d(x));
+        if let Some(k) = (0..a.len()).find(|&k| k != d && a[k] > b[k]) {
+            return Err(TorshError::shape(
+                "",
+                format!(
+                    "Size does not match at dimension {k} expected index {} to be no larger than self {} apart from dimension {d}",
+                    index.shape(),
+                    x.shape()
+                ),
+            ));
+        }
+    }
+    Ok(Plan::one(x.dtype(), index.shape().clone(), x.dtype()))
+})
+.grads(2, 0, |c| {
+    let zeros = c.zeros(0)?;
+    Ok(one(0, in_place(&SCATTER_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[c.attr(0), c.attr(1)])?))
+})
+.by_name(|b| b.tensor(0)?.gather(b.int(1), b.tensor(2)?).map(Value::Tensor))
+.samples(|s| {
+    let index = s.ints(&[2, 2], 0, 3)?;
+    Ok(vec![
+        Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.clone().into()]),
+        Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1), index.into()]),
+    ])
+});
+
+/// `gather` whose operands broadcast outside of the dimension.
+pub static TAKE_ALONG_DIM: OpRecord = OpRecord::new(
+    "take_along_dim",
+    "The elements at the indices along a dimension, broadcast in the others; without one, of the flattened tensor.",
+    "(Tensor input, Tensor indices, int? dim=None)",
+)
+.by_name(|b| b.tensor(0)?.take_along_dim(b.tensor(1)?, b.opt_int(2)).map(Value::Tensor))
+.samples(|s| {
+    let index = s.ints(&[1, 2], -3, 3)?;
+    Ok(vec![
+        Sample::new([s.real(&[2, 3])?.into(), index.clone().into(), Value::Int(1)]),
+        Sample::new([s.real(&[2, 3])?.into(), index.into()]),
+    ])
+});
+
+/// Checks the operands of a scatter: 0 the target, 1 the index, 2 the source where there is one.
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
+    let (x, index, d) = (c.tensor(0)?, c.tensor(1)?, c.attr(0).int() as usize);
+    index_dtype("scatter", index)?;
+    let source = c.opt_tensor(2);
+    if let Some(s) = source
+        && s.dtype() != x.dtype()
+    {
+        return Err(TorshError::dtype(
+            "",
+            format!(
+                "Expected self.dtype to be equal to src.dtype, got {} and {}",
+                x.dtype(),
+                s.dtype()
+            ),
+        ));
+    }
+    if index.numel() != 0 {
+        same_rank(index, x, "self")?;
+        let (a, b) = (at_least_1d(index), at_least_1d(x));
+        let mut fits = (0..a.len()).all(|k| k == d || a[k] <= b[k]);
+        let mut and = String::new();
+        if let Some(s) = source {
+            same_rank(index, s, "src")?;
+            fits &= a.iter().zip(at_least_1d(s)).all(|(i, n)| i <= n);
+            and = format!(" and to be no larger size than src {}", s.shape());
+        }
+        if !fits {
+            return Err(TorshError::shape(
+                "",
+                format!(
+                    "Expected index {} to be no larger than self {} apart from dimension {d}{and}",
+                    index.shape(),
+                    x.shape()
+                ),
+            ));
+        }
+    }
+    Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+}
+
+/// Gradients of the elements that were read, with zeros where the source is larger than the index.
+fn of_source(c: &BackwardCx<'_>, index: &Tensor) -> Result<Tensor> {
+    let g = call1(
+        &GATHER,
+        &[Arg::T(c.g()), Arg::T(index)],
+        &[c.attr(0), c.attr(1)],
+    )?;
+    pad(g, c.input_shape(2))
+}
+
+fn pad(g: Tensor, shape: &Shape) -> Result<Tensor> {
+    if g.shape() == shape || g.ndim() != shape.ndim() {
+        return g.reshape_if(shape);
+    }
+    let zeros = Tensor::zeros(shape, g.dtype(), g.device())?;
+    let mut window = zeros.clone();
+    for (d, &n) in g.dims().iter().enumerate() {
+        window = window.narrow(d, 0, n)?;
+    }
+    window.copy_(&g)?;
+    Ok(zeros)
+}
+
+/// Writes along a dimension, an index per element. Attributes: dimension, reduction, number.
+pub static SCATTER: OpRecord = OpRecord::new(
+    "scatter.src",
+    "The tensor with the source's elements at the indices along a dimension.",
+    "(Tensor input, int dim, Tensor index, Tensor src)",
+)
+.overload()
+.kernel(Kernel::Scatter, plan)
+.grads(2, 0, |c| {
+    let index = c.y()?;
+    let first = if c.needs(0) {
+        let attrs = [c.attr(0), Attr::Str(""), Attr::Scalar(Scalar::Int(0))];
+        Some(call1(
+            &SCATTER,
+            &[Arg::T(c.g()), Arg::T(&index), Arg::Absent],
+            &attrs,
+        )?)
+    } else {
+        None
+    };
+    let source = if c.needs(2) {
+        Some(of_source(c, &index)?)
+    } else {
+        None
+    };
+    Ok(SmallVec::from_iter([first, None, source]))
+})
+.by_name(|b| {
+    b.tensor(0)?
+        .scatter(b.int(1), b.tensor(2)?, b.tensor(3)?)
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    let index = Tensor::from_data(&[2i64, 0, 1, 1], &[2, 2])?;
+    Ok(vec![
+        Sample::new([
+            s.real(&[2, 3])?.into(),
+            Value::Int(1),
+            index.clone().into(),
+            s.real(&[2, 2])?.into(),
+        ]),
+        Sample::new([
+            s.real(&[2, 3])?.into(),
+            Value::Int(1),
+            index.narrow(0, 0, 1)?.into(),
+            s.real(&[2, 3])?.into(),
+        ]),
+    ])
+});
+
+/// [`SCATTER`] of one number.
+pub static SCATTER_VALUE: OpRecord = OpRecord::new(
+    "scatter.value",
+    "The tensor with one number at the indices along a dimension.",
+    "(Tensor input, int dim, Tensor index, Scalar value)",
+)
+.overload()
+.by_name(|b| {
+    b.tensor(0)?
+        .scatter(b.int(1), b.tensor(2)?, b.scalar(3))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    let index = Tensor::from_data(&[2i64, 0], &[2, 1])?;
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Int(1),
+        index.into(),
+        Value::Float(1.5),
+    ])])
+});
+
+/// `scatter` with `reduce`; PyTorch has no derivative of it either.
+pub static SCATTER_REDUCING: OpRecord = OpRecord::new(
+    "scatter.reduce",
+    "Adds or multiplies the source's elements (or one number) into the indices along a dimension.",
+    "(Tensor input, int dim, Tensor index, Operand src, *, str reduce)",
+)
+.overload()
+.kernel(Kernel::Scatter, plan)
+.backward(Backward::Missing)
+.by_name(|b| {
+    b.tensor(0)?
+        .scatter_with(b.int(1), b.tensor(2)?, b.operand(3)?, b.str(4))
+        .map(Value::Tensor)
+});
+
+/// Adds along a dimension, an index per element. Attributes as [`GATHER`]'s.
+pub static SCATTER_ADD: OpRecord = OpRecord::new(
+    "scatter_add",
+    "Adds the source's elements to those at the indices along a dimension; repeated ones add up.",
+    "(Tensor input, int dim, Tensor index, Tensor src)",
+)
+.kernel(Kernel::ScatterAdd, plan)
+.grads(2, 0, |c| {
+    let source = if c.needs(2) {
+        Some(of_source(c, &c.y()?)?)
+    } else {
+        None
+    };
+    Ok(SmallVec::from_iter([
+        c.needs(0).then(|| c.g().clone()),
+        None,
+        source,
+    ]))
+})
+.by_name(|b| {
+    b.tensor(0)?
+        .scatter_add(b.int(1), b.tensor(2)?, b.tensor(3)?)
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    let index = s.ints(&[2, 2], 0, 3)?;
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Int(1),
+        index.into(),
+        s.real(&[2, 3])?.into(),
+    ])])
+});
+
+/// Reduces along a dimension, an index per element. Attributes: dimension, reduction, whether
+/// the target's own elements take part.
+pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
+    "scatter_reduce",
+    "Reduces the source's elements into those at the indices along a dimension: sum, prod, mean, amax or amin.",
+    "(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)",
+)
+.kernel(Kernel::ScatterReduce, plan)
+.grads(7, 1, scatter_reduce_backward)
+.by_name(|b| {
+    b.tensor(0)?.scatter_reduce(b.int(1), b.tensor(2)?, b.tensor(3)?, b.str(4), b.bool(5)).map(Value::Tensor)
+})
+.samples(|s| {
+    let mut all = Vec::new();
+    for reduce in ["sum", "prod", "mean", "amax", "amin"] {
+        for include in [true, false] {
+            let index = s.ints(&[2, 4], 0, 3)?;
+            let (x, src) = (s.distinct(&[2, 3])?, s.distinct(&[2, 4])?.add(0.03)?);
+            let call = [x.into(), Value::Int(1), index.into(), src.into(), reduce.into()];
+            all.push(Sample::new(call).kw("include_self", include));
+        }
+    }
+    Ok(all)
+});
+
+/// PyTorch's `scatter_reduce_backward`.
+fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
+    let (index, g, dim) = (c.y()?, c.g(), c.attr(0).int());
+    let (reduce, include) = (c.attr(1).str(), c.attr(2).bool());
+    let gather = |t: &Tensor| t.gather(dim, &index);
+    let ones = |shape: &Shape| Tensor::ones(shape, g.dtype(), g.device());
+    let counted = |start: Tensor| start.scatter_add(dim, &index, &ones(c.input_shape(2))?);
+    let (mut first, mut source);
+    match reduce {
+        "sum" => {
+            first = c.needs(0).then(|| g.clone());
+            source = Some(gather(g)?);
+        }
+        "prod" => {
+            let (x, src, result) = (c.x()?, c.z()?, c.out()?);
+            let masked = x.masked_fill(&x.eq(0)?, 1)?;
+            let rest = masked.scatter_reduce(dim, &index, &src, "prod", include)?;
+            first = Some(g.mul(&rest)?.div(&masked)?);
+            let zero = src.eq(0)?;
+            let none = Tensor::zeros(x.shape(), x.dtype(), x.device())?;
+            let zeros = gather(&none.scatter_add(dim, &index, &zero.to_dtype(x.dtype())?)?)?;
+            let single = zero.logical_and(&zeros.eq(1)?)?;
+            // Where one zero alone makes the product 0, the product of the others.
+            let others =
+                x.scatter_reduce(dim, &index, &src.masked_fill(&single, 1)?, "prod", include)?;
+            let usual = gather(&g.mul(&result)?)?.div(&src.masked_fill(&zero, 1)?)?;
+            source = Some(Tensor::where_(&single, gather(&g.mul(&others)?)?, &usual)?);
+        }
+        "mean" => {
+            let start = if include {
+                ones(g.shape())?
+            } else {
+                Tensor::zeros(g.shape(), g.dtype(), g.device())?
+            };
+            let counts = counted(start)?;
+            let counts = counts.masked_fill(&counts.eq(0)?, 1)?;
+            first = Some(g.div(&counts)?);
+            source = Some(gather(g)?.div(&gather(&counts)?)?);
+        }
+        _ => {
+            let (x, src, result) = (c.x()?, c.z()?, c.out()?);
+            let own = x.eq(&result)?.to_dtype(g.dtype())?;
+            let theirs = src.eq(&gather(&result)?)?.to_dtype(g.dtype())?;
+            let shares = g.div(&own.scatter_add(dim, &index, &theirs)?)?;
+            first = Some(own.mul(&shares)?);
+            source = Some(theirs.mul(&gather(&shares)?)?);
+        }
+    }
+    if !include && let Some(f) = first {
+        first = Some(f.scatter(dim, &index, 0)?);
+    }
+    if let Some(s) = source {
+        source = Some(pad(s, c.input_shape(2))?);
+    }
+    Ok(SmallVec::from_iter([
+        first.filter(|_| c.needs(0)),
+        None,
+        source.filter(|_| c.needs(2)),
+    ]))
+}
+
+fn reduction(name: &str) -> Result<&'static str> {
+    match ["sum", "prod", "mean", "amax", "amin"]
+        .into_iter()
+        .find(|n| *n == name)
+    {
+        Some(n) => Ok(n),
+        None => Err(TorshError::invalid(
+            "scatter_reduce",
+            format!("reduce argument must be either sum, prod, mean, amax or amin, got {name}"),
+        )),
+    }
+}
+
+impl Tensor {
+    fn reshape_if(self, shape: &Shape) -> Result<Tensor> {
+        if self.shape() == shape {
+            Ok(self)
+        } else {
+            self.reshape(shape)
+        }
+    }
+
+    /// For every element of `index` (int64 or int32, as many dimensions), this tensor's element at
+    /// that position of `dim` (`torch.gather`).
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let x = Tensor::from_data(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// let y = x.gather(1, &Tensor::from_data(&[0i64, 0, 1, 0], &[2, 2])?)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [1.0, 1.0, 4.0, 3.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// An index of another rank, larger than this tensor outside of `dim`, or out of range.
+    #[track_caller]
+    pub fn gather(&self, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
+        let d = self.dim("gather", dim.value())?;
+        call1(
+            &GATHER,
+            &[Arg::T(self), Arg::T(index)],
+            &[Attr::Int(d as i64), Attr::Bool(false)],
+        )
+    }
+
+    /// The elements at `indices` (int64, negative from the end) along `dim`, both broadcast in the
+    /// other dimensions; without `dim`, of the flattened tensor (`torch.take_along_dim`).
+    #[track_caller]
+    pub fn take_along_dim(&self, indices: &Tensor, dim: impl Into<Option<i64>>) -> Result<Tensor> {
+        if indices.dtype() != DType::I64 {
+            return Err(TorshError::dtype(
+                "take_along_dim",
+                format!(
+                    "dtype of indices should be int64 but got {}",
+                    indices.dtype()
+                ),
+            ));
+        }
+        let Some(dim) = dim.into() else {
+            let args = [&self.reshape([-1i64])?, &indices.reshape([-1i64])?];
+            return call1(
+                &GATHER,
+                &args.map(Arg::T),
+                &[Attr::Int(0), Attr::Bool(true)],
+            );
+        };
+        let at = std::panic::Location::caller();
+        let operands = || vec![self.describe(), indices.describe()];
+        if self.ndim() != indices.ndim() {
+            return Err(TorshError::shape(
+                "",
+                format!(
+                    "input and indices should have the same number of dimensions, but got {} dimensions for input, and {} dimensions for indices",
+                    self.ndim(),
+                    indices.ndim()
+                ),
+            )
+            .in_op("take_along_dim", operands, at));
+        }
+        let d = self.dim("take_along_dim", dim)?;
+        let sized = |t: &Tensor, n: usize| -> Shape {
+            let mut dims = Dims::from_slice(t.dims());
+            if let Some(x) = dims.get_mut(d) {
+                *x = n;
+            }
+            dims.into()
+        };
+        let both = sized(self, 1)
+            .broadcast(&sized(indices, 1))
+            .map_err(|e| e.in_op("take_along_dim", operands, at))?;
+        let with = |n: usize| -> Shape {
+            let mut dims = Dims::from_slice(both.dims());
+            if let Some(x) = dims.get_mut(d) {
+                *x = n;
+            }
+            dims.into()
+        };
+        let x = self.expand(with(self.dims().get(d).copied().unwrap_or(1)))?;
+        let index = indices.expand(with(indices.dims().get(d).copied().unwrap_or(1)))?;
+        call1(
+            &GATHER,
+            &[Arg::T(&x), Arg::T(&index)],
+            &[Attr::Int(d as i64), Attr::Bool(true)],
+        )
+    }
+
+    fn scatter_call(
+        &self,
+        op: &'static str,
+        dim: i64,
+        index: &Tensor,
+        src: &Operand<'_>,
+        reduce: &'static str,
+        write: bool,
+    ) -> Result<Tensor> {
+        let d = self.dim(op, dim)?;
+        let (tensor, number) = match src {
+            Operand::Number(n) => {
+                check_number(*n, self.dtype()).map_err(|e| e.renamed(op))?;
+                (None, *n)
+            }
+            o => (Some(o.to_tensor()?), Scalar::Int(0)),
+        };
+        let record = if reduce.is_empty() {
+            &SCATTER
+        } else {
+            &SCATTER_REDUCING
+        };
+        let source = Arg::opt(tensor.as_ref());
+        let attrs = [Attr::Int(d as i64), Attr::Str(reduce), Attr::Scalar(number)];
+        if write {
+            in_place(record, self, &[Arg::T(index), source], &attrs)
+        } else {
+            call1(record, &[Arg::T(self), Arg::T(index), source], &attrs)
+        }
+    }
+
+    /// This tensor with the elements of `src` (a tensor of the same dtype, or one number) at the
+    /// positions of `dim` that `index` names per element (`torch.scatter`).
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::zeros(&[2, 3], DType::F32, Device::Cpu)?;
+    /// let y = x.scatter(1, &Tensor::from_data(&[2i64, 0], &[2, 1])?, 1.0)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn scatter<'a>(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        src: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
+        self.scatter_call("scatter", dim.value(), index, &src.into(), "", false)
+    }
+
+    /// [`Tensor::scatter`] in place; returns this tensor.
+    #[track_caller]
+    pub fn scatter_<'a>(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        src: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
+        self.scatter_call("scatter_", dim.value(), index, &src.into(), "", true)
+    }
+
+    /// [`Tensor::scatter`] that adds (`"add"`) or multiplies (`"multiply"`) what it writes into
+    /// what is there; not differentiable, as in PyTorch.
+    #[track_caller]
+    pub fn scatter_with<'a>(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        src: impl Into<Operand<'a>>,
+        reduce: &str,
+    ) -> Result<Tensor> {
+        let reduce = match reduce {
+            "add" => "add",
+            "multiply" => "multiply",
+            other => {
+                return Err(TorshError::invalid(
+                    "scatter",
+                    format!("reduce argument must be either add or multiply, got {other}"),
+                ));
+            }
+        };
+        self.scatter_call("scatter", dim.value(), index, &src.into(), reduce, false)
+    }
+
+    /// Adds the elements of `src` to the positions of `dim` that `index` names per element
+    /// (`torch.scatter_add`).
+    #[track_caller]
+    pub fn scatter_add(&self, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+        let d = self.dim("scatter_add", dim.value())?;
+        call1(
+            &SCATTER_ADD,
+            &[Arg::T(self), Arg::T(index), Arg::T(src)],
+            &[Attr::Int(d as i64), Attr::Bool(false)],
+        )
+    }
+
+    /// [`Tensor::scatter_add`] in place; returns this tensor.
+    #[track_caller]
+    pub fn scatter_add_(&self, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+        let d = self.dim("scatter_add_", dim.value())?;
+        in_place(
+            &SCATTER_ADD,
+            self,
+            &[Arg::T(index), Arg::T(src)],
+            &[Attr::Int(d as i64), Attr::Bool(false)],
+        )
+    }
+
+    /// Reduces the elements of `src` into the positions of `dim` that `index` names per element:
+    /// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`; this tensor's own elements
+    /// take part with `include_self` (`torch.scatter_reduce`).
+    #[track_caller]
+    pub fn scatter_reduce(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        include_self: bool,
+    ) -> Result<Tensor> {
+        let d = self.dim("scatter_reduce", dim.value())?;
+        let attrs = [
+            Attr::Int(d as i64),
+            Attr::Str(reduction(reduce)?),
+            Attr::Bool(include_self),
+        ];
+        call1(
+            &SCATTER_REDUCE,
+            &[Arg::T(self), Arg::T(index), Arg::T(src)],
+            &attrs,
+        )
+    }
+}
