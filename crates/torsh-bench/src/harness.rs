@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_closed_output_ends_the_run() {
-        let mut s = Suite::new(Mode::List, vec![], &mut Closed);
+        let mut out = Closed;
+        let mut s = Suite::new(Mode::List, vec![], &mut out);
         s.bench("a", || Ok(|| Ok(())), 0, 0);
         s.bench("b", || Ok(|| Ok(())), 0, 0);
         assert_eq!(s.summary.selected, 1);

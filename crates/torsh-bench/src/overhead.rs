@@ -17,6 +17,15 @@ pub fn register(s: &mut Suite<'_>) {
         0,
     );
     s.bench(
+        "op_overhead_view",
+        || {
+            let x = randn(&[4, 4])?;
+            Ok(move || x.t())
+        },
+        0,
+        0,
+    );
+    s.bench(
         "autograd_chain100",
         || {
             let a = Tensor::ones(&[1], DType::F32, Device::Cpu)?.requires_grad_(true);
