@@ -16,7 +16,6 @@ pub(crate) mod matmul;
 pub(crate) mod pointwise;
 pub(crate) mod pool;
 pub mod optim;
-pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;

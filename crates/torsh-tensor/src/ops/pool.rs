@@ -11,16 +11,22 @@ use crate::{Tensor, Value};
 pub(crate) const RECORDS: &[&OpRecord] = &[&MAX_POOL2D, &MAX_POOL2D_BACKWARD];
 
 /// The optional arguments of [`Tensor::max_pool2d_with`], by PyTorch's names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxPool2dOptions {
     /// Steps of the window down and right; the window's own size where not given.
     pub stride: Option<[i64; 2]>,
     /// Rows and columns around the image that never win; at most half the window.
     pub padding: [i64; 2],
-    /// Steps between the window's elements; `None` is 1.
-    pub dilation: Option<[i64; 2]>,
+    /// Steps between the window's elements.
+    pub dilation: [i64; 2],
     /// Whether a window that reaches past the end counts.
     pub ceil_mode: bool,
+}
+
+impl Default for MaxPool2dOptions {
+    fn default() -> MaxPool2dOptions {
+        MaxPool2dOptions { stride: None, padding: [0, 0], dilation: [1, 1], ceil_mode: false }
+    }
 }
 
 impl MaxPool2dOptions {
@@ -43,7 +49,7 @@ impl MaxPool2dOptions {
     /// The same dilation down and right.
     #[must_use]
     pub fn dilation(mut self, dilation: i64) -> MaxPool2dOptions {
-        self.dilation = Some([dilation, dilation]);
+        self.dilation = [dilation, dilation];
         self
     }
     /// Whether a window that reaches past the end counts.
@@ -114,7 +120,7 @@ pub static MAX_POOL2D: OpRecord = OpRecord::new(
     let options = MaxPool2dOptions {
         stride,
         padding: pair("padding", &b.ints(3))?,
-        dilation: Some(pair("dilation", &b.ints(4))?),
+        dilation: pair("dilation", &b.ints(4))?,
         ceil_mode: b.bool(5),
     };
     if b.bool(6) {
@@ -178,7 +184,7 @@ impl Tensor {
             Err(TorshError::invalid("", message).in_op(MAX_POOL2D.base_name(), || vec![self.describe()], at))
         };
         let (stride, padding) = (options.stride.unwrap_or(kernel), options.padding);
-        let dilation = options.dilation.unwrap_or([1, 1]);
+        let dilation = options.dilation;
         let limit = 1i64 << 30;
         if [kernel, stride, padding, dilation].iter().flatten().any(|&v| v > limit) {
             return invalid("the sizes of the window are larger than any image".to_string());
