@@ -42,6 +42,10 @@ pub use ops::embedding::EmbeddingOptions;
 pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,
 };
+pub use ops::reduce::SumOptions;
+pub use ops::reduce::moments::VarOptions;
+pub use ops::reduce::norm::NormOptions;
+pub use ops::scan::DiffOptions;
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
 pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError};

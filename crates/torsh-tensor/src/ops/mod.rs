@@ -19,9 +19,11 @@ pub mod optim;
 pub(crate) mod pointwise_extra;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
+pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
+pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
@@ -40,6 +42,12 @@ use crate::schema::{Bound, Signature};
 const FAMILIES: &[&[&OpRecord]] = &[
     pointwise::RECORDS,
     reduce::RECORDS,
+    reduce::extreme::RECORDS,
+    reduce::moments::RECORDS,
+    reduce::norm::RECORDS,
+    reduce::product::RECORDS,
+    scan::RECORDS,
+    softmax::RECORDS,
     shape::RECORDS,
     strided::RECORDS,
     copy::RECORDS,
