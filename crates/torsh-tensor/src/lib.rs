@@ -36,6 +36,7 @@ pub use mode::{
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
 pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
+pub use ops::batch_norm::BatchNorm;
 pub use ops::conv::{Conv2dOptions, Padding};
 pub use ops::pool::MaxPool2dOptions;
 pub use ops::embedding::EmbeddingOptions;

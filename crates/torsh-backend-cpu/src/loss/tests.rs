@@ -160,7 +160,6 @@ fn nll_loss_picks_and_scatters() {
     let grad = Host::<f32>::new(&[3, 2], |_| 9.0);
     let inputs = [
         g.view(),
-        x.view(),
         target.view(),
         weight.view(),
         whole.view(),

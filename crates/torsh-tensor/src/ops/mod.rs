@@ -1,6 +1,7 @@
 //! The op records, by family, and calls by name.
 
 pub(crate) mod activation;
+pub(crate) mod batch_norm;
 pub(crate) mod complex;
 pub(crate) mod conv;
 pub(crate) mod copy;
@@ -11,6 +12,7 @@ pub(crate) mod getitem;
 pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
+pub(crate) mod loss;
 pub(crate) mod masked;
 pub(crate) mod matmul;
 pub(crate) mod pointwise;
@@ -70,6 +72,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     matmul::RECORDS,
     conv::RECORDS,
     pool::RECORDS,
+    batch_norm::RECORDS,
+    loss::RECORDS,
 ];
 
 struct Entry {
