@@ -76,7 +76,7 @@ pub(super) fn check_numbers(
     let Some(alpha) = numbers.first().and_then(Attr::scalar) else {
         return Ok(());
     };
-    let dtype = promoted(args);
+    let dtype = promoted(args)?;
     if alpha.is_float() && !dtype.is_differentiable() {
         return Err(TorshError::dtype(
             name,
@@ -102,7 +102,7 @@ pub(super) fn check_numbers(
     Ok(())
 }
 
-fn promoted(args: &[Arg<'_>]) -> DType {
+fn promoted(args: &[Arg<'_>]) -> Result<DType> {
     let mut p = Promotion::default();
     for a in args {
         match a {
@@ -111,7 +111,7 @@ fn promoted(args: &[Arg<'_>]) -> DType {
             Arg::Absent => {}
         }
     }
-    p.result().unwrap_or_else(default_dtype)
+    Ok(p.result()?.unwrap_or_else(default_dtype))
 }
 
 /// Runs a binary row on operands of which one or both may be numbers.
@@ -315,7 +315,7 @@ fn clamp(
     };
     let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
     all.extend(low.into_iter().chain(high).map(Arg::N));
-    let dtype = promoted(&all);
+    let dtype = promoted(&all)?;
     let r = if dtype != x.dtype() && operands.len() == 1 {
         wide = x.to_dtype(dtype)?;
         operands[0] = Arg::T(&wide);
