@@ -10,8 +10,23 @@ use crate::schema::Bound;
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &RELU, &RELU6, &SILU, &SELU, &HARDSWISH, &HARDSIGMOID, &MISH, &LEAKY_RELU, &ELU, &CELU, &HARDTANH, &THRESHOLD, &GELU,
-    &SOFTSHRINK, &PRELU, &TORCH_PRELU,
+    &RELU,
+    &RELU6,
+    &SILU,
+    &SELU,
+    &HARDSWISH,
+    &HARDSIGMOID,
+    &MISH,
+    &LEAKY_RELU,
+    &ELU,
+    &CELU,
+    &HARDTANH,
+    &THRESHOLD,
+    &GELU,
+    &SOFTSHRINK,
+    &TANHSHRINK,
+    &PRELU,
+    &TORCH_PRELU,
 ];
 
 fn inputs(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
@@ -97,7 +112,17 @@ pub static GELU: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into()]).kw("approximate", "tanh")])
 });
 
-const PRELU_DOC: &str = "Each element where positive, times `weight` (one, or one for each channel) elsewhere.";
+/// `nn.functional.tanhshrink`.
+pub static TANHSHRINK: OpRecord = OpRecord::new(
+    "nn.functional.tanhshrink",
+    "x - tanh(x) of each element.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.tanhshrink().map(Value::Tensor))
+.samples(inputs);
+
+const PRELU_DOC: &str =
+    "Each element where positive, times `weight` (one, or one for each channel) elsewhere.";
 
 fn prelu_samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
     let x = s.real(&[2, 3, 2])?;
@@ -108,18 +133,29 @@ fn prelu_samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
 }
 
 /// `nn.functional.prelu`.
-pub static PRELU: OpRecord = OpRecord::new("nn.functional.prelu", PRELU_DOC, "(Tensor input, Tensor weight)")
-    .by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
-    .samples(prelu_samples);
+pub static PRELU: OpRecord = OpRecord::new(
+    "nn.functional.prelu",
+    PRELU_DOC,
+    "(Tensor input, Tensor weight)",
+)
+.by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
+.samples(prelu_samples);
 
 /// `torch.prelu`.
-pub static TORCH_PRELU: OpRecord = OpRecord::new("prelu", PRELU_DOC, "(Tensor input, Tensor weight)")
-    .by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
-    .samples(prelu_samples);
+pub static TORCH_PRELU: OpRecord =
+    OpRecord::new("prelu", PRELU_DOC, "(Tensor input, Tensor weight)")
+        .by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
+        .samples(prelu_samples);
 
 #[track_caller]
 fn leaky_relu(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
-    apply(&parametric::leaky_relu, x, &[], &[Attr::Float(p[0])], inplace)
+    apply(
+        &parametric::leaky_relu,
+        x,
+        &[],
+        &[Attr::Float(p[0])],
+        inplace,
+    )
 }
 
 #[track_caller]
@@ -138,9 +174,21 @@ fn celu(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
 #[track_caller]
 fn hardtanh(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
     if p[0] > p[1] {
-        return Err(TorshError::invalid("hardtanh", format!("min_val cannot be greater than max_val, got {} and {}", p[0], p[1])));
+        return Err(TorshError::invalid(
+            "hardtanh",
+            format!(
+                "min_val cannot be greater than max_val, got {} and {}",
+                p[0], p[1]
+            ),
+        ));
     }
-    apply(&parametric::hardtanh, x, &[], &[Attr::Float(p[0]), Attr::Float(p[1])], inplace)
+    apply(
+        &parametric::hardtanh,
+        x,
+        &[],
+        &[Attr::Float(p[0]), Attr::Float(p[1])],
+        inplace,
+    )
 }
 
 #[track_caller]
@@ -149,15 +197,31 @@ fn softshrink(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
     if !(p[0] >= 0.0 && p[0] <= largest) {
         return Err(TorshError::invalid(
             "softshrink",
-            format!("lambda must be in range [0, {largest:e}] for input dtype {}, but found {}", x.dtype(), p[0]),
+            format!(
+                "lambda must be in range [0, {largest:e}] for input dtype {}, but found {}",
+                x.dtype(),
+                p[0]
+            ),
         ));
     }
-    apply(&parametric::softshrink, x, &[], &[Attr::Float(p[0])], inplace)
+    apply(
+        &parametric::softshrink,
+        x,
+        &[],
+        &[Attr::Float(p[0])],
+        inplace,
+    )
 }
 
 #[track_caller]
 fn threshold(x: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
-    apply(&parametric::threshold, x, &[], &[Attr::Scalar(threshold), Attr::Scalar(value)], inplace)
+    apply(
+        &parametric::threshold,
+        x,
+        &[],
+        &[Attr::Scalar(threshold), Attr::Scalar(value)],
+        inplace,
+    )
 }
 
 macro_rules! methods {
@@ -202,13 +266,21 @@ methods! {
 impl Tensor {
     /// Each element where above `threshold`, `value` elsewhere (`F.threshold`).
     #[track_caller]
-    pub fn threshold(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn threshold(
+        &self,
+        threshold: impl Into<Scalar>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         self::threshold(self, threshold.into(), value.into(), false)
     }
 
     /// [`Tensor::threshold`] in place; returns this tensor.
     #[track_caller]
-    pub fn threshold_(&self, threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn threshold_(
+        &self,
+        threshold: impl Into<Scalar>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         self::threshold(self, threshold.into(), value.into(), true)
     }
 
@@ -221,7 +293,19 @@ impl Tensor {
     /// 0 where an element is in [`-lambd`, `lambd`], itself elsewhere.
     #[track_caller]
     pub fn hardshrink_with(&self, lambd: f64) -> Result<Tensor> {
-        apply(&parametric::hardshrink, self, &[], &[Attr::Float(lambd)], false)
+        apply(
+            &parametric::hardshrink,
+            self,
+            &[],
+            &[Attr::Float(lambd)],
+            false,
+        )
+    }
+
+    /// `x - tanh(x)` of each element (`F.tanhshrink`).
+    #[track_caller]
+    pub fn tanhshrink(&self) -> Result<Tensor> {
+        self.sub(self.tanh()?)
     }
 
     /// `log(1 + exp(x))` of each element; itself above 20 (`F.softplus`).
@@ -234,7 +318,13 @@ impl Tensor {
     /// `threshold`.
     #[track_caller]
     pub fn softplus_with(&self, beta: f64, threshold: f64) -> Result<Tensor> {
-        apply(&parametric::softplus, self, &[], &[Attr::Float(beta), Attr::Float(threshold)], false)
+        apply(
+            &parametric::softplus,
+            self,
+            &[],
+            &[Attr::Float(beta), Attr::Float(threshold)],
+            false,
+        )
     }
 
     /// `x` times the probability that a standard normal number is below it, of each element
@@ -249,7 +339,9 @@ impl Tensor {
     pub fn gelu_with(&self, approximate: &str) -> Result<Tensor> {
         match approximate {
             "none" => self.gelu(),
-            "tanh" => apply(&parametric::gelu_tanh, self, &[], &[], false).map_err(|e| e.renamed("gelu")),
+            "tanh" => {
+                apply(&parametric::gelu_tanh, self, &[], &[], false).map_err(|e| e.renamed("gelu"))
+            }
             other => Err(TorshError::invalid(
                 "gelu",
                 format!("approximate argument must be either none or tanh, got {other}"),
@@ -263,13 +355,24 @@ impl Tensor {
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let refuse = |why: String| {
-            Err(TorshError::invalid("", why).in_op("prelu", || vec![self.describe(), weight.describe()], at))
+            Err(TorshError::invalid("", why).in_op(
+                "prelu",
+                || vec![self.describe(), weight.describe()],
+                at,
+            ))
         };
         if weight.dtype() != self.dtype() {
-            return refuse(format!("Type promoting not supported. Got {} and {}", self.dtype(), weight.dtype()));
+            return refuse(format!(
+                "Type promoting not supported. Got {} and {}",
+                self.dtype(),
+                weight.dtype()
+            ));
         }
         if weight.ndim() > 1 {
-            return refuse(format!("Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}", weight.ndim()));
+            return refuse(format!(
+                "Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
+                weight.ndim()
+            ));
         }
         let mut w = weight.clone();
         if weight.numel() != 1 {
@@ -291,6 +394,7 @@ impl Tensor {
         } else if self.ndim() == 0 {
             w = w.reshape(())?;
         }
-        apply(&parametric::prelu_kernel, self, &[Arg::T(&w)], &[], false).map_err(|e| e.renamed("prelu"))
+        apply(&parametric::prelu_kernel, self, &[Arg::T(&w)], &[], false)
+            .map_err(|e| e.renamed("prelu"))
     }
 }

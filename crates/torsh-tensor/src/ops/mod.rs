@@ -11,6 +11,7 @@ pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
+pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
 pub(crate) mod rearrange;
@@ -34,6 +35,9 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
+    // Before the rows, whose signatures take some of the same calls.
+    pointwise_extra::RECORDS,
+    activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
     shape::RECORDS,
@@ -46,8 +50,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
-    pointwise_extra::RECORDS,
-    activation::RECORDS,
+    pad::RECORDS,
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
@@ -107,10 +110,13 @@ pub fn find(name: &str) -> Option<Vec<&'static OpRecord>> {
 fn entries(name: &str) -> Option<&'static Vec<Entry>> {
     let t = table();
     let plain = name.strip_prefix("torch.").unwrap_or(name);
-    t.by_name.get(plain).or_else(|| {
-        let function = plain.strip_prefix("F.").unwrap_or(plain);
-        t.by_name.get(format!("nn.functional.{function}").as_str())
-    }).or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
+    t.by_name
+        .get(plain)
+        .or_else(|| {
+            let function = plain.strip_prefix("F.").unwrap_or(plain);
+            t.by_name.get(format!("nn.functional.{function}").as_str())
+        })
+        .or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments.

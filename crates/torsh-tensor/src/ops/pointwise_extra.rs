@@ -11,18 +11,39 @@ use crate::schema::{Bound, Signature, Type};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &DIV_MODE, &CLAMP, &CLAMP_TENSOR, &CLAMP_MIN, &CLAMP_MAX, &LERP, &NAN_TO_NUM, &LOGIT, &ISCLOSE, &ANGLE, &FLOAT_POWER,
+    &DIV_MODE,
+    &CLAMP,
+    &CLAMP_TENSOR,
+    &CLAMP_MIN,
+    &CLAMP_MAX,
+    &LERP,
+    &NAN_TO_NUM,
+    &LOGIT,
+    &ISCLOSE,
+    &ANGLE,
+    &FLOAT_POWER,
     &CONJ,
+    &POW_BOOL,
+    &SQUARE_BOOL,
 ];
 
 /// Ops that take a number in place of either tensor, or of both.
 const EITHER_NUMBER: &[&str] = &["add", "sub", "mul", "div", "true_divide", "floor_divide"];
 /// Ops that take a number in place of one of the tensors.
 const ONE_NUMBER: &[&str] = &[
-    "remainder", "pow", "xlogy", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "remainder",
+    "pow",
+    "xlogy",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
 ];
 /// Ops that take a number in place of the second tensor.
-const SECOND_NUMBER: &[&str] = &["rsub", "fmod", "copysign", "eq", "ne", "lt", "le", "gt", "ge"];
+const SECOND_NUMBER: &[&str] = &[
+    "rsub", "fmod", "copysign", "eq", "ne", "lt", "le", "gt", "ge",
+];
 
 /// Lets the operands of a pointwise op be numbers where PyTorch's may.
 pub(super) fn accept_numbers(name: &str, signature: &mut Signature) {
@@ -36,31 +57,56 @@ pub(super) fn accept_numbers(name: &str, signature: &mut Signature) {
 }
 
 /// Refuses a call of a pointwise op by name that PyTorch refuses for its numbers.
-pub(super) fn check_numbers(record: &OpRecord, args: &[Arg<'_>], numbers: &[Attr<'_>]) -> Result<()> {
+pub(super) fn check_numbers(
+    record: &OpRecord,
+    args: &[Arg<'_>],
+    numbers: &[Attr<'_>],
+) -> Result<()> {
     let name = record.base_name();
-    let tensors = args.iter().filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None });
+    let tensors = args
+        .iter()
+        .filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None });
     if tensors.clone().next().is_none() && !EITHER_NUMBER.contains(&name) {
-        return Err(TorshError::invalid(name, "one of the operands must be a Tensor, got numbers alone"));
+        return Err(TorshError::invalid(
+            name,
+            "one of the operands must be a Tensor, got numbers alone",
+        ));
+    }
+    if matches!(name, "neg" | "sub" | "rsub") && promoted(args) == DType::Bool {
+        return Err(
+            TorshError::dtype(name, "the `-` operator has no meaning for bool tensors").with_hint(
+                "use logical_not() or `!` to invert, logical_xor() or `^` for a difference",
+            ),
+        );
     }
     if !matches!(name, "add" | "sub" | "rsub") {
         return Ok(());
     }
-    let Some(alpha) = numbers.first().and_then(Attr::scalar) else { return Ok(()) };
+    let Some(alpha) = numbers.first().and_then(Attr::scalar) else {
+        return Ok(());
+    };
     let dtype = promoted(args);
     if alpha.is_float() && !dtype.is_differentiable() {
         return Err(TorshError::dtype(
             name,
-            format!("For integral input tensors, argument alpha must not be a floating point number, got {alpha} for {dtype}"),
+            format!(
+                "For integral input tensors, argument alpha must not be a floating point number, got {alpha} for {dtype}"
+            ),
         ));
     }
     if alpha.is_complex() && !dtype.is_complex() {
         return Err(TorshError::dtype(
             name,
-            format!("For non-complex input tensors, argument alpha must not be a complex number, got {alpha} for {dtype}"),
+            format!(
+                "For non-complex input tensors, argument alpha must not be a complex number, got {alpha} for {dtype}"
+            ),
         ));
     }
     if matches!(alpha, Scalar::Bool(_)) && dtype != DType::Bool {
-        return Err(TorshError::dtype(name, format!("Boolean alpha only supported for Boolean results, not for {dtype}")));
+        return Err(TorshError::dtype(
+            name,
+            format!("Boolean alpha only supported for Boolean results, not for {dtype}"),
+        ));
     }
     Ok(())
 }
@@ -111,43 +157,45 @@ fn divide(x: Operand<'_>, y: Operand<'_>, mode: Option<&str>) -> Result<Tensor> 
         Some(other) => {
             return Err(TorshError::invalid(
                 "div",
-                format!("expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"),
+                format!(
+                    "expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
+                ),
             ));
         }
     };
     run(record, x, y).map_err(|e| e.renamed("div"))
 }
 
-/// A bound of [`Tensor::clamp`]: a number, a tensor, or none.
-pub trait IntoBound<'a> {
-    /// The bound; `None` where there is none.
-    fn bound(self) -> Option<Operand<'a>>;
+/// A limit of [`Tensor::clamp`]: a number, a tensor, or none.
+pub trait IntoLimit<'a> {
+    /// The limit; `None` where there is none.
+    fn limit(self) -> Option<Operand<'a>>;
 }
-impl<'a> IntoBound<'a> for Operand<'a> {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for Operand<'a> {
+    fn limit(self) -> Option<Operand<'a>> {
         Some(self)
     }
 }
-impl<'a> IntoBound<'a> for &'a Tensor {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for &'a Tensor {
+    fn limit(self) -> Option<Operand<'a>> {
         Some(Operand::Ref(self))
     }
 }
-impl<'a> IntoBound<'a> for Tensor {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for Tensor {
+    fn limit(self) -> Option<Operand<'a>> {
         Some(Operand::Owned(self))
     }
 }
 // The only `Option`, so that a plain `None` says enough.
-impl<'a> IntoBound<'a> for Option<f64> {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for Option<f64> {
+    fn limit(self) -> Option<Operand<'a>> {
         self.map(Operand::from)
     }
 }
 macro_rules! number_bounds {
     ($($t:ty),*) => {$(
-        impl<'a> IntoBound<'a> for $t {
-            fn bound(self) -> Option<Operand<'a>> { Some(Operand::from(self)) }
+        impl<'a> IntoLimit<'a> for $t {
+            fn limit(self) -> Option<Operand<'a>> { Some(Operand::from(self)) }
         }
     )*};
 }
@@ -170,7 +218,15 @@ pub static CLAMP: OpRecord = OpRecord::new(
     "Each element limited to [min, max]; one of the two may be missing.",
     "(Tensor input, Scalar? min=None, Scalar? max=None)",
 )
-.by_name(|b| clamp(b.tensor(0)?, b.opt_scalar(1).map(Operand::Number), b.opt_scalar(2).map(Operand::Number), false).map(Value::Tensor))
+.by_name(|b| {
+    clamp(
+        b.tensor(0)?,
+        b.opt_scalar(1).map(Operand::Number),
+        b.opt_scalar(2).map(Operand::Number),
+        false,
+    )
+    .map(Value::Tensor)
+})
 .samples(|s| bounds()(s));
 
 /// Limits that are tensors.
@@ -180,28 +236,64 @@ pub static CLAMP_TENSOR: OpRecord = OpRecord::new(
     "(Tensor input, Tensor? min=None, Tensor? max=None)",
 )
 .overload()
-.by_name(|b| clamp(b.tensor(0)?, b.opt_tensor(1).map(Operand::Ref), b.opt_tensor(2).map(Operand::Ref), false).map(Value::Tensor))
+.by_name(|b| {
+    clamp(
+        b.tensor(0)?,
+        b.opt_tensor(1).map(Operand::Ref),
+        b.opt_tensor(2).map(Operand::Ref),
+        false,
+    )
+    .map(Value::Tensor)
+})
 .samples(|s| {
     let x = s.real(&[2, 3])?;
-    Ok(vec![Sample::new([x.into(), s.uniform(&[3], -1.0, -0.7)?.into(), s.uniform(&[2, 1], 0.7, 1.0)?.into()])])
+    Ok(vec![Sample::new([
+        x.into(),
+        s.uniform(&[3], -1.0, -0.7)?.into(),
+        s.uniform(&[2, 1], 0.7, 1.0)?.into(),
+    ])])
 });
 
 /// A lower limit.
-pub static CLAMP_MIN: OpRecord =
-    OpRecord::new("clamp_min", "Each element, or min where that is larger.", "(Tensor input, Operand min)")
-        .by_name(|b| clamp(b.tensor(0)?, Some(b.operand(1)?), None, false).map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Float(0.55)])]));
+pub static CLAMP_MIN: OpRecord = OpRecord::new(
+    "clamp_min",
+    "Each element, or min where that is larger.",
+    "(Tensor input, Operand min)",
+)
+.by_name(|b| clamp(b.tensor(0)?, Some(b.operand(1)?), None, false).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Float(0.55),
+    ])])
+});
 
 /// An upper limit.
-pub static CLAMP_MAX: OpRecord =
-    OpRecord::new("clamp_max", "Each element, or max where that is smaller.", "(Tensor input, Operand max)")
-        .by_name(|b| clamp(b.tensor(0)?, None, Some(b.operand(1)?), false).map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Float(0.55)])]));
+pub static CLAMP_MAX: OpRecord = OpRecord::new(
+    "clamp_max",
+    "Each element, or max where that is smaller.",
+    "(Tensor input, Operand max)",
+)
+.by_name(|b| clamp(b.tensor(0)?, None, Some(b.operand(1)?), false).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Float(0.55),
+    ])])
+});
 
 #[track_caller]
-fn clamp(x: &Tensor, min: Option<Operand<'_>>, max: Option<Operand<'_>>, inplace: bool) -> Result<Tensor> {
+fn clamp(
+    x: &Tensor,
+    min: Option<Operand<'_>>,
+    max: Option<Operand<'_>>,
+    inplace: bool,
+) -> Result<Tensor> {
     if min.is_none() && max.is_none() {
-        return Err(TorshError::invalid("clamp", "At least one of 'min' or 'max' must not be None"));
+        return Err(TorshError::invalid(
+            "clamp",
+            "At least one of 'min' or 'max' must not be None",
+        ));
     }
     let number = |o: &Option<Operand<'_>>| match o {
         Some(Operand::Number(n)) => Some(*n),
@@ -237,7 +329,11 @@ fn clamp(x: &Tensor, min: Option<Operand<'_>>, max: Option<Operand<'_>>, inplace
         wide = x.to_dtype(dtype)?;
         operands[0] = Arg::T(&wide);
         let y = call1(record, &operands, &numbers)?;
-        if inplace { crate::inplace::assign(x, &y).map(|()| x.clone()) } else { Ok(y) }
+        if inplace {
+            crate::inplace::assign(x, &y).map(|()| x.clone())
+        } else {
+            Ok(y)
+        }
     } else if inplace {
         call_inplace(record, x, &operands[1..], &numbers).map(|()| x.clone())
     } else {
@@ -270,14 +366,29 @@ fn lerp(x: &Tensor, end: &Tensor, weight: Operand<'_>, inplace: bool) -> Result<
         _ => None,
     };
     if let Some((what, dtype)) = other {
-        return Err(TorshError::dtype("lerp", format!("expected dtype {} for `{what}` but got dtype {dtype}", x.dtype())));
+        return Err(TorshError::dtype(
+            "lerp",
+            format!(
+                "expected dtype {} for `{what}` but got dtype {dtype}",
+                x.dtype()
+            ),
+        ));
     }
     let r = match weight.arg() {
         Arg::N(w) => {
             if w.is_complex() && !x.is_complex() {
-                return Err(TorshError::dtype("lerp", format!("the complex weight {w} does not fit {}", x.dtype())));
+                return Err(TorshError::dtype(
+                    "lerp",
+                    format!("the complex weight {w} does not fit {}", x.dtype()),
+                ));
             }
-            apply(&parametric::lerp_scalar, x, &[Arg::T(end)], &[Attr::Scalar(w)], inplace)
+            apply(
+                &parametric::lerp_scalar,
+                x,
+                &[Arg::T(end)],
+                &[Attr::Scalar(w)],
+                inplace,
+            )
         }
         w => apply(&parametric::lerp_tensor, x, &[Arg::T(end), w], &[], inplace),
     };
@@ -312,9 +423,20 @@ pub static NAN_TO_NUM: OpRecord = OpRecord::new(
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
 #[track_caller]
-fn nan_to_num(x: &Tensor, nan: Option<f64>, posinf: Option<f64>, neginf: Option<f64>, inplace: bool) -> Result<Tensor> {
+fn nan_to_num(
+    x: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+    inplace: bool,
+) -> Result<Tensor> {
     let (least, largest) = x.dtype().to_real().finite_range();
-    let numbers = [nan.unwrap_or(0.0), posinf.unwrap_or(largest), neginf.unwrap_or(least)].map(Attr::Float);
+    let numbers = [
+        nan.unwrap_or(0.0),
+        posinf.unwrap_or(largest),
+        neginf.unwrap_or(least),
+    ]
+    .map(Attr::Float);
     apply(&parametric::nan_to_num, x, &[], &numbers, inplace)
 }
 
@@ -327,12 +449,21 @@ pub static LOGIT: OpRecord = OpRecord::new(
 .by_name(|b| logit(b.tensor(0)?, b.opt_float(1), false).map(Value::Tensor))
 .samples(|s| {
     let x = s.uniform(&[2, 3], 0.2, 0.8)?;
-    Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into(), Value::Float(0.1)])])
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.into(), Value::Float(0.1)]),
+    ])
 });
 
 #[track_caller]
 fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
-    apply(&parametric::logit, x, &[], &[Attr::Float(eps.unwrap_or(-1.0))], inplace)
+    apply(
+        &parametric::logit,
+        x,
+        &[],
+        &[Attr::Float(eps.unwrap_or(-1.0))],
+        inplace,
+    )
 }
 
 /// Equal within tolerances.
@@ -359,13 +490,21 @@ pub static FLOAT_POWER: OpRecord = OpRecord::new(
     "(Operand input, Operand exponent)",
 )
 .by_name(|b| float_power(b.operand(0)?, b.operand(1)?).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.uniform(&[2, 3], 0.5, 2.0)?.into(), Value::Float(2.5)])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.uniform(&[2, 3], 0.5, 2.0)?.into(),
+        Value::Float(2.5),
+    ])])
+});
 
 #[track_caller]
 fn float_power(x: Operand<'_>, y: Operand<'_>) -> Result<Tensor> {
     let args = [x.arg(), y.arg()];
     if !args.iter().any(|a| matches!(a, Arg::T(_))) {
-        return Err(TorshError::invalid("float_power", "one of the operands must be a Tensor, got numbers alone"));
+        return Err(TorshError::invalid(
+            "float_power",
+            "one of the operands must be a Tensor, got numbers alone",
+        ));
     }
     let complex = args.iter().any(|a| match a {
         Arg::T(t) => t.is_complex(),
@@ -384,17 +523,64 @@ fn float_power(x: Operand<'_>, y: Operand<'_>) -> Result<Tensor> {
     run(&binary::pow, wide(&x)?, wide(&y)?).map_err(|e| e.renamed("float_power"))
 }
 
+/// The first or zeroth power.
+pub static POW_BOOL: OpRecord = OpRecord::new(
+    "pow.Tensor_Bool",
+    "Powers with True or False as exponent: the operand or ones, for bool tensors too.",
+    "(Tensor input, bool exponent)",
+)
+.overload()
+.by_name(|b| {
+    let (x, exponent) = (b.tensor(0)?, b.bool(1));
+    let y = match x.dtype() {
+        DType::Bool if exponent => x.copy(),
+        DType::Bool => x.ones_like(),
+        _ => x.pow(exponent),
+    };
+    y.map(Value::Tensor)
+});
+
+/// Squares, of bools too.
+pub static SQUARE_BOOL: OpRecord = OpRecord::new(
+    "square",
+    "The square of each element; bools become int64.",
+    "(Tensor input)",
+)
+.by_name(|b| {
+    let x = b.tensor(0)?;
+    let y = if x.dtype() == DType::Bool {
+        x.to_dtype(DType::I64)
+    } else {
+        x.square()
+    };
+    y.map(Value::Tensor)
+})
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+
 /// The complex conjugate.
-pub static CONJ: OpRecord =
-    OpRecord::new("conj", "The complex conjugate of each element; a real tensor as it is.", "(Tensor input)")
-        .by_name(|b: &Bound| b.tensor(0)?.conj().map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+pub static CONJ: OpRecord = OpRecord::new(
+    "conj",
+    "The complex conjugate of each element; a real tensor as it is.",
+    "(Tensor input)",
+)
+.by_name(|b: &Bound| b.tensor(0)?.conj().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
 
 impl Tensor {
     /// `self - alpha * other` (`torch.sub` with `alpha`).
     #[track_caller]
-    pub fn sub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        scaled(&parametric::sub_alpha, self, other.into(), alpha.into(), false)
+    pub fn sub_with<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        scaled(
+            &parametric::sub_alpha,
+            self,
+            other.into(),
+            alpha.into(),
+            false,
+        )
     }
 
     /// `other - self` (`torch.rsub`).
@@ -405,20 +591,44 @@ impl Tensor {
 
     /// `other - alpha * self` (`torch.rsub` with `alpha`).
     #[track_caller]
-    pub fn rsub_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn rsub_with<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         scaled(&parametric::rsub, self, other.into(), alpha.into(), false)
     }
 
     /// `self += alpha * other` (`Tensor.add_` with `alpha`); returns this tensor.
     #[track_caller]
-    pub fn add_with_<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        scaled(&parametric::add_alpha, self, other.into(), alpha.into(), true)
+    pub fn add_with_<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        scaled(
+            &parametric::add_alpha,
+            self,
+            other.into(),
+            alpha.into(),
+            true,
+        )
     }
 
     /// `self -= alpha * other` (`Tensor.sub_` with `alpha`); returns this tensor.
     #[track_caller]
-    pub fn sub_with_<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
-        scaled(&parametric::sub_alpha, self, other.into(), alpha.into(), true)
+    pub fn sub_with_<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        scaled(
+            &parametric::sub_alpha,
+            self,
+            other.into(),
+            alpha.into(),
+            true,
+        )
     }
 
     /// The quotient rounded by `"trunc"` (towards zero) or `"floor"` (down), or not at all
@@ -448,14 +658,36 @@ impl Tensor {
 
     /// `self + value * tensor1 * tensor2`.
     #[track_caller]
-    pub fn addcmul_with(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        apply(&parametric::addcmul, self, &[Arg::T(tensor1), Arg::T(tensor2)], &[Attr::Scalar(value.into())], false)
+    pub fn addcmul_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        apply(
+            &parametric::addcmul,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(value.into())],
+            false,
+        )
     }
 
     /// `self += value * tensor1 * tensor2`; returns this tensor.
     #[track_caller]
-    pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        apply(&parametric::addcmul, self, &[Arg::T(tensor1), Arg::T(tensor2)], &[Attr::Scalar(value.into())], true)
+    pub fn addcmul_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        apply(
+            &parametric::addcmul,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(value.into())],
+            true,
+        )
     }
 
     /// `self + tensor1 / tensor2`.
@@ -466,14 +698,36 @@ impl Tensor {
 
     /// `self + value * tensor1 / tensor2`.
     #[track_caller]
-    pub fn addcdiv_with(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        apply(&parametric::addcdiv, self, &[Arg::T(tensor1), Arg::T(tensor2)], &[Attr::Scalar(value.into())], false)
+    pub fn addcdiv_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        apply(
+            &parametric::addcdiv,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(value.into())],
+            false,
+        )
     }
 
     /// `self += value * tensor1 / tensor2`; returns this tensor.
     #[track_caller]
-    pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
-        apply(&parametric::addcdiv, self, &[Arg::T(tensor1), Arg::T(tensor2)], &[Attr::Scalar(value.into())], true)
+    pub fn addcdiv_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        apply(
+            &parametric::addcdiv,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(value.into())],
+            true,
+        )
     }
 
     /// `self + weight * (end - self)`; the weight is a number or a tensor.
@@ -499,14 +753,14 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn clamp<'a>(&self, min: impl IntoBound<'a>, max: impl IntoBound<'a>) -> Result<Tensor> {
-        clamp(self, min.bound(), max.bound(), false)
+    pub fn clamp<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
+        clamp(self, min.limit(), max.limit(), false)
     }
 
     /// [`Tensor::clamp`] in place; returns this tensor.
     #[track_caller]
-    pub fn clamp_<'a>(&self, min: impl IntoBound<'a>, max: impl IntoBound<'a>) -> Result<Tensor> {
-        clamp(self, min.bound(), max.bound(), true)
+    pub fn clamp_<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
+        clamp(self, min.limit(), max.limit(), true)
     }
 
     /// Each element, or `min` where that is larger; nan stays.
@@ -585,7 +839,13 @@ impl Tensor {
     /// Each element rounded to `decimals` places, halves to even (`torch.round` with `decimals`).
     #[track_caller]
     pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
-        apply(&parametric::round_decimals, self, &[], &[Attr::Int(decimals)], false)
+        apply(
+            &parametric::round_decimals,
+            self,
+            &[],
+            &[Attr::Int(decimals)],
+            false,
+        )
     }
 
     /// Whether the elements are equal within PyTorch's default tolerances (`torch.isclose`).
@@ -597,29 +857,56 @@ impl Tensor {
     /// Whether the elements differ by at most `atol + rtol * |other|`; two nans are close where
     /// `equal_nan`.
     #[track_caller]
-    pub fn isclose_with(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<Tensor> {
+    pub fn isclose_with(
+        &self,
+        other: &Tensor,
+        rtol: f64,
+        atol: f64,
+        equal_nan: bool,
+    ) -> Result<Tensor> {
         for (name, v) in [("rtol", rtol), ("atol", atol)] {
             if v.is_nan() || v < 0.0 {
-                return Err(TorshError::invalid("isclose", format!("{name} must be greater than or equal to zero, but got {v}")));
+                return Err(TorshError::invalid(
+                    "isclose",
+                    format!("{name} must be greater than or equal to zero, but got {v}"),
+                ));
             }
         }
         if self.dtype() != other.dtype() {
-            return Err(TorshError::dtype("isclose", format!("{} did not match {}", self.dtype(), other.dtype())));
+            return Err(TorshError::dtype(
+                "isclose",
+                format!("{} did not match {}", self.dtype(), other.dtype()),
+            ));
         }
         if self.dtype().is_differentiable() {
-            let numbers = [Attr::Float(rtol), Attr::Float(atol), Attr::Float(f64::from(equal_nan as u8))];
-            return apply(&parametric::isclose, self, &[Arg::T(other)], &numbers, false);
+            let numbers = [
+                Attr::Float(rtol),
+                Attr::Float(atol),
+                Attr::Float(f64::from(equal_nan as u8)),
+            ];
+            return apply(
+                &parametric::isclose,
+                self,
+                &[Arg::T(other)],
+                &numbers,
+                false,
+            );
         }
         if rtol == 0.0 && atol == 0.0 {
             return self.eq(other);
         }
-        self.to_dtype(DType::F64)?.isclose_with(&other.to_dtype(DType::F64)?, rtol, atol, equal_nan)
+        self.to_dtype(DType::F64)?
+            .isclose_with(&other.to_dtype(DType::F64)?, rtol, atol, equal_nan)
     }
 
     /// The angle of each complex element in radians; of real ones 0, or pi for negative ones.
     #[track_caller]
     pub fn angle(&self) -> Result<Tensor> {
-        let x = if self.dtype().is_differentiable() { self.clone() } else { self.to_dtype(default_dtype())? };
+        let x = if self.dtype().is_differentiable() {
+            self.clone()
+        } else {
+            self.to_dtype(default_dtype())?
+        };
         call1(&parametric::angle, &[Arg::T(&x)], &[])
     }
 
@@ -631,7 +918,13 @@ impl Tensor {
 }
 
 #[track_caller]
-fn scaled(record: &'static OpRecord, x: &Tensor, y: Operand<'_>, alpha: Scalar, inplace: bool) -> Result<Tensor> {
+fn scaled(
+    record: &'static OpRecord,
+    x: &Tensor,
+    y: Operand<'_>,
+    alpha: Scalar,
+    inplace: bool,
+) -> Result<Tensor> {
     let (y, numbers) = (y.arg(), [Attr::Scalar(alpha)]);
     check_numbers(record, &[Arg::T(x), y], &numbers)?;
     apply(record, x, &[y], &numbers, inplace)
@@ -716,5 +1009,8 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// The name an alias stands for.
 pub(super) fn alias(name: &str) -> Option<&'static str> {
-    ALIASES.iter().find(|(n, _)| *n == name).map(|(_, base)| *base)
+    ALIASES
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, base)| *base)
 }
