@@ -12,6 +12,7 @@ pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
 pub(crate) mod pad;
+pub mod optim;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
 pub(crate) mod rearrange;

@@ -49,10 +49,17 @@ macro_rules! output_bit {
 }
 
 macro_rules! backward {
-    () => {
+    // No formula: nothing to differentiate for a bool result or an op of integers only.
+    (bool [$($float:ident)*]) => {
         Backward::NonDifferentiable
     };
-    ($([$($saved:ident)*] $f:expr;)+) => {
+    ($rule:ident []) => {
+        Backward::NonDifferentiable
+    };
+    ($rule:ident [$($float:ident)+]) => {
+        Backward::Missing
+    };
+    ($rule:ident [$($float:ident)*] $([$($saved:ident)*] $f:expr;)+) => {
         Backward::PerInput(&[$(InputGrad {
             inputs: 0 $(| operand_bit!($saved))*,
             outputs: 0 $(| output_bit!($saved))*,
@@ -85,7 +92,7 @@ macro_rules! define_records {
             #[allow(non_upper_case_globals)]
             pub static $method: OpRecord = record($name, concat!($($doc, "\n"),+), $schema)
                 .pointwise(rule!($rule), Kernel::$kernel)
-                .backward(backward!($([$($saved)*] $grad;)*))
+                .backward(backward!($rule [$($($fa)+)?] $([$($saved)*] $grad;)*))
                 .intervals(&[$(($lo, $hi)),+]);
         )*
 
