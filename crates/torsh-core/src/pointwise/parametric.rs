@@ -213,7 +213,8 @@ nan_to_num "nan_to_num" NanToNum(x) "" -> promote {
 logit "logit" Logit(x) "" -> float {
     float |x; p| {
         let high = T::ONE - p[0];
-        let limited = x.maximum(p[0]).minimum(high);
+        let limited = if x < p[0] { p[0] } else { x };
+        let limited = if x > high && x >= p[0] { high } else { limited };
         let z = if p[0] < T::ZERO { x } else { limited };
         (z / (T::ONE - z)).log::<A>()
     };

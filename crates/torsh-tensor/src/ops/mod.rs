@@ -11,6 +11,7 @@ pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
+pub(crate) mod pad;
 pub mod optim;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
@@ -35,6 +36,9 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
+    // Before the rows, whose signatures take some of the same calls.
+    pointwise_extra::RECORDS,
+    activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
     shape::RECORDS,
@@ -47,8 +51,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
-    pointwise_extra::RECORDS,
-    activation::RECORDS,
+    pad::RECORDS,
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
