@@ -11,8 +11,8 @@ pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
-pub(crate) mod pad;
 pub mod optim;
+pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
 pub(crate) mod rearrange;
@@ -36,7 +36,6 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
-    // Before the rows, whose signatures take some of the same calls.
     pointwise_extra::RECORDS,
     activation::RECORDS,
     pointwise::RECORDS,
