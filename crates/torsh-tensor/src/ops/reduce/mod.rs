@@ -564,7 +564,12 @@ impl Tensor {
             let text = format!("size {shape} is not expandable to size {}", self.shape());
             return self.named("sum_to_size", Err(TorshError::shape("", text)));
         }
-        self.sum_to(&shape)
+        // As in PyTorch, whose sum of bools is int64 even of one.
+        if shape.ndim() == 0 {
+            self.sum()
+        } else {
+            self.sum_to(&shape)
+        }
     }
 
     /// Sum of the diagonal of a matrix, a 0-d tensor.
