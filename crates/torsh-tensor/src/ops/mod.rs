@@ -17,9 +17,11 @@ pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
+pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
+pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
@@ -40,6 +42,12 @@ const FAMILIES: &[&[&OpRecord]] = &[
     activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
+    extreme::RECORDS,
+    moments::RECORDS,
+    norm::RECORDS,
+    product::RECORDS,
+    scan::RECORDS,
+    softmax::RECORDS,
     shape::RECORDS,
     strided::RECORDS,
     copy::RECORDS,
