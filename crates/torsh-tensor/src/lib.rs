@@ -36,6 +36,8 @@ pub use mode::{
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
 pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
+pub use ops::conv::{Conv2dOptions, Padding};
+pub use ops::pool::MaxPool2dOptions;
 pub use ops::embedding::EmbeddingOptions;
 pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,

@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod complex;
+pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod embedding;
@@ -13,7 +14,10 @@ pub(crate) mod join;
 pub(crate) mod masked;
 pub mod optim;
 pub(crate) mod pad;
+pub(crate) mod matmul;
 pub(crate) mod pointwise;
+pub(crate) mod pool;
+pub mod optim;
 pub(crate) mod pointwise_extra;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
@@ -66,6 +70,9 @@ const FAMILIES: &[&[&OpRecord]] = &[
     rearrange::RECORDS,
     embedding::RECORDS,
     getitem::RECORDS,
+    matmul::RECORDS,
+    conv::RECORDS,
+    pool::RECORDS,
 ];
 
 struct Entry {
