@@ -62,6 +62,9 @@ fn value(operand: Operand<'_>) -> Value {
 fn call(name: &'static str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Tensor> {
     match ops::call(name, args, kwargs)? {
         Value::Tensor(t) => Ok(t),
-        other => Err(TorshError::invalid(name, format!("one tensor was expected, and it gave a {}", other.kind()))),
+        other => Err(TorshError::invalid(
+            name,
+            format!("one tensor was expected, and it gave a {}", other.kind()),
+        )),
     }
 }

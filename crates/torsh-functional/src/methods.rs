@@ -40,7 +40,11 @@ pub fn as_strided(input: &Tensor, size: impl IntoShape, stride: impl IntoShape) 
 /// How often each integer from 0 on occurs in this 1-d tensor (int64), or the sums of its
 /// `weights`; at least `minlength` bins (`torch.bincount`).
 #[track_caller]
-pub fn bincount<'a>(input: &Tensor, weights: impl Into<Option<&'a Tensor>>, minlength: i64) -> Result<Tensor> {
+pub fn bincount<'a>(
+    input: &Tensor,
+    weights: impl Into<Option<&'a Tensor>>,
+    minlength: i64,
+) -> Result<Tensor> {
     input.bincount(weights, minlength)
 }
 
@@ -92,7 +96,11 @@ pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
 /// The tensor with a number around it: `pad` holds pairs (before, behind) for the last
 /// dimension, the one before it, and so on; negative counts cut off.
 #[track_caller]
-pub fn constant_pad_nd(input: &Tensor, pad: impl IntoShape, value: impl Into<Scalar>) -> Result<Tensor> {
+pub fn constant_pad_nd(
+    input: &Tensor,
+    pad: impl IntoShape,
+    value: impl Into<Scalar>,
+) -> Result<Tensor> {
     input.constant_pad_nd(pad, value)
 }
 
@@ -112,7 +120,12 @@ pub fn diag(input: &Tensor, diagonal: impl IntoDim) -> Result<Tensor> {
 /// Matrices in the dimensions `dim1` and `dim2` of the result, whose diagonals are this
 /// tensor's last dimension (`torch.diag_embed`).
 #[track_caller]
-pub fn diag_embed(input: &Tensor, offset: impl IntoDim, dim1: impl IntoDim, dim2: impl IntoDim) -> Result<Tensor> {
+pub fn diag_embed(
+    input: &Tensor,
+    offset: impl IntoDim,
+    dim1: impl IntoDim,
+    dim2: impl IntoDim,
+) -> Result<Tensor> {
     input.diag_embed(offset, dim1, dim2)
 }
 
@@ -205,21 +218,36 @@ pub fn index(input: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
 
 /// Adds `source` to the positions of `dim` that a 1-d index names (`torch.index_add`).
 #[track_caller]
-pub fn index_add(input: &Tensor, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+pub fn index_add(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<Tensor> {
     input.index_add(dim, index, source)
 }
 
 /// This tensor with `source` at the positions of `dim` that a 1-d index names
 /// (`torch.index_copy`).
 #[track_caller]
-pub fn index_copy(input: &Tensor, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+pub fn index_copy(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<Tensor> {
     input.index_copy(dim, index, source)
 }
 
 /// This tensor with one value (a number or a 0-d tensor) at the positions of `dim` that a 1-d
 /// index names; negative ones count from the end (`torch.index_fill`).
 #[track_caller]
-pub fn index_fill<'a>(input: &Tensor, dim: impl IntoDim, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
+pub fn index_fill<'a>(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    value: impl Into<Operand<'a>>,
+) -> Result<Tensor> {
     input.index_fill(dim, index, value)
 }
 
@@ -227,7 +255,12 @@ pub fn index_fill<'a>(input: &Tensor, dim: impl IntoDim, index: &Tensor, value: 
 /// (of repeated ones the last stays) or, with `accumulate`, added (`torch.index_put`). The
 /// values have this dtype and broadcast to what `x.index(indices)` gives.
 #[track_caller]
-pub fn index_put(input: &Tensor, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
+pub fn index_put(
+    input: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
     input.index_put(indices, values, accumulate)
 }
 
@@ -241,7 +274,11 @@ pub fn index_select(input: &Tensor, dim: impl IntoDim, index: &Tensor) -> Result
 /// This tensor with one value (a number or a 0-d tensor, converted to this dtype) where the
 /// bool mask is true; shapes broadcast (`torch.masked_fill`).
 #[track_caller]
-pub fn masked_fill<'a>(input: &Tensor, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
+pub fn masked_fill<'a>(
+    input: &Tensor,
+    mask: &Tensor,
+    value: impl Into<Operand<'a>>,
+) -> Result<Tensor> {
     input.masked_fill(mask, value)
 }
 
@@ -268,13 +305,21 @@ pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: &str) -> Result<Vec<
 
 /// `movedim` under NumPy's name.
 #[track_caller]
-pub fn moveaxis(input: &Tensor, source: impl IntoDims, destination: impl IntoDims) -> Result<Tensor> {
+pub fn moveaxis(
+    input: &Tensor,
+    source: impl IntoDims,
+    destination: impl IntoDims,
+) -> Result<Tensor> {
     input.moveaxis(source, destination)
 }
 
 /// A view with the dimensions `source` moved to `destination`; the others keep their order.
 #[track_caller]
-pub fn movedim(input: &Tensor, source: impl IntoDims, destination: impl IntoDims) -> Result<Tensor> {
+pub fn movedim(
+    input: &Tensor,
+    source: impl IntoDims,
+    destination: impl IntoDims,
+) -> Result<Tensor> {
     input.movedim(source, destination)
 }
 
@@ -286,7 +331,12 @@ pub fn msort(input: &Tensor) -> Result<Tensor> {
 
 /// A view of `len` indices of a dimension from `start` on.
 #[track_caller]
-pub fn narrow(input: &Tensor, dim: impl IntoDim, start: impl IntoDim, len: impl IntoDim) -> Result<Tensor> {
+pub fn narrow(
+    input: &Tensor,
+    dim: impl IntoDim,
+    start: impl IntoDim,
+    len: impl IntoDim,
+) -> Result<Tensor> {
     input.narrow(dim, start, len)
 }
 
@@ -326,7 +376,11 @@ pub fn repeat(input: &Tensor, repeats: impl IntoShape) -> Result<Tensor> {
 /// Every position of `dim` repeated in place: `repeats` times, or as often as a 1-d tensor
 /// says for each; without `dim`, of the flattened tensor (`torch.repeat_interleave`).
 #[track_caller]
-pub fn repeat_interleave<'a>(input: &Tensor, repeats: impl Into<Operand<'a>>, dim: impl Into<Option<i64>>) -> Result<Tensor> {
+pub fn repeat_interleave<'a>(
+    input: &Tensor,
+    repeats: impl Into<Operand<'a>>,
+    dim: impl Into<Option<i64>>,
+) -> Result<Tensor> {
     input.repeat_interleave(repeats, dim)
 }
 
@@ -346,14 +400,24 @@ pub fn roll(input: &Tensor, shifts: impl IntoDims, dims: impl IntoDims) -> Resul
 /// This tensor with the elements of `src` (a tensor of the same dtype, or one number) at the
 /// positions of `dim` that `index` names per element (`torch.scatter`).
 #[track_caller]
-pub fn scatter<'a>(input: &Tensor, dim: impl IntoDim, index: &Tensor, src: impl Into<Operand<'a>>) -> Result<Tensor> {
+pub fn scatter<'a>(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    src: impl Into<Operand<'a>>,
+) -> Result<Tensor> {
     input.scatter(dim, index, src)
 }
 
 /// Adds the elements of `src` to the positions of `dim` that `index` names per element
 /// (`torch.scatter_add`).
 #[track_caller]
-pub fn scatter_add(input: &Tensor, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
+pub fn scatter_add(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    src: &Tensor,
+) -> Result<Tensor> {
     input.scatter_add(dim, index, src)
 }
 
@@ -361,7 +425,14 @@ pub fn scatter_add(input: &Tensor, dim: impl IntoDim, index: &Tensor, src: &Tens
 /// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`; this tensor's own elements
 /// take part with `include_self` (`torch.scatter_reduce`).
 #[track_caller]
-pub fn scatter_reduce(input: &Tensor, dim: impl IntoDim, index: &Tensor, src: &Tensor, reduce: &str, include_self: bool) -> Result<Tensor> {
+pub fn scatter_reduce(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
     input.scatter_reduce(dim, index, src, reduce, include_self)
 }
 
@@ -369,7 +440,11 @@ pub fn scatter_reduce(input: &Tensor, dim: impl IntoDim, index: &Tensor, src: &T
 /// to keep it sorted: before equal elements, or with `right` after them
 /// (`torch.searchsorted`). The sequence is 1-d, or has the values' leading dimensions.
 #[track_caller]
-pub fn searchsorted<'a>(input: &Tensor, values: impl Into<Operand<'a>>, right: bool) -> Result<Tensor> {
+pub fn searchsorted<'a>(
+    input: &Tensor,
+    values: impl Into<Operand<'a>>,
+    right: bool,
+) -> Result<Tensor> {
     input.searchsorted(values, right)
 }
 
@@ -381,7 +456,12 @@ pub fn select(input: &Tensor, dim: impl IntoDim, index: impl IntoDim) -> Result<
 
 /// A view of the indices from `start` to below `end`, as Python's slices clamp them.
 #[track_caller]
-pub fn slice(input: &Tensor, dim: impl IntoDim, start: impl IntoDim, end: impl IntoDim) -> Result<Tensor> {
+pub fn slice(
+    input: &Tensor,
+    dim: impl IntoDim,
+    start: impl IntoDim,
+    end: impl IntoDim,
+) -> Result<Tensor> {
     input.slice(dim, start, end)
 }
 
@@ -400,7 +480,11 @@ pub fn split(input: &Tensor, split_size: impl IntoDim, dim: impl IntoDim) -> Res
 
 /// Views of as many indices of a dimension as each size says; they must add up.
 #[track_caller]
-pub fn split_with_sizes(input: &Tensor, sizes: impl IntoShape, dim: impl IntoDim) -> Result<Vec<Tensor>> {
+pub fn split_with_sizes(
+    input: &Tensor,
+    sizes: impl IntoShape,
+    dim: impl IntoDim,
+) -> Result<Vec<Tensor>> {
     input.split_with_sizes(sizes, dim)
 }
 
@@ -444,14 +528,22 @@ pub fn take(input: &Tensor, index: &Tensor) -> Result<Tensor> {
 /// The elements at `indices` (int64, negative from the end) along `dim`, both broadcast in the
 /// other dimensions; without `dim`, of the flattened tensor (`torch.take_along_dim`).
 #[track_caller]
-pub fn take_along_dim(input: &Tensor, indices: &Tensor, dim: impl Into<Option<i64>>) -> Result<Tensor> {
+pub fn take_along_dim(
+    input: &Tensor,
+    indices: &Tensor,
+    dim: impl Into<Option<i64>>,
+) -> Result<Tensor> {
     input.take_along_dim(indices, dim)
 }
 
 /// Views of exactly `sections` parts of a dimension; the first ones are larger by one where
 /// they cannot be equal.
 #[track_caller]
-pub fn tensor_split(input: &Tensor, sections: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
+pub fn tensor_split(
+    input: &Tensor,
+    sections: impl IntoDim,
+    dim: impl IntoDim,
+) -> Result<Vec<Tensor>> {
     input.tensor_split(sections, dim)
 }
 
@@ -497,7 +589,12 @@ pub fn unflatten(input: &Tensor, dim: impl IntoDim, sizes: impl IntoShape) -> Re
 
 /// A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.
 #[track_caller]
-pub fn unfold(input: &Tensor, dimension: impl IntoDim, size: impl IntoDim, step: impl IntoDim) -> Result<Tensor> {
+pub fn unfold(
+    input: &Tensor,
+    dimension: impl IntoDim,
+    size: impl IntoDim,
+    step: impl IntoDim,
+) -> Result<Tensor> {
     input.unfold(dimension, size, step)
 }
 
@@ -572,5 +669,9 @@ pub fn isin<'a, 'b>(
     test_elements: impl Into<Operand<'b>>,
     invert: bool,
 ) -> Result<Tensor> {
-    call("isin", &[value(elements.into()), value(test_elements.into())], &[("invert", invert.into())])
+    call(
+        "isin",
+        &[value(elements.into()), value(test_elements.into())],
+        &[("invert", invert.into())],
+    )
 }

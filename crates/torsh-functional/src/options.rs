@@ -80,7 +80,10 @@ impl TryFrom<&str> for Padding {
         match name {
             "same" => Ok(Padding::Same),
             "valid" => Ok(Padding::Valid),
-            _ => Err(torsh_tensor::TorshError::invalid("padding", format!("expected `same` or `valid`, got `{name}`"))),
+            _ => Err(torsh_tensor::TorshError::invalid(
+                "padding",
+                format!("expected `same` or `valid`, got `{name}`"),
+            )),
         }
     }
 }
