@@ -16,11 +16,16 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::create::kernel,
     crate::index::kernel,
     crate::sort::kernel,
+    crate::optim::kernel,
     crate::conv::kernel,
+    crate::random::kernel,
     crate::loss::kernel,
     crate::batch_norm::kernel,
     crate::pooling::kernel,
     crate::matmul::kernel,
+    crate::reduce::kernel,
+    crate::scan::kernel,
+    crate::softmax::kernel,
 ];
 
 type Table = [Option<KernelFn>; Kernel::COUNT];
