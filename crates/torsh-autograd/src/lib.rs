@@ -1,1 +1,26 @@
-//! Automatic differentiation API of ToRSh
+//! Automatic differentiation: what `torch.autograd` and `torch.func` offer, over the engine of
+//! `torsh-tensor`.
+//!
+//! | here | PyTorch |
+//! |---|---|
+//! | [`grad`], [`backward`] | `torch.autograd.grad`, `torch.autograd.backward` |
+//! | [`vjp`], [`jvp`], [`jacobian`], [`hessian`], [`hvp`] | `torch.autograd.functional` |
+//! | [`gradcheck`], [`gradgradcheck`] | `torch.autograd.gradcheck` |
+//! | [`Function`] | `torch.autograd.Function` |
+//! | [`checkpoint`] | `torch.utils.checkpoint` |
+//! | [`no_grad`], [`enable_grad`], [`inference_mode`], [`detect_anomaly`] | the context managers |
+#![forbid(unsafe_code)]
+
+mod check;
+mod function;
+mod functional;
+
+pub use check::{GradcheckOptions, gradcheck, gradcheck_with, gradgradcheck, gradgradcheck_with};
+pub use function::{Context, Function, apply};
+pub use functional::{hessian, hvp, jacobian, jvp, vjp};
+pub use torsh_tensor::{
+    HookHandle, ModeGuard, Node, backward, checkpoint, detect_anomaly, detect_anomaly_guard,
+    enable_grad, enable_grad_guard, grad, inference_mode, inference_mode_guard, is_anomaly_enabled,
+    is_grad_enabled, is_inference_mode, no_grad, no_grad_guard, set_grad_enabled,
+};
+pub use torsh_tensor::{checkpoint as gradient_checkpoint, checkpoint as activation_checkpoint};

@@ -6,10 +6,13 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use smallvec::SmallVec;
+use torsh_core::alloc::{self, Block};
 use torsh_core::{DType, View, pool};
 
 use crate::convert::{convert, round_to_half};
 use crate::strided::{MAX_OPERANDS, StridedLoop};
+use crate::transpose;
 
 /// An element at any address; memory from elsewhere need not be aligned.
 #[derive(Clone, Copy)]
@@ -26,6 +29,10 @@ const LONG_RUN: usize = 128;
 pub(crate) const GRAIN: usize = 16 * 1024;
 /// Threads share no cache line: the elements are split in multiples of this.
 const UNIT: usize = 64;
+
+/// From this many elements on, transposed inputs are copied in tiles first: a gather with a long
+/// step touches a cache line per element.
+const TRANSPOSE: usize = 4096;
 
 /// The most inputs a block loop takes.
 pub(crate) const MAX_INPUTS: usize = 4;
@@ -120,6 +127,51 @@ pub(crate) fn parallel(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
 /// overlap another's.
 pub(crate) unsafe fn run(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
     debug_assert!(operands.len() == l.operands() && operands.len() <= MAX_INPUTS + 1);
+    if l.numel() >= TRANSPOSE && l.ndim() > 1 {
+        // SAFETY: the caller's promise.
+        if unsafe { run_transposed(l, operands, f) } {
+            return;
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { run_direct(l, operands, f) }
+}
+
+/// As [`run`], after bringing inputs that are contiguous in another than the inner dimension into
+/// the loop's order; `false`, with nothing done, where there is none (or no memory for a copy).
+///
+/// # Safety
+/// As [`run`].
+#[inline(never)]
+unsafe fn run_transposed(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) -> bool {
+    let mut copies: SmallVec<[Block; MAX_INPUTS]> = SmallVec::new();
+    let mut moved = l.clone();
+    let mut own: SmallVec<[Operand; MAX_INPUTS + 1]> = SmallVec::from_slice(operands);
+    for (k, o) in own.iter_mut().enumerate().skip(1) {
+        let size = o.memory.size();
+        let ordered = l.linear_with(k, size);
+        let Some(plan) = transpose::Plan::new(&ordered, size) else {
+            continue;
+        };
+        let Ok(copy) = alloc::allocate(l.numel() * size) else {
+            continue;
+        };
+        // SAFETY: the copy has room for every element; the caller's promise.
+        unsafe { plan.run(&ordered, copy.ptr().as_ptr(), o.ptr, size) };
+        o.ptr = copy.ptr().as_ptr();
+        moved.make_linear(k, size);
+        copies.push(copy);
+    }
+    if copies.is_empty() {
+        return false;
+    }
+    moved.coalesce();
+    // SAFETY: the caller's promise; the copies live until the end.
+    unsafe { run_direct(&moved, &own, f) };
+    true
+}
+
+unsafe fn run_direct(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
     let shared = Shared(operands);
     parallel(l.numel(), &|range| {
         // SAFETY: the caller's promise; the ranges are disjoint.

@@ -208,12 +208,14 @@ fn direct(from: DType, dst: DType) -> Option<CastFn> {
 
 crate::multiversion! {
     fn widen_bf16<A>(src: &[Packed<u16>], dst: &mut [Packed<u32>]) {
+        let _ = A::LEVEL;
         for (d, s) in dst.iter_mut().zip(src) {
             *d = Packed((s.0 as u32) << 16);
         }
     }
 
     fn narrow_bf16<A>(src: &[Packed<u32>], dst: &mut [Packed<u16>]) {
+        let _ = A::LEVEL;
         for (d, s) in dst.iter_mut().zip(src) {
             let bits = s.0;
             // To nearest, ties to even; every nan becomes the one PyTorch makes.

@@ -143,7 +143,8 @@ impl StridedLoop {
         }
     }
 
-    fn coalesce(&mut self) {
+    /// Merges dimensions that are one progression for every operand.
+    pub(crate) fn coalesce(&mut self) {
         let mut last = 0;
         for d in 1..self.shape.len() {
             let size = self.shape[last] as isize;
@@ -207,6 +208,30 @@ impl StridedLoop {
             step = step.wrapping_mul(*n as isize);
         }
         true
+    }
+
+    /// The loop over the same elements in the same order with two operands: one of `size` bytes
+    /// per element that is linear in it, and operand `k`.
+    pub fn linear_with(&self, k: usize, size: usize) -> StridedLoop {
+        let mut l = StridedLoop {
+            operands: 2,
+            ..self.clone()
+        };
+        for steps in &mut l.steps {
+            steps[1] = steps[k];
+        }
+        l.make_linear(0, size);
+        l
+    }
+
+    /// Makes operand `k`, of `size` bytes per element, linear in the loop's order, as a copy of it
+    /// in that order is.
+    pub fn make_linear(&mut self, k: usize, size: usize) {
+        let mut step = size as isize;
+        for (n, steps) in self.shape.iter().zip(&mut self.steps) {
+            steps[k] = step;
+            step = step.wrapping_mul(*n as isize);
+        }
     }
 
     /// Whether operand `k` is the same element everywhere.

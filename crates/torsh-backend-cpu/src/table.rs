@@ -13,8 +13,17 @@ use crate::arch::Level;
 const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::pointwise::kernel,
     crate::copy::kernel,
+    crate::create::kernel,
     crate::index::kernel,
     crate::sort::kernel,
+    crate::conv::kernel,
+    crate::loss::kernel,
+    crate::batch_norm::kernel,
+    crate::pooling::kernel,
+    crate::matmul::kernel,
+    crate::reduce::kernel,
+    crate::scan::kernel,
+    crate::softmax::kernel,
 ];
 
 type Table = [Option<KernelFn>; Kernel::COUNT];

@@ -1,5 +1,8 @@
 //! Copies that change which dimension is the inner one, in tiles that fit the caches.
 
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 use torsh_core::pool;
 
 use crate::blocks::{GRAIN, Packed, by_size};
@@ -39,6 +42,7 @@ impl Plan {
             .product();
         let (from, to) = (l.stride(0, 1), l.stride(self.dim, 0));
         let tile_elements = rows.min(TILE) * columns.min(TILE);
+        let kernel = block(size);
         let ends = Addresses([dst, src as *mut u8]);
         pool::parallel_for(
             others * down * across,
@@ -59,40 +63,90 @@ impl Plan {
                     src = src
                         .wrapping_offset(from * i as isize)
                         .wrapping_add(j * size);
+                    let (src, dst) = (
+                        Side {
+                            ptr: src,
+                            step: from,
+                        },
+                        Side { ptr: dst, step: to },
+                    );
+                    let (high, wide) = ((rows - i).min(TILE), (columns - j).min(TILE));
                     // SAFETY: the tile is within the loop's elements.
-                    unsafe {
-                        tile(
-                            size,
-                            src,
-                            from,
-                            dst,
-                            to,
-                            (rows - i).min(TILE),
-                            (columns - j).min(TILE),
-                        )
-                    };
+                    unsafe { tile(size, kernel, src, dst, high, wide) };
                 }
             },
         );
     }
 }
 
-/// `dst[j][i] = src[i][j]` for `i < rows`, `j < columns`; `from` is the input's step in `i`, `to`
-/// the output's in `j`.
+/// A square block: `dst[j][i] = src[i][j]`, with the steps of the rows in bytes.
+type BlockFn = unsafe fn(*const u8, isize, *mut u8, isize);
+
+/// The block kernel for elements of `size` bytes, and its side.
+#[cfg(target_arch = "x86_64")]
+fn block(size: usize) -> Option<(usize, BlockFn)> {
+    let wide = crate::arch::Level::Avx2.is_available();
+    match size {
+        1 => Some((8, x86::block8_of_1)),
+        2 => Some((8, x86::block8_of_2)),
+        4 if wide => Some((8, x86::block8_of_4)),
+        8 if wide => Some((4, x86::block4_of_8)),
+        _ => None,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn block(_: usize) -> Option<(usize, BlockFn)> {
+    None
+}
+
+/// One side of a tile: its first element, and the step in bytes between its rows.
+#[derive(Clone, Copy)]
+struct Side {
+    ptr: *mut u8,
+    step: isize,
+}
+
+impl Side {
+    fn at(self, row: usize, column: usize, size: usize) -> *mut u8 {
+        self.ptr
+            .wrapping_offset(self.step * row as isize)
+            .wrapping_add(column * size)
+    }
+}
+
+/// `dst[j][i] = src[i][j]` for `i < rows`, `j < columns`.
 ///
 /// # Safety
-/// Both must be valid for the tile.
+/// Both must be valid for the tile, and the kernel be one for elements of `size` bytes.
 unsafe fn tile(
     size: usize,
-    src: *const u8,
-    from: isize,
-    dst: *mut u8,
-    to: isize,
+    kernel: Option<(usize, BlockFn)>,
+    src: Side,
+    dst: Side,
     rows: usize,
     columns: usize,
 ) {
-    // SAFETY: the caller's promise.
-    unsafe { by_size!(size, tile_of(src, from, dst, to, rows, columns)) }
+    let (mut whole_rows, mut whole_columns) = (0, 0);
+    if let Some((side, f)) = kernel {
+        (whole_rows, whole_columns) = (rows / side * side, columns / side * side);
+        for j in (0..whole_columns).step_by(side) {
+            for i in (0..whole_rows).step_by(side) {
+                // SAFETY: the block is within the tile.
+                unsafe { f(src.at(i, j, size), src.step, dst.at(j, i, size), dst.step) };
+            }
+        }
+    }
+    // What the blocks leave: the last columns, then the last rows of the others.
+    let parts = [
+        (0, whole_columns, rows, columns - whole_columns),
+        (whole_rows, 0, rows - whole_rows, whole_columns),
+    ];
+    for (i, j, rows, columns) in parts {
+        let (s, d) = (src.at(i, j, size), dst.at(j, i, size));
+        // SAFETY: the part is within the tile.
+        unsafe { by_size!(size, tile_of(s, src.step, d, dst.step, rows, columns)) }
+    }
 }
 
 unsafe fn tile_of<T: Copy>(
@@ -105,11 +159,10 @@ unsafe fn tile_of<T: Copy>(
 ) {
     for j in 0..columns {
         let mut s = (src as *const Packed<T>).wrapping_add(j);
+        let d = dst.wrapping_offset(to * j as isize) as *mut Packed<T>;
         for i in 0..rows {
             // SAFETY: the caller's promise.
-            unsafe {
-                *(dst.wrapping_offset(to * j as isize) as *mut Packed<T>).wrapping_add(i) = *s;
-            }
+            unsafe { *d.wrapping_add(i) = *s };
             s = s.wrapping_byte_offset(from);
         }
     }

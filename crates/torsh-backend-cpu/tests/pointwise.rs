@@ -403,3 +403,58 @@ fn real_results_of_complex_operands() {
     call(Kernel::Abs, DType::BF16, &mut out, &[&x], &[]).expect("abs");
     assert_eq!(out.to_f64(), [1.5, 2.0, f64::INFINITY]);
 }
+
+#[test]
+fn numbers_with_contiguous_tensors() {
+    for n in [2, 9, 31, 32, 255, 256, 257, 1000, 70_000] {
+        let x = Array::new(DType::F32, &[n], |i| Scalar::Int(i as i64 % 50));
+        for number in [
+            Array::new(DType::F64, &[], |_| Scalar::Float(0.5)),
+            Array::floats(DType::F32, &[0.5]),
+        ] {
+            let mut out = Array::empty(DType::F32, &[n]);
+            let expected: Vec<f64> = x.to_f64().iter().map(|v| v * 0.5).collect();
+            call(Kernel::Mul, DType::F32, &mut out, &[&x, &number], &[]).expect("mul");
+            assert_eq!(out.to_f64(), expected, "{n}");
+            call(Kernel::Mul, DType::F32, &mut out, &[&number, &x], &[]).expect("mul");
+            assert_eq!(out.to_f64(), expected, "{n}");
+            call(Kernel::Add, DType::F32, &mut out, &[&number, &number], &[]).expect("add");
+            assert_eq!(out.to_f64(), vec![1.0; n]);
+            let mut y = x.clone();
+            call_in_place(Kernel::Mul, DType::F32, &mut y, &[&number]).expect("mul");
+            assert_eq!(y.to_f64(), expected);
+        }
+    }
+}
+
+#[test]
+fn transposed_operands() {
+    let shape = [3, 70, 90];
+    for dtype in [DType::F32, DType::U8, DType::C128] {
+        let x = Array::new(dtype, &shape, |i| Scalar::Int(i as i64 % 50));
+        let y = Array::with_layout(dtype, &shape, &[6300, 1, 70], 0)
+            .filled(|i| Scalar::Int(i as i64 % 31));
+        let z = Array::with_layout(DType::U8, &shape, &[1, 3, 210], 0)
+            .filled(|i| Scalar::Int(i as i64 % 29));
+        for (a, b) in [(&x, &y), (&y, &x), (&x, &z), (&z, &y)] {
+            let mut out = Array::empty(dtype, &shape);
+            call(Kernel::Add, dtype, &mut out, &[a, b], &[]).expect("add");
+            let expected: Vec<f64> = a
+                .to_f64()
+                .iter()
+                .zip(b.to_f64())
+                .map(|(a, b)| a + b)
+                .collect();
+            assert_eq!(out.to_f64(), expected);
+        }
+        let mut y = y.clone();
+        let expected: Vec<f64> = x
+            .to_f64()
+            .iter()
+            .zip(y.to_f64())
+            .map(|(a, b)| a + b)
+            .collect();
+        call_in_place(Kernel::Add, dtype, &mut y, &[&x]).expect("add");
+        assert_eq!(y.to_f64(), expected);
+    }
+}

@@ -62,4 +62,3 @@ pub trait Backend: Send + Sync {
     /// The kernel for a key; `None` where the backend has none.
     fn kernel(&self, kernel: Kernel) -> Option<KernelFn>;
 }
-

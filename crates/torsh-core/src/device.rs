@@ -115,7 +115,9 @@ impl FromStr for Device {
             _ => return Err(bad(format!("no device is named '{s}'"))),
         };
         if number > 0 && !matches!(device, Device::Cuda(_) | Device::Wgpu(_)) {
-            return Err(bad(format!("there is only one '{kind}' device, got index {number}")));
+            return Err(bad(format!(
+                "there is only one '{kind}' device, got index {number}"
+            )));
         }
         Ok(device)
     }
@@ -133,7 +135,13 @@ mod tests {
 
     #[test]
     fn names_read_back() {
-        for d in [Device::Cpu, Device::Cuda(3), Device::Metal, Device::Wgpu(1), Device::Meta] {
+        for d in [
+            Device::Cpu,
+            Device::Cuda(3),
+            Device::Metal,
+            Device::Wgpu(1),
+            Device::Meta,
+        ] {
             assert_eq!(d.to_string().parse::<Device>().expect("its own name"), d);
         }
         assert!("cpu:1".parse::<Device>().is_err());

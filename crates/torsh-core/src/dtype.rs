@@ -328,7 +328,9 @@ mod sealed {
 }
 
 /// A Rust type that is a tensor's element type.
-pub trait Element: Copy + Send + Sync + Default + fmt::Debug + PartialEq + 'static + sealed::Sealed {
+pub trait Element:
+    Copy + Send + Sync + Default + fmt::Debug + PartialEq + 'static + sealed::Sealed
+{
     /// The corresponding dtype.
     const DTYPE: DType;
     /// The value as a [`Scalar`].
@@ -431,7 +433,11 @@ mod tests {
         let mut p = Promotion::default();
         p.tensor(I32, 2);
         p.tensor(F64, 0);
-        assert_eq!(p.result(), Some(F64), "a 0-d float raises the category of an int tensor");
+        assert_eq!(
+            p.result(),
+            Some(F64),
+            "a 0-d float raises the category of an int tensor"
+        );
         let mut p = Promotion::default();
         p.tensor(F16, 1);
         p.number(Scalar::Complex(0.0, 1.0));

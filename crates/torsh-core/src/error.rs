@@ -252,8 +252,14 @@ mod tests {
                 Location::caller(),
             );
         let text = e.to_string();
-        assert!(text.starts_with("add: cannot broadcast shapes [2, 3] and [3, 4]"), "{text}");
-        assert!(text.contains("float32[3, 4] cpu") && text.contains("hint: make"), "{text}");
+        assert!(
+            text.starts_with("add: cannot broadcast shapes [2, 3] and [3, 4]"),
+            "{text}"
+        );
+        assert!(
+            text.contains("float32[3, 4] cpu") && text.contains("hint: make"),
+            "{text}"
+        );
         assert!(text.contains("error.rs"), "{text}");
     }
 

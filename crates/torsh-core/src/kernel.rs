@@ -20,8 +20,12 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// The operand that an optional input has when it is not given.
-    pub const ABSENT: View<'static> =
-        View { ptr: std::ptr::null_mut(), dtype: DType::U8, shape: &[], strides: &[] };
+    pub const ABSENT: View<'static> = View {
+        ptr: std::ptr::null_mut(),
+        dtype: DType::U8,
+        shape: &[],
+        strides: &[],
+    };
 
     /// Whether the optional input was given.
     #[inline]

@@ -98,5 +98,7 @@ crate::for_each_unary! { kernel_enum @unary [
     Conv2d Conv2dInputGrad Conv2dWeightGrad MaxPool2d MaxPool2dBackward
     BatchNorm BatchNormBackward NllLoss NllLossBackward CrossEntropy CrossEntropyBackward Embedding EmbeddingBackward
     Uniform Normal Bernoulli RandInt RandPerm Dropout
+    KthValue Mode CumMax CumMin LogCumSumExp
     IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
+    Pad
 ] }

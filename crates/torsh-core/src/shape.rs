@@ -44,7 +44,10 @@ impl Shape {
     /// The number of elements, or an error where the product or its bytes overflow.
     pub fn checked_numel(&self, element_size: usize) -> Result<usize> {
         let overflow = || {
-            TorshError::invalid("", format!("shape {self} has more elements than memory can address"))
+            TorshError::invalid(
+                "",
+                format!("shape {self} has more elements than memory can address"),
+            )
         };
         if self.0.contains(&0) {
             return Ok(0);
@@ -90,8 +93,16 @@ impl Shape {
         let n = self.ndim().max(other.ndim());
         let mut out = Dims::from_elem(1, n);
         for i in 0..n {
-            let a = if i < self.ndim() { self.0[self.ndim() - 1 - i] } else { 1 };
-            let b = if i < other.ndim() { other.0[other.ndim() - 1 - i] } else { 1 };
+            let a = if i < self.ndim() {
+                self.0[self.ndim() - 1 - i]
+            } else {
+                1
+            };
+            let b = if i < other.ndim() {
+                other.0[other.ndim() - 1 - i]
+            } else {
+                1
+            };
             out[n - 1 - i] = if a == b || b == 1 {
                 a
             } else if a == 1 {
@@ -122,7 +133,11 @@ pub fn wrap_dim(dim: i64, ndim: usize) -> Result<usize> {
     if dim < -n || dim >= n {
         return Err(TorshError::index(
             "",
-            format!("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -n, n - 1),
+            format!(
+                "Dimension out of range (expected to be in range of [{}, {}], but got {dim})",
+                -n,
+                n - 1
+            ),
         ));
     }
     Ok(if dim < 0 { dim + n } else { dim } as usize)
@@ -202,14 +217,22 @@ impl Layout {
     #[inline]
     pub fn contiguous(shape: Shape) -> Layout {
         let strides = shape.contiguous_strides();
-        Layout { shape, strides, offset: 0 }
+        Layout {
+            shape,
+            strides,
+            offset: 0,
+        }
     }
 
     /// A layout of these parts.
     #[inline]
     pub fn new(shape: Shape, strides: Strides, offset: usize) -> Layout {
         debug_assert_eq!(shape.ndim(), strides.len());
-        Layout { shape, strides, offset }
+        Layout {
+            shape,
+            strides,
+            offset,
+        }
     }
 
     /// Whether the elements lie row-major without gaps.
@@ -227,7 +250,9 @@ impl Layout {
     /// Whether two different indices reach the same element (an expanded tensor, or `as_strided`
     /// with overlapping windows). May answer `true` for exotic layouts that do not.
     pub fn may_overlap_itself(&self) -> bool {
-        let mut order: SmallVec<[usize; 6]> = (0..self.shape.ndim()).filter(|&d| self.shape[d] > 1).collect();
+        let mut order: SmallVec<[usize; 6]> = (0..self.shape.ndim())
+            .filter(|&d| self.shape[d] > 1)
+            .collect();
         order.sort_by_key(|&d| self.strides[d].unsigned_abs());
         let mut reach = 0usize;
         for d in order {
@@ -264,7 +289,11 @@ impl Layout {
             return Err(TorshError::shape("", format!("cannot expand shape {} to {to}", self.shape))
                 .with_hint("sizes are compared from the last dimension; each must be equal, or 1 in the tensor"));
         }
-        Ok(Layout::new(to.clone(), self.broadcast_strides(to), self.offset))
+        Ok(Layout::new(
+            to.clone(),
+            self.broadcast_strides(to),
+            self.offset,
+        ))
     }
 
     /// The strides that walk this layout as if it had the shape `to`, which it broadcasts to.
@@ -273,7 +302,11 @@ impl Layout {
         let lead = to.ndim() - self.shape.ndim();
         let mut s = Strides::from_elem(0, to.ndim());
         for d in 0..self.shape.ndim() {
-            s[lead + d] = if self.shape[d] == 1 && to[lead + d] != 1 { 0 } else { self.strides[d] };
+            s[lead + d] = if self.shape[d] == 1 && to[lead + d] != 1 {
+                0
+            } else {
+                self.strides[d]
+            };
         }
         s
     }
@@ -291,7 +324,11 @@ impl Layout {
     /// that needs no copy.
     pub fn reshape(&self, to: &Shape) -> Option<Layout> {
         if self.shape.numel() == 0 {
-            return Some(Layout::new(to.clone(), to.contiguous_strides(), self.offset));
+            return Some(Layout::new(
+                to.clone(),
+                to.contiguous_strides(),
+                self.offset,
+            ));
         }
         let mut strides = Strides::from_elem(0, to.ndim());
         let mut view = to.ndim() as isize - 1;
@@ -301,7 +338,8 @@ impl Layout {
             tensor_numel *= self.shape[d];
             // A run of dimensions ends where the next outer one does not continue it in memory.
             let ends = d == 0
-                || (self.shape[d - 1] != 1 && self.strides[d - 1] != tensor_numel as isize * base_stride);
+                || (self.shape[d - 1] != 1
+                    && self.strides[d - 1] != tensor_numel as isize * base_stride);
             if ends {
                 while view >= 0 && (view_numel < tensor_numel || to[view as usize] == 1) {
                     strides[view as usize] = view_numel as isize * base_stride;
@@ -374,21 +412,46 @@ mod tests {
     fn broadcasting() {
         let a = Shape::new(&[2, 1, 4]);
         assert_eq!(a.broadcast(&Shape::new(&[3, 1])).expect("fits"), [2, 3, 4]);
-        let e = Shape::new(&[2, 3]).broadcast(&Shape::new(&[3, 4])).expect_err("does not fit");
-        assert!(e.to_string().contains("cannot broadcast shapes [2, 3] and [3, 4]"));
-        assert_eq!(Shape::new(&[0]).broadcast(&Shape::new(&[1])).expect("fits"), [0]);
+        let e = Shape::new(&[2, 3])
+            .broadcast(&Shape::new(&[3, 4]))
+            .expect_err("does not fit");
+        assert!(
+            e.to_string()
+                .contains("cannot broadcast shapes [2, 3] and [3, 4]")
+        );
+        assert_eq!(
+            Shape::new(&[0]).broadcast(&Shape::new(&[1])).expect("fits"),
+            [0]
+        );
     }
 
     #[test]
     fn reshape_without_copy_where_possible() {
         let l = Layout::contiguous(Shape::new(&[2, 3, 4]));
-        assert_eq!(l.reshape(&Shape::new(&[6, 4])).expect("view").strides.as_slice(), &[4, 1]);
+        assert_eq!(
+            l.reshape(&Shape::new(&[6, 4]))
+                .expect("view")
+                .strides
+                .as_slice(),
+            &[4, 1]
+        );
         let t = l.permute(&[1, 0, 2]);
         assert!(t.reshape(&Shape::new(&[6, 4])).is_none());
-        assert_eq!(t.reshape(&Shape::new(&[3, 2, 2, 2])).expect("view").strides.as_slice(), &[4, 12, 2, 1]);
+        assert_eq!(
+            t.reshape(&Shape::new(&[3, 2, 2, 2]))
+                .expect("view")
+                .strides
+                .as_slice(),
+            &[4, 12, 2, 1]
+        );
         let scalar = Layout::contiguous(Shape::default());
-        assert_eq!(scalar.reshape(&Shape::new(&[1, 1])).expect("view").shape, [1, 1]);
-        let e = Layout::contiguous(Shape::new(&[1])).expand(&Shape::new(&[5])).expect("expands");
+        assert_eq!(
+            scalar.reshape(&Shape::new(&[1, 1])).expect("view").shape,
+            [1, 1]
+        );
+        let e = Layout::contiguous(Shape::new(&[1]))
+            .expand(&Shape::new(&[5]))
+            .expect("expands");
         assert_eq!(e.reshape(&Shape::new(&[5, 1])).expect("view").strides[0], 0);
     }
 
@@ -396,7 +459,9 @@ mod tests {
     fn overlap_and_density() {
         let l = Layout::contiguous(Shape::new(&[2, 3])).permute(&[1, 0]);
         assert!(l.is_dense() && !l.is_contiguous() && !l.may_overlap_itself());
-        let e = Layout::contiguous(Shape::new(&[1, 3])).expand(&Shape::new(&[4, 3])).expect("expands");
+        let e = Layout::contiguous(Shape::new(&[1, 3]))
+            .expand(&Shape::new(&[4, 3]))
+            .expect("expands");
         assert!(e.may_overlap_itself());
         assert_eq!(e.extent(), Some((0, 3)));
     }
@@ -405,6 +470,11 @@ mod tests {
     fn huge_shapes_are_refused() {
         assert!(Shape::new(&[usize::MAX, 2]).checked_numel(4).is_err());
         assert!(Shape::new(&[1 << 62]).checked_numel(4).is_err());
-        assert_eq!(Shape::new(&[usize::MAX, 0]).checked_numel(4).expect("empty"), 0);
+        assert_eq!(
+            Shape::new(&[usize::MAX, 0])
+                .checked_numel(4)
+                .expect("empty"),
+            0
+        );
     }
 }

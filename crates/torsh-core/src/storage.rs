@@ -73,7 +73,12 @@ impl Storage {
     /// # Safety
     /// `ptr` must stay valid for `bytes` bytes, for reading and writing, until `owner` is dropped,
     /// and nobody else may write to it meanwhile.
-    pub unsafe fn foreign(ptr: NonNull<u8>, bytes: usize, device: Device, owner: Box<dyn Any + Send + Sync>) -> Storage {
+    pub unsafe fn foreign(
+        ptr: NonNull<u8>,
+        bytes: usize,
+        device: Device,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Storage {
         Storage {
             ptr,
             bytes,

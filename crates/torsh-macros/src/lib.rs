@@ -6,6 +6,7 @@
 
 mod attr;
 mod expand;
+mod manifest;
 mod path;
 #[cfg(test)]
 mod tests;

@@ -1,41 +1,42 @@
 //! Where the generated code finds `torsh-nn`.
 
-use proc_macro_crate::{Error, FoundCrate, crate_name};
 use proc_macro2::Span;
 use syn::{Ident, Path, parse_quote};
+
+use crate::manifest::{Found, Missing, find};
 
 /// The path of `torsh-nn` as seen from the crate being compiled.
 ///
 /// A direct dependency on `torsh-nn` wins over `torsh`, because the crates of the workspace
 /// have the former as a dependency and the latter, if at all, for tests.
 pub(crate) fn nn_path() -> syn::Result<Path> {
-    resolve(crate_name)
+    resolve(find)
 }
 
-fn resolve(find: impl Fn(&str) -> Result<FoundCrate, Error>) -> syn::Result<Path> {
+fn resolve(find: impl Fn(&str) -> Result<Found, Missing>) -> syn::Result<Path> {
     // Both crates name themselves with `extern crate self as ..`, so one absolute path serves
     // their library, tests, examples and doctests alike; `crate` would be wrong in most.
     match find("torsh-nn") {
-        Ok(FoundCrate::Itself) => return Ok(parse_quote!(::torsh_nn)),
-        Ok(FoundCrate::Name(name)) => {
+        Ok(Found::Itself) => return Ok(parse_quote!(::torsh_nn)),
+        Ok(Found::Name(name)) => {
             let name = ident(&name);
             return Ok(parse_quote!(::#name));
         }
         Err(_) => {}
     }
     match find("torsh") {
-        Ok(FoundCrate::Name(name)) => {
+        Ok(Found::Name(name)) => {
             let name = ident(&name);
             Ok(parse_quote!(::#name::nn))
         }
-        Err(Error::CrateNotFound { .. }) => Err(syn::Error::new(
+        Err(Missing::NotNamed) => Err(syn::Error::new(
             Span::call_site(),
             "derive(Module): Cargo.toml names neither `torsh` nor `torsh-nn` as a dependency; \
              add one, or say where its items are re-exported: \
              #[module(crate = \"my_crate::nn\")]",
         )),
         // Itself, or built without Cargo: nothing to look the name up in.
-        Ok(FoundCrate::Itself) | Err(_) => Ok(parse_quote!(::torsh::nn)),
+        Ok(Found::Itself) | Err(_) => Ok(parse_quote!(::torsh::nn)),
     }
 }
 
@@ -47,17 +48,13 @@ fn ident(name: &str) -> Ident {
 mod tests {
     use super::*;
     use quote::ToTokens;
-    use std::path::PathBuf;
 
     fn path(found: &[(&str, &str)]) -> Result<String, String> {
         resolve(
             |name| match found.iter().find(|(krate, _)| *krate == name) {
-                Some((_, "self")) => Ok(FoundCrate::Itself),
-                Some((_, local)) => Ok(FoundCrate::Name((*local).to_string())),
-                None => Err(Error::CrateNotFound {
-                    crate_name: name.to_string(),
-                    path: PathBuf::from("Cargo.toml"),
-                }),
+                Some((_, "self")) => Ok(Found::Itself),
+                Some((_, local)) => Ok(Found::Name((*local).to_string())),
+                None => Err(Missing::NotNamed),
             },
         )
         .map(|path| path.to_token_stream().to_string().replace(' ', ""))
@@ -93,7 +90,7 @@ mod tests {
 
     #[test]
     fn without_cargo_the_face_crate_is_assumed() {
-        let path = resolve(|_| Err(Error::CargoManifestDirNotSet)).unwrap();
+        let path = resolve(|_| Err(Missing::NoManifest)).unwrap();
         assert_eq!(path.to_token_stream().to_string(), ":: torsh :: nn");
     }
 }

@@ -42,18 +42,31 @@ fn root(output: &Tensor, grad: Option<&Tensor>) -> Result<(Edge, Tensor)> {
             if g.shape() != output.shape() {
                 return Err(TorshError::autograd(
                     "backward",
-                    format!("mismatch in shape: the gradient has {} and the output {}", g.shape(), output.shape()),
+                    format!(
+                        "mismatch in shape: the gradient has {} and the output {}",
+                        g.shape(),
+                        output.shape()
+                    ),
                 ));
             }
-            if g.dtype() != output.dtype() { g.to_dtype(output.dtype())? } else { g.clone() }
+            if g.dtype() != output.dtype() {
+                g.to_dtype(output.dtype())?
+            } else {
+                g.clone()
+            }
         }
         None => {
             if output.numel() != 1 {
                 return Err(TorshError::autograd(
                     "backward",
-                    format!("grad can be implicitly created only for scalar outputs, got {}", output.describe()),
+                    format!(
+                        "grad can be implicitly created only for scalar outputs, got {}",
+                        output.describe()
+                    ),
                 )
-                .with_hint("reduce it with sum() or mean(), or use backward_with and give a gradient"));
+                .with_hint(
+                    "reduce it with sum() or mean(), or use backward_with and give a gradient",
+                ));
             }
             if output.dtype().is_complex() {
                 return Err(TorshError::autograd(
@@ -83,26 +96,40 @@ pub fn grad(
     if !grad_outputs.is_empty() && grad_outputs.len() != outputs.len() {
         return Err(TorshError::autograd(
             "grad",
-            format!("got {} outputs and {} gradients for them", outputs.len(), grad_outputs.len()),
+            format!(
+                "got {} outputs and {} gradients for them",
+                outputs.len(),
+                grad_outputs.len()
+            ),
         ));
     }
     let mut edges = Vec::with_capacity(inputs.len());
     for (i, t) in inputs.iter().enumerate() {
         edges.push(t.gradient_edge().ok_or_else(|| {
-            TorshError::autograd("grad", format!("input {i} ({}) does not require grad", t.describe()))
-                .with_hint("call requires_grad_(true) on it before it is used")
+            TorshError::autograd(
+                "grad",
+                format!("input {i} ({}) does not require grad", t.describe()),
+            )
+            .with_hint("call requires_grad_(true) on it before it is used")
         })?);
     }
     let mut roots = Vec::with_capacity(outputs.len());
     for (i, t) in outputs.iter().enumerate() {
         roots.push(root(t, grad_outputs.get(i).and_then(Option::as_ref))?);
     }
-    let run = Run { retain_graph: retain_graph || create_graph, create_graph, inputs: Some(&edges) };
+    let run = Run {
+        retain_graph: retain_graph || create_graph,
+        create_graph,
+        inputs: Some(&edges),
+    };
     let found = engine::run(roots, &run)?;
     if !allow_unused && let Some(i) = found.iter().position(Option::is_none) {
         return Err(TorshError::autograd(
             "grad",
-            format!("input {i} ({}) appears to not have been used in the graph", inputs[i].describe()),
+            format!(
+                "input {i} ({}) appears to not have been used in the graph",
+                inputs[i].describe()
+            ),
         )
         .with_hint("pass allow_unused to get None for it"));
     }
@@ -111,12 +138,24 @@ pub fn grad(
 
 /// Adds the gradients of several outputs to their leaves' `.grad` (`torch.autograd.backward`).
 #[track_caller]
-pub fn backward(outputs: &[Tensor], grads: &[Option<Tensor>], retain_graph: bool, create_graph: bool) -> Result<()> {
+pub fn backward(
+    outputs: &[Tensor],
+    grads: &[Option<Tensor>],
+    retain_graph: bool,
+    create_graph: bool,
+) -> Result<()> {
     let mut roots = Vec::with_capacity(outputs.len());
     for (i, t) in outputs.iter().enumerate() {
         roots.push(root(t, grads.get(i).and_then(Option::as_ref))?);
     }
-    engine::run(roots, &Run { retain_graph: retain_graph || create_graph, create_graph, inputs: None })?;
+    engine::run(
+        roots,
+        &Run {
+            retain_graph: retain_graph || create_graph,
+            create_graph,
+            inputs: None,
+        },
+    )?;
     Ok(())
 }
 
@@ -131,20 +170,38 @@ impl Tensor {
     /// [`Tensor::backward`] from a given gradient, of this tensor's shape; `retain_graph` keeps
     /// the graph for another pass, `create_graph` records the pass itself for higher orders.
     #[track_caller]
-    pub fn backward_with(&self, grad: impl Into<Option<Tensor>>, retain_graph: bool, create_graph: bool) -> Result<()> {
-        backward(std::slice::from_ref(self), &[grad.into()], retain_graph, create_graph)
+    pub fn backward_with(
+        &self,
+        grad: impl Into<Option<Tensor>>,
+        retain_graph: bool,
+        create_graph: bool,
+    ) -> Result<()> {
+        backward(
+            std::slice::from_ref(self),
+            &[grad.into()],
+            retain_graph,
+            create_graph,
+        )
     }
 
     /// Keeps the gradient of this result in its `.grad` (a leaf's is kept anyway).
     #[track_caller]
     pub fn retain_grad(&self) -> Result<()> {
         if !self.requires_grad() {
-            return Err(TorshError::autograd("retain_grad", "can't retain_grad on a tensor that has requires_grad=false"));
+            return Err(TorshError::autograd(
+                "retain_grad",
+                "can't retain_grad on a tensor that has requires_grad=false",
+            ));
         }
         if let Some(edge) = self.gradient_edge()
             && edge.node.variable().is_none()
         {
-            edge.node.hooks.lock().get_or_insert_default().retain.push((edge.output_nr, Arc::downgrade(&self.0)));
+            edge.node
+                .hooks
+                .lock()
+                .get_or_insert_default()
+                .retain
+                .push((edge.output_nr, Arc::downgrade(&self.0)));
         }
         Ok(())
     }
@@ -167,9 +224,17 @@ impl Tensor {
         if edge.node.variable().is_some() {
             self.meta_or_new().state.lock().hooks.push(hook);
         } else {
-            edge.node.hooks.lock().get_or_insert_default().tensor.push((edge.output_nr, hook));
+            edge.node
+                .hooks
+                .lock()
+                .get_or_insert_default()
+                .tensor
+                .push((edge.output_nr, hook));
         }
-        Ok(HookHandle { id, tensor: self.clone() })
+        Ok(HookHandle {
+            id,
+            tensor: self.clone(),
+        })
     }
 
     /// Whether data and gradients of this tensor are on the host.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use torsh_core::{
-    Attr, DType, Device, Kernel, KernelArgs, KernelFn, Layout, Promotion, Result, Scalar, Shape, Storage, Strides,
-    TorshError, View, lock_all,
+    Attr, DType, Device, Kernel, KernelArgs, KernelFn, Layout, Promotion, Result, Scalar, Shape,
+    Storage, Strides, TorshError, View, lock_all,
 };
 
 use crate::Tensor;
@@ -53,7 +53,12 @@ static ZERO_STRIDES: [isize; 64] = [0; 64];
 
 #[cold]
 #[inline(never)]
-fn in_op(e: TorshError, record: &'static OpRecord, args: &[Arg<'_>], at: &'static Location<'static>) -> TorshError {
+fn in_op(
+    e: TorshError,
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    at: &'static Location<'static>,
+) -> TorshError {
     e.in_op(record.base_name(), || describe(args), at)
 }
 
@@ -97,7 +102,10 @@ fn mixed_devices(args: &[Arg<'_>], first: Device) -> Result<Device> {
                 Some(d) => {
                     return Err(TorshError::device(
                         "",
-                        format!("expected all tensors to be on the same device, but found {d} and {}", t.device()),
+                        format!(
+                            "expected all tensors to be on the same device, but found {d} and {}",
+                            t.device()
+                        ),
                     )
                     .with_hint("move them with to_device(..) first"));
                 }
@@ -108,13 +116,19 @@ fn mixed_devices(args: &[Arg<'_>], first: Device) -> Result<Device> {
     if device.is_host() || device == Device::Meta {
         return Ok(device);
     }
-    Err(TorshError::device("", format!("a 0-d cpu tensor cannot yet be an operand on {device}")))
+    Err(TorshError::device(
+        "",
+        format!("a 0-d cpu tensor cannot yet be an operand on {device}"),
+    ))
 }
 
 #[cold]
 fn no_kernel(kernel: Kernel, device: Device) -> TorshError {
-    TorshError::device("", format!("the backend of {device} has no kernel {kernel:?}"))
-        .with_hint("move the operands to the CPU with to_device(Device::Cpu)")
+    TorshError::device(
+        "",
+        format!("the backend of {device} has no kernel {kernel:?}"),
+    )
+    .with_hint("move the operands to the CPU with to_device(Device::Cpu)")
 }
 
 #[inline]
@@ -160,10 +174,17 @@ fn call_at(
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let r = match record.rule {
-        Rule::Pointwise(rule) => pointwise(record, rule, args, attrs, at).map(|t| SmallVec::from_iter([t])),
-        Rule::View(_) | Rule::ViewAs(_) => view(record, args, attrs, at).map(|t| SmallVec::from_iter([t])),
+        Rule::Pointwise(rule) => {
+            pointwise(record, rule, args, attrs, at).map(|t| SmallVec::from_iter([t]))
+        }
+        Rule::View(_) | Rule::ViewAs(_) => {
+            view(record, args, attrs, at).map(|t| SmallVec::from_iter([t]))
+        }
         Rule::Kernel(plan) => structural(record, plan, args, attrs, at),
-        Rule::Composite => Err(TorshError::invalid("", "a composite op does not go through the choke point")),
+        Rule::Composite => Err(TorshError::invalid(
+            "",
+            "a composite op does not go through the choke point",
+        )),
     };
     r.map_err(|e| in_op(e, record, args, at))
 }
@@ -199,7 +220,11 @@ fn pointwise_dtypes(rule: Pointwise, args: &[Arg<'_>]) -> (DType, DType) {
         Pointwise::Bool => (promoted, DType::Bool),
         Pointwise::Real => (promoted, promoted.to_real()),
         Pointwise::Float => {
-            let d = if promoted.is_differentiable() { promoted } else { torsh_core::default_dtype() };
+            let d = if promoted.is_differentiable() {
+                promoted
+            } else {
+                torsh_core::default_dtype()
+            };
             (d, d)
         }
     }
@@ -244,7 +269,11 @@ pub(crate) fn memory_order_strides(shape: &Shape, like: &[isize]) -> Strides {
     // Stable, so that ties (and expanded dimensions, which order nothing) keep their order.
     order.sort_by(|&a, &b| {
         let (x, y) = (like[a], like[b]);
-        if x == 0 || y == 0 || shape[a] == 1 || shape[b] == 1 { a.cmp(&b) } else { y.cmp(&x) }
+        if x == 0 || y == 0 || shape[a] == 1 || shape[b] == 1 {
+            a.cmp(&b)
+        } else {
+            y.cmp(&x)
+        }
     });
     let mut strides = Strides::from_elem(0, shape.ndim());
     let mut step = 1isize;
@@ -283,7 +312,8 @@ fn pointwise(
         _ => {
             let shape = broadcast_shape(args)?;
             let n = shape.checked_numel(dtype.size())?;
-            let strides = result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
+            let strides =
+                result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
             let storage = Arc::new(allocate(device, n * dtype.size())?);
             let t = Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype);
             if mode::is_inference_mode() {
@@ -318,10 +348,17 @@ fn run_pointwise(
     let (kernel, f) = find_kernel(record, device)?;
     let shape = out.shape();
     if shape.ndim() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
-        return Err(TorshError::shape("", format!("tensors have at most {} dimensions", ZERO_STRIDES.len())));
+        return Err(TorshError::shape(
+            "",
+            format!("tensors have at most {} dimensions", ZERO_STRIDES.len()),
+        ));
     }
     // Numbers are operands with stride 0. The half types compute in float32, numbers included.
-    let number_dtype = if matches!(compute, DType::F16 | DType::BF16) { DType::F32 } else { compute };
+    let number_dtype = if matches!(compute, DType::F16 | DType::BF16) {
+        DType::F32
+    } else {
+        compute
+    };
     let mut numbers = [[0u8; 16]; MAX_OPERANDS];
     for (n, a) in numbers.iter_mut().zip(args) {
         if let Arg::N(v) = a {
@@ -344,7 +381,12 @@ fn run_pointwise(
                 locks[locked] = (t.storage().as_ref(), false);
                 locked += 1;
                 let strides = if same_shape { t.stride() } else { &expanded[i] };
-                View { ptr: element_ptr(t), dtype: t.dtype(), shape, strides }
+                View {
+                    ptr: element_ptr(t),
+                    dtype: t.dtype(),
+                    shape,
+                    strides,
+                }
             }
             Arg::N(_) => View {
                 ptr: numbers[i].as_ptr() as *mut u8,
@@ -355,9 +397,20 @@ fn run_pointwise(
             Arg::Absent => View::ABSENT,
         };
     }
-    let outputs = [View { ptr: element_ptr(out), dtype: out.dtype(), shape, strides: out.stride() }];
+    let outputs = [View {
+        ptr: element_ptr(out),
+        dtype: out.dtype(),
+        shape,
+        strides: out.stride(),
+    }];
     let guard = lock_all(&locks[..locked]);
-    let r = f(&KernelArgs { kernel, compute, outputs: &outputs, inputs: &inputs[..args.len()], attrs });
+    let r = f(&KernelArgs {
+        kernel,
+        compute,
+        outputs: &outputs,
+        inputs: &inputs[..args.len()],
+        attrs,
+    });
     drop(guard);
     r
 }
@@ -367,7 +420,9 @@ fn run_pointwise(
 pub(crate) fn element_ptr(t: &Tensor) -> *mut u8 {
     // The offset of a layout lies inside its storage (or is 0), so this stays in bounds; an
     // address is only computed here, nothing is read.
-    t.storage().ptr().wrapping_add(t.layout().offset * t.dtype().size())
+    t.storage()
+        .ptr()
+        .wrapping_add(t.layout().offset * t.dtype().size())
 }
 
 fn structural(
@@ -377,7 +432,13 @@ fn structural(
     attrs: &[Attr<'_>],
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
-    let device = match attrs.iter().find_map(|a| if let Attr::Device(d) = a { Some(*d) } else { None }) {
+    let device = match attrs.iter().find_map(|a| {
+        if let Attr::Device(d) = a {
+            Some(*d)
+        } else {
+            None
+        }
+    }) {
         Some(d) => d,
         None => common_device(args)?,
     };
@@ -386,7 +447,15 @@ fn structural(
     for s in &plan.outputs {
         outs.push(allocate_spec(s, device)?);
     }
-    run_structural(record, plan.compute, &plan.outputs, &outs, args, attrs, false)?;
+    run_structural(
+        record,
+        plan.compute,
+        &plan.outputs,
+        &outs,
+        args,
+        attrs,
+        false,
+    )?;
     observe(record, args, attrs, &outs, at);
     record_all(record, args, attrs, outs, at)
 }
@@ -397,7 +466,11 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
         Some(strides) => {
             let n = s.shape.checked_numel(s.dtype.size())?;
             let storage = Arc::new(allocate(device, n * s.dtype.size())?);
-            Ok(Tensor::from_parts(storage, Layout::new(s.shape.clone(), strides.clone(), 0), s.dtype))
+            Ok(Tensor::from_parts(
+                storage,
+                Layout::new(s.shape.clone(), strides.clone(), 0),
+                s.dtype,
+            ))
         }
     }
 }
@@ -422,26 +495,47 @@ fn run_structural(
         inputs.push(match a {
             Arg::T(t) => {
                 locks.push((t.storage().as_ref(), false));
-                View { ptr: element_ptr(t), dtype: t.dtype(), shape: t.dims(), strides: t.stride() }
+                View {
+                    ptr: element_ptr(t),
+                    dtype: t.dtype(),
+                    shape: t.dims(),
+                    strides: t.stride(),
+                }
             }
             _ => View::ABSENT,
         });
     }
-    let kernel_strides: SmallVec<[Option<Strides>; 2]> =
-        specs.iter().map(|s| s.kernel_shape.as_ref().map(Shape::contiguous_strides)).collect();
+    let kernel_strides: SmallVec<[Option<Strides>; 2]> = specs
+        .iter()
+        .map(|s| s.kernel_shape.as_ref().map(Shape::contiguous_strides))
+        .collect();
     let mut outputs: SmallVec<[View<'_>; 2]> = SmallVec::new();
     for (i, t) in outs.iter().enumerate() {
         if lock_out {
             locks.push((t.storage().as_ref(), true));
         }
-        let (shape, strides) = match (specs.get(i).and_then(|s| s.kernel_shape.as_ref()), kernel_strides.get(i)) {
+        let (shape, strides) = match (
+            specs.get(i).and_then(|s| s.kernel_shape.as_ref()),
+            kernel_strides.get(i),
+        ) {
             (Some(s), Some(Some(st))) => (s.dims(), st.as_slice()),
             _ => (t.dims(), t.stride()),
         };
-        outputs.push(View { ptr: element_ptr(t), dtype: t.dtype(), shape, strides });
+        outputs.push(View {
+            ptr: element_ptr(t),
+            dtype: t.dtype(),
+            shape,
+            strides,
+        });
     }
     let guard = lock_all(&locks);
-    let r = f(&KernelArgs { kernel, compute, outputs: &outputs, inputs: &inputs, attrs });
+    let r = f(&KernelArgs {
+        kernel,
+        compute,
+        outputs: &outputs,
+        inputs: &inputs,
+        attrs,
+    });
     drop(guard);
     r
 }
@@ -455,8 +549,16 @@ fn view(
     let Some(Arg::T(x)) = args.first() else {
         return Err(TorshError::invalid("", "a view needs a tensor"));
     };
-    let cx = ViewCx { layout: x.layout(), dtype: x.dtype(), attrs };
-    let mut creation = if mode::is_grad_enabled() { Creation::Recorded } else { Creation::NoGrad };
+    let cx = ViewCx {
+        layout: x.layout(),
+        dtype: x.dtype(),
+        attrs,
+    };
+    let mut creation = if mode::is_grad_enabled() {
+        Creation::Recorded
+    } else {
+        Creation::NoGrad
+    };
     let (layout, dtype) = match record.rule {
         Rule::View(f) => (f(&cx)?, x.dtype()),
         Rule::ViewAs(f) => {
@@ -472,12 +574,41 @@ fn view(
     {
         return Err(TorshError::invalid(
             "",
-            format!("the view reaches element {end} of a storage of {} elements", x.storage().bytes() / dtype.size()),
+            format!(
+                "the view reaches element {end} of a storage of {} elements",
+                x.storage().bytes() / dtype.size()
+            ),
         ));
     }
     let out = make_view(x, layout, dtype, creation);
     observe(record, args, attrs, std::slice::from_ref(&out), at);
     record_one(record, args, attrs, out, at)
+}
+
+/// Several views of one tensor, recorded as the results of one node. Writing into one of them in
+/// place is refused while gradients are recorded, as PyTorch refuses it.
+#[track_caller]
+pub(crate) fn call_views(
+    record: &'static OpRecord,
+    x: &Tensor,
+    layouts: impl Iterator<Item = Layout>,
+    attrs: &[Attr<'_>],
+) -> Result<Outputs> {
+    let at = Location::caller();
+    let args = [Arg::T(x)];
+    let creation = if mode::is_grad_enabled() {
+        Creation::Multiple
+    } else {
+        Creation::NoGrad
+    };
+    let outs: Outputs = layouts
+        .map(|l| make_view(x, l, x.dtype(), creation))
+        .collect();
+    if outs.is_empty() {
+        return Ok(outs);
+    }
+    observe(record, &args, attrs, &outs, at);
+    record_all(record, &args, attrs, outs, at).map_err(|e| in_op(e, record, &args, at))
 }
 
 /// A tensor of another layout on the same storage, which knows its base where gradients are
@@ -488,17 +619,33 @@ pub(crate) fn make_view(x: &Tensor, layout: Layout, dtype: DType, creation: Crea
         return Tensor::from_parts(storage, layout, dtype);
     }
     let (base, creation) = match x.meta().and_then(|m| m.view.as_ref()) {
-        Some(v) => (v.base.clone(), if v.creation == Creation::Recorded { creation } else { v.creation }),
+        Some(v) => (
+            v.base.clone(),
+            if v.creation == Creation::Recorded {
+                creation
+            } else {
+                v.creation
+            },
+        ),
         None => (x.clone(), creation),
     };
     let version = storage.version();
-    let state = State { view_version: version, ..State::default() };
-    Tensor::with_meta(storage, layout, dtype, Meta::new(false, Some(ViewOf { base, creation }), state))
+    let state = State {
+        view_version: version,
+        ..State::default()
+    };
+    Tensor::with_meta(
+        storage,
+        layout,
+        dtype,
+        Meta::new(false, Some(ViewOf { base, creation }), state),
+    )
 }
 
 #[inline]
 fn recording(record: &OpRecord, args: &[Arg<'_>]) -> bool {
-    args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad()))
+    args.iter()
+        .any(|a| matches!(a, Arg::T(t) if t.requires_grad()))
         && mode::get() & mode::NO_GRAD == 0
         && !matches!(record.backward, Backward::NonDifferentiable)
 }
@@ -519,30 +666,54 @@ pub(crate) fn make_node(
         inputs.push(match a {
             Arg::T(t) => {
                 if t.is_inference() && !mode::is_inference_mode() && t.requires_grad() {
-                    return Err(TorshError::autograd("", "inference tensors cannot be saved for backward"));
+                    return Err(TorshError::autograd(
+                        "",
+                        "inference tensors cannot be saved for backward",
+                    ));
                 }
-                let edge = if t.dtype().is_differentiable() { t.gradient_edge() } else { None };
+                let edge = if t.dtype().is_differentiable() {
+                    t.gradient_edge()
+                } else {
+                    None
+                };
                 if edge.is_some() {
-                    wanted |= 1 << i;
+                    wanted |= 1 << i.min(63);
                 }
-                let same = outs.first().is_some_and(|o| o.shape() == t.shape() && o.dtype() == t.dtype());
-                Input { edge, spec: if same { None } else { Some(Box::new((t.shape().clone(), t.dtype()))) } }
+                let same = outs
+                    .first()
+                    .is_some_and(|o| o.shape() == t.shape() && o.dtype() == t.dtype());
+                Input {
+                    edge,
+                    spec: if same {
+                        None
+                    } else {
+                        Some(Box::new((t.shape().clone(), t.dtype())))
+                    },
+                }
             }
-            Arg::N(n) => Input { edge: None, spec: Some(Box::new((Shape::default(), n.dtype()))) },
-            Arg::Absent => Input { edge: None, spec: None },
+            Arg::N(n) => Input {
+                edge: None,
+                spec: Some(Box::new((Shape::default(), n.dtype()))),
+            },
+            Arg::Absent => Input {
+                edge: None,
+                spec: None,
+            },
         });
     }
     let (mut in_mask, mut out_mask) = (0u64, 0u64);
     match record.backward {
         Backward::PerInput(list) => {
             for (i, g) in list.iter().enumerate() {
-                if wanted & (1 << i) != 0 {
+                if wanted & (1 << i.min(63)) != 0 {
                     in_mask |= g.inputs;
                     out_mask |= g.outputs;
                 }
             }
         }
-        Backward::Full { inputs, outputs, .. } => {
+        Backward::Full {
+            inputs, outputs, ..
+        } => {
             in_mask = inputs;
             out_mask = outputs;
         }
@@ -556,10 +727,15 @@ pub(crate) fn make_node(
             saved.inputs.push(match a {
                 Arg::T(t) if keep => {
                     if t.is_inference() && !mode::is_inference_mode() {
-                        return Err(TorshError::autograd("", "inference tensors cannot be saved for backward")
-                            .with_hint("copy() it outside of inference_mode to get a normal tensor"));
+                        return Err(TorshError::autograd(
+                            "",
+                            "inference tensors cannot be saved for backward",
+                        )
+                        .with_hint("copy() it outside of inference_mode to get a normal tensor"));
                     }
-                    let version = versions.and_then(|v| v.get(i).copied()).unwrap_or_else(|| t.version());
+                    let version = versions
+                        .and_then(|v| v.get(i).copied())
+                        .unwrap_or_else(|| t.version());
                     SavedArg::Tensor(Box::new(Saved::of(t, version)))
                 }
                 Arg::N(n) if keep => SavedArg::Number(*n),
@@ -569,14 +745,23 @@ pub(crate) fn make_node(
     }
     if out_mask != 0 {
         for (i, t) in outs.iter().enumerate() {
-            saved.outputs.push((out_mask & (1u64 << i.min(63)) != 0).then(|| Box::new(Saved::of(t, t.version()))));
+            saved.outputs.push(
+                (out_mask & (1u64 << i.min(63)) != 0).then(|| Box::new(Saved::of(t, t.version()))),
+            );
         }
     }
     let outputs = outs
         .iter()
-        .map(|t| Output { shape: t.shape().clone(), dtype: t.dtype(), device: t.device() })
+        .map(|t| Output {
+            shape: t.shape().clone(),
+            dtype: t.dtype(),
+            device: t.device(),
+        })
         .collect();
-    let kind = Kind::Op { record, attrs: attrs.iter().map(Kept::of).collect() };
+    let kind = Kind::Op {
+        record,
+        attrs: attrs.iter().map(Kept::of).collect(),
+    };
     let mut node = Node::new(kind, inputs, outputs, saved);
     node.site = Some(at);
     Ok(node)
@@ -590,11 +775,16 @@ pub(crate) fn attach(out: Tensor, node: Arc<Node>, output_nr: u32) -> Tensor {
             s.grad_fn = Some(node);
             s.output_nr = output_nr;
             drop(s);
-            m.requires_grad.store(true, std::sync::atomic::Ordering::Release);
+            m.requires_grad
+                .store(true, std::sync::atomic::Ordering::Release);
             out
         }
         None => {
-            let state = State { grad_fn: Some(node), output_nr, ..State::default() };
+            let state = State {
+                grad_fn: Some(node),
+                output_nr,
+                ..State::default()
+            };
             // The tensor is fresh, so its cell is empty.
             let _ = out.0.meta.set(Meta::new(true, None, state));
             out
@@ -613,7 +803,14 @@ fn record_one(
     if !recording(record, args) || !out.dtype().is_differentiable() {
         return Ok(out);
     }
-    let node = Arc::new(make_node(record, args, attrs, std::slice::from_ref(&out), at, None)?);
+    let node = Arc::new(make_node(
+        record,
+        args,
+        attrs,
+        std::slice::from_ref(&out),
+        at,
+        None,
+    )?);
     Ok(attach(out, node, 0))
 }
 
@@ -636,7 +833,7 @@ fn record_all(
         .into_iter()
         .enumerate()
         .map(|(i, t)| {
-            if t.dtype().is_differentiable() && constant & (1 << i) == 0 {
+            if t.dtype().is_differentiable() && constant & (1 << i.min(63)) == 0 {
                 attach(t, node.clone(), i as u32)
             } else {
                 t
@@ -672,13 +869,20 @@ fn inplace_at(
         let value = first(call_at(record, args, attrs, at)?);
         return crate::inplace::assign(target, &value);
     };
-    crate::inplace::check(target, args.iter().any(|a| matches!(a, Arg::T(t) if t.requires_grad())))?;
+    crate::inplace::check(
+        target,
+        args.iter()
+            .any(|a| matches!(a, Arg::T(t) if t.requires_grad())),
+    )?;
     common_device(args)?;
     let (compute, dtype) = pointwise_dtypes(rule, args);
     if !dtype.can_cast(target.dtype()) {
         return Err(TorshError::dtype(
             "",
-            format!("result type {dtype} can't be cast to the desired output type {}", target.dtype()),
+            format!(
+                "result type {dtype} can't be cast to the desired output type {}",
+                target.dtype()
+            ),
         )
         .with_hint("use the op that is not in place"));
     }
@@ -686,7 +890,10 @@ fn inplace_at(
     if shape != *target.shape() {
         return Err(TorshError::shape(
             "",
-            format!("output with shape {} doesn't match the broadcast shape {shape}", target.shape()),
+            format!(
+                "output with shape {} doesn't match the broadcast shape {shape}",
+                target.shape()
+            ),
         ));
     }
     for a in args {
@@ -694,12 +901,22 @@ fn inplace_at(
             crate::inplace::check_overlap(target, t)?;
         }
     }
-    let versions: SmallVec<[u64; 3]> = args.iter().map(|a| if let Arg::T(t) = a { t.version() } else { 0 }).collect();
+    let versions: SmallVec<[u64; 3]> = args
+        .iter()
+        .map(|a| if let Arg::T(t) = a { t.version() } else { 0 })
+        .collect();
     run_pointwise(record, compute, target, args, attrs, false, true)?;
     target.storage().bump_version();
     observe(record, args, attrs, std::slice::from_ref(target), at);
     let node = if recording(record, args) && target.dtype().is_differentiable() {
-        Some(make_node(record, args, attrs, std::slice::from_ref(target), at, Some(&versions))?)
+        Some(make_node(
+            record,
+            args,
+            attrs,
+            std::slice::from_ref(target),
+            at,
+            Some(&versions),
+        )?)
     } else {
         None
     };
@@ -717,8 +934,16 @@ pub(crate) fn write_into(
     attrs: &[Attr<'_>],
 ) -> Result<()> {
     let at = Location::caller();
-    run_structural(record, compute, &[], std::slice::from_ref(target), args, attrs, true)
-        .map_err(|e| in_op(e, record, args, at))?;
+    run_structural(
+        record,
+        compute,
+        &[],
+        std::slice::from_ref(target),
+        args,
+        attrs,
+        true,
+    )
+    .map_err(|e| in_op(e, record, args, at))?;
     target.storage().bump_version();
     observe(record, args, attrs, std::slice::from_ref(target), at);
     Ok(())
@@ -726,10 +951,23 @@ pub(crate) fn write_into(
 
 /// [`write_into`] for a tensor nobody has seen yet: the write is not counted.
 #[track_caller]
-pub(crate) fn write_fresh(record: &'static OpRecord, target: &Tensor, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<()> {
+pub(crate) fn write_fresh(
+    record: &'static OpRecord,
+    target: &Tensor,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+) -> Result<()> {
     let at = Location::caller();
-    run_structural(record, target.dtype(), &[], std::slice::from_ref(target), args, attrs, false)
-        .map_err(|e| in_op(e, record, args, at))?;
+    run_structural(
+        record,
+        target.dtype(),
+        &[],
+        std::slice::from_ref(target),
+        args,
+        attrs,
+        false,
+    )
+    .map_err(|e| in_op(e, record, args, at))?;
     observe(record, args, attrs, std::slice::from_ref(target), at);
     Ok(())
 }

@@ -48,7 +48,10 @@ struct Leave {
 
 fn enter(phase: Phase) -> Leave {
     PHASES.with(|p| p.borrow_mut().push(phase));
-    Leave { _mode: mode::guard(mode::CHECKPOINT, 0), armed: true }
+    Leave {
+        _mode: mode::guard(mode::CHECKPOINT, 0),
+        armed: true,
+    }
 }
 
 impl Leave {
@@ -89,10 +92,18 @@ impl Checkpoint {
             values.slots = self.recompute()?.into_iter().map(Some).collect();
             values.computed = true;
         }
-        let set = values.slots.get_mut(index).and_then(|s| s.as_ref().map(SavedSet::share));
+        let set = values
+            .slots
+            .get_mut(index)
+            .and_then(|s| s.as_ref().map(SavedSet::share));
         set.ok_or_else(|| {
-            TorshError::autograd("checkpoint", "the function did not run the same ops the second time")
-                .with_hint("what it computes must depend on its captured tensors and the random state alone")
+            TorshError::autograd(
+                "checkpoint",
+                "the function did not run the same ops the second time",
+            )
+            .with_hint(
+                "what it computes must depend on its captured tensors and the random state alone",
+            )
         })
     }
 
@@ -108,7 +119,10 @@ impl Checkpoint {
         again?;
         match phase {
             Some(Phase::Collect(list)) => Ok(list),
-            _ => Err(TorshError::autograd("checkpoint", "nested checkpoints ended out of order")),
+            _ => Err(TorshError::autograd(
+                "checkpoint",
+                "nested checkpoints ended out of order",
+            )),
         }
     }
 

@@ -26,22 +26,31 @@ pub fn record_function(
         return Ok(outputs);
     }
     if outputs.is_empty() {
-        return Err(TorshError::autograd(f.name().to_string(), "a function must have at least one output"));
+        return Err(TorshError::autograd(
+            f.name().to_string(),
+            "a function must have at least one output",
+        ));
     }
     let node_inputs = inputs
         .iter()
         .map(|t| Input {
-            edge: if t.dtype().is_differentiable() { t.gradient_edge() } else { None },
+            edge: if t.dtype().is_differentiable() {
+                t.gradient_edge()
+            } else {
+                None
+            },
             spec: Some(Box::new((t.shape().clone(), t.dtype()))),
         })
         .collect();
     let mut set = SavedSet::default();
     let mut sources = Vec::new();
     for t in saved {
-        set.inputs.push(SavedArg::Tensor(Box::new(Saved::of(t, t.version()))));
+        set.inputs
+            .push(SavedArg::Tensor(Box::new(Saved::of(t, t.version()))));
         let at_input = inputs.iter().position(|i| i.is_same(t));
-        let at_output =
-            outputs.iter().position(|o| o.shares_storage(t) && o.layout() == t.layout() && o.dtype() == t.dtype());
+        let at_output = outputs.iter().position(|o| {
+            o.shares_storage(t) && o.layout() == t.layout() && o.dtype() == t.dtype()
+        });
         sources.push(match (at_input, at_output) {
             (Some(i), _) => Source::Input(i),
             (None, Some(o)) => Source::Output(o),
@@ -50,7 +59,11 @@ pub fn record_function(
     }
     let node_outputs: SmallVec<[Output; 1]> = outputs
         .iter()
-        .map(|t| Output { shape: t.shape().clone(), dtype: t.dtype(), device: t.device() })
+        .map(|t| Output {
+            shape: t.shape().clone(),
+            dtype: t.dtype(),
+            device: t.device(),
+        })
         .collect();
     let mut node = Node::new(Kind::Custom { f, sources }, node_inputs, node_outputs, set);
     node.site = Some(std::panic::Location::caller());

@@ -32,10 +32,15 @@ pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {
         return Ok(());
     }
     if target.is_inference() && !mode::is_inference_mode() && recorded {
-        return Err(TorshError::autograd("", "inplace update to inference tensor outside inference mode is not allowed")
-            .with_hint("copy() it to get a normal tensor"));
+        return Err(TorshError::autograd(
+            "",
+            "inplace update to inference tensor outside inference mode is not allowed",
+        )
+        .with_hint("copy() it to get a normal tensor"));
     }
-    let Some(m) = target.meta() else { return Ok(()) };
+    let Some(m) = target.meta() else {
+        return Ok(());
+    };
     if let Some(v) = &m.view {
         let wants = recorded || target.requires_grad() || v.base.requires_grad();
         match v.creation {
@@ -87,7 +92,10 @@ pub(crate) fn check_overlap(target: &Tensor, operand: &Tensor) -> Result<()> {
         return Ok(());
     }
     // The same strides and an offset between two elements: interleaved, never equal.
-    if target.stride() == operand.stride() && target.shape() == operand.shape() && disjoint(target.layout(), operand.layout()) {
+    if target.stride() == operand.stride()
+        && target.shape() == operand.shape()
+        && disjoint(target.layout(), operand.layout())
+    {
         return Ok(());
     }
     Err(TorshError::invalid(
@@ -133,13 +141,32 @@ pub(crate) fn rebase(target: &Tensor, node: Option<Node>) -> Result<()> {
     let base = &view.base;
     let old = base.gradient_edge();
     let mut inputs: SmallVec<[Input; 2]> = SmallVec::new();
-    inputs.push(Input { edge: old, spec: None });
+    inputs.push(Input {
+        edge: old,
+        spec: None,
+    });
     for i in node.inputs.iter().skip(1) {
-        inputs.push(Input { edge: i.edge.clone(), spec: None });
+        inputs.push(Input {
+            edge: i.edge.clone(),
+            spec: None,
+        });
     }
-    let out = Output { shape: base.shape().clone(), dtype: base.dtype(), device: base.device() };
-    let kind = Kind::CopySlices { inner: node, base: base.layout().clone(), view: target.layout().clone() };
-    let copy = Arc::new(Node::new(kind, inputs, SmallVec::from_iter([out]), SavedSet::default()));
+    let out = Output {
+        shape: base.shape().clone(),
+        dtype: base.dtype(),
+        device: base.device(),
+    };
+    let kind = Kind::CopySlices {
+        inner: node,
+        base: base.layout().clone(),
+        view: target.layout().clone(),
+    };
+    let copy = Arc::new(Node::new(
+        kind,
+        inputs,
+        SmallVec::from_iter([out]),
+        SavedSet::default(),
+    ));
     set_history(base, base.meta_or_new(), copy)?;
     m.requires_grad.store(true, Ordering::Release);
     // The view's own history is made anew from the base's when somebody asks.
@@ -151,7 +178,11 @@ fn set_history(t: &Tensor, m: &Meta, node: Arc<Node>) -> Result<()> {
     let mut s = m.state.lock();
     let hooks = std::mem::take(&mut s.hooks);
     if !hooks.is_empty() {
-        node.hooks.lock().get_or_insert_default().tensor.extend(hooks.into_iter().map(|k| (0, k)));
+        node.hooks
+            .lock()
+            .get_or_insert_default()
+            .tensor
+            .extend(hooks.into_iter().map(|k| (0, k)));
     }
     let previous = s.grad_fn.replace(node);
     s.output_nr = 0;
@@ -181,7 +212,11 @@ pub(crate) fn refresh_view(t: &Tensor, m: &Meta) {
     s.view_version = version;
     let Some(edge) = edge else { return };
     if let Some(have) = &s.grad_fn
-        && have.inputs.first().and_then(|i| i.edge.as_ref()).is_some_and(|e| Arc::ptr_eq(&e.node, &edge.node))
+        && have
+            .inputs
+            .first()
+            .and_then(|i| i.edge.as_ref())
+            .is_some_and(|e| Arc::ptr_eq(&e.node, &edge.node))
         && matches!(&have.kind, Kind::Op { .. })
         && have.inputs.len() == 1
     {
@@ -198,8 +233,15 @@ pub(crate) fn refresh_view(t: &Tensor, m: &Meta) {
         Kept::Plain(torsh_core::Attr::Int(base.storage_offset() as i64)),
     ]);
     let record = &crate::ops::strided::AS_STRIDED;
-    let input = Input { edge: Some(edge), spec: Some(Box::new((base.shape().clone(), base.dtype()))) };
-    let out = Output { shape: t.shape().clone(), dtype: t.dtype(), device: t.device() };
+    let input = Input {
+        edge: Some(edge),
+        spec: Some(Box::new((base.shape().clone(), base.dtype()))),
+    };
+    let out = Output {
+        shape: t.shape().clone(),
+        dtype: t.dtype(),
+        device: t.device(),
+    };
     let node = Node::new(
         Kind::Op { record, attrs },
         SmallVec::from_iter([input]),
@@ -220,13 +262,21 @@ pub(crate) fn assign(target: &Tensor, value: &Tensor) -> Result<()> {
     if !value.dtype().can_cast(target.dtype()) {
         return Err(TorshError::dtype(
             "",
-            format!("result type {} can't be cast to the desired output type {}", value.dtype(), target.dtype()),
+            format!(
+                "result type {} can't be cast to the desired output type {}",
+                value.dtype(),
+                target.dtype()
+            ),
         ));
     }
     if value.shape() != target.shape() {
         return Err(TorshError::shape(
             "",
-            format!("output with shape {} doesn't match the result's shape {}", target.shape(), value.shape()),
+            format!(
+                "output with shape {} doesn't match the result's shape {}",
+                target.shape(),
+                value.shape()
+            ),
         ));
     }
     target.copy_(value)?;

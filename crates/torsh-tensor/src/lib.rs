@@ -30,14 +30,16 @@ pub use backward::{HookHandle, backward, grad};
 pub use checkpoint::checkpoint;
 pub use function::record_function;
 pub use mode::{
-    ModeGuard, detect_anomaly, detect_anomaly_guard, enable_grad, enable_grad_guard, inference_mode,
-    inference_mode_guard, is_anomaly_enabled, is_grad_enabled, is_inference_mode, no_grad, no_grad_guard,
-    set_grad_enabled,
+    ModeGuard, detect_anomaly, detect_anomaly_guard, enable_grad, enable_grad_guard,
+    inference_mode, inference_mode_guard, is_anomaly_enabled, is_grad_enabled, is_inference_mode,
+    no_grad, no_grad_guard, set_grad_enabled,
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
-pub use ops::embedding::EmbeddingOptions;
-pub use ops::into_index::{Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s};
 pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
+pub use ops::embedding::EmbeddingOptions;
+pub use ops::into_index::{
+    Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,
+};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
 pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError};

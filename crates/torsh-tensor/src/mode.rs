@@ -49,7 +49,11 @@ impl Drop for ModeGuard {
 pub(crate) fn guard(on: u8, off: u8) -> ModeGuard {
     let before = get();
     set((before | on) & !off);
-    ModeGuard { before, mask: on | off, _not_send: std::marker::PhantomData }
+    ModeGuard {
+        before,
+        mask: on | off,
+        _not_send: std::marker::PhantomData,
+    }
 }
 
 /// Whether ops record gradients on this thread (`torch.is_grad_enabled`).

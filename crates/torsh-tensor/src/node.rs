@@ -107,13 +107,23 @@ pub(crate) struct SavedSet {
 /// What a node does in backward.
 pub(crate) enum Kind {
     /// An op of the table.
-    Op { record: &'static OpRecord, attrs: SmallVec<[Kept; 2]> },
+    Op {
+        record: &'static OpRecord,
+        attrs: SmallVec<[Kept; 2]>,
+    },
     /// Adds to a leaf's gradient.
     Accumulate(Tensor),
     /// An in-place op on a view, seen from the view's base.
-    CopySlices { inner: Arc<Node>, base: Layout, view: Layout },
+    CopySlices {
+        inner: Arc<Node>,
+        base: Layout,
+        view: Layout,
+    },
     /// A user's function, and where each tensor it saved comes from.
-    Custom { f: Box<dyn CustomBackward>, sources: Vec<Source> },
+    Custom {
+        f: Box<dyn CustomBackward>,
+        sources: Vec<Source>,
+    },
 }
 
 /// Where a tensor that a user's function saved comes from: its history is found there again.
@@ -184,7 +194,12 @@ impl SavedSet {
 
 impl Saved {
     pub(crate) fn of(t: &Tensor, version: u64) -> Saved {
-        Saved { storage: t.storage().clone(), layout: t.layout().clone(), dtype: t.dtype(), version }
+        Saved {
+            storage: t.storage().clone(),
+            layout: t.layout().clone(),
+            dtype: t.dtype(),
+            version,
+        }
     }
 
     /// The tensor again, with `edge` as its history.
@@ -206,7 +221,11 @@ impl Saved {
         let (storage, layout) = (self.storage.clone(), self.layout.clone());
         Ok(match edge {
             Some(e) if crate::mode::is_grad_enabled() => {
-                let state = State { grad_fn: Some(e.node), output_nr: e.output_nr, ..State::default() };
+                let state = State {
+                    grad_fn: Some(e.node),
+                    output_nr: e.output_nr,
+                    ..State::default()
+                };
                 Tensor::with_meta(storage, layout, self.dtype, Meta::new(true, None, state))
             }
             _ => Tensor::from_parts(storage, layout, self.dtype),
@@ -215,7 +234,12 @@ impl Saved {
 }
 
 impl Node {
-    pub(crate) fn new(kind: Kind, inputs: SmallVec<[Input; 2]>, outputs: SmallVec<[Output; 1]>, saved: SavedSet) -> Node {
+    pub(crate) fn new(
+        kind: Kind,
+        inputs: SmallVec<[Input; 2]>,
+        outputs: SmallVec<[Output; 1]>,
+        saved: SavedSet,
+    ) -> Node {
         let (saved, checkpoint) = if crate::mode::get() & crate::mode::CHECKPOINT != 0 {
             crate::checkpoint::divert(saved)
         } else {
@@ -234,8 +258,17 @@ impl Node {
     }
 
     pub(crate) fn accumulator(leaf: Tensor) -> Node {
-        let out = Output { shape: leaf.shape().clone(), dtype: leaf.dtype(), device: leaf.device() };
-        let mut n = Node::new(Kind::Accumulate(leaf), SmallVec::new(), SmallVec::from_iter([out]), SavedSet::default());
+        let out = Output {
+            shape: leaf.shape().clone(),
+            dtype: leaf.dtype(),
+            device: leaf.device(),
+        };
+        let mut n = Node::new(
+            Kind::Accumulate(leaf),
+            SmallVec::new(),
+            SmallVec::from_iter([out]),
+            SavedSet::default(),
+        );
         // Leaves come last: everything that adds to them has run by then.
         n.seq = 0;
         n
@@ -250,7 +283,9 @@ impl Node {
                     .split('_')
                     .map(|w| {
                         let mut c = w.chars();
-                        c.next().map_or(String::new(), |f| f.to_uppercase().collect::<String>() + c.as_str())
+                        c.next().map_or(String::new(), |f| {
+                            f.to_uppercase().collect::<String>() + c.as_str()
+                        })
                     })
                     .collect();
                 format!("{camel}Backward0")
@@ -268,7 +303,10 @@ impl Node {
 
     /// The nodes the gradients flow to, `None` for operands that need none.
     pub fn next_functions(&self) -> Vec<Option<(Arc<Node>, u32)>> {
-        self.inputs.iter().map(|i| i.edge.as_ref().map(|e| (e.node.clone(), e.output_nr))).collect()
+        self.inputs
+            .iter()
+            .map(|i| i.edge.as_ref().map(|e| (e.node.clone(), e.output_nr)))
+            .collect()
     }
 
     /// The leaf whose gradient this node adds to, for an accumulator.
@@ -374,18 +412,21 @@ impl BackwardCx<'_> {
 
     /// Whether the gradient of operand `i` is wanted.
     pub fn needs(&self, i: usize) -> bool {
-        self.wanted & (1 << i) != 0
+        // The last bit stands for all operands from the 64th on.
+        self.wanted & (1 << i.min(63)) != 0
     }
 
     /// Operand `i`, with its history; a number comes as a 0-d tensor.
     pub fn input(&self, i: usize) -> Result<Tensor> {
         match self.saved.inputs.get(i) {
-            Some(SavedArg::Tensor(s)) => s.unpack(self.node.inputs[i].edge.clone(), || {
-                match &self.node.inputs[i].edge {
-                    Some(e) => format!("output {} of {}", e.output_nr, e.node.name()),
-                    None => "a tensor that requires no gradient".to_string(),
-                }
-            }),
+            Some(SavedArg::Tensor(s)) => {
+                s.unpack(self.node.inputs[i].edge.clone(), || {
+                    match &self.node.inputs[i].edge {
+                        Some(e) => format!("output {} of {}", e.output_nr, e.node.name()),
+                        None => "a tensor that requires no gradient".to_string(),
+                    }
+                })
+            }
             Some(SavedArg::Number(n)) => Tensor::from_number(*n, n.dtype()),
             _ => Err(self.not_saved(i)),
         }
@@ -412,9 +453,13 @@ impl BackwardCx<'_> {
     /// Result `i`, with its history.
     pub fn output(&self, i: usize) -> Result<Tensor> {
         match self.saved.outputs.get(i) {
-            Some(Some(s)) => s.unpack(Some(Edge { node: self.node.clone(), output_nr: i as u32 }), || {
-                format!("output {i} of {}", self.node.name())
-            }),
+            Some(Some(s)) => s.unpack(
+                Some(Edge {
+                    node: self.node.clone(),
+                    output_nr: i as u32,
+                }),
+                || format!("output {i} of {}", self.node.name()),
+            ),
             _ => Err(self.not_saved(i)),
         }
     }
@@ -426,11 +471,16 @@ impl BackwardCx<'_> {
         };
         let edge = match sources.get(i) {
             Some(Source::Input(k)) => self.node.inputs[*k].edge.clone(),
-            Some(Source::Output(k)) => Some(Edge { node: self.node.clone(), output_nr: *k as u32 }),
+            Some(Source::Output(k)) => Some(Edge {
+                node: self.node.clone(),
+                output_nr: *k as u32,
+            }),
             _ => None,
         };
         match self.saved.inputs.get(i) {
-            Some(SavedArg::Tensor(s)) => s.unpack(edge, || format!("saved tensor {i} of {}", self.node.name())),
+            Some(SavedArg::Tensor(s)) => {
+                s.unpack(edge, || format!("saved tensor {i} of {}", self.node.name()))
+            }
             _ => Err(self.not_saved(i)),
         }
     }
@@ -483,7 +533,11 @@ impl BackwardCx<'_> {
             Some(SavedArg::Number(n)) => self.g().mul(n.conj()),
             _ => {
                 let t = self.input(i)?;
-                if t.dtype().is_complex() { self.g().mul(&t.conj()?) } else { self.g().mul(&t) }
+                if t.dtype().is_complex() {
+                    self.g().mul(&t.conj()?)
+                } else {
+                    self.g().mul(&t)
+                }
             }
         }
     }

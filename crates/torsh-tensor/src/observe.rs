@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use torsh_core::{Attr, Result};
 
+use crate::Tensor;
 use crate::call::Arg;
 use crate::mode;
 use crate::record::OpRecord;
-use crate::Tensor;
 
 /// One op call that has run.
 pub struct Event<'a> {
@@ -42,7 +42,13 @@ pub(crate) fn report(
     // Observers may call ops themselves; those are not reported.
     let observers = OBSERVERS.with(|o| o.borrow().clone());
     let _quiet = mode::guard(0, mode::OBSERVE);
-    let event = Event { record, args, attrs, outputs, location };
+    let event = Event {
+        record,
+        args,
+        attrs,
+        outputs,
+        location,
+    };
     for o in observers {
         o(&event);
     }
@@ -61,7 +67,10 @@ pub(crate) fn report(
 /// assert!(names.borrow().ends_with(&["add", "mul"]));
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
-pub fn observe<T>(observer: impl Fn(&Event<'_>) + 'static, f: impl FnOnce() -> Result<T>) -> Result<T> {
+pub fn observe<T>(
+    observer: impl Fn(&Event<'_>) + 'static,
+    f: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     struct Pop;
     impl Drop for Pop {
         fn drop(&mut self) {

@@ -75,8 +75,22 @@ macro_rules! number_operands {
     )*};
 }
 number_operands!(
-    bool, u8, i8, u16, i16, u32, i32, i64, usize, isize, f32, f64, half::f16, half::bf16,
-    num_complex::Complex<f32>, num_complex::Complex<f64>
+    bool,
+    u8,
+    i8,
+    u16,
+    i16,
+    u32,
+    i32,
+    i64,
+    usize,
+    isize,
+    f32,
+    f64,
+    half::f16,
+    half::bf16,
+    num_complex::Complex<f32>,
+    num_complex::Complex<f64>
 );
 
 /// Sizes as a caller writes them; `-1` is read where the op infers a size.
@@ -89,7 +103,10 @@ pub trait IntoShape {
         let mut dims = Dims::new();
         for s in self.sizes() {
             dims.push(usize::try_from(s).map_err(|_| {
-                TorshError::invalid("", format!("a size of {s} is negative; sizes must be 0 or more"))
+                TorshError::invalid(
+                    "",
+                    format!("a size of {s} is negative; sizes must be 0 or more"),
+                )
             })?);
         }
         Ok(dims.into())

@@ -45,6 +45,12 @@ pub(crate) fn read_at(t: &Tensor, position: usize) -> torsh_core::Scalar {
     assert!((position + 1) * size <= t.storage().bytes());
     let mut raw = [0u8; 16];
     // SAFETY: the element lies inside the storage (asserted) and is locked against writers.
-    unsafe { std::ptr::copy_nonoverlapping(t.storage().ptr().add(position * size), raw.as_mut_ptr(), size) }
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            t.storage().ptr().add(position * size),
+            raw.as_mut_ptr(),
+            size,
+        )
+    }
     torsh_core::Scalar::from_bytes(&raw, t.dtype())
 }

@@ -75,7 +75,10 @@ impl<'a> PlanCx<'a> {
     pub fn tensor(&self, i: usize) -> Result<&'a Tensor> {
         match self.args.get(i) {
             Some(Arg::T(t)) => Ok(t),
-            _ => Err(TorshError::invalid("", format!("operand {i} must be a tensor"))),
+            _ => Err(TorshError::invalid(
+                "",
+                format!("operand {i} must be a tensor"),
+            )),
         }
     }
     /// Operand `i`, where given.
@@ -115,7 +118,12 @@ pub struct Spec {
 impl Spec {
     /// A row-major result.
     pub fn new(shape: Shape, dtype: DType) -> Spec {
-        Spec { dtype, shape, strides: None, kernel_shape: None }
+        Spec {
+            dtype,
+            shape,
+            strides: None,
+            kernel_shape: None,
+        }
     }
 }
 
@@ -130,12 +138,18 @@ pub struct Plan {
 impl Plan {
     /// One row-major result.
     pub fn one(compute: DType, shape: Shape, dtype: DType) -> Plan {
-        Plan { compute, outputs: SmallVec::from_iter([Spec::new(shape, dtype)]) }
+        Plan {
+            compute,
+            outputs: SmallVec::from_iter([Spec::new(shape, dtype)]),
+        }
     }
 
     /// Several results.
     pub fn many(compute: DType, outputs: impl IntoIterator<Item = Spec>) -> Plan {
-        Plan { compute, outputs: outputs.into_iter().collect() }
+        Plan {
+            compute,
+            outputs: outputs.into_iter().collect(),
+        }
     }
 }
 
@@ -186,7 +200,10 @@ pub struct Sample {
 impl Sample {
     /// A call with these arguments.
     pub fn new(args: impl IntoIterator<Item = Value>) -> Sample {
-        Sample { args: args.into_iter().collect(), kwargs: Vec::new() }
+        Sample {
+            args: args.into_iter().collect(),
+            kwargs: Vec::new(),
+        }
     }
 
     /// With an argument by name.
@@ -274,7 +291,11 @@ impl OpRecord {
 
     /// An op with its own plan and kernel.
     #[must_use]
-    pub const fn kernel(mut self, kernel: Kernel, plan: fn(&PlanCx<'_>) -> Result<Plan>) -> OpRecord {
+    pub const fn kernel(
+        mut self,
+        kernel: Kernel,
+        plan: fn(&PlanCx<'_>) -> Result<Plan>,
+    ) -> OpRecord {
         self.rule = Rule::Kernel(plan);
         self.kernel = Some(kernel);
         self.backward = Backward::Missing;
@@ -313,7 +334,12 @@ impl OpRecord {
         outputs: u64,
         formula: fn(&BackwardCx<'_>) -> Result<Grads>,
     ) -> OpRecord {
-        self.backward = Backward::Full { inputs, outputs, constant: 0, formula };
+        self.backward = Backward::Full {
+            inputs,
+            outputs,
+            constant: 0,
+            formula,
+        };
         self
     }
 
@@ -341,7 +367,10 @@ impl OpRecord {
 
     /// Sample calls, for gradcheck.
     #[must_use]
-    pub const fn samples(mut self, f: fn(&mut crate::sample::Sampler) -> Result<Vec<Sample>>) -> OpRecord {
+    pub const fn samples(
+        mut self,
+        f: fn(&mut crate::sample::Sampler) -> Result<Vec<Sample>>,
+    ) -> OpRecord {
         self.samples = Samples::Calls(f);
         self
     }
@@ -360,7 +389,10 @@ impl OpRecord {
 
     /// Whether gradients can flow through it.
     pub fn is_differentiable(&self) -> bool {
-        !matches!(self.backward, Backward::NonDifferentiable | Backward::Missing)
+        !matches!(
+            self.backward,
+            Backward::NonDifferentiable | Backward::Missing
+        )
     }
 }
 

@@ -13,7 +13,10 @@ pub struct Sampler {
 impl Sampler {
     /// Operands of a floating-point dtype.
     pub fn new(seed: u64, dtype: DType) -> Sampler {
-        Sampler { generator: Generator::new(seed), dtype }
+        Sampler {
+            generator: Generator::new(seed),
+            dtype,
+        }
     }
 
     /// Numbers from -2 to 2 that are at least 0.1 away from 0.
@@ -47,7 +50,10 @@ impl Sampler {
     pub fn distinct(&mut self, shape: &[usize]) -> Result<Tensor> {
         let n: usize = shape.iter().product();
         let order = torsh_core::random::randperm(&self.generator, n as i64);
-        let v: Vec<f64> = order.iter().map(|&k| (k as f64 - n as f64 / 2.0) * 0.17 + 0.05).collect();
+        let v: Vec<f64> = order
+            .iter()
+            .map(|&k| (k as f64 - n as f64 / 2.0) * 0.17 + 0.05)
+            .collect();
         self.finish(&v, shape)
     }
 

@@ -61,7 +61,9 @@ fn parse_default(text: &'static str, ty: Type) -> Value {
         "True" => Value::Bool(true),
         "False" => Value::Bool(false),
         "inf" => Value::Float(f64::INFINITY),
-        _ if text.starts_with(['\'', '"']) => Value::Str(text.trim_matches(['\'', '"']).to_string()),
+        _ if text.starts_with(['\'', '"']) => {
+            Value::Str(text.trim_matches(['\'', '"']).to_string())
+        }
         _ if text.starts_with('[') => Value::List(
             text.trim_matches(['[', ']'])
                 .split(',')
@@ -147,15 +149,29 @@ impl Signature {
     }
 
     /// Puts arguments in the order of the parameters; `Err` says why they do not fit.
-    pub fn bind(&self, args: &[Value], kwargs: &[(&str, Value)]) -> std::result::Result<Bound, String> {
+    pub fn bind(
+        &self,
+        args: &[Value],
+        kwargs: &[(&str, Value)],
+    ) -> std::result::Result<Bound, String> {
         let mut values: Vec<Option<Value>> = vec![None; self.params.len()];
         let mut args = args;
         let positional = self.params.iter().filter(|p| !p.keyword).count();
         // `x.permute(0, 1)` and `x.permute((0, 1))`: trailing integers make up a last list.
         let gathered;
-        if let Some(at) = self.params.iter().position(|p| !p.keyword && p.list.is_some() && p.ty == Type::Int) {
-            let last = at + 1 == positional || self.params[at + 1..].iter().all(|p| p.keyword || p.default.is_some());
-            if last && args.len() > at + 1 && args[at..].iter().all(|v| matches!(v, Value::Int(_))) {
+        let lists = |p: &Param| match p.ty {
+            Type::Int => p.list.is_some(),
+            // `Tensor[1]` is written for Python's `*tensors`.
+            Type::Tensor => p.list == Some(true),
+            _ => false,
+        };
+        if let Some(at) = self.params.iter().position(|p| !p.keyword && lists(p)) {
+            let last = at + 1 == positional
+                || self.params[at + 1..]
+                    .iter()
+                    .all(|p| p.keyword || p.default.is_some());
+            let ty = self.params[at].ty;
+            if last && args.len() > at + 1 && args[at..].iter().all(|v| fits(ty, v)) {
                 let mut v = args[..at].to_vec();
                 v.push(Value::List(args[at..].to_vec()));
                 gathered = v;
@@ -163,7 +179,10 @@ impl Signature {
             }
         }
         if args.len() > positional {
-            return Err(format!("takes {positional} positional arguments, got {}", args.len()));
+            return Err(format!(
+                "takes {positional} positional arguments, got {}",
+                args.len()
+            ));
         }
         for (slot, v) in values.iter_mut().zip(args) {
             *slot = Some(v.clone());
@@ -177,7 +196,12 @@ impl Signature {
             let at = self
                 .params
                 .iter()
-                .position(|p| p.name == canonical || p.name == *name || (p.name == "input" && *name == "self") || (p.name == "self" && *name == "input"))
+                .position(|p| {
+                    p.name == canonical
+                        || p.name == *name
+                        || (p.name == "input" && *name == "self")
+                        || (p.name == "self" && *name == "input")
+                })
                 .ok_or_else(|| format!("has no argument '{name}'"))?;
             if values[at].is_some() {
                 return Err(format!("got '{name}' twice"));
@@ -205,7 +229,11 @@ impl Signature {
 fn accept(p: &Param, v: Value) -> std::result::Result<Value, String> {
     let refuse = |v: &Value| Err(format!("'{}' cannot be a {}", p.name, v.kind()));
     if matches!(v, Value::None) {
-        return if p.optional || p.ty == Type::Any { Ok(v) } else { refuse(&v) };
+        return if p.optional || p.ty == Type::Any {
+            Ok(v)
+        } else {
+            refuse(&v)
+        };
     }
     match p.list {
         Some(single) => match v {
@@ -273,7 +301,10 @@ impl Bound {
     pub fn tensor(&self, i: usize) -> Result<&Tensor> {
         match self.value(i) {
             Value::Tensor(t) => Ok(t),
-            v => Err(TorshError::invalid("", format!("argument {i} must be a Tensor, not {}", v.kind()))),
+            v => Err(TorshError::invalid(
+                "",
+                format!("argument {i} must be a Tensor, not {}", v.kind()),
+            )),
         }
     }
 
@@ -289,10 +320,15 @@ impl Bound {
     pub fn operand(&self, i: usize) -> Result<Operand<'_>> {
         match self.value(i) {
             Value::Tensor(t) => Ok(Operand::Ref(t)),
-            v => v
-                .number()
-                .map(Operand::Number)
-                .ok_or_else(|| TorshError::invalid("", format!("argument {i} must be a Tensor or a number, not {}", v.kind()))),
+            v => v.number().map(Operand::Number).ok_or_else(|| {
+                TorshError::invalid(
+                    "",
+                    format!(
+                        "argument {i} must be a Tensor or a number, not {}",
+                        v.kind()
+                    ),
+                )
+            }),
         }
     }
 
@@ -345,13 +381,23 @@ impl Bound {
     pub fn opt_ints(&self, i: usize) -> Option<Vec<i64>> {
         match self.value(i) {
             Value::Int(v) => Some(vec![*v]),
-            v => v.items().map(|l| l.iter().filter_map(Value::number).map(Scalar::to_i64).collect()),
+            v => v.items().map(|l| {
+                l.iter()
+                    .filter_map(Value::number)
+                    .map(Scalar::to_i64)
+                    .collect()
+            }),
         }
     }
 
     /// A list of real numbers, where given.
     pub fn opt_floats(&self, i: usize) -> Option<Vec<f64>> {
-        self.value(i).items().map(|l| l.iter().filter_map(Value::number).map(Scalar::to_f64).collect())
+        self.value(i).items().map(|l| {
+            l.iter()
+                .filter_map(Value::number)
+                .map(Scalar::to_f64)
+                .collect()
+        })
     }
 
     /// Text; empty where none is given.

@@ -81,16 +81,33 @@ impl Tensor {
     #[inline]
     pub(crate) fn from_parts(storage: Arc<Storage>, layout: Layout, dtype: DType) -> Tensor {
         let contiguous = layout.is_contiguous();
-        Tensor(Arc::new(Inner { storage, layout, dtype, contiguous, meta: OnceLock::new() }))
+        Tensor(Arc::new(Inner {
+            storage,
+            layout,
+            dtype,
+            contiguous,
+            meta: OnceLock::new(),
+        }))
     }
 
     #[inline]
-    pub(crate) fn with_meta(storage: Arc<Storage>, layout: Layout, dtype: DType, meta: Box<Meta>) -> Tensor {
+    pub(crate) fn with_meta(
+        storage: Arc<Storage>,
+        layout: Layout,
+        dtype: DType,
+        meta: Box<Meta>,
+    ) -> Tensor {
         let contiguous = layout.is_contiguous();
         let cell = OnceLock::new();
         // A new cell is empty, so this cannot fail.
         let _ = cell.set(meta);
-        Tensor(Arc::new(Inner { storage, layout, dtype, contiguous, meta: cell }))
+        Tensor(Arc::new(Inner {
+            storage,
+            layout,
+            dtype,
+            contiguous,
+            meta: cell,
+        }))
     }
 
     /// A new row-major tensor whose elements are not written yet.
@@ -113,9 +130,19 @@ impl Tensor {
             return Tensor::uninit(like.shape.clone(), dtype, device);
         };
         let storage = Arc::new(crate::call::allocate(device, bytes)?);
-        let layout = Layout { shape: like.shape.clone(), strides: like.strides.clone(), offset: 0 };
+        let layout = Layout {
+            shape: like.shape.clone(),
+            strides: like.strides.clone(),
+            offset: 0,
+        };
         let meta = OnceLock::new();
-        let t = Tensor(Arc::new(Inner { storage, layout, dtype, contiguous: true, meta }));
+        let t = Tensor(Arc::new(Inner {
+            storage,
+            layout,
+            dtype,
+            contiguous: true,
+            meta,
+        }));
         if crate::mode::is_inference_mode() {
             t.meta_or_new();
         }
@@ -128,7 +155,9 @@ impl Tensor {
     }
 
     pub(crate) fn meta_or_new(&self) -> &Meta {
-        self.0.meta.get_or_init(|| Meta::new(false, None, State::default()))
+        self.0
+            .meta
+            .get_or_init(|| Meta::new(false, None, State::default()))
     }
 
     /// The sizes.
@@ -156,7 +185,9 @@ impl Tensor {
     #[track_caller]
     pub(crate) fn dim(&self, op: &'static str, dim: i64) -> Result<usize> {
         let at = std::panic::Location::caller();
-        self.shape().dim(dim).map_err(|e| e.in_op(op, || vec![self.describe()], at))
+        self.shape()
+            .dim(dim)
+            .map_err(|e| e.in_op(op, || vec![self.describe()], at))
     }
 
     /// The number of dimensions.
@@ -244,7 +275,9 @@ impl Tensor {
             Some(m) => {
                 m.requires_grad.load(Ordering::Acquire)
                     || m.view.as_ref().is_some_and(|v| {
-                        v.creation == Creation::Recorded && self.dtype().is_differentiable() && v.base.requires_grad()
+                        v.creation == Creation::Recorded
+                            && self.dtype().is_differentiable()
+                            && v.base.requires_grad()
                     })
             }
         }
@@ -278,7 +311,10 @@ impl Tensor {
         if requires_grad && !self.dtype().is_differentiable() {
             return Err(TorshError::autograd(
                 "requires_grad_",
-                format!("only floating-point and complex tensors can require gradients, got {}", self.describe()),
+                format!(
+                    "only floating-point and complex tensors can require gradients, got {}",
+                    self.describe()
+                ),
             )
             .with_hint("convert it first: to_dtype(DType::F32)"));
         }
@@ -300,7 +336,9 @@ impl Tensor {
             .with_hint("use detach() for a tensor that is cut off from the graph"));
         }
         if requires_grad || self.meta().is_some() {
-            self.meta_or_new().requires_grad.store(requires_grad, Ordering::Release);
+            self.meta_or_new()
+                .requires_grad
+                .store(requires_grad, Ordering::Release);
         }
         Ok(())
     }
@@ -322,7 +360,10 @@ impl Tensor {
         }
         let mut s = m.state.lock();
         if let Some(node) = &s.grad_fn {
-            return Some(Edge { node: node.clone(), output_nr: s.output_nr });
+            return Some(Edge {
+                node: node.clone(),
+                output_nr: s.output_nr,
+            });
         }
         if !m.requires_grad.load(Ordering::Acquire) {
             return None;
@@ -352,11 +393,17 @@ impl Tensor {
     #[track_caller]
     pub fn set_grad(&self, grad: Option<Tensor>) -> Result<()> {
         if let Some(g) = &grad
-            && (g.shape() != self.shape() || g.dtype() != self.dtype() || g.device() != self.device())
+            && (g.shape() != self.shape()
+                || g.dtype() != self.dtype()
+                || g.device() != self.device())
         {
             return Err(TorshError::autograd(
                 "set_grad",
-                format!("the gradient of {} cannot be {}", self.describe(), g.describe()),
+                format!(
+                    "the gradient of {} cannot be {}",
+                    self.describe(),
+                    g.describe()
+                ),
             ));
         }
         self.meta_or_new().state.lock().grad = grad;

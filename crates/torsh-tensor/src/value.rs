@@ -80,8 +80,14 @@ impl Value {
             Value::Device(_) => "device".into(),
             Value::Generator(_) => "Generator".into(),
             Value::Tensor(_) => "Tensor".into(),
-            Value::List(v) => format!("list of {}", v.first().map_or("nothing".into(), Value::kind)),
-            Value::Tuple(v) => format!("tuple of {}", v.first().map_or("nothing".into(), Value::kind)),
+            Value::List(v) => format!(
+                "list of {}",
+                v.first().map_or("nothing".into(), Value::kind)
+            ),
+            Value::Tuple(v) => format!(
+                "tuple of {}",
+                v.first().map_or("nothing".into(), Value::kind)
+            ),
             Value::Slice(..) => "slice".into(),
             Value::Ellipsis => "Ellipsis".into(),
         }

@@ -14,11 +14,20 @@ fn arithmetic_broadcasts_and_promotes() -> Result<()> {
     assert_eq!(c.dtype(), DType::F32);
     assert_eq!(c.to_vec::<f32>()?, [11., 22., 33., 14., 25., 36.]);
     let d = b.mul(2.5)?;
-    assert_eq!((d.dtype(), d.to_vec::<f32>()?), (DType::F32, vec![25., 50., 75.]));
+    assert_eq!(
+        (d.dtype(), d.to_vec::<f32>()?),
+        (DType::F32, vec![25., 50., 75.])
+    );
     let e = a.add(t(&[1., 2.]));
     let text = e.expect_err("the shapes do not go together").to_string();
-    assert!(text.starts_with("add: cannot broadcast shapes [2, 3] and [2]"), "{text}");
-    assert!(text.contains("float32[2, 3] cpu") && text.contains("basics.rs"), "{text}");
+    assert!(
+        text.starts_with("add: cannot broadcast shapes [2, 3] and [2]"),
+        "{text}"
+    );
+    assert!(
+        text.contains("float32[2, 3] cpu") && text.contains("basics.rs"),
+        "{text}"
+    );
     Ok(())
 }
 
@@ -42,9 +51,13 @@ fn gradients_of_a_small_graph() -> Result<()> {
 fn second_order() -> Result<()> {
     let x = Tensor::from_data(&[2.0f64], [1])?.requires_grad_(true);
     let y = x.mul(&x)?.mul(&x)?;
-    let g = grad(&[y], &[x.clone()], &[None], true, true, false)?[0].clone().expect("used");
+    let g = grad(&[y], &[x.clone()], &[None], true, true, false)?[0]
+        .clone()
+        .expect("used");
     assert_eq!(g.item::<f64>()?, 12.0);
-    let h = grad(&[g], &[x], &[None], false, false, false)?[0].clone().expect("used");
+    let h = grad(&[g], &[x], &[None], false, false, false)?[0]
+        .clone()
+        .expect("used");
     assert_eq!(h.item::<f64>()?, 12.0);
     Ok(())
 }
@@ -55,7 +68,10 @@ fn views_alias_and_in_place_shows() -> Result<()> {
     let row = x.select(0, 1)?;
     row.add_(2.0)?;
     assert_eq!(x.to_vec::<f32>()?, [0., 0., 0., 2., 2., 2.]);
-    assert_eq!(x.transpose(0, 1)?.contiguous()?.to_vec::<f32>()?, [0., 2., 0., 2., 0., 2.]);
+    assert_eq!(
+        x.transpose(0, 1)?.contiguous()?.to_vec::<f32>()?,
+        [0., 2., 0., 2., 0., 2.]
+    );
     assert_eq!(x.version(), 1);
     x.add_(&x)?;
     assert_eq!(row.to_vec::<f32>()?, [4., 4., 4.]);
@@ -70,7 +86,10 @@ fn in_place_on_a_view_is_recorded_on_its_base() -> Result<()> {
     view.mul_(10.0)?;
     assert_eq!(base.to_vec::<f32>()?, [1., 20., 30., 4.]);
     base.mul(t(&[1., 1., 2., 1.]))?.sum()?.backward()?;
-    assert_eq!(leaf.grad().expect("a gradient").to_vec::<f32>()?, [1., 10., 20., 1.]);
+    assert_eq!(
+        leaf.grad().expect("a gradient").to_vec::<f32>()?,
+        [1., 10., 20., 1.]
+    );
     Ok(())
 }
 
@@ -80,8 +99,15 @@ fn saved_values_notice_changes() -> Result<()> {
     let y = x.mul(2.0)?;
     let z = y.exp()?;
     z.add_(1.0)?;
-    let e = z.sum()?.backward().expect_err("exp saved its result").to_string();
-    assert!(e.contains("modified by an inplace operation") && e.contains("ExpBackward0"), "{e}");
+    let e = z
+        .sum()?
+        .backward()
+        .expect_err("exp saved its result")
+        .to_string();
+    assert!(
+        e.contains("modified by an inplace operation") && e.contains("ExpBackward0"),
+        "{e}"
+    );
     let e = x.add_(1.0).expect_err("a leaf").to_string();
     assert!(e.contains("a leaf Variable that requires grad"), "{e}");
     no_grad(|| x.add_(1.0))?;

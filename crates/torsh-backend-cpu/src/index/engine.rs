@@ -2,10 +2,10 @@
 
 use torsh_core::pool;
 
-use super::positions::Index;
-use super::num::Num;
-use super::walk::{Ptr, Walk, copy_run};
 use super::GRAIN;
+use super::num::Num;
+use super::positions::Index;
+use super::walk::{Ptr, Walk, copy_run};
 
 /// The three operands of a gather or scatter, seen with one shape.
 pub(crate) struct Job<'a> {
@@ -46,7 +46,11 @@ impl Job<'_> {
             let mut shape = self.shape.to_vec();
             shape[d] = r.len();
             let first = r.start as isize;
-            let base = [first * self.dense[d], first * self.indexed[d], first * self.at[d]];
+            let base = [
+                first * self.dense[d],
+                first * self.indexed[d],
+                first * self.at[d],
+            ];
             f(&Walk::new(&shape, [self.dense, self.indexed, self.at]).starting_at(base));
         });
     }
@@ -63,8 +67,7 @@ impl Job<'_> {
                     copy_run(dense.at(d), ds, indexed.at(s + index.offset(i)), ss, n);
                 } else {
                     for j in 0..n as isize {
-                        *dense.at(d + j * ds) =
-                            *indexed.at(s + j * ss + index.offset(i + j * is));
+                        *dense.at(d + j * ds) = *indexed.at(s + j * ss + index.offset(i + j * is));
                     }
                 }
             }

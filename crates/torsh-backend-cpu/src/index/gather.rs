@@ -28,12 +28,20 @@ pub(super) fn run_get(out: &View<'_>, src: &View<'_>, job: &Job<'_>, index: &Ind
 
 /// A tensor's sizes and strides with 0-d seen as one dimension of one element.
 pub(super) fn at_least_1d<'a>(v: &View<'a>) -> (&'a [usize], &'a [isize]) {
-    if v.shape.is_empty() { (&[1], &[1]) } else { (v.shape, v.strides) }
+    if v.shape.is_empty() {
+        (&[1], &[1])
+    } else {
+        (v.shape, v.strides)
+    }
 }
 
 /// What `index_select` and its inverses walk: the strides of the indexed side with 0 at `dim`, and
 /// those of a 1-d index there.
-pub(super) fn along_dim(strides: &[isize], dim: usize, index: &Index<'_>) -> (Vec<isize>, Vec<isize>) {
+pub(super) fn along_dim(
+    strides: &[isize],
+    dim: usize,
+    index: &Index<'_>,
+) -> (Vec<isize>, Vec<isize>) {
     let mut indexed = strides.to_vec();
     indexed[dim] = 0;
     let mut at = vec![0; strides.len()];
@@ -50,7 +58,17 @@ fn index_select(args: &KernelArgs<'_>) -> Result<()> {
     let index = Index::new(idx, sizes[dim], dim, strides[dim], false, None)?;
     let (indexed, at) = along_dim(strides, dim, &index);
     let (shape, dense) = at_least_1d(out);
-    run_get(out, src, &Job { shape, dense, indexed: &indexed, at: &at }, &index);
+    run_get(
+        out,
+        src,
+        &Job {
+            shape,
+            dense,
+            indexed: &indexed,
+            at: &at,
+        },
+        &index,
+    );
     Ok(())
 }
 
@@ -63,12 +81,33 @@ fn gather(args: &KernelArgs<'_>) -> Result<()> {
         return Ok(());
     }
     let (sizes, strides) = at_least_1d(src);
-    let index = Index::new(idx, sizes[dim], dim, strides[dim], args.attr(1).bool(), None)?;
+    let index = Index::new(
+        idx,
+        sizes[dim],
+        dim,
+        strides[dim],
+        args.attr(1).bool(),
+        None,
+    )?;
     let (shape, dense) = at_least_1d(out);
     let mut indexed = strides.to_vec();
     indexed[dim] = 0;
-    let at = if index.strides.is_empty() { &[0][..] } else { &index.strides };
-    run_get(out, src, &Job { shape, dense, indexed: &indexed, at }, &index);
+    let at = if index.strides.is_empty() {
+        &[0][..]
+    } else {
+        &index.strides
+    };
+    run_get(
+        out,
+        src,
+        &Job {
+            shape,
+            dense,
+            indexed: &indexed,
+            at,
+        },
+        &index,
+    );
     Ok(())
 }
 
@@ -90,7 +129,10 @@ pub(super) fn advanced<'a>(
     written: Option<&View<'_>>,
 ) -> Result<Advanced<'a>> {
     let Some(first) = indices.first() else {
-        return Err(TorshError::invalid("", "an index needs at least one index tensor"));
+        return Err(TorshError::invalid(
+            "",
+            "an index needs at least one index tensor",
+        ));
     };
     let mut parts = indices
         .iter()
@@ -132,7 +174,12 @@ fn index_get(args: &KernelArgs<'_>) -> Result<()> {
         return Ok(());
     }
     let a = advanced(src, &args.inputs[1..], args.attr(0).ints(), position, None)?;
-    let job = Job { shape: out.shape, dense: out.strides, indexed: &a.indexed, at: &a.at };
+    let job = Job {
+        shape: out.shape,
+        dense: out.strides,
+        indexed: &a.indexed,
+        at: &a.at,
+    };
     run_get(out, src, &job, &a.index);
     Ok(())
 }
@@ -150,7 +197,10 @@ pub(super) fn flat_index<'a>(
     let index = Index::new(idx, numel, 0, 1, true, written).map_err(|e| match e {
         TorshError::Index(i) => TorshError::index(
             "",
-            format!("{} (the tensor has {numel} elements)", i.message.replace("bounds for dimension 0", "range")),
+            format!(
+                "{} (the tensor has {numel} elements)",
+                i.message.replace("bounds for dimension 0", "range")
+            ),
         ),
         other => other,
     })?;
@@ -180,7 +230,12 @@ fn take(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, idx) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
     let index = flat_index(src, idx, None)?;
     let indexed = vec![0; out.shape.len()];
-    let job = Job { shape: out.shape, dense: out.strides, indexed: &indexed, at: &index.strides };
+    let job = Job {
+        shape: out.shape,
+        dense: out.strides,
+        indexed: &indexed,
+        at: &index.strides,
+    };
     run_get(out, src, &job, &index);
     Ok(())
 }
@@ -194,7 +249,12 @@ fn embedding(args: &KernelArgs<'_>) -> Result<()> {
     indexed.push(weight.strides[1]);
     let mut at = index.strides.to_vec();
     at.push(0);
-    let job = Job { shape: out.shape, dense: out.strides, indexed: &indexed, at: &at };
+    let job = Job {
+        shape: out.shape,
+        dense: out.strides,
+        indexed: &indexed,
+        at: &at,
+    };
     run_get(out, weight, &job, &index);
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
-use super::positions::no_overlap;
 use super::num::Num;
+use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
 use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch, by_dtype, by_size};
@@ -109,7 +109,12 @@ fn exclusive_sum(counts: &mut [u64]) -> u64 {
 /// The strides of a mask for a walk over `shape`, which it broadcasts to.
 fn broadcast(v: &View<'_>, shape: &[usize]) -> Result<Vec<isize>> {
     let lead = shape.len().checked_sub(v.shape.len());
-    let fits = |lead: usize| v.shape.iter().zip(&shape[lead..]).all(|(&a, &b)| a == b || a == 1);
+    let fits = |lead: usize| {
+        v.shape
+            .iter()
+            .zip(&shape[lead..])
+            .all(|(&a, &b)| a == b || a == 1)
+    };
     let Some(lead) = lead.filter(|&l| fits(l)) else {
         return Err(TorshError::shape(
             "",
@@ -132,7 +137,11 @@ fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
     no_overlap(out, mask)?;
     let ss = broadcast(src, out.shape)?;
     let ms = broadcast(mask, out.shape)?;
-    let number = args.attr(0).scalar().unwrap_or(Scalar::Int(0)).to_bytes(out.dtype);
+    let number = args
+        .attr(0)
+        .scalar()
+        .unwrap_or(Scalar::Int(0))
+        .to_bytes(out.dtype);
     let m = Ptr::<u8>::of(mask);
     let in_place = out.ptr == src.ptr && out.strides == ss;
     by_size!(out.dtype, T => {
@@ -173,13 +182,22 @@ fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
 /// `masked_scatter`: inputs `self`, `mask` (broadcast to the output), `source`, whose elements in
 /// row-major order replace the masked ones.
 fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src, mask, source) =
-        (&args.outputs[0], &args.inputs[0], &args.inputs[1], &args.inputs[2]);
+    let (out, src, mask, source) = (
+        &args.outputs[0],
+        &args.inputs[0],
+        &args.inputs[1],
+        &args.inputs[2],
+    );
     no_overlap(out, mask)?;
     no_overlap(out, source)?;
     let ms = broadcast(mask, out.shape)?;
     let ss = broadcast(src, out.shape)?;
-    let seen = View { ptr: mask.ptr, dtype: mask.dtype, shape: out.shape, strides: &ms };
+    let seen = View {
+        ptr: mask.ptr,
+        dtype: mask.dtype,
+        shape: out.shape,
+        strides: &ms,
+    };
     let parts = pool::chunk_count(out.numel(), GRAIN);
     let mut starts = count_pieces(&seen, parts)?;
     let total = exclusive_sum(&mut starts);
@@ -192,7 +210,12 @@ fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
             ),
         ));
     }
-    let start = View { ptr: src.ptr, dtype: src.dtype, shape: out.shape, strides: &ss };
+    let start = View {
+        ptr: src.ptr,
+        dtype: src.dtype,
+        shape: out.shape,
+        strides: &ss,
+    };
     start_from(out, &start);
     let m = Ptr::<u8>::of(mask);
     let walk = Walk::new(out.shape, [out.strides, &ms]);

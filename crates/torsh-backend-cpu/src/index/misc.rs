@@ -30,7 +30,9 @@ fn one_hot(args: &KernelArgs<'_>) -> Result<()> {
         TorshError::Index(i) if i.message.starts_with("index -") => {
             TorshError::index("", "Class values must be non-negative.")
         }
-        TorshError::Index(_) => TorshError::index("", "Class values must be smaller than num_classes."),
+        TorshError::Index(_) => {
+            TorshError::index("", "Class values must be smaller than num_classes.")
+        }
         other => other,
     })?;
     fill(out, Scalar::Int(0));
@@ -132,7 +134,10 @@ fn integers(v: &View<'_>, mut f: impl FnMut(usize, i64) -> Result<()>) -> Result
         DType::I16 => walk::<i16>(v, &mut f),
         DType::I8 => walk::<i8>(v, &mut f),
         DType::U8 => walk::<u8>(v, &mut f),
-        other => Err(TorshError::dtype("", format!("expected integers, got {other}"))),
+        other => Err(TorshError::dtype(
+            "",
+            format!("expected integers, got {other}"),
+        )),
     }
 }
 
@@ -155,7 +160,10 @@ fn repeat_count(args: &KernelArgs<'_>) -> Result<()> {
 /// [`repeat_count`].
 fn repeat_interleave(args: &KernelArgs<'_>) -> Result<()> {
     let out = &args.outputs[0];
-    let (to, step) = (Ptr::<i64>::of(out), out.strides.first().copied().unwrap_or(1));
+    let (to, step) = (
+        Ptr::<i64>::of(out),
+        out.strides.first().copied().unwrap_or(1),
+    );
     let (mut at, end) = (0, out.numel() as i64);
     let wrong = || TorshError::invalid("", "repeats do not add up to the size of the output");
     integers(&args.inputs[0], |i, n| {
@@ -169,7 +177,11 @@ fn repeat_interleave(args: &KernelArgs<'_>) -> Result<()> {
         }
         Ok(())
     })?;
-    if at as i64 == end { Ok(()) } else { Err(wrong()) }
+    if at as i64 == end {
+        Ok(())
+    } else {
+        Err(wrong())
+    }
 }
 
 /// `bincount`: inputs 1-d integers in `0..output length`, optionally weights; the output is int64,
@@ -183,7 +195,9 @@ fn bincount(args: &KernelArgs<'_>) -> Result<()> {
         }
         Err(TorshError::invalid(
             "",
-            format!("bincount only supports 1-d non-negative integral inputs below its size, got {v}"),
+            format!(
+                "bincount only supports 1-d non-negative integral inputs below its size, got {v}"
+            ),
         ))
     };
     integers(src, |_, v| check(v))?;
@@ -249,8 +263,10 @@ fn search_as<T: PartialOrd + Copy + Send + Sync>(args: &KernelArgs<'_>) -> Resul
     let (starts, orders) = (own(sequence), sorter.map_or(vec![0; n], own));
     let (narrow, to) = (out.dtype == DType::I32, Ptr::<u8>::of(out));
     let p = Ptr::<T>::of(sequence);
-    let walk =
-        Walk::new(values.shape, [out.strides, values.strides, &starts[..], &orders[..]]);
+    let walk = Walk::new(
+        values.shape,
+        [out.strides, values.strides, &starts[..], &orders[..]],
+    );
     let from = Ptr::<T>::of(values);
     let grain = GRAIN / (4 + length.max(1).ilog2() as usize);
     walk.par(grain, |[d, v, s, o], n, [ds, vs, ss, os]| {

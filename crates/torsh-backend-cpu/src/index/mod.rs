@@ -9,10 +9,10 @@
 mod compare;
 mod engine;
 mod gather;
-mod positions;
 mod masked;
 mod misc;
 mod num;
+mod positions;
 mod scatter;
 mod scratch;
 mod strided;

@@ -47,7 +47,13 @@ impl<'a> Index<'a> {
             Some(values) => (Ptr::new(values.ptr()), contiguous(view.shape).into()),
             None => (Ptr::of(view), Cow::Borrowed(view.strides)),
         };
-        let index = Index { ptr, strides, wrap, step, _own: own };
+        let index = Index {
+            ptr,
+            strides,
+            wrap,
+            step,
+            _own: own,
+        };
         index.check(view.shape, size, dim)?;
         Ok(index)
     }
@@ -90,7 +96,13 @@ impl<'a> Index<'a> {
     /// The same index into a tensor with another stride in the indexed dimension.
     pub(crate) fn with_step(&self, step: isize) -> Index<'_> {
         let strides = Cow::Borrowed(&*self.strides);
-        Index { ptr: self.ptr, strides, wrap: self.wrap, step, _own: None }
+        Index {
+            ptr: self.ptr,
+            strides,
+            wrap: self.wrap,
+            step,
+            _own: None,
+        }
     }
 
     /// The offset on the indexed side that the index element at `i` stands for.

@@ -8,8 +8,8 @@ use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError
 
 use super::engine::{Job, Reduce};
 use super::gather::{advanced, along_dim, at_least_1d, flat_index};
-use super::positions::{Index, contiguous, no_overlap};
 use super::num::Num;
+use super::positions::{Index, contiguous, no_overlap};
 use super::walk::{Ptr, Walk, copy_strided};
 use super::{GRAIN, Scratch, by_dtype, by_size};
 
@@ -111,7 +111,12 @@ struct AlongDim<'a> {
 
 impl AlongDim<'_> {
     fn job(&self) -> Job<'_> {
-        Job { shape: &self.shape, dense: &self.dense, indexed: &self.indexed, at: &self.at }
+        Job {
+            shape: &self.shape,
+            dense: &self.dense,
+            indexed: &self.indexed,
+            at: &self.at,
+        }
     }
 }
 
@@ -133,7 +138,13 @@ fn along<'a>(
     let mut shape = sizes.to_vec();
     shape[dim] = idx.numel();
     let dense = source.strides(shape.len());
-    Ok(AlongDim { shape, dense, indexed, at, index })
+    Ok(AlongDim {
+        shape,
+        dense,
+        indexed,
+        at,
+        index,
+    })
 }
 
 /// `index_add`: inputs `self`, `index` (1-d or 0-d), `source`; attrs `dim`, `alpha`.
@@ -213,14 +224,25 @@ fn scatter_add(args: &KernelArgs<'_>) -> Result<()> {
 /// `"mean"`, `"amax"`, `"amin"`), `include_self`.
 fn scatter_reduce(args: &KernelArgs<'_>) -> Result<()> {
     let Some(reduce) = Reduce::parse(args.attr(1).str()) else {
-        return Err(bad_reduce(args.attr(1).str(), "sum, prod, mean, amax or amin"));
+        return Err(bad_reduce(
+            args.attr(1).str(),
+            "sum, prod, mean, amax or amin",
+        ));
     };
-    scatter_with(args, Source::new(args, 2, usize::MAX), reduce, args.attr(2).bool())
+    scatter_with(
+        args,
+        Source::new(args, 2, usize::MAX),
+        reduce,
+        args.attr(2).bool(),
+    )
 }
 
 #[cold]
 fn bad_reduce(name: &str, expected: &str) -> TorshError {
-    TorshError::invalid("", format!("reduce argument must be {expected}, got '{name}'"))
+    TorshError::invalid(
+        "",
+        format!("reduce argument must be {expected}, got '{name}'"),
+    )
 }
 
 /// The walk of `scatter` and kin: the index's shape.
@@ -245,16 +267,38 @@ impl<'a> Elementwise<'a> {
             return Ok(None);
         }
         let (sizes, strides) = at_least_1d(out);
-        let index = Index::new(idx, sizes[dim], dim, strides[dim], args.attr(1).bool(), Some(out))?;
+        let index = Index::new(
+            idx,
+            sizes[dim],
+            dim,
+            strides[dim],
+            args.attr(1).bool(),
+            Some(out),
+        )?;
         let (shape, _) = at_least_1d(idx);
         let mut indexed = strides.to_vec();
         indexed[dim] = 0;
-        Ok(Some(Elementwise { shape, dense: source.strides(shape.len()), indexed, index, dim }))
+        Ok(Some(Elementwise {
+            shape,
+            dense: source.strides(shape.len()),
+            indexed,
+            index,
+            dim,
+        }))
     }
 
     fn job(&self) -> Job<'_> {
-        let at = if self.index.strides.is_empty() { &[0][..] } else { &self.index.strides };
-        Job { shape: self.shape, dense: &self.dense, indexed: &self.indexed, at }
+        let at = if self.index.strides.is_empty() {
+            &[0][..]
+        } else {
+            &self.index.strides
+        };
+        Job {
+            shape: self.shape,
+            dense: &self.dense,
+            indexed: &self.indexed,
+            at,
+        }
     }
 
     /// The same walk over another tensor of the indexed side's shape, contiguous.
@@ -313,11 +357,11 @@ unsafe fn reduce_into<T: Num>(
         let zeros = vec![0; job.shape.len()];
         // SAFETY: the number is read with strides of 0; the rest as below.
         unsafe {
-            Job { dense: &zeros, ..walk.job() }.put(
-                Ptr::new(&raw mut start),
-                Ptr::of(out),
-                &walk.index,
-            )
+            Job {
+                dense: &zeros,
+                ..walk.job()
+            }
+            .put(Ptr::new(&raw mut start), Ptr::of(out), &walk.index)
         };
     }
     // SAFETY: the caller's promise.
@@ -333,7 +377,12 @@ unsafe fn reduce_into<T: Num>(
     let zeros = vec![0; job.shape.len()];
     // SAFETY: the counts are contiguous and have the output's shape.
     unsafe {
-        Job { dense: &zeros, indexed: &strides, ..walk.job() }.update::<i64>(
+        Job {
+            dense: &zeros,
+            indexed: &strides,
+            ..walk.job()
+        }
+        .update::<i64>(
             Ptr::new(&raw mut one),
             Ptr::new(counts.ptr()),
             &own,
@@ -439,7 +488,12 @@ fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
     let (shape, _) = at_least_1d(source);
     let mut strides = vec![0; shape.len()];
     strides[dim] = idx.strides.first().copied().unwrap_or(0);
-    let repeated = View { ptr: idx.ptr, dtype: idx.dtype, shape, strides: &strides };
+    let repeated = View {
+        ptr: idx.ptr,
+        dtype: idx.dtype,
+        shape,
+        strides: &strides,
+    };
     scatter_reduce(&KernelArgs {
         kernel: args.kernel,
         compute: args.compute,
@@ -469,7 +523,10 @@ fn index_put(args: &KernelArgs<'_>) -> Result<()> {
     let Some(lead) = shape.len().checked_sub(values.shape.len()) else {
         return Err(TorshError::shape(
             "",
-            format!("shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {shape:?}", values.shape),
+            format!(
+                "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {shape:?}",
+                values.shape
+            ),
         ));
     };
     let mut dense = vec![0; shape.len()];
@@ -479,7 +536,12 @@ fn index_put(args: &KernelArgs<'_>) -> Result<()> {
         }
     }
     start_from(out, &args.inputs[0]);
-    let job = Job { shape: &shape, dense: &dense, indexed: &a.indexed, at: &a.at };
+    let job = Job {
+        shape: &shape,
+        dense: &dense,
+        indexed: &a.indexed,
+        at: &a.at,
+    };
     put_or_add(out, values, &job, &a.index, args.attr(2).bool());
     Ok(())
 }
@@ -507,8 +569,12 @@ fn put(args: &KernelArgs<'_>) -> Result<()> {
     let index = flat_index(out, idx, Some(out))?;
     start_from(out, &args.inputs[0]);
     let indexed = vec![0; idx.shape.len()];
-    let job =
-        Job { shape: idx.shape, dense: values.strides, indexed: &indexed, at: &index.strides };
+    let job = Job {
+        shape: idx.shape,
+        dense: values.strides,
+        indexed: &indexed,
+        at: &index.strides,
+    };
     put_or_add(out, values, &job, &index, args.attr(0).bool());
     Ok(())
 }

@@ -25,7 +25,11 @@ impl<T: Copy> Scratch<T> {
             // SAFETY: the block holds `n` elements and is aligned to 64 bytes.
             unsafe { p.add(i).write(f(i)) };
         }
-        Ok(Scratch { block, len: n, _elements: PhantomData })
+        Ok(Scratch {
+            block,
+            len: n,
+            _elements: PhantomData,
+        })
     }
 
     /// `n` equal elements.

@@ -2,8 +2,8 @@
 
 use torsh_core::{Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
-use super::positions::no_overlap;
 use super::num::Num;
+use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
 use super::walk::{Ptr, Walk, copy_run, copy_strided};
 use super::{GRAIN, by_dtype, by_size};
@@ -162,7 +162,9 @@ fn check_window(shape: &[usize], strides: &[isize], offset: isize, numel: usize)
     if low < 0 || high >= numel as i128 || shape.len() != strides.len() {
         return Err(TorshError::invalid(
             "",
-            format!("a window of shape {shape:?} with strides {strides:?} from {offset} leaves the {numel} elements"),
+            format!(
+                "a window of shape {shape:?} with strides {strides:?} from {offset} leaves the {numel} elements"
+            ),
         ));
     }
     Ok(())
@@ -173,7 +175,10 @@ fn window(args: &KernelArgs<'_>, of: &View<'_>) -> Result<(Vec<isize>, isize)> {
     let strides: Vec<isize> = args.attr(1).ints().iter().map(|&s| s as isize).collect();
     let offset = args.attr(2).int() as isize;
     if !out.is_contiguous() {
-        return Err(TorshError::invalid("", "strided windows are written into contiguous tensors"));
+        return Err(TorshError::invalid(
+            "",
+            "strided windows are written into contiguous tensors",
+        ));
     }
     check_window(of.shape, &strides, offset, out.numel())?;
     Ok((strides, offset))

@@ -80,9 +80,16 @@ impl<const N: usize> Walk<N> {
             }
         }
         if dims.is_empty() {
-            dims.push(Dim { size: 1, step: [0; N] });
+            dims.push(Dim {
+                size: 1,
+                step: [0; N],
+            });
         }
-        Walk { dims, base: [0; N], numel: shape.iter().product() }
+        Walk {
+            dims,
+            base: [0; N],
+            numel: shape.iter().product(),
+        }
     }
 
     /// The same walk starting at other elements.
@@ -156,11 +163,7 @@ impl<const N: usize> Walk<N> {
     }
 
     /// [`Walk::run`] over all elements, in parallel pieces of at least `grain` elements.
-    pub(crate) fn par(
-        &self,
-        grain: usize,
-        f: impl Fn([isize; N], usize, [isize; N]) + Sync,
-    ) {
+    pub(crate) fn par(&self, grain: usize, f: impl Fn([isize; N], usize, [isize; N]) + Sync) {
         pool::parallel_for(self.numel, grain, &|r| self.run(r, &f));
     }
 }

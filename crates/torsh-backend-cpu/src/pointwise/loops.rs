@@ -95,7 +95,7 @@ impl Loop {
 }
 
 /// So few elements are done one by one rather than as a padded group.
-const FEW: usize = 4;
+const FEW: usize = 8;
 
 /// Room for [`LANES`] elements of any dtype.
 #[repr(align(64))]
@@ -240,6 +240,10 @@ unsafe fn body<A: Arch, T: Copy, R: Row<T>>(
             return;
         }
         for _ in 0..n / LANES {
+            // An empty instruction keeps LLVM from unrolling a group and then vectorising over
+            // groups, with strided loads.
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+            std::arch::asm!("", options(nomem, nostack, preserves_flags));
             // Whole arrays: a debug build then checks one pointer per group, not per element.
             let (x, y, z) = (
                 &*(a as *const [Packed<T>; LANES]),

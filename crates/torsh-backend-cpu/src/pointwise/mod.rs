@@ -9,9 +9,13 @@ mod parametric;
 mod special;
 mod unary;
 
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
 use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
 use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
+use crate::convert::convert;
 use crate::strided::StridedLoop;
 use loops::{Loop, Rule, entries};
 
@@ -98,6 +102,12 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
         } else {
             large(f, out.ptr, ins, n, p);
         }
+        return Ok(());
+    }
+
+    let one = |v: &View<'_>| v.numel() == 1;
+    if !half && n > 1 && plain(out, produced) && inputs.iter().all(|v| one(v) || plain(v, wanted)) {
+        with_numbers(f, out.ptr, inputs, wanted, n, p);
         return Ok(());
     }
 
@@ -188,6 +198,46 @@ impl Addresses {
     }
 }
 
+/// How often a number is repeated for the loop.
+const REPEAT: usize = 256;
+
+/// Contiguous operands and numbers, of which a buffer is filled that every part of the loop reads.
+#[inline(never)]
+fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: usize, p: *const u8) {
+    let mut buffers = MaybeUninit::<[[Slot; REPEAT]; MAX_INPUTS]>::uninit();
+    let mut ins = [std::ptr::null(); MAX_INPUTS];
+    let mut steps = [0; MAX_INPUTS];
+    for (k, v) in inputs.iter().enumerate() {
+        if v.numel() == 1 {
+            let all = (buffers.as_mut_ptr() as *mut [Slot; REPEAT]).wrapping_add(k) as *mut u8;
+            // SAFETY: the view has one element, and the buffer room for all copies of it.
+            unsafe {
+                convert(v.dtype, v.ptr, wanted, all, 1);
+                blocks::gather(f.size, all, 0, all, n.min(REPEAT));
+            }
+            ins[k] = all as *const u8;
+        } else {
+            ins[k] = v.ptr as *const u8;
+            steps[k] = f.size;
+        }
+    }
+    let ins = Addresses(ins);
+    let rest = Addresses([out, p, p, p]);
+    let part = |r: Range<usize>| {
+        let [out, p, ..] = *rest.get();
+        for at in r.clone().step_by(REPEAT) {
+            let mut from = *ins.get();
+            for (i, step) in from.iter_mut().zip(&steps) {
+                *i = i.wrapping_add(at * step);
+            }
+            let m = (r.end - at).min(REPEAT);
+            // SAFETY: the parts are disjoint and within `n` elements, or `REPEAT` of a number.
+            unsafe { f.call((out as *mut u8).add(at * f.out_size), &from, m, p) };
+        }
+    };
+    blocks::parallel(n, &part);
+}
+
 /// Contiguous operands over threads.
 #[inline(never)]
 fn large(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *const u8) {
@@ -246,7 +296,7 @@ fn refuse_zero(v: &View<'_>, wanted: DType) -> Result<()> {
                         raw,
                         m,
                     );
-                    crate::convert::convert(dtype, raw, wanted, own, m);
+                    convert(dtype, raw, wanted, own, m);
                 }
                 scan(own, m);
                 at += m;

@@ -61,7 +61,15 @@ mod tests {
 
     #[test]
     fn keys_keep_the_order() {
-        let f = [f32::NEG_INFINITY, -1.5, -f32::MIN_POSITIVE, 0.0, 1e-40, 2.0, f32::INFINITY];
+        let f = [
+            f32::NEG_INFINITY,
+            -1.5,
+            -f32::MIN_POSITIVE,
+            0.0,
+            1e-40,
+            2.0,
+            f32::INFINITY,
+        ];
         for w in f.windows(2) {
             assert!(w[0].key() < w[1].key(), "{w:?}");
         }

@@ -65,25 +65,34 @@ impl Lines {
         let ptrs = views.map(Ptr::of);
         if input.shape.is_empty() {
             let starts = Walk::new(&[], [&[], &[], &[]]);
-            return Ok(Lines { starts, length: 1, steps: [1; 3], ptrs });
+            return Ok(Lines {
+                starts,
+                length: 1,
+                steps: [1; 3],
+                ptrs,
+            });
         }
         let length = input.shape[dim];
         if length > u32::MAX as usize {
-            return Err(TorshError::invalid("", "cannot sort more than 4294967295 elements"));
+            return Err(TorshError::invalid(
+                "",
+                "cannot sort more than 4294967295 elements",
+            ));
         }
         let mut shape = input.shape.to_vec();
         shape[dim] = 1;
         let starts = Walk::new(&shape, views.map(|v| v.strides));
-        Ok(Lines { starts, length, steps: views.map(|v| v.strides[dim]), ptrs })
+        Ok(Lines {
+            starts,
+            length,
+            steps: views.map(|v| v.strides[dim]),
+            ptrs,
+        })
     }
 
     /// Calls `f` for every line, in parallel; `n` pairs of scratch come with it, uninitialised
     /// between lines.
-    fn each<I: Item>(
-        &self,
-        n: usize,
-        f: impl Fn([isize; 3], &mut [I]) + Sync,
-    ) -> Result<()> {
+    fn each<I: Item>(&self, n: usize, f: impl Fn([isize; 3], &mut [I]) + Sync) -> Result<()> {
         let lines = self.starts.numel();
         let failed = AtomicBool::new(false);
         let grain = ((1 << 12) / self.length.max(1)).max(1);
@@ -98,7 +107,11 @@ impl Lines {
                 }
             });
         });
-        if failed.into_inner() { Err(TorshError::OutOfMemory) } else { Ok(()) }
+        if failed.into_inner() {
+            Err(TorshError::OutOfMemory)
+        } else {
+            Ok(())
+        }
     }
 
     /// Writes the elements and positions of `items` into a line of the outputs.
@@ -108,7 +121,8 @@ impl Lines {
     /// of the input's.
     unsafe fn write<T: Copy, I: Item>(&self, first: [isize; 3], items: &[I]) {
         let [input, values, indices] = self.ptrs;
-        let (input, values, indices) = (input.cast::<T>(), values.cast::<T>(), indices.cast::<i64>());
+        let (input, values, indices) =
+            (input.cast::<T>(), values.cast::<T>(), indices.cast::<i64>());
         let [step, value_step, index_step] = self.steps;
         for (j, item) in items.iter().enumerate() {
             let (at, j) = (item.at() as isize, j as isize);
@@ -123,7 +137,11 @@ impl Lines {
 
 /// The bits to invert for descending order.
 fn inversion<T: Ordered>(descending: bool) -> u64 {
-    if descending { u64::MAX >> (64 - T::BITS) } else { 0 }
+    if descending {
+        u64::MAX >> (64 - T::BITS)
+    } else {
+        0
+    }
 }
 
 /// `sort`: input `self`; attrs the dimension, whether descending. Outputs the values and their

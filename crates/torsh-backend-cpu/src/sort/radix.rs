@@ -70,7 +70,9 @@ pub(super) fn sort<'a, I: Item>(
         return items;
     }
     let high = 64 - differing.leading_zeros();
-    let low = differing.trailing_zeros().max(high.saturating_sub(DIGIT * PASSES as u32));
+    let low = differing
+        .trailing_zeros()
+        .max(high.saturating_sub(DIGIT * PASSES as u32));
     let passes = (high - low).div_ceil(DIGIT);
     let width = (high - low).div_ceil(passes);
     let mask = (1u64 << width) - 1;
@@ -122,7 +124,9 @@ mod tests {
     fn sorts_every_width_of_keys() {
         let mut state = 1u64;
         let mut random = move || {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
             state ^ state >> 29
         };
         for n in [1, 2, 30, 1023, 1024, 5000] {
@@ -134,7 +138,11 @@ mod tests {
             let keys: Vec<u64> = (0..n).map(|_| random()).collect();
             check::<Wide>(keys.iter().copied());
             // One far key, the others near: the counting passes see almost nothing.
-            check::<Wide>(keys.iter().enumerate().map(|(i, k)| if i == 7 { !0 } else { k >> 40 }));
+            check::<Wide>(
+                keys.iter()
+                    .enumerate()
+                    .map(|(i, k)| if i == 7 { !0 } else { k >> 40 }),
+            );
         }
     }
 }

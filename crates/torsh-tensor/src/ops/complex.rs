@@ -10,34 +10,53 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&REAL, &IMAG, &VIEW_AS_REAL, &VIEW_AS
 
 /// The layout of one part (0 real, 1 imaginary) of each element, counted in real elements.
 fn part(l: &Layout, which: usize) -> Layout {
-    Layout::new(l.shape.clone(), l.strides.iter().map(|s| s * 2).collect::<Strides>(), l.offset * 2 + which)
+    Layout::new(
+        l.shape.clone(),
+        l.strides.iter().map(|s| s * 2).collect::<Strides>(),
+        l.offset * 2 + which,
+    )
 }
 
 fn complex_only(dtype: DType) -> Result<DType> {
     if dtype.is_complex() {
         return Ok(dtype.to_real());
     }
-    Err(TorshError::dtype("", format!("is only implemented for tensors with complex dtypes, got {dtype}")))
+    Err(TorshError::dtype(
+        "",
+        format!("is only implemented for tensors with complex dtypes, got {dtype}"),
+    ))
 }
 
 /// The real parts.
-pub static REAL: OpRecord =
-    OpRecord::new("real", "A view of the real parts; a real tensor itself.", "(Tensor input)")
-        .view_as(|c| Ok((part(c.layout, 0), complex_only(c.dtype)?)))
-        .grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| c.g().to_dtype(c.input_dtype(0)) }])
-        .by_name(|b| b.tensor(0)?.real().map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+pub static REAL: OpRecord = OpRecord::new(
+    "real",
+    "A view of the real parts; a real tensor itself.",
+    "(Tensor input)",
+)
+.view_as(|c| Ok((part(c.layout, 0), complex_only(c.dtype)?)))
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| c.g().to_dtype(c.input_dtype(0)),
+}])
+.by_name(|b| b.tensor(0)?.real().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
 
 /// The imaginary parts.
-pub static IMAG: OpRecord = OpRecord::new("imag", "A view of the imaginary parts.", "(Tensor input)")
-    .view_as(|c| Ok((part(c.layout, 1), complex_only(c.dtype)?)))
-    .grad(&[InputGrad {
-        inputs: 0,
-        outputs: 0,
-        formula: |c| c.g().to_dtype(c.input_dtype(0))?.mul(Scalar::Complex(0.0, 1.0)),
-    }])
-    .by_name(|b| b.tensor(0)?.imag().map(Value::Tensor))
-    .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+pub static IMAG: OpRecord =
+    OpRecord::new("imag", "A view of the imaginary parts.", "(Tensor input)")
+        .view_as(|c| Ok((part(c.layout, 1), complex_only(c.dtype)?)))
+        .grad(&[InputGrad {
+            inputs: 0,
+            outputs: 0,
+            formula: |c| {
+                c.g()
+                    .to_dtype(c.input_dtype(0))?
+                    .mul(Scalar::Complex(0.0, 1.0))
+            },
+        }])
+        .by_name(|b| b.tensor(0)?.imag().map(Value::Tensor))
+        .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
 
 /// Real and imaginary parts in a last dimension of 2.
 pub static VIEW_AS_REAL: OpRecord = OpRecord::new(
@@ -54,7 +73,11 @@ pub static VIEW_AS_REAL: OpRecord = OpRecord::new(
     l.strides.push(1);
     Ok((l, dtype))
 })
-.grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| c.g().contiguous()?.view_as_complex() }])
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| c.g().contiguous()?.view_as_complex(),
+}])
 .by_name(|b| b.tensor(0)?.view_as_real().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
 
@@ -68,21 +91,47 @@ pub static VIEW_AS_COMPLEX: OpRecord = OpRecord::new(
     let l = c.layout;
     let n = l.shape.ndim();
     if !matches!(c.dtype, DType::F32 | DType::F64) {
-        return Err(TorshError::dtype("", format!("is only supported for float32 and float64 tensors, got {}", c.dtype)));
+        return Err(TorshError::dtype(
+            "",
+            format!(
+                "is only supported for float32 and float64 tensors, got {}",
+                c.dtype
+            ),
+        ));
     }
     if n == 0 || l.shape[n - 1] != 2 {
-        return Err(TorshError::shape("", format!("Tensor must have a last dimension of size 2, got {}", l.shape)));
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "Tensor must have a last dimension of size 2, got {}",
+                l.shape
+            ),
+        ));
     }
     if l.strides[n - 1] != 1 || l.strides[..n - 1].iter().any(|s| s % 2 != 0) || l.offset % 2 != 0 {
-        return Err(TorshError::shape("", "the two parts of each number must lie side by side, at even positions")
-            .with_hint("call contiguous() first"));
+        return Err(TorshError::shape(
+            "",
+            "the two parts of each number must lie side by side, at even positions",
+        )
+        .with_hint("call contiguous() first"));
     }
     Ok((
-        Layout::new(l.shape.dims()[..n - 1].into(), l.strides[..n - 1].iter().map(|s| s / 2).collect::<Strides>(), l.offset / 2),
+        Layout::new(
+            l.shape.dims()[..n - 1].into(),
+            l.strides[..n - 1]
+                .iter()
+                .map(|s| s / 2)
+                .collect::<Strides>(),
+            l.offset / 2,
+        ),
         c.dtype.to_complex(),
     ))
 })
-.grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| c.g().view_as_real() }])
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| c.g().view_as_real(),
+}])
 .by_name(|b| b.tensor(0)?.view_as_complex().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[3, 2])?.into()])]));
 

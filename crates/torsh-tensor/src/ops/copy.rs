@@ -18,53 +18,91 @@ fn plan(c: &crate::record::PlanCx<'_>) -> Result<Plan> {
     if c.attr(1).bool() && !x.contiguous_flag() {
         spec.strides = Some(memory_order_strides(x.shape(), x.stride()));
     }
-    Ok(Plan { compute: dtype, outputs: SmallVec::from_iter([spec]) })
+    Ok(Plan {
+        compute: dtype,
+        outputs: SmallVec::from_iter([spec]),
+    })
 }
 
 /// A tensor of another dtype.
-pub static TO_DTYPE: OpRecord = OpRecord::new("to", "The tensor converted to another dtype.", "(Tensor input, ScalarType dtype)")
-    .kernel(Kernel::Copy, plan)
-    .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
-    .by_name(|b| b.tensor(0)?.to_dtype(b.dtype(1).unwrap_or(DType::F32)).map(Value::Tensor))
-    .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), DType::F64.into()])]));
+pub static TO_DTYPE: OpRecord = OpRecord::new(
+    "to",
+    "The tensor converted to another dtype.",
+    "(Tensor input, ScalarType dtype)",
+)
+.kernel(Kernel::Copy, plan)
+.grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
+.by_name(|b| {
+    b.tensor(0)?
+        .to_dtype(b.dtype(1).unwrap_or(DType::F32))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        DType::F64.into(),
+    ])])
+});
 
 /// A copy.
-pub static CLONE: OpRecord =
-    OpRecord::new("clone", "A copy of the tensor with its own memory.", "(Tensor input, *, Any memory_format=None)")
-        .kernel(Kernel::Copy, plan)
-        .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
-        .by_name(|b| b.tensor(0)?.copy().map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()]), Sample::new([s.real(&[])?.into()])]));
+pub static CLONE: OpRecord = OpRecord::new(
+    "clone",
+    "A copy of the tensor with its own memory.",
+    "(Tensor input, *, Any memory_format=None)",
+)
+.kernel(Kernel::Copy, plan)
+.grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
+.by_name(|b| b.tensor(0)?.copy().map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 3])?.into()]),
+        Sample::new([s.real(&[])?.into()]),
+    ])
+});
 
 /// A row-major copy.
-pub static CONTIGUOUS: OpRecord =
-    OpRecord::new("contiguous", "The tensor itself when it is row-major, else a row-major copy.", "(Tensor input)")
-        .kernel(Kernel::Copy, plan)
-        .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
-        .by_name(|b| b.tensor(0)?.contiguous().map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+pub static CONTIGUOUS: OpRecord = OpRecord::new(
+    "contiguous",
+    "The tensor itself when it is row-major, else a row-major copy.",
+    "(Tensor input)",
+)
+.kernel(Kernel::Copy, plan)
+.grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.g().clone())])))
+.by_name(|b| b.tensor(0)?.contiguous().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
 /// Writes the second operand over the first, broadcast and converted.
-pub static COPY_: OpRecord =
-    OpRecord::new("copy_", "Copies a tensor over this one, broadcast and converted.", "(Tensor input, Operand src)")
-        .kernel(Kernel::Copy, plan)
-        .grads(0, 0, |c| {
-            let first = if c.needs(0) { Some(c.zeros(0)?) } else { None };
-            Ok(SmallVec::from_iter([first, c.needs(1).then(|| c.g().clone())]))
-        })
-        .by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
+pub static COPY_: OpRecord = OpRecord::new(
+    "copy_",
+    "Copies a tensor over this one, broadcast and converted.",
+    "(Tensor input, Operand src)",
+)
+.kernel(Kernel::Copy, plan)
+.grads(0, 0, |c| {
+    let first = if c.needs(0) { Some(c.zeros(0)?) } else { None };
+    Ok(SmallVec::from_iter([
+        first,
+        c.needs(1).then(|| c.g().clone()),
+    ]))
+})
+.by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
 
 /// Writes one number everywhere.
-pub static FILL_: OpRecord = OpRecord::new("fill_", "Writes one number over all elements.", "(Tensor input, Operand value)")
-    .kernel(Kernel::Fill, plan)
-    .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
-    .by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
+pub static FILL_: OpRecord = OpRecord::new(
+    "fill_",
+    "Writes one number over all elements.",
+    "(Tensor input, Operand value)",
+)
+.kernel(Kernel::Fill, plan)
+.grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
+.by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
 
 /// Writes zeros.
-pub static ZERO_: OpRecord = OpRecord::new("zero_", "Writes zeros over all elements.", "(Tensor input)")
-    .kernel(Kernel::Fill, plan)
-    .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
-    .by_name(|b| b.tensor(0)?.zero_().map(Value::Tensor));
+pub static ZERO_: OpRecord =
+    OpRecord::new("zero_", "Writes zeros over all elements.", "(Tensor input)")
+        .kernel(Kernel::Fill, plan)
+        .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
+        .by_name(|b| b.tensor(0)?.zero_().map(Value::Tensor));
 
 impl Tensor {
     /// The tensor converted to `dtype` (`Tensor.to`); itself when it has that dtype already.
@@ -74,14 +112,22 @@ impl Tensor {
         if dtype == self.dtype() {
             return Ok(self.clone());
         }
-        call1(&TO_DTYPE, &[Arg::T(self)], &[Attr::DType(dtype), Attr::Bool(true)])
+        call1(
+            &TO_DTYPE,
+            &[Arg::T(self)],
+            &[Attr::DType(dtype), Attr::Bool(true)],
+        )
     }
 
     /// A copy with its own memory, recorded (`Tensor.clone`); row-major, or in the memory order of
     /// a dense tensor such as a channels-last one.
     #[track_caller]
     pub fn copy(&self) -> Result<Tensor> {
-        call1(&CLONE, &[Arg::T(self)], &[Attr::None, Attr::Bool(self.layout().is_dense())])
+        call1(
+            &CLONE,
+            &[Arg::T(self)],
+            &[Attr::None, Attr::Bool(self.layout().is_dense())],
+        )
     }
 
     /// The tensor itself when it is row-major, else a row-major copy.
@@ -133,7 +179,8 @@ impl Tensor {
             Operand::Number(n) => return self.fill_(n),
             o => o.to_tensor()?,
         };
-        self.copy_from(&src, at).map_err(|e| e.in_op("copy_", || vec![self.describe(), src.describe()], at))?;
+        self.copy_from(&src, at)
+            .map_err(|e| e.in_op("copy_", || vec![self.describe(), src.describe()], at))?;
         Ok(self.clone())
     }
 
@@ -166,22 +213,35 @@ impl Tensor {
         while t.ndim() > shape.ndim() && t.dims()[0] == 1 {
             t = t.squeeze_dim(0)?;
         }
-        if t.shape() == shape { Ok(t) } else { t.expand(shape) }
+        if t.shape() == shape {
+            Ok(t)
+        } else {
+            t.expand(shape)
+        }
     }
 
     /// Writes one number over all elements; returns this tensor.
     #[track_caller]
     pub fn fill_(&self, value: impl Into<Scalar>) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        self.fill_at(&FILL_, value.into(), at).map_err(|e| e.in_op("fill_", || vec![self.describe()], at))?;
+        self.fill_at(&FILL_, value.into(), at)
+            .map_err(|e| e.in_op("fill_", || vec![self.describe()], at))?;
         Ok(self.clone())
     }
 
-    fn fill_at(&self, record: &'static OpRecord, value: Scalar, at: &'static std::panic::Location<'static>) -> Result<()> {
+    fn fill_at(
+        &self,
+        record: &'static OpRecord,
+        value: Scalar,
+        at: &'static std::panic::Location<'static>,
+    ) -> Result<()> {
         if value.is_complex() && !self.dtype().is_complex() {
             return Err(TorshError::dtype(
                 "",
-                format!("value cannot be converted to type {} without losing its imaginary part", self.dtype()),
+                format!(
+                    "value cannot be converted to type {} without losing its imaginary part",
+                    self.dtype()
+                ),
             ));
         }
         crate::inplace::check(self, self.requires_grad())?;
@@ -189,7 +249,14 @@ impl Tensor {
         if !(crate::mode::is_grad_enabled() && self.requires_grad()) {
             return Ok(());
         }
-        let node = make_node(record, &[Arg::T(self)], &[], std::slice::from_ref(self), at, None)?;
+        let node = make_node(
+            record,
+            &[Arg::T(self)],
+            &[],
+            std::slice::from_ref(self),
+            at,
+            None,
+        )?;
         crate::inplace::rebase(self, Some(node))
     }
 
@@ -197,7 +264,8 @@ impl Tensor {
     #[track_caller]
     pub fn zero_(&self) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        self.fill_at(&ZERO_, Scalar::Int(0), at).map_err(|e| e.in_op("zero_", || vec![self.describe()], at))?;
+        self.fill_at(&ZERO_, Scalar::Int(0), at)
+            .map_err(|e| e.in_op("zero_", || vec![self.describe()], at))?;
         Ok(self.clone())
     }
 }

@@ -25,13 +25,26 @@ impl Tensor {
 
     /// A tensor filled with one number (`torch.full`).
     #[track_caller]
-    pub fn full(shape: impl IntoShape, value: impl Into<Scalar>, dtype: DType, device: Device) -> Result<Tensor> {
+    pub fn full(
+        shape: impl IntoShape,
+        value: impl Into<Scalar>,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
         let t = Tensor::empty(shape, dtype, device)?;
         let value = value.into();
         if value.is_complex() && !dtype.is_complex() {
-            return Err(TorshError::dtype("full", format!("the complex number {value} does not fit {dtype}")));
+            return Err(TorshError::dtype(
+                "full",
+                format!("the complex number {value} does not fit {dtype}"),
+            ));
         }
-        write_fresh(&super::copy::FILL_, &t, &[], &[torsh_core::Attr::Scalar(value)])?;
+        write_fresh(
+            &super::copy::FILL_,
+            &t,
+            &[],
+            &[torsh_core::Attr::Scalar(value)],
+        )?;
         Ok(t)
     }
 
@@ -63,12 +76,19 @@ impl Tensor {
     pub fn from_data<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
         let bytes = std::mem::size_of_val(data);
         let at = std::panic::Location::caller();
-        let shape = shape.shape().map_err(|e| e.in_op("from_data", Vec::new, at))?;
-        let n = shape.checked_numel(T::DTYPE.size()).map_err(|e| e.in_op("from_data", Vec::new, at))?;
+        let shape = shape
+            .shape()
+            .map_err(|e| e.in_op("from_data", Vec::new, at))?;
+        let n = shape
+            .checked_numel(T::DTYPE.size())
+            .map_err(|e| e.in_op("from_data", Vec::new, at))?;
         if n != data.len() {
             return Err(TorshError::shape(
                 "from_data",
-                format!("{} values do not make a tensor of shape {shape}, which has {n}", data.len()),
+                format!(
+                    "{} values do not make a tensor of shape {shape}, which has {n}",
+                    data.len()
+                ),
             ));
         }
         let t = Tensor::uninit(shape, T::DTYPE, Device::Cpu)?;
@@ -85,23 +105,41 @@ impl Tensor {
     /// A tensor of the values of a slice with an explicit dtype and device; a value that does not
     /// fit the dtype is an error.
     #[track_caller]
-    pub fn from_slice<T: Element>(data: &[T], shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
+    pub fn from_slice<T: Element>(
+        data: &[T],
+        shape: impl IntoShape,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
         if let Some(bad) = data.iter().find(|v| !fits(v.to_scalar(), dtype)) {
-            return Err(TorshError::dtype("from_slice", format!("the value {} does not fit {dtype}", bad.to_scalar())));
+            return Err(TorshError::dtype(
+                "from_slice",
+                format!("the value {} does not fit {dtype}", bad.to_scalar()),
+            ));
         }
-        Tensor::from_data(data, shape)?.to_dtype(dtype)?.to_device(device)
+        Tensor::from_data(data, shape)?
+            .to_dtype(dtype)?
+            .to_device(device)
     }
 
     /// A CPU tensor of raw row-major bytes in native byte order.
     #[track_caller]
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl IntoShape) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        let shape: Shape = shape.shape().map_err(|e| e.in_op("from_bytes", Vec::new, at))?;
-        let n = shape.checked_numel(dtype.size()).map_err(|e| e.in_op("from_bytes", Vec::new, at))?;
+        let shape: Shape = shape
+            .shape()
+            .map_err(|e| e.in_op("from_bytes", Vec::new, at))?;
+        let n = shape
+            .checked_numel(dtype.size())
+            .map_err(|e| e.in_op("from_bytes", Vec::new, at))?;
         if n * dtype.size() != bytes.len() {
             return Err(TorshError::shape(
                 "from_bytes",
-                format!("{} bytes do not make {dtype}{shape}, which has {}", bytes.len(), n * dtype.size()),
+                format!(
+                    "{} bytes do not make {dtype}{shape}, which has {}",
+                    bytes.len(),
+                    n * dtype.size()
+                ),
             ));
         }
         if dtype == DType::Bool && bytes.iter().any(|&b| b > 1) {
@@ -139,7 +177,14 @@ impl Tensor {
             .map(|b| {
                 let s = Scalar::from_bytes(b, t.dtype());
                 T::from_scalar(s).ok_or_else(|| {
-                    TorshError::dtype("to_vec", format!("the value {s} of a {} tensor does not fit {}", t.dtype(), T::DTYPE))
+                    TorshError::dtype(
+                        "to_vec",
+                        format!(
+                            "the value {s} of a {} tensor does not fit {}",
+                            t.dtype(),
+                            T::DTYPE
+                        ),
+                    )
                 })
             })
             .collect()
@@ -151,7 +196,14 @@ impl Tensor {
     pub fn item<T: Element>(&self) -> Result<T> {
         let s = self.item_scalar()?;
         T::from_scalar(s).ok_or_else(|| {
-            TorshError::dtype("item", format!("the value {s} of a {} tensor does not fit {}", self.dtype(), T::DTYPE))
+            TorshError::dtype(
+                "item",
+                format!(
+                    "the value {s} of a {} tensor does not fit {}",
+                    self.dtype(),
+                    T::DTYPE
+                ),
+            )
         })
     }
 
@@ -161,7 +213,11 @@ impl Tensor {
         if self.numel() != 1 {
             return Err(TorshError::shape(
                 "item",
-                format!("a Tensor with {} elements cannot be converted to Scalar: {}", self.numel(), self.describe()),
+                format!(
+                    "a Tensor with {} elements cannot be converted to Scalar: {}",
+                    self.numel(),
+                    self.describe()
+                ),
             ));
         }
         let t = self.host("item")?;
@@ -182,11 +238,20 @@ impl Tensor {
 
     /// A tensor on memory that somebody else keeps alive: a mapped file, a buffer of another
     /// library.
-    pub fn from_storage(storage: torsh_core::Storage, layout: torsh_core::Layout, dtype: DType) -> Result<Tensor> {
+    pub fn from_storage(
+        storage: torsh_core::Storage,
+        layout: torsh_core::Layout,
+        dtype: DType,
+    ) -> Result<Tensor> {
         if let Some((_, end)) = layout.extent()
-            && end.checked_mul(dtype.size()).is_none_or(|b| b > storage.bytes())
+            && end
+                .checked_mul(dtype.size())
+                .is_none_or(|b| b > storage.bytes())
         {
-            return Err(TorshError::invalid("from_storage", "the layout reaches past the storage's end"));
+            return Err(TorshError::invalid(
+                "from_storage",
+                "the layout reaches past the storage's end",
+            ));
         }
         Ok(Tensor::from_parts(Arc::new(storage), layout, dtype))
     }

@@ -68,7 +68,13 @@ fn check_indices(indices: &Tensor) -> Result<()> {
     if matches!(indices.dtype(), DType::I64 | DType::I32) {
         return Ok(());
     }
-    Err(TorshError::dtype("", format!("expected indices of int64 or int32, got {}", indices.dtype())))
+    Err(TorshError::dtype(
+        "",
+        format!(
+            "expected indices of int64 or int32, got {}",
+            indices.dtype()
+        ),
+    ))
 }
 
 /// The gradient of an embedding's weight. Attributes: padding index, scale by frequency, rows.
@@ -80,14 +86,26 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
 .kernel(Kernel::EmbeddingBackward, |c| {
     let g = c.tensor(0)?;
     let width = g.dims().last().copied().unwrap_or(1);
-    Ok(Plan::one(g.dtype(), Shape::new(&[c.attr(2).int() as usize, width]), g.dtype()))
+    Ok(Plan::one(
+        g.dtype(),
+        Shape::new(&[c.attr(2).int() as usize, width]),
+        g.dtype(),
+    ))
 })
 .grads(2, 0, |c| {
     let (indices, padding) = (c.y()?, c.attr(0).int());
-    let mut g = call1(&EMBEDDING, &[Arg::T(c.g()), Arg::T(&indices)], &[Attr::Int(-1), Attr::Bool(false)])?;
+    let mut g = call1(
+        &EMBEDDING,
+        &[Arg::T(c.g()), Arg::T(&indices)],
+        &[Attr::Int(-1), Attr::Bool(false)],
+    )?;
     if c.attr(1).bool() {
-        let counts = indices.reshape([indices.numel()])?.bincount(None, c.attr(2).int())?;
-        let used = counts.to_dtype(g.dtype())?.take(&indices.to_dtype(DType::I64)?)?;
+        let counts = indices
+            .reshape([indices.numel()])?
+            .bincount(None, c.attr(2).int())?;
+        let used = counts
+            .to_dtype(g.dtype())?
+            .take(&indices.to_dtype(DType::I64)?)?;
         g = g.div(&used.unsqueeze(-1)?)?;
     }
     if padding >= 0 {
@@ -113,7 +131,13 @@ pub struct EmbeddingOptions {
 
 impl Default for EmbeddingOptions {
     fn default() -> Self {
-        EmbeddingOptions { padding_idx: None, max_norm: None, norm_type: 2.0, scale_grad_by_freq: false, sparse: false }
+        EmbeddingOptions {
+            padding_idx: None,
+            max_norm: None,
+            norm_type: 2.0,
+            scale_grad_by_freq: false,
+            sparse: false,
+        }
     }
 }
 
@@ -123,18 +147,32 @@ impl Tensor {
     #[track_caller]
     pub fn one_hot(&self, num_classes: i64) -> Result<Tensor> {
         if self.dtype() != DType::I64 {
-            return Err(TorshError::dtype("one_hot", format!("one_hot is only applicable to index tensor of type int64, got {}", self.dtype())));
+            return Err(TorshError::dtype(
+                "one_hot",
+                format!(
+                    "one_hot is only applicable to index tensor of type int64, got {}",
+                    self.dtype()
+                ),
+            ));
         }
         let classes = match num_classes {
             -1 if self.numel() == 0 => {
-                return Err(TorshError::invalid("one_hot", "Can not infer total number of classes from empty tensor."));
+                return Err(TorshError::invalid(
+                    "one_hot",
+                    "Can not infer total number of classes from empty tensor.",
+                ));
             }
             -1 => {
                 let largest = self.to_vec::<i64>()?.into_iter().max().unwrap_or(0);
                 largest.saturating_add(1).max(0)
             }
             n if n < 0 => {
-                return Err(TorshError::invalid("one_hot", format!("num_classes must be positive or -1, got {n}: Class values must be smaller than num_classes.")));
+                return Err(TorshError::invalid(
+                    "one_hot",
+                    format!(
+                        "num_classes must be positive or -1, got {n}: Class values must be smaller than num_classes."
+                    ),
+                ));
             }
             n => n,
         };
@@ -159,11 +197,17 @@ impl Tensor {
             return refuse("sparse gradients are not supported; leave sparse at false".into());
         }
         if options.max_norm.is_some() {
-            return refuse("max_norm is not supported yet; scale the weight's rows before the call".into());
+            return refuse(
+                "max_norm is not supported yet; scale the weight's rows before the call".into(),
+            );
         }
         let rows = self.dims().first().copied().unwrap_or(0) as i64;
         let padding = match options.padding_idx {
-            Some(p) if p < -rows || p >= rows => return refuse(format!("Padding_idx must be within num_embeddings, got {p} of {rows}")),
+            Some(p) if p < -rows || p >= rows => {
+                return refuse(format!(
+                    "Padding_idx must be within num_embeddings, got {p} of {rows}"
+                ));
+            }
             Some(p) if p < 0 => p + rows,
             Some(p) => p,
             None => -1,

@@ -13,19 +13,30 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&INDEX, &INDEX_PUT, &INDEX_PUT_BY_NAM
 
 /// Advanced indexing: operand 0 read at index tensors of one shape. Attributes: the dimensions
 /// they index, how many free dimensions come before theirs in the result.
-pub static INDEX: OpRecord = OpRecord::new("index", "The elements that index tensors name, broadcast together.", "")
-    .kernel(Kernel::IndexGet, |c| {
-        let x = c.tensor(0)?;
-        Ok(Plan::one(x.dtype(), selected_shape(c, 1)?, x.dtype()))
-    })
-    .grads(!1, 0, |c| {
-        let zeros = c.zeros(0)?;
-        let indices = (1..).map_while(|i| c.has_input(i).then(|| c.input(i))).collect::<Result<Vec<_>>>()?;
-        let mut rest: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(c.g())]);
-        rest.extend(indices.iter().map(Arg::T));
-        let sum = in_place(&INDEX_PUT, &zeros, &rest, &[c.attr(0), c.attr(1), Attr::Bool(true)])?;
-        Ok(SmallVec::from_iter([Some(sum)]))
-    });
+pub static INDEX: OpRecord = OpRecord::new(
+    "index",
+    "The elements that index tensors name, broadcast together.",
+    "",
+)
+.kernel(Kernel::IndexGet, |c| {
+    let x = c.tensor(0)?;
+    Ok(Plan::one(x.dtype(), selected_shape(c, 1)?, x.dtype()))
+})
+.grads(!1, 0, |c| {
+    let zeros = c.zeros(0)?;
+    let indices = (1..)
+        .map_while(|i| c.has_input(i).then(|| c.input(i)))
+        .collect::<Result<Vec<_>>>()?;
+    let mut rest: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(c.g())]);
+    rest.extend(indices.iter().map(Arg::T));
+    let sum = in_place(
+        &INDEX_PUT,
+        &zeros,
+        &rest,
+        &[c.attr(0), c.attr(1), Attr::Bool(true)],
+    )?;
+    Ok(SmallVec::from_iter([Some(sum)]))
+});
 
 /// Advanced assignment: operand 1 written at index tensors of one shape (operands 2 on).
 /// Attributes: as [`INDEX`]'s, then whether it is added.
@@ -109,9 +120,15 @@ pub static GETITEM: OpRecord = OpRecord::new(
     let all = Value::Slice(None, None, None);
     Ok(vec![
         Sample::new([s.real(&[3, 2])?.into(), Value::Int(-1)]),
-        Sample::new([s.real(&[3, 2])?.into(), Value::Tuple(vec![Value::Slice(None, None, Some(2)), Value::None])]),
+        Sample::new([
+            s.real(&[3, 2])?.into(),
+            Value::Tuple(vec![Value::Slice(None, None, Some(2)), Value::None]),
+        ]),
         Sample::new([s.real(&[3, 2])?.into(), index.clone().into()]),
-        Sample::new([s.real(&[3, 2, 3])?.into(), Value::Tuple(vec![index.clone().into(), all, index.into()])]),
+        Sample::new([
+            s.real(&[3, 2, 3])?.into(),
+            Value::Tuple(vec![index.clone().into(), all, index.into()]),
+        ]),
     ])
 });
 
@@ -127,7 +144,9 @@ fn as_tensor(v: &Value) -> Option<Tensor> {
 fn selected_shape(c: &PlanCx<'_>, first: usize) -> Result<Shape> {
     let x = c.tensor(0)?;
     let (dims, position) = (c.attr(0).ints(), c.attr(1).int() as usize);
-    let free = (0..x.ndim()).filter(|d| !dims.contains(&(*d as i64))).map(|d| x.dims()[d]);
+    let free = (0..x.ndim())
+        .filter(|d| !dims.contains(&(*d as i64)))
+        .map(|d| x.dims()[d]);
     let mut shape: Dims = free.collect();
     shape.insert_many(position, c.tensor(first)?.dims().iter().copied());
     Ok(shape.into())
@@ -161,14 +180,21 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
         if d + takes > x.ndim() {
             return Err(TorshError::index(
                 "",
-                format!("too many indices for tensor of dimension {} (got {})", x.ndim(), d + takes),
+                format!(
+                    "too many indices for tensor of dimension {} (got {})",
+                    x.ndim(),
+                    d + takes
+                ),
             ));
         }
         if !is_mask(t) {
             if !matches!(t.dtype(), DType::I64 | DType::I32) {
                 return Err(TorshError::index(
                     "",
-                    format!("tensors used as indices must be long, int, byte or bool tensors, got {}", t.dtype()),
+                    format!(
+                        "tensors used as indices must be long, int, byte or bool tensors, got {}",
+                        t.dtype()
+                    ),
                 ));
             }
             tensors.push(t.clone());
@@ -177,7 +203,11 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
             if t.dims() != &x.dims()[d..d + takes] {
                 return Err(TorshError::index(
                     "",
-                    format!("The shape of the mask {} at index {d} does not match the shape of the indexed tensor {} at index {d}", t.shape(), x.shape()),
+                    format!(
+                        "The shape of the mask {} at index {d} does not match the shape of the indexed tensor {} at index {d}",
+                        t.shape(),
+                        x.shape()
+                    ),
                 ));
             }
             for (k, column) in t.nonzero_as_tuple()?.into_iter().enumerate() {
@@ -188,7 +218,10 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
         d += takes;
     }
     if d > x.ndim() {
-        return Err(TorshError::index("", format!("too many indices for tensor of dimension {}", x.ndim())));
+        return Err(TorshError::index(
+            "",
+            format!("too many indices for tensor of dimension {}", x.ndim()),
+        ));
     }
     let mut shape = Shape::default();
     for t in &tensors {
@@ -206,8 +239,16 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
         }
     }
     let neighbours = dims.windows(2).all(|w| w[1] == w[0] + 1);
-    let position = if neighbours { dims.first().copied().unwrap_or(0) as usize } else { 0 };
-    Ok(Ready { tensors, dims, position })
+    let position = if neighbours {
+        dims.first().copied().unwrap_or(0) as usize
+    } else {
+        0
+    };
+    Ok(Ready {
+        tensors,
+        dims,
+        position,
+    })
 }
 
 /// Whether an index tensor is a mask.
@@ -272,7 +313,11 @@ impl Tensor {
         }
         let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(self)]);
         args.extend(r.tensors.iter().map(Arg::T));
-        call1(&INDEX, &args, &[Attr::Ints(&r.dims), Attr::Int(r.position as i64)])
+        call1(
+            &INDEX,
+            &args,
+            &[Attr::Ints(&r.dims), Attr::Int(r.position as i64)],
+        )
     }
 
     fn apply(&self, items: Vec<IndexItem>) -> Result<Applied> {
@@ -282,7 +327,13 @@ impl Tensor {
                 return Err(TorshError::index("", "invalid index of a 0-dim tensor")
                     .with_hint("item() gives the number of a 0-dim tensor"));
             }
-            return Err(TorshError::index("", format!("too many indices for tensor of dimension {} (got {takes})", self.ndim())));
+            return Err(TorshError::index(
+                "",
+                format!(
+                    "too many indices for tensor of dimension {} (got {takes})",
+                    self.ndim()
+                ),
+            ));
         }
         let rest = self.ndim() - takes;
         let mut view = self.clone();
@@ -294,7 +345,10 @@ impl Tensor {
                 IndexItem::Slice(None, None, 1) => d += 1,
                 IndexItem::Slice(start, stop, step) => {
                     if step <= 0 {
-                        return Err(TorshError::invalid("", format!("step must be greater than zero, got {step}")));
+                        return Err(TorshError::invalid(
+                            "",
+                            format!("step must be greater than zero, got {step}"),
+                        ));
                     }
                     view = view.slice_step(d as i64, start, stop, step)?;
                     d += 1;
@@ -307,7 +361,11 @@ impl Tensor {
                 IndexItem::Bool(b) => {
                     view = view.unsqueeze(d)?;
                     let positions = vec![0i64; usize::from(b)];
-                    place(&mut indices, d, Tensor::from_data(&positions, [positions.len()])?);
+                    place(
+                        &mut indices,
+                        d,
+                        Tensor::from_data(&positions, [positions.len()])?,
+                    );
                     d += 1;
                 }
                 IndexItem::Tensor(t) if t.ndim() == 0 && !is_mask(&t) && t.dtype().is_integer() => {
@@ -315,8 +373,13 @@ impl Tensor {
                 }
                 IndexItem::Tensor(t) if t.ndim() == 0 && is_mask(&t) => {
                     view = view.unsqueeze(d)?;
-                    let positions = vec![0i64; usize::from(t.to_dtype(DType::Bool)?.item::<bool>()?)];
-                    place(&mut indices, d, Tensor::from_data(&positions, [positions.len()])?);
+                    let positions =
+                        vec![0i64; usize::from(t.to_dtype(DType::Bool)?.item::<bool>()?)];
+                    place(
+                        &mut indices,
+                        d,
+                        Tensor::from_data(&positions, [positions.len()])?,
+                    );
                     d += 1;
                 }
                 IndexItem::Tensor(t) => {
@@ -337,17 +400,36 @@ impl Tensor {
     /// (of repeated ones the last stays) or, with `accumulate`, added (`torch.index_put`). The
     /// values have this dtype and broadcast to what `x.index(indices)` gives.
     #[track_caller]
-    pub fn index_put(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
+    pub fn index_put(
+        &self,
+        indices: &[Option<Tensor>],
+        values: &Tensor,
+        accumulate: bool,
+    ) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        let r = put_ready(self, indices).map_err(|e| e.in_op("index_put", || vec![self.describe()], at))?;
+        let r = put_ready(self, indices)
+            .map_err(|e| e.in_op("index_put", || vec![self.describe()], at))?;
         let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(self), Arg::T(values)]);
         args.extend(r.tensors.iter().map(Arg::T));
-        call1(&INDEX_PUT, &args, &[Attr::Ints(&r.dims), Attr::Int(r.position as i64), Attr::Bool(accumulate)])
+        call1(
+            &INDEX_PUT,
+            &args,
+            &[
+                Attr::Ints(&r.dims),
+                Attr::Int(r.position as i64),
+                Attr::Bool(accumulate),
+            ],
+        )
     }
 
     /// [`Tensor::index_put`] in place; returns this tensor.
     #[track_caller]
-    pub fn index_put_(&self, indices: &[Option<Tensor>], values: &Tensor, accumulate: bool) -> Result<Tensor> {
+    pub fn index_put_(
+        &self,
+        indices: &[Option<Tensor>],
+        values: &Tensor,
+        accumulate: bool,
+    ) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         // One number where a mask is true needs no positions.
         if let [Some(mask)] = indices
@@ -361,12 +443,19 @@ impl Tensor {
             let mut dims = Dims::from_slice(mask.dims());
             dims.resize(self.ndim(), 1);
             let value = values.reshape(())?;
-            return self.masked_fill_(&mask.reshape(Shape::from(dims))?, &value).map_err(|e| e.renamed("index_put_"));
+            return self
+                .masked_fill_(&mask.reshape(Shape::from(dims))?, &value)
+                .map_err(|e| e.renamed("index_put_"));
         }
-        let r = put_ready(self, indices).map_err(|e| e.in_op("index_put_", || vec![self.describe()], at))?;
+        let r = put_ready(self, indices)
+            .map_err(|e| e.in_op("index_put_", || vec![self.describe()], at))?;
         let mut rest: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(values)]);
         rest.extend(r.tensors.iter().map(Arg::T));
-        let attrs = [Attr::Ints(&r.dims), Attr::Int(r.position as i64), Attr::Bool(accumulate)];
+        let attrs = [
+            Attr::Ints(&r.dims),
+            Attr::Int(r.position as i64),
+            Attr::Bool(accumulate),
+        ];
         in_place(&INDEX_PUT, self, &rest, &attrs)
     }
 
@@ -381,7 +470,11 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn i_put<'a>(&self, index: impl IntoIndex, value: impl Into<Operand<'a>>) -> Result<Tensor> {
+    pub fn i_put<'a>(
+        &self,
+        index: impl IntoIndex,
+        value: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
         let named = |e: TorshError| e.renamed("__setitem__");
         let a = self.apply(index.items().map_err(named)?).map_err(named)?;
         let value = value.into();
@@ -393,16 +486,21 @@ impl Tensor {
             return Ok(self.clone());
         }
         let mut values = match value {
-            Operand::Number(n) => {
-                Tensor::from_bytes(&n.to_bytes(self.dtype())[..self.dtype().size()], self.dtype(), ())?.to_device(self.device())?
-            }
+            Operand::Number(n) => Tensor::from_bytes(
+                &n.to_bytes(self.dtype())[..self.dtype().size()],
+                self.dtype(),
+                (),
+            )?
+            .to_device(self.device())?,
             o => o.to_tensor()?,
         };
         // Leading sizes of 1 may be more than the target has.
         while values.ndim() > 0 && values.dims()[0] == 1 {
             values = values.squeeze(0)?;
         }
-        a.view.index_put_(&a.indices, &values, false).map_err(named)?;
+        a.view
+            .index_put_(&a.indices, &values, false)
+            .map_err(named)?;
         Ok(self.clone())
     }
 }

@@ -8,8 +8,15 @@ use crate::node::BackwardCx;
 use crate::record::{OpRecord, Plan, PlanCx, Rule, Sample};
 use crate::{IntoDim, Operand, Tensor, Value};
 
-pub(crate) const RECORDS: &[&OpRecord] =
-    &[&INDEX_SELECT, &INDEX_ADD, &INDEX_COPY, &INDEX_FILL, &INDEX_FILL_TENSOR, &TAKE, &PUT];
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &INDEX_SELECT,
+    &INDEX_ADD,
+    &INDEX_COPY,
+    &INDEX_FILL,
+    &INDEX_FILL_TENSOR,
+    &TAKE,
+    &PUT,
+];
 
 /// Runs an op whose kernel can write over its first operand in place on `target`, after the same
 /// checks as out of place. The derivative must not read the first operand.
@@ -23,12 +30,18 @@ pub(crate) fn in_place(
     let at = std::panic::Location::caller();
     let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(target)]);
     args.extend_from_slice(rest);
-    let tensors = || args.iter().filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None });
+    let tensors = || {
+        args.iter()
+            .filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None })
+    };
     let run = || -> Result<()> {
         let wanted = tensors().any(Tensor::requires_grad);
         crate::inplace::check(target, wanted)?;
         let Rule::Kernel(plan) = record.rule else {
-            return Err(TorshError::invalid("", "the op has no kernel that writes in place"));
+            return Err(TorshError::invalid(
+                "",
+                "the op has no kernel that writes in place",
+            ));
         };
         let plan = plan(&PlanCx { args: &args, attrs })?;
         if let Some(o) = plan.outputs.first()
@@ -36,27 +49,45 @@ pub(crate) fn in_place(
         {
             return Err(TorshError::shape(
                 "",
-                format!("output with shape {} doesn't match the result's {} {}", target.shape(), o.dtype, o.shape),
+                format!(
+                    "output with shape {} doesn't match the result's {} {}",
+                    target.shape(),
+                    o.dtype,
+                    o.shape
+                ),
             ));
         }
         for t in tensors().skip(1) {
             if t.device() != target.device() {
                 return Err(TorshError::device(
                     "",
-                    format!("expected all tensors to be on the same device, but found {} and {}", target.device(), t.device()),
+                    format!(
+                        "expected all tensors to be on the same device, but found {} and {}",
+                        target.device(),
+                        t.device()
+                    ),
                 ));
             }
             crate::inplace::check_overlap(target, t)?;
         }
-        let versions: SmallVec<[u64; 4]> =
-            args.iter().map(|a| if let Arg::T(t) = a { t.version() } else { 0 }).collect();
+        let versions: SmallVec<[u64; 4]> = args
+            .iter()
+            .map(|a| if let Arg::T(t) = a { t.version() } else { 0 })
+            .collect();
         write_into(record, plan.compute, target, &args, attrs)?;
         let node = if wanted
             && crate::mode::is_grad_enabled()
             && target.dtype().is_differentiable()
             && record.is_differentiable()
         {
-            Some(make_node(record, &args, attrs, std::slice::from_ref(target), at, Some(&versions))?)
+            Some(make_node(
+                record,
+                &args,
+                attrs,
+                std::slice::from_ref(target),
+                at,
+                Some(&versions),
+            )?)
         } else {
             None
         };
@@ -87,11 +118,18 @@ pub(crate) fn check_number(value: Scalar, dtype: DType) -> Result<()> {
     if fits {
         return Ok(());
     }
-    Err(TorshError::dtype("", format!("value cannot be converted to type {dtype} without overflow: {value}")))
+    Err(TorshError::dtype(
+        "",
+        format!("value cannot be converted to type {dtype} without overflow: {value}"),
+    ))
 }
 
 /// A value to write: a number in an attribute, or a 0-d tensor of the target's dtype.
-pub(crate) fn fill_value(op: &'static str, value: &Operand<'_>, like: &Tensor) -> Result<(Option<Tensor>, Scalar)> {
+pub(crate) fn fill_value(
+    op: &'static str,
+    value: &Operand<'_>,
+    like: &Tensor,
+) -> Result<(Option<Tensor>, Scalar)> {
     match value {
         Operand::Number(n) => {
             check_number(*n, like.dtype())?;
@@ -102,7 +140,10 @@ pub(crate) fn fill_value(op: &'static str, value: &Operand<'_>, like: &Tensor) -
             if t.ndim() != 0 {
                 return Err(TorshError::invalid(
                     "",
-                    format!("{op}_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).", t.ndim()),
+                    format!(
+                        "{op}_ only supports a 0-dimensional value tensor, but got tensor with {} dimension(s).",
+                        t.ndim()
+                    ),
                 ));
             }
             Ok((Some(t.to_dtype(like.dtype())?), Scalar::Int(0)))
@@ -113,13 +154,25 @@ pub(crate) fn fill_value(op: &'static str, value: &Operand<'_>, like: &Tensor) -
 /// The index of `index_select` and kin: at most 1-d, int64 or (where allowed) int32.
 fn vector(op: &str, index: &Tensor, int32: bool) -> Result<()> {
     if index.ndim() > 1 {
-        return Err(TorshError::index("", format!("{op}(): Index is supposed to be a vector, got {}", index.shape())));
+        return Err(TorshError::index(
+            "",
+            format!(
+                "{op}(): Index is supposed to be a vector, got {}",
+                index.shape()
+            ),
+        ));
     }
     if index.dtype() == DType::I64 || int32 && index.dtype() == DType::I32 {
         return Ok(());
     }
     let expected = if int32 { "int32 or int64" } else { "int64" };
-    Err(TorshError::dtype("", format!("{op}(): Expected dtype {expected} for index, got {}", index.dtype())))
+    Err(TorshError::dtype(
+        "",
+        format!(
+            "{op}(): Expected dtype {expected} for index, got {}",
+            index.dtype()
+        ),
+    ))
 }
 
 /// A shape with 0-d seen as one dimension of one element.
@@ -142,7 +195,10 @@ pub static INDEX_SELECT: OpRecord = OpRecord::new(
         None if index.numel() != 1 => {
             return Err(TorshError::index(
                 "",
-                format!("index_select(): Index to scalar can have only 1 value, got {} value(s)", index.numel()),
+                format!(
+                    "index_select(): Index to scalar can have only 1 value, got {} value(s)",
+                    index.numel()
+                ),
             ));
         }
         None => {}
@@ -151,9 +207,21 @@ pub static INDEX_SELECT: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    Ok(one(0, in_place(&INDEX_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[c.attr(0), Attr::Int(1)])?))
+    Ok(one(
+        0,
+        in_place(
+            &INDEX_ADD,
+            &zeros,
+            &[Arg::T(&c.y()?), Arg::T(c.g())],
+            &[c.attr(0), Attr::Int(1)],
+        )?,
+    ))
 })
-.by_name(|b| b.tensor(0)?.index_select(b.int(1), b.tensor(2)?).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .index_select(b.int(1), b.tensor(2)?)
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let index = s.ints(&[4], 0, 3)?;
     Ok(vec![
@@ -170,18 +238,31 @@ pub(crate) fn one(i: usize, g: Tensor) -> crate::node::Grads {
 }
 
 fn check_source(c: &PlanCx<'_>, op: &str) -> Result<()> {
-    let (x, index, source, d) = (c.tensor(0)?, c.tensor(1)?, c.tensor(2)?, c.attr(0).int() as usize);
+    let (x, index, source, d) = (
+        c.tensor(0)?,
+        c.tensor(1)?,
+        c.tensor(2)?,
+        c.attr(0).int() as usize,
+    );
     if x.dtype() != source.dtype() {
         return Err(TorshError::dtype(
             "",
-            format!("{op}_(): self ({}) and source ({}) must have the same scalar type", x.dtype(), source.dtype()),
+            format!(
+                "{op}_(): self ({}) and source ({}) must have the same scalar type",
+                x.dtype(),
+                source.dtype()
+            ),
         ));
     }
     let (to, from) = (at_least_1d(x), at_least_1d(source));
     if from.len() == to.len() && from[d] != index.numel() {
         return Err(TorshError::index(
             "",
-            format!("{op}_(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {d}", index.numel(), from[d]),
+            format!(
+                "{op}_(): Number of indices ({}) should be equal to source.size(dim): ({}), for dim: {d}",
+                index.numel(),
+                from[d]
+            ),
         ));
     }
     if from.len() != to.len() || (0..to.len()).any(|k| k != d && to[k] != from[k]) {
@@ -199,13 +280,21 @@ fn check_source(c: &PlanCx<'_>, op: &str) -> Result<()> {
 
 /// The gradient of what was written along a dimension.
 fn read_back(c: &BackwardCx<'_>) -> Result<Tensor> {
-    let g = call1(&INDEX_SELECT, &[Arg::T(c.g()), Arg::T(&c.y()?)], &[c.attr(0)])?;
+    let g = call1(
+        &INDEX_SELECT,
+        &[Arg::T(c.g()), Arg::T(&c.y()?)],
+        &[c.attr(0)],
+    )?;
     g.reshape(c.input_shape(2))
 }
 
 /// The gradient of what was written over.
 fn keep_others(c: &BackwardCx<'_>) -> Result<Tensor> {
-    call1(&INDEX_FILL, &[Arg::T(c.g()), Arg::T(&c.y()?), Arg::Absent], &[c.attr(0), Attr::Scalar(Scalar::Int(0))])
+    call1(
+        &INDEX_FILL,
+        &[Arg::T(c.g()), Arg::T(&c.y()?), Arg::Absent],
+        &[c.attr(0), Attr::Scalar(Scalar::Int(0))],
+    )
 }
 
 /// Adds along a dimension.
@@ -286,25 +375,46 @@ pub static INDEX_FILL: OpRecord = OpRecord::new(
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
-    let first = if c.needs(0) { Some(keep_others(c)?) } else { None };
+    let first = if c.needs(0) {
+        Some(keep_others(c)?)
+    } else {
+        None
+    };
     let value = if c.needs(2) {
-        let g = call1(&INDEX_SELECT, &[Arg::T(c.g()), Arg::T(&wrapped(c)?)], &[c.attr(0)])?;
+        let g = call1(
+            &INDEX_SELECT,
+            &[Arg::T(c.g()), Arg::T(&wrapped(c)?)],
+            &[c.attr(0)],
+        )?;
         Some(g.sum()?)
     } else {
         None
     };
     Ok(SmallVec::from_iter([first, None, value]))
 })
-.by_name(|b| b.tensor(0)?.index_fill(b.int(1), b.tensor(2)?, b.scalar(3)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .index_fill(b.int(1), b.tensor(2)?, b.scalar(3))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let index = s.ints(&[2], 0, 3)?;
-    Ok(vec![Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.into(), Value::Float(1.5)])])
+    Ok(vec![Sample::new([
+        s.real(&[3, 2])?.into(),
+        Value::Int(0),
+        index.into(),
+        Value::Float(1.5),
+    ])])
 });
 
 /// The index of `index_fill` without negative values, which `index_select` refuses.
 fn wrapped(c: &BackwardCx<'_>) -> Result<Tensor> {
     let index = c.y()?;
-    let size = c.input_shape(0).get(c.attr(0).int() as usize).copied().unwrap_or(1);
+    let size = c
+        .input_shape(0)
+        .get(c.attr(0).int() as usize)
+        .copied()
+        .unwrap_or(1);
     Tensor::where_(&index.lt(0)?, index.add(size as i64)?, &index)
 }
 
@@ -349,7 +459,13 @@ fn long(op: &str, index: &Tensor) -> Result<()> {
     if index.dtype() == DType::I64 {
         return Ok(());
     }
-    Err(TorshError::dtype("", format!("{op}(): Expected a long tensor for index, but got {}", index.dtype())))
+    Err(TorshError::dtype(
+        "",
+        format!(
+            "{op}(): Expected a long tensor for index, but got {}",
+            index.dtype()
+        ),
+    ))
 }
 
 /// Writes at flat positions. Attribute: accumulate.
@@ -411,7 +527,11 @@ impl Tensor {
     #[track_caller]
     pub fn index_select(&self, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_select", dim.value())?;
-        call1(&INDEX_SELECT, &[Arg::T(self), Arg::T(index)], &[Attr::Int(d as i64)])
+        call1(
+            &INDEX_SELECT,
+            &[Arg::T(self), Arg::T(index)],
+            &[Attr::Int(d as i64)],
+        )
     }
 
     /// Adds `source` to the positions of `dim` that a 1-d index names (`torch.index_add`).
@@ -433,14 +553,23 @@ impl Tensor {
         let alpha = alpha.into();
         check_number(alpha, self.dtype()).map_err(|e| e.renamed("index_add"))?;
         let args = [Arg::T(self), Arg::T(index), Arg::T(source)];
-        call1(&INDEX_ADD, &args, &[Attr::Int(d as i64), Attr::Scalar(alpha)])
+        call1(
+            &INDEX_ADD,
+            &args,
+            &[Attr::Int(d as i64), Attr::Scalar(alpha)],
+        )
     }
 
     /// [`Tensor::index_add`] in place; returns this tensor.
     #[track_caller]
     pub fn index_add_(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_add_", dim.value())?;
-        in_place(&INDEX_ADD, self, &[Arg::T(index), Arg::T(source)], &[Attr::Int(d as i64), Attr::Scalar(Scalar::Int(1))])
+        in_place(
+            &INDEX_ADD,
+            self,
+            &[Arg::T(index), Arg::T(source)],
+            &[Attr::Int(d as i64), Attr::Scalar(Scalar::Int(1))],
+        )
     }
 
     /// This tensor with `source` at the positions of `dim` that a 1-d index names
@@ -448,32 +577,63 @@ impl Tensor {
     #[track_caller]
     pub fn index_copy(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_copy", dim.value())?;
-        call1(&INDEX_COPY, &[Arg::T(self), Arg::T(index), Arg::T(source)], &[Attr::Int(d as i64)])
+        call1(
+            &INDEX_COPY,
+            &[Arg::T(self), Arg::T(index), Arg::T(source)],
+            &[Attr::Int(d as i64)],
+        )
     }
 
     /// [`Tensor::index_copy`] in place; returns this tensor.
     #[track_caller]
-    pub fn index_copy_(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+    pub fn index_copy_(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        source: &Tensor,
+    ) -> Result<Tensor> {
         let d = self.dim("index_copy_", dim.value())?;
-        in_place(&INDEX_COPY, self, &[Arg::T(index), Arg::T(source)], &[Attr::Int(d as i64)])
+        in_place(
+            &INDEX_COPY,
+            self,
+            &[Arg::T(index), Arg::T(source)],
+            &[Attr::Int(d as i64)],
+        )
     }
 
     /// This tensor with one value (a number or a 0-d tensor) at the positions of `dim` that a 1-d
     /// index names; negative ones count from the end (`torch.index_fill`).
     #[track_caller]
-    pub fn index_fill<'a>(&self, dim: impl IntoDim, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
+    pub fn index_fill<'a>(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        value: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
         let d = self.dim("index_fill", dim.value())?;
-        let (t, n) = fill_value("index_fill", &value.into(), self).map_err(|e| e.renamed("index_fill"))?;
+        let (t, n) =
+            fill_value("index_fill", &value.into(), self).map_err(|e| e.renamed("index_fill"))?;
         let args = [Arg::T(self), Arg::T(index), Arg::opt(t.as_ref())];
         call1(&INDEX_FILL, &args, &[Attr::Int(d as i64), Attr::Scalar(n)])
     }
 
     /// [`Tensor::index_fill`] in place; returns this tensor.
     #[track_caller]
-    pub fn index_fill_<'a>(&self, dim: impl IntoDim, index: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
+    pub fn index_fill_<'a>(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        value: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
         let d = self.dim("index_fill_", dim.value())?;
-        let (t, n) = fill_value("index_fill", &value.into(), self).map_err(|e| e.renamed("index_fill_"))?;
-        in_place(&INDEX_FILL, self, &[Arg::T(index), Arg::opt(t.as_ref())], &[Attr::Int(d as i64), Attr::Scalar(n)])
+        let (t, n) =
+            fill_value("index_fill", &value.into(), self).map_err(|e| e.renamed("index_fill_"))?;
+        in_place(
+            &INDEX_FILL,
+            self,
+            &[Arg::T(index), Arg::opt(t.as_ref())],
+            &[Attr::Int(d as i64), Attr::Scalar(n)],
+        )
     }
 
     /// The elements at positions of the flattened tensor, in the index's shape; negative ones
@@ -502,13 +662,22 @@ impl Tensor {
     #[track_caller]
     pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         let source = self.put_args(index, source)?;
-        call1(&PUT, &[Arg::T(self), Arg::T(index), Arg::T(&source)], &[Attr::Bool(accumulate)])
+        call1(
+            &PUT,
+            &[Arg::T(self), Arg::T(index), Arg::T(&source)],
+            &[Attr::Bool(accumulate)],
+        )
     }
 
     /// [`Tensor::put`] in place; returns this tensor.
     #[track_caller]
     pub fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         let source = self.put_args(index, source)?;
-        in_place(&PUT, self, &[Arg::T(index), Arg::T(&source)], &[Attr::Bool(accumulate)])
+        in_place(
+            &PUT,
+            self,
+            &[Arg::T(index), Arg::T(&source)],
+            &[Attr::Bool(accumulate)],
+        )
     }
 }

@@ -32,7 +32,11 @@ pub struct Slice {
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 pub fn s(start: impl IntoBound, stop: impl IntoBound, step: impl IntoDim) -> Slice {
-    Slice { start: start.bound(), stop: stop.bound(), step: step.value() }
+    Slice {
+        start: start.bound(),
+        stop: stop.bound(),
+        step: step.value(),
+    }
 }
 
 /// A bound of a slice: an integer, or `None`.
@@ -147,7 +151,11 @@ integers!(i32, i64, usize);
 
 /// The stop of a slice that includes `end`: after -1, the last, comes the open end.
 fn past(end: i64) -> Option<i64> {
-    if end == -1 { None } else { Some(end.saturating_add(1)) }
+    if end == -1 {
+        None
+    } else {
+        Some(end.saturating_add(1))
+    }
 }
 
 impl IntoIndexItem for RangeFull {
@@ -239,11 +247,21 @@ tuples!(A B C D E F G H);
 /// (or, if it holds sequences, slices or tensors, a tuple).
 pub(super) fn items_of(v: &Value) -> Result<Vec<IndexItem>> {
     let nested = |v: &Value| {
-        matches!(v, Value::Tensor(_) | Value::List(_) | Value::Tuple(_) | Value::Slice(..) | Value::Ellipsis | Value::None)
+        matches!(
+            v,
+            Value::Tensor(_)
+                | Value::List(_)
+                | Value::Tuple(_)
+                | Value::Slice(..)
+                | Value::Ellipsis
+                | Value::None
+        )
     };
     match v {
         Value::Tuple(items) => items.iter().map(item_of).collect(),
-        Value::List(items) if items.len() < 32 && items.iter().any(nested) => items.iter().map(item_of).collect(),
+        Value::List(items) if items.len() < 32 && items.iter().any(nested) => {
+            items.iter().map(item_of).collect()
+        }
         v => Ok(vec![item_of(v)?]),
     }
 }
@@ -262,21 +280,40 @@ fn item_of(v: &Value) -> Result<IndexItem> {
             IndexItem::Tensor(match (ints.is_empty(), bools.is_empty()) {
                 (true, false) => Tensor::from_data(&bools, &shape[..])?,
                 (_, true) => Tensor::from_data(&ints, &shape[..])?,
-                _ => return Err(TorshError::index("", "a list of an index cannot hold integers and bools")),
+                _ => {
+                    return Err(TorshError::index(
+                        "",
+                        "a list of an index cannot hold integers and bools",
+                    ));
+                }
             })
         }
         other => {
             return Err(TorshError::index(
                 "",
-                format!("only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})", other.kind()),
+                format!(
+                    "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got {})",
+                    other.kind()
+                ),
             ));
         }
     })
 }
 
 /// Reads nested lists of equal lengths.
-fn flatten(v: &Value, depth: usize, shape: &mut Vec<usize>, ints: &mut Vec<i64>, bools: &mut Vec<bool>) -> Result<()> {
-    let ragged = || TorshError::index("", "the lists of an index must be of integers or bools, and of equal lengths");
+fn flatten(
+    v: &Value,
+    depth: usize,
+    shape: &mut Vec<usize>,
+    ints: &mut Vec<i64>,
+    bools: &mut Vec<bool>,
+) -> Result<()> {
+    let ragged = || {
+        TorshError::index(
+            "",
+            "the lists of an index must be of integers or bools, and of equal lengths",
+        )
+    };
     match v {
         Value::Int(i) if depth == shape.len() => ints.push(*i),
         Value::Bool(b) if depth == shape.len() => bools.push(*b),

@@ -9,21 +9,39 @@ use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &MASKED_FILL, &MASKED_FILL_TENSOR, &MASKED_SELECT, &MASKED_SCATTER, &MASKED_SCATTER_BACKWARD, &MASKED_COUNT,
-    &NONZERO, &NONZERO_METHOD, &ARGWHERE, &WHERE_NONZERO,
+    &MASKED_FILL,
+    &MASKED_FILL_TENSOR,
+    &MASKED_SELECT,
+    &MASKED_SCATTER,
+    &MASKED_SCATTER_BACKWARD,
+    &MASKED_COUNT,
+    &NONZERO,
+    &NONZERO_METHOD,
+    &ARGWHERE,
+    &WHERE_NONZERO,
 ];
 
 fn check_mask(op: &str, mask: &Tensor) -> Result<()> {
     if mask.dtype() == DType::Bool {
         return Ok(());
     }
-    Err(TorshError::dtype("", format!("{op} only supports boolean masks, but got mask with dtype {}", mask.dtype())))
+    Err(TorshError::dtype(
+        "",
+        format!(
+            "{op} only supports boolean masks, but got mask with dtype {}",
+            mask.dtype()
+        ),
+    ))
 }
 
 fn broadcast_plan(c: &PlanCx<'_>, op: &str) -> Result<Plan> {
     let (x, mask) = (c.tensor(0)?, c.tensor(1)?);
     check_mask(op, mask)?;
-    Ok(Plan::one(x.dtype(), x.shape().broadcast(mask.shape())?, x.dtype()))
+    Ok(Plan::one(
+        x.dtype(),
+        x.shape().broadcast(mask.shape())?,
+        x.dtype(),
+    ))
 }
 
 /// One number where a mask is true. Attribute: the number, where there is no value tensor.
@@ -36,15 +54,31 @@ pub static MASKED_FILL: OpRecord = OpRecord::new(
 .kernel(Kernel::MaskedFill, |c| broadcast_plan(c, "masked_fill_"))
 .grads(2, 0, |c| {
     let mask = c.y()?;
-    let first = if c.needs(0) { Some(c.g().masked_fill(&mask, 0)?) } else { None };
-    let value = if c.needs(2) { Some(c.g().where_zero(&mask, false)?.sum()?) } else { None };
+    let first = if c.needs(0) {
+        Some(c.g().masked_fill(&mask, 0)?)
+    } else {
+        None
+    };
+    let value = if c.needs(2) {
+        Some(c.g().where_zero(&mask, false)?.sum()?)
+    } else {
+        None
+    };
     Ok(SmallVec::from_iter([first, None, value]))
 })
-.by_name(|b| b.tensor(0)?.masked_fill(b.tensor(1)?, b.scalar(2)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .masked_fill(b.tensor(1)?, b.scalar(2))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), mask.clone().into(), Value::Float(1.5)]),
+        Sample::new([
+            s.real(&[2, 3])?.into(),
+            mask.clone().into(),
+            Value::Float(1.5),
+        ]),
         Sample::new([s.real(&[3])?.into(), mask.into(), Value::Int(2)]),
     ])
 });
@@ -56,10 +90,18 @@ pub static MASKED_FILL_TENSOR: OpRecord = OpRecord::new(
     "(Tensor input, Tensor mask, Tensor value)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.masked_fill(b.tensor(1)?, b.tensor(2)?).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .masked_fill(b.tensor(1)?, b.tensor(2)?)
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
-    Ok(vec![Sample::new([s.real(&[2, 3])?.into(), mask.into(), s.real(&[])?.into()])])
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        mask.into(),
+        s.real(&[])?.into(),
+    ])])
 });
 
 /// Where a mask is true. Operands of one shape; attribute: how many there are.
@@ -70,11 +112,23 @@ pub static MASKED_SELECT: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::MaskedSelect, |c| {
     let x = c.tensor(0)?;
-    Ok(Plan::one(x.dtype(), Shape::new(&[c.attr(0).int() as usize]), x.dtype()))
+    Ok(Plan::one(
+        x.dtype(),
+        Shape::new(&[c.attr(0).int() as usize]),
+        x.dtype(),
+    ))
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    Ok(one(0, in_place(&MASKED_SCATTER, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[])?))
+    Ok(one(
+        0,
+        in_place(
+            &MASKED_SCATTER,
+            &zeros,
+            &[Arg::T(&c.y()?), Arg::T(c.g())],
+            &[],
+        )?,
+    ))
 })
 .by_name(|b| b.tensor(0)?.masked_select(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
@@ -96,27 +150,47 @@ pub static MASKED_SCATTER: OpRecord = OpRecord::new(
     if x.dtype() != source.dtype() {
         return Err(TorshError::dtype(
             "",
-            format!("masked_scatter: expected self and source to have same dtypes but got {} and {}", x.dtype(), source.dtype()),
+            format!(
+                "masked_scatter: expected self and source to have same dtypes but got {} and {}",
+                x.dtype(),
+                source.dtype()
+            ),
         ));
     }
     broadcast_plan(c, "masked_scatter_")
 })
 .grads(2, 0, |c| {
     let mask = c.y()?;
-    let first = if c.needs(0) { Some(c.g().masked_fill(&mask, 0)?) } else { None };
+    let first = if c.needs(0) {
+        Some(c.g().masked_fill(&mask, 0)?)
+    } else {
+        None
+    };
     let source = if c.needs(2) {
         let dims: SmallVec<[i64; 6]> = c.input_shape(2).iter().map(|&n| n as i64).collect();
-        Some(call1(&MASKED_SCATTER_BACKWARD, &[Arg::T(c.g()), Arg::T(&mask)], &[Attr::Ints(&dims)])?)
+        Some(call1(
+            &MASKED_SCATTER_BACKWARD,
+            &[Arg::T(c.g()), Arg::T(&mask)],
+            &[Attr::Ints(&dims)],
+        )?)
     } else {
         None
     };
     Ok(SmallVec::from_iter([first, None, source]))
 })
-.by_name(|b| b.tensor(0)?.masked_scatter(b.tensor(1)?, b.tensor(2)?).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .masked_scatter(b.tensor(1)?, b.tensor(2)?)
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), mask.clone().into(), s.real(&[7])?.into()]),
+        Sample::new([
+            s.real(&[2, 3])?.into(),
+            mask.clone().into(),
+            s.real(&[7])?.into(),
+        ]),
         Sample::new([s.real(&[3])?.into(), mask.into(), s.real(&[3, 2])?.into()]),
     ])
 });
@@ -138,10 +212,15 @@ pub static MASKED_SCATTER_BACKWARD: OpRecord = OpRecord::new(
 });
 
 /// How many elements are not 0, which sizes the results of the ops here.
-pub static MASKED_COUNT: OpRecord =
-    OpRecord::new("_count_nonzero", "The number of elements that are not 0, as a 0-d int64.", "")
-        .kernel(Kernel::MaskedCount, |_| Ok(Plan::one(DType::I64, Shape::default(), DType::I64)))
-        .constant();
+pub static MASKED_COUNT: OpRecord = OpRecord::new(
+    "_count_nonzero",
+    "The number of elements that are not 0, as a 0-d int64.",
+    "",
+)
+.kernel(Kernel::MaskedCount, |_| {
+    Ok(Plan::one(DType::I64, Shape::default(), DType::I64))
+})
+.constant();
 
 /// Positions of what is not 0. Attribute: how many there are.
 pub static NONZERO: OpRecord = OpRecord::new(
@@ -159,10 +238,20 @@ pub static NONZERO: OpRecord = OpRecord::new(
 });
 
 /// `Tensor.nonzero`, whose flag may come by position.
-static NONZERO_METHOD: OpRecord =
-    OpRecord::new("nonzero.method", "As nonzero.", "(Tensor input, bool as_tuple)").overload().constant().by_name(|b| {
-        if b.bool(1) { tuple(b.tensor(0)?) } else { b.tensor(0)?.nonzero().map(Value::Tensor) }
-    });
+static NONZERO_METHOD: OpRecord = OpRecord::new(
+    "nonzero.method",
+    "As nonzero.",
+    "(Tensor input, bool as_tuple)",
+)
+.overload()
+.constant()
+.by_name(|b| {
+    if b.bool(1) {
+        tuple(b.tensor(0)?)
+    } else {
+        b.tensor(0)?.nonzero().map(Value::Tensor)
+    }
+});
 
 /// [`NONZERO`] by NumPy's name.
 pub static ARGWHERE: OpRecord = OpRecord::new(
@@ -184,7 +273,12 @@ pub static WHERE_NONZERO: OpRecord = OpRecord::new(
 .by_name(|b| tuple(b.tensor(0)?));
 
 fn tuple(x: &Tensor) -> Result<Value> {
-    Ok(Value::Tuple(x.nonzero_as_tuple()?.into_iter().map(Value::Tensor).collect()))
+    Ok(Value::Tuple(
+        x.nonzero_as_tuple()?
+            .into_iter()
+            .map(Value::Tensor)
+            .collect(),
+    ))
 }
 
 /// How many elements are not 0.
@@ -205,15 +299,26 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let (t, n) = fill_value("masked_fill", &value.into(), self).map_err(|e| e.renamed("masked_fill"))?;
-        call1(&MASKED_FILL, &[Arg::T(self), Arg::T(mask), Arg::opt(t.as_ref())], &[Attr::Scalar(n)])
+        let (t, n) =
+            fill_value("masked_fill", &value.into(), self).map_err(|e| e.renamed("masked_fill"))?;
+        call1(
+            &MASKED_FILL,
+            &[Arg::T(self), Arg::T(mask), Arg::opt(t.as_ref())],
+            &[Attr::Scalar(n)],
+        )
     }
 
     /// [`Tensor::masked_fill`] in place; returns this tensor.
     #[track_caller]
     pub fn masked_fill_<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let (t, n) = fill_value("masked_fill", &value.into(), self).map_err(|e| e.renamed("masked_fill_"))?;
-        in_place(&MASKED_FILL, self, &[Arg::T(mask), Arg::opt(t.as_ref())], &[Attr::Scalar(n)])
+        let (t, n) = fill_value("masked_fill", &value.into(), self)
+            .map_err(|e| e.renamed("masked_fill_"))?;
+        in_place(
+            &MASKED_FILL,
+            self,
+            &[Arg::T(mask), Arg::opt(t.as_ref())],
+            &[Attr::Scalar(n)],
+        )
     }
 
     /// The elements where the bool mask is true, 1-d, in row-major order; shapes broadcast
@@ -221,12 +326,22 @@ impl Tensor {
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        let named = |e: TorshError| e.in_op("masked_select", || vec![self.describe(), mask.describe()], at);
+        let named = |e: TorshError| {
+            e.in_op(
+                "masked_select",
+                || vec![self.describe(), mask.describe()],
+                at,
+            )
+        };
         check_mask("masked_select", mask).map_err(named)?;
         let shape = self.shape().broadcast(mask.shape()).map_err(named)?;
         let (x, mask) = (self.expand(&shape)?, mask.expand(&shape)?);
         let n = count(&mask)?;
-        call1(&MASKED_SELECT, &[Arg::T(&x), Arg::T(&mask)], &[Attr::Int(n as i64)])
+        call1(
+            &MASKED_SELECT,
+            &[Arg::T(&x), Arg::T(&mask)],
+            &[Attr::Int(n as i64)],
+        )
     }
 
     /// This tensor with the elements of `source`, in order, where the bool mask is true; shapes
@@ -236,7 +351,11 @@ impl Tensor {
     /// A source of another dtype, or of fewer elements than the mask has true ones.
     #[track_caller]
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-        call1(&MASKED_SCATTER, &[Arg::T(self), Arg::T(mask), Arg::T(source)], &[])
+        call1(
+            &MASKED_SCATTER,
+            &[Arg::T(self), Arg::T(mask), Arg::T(source)],
+            &[],
+        )
     }
 
     /// [`Tensor::masked_scatter`] in place; returns this tensor.
@@ -263,9 +382,12 @@ impl Tensor {
     /// index tuple takes (`torch.nonzero(as_tuple=True)`, and `torch.where` of a condition alone).
     #[track_caller]
     pub fn nonzero_as_tuple(&self) -> Result<Vec<Tensor>> {
-        let x = if self.ndim() == 0 { self.unsqueeze(0)? } else { self.clone() };
+        let x = if self.ndim() == 0 {
+            self.unsqueeze(0)?
+        } else {
+            self.clone()
+        };
         let rows = x.nonzero()?;
         (0..x.ndim()).map(|d| rows.select(1, d)).collect()
     }
 }
-

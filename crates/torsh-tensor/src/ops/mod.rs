@@ -4,9 +4,11 @@ pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod embedding;
+pub(crate) mod factory;
 pub(crate) mod getitem;
 pub(crate) mod index;
 pub(crate) mod into_index;
+pub(crate) mod join;
 pub(crate) mod masked;
 pub(crate) mod pointwise;
 pub(crate) mod rearrange;
@@ -15,7 +17,9 @@ pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
 pub(crate) mod sort;
+pub(crate) mod split;
 pub(crate) mod strided;
+pub(crate) mod views;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -27,9 +31,27 @@ use crate::record::{OpRecord, Rule};
 use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
-const FAMILIES: &[&[&OpRecord]] =
-    &[pointwise::RECORDS, reduce::RECORDS, shape::RECORDS, strided::RECORDS, copy::RECORDS, create::RECORDS, complex::RECORDS, select::RECORDS,
-    index::RECORDS, scatter::RECORDS, masked::RECORDS, sort::RECORDS, rearrange::RECORDS, embedding::RECORDS, getitem::RECORDS];
+const FAMILIES: &[&[&OpRecord]] = &[
+    pointwise::RECORDS,
+    reduce::RECORDS,
+    shape::RECORDS,
+    strided::RECORDS,
+    copy::RECORDS,
+    create::RECORDS,
+    complex::RECORDS,
+    select::RECORDS,
+    views::RECORDS,
+    split::RECORDS,
+    join::RECORDS,
+    factory::RECORDS,
+    index::RECORDS,
+    scatter::RECORDS,
+    masked::RECORDS,
+    sort::RECORDS,
+    rearrange::RECORDS,
+    embedding::RECORDS,
+    getitem::RECORDS,
+];
 
 struct Entry {
     record: &'static OpRecord,
@@ -50,7 +72,10 @@ fn table() -> &'static Table {
             }
             let numbers = matches!(record.rule, Rule::Pointwise(_));
             let signature = Signature::parse(record.schema, numbers);
-            by_name.entry(record.base_name()).or_default().push(Entry { record, signature });
+            by_name
+                .entry(record.base_name())
+                .or_default()
+                .push(Entry { record, signature });
         }
         Table { by_name }
     })
@@ -97,21 +122,34 @@ fn entries(name: &str) -> Option<&'static Vec<Entry>> {
 #[track_caller]
 pub fn call(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
     let Some(list) = entries(name) else {
-        return Err(TorshError::invalid(name.to_string(), "there is no op of this name")
-            .with_hint("ops::names() lists what is there"));
+        return Err(
+            TorshError::invalid(name.to_string(), "there is no op of this name")
+                .with_hint("ops::names() lists what is there"),
+        );
     };
     let mut reasons = Vec::new();
     for e in list {
         match e.signature.bind(args, kwargs) {
             Ok(bound) => return run(e.record, &bound).map_err(|err| err.renamed(name)),
-            Err(why) => reasons.push(format!("{}{}: {why}", e.record.base_name(), e.record.schema)),
+            Err(why) => reasons.push(format!(
+                "{}{}: {why}",
+                e.record.base_name(),
+                e.record.schema
+            )),
         }
     }
-    let given: Vec<String> =
-        args.iter().map(Value::kind).chain(kwargs.iter().map(|(n, v)| format!("{n}={}", v.kind()))).collect();
+    let given: Vec<String> = args
+        .iter()
+        .map(Value::kind)
+        .chain(kwargs.iter().map(|(n, v)| format!("{n}={}", v.kind())))
+        .collect();
     Err(TorshError::invalid(
         name.to_string(),
-        format!("no signature takes ({})\n  {}", given.join(", "), reasons.join("\n  ")),
+        format!(
+            "no signature takes ({})\n  {}",
+            given.join(", "),
+            reasons.join("\n  ")
+        ),
     ))
 }
 

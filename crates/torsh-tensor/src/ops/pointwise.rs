@@ -127,7 +127,8 @@ const fn join<const N: usize>(lists: &[&[&'static OpRecord]]) -> [&'static OpRec
 const COUNT: usize = unary::LIST.len() + binary::LIST.len() + parametric::LIST.len();
 
 /// Every pointwise record.
-pub(crate) const RECORDS: &[&OpRecord] = &join::<COUNT>(&[unary::LIST, binary::LIST, parametric::LIST]);
+pub(crate) const RECORDS: &[&OpRecord] =
+    &join::<COUNT>(&[unary::LIST, binary::LIST, parametric::LIST]);
 
 macro_rules! unary_methods {
     ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
@@ -203,7 +204,9 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
         crate::record::Samples::Intervals(v) => v.len(),
         _ => 1,
     };
-    let operands = (0..arity).map(|i| b.operand(i)).collect::<Result<SmallVec<[_; 3]>>>()?;
+    let operands = (0..arity)
+        .map(|i| b.operand(i))
+        .collect::<Result<SmallVec<[_; 3]>>>()?;
     // A call on numbers alone computes on a 0-d tensor of the first.
     let first;
     let mut args: SmallVec<[Arg<'_>; 3]> = operands.iter().map(Operand::arg).collect();
@@ -211,8 +214,9 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
         first = operands[0].to_tensor()?;
         args[0] = Arg::T(&first);
     }
-    let numbers: SmallVec<[Attr<'_>; 4]> =
-        (arity..b.len()).map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar)).collect();
+    let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
+        .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
+        .collect();
     call1(record, &args, &numbers).map(Value::Tensor)
 }
 
@@ -220,12 +224,20 @@ impl Tensor {
     /// The complex conjugate; a real tensor comes back as it is.
     #[track_caller]
     pub fn conj(&self) -> Result<Tensor> {
-        if self.dtype().is_complex() { self.conj_physical() } else { Ok(self.clone()) }
+        if self.dtype().is_complex() {
+            self.conj_physical()
+        } else {
+            Ok(self.clone())
+        }
     }
 
     /// `self + alpha * other` (`torch.add` with `alpha`).
     #[track_caller]
-    pub fn add_with<'a>(&self, other: impl Into<Operand<'a>>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn add_with<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         call1(
             &parametric::add_alpha,
             &[Arg::T(self), other.into().arg()],
@@ -234,4 +246,7 @@ impl Tensor {
     }
 }
 
-const _: () = assert!(matches!(binary::add.rule, Rule::Pointwise(Pointwise::Promote)));
+const _: () = assert!(matches!(
+    binary::add.rule,
+    Rule::Pointwise(Pointwise::Promote)
+));

@@ -9,8 +9,21 @@ use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
 use crate::{IntoDim, IntoDims, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &FLIP, &FLIPLR, &FLIPUD, &ROLL, &ROLL_FLAT, &TRIL, &TRIU, &TRIL_INDICES, &TRIU_INDICES, &DIAG, &DIAG_EMBED, &DIAGFLAT,
-    &REPEAT_COUNT, &REPEAT_INTERLEAVE, &REPEAT_INTERLEAVE_TENSOR,
+    &FLIP,
+    &FLIPLR,
+    &FLIPUD,
+    &ROLL,
+    &ROLL_FLAT,
+    &TRIL,
+    &TRIU,
+    &TRIL_INDICES,
+    &TRIU_INDICES,
+    &DIAG,
+    &DIAG_EMBED,
+    &DIAGFLAT,
+    &REPEAT_COUNT,
+    &REPEAT_INTERLEAVE,
+    &REPEAT_INTERLEAVE_TENSOR,
 ];
 
 fn same(c: &PlanCx<'_>) -> Result<Plan> {
@@ -19,28 +32,43 @@ fn same(c: &PlanCx<'_>) -> Result<Plan> {
 }
 
 /// The other way round. Attribute: the dimensions.
-pub static FLIP: OpRecord =
-    OpRecord::new("flip", "A copy in reversed order along the named dimensions.", "(Tensor input, int[1] dims)")
-        .kernel(Kernel::Flip, same)
-        .grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| c.g().flip(c.attr(0).ints()) }])
-        .by_name(|b| b.tensor(0)?.flip(&b.ints(1)[..]).map(Value::Tensor))
-        .samples(|s| {
-            let x = s.real(&[2, 3])?;
-            Ok(vec![
-                Sample::new([x.clone().into(), Value::Int(1)]),
-                Sample::new([x.into(), vec![0i64, -1].into()]),
-            ])
-        });
+pub static FLIP: OpRecord = OpRecord::new(
+    "flip",
+    "A copy in reversed order along the named dimensions.",
+    "(Tensor input, int[1] dims)",
+)
+.kernel(Kernel::Flip, same)
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| c.g().flip(c.attr(0).ints()),
+}])
+.by_name(|b| b.tensor(0)?.flip(&b.ints(1)[..]).map(Value::Tensor))
+.samples(|s| {
+    let x = s.real(&[2, 3])?;
+    Ok(vec![
+        Sample::new([x.clone().into(), Value::Int(1)]),
+        Sample::new([x.into(), vec![0i64, -1].into()]),
+    ])
+});
 
 /// Columns the other way round.
-pub static FLIPLR: OpRecord = OpRecord::new("fliplr", "A copy with the second dimension reversed.", "(Tensor input)")
-    .by_name(|b| b.tensor(0)?.fliplr().map(Value::Tensor))
-    .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+pub static FLIPLR: OpRecord = OpRecord::new(
+    "fliplr",
+    "A copy with the second dimension reversed.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.fliplr().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
 /// Rows the other way round.
-pub static FLIPUD: OpRecord = OpRecord::new("flipud", "A copy with the first dimension reversed.", "(Tensor input)")
-    .by_name(|b| b.tensor(0)?.flipud().map(Value::Tensor))
-    .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+pub static FLIPUD: OpRecord = OpRecord::new(
+    "flipud",
+    "A copy with the first dimension reversed.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.flipud().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
 /// Shifted around. Attributes: shifts, dimensions.
 pub static ROLL: OpRecord = OpRecord::new(
@@ -66,15 +94,25 @@ pub static ROLL: OpRecord = OpRecord::new(
 });
 
 /// [`ROLL`] of the flattened tensor.
-static ROLL_FLAT: OpRecord = OpRecord::new("roll.flat", "As roll, of the flattened tensor.", "(Tensor input, int[1] shifts)")
-    .overload()
-    .by_name(|b| b.tensor(0)?.roll(&b.ints(1)[..], ()).map(Value::Tensor))
-    .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(1)])]));
+static ROLL_FLAT: OpRecord = OpRecord::new(
+    "roll.flat",
+    "As roll, of the flattened tensor.",
+    "(Tensor input, int[1] shifts)",
+)
+.overload()
+.by_name(|b| b.tensor(0)?.roll(&b.ints(1)[..], ()).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(1)])]));
 
 fn triangle(c: &PlanCx<'_>) -> Result<Plan> {
     let x = c.tensor(0)?;
     if x.ndim() < 2 {
-        return Err(TorshError::shape("", format!("input tensor must have at least 2 dimensions, got {}", x.shape())));
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "input tensor must have at least 2 dimensions, got {}",
+                x.shape()
+            ),
+        ));
     }
     same(c)
 }
@@ -86,9 +124,18 @@ pub static TRIL: OpRecord = OpRecord::new(
     "(Tensor input, int diagonal=0)",
 )
 .kernel(Kernel::Triangle, triangle)
-.grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| c.g().tril(c.attr(0).int()) }])
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| c.g().tril(c.attr(0).int()),
+}])
 .by_name(|b| b.tensor(0)?.tril(b.int(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 3])?.into()]), Sample::new([s.real(&[2, 2, 3])?.into(), Value::Int(1)])]));
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[3, 3])?.into()]),
+        Sample::new([s.real(&[2, 2, 3])?.into(), Value::Int(1)]),
+    ])
+});
 
 /// The upper triangle. Attributes: diagonal, `true`.
 pub static TRIU: OpRecord = OpRecord::new(
@@ -97,9 +144,18 @@ pub static TRIU: OpRecord = OpRecord::new(
     "(Tensor input, int diagonal=0)",
 )
 .kernel(Kernel::Triangle, triangle)
-.grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| c.g().triu(c.attr(0).int()) }])
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| c.g().triu(c.attr(0).int()),
+}])
 .by_name(|b| b.tensor(0)?.triu(b.int(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[3, 3])?.into()]), Sample::new([s.real(&[2, 2, 3])?.into(), Value::Int(-1)])]));
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[3, 3])?.into()]),
+        Sample::new([s.real(&[2, 2, 3])?.into(), Value::Int(-1)]),
+    ])
+});
 
 /// Positions of a lower triangle.
 pub static TRIL_INDICES: OpRecord = OpRecord::new(
@@ -128,26 +184,41 @@ fn triangle_indices(
     dtype: Option<DType>,
     device: Option<Device>,
 ) -> Result<Tensor> {
-    let op = if upper { "triu_indices" } else { "tril_indices" };
+    let op = if upper {
+        "triu_indices"
+    } else {
+        "tril_indices"
+    };
     for (name, n) in [("row", rows), ("col", columns)] {
         if n < 0 {
-            return Err(TorshError::invalid(op, format!("{name} must be non-negative, got {n}")));
+            return Err(TorshError::invalid(
+                op,
+                format!("{name} must be non-negative, got {n}"),
+            ));
         }
     }
     let dtype = dtype.unwrap_or(DType::I64);
     if !matches!(dtype, DType::I64 | DType::I32) {
-        return Err(TorshError::dtype(op, format!("not implemented for {dtype}")));
+        return Err(TorshError::dtype(
+            op,
+            format!("not implemented for {dtype}"),
+        ));
     }
     let (mut r, mut c) = (Vec::new(), Vec::new());
     for i in 0..rows {
-        let edge = i.saturating_add(offset).saturating_add(i64::from(!upper)).clamp(0, columns);
+        let edge = i
+            .saturating_add(offset)
+            .saturating_add(i64::from(!upper))
+            .clamp(0, columns);
         let kept = if upper { edge..columns } else { 0..edge };
         r.extend(kept.clone().map(|_| i));
         c.extend(kept);
     }
     let n = r.len();
     r.append(&mut c);
-    Tensor::from_vec(r, [2, n])?.to_dtype(dtype)?.to_device(device.unwrap_or_default())
+    Tensor::from_vec(r, [2, n])?
+        .to_dtype(dtype)?
+        .to_device(device.unwrap_or_default())
 }
 
 /// A diagonal taken out of a matrix, or a matrix made of one.
@@ -177,13 +248,30 @@ pub static DIAG_EMBED: OpRecord = OpRecord::new(
     Ok(Plan::one(x.dtype(), dims.into(), x.dtype()))
 })
 .grads(0, 0, |c| {
-    Ok(one(0, diagonal_of(c.g(), c.attr(4).int(), c.attr(5).int() as usize, c.attr(6).int() as usize)?))
+    Ok(one(
+        0,
+        diagonal_of(
+            c.g(),
+            c.attr(4).int(),
+            c.attr(5).int() as usize,
+            c.attr(6).int() as usize,
+        )?,
+    ))
 })
-.by_name(|b| b.tensor(0)?.diag_embed(b.int(1), b.int(2), b.int(3)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .diag_embed(b.int(1), b.int(2), b.int(3))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     Ok(vec![
         Sample::new([s.real(&[2, 3])?.into()]),
-        Sample::new([s.real(&[2, 2])?.into(), Value::Int(-1), Value::Int(0), Value::Int(2)]),
+        Sample::new([
+            s.real(&[2, 2])?.into(),
+            Value::Int(-1),
+            Value::Int(0),
+            Value::Int(2),
+        ]),
     ])
 });
 
@@ -213,14 +301,23 @@ fn diagonal_of(t: &Tensor, offset: i64, d1: usize, d2: usize) -> Result<Tensor> 
     let (s1, s2) = (t.stride()[d1] as i64, t.stride()[d2] as i64);
     size.push(length);
     stride.push(s1 + s2);
-    let first = if length == 0 { 0 } else if offset >= 0 { offset * s2 } else { -offset * s1 };
+    let first = if length == 0 {
+        0
+    } else if offset >= 0 {
+        offset * s2
+    } else {
+        -offset * s1
+    };
     t.as_strided_at(&size, &stride, t.storage_offset() as i64 + first)
 }
 
 /// The sum of repeats.
-static REPEAT_COUNT: OpRecord = OpRecord::new("_repeat_count", "The sum of repeats, as a 0-d int64.", "")
-    .kernel(Kernel::RepeatCount, |_| Ok(Plan::one(DType::I64, Shape::default(), DType::I64)))
-    .constant();
+static REPEAT_COUNT: OpRecord =
+    OpRecord::new("_repeat_count", "The sum of repeats, as a 0-d int64.", "")
+        .kernel(Kernel::RepeatCount, |_| {
+            Ok(Plan::one(DType::I64, Shape::default(), DType::I64))
+        })
+        .constant();
 
 /// Positions repeated as often as a tensor says. Attribute: how many in all.
 pub static REPEAT_INTERLEAVE_TENSOR: OpRecord = OpRecord::new(
@@ -230,7 +327,11 @@ pub static REPEAT_INTERLEAVE_TENSOR: OpRecord = OpRecord::new(
 )
 .overload()
 .kernel(Kernel::RepeatInterleave, |c| {
-    Ok(Plan::one(DType::I64, Shape::new(&[c.attr(0).int() as usize]), DType::I64))
+    Ok(Plan::one(
+        DType::I64,
+        Shape::new(&[c.attr(0).int() as usize]),
+        DType::I64,
+    ))
 })
 .constant()
 .by_name(|b| {
@@ -245,7 +346,11 @@ pub static REPEAT_INTERLEAVE: OpRecord = OpRecord::new(
     "Every element (or every position of a dimension) repeated in place.",
     "(Tensor input, Operand repeats, int? dim=None, *, int? output_size=None)",
 )
-.by_name(|b| b.tensor(0)?.repeat_interleave_sized(b.operand(1)?, b.opt_int(2), b.opt_int(3)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .repeat_interleave_sized(b.operand(1)?, b.opt_int(2), b.opt_int(3))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let repeats = Tensor::from_data(&[2i64, 0, 1], &[3])?;
     Ok(vec![
@@ -256,19 +361,32 @@ pub static REPEAT_INTERLEAVE: OpRecord = OpRecord::new(
 
 fn positions(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     if repeats.ndim() != 1 {
-        return Err(TorshError::shape("", "repeat_interleave only accept 1D vector as repeat"));
+        return Err(TorshError::shape(
+            "",
+            "repeat_interleave only accept 1D vector as repeat",
+        ));
     }
     if !matches!(repeats.dtype(), DType::I64 | DType::I32) {
-        return Err(TorshError::dtype("", format!("not implemented for repeats of {}", repeats.dtype())));
+        return Err(TorshError::dtype(
+            "",
+            format!("not implemented for repeats of {}", repeats.dtype()),
+        ));
     }
     let total = match output_size {
         Some(n) => n,
         None => call1(&REPEAT_COUNT, &[Arg::T(repeats)], &[])?.item::<i64>()?,
     };
     if total < 0 {
-        return Err(TorshError::invalid("", format!("output_size must be non-negative, got {total}")));
+        return Err(TorshError::invalid(
+            "",
+            format!("output_size must be non-negative, got {total}"),
+        ));
     }
-    call1(&REPEAT_INTERLEAVE_TENSOR, &[Arg::T(repeats)], &[Attr::Int(total)])
+    call1(
+        &REPEAT_INTERLEAVE_TENSOR,
+        &[Arg::T(repeats)],
+        &[Attr::Int(total)],
+    )
 }
 
 impl Tensor {
@@ -276,10 +394,16 @@ impl Tensor {
     #[track_caller]
     pub fn flip(&self, dims: impl IntoDims) -> Result<Tensor> {
         let mut list: SmallVec<[i64; 6]> = SmallVec::new();
-        for d in dims.dims().unwrap_or_else(|| (0..self.ndim() as i64).collect()) {
+        for d in dims
+            .dims()
+            .unwrap_or_else(|| (0..self.ndim() as i64).collect())
+        {
             let d = self.dim("flip", d)? as i64;
             if list.contains(&d) {
-                return Err(TorshError::invalid("flip", format!("dim {d} appears multiple times in the list of dims")));
+                return Err(TorshError::invalid(
+                    "flip",
+                    format!("dim {d} appears multiple times in the list of dims"),
+                ));
             }
             list.push(d);
         }
@@ -293,7 +417,10 @@ impl Tensor {
     #[track_caller]
     pub fn fliplr(&self) -> Result<Tensor> {
         if self.ndim() < 2 {
-            return Err(TorshError::shape("fliplr", format!("Input must be >= 2-d, got {}", self.describe())));
+            return Err(TorshError::shape(
+                "fliplr",
+                format!("Input must be >= 2-d, got {}", self.describe()),
+            ));
         }
         self.flip(1)
     }
@@ -302,7 +429,10 @@ impl Tensor {
     #[track_caller]
     pub fn flipud(&self) -> Result<Tensor> {
         if self.ndim() < 1 {
-            return Err(TorshError::shape("flipud", format!("Input must be >= 1-d, got {}", self.describe())));
+            return Err(TorshError::shape(
+                "flipud",
+                format!("Input must be >= 1-d, got {}", self.describe()),
+            ));
         }
         self.flip(0)
     }
@@ -318,62 +448,103 @@ impl Tensor {
         }
         if dims.is_empty() && shifts.len() == 1 {
             let flat = self.reshape([self.numel()])?;
-            let rolled = call1(&ROLL, &[Arg::T(&flat)], &[Attr::Ints(&shifts), Attr::Ints(&[0])])?;
+            let rolled = call1(
+                &ROLL,
+                &[Arg::T(&flat)],
+                &[Attr::Ints(&shifts), Attr::Ints(&[0])],
+            )?;
             return rolled.reshape(self.shape());
         }
         if dims.len() != shifts.len() {
             return Err(TorshError::invalid(
                 "roll",
-                format!("shifts and dimensions must align. shifts: {}, dims:{}", shifts.len(), dims.len()),
+                format!(
+                    "shifts and dimensions must align. shifts: {}, dims:{}",
+                    shifts.len(),
+                    dims.len()
+                ),
             ));
         }
         let mut list: SmallVec<[i64; 6]> = SmallVec::new();
         for &d in &dims {
             if self.ndim() == 0 {
-                return Err(TorshError::index("roll", format!("Dimension specified as {d} but tensor has no dimensions")));
+                return Err(TorshError::index(
+                    "roll",
+                    format!("Dimension specified as {d} but tensor has no dimensions"),
+                ));
             }
             list.push(self.dim("roll", d)? as i64);
         }
-        call1(&ROLL, &[Arg::T(self)], &[Attr::Ints(&shifts), Attr::Ints(&list)])
+        call1(
+            &ROLL,
+            &[Arg::T(self)],
+            &[Attr::Ints(&shifts), Attr::Ints(&list)],
+        )
     }
 
     /// The lower triangle of the matrices in the last two dimensions, up to `diagonal`; zeros
     /// elsewhere (`torch.tril`).
     #[track_caller]
     pub fn tril(&self, diagonal: impl IntoDim) -> Result<Tensor> {
-        call1(&TRIL, &[Arg::T(self)], &[Attr::Int(diagonal.value()), Attr::Bool(false)])
+        call1(
+            &TRIL,
+            &[Arg::T(self)],
+            &[Attr::Int(diagonal.value()), Attr::Bool(false)],
+        )
     }
 
     /// The upper triangle of the matrices in the last two dimensions, from `diagonal` on; zeros
     /// elsewhere (`torch.triu`).
     #[track_caller]
     pub fn triu(&self, diagonal: impl IntoDim) -> Result<Tensor> {
-        call1(&TRIU, &[Arg::T(self)], &[Attr::Int(diagonal.value()), Attr::Bool(true)])
+        call1(
+            &TRIU,
+            &[Arg::T(self)],
+            &[Attr::Int(diagonal.value()), Attr::Bool(true)],
+        )
     }
 
     /// [`Tensor::tril`] in place; returns this tensor.
     #[track_caller]
     pub fn tril_(&self, diagonal: impl IntoDim) -> Result<Tensor> {
-        super::index::in_place(&TRIL, self, &[], &[Attr::Int(diagonal.value()), Attr::Bool(false)])
+        super::index::in_place(
+            &TRIL,
+            self,
+            &[],
+            &[Attr::Int(diagonal.value()), Attr::Bool(false)],
+        )
     }
 
     /// [`Tensor::triu`] in place; returns this tensor.
     #[track_caller]
     pub fn triu_(&self, diagonal: impl IntoDim) -> Result<Tensor> {
-        super::index::in_place(&TRIU, self, &[], &[Attr::Int(diagonal.value()), Attr::Bool(true)])
+        super::index::in_place(
+            &TRIU,
+            self,
+            &[],
+            &[Attr::Int(diagonal.value()), Attr::Bool(true)],
+        )
     }
 
     /// The rows and columns of the lower triangle of a matrix, int64 `[2, n]`
     /// (`torch.tril_indices`).
     #[track_caller]
-    pub fn tril_indices(row: impl IntoDim, col: impl IntoDim, offset: impl IntoDim) -> Result<Tensor> {
+    pub fn tril_indices(
+        row: impl IntoDim,
+        col: impl IntoDim,
+        offset: impl IntoDim,
+    ) -> Result<Tensor> {
         triangle_indices(row.value(), col.value(), offset.value(), false, None, None)
     }
 
     /// The rows and columns of the upper triangle of a matrix, int64 `[2, n]`
     /// (`torch.triu_indices`).
     #[track_caller]
-    pub fn triu_indices(row: impl IntoDim, col: impl IntoDim, offset: impl IntoDim) -> Result<Tensor> {
+    pub fn triu_indices(
+        row: impl IntoDim,
+        col: impl IntoDim,
+        offset: impl IntoDim,
+    ) -> Result<Tensor> {
         triangle_indices(row.value(), col.value(), offset.value(), true, None, None)
     }
 
@@ -384,39 +555,68 @@ impl Tensor {
         match self.ndim() {
             1 => self.diag_embed(diagonal, 0, 1),
             2 => diagonal_of(self, diagonal.value(), 0, 1)?.copy(),
-            n => Err(TorshError::shape("diag", format!("Supports 1D or 2D tensors. Got {n}D"))),
+            n => Err(TorshError::shape(
+                "diag",
+                format!("Supports 1D or 2D tensors. Got {n}D"),
+            )),
         }
     }
 
     /// Matrices in the dimensions `dim1` and `dim2` of the result, whose diagonals are this
     /// tensor's last dimension (`torch.diag_embed`).
     #[track_caller]
-    pub fn diag_embed(&self, offset: impl IntoDim, dim1: impl IntoDim, dim2: impl IntoDim) -> Result<Tensor> {
+    pub fn diag_embed(
+        &self,
+        offset: impl IntoDim,
+        dim1: impl IntoDim,
+        dim2: impl IntoDim,
+    ) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let offset = offset.value();
         let wrap = |d: i64| {
-            torsh_core::shape::wrap_dim(d, self.ndim() + 1).map_err(|e| e.in_op("diag_embed", || vec![self.describe()], at))
+            torsh_core::shape::wrap_dim(d, self.ndim() + 1)
+                .map_err(|e| e.in_op("diag_embed", || vec![self.describe()], at))
         };
         let (a, b) = (dim1.value(), dim2.value());
         let (d1, d2) = (wrap(a)?, wrap(b)?);
         if d1 == d2 {
-            return Err(TorshError::invalid("diag_embed", format!("diagonal dimensions cannot be identical {a}, {b}")));
+            return Err(TorshError::invalid(
+                "diag_embed",
+                format!("diagonal dimensions cannot be identical {a}, {b}"),
+            ));
         }
         let last = self.ndim() - 1;
         let n = (self.dims()[last] as u64)
             .checked_add(offset.unsigned_abs())
             .filter(|&n| n < 1 << 31)
-            .ok_or_else(|| TorshError::invalid("diag_embed", format!("the diagonal {offset} makes too large a matrix")))?;
+            .ok_or_else(|| {
+                TorshError::invalid(
+                    "diag_embed",
+                    format!("the diagonal {offset} makes too large a matrix"),
+                )
+            })?;
         let mut rest = self.dims()[..last].iter();
         let dims: Dims = (0..self.ndim() + 1)
-            .map(|d| if d == d1 || d == d2 { n as usize } else { rest.next().copied().unwrap_or(1) })
+            .map(|d| {
+                if d == d1 || d == d2 {
+                    n as usize
+                } else {
+                    rest.next().copied().unwrap_or(1)
+                }
+            })
             .collect();
         let shape = Shape::from(dims);
         let strides = shape.contiguous_strides();
-        let mut window: SmallVec<[i64; 6]> =
-            (0..shape.ndim()).filter(|d| *d != d1 && *d != d2).map(|d| strides[d] as i64).collect();
+        let mut window: SmallVec<[i64; 6]> = (0..shape.ndim())
+            .filter(|d| *d != d1 && *d != d2)
+            .map(|d| strides[d] as i64)
+            .collect();
         window.push((strides[d1] + strides[d2]) as i64);
-        let first = if offset >= 0 { offset * strides[d2] as i64 } else { -offset * strides[d1] as i64 };
+        let first = if offset >= 0 {
+            offset * strides[d2] as i64
+        } else {
+            -offset * strides[d1] as i64
+        };
         let ints = |v: &[usize]| -> SmallVec<[i64; 6]> { v.iter().map(|&n| n as i64).collect() };
         call1(
             &DIAG_EMBED,
@@ -458,7 +658,12 @@ impl Tensor {
     }
 
     #[track_caller]
-    fn repeat_interleave_sized(&self, repeats: Operand<'_>, dim: Option<i64>, size: Option<i64>) -> Result<Tensor> {
+    fn repeat_interleave_sized(
+        &self,
+        repeats: Operand<'_>,
+        dim: Option<i64>,
+        size: Option<i64>,
+    ) -> Result<Tensor> {
         let named = |e: TorshError| e.renamed("repeat_interleave");
         let (x, d) = match dim {
             Some(d) => (self.clone(), self.dim("repeat_interleave", d)?),
@@ -470,26 +675,42 @@ impl Tensor {
             Operand::Number(r) => {
                 let r = r.to_i64();
                 if r < 0 {
-                    return Err(TorshError::invalid("repeat_interleave", format!("Repeats must be non-negative, got {r}")));
+                    return Err(TorshError::invalid(
+                        "repeat_interleave",
+                        format!("Repeats must be non-negative, got {r}"),
+                    ));
                 }
                 let total = (n as i64).saturating_mul(r);
                 if size.is_some_and(|s| s != total) {
                     return Err(TorshError::invalid(
                         "repeat_interleave",
-                        format!("Invalid output_size, expected {total} but got {}", size.unwrap_or(0)),
+                        format!(
+                            "Invalid output_size, expected {total} but got {}",
+                            size.unwrap_or(0)
+                        ),
                     ));
                 }
                 let mut wide = Dims::from_slice(x.dims());
                 wide.insert(d + 1, r as usize);
                 let mut flat = Dims::from_slice(x.dims());
                 flat[d] = total as usize;
-                let spread = x.unsqueeze(d + 1)?.expand(Shape::from(wide)).map_err(named)?;
-                return if r == 1 { x.copy() } else { spread.reshape(Shape::from(flat)).map_err(named) };
+                let spread = x
+                    .unsqueeze(d + 1)?
+                    .expand(Shape::from(wide))
+                    .map_err(named)?;
+                return if r == 1 {
+                    x.copy()
+                } else {
+                    spread.reshape(Shape::from(flat)).map_err(named)
+                };
             }
             o => o.to_tensor()?,
         };
         if repeats.ndim() > 1 {
-            return Err(TorshError::shape("repeat_interleave", "repeats must be 0-dim or 1-dim tensor"));
+            return Err(TorshError::shape(
+                "repeat_interleave",
+                "repeats must be 0-dim or 1-dim tensor",
+            ));
         }
         let repeats = if repeats.numel() == 1 {
             repeats.reshape([1])?.expand([n])?

@@ -24,17 +24,24 @@ pub(crate) fn reduced(shape: &Shape, dims: &[i64]) -> (Shape, Shape) {
 }
 
 fn sum_dtype(input: DType, asked: Option<DType>) -> DType {
-    asked.unwrap_or(if input.is_integer() || input == DType::Bool { DType::I64 } else { input })
+    asked.unwrap_or(if input.is_integer() || input == DType::Bool {
+        DType::I64
+    } else {
+        input
+    })
 }
 
 /// Sum of all elements.
-pub static SUM: OpRecord =
-    OpRecord::new("sum", "Sum of all elements; integers add up in int64.", "(Tensor input, *, ScalarType? dtype=None)")
-        .by_name(|b| {
-            let x = b.tensor(0)?;
-            x.sum_over(None, false, b.dtype(1)).map(Value::Tensor)
-        })
-        .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+pub static SUM: OpRecord = OpRecord::new(
+    "sum",
+    "Sum of all elements; integers add up in int64.",
+    "(Tensor input, *, ScalarType? dtype=None)",
+)
+.by_name(|b| {
+    let x = b.tensor(0)?;
+    x.sum_over(None, false, b.dtype(1)).map(Value::Tensor)
+})
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
 /// Sum over dimensions. Attributes: dimensions (sorted out), keepdim, dtype.
 pub static SUM_DIM: OpRecord = OpRecord::new(
@@ -47,9 +54,19 @@ pub static SUM_DIM: OpRecord = OpRecord::new(
     let x = c.tensor(0)?;
     let dtype = sum_dtype(x.dtype(), c.attr(2).dtype());
     let (kept, dropped) = reduced(x.shape(), c.attr(0).ints());
-    let mut spec = Spec::new(if c.attr(1).bool() { kept.clone() } else { dropped }, dtype);
+    let mut spec = Spec::new(
+        if c.attr(1).bool() {
+            kept.clone()
+        } else {
+            dropped
+        },
+        dtype,
+    );
     spec.kernel_shape = Some(kept);
-    Ok(Plan { compute: dtype, outputs: SmallVec::from_iter([spec]) })
+    Ok(Plan {
+        compute: dtype,
+        outputs: SmallVec::from_iter([spec]),
+    })
 })
 .grad(&[InputGrad {
     inputs: 0,
@@ -59,7 +76,11 @@ pub static SUM_DIM: OpRecord = OpRecord::new(
         c.g().reshape(&kept)?.expand(c.input_shape(0))
     },
 }])
-.by_name(|b| b.tensor(0)?.sum_over(b.opt_ints(1).as_deref(), b.bool(2), b.dtype(3)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .sum_over(b.opt_ints(1).as_deref(), b.bool(2), b.dtype(3))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let x = s.real(&[2, 3, 2])?;
     Ok(vec![
@@ -72,7 +93,11 @@ pub static SUM_DIM: OpRecord = OpRecord::new(
 impl Tensor {
     /// Reads the dimensions of a reduction: none named means all of them; sorted, each once.
     #[track_caller]
-    pub(crate) fn reduce_dims(&self, op: &'static str, dims: Option<&[i64]>) -> Result<SmallVec<[i64; 6]>> {
+    pub(crate) fn reduce_dims(
+        &self,
+        op: &'static str,
+        dims: Option<&[i64]>,
+    ) -> Result<SmallVec<[i64; 6]>> {
         let mut out: SmallVec<[i64; 6]> = SmallVec::new();
         match dims {
             None | Some([]) => out.extend(0..self.ndim() as i64),
@@ -96,7 +121,12 @@ impl Tensor {
     }
 
     #[track_caller]
-    pub(crate) fn sum_over(&self, dims: Option<&[i64]>, keepdim: bool, dtype: Option<DType>) -> Result<Tensor> {
+    pub(crate) fn sum_over(
+        &self,
+        dims: Option<&[i64]>,
+        keepdim: bool,
+        dtype: Option<DType>,
+    ) -> Result<Tensor> {
         let dims = self.reduce_dims("sum", dims)?;
         let x = match dtype {
             Some(d) if d != self.dtype() => self.to_dtype(d)?,
@@ -105,7 +135,11 @@ impl Tensor {
         call1(
             &SUM_DIM,
             &[Arg::T(&x)],
-            &[Attr::Ints(&dims), Attr::Bool(keepdim), dtype.map_or(Attr::None, Attr::DType)],
+            &[
+                Attr::Ints(&dims),
+                Attr::Bool(keepdim),
+                dtype.map_or(Attr::None, Attr::DType),
+            ],
         )
     }
 
@@ -133,7 +167,11 @@ impl Tensor {
                 dims.push((lead + d) as i64);
             }
         }
-        let sum = if dims.is_empty() { self.clone() } else { self.sum_over(Some(&dims), true, None)? };
+        let sum = if dims.is_empty() {
+            self.clone()
+        } else {
+            self.sum_over(Some(&dims), true, None)?
+        };
         sum.reshape(shape)
     }
 }

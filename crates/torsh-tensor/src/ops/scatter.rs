@@ -10,7 +10,13 @@ use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample};
 use crate::{IntoDim, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &GATHER, &TAKE_ALONG_DIM, &SCATTER, &SCATTER_VALUE, &SCATTER_REDUCING, &SCATTER_ADD, &SCATTER_REDUCE,
+    &GATHER,
+    &TAKE_ALONG_DIM,
+    &SCATTER,
+    &SCATTER_VALUE,
+    &SCATTER_REDUCING,
+    &SCATTER_ADD,
+    &SCATTER_REDUCE,
 ];
 
 fn index_dtype(op: &str, index: &Tensor) -> Result<()> {
@@ -18,7 +24,13 @@ fn index_dtype(op: &str, index: &Tensor) -> Result<()> {
     if index.numel() == 0 || matches!(index.dtype(), DType::I64 | DType::I32) {
         return Ok(());
     }
-    Err(TorshError::dtype("", format!("{op}(): Expected dtype int32/int64 for index, got {}", index.dtype())))
+    Err(TorshError::dtype(
+        "",
+        format!(
+            "{op}(): Expected dtype int32/int64 for index, got {}",
+            index.dtype()
+        ),
+    ))
 }
 
 fn same_rank(index: &Tensor, other: &Tensor, name: &str) -> Result<()> {
@@ -27,7 +39,11 @@ fn same_rank(index: &Tensor, other: &Tensor, name: &str) -> Result<()> {
     }
     Err(TorshError::shape(
         "",
-        format!("Index tensor must have the same number of dimensions as {name} tensor: {} and {}", index.shape(), other.shape()),
+        format!(
+            "Index tensor must have the same number of dimensions as {name} tensor: {} and {}",
+            index.shape(),
+            other.shape()
+        ),
     ))
 }
 
@@ -95,7 +111,11 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     {
         return Err(TorshError::dtype(
             "",
-            format!("Expected self.dtype to be equal to src.dtype, got {} and {}", x.dtype(), s.dtype()),
+            format!(
+                "Expected self.dtype to be equal to src.dtype, got {} and {}",
+                x.dtype(),
+                s.dtype()
+            ),
         ));
     }
     if index.numel() != 0 {
@@ -111,7 +131,11 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
         if !fits {
             return Err(TorshError::shape(
                 "",
-                format!("Expected index {} to be no larger than self {} apart from dimension {d}{and}", index.shape(), x.shape()),
+                format!(
+                    "Expected index {} to be no larger than self {} apart from dimension {d}{and}",
+                    index.shape(),
+                    x.shape()
+                ),
             ));
         }
     }
@@ -120,7 +144,11 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
 
 /// Gradients of the elements that were read, with zeros where the source is larger than the index.
 fn of_source(c: &BackwardCx<'_>, index: &Tensor) -> Result<Tensor> {
-    let g = call1(&GATHER, &[Arg::T(c.g()), Arg::T(index)], &[c.attr(0), c.attr(1)])?;
+    let g = call1(
+        &GATHER,
+        &[Arg::T(c.g()), Arg::T(index)],
+        &[c.attr(0), c.attr(1)],
+    )?;
     pad(g, c.input_shape(2))
 }
 
@@ -149,19 +177,41 @@ pub static SCATTER: OpRecord = OpRecord::new(
     let index = c.y()?;
     let first = if c.needs(0) {
         let attrs = [c.attr(0), Attr::Str(""), Attr::Scalar(Scalar::Int(0))];
-        Some(call1(&SCATTER, &[Arg::T(c.g()), Arg::T(&index), Arg::Absent], &attrs)?)
+        Some(call1(
+            &SCATTER,
+            &[Arg::T(c.g()), Arg::T(&index), Arg::Absent],
+            &attrs,
+        )?)
     } else {
         None
     };
-    let source = if c.needs(2) { Some(of_source(c, &index)?) } else { None };
+    let source = if c.needs(2) {
+        Some(of_source(c, &index)?)
+    } else {
+        None
+    };
     Ok(SmallVec::from_iter([first, None, source]))
 })
-.by_name(|b| b.tensor(0)?.scatter(b.int(1), b.tensor(2)?, b.tensor(3)?).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .scatter(b.int(1), b.tensor(2)?, b.tensor(3)?)
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let index = Tensor::from_data(&[2i64, 0, 1, 1], &[2, 2])?;
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(1), index.clone().into(), s.real(&[2, 2])?.into()]),
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(1), index.narrow(0, 0, 1)?.into(), s.real(&[2, 3])?.into()]),
+        Sample::new([
+            s.real(&[2, 3])?.into(),
+            Value::Int(1),
+            index.clone().into(),
+            s.real(&[2, 2])?.into(),
+        ]),
+        Sample::new([
+            s.real(&[2, 3])?.into(),
+            Value::Int(1),
+            index.narrow(0, 0, 1)?.into(),
+            s.real(&[2, 3])?.into(),
+        ]),
     ])
 });
 
@@ -172,10 +222,19 @@ pub static SCATTER_VALUE: OpRecord = OpRecord::new(
     "(Tensor input, int dim, Tensor index, Scalar value)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.scatter(b.int(1), b.tensor(2)?, b.scalar(3)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .scatter(b.int(1), b.tensor(2)?, b.scalar(3))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let index = Tensor::from_data(&[2i64, 0], &[2, 1])?;
-    Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(1), index.into(), Value::Float(1.5)])])
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Int(1),
+        index.into(),
+        Value::Float(1.5),
+    ])])
 });
 
 /// `scatter` with `reduce`; PyTorch has no derivative of it either.
@@ -187,7 +246,11 @@ pub static SCATTER_REDUCING: OpRecord = OpRecord::new(
 .overload()
 .kernel(Kernel::Scatter, plan)
 .backward(Backward::Missing)
-.by_name(|b| b.tensor(0)?.scatter_with(b.int(1), b.tensor(2)?, b.operand(3)?, b.str(4)).map(Value::Tensor));
+.by_name(|b| {
+    b.tensor(0)?
+        .scatter_with(b.int(1), b.tensor(2)?, b.operand(3)?, b.str(4))
+        .map(Value::Tensor)
+});
 
 /// Adds along a dimension, an index per element. Attributes as [`GATHER`]'s.
 pub static SCATTER_ADD: OpRecord = OpRecord::new(
@@ -197,13 +260,30 @@ pub static SCATTER_ADD: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::ScatterAdd, plan)
 .grads(2, 0, |c| {
-    let source = if c.needs(2) { Some(of_source(c, &c.y()?)?) } else { None };
-    Ok(SmallVec::from_iter([c.needs(0).then(|| c.g().clone()), None, source]))
+    let source = if c.needs(2) {
+        Some(of_source(c, &c.y()?)?)
+    } else {
+        None
+    };
+    Ok(SmallVec::from_iter([
+        c.needs(0).then(|| c.g().clone()),
+        None,
+        source,
+    ]))
 })
-.by_name(|b| b.tensor(0)?.scatter_add(b.int(1), b.tensor(2)?, b.tensor(3)?).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .scatter_add(b.int(1), b.tensor(2)?, b.tensor(3)?)
+        .map(Value::Tensor)
+})
 .samples(|s| {
     let index = s.ints(&[2, 2], 0, 3)?;
-    Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(1), index.into(), s.real(&[2, 3])?.into()])])
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Int(1),
+        index.into(),
+        s.real(&[2, 3])?.into(),
+    ])])
 });
 
 /// Reduces along a dimension, an index per element. Attributes: dimension, reduction, whether
@@ -254,12 +334,17 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
             let zeros = gather(&none.scatter_add(dim, &index, &zero.to_dtype(x.dtype())?)?)?;
             let single = zero.logical_and(&zeros.eq(1)?)?;
             // Where one zero alone makes the product 0, the product of the others.
-            let others = x.scatter_reduce(dim, &index, &src.masked_fill(&single, 1)?, "prod", include)?;
+            let others =
+                x.scatter_reduce(dim, &index, &src.masked_fill(&single, 1)?, "prod", include)?;
             let usual = gather(&g.mul(&result)?)?.div(&src.masked_fill(&zero, 1)?)?;
             source = Some(Tensor::where_(&single, gather(&g.mul(&others)?)?, &usual)?);
         }
         "mean" => {
-            let start = if include { ones(g.shape())? } else { Tensor::zeros(g.shape(), g.dtype(), g.device())? };
+            let start = if include {
+                ones(g.shape())?
+            } else {
+                Tensor::zeros(g.shape(), g.dtype(), g.device())?
+            };
             let counts = counted(start)?;
             let counts = counts.masked_fill(&counts.eq(0)?, 1)?;
             first = Some(g.div(&counts)?);
@@ -280,11 +365,18 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
     if let Some(s) = source {
         source = Some(pad(s, c.input_shape(2))?);
     }
-    Ok(SmallVec::from_iter([first.filter(|_| c.needs(0)), None, source.filter(|_| c.needs(2))]))
+    Ok(SmallVec::from_iter([
+        first.filter(|_| c.needs(0)),
+        None,
+        source.filter(|_| c.needs(2)),
+    ]))
 }
 
 fn reduction(name: &str) -> Result<&'static str> {
-    match ["sum", "prod", "mean", "amax", "amin"].into_iter().find(|n| *n == name) {
+    match ["sum", "prod", "mean", "amax", "amin"]
+        .into_iter()
+        .find(|n| *n == name)
+    {
         Some(n) => Ok(n),
         None => Err(TorshError::invalid(
             "scatter_reduce",
@@ -295,7 +387,11 @@ fn reduction(name: &str) -> Result<&'static str> {
 
 impl Tensor {
     fn reshape_if(self, shape: &Shape) -> Result<Tensor> {
-        if self.shape() == shape { Ok(self) } else { self.reshape(shape) }
+        if self.shape() == shape {
+            Ok(self)
+        } else {
+            self.reshape(shape)
+        }
     }
 
     /// For every element of `index` (int64 or int32, as many dimensions), this tensor's element at
@@ -314,7 +410,11 @@ impl Tensor {
     #[track_caller]
     pub fn gather(&self, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
         let d = self.dim("gather", dim.value())?;
-        call1(&GATHER, &[Arg::T(self), Arg::T(index)], &[Attr::Int(d as i64), Attr::Bool(false)])
+        call1(
+            &GATHER,
+            &[Arg::T(self), Arg::T(index)],
+            &[Attr::Int(d as i64), Attr::Bool(false)],
+        )
     }
 
     /// The elements at `indices` (int64, negative from the end) along `dim`, both broadcast in the
@@ -324,12 +424,19 @@ impl Tensor {
         if indices.dtype() != DType::I64 {
             return Err(TorshError::dtype(
                 "take_along_dim",
-                format!("dtype of indices should be int64 but got {}", indices.dtype()),
+                format!(
+                    "dtype of indices should be int64 but got {}",
+                    indices.dtype()
+                ),
             ));
         }
         let Some(dim) = dim.into() else {
             let args = [&self.reshape([-1i64])?, &indices.reshape([-1i64])?];
-            return call1(&GATHER, &args.map(Arg::T), &[Attr::Int(0), Attr::Bool(true)]);
+            return call1(
+                &GATHER,
+                &args.map(Arg::T),
+                &[Attr::Int(0), Attr::Bool(true)],
+            );
         };
         let at = std::panic::Location::caller();
         let operands = || vec![self.describe(), indices.describe()];
@@ -352,7 +459,9 @@ impl Tensor {
             }
             dims.into()
         };
-        let both = sized(self, 1).broadcast(&sized(indices, 1)).map_err(|e| e.in_op("take_along_dim", operands, at))?;
+        let both = sized(self, 1)
+            .broadcast(&sized(indices, 1))
+            .map_err(|e| e.in_op("take_along_dim", operands, at))?;
         let with = |n: usize| -> Shape {
             let mut dims = Dims::from_slice(both.dims());
             if let Some(x) = dims.get_mut(d) {
@@ -362,7 +471,11 @@ impl Tensor {
         };
         let x = self.expand(with(self.dims().get(d).copied().unwrap_or(1)))?;
         let index = indices.expand(with(indices.dims().get(d).copied().unwrap_or(1)))?;
-        call1(&GATHER, &[Arg::T(&x), Arg::T(&index)], &[Attr::Int(d as i64), Attr::Bool(true)])
+        call1(
+            &GATHER,
+            &[Arg::T(&x), Arg::T(&index)],
+            &[Attr::Int(d as i64), Attr::Bool(true)],
+        )
     }
 
     fn scatter_call(
@@ -382,7 +495,11 @@ impl Tensor {
             }
             o => (Some(o.to_tensor()?), Scalar::Int(0)),
         };
-        let record = if reduce.is_empty() { &SCATTER } else { &SCATTER_REDUCING };
+        let record = if reduce.is_empty() {
+            &SCATTER
+        } else {
+            &SCATTER_REDUCING
+        };
         let source = Arg::opt(tensor.as_ref());
         let attrs = [Attr::Int(d as i64), Attr::Str(reduce), Attr::Scalar(number)];
         if write {
@@ -403,13 +520,23 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn scatter<'a>(&self, dim: impl IntoDim, index: &Tensor, src: impl Into<Operand<'a>>) -> Result<Tensor> {
+    pub fn scatter<'a>(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        src: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
         self.scatter_call("scatter", dim.value(), index, &src.into(), "", false)
     }
 
     /// [`Tensor::scatter`] in place; returns this tensor.
     #[track_caller]
-    pub fn scatter_<'a>(&self, dim: impl IntoDim, index: &Tensor, src: impl Into<Operand<'a>>) -> Result<Tensor> {
+    pub fn scatter_<'a>(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        src: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
         self.scatter_call("scatter_", dim.value(), index, &src.into(), "", true)
     }
 
@@ -441,14 +568,23 @@ impl Tensor {
     #[track_caller]
     pub fn scatter_add(&self, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let d = self.dim("scatter_add", dim.value())?;
-        call1(&SCATTER_ADD, &[Arg::T(self), Arg::T(index), Arg::T(src)], &[Attr::Int(d as i64), Attr::Bool(false)])
+        call1(
+            &SCATTER_ADD,
+            &[Arg::T(self), Arg::T(index), Arg::T(src)],
+            &[Attr::Int(d as i64), Attr::Bool(false)],
+        )
     }
 
     /// [`Tensor::scatter_add`] in place; returns this tensor.
     #[track_caller]
     pub fn scatter_add_(&self, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let d = self.dim("scatter_add_", dim.value())?;
-        in_place(&SCATTER_ADD, self, &[Arg::T(index), Arg::T(src)], &[Attr::Int(d as i64), Attr::Bool(false)])
+        in_place(
+            &SCATTER_ADD,
+            self,
+            &[Arg::T(index), Arg::T(src)],
+            &[Attr::Int(d as i64), Attr::Bool(false)],
+        )
     }
 
     /// Reduces the elements of `src` into the positions of `dim` that `index` names per element:
@@ -464,7 +600,15 @@ impl Tensor {
         include_self: bool,
     ) -> Result<Tensor> {
         let d = self.dim("scatter_reduce", dim.value())?;
-        let attrs = [Attr::Int(d as i64), Attr::Str(reduction(reduce)?), Attr::Bool(include_self)];
-        call1(&SCATTER_REDUCE, &[Arg::T(self), Arg::T(index), Arg::T(src)], &attrs)
+        let attrs = [
+            Attr::Int(d as i64),
+            Attr::Str(reduction(reduce)?),
+            Attr::Bool(include_self),
+        ];
+        call1(
+            &SCATTER_REDUCE,
+            &[Arg::T(self), Arg::T(index), Arg::T(src)],
+            &attrs,
+        )
     }
 }

@@ -35,7 +35,11 @@ pub static WHERE: OpRecord = OpRecord::new(
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
     Ok(vec![
-        Sample::new([mask.clone().into(), s.real(&[2, 3])?.into(), s.real(&[3])?.into()]),
+        Sample::new([
+            mask.clone().into(),
+            s.real(&[2, 3])?.into(),
+            s.real(&[3])?.into(),
+        ]),
         Sample::new([mask.into(), s.real(&[2, 1])?.into(), Value::Float(1.5)]),
     ])
 });
@@ -52,7 +56,10 @@ impl Tensor {
         if !matches!(condition.dtype(), DType::Bool | DType::U8) {
             return Err(TorshError::dtype(
                 "where",
-                format!("expected condition to be a boolean tensor, but got a tensor with dtype {}", condition.dtype()),
+                format!(
+                    "expected condition to be a boolean tensor, but got a tensor with dtype {}",
+                    condition.dtype()
+                ),
             ));
         }
         let condition = condition.to_dtype(DType::Bool)?;
@@ -63,9 +70,9 @@ impl Tensor {
             match o.arg() {
                 Arg::T(t) => {
                     p.tensor(t.dtype(), t.ndim());
-                    shape = shape
-                        .broadcast(t.shape())
-                        .map_err(|e| e.in_op("where", || vec![condition.describe(), t.describe()], at))?;
+                    shape = shape.broadcast(t.shape()).map_err(|e| {
+                        e.in_op("where", || vec![condition.describe(), t.describe()], at)
+                    })?;
                 }
                 Arg::N(n) => p.number(n),
                 Arg::Absent => {}
@@ -80,13 +87,21 @@ impl Tensor {
             t.expand(&shape)
         };
         let (a, b) = (ready(&a)?, ready(&b)?);
-        call1(&WHERE, &[Arg::T(&condition.expand(&shape)?), Arg::T(&a), Arg::T(&b)], &[])
+        call1(
+            &WHERE,
+            &[Arg::T(&condition.expand(&shape)?), Arg::T(&a), Arg::T(&b)],
+            &[],
+        )
     }
 
     /// This tensor with zeros where `condition` equals `value`.
     #[track_caller]
     pub(crate) fn where_zero(&self, condition: &Tensor, value: bool) -> Result<Tensor> {
         let zero = Tensor::scalar(0, self.dtype(), self.device())?;
-        if value { Tensor::where_(condition, &zero, self) } else { Tensor::where_(condition, self, &zero) }
+        if value {
+            Tensor::where_(condition, &zero, self)
+        } else {
+            Tensor::where_(condition, self, &zero)
+        }
     }
 }

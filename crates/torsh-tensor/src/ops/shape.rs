@@ -7,7 +7,9 @@ use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Sample};
 use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
 
-pub(crate) const RECORDS: &[&OpRecord] = &[&EXPAND, &VIEW, &RESHAPE, &PERMUTE, &TRANSPOSE, &SQUEEZE, &UNSQUEEZE, &SELECT, &SLICE];
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &EXPAND, &VIEW, &RESHAPE, &PERMUTE, &TRANSPOSE, &SQUEEZE, &UNSQUEEZE, &SELECT, &SLICE,
+];
 
 /// Repeats dimensions of size 1 without copying.
 pub static EXPAND: OpRecord = OpRecord::new(
@@ -15,9 +17,17 @@ pub static EXPAND: OpRecord = OpRecord::new(
     "A view in which dimensions of size 1 are repeated to the given size; -1 keeps a size.",
     "(Tensor input, int[] size)",
 )
-.view(|c| c.layout.expand(&Shape::from(c.ints(0).iter().map(|&v| v as usize).collect::<Dims>())))
+.view(|c| {
+    c.layout.expand(&Shape::from(
+        c.ints(0).iter().map(|&v| v as usize).collect::<Dims>(),
+    ))
+})
 // The engine sums what was broadcast.
-.grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| Ok(c.g().clone()) }])
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| Ok(c.g().clone()),
+}])
 .by_name(|b| b.tensor(0)?.expand(b.ints(1)).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
@@ -83,7 +93,12 @@ pub static PERMUTE: OpRecord = OpRecord::new(
     },
 }])
 .by_name(|b| b.tensor(0)?.permute(b.ints(1)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3, 4])?.into(), vec![2i64, 0, 1].into()])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3, 4])?.into(),
+        vec![2i64, 0, 1].into(),
+    ])])
+});
 
 /// Two dimensions swapped.
 pub static TRANSPOSE: OpRecord = OpRecord::new(
@@ -102,9 +117,23 @@ pub static TRANSPOSE: OpRecord = OpRecord::new(
     }
     Ok(l)
 })
-.grad(&[InputGrad { inputs: 0, outputs: 0, formula: |c| c.g().transpose(c.attr(0).int(), c.attr(1).int()) }])
-.by_name(|b| b.tensor(0)?.transpose(b.int(1), b.int(2)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3, 4])?.into(), Value::Int(0), Value::Int(-1)])]));
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| c.g().transpose(c.attr(0).int(), c.attr(1).int()),
+}])
+.by_name(|b| {
+    b.tensor(0)?
+        .transpose(b.int(1), b.int(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3, 4])?.into(),
+        Value::Int(0),
+        Value::Int(-1),
+    ])])
+});
 
 /// Dimensions of size 1 removed.
 pub static SQUEEZE: OpRecord = OpRecord::new(
@@ -124,11 +153,19 @@ pub static SQUEEZE: OpRecord = OpRecord::new(
     }
     Ok(Layout::new(dims.into(), strides, c.layout.offset))
 })
-.grad(&[InputGrad { inputs: 0, outputs: 0, formula: reshape_back }])
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: reshape_back,
+}])
 .by_name(|b| b.tensor(0)?.squeeze(b.opt_ints(1)).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[1, 3, 1])?;
-    Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.clone().into(), Value::Int(-1)]), Sample::new([x.into(), Value::Int(1)])])
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.clone().into(), Value::Int(-1)]),
+        Sample::new([x.into(), Value::Int(1)]),
+    ])
 });
 
 /// A dimension of size 1 put in.
@@ -141,13 +178,21 @@ pub static UNSQUEEZE: OpRecord = OpRecord::new(
     let d = c.int(0) as usize;
     let mut l = c.layout.clone();
     let mut dims = Dims::from_slice(l.shape.dims());
-    let stride = if d < dims.len() { l.strides[d] * dims[d] as isize } else { 1 };
+    let stride = if d < dims.len() {
+        l.strides[d] * dims[d] as isize
+    } else {
+        1
+    };
     dims.insert(d, 1);
     l.strides.insert(d, stride);
     l.shape = dims.into();
     Ok(l)
 })
-.grad(&[InputGrad { inputs: 0, outputs: 0, formula: reshape_back }])
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: reshape_back,
+}])
 .by_name(|b| b.tensor(0)?.unsqueeze(b.int(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1)])]));
 
@@ -177,7 +222,13 @@ pub static SELECT: OpRecord = OpRecord::new(
     },
 }])
 .by_name(|b| b.tensor(0)?.select(b.int(1), b.int(2)).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(1), Value::Int(-1)])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Int(1),
+        Value::Int(-1),
+    ])])
+});
 
 /// Every `step`-th index of a range.
 pub static SLICE: OpRecord = OpRecord::new(
@@ -202,14 +253,30 @@ pub static SLICE: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| {
         let (d, start, step) = (c.attr(0).int(), c.attr(1).int(), c.attr(3).int());
-        c.zeros(0)?.scatter_window(c.g(), d as usize, start as usize, step as usize)
+        c.zeros(0)?
+            .scatter_window(c.g(), d as usize, start as usize, step as usize)
     },
 }])
-.by_name(|b| b.tensor(0)?.slice_step(b.int(1), b.opt_int(2), b.opt_int(3), b.int(4)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .slice_step(b.int(1), b.opt_int(2), b.opt_int(3), b.int(4))
+        .map(Value::Tensor)
+})
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[5, 2])?.into(), Value::Int(0), Value::Int(1), Value::Int(5), Value::Int(2)]),
-        Sample::new([s.real(&[3, 4])?.into(), Value::Int(-1), Value::Int(-3), Value::None]),
+        Sample::new([
+            s.real(&[5, 2])?.into(),
+            Value::Int(0),
+            Value::Int(1),
+            Value::Int(5),
+            Value::Int(2),
+        ]),
+        Sample::new([
+            s.real(&[3, 4])?.into(),
+            Value::Int(-1),
+            Value::Int(-3),
+            Value::None,
+        ]),
     ])
 });
 
@@ -220,21 +287,36 @@ fn infer(sizes: &[i64], numel: usize) -> Result<SmallVec<[i64; 6]>> {
     for (i, &s) in sizes.iter().enumerate() {
         if s == -1 {
             if unknown.replace(i).is_some() {
-                return Err(TorshError::invalid("", "only one dimension can be inferred"));
+                return Err(TorshError::invalid(
+                    "",
+                    "only one dimension can be inferred",
+                ));
             }
         } else if s < 0 {
-            return Err(TorshError::invalid("", format!("invalid shape dimension {s}")));
+            return Err(TorshError::invalid(
+                "",
+                format!("invalid shape dimension {s}"),
+            ));
         } else {
-            known = known.checked_mul(s as usize).ok_or_else(|| TorshError::invalid("", "the sizes overflow"))?;
+            known = known
+                .checked_mul(s as usize)
+                .ok_or_else(|| TorshError::invalid("", "the sizes overflow"))?;
         }
     }
-    let mismatch = || TorshError::shape("", format!("shape {sizes:?} is invalid for input of size {numel}"));
+    let mismatch = || {
+        TorshError::shape(
+            "",
+            format!("shape {sizes:?} is invalid for input of size {numel}"),
+        )
+    };
     let mut out = SmallVec::from_slice(sizes);
     match unknown {
         Some(_) if known == 0 && numel == 0 => {
             return Err(TorshError::invalid(
                 "",
-                format!("cannot reshape tensor of 0 elements into shape {sizes:?} because the unspecified dimension size -1 can be any value and is ambiguous"),
+                format!(
+                    "cannot reshape tensor of 0 elements into shape {sizes:?} because the unspecified dimension size -1 can be any value and is ambiguous"
+                ),
             ));
         }
         Some(_) if known == 0 || numel % known != 0 => return Err(mismatch()),
@@ -247,7 +329,7 @@ fn infer(sizes: &[i64], numel: usize) -> Result<SmallVec<[i64; 6]>> {
 
 impl Tensor {
     #[track_caller]
-    fn named<T>(&self, op: &'static str, r: Result<T>) -> Result<T> {
+    pub(crate) fn named<T>(&self, op: &'static str, r: Result<T>) -> Result<T> {
         let at = std::panic::Location::caller();
         r.map_err(|e| e.in_op(op, || vec![self.describe()], at))
     }
@@ -261,7 +343,12 @@ impl Tensor {
             if *s == -1 && lead <= i {
                 *s = self.dims()[i - lead] as i64;
             } else if *s < 0 {
-                let e = TorshError::shape("", format!("the expanded size {s} isn't allowed in a leading, non-existing dimension {i}"));
+                let e = TorshError::shape(
+                    "",
+                    format!(
+                        "the expanded size {s} isn't allowed in a leading, non-existing dimension {i}"
+                    ),
+                );
                 return self.named("expand", Err(e));
             }
         }
@@ -302,14 +389,21 @@ impl Tensor {
         if dims.len() != self.ndim() {
             return Err(TorshError::invalid(
                 "",
-                format!("number of dimensions in the tensor input does not match the length of the desired ordering of dimensions: {} is not {}", self.ndim(), dims.len()),
+                format!(
+                    "number of dimensions in the tensor input does not match the length of the desired ordering of dimensions: {} is not {}",
+                    self.ndim(),
+                    dims.len()
+                ),
             ));
         }
         let mut order: SmallVec<[i64; 6]> = SmallVec::new();
         for &d in dims {
             let d = self.shape().dim(d)? as i64;
             if order.contains(&d) {
-                return Err(TorshError::invalid("", format!("duplicate dim {d} in the order {dims:?}")));
+                return Err(TorshError::invalid(
+                    "",
+                    format!("duplicate dim {d} in the order {dims:?}"),
+                ));
             }
             order.push(d);
         }
@@ -321,7 +415,11 @@ impl Tensor {
     pub fn transpose(&self, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
         let a = self.dim("transpose", dim0.value())?;
         let b = self.dim("transpose", dim1.value())?;
-        call1(&TRANSPOSE, &[Arg::T(self)], &[Attr::Int(a as i64), Attr::Int(b as i64)])
+        call1(
+            &TRANSPOSE,
+            &[Arg::T(self)],
+            &[Attr::Int(a as i64), Attr::Int(b as i64)],
+        )
     }
 
     /// A view without the named dimensions of size 1; `None` removes all of that size.
@@ -334,7 +432,10 @@ impl Tensor {
                 for d in list {
                     let d = self.dim("squeeze", d)? as i64;
                     if drop.contains(&d) {
-                        let e = TorshError::invalid("", format!("dim {d} appears multiple times in the list of dims"));
+                        let e = TorshError::invalid(
+                            "",
+                            format!("dim {d} appears multiple times in the list of dims"),
+                        );
                         return self.named("squeeze", Err(e));
                     }
                     drop.push(d);
@@ -351,7 +452,10 @@ impl Tensor {
     /// A view with a dimension of size 1 put in before `dim`.
     #[track_caller]
     pub fn unsqueeze(&self, dim: impl IntoDim) -> Result<Tensor> {
-        let d = self.named("unsqueeze", torsh_core::shape::wrap_dim(dim.value(), self.ndim() + 1))?;
+        let d = self.named(
+            "unsqueeze",
+            torsh_core::shape::wrap_dim(dim.value(), self.ndim() + 1),
+        )?;
         call1(&UNSQUEEZE, &[Arg::T(self)], &[Attr::Int(d as i64)])
     }
 
@@ -359,60 +463,141 @@ impl Tensor {
     #[track_caller]
     pub fn select(&self, dim: impl IntoDim, index: impl IntoDim) -> Result<Tensor> {
         if self.ndim() == 0 {
-            return self.named("select", Err(TorshError::index("", "select() cannot be applied to a 0-dim tensor.")));
+            return self.named(
+                "select",
+                Err(TorshError::index(
+                    "",
+                    "select() cannot be applied to a 0-dim tensor.",
+                )),
+            );
         }
         let d = self.dim("select", dim.value())?;
         let (n, i) = (self.dims()[d] as i64, index.value());
         if i < -n || i >= n {
-            let e = TorshError::index("", format!("index {i} is out of bounds for dimension {d} with size {n}"));
+            let e = TorshError::index(
+                "",
+                format!("index {i} is out of bounds for dimension {d} with size {n}"),
+            );
             return self.named("select", Err(e));
         }
         let i = if i < 0 { i + n } else { i };
-        call1(&SELECT, &[Arg::T(self)], &[Attr::Int(d as i64), Attr::Int(i)])
+        call1(
+            &SELECT,
+            &[Arg::T(self)],
+            &[Attr::Int(d as i64), Attr::Int(i)],
+        )
     }
 
     /// A view of `len` indices of a dimension from `start` on.
     #[track_caller]
-    pub fn narrow(&self, dim: impl IntoDim, start: impl IntoDim, len: impl IntoDim) -> Result<Tensor> {
+    pub fn narrow(
+        &self,
+        dim: impl IntoDim,
+        start: impl IntoDim,
+        len: impl IntoDim,
+    ) -> Result<Tensor> {
         if self.ndim() == 0 {
-            return self.named("narrow", Err(TorshError::index("", "narrow() cannot be applied to a 0-dim tensor.")));
+            return self.named(
+                "narrow",
+                Err(TorshError::index(
+                    "",
+                    "narrow() cannot be applied to a 0-dim tensor.",
+                )),
+            );
         }
         let d = self.dim("narrow", dim.value())?;
         let (n, start, len) = (self.dims()[d] as i64, start.value(), len.value());
-        let from = if start < 0 { start.saturating_add(n) } else { start };
+        let from = if start < 0 {
+            start.saturating_add(n)
+        } else {
+            start
+        };
         if len < 0 {
-            return self.named("narrow", Err(TorshError::invalid("", "length must be non-negative.")));
+            return self.named(
+                "narrow",
+                Err(TorshError::invalid("", "length must be non-negative.")),
+            );
         }
         if from < 0 || from > n || from.saturating_add(len) > n {
-            let e = TorshError::index("", format!("start ({start}) + length ({len}) exceeds dimension size ({n})."));
+            let e = TorshError::index(
+                "",
+                format!("start ({start}) + length ({len}) exceeds dimension size ({n})."),
+            );
             return self.named("narrow", Err(e));
         }
-        call1(&SLICE, &[Arg::T(self)], &[Attr::Int(d as i64), Attr::Int(from), Attr::Int(len), Attr::Int(1)])
+        call1(
+            &SLICE,
+            &[Arg::T(self)],
+            &[
+                Attr::Int(d as i64),
+                Attr::Int(from),
+                Attr::Int(len),
+                Attr::Int(1),
+            ],
+        )
     }
 
     /// A view of the indices from `start` to below `end`, as Python's slices clamp them.
     #[track_caller]
-    pub fn slice(&self, dim: impl IntoDim, start: impl IntoDim, end: impl IntoDim) -> Result<Tensor> {
+    pub fn slice(
+        &self,
+        dim: impl IntoDim,
+        start: impl IntoDim,
+        end: impl IntoDim,
+    ) -> Result<Tensor> {
         self.slice_step(dim.value(), Some(start.value()), Some(end.value()), 1)
     }
 
     /// A view of the indices `start`, `start + step`, ... below `end`, as Python's slices clamp
     /// them; `step` must be positive.
     #[track_caller]
-    pub fn slice_step(&self, dim: i64, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Tensor> {
+    pub fn slice_step(
+        &self,
+        dim: i64,
+        start: Option<i64>,
+        end: Option<i64>,
+        step: i64,
+    ) -> Result<Tensor> {
         if self.ndim() == 0 {
-            return self.named("slice", Err(TorshError::index("", "slice() cannot be applied to a 0-dim tensor.")));
+            return self.named(
+                "slice",
+                Err(TorshError::index(
+                    "",
+                    "slice() cannot be applied to a 0-dim tensor.",
+                )),
+            );
         }
         if step <= 0 {
-            return self.named("slice", Err(TorshError::invalid("", format!("slice step must be positive, got {step}"))));
+            return self.named(
+                "slice",
+                Err(TorshError::invalid(
+                    "",
+                    format!("slice step must be positive, got {step}"),
+                )),
+            );
         }
         let d = self.dim("slice", dim)?;
         let n = self.dims()[d] as i64;
-        let clamp = |v: i64| if v < 0 { v.saturating_add(n).max(0) } else { v.min(n) };
+        let clamp = |v: i64| {
+            if v < 0 {
+                v.saturating_add(n).max(0)
+            } else {
+                v.min(n)
+            }
+        };
         let start = clamp(start.unwrap_or(0));
         let end = clamp(end.unwrap_or(n)).max(start);
         let len = (end - start).div_euclid(step) + i64::from((end - start).rem_euclid(step) != 0);
-        call1(&SLICE, &[Arg::T(self)], &[Attr::Int(d as i64), Attr::Int(start), Attr::Int(len), Attr::Int(step)])
+        call1(
+            &SLICE,
+            &[Arg::T(self)],
+            &[
+                Attr::Int(d as i64),
+                Attr::Int(start),
+                Attr::Int(len),
+                Attr::Int(step),
+            ],
+        )
     }
 
     /// This tensor (row-major, one that nobody else needs) with `src` in a window of dimension
@@ -424,6 +609,11 @@ impl Tensor {
         window.offset += start * window.strides[d] as usize;
         window.strides[d] *= step as isize;
         window.shape = dims.into();
-        super::strided::put(&self.reshape([-1i64])?, Some(src.clone()), self.layout(), &window)
+        super::strided::put(
+            &self.reshape([-1i64])?,
+            Some(src.clone()),
+            self.layout(),
+            &window,
+        )
     }
 }

@@ -10,21 +10,43 @@ use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
 use crate::{IntoDim, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &SORT, &SORT_STABLE, &ARGSORT, &ARGSORT_STABLE, &MSORT, &TOPK, &ISIN, &SEARCHSORTED, &BUCKETIZE, &BINCOUNT, &EQUAL,
+    &SORT,
+    &SORT_STABLE,
+    &ARGSORT,
+    &ARGSORT_STABLE,
+    &MSORT,
+    &TOPK,
+    &ISIN,
+    &SEARCHSORTED,
+    &BUCKETIZE,
+    &BINCOUNT,
+    &EQUAL,
     &ALLCLOSE,
 ];
 
 /// Values picked along a dimension, whose indices are output 1: the gradient goes back to where
 /// they came from.
 fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
-    let Some(g) = c.grad(0) else { return Ok(SmallVec::from_iter([None])) };
+    let Some(g) = c.grad(0) else {
+        return Ok(SmallVec::from_iter([None]));
+    };
     let (zeros, indices) = (c.zeros(0)?, c.output(1)?);
     let dim = [c.attr(0), Attr::Bool(false)];
-    let sum = in_place(&super::scatter::SCATTER_ADD, &zeros, &[Arg::T(&indices), Arg::T(g)], &dim)?;
+    let sum = in_place(
+        &super::scatter::SCATTER_ADD,
+        &zeros,
+        &[Arg::T(&indices), Arg::T(g)],
+        &dim,
+    )?;
     Ok(SmallVec::from_iter([Some(sum)]))
 }
 
-const PICKED: Backward = Backward::Full { inputs: 0, outputs: 2, constant: 2, formula: picked };
+const PICKED: Backward = Backward::Full {
+    inputs: 0,
+    outputs: 2,
+    constant: 2,
+    formula: picked,
+};
 
 /// Sorted values and their positions. Attributes: dimension, descending.
 pub static SORT: OpRecord = OpRecord::new(
@@ -75,10 +97,13 @@ static ARGSORT_STABLE: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.argsort(b.int(2), b.bool(3)).map(Value::Tensor));
 
 /// Sorted along the first dimension.
-pub static MSORT: OpRecord =
-    OpRecord::new("msort", "The elements sorted along the first dimension.", "(Tensor input)")
-        .by_name(|b| b.tensor(0)?.msort().map(Value::Tensor))
-        .samples(|s| Ok(vec![Sample::new([s.distinct(&[3, 2])?.into()])]));
+pub static MSORT: OpRecord = OpRecord::new(
+    "msort",
+    "The elements sorted along the first dimension.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.msort().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.distinct(&[3, 2])?.into()])]));
 
 /// The largest or smallest elements. Attributes: dimension, largest, k.
 pub static TOPK: OpRecord = OpRecord::new(
@@ -114,7 +139,13 @@ pub static ISIN: OpRecord = OpRecord::new(
     "Whether each element is among the test elements, as a bool tensor.",
     "(Operand elements, Operand test_elements, *, bool assume_unique=False, bool invert=False)",
 )
-.kernel(Kernel::Isin, |c| Ok(Plan::one(c.tensor(0)?.dtype(), c.tensor(0)?.shape().clone(), DType::Bool)))
+.kernel(Kernel::Isin, |c| {
+    Ok(Plan::one(
+        c.tensor(0)?.dtype(),
+        c.tensor(0)?.shape().clone(),
+        DType::Bool,
+    ))
+})
 .constant()
 .by_name(|b| Tensor::isin(b.operand(0)?, b.operand(1)?, b.bool(3)).map(Value::Tensor));
 
@@ -164,17 +195,34 @@ pub static BINCOUNT: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Bincount, |c| {
     let dtype = c.opt_tensor(1).map_or(DType::I64, Tensor::dtype);
-    Ok(Plan::one(dtype, Shape::new(&[c.attr(0).int() as usize]), dtype))
+    Ok(Plan::one(
+        dtype,
+        Shape::new(&[c.attr(0).int() as usize]),
+        dtype,
+    ))
 })
 .constant()
-.by_name(|b| b.tensor(0)?.bincount(b.opt_tensor(1), b.int(2)).map(Value::Tensor));
+.by_name(|b| {
+    b.tensor(0)?
+        .bincount(b.opt_tensor(1), b.int(2))
+        .map(Value::Tensor)
+});
 
 /// Equality of all elements.
-pub static EQUAL: OpRecord =
-    OpRecord::new("equal", "Whether two tensors have one shape and equal elements.", "(Tensor input, Tensor other)")
-        .kernel(Kernel::Equal, |c| Ok(Plan::one(c.tensor(0)?.dtype(), Shape::default(), DType::Bool)))
-        .constant()
-        .by_name(|b| b.tensor(0)?.equal(b.tensor(1)?).map(Value::Bool));
+pub static EQUAL: OpRecord = OpRecord::new(
+    "equal",
+    "Whether two tensors have one shape and equal elements.",
+    "(Tensor input, Tensor other)",
+)
+.kernel(Kernel::Equal, |c| {
+    Ok(Plan::one(
+        c.tensor(0)?.dtype(),
+        Shape::default(),
+        DType::Bool,
+    ))
+})
+.constant()
+.by_name(|b| b.tensor(0)?.equal(b.tensor(1)?).map(Value::Bool));
 
 /// Equality up to tolerances.
 pub static ALLCLOSE: OpRecord = OpRecord::new(
@@ -183,7 +231,11 @@ pub static ALLCLOSE: OpRecord = OpRecord::new(
     "(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)",
 )
 .constant()
-.by_name(|b| b.tensor(0)?.allclose_with(b.tensor(1)?, b.float(2), b.float(3), b.bool(4)).map(Value::Bool));
+.by_name(|b| {
+    b.tensor(0)?
+        .allclose_with(b.tensor(1)?, b.float(2), b.float(3), b.bool(4))
+        .map(Value::Bool)
+});
 
 /// One dtype for two operands, by promotion.
 fn promoted(a: &Operand<'_>, b: &Operand<'_>) -> DType {
@@ -202,13 +254,22 @@ fn bucketize(input: Operand<'_>, boundaries: &Tensor, right: bool, int32: bool) 
     if boundaries.ndim() != 1 {
         return Err(TorshError::shape(
             "bucketize",
-            format!("boundaries tensor must be 1 dimension, but got dim({})", boundaries.ndim()),
+            format!(
+                "boundaries tensor must be 1 dimension, but got dim({})",
+                boundaries.ndim()
+            ),
         ));
     }
     search(boundaries, input, None, right, int32)
 }
 
-fn search(sequence: &Tensor, values: Operand<'_>, sorter: Option<&Tensor>, right: bool, int32: bool) -> Result<Tensor> {
+fn search(
+    sequence: &Tensor,
+    values: Operand<'_>,
+    sorter: Option<&Tensor>,
+    right: bool,
+    int32: bool,
+) -> Result<Tensor> {
     let refuse = |text: String| Err(TorshError::shape("searchsorted", text));
     let as_tensor = values.to_tensor()?;
     if as_tensor.ndim() == 0 && sequence.ndim() != 1 {
@@ -219,7 +280,9 @@ fn search(sequence: &Tensor, values: Operand<'_>, sorter: Option<&Tensor>, right
     }
     let n = sequence.ndim();
     if n == 0 {
-        return refuse("boundaries tensor should have positive dimension, but got 0 dimension".into());
+        return refuse(
+            "boundaries tensor should have positive dimension, but got 0 dimension".into(),
+        );
     }
     if n != 1 && (n != as_tensor.ndim() || sequence.dims()[..n - 1] != as_tensor.dims()[..n - 1]) {
         return refuse(format!(
@@ -237,7 +300,13 @@ fn search(sequence: &Tensor, values: Operand<'_>, sorter: Option<&Tensor>, right
             ));
         }
         if s.dtype() != DType::I64 {
-            return Err(TorshError::dtype("searchsorted", format!("sorter must be a tensor of long dtype but got dtype {}", s.dtype())));
+            return Err(TorshError::dtype(
+                "searchsorted",
+                format!(
+                    "sorter must be a tensor of long dtype but got dtype {}",
+                    s.dtype()
+                ),
+            ));
         }
     }
     let dtype = promoted(&Operand::Ref(sequence), &values);
@@ -264,14 +333,22 @@ impl Tensor {
     #[track_caller]
     pub fn sort(&self, dim: impl IntoDim, descending: bool) -> Result<(Tensor, Tensor)> {
         let d = self.dim("sort", dim.value())?;
-        pair(call(&SORT, &[Arg::T(self)], &[Attr::Int(d as i64), Attr::Bool(descending)])?)
+        pair(call(
+            &SORT,
+            &[Arg::T(self)],
+            &[Attr::Int(d as i64), Attr::Bool(descending)],
+        )?)
     }
 
     /// The positions of the elements in sorted order along `dim` (`torch.argsort`).
     #[track_caller]
     pub fn argsort(&self, dim: impl IntoDim, descending: bool) -> Result<Tensor> {
         let d = self.dim("argsort", dim.value())?;
-        let out = call(&SORT, &[Arg::T(&self.detach())], &[Attr::Int(d as i64), Attr::Bool(descending)]);
+        let out = call(
+            &SORT,
+            &[Arg::T(&self.detach())],
+            &[Attr::Int(d as i64), Attr::Bool(descending)],
+        );
         Ok(pair(out.map_err(|e| e.renamed("argsort"))?)?.1)
     }
 
@@ -290,9 +367,22 @@ impl Tensor {
 
     /// The `k` largest (or smallest) elements along `dim`, sorted, and their positions.
     #[track_caller]
-    pub fn topk_with(&self, k: impl IntoDim, dim: impl IntoDim, largest: bool) -> Result<(Tensor, Tensor)> {
+    pub fn topk_with(
+        &self,
+        k: impl IntoDim,
+        dim: impl IntoDim,
+        largest: bool,
+    ) -> Result<(Tensor, Tensor)> {
         let d = self.dim("topk", dim.value())?;
-        pair(call(&TOPK, &[Arg::T(self)], &[Attr::Int(d as i64), Attr::Bool(largest), Attr::Int(k.value())])?)
+        pair(call(
+            &TOPK,
+            &[Arg::T(self)],
+            &[
+                Attr::Int(d as i64),
+                Attr::Bool(largest),
+                Attr::Int(k.value()),
+            ],
+        )?)
     }
 
     /// Whether each element is among the test elements (with `invert`: is not), as a bool tensor
@@ -305,8 +395,15 @@ impl Tensor {
     ) -> Result<Tensor> {
         let (elements, test) = (elements.into(), test_elements.into());
         let dtype = promoted(&elements, &test);
-        let (elements, test) = (elements.to_tensor()?.to_dtype(dtype)?, test.to_tensor()?.to_dtype(dtype)?);
-        call1(&ISIN, &[Arg::T(&elements), Arg::T(&test)], &[Attr::Bool(invert)])
+        let (elements, test) = (
+            elements.to_tensor()?.to_dtype(dtype)?,
+            test.to_tensor()?.to_dtype(dtype)?,
+        );
+        call1(
+            &ISIN,
+            &[Arg::T(&elements), Arg::T(&test)],
+            &[Attr::Bool(invert)],
+        )
     }
 
     /// Where each of `values` (a tensor or a number) would be inserted into this sorted sequence
@@ -327,22 +424,36 @@ impl Tensor {
     /// How often each integer from 0 on occurs in this 1-d tensor (int64), or the sums of its
     /// `weights`; at least `minlength` bins (`torch.bincount`).
     #[track_caller]
-    pub fn bincount<'a>(&self, weights: impl Into<Option<&'a Tensor>>, minlength: i64) -> Result<Tensor> {
+    pub fn bincount<'a>(
+        &self,
+        weights: impl Into<Option<&'a Tensor>>,
+        minlength: i64,
+    ) -> Result<Tensor> {
         let weights = weights.into();
         let refuse = |text: String| Err(TorshError::invalid("bincount", text));
         if !self.dtype().is_integer() {
-            return Err(TorshError::dtype("bincount", format!("not implemented for {}", self.dtype())));
+            return Err(TorshError::dtype(
+                "bincount",
+                format!("not implemented for {}", self.dtype()),
+            ));
         }
         if minlength < 0 {
             return refuse(format!("minlength should be >= 0, got {minlength}"));
         }
         if self.ndim() != 1 {
-            return refuse(format!("bincount only supports 1-d non-negative integral inputs, got {}", self.describe()));
+            return refuse(format!(
+                "bincount only supports 1-d non-negative integral inputs, got {}",
+                self.describe()
+            ));
         }
         if let Some(w) = weights
             && (w.ndim() != 1 || w.numel() != self.numel())
         {
-            return refuse(format!("weights should be 1-d and have the same length as input, got {} and {}", w.shape(), self.shape()));
+            return refuse(format!(
+                "weights should be 1-d and have the same length as input, got {} and {}",
+                w.shape(),
+                self.shape()
+            ));
         }
         if self.numel() == 0 {
             return Tensor::zeros([minlength], DType::I64, self.device());
@@ -356,7 +467,11 @@ impl Tensor {
         let (sorted, _) = self.sort(0, true)?;
         let largest = sorted.select(0, 0)?.item::<i64>()?;
         let bins = largest.saturating_add(1).max(minlength).max(1);
-        call1(&BINCOUNT, &[Arg::T(self), Arg::opt(weights.as_ref())], &[Attr::Int(bins)])
+        call1(
+            &BINCOUNT,
+            &[Arg::T(self), Arg::opt(weights.as_ref())],
+            &[Attr::Int(bins)],
+        )
     }
 
     /// Whether both tensors have one shape and equal elements (`torch.equal`); dtypes promote.
@@ -366,7 +481,10 @@ impl Tensor {
             return Ok(false);
         }
         let dtype = self.dtype().promote(other.dtype());
-        let (a, b) = (self.detach().to_dtype(dtype)?, other.detach().to_dtype(dtype)?);
+        let (a, b) = (
+            self.detach().to_dtype(dtype)?,
+            other.detach().to_dtype(dtype)?,
+        );
         call1(&EQUAL, &[Arg::T(&a), Arg::T(&b)], &[])?.item::<bool>()
     }
 
@@ -379,15 +497,34 @@ impl Tensor {
 
     /// [`Tensor::allclose`] with other tolerances; with `equal_nan`, NaN equals NaN.
     #[track_caller]
-    pub fn allclose_with(&self, other: &Tensor, rtol: f64, atol: f64, equal_nan: bool) -> Result<bool> {
+    pub fn allclose_with(
+        &self,
+        other: &Tensor,
+        rtol: f64,
+        atol: f64,
+        equal_nan: bool,
+    ) -> Result<bool> {
         if self.dtype() != other.dtype() {
-            return Err(TorshError::dtype("allclose", format!("{} did not match {}", self.dtype(), other.dtype())));
+            return Err(TorshError::dtype(
+                "allclose",
+                format!("{} did not match {}", self.dtype(), other.dtype()),
+            ));
         }
-        let real = |t: &Tensor| if t.dtype().is_differentiable() { Ok(t.detach()) } else { t.to_dtype(DType::F64) };
+        let real = |t: &Tensor| {
+            if t.dtype().is_differentiable() {
+                Ok(t.detach())
+            } else {
+                t.to_dtype(DType::F64)
+            }
+        };
         let close = call1(
             &super::pointwise::parametric::isclose,
             &[Arg::T(&real(self)?), Arg::T(&real(other)?)],
-            &[Attr::Scalar(rtol.into()), Attr::Scalar(atol.into()), Attr::Scalar(equal_nan.into())],
+            &[
+                Attr::Scalar(rtol.into()),
+                Attr::Scalar(atol.into()),
+                Attr::Scalar(equal_nan.into()),
+            ],
         )
         .map_err(|e| e.renamed("allclose"))?;
         Ok(super::masked::count(&close)? == close.numel())

@@ -17,13 +17,19 @@ fn layout_of(size: &[i64], stride: &[i64], offset: i64) -> Result<Layout> {
     if size.len() != stride.len() {
         return Err(TorshError::invalid(
             "",
-            format!("mismatch in length of strides and shape: {} sizes and {} strides", size.len(), stride.len()),
+            format!(
+                "mismatch in length of strides and shape: {} sizes and {} strides",
+                size.len(),
+                stride.len()
+            ),
         ));
     }
     if size.iter().chain(stride).any(|&v| v < 0) || offset < 0 {
         return Err(TorshError::invalid(
             "",
-            format!("sizes, strides and offset must not be negative, got {size:?}, {stride:?}, {offset}"),
+            format!(
+                "sizes, strides and offset must not be negative, got {size:?}, {stride:?}, {offset}"
+            ),
         ));
     }
     let dims: Vec<usize> = size.iter().map(|&v| v as usize).collect();
@@ -37,7 +43,11 @@ fn layout_of(size: &[i64], stride: &[i64], offset: i64) -> Result<Layout> {
             .filter(|&e| e < isize::MAX as usize / 16)
             .ok_or_else(|| TorshError::invalid("", "the strides reach further than memory does"))?;
     }
-    Ok(Layout::new(shape, stride.iter().map(|&s| s as isize).collect::<Strides>(), offset as usize))
+    Ok(Layout::new(
+        shape,
+        stride.iter().map(|&s| s as isize).collect::<Strides>(),
+        offset as usize,
+    ))
 }
 
 /// A window of a tensor's storage. Attributes: size, stride, offset; the node also keeps the
@@ -53,17 +63,30 @@ pub static AS_STRIDED: OpRecord = OpRecord::new(
     let view = layout_of(c.attr(0).ints(), c.attr(1).ints(), c.attr(2).int())?;
     let (region, origin) = region_of(&base, &view);
     let sum = accumulate(c.g(), region, &shifted(&view, origin))?;
-    Ok(SmallVec::from_iter([Some(sum.as_strided_raw(&shifted(&base, origin))?)]))
+    Ok(SmallVec::from_iter([Some(
+        sum.as_strided_raw(&shifted(&base, origin))?,
+    )]))
 })
 .by_name(|b| {
     let x = b.tensor(0)?;
     let offset = b.opt_int(3).unwrap_or(x.storage_offset() as i64);
-    x.as_strided_at(&b.ints(1), &b.ints(2), offset).map(Value::Tensor)
+    x.as_strided_at(&b.ints(1), &b.ints(2), offset)
+        .map(Value::Tensor)
 })
 .samples(|s| {
     Ok(vec![
-        crate::record::Sample::new([s.real(&[3, 3])?.into(), vec![2i64, 2].into(), vec![1i64, 2].into(), Value::Int(1)]),
-        crate::record::Sample::new([s.real(&[6])?.into(), vec![4i64, 3].into(), vec![1i64, 1].into(), Value::Int(0)]),
+        crate::record::Sample::new([
+            s.real(&[3, 3])?.into(),
+            vec![2i64, 2].into(),
+            vec![1i64, 2].into(),
+            Value::Int(1),
+        ]),
+        crate::record::Sample::new([
+            s.real(&[6])?.into(),
+            vec![4i64, 3].into(),
+            vec![1i64, 1].into(),
+            Value::Int(0),
+        ]),
     ])
 });
 
@@ -75,11 +98,17 @@ pub static STRIDED_ACCUMULATE: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::StridedAccumulate, |c| {
     let x = c.tensor(0)?;
-    Ok(Plan::one(x.dtype(), Shape::new(&[c.attr(3).int() as usize]), x.dtype()))
+    Ok(Plan::one(
+        x.dtype(),
+        Shape::new(&[c.attr(3).int() as usize]),
+        x.dtype(),
+    ))
 })
 .grads(0, 0, |c| {
     let view = layout_of(c.attr(0).ints(), c.attr(1).ints(), c.attr(2).int())?;
-    Ok(SmallVec::from_iter([Some(c.g().contiguous()?.as_strided_raw(&view)?)]))
+    Ok(SmallVec::from_iter([Some(
+        c.g().contiguous()?.as_strided_raw(&view)?,
+    )]))
 });
 
 /// A copy of operand 0 (one dimension) in which the window `attrs[0..3]` holds operand 1.
@@ -101,7 +130,11 @@ pub static STRIDED_SCATTER: OpRecord = OpRecord::new(
     } else {
         None
     };
-    let src = if c.needs(1) { Some(g.as_strided_raw(&view)?) } else { None };
+    let src = if c.needs(1) {
+        Some(g.as_strided_raw(&view)?)
+    } else {
+        None
+    };
     Ok(SmallVec::from_iter([hole, src]))
 });
 
@@ -115,7 +148,11 @@ fn region_of(a: &Layout, b: &Layout) -> (usize, usize) {
 }
 
 fn shifted(l: &Layout, origin: usize) -> Layout {
-    Layout::new(l.shape.clone(), l.strides.clone(), l.offset.saturating_sub(origin))
+    Layout::new(
+        l.shape.clone(),
+        l.strides.clone(),
+        l.offset.saturating_sub(origin),
+    )
 }
 
 fn accumulate(g: &Tensor, length: usize, window: &Layout) -> Result<Tensor> {
@@ -137,8 +174,18 @@ fn scatter(region: &Tensor, src: &Tensor, window: &Layout) -> Result<Tensor> {
     call1(
         &STRIDED_SCATTER,
         &[Arg::T(region), Arg::T(src)],
-        &[Attr::Ints(&ints(&window.shape)), Attr::Ints(&stride), Attr::Int(window.offset as i64)],
+        &[
+            Attr::Ints(&ints(&window.shape)),
+            Attr::Ints(&stride),
+            Attr::Int(window.offset as i64),
+        ],
     )
+}
+
+/// The gradient of a row-major tensor of `shape` from that of a window of it; what the window
+/// repeats adds up.
+pub(crate) fn unwindow(g: &Tensor, shape: &Shape, window: &Layout) -> Result<Tensor> {
+    accumulate(g, shape.numel(), window)?.reshape(shape)
 }
 
 /// The part of a base's gradient that belongs to a view of it, and the gradient laid out as the
@@ -146,12 +193,19 @@ fn scatter(region: &Tensor, src: &Tensor, window: &Layout) -> Result<Tensor> {
 pub(crate) fn cut(g: &Tensor, base: &Layout, view: &Layout) -> Result<(Tensor, Tensor)> {
     let (length, origin) = region_of(base, view);
     let region = accumulate(g, length, &shifted(base, origin))?;
-    let window = region.as_strided_raw(&shifted(view, origin))?.contiguous()?;
+    let window = region
+        .as_strided_raw(&shifted(view, origin))?
+        .contiguous()?;
     Ok((window, region))
 }
 
 /// The base's gradient with `hole` (zeros where there is none) in place of the view's part.
-pub(crate) fn put(region: &Tensor, hole: Option<Tensor>, base: &Layout, view: &Layout) -> Result<Tensor> {
+pub(crate) fn put(
+    region: &Tensor,
+    hole: Option<Tensor>,
+    base: &Layout,
+    view: &Layout,
+) -> Result<Tensor> {
     let (_, origin) = region_of(base, view);
     let window = shifted(view, origin);
     let hole = match hole {

@@ -1,0 +1,209 @@
+//! gradcheck and gradgradcheck, in float64, of every differentiable op on its record's samples.
+
+use torsh_autograd::{gradcheck, gradgradcheck};
+use torsh_tensor::call::{Arg, call};
+use torsh_tensor::ops::{self, records};
+use torsh_tensor::record::{Backward, OpRecord, Rule, Sample, Samples};
+use torsh_tensor::sample::Sampler;
+use torsh_tensor::{DType, Result, Scalar, Tensor, Value};
+
+/// Ops whose samples are not checked, and why.
+const EXEMPT: &[(&str, &str)] = &[
+    (
+        "copy_",
+        "writes in place; its derivative is checked in the tests of in-place rules",
+    ),
+    (
+        "fill_",
+        "writes in place; its derivative is checked in the tests of in-place rules",
+    ),
+    (
+        "zero_",
+        "writes in place; its derivative is checked in the tests of in-place rules",
+    ),
+    (
+        "_strided_accumulate",
+        "internal; the derivative of as_strided, whose gradgradcheck runs it",
+    ),
+    (
+        "_strided_scatter",
+        "internal; the derivative of in-place ops on views, checked there",
+    ),
+];
+
+fn exempt(name: &str) -> bool {
+    EXEMPT.iter().any(|(n, _)| *n == name)
+}
+
+/// What calls a sample: the op by name, or the record itself.
+type Run = Box<dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>>;
+
+fn leaves_of(v: &Value, out: &mut Vec<Tensor>) {
+    match v {
+        Value::Tensor(t) if matches!(t.dtype(), DType::F64 | DType::C128) => {
+            out.push(t.detach().requires_grad_(true));
+        }
+        Value::List(l) | Value::Tuple(l) => l.iter().for_each(|v| leaves_of(v, out)),
+        _ => {}
+    }
+}
+
+fn replace(v: &Value, from: &mut std::slice::Iter<'_, Tensor>) -> Value {
+    match v {
+        Value::Tensor(t) if matches!(t.dtype(), DType::F64 | DType::C128) => {
+            Value::Tensor(from.next().cloned().unwrap_or_else(|| t.clone()))
+        }
+        Value::List(l) => Value::List(l.iter().map(|v| replace(v, from)).collect()),
+        Value::Tuple(l) => Value::Tuple(l.iter().map(|v| replace(v, from)).collect()),
+        v => v.clone(),
+    }
+}
+
+fn by_name(record: &'static OpRecord, sample: Sample) -> (Run, Vec<Tensor>) {
+    let mut leaves = Vec::new();
+    sample
+        .args
+        .iter()
+        .chain(sample.kwargs.iter().map(|(_, v)| v))
+        .for_each(|v| leaves_of(v, &mut leaves));
+    let run = move |x: &[Tensor]| {
+        let mut from = x.iter();
+        let args: Vec<Value> = sample.args.iter().map(|v| replace(v, &mut from)).collect();
+        let kwargs: Vec<(&str, Value)> = sample
+            .kwargs
+            .iter()
+            .map(|(n, v)| (*n, replace(v, &mut from)))
+            .collect();
+        Ok(ops::call(record.base_name(), &args, &kwargs)?.tensors())
+    };
+    (Box::new(run), leaves)
+}
+
+/// Calls of a record whose samples are intervals: equal shapes, broadcast ones, 0-d.
+fn from_intervals(
+    record: &'static OpRecord,
+    intervals: &'static [(f64, f64)],
+    s: &mut Sampler,
+) -> Vec<(Run, Vec<Tensor>)> {
+    let shapes: [[&[usize]; 4]; 3] = [[&[2, 3]; 4], [&[2, 1], &[3], &[2, 3], &[1]], [&[]; 4]];
+    shapes
+        .iter()
+        .map(|shapes| {
+            let x: Vec<Tensor> = intervals
+                .iter()
+                .zip(shapes)
+                .map(|(&(low, high), shape)| {
+                    s.uniform(shape, low, high)
+                        .expect("a sample")
+                        .requires_grad_(true)
+                })
+                .collect();
+            // Numbers that no row needs at a special value.
+            let numbers =
+                [0.31, 1.47, 0.8, 0.6].map(|v| torsh_core::Attr::Scalar(Scalar::Float(v)));
+            let run: Run = Box::new(move |x: &[Tensor]| {
+                let args: Vec<Arg<'_>> = x.iter().map(Arg::T).collect();
+                Ok(call(record, &args, &numbers)?.into_vec())
+            });
+            (run, x)
+        })
+        .collect()
+}
+
+fn check(record: &'static OpRecord) -> std::result::Result<usize, String> {
+    let fail = |what: &str, e: &dyn std::fmt::Display| format!("{}: {what}: {e}", record.name);
+    let mut s = Sampler::new(7, DType::F64);
+    let runs = match record.samples {
+        Samples::Intervals(i) => from_intervals(record, i, &mut s),
+        Samples::Calls(f) => f(&mut s)
+            .map_err(|e| fail("samples", &e))?
+            .into_iter()
+            .map(|c| by_name(record, c))
+            .collect(),
+        Samples::Nothing => {
+            return Err(format!(
+                "{}: differentiable, but without samples",
+                record.name
+            ));
+        }
+    };
+    let mut checked = 0;
+    for (i, (run, leaves)) in runs.iter().enumerate() {
+        if leaves.is_empty() {
+            continue;
+        }
+        gradcheck(run, leaves).map_err(|e| fail(&format!("sample {i}, gradcheck"), &e))?;
+        gradgradcheck(run, leaves).map_err(|e| fail(&format!("sample {i}, gradgradcheck"), &e))?;
+        checked += 1;
+    }
+    if checked == 0 {
+        return Err(format!(
+            "{}: no sample has a float64 or complex128 operand",
+            record.name
+        ));
+    }
+    Ok(checked)
+}
+
+#[test]
+fn every_differentiable_op_passes_gradcheck_and_gradgradcheck() {
+    let wanted: Vec<&'static OpRecord> = records()
+        .filter(|r| match r.backward {
+            Backward::NonDifferentiable => false,
+            Backward::Missing => false,
+            Backward::Composite => !r.schema.is_empty() && !matches!(r.samples, Samples::Nothing),
+            Backward::PerInput(_) | Backward::Full { .. } => true,
+        })
+        .filter(|r| !exempt(r.name))
+        .collect();
+    assert!(wanted.len() > 100, "{} records", wanted.len());
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let halves: Vec<_> = wanted
+            .chunks(wanted.len().div_ceil(2))
+            .map(|c| scope.spawn(move || c.iter().map(|r| check(r)).collect::<Vec<_>>()))
+            .collect();
+        halves
+            .into_iter()
+            .flat_map(|h| h.join().expect("no op panics"))
+            .collect()
+    });
+    let samples: usize = results.iter().filter_map(|r| r.as_ref().ok()).sum();
+    let wrong: Vec<String> = results
+        .into_iter()
+        .filter_map(std::result::Result::err)
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {} ops are wrong:\n{}",
+        wrong.len(),
+        wanted.len(),
+        wrong.join("\n")
+    );
+    println!("{} ops, {samples} samples", wanted.len());
+}
+
+#[test]
+fn exemptions_are_of_ops_that_exist() {
+    for (name, reason) in EXEMPT {
+        assert!(
+            records().any(|r| r.name == *name),
+            "{name} is exempt but not there"
+        );
+        assert!(reason.len() > 20);
+    }
+}
+
+/// A float op without any derivative would cut the graph; only these have none, each for a reason.
+#[test]
+fn missing_derivatives_are_named() {
+    const MISSING: &[(&str, &str)] = &[
+        ("digamma", "needs polygamma"),
+        ("heaviside", "PyTorch has none"),
+    ];
+    let found: Vec<&str> = records()
+        .filter(|r| matches!(r.backward, Backward::Missing) && !matches!(r.rule, Rule::Composite))
+        .map(|r| r.name)
+        .filter(|n| !MISSING.iter().any(|(m, _)| m == n))
+        .collect();
+    assert!(found.is_empty(), "no derivative, and no reason: {found:?}");
+}

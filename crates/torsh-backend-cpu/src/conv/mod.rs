@@ -1,0 +1,335 @@
+//! Convolution in two dimensions and its gradients, by matrix products over the windows of the
+//! image (never more of them at a time than the cache holds).
+//!
+//! All take attributes `stride`, `padding` (above and left), `dilation` as pairs and `groups`;
+//! sizes are those of the operands, so that more padding below or right shows in the output's.
+//!
+//! - `Conv2d`: input `[n, c, h, w]`, weight `[o, c / groups, kh, kw]`, optional bias `[o]` into
+//!   `[n, o, oh, ow]`.
+//! - `Conv2dInputGrad`: output's gradient and weight into the input's gradient.
+//! - `Conv2dWeightGrad`: output's gradient and input into the weight's gradient.
+//!
+//! float32, float64, complex, int64, and the half types through float32, as PyTorch.
+
+mod columns;
+mod depthwise;
+mod number;
+
+use num_complex::Complex;
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+
+use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+use crate::matmul::Matrix;
+use columns::{Geometry, from_columns, to_columns};
+use number::{ConvNumber, clear};
+
+/// Multiply-adds that are worth a thread of their own.
+const GRAIN: usize = 64 * 1024;
+/// Bytes of columns to have at a time: half of a second-level cache.
+const COLUMNS: usize = 512 * 1024;
+
+/// The kernel for a key of this file.
+pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
+    Some(match k {
+        Kernel::Conv2d | Kernel::Conv2dInputGrad | Kernel::Conv2dWeightGrad => conv,
+        _ => return None,
+    })
+}
+
+/// Reads the sizes from the three tensors of a convolution.
+fn geometry(
+    args: &KernelArgs<'_>,
+    input: &View<'_>,
+    weight: &View<'_>,
+    output: &View<'_>,
+) -> Result<Geometry> {
+    let pair = |i: usize| match args.attr(i).ints() {
+        &[y, x] if y >= 0 && x >= 0 => Ok([y as usize, x as usize]),
+        _ => Err(missing()),
+    };
+    let (&[n, c, h, w], &[o, ci, kh, kw], &[n2, o2, oh, ow]) =
+        (input.shape, weight.shape, output.shape)
+    else {
+        return Err(missing());
+    };
+    let groups = args.attr(3).int().max(1) as usize;
+    let g = Geometry {
+        images: n,
+        groups,
+        in_channels: ci,
+        out_channels: o / groups,
+        input: [h, w],
+        output: [oh, ow],
+        kernel: [kh, kw],
+        stride: pair(0)?,
+        padding: pair(1)?,
+        dilation: pair(2)?,
+    };
+    let consistent = n == n2 && o == o2 && ci * groups == c && g.out_channels * groups == o;
+    let empty = g.kernel.contains(&0);
+    if !consistent || empty || g.stride.contains(&0) || g.dilation.contains(&0) {
+        return Err(missing());
+    }
+    Ok(g)
+}
+
+fn conv(args: &KernelArgs<'_>) -> Result<()> {
+    let ([out, ..], [x, y, ..]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let g = match args.kernel {
+        Kernel::Conv2d => geometry(args, x, y, out)?,
+        Kernel::Conv2dInputGrad => geometry(args, out, y, x)?,
+        _ => geometry(args, y, out, x)?,
+    };
+    match out.dtype {
+        DType::F32 | DType::F16 | DType::BF16 => run::<f32>(args, &g),
+        DType::F64 => run::<f64>(args, &g),
+        DType::C64 => run::<Complex<f32>>(args, &g),
+        DType::C128 => run::<Complex<f64>>(args, &g),
+        DType::I64 => run::<u64>(args, &g),
+        _ => Err(args.unsupported()),
+    }
+}
+
+fn run<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
+    let dtype = wide(args.outputs[0].dtype);
+    let out = DenseOut::new(&args.outputs[0], dtype)?;
+    let x = Dense::new(&args.inputs[0], dtype)?;
+    let y = Dense::new(&args.inputs[1], dtype)?;
+    match args.kernel {
+        Kernel::Conv2d => {
+            let bias = Dense::optional(args.inputs.get(2), dtype)?;
+            let bias = bias.as_ref().map(|b| b.ptr::<T>());
+            forward(g, x.ptr(), y.ptr(), bias, out.ptr())?;
+        }
+        Kernel::Conv2dInputGrad => input_grad::<T>(g, x.ptr(), y.ptr(), out.ptr())?,
+        _ => weight_grad::<T>(g, x.ptr(), y.ptr(), out.ptr())?,
+    }
+    out.finish()
+}
+
+/// Pixels whose columns to have at a time.
+fn tile<T>(g: &Geometry) -> usize {
+    let fits = COLUMNS / size_of::<T>() / g.window().max(1);
+    // Whole vectors, and tiles of about equal size.
+    let tiles = g.out_pixels().div_ceil(fits.max(64));
+    g.out_pixels().div_ceil(tiles.max(1)).next_multiple_of(16)
+}
+
+/// The pixels of tile `index`.
+fn pixels(g: &Geometry, tile: usize, index: usize) -> std::ops::Range<usize> {
+    index * tile..((index + 1) * tile).min(g.out_pixels())
+}
+
+/// The columns of some pixels: of the image itself where the kernel is one pixel, else written
+/// to `col`.
+///
+/// # Safety
+/// `image` must hold one group's planes, `col` the window of `tile` pixels.
+unsafe fn columns<T: ConvNumber>(
+    g: &Geometry,
+    image: *mut T,
+    pixels: std::ops::Range<usize>,
+    col: *mut T,
+    tile: usize,
+) -> Matrix<T> {
+    if g.is_pointwise() {
+        return Matrix::new(image.wrapping_add(pixels.start), g.in_pixels() as isize, 1);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { to_columns(g, image, g.in_channels, pixels, col, tile) };
+    Matrix::new(col, tile as isize, 1)
+}
+
+/// Memory for the columns of each of `parts` threads.
+fn column_scratch<T>(g: &Geometry, parts: usize, tile: usize) -> Result<Scratch<T>> {
+    Scratch::new(if g.is_pointwise() {
+        0
+    } else {
+        parts * g.window() * tile
+    })
+}
+
+fn forward<T: ConvNumber>(
+    g: &Geometry,
+    input: Ptr<T>,
+    weight: Ptr<T>,
+    bias: Option<Ptr<T>>,
+    out: Ptr<T>,
+) -> Result<()> {
+    let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
+    if g.images * g.groups * oc * p == 0 {
+        return Ok(());
+    }
+    if depthwise::suits(g) {
+        depthwise::forward(g, input, weight, bias, out);
+        return Ok(());
+    }
+    let tile = tile::<T>(g);
+    let tiles = p.div_ceil(tile);
+    let tasks = g.images * g.groups * tiles;
+    let parts = pool::chunk_count(g.work(), GRAIN).clamp(1, tasks);
+    let scratch = column_scratch::<T>(g, parts, tile)?;
+    let cols = Ptr::new(scratch.ptr());
+    pool::parallel_parts(tasks, parts, &|part, range| {
+        let col = cols.at((part * k * tile) as isize);
+        for task in range {
+            let (image, index) = (task / tiles, task % tiles);
+            let group = image % g.groups;
+            let pixels = pixels(g, tile, index);
+            let n = pixels.len();
+            // SAFETY: the task's pixels are written by no other, and each part has its columns.
+            unsafe {
+                let out = out.at((image * oc * p + pixels.start) as isize);
+                if let Some(bias) = bias {
+                    for o in 0..oc {
+                        let value = *bias.at((group * oc + o) as isize);
+                        std::slice::from_raw_parts_mut(out.add(o * p), n).fill(value);
+                    }
+                }
+                if k == 0 {
+                    if bias.is_none() {
+                        (0..oc).for_each(|o| clear(out.add(o * p), n));
+                    }
+                    continue;
+                }
+                let image = input.at((image * g.in_channels * g.in_pixels()) as isize);
+                let col = columns(g, image, pixels, col, tile);
+                let weight = Matrix::new(weight.at((group * oc * k) as isize), k as isize, 1);
+                let out = Matrix::new(out, p as isize, 1);
+                T::product(oc, n, k, out, weight, col, bias.is_some());
+            }
+        }
+    });
+    Ok(())
+}
+
+fn input_grad<T: ConvNumber>(
+    g: &Geometry,
+    grad: Ptr<T>,
+    weight: Ptr<T>,
+    out: Ptr<T>,
+) -> Result<()> {
+    let (p, q, oc) = (g.out_pixels(), g.in_pixels(), g.out_channels);
+    let images = g.images * g.groups;
+    let planes = images * g.in_channels;
+    if planes * q == 0 {
+        return Ok(());
+    }
+    if p * oc == 0 {
+        // SAFETY: the output holds that many elements.
+        unsafe { clear(out.get(), planes * q) };
+        return Ok(());
+    }
+    if depthwise::suits(g) {
+        depthwise::input_grad(g, grad, weight, out);
+        return Ok(());
+    }
+    let taps = g.kernel[0] * g.kernel[1];
+    // Channels whose columns to have at a time, of about equal number.
+    let fits = (COLUMNS / size_of::<T>() / (taps * p)).clamp(1, g.in_channels);
+    let blocks = g.in_channels.div_ceil(fits);
+    let channels = g.in_channels.div_ceil(blocks);
+    let blocks = g.in_channels.div_ceil(channels);
+    let tasks = images * blocks;
+    let parts = pool::chunk_count(g.work(), GRAIN).clamp(1, tasks);
+    let size = channels * taps * p;
+    let scratch = Scratch::<T>::new(if g.is_pointwise() { 0 } else { parts * size })?;
+    let cols = Ptr::new(scratch.ptr());
+    pool::parallel_parts(tasks, parts, &|part, range| {
+        for task in range {
+            let (image, block) = (task / blocks, task % blocks);
+            let group = image % g.groups;
+            let c0 = block * channels;
+            let channels = channels.min(g.in_channels - c0);
+            let rows = channels * taps;
+            // SAFETY: the task's planes are written by no other, and each part has its columns.
+            unsafe {
+                let k = g.window();
+                let weight = weight.at((group * oc * k + c0 * taps) as isize);
+                let weight = Matrix::new(weight, 1, k as isize);
+                let grad = Matrix::new(grad.at((image * oc * p) as isize), p as isize, 1);
+                let out = out.at(((image * g.in_channels + c0) * q) as isize);
+                if g.is_pointwise() {
+                    let out = Matrix::new(out, p as isize, 1);
+                    T::product(rows, p, oc, out, weight, grad, false);
+                } else {
+                    let col = cols.at((part * size) as isize);
+                    let columns = Matrix::new(col, p as isize, 1);
+                    T::product(rows, p, oc, columns, weight, grad, false);
+                    from_columns(g, col, channels, out);
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+fn weight_grad<T: ConvNumber>(
+    g: &Geometry,
+    grad: Ptr<T>,
+    input: Ptr<T>,
+    out: Ptr<T>,
+) -> Result<()> {
+    let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
+    let size = g.groups * oc * k;
+    if size == 0 {
+        return Ok(());
+    }
+    if g.images * p == 0 {
+        // SAFETY: the output holds that many elements.
+        unsafe { clear(out.get(), size) };
+        return Ok(());
+    }
+    let tile = tile::<T>(g);
+    let tiles = p.div_ceil(tile);
+    let parts = pool::chunk_count(g.work(), GRAIN).max(1);
+    // With many groups each thread has some of its own, else a part of the pixels and sums of its
+    // own.
+    let by_group = g.groups >= 4 * parts || (g.groups > 1 && g.groups.is_multiple_of(parts));
+    let tasks = if by_group { g.groups } else { g.images * tiles };
+    let parts = parts.min(tasks);
+    let scratch = column_scratch::<T>(g, parts, tile)?;
+    let cols = Ptr::new(scratch.ptr());
+    let sums = Scratch::<T>::new(if by_group { 0 } else { (parts - 1) * size })?;
+    let partial = Ptr::new(sums.ptr());
+    // SAFETY: for each call: `sum` is the calling thread's, as are the columns of its part.
+    let add_tile = |part: usize, group: usize, index: usize, sum: *mut T, add: bool| unsafe {
+        let image = index / tiles * g.groups + group;
+        let pixels = pixels(g, tile, index % tiles);
+        let n = pixels.len();
+        let grad = grad.at((image * oc * p + pixels.start) as isize);
+        let grad = Matrix::new(grad, p as isize, 1);
+        let input = input.at((image * g.in_channels * g.in_pixels()) as isize);
+        let col = columns(g, input, pixels, cols.at((part * k * tile) as isize), tile);
+        let sum = Matrix::new(sum.add(group * oc * k), k as isize, 1);
+        T::product(oc, k, n, sum, grad, col.t(), add);
+    };
+    pool::parallel_parts(tasks, parts, &|part, range| {
+        if by_group {
+            for group in range {
+                (0..g.images * tiles).for_each(|i| add_tile(part, group, i, out.get(), i > 0));
+            }
+            return;
+        }
+        let sum = match part {
+            0 => out.get(),
+            _ => partial.at(((part - 1) * size) as isize),
+        };
+        let first = range.start;
+        for index in range {
+            (0..g.groups).for_each(|group| add_tile(part, group, index, sum, index > first));
+        }
+    });
+    if !by_group {
+        for part in 1..parts {
+            // SAFETY: the threads are done, and both hold `size` elements.
+            unsafe { T::add(size, partial.at(((part - 1) * size) as isize), out.get(), 1) };
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! What convolutions compute with, and the loops over rows that they share.
+
+use num_complex::Complex;
+
+use crate::matmul::{Matrix, Number, Wrapping};
+use crate::multiversion;
+
+/// A number type of the convolution kernels.
+pub(super) trait ConvNumber: Copy + Send + Sync + 'static {
+    const ZERO: Self;
+
+    /// `out = a b`, or `out += a b` where `add`.
+    ///
+    /// # Safety
+    /// The matrices are valid for `m`, `n` and `k` (all positive); `out` overlaps no other.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn product(
+        m: usize,
+        n: usize,
+        k: usize,
+        out: Matrix<Self>,
+        a: Matrix<Self>,
+        b: Matrix<Self>,
+        add: bool,
+    );
+
+    /// `dst[i * dst_step] += s * src[i * src_step]` for `i` below `n`.
+    ///
+    /// # Safety
+    /// Both are valid for `n` elements and do not overlap.
+    unsafe fn axpy(
+        n: usize,
+        s: Self,
+        src: *const Self,
+        src_step: usize,
+        dst: *mut Self,
+        dst_step: usize,
+    );
+
+    /// `dst[i * dst_step] += src[i]` for `i` below `n`.
+    ///
+    /// # Safety
+    /// Both are valid for `n` elements and do not overlap.
+    unsafe fn add(n: usize, src: *const Self, dst: *mut Self, dst_step: usize);
+}
+
+macro_rules! loops {
+    ($t:ty, $axpy:ident, $add:ident, |$a:ident, $b:ident| $sum:expr, |$x:ident, $y:ident| $product:expr) => {
+        multiversion! {
+            unsafe fn $axpy<A>(n: usize, s: $t, src: *const $t, src_step: usize, dst: *mut $t, dst_step: usize) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let put = |d: *mut $t, v: $t| {
+                        let ($x, $y) = (s, v);
+                        let ($a, $b) = (*d, $product);
+                        *d = $sum;
+                    };
+                    if src_step == 1 && dst_step == 1 {
+                        (0..n).for_each(|i| put(dst.add(i), *src.add(i)));
+                    } else {
+                        (0..n).for_each(|i| put(dst.add(i * dst_step), *src.add(i * src_step)));
+                    }
+                }
+            }
+
+            unsafe fn $add<A>(n: usize, src: *const $t, dst: *mut $t, dst_step: usize) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let put = |d: *mut $t, v: $t| {
+                        let ($a, $b) = (*d, v);
+                        *d = $sum;
+                    };
+                    if dst_step == 1 {
+                        (0..n).for_each(|i| put(dst.add(i), *src.add(i)));
+                    } else {
+                        (0..n).for_each(|i| put(dst.add(i * dst_step), *src.add(i)));
+                    }
+                }
+            }
+        }
+    };
+}
+
+macro_rules! members {
+    ($axpy:ident, $add:ident) => {
+        unsafe fn axpy(
+            n: usize,
+            s: Self,
+            src: *const Self,
+            src_step: usize,
+            dst: *mut Self,
+            dst_step: usize,
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe { $axpy(n, s, src, src_step, dst, dst_step) }
+        }
+        unsafe fn add(n: usize, src: *const Self, dst: *mut Self, dst_step: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { $add(n, src, dst, dst_step) }
+        }
+    };
+}
+
+macro_rules! floating {
+    ($($t:ty, $axpy:ident, $add:ident, $zero:expr;)*) => {$(
+        loops!($t, $axpy, $add, |a, b| a + b, |x, y| x * y);
+        impl ConvNumber for $t {
+            const ZERO: $t = $zero;
+            unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
+                // SAFETY: the caller's promise.
+                unsafe { <$t as Number>::product(m, n, k, out, a, b, num_traits::One::one(), add) }
+            }
+            members!($axpy, $add);
+        }
+    )*};
+}
+floating! {
+    f32, axpy_f32, add_f32, 0.0;
+    f64, axpy_f64, add_f64, 0.0;
+    Complex<f32>, axpy_c64, add_c64, Complex { re: 0.0, im: 0.0 };
+    Complex<f64>, axpy_c128, add_c128, Complex { re: 0.0, im: 0.0 };
+}
+
+loops!(u64, axpy_u64, add_u64, |a, b| a.wrapping_add(b), |x, y| x
+    .wrapping_mul(y));
+impl ConvNumber for u64 {
+    const ZERO: u64 = 0;
+    unsafe fn product(
+        m: usize,
+        n: usize,
+        k: usize,
+        out: Matrix<Self>,
+        a: Matrix<Self>,
+        b: Matrix<Self>,
+        add: bool,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { <u64 as Wrapping>::product(m, n, k, out, a, b, 1, add) }
+    }
+    members!(axpy_u64, add_u64);
+}
+
+/// Writes `n` zeros.
+///
+/// # Safety
+/// `dst` must be valid for `n` writes.
+#[inline]
+pub(super) unsafe fn clear<T: ConvNumber>(dst: *mut T, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(dst, n).fill(T::ZERO) }
+}

@@ -1,0 +1,170 @@
+use half::bf16;
+
+use super::*;
+use crate::matmul::tests::Host;
+use torsh_core::Attr;
+
+fn value(i: usize) -> f64 {
+    ((i * 7 + 3) % 5) as f64 - 2.0
+}
+
+/// One case: images, groups, channels of a group, sizes, and the attributes.
+type Case = (
+    usize,
+    usize,
+    usize,
+    usize,
+    [usize; 2],
+    [usize; 2],
+    [i64; 2],
+    [i64; 2],
+    [i64; 2],
+);
+
+const CASES: &[Case] = &[
+    (2, 1, 3, 4, [7, 9], [3, 3], [1, 1], [0, 0], [1, 1]),
+    (1, 1, 2, 3, [8, 8], [3, 2], [2, 1], [1, 2], [1, 2]),
+    (3, 2, 2, 3, [6, 5], [2, 3], [1, 2], [2, 1], [2, 1]),
+    (2, 4, 1, 1, [9, 9], [3, 3], [1, 1], [1, 1], [1, 1]),
+    (2, 3, 1, 2, [9, 8], [3, 3], [2, 3], [1, 1], [1, 1]),
+    (2, 1, 5, 6, [10, 11], [1, 1], [1, 1], [0, 0], [1, 1]),
+    (5, 1, 16, 32, [14, 14], [3, 3], [1, 1], [1, 1], [1, 1]),
+    (1, 1, 1, 16, [40, 70], [5, 5], [1, 1], [2, 2], [1, 1]),
+    (1, 1, 1, 1, [2, 2], [3, 3], [1, 1], [3, 3], [1, 1]),
+    (1, 8, 4, 4, [12, 12], [3, 3], [1, 1], [1, 1], [1, 1]),
+];
+
+fn out_size(input: usize, kernel: usize, stride: i64, padding: i64, dilation: i64) -> usize {
+    ((input as i64 + 2 * padding - dilation * (kernel as i64 - 1) - 1) / stride + 1) as usize
+}
+
+fn run(
+    kernel: Kernel,
+    (_, groups, _, _, _, _, stride, padding, dilation): &Case,
+    out: View<'_>,
+    inputs: &[View<'_>],
+) {
+    let attrs = [
+        Attr::Ints(stride),
+        Attr::Ints(padding),
+        Attr::Ints(dilation),
+        Attr::Int(*groups as i64),
+    ];
+    let args = KernelArgs {
+        kernel,
+        compute: out.dtype,
+        outputs: &[out],
+        inputs,
+        attrs: &attrs,
+    };
+    conv(&args).expect("a convolution");
+}
+
+/// Calls `f(out, in, weight)` with the indices of every product.
+fn each(case: &Case, mut f: impl FnMut([usize; 4], [usize; 4], [usize; 4])) {
+    let &(n, groups, ci, co, [h, w], [kh, kw], [sh, sw], [ph, pw], [dh, dw]) = case;
+    let (oh, ow) = (out_size(h, kh, sh, ph, dh), out_size(w, kw, sw, pw, dw));
+    for image in 0..n {
+        for o in 0..groups * co {
+            for (y, x) in (0..oh).flat_map(|y| (0..ow).map(move |x| (y, x))) {
+                for c in 0..ci {
+                    for (ky, kx) in (0..kh).flat_map(|y| (0..kw).map(move |x| (y, x))) {
+                        let iy = y as i64 * sh + ky as i64 * dh - ph;
+                        let ix = x as i64 * sw + kx as i64 * dw - pw;
+                        if (0..h as i64).contains(&iy) && (0..w as i64).contains(&ix) {
+                            let channel = o / co * ci + c;
+                            f(
+                                [image, o, y, x],
+                                [image, channel, iy as usize, ix as usize],
+                                [o, c, ky, kx],
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+macro_rules! against_naive {
+    ($t:ty, $of:expr, $to:expr, $gradients:expr) => {
+        for case in CASES {
+            let of: fn(f64) -> $t = $of;
+            let to: fn($t) -> f64 = $to;
+            let &(n, groups, ci, co, [h, w], [kh, kw], [sh, sw], [ph, pw], [dh, dw]) = case;
+            let (oh, ow) = (out_size(h, kh, sh, ph, dh), out_size(w, kw, sw, pw, dw));
+            let input = Host::<$t>::new(&[n, groups * ci, h, w], |i| of(value(i)));
+            let weight = Host::<$t>::new(&[groups * co, ci, kh, kw], |i| of(value(i + 1)));
+            let bias = Host::<$t>::new(&[groups * co], |i| of(value(i + 2)));
+            let grad = Host::<$t>::new(&[n, groups * co, oh, ow], |i| of(value(i + 3)));
+            let same = |got: &Host<$t>, want: &Host<f64>| {
+                for (i, (&g, &w)) in got.data.iter().zip(&want.data).enumerate() {
+                    assert_eq!(to(g), to(of(w)), "{case:?} at {i}");
+                }
+            };
+
+            let mut want =
+                Host::<f64>::new(&grad.shape, |i| value(i / (oh * ow) % bias.data.len() + 2));
+            each(case, |o, i, k| {
+                *want.get_mut(&o) += to(input.get(&i)) * to(weight.get(&k))
+            });
+            let out = Host::<$t>::new(&grad.shape, |_| of(99.0));
+            run(
+                Kernel::Conv2d,
+                case,
+                out.view(),
+                &[input.view(), weight.view(), bias.view()],
+            );
+            same(&out, &want);
+            if !$gradients {
+                continue;
+            }
+            let mut want = Host::<f64>::new(&input.shape, |_| 0.0);
+            each(case, |o, i, k| {
+                *want.get_mut(&i) += to(grad.get(&o)) * to(weight.get(&k))
+            });
+            let out = Host::<$t>::new(&input.shape, |_| of(99.0));
+            run(
+                Kernel::Conv2dInputGrad,
+                case,
+                out.view(),
+                &[grad.view(), weight.view()],
+            );
+            same(&out, &want);
+
+            let mut want = Host::<f64>::new(&weight.shape, |_| 0.0);
+            each(case, |o, i, k| {
+                *want.get_mut(&k) += to(grad.get(&o)) * to(input.get(&i))
+            });
+            let out = Host::<$t>::new(&weight.shape, |_| of(99.0));
+            run(
+                Kernel::Conv2dWeightGrad,
+                case,
+                out.view(),
+                &[grad.view(), input.view()],
+            );
+            same(&out, &want);
+        }
+    };
+}
+
+#[test]
+fn f32_is_exact_on_small_integers() {
+    against_naive!(f32, |v| v as f32, |v| v as f64, true);
+}
+
+#[test]
+fn f64_is_exact_on_small_integers() {
+    against_naive!(f64, |v| v, |v| v, true);
+}
+
+#[test]
+fn bf16_rounds_once() {
+    against_naive!(bf16, bf16::from_f64, |v| v.to_f64(), true);
+}
+
+#[test]
+fn int64_and_complex_are_exact() {
+    against_naive!(i64, |v| v as i64, |v| v as f64, false);
+    against_naive!(Complex<f64>, |v| Complex::new(v, 0.0), |v| v.re, true);
+}

@@ -1,0 +1,277 @@
+//! One serial product of two matrices, by the kernel that suits its size.
+
+use gemm::Parallelism;
+use num_complex::Complex;
+use num_traits::{One, Zero};
+
+use super::vector;
+use crate::multiversion;
+use crate::scalar::Real;
+
+/// A matrix: its first element, and the steps to the next row and column in elements.
+pub(crate) struct Matrix<T> {
+    pub ptr: *mut T,
+    pub row: isize,
+    pub col: isize,
+}
+
+impl<T> Clone for Matrix<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Matrix<T> {}
+
+impl<T> Matrix<T> {
+    #[inline(always)]
+    pub fn new(ptr: *mut T, row: isize, col: isize) -> Matrix<T> {
+        Matrix { ptr, row, col }
+    }
+    /// The matrix that starts at an element of this one.
+    #[inline(always)]
+    pub fn at(self, i: usize, j: usize) -> Matrix<T> {
+        let offset = i as isize * self.row + j as isize * self.col;
+        Matrix {
+            ptr: self.ptr.wrapping_offset(offset),
+            ..self
+        }
+    }
+    #[inline(always)]
+    pub fn t(self) -> Matrix<T> {
+        Matrix {
+            ptr: self.ptr,
+            row: self.col,
+            col: self.row,
+        }
+    }
+}
+
+/// Up to this many multiply-adds the loops here beat the general kernel's set-up.
+const SMALL: usize = 4096;
+
+/// What products are computed in.
+pub(crate) trait Number:
+    Copy + Send + Sync + PartialEq + Zero + One + std::ops::Mul<Output = Self> + 'static
+{
+    /// `out = alpha * a b`, or `out += alpha * a b` where `add`, for `out` of `m` rows and `n`
+    /// columns; `k` is not 0.
+    ///
+    /// # Safety
+    /// The matrices are valid for their sizes, and `out` overlaps neither other.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn product(
+        m: usize,
+        n: usize,
+        k: usize,
+        out: Matrix<Self>,
+        a: Matrix<Self>,
+        b: Matrix<Self>,
+        alpha: Self,
+        add: bool,
+    );
+}
+
+/// The general kernel.
+///
+/// # Safety
+/// As [`Number::product`].
+#[allow(clippy::too_many_arguments)]
+unsafe fn general<T: Number>(
+    m: usize,
+    n: usize,
+    k: usize,
+    out: Matrix<T>,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    alpha: T,
+    add: bool,
+) {
+    // The crate's `alpha` scales what is there, its `beta` the product.
+    let keep = if add { T::one() } else { T::zero() };
+    // SAFETY: the caller's promise.
+    unsafe {
+        gemm::gemm(
+            m,
+            n,
+            k,
+            out.ptr,
+            out.col,
+            out.row,
+            add,
+            a.ptr,
+            a.col,
+            a.row,
+            b.ptr,
+            b.col,
+            b.row,
+            keep,
+            alpha,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
+    }
+}
+
+macro_rules! real {
+    ($($t:ident $small:ident),*) => {$(
+        multiversion! {
+            unsafe fn $small<A>(m: usize, n: usize, k: usize, out: Matrix<$t>, a: Matrix<$t>, b: Matrix<$t>, alpha: $t, add: bool) {
+                // SAFETY: the caller's promise.
+                unsafe { small::<A, $t>(m, n, k, out, a, b, alpha, add) }
+            }
+        }
+
+        impl Number for $t {
+            #[inline]
+            unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<$t>, a: Matrix<$t>, b: Matrix<$t>, alpha: $t, add: bool) {
+                // SAFETY: the caller's promise, with the roles of rows and columns exchanged for
+                // a row times a matrix.
+                unsafe {
+                    if n == 1 {
+                        vector::$t(m, k, out.ptr, out.row, a, b.ptr, b.row, alpha, add);
+                    } else if m == 1 {
+                        vector::$t(n, k, out.ptr, out.col, b.t(), a.ptr, a.col, alpha, add);
+                    } else if m * n * k <= SMALL {
+                        $small(m, n, k, out, a, b, alpha, add);
+                    } else {
+                        general(m, n, k, out, a, b, alpha, add);
+                    }
+                }
+            }
+        }
+    )*};
+}
+real!(f32 small_f32, f64 small_f64);
+
+macro_rules! complex {
+    ($($t:ident),*) => {$(
+        impl Number for Complex<$t> {
+            unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, alpha: Self, add: bool) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if m * n * k > SMALL / 8 {
+                        return general(m, n, k, out, a, b, alpha, add);
+                    }
+                    for i in 0..m {
+                        for j in 0..n {
+                            let mut sum = Self::zero();
+                            for p in 0..k {
+                                sum += *a.at(i, p).ptr * *b.at(p, j).ptr;
+                            }
+                            let o = out.at(i, j).ptr;
+                            *o = if add { *o + alpha * sum } else { alpha * sum };
+                        }
+                    }
+                }
+            }
+        }
+    )*};
+}
+complex!(f32, f64);
+
+/// # Safety
+/// `out` must be valid for a read (where `add`) and a write.
+#[inline(always)]
+unsafe fn put<A: crate::arch::Arch, T: Real>(out: *mut T, sum: T, alpha: T, add: bool) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        *out = if add {
+            alpha.fma::<A>(sum, *out)
+        } else {
+            alpha * sum
+        };
+    }
+}
+
+/// `W` columns from `j` of one row.
+///
+/// # Safety
+/// As [`small`], where columns of `b` and `out` are adjacent.
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn strip<A: crate::arch::Arch, T: Real, const W: usize>(
+    k: usize,
+    j: usize,
+    out: Matrix<T>,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    alpha: T,
+    add: bool,
+) {
+    let mut acc = [T::ZERO; W];
+    // SAFETY: the caller's promise.
+    unsafe {
+        for p in 0..k {
+            let s = *a.at(0, p).ptr;
+            let row = b.at(p, j).ptr;
+            for (l, acc) in acc.iter_mut().enumerate() {
+                *acc = s.fma::<A>(*row.add(l), *acc);
+            }
+        }
+        let out = out.at(0, j).ptr;
+        for (l, &acc) in acc.iter().enumerate() {
+            put::<A, T>(out.add(l), acc, alpha, add);
+        }
+    }
+}
+
+/// # Safety
+/// As [`Number::product`].
+#[inline(always)]
+#[allow(clippy::too_many_arguments)]
+unsafe fn small<A: crate::arch::Arch, T: Real>(
+    m: usize,
+    n: usize,
+    k: usize,
+    out: Matrix<T>,
+    a: Matrix<T>,
+    b: Matrix<T>,
+    alpha: T,
+    add: bool,
+) {
+    // SAFETY: the caller's promise; every index is below its size.
+    unsafe {
+        if b.col == 1 && out.col == 1 {
+            for i in 0..m {
+                let (out, a) = (out.at(i, 0), a.at(i, 0));
+                let mut j = 0;
+                while j + 16 <= n {
+                    strip::<A, T, 16>(k, j, out, a, b, alpha, add);
+                    j += 16;
+                }
+                if j + 8 <= n {
+                    strip::<A, T, 8>(k, j, out, a, b, alpha, add);
+                    j += 8;
+                }
+                if j + 4 <= n {
+                    strip::<A, T, 4>(k, j, out, a, b, alpha, add);
+                    j += 4;
+                }
+                while j < n {
+                    strip::<A, T, 1>(k, j, out, a, b, alpha, add);
+                    j += 1;
+                }
+            }
+        } else if b.row == 1 && a.col == 1 && k >= 8 {
+            for i in 0..m {
+                for j in 0..n {
+                    let sum = vector::dot::<A, T>(k, a.at(i, 0).ptr, b.at(0, j).ptr);
+                    put::<A, T>(out.at(i, j).ptr, sum, alpha, add);
+                }
+            }
+        } else {
+            for i in 0..m {
+                for j in 0..n {
+                    let mut sum = T::ZERO;
+                    for p in 0..k {
+                        sum = (*a.at(i, p).ptr).fma::<A>(*b.at(p, j).ptr, sum);
+                    }
+                    put::<A, T>(out.at(i, j).ptr, sum, alpha, add);
+                }
+            }
+        }
+    }
+}

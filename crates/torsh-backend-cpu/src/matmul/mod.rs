@@ -1,0 +1,475 @@
+//! `MatMul`: products of matrices, in batches.
+//!
+//! Inputs: `a` of `[..batch, m, k]`, `b` of `[..batch, k, n]` and optionally `c`, which broadcasts
+//! to the output `[..batch, m, n]`; all in any layout, batch dimensions of `a` and `b` of equal
+//! size (stride 0 where broadcast). Attributes: `alpha` and `beta` (1 where not given).
+//! `out = alpha * a b + beta * c`, where `c` is not read if `beta` is 0.
+//!
+//! Every dtype but bool. The half types compute in float32 and round once; integers wrap.
+
+mod gemm;
+mod integer;
+mod vector;
+
+use num_complex::Complex;
+use smallvec::SmallVec;
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, pool};
+
+pub(crate) use gemm::{Matrix, Number};
+pub(crate) use integer::Wrapping;
+
+use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+
+/// Multiply-adds that are worth a thread of their own.
+const GRAIN: usize = 64 * 1024;
+
+/// The kernel for a key of this file.
+pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
+    matches!(k, Kernel::MatMul).then_some(matmul as KernelFn)
+}
+
+fn matmul(args: &KernelArgs<'_>) -> Result<()> {
+    let ([out, ..], [a, b, rest @ ..]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let number = |i: usize| args.attr(i).scalar().unwrap_or(Scalar::Int(1));
+    let (alpha, beta) = (number(0), number(1));
+    let c = rest
+        .first()
+        .filter(|c| c.is_present() && beta.to_complex() != (0.0, 0.0));
+    let call = Call {
+        out,
+        a,
+        b,
+        c,
+        alpha,
+        beta,
+    };
+    match out.dtype {
+        DType::F32 => call.float::<f32>(alpha.to_f64() as f32, beta.to_f64() as f32),
+        DType::F64 => call.float::<f64>(alpha.to_f64(), beta.to_f64()),
+        DType::C64 => {
+            let narrow = |s: Scalar| {
+                let (re, im) = s.to_complex();
+                Complex::new(re as f32, im as f32)
+            };
+            call.float::<Complex<f32>>(narrow(alpha), narrow(beta))
+        }
+        DType::C128 => {
+            let number = |s: Scalar| {
+                let (re, im) = s.to_complex();
+                Complex::new(re, im)
+            };
+            call.float::<Complex<f64>>(number(alpha), number(beta))
+        }
+        DType::F16 | DType::BF16 => call.half(),
+        DType::U8 | DType::I8 => call.integer::<u8>(alpha.to_i64() as u8, beta.to_i64() as u8),
+        DType::I16 => call.integer::<u16>(alpha.to_i64() as u16, beta.to_i64() as u16),
+        DType::I32 => call.integer::<u32>(alpha.to_i64() as u32, beta.to_i64() as u32),
+        DType::I64 => call.integer::<u64>(alpha.to_i64() as u64, beta.to_i64() as u64),
+        DType::Bool => Err(args.unsupported()),
+    }
+}
+
+type List = SmallVec<[isize; 6]>;
+
+/// The operands with what the shapes say: batch sizes, and the steps of each operand.
+struct Problem {
+    m: usize,
+    n: usize,
+    k: usize,
+    /// Batch sizes, outermost first.
+    batch: SmallVec<[usize; 6]>,
+    /// Batch strides of out, a, b and c.
+    steps: [List; 4],
+    /// Row and column strides of out, a, b and c.
+    rows: [isize; 4],
+    cols: [isize; 4],
+}
+
+impl Problem {
+    fn new(out: &View<'_>, a: &View<'_>, b: &View<'_>, c: Option<&View<'_>>) -> Problem {
+        let nd = out.shape.len();
+        let (m, n, k) = (out.shape[nd - 2], out.shape[nd - 1], a.shape[nd - 1]);
+        let of_c: List = match c {
+            // Aligned at the right, as broadcasting is.
+            Some(c) => (0..nd)
+                .map(|d| match (d + c.shape.len()).checked_sub(nd) {
+                    Some(e) if c.shape[e] == out.shape[d] => c.strides[e],
+                    _ => 0,
+                })
+                .collect(),
+            None => SmallVec::from_elem(0, nd),
+        };
+        let strides: [&[isize]; 4] = [out.strides, a.strides, b.strides, &of_c];
+        let mut p = Problem {
+            m,
+            n,
+            k,
+            batch: SmallVec::new(),
+            steps: Default::default(),
+            rows: strides.map(|s| s[nd - 2]),
+            cols: strides.map(|s| s[nd - 1]),
+        };
+        // A row step of a matrix with one row says nothing; what follows reads it.
+        for d in 0..nd - 2 {
+            if out.shape[d] != 1 {
+                p.push(out.shape[d], strides.map(|s| s[d]));
+            }
+        }
+        p.fold();
+        p
+    }
+
+    /// Adds a batch dimension, merged with the one before where one stride walks both.
+    fn push(&mut self, size: usize, steps: [isize; 4]) {
+        if let Some(last) = self.batch.last_mut() {
+            let merges = self.steps.iter().zip(steps).all(|(list, step)| {
+                list.last()
+                    .is_some_and(|&outer| outer == step * size as isize)
+            });
+            if merges {
+                *last *= size;
+                for (list, step) in self.steps.iter_mut().zip(steps) {
+                    if let Some(outer) = list.last_mut() {
+                        *outer = step;
+                    }
+                }
+                return;
+            }
+        }
+        self.batch.push(size);
+        for (list, step) in self.steps.iter_mut().zip(steps) {
+            list.push(step);
+        }
+    }
+
+    /// Makes one tall product of a batch that shares its right operand.
+    fn fold(&mut self) {
+        while let Some(&size) = self.batch.last() {
+            let last = self.batch.len() - 1;
+            let step = |which: usize| self.steps[which][last];
+            let tall =
+                |which: usize| self.m == 1 || step(which) == self.rows[which] * self.m as isize;
+            if step(2) != 0 || !(tall(0) && tall(1) && tall(3)) {
+                return;
+            }
+            if self.m == 1 {
+                self.rows[0] = step(0);
+                self.rows[1] = step(1);
+                self.rows[3] = step(3);
+            }
+            self.m *= size;
+            self.batch.pop();
+            for list in &mut self.steps {
+                list.pop();
+            }
+        }
+    }
+
+    /// The offset of an operand's matrix number `index`.
+    fn offset(&self, which: usize, mut index: usize) -> isize {
+        let mut offset = 0;
+        for (&size, &step) in self.batch.iter().zip(&self.steps[which]).rev() {
+            offset += (index % size) as isize * step;
+            index /= size;
+        }
+        offset
+    }
+
+    fn matrix<T>(&self, which: usize, ptr: Ptr<T>, index: usize) -> Matrix<T> {
+        let ptr = ptr.at(self.offset(which, index));
+        Matrix::new(ptr, self.rows[which], self.cols[which])
+    }
+}
+
+/// How many parts to cut the rows and columns of a product into: the pair with `parts` as its
+/// product that reads least twice.
+fn grid(m: usize, n: usize, parts: usize) -> (usize, usize) {
+    let pairs = (1..=parts)
+        .filter(|p| parts.is_multiple_of(*p))
+        .map(|p| (p, parts / p));
+    pairs
+        .filter(|&(pm, pn)| pm <= m && pn <= n)
+        .min_by_key(|&(pm, pn)| (pn * m + pm * n, pn))
+        .unwrap_or((1, 1))
+}
+
+/// Where part `index` of `parts` of `n` begins, on a multiple of `align` where parts are large.
+fn cut(n: usize, parts: usize, index: usize, align: usize) -> usize {
+    if index == parts {
+        return n;
+    }
+    let start = n * index / parts;
+    if n / parts >= 4 * align {
+        (start + align / 2) / align * align
+    } else {
+        start
+    }
+}
+
+struct Call<'a> {
+    out: &'a View<'a>,
+    a: &'a View<'a>,
+    b: &'a View<'a>,
+    c: Option<&'a View<'a>>,
+    alpha: Scalar,
+    beta: Scalar,
+}
+
+impl Call<'_> {
+    fn float<T: Number>(&self, alpha: T, beta: T) -> Result<()> {
+        let p = Problem::new(self.out, self.a, self.b, self.c);
+        let all: usize = p.batch.iter().product();
+        if all * p.m * p.n == 0 {
+            return Ok(());
+        }
+        let [out, a, b] = [self.out, self.a, self.b].map(|v| Ptr::new(v.ptr.cast::<T>()));
+        let c = self.c.map(|v| Ptr::new(v.ptr.cast::<T>()));
+        let each = p.m * p.n * p.k.max(1);
+        let parts = pool::chunk_count(all.saturating_mul(each), GRAIN);
+        // A small result of many terms leaves only the terms to share out.
+        if parts > 1 && all == 1 && p.m * p.n <= 4096 && p.k >= 64 * p.m.max(p.n) {
+            return split_terms(&p, parts, [out, a, b], c, alpha, beta);
+        }
+        let inside = if all.is_multiple_of(parts) || all >= 4 * parts {
+            1
+        } else {
+            parts
+        };
+        let (pm, pn) = grid(p.m, p.n, inside);
+        let wide_rows = p.cols[0].unsigned_abs() > p.rows[0].unsigned_abs();
+        let (am, an) = if wide_rows { (64, 8) } else { (8, 64) };
+        let tiles = pm * pn;
+        pool::parallel_parts(all * tiles, parts, &|_, range| {
+            for task in range {
+                let (index, tile) = (task / tiles, task % tiles);
+                let (i, j) = (tile / pn, tile % pn);
+                let (i0, i1) = (cut(p.m, pm, i, am), cut(p.m, pm, i + 1, am));
+                let (j0, j1) = (cut(p.n, pn, j, an), cut(p.n, pn, j + 1, an));
+                let o = p.matrix(0, out, index).at(i0, j0);
+                let c = c.map(|c| p.matrix(3, c, index).at(i0, j0));
+                let (m, n) = (i1 - i0, j1 - j0);
+                if m * n == 0 {
+                    continue;
+                }
+                // SAFETY: the tile is within the operands, and no other task writes it.
+                unsafe {
+                    start(m, n, o, c, beta, p.k == 0);
+                    if p.k > 0 {
+                        let a = p.matrix(1, a, index).at(i0, 0);
+                        let b = p.matrix(2, b, index).at(0, j0);
+                        T::product(m, n, p.k, o, a, b, alpha, c.is_some());
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    fn half(&self) -> Result<()> {
+        let out = DenseOut::new(self.out, DType::F32)?;
+        let strides = torsh_core::Shape::new(self.out.shape).contiguous_strides();
+        let widened = View {
+            ptr: out.ptr::<u8>().get(),
+            dtype: DType::F32,
+            shape: self.out.shape,
+            strides: &strides,
+        };
+        let a = Widened::new(self.a)?;
+        let b = Widened::new(self.b)?;
+        let c = self.c.map(Widened::new).transpose()?;
+        let (a, b, c) = (a.view(), b.view(), c.as_ref().map(Widened::view));
+        let call = Call {
+            out: &widened,
+            a: &a,
+            b: &b,
+            c: c.as_ref(),
+            ..*self
+        };
+        call.float::<f32>(self.alpha.to_f64() as f32, self.beta.to_f64() as f32)?;
+        out.finish()
+    }
+
+    fn integer<T: Wrapping>(&self, alpha: T, beta: T) -> Result<()> {
+        let nd = self.b.shape.len();
+        let mut strides: List = self.b.strides.into();
+        // Columns that lie apart are gathered once, not once for each row.
+        let dense = match self.b.strides[nd - 1] != 1 && self.out.shape[nd - 2] > 4 {
+            true => {
+                strides = torsh_core::Shape::new(self.b.shape).contiguous_strides()[..].into();
+                Some(Dense::new(self.b, self.b.dtype)?)
+            }
+            false => None,
+        };
+        let ptr = dense.as_ref().map_or(self.b.ptr, |d| d.ptr::<u8>().get());
+        let view = View {
+            ptr,
+            dtype: self.b.dtype,
+            shape: self.b.shape,
+            strides: &strides,
+        };
+        let p = Problem::new(self.out, self.a, &view, self.c);
+        let all: usize = p.batch.iter().product();
+        if all * p.m * p.n == 0 {
+            return Ok(());
+        }
+        let [out, a, b] = [self.out, self.a, &view].map(|v| Ptr::new(v.ptr.cast::<T>()));
+        let c = self.c.map(|v| Ptr::new(v.ptr.cast::<T>()));
+        let grain = (GRAIN / (p.n * p.k.max(1))).max(1);
+        pool::parallel_for(all * p.m, grain, &|range| {
+            let mut row = range.start;
+            while row < range.end {
+                let (index, i) = (row / p.m, row % p.m);
+                let rows = (p.m - i).min(range.end - row);
+                let o = p.matrix(0, out, index).at(i, 0);
+                let a = p.matrix(1, a, index).at(i, 0);
+                let b = p.matrix(2, b, index);
+                // SAFETY: the rows are within the operands, and no other thread writes them.
+                unsafe {
+                    if let Some(c) = c {
+                        let c = p.matrix(3, c, index).at(i, 0);
+                        for i in 0..rows {
+                            for j in 0..p.n {
+                                *o.at(i, j).ptr = beta.wrapping_mul(&*c.at(i, j).ptr);
+                            }
+                        }
+                    }
+                    T::product(rows, p.n, p.k, o, a, b, alpha, c.is_some());
+                }
+                row += rows;
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Puts `beta * c` into the output, or zeros where there is neither `c` nor anything to come.
+///
+/// # Safety
+/// The matrices are valid for `m` rows and `n` columns; they may be the same.
+unsafe fn start<T: Number>(
+    m: usize,
+    n: usize,
+    out: Matrix<T>,
+    c: Option<Matrix<T>>,
+    beta: T,
+    clear: bool,
+) {
+    // SAFETY: every index is below its size.
+    unsafe {
+        let Some(c) = c else {
+            if clear {
+                (0..m).for_each(|i| (0..n).for_each(|j| *out.at(i, j).ptr = T::zero()));
+            }
+            return;
+        };
+        let one = beta == T::one();
+        if one && c.ptr == out.ptr && c.row == out.row && c.col == out.col {
+            return;
+        }
+        for i in 0..m {
+            let (o, c) = (out.at(i, 0), c.at(i, 0));
+            match (one, o.col, c.col) {
+                (true, 1, 1) => std::ptr::copy(c.ptr, o.ptr, n),
+                (true, 1, 0) => std::slice::from_raw_parts_mut(o.ptr, n).fill(*c.ptr),
+                _ => (0..n).for_each(|j| *o.at(0, j).ptr = beta * *c.at(0, j).ptr),
+            }
+        }
+    }
+}
+
+/// A product with few results and many terms: each thread sums a part of the terms.
+fn split_terms<T: Number>(
+    p: &Problem,
+    parts: usize,
+    [out, a, b]: [Ptr<T>; 3],
+    c: Option<Ptr<T>>,
+    alpha: T,
+    beta: T,
+) -> Result<()> {
+    let (m, n) = (p.m, p.n);
+    let partial = Scratch::<T>::new(parts * m * n)?;
+    let sums = Ptr::new(partial.ptr());
+    pool::parallel_parts(p.k, parts, &|part, terms| {
+        let sum = Matrix::new(sums.at((part * m * n) as isize), n as isize, 1);
+        let a = p.matrix(1, a, 0).at(0, terms.start);
+        let b = p.matrix(2, b, 0).at(terms.start, 0);
+        // SAFETY: the terms are within the operands (there are more of them than parts), and each
+        // part writes its own sums.
+        unsafe { T::product(m, n, terms.len(), sum, a, b, alpha, false) };
+    });
+    let o = p.matrix(0, out, 0);
+    // SAFETY: all sums are written, and the threads are done.
+    unsafe {
+        start(m, n, o, c.map(|c| p.matrix(3, c, 0)), beta, c.is_none());
+        for part in 0..parts {
+            for i in 0..m {
+                for j in 0..n {
+                    let o = o.at(i, j).ptr;
+                    *o = *o + *sums.at(((part * m + i) * n + j) as isize);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An operand in float32, each element converted once even where it is broadcast, and in its own
+/// order where it is transposed.
+struct Widened<'a> {
+    view: View<'a>,
+    strides: List,
+    dense: Dense,
+}
+
+impl<'a> Widened<'a> {
+    fn new(v: &View<'a>) -> Result<Widened<'a>> {
+        let nd = v.shape.len();
+        let mut shape: SmallVec<[usize; 6]> = v.shape.into();
+        let mut strides: List = v.strides.into();
+        for (size, &stride) in shape.iter_mut().zip(&strides) {
+            if stride == 0 {
+                *size = 1.min(*size);
+            }
+        }
+        let transposed = nd >= 2 && strides[nd - 2] == 1 && strides[nd - 1] != 1;
+        if transposed {
+            shape.swap(nd - 2, nd - 1);
+            strides.swap(nd - 2, nd - 1);
+        }
+        let dense = Dense::new(
+            &View {
+                ptr: v.ptr,
+                dtype: v.dtype,
+                shape: &shape,
+                strides: &strides,
+            },
+            wide(v.dtype),
+        )?;
+        let own = torsh_core::Shape::new(&shape).contiguous_strides();
+        let mut walk: List = (0..nd)
+            .map(|d| if shape[d] == 1 { 0 } else { own[d] })
+            .collect();
+        if transposed {
+            walk.swap(nd - 2, nd - 1);
+        }
+        Ok(Widened {
+            view: *v,
+            strides: walk,
+            dense,
+        })
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            ptr: self.dense.ptr::<u8>().get(),
+            dtype: DType::F32,
+            shape: self.view.shape,
+            strides: &self.strides,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,669 @@
+//! Softmax, log-softmax and their backwards along one dimension, each in one pass over memory.
+//!
+//! | key | inputs | output | attributes |
+//! |---|---|---|---|
+//! | `Softmax`, `LogSoftmax` | x | y, x's shape and dtype | dim |
+//! | `SoftmaxBackward`, `LogSoftmaxBackward` | gradient of y, y | gradient of x | dim |
+//!
+//! All real floating-point dtypes; half types compute in float32. A row along the dimension is
+//! kept in cache between its passes; along other dimensions a tile of neighbouring rows is.
+
+use std::mem::MaybeUninit;
+
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, alloc, pool};
+
+use crate::arch::{Arch, fma64};
+use crate::reduce::fold::{self, Lanes, fold_block};
+use crate::reduce::level::{by_level, index};
+use crate::reduce::load::{As, Load, Store, loader, storer};
+use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
+use crate::vmath::VMath;
+
+/// The kernel of a key of this module.
+pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
+    match k {
+        Kernel::Softmax
+        | Kernel::LogSoftmax
+        | Kernel::SoftmaxBackward
+        | Kernel::LogSoftmaxBackward => Some(softmax),
+        _ => None,
+    }
+}
+
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+const LN2_HI: f64 = 0.693_147_180_369_123_8;
+const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
+
+/// e^x within about an ulp, as straight-line code that vectorises: reduction by multiples of
+/// ln 2, and the Taylor polynomial to degree 13 on |r| <= ln(2)/2.
+#[inline(always)]
+pub(crate) fn exp64<A: Arch>(x: f64) -> f64 {
+    // Beyond these the result is inf or 0 anyway; the comparisons let nan through.
+    let x = if x > 710.0 { 710.0 } else { x };
+    let x = if x < -746.0 { -746.0 } else { x };
+    let n = fma64::<A>(x, std::f64::consts::LOG2_E, MAGIC) - MAGIC;
+    let r = fma64::<A>(-n, LN2_LO, fma64::<A>(-n, LN2_HI, x));
+    const C: [f64; 12] = [
+        1.0 / 6_227_020_800.0,
+        1.0 / 479_001_600.0,
+        1.0 / 39_916_800.0,
+        1.0 / 3_628_800.0,
+        1.0 / 362_880.0,
+        1.0 / 40_320.0,
+        1.0 / 5_040.0,
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
+    ];
+    let mut q = C[0];
+    for c in &C[1..] {
+        q = fma64::<A>(q, r, *c);
+    }
+    let p = 1.0 + fma64::<A>(r * r, q, r);
+    // 2^n in two factors, so that a subnormal result is rounded once.
+    let half = fma64::<A>(n, 0.5, MAGIC);
+    let rest = (n - (half - MAGIC)) + MAGIC;
+    let scale = |t: f64| f64::from_bits(t.to_bits().wrapping_add(1023) << 52);
+    p * scale(half) * scale(rest)
+}
+
+/// Columns of a tile.
+const WIDTH: usize = 512;
+/// Bytes of a tile, which should stay in the L2 cache.
+const TILE: usize = 128 * 1024;
+/// Lanes of a row's loops.
+const N: usize = 32;
+
+/// float32 or float64, with what the loops need.
+trait Float: Copy + PartialOrd + 'static {
+    type Max: Lanes<T = Self, L = Self>;
+    const ZERO: Self;
+    const LOW: Self;
+    fn add(self, o: Self) -> Self;
+    fn sub(self, o: Self) -> Self;
+    fn mul(self, o: Self) -> Self;
+    fn recip(self) -> Self;
+    fn ln(self) -> Self;
+    fn exp<A: Arch>(self) -> Self;
+}
+macro_rules! float {
+    ($t:ident, $max:ident, $exp:path) => {
+        impl Float for $t {
+            type Max = fold::$max;
+            const ZERO: $t = 0.0;
+            const LOW: $t = $t::NEG_INFINITY;
+            #[inline(always)]
+            fn add(self, o: $t) -> $t {
+                self + o
+            }
+            #[inline(always)]
+            fn sub(self, o: $t) -> $t {
+                self - o
+            }
+            #[inline(always)]
+            fn mul(self, o: $t) -> $t {
+                self * o
+            }
+            #[inline(always)]
+            fn recip(self) -> $t {
+                1.0 / self
+            }
+            #[inline(always)]
+            fn ln(self) -> $t {
+                $t::ln(self)
+            }
+            #[inline(always)]
+            fn exp<A: Arch>(self) -> $t {
+                $exp(self)
+            }
+        }
+    };
+}
+float!(f32, MaxF32, VMath::exp::<A>);
+float!(f64, MaxF64, exp64::<A>);
+
+/// Sums `f` of the elements of one or two rows, storing what `f` says to store.
+///
+/// # Safety
+/// `x` and `y` must be valid for `n` reads, `dst`, if `STORE`, for `n` writes.
+#[inline(always)]
+unsafe fn sum_map<T: Float, const STORE: bool>(
+    x: *const T,
+    y: *const T,
+    dst: *mut T,
+    n: usize,
+    f: impl Fn(T, T) -> T,
+) -> T {
+    let mut acc = [T::ZERO; N];
+    let whole = n / N * N;
+    let mut i = 0;
+    // SAFETY: the caller's promise; reads of a chunk come before its writes, so rows may coincide.
+    unsafe {
+        while i < whole {
+            let mut e = [T::ZERO; N];
+            for j in 0..N {
+                e[j] = f(*x.add(i + j), *y.add(i + j));
+            }
+            for j in 0..N {
+                acc[j] = acc[j].add(e[j]);
+            }
+            if STORE {
+                dst.add(i).cast::<[T; N]>().write(e);
+            }
+            i += N;
+        }
+        if i < n {
+            let mut e = [T::ZERO; N];
+            for (j, e) in e.iter_mut().enumerate().take(n - i) {
+                *e = f(*x.add(i + j), *y.add(i + j));
+            }
+            for (a, e) in acc.iter_mut().zip(e) {
+                *a = a.add(e);
+            }
+            if STORE {
+                for (j, e) in e.iter().enumerate().take(n - i) {
+                    *dst.add(i + j) = *e;
+                }
+            }
+        }
+    }
+    let mut half = N / 2;
+    while half > 0 {
+        for j in 0..half {
+            acc[j] = acc[j].add(acc[j + half]);
+        }
+        half /= 2;
+    }
+    acc[0]
+}
+
+/// `dst = f(x, y)` elementwise; `dst` may be `x` or `y`.
+///
+/// # Safety
+/// All must be valid for `n` elements.
+#[inline(always)]
+unsafe fn map<T: Float>(x: *const T, y: *const T, dst: *mut T, n: usize, f: impl Fn(T, T) -> T) {
+    let whole = n / N * N;
+    let mut i = 0;
+    // SAFETY: the caller's promise; reads of a chunk come before its writes.
+    unsafe {
+        while i < whole {
+            let mut e = [T::ZERO; N];
+            for j in 0..N {
+                e[j] = f(*x.add(i + j), *y.add(i + j));
+            }
+            dst.add(i).cast::<[T; N]>().write(e);
+            i += N;
+        }
+        while i < n {
+            *dst.add(i) = f(*x.add(i), *y.add(i));
+            i += 1;
+        }
+    }
+}
+
+/// Rows of a tile: where they start and the stride from one to the next.
+#[derive(Clone, Copy)]
+struct Rows<T> {
+    ptr: T,
+    stride: isize,
+}
+
+impl<T> Rows<*const T> {
+    #[inline(always)]
+    fn row(self, r: usize) -> *const T {
+        self.ptr.wrapping_offset(r as isize * self.stride)
+    }
+}
+impl<T> Rows<*mut T> {
+    #[inline(always)]
+    fn row(self, r: usize) -> *mut T {
+        self.ptr.wrapping_offset(r as isize * self.stride)
+    }
+}
+
+/// One of the four operations: for a row, and for `w` columns of `n` rows.
+trait Op: 'static {
+    type T: Float;
+    /// # Safety
+    /// The rows must be valid for `n` elements; `dst` may be `x` or `y`.
+    unsafe fn row<A: Arch>(x: *const Self::T, y: *const Self::T, dst: *mut Self::T, n: usize);
+    /// # Safety
+    /// `n` rows of `w` elements must be valid; `w` is at most [`WIDTH`]; `dst` may be `x` or `y`.
+    unsafe fn tile<A: Arch>(
+        x: Rows<*const Self::T>,
+        y: Rows<*const Self::T>,
+        dst: Rows<*mut Self::T>,
+        n: usize,
+        w: usize,
+    );
+}
+
+struct Soft<T>(std::marker::PhantomData<T>);
+struct LogSoft<T>(std::marker::PhantomData<T>);
+struct SoftBackward<T>(std::marker::PhantomData<T>);
+struct LogSoftBackward<T>(std::marker::PhantomData<T>);
+
+/// The columns' maxima.
+///
+/// # Safety
+/// As for [`Op::tile`]; `m` must have room for `w`.
+#[inline(always)]
+unsafe fn tops<T: Float>(x: Rows<*const T>, n: usize, w: usize, m: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for j in 0..w {
+            *m.add(j) = T::LOW;
+        }
+        for r in 0..n {
+            let x = x.row(r);
+            for j in 0..w {
+                *m.add(j) = fold::max(*m.add(j), *x.add(j));
+            }
+        }
+    }
+}
+
+impl<T: Float> Op for Soft<T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let m = fold_block::<A, T::Max>(&Default::default(), x, n);
+            let scale = sum_map::<T, true>(x, x, dst, n, |x, _| x.sub(m).exp::<A>()).recip();
+            map(dst, dst, dst, n, |e, _| e.mul(scale));
+        }
+    }
+    #[inline(always)]
+    unsafe fn tile<A: Arch>(
+        x: Rows<*const T>,
+        _: Rows<*const T>,
+        dst: Rows<*mut T>,
+        n: usize,
+        w: usize,
+    ) {
+        let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
+        let [m, s] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
+        // SAFETY: the caller's promise.
+        unsafe {
+            tops(x, n, w, m);
+            for j in 0..w {
+                *s.add(j) = T::ZERO;
+            }
+            for r in 0..n {
+                let (x, d) = (x.row(r), dst.row(r));
+                for j in 0..w {
+                    let e = (*x.add(j)).sub(*m.add(j)).exp::<A>();
+                    *s.add(j) = (*s.add(j)).add(e);
+                    *d.add(j) = e;
+                }
+            }
+            for j in 0..w {
+                *s.add(j) = (*s.add(j)).recip();
+            }
+            for r in 0..n {
+                let d = dst.row(r);
+                for j in 0..w {
+                    *d.add(j) = (*d.add(j)).mul(*s.add(j));
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Op for LogSoft<T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let m = fold_block::<A, T::Max>(&Default::default(), x, n);
+            let l = sum_map::<T, false>(x, x, dst, n, |x, _| x.sub(m).exp::<A>()).ln();
+            map(x, x, dst, n, |x, _| x.sub(m).sub(l));
+        }
+    }
+    #[inline(always)]
+    unsafe fn tile<A: Arch>(
+        x: Rows<*const T>,
+        _: Rows<*const T>,
+        dst: Rows<*mut T>,
+        n: usize,
+        w: usize,
+    ) {
+        let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
+        let [m, s] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
+        // SAFETY: the caller's promise.
+        unsafe {
+            tops(x, n, w, m);
+            for j in 0..w {
+                *s.add(j) = T::ZERO;
+            }
+            for r in 0..n {
+                let x = x.row(r);
+                for j in 0..w {
+                    *s.add(j) = (*s.add(j)).add((*x.add(j)).sub(*m.add(j)).exp::<A>());
+                }
+            }
+            for j in 0..w {
+                *s.add(j) = (*s.add(j)).ln();
+            }
+            for r in 0..n {
+                let (x, d) = (x.row(r), dst.row(r));
+                for j in 0..w {
+                    *d.add(j) = (*x.add(j)).sub(*m.add(j)).sub(*s.add(j));
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Op for SoftBackward<T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn row<A: Arch>(g: *const T, y: *const T, dst: *mut T, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let s = sum_map::<T, false>(g, y, dst, n, |g, y| g.mul(y));
+            map(g, y, dst, n, |g, y| g.sub(s).mul(y));
+        }
+    }
+    #[inline(always)]
+    unsafe fn tile<A: Arch>(
+        g: Rows<*const T>,
+        y: Rows<*const T>,
+        dst: Rows<*mut T>,
+        n: usize,
+        w: usize,
+    ) {
+        let mut buffer = MaybeUninit::<[T; WIDTH]>::uninit();
+        let s = buffer.as_mut_ptr().cast::<T>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            for j in 0..w {
+                *s.add(j) = T::ZERO;
+            }
+            for r in 0..n {
+                let (g, y) = (g.row(r), y.row(r));
+                for j in 0..w {
+                    *s.add(j) = (*s.add(j)).add((*g.add(j)).mul(*y.add(j)));
+                }
+            }
+            for r in 0..n {
+                let (g, y, d) = (g.row(r), y.row(r), dst.row(r));
+                for j in 0..w {
+                    *d.add(j) = (*g.add(j)).sub(*s.add(j)).mul(*y.add(j));
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Op for LogSoftBackward<T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn row<A: Arch>(g: *const T, y: *const T, dst: *mut T, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let s = sum_map::<T, false>(g, y, dst, n, |g, _| g);
+            map(g, y, dst, n, |g, y| g.sub(y.exp::<A>().mul(s)));
+        }
+    }
+    #[inline(always)]
+    unsafe fn tile<A: Arch>(
+        g: Rows<*const T>,
+        y: Rows<*const T>,
+        dst: Rows<*mut T>,
+        n: usize,
+        w: usize,
+    ) {
+        let mut buffer = MaybeUninit::<[T; WIDTH]>::uninit();
+        let s = buffer.as_mut_ptr().cast::<T>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            for j in 0..w {
+                *s.add(j) = T::ZERO;
+            }
+            for r in 0..n {
+                let g = g.row(r);
+                for j in 0..w {
+                    *s.add(j) = (*s.add(j)).add(*g.add(j));
+                }
+            }
+            for r in 0..n {
+                let (g, y, d) = (g.row(r), y.row(r), dst.row(r));
+                for j in 0..w {
+                    *d.add(j) = (*g.add(j)).sub((*y.add(j)).exp::<A>().mul(*s.add(j)));
+                }
+            }
+        }
+    }
+}
+
+by_level! {
+    fn row_fn<A, O: Op>(x: *const u8, y: *const u8, dst: *mut u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { O::row::<A>(x.cast(), y.cast(), dst.cast(), n) }
+    }
+}
+by_level! {
+    fn tile_fn<A, O: Op>(x: *const u8, xs: isize, y: *const u8, ys: isize, dst: *mut u8, ds: isize, n: usize, w: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            O::tile::<A>(
+                Rows { ptr: x.cast(), stride: xs },
+                Rows { ptr: y.cast(), stride: ys },
+                Rows { ptr: dst.cast(), stride: ds },
+                n,
+                w,
+            )
+        }
+    }
+}
+
+type RowFn = unsafe fn(*const u8, *const u8, *mut u8, usize);
+type TileFn = unsafe fn(*const u8, isize, *const u8, isize, *mut u8, isize, usize, usize);
+
+fn loops<O: Op>() -> (RowFn, TileFn) {
+    (
+        row_fn::table::<O>()[index()],
+        tile_fn::table::<O>()[index()],
+    )
+}
+
+fn softmax(args: &KernelArgs<'_>) -> Result<()> {
+    let x = &args.inputs[0];
+    let y = args.inputs.get(1).filter(|v| v.is_present()).unwrap_or(x);
+    let out = &args.outputs[0];
+    let to = match x.dtype {
+        DType::F64 => As::F64,
+        DType::F32 | DType::F16 | DType::BF16 => As::F32,
+        _ => return Err(args.unsupported()),
+    };
+    let (Some(load), Some(load_y), Some(store)) = (
+        loader(x.dtype, to),
+        loader(y.dtype, to),
+        storer(to, out.dtype),
+    ) else {
+        return Err(args.unsupported());
+    };
+    let wide = to == As::F64;
+    let (row, tile) = match args.kernel {
+        Kernel::Softmax if wide => loops::<Soft<f64>>(),
+        Kernel::Softmax => loops::<Soft<f32>>(),
+        Kernel::LogSoftmax if wide => loops::<LogSoft<f64>>(),
+        Kernel::LogSoftmax => loops::<LogSoft<f32>>(),
+        Kernel::SoftmaxBackward if wide => loops::<SoftBackward<f64>>(),
+        Kernel::SoftmaxBackward => loops::<SoftBackward<f32>>(),
+        _ if wide => loops::<LogSoftBackward<f64>>(),
+        _ => loops::<LogSoftBackward<f32>>(),
+    };
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    let native = [x, y, out]
+        .iter()
+        .all(|v| matches!(v.dtype, DType::F32 | DType::F64));
+    let nest = Nest::new(x, y, out, args.attr(0).int() as usize);
+    let elem = if wide { 8 } else { 4 };
+    let n = nest.along.n;
+    let size = |v: &View<'_>| v.dtype.size() as isize;
+    let sizes = [size(x), size(y), size(out)];
+    let (a, k) = (nest.along, nest.inner);
+    let unit = |d: Dim| d.i == 1 && d.o == [1, 1];
+    let tiles = k.n > 1 && (a.i.unsigned_abs() > k.i.unsigned_abs() || n < 16);
+    let direct = native && if tiles { unit(k) } else { unit(a) || n == 1 };
+    let width = if tiles {
+        (TILE / (n * elem)).clamp(16, WIDTH).min(k.n)
+    } else {
+        1
+    };
+    let blocks = k.n.div_ceil(width);
+    let units = nest.outer.iter().map(|d| d.n).product::<usize>() * blocks;
+    let parts = pool::chunk_count(units, (8192 / (n * width)).max(1));
+    // Room for both operands of a unit, the first of which takes the result.
+    let room = if direct {
+        0
+    } else {
+        (2 * n * width * elem).next_multiple_of(64)
+    };
+    let scratch = alloc::allocate(room * parts).map_err(|_| TorshError::OutOfMemory)?;
+    let addresses = [
+        x.ptr as usize,
+        y.ptr as usize,
+        out.ptr as usize,
+        scratch.ptr().as_ptr() as usize,
+    ];
+    let two = args.inputs.len() > 1;
+    pool::parallel_parts(units, parts, &|part, range| {
+        let [xp, yp, op, sp] = addresses.map(|a| a as *mut u8);
+        for unit in range {
+            let walk = Walk::new(&nest.outer, unit / blocks);
+            let first = (unit % blocks) * width;
+            let w = width.min(k.n - first);
+            let f = first as isize;
+            // SAFETY: offsets of elements of the operands; scratch has the room computed above,
+            // one per part.
+            unsafe {
+                let x = xp.offset((walk.i + f * k.i) * sizes[0]);
+                let y = yp.offset((walk.o[1] + f * k.o[1]) * sizes[1]);
+                let o = op.offset((walk.o[0] + f * k.o[0]) * sizes[2]);
+                if direct && tiles {
+                    tile(x, a.i, y, a.o[1], o, a.o[0], n, w);
+                } else if direct {
+                    row(x, y, o, n);
+                } else {
+                    let bx = sp.add(part * room);
+                    let by = if two { bx.add(n * w * elem) } else { bx };
+                    let step = (w * elem) as isize;
+                    let one = !tiles;
+                    gather(load, x, a.i, k.i, sizes[0], bx, n, w, one, step);
+                    if two {
+                        gather(load_y, y, a.o[1], k.o[1], sizes[1], by, n, w, one, step);
+                    }
+                    if one {
+                        row(bx, by, bx, n);
+                    } else {
+                        tile(bx, w as isize, by, w as isize, bx, w as isize, n, w);
+                    }
+                    scatter(store, bx, o, a.o[0], k.o[0], sizes[2], n, w, one, step);
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Reads a row (`one`), or `n` rows of `w` elements.
+#[allow(clippy::too_many_arguments)]
+unsafe fn gather(
+    load: Load,
+    x: *const u8,
+    along: isize,
+    across: isize,
+    size: isize,
+    to: *mut u8,
+    n: usize,
+    w: usize,
+    one: bool,
+    step: isize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if one {
+            return load(x, along, n, to);
+        }
+        for r in 0..n as isize {
+            load(x.offset(r * along * size), across, w, to.offset(r * step));
+        }
+    }
+}
+
+/// Writes what [`gather`] reads.
+#[allow(clippy::too_many_arguments)]
+unsafe fn scatter(
+    store: Store,
+    from: *const u8,
+    o: *mut u8,
+    along: isize,
+    across: isize,
+    size: isize,
+    n: usize,
+    w: usize,
+    one: bool,
+    step: isize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if one {
+            return store(from, n, o, along);
+        }
+        for r in 0..n as isize {
+            store(from.offset(r * step), w, o.offset(r * along * size), across);
+        }
+    }
+}
+
+/// The dimension, the innermost other one, and the rest; `i` are the strides of x, `o` those of
+/// the output and of y.
+struct Nest {
+    outer: DimList,
+    inner: Dim,
+    along: Dim,
+}
+
+impl Nest {
+    fn new(x: &View<'_>, y: &View<'_>, out: &View<'_>, dim: usize) -> Nest {
+        let at = |d: usize| Dim {
+            n: x.shape[d],
+            i: x.strides[d],
+            o: [out.strides[d], y.strides[d]],
+        };
+        let mut outer: DimList = (0..x.shape.len())
+            .filter(|&d| d != dim && x.shape[d] != 1)
+            .map(at)
+            .collect();
+        order(&mut outer);
+        merge(&mut outer);
+        let inner = outer.pop().unwrap_or(Dim::ONE);
+        let along = if dim < x.shape.len() {
+            at(dim)
+        } else {
+            Dim {
+                n: 1,
+                i: 1,
+                o: [1, 1],
+            }
+        };
+        Nest {
+            outer,
+            inner,
+            along,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,638 @@
+//! Putting tensors together: joining, stacking, repeating, padding.
+
+use std::borrow::Borrow;
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Dims, Kernel, Promotion, Result, Scalar, Shape, TorshError};
+
+use crate::call::{Arg, call1};
+use crate::record::{OpRecord, Plan, Sample};
+use crate::schema::Bound;
+use crate::{Grads, IntoDim, IntoShape, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &CAT,
+    &CONCAT,
+    &CONCATENATE,
+    &STACK,
+    &HSTACK,
+    &VSTACK,
+    &ROW_STACK,
+    &DSTACK,
+    &COLUMN_STACK,
+    &BROADCAST_TENSORS,
+    &MESHGRID,
+    &CARTESIAN_PROD,
+    &REPEAT,
+    &TILE,
+    &CONSTANT_PAD_ND,
+];
+
+fn list(v: Vec<Tensor>) -> Value {
+    Value::Tuple(v.into_iter().map(Value::Tensor).collect())
+}
+
+/// An empty vector, which goes with tensors of any rank.
+fn skipped(shape: &Shape) -> bool {
+    shape.dims() == [0]
+}
+
+/// The tensors one after the other along a dimension. Attribute: the dimension.
+pub static CAT: OpRecord = OpRecord::new(
+    "cat",
+    "The tensors one after the other along a dimension; their other sizes are equal.",
+    "(Tensor[] tensors, int dim=0)",
+)
+.kernel(Kernel::Cat, |c| {
+    let dim = c.attr(0).int() as usize;
+    let mut dtype = Promotion::default();
+    let mut whole: Option<Dims> = None;
+    for i in 0..c.len() {
+        let t = c.tensor(i)?;
+        dtype.tensor(t.dtype(), t.ndim());
+        if skipped(t.shape()) {
+            continue;
+        }
+        let Some(sum) = &mut whole else {
+            whole = Some(Dims::from_slice(t.dims()));
+            continue;
+        };
+        if sum.len() != t.ndim() {
+            return Err(TorshError::shape(
+                "",
+                format!("Tensors must have same number of dimensions: got {} and {}", sum.len(), t.ndim()),
+            ));
+        }
+        for (d, &n) in t.dims().iter().enumerate() {
+            if d == dim {
+                sum[d] = sum[d].checked_add(n).ok_or_else(|| TorshError::invalid("", "the sizes overflow"))?;
+            } else if sum[d] != n {
+                return Err(TorshError::shape(
+                    "",
+                    format!(
+                        "Sizes of tensors must match except in dimension {dim}. Expected size {} but got size {n} in dimension {d} for tensor number {i} in the list.",
+                        sum[d]
+                    ),
+                ));
+            }
+        }
+    }
+    let dtype = dtype.result().unwrap_or(torsh_core::DType::F32);
+    let shape = whole.map_or_else(|| Shape::new(&[0]), Shape::from);
+    Ok(Plan::one(dtype, shape, dtype))
+})
+.grads(0, 0, |c| {
+    let dim = c.attr(0).int();
+    let mut at = 0;
+    let mut out = Grads::new();
+    for i in 0..c.node.inputs.len() {
+        let shape = c.input_shape(i);
+        if skipped(shape) && c.g().ndim() != 1 {
+            out.push(if c.needs(i) { Some(c.zeros(i)?) } else { None });
+            continue;
+        }
+        let n = shape.dims().get(dim as usize).copied().unwrap_or(0);
+        out.push(if c.needs(i) { Some(c.g().narrow(dim, at, n)?) } else { None });
+        at += n;
+    }
+    Ok(out)
+})
+.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor))
+.samples(|s| {
+    let (x, y) = (s.real(&[2, 3])?, s.real(&[2, 1])?);
+    Ok(vec![Sample::new([vec![x, y].into(), Value::Int(-1)])])
+});
+
+/// `cat` under another name.
+pub static CONCAT: OpRecord = OpRecord::new(
+    "concat",
+    "cat under another name.",
+    "(Tensor[] tensors, int dim=0)",
+)
+.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
+
+/// `cat` under another name.
+pub static CONCATENATE: OpRecord = OpRecord::new(
+    "concatenate",
+    "cat under another name.",
+    "(Tensor[] tensors, int dim=0)",
+)
+.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
+
+/// The tensors along a new dimension.
+pub static STACK: OpRecord = OpRecord::new(
+    "stack",
+    "The tensors, all of one shape, side by side along a new dimension.",
+    "(Tensor[] tensors, int dim=0)",
+)
+.by_name(|b| Tensor::stack(&b.tensors(0), b.int(1)).map(Value::Tensor))
+.samples(|s| {
+    let (x, y) = (s.real(&[2, 3])?, s.real(&[2, 3])?);
+    Ok(vec![Sample::new([vec![x, y].into(), Value::Int(1)])])
+});
+
+fn two(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
+    let (x, y) = (s.real(&[3])?, s.real(&[3])?);
+    Ok(vec![Sample::new([vec![x, y].into()])])
+}
+
+/// Side by side.
+pub static HSTACK: OpRecord = OpRecord::new(
+    "hstack",
+    "The tensors side by side: along the second dimension, vectors along the first.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::hstack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
+
+/// One above the other.
+pub static VSTACK: OpRecord = OpRecord::new(
+    "vstack",
+    "The tensors one above the other: along the first dimension, vectors as rows.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
+
+/// `vstack` under another name.
+pub static ROW_STACK: OpRecord = OpRecord::new(
+    "row_stack",
+    "vstack under another name.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
+
+/// One behind the other.
+pub static DSTACK: OpRecord = OpRecord::new(
+    "dstack",
+    "The tensors one behind the other: along the third dimension.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::dstack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
+
+/// Vectors as columns.
+pub static COLUMN_STACK: OpRecord = OpRecord::new(
+    "column_stack",
+    "The tensors side by side, vectors as columns.",
+    "(Tensor[] tensors)",
+)
+.by_name(|b| Tensor::column_stack(&b.tensors(0)).map(Value::Tensor))
+.samples(two);
+
+/// All tensors in their common shape.
+pub static BROADCAST_TENSORS: OpRecord = OpRecord::new(
+    "broadcast_tensors",
+    "Views of the tensors in the shape they broadcast to.",
+    "(Tensor[1] tensors)",
+)
+.by_name(|b| Tensor::broadcast_tensors(&b.tensors(0)).map(list))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        vec![s.real(&[3, 1])?, s.real(&[2])?].into()
+    ])])
+});
+
+/// Grids of coordinates.
+pub static MESHGRID: OpRecord = OpRecord::new(
+    "meshgrid",
+    "Views of vectors as the coordinates of a grid, indexed by rows first (ij) or columns first (xy).",
+    "(Tensor[1] tensors, *, str? indexing=None)",
+)
+.by_name(|b| Tensor::meshgrid(&b.tensors(0), if b.is_none(1) { "ij" } else { b.str(1) }).map(list))
+.samples(|s| Ok(vec![Sample::new([vec![s.real(&[3])?, s.real(&[2])?].into()]).kw("indexing", "xy")]));
+
+/// Every combination.
+pub static CARTESIAN_PROD: OpRecord = OpRecord::new(
+    "cartesian_prod",
+    "Every combination of one element of each vector, as rows.",
+    "(Tensor[1] tensors)",
+)
+.by_name(|b| Tensor::cartesian_prod(&b.tensors(0)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        vec![s.real(&[3])?, s.real(&[2])?].into()
+    ])])
+});
+
+/// Copies side by side.
+pub static REPEAT: OpRecord = OpRecord::new(
+    "repeat",
+    "The tensor repeated along each dimension; further leading dimensions are added.",
+    "(Tensor input, int[] repeats)",
+)
+.by_name(|b| b.tensor(0)?.repeat(b.ints(1)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 1])?.into(),
+        vec![2i64, 1, 3].into(),
+    ])])
+});
+
+/// Copies side by side, with fewer counts than dimensions too.
+pub static TILE: OpRecord = OpRecord::new(
+    "tile",
+    "The tensor repeated along its last dimensions, or more.",
+    "(Tensor input, int[] dims)",
+)
+.by_name(|b| b.tensor(0)?.tile(b.ints(1)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 2])?.into(),
+        vec![2i64].into(),
+    ])])
+});
+
+fn pad_value(b: &Bound, i: usize) -> Scalar {
+    b.opt_scalar(i).unwrap_or(Scalar::Int(0))
+}
+
+/// A number around a tensor. Attributes of the node: elements before, the number, elements behind,
+/// per dimension.
+pub static CONSTANT_PAD_ND: OpRecord = OpRecord::new(
+    "constant_pad_nd",
+    "The tensor with a number before and behind it: pairs for the last dimension, the one before it, and so on; negative counts cut off.",
+    "(Tensor input, int[] pad, Scalar value=0)",
+)
+.kernel(Kernel::Pad, |c| {
+    let x = c.tensor(0)?;
+    let (before, behind) = (c.attr(0).ints(), c.attr(2).ints());
+    let mut dims = Dims::new();
+    for (d, &n) in x.dims().iter().enumerate() {
+        let n = n.checked_add(before[d] as usize).and_then(|n| n.checked_add(behind[d] as usize));
+        dims.push(n.ok_or_else(|| TorshError::invalid("", "the sizes overflow"))?);
+    }
+    Ok(Plan::one(x.dtype(), dims.into(), x.dtype()))
+})
+.grads(0, 0, |c| {
+    let mut g = c.g().clone();
+    for (d, &before) in c.attr(0).ints().iter().enumerate() {
+        let n = c.input_shape(0)[d];
+        if g.dims()[d] != n {
+            g = g.narrow(d, before, n)?;
+        }
+    }
+    Ok(Grads::from_iter([Some(g)]))
+})
+.by_name(|b| b.tensor(0)?.constant_pad_nd(b.ints(1), pad_value(b, 2)).map(Value::Tensor))
+.samples(|s| {
+    let x = s.real(&[2, 3])?;
+    Ok(vec![
+        Sample::new([x.clone().into(), vec![1i64, 2].into(), Value::Float(1.5)]),
+        Sample::new([x.into(), vec![-1i64, 2, 1, 0].into()]),
+    ])
+});
+
+fn refs<T: Borrow<Tensor>>(tensors: &[T]) -> SmallVec<[&Tensor; 8]> {
+    tensors.iter().map(Borrow::borrow).collect()
+}
+
+fn not_empty<T>(op: &'static str, tensors: &[T]) -> Result<()> {
+    if tensors.is_empty() {
+        return Err(TorshError::invalid(
+            op,
+            format!("{op} expects a non-empty TensorList"),
+        ));
+    }
+    Ok(())
+}
+
+impl Tensor {
+    /// The tensors one after the other along a dimension (`torch.cat`); their other sizes must be
+    /// equal, their dtypes promote. Empty vectors are left out.
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let (a, b) = (Tensor::from_data(&[1, 2], &[2])?, Tensor::from_data(&[3], &[1])?);
+    /// assert_eq!(Tensor::cat(&[&a, &b], 0)?.to_vec::<i32>()?, [1, 2, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn cat<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
+        let tensors = refs(tensors);
+        if tensors.is_empty() {
+            return Err(TorshError::invalid(
+                "cat",
+                "expected a non-empty list of Tensors",
+            ));
+        }
+        if let Some(i) = tensors.iter().position(|t| t.ndim() == 0) {
+            return Err(TorshError::shape(
+                "cat",
+                format!("zero-dimensional tensor (at position {i}) cannot be concatenated"),
+            )
+            .with_hint("stack() puts 0-d tensors together"));
+        }
+        let first = tensors
+            .iter()
+            .find(|t| !skipped(t.shape()))
+            .unwrap_or(&tensors[0]);
+        let d = first.dim("cat", dim.value())?;
+        let args: SmallVec<[Arg<'_>; 8]> = tensors.iter().map(|t| Arg::T(t)).collect();
+        call1(&CAT, &args, &[Attr::Int(d as i64)])
+    }
+
+    /// The tensors, all of one shape, side by side along a new dimension (`torch.stack`).
+    #[track_caller]
+    pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
+        let tensors = refs(tensors);
+        not_empty("stack", &tensors)?;
+        let first = tensors[0].shape();
+        let at = std::panic::Location::caller();
+        let d = torsh_core::shape::wrap_dim(dim.value(), first.ndim() + 1).map_err(|e| {
+            e.in_op(
+                "stack",
+                || tensors.iter().map(|t| t.describe()).collect(),
+                at,
+            )
+        })?;
+        let mut rows: SmallVec<[Tensor; 8]> = SmallVec::new();
+        for (i, t) in tensors.iter().enumerate() {
+            if t.shape() != first {
+                return Err(TorshError::shape(
+                    "stack",
+                    format!(
+                        "stack expects each tensor to be equal size, but got {first} at entry 0 and {} at entry {i}",
+                        t.shape()
+                    ),
+                ));
+            }
+            rows.push(t.unsqueeze(d)?);
+        }
+        Tensor::cat(&rows, d)
+    }
+
+    /// The tensors side by side: along the second dimension, vectors along the first.
+    #[track_caller]
+    pub fn hstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
+        not_empty("hstack", tensors)?;
+        let rows = refs(tensors)
+            .iter()
+            .map(|t| t.atleast_1d())
+            .collect::<Result<Vec<_>>>()?;
+        Tensor::cat(&rows, usize::from(rows[0].ndim() > 1)).map_err(|e| e.renamed("hstack"))
+    }
+
+    /// The tensors one above the other: along the first dimension, vectors as rows.
+    #[track_caller]
+    pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
+        not_empty("vstack", tensors)?;
+        let rows = refs(tensors)
+            .iter()
+            .map(|t| t.atleast_2d())
+            .collect::<Result<Vec<_>>>()?;
+        Tensor::cat(&rows, 0).map_err(|e| e.renamed("vstack"))
+    }
+
+    /// The tensors one behind the other: along the third dimension.
+    #[track_caller]
+    pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
+        not_empty("dstack", tensors)?;
+        let rows = refs(tensors)
+            .iter()
+            .map(|t| t.atleast_3d())
+            .collect::<Result<Vec<_>>>()?;
+        Tensor::cat(&rows, 2).map_err(|e| e.renamed("dstack"))
+    }
+
+    /// The tensors side by side, vectors as columns.
+    #[track_caller]
+    pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
+        not_empty("column_stack", tensors)?;
+        let column = |t: &&Tensor| {
+            if t.ndim() <= 1 {
+                t.reshape((t.numel(), 1))
+            } else {
+                Ok((*t).clone())
+            }
+        };
+        let rows = refs(tensors)
+            .iter()
+            .map(column)
+            .collect::<Result<Vec<_>>>()?;
+        Tensor::cat(&rows, 1).map_err(|e| e.renamed("column_stack"))
+    }
+
+    /// Views of the tensors in the shape they broadcast to.
+    #[track_caller]
+    pub fn broadcast_tensors<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Vec<Tensor>> {
+        let tensors = refs(tensors);
+        let mut shape = Shape::default();
+        let at = std::panic::Location::caller();
+        for t in &tensors {
+            shape = shape.broadcast(t.shape()).map_err(|e| {
+                e.in_op(
+                    "broadcast_tensors",
+                    || tensors.iter().map(|t| t.describe()).collect(),
+                    at,
+                )
+            })?;
+        }
+        tensors.iter().map(|t| t.expand(&shape)).collect()
+    }
+
+    /// Views of vectors (or 0-d tensors) as the coordinates of a grid: `indexing` is `"ij"`
+    /// (rows first) or `"xy"` (columns first).
+    #[track_caller]
+    pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: &str) -> Result<Vec<Tensor>> {
+        not_empty("meshgrid", tensors)?;
+        let tensors = refs(tensors);
+        let swap = match indexing {
+            "ij" => false,
+            "xy" => tensors.len() > 1,
+            other => {
+                return Err(TorshError::invalid(
+                    "meshgrid",
+                    format!("indexing must be one of \"xy\" or \"ij\", but received: {other}"),
+                ));
+            }
+        };
+        for t in &tensors {
+            if t.ndim() > 1 {
+                return Err(TorshError::shape(
+                    "meshgrid",
+                    format!(
+                        "Expected 0D or 1D tensor in the tensor list but got: {}",
+                        t.describe()
+                    ),
+                ));
+            }
+            if t.dtype() != tensors[0].dtype() {
+                return Err(TorshError::dtype(
+                    "meshgrid",
+                    format!(
+                        "expects all tensors to have the same dtype, got {} and {}",
+                        tensors[0].dtype(),
+                        t.dtype()
+                    ),
+                ));
+            }
+        }
+        // With xy the second vector runs along the first dimension.
+        let place = |i: usize| if swap && i < 2 { 1 - i } else { i };
+        let mut dims = Dims::from_elem(1, tensors.len());
+        for (i, t) in tensors.iter().enumerate() {
+            dims[place(i)] = t.numel();
+        }
+        let shape = Shape::from(dims);
+        tensors
+            .iter()
+            .enumerate()
+            .map(|(i, t)| {
+                let mut own = Dims::from_elem(1, tensors.len());
+                own[place(i)] = t.numel();
+                t.view(&Shape::from(own))?.expand(&shape)
+            })
+            .collect()
+    }
+
+    /// Every combination of one element of each vector, as rows; a single vector comes back as it
+    /// is.
+    #[track_caller]
+    pub fn cartesian_prod<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
+        not_empty("cartesian_prod", tensors)?;
+        let tensors = refs(tensors);
+        if let Some(t) = tensors.iter().find(|t| t.ndim() != 1) {
+            return Err(TorshError::shape(
+                "cartesian_prod",
+                format!("Expect a 1D vector, but got {}", t.describe()),
+            ));
+        }
+        if tensors.len() == 1 {
+            return Ok(tensors[0].clone());
+        }
+        let columns = Tensor::meshgrid(&tensors, "ij")?
+            .iter()
+            .map(Tensor::ravel)
+            .collect::<Result<Vec<_>>>()?;
+        Tensor::stack(&columns, 1)
+    }
+
+    /// The tensor repeated along each dimension (`Tensor.repeat`); counts beyond its rank add
+    /// leading dimensions.
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let x = Tensor::from_data(&[1, 2], &[2])?;
+    /// assert_eq!(x.repeat((2, 2))?.to_vec::<i32>()?, [1, 2, 1, 2, 1, 2, 1, 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn repeat(&self, repeats: impl IntoShape) -> Result<Tensor> {
+        let repeats = self.named("repeat", repeats.shape())?;
+        if repeats.ndim() < self.ndim() {
+            let e = TorshError::invalid(
+                "",
+                format!(
+                    "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {} and {}",
+                    repeats.ndim(),
+                    self.ndim()
+                ),
+            );
+            return self.named("repeat", Err(e));
+        }
+        let lead = repeats.ndim() - self.ndim();
+        // Each repeated dimension becomes two: the count, expanded, and the size.
+        let (mut apart, mut wide, mut whole) = (Dims::new(), Dims::new(), Dims::new());
+        for (d, &r) in repeats.iter().enumerate() {
+            let n = if d < lead { 1 } else { self.dims()[d - lead] };
+            if r != 1 {
+                apart.push(1);
+                wide.push(r);
+            }
+            apart.push(n);
+            wide.push(n);
+            whole.push(
+                n.checked_mul(r)
+                    .ok_or_else(|| TorshError::invalid("repeat", "the sizes overflow"))?,
+            );
+        }
+        self.reshape(&Shape::from(apart))?
+            .expand(&Shape::from(wide))?
+            .copy()?
+            .reshape(&Shape::from(whole))
+    }
+
+    /// [`Tensor::repeat`], where counts may be fewer than dimensions: they are those of the last
+    /// ones.
+    #[track_caller]
+    pub fn tile(&self, dims: impl IntoShape) -> Result<Tensor> {
+        let mut repeats = dims.sizes();
+        while repeats.len() < self.ndim() {
+            repeats.insert(0, 1);
+        }
+        self.repeat(&repeats[..]).map_err(|e| e.renamed("tile"))
+    }
+
+    /// The tensor with a number around it: `pad` holds pairs (before, behind) for the last
+    /// dimension, the one before it, and so on; negative counts cut off.
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let x = Tensor::from_data(&[1, 2], &[2])?;
+    /// assert_eq!(x.constant_pad_nd([1, 2], 9)?.to_vec::<i32>()?, [9, 1, 2, 9, 9]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn constant_pad_nd(&self, pad: impl IntoShape, value: impl Into<Scalar>) -> Result<Tensor> {
+        let pad = pad.sizes();
+        let refuse = |why: String| self.named("constant_pad_nd", Err(TorshError::invalid("", why)));
+        if pad.len() % 2 != 0 {
+            return refuse(format!(
+                "Length of pad must be even but instead it equals {}",
+                pad.len()
+            ));
+        }
+        if pad.len() > 2 * self.ndim() {
+            return refuse(format!(
+                "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input has {} dimensions.",
+                pad.len(),
+                self.ndim()
+            ));
+        }
+        let n = self.ndim();
+        let (mut before, mut behind): (SmallVec<[i64; 6]>, SmallVec<[i64; 6]>) =
+            (SmallVec::from_elem(0, n), SmallVec::from_elem(0, n));
+        let mut x = self.clone();
+        for (i, pair) in pad.chunks(2).enumerate() {
+            let (d, a, b) = (n - 1 - i, pair[0], pair[1]);
+            let size = self.dims()[d] as i64;
+            let sum = size.saturating_add(a).saturating_add(b);
+            if sum < 0 {
+                return refuse(format!(
+                    "The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension {d} of your input."
+                ));
+            }
+            (before[d], behind[d]) = (a.max(0), b.max(0));
+            if a < 0 || b < 0 {
+                let (cut_a, cut_b) = ((-a).max(0), (-b).max(0));
+                if cut_a + cut_b > size {
+                    return refuse(format!(
+                        "cannot cut {cut_a} and {cut_b} off dimension {d} of size {size}"
+                    ));
+                }
+                x = x.narrow(d, cut_a, size - cut_a - cut_b)?;
+            }
+        }
+        if before.iter().chain(&behind).all(|&v| v == 0) {
+            return x.copy();
+        }
+        let value = value.into();
+        if value.is_complex() && !self.is_complex() {
+            return refuse(format!(
+                "the complex number {value} does not fit {}",
+                self.dtype()
+            ));
+        }
+        call1(
+            &CONSTANT_PAD_ND,
+            &[Arg::T(&x)],
+            &[
+                Attr::Ints(&before),
+                Attr::Scalar(value),
+                Attr::Ints(&behind),
+            ],
+        )
+    }
+}

@@ -1,0 +1,841 @@
+//! More views: other spellings of `reshape` and `permute`, diagonals and sliding windows.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Dims, Layout, Result, Shape, TorshError};
+
+use crate::call::{Arg, call1};
+use crate::record::{InputGrad, OpRecord, Sample};
+use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &BROADCAST_TO,
+    &EXPAND_AS,
+    &VIEW_AS,
+    &VIEW_DTYPE,
+    &RESHAPE_AS,
+    &FLATTEN,
+    &UNFLATTEN,
+    &RAVEL,
+    &T,
+    &MOVEDIM,
+    &MOVEAXIS,
+    &SWAPAXES,
+    &SWAPDIMS,
+    &ADJOINT,
+    &NARROW,
+    &NARROW_TENSOR,
+    &DIAGONAL,
+    &UNFOLD,
+    &ATLEAST_1D,
+    &ATLEAST_2D,
+    &ATLEAST_3D,
+    &ATLEAST_1D_LIST,
+    &ATLEAST_2D_LIST,
+    &ATLEAST_3D_LIST,
+];
+
+/// `expand` under another name.
+pub static BROADCAST_TO: OpRecord = OpRecord::new(
+    "broadcast_to",
+    "A view in which dimensions of size 1 are repeated to the given size.",
+    "(Tensor input, int[] size)",
+)
+.by_name(|b| b.tensor(0)?.broadcast_to(b.ints(1)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[3, 1])?.into(),
+        vec![2i64, 3, 4].into(),
+    ])])
+});
+
+/// `expand` to another tensor's shape.
+pub static EXPAND_AS: OpRecord = OpRecord::new(
+    "expand_as",
+    "A view expanded to another tensor's shape.",
+    "(Tensor input, Tensor other)",
+)
+.by_name(|b| b.tensor(0)?.expand_as(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[3, 1])?.into(),
+        s.bools(&[3, 2])?.into(),
+    ])])
+});
+
+/// `view` with another tensor's shape.
+pub static VIEW_AS: OpRecord = OpRecord::new(
+    "view_as",
+    "A view of another tensor's shape.",
+    "(Tensor input, Tensor other)",
+)
+.by_name(|b| b.tensor(0)?.view_as(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[3, 2])?.into(),
+        s.bools(&[2, 3])?.into(),
+    ])])
+});
+
+/// The same memory read as elements of another dtype.
+pub static VIEW_DTYPE: OpRecord = OpRecord::new(
+    "view.dtype",
+    "The same memory read as elements of another dtype.",
+    "(Tensor input, ScalarType dtype)",
+)
+.overload()
+.view_as(|c| {
+    let to = c.attrs.first().and_then(Attr::dtype).unwrap_or(c.dtype);
+    let (from, size) = (c.dtype.size(), to.size());
+    let mut l = c.layout.clone();
+    if from == size {
+        return Ok((l, to));
+    }
+    let Some(last) = l.shape.ndim().checked_sub(1) else {
+        return Err(TorshError::shape("", format!("self.dim() cannot be 0 to view {} as {to} (different element sizes)", c.dtype)));
+    };
+    if l.strides[last] != 1 {
+        return Err(TorshError::shape("", format!("self.stride(-1) must be 1 to view {} as {to} (different element sizes)", c.dtype))
+            .with_hint("call contiguous() first"));
+    }
+    let mut dims = Dims::from_slice(&l.shape);
+    if from > size {
+        let r = from / size;
+        dims[last] *= r;
+        l.offset *= r;
+        for s in &mut l.strides[..last] {
+            *s *= r as isize;
+        }
+    } else {
+        let r = size / from;
+        if dims[last] % r != 0 || l.offset % r != 0 || l.strides[..last].iter().any(|s| s % r as isize != 0) {
+            return Err(TorshError::shape(
+                "",
+                format!("size, offset and strides must be divisible by {r} to view {} as {to} (different element sizes)", c.dtype),
+            ));
+        }
+        dims[last] /= r;
+        l.offset /= r;
+        for s in &mut l.strides[..last] {
+            *s /= r as isize;
+        }
+    }
+    l.shape = dims.into();
+    Ok((l, to))
+})
+.constant()
+.by_name(|b| b.tensor(0)?.view_dtype(b.dtype(1).unwrap_or(torsh_core::DType::F32)).map(Value::Tensor));
+
+/// `reshape` to another tensor's shape.
+pub static RESHAPE_AS: OpRecord = OpRecord::new(
+    "reshape_as",
+    "The elements in another tensor's shape.",
+    "(Tensor input, Tensor other)",
+)
+.by_name(|b| b.tensor(0)?.reshape_as(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[3, 2])?.into(),
+        s.bools(&[2, 3])?.into(),
+    ])])
+});
+
+/// Several dimensions made one.
+pub static FLATTEN: OpRecord = OpRecord::new(
+    "flatten",
+    "The dimensions from start_dim to end_dim (included) made one.",
+    "(Tensor input, int start_dim=0, int end_dim=-1)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .flatten_dims(b.int(1), b.int(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    let x = s.real(&[2, 3, 2])?;
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.into(), Value::Int(1)]),
+    ])
+});
+
+/// One dimension made several.
+pub static UNFLATTEN: OpRecord = OpRecord::new(
+    "unflatten",
+    "One dimension made several of the given sizes; one may be -1.",
+    "(Tensor input, int dim, int[] sizes)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .unflatten(b.int(1), b.ints(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 6])?.into(),
+        Value::Int(1),
+        vec![2i64, -1].into(),
+    ])])
+});
+
+/// All dimensions made one.
+pub static RAVEL: OpRecord = OpRecord::new(
+    "ravel",
+    "The elements in one dimension; a view where the layout allows it.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.ravel().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+
+/// The transpose of a matrix.
+pub static T: OpRecord = OpRecord::new(
+    "t",
+    "The transpose of a matrix; a vector or 0-d tensor as it is.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.t().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+
+/// Dimensions moved to other places.
+pub static MOVEDIM: OpRecord = OpRecord::new(
+    "movedim",
+    "A view with some dimensions moved to other places; the others keep their order.",
+    "(Tensor input, int[1] source, int[1] destination)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .movedim(b.ints(1), b.ints(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3, 4])?.into(),
+        Value::Int(0),
+        Value::Int(-1),
+    ])])
+});
+
+/// `movedim` under another name.
+pub static MOVEAXIS: OpRecord = OpRecord::new(
+    "moveaxis",
+    "movedim under NumPy's name.",
+    "(Tensor input, int[1] source, int[1] destination)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .movedim(b.ints(1), b.ints(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3, 4])?.into(),
+        Value::Int(0),
+        Value::Int(1),
+    ])])
+});
+
+/// `transpose` under another name.
+pub static SWAPAXES: OpRecord = OpRecord::new(
+    "swapaxes",
+    "transpose under NumPy's name.",
+    "(Tensor input, int axis0, int axis1)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .transpose(b.int(1), b.int(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Int(0),
+        Value::Int(1),
+    ])])
+});
+
+/// `transpose` under another name.
+pub static SWAPDIMS: OpRecord = OpRecord::new(
+    "swapdims",
+    "transpose under another name.",
+    "(Tensor input, int dim0, int dim1)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .transpose(b.int(1), b.int(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Int(0),
+        Value::Int(1),
+    ])])
+});
+
+/// The conjugate transpose of the last two dimensions.
+pub static ADJOINT: OpRecord = OpRecord::new(
+    "adjoint",
+    "The conjugate of the tensor with its last two dimensions swapped.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.adjoint().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+
+/// A range of indices of one dimension.
+pub static NARROW: OpRecord = OpRecord::new(
+    "narrow",
+    "A view of `length` indices of a dimension from `start` on.",
+    "(Tensor input, int dim, int start, int length)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .narrow(b.int(1), b.int(2), b.int(3))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 5])?.into(),
+        Value::Int(1),
+        Value::Int(-3),
+        Value::Int(2),
+    ])])
+});
+
+/// A range of indices that starts where a tensor says.
+pub static NARROW_TENSOR: OpRecord = OpRecord::new(
+    "narrow.Tensor",
+    "A view of `length` indices of a dimension; a 0-d integer tensor holds the first.",
+    "(Tensor input, int dim, Tensor start, int length)",
+)
+.overload()
+.by_name(|b| {
+    let start = b.tensor(2)?;
+    if start.ndim() != 0 || !start.dtype().is_integer() {
+        return Err(TorshError::invalid(
+            "narrow",
+            format!(
+                "start must be an 0-dim integral Tensor, got {}",
+                start.describe()
+            ),
+        ));
+    }
+    b.tensor(0)?
+        .narrow(b.int(1), start.item::<i64>()?, b.int(3))
+        .map(Value::Tensor)
+});
+
+fn diagonal_of(l: &Layout, offset: i64, d1: usize, d2: usize) -> Layout {
+    let (rows, cols) = (l.shape[d1] as i64, l.shape[d2] as i64);
+    let len = if offset >= 0 {
+        rows.min(cols.saturating_sub(offset))
+    } else {
+        cols.min(rows.saturating_add(offset))
+    }
+    .max(0);
+    let mut out = l.clone();
+    if len > 0 {
+        let shift = if offset >= 0 {
+            offset as isize * l.strides[d2]
+        } else {
+            -offset as isize * l.strides[d1]
+        };
+        out.offset = (out.offset as isize + shift) as usize;
+    }
+    let mut dims = Dims::from_slice(&l.shape);
+    let step = l.strides[d1] + l.strides[d2];
+    for d in [d1.max(d2), d1.min(d2)] {
+        dims.remove(d);
+        out.strides.remove(d);
+    }
+    dims.push(len as usize);
+    out.strides.push(step);
+    out.shape = dims.into();
+    out
+}
+
+/// A diagonal of two dimensions, as the last dimension.
+pub static DIAGONAL: OpRecord = OpRecord::new(
+    "diagonal",
+    "A view of the diagonal of two dimensions, `offset` above the main one, as a last dimension.",
+    "(Tensor input, int offset=0, int dim1=0, int dim2=1)",
+)
+.view(|c| {
+    Ok(diagonal_of(
+        c.layout,
+        c.int(0),
+        c.int(1) as usize,
+        c.int(2) as usize,
+    ))
+})
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| {
+        let shape = c.input_shape(0);
+        let (d1, d2) = (c.attr(1).int() as usize, c.attr(2).int() as usize);
+        let window = diagonal_of(&Layout::contiguous(shape.clone()), c.attr(0).int(), d1, d2);
+        super::strided::unwindow(c.g(), shape, &window)
+    },
+}])
+.by_name(|b| {
+    b.tensor(0)?
+        .diagonal_with(b.int(1), b.int(2), b.int(3))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    let x = s.real(&[3, 4, 2])?;
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.into(), Value::Int(-1), Value::Int(2), Value::Int(0)]),
+    ])
+});
+
+fn unfolded(l: &Layout, dim: usize, size: usize, step: usize) -> Layout {
+    let mut out = l.clone();
+    let mut dims = Dims::from_slice(&l.shape);
+    if dims.is_empty() {
+        dims.push(size);
+        out.strides.push(1);
+    } else {
+        let stride = l.strides[dim];
+        dims[dim] = (l.shape[dim] - size) / step + 1;
+        out.strides[dim] = stride * step as isize;
+        dims.push(size);
+        out.strides.push(stride);
+    }
+    out.shape = dims.into();
+    out
+}
+
+/// Sliding windows of one dimension, as a last dimension.
+pub static UNFOLD: OpRecord = OpRecord::new(
+    "unfold",
+    "A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.",
+    "(Tensor input, int dimension, int size, int step)",
+)
+.view(|c| {
+    Ok(unfolded(
+        c.layout,
+        c.int(0) as usize,
+        c.int(1) as usize,
+        c.int(2) as usize,
+    ))
+})
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| {
+        let shape = c.input_shape(0);
+        let (d, size, step) = (c.attr(0).int(), c.attr(1).int(), c.attr(2).int());
+        let window = unfolded(
+            &Layout::contiguous(shape.clone()),
+            d as usize,
+            size as usize,
+            step as usize,
+        );
+        super::strided::unwindow(c.g(), shape, &window)
+    },
+}])
+.by_name(|b| {
+    b.tensor(0)?
+        .unfold(b.int(1), b.int(2), b.int(3))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([
+            s.real(&[7])?.into(),
+            Value::Int(0),
+            Value::Int(3),
+            Value::Int(2),
+        ]),
+        Sample::new([
+            s.real(&[2, 5])?.into(),
+            Value::Int(-1),
+            Value::Int(3),
+            Value::Int(1),
+        ]),
+    ])
+});
+
+macro_rules! atleast {
+    ($($one:ident $list:ident $name:literal $n:literal),*) => {$(
+        #[doc = concat!("At least ", $n, " dimension(s).")]
+        pub static $one: OpRecord =
+            OpRecord::new($name, concat!("A view with at least ", $n, " dimension(s)."), "(Tensor input)")
+                .by_name(|b| b.tensor(0)?.atleast($n).map(Value::Tensor))
+                .samples(|s| Ok(vec![Sample::new([s.real(&[])?.into()]), Sample::new([s.real(&[2])?.into()])]));
+        #[doc = concat!("Each tensor with at least ", $n, " dimension(s).")]
+        pub static $list: OpRecord = OpRecord::new(
+            concat!($name, ".Sequence"),
+            concat!("Views with at least ", $n, " dimension(s) of each tensor."),
+            "(Tensor[1] tensors)",
+        )
+        .overload()
+        .by_name(|b| {
+            b.tensors(0).iter().map(|t| t.atleast($n).map(Value::Tensor)).collect::<Result<Vec<_>>>().map(Value::Tuple)
+        });
+    )*};
+}
+atleast!(ATLEAST_1D ATLEAST_1D_LIST "atleast_1d" 1, ATLEAST_2D ATLEAST_2D_LIST "atleast_2d" 2, ATLEAST_3D ATLEAST_3D_LIST "atleast_3d" 3);
+
+impl Tensor {
+    /// A view in which dimensions of size 1 are repeated to `shape` (`torch.broadcast_to`).
+    #[track_caller]
+    pub fn broadcast_to(&self, shape: impl IntoShape) -> Result<Tensor> {
+        self.expand(shape)
+    }
+
+    /// A view expanded to another tensor's shape.
+    #[track_caller]
+    pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
+        self.expand(other.shape())
+    }
+
+    /// A view of another tensor's shape; an error where that needs a copy.
+    #[track_caller]
+    pub fn view_as(&self, other: &Tensor) -> Result<Tensor> {
+        self.view(other.shape())
+    }
+
+    /// The same memory read as elements of another dtype (`Tensor.view(dtype)`); where the sizes
+    /// differ, the last dimension grows or shrinks.
+    #[track_caller]
+    pub fn view_dtype(&self, dtype: torsh_core::DType) -> Result<Tensor> {
+        if dtype == self.dtype() {
+            return Ok(self.clone());
+        }
+        if dtype == torsh_core::DType::Bool {
+            // Other bytes than 0 and 1 are no bools in Rust.
+            return Err(TorshError::dtype(
+                "view",
+                format!("{} cannot be viewed as bool", self.describe()),
+            )
+            .with_hint("compare with ne(0) or convert with to_dtype(DType::Bool)"));
+        }
+        call1(&VIEW_DTYPE, &[Arg::T(self)], &[Attr::DType(dtype)])
+    }
+
+    /// The elements in another tensor's shape.
+    #[track_caller]
+    pub fn reshape_as(&self, other: &Tensor) -> Result<Tensor> {
+        self.reshape(other.shape())
+    }
+
+    /// All dimensions from `start_dim` on made one (`torch.flatten`): `flatten(1)` keeps the batch.
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let x = Tensor::from_data(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2, 1])?;
+    /// assert_eq!(x.flatten(0)?.dims(), [4]);
+    /// assert_eq!(x.flatten(1)?.dims(), [2, 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn flatten(&self, start_dim: impl IntoDim) -> Result<Tensor> {
+        self.flatten_dims(start_dim, -1)
+    }
+
+    /// The dimensions from `start_dim` to `end_dim`, both included, made one.
+    #[track_caller]
+    pub fn flatten_dims(&self, start_dim: impl IntoDim, end_dim: impl IntoDim) -> Result<Tensor> {
+        let (a, b) = (
+            self.dim("flatten", start_dim.value())?,
+            self.dim("flatten", end_dim.value())?,
+        );
+        if a > b {
+            let e = TorshError::invalid(
+                "",
+                format!("flatten() has invalid args: start_dim {a} cannot come after end_dim {b}"),
+            );
+            return self.named("flatten", Err(e));
+        }
+        if self.ndim() == 0 {
+            return self.reshape(1);
+        }
+        if a == b {
+            return Ok(self.clone());
+        }
+        let d = self.dims();
+        let mut to = Dims::from_slice(&d[..a]);
+        to.push(d[a..=b].iter().product());
+        to.extend_from_slice(&d[b + 1..]);
+        self.reshape(&Shape::from(to))
+    }
+
+    /// Dimension `dim` made several of these sizes, one of which may be `-1`.
+    #[track_caller]
+    pub fn unflatten(&self, dim: impl IntoDim, sizes: impl IntoShape) -> Result<Tensor> {
+        let sizes = sizes.sizes();
+        if self.ndim() == 0 {
+            return self.named(
+                "unflatten",
+                Err(TorshError::index(
+                    "",
+                    "a 0-d tensor has no dimension to unflatten",
+                )),
+            );
+        }
+        let d = self.dim("unflatten", dim.value())?;
+        if sizes.is_empty() {
+            return self.named(
+                "unflatten",
+                Err(TorshError::invalid("", "sizes must be non-empty")),
+            );
+        }
+        let n = self.dims()[d] as i64;
+        let known = sizes
+            .iter()
+            .filter(|&&s| s != -1)
+            .try_fold(1i64, |a, &b| a.checked_mul(b));
+        let unknown = sizes.iter().filter(|&&s| s == -1).count();
+        let fits = match (known, unknown) {
+            (Some(k), 0) => k == n,
+            (Some(k), 1) => k > 0 && n % k == 0,
+            _ => false,
+        };
+        if !fits || sizes.iter().any(|&s| s < -1) {
+            let e = TorshError::shape(
+                "",
+                format!(
+                    "Provided sizes {sizes:?} don't multiply up to the size of dim {d} ({n}) in the input tensor"
+                ),
+            );
+            return self.named("unflatten", Err(e));
+        }
+        let own = |range: &[usize]| {
+            range
+                .iter()
+                .map(|&v| v as i64)
+                .collect::<SmallVec<[i64; 6]>>()
+        };
+        let mut to = own(&self.dims()[..d]);
+        to.extend(
+            sizes
+                .iter()
+                .map(|&s| if s == -1 { n / known.unwrap_or(1) } else { s }),
+        );
+        to.extend(own(&self.dims()[d + 1..]));
+        self.view(&to[..])
+    }
+
+    /// The elements in one dimension; a view where the layout allows it.
+    #[track_caller]
+    pub fn ravel(&self) -> Result<Tensor> {
+        self.reshape(-1)
+    }
+
+    /// The transpose of a matrix; a vector or 0-d tensor as it is.
+    #[track_caller]
+    pub fn t(&self) -> Result<Tensor> {
+        match self.ndim() {
+            0 | 1 => Ok(self.clone()),
+            2 => self.transpose(0, 1),
+            n => self.named(
+                "t",
+                Err(TorshError::shape(
+                    "",
+                    format!("t() expects a tensor with <= 2 dimensions, but self is {n}D"),
+                )
+                .with_hint("transpose(-2, -1) swaps the last two dimensions")),
+            ),
+        }
+    }
+
+    /// The last two dimensions swapped, and complex numbers conjugated.
+    #[track_caller]
+    pub fn adjoint(&self) -> Result<Tensor> {
+        if self.ndim() < 2 {
+            let e = TorshError::shape(
+                "",
+                format!(
+                    "tensor.adjoint() is only supported on matrices or batches of matrices. Got {}-D tensor.",
+                    self.ndim()
+                ),
+            );
+            return self.named("adjoint", Err(e));
+        }
+        self.transpose(-2, -1)?.conj()
+    }
+
+    /// A view with the dimensions `source` moved to `destination`; the others keep their order.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::zeros(&[2, 3, 4], DType::F32, Device::Cpu)?;
+    /// assert_eq!(x.movedim(0, -1)?.dims(), [3, 4, 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn movedim(&self, source: impl IntoDims, destination: impl IntoDims) -> Result<Tensor> {
+        let (from, to) = (
+            source.dims().unwrap_or_default(),
+            destination.dims().unwrap_or_default(),
+        );
+        let order = self.named("movedim", self.moved(&from, &to))?;
+        self.permute(&order[..])
+    }
+
+    fn moved(&self, from: &[i64], to: &[i64]) -> Result<SmallVec<[i64; 6]>> {
+        if from.len() != to.len() {
+            return Err(TorshError::invalid(
+                "",
+                format!(
+                    "Invalid source or destination dims: source ({from:?} dims) should contain the same number of dims as destination ({to:?} dims)"
+                ),
+            ));
+        }
+        let n = self.ndim();
+        let mut order: SmallVec<[i64; 6]> = SmallVec::from_elem(-1, n);
+        let mut taken: SmallVec<[bool; 6]> = SmallVec::from_elem(false, n);
+        let wrap = |list: &[i64]| {
+            list.iter()
+                .map(|&d| self.shape().dim(d))
+                .collect::<Result<SmallVec<[usize; 6]>>>()
+        };
+        let (source, destination) = (wrap(from)?, wrap(to)?);
+        if n == 0 {
+            return Ok(order);
+        }
+        for (&s, &d) in source.iter().zip(&destination) {
+            if taken[s] {
+                return Err(TorshError::invalid(
+                    "",
+                    format!("repeated dim in `source` ({from:?})"),
+                ));
+            }
+            if order[d] != -1 {
+                return Err(TorshError::invalid(
+                    "",
+                    format!("repeated dim in `destination` ({to:?})"),
+                ));
+            }
+            taken[s] = true;
+            order[d] = s as i64;
+        }
+        let mut rest = (0..n).filter(|&d| !taken[d]);
+        for slot in order.iter_mut().filter(|s| **s == -1) {
+            *slot = rest.next().map_or(0, |d| d as i64);
+        }
+        Ok(order)
+    }
+
+    /// [`Tensor::movedim`] under NumPy's name.
+    #[track_caller]
+    pub fn moveaxis(&self, source: impl IntoDims, destination: impl IntoDims) -> Result<Tensor> {
+        self.movedim(source, destination)
+    }
+
+    /// [`Tensor::transpose`] under NumPy's name.
+    #[track_caller]
+    pub fn swapaxes(&self, axis0: impl IntoDim, axis1: impl IntoDim) -> Result<Tensor> {
+        self.transpose(axis0, axis1)
+    }
+
+    /// [`Tensor::transpose`] under another name.
+    #[track_caller]
+    pub fn swapdims(&self, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
+        self.transpose(dim0, dim1)
+    }
+
+    /// A view of the main diagonal of the first two dimensions, as a last dimension.
+    #[track_caller]
+    pub fn diagonal(&self) -> Result<Tensor> {
+        self.diagonal_with(0, 0, 1)
+    }
+
+    /// A view of the diagonal of dimensions `dim1` and `dim2`, `offset` above the main one (below
+    /// it where negative), as a last dimension. Writing into it writes the tensor's diagonal.
+    #[track_caller]
+    pub fn diagonal_with(
+        &self,
+        offset: i64,
+        dim1: impl IntoDim,
+        dim2: impl IntoDim,
+    ) -> Result<Tensor> {
+        let (a, b) = (
+            self.dim("diagonal", dim1.value())?,
+            self.dim("diagonal", dim2.value())?,
+        );
+        if a == b {
+            let e = TorshError::invalid(
+                "",
+                format!(
+                    "diagonal dimensions cannot be identical {}, {}",
+                    dim1.value(),
+                    dim2.value()
+                ),
+            );
+            return self.named("diagonal", Err(e));
+        }
+        call1(
+            &DIAGONAL,
+            &[Arg::T(self)],
+            &[Attr::Int(offset), Attr::Int(a as i64), Attr::Int(b as i64)],
+        )
+    }
+
+    /// A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let x = Tensor::from_data(&[1, 2, 3, 4, 5], &[5])?;
+    /// assert_eq!(x.unfold(0, 3, 2)?.to_vec::<i32>()?, [1, 2, 3, 3, 4, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn unfold(
+        &self,
+        dimension: impl IntoDim,
+        size: impl IntoDim,
+        step: impl IntoDim,
+    ) -> Result<Tensor> {
+        let d = self.dim("unfold", dimension.value())?;
+        let (size, step) = (size.value(), step.value());
+        let n = self.dims().get(d).map_or(1, |&n| n as i64);
+        let why = if size < 0 {
+            format!("size is {size} but must be >= 0")
+        } else if size > n {
+            format!("maximum size for tensor at dimension {d} is {n} but size is {size}")
+        } else if step <= 0 {
+            format!("step is {step} but must be > 0")
+        } else {
+            return call1(
+                &UNFOLD,
+                &[Arg::T(self)],
+                &[Attr::Int(d as i64), Attr::Int(size), Attr::Int(step)],
+            );
+        };
+        self.named("unfold", Err(TorshError::invalid("", why)))
+    }
+
+    fn atleast(&self, n: usize) -> Result<Tensor> {
+        if self.ndim() >= n {
+            return Ok(self.clone());
+        }
+        match (n, self.ndim()) {
+            (3, 1) => self.unsqueeze(0)?.unsqueeze(-1),
+            (3, 2) => self.unsqueeze(-1),
+            (2, 1) => self.unsqueeze(0),
+            _ => self.reshape(vec![1usize; n]),
+        }
+    }
+
+    /// A 0-d tensor with one dimension, others as they are.
+    #[track_caller]
+    pub fn atleast_1d(&self) -> Result<Tensor> {
+        self.atleast(1)
+    }
+
+    /// The tensor with at least two dimensions; a vector becomes a row.
+    #[track_caller]
+    pub fn atleast_2d(&self) -> Result<Tensor> {
+        self.atleast(2)
+    }
+
+    /// The tensor with at least three dimensions; a vector becomes `[1, n, 1]`, a matrix
+    /// `[n, m, 1]`.
+    #[track_caller]
+    pub fn atleast_3d(&self) -> Result<Tensor> {
+        self.atleast(3)
+    }
+}
