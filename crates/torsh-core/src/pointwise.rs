@@ -99,6 +99,8 @@ crate::for_each_unary! { kernel_enum @unary [
     BatchNorm BatchNormBackward NllLoss NllLossBackward CrossEntropy CrossEntropyBackward Embedding EmbeddingBackward
     Uniform Normal Bernoulli RandInt RandPerm Dropout
     KthValue Mode CumMax CumMin LogCumSumExp
+    Exponential Cauchy LogNormal Geometric Multinomial
     IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
+    SgdStep AdamStep
     Pad
 ] }

@@ -949,6 +949,25 @@ pub(crate) fn write_into(
     Ok(())
 }
 
+/// [`write_into`] for a kernel that updates several tensors at once.
+#[track_caller]
+pub(crate) fn update(
+    record: &'static OpRecord,
+    targets: &[Tensor],
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+) -> Result<()> {
+    let at = Location::caller();
+    let compute = targets.first().map_or(DType::F32, Tensor::dtype);
+    run_structural(record, compute, &[], targets, args, attrs, true)
+        .map_err(|e| in_op(e, record, args, at))?;
+    for t in targets {
+        t.storage().bump_version();
+    }
+    observe(record, args, attrs, targets, at);
+    Ok(())
+}
+
 /// [`write_into`] for a tensor nobody has seen yet: the write is not counted.
 #[track_caller]
 pub(crate) fn write_fresh(

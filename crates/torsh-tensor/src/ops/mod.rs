@@ -1,5 +1,6 @@
 //! The op records, by family, and calls by name.
 
+pub(crate) mod activation;
 pub(crate) mod complex;
 pub(crate) mod copy;
 pub(crate) mod create;
@@ -10,7 +11,9 @@ pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
+pub mod optim;
 pub(crate) mod pointwise;
+pub(crate) mod pointwise_extra;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod scatter;
@@ -44,6 +47,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
+    pointwise_extra::RECORDS,
+    activation::RECORDS,
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
@@ -70,8 +75,10 @@ fn table() -> &'static Table {
             if record.schema.is_empty() {
                 continue;
             }
-            let numbers = matches!(record.rule, Rule::Pointwise(_));
-            let signature = Signature::parse(record.schema, numbers);
+            let mut signature = Signature::parse(record.schema);
+            if matches!(record.rule, Rule::Pointwise(_)) {
+                pointwise_extra::accept_numbers(record.base_name(), &mut signature);
+            }
             by_name
                 .entry(record.base_name())
                 .or_default()
@@ -101,10 +108,13 @@ pub fn find(name: &str) -> Option<Vec<&'static OpRecord>> {
 fn entries(name: &str) -> Option<&'static Vec<Entry>> {
     let t = table();
     let plain = name.strip_prefix("torch.").unwrap_or(name);
-    t.by_name.get(plain).or_else(|| {
-        let function = plain.strip_prefix("F.").unwrap_or(plain);
-        t.by_name.get(format!("nn.functional.{function}").as_str())
-    })
+    t.by_name
+        .get(plain)
+        .or_else(|| {
+            let function = plain.strip_prefix("F.").unwrap_or(plain);
+            t.by_name.get(format!("nn.functional.{function}").as_str())
+        })
+        .or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments.
