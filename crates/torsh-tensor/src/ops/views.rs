@@ -834,7 +834,12 @@ impl Tensor {
             );
             return self.named("sum_to_size", Err(e));
         }
-        self.sum_to(&to)
+        // PyTorch takes no sizes at all as the sum of all elements, integers in int64.
+        if to.ndim() == 0 {
+            self.sum()
+        } else {
+            self.sum_to(&to)
+        }
     }
 
     fn atleast(&self, n: usize) -> Result<Tensor> {
