@@ -11,13 +11,13 @@ pub use torsh_tensor::{
 
 #[cfg(feature = "data")]
 pub use crate::data;
+#[cfg(feature = "nn")]
+pub use crate::nn;
+#[cfg(feature = "optim")]
+pub use crate::optim;
 #[cfg(feature = "functional")]
 pub use torsh_functional as F;
 #[cfg(feature = "nn")]
-pub use crate::nn;
-#[cfg(feature = "nn")]
 pub use torsh_nn::*;
-#[cfg(feature = "optim")]
-pub use crate::optim;
 #[cfg(feature = "optim")]
 pub use torsh_optim::{Adam, AdamW, Optimizer, SGD, clip_grad_norm_, clip_grad_value_};
