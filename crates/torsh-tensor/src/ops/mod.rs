@@ -14,7 +14,6 @@ pub(crate) mod join;
 pub(crate) mod masked;
 pub(crate) mod matmul;
 pub mod optim;
-pub mod optim;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
@@ -46,10 +45,10 @@ const FAMILIES: &[&[&OpRecord]] = &[
     activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
-    extreme::RECORDS,
-    moments::RECORDS,
-    norm::RECORDS,
-    product::RECORDS,
+    reduce::extreme::RECORDS,
+    reduce::moments::RECORDS,
+    reduce::norm::RECORDS,
+    reduce::product::RECORDS,
     scan::RECORDS,
     softmax::RECORDS,
     shape::RECORDS,

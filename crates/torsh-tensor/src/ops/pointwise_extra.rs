@@ -72,13 +72,6 @@ pub(super) fn check_numbers(
             "one of the operands must be a Tensor, got numbers alone",
         ));
     }
-    if matches!(name, "neg" | "sub" | "rsub") && promoted(args) == DType::Bool {
-        return Err(
-            TorshError::dtype(name, "the `-` operator has no meaning for bool tensors").with_hint(
-                "use logical_not() or `!` to invert, logical_xor() or `^` for a difference",
-            ),
-        );
-    }
     if !matches!(name, "add" | "sub" | "rsub") {
         return Ok(());
     }
