@@ -155,7 +155,11 @@ unsafe fn sgd_body<A: Arch, T: Stored>(o: Operands, s: Sgd, start: usize, end: u
                     b = (*buffer.add(i)).load().times(momentum).plus(g.times(keep));
                 }
                 *buffer.add(i) = T::store(b);
-                g = if s.nesterov { g.plus(b.times(momentum)) } else { b };
+                g = if s.nesterov {
+                    g.plus(b.times(momentum))
+                } else {
+                    b
+                };
             }
             *param.add(i) = T::store(p.plus(g.times(lr)));
         }
@@ -167,7 +171,11 @@ unsafe fn sgd_body<A: Arch, T: Stored>(o: Operands, s: Sgd, start: usize, end: u
 #[inline(always)]
 unsafe fn adam_body<A: Arch, T: Stored>(o: Operands, s: Adam, start: usize, end: usize) {
     let (param, grad) = (o.param.cast::<T>(), o.grad.cast::<T>());
-    let (mean, square, largest) = (o.state[0].cast::<T>(), o.state[1].cast::<T>(), o.state[2].cast::<T>());
+    let (mean, square, largest) = (
+        o.state[0].cast::<T>(),
+        o.state[1].cast::<T>(),
+        o.state[2].cast::<T>(),
+    );
     let amsgrad = !largest.is_null();
     let of = T::M::of;
     let (shrink, wd) = (of(s.shrink), of(s.weight_decay));
@@ -189,9 +197,16 @@ unsafe fn adam_body<A: Arch, T: Stored>(o: Operands, s: Adam, start: usize, end:
                 g = g.plus(p.times(wd));
             }
             let m = (*mean.add(i)).load();
-            let m = if near { m.plus(rest1.times(g.minus(m))) } else { g.minus(g.minus(m).times(beta1)) };
+            let m = if near {
+                m.plus(rest1.times(g.minus(m)))
+            } else {
+                g.minus(g.minus(m).times(beta1))
+            };
             *mean.add(i) = T::store(m);
-            let v = (*square.add(i)).load().times(beta2).plus(g.times(g).times(rest2));
+            let v = (*square.add(i))
+                .load()
+                .times(beta2)
+                .plus(g.times(g).times(rest2));
             *square.add(i) = T::store(v);
             let mut top = v;
             if amsgrad {
@@ -236,13 +251,20 @@ versions! {
 /// The operands as flat arrays, and their length.
 fn operands(args: &KernelArgs<'_>) -> Result<(Operands, usize)> {
     let (param, grad) = (&args.outputs[0], &args.inputs[0]);
-    let mut o = Operands { param: param.ptr, grad: grad.ptr, state: [std::ptr::null_mut(); 3] };
+    let mut o = Operands {
+        param: param.ptr,
+        grad: grad.ptr,
+        state: [std::ptr::null_mut(); 3],
+    };
     for (slot, v) in o.state.iter_mut().zip(&args.outputs[1..]) {
         *slot = v.ptr;
     }
     for v in args.outputs[1..].iter().chain([grad]) {
         if v.dtype != param.dtype || v.shape != param.shape || v.strides != param.strides {
-            return Err(TorshError::invalid("", "parameter, gradient and state must have one dtype and layout"));
+            return Err(TorshError::invalid(
+                "",
+                "parameter, gradient and state must have one dtype and layout",
+            ));
         }
     }
     Ok((o, param.numel()))

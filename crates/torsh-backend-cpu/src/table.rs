@@ -18,6 +18,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::sort::kernel,
     crate::optim::kernel,
     crate::conv::kernel,
+    crate::random::kernel,
     crate::loss::kernel,
     crate::batch_norm::kernel,
     crate::pooling::kernel,

@@ -22,7 +22,8 @@ impl Collate for Tensor {
     type Batch = Tensor;
     fn collate(items: Vec<Self>) -> Result<Tensor> {
         Tensor::stack(&items, 0).map_err(|e| {
-            e.renamed("collate").with_hint("the items of a batch must have one shape; or pass a collate_fn")
+            e.renamed("collate")
+                .with_hint("the items of a batch must have one shape; or pass a collate_fn")
         })
     }
 }
@@ -80,14 +81,19 @@ collate_tuples! {
 }
 
 fn unequal() -> TorshError {
-    TorshError::invalid("collate", "each element in a list of a batch should be of equal size")
+    TorshError::invalid(
+        "collate",
+        "each element in a list of a batch should be of equal size",
+    )
 }
 
 impl<T: Collate> Collate for Vec<T> {
     type Batch = Vec<T::Batch>;
     fn collate(items: Vec<Self>) -> Result<Self::Batch> {
         let length = items.first().map_or(0, Vec::len);
-        let mut parts: Vec<Vec<T>> = (0..length).map(|_| Vec::with_capacity(items.len())).collect();
+        let mut parts: Vec<Vec<T>> = (0..length)
+            .map(|_| Vec::with_capacity(items.len()))
+            .collect();
         for item in items {
             if item.len() != length {
                 return Err(unequal());
@@ -114,7 +120,10 @@ fn by_key<K: Ord, T: Collate>(items: Vec<Vec<(K, T)>>) -> Result<Vec<(K, T::Batc
             if v.len() == count {
                 Ok((k, T::collate(v)?))
             } else {
-                Err(TorshError::invalid("collate", "the maps of a batch have different keys"))
+                Err(TorshError::invalid(
+                    "collate",
+                    "the maps of a batch have different keys",
+                ))
             }
         })
         .collect()
@@ -123,14 +132,24 @@ fn by_key<K: Ord, T: Collate>(items: Vec<Vec<(K, T)>>) -> Result<Vec<(K, T::Batc
 impl<K: Ord + Send, T: Collate> Collate for BTreeMap<K, T> {
     type Batch = BTreeMap<K, T::Batch>;
     fn collate(items: Vec<Self>) -> Result<Self::Batch> {
-        Ok(by_key(items.into_iter().map(|m| m.into_iter().collect()).collect())?.into_iter().collect())
+        Ok(
+            by_key(items.into_iter().map(|m| m.into_iter().collect()).collect())?
+                .into_iter()
+                .collect(),
+        )
     }
 }
 
-impl<K: Ord + Hash + Send, T: Collate, S: BuildHasher + Default + Send> Collate for HashMap<K, T, S> {
+impl<K: Ord + Hash + Send, T: Collate, S: BuildHasher + Default + Send> Collate
+    for HashMap<K, T, S>
+{
     type Batch = HashMap<K, T::Batch, S>;
     fn collate(items: Vec<Self>) -> Result<Self::Batch> {
-        Ok(by_key(items.into_iter().map(|m| m.into_iter().collect()).collect())?.into_iter().collect())
+        Ok(
+            by_key(items.into_iter().map(|m| m.into_iter().collect()).collect())?
+                .into_iter()
+                .collect(),
+        )
     }
 }
 
@@ -166,8 +185,8 @@ impl<F, B> CollateFn<F, B> {
     }
 }
 
-impl<D: Dataset, B: Send + 'static, F: Fn(Vec<D::Item>) -> Result<B> + Send + Sync + 'static> Fetch<D>
-    for CollateFn<F, B>
+impl<D: Dataset, B: Send + 'static, F: Fn(Vec<D::Item>) -> Result<B> + Send + Sync + 'static>
+    Fetch<D> for CollateFn<F, B>
 {
     type Batch = B;
     fn fetch(&self, dataset: &D, indices: &[usize]) -> Result<B> {

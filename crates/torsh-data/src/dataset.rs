@@ -65,9 +65,13 @@ pub trait Dataset: Send + Sync {
 /// Puts an item's number into its error.
 pub(crate) fn in_item(e: TorshError, context: &str) -> TorshError {
     match e {
-        TorshError::Io(e) => TorshError::from(std::io::Error::new(e.kind(), format!("{context}: {e}"))),
+        TorshError::Io(e) => {
+            TorshError::from(std::io::Error::new(e.kind(), format!("{context}: {e}")))
+        }
         TorshError::Other(s) => TorshError::Other(format!("{context}: {s}")),
-        TorshError::DeviceNotAvailable(s) => TorshError::DeviceNotAvailable(format!("{context}: {s}")),
+        TorshError::DeviceNotAvailable(s) => {
+            TorshError::DeviceNotAvailable(format!("{context}: {s}"))
+        }
         TorshError::OutOfMemory => e,
         e => e.renamed(context),
     }
@@ -83,13 +87,21 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 /// The items at `indices`; an error or panic of one is an error that names it.
-pub(crate) fn get_items<D: Dataset + ?Sized>(dataset: &D, indices: &[usize]) -> Result<Vec<D::Item>> {
+pub(crate) fn get_items<D: Dataset + ?Sized>(
+    dataset: &D,
+    indices: &[usize],
+) -> Result<Vec<D::Item>> {
     indices
         .iter()
-        .map(|&i| match catch_unwind(AssertUnwindSafe(|| dataset.get(i))) {
-            Ok(item) => item.map_err(|e| in_item(e, &format!("item {i} of the dataset"))),
-            Err(p) => Err(TorshError::Other(format!("item {i} of the dataset: panicked: {}", panic_text(&*p)))),
-        })
+        .map(
+            |&i| match catch_unwind(AssertUnwindSafe(|| dataset.get(i))) {
+                Ok(item) => item.map_err(|e| in_item(e, &format!("item {i} of the dataset"))),
+                Err(p) => Err(TorshError::Other(format!(
+                    "item {i} of the dataset: panicked: {}",
+                    panic_text(&*p)
+                ))),
+            },
+        )
         .collect()
 }
 
@@ -123,12 +135,17 @@ impl<T: Clone + Send + Sync> Dataset for Vec<T> {
         Vec::len(self)
     }
     fn get(&self, index: usize) -> Result<T> {
-        <[T]>::get(self, index).cloned().ok_or_else(|| out_of_range(index, Vec::len(self)))
+        <[T]>::get(self, index)
+            .cloned()
+            .ok_or_else(|| out_of_range(index, Vec::len(self)))
     }
 }
 
 pub(crate) fn out_of_range(index: usize, len: usize) -> TorshError {
-    TorshError::index("Dataset", format!("index {index} is out of range for a dataset of {len} items"))
+    TorshError::index(
+        "Dataset",
+        format!("index {index} is out of range for a dataset of {len} items"),
+    )
 }
 
 /// The items of a dataset at some of its indices (`torch.utils.data.Subset`).
@@ -142,7 +159,10 @@ impl<D: Dataset> Subset<D> {
     /// The items at `indices`, in this order. Indices out of range are an error when they are
     /// read. The dataset may be given as an `Arc`, to share it.
     pub fn new(dataset: impl Into<Arc<D>>, indices: impl Into<Vec<usize>>) -> Subset<D> {
-        Subset { dataset: dataset.into(), indices: indices.into() }
+        Subset {
+            dataset: dataset.into(),
+            indices: indices.into(),
+        }
     }
 
     /// The indices.
@@ -156,8 +176,15 @@ impl<D: Dataset> Subset<D> {
     }
 
     fn index(&self, i: usize) -> Result<usize> {
-        let index = *self.indices.as_slice().get(i).ok_or_else(|| out_of_range(i, self.indices.len()))?;
-        if index < self.dataset.len() { Ok(index) } else { Err(out_of_range(index, self.dataset.len())) }
+        let index = *self
+            .indices
+            .get(i)
+            .ok_or_else(|| out_of_range(i, self.indices.len()))?;
+        if index < self.dataset.len() {
+            Ok(index)
+        } else {
+            Err(out_of_range(index, self.dataset.len()))
+        }
     }
 }
 
@@ -173,7 +200,10 @@ impl<D: Dataset> Dataset for Subset<D> {
     where
         D::Item: Collate,
     {
-        let mapped: Vec<usize> = indices.iter().map(|&i| self.index(i)).collect::<Result<_>>()?;
+        let mapped: Vec<usize> = indices
+            .iter()
+            .map(|&i| self.index(i))
+            .collect::<Result<_>>()?;
         self.dataset.get_batch(&mapped)
     }
     fn check(&self) -> Result<()> {
@@ -208,7 +238,10 @@ impl Lengths for [f64] {
                 format!("the fractions {self:?} must be from 0 to 1 and add up to 1"),
             ));
         }
-        let mut out: Vec<usize> = self.iter().map(|f| (len as f64 * f).floor() as usize).collect();
+        let mut out: Vec<usize> = self
+            .iter()
+            .map(|f| (len as f64 * f).floor() as usize)
+            .collect();
         // What the rounding left over goes to the first parts, one each.
         let (rest, parts) = (len.saturating_sub(out.iter().sum()), out.len());
         for i in 0..rest {
@@ -253,13 +286,19 @@ pub fn random_split_with<D: Dataset>(
 ) -> Result<Vec<Subset<D>>> {
     let dataset = dataset.into();
     let lengths = lengths.lengths(dataset.len())?;
-    let order: Vec<usize> = randperm(generator, dataset.len() as i64).into_iter().map(|i| i as usize).collect();
+    let order: Vec<usize> = randperm(generator, dataset.len() as i64)
+        .into_iter()
+        .map(|i| i as usize)
+        .collect();
     let mut rest = order.as_slice();
     let mut parts = Vec::with_capacity(lengths.len());
     for n in lengths {
         let (part, after) = rest.split_at(n);
         rest = after;
-        parts.push(Subset { dataset: dataset.clone(), indices: part.to_vec() });
+        parts.push(Subset {
+            dataset: dataset.clone(),
+            indices: part.to_vec(),
+        });
     }
     Ok(parts)
 }

@@ -25,7 +25,8 @@ const STEP: usize = 1 << 20;
 pub fn read(path: impl AsRef<Path>) -> Result<Tensor> {
     let path = path.as_ref();
     let name = path.display().to_string();
-    let file = File::open(path).map_err(|e| TorshError::from(std::io::Error::new(e.kind(), format!("{name}: {e}"))))?;
+    let file = File::open(path)
+        .map_err(|e| TorshError::from(std::io::Error::new(e.kind(), format!("{name}: {e}"))))?;
     let bytes = file.metadata().map(|m| m.len()).unwrap_or(u64::MAX);
     read_from(BufReader::new(file), bytes, &name)
 }
@@ -54,7 +55,11 @@ fn failed(name: &str, e: std::io::Error) -> TorshError {
 fn read_from(mut source: impl std::io::BufRead, bytes: u64, name: &str) -> Result<Tensor> {
     let start = source.fill_buf().map_err(|e| failed(name, e))?;
     if start.starts_with(&[0x1f, 0x8b]) {
-        read_plain(MultiGzDecoder::new(source), bytes.saturating_mul(MAX_RATIO), name)
+        read_plain(
+            MultiGzDecoder::new(source),
+            bytes.saturating_mul(MAX_RATIO),
+            name,
+        )
     } else {
         read_plain(source, bytes, name)
     }
@@ -71,7 +76,12 @@ fn read_plain(mut source: impl Read, at_most: u64, name: &str) -> Result<Tensor>
         [0, 0, 0x0C, _] => DType::I32,
         [0, 0, 0x0D, _] => DType::F32,
         [0, 0, 0x0E, _] => DType::F64,
-        _ => return Err(damaged(name, format!("not an IDX file: it starts with {magic:02x?}"))),
+        _ => {
+            return Err(damaged(
+                name,
+                format!("not an IDX file: it starts with {magic:02x?}"),
+            ));
+        }
     };
     let ndim = usize::from(magic[3]);
     let mut dims = Vec::with_capacity(ndim);
@@ -80,19 +90,32 @@ fn read_plain(mut source: impl Read, at_most: u64, name: &str) -> Result<Tensor>
         source.read_exact(&mut size).map_err(|e| failed(name, e))?;
         dims.push(u32::from_be_bytes(size) as usize);
     }
-    let total = dims.iter().try_fold(dtype.size(), |a, &d| a.checked_mul(d)).filter(|&t| t <= isize::MAX as usize);
+    let total = dims
+        .iter()
+        .try_fold(dtype.size(), |a, &d| a.checked_mul(d))
+        .filter(|&t| t <= isize::MAX as usize);
     let total = match total {
         Some(t) if t as u64 <= at_most => t,
-        _ => return Err(damaged(name, format!("it claims {dtype}{dims:?}, more than the file can hold"))),
+        _ => {
+            return Err(damaged(
+                name,
+                format!("it claims {dtype}{dims:?}, more than the file can hold"),
+            ));
+        }
     };
     let mut data = Vec::new();
     while data.len() < total {
         let have = data.len();
         data.resize(total.min(have + STEP), 0);
-        source.read_exact(&mut data[have..]).map_err(|e| failed(name, e))?;
+        source
+            .read_exact(&mut data[have..])
+            .map_err(|e| failed(name, e))?;
     }
     if source.read(&mut [0u8; 1]).map_err(|e| failed(name, e))? != 0 {
-        return Err(damaged(name, format!("there is more data than its {dtype}{dims:?}")));
+        return Err(damaged(
+            name,
+            format!("there is more data than its {dtype}{dims:?}"),
+        ));
     }
     if cfg!(target_endian = "little") {
         for element in data.chunks_exact_mut(dtype.size()) {

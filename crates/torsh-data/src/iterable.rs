@@ -48,9 +48,16 @@ where
     #[track_caller]
     pub fn new(dataset: impl Into<Arc<D>>, batch_size: usize) -> Result<IterableLoader<D>> {
         if batch_size == 0 {
-            return Err(TorshError::invalid("IterableLoader", "batch_size must be at least 1, got 0"));
+            return Err(TorshError::invalid(
+                "IterableLoader",
+                "batch_size must be at least 1, got 0",
+            ));
         }
-        Ok(IterableLoader { dataset: dataset.into(), batch_size, drop_last: false })
+        Ok(IterableLoader {
+            dataset: dataset.into(),
+            batch_size,
+            drop_last: false,
+        })
     }
 
     /// Whether a last batch with fewer items is left out (false).
@@ -64,7 +71,10 @@ where
     pub fn try_iter(&self) -> impl Iterator<Item = Result<<D::Item as Collate>::Batch>> + '_ {
         let mut items = self.dataset.iter();
         std::iter::from_fn(move || {
-            let batch = items.by_ref().take(self.batch_size).collect::<Result<Vec<_>>>();
+            let batch = items
+                .by_ref()
+                .take(self.batch_size)
+                .collect::<Result<Vec<_>>>();
             match batch {
                 Ok(b) if b.is_empty() || (self.drop_last && b.len() < self.batch_size) => None,
                 Ok(b) => Some(D::Item::collate(b)),

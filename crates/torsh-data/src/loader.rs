@@ -115,7 +115,10 @@ impl<D: Dataset, C> DataLoaderBuilder<D, C> {
     #[track_caller]
     pub fn build(self) -> Result<DataLoader<D, C>> {
         if self.shuffle && self.sampler.is_some() {
-            return Err(TorshError::invalid("DataLoader", "sampler option is mutually exclusive with shuffle"));
+            return Err(TorshError::invalid(
+                "DataLoader",
+                "sampler option is mutually exclusive with shuffle",
+            ));
         }
         let loader = self.finish();
         loader.check()?;
@@ -180,10 +183,16 @@ impl<D: Dataset> DataLoader<D> {
 impl<D: Dataset, C> DataLoader<D, C> {
     fn check(&self) -> Result<()> {
         if self.batch_size == 0 {
-            return Err(TorshError::invalid("DataLoader", "batch_size must be at least 1, got 0"));
+            return Err(TorshError::invalid(
+                "DataLoader",
+                "batch_size must be at least 1, got 0",
+            ));
         }
         if self.num_workers > 0 && self.prefetch_factor == 0 {
-            return Err(TorshError::invalid("DataLoader", "prefetch_factor must be at least 1, got 0"));
+            return Err(TorshError::invalid(
+                "DataLoader",
+                "prefetch_factor must be at least 1, got 0",
+            ));
         }
         self.dataset.check()
     }
@@ -215,11 +224,21 @@ impl<D: Dataset, C> DataLoader<D, C> {
     fn plan(&self) -> Result<Plan> {
         self.check()?;
         // PyTorch's loader draws a seed for its workers at this point.
-        self.generator.as_ref().unwrap_or(default_generator()).random64();
+        self.generator
+            .as_ref()
+            .unwrap_or(default_generator())
+            .random64();
         let order = self.sampler.indices()?;
-        let batches =
-            if self.drop_last { order.len() / self.batch_size } else { order.len().div_ceil(self.batch_size) };
-        Ok(Plan { order, batch_size: self.batch_size, batches })
+        let batches = if self.drop_last {
+            order.len() / self.batch_size
+        } else {
+            order.len().div_ceil(self.batch_size)
+        };
+        Ok(Plan {
+            order,
+            batch_size: self.batch_size,
+            batches,
+        })
     }
 }
 
@@ -229,7 +248,14 @@ impl<D: Dataset + 'static, C: Fetch<D>> DataLoader<D, C> {
     pub fn try_iter(&self) -> TryBatches<D, C> {
         let (plan, error) = match self.plan() {
             Ok(plan) => (plan, None),
-            Err(e) => (Plan { order: Vec::new(), batch_size: 1, batches: 0 }, Some(e)),
+            Err(e) => (
+                Plan {
+                    order: Vec::new(),
+                    batch_size: 1,
+                    batches: 0,
+                },
+                Some(e),
+            ),
         };
         let plan = Arc::new(plan);
         let workers = if self.num_workers > 0 {
@@ -238,7 +264,14 @@ impl<D: Dataset + 'static, C: Fetch<D>> DataLoader<D, C> {
         } else {
             None
         };
-        TryBatches { dataset: self.dataset.clone(), collate: self.collate.clone(), plan, next: 0, error, workers }
+        TryBatches {
+            dataset: self.dataset.clone(),
+            collate: self.collate.clone(),
+            plan,
+            next: 0,
+            error,
+            workers,
+        }
     }
 
     /// The batches of the next epoch. Panics with the dataset's error.

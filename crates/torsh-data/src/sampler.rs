@@ -61,7 +61,12 @@ pub struct RandomSampler {
 impl RandomSampler {
     /// A permutation per epoch of a dataset of `len` items, drawn from the default generator.
     pub fn new(len: usize) -> Self {
-        RandomSampler { len, replacement: false, num_samples: None, generator: None }
+        RandomSampler {
+            len,
+            replacement: false,
+            num_samples: None,
+            generator: None,
+        }
     }
 
     /// Draws with replacement.
@@ -98,7 +103,10 @@ impl Sampler for RandomSampler {
             return if want == 0 {
                 Ok(Vec::new())
             } else {
-                Err(TorshError::invalid("RandomSampler", format!("cannot draw {want} samples from an empty dataset")))
+                Err(TorshError::invalid(
+                    "RandomSampler",
+                    format!("cannot draw {want} samples from an empty dataset"),
+                ))
             };
         }
         let mut out = Vec::with_capacity(want);
@@ -130,7 +138,10 @@ pub struct SubsetRandomSampler {
 impl SubsetRandomSampler {
     /// A permutation of `indices` per epoch.
     pub fn new(indices: impl Into<Vec<usize>>) -> Self {
-        SubsetRandomSampler { indices: indices.into(), generator: default_generator().clone() }
+        SubsetRandomSampler {
+            indices: indices.into(),
+            generator: default_generator().clone(),
+        }
     }
 
     /// Draws from this generator.
@@ -146,6 +157,10 @@ impl Sampler for SubsetRandomSampler {
         self.indices.len()
     }
     fn indices(&self) -> Result<Vec<usize>> {
-        Ok(to_usize(randperm(&self.generator, self.indices.len() as i64)).map(|i| self.indices[i]).collect())
+        Ok(
+            to_usize(randperm(&self.generator, self.indices.len() as i64))
+                .map(|i| self.indices[i])
+                .collect(),
+        )
     }
 }

@@ -104,7 +104,10 @@ impl<T: Tensors> Dataset for TensorDataset<T> {
         self.tensors.for_each(&mut |t| texts.push(t.describe()));
         Err(TorshError::shape(
             "TensorDataset",
-            format!("size mismatch between tensors: dimension 0 of all must be equal, got {}", texts.join(", ")),
+            format!(
+                "size mismatch between tensors: dimension 0 of all must be equal, got {}",
+                texts.join(", ")
+            ),
         ))
     }
 
@@ -124,7 +127,11 @@ impl<T: Tensors> Dataset for TensorDataset<T> {
         let list: Vec<i64> = indices.iter().map(|&i| i as i64).collect();
         let list = Tensor::from_vec(list, &[indices.len()])?;
         self.tensors.map(&mut |t| {
-            if t.device() == Device::Cpu { t.index_select(0, &list) } else { t.index_select(0, &list.to_device(t.device())?) }
+            if t.device() == Device::Cpu {
+                t.index_select(0, &list)
+            } else {
+                t.index_select(0, &list.to_device(t.device())?)
+            }
         })
     }
 }

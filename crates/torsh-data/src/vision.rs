@@ -61,7 +61,10 @@ impl Mnist {
             }
             idx::read(if plain.exists() { plain } else { packed })
         };
-        Mnist::from_tensors(read(format!("{prefix}-images-idx3-ubyte"))?, read(format!("{prefix}-labels-idx1-ubyte"))?)
+        Mnist::from_tensors(
+            read(format!("{prefix}-images-idx3-ubyte"))?,
+            read(format!("{prefix}-labels-idx1-ubyte"))?,
+        )
     }
 
     /// Images uint8 `[n, height, width]` and labels uint8 `[n]`, as the files hold them.
@@ -113,7 +116,12 @@ impl Dataset for Mnist {
         if index >= self.len() {
             return Err(out_of_range(index, self.len()));
         }
-        let image = self.images.select(0, index)?.to_dtype(DType::F32)?.div(255.0)?.unsqueeze(0)?;
+        let image = self
+            .images
+            .select(0, index)?
+            .to_dtype(DType::F32)?
+            .div(255.0)?
+            .unsqueeze(0)?;
         Ok((image, self.labels.select(0, index)?.item::<i64>()?))
     }
 
@@ -124,6 +132,9 @@ impl Dataset for Mnist {
         let list: Vec<i64> = indices.iter().map(|&i| i as i64).collect();
         let list = Tensor::from_slice(&list, &[list.len()], DType::I64, Device::Cpu)?;
         let images = pixels(&self.images.index_select(0, &list)?)?;
-        Ok((images, self.labels.index_select(0, &list)?.to_dtype(DType::I64)?))
+        Ok((
+            images,
+            self.labels.index_select(0, &list)?.to_dtype(DType::I64)?,
+        ))
     }
 }

@@ -38,9 +38,15 @@ pub(crate) fn fetch<D: Dataset, C: Fetch<D>>(
         Some(w) => format!("DataLoader worker {w}, batch {batch}"),
         None => format!("DataLoader, batch {batch}"),
     };
-    match catch_unwind(AssertUnwindSafe(|| collate.fetch(dataset, plan.indices(batch)))) {
+    match catch_unwind(AssertUnwindSafe(|| {
+        collate.fetch(dataset, plan.indices(batch))
+    })) {
         Ok(r) => r.map_err(|e| in_item(e, &place())),
-        Err(p) => Err(TorshError::Other(format!("{}: panicked: {}", place(), panic_text(&*p)))),
+        Err(p) => Err(TorshError::Other(format!(
+            "{}: panicked: {}",
+            place(),
+            panic_text(&*p)
+        ))),
     }
 }
 
@@ -82,13 +88,23 @@ impl<B: Send + 'static> Workers<B> {
         C: Fetch<D, Batch = B>,
     {
         let queue = Arc::new(Queue {
-            state: Mutex::new(State { next: 0, taken: 0, ready: BTreeMap::new(), closed: false }),
+            state: Mutex::new(State {
+                next: 0,
+                taken: 0,
+                ready: BTreeMap::new(),
+                closed: false,
+            }),
             room: Condvar::new(),
             done: Condvar::new(),
         });
         let mut threads = Vec::new();
         for worker in 0..count.min(plan.batches) {
-            let (queue, dataset, collate, plan) = (queue.clone(), dataset.clone(), collate.clone(), plan.clone());
+            let (queue, dataset, collate, plan) = (
+                queue.clone(),
+                dataset.clone(),
+                collate.clone(),
+                plan.clone(),
+            );
             let run = move || {
                 while let Some(batch) = claim(&queue, ahead, plan.batches) {
                     let made = fetch(&*dataset, &*collate, &plan, batch, Some(worker));
@@ -96,12 +112,19 @@ impl<B: Send + 'static> Workers<B> {
                     queue.done.notify_all();
                 }
             };
-            match std::thread::Builder::new().name(format!("torsh-data-{worker}")).spawn(run) {
+            match std::thread::Builder::new()
+                .name(format!("torsh-data-{worker}"))
+                .spawn(run)
+            {
                 Ok(t) => threads.push(t),
                 Err(_) => break,
             }
         }
-        if threads.is_empty() { None } else { Some(Workers { queue, threads }) }
+        if threads.is_empty() {
+            None
+        } else {
+            Some(Workers { queue, threads })
+        }
     }
 
     /// The next batch in order, when it is ready.

@@ -41,7 +41,15 @@ numbers! {
 /// `value` for elements that are not above `threshold`, themselves for others.
 #[track_caller]
 pub fn threshold<'a>(input: impl Into<Operand<'a>>, threshold: f64, value: f64) -> Result<Tensor> {
-    call("threshold", &[crate::value(input.into()), Value::Float(threshold), Value::Float(value)], &[])
+    call(
+        "threshold",
+        &[
+            crate::value(input.into()),
+            Value::Float(threshold),
+            Value::Float(value),
+        ],
+        &[],
+    )
 }
 
 /// `x` times the probability that a standard normal draw is below it.
@@ -53,7 +61,11 @@ pub fn gelu<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
 /// [`gelu`], exact (`"none"`) or by a hyperbolic tangent (`"tanh"`).
 #[track_caller]
 pub fn gelu_with<'a>(input: impl Into<Operand<'a>>, approximate: &str) -> Result<Tensor> {
-    call("nn.functional.gelu", &[value(input.into())], &[("approximate", approximate.into())])
+    call(
+        "nn.functional.gelu",
+        &[value(input.into())],
+        &[("approximate", approximate.into())],
+    )
 }
 
 /// `x`, and `weight * x` for negative elements; `weight` has one element or one for each channel.
@@ -93,7 +105,11 @@ pub fn log_softmax(input: &Tensor, dim: i64) -> Result<Tensor> {
 /// [`log_softmax`] of the tensor converted to a dtype.
 #[track_caller]
 pub fn log_softmax_with(input: &Tensor, dim: i64, to: impl Into<Option<DType>>) -> Result<Tensor> {
-    call("log_softmax", &[input.into(), dim.into()], &dtype(to.into()))
+    call(
+        "log_softmax",
+        &[input.into(), dim.into()],
+        &dtype(to.into()),
+    )
 }
 
 /// [`softmax`] of the negated elements.

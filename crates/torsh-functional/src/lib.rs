@@ -15,6 +15,7 @@
 
 mod activation;
 mod loss;
+mod methods;
 mod nn;
 mod options;
 mod pointwise;
@@ -22,6 +23,7 @@ mod shape;
 
 pub use activation::*;
 pub use loss::*;
+pub use methods::*;
 pub use nn::*;
 pub use options::*;
 pub use pointwise::*;
@@ -60,6 +62,9 @@ fn value(operand: Operand<'_>) -> Value {
 fn call(name: &'static str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Tensor> {
     match ops::call(name, args, kwargs)? {
         Value::Tensor(t) => Ok(t),
-        other => Err(TorshError::invalid(name, format!("one tensor was expected, and it gave a {}", other.kind()))),
+        other => Err(TorshError::invalid(
+            name,
+            format!("one tensor was expected, and it gave a {}", other.kind()),
+        )),
     }
 }

@@ -13,7 +13,11 @@ pub fn cross_entropy(input: &Tensor, target: &Tensor) -> Result<Tensor> {
 
 /// [`cross_entropy`] with options.
 #[track_caller]
-pub fn cross_entropy_with(input: &Tensor, target: &Tensor, options: CrossEntropyOptions) -> Result<Tensor> {
+pub fn cross_entropy_with(
+    input: &Tensor,
+    target: &Tensor,
+    options: CrossEntropyOptions,
+) -> Result<Tensor> {
     call(
         "nn.functional.cross_entropy",
         &[input.into(), target.into()],

@@ -2,7 +2,9 @@
 
 use torsh_tensor::{Operand, Result, Tensor, TorshError, Value, ops};
 
-use crate::{BatchNormOptions, Conv2dOptions, EmbeddingOptions, MaxPool2dOptions, Padding, Size2, call, value};
+pub use torsh_tensor::EmbeddingOptions;
+
+use crate::{BatchNormOptions, Conv2dOptions, MaxPool2dOptions, Padding, Size2, call, value};
 
 fn sizes(v: [usize; 2]) -> Value {
     Value::from(v)
@@ -10,8 +12,16 @@ fn sizes(v: [usize; 2]) -> Value {
 
 /// `input @ weight.T + bias`: `[.., in]` and `[out, in]` give `[.., out]`.
 #[track_caller]
-pub fn linear<'b>(input: &Tensor, weight: &Tensor, bias: impl Into<Option<&'b Tensor>>) -> Result<Tensor> {
-    call("nn.functional.linear", &[input.into(), weight.into(), bias.into().cloned().into()], &[])
+pub fn linear<'b>(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: impl Into<Option<&'b Tensor>>,
+) -> Result<Tensor> {
+    call(
+        "nn.functional.linear",
+        &[input.into(), weight.into(), bias.into().cloned().into()],
+        &[],
+    )
 }
 
 /// A convolution of images `[N, C, H, W]` with a weight `[out, C, kh, kw]`, in steps of 1.
@@ -67,7 +77,11 @@ pub fn max_pool2d_with(
     kernel_size: impl Into<Size2>,
     options: MaxPool2dOptions,
 ) -> Result<Tensor> {
-    call("nn.functional.max_pool2d", &pool(input, kernel_size.into(), &options), &[])
+    call(
+        "nn.functional.max_pool2d",
+        &pool(input, kernel_size.into(), &options),
+        &[],
+    )
 }
 
 /// [`max_pool2d`], and where in its flattened image each greatest element was found.
@@ -78,7 +92,11 @@ pub fn max_pool2d_with_indices(
     options: MaxPool2dOptions,
 ) -> Result<(Tensor, Tensor)> {
     let args = pool(input, kernel_size.into(), &options);
-    let found = ops::call("nn.functional.max_pool2d", &args, &[("return_indices", true.into())])?;
+    let found = ops::call(
+        "nn.functional.max_pool2d",
+        &args,
+        &[("return_indices", true.into())],
+    )?;
     match <[Tensor; 2]>::try_from(found.tensors()) {
         Ok([values, indices]) => Ok((values, indices)),
         Err(_) => Err(TorshError::invalid("max_pool2d", "no indices came back")),
@@ -88,7 +106,12 @@ pub fn max_pool2d_with_indices(
 /// Normalises each channel by its running mean and variance.
 #[track_caller]
 pub fn batch_norm(input: &Tensor, running_mean: &Tensor, running_var: &Tensor) -> Result<Tensor> {
-    batch_norm_with(input, running_mean, running_var, BatchNormOptions::default())
+    batch_norm_with(
+        input,
+        running_mean,
+        running_var,
+        BatchNormOptions::default(),
+    )
 }
 
 /// [`batch_norm`] with options; in training mode the running statistics may be absent, and are
@@ -120,7 +143,11 @@ pub fn batch_norm_with<'m, 'v>(
 /// tensor itself unless `training`.
 #[track_caller]
 pub fn dropout<'a>(input: impl Into<Operand<'a>>, p: f64, training: bool) -> Result<Tensor> {
-    call("nn.functional.dropout", &[value(input.into()), p.into(), training.into()], &[])
+    call(
+        "nn.functional.dropout",
+        &[value(input.into()), p.into(), training.into()],
+        &[],
+    )
 }
 
 /// A row of `weight` for each index.
@@ -131,19 +158,19 @@ pub fn embedding(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
 
 /// [`embedding`] with options.
 #[track_caller]
-pub fn embedding_with(input: &Tensor, weight: &Tensor, options: EmbeddingOptions) -> Result<Tensor> {
-    call(
-        "nn.functional.embedding",
-        &[input.into(), weight.into(), options.padding_idx.into()],
-        &[("scale_grad_by_freq", options.scale_grad_by_freq.into())],
-    )
+pub fn embedding_with(
+    input: &Tensor,
+    weight: &Tensor,
+    options: EmbeddingOptions,
+) -> Result<Tensor> {
+    weight.embedding_with(input, options)
 }
 
 /// A 1 in the place of each class along a new last dimension; as many classes as the greatest
 /// needs where `num_classes` is -1.
 #[track_caller]
 pub fn one_hot(input: &Tensor, num_classes: i64) -> Result<Tensor> {
-    call("nn.functional.one_hot", &[input.into(), num_classes.into()], &[])
+    input.one_hot(num_classes)
 }
 
 /// Zeros around a tensor: for the last dimension before and after, then for the one ahead of it.

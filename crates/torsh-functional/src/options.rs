@@ -80,7 +80,10 @@ impl TryFrom<&str> for Padding {
         match name {
             "same" => Ok(Padding::Same),
             "valid" => Ok(Padding::Valid),
-            _ => Err(torsh_tensor::TorshError::invalid("padding", format!("expected `same` or `valid`, got `{name}`"))),
+            _ => Err(torsh_tensor::TorshError::invalid(
+                "padding",
+                format!("expected `same` or `valid`, got `{name}`"),
+            )),
         }
     }
 }
@@ -203,15 +206,5 @@ options! {
         momentum: f64 = 0.1, f64 => |v| v;
         /// Added to the variance.
         eps: f64 = 1e-5, f64 => |v| v;
-    }
-}
-
-options! {
-    /// What [`embedding_with`](crate::embedding_with) may be told.
-    EmbeddingOptions {
-        /// A row that gets no gradient; negative counts from the end.
-        padding_idx: Option<i64> = None, i64 => Some;
-        /// Whether a row's gradient is divided by how often it was read.
-        scale_grad_by_freq: bool = false, bool => |v| v;
     }
 }

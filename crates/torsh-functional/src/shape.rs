@@ -10,14 +10,24 @@ pub fn flatten(input: &Tensor, start_dim: impl IntoDim) -> Result<Tensor> {
 
 /// Dimensions `start_dim` to `end_dim` as one.
 #[track_caller]
-pub fn flatten_with(input: &Tensor, start_dim: impl IntoDim, end_dim: impl IntoDim) -> Result<Tensor> {
+pub fn flatten_with(
+    input: &Tensor,
+    start_dim: impl IntoDim,
+    end_dim: impl IntoDim,
+) -> Result<Tensor> {
     let dims = input.dims();
     if dims.is_empty() {
         return input.reshape(1);
     }
-    let (start, end) = (input.shape().dim(start_dim.value())?, input.shape().dim(end_dim.value())?);
+    let (start, end) = (
+        input.shape().dim(start_dim.value())?,
+        input.shape().dim(end_dim.value())?,
+    );
     if start > end {
-        return Err(TorshError::invalid("flatten", "flatten() has invalid args: start_dim cannot come after end_dim"));
+        return Err(TorshError::invalid(
+            "flatten",
+            "flatten() has invalid args: start_dim cannot come after end_dim",
+        ));
     }
     let mut shape = dims[..start].to_vec();
     shape.push(dims[start..=end].iter().product());

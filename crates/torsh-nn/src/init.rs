@@ -48,7 +48,11 @@ pub struct KaimingOptions {
 
 impl Default for KaimingOptions {
     fn default() -> Self {
-        KaimingOptions { mode: FanMode::FanIn, nonlinearity: Nonlinearity::LeakyReLU(0.0), generator: None }
+        KaimingOptions {
+            mode: FanMode::FanIn,
+            nonlinearity: Nonlinearity::LeakyReLU(0.0),
+            generator: None,
+        }
     }
 }
 
@@ -99,7 +103,10 @@ pub fn calculate_fan_in_and_fan_out(tensor: &Tensor) -> Result<(usize, usize)> {
     let [outputs, inputs, window @ ..] = tensor.dims() else {
         return Err(TorshError::shape(
             "calculate_fan_in_and_fan_out",
-            format!("fan in and fan out can not be computed for a tensor with fewer than 2 dimensions: {}", tensor.describe()),
+            format!(
+                "fan in and fan out can not be computed for a tensor with fewer than 2 dimensions: {}",
+                tensor.describe()
+            ),
         ));
     };
     let field: usize = window.iter().product();
@@ -134,7 +141,10 @@ macro_rules! draw {
 #[track_caller]
 fn uniform(tensor: &Tensor, a: f64, b: f64, generator: Option<&Generator>) -> Result<Tensor> {
     if a > b || !a.is_finite() || !b.is_finite() {
-        return Err(TorshError::invalid("uniform_", format!("expects finite a <= b, but found a={a} and b={b}")));
+        return Err(TorshError::invalid(
+            "uniform_",
+            format!("expects finite a <= b, but found a={a} and b={b}"),
+        ));
     }
     draw!("uniform_", tensor, fill_uniform, generator, a, b)
 }
@@ -142,7 +152,10 @@ fn uniform(tensor: &Tensor, a: f64, b: f64, generator: Option<&Generator>) -> Re
 #[track_caller]
 fn normal(tensor: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -> Result<Tensor> {
     if std.is_nan() || std < 0.0 {
-        return Err(TorshError::invalid("normal_", format!("expects std >= 0.0, but found std {std}")));
+        return Err(TorshError::invalid(
+            "normal_",
+            format!("expects std >= 0.0, but found std {std}"),
+        ));
     }
     draw!("normal_", tensor, fill_normal, generator, mean, std)
 }
@@ -188,7 +201,9 @@ fn kaiming_std(tensor: &Tensor, options: &KaimingOptions) -> Result<Option<f64>>
         FanMode::FanIn => fan_in,
         FanMode::FanOut => fan_out,
     };
-    Ok(Some(calculate_gain(options.nonlinearity) / (fan as f64).sqrt()))
+    Ok(Some(
+        calculate_gain(options.nonlinearity) / (fan as f64).sqrt(),
+    ))
 }
 
 /// Uniform draws that keep the spread of activations through ReLUs (He et al., 2015).
@@ -200,7 +215,9 @@ pub fn kaiming_uniform_(tensor: &Tensor) -> Result<Tensor> {
 /// [`kaiming_uniform_`] with options.
 #[track_caller]
 pub fn kaiming_uniform_with(tensor: &Tensor, options: KaimingOptions) -> Result<Tensor> {
-    let Some(std) = kaiming_std(tensor, &options)? else { return Ok(tensor.clone()) };
+    let Some(std) = kaiming_std(tensor, &options)? else {
+        return Ok(tensor.clone());
+    };
     let bound = 3f64.sqrt() * std;
     uniform(tensor, -bound, bound, options.generator.as_ref())
 }
@@ -214,7 +231,9 @@ pub fn kaiming_normal_(tensor: &Tensor) -> Result<Tensor> {
 /// [`kaiming_normal_`] with options.
 #[track_caller]
 pub fn kaiming_normal_with(tensor: &Tensor, options: KaimingOptions) -> Result<Tensor> {
-    let Some(std) = kaiming_std(tensor, &options)? else { return Ok(tensor.clone()) };
+    let Some(std) = kaiming_std(tensor, &options)? else {
+        return Ok(tensor.clone());
+    };
     normal(tensor, 0.0, std, options.generator.as_ref())
 }
 

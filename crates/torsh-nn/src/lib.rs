@@ -9,8 +9,8 @@ pub mod module;
 
 pub use layers::*;
 pub use module::{
-    Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, ModuleExt, ModuleField,
-    ModuleFields, Parameter, RemovableHandle, StateDict, Training,
+    Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, ModuleExt,
+    ModuleField, ModuleFields, Parameter, RemovableHandle, StateDict, Training,
 };
 pub use torsh_functional as functional;
 pub use torsh_functional::{Padding, Reduction, Size2};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use torsh_nn::{
-    BatchNorm2d, Buffer, Dropout, Hooks, Linear, LoadStateDictOptions, Module, ModuleDict, ModuleExt, ModuleList, Parameter,
-    ReLU, Sequential, StateDict, Tanh, sequential,
+    BatchNorm2d, Buffer, Dropout, Hooks, Linear, LoadStateDictOptions, Module, ModuleDict,
+    ModuleExt, ModuleList, Parameter, ReLU, Sequential, StateDict, Tanh, sequential,
 };
 use torsh_tensor::{DType, Device, Result, Tensor};
 
@@ -23,13 +23,18 @@ struct Affine {
 
 impl Affine {
     fn new(scale: f32, shift: f32) -> Affine {
-        Affine { scale: Parameter::new(t(&[scale], &[1])), shift: Buffer::new(t(&[shift], &[1])), hooks: Hooks::new() }
+        Affine {
+            scale: Parameter::new(t(&[scale], &[1])),
+            shift: Buffer::new(t(&[shift], &[1])),
+            hooks: Hooks::new(),
+        }
     }
 }
 
 impl Module for Affine {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| x.mul(&self.scale)?.add(&self.shift))
+        self.hooks
+            .run(self, x, |x| x.mul(&self.scale)?.add(&self.shift))
     }
 }
 
@@ -64,7 +69,10 @@ fn tied_parameters_count_once_and_are_saved_twice() {
     assert_eq!(m.named_parameters()[0].0, "first.scale");
     assert_eq!(m.num_parameters(), 1);
     let names: Vec<_> = m.state_dict().keys().map(String::from).collect();
-    assert_eq!(names, ["first.scale", "first.shift", "second.scale", "second.shift"]);
+    assert_eq!(
+        names,
+        ["first.scale", "first.shift", "second.scale", "second.shift"]
+    );
     let y = m.forward(&t(&[3.0], &[1])).unwrap();
     assert_eq!(values(&y), [19.0]);
     y.backward().unwrap();
@@ -84,10 +92,22 @@ fn to_dtype_replaces_tied_parameters_together() {
     m.to_dtype(DType::F64).unwrap();
     assert!(!old[0].is_current());
     assert!(m.first.scale.is_current() && m.first.scale.is_same(&m.second.scale));
-    assert_eq!((m.first.scale.dtype(), m.first.shift.dtype()), (DType::F64, DType::F64));
+    assert_eq!(
+        (m.first.scale.dtype(), m.first.shift.dtype()),
+        (DType::F64, DType::F64)
+    );
     assert!(m.first.scale.requires_grad() && m.first.scale.is_leaf());
-    assert_eq!(m.first.scale.grad().unwrap().to_vec::<f64>().unwrap(), [0.5]);
-    assert_eq!(m.forward(&t(&[3.0], &[1])).unwrap().to_vec::<f64>().unwrap(), [19.0]);
+    assert_eq!(
+        m.first.scale.grad().unwrap().to_vec::<f64>().unwrap(),
+        [0.5]
+    );
+    assert_eq!(
+        m.forward(&t(&[3.0], &[1]))
+            .unwrap()
+            .to_vec::<f64>()
+            .unwrap(),
+        [19.0]
+    );
     let error = m.to_dtype(DType::I64).unwrap_err().to_string();
     assert!(error.contains("floating point or complex"), "{error}");
 
@@ -105,7 +125,10 @@ fn functional_call_stands_in_and_restores() {
     let mut m = tied();
     let w = t(&[3.0], &[1]).requires_grad_(true);
     let x = t(&[1.0], &[1]);
-    let given = StateDict::from([("second.scale", w.clone()), ("first.shift", t(&[0.0], &[1]))]);
+    let given = StateDict::from([
+        ("second.scale", w.clone()),
+        ("first.shift", t(&[0.0], &[1])),
+    ]);
     let y = m.functional_call(&given, &x).unwrap();
     // Tied: both use 3. (1 * 3 + 0) * 3 + 5
     assert_eq!(values(&y), [14.0]);
@@ -115,14 +138,25 @@ fn functional_call_stands_in_and_restores() {
     assert_eq!(values(&m.forward(&x).unwrap()), [11.0]);
     // Through what computed the stand-in, too.
     let half = t(&[6.0], &[1]).requires_grad_(true);
-    let y = m.functional_call(&StateDict::from([("first.scale", half.mul(0.5).unwrap())]), &x).unwrap();
+    let y = m
+        .functional_call(
+            &StateDict::from([("first.scale", half.mul(0.5).unwrap())]),
+            &x,
+        )
+        .unwrap();
     y.backward().unwrap();
     assert_eq!(values(&half.grad().unwrap()), [0.5 * 7.0]);
 
-    let error = m.functional_call(&StateDict::from([("nothing", w.clone())]), &x).unwrap_err().to_string();
+    let error = m
+        .functional_call(&StateDict::from([("nothing", w.clone())]), &x)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("no parameter or buffer nothing"), "{error}");
     let error = m
-        .functional_call(&StateDict::from([("first.scale", w.clone()), ("second.scale", half)]), &x)
+        .functional_call(
+            &StateDict::from([("first.scale", w.clone()), ("second.scale", half)]),
+            &x,
+        )
         .unwrap_err()
         .to_string();
     assert!(error.contains("tied"), "{error}");
@@ -143,7 +177,12 @@ fn load_state_dict_lists_everything_and_changes_nothing() {
     state.insert("0.scale", t(&[9.0], &[1]));
     state.insert("1.scale", t(&[9.0, 9.0], &[2]));
     let error = m.load_state_dict(&state).unwrap_err().to_string();
-    for part in ["Sequential", "missing: 1.shift", "unexpected: 0.extra", "1.scale is [1] here and [2] in the state dict"] {
+    for part in [
+        "Sequential",
+        "missing: 1.shift",
+        "unexpected: 0.extra",
+        "1.scale is [1] here and [2] in the state dict",
+    ] {
         assert!(error.contains(part), "{part} is not in: {error}");
     }
     assert_eq!(values(&m.state_dict()["0.scale"]), [2.0]);
@@ -167,7 +206,16 @@ fn files_round_trip_in_every_dtype() {
     let mut state = StateDict::new();
     let x = t(&[1.0, 0.0, -2.0, 3.5, 4.0, 5.0], &[2, 3]);
     for dtype in [
-        DType::F32, DType::F64, DType::F16, DType::BF16, DType::I8, DType::I16, DType::I32, DType::I64, DType::Bool, DType::C64,
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::BF16,
+        DType::I8,
+        DType::I16,
+        DType::I32,
+        DType::I64,
+        DType::Bool,
+        DType::C64,
     ] {
         state.insert(dtype.to_string(), x.to_dtype(dtype).unwrap());
     }
@@ -180,25 +228,49 @@ fn files_round_trip_in_every_dtype() {
     assert_eq!(back.len(), state.len());
     for (name, tensor) in state.iter() {
         let other = &back[name];
-        assert_eq!((other.dtype(), other.shape()), (tensor.dtype(), tensor.shape()), "{name}");
-        assert_eq!(other.to_bytes().unwrap(), tensor.to_bytes().unwrap(), "{name}");
+        assert_eq!(
+            (other.dtype(), other.shape()),
+            (tensor.dtype(), tensor.shape()),
+            "{name}"
+        );
+        assert_eq!(
+            other.to_bytes().unwrap(),
+            tensor.to_bytes().unwrap(),
+            "{name}"
+        );
     }
     // Nothing is left beside it, and an error leaves the old file.
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
     state.insert("wide", x.to_dtype(DType::C128).unwrap());
     let error = state.save(&path).unwrap_err().to_string();
-    assert!(error.contains("complex128") && error.contains("wide"), "{error}");
+    assert!(
+        error.contains("complex128") && error.contains("wide"),
+        "{error}"
+    );
     assert_eq!(StateDict::load(&path).unwrap().len(), back.len());
 
     // Missing, cut off, of another format.
-    let error = StateDict::load(dir.join("none.safetensors")).unwrap_err().to_string();
-    assert!(error.contains("none.safetensors") && error.contains("No such file"), "{error}");
+    let error = StateDict::load(dir.join("none.safetensors"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("none.safetensors") && error.contains("No such file"),
+        "{error}"
+    );
     let whole = std::fs::read(&path).unwrap();
     let broken = dir.join("broken.safetensors");
-    for bytes in [&whole[..whole.len() - 1], &whole[..20], &whole[..3], b"PK\x03\x04 a zip file"] {
+    for bytes in [
+        &whole[..whole.len() - 1],
+        &whole[..20],
+        &whole[..3],
+        b"PK\x03\x04 a zip file",
+    ] {
         std::fs::write(&broken, bytes).unwrap();
         let error = StateDict::load(&broken).unwrap_err().to_string();
-        assert!(error.contains("broken.safetensors is no whole safetensors file"), "{error}");
+        assert!(
+            error.contains("broken.safetensors is no whole safetensors file"),
+            "{error}"
+        );
     }
     assert!(state.save(dir.join("no").join("such").join("dir")).is_err());
 
@@ -208,16 +280,28 @@ fn files_round_trip_in_every_dtype() {
     b.load(&file).unwrap();
     assert_eq!(values(&a.weight), values(&b.weight));
     let error = Linear::new(4, 2).load(&file).unwrap_err().to_string();
-    assert!(error.contains("weight is [2, 4] here and [2, 3]"), "{error}");
+    assert!(
+        error.contains("weight is [2, 4] here and [2, 3]"),
+        "{error}"
+    );
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
 fn modes() {
-    let m = sequential![Linear::new(2, 2), Dropout::new(0.5).unwrap(), sequential![Dropout::new(0.1).unwrap()]];
+    let m = sequential![
+        Linear::new(2, 2),
+        Dropout::new(0.5).unwrap(),
+        sequential![Dropout::new(0.1).unwrap()]
+    ];
     assert!(m.is_training());
     assert!(!m.eval().is_training());
-    assert!(m.named_modules().iter().skip(1).all(|(_, m)| !m.is_training()));
+    assert!(
+        m.named_modules()
+            .iter()
+            .skip(1)
+            .all(|(_, m)| !m.is_training())
+    );
     m.train();
     assert!(m.modules().iter().all(|m| m.is_training()));
     let boxed: Box<dyn Module> = Box::new(m);
@@ -238,7 +322,9 @@ fn hooks_see_and_replace() {
             y.mul(0.0).map(Some)
         })
         .unwrap();
-    let pre = m.register_forward_pre_hook(|_, x| x.mul(10.0).map(Some)).unwrap();
+    let pre = m
+        .register_forward_pre_hook(|_, x| x.mul(10.0).map(Some))
+        .unwrap();
     let x = t(&[1.0], &[1]);
     assert_eq!(values(&m.forward(&x).unwrap()), [0.0]);
     assert_eq!(calls.load(Ordering::Relaxed), 1);
@@ -247,25 +333,52 @@ fn hooks_see_and_replace() {
     assert_eq!(values(&m.forward(&x).unwrap()), [2f32.tanh()]);
     assert_eq!(calls.load(Ordering::Relaxed), 1);
     // An error in a hook is the call's.
-    let bad = m[1].register_forward_hook(|_, _, _| Err("stop".to_string().into())).unwrap();
+    let bad = m[1]
+        .register_forward_hook(|_, _, _| Err("stop".to_string().into()))
+        .unwrap();
     assert_eq!(m.forward(&x).unwrap_err().to_string(), "stop");
     bad.remove();
-    let error = tied().register_forward_hook(|_, _, _| Ok(None)).unwrap_err().to_string();
-    assert!(error.contains("Tied has no hooks") && error.contains("hooks: Hooks"), "{error}");
+    let error = tied()
+        .register_forward_hook(|_, _, _| Ok(None))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("Tied has no hooks") && error.contains("hooks: Hooks"),
+        "{error}"
+    );
 }
 
 #[test]
 fn walking_a_boxed_module() {
-    let m: Box<dyn Module> = Box::new(sequential![Affine::new(2.0, 1.0), sequential![ReLU::new(), Affine::new(1.0, 0.0)]]);
-    let names: Vec<String> = m.named_modules().into_iter().map(|(n, m)| format!("{n}:{}", m.type_name())).collect();
-    assert_eq!(names, [":Sequential", "0:Affine", "1:Sequential", "1.0:ReLU", "1.1:Affine"]);
+    let m: Box<dyn Module> = Box::new(sequential![
+        Affine::new(2.0, 1.0),
+        sequential![ReLU::new(), Affine::new(1.0, 0.0)]
+    ]);
+    let names: Vec<String> = m
+        .named_modules()
+        .into_iter()
+        .map(|(n, m)| format!("{n}:{}", m.type_name()))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ":Sequential",
+            "0:Affine",
+            "1:Sequential",
+            "1.0:ReLU",
+            "1.1:Affine"
+        ]
+    );
     assert_eq!(m.children().len(), 2);
     assert_eq!(m.named_children()[1].0, "1");
     assert_eq!(m.get_submodule("1.1").unwrap().parameters().len(), 1);
     assert!(m.get_submodule("2").is_err());
     assert_eq!(values(&m.get_parameter("0.scale").unwrap()), [2.0]);
     assert_eq!(m.named_buffers().len(), 2);
-    assert_eq!(values(&m.forward(&t(&[1.0, -3.0], &[2])).unwrap()), [3.0, 0.0]);
+    assert_eq!(
+        values(&m.forward(&t(&[1.0, -3.0], &[2])).unwrap()),
+        [3.0, 0.0]
+    );
     let out = t(&[0.0, 0.0], &[2]);
     m.forward_into(&t(&[1.0, -3.0], &[2]), &out).unwrap();
     assert_eq!(values(&out), [3.0, 0.0]);
@@ -283,12 +396,20 @@ fn containers() {
     assert_eq!(values(&layers.forward(&t(&[1.0], &[1])).unwrap()), [6.0]);
     let mixed = Sequential::from((Affine::new(2.0, 0.0), ReLU::new()));
     assert_eq!(values(&mixed.forward(&t(&[-1.0], &[1])).unwrap()), [0.0]);
-    assert_eq!(values(&Sequential::new().forward(&t(&[-1.0], &[1])).unwrap()), [-1.0]);
+    assert_eq!(
+        values(&Sequential::new().forward(&t(&[-1.0], &[1])).unwrap()),
+        [-1.0]
+    );
     let list: ModuleList = (0..3).map(|i| Affine::new(i as f32, 0.0)).collect();
     assert_eq!(list.len(), 3);
     assert_eq!(list.state_dict().keys().last(), Some("2.shift"));
     assert_eq!(list.iter().count(), 3);
-    assert!(list.forward(&t(&[1.0], &[1])).unwrap_err().to_string().contains("Sequential"));
+    assert!(
+        list.forward(&t(&[1.0], &[1]))
+            .unwrap_err()
+            .to_string()
+            .contains("Sequential")
+    );
     let mut dict = ModuleDict::new();
     assert!(dict.insert("b", Affine::new(1.0, 0.0)).unwrap().is_none());
     assert!(dict.insert("a", ReLU::new()).unwrap().is_none());
@@ -308,9 +429,14 @@ fn a_loss_needs_two_tensors() {
 
 #[test]
 fn a_parameter_of_integers_is_refused() {
-    let error = Parameter::with_requires_grad(t(&[1.0], &[1]).to_dtype(DType::I64).unwrap(), true).unwrap_err();
+    let error = Parameter::with_requires_grad(t(&[1.0], &[1]).to_dtype(DType::I64).unwrap(), true)
+        .unwrap_err();
     assert!(error.to_string().contains("floating-point"), "{error}");
-    assert!(!Parameter::with_requires_grad(t(&[1.0], &[1]).to_dtype(DType::I64).unwrap(), false).unwrap().requires_grad());
+    assert!(
+        !Parameter::with_requires_grad(t(&[1.0], &[1]).to_dtype(DType::I64).unwrap(), false)
+            .unwrap()
+            .requires_grad()
+    );
 }
 
 #[test]
@@ -324,7 +450,9 @@ fn buffers_that_are_not_saved() {
             x.mul(&self.mask)
         }
     }
-    let m = Mask { mask: Buffer::non_persistent(t(&[2.0], &[1])) };
+    let m = Mask {
+        mask: Buffer::non_persistent(t(&[2.0], &[1])),
+    };
     assert!(m.state_dict().is_empty());
     assert_eq!(m.buffers().len(), 1);
     m.load_state_dict(&StateDict::new()).unwrap();

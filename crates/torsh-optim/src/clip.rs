@@ -16,7 +16,10 @@ pub struct ClipGradNormOptions {
 
 impl Default for ClipGradNormOptions {
     fn default() -> Self {
-        ClipGradNormOptions { norm_type: 2.0, error_if_nonfinite: false }
+        ClipGradNormOptions {
+            norm_type: 2.0,
+            error_if_nonfinite: false,
+        }
     }
 }
 
@@ -37,7 +40,10 @@ impl ClipGradNormOptions {
 }
 
 fn grads<P: Into<Param>>(params: impl IntoIterator<Item = P>) -> Vec<Tensor> {
-    params.into_iter().filter_map(|p| p.into().tensor().grad()).collect()
+    params
+        .into_iter()
+        .filter_map(|p| p.into().tensor().grad())
+        .collect()
 }
 
 /// The `p`-norm of all elements, 0-d.
@@ -77,7 +83,10 @@ fn norm(x: &Tensor, p: f64) -> Result<Tensor> {
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[track_caller]
-pub fn clip_grad_norm_<P: Into<Param>>(params: impl IntoIterator<Item = P>, max_norm: f64) -> Result<Tensor> {
+pub fn clip_grad_norm_<P: Into<Param>>(
+    params: impl IntoIterator<Item = P>,
+    max_norm: f64,
+) -> Result<Tensor> {
     clip_grad_norm_with(params, max_norm, ClipGradNormOptions::default())
 }
 
@@ -91,19 +100,27 @@ pub fn clip_grad_norm_with<P: Into<Param>>(
     let _no_grad = no_grad_guard();
     let p = options.norm_type;
     if p.is_nan() || p <= 0.0 {
-        return Err(TorshError::invalid("clip_grad_norm_", format!("norm_type must be more than 0, got {p}")));
+        return Err(TorshError::invalid(
+            "clip_grad_norm_",
+            format!("norm_type must be more than 0, got {p}"),
+        ));
     }
     let grads = grads(params);
     let Some(first) = grads.first() else {
         return Tensor::scalar(0.0f32, torsh_tensor::DType::F32, torsh_tensor::Device::Cpu);
     };
     let device = first.device();
-    let norms: Vec<Tensor> = grads.iter().map(|g| norm(g, p)?.to_device(device)).collect::<Result<_>>()?;
+    let norms: Vec<Tensor> = grads
+        .iter()
+        .map(|g| norm(g, p)?.to_device(device))
+        .collect::<Result<_>>()?;
     let total = norm(&Tensor::stack(&norms, 0)?, p)?;
     if options.error_if_nonfinite && !total.item::<f64>()?.is_finite() {
         return Err(TorshError::invalid(
             "clip_grad_norm_",
-            format!("the total norm of order {p} for gradients is non-finite, so it cannot be clipped"),
+            format!(
+                "the total norm of order {p} for gradients is non-finite, so it cannot be clipped"
+            ),
         )
         .with_hint("set error_if_nonfinite to false to scale them all the same"));
     }
@@ -117,7 +134,10 @@ pub fn clip_grad_norm_with<P: Into<Param>>(
 /// Limits each element of the gradients in place to `-clip_value..=clip_value`
 /// (`torch.nn.utils.clip_grad_value_`).
 #[track_caller]
-pub fn clip_grad_value_<P: Into<Param>>(params: impl IntoIterator<Item = P>, clip_value: f64) -> Result<()> {
+pub fn clip_grad_value_<P: Into<Param>>(
+    params: impl IntoIterator<Item = P>,
+    clip_value: f64,
+) -> Result<()> {
     let _no_grad = no_grad_guard();
     for g in grads(params) {
         g.copy_(&g.minimum(clip_value)?.maximum(-clip_value)?)?;

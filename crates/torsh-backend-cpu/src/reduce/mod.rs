@@ -1,6 +1,6 @@
 //! Reductions over any dimensions.
 //!
-//! | key | outputs | attributes | dtypes: input to output |
+//! | key | outputs | attributes from 2 on | dtypes: input to output |
 //! |---|---|---|---|
 //! | `Sum`, `Prod` | result | | integers and bool to integers or real; real to real; complex to complex |
 //! | `Mean` | result | | integers, bool and real to real; complex to complex |
@@ -18,7 +18,8 @@
 //! | `Mode` | values, positions | | real, integers and bool |
 //!
 //! Convention: outputs have the rank of the input; where an output's size is 1 and the input's is
-//! not, the dimension is reduced. Positions count through the reduced dimensions in row-major
+//! not, the dimension is reduced. Attributes 0 and 1 (dimensions, keepdim) are the shape rule's.
+//! Positions count through the reduced dimensions in row-major
 //! order. A result of no elements is the fold's start (0, 1, NaN for a mean); operations without
 //! one refuse such shapes before they get here.
 
@@ -204,8 +205,8 @@ fn variance(args: &KernelArgs<'_>) -> Result<()> {
         _ => return Err(args.unsupported()),
     };
     let params = Params {
-        p: args.attr(0).float(),
-        root: args.attr(1).bool(),
+        p: args.attr(2).float(),
+        root: args.attr(3).bool(),
         count: 0.0,
     };
     start(args, to, fold[0], params, false, 2)
@@ -213,7 +214,7 @@ fn variance(args: &KernelArgs<'_>) -> Result<()> {
 
 fn norm(args: &KernelArgs<'_>) -> Result<()> {
     let dtype = args.inputs[0].dtype;
-    let p = args.attr(0).float();
+    let p = args.attr(2).float();
     if !dtype.is_differentiable() {
         return Err(args.unsupported());
     }

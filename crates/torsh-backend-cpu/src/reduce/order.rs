@@ -93,7 +93,7 @@ pub(super) fn select(args: &KernelArgs<'_>) -> Result<()> {
     if args.inputs[0].dtype == DType::Bool {
         return Err(args.unsupported());
     }
-    let (first, k) = (args.attr(0), args.attr(0).int());
+    let (first, k) = (args.attr(2), args.attr(2).int());
     match args.kernel {
         Kernel::KthValue => by_type(args, kth, kth, kth, k.max(1) as usize - 1),
         _ if first.bool() => by_type(args, nanmedian, nanmedian, nanmedian, 0),

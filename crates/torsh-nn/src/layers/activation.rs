@@ -142,7 +142,10 @@ impl GELU {
 
     /// The function, exact or approximate.
     pub fn approximate(approximate: Approximate) -> GELU {
-        GELU { approximate, ..GELU::default() }
+        GELU {
+            approximate,
+            ..GELU::default()
+        }
     }
 
     fn name(&self) -> &'static str {
@@ -183,7 +186,12 @@ impl Softplus {
 
     /// The layer, linear where `beta * x` is above `threshold`.
     pub fn with(beta: f64, threshold: f64) -> Softplus {
-        Softplus { beta, threshold, training: Training::default(), hooks: Hooks::new() }
+        Softplus {
+            beta,
+            threshold,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        }
     }
 }
 
@@ -196,11 +204,16 @@ impl Default for Softplus {
 impl Module for Softplus {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| F::softplus_with(x, self.beta, self.threshold))
+        self.hooks
+            .run(self, x, |x| F::softplus_with(x, self.beta, self.threshold))
     }
 
     fn extra_repr(&self) -> String {
-        format!("beta={}, threshold={}", python_float(self.beta), python_float(self.threshold))
+        format!(
+            "beta={}, threshold={}",
+            python_float(self.beta),
+            python_float(self.threshold)
+        )
     }
 }
 
@@ -223,7 +236,12 @@ impl Hardtanh {
 
     /// Limits to `[min_val, max_val]`.
     pub fn with(min_val: f64, max_val: f64) -> Hardtanh {
-        Hardtanh { min_val, max_val, training: Training::default(), hooks: Hooks::new() }
+        Hardtanh {
+            min_val,
+            max_val,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        }
     }
 }
 
@@ -236,11 +254,16 @@ impl Default for Hardtanh {
 impl Module for Hardtanh {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| F::hardtanh_with(x, self.min_val, self.max_val))
+        self.hooks
+            .run(self, x, |x| F::hardtanh_with(x, self.min_val, self.max_val))
     }
 
     fn extra_repr(&self) -> String {
-        format!("min_val={}, max_val={}", python_float(self.min_val), python_float(self.max_val))
+        format!(
+            "min_val={}, max_val={}",
+            python_float(self.min_val),
+            python_float(self.max_val)
+        )
     }
 }
 

@@ -44,11 +44,17 @@ macro_rules! container_fields {
 macro_rules! vec_items {
     () => {
         fn items(&self) -> impl Iterator<Item = (String, &Box<dyn Module>)> {
-            self.modules.iter().enumerate().map(|(i, m)| (i.to_string(), m))
+            self.modules
+                .iter()
+                .enumerate()
+                .map(|(i, m)| (i.to_string(), m))
         }
 
         fn items_mut(&mut self) -> impl Iterator<Item = (String, &mut Box<dyn Module>)> {
-            self.modules.iter_mut().enumerate().map(|(i, m)| (i.to_string(), m))
+            self.modules
+                .iter_mut()
+                .enumerate()
+                .map(|(i, m)| (i.to_string(), m))
         }
 
         /// Adds a module at the end.
@@ -117,7 +123,9 @@ impl Module for Sequential {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
             let mut modules = self.modules.iter();
-            let Some(first) = modules.next() else { return Ok(x.clone()) };
+            let Some(first) = modules.next() else {
+                return Ok(x.clone());
+            };
             let mut x = first.forward(x)?;
             for m in modules {
                 x = m.forward(&x)?;
@@ -152,8 +160,10 @@ impl Module for ModuleList {
     /// An error: a list has no order of computation.
     #[track_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
-        Err(TorshError::invalid("ModuleList", "a list of modules computes nothing itself")
-            .with_hint("call forward of its items, or use Sequential"))
+        Err(
+            TorshError::invalid("ModuleList", "a list of modules computes nothing itself")
+                .with_hint("call forward of its items, or use Sequential"),
+        )
     }
 }
 
@@ -249,10 +259,17 @@ impl ModuleDict {
     /// Puts a module under a key; the one that was there comes back. An error where the key is
     /// empty or has a dot, which would tear names of parameters apart.
     #[track_caller]
-    pub fn insert(&mut self, key: impl Into<String>, module: impl Module) -> Result<Option<Box<dyn Module>>> {
+    pub fn insert(
+        &mut self,
+        key: impl Into<String>,
+        module: impl Module,
+    ) -> Result<Option<Box<dyn Module>>> {
         let key = key.into();
         if key.is_empty() || key.contains('.') {
-            return Err(TorshError::invalid("ModuleDict", format!("a key has no dots and is not empty, got `{key}`")));
+            return Err(TorshError::invalid(
+                "ModuleDict",
+                format!("a key has no dots and is not empty, got `{key}`"),
+            ));
         }
         let module: Box<dyn Module> = Box::new(module);
         match self.modules.iter_mut().find(|(k, _)| *k == key) {
@@ -266,7 +283,10 @@ impl ModuleDict {
 
     /// The module of a key.
     pub fn get(&self, key: &str) -> Option<&dyn Module> {
-        self.modules.iter().find(|(k, _)| k == key).map(|(_, m)| &**m)
+        self.modules
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, m)| &**m)
     }
 
     /// The keys, in order.
@@ -296,7 +316,10 @@ impl Module for ModuleDict {
     /// An error: a dictionary has no order of computation.
     #[track_caller]
     fn forward(&self, _x: &Tensor) -> Result<Tensor> {
-        Err(TorshError::invalid("ModuleDict", "a dictionary of modules computes nothing itself")
-            .with_hint("call forward of its items"))
+        Err(TorshError::invalid(
+            "ModuleDict",
+            "a dictionary of modules computes nothing itself",
+        )
+        .with_hint("call forward of its items"))
     }
 }

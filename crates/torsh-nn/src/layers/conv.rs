@@ -75,11 +75,18 @@ impl Conv2d {
         stride: impl Into<Size2>,
         padding: impl Into<Padding>,
     ) -> Result<Conv2d> {
-        Conv2d::builder(in_channels, out_channels, kernel_size).stride(stride).padding(padding).build()
+        Conv2d::builder(in_channels, out_channels, kernel_size)
+            .stride(stride)
+            .padding(padding)
+            .build()
     }
 
     /// A convolution with PyTorch's other arguments.
-    pub fn builder(in_channels: usize, out_channels: usize, kernel_size: impl Into<Size2>) -> Conv2dBuilder {
+    pub fn builder(
+        in_channels: usize,
+        out_channels: usize,
+        kernel_size: impl Into<Size2>,
+    ) -> Conv2dBuilder {
         Conv2dBuilder {
             in_channels,
             out_channels,
@@ -142,7 +149,13 @@ impl Module for Conv2d {
 
     fn extra_repr(&self) -> String {
         let d = self.weight.dims();
-        let mut text = format!("{}, {}, kernel_size={}, stride={}", d[1] * self.groups, d[0], self.kernel_size(), self.stride);
+        let mut text = format!(
+            "{}, {}, kernel_size={}, stride={}",
+            d[1] * self.groups,
+            d[0],
+            self.kernel_size(),
+            self.stride
+        );
         match self.padding {
             Padding::Size([0, 0]) => {}
             Padding::Size(p) => text += &format!(", padding={}", Size2(p)),
@@ -233,12 +246,22 @@ impl Conv2dBuilder {
         if self.groups == 0 {
             return refuse("groups must be a positive integer".into());
         }
-        for (name, n) in [("in_channels", self.in_channels), ("out_channels", self.out_channels)] {
+        for (name, n) in [
+            ("in_channels", self.in_channels),
+            ("out_channels", self.out_channels),
+        ] {
             if !n.is_multiple_of(self.groups) {
-                return refuse(format!("{name} must be divisible by groups, and {n} is not by {}", self.groups));
+                return refuse(format!(
+                    "{name} must be divisible by groups, and {n} is not by {}",
+                    self.groups
+                ));
             }
         }
-        for (name, size) in [("kernel_size", self.kernel_size), ("stride", self.stride), ("dilation", self.dilation)] {
+        for (name, size) in [
+            ("kernel_size", self.kernel_size),
+            ("stride", self.stride),
+            ("dilation", self.dilation),
+        ] {
             if size.0.contains(&0) {
                 return refuse(format!("{name} must be positive, got {size}"));
             }
@@ -247,11 +270,19 @@ impl Conv2dBuilder {
             return refuse("padding='same' is not supported for strided convolutions".into());
         }
         let [h, w] = self.kernel_size.0;
-        let weight = self.factory.empty(&[self.out_channels, self.in_channels / self.groups, h, w])?;
-        let bias = if self.bias { Some(self.factory.empty(&[self.out_channels])?) } else { None };
+        let weight =
+            self.factory
+                .empty(&[self.out_channels, self.in_channels / self.groups, h, w])?;
+        let bias = if self.bias {
+            Some(self.factory.empty(&[self.out_channels])?)
+        } else {
+            None
+        };
         let layer = Conv2d {
             weight: Parameter::with_requires_grad(weight, true)?,
-            bias: bias.map(|b| Parameter::with_requires_grad(b, true)).transpose()?,
+            bias: bias
+                .map(|b| Parameter::with_requires_grad(b, true))
+                .transpose()?,
             stride: self.stride,
             padding: self.padding,
             dilation: self.dilation,

@@ -27,7 +27,11 @@ impl Dropout {
                 format!("dropout probability has to be between 0 and 1, but got {p}"),
             ));
         }
-        Ok(Dropout { p, training: Training::default(), hooks: Hooks::new() })
+        Ok(Dropout {
+            p,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
     }
 
     /// The probability.
@@ -39,7 +43,8 @@ impl Dropout {
 impl Module for Dropout {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| F::dropout(x, self.p, self.training.get()))
+        self.hooks
+            .run(self, x, |x| F::dropout(x, self.p, self.training.get()))
     }
 
     fn extra_repr(&self) -> String {

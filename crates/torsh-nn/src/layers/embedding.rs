@@ -30,7 +30,12 @@ impl Embedding {
 
     /// A table with PyTorch's other arguments.
     pub fn builder(num_embeddings: usize, embedding_dim: usize) -> EmbeddingBuilder {
-        EmbeddingBuilder { num_embeddings, embedding_dim, padding_idx: None, factory: Factory::default() }
+        EmbeddingBuilder {
+            num_embeddings,
+            embedding_dim,
+            padding_idx: None,
+            factory: Factory::default(),
+        }
     }
 
     /// A table of these rows (`Embedding.from_pretrained`), which are not trained if `freeze`.
@@ -40,7 +45,10 @@ impl Embedding {
         if weight.ndim() != 2 {
             return Err(TorshError::shape(
                 "Embedding",
-                format!("Embeddings parameter is expected to be 2-dimensional, got {}", weight.describe()),
+                format!(
+                    "Embeddings parameter is expected to be 2-dimensional, got {}",
+                    weight.describe()
+                ),
             ));
         }
         Ok(Embedding {
@@ -66,14 +74,19 @@ impl Module for Embedding {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let options = EmbeddingOptions { padding_idx: self.padding_idx.map(|i| i as i64), ..Default::default() };
+            let options = EmbeddingOptions {
+                padding_idx: self.padding_idx.map(|i| i as i64),
+                ..Default::default()
+            };
             F::embedding_with(x, &self.weight, options)
         })
     }
 
     fn extra_repr(&self) -> String {
         let d = self.weight.dims();
-        let padding = self.padding_idx.map_or(String::new(), |i| format!(", padding_idx={i}"));
+        let padding = self
+            .padding_idx
+            .map_or(String::new(), |i| format!(", padding_idx={i}"));
         format!("{}, {}{padding}", d[0], d[1])
     }
 }
@@ -105,10 +118,15 @@ impl EmbeddingBuilder {
             None => None,
             Some(i) if (-n..n).contains(&i) => Some(i.rem_euclid(n) as usize),
             Some(i) => {
-                return Err(TorshError::invalid("Embedding", format!("padding_idx {i} is not one of {n} rows")));
+                return Err(TorshError::invalid(
+                    "Embedding",
+                    format!("padding_idx {i} is not one of {n} rows"),
+                ));
             }
         };
-        let weight = self.factory.empty(&[self.num_embeddings, self.embedding_dim])?;
+        let weight = self
+            .factory
+            .empty(&[self.num_embeddings, self.embedding_dim])?;
         let layer = Embedding {
             weight: Parameter::with_requires_grad(weight, true)?,
             padding_idx,

@@ -47,7 +47,12 @@ impl Linear {
 
     /// A layer with PyTorch's other arguments.
     pub fn builder(in_features: usize, out_features: usize) -> LinearBuilder {
-        LinearBuilder { in_features, out_features, bias: true, factory: Factory::default() }
+        LinearBuilder {
+            in_features,
+            out_features,
+            bias: true,
+            factory: Factory::default(),
+        }
     }
 
     /// The size of the last dimension that comes in.
@@ -74,7 +79,11 @@ pub(super) fn reset(weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
     init::kaiming_uniform_with(weight, KaimingOptions::default().a(5f64.sqrt()))?;
     if let Some(bias) = bias {
         let (fan_in, _) = init::calculate_fan_in_and_fan_out(weight)?;
-        let bound = if fan_in > 0 { 1.0 / (fan_in as f64).sqrt() } else { 0.0 };
+        let bound = if fan_in > 0 {
+            1.0 / (fan_in as f64).sqrt()
+        } else {
+            0.0
+        };
         init::uniform_(bias, -bound, bound)?;
     }
     Ok(())
@@ -83,7 +92,9 @@ pub(super) fn reset(weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
 impl Module for Linear {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| F::linear(x, &self.weight, self.bias.as_deref()))
+        self.hooks.run(self, x, |x| {
+            F::linear(x, &self.weight, self.bias.as_deref())
+        })
     }
 
     fn extra_repr(&self) -> String {
@@ -119,10 +130,16 @@ impl LinearBuilder {
     #[track_caller]
     pub fn build(self) -> Result<Linear> {
         let weight = self.factory.empty(&[self.out_features, self.in_features])?;
-        let bias = if self.bias { Some(self.factory.empty(&[self.out_features])?) } else { None };
+        let bias = if self.bias {
+            Some(self.factory.empty(&[self.out_features])?)
+        } else {
+            None
+        };
         let layer = Linear {
             weight: Parameter::with_requires_grad(weight, true)?,
-            bias: bias.map(|b| Parameter::with_requires_grad(b, true)).transpose()?,
+            bias: bias
+                .map(|b| Parameter::with_requires_grad(b, true))
+                .transpose()?,
             training: Training::default(),
             hooks: Hooks::new(),
         };

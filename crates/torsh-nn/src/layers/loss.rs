@@ -13,7 +13,10 @@ macro_rules! forward_is_an_error {
             /// An error: a loss compares two tensors.
             #[track_caller]
             fn forward(&self, _x: &Tensor) -> Result<Tensor> {
-                Err(needs_more(stringify!($name), "forward_with(&input, &target)"))
+                Err(needs_more(
+                    stringify!($name),
+                    "forward_with(&input, &target)",
+                ))
             }
         }
     };
@@ -43,7 +46,12 @@ impl CrossEntropyLoss {
     pub fn with(mut options: CrossEntropyOptions) -> CrossEntropyLoss {
         // The weights are a buffer, so that they move with the module.
         let weight = options.weight.take().map(Buffer::new);
-        CrossEntropyLoss { weight, options, training: Training::default(), hooks: Hooks::new() }
+        CrossEntropyLoss {
+            weight,
+            options,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        }
     }
 
     /// The loss of scores against a target.
@@ -51,7 +59,9 @@ impl CrossEntropyLoss {
     pub fn forward_with(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
         let mut options = self.options.clone();
         options.weight = self.weight.as_ref().map(Tensor::from);
-        self.hooks.run(self, input, |input| F::cross_entropy_with(input, target, options))
+        self.hooks.run(self, input, |input| {
+            F::cross_entropy_with(input, target, options)
+        })
     }
 }
 
@@ -85,7 +95,12 @@ impl NLLLoss {
     /// The loss with PyTorch's other arguments.
     pub fn with(mut options: NllLossOptions) -> NLLLoss {
         let weight = options.weight.take().map(Buffer::new);
-        NLLLoss { weight, options, training: Training::default(), hooks: Hooks::new() }
+        NLLLoss {
+            weight,
+            options,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        }
     }
 
     /// The loss of log-probabilities against classes.
@@ -93,7 +108,9 @@ impl NLLLoss {
     pub fn forward_with(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
         let mut options = self.options.clone();
         options.weight = self.weight.as_ref().map(Tensor::from);
-        self.hooks.run(self, input, |input| F::nll_loss_with(input, target, options))
+        self.hooks.run(self, input, |input| {
+            F::nll_loss_with(input, target, options)
+        })
     }
 }
 
@@ -122,13 +139,18 @@ impl MSELoss {
 
     /// The loss with another reduction.
     pub fn with(reduction: Reduction) -> MSELoss {
-        MSELoss { reduction, ..MSELoss::default() }
+        MSELoss {
+            reduction,
+            ..MSELoss::default()
+        }
     }
 
     /// The loss of two tensors of one shape.
     #[track_caller]
     pub fn forward_with(&self, input: &Tensor, target: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, input, |input| F::mse_loss_with(input, target, self.reduction))
+        self.hooks.run(self, input, |input| {
+            F::mse_loss_with(input, target, self.reduction)
+        })
     }
 }
 

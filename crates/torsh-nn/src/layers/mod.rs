@@ -38,7 +38,10 @@ struct Factory {
 
 impl Default for Factory {
     fn default() -> Self {
-        Factory { device: Device::Cpu, dtype: None }
+        Factory {
+            device: Device::Cpu,
+            dtype: None,
+        }
     }
 }
 
@@ -96,5 +99,9 @@ fn python_float(v: f64) -> String {
         };
         return format!("{digits}e{sign}{exponent:0>2}");
     }
-    if v.fract() == 0.0 { format!("{v:.1}") } else { v.to_string() }
+    if v.fract() == 0.0 {
+        format!("{v:.1}")
+    } else {
+        v.to_string()
+    }
 }

@@ -28,7 +28,13 @@ impl MaxPool2d {
     /// Pooling with PyTorch's other arguments.
     pub fn builder(kernel_size: impl Into<Size2>) -> MaxPool2dBuilder {
         let kernel_size = kernel_size.into();
-        MaxPool2dBuilder { kernel_size, stride: None, padding: 0.into(), dilation: 1.into(), ceil_mode: false }
+        MaxPool2dBuilder {
+            kernel_size,
+            stride: None,
+            padding: 0.into(),
+            dilation: 1.into(),
+            ceil_mode: false,
+        }
     }
 
     fn arguments(&self) -> MaxPool2dOptions {
@@ -51,12 +57,20 @@ impl MaxPool2d {
 impl Module for MaxPool2d {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| F::max_pool2d_with(x, self.options.kernel_size.0, self.arguments()))
+        self.hooks.run(self, x, |x| {
+            F::max_pool2d_with(x, self.options.kernel_size.0, self.arguments())
+        })
     }
 
     fn extra_repr(&self) -> String {
         let o = &self.options;
-        let one = |s: Size2| if s.0[0] == s.0[1] { s.0[0].to_string() } else { s.to_string() };
+        let one = |s: Size2| {
+            if s.0[0] == s.0[1] {
+                s.0[0].to_string()
+            } else {
+                s.to_string()
+            }
+        };
         format!(
             "kernel_size={}, stride={}, padding={}, dilation={}, ceil_mode={}",
             one(o.kernel_size),
@@ -111,11 +125,22 @@ impl MaxPool2dBuilder {
     #[track_caller]
     pub fn build(self) -> Result<MaxPool2d> {
         let stride = self.stride.unwrap_or(self.kernel_size);
-        for (name, size) in [("kernel_size", self.kernel_size), ("stride", stride), ("dilation", self.dilation)] {
+        for (name, size) in [
+            ("kernel_size", self.kernel_size),
+            ("stride", stride),
+            ("dilation", self.dilation),
+        ] {
             if size.0.contains(&0) {
-                return Err(TorshError::invalid("MaxPool2d", format!("{name} must be positive, got {size}")));
+                return Err(TorshError::invalid(
+                    "MaxPool2d",
+                    format!("{name} must be positive, got {size}"),
+                ));
             }
         }
-        Ok(MaxPool2d { options: self, training: Training::default(), hooks: Hooks::new() })
+        Ok(MaxPool2d {
+            options: self,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        })
     }
 }

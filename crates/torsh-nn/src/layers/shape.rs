@@ -33,7 +33,12 @@ impl Flatten {
 
     /// Joins these dimensions and those between them; negative ones count from the end.
     pub fn dims(start_dim: i64, end_dim: i64) -> Flatten {
-        Flatten { start_dim, end_dim, training: Training::default(), hooks: Hooks::new() }
+        Flatten {
+            start_dim,
+            end_dim,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        }
     }
 }
 
@@ -46,7 +51,9 @@ impl Default for Flatten {
 impl Module for Flatten {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| torsh_functional::flatten_with(x, self.start_dim, self.end_dim))
+        self.hooks.run(self, x, |x| {
+            torsh_functional::flatten_with(x, self.start_dim, self.end_dim)
+        })
     }
 
     fn extra_repr(&self) -> String {

@@ -17,7 +17,10 @@ use crate::module::{
 pub trait ModuleExt: Module {
     /// The parameters of this module and all below it; tied ones once.
     fn parameters(&self) -> Vec<Parameter> {
-        self.named_parameters().into_iter().map(|(_, p)| p).collect()
+        self.named_parameters()
+            .into_iter()
+            .map(|(_, p)| p)
+            .collect()
     }
 
     /// The parameters with their names; tied ones once, under their first name.
@@ -91,9 +94,16 @@ pub trait ModuleExt: Module {
     /// The module of this name (`blocks.0`), the module itself for an empty one.
     #[track_caller]
     fn get_submodule(&self, name: &str) -> Result<&dyn Module> {
-        self.named_modules().into_iter().find(|(n, _)| n == name).map(|(_, m)| m).ok_or_else(|| {
-            TorshError::invalid("get_submodule", format!("{} has no module `{name}`", self.type_name()))
-        })
+        self.named_modules()
+            .into_iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, m)| m)
+            .ok_or_else(|| {
+                TorshError::invalid(
+                    "get_submodule",
+                    format!("{} has no module `{name}`", self.type_name()),
+                )
+            })
     }
 
     /// The parameter of this name.
@@ -108,7 +118,10 @@ pub trait ModuleExt: Module {
             }
         });
         found.ok_or_else(|| {
-            TorshError::invalid("get_parameter", format!("{} has no parameter `{name}`", self.type_name()))
+            TorshError::invalid(
+                "get_parameter",
+                format!("{} has no parameter `{name}`", self.type_name()),
+            )
         })
     }
 
@@ -169,7 +182,11 @@ pub trait ModuleExt: Module {
     /// [`load_state_dict`](ModuleExt::load_state_dict) with options; with `strict(false)` only the
     /// names that both have are loaded, and the others are returned.
     #[track_caller]
-    fn load_state_dict_with(&self, from: &StateDict, options: LoadStateDictOptions) -> Result<IncompatibleKeys> {
+    fn load_state_dict_with(
+        &self,
+        from: &StateDict,
+        options: LoadStateDictOptions,
+    ) -> Result<IncompatibleKeys> {
         state::load(self, from, &options)
     }
 
@@ -215,7 +232,12 @@ pub trait ModuleExt: Module {
         if y.shape() != out.shape() {
             return Err(TorshError::shape(
                 "forward_into",
-                format!("the result of {} is {} and the output {}", self.type_name(), y.describe(), out.describe()),
+                format!(
+                    "the result of {} is {} and the output {}",
+                    self.type_name(),
+                    y.describe(),
+                    out.describe()
+                ),
             ));
         }
         out.copy_(&y).map(|_| ())
@@ -275,7 +297,13 @@ pub trait ModuleExt: Module {
                 format!("a module's dtype is floating point or complex, not {dtype}"),
             ));
         }
-        replace(self, |t| if t.dtype().is_differentiable() { t.to_dtype(dtype) } else { Ok(t.clone()) })
+        replace(self, |t| {
+            if t.dtype().is_differentiable() {
+                t.to_dtype(dtype)
+            } else {
+                Ok(t.clone())
+            }
+        })
     }
 
     /// The module and those below it, as PyTorch prints them.
@@ -309,7 +337,10 @@ fn hooks<M: Module + ?Sized>(module: &M) -> Result<&Hooks> {
 }
 
 /// Puts converted tensors in the place of parameters and buffers; all or, on an error, none.
-fn replace<M: Module + ?Sized>(module: &mut M, convert: impl Fn(&Tensor) -> Result<Tensor>) -> Result<()> {
+fn replace<M: Module + ?Sized>(
+    module: &mut M,
+    convert: impl Fn(&Tensor) -> Result<Tensor>,
+) -> Result<()> {
     let mut parameters: HashMap<usize, Parameter> = HashMap::new();
     let mut buffers: HashMap<usize, Buffer> = HashMap::new();
     for p in module.parameters() {

@@ -49,7 +49,11 @@ fn from_file_dtype(dtype: Dtype) -> Option<DType> {
 /// Files are little-endian.
 fn little_endian(mut bytes: Vec<u8>, dtype: DType) -> Vec<u8> {
     if cfg!(target_endian = "big") {
-        let part = if dtype.is_complex() { dtype.size() / 2 } else { dtype.size() };
+        let part = if dtype.is_complex() {
+            dtype.size() / 2
+        } else {
+            dtype.size()
+        };
         bytes.chunks_exact_mut(part).for_each(<[u8]>::reverse);
     }
     bytes
@@ -81,8 +85,11 @@ impl View for &Entry<'_> {
 
 #[track_caller]
 fn broken(path: &Path, why: impl std::fmt::Display) -> TorshError {
-    TorshError::format("load", format!("{} is no whole safetensors file: {why}", path.display()))
-        .with_hint("it may be cut off, or of another format; write it again with save(path)")
+    TorshError::format(
+        "load",
+        format!("{} is no whole safetensors file: {why}", path.display()),
+    )
+    .with_hint("it may be cut off, or of another format; write it again with save(path)")
 }
 
 fn io(path: &Path, e: std::io::Error) -> TorshError {
@@ -108,7 +115,14 @@ impl StateDict {
                 .with_hint("convert it with to_dtype(DType::C64) first"));
             };
             let bytes = little_endian(tensor.to_bytes()?, tensor.dtype());
-            entries.push((name, Entry { tensor, dtype, bytes }));
+            entries.push((
+                name,
+                Entry {
+                    tensor,
+                    dtype,
+                    bytes,
+                },
+            ));
         }
         let about = HashMap::from([("format".to_string(), "pt".to_string())]);
         let views = entries.iter().map(|(name, entry)| (*name, entry));
@@ -131,15 +145,26 @@ impl StateDict {
             let Some(dtype) = from_file_dtype(view.dtype()) else {
                 return Err(TorshError::dtype(
                     "load",
-                    format!("{}: {name} is {:?}, for which there is no dtype", path.display(), view.dtype()),
+                    format!(
+                        "{}: {name} is {:?}, for which there is no dtype",
+                        path.display(),
+                        view.dtype()
+                    ),
                 ));
             };
             let tensor = if cfg!(target_endian = "big") {
-                Tensor::from_bytes(&little_endian(view.data().to_vec(), dtype), dtype, view.shape())
+                Tensor::from_bytes(
+                    &little_endian(view.data().to_vec(), dtype),
+                    dtype,
+                    view.shape(),
+                )
             } else {
                 Tensor::from_bytes(view.data(), dtype, view.shape())
             };
-            out.insert(name.as_str(), tensor.map_err(|e| broken(path, format!("{name}: {e}")))?);
+            out.insert(
+                name.as_str(),
+                tensor.map_err(|e| broken(path, format!("{name}: {e}")))?,
+            );
         }
         Ok(out)
     }
@@ -148,12 +173,16 @@ impl StateDict {
 /// Writes a file beside `path` and gives it that name when it is on the disk.
 fn write_whole(path: &Path, data: &[u8]) -> std::io::Result<()> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let name = path
-        .file_name()
-        .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path names no file"))?;
+    let name = path.file_name().ok_or_else(|| {
+        std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path names no file")
+    })?;
     let mut beside = std::ffi::OsString::from(".");
     beside.push(name);
-    beside.push(format!(".{}.{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    beside.push(format!(
+        ".{}.{}.tmp",
+        std::process::id(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    ));
     let beside = path.with_file_name(beside);
     let written = (|| {
         let mut file = File::create(&beside)?;

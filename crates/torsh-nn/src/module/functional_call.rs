@@ -20,11 +20,14 @@ struct Restore<'a, M: Module + ?Sized> {
 impl<M: Module + ?Sized> Drop for Restore<'_, M> {
     fn drop(&mut self) {
         let saved = &mut self.saved;
-        walk_mut(self.module, &mut |name, field| match (field, saved.remove(name)) {
-            (FieldMut::Parameter(p), Some(Old::Parameter(old))) => *p = old,
-            (FieldMut::Buffer(b), Some(Old::Buffer(old))) => *b = old,
-            _ => {}
-        });
+        walk_mut(
+            self.module,
+            &mut |name, field| match (field, saved.remove(name)) {
+                (FieldMut::Parameter(p), Some(Old::Parameter(old))) => *p = old,
+                (FieldMut::Buffer(b), Some(Old::Buffer(old))) => *b = old,
+                _ => {}
+            },
+        );
     }
 }
 
@@ -48,7 +51,9 @@ pub(super) fn functional_call<M: Module + ?Sized>(
             unknown.retain(|key| *key != name);
             match by_id.get(&id) {
                 Some((other, before)) if !before.is_same(tensor) => {
-                    clash = Some(format!("{other} and {name} are tied, but given as two different tensors"));
+                    clash = Some(format!(
+                        "{other} and {name} are tied, but given as two different tensors"
+                    ));
                 }
                 _ => {
                     by_id.insert(id, (key, tensor));
@@ -59,13 +64,20 @@ pub(super) fn functional_call<M: Module + ?Sized>(
     if !unknown.is_empty() {
         return Err(TorshError::invalid(
             "functional_call",
-            format!("{} has no parameter or buffer {}", module.type_name(), unknown.join(", ")),
+            format!(
+                "{} has no parameter or buffer {}",
+                module.type_name(),
+                unknown.join(", ")
+            ),
         ));
     }
     if let Some(clash) = clash {
         return Err(TorshError::invalid("functional_call", clash));
     }
-    let mut guard = Restore { module, saved: HashMap::new() };
+    let mut guard = Restore {
+        module,
+        saved: HashMap::new(),
+    };
     let saved = &mut guard.saved;
     walk_mut(guard.module, &mut |name, field| match field {
         FieldMut::Parameter(p) => {

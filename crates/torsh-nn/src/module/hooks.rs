@@ -65,7 +65,9 @@ impl Hooks {
         x: &Tensor,
         forward: impl FnOnce(&Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        let Some(lists) = self.0.get() else { return forward(x) };
+        let Some(lists) = self.0.get() else {
+            return forward(x);
+        };
         // The lists are copied, so that a hook may add or remove hooks.
         let (before, after) = {
             let lists = lock(lists);
@@ -111,7 +113,10 @@ impl Hooks {
     }
 
     fn handle(&self, id: u64) -> RemovableHandle {
-        RemovableHandle { lists: Arc::downgrade(self.lists()), id }
+        RemovableHandle {
+            lists: Arc::downgrade(self.lists()),
+            id,
+        }
     }
 }
 
@@ -137,7 +142,10 @@ impl fmt::Debug for Hooks {
             let lists = lock(lists);
             (lists.before.len(), lists.after.len())
         });
-        f.debug_struct("Hooks").field("before", &before).field("after", &after).finish()
+        f.debug_struct("Hooks")
+            .field("before", &before)
+            .field("after", &after)
+            .finish()
     }
 }
 

@@ -15,7 +15,10 @@ struct Shared {
 
 impl Shared {
     fn new(tensor: Tensor) -> Arc<Shared> {
-        Arc::new(Shared { tensor, replaced: AtomicBool::new(false) })
+        Arc::new(Shared {
+            tensor,
+            replaced: AtomicBool::new(false),
+        })
     }
 }
 
@@ -87,16 +90,25 @@ pub struct Buffer {
 impl Buffer {
     /// A buffer with the data of `tensor` (shared, not copied) that is part of the state dict.
     pub fn new(tensor: impl Into<Tensor>) -> Buffer {
-        Buffer { shared: Shared::new(tensor.into().detach()), persistent: true }
+        Buffer {
+            shared: Shared::new(tensor.into().detach()),
+            persistent: true,
+        }
     }
 
     /// A buffer that moves with its module but is not part of the state dict.
     pub fn non_persistent(tensor: impl Into<Tensor>) -> Buffer {
-        Buffer { persistent: false, ..Buffer::new(tensor) }
+        Buffer {
+            persistent: false,
+            ..Buffer::new(tensor)
+        }
     }
 
     pub(crate) fn standing_in(tensor: Tensor, persistent: bool) -> Buffer {
-        Buffer { shared: Shared::new(tensor), persistent }
+        Buffer {
+            shared: Shared::new(tensor),
+            persistent,
+        }
     }
 
     /// The tensor.

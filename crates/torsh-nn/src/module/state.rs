@@ -92,7 +92,9 @@ impl StateDict {
 
     /// Names and tensors, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
-        self.entries.iter().map(|(name, tensor)| (name.as_str(), tensor))
+        self.entries
+            .iter()
+            .map(|(name, tensor)| (name.as_str(), tensor))
     }
 }
 
@@ -134,7 +136,11 @@ impl<S: Into<String>, T: Into<Tensor>, const N: usize> From<[(S, T); N]> for Sta
 /// In the order of the sorted names.
 impl From<HashMap<String, Tensor>> for StateDict {
     fn from(items: HashMap<String, Tensor>) -> Self {
-        items.into_iter().collect::<BTreeMap<_, _>>().into_iter().collect()
+        items
+            .into_iter()
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
+            .collect()
     }
 }
 
@@ -164,7 +170,9 @@ impl<'a> IntoIterator for &'a StateDict {
 
 impl fmt::Debug for StateDict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter().map(|(name, tensor)| (name, tensor.describe()))).finish()
+        f.debug_map()
+            .entries(self.iter().map(|(name, tensor)| (name, tensor.describe())))
+            .finish()
     }
 }
 
@@ -212,7 +220,10 @@ fn state<M: ModuleFields + ?Sized>(module: &M) -> Vec<(String, &Tensor)> {
 }
 
 pub(super) fn state_dict<M: ModuleFields + ?Sized>(module: &M) -> StateDict {
-    state(module).into_iter().map(|(name, tensor)| (name, tensor.detach())).collect()
+    state(module)
+        .into_iter()
+        .map(|(name, tensor)| (name, tensor.detach()))
+        .collect()
 }
 
 /// Checks everything first, so that a refused load leaves the module as it was.
@@ -229,16 +240,29 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
         match from.get(name) {
             None => keys.missing_keys.push(name.clone()),
             Some(t) if t.shape() != tensor.shape() => {
-                wrong.push(format!("{name} is {} here and {} in the state dict", tensor.shape(), t.shape()));
+                wrong.push(format!(
+                    "{name} is {} here and {} in the state dict",
+                    tensor.shape(),
+                    t.shape()
+                ));
             }
             Some(t) if t.dtype().is_complex() && !tensor.dtype().is_complex() => {
-                wrong.push(format!("{name} is {} here and {} in the state dict", tensor.dtype(), t.dtype()));
+                wrong.push(format!(
+                    "{name} is {} here and {} in the state dict",
+                    tensor.dtype(),
+                    t.dtype()
+                ));
             }
             Some(_) => {}
         }
     }
-    let names: std::collections::HashSet<&str> = own.iter().map(|(name, _)| name.as_str()).collect();
-    keys.unexpected_keys.extend(from.keys().filter(|name| !names.contains(name)).map(String::from));
+    let names: std::collections::HashSet<&str> =
+        own.iter().map(|(name, _)| name.as_str()).collect();
+    keys.unexpected_keys.extend(
+        from.keys()
+            .filter(|name| !names.contains(name))
+            .map(String::from),
+    );
 
     let mut problems = Vec::new();
     if options.strict && !keys.missing_keys.is_empty() {
@@ -251,13 +275,20 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
     if !problems.is_empty() {
         let error = TorshError::invalid(
             "load_state_dict",
-            format!("the state dict does not fit {}\n  {}", module.type_name(), problems.join("\n  ")),
+            format!(
+                "the state dict does not fit {}\n  {}",
+                module.type_name(),
+                problems.join("\n  ")
+            ),
         );
-        return Err(if options.strict && !(keys.missing_keys.is_empty() && keys.unexpected_keys.is_empty()) {
-            error.with_hint("load_state_dict_with(&state, LoadStateDictOptions::default().strict(false)) loads the names that both have")
-        } else {
-            error
-        });
+        return Err(
+            if options.strict && !(keys.missing_keys.is_empty() && keys.unexpected_keys.is_empty())
+            {
+                error.with_hint("load_state_dict_with(&state, LoadStateDictOptions::default().strict(false)) loads the names that both have")
+            } else {
+                error
+            },
+        );
     }
     no_grad(|| {
         for (name, tensor) in &own {

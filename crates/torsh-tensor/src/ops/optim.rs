@@ -12,12 +12,19 @@ use crate::mode::no_grad_guard;
 use crate::record::{OpRecord, Plan};
 
 static SGD_STEP: OpRecord = OpRecord::new("_sgd_step", "One step of SGD, in place.", "")
-    .kernel(Kernel::SgdStep, |c| c.tensor(0).map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype())))
+    .kernel(Kernel::SgdStep, |c| {
+        c.tensor(0)
+            .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+    })
     .constant();
 
-static ADAM_STEP: OpRecord = OpRecord::new("_adam_step", "One step of Adam or AdamW, in place.", "")
-    .kernel(Kernel::AdamStep, |c| c.tensor(0).map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype())))
-    .constant();
+static ADAM_STEP: OpRecord =
+    OpRecord::new("_adam_step", "One step of Adam or AdamW, in place.", "")
+        .kernel(Kernel::AdamStep, |c| {
+            c.tensor(0)
+                .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+        })
+        .constant();
 
 /// The numbers of [`sgd_step`], with PyTorch's names.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +68,11 @@ pub struct AdamStep {
 
 /// The tensor as the kernels see it: complex numbers as pairs.
 fn real(t: &Tensor) -> Result<Tensor> {
-    if t.dtype().is_complex() { t.detach().view_as_real() } else { Ok(t.detach()) }
+    if t.dtype().is_complex() {
+        t.detach().view_as_real()
+    } else {
+        Ok(t.detach())
+    }
 }
 
 /// Runs a step on operands of one dense memory order, through copies where they have another.
@@ -74,15 +85,23 @@ fn run(
 ) -> Result<()> {
     let _no_grad = no_grad_guard();
     for t in state.iter().copied().chain([grad]) {
-        if t.shape() != param.shape() || t.dtype() != param.dtype() || t.device() != param.device() {
+        if t.shape() != param.shape() || t.dtype() != param.dtype() || t.device() != param.device()
+        {
             return Err(TorshError::invalid(
                 record.name,
-                format!("the parameter is {}, its gradient or state {}", param.describe(), t.describe()),
+                format!(
+                    "the parameter is {}, its gradient or state {}",
+                    param.describe(),
+                    t.describe()
+                ),
             ));
         }
     }
     if !param.dtype().is_differentiable() {
-        return Err(TorshError::dtype(record.name, format!("a parameter cannot be {}", param.describe())));
+        return Err(TorshError::dtype(
+            record.name,
+            format!("a parameter cannot be {}", param.describe()),
+        ));
     }
     if param.device() == crate::Device::Meta {
         return Ok(());
@@ -90,9 +109,17 @@ fn run(
     let param = real(param)?;
     let grad = real(grad)?;
     let dense = param.layout().is_dense();
-    let work = if dense { param.clone() } else { param.contiguous()? };
+    let work = if dense {
+        param.clone()
+    } else {
+        param.contiguous()?
+    };
     let fits = |t: &Tensor| t.stride() == work.stride();
-    let grad = if fits(&grad) { grad } else { grad.copy_like(&work)? };
+    let grad = if fits(&grad) {
+        grad
+    } else {
+        grad.copy_like(&work)?
+    };
     let mut targets: SmallVec<[Tensor; 4]> = SmallVec::from_iter([work.clone()]);
     let mut written_back: SmallVec<[(Tensor, Tensor); 3]> = SmallVec::new();
     for s in state {
@@ -153,8 +180,11 @@ pub fn adam_step(
     let steps = s.step as f64;
     let correction1 = 1.0 - s.beta1.powf(steps);
     let correction2 = 1.0 - s.beta2.powf(steps);
-    let (shrink, penalty) =
-        if s.decoupled { (1.0 - s.lr * s.weight_decay, 0.0) } else { (1.0, s.weight_decay) };
+    let (shrink, penalty) = if s.decoupled {
+        (1.0 - s.lr * s.weight_decay, 0.0)
+    } else {
+        (1.0, s.weight_decay)
+    };
     let attrs = [
         Attr::Float(shrink),
         Attr::Float(penalty),
