@@ -24,7 +24,10 @@ pub struct Files {
 /// The images of a folder with the four files of Fashion-MNIST, or those that come with ToRSh.
 pub fn load(dir: Option<&Path>) -> Result<Files> {
     let (train, test) = match dir {
-        Some(dir) => (Mnist::open(dir, Split::Train)?, Mnist::open(dir, Split::Test)?),
+        Some(dir) => (
+            Mnist::open(dir, Split::Train)?,
+            Mnist::open(dir, Split::Test)?,
+        ),
         None => shipped()?,
     };
     for part in [&train, &test] {
@@ -33,7 +36,11 @@ pub fn load(dir: Option<&Path>) -> Result<Files> {
             return Err(TorshError::Other(format!(
                 "expected images of 28x28 pixels with labels 0 to 9, got {} with labels up to {}",
                 images.describe(),
-                if part.is_empty() { 0 } else { labels.max()?.item::<i64>()? },
+                if part.is_empty() {
+                    0
+                } else {
+                    labels.max()?.item::<i64>()?
+                },
             )));
         }
     }
@@ -52,7 +59,11 @@ pub fn load(dir: Option<&Path>) -> Result<Files> {
 fn shipped() -> Result<(Mnist, Mnist)> {
     macro_rules! file {
         ($name:literal) => {
-            include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/fashion-mnist/", $name))
+            include_bytes!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../data/fashion-mnist/",
+                $name
+            ))
         };
     }
     let images = idx::read_bytes(file!("t10k-images-idx3-ubyte.gz"))?;
@@ -60,5 +71,8 @@ fn shipped() -> Result<(Mnist, Mnist)> {
     let part = |start: usize, len: usize| -> Result<Mnist> {
         Mnist::from_tensors(images.narrow(0, start, len)?, labels.narrow(0, start, len)?)
     };
-    Ok((part(0, SHIPPED_TRAIN)?, part(SHIPPED_TRAIN, labels.numel() - SHIPPED_TRAIN)?))
+    Ok((
+        part(0, SHIPPED_TRAIN)?,
+        part(SHIPPED_TRAIN, labels.numel() - SHIPPED_TRAIN)?,
+    ))
 }

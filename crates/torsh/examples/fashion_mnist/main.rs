@@ -120,9 +120,13 @@ fn run(args: &Args) -> Result<()> {
     print_table(&predictions, 10);
 
     let curve = args.out.join("learning_curve.png");
-    draw::learning_curve(&history).save(&curve).map_err(|e| at(&curve, e))?;
+    draw::learning_curve(&history)
+        .save(&curve)
+        .map_err(|e| at(&curve, e))?;
     let grid = args.out.join("predictions.png");
-    draw::prediction_grid(&predictions).save(&grid).map_err(|e| at(&grid, e))?;
+    draw::prediction_grid(&predictions)
+        .save(&grid)
+        .map_err(|e| at(&grid, e))?;
     println!("\nwrote {} and {}", curve.display(), grid.display());
     Ok(())
 }
@@ -145,7 +149,11 @@ fn train_with_bars(net: &Net, files: &files::Files, recipe: Recipe) -> Result<Ve
         &files.train,
         recipe,
         |_, score| {
-            bar.set_message(format!("loss {:.4}, accuracy {:.2} %", score.loss, 100.0 * score.accuracy));
+            bar.set_message(format!(
+                "loss {:.4}, accuracy {:.2} %",
+                score.loss,
+                100.0 * score.accuracy
+            ));
             bar.inc(1);
         },
         |epoch, train| {
@@ -164,7 +172,11 @@ fn train_with_bars(net: &Net, files: &files::Files, recipe: Recipe) -> Result<Ve
                 );
             });
             epoch_start = Instant::now();
-            bar.set_prefix(format!("epoch {}/{}", (epoch + 2).min(recipe.epochs), recipe.epochs));
+            bar.set_prefix(format!(
+                "epoch {}/{}",
+                (epoch + 2).min(recipe.epochs),
+                recipe.epochs
+            ));
             Ok(())
         },
     )?;
@@ -173,10 +185,17 @@ fn train_with_bars(net: &Net, files: &files::Files, recipe: Recipe) -> Result<Ve
 }
 
 fn print_table(p: &draw::Predictions, rows: usize) {
-    println!("\n{:>5}  {:<12} {:<12} {:>6}", "image", "predicted", "true", "sure");
+    println!(
+        "\n{:>5}  {:<12} {:<12} {:>6}",
+        "image", "predicted", "true", "sure"
+    );
     for i in 0..rows.min(p.truth.len()) {
         let name = |class: i64| FASHION_MNIST_CLASSES[class as usize];
-        let mark = if p.predicted[i] == p.truth[i] { "" } else { "  wrong" };
+        let mark = if p.predicted[i] == p.truth[i] {
+            ""
+        } else {
+            "  wrong"
+        };
         println!(
             "{i:>5}  {:<12} {:<12} {:>4.0} %{mark}",
             name(p.predicted[i]),

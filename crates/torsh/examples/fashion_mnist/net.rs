@@ -37,8 +37,12 @@ impl Net {
 impl Module for Net {
     /// Images `[n, 1, 28, 28]` in, one score per class `[n, 10]` out.
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let x = self.pool.forward(&F::relu(self.bn1.forward(&self.conv1.forward(x)?)?)?)?;
-        let x = self.pool.forward(&F::relu(self.bn2.forward(&self.conv2.forward(&x)?)?)?)?;
+        let x = self
+            .pool
+            .forward(&F::relu(self.bn1.forward(&self.conv1.forward(x)?)?)?)?;
+        let x = self
+            .pool
+            .forward(&F::relu(self.bn2.forward(&self.conv2.forward(&x)?)?)?)?;
         let x = self.dropout.forward(&x.flatten(1)?)?;
         let x = self.dropout.forward(&F::relu(self.fc1.forward(&x)?)?)?;
         self.fc2.forward(&x)
@@ -113,7 +117,10 @@ pub fn train(
         for (step, batch) in loader.try_iter().enumerate() {
             let (x, y) = batch?;
             let n = y.numel() as f64;
-            optimizer.set_lr(learning_rate(recipe.lr, (epoch * loader.len() + step) as f64 / steps));
+            optimizer.set_lr(learning_rate(
+                recipe.lr,
+                (epoch * loader.len() + step) as f64 / steps,
+            ));
             optimizer.zero_grad();
             let scores = net.forward(&flip_some(&x)?)?;
             let loss = F::cross_entropy(&scores, &y)?;
@@ -129,9 +136,21 @@ pub fn train(
             loss_sum += value * n;
             right += count_right(&scores.detach(), &y)?;
             seen += n;
-            on_step(step, Score { loss: loss_sum / seen, accuracy: right / seen });
+            on_step(
+                step,
+                Score {
+                    loss: loss_sum / seen,
+                    accuracy: right / seen,
+                },
+            );
         }
-        on_epoch(epoch, Score { loss: loss_sum / seen, accuracy: right / seen })?;
+        on_epoch(
+            epoch,
+            Score {
+                loss: loss_sum / seen,
+                accuracy: right / seen,
+            },
+        )?;
     }
     Ok(())
 }
@@ -139,10 +158,14 @@ pub fn train(
 /// The network's scores for all images, `[n, 10]`.
 pub fn predict(net: &Net, images: &Images) -> Result<Tensor> {
     net.eval();
-    let loader = DataLoader::builder(images.clone()).batch_size(500).build()?;
+    let loader = DataLoader::builder(images.clone())
+        .batch_size(500)
+        .build()?;
     no_grad(|| {
-        let scores: Vec<Tensor> =
-            loader.try_iter().map(|batch| net.forward(&batch?.0)).collect::<Result<_>>()?;
+        let scores: Vec<Tensor> = loader
+            .try_iter()
+            .map(|batch| net.forward(&batch?.0))
+            .collect::<Result<_>>()?;
         Tensor::cat(&scores, 0)
     })
 }
