@@ -103,6 +103,10 @@ pub fn gradgradcheck_with(
             Ok(found.into_iter().flatten().collect())
         })
     };
+    // A gradient that is constant (of sign, floor and kin) has nothing left to differentiate.
+    if differentiable(first(&all)?).is_empty() {
+        return Ok(true);
+    }
     check("gradgradcheck", &first, &all, options)
 }
 

@@ -31,6 +31,12 @@ const EXEMPT: &[(&str, &str)] = &[
     ),
 ];
 
+/// Ops whose second derivative is not there, and why.
+const FIRST_ORDER_ONLY: &[(&str, &str)] = &[(
+    "lgamma",
+    "its derivative is digamma, whose own (polygamma) belongs to the special functions",
+)];
+
 fn exempt(name: &str) -> bool {
     EXEMPT.iter().any(|(n, _)| *n == name)
 }
@@ -133,7 +139,10 @@ fn check(record: &'static OpRecord) -> std::result::Result<usize, String> {
             continue;
         }
         gradcheck(run, leaves).map_err(|e| fail(&format!("sample {i}, gradcheck"), &e))?;
-        gradgradcheck(run, leaves).map_err(|e| fail(&format!("sample {i}, gradgradcheck"), &e))?;
+        if !FIRST_ORDER_ONLY.iter().any(|(n, _)| *n == record.name) {
+            gradgradcheck(run, leaves)
+                .map_err(|e| fail(&format!("sample {i}, gradgradcheck"), &e))?;
+        }
         checked += 1;
     }
     if checked == 0 {

@@ -25,6 +25,7 @@
 //! | rule | computes in | result |
 //! |---|---|---|
 //! | `promote` | the promoted dtype | the same |
+//! | `number` | the promoted dtype; bool operands are refused | the same |
 //! | `float` | the promoted dtype; integers and bool become the default dtype | the same |
 //! | `bool` | the promoted dtype | bool |
 //! | `real` | the promoted dtype | its real type for complex, else the same |
@@ -99,6 +100,8 @@ crate::for_each_unary! { kernel_enum @unary [
     BatchNorm BatchNormBackward NllLoss NllLossBackward CrossEntropy CrossEntropyBackward Embedding EmbeddingBackward
     Uniform Normal Bernoulli RandInt RandPerm Dropout
     KthValue Mode CumMax CumMin LogCumSumExp
+    Exponential Cauchy LogNormal Geometric Multinomial
     IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
+    SgdStep AdamStep
     Pad
 ] }

@@ -1,1 +1,70 @@
-//! The functional interface of ToRSh, as torch.nn.functional
+//! The functional interface of ToRSh, as `torch.nn.functional` and the functions of `torch`.
+//!
+//! The prelude of the crate `torsh` brings it as `F`:
+//!
+//! ```
+//! use torsh_functional as F;
+//! use torsh_tensor::Tensor;
+//! let x = Tensor::from_data(&[-1.0f32, 2.0], &[2])?;
+//! assert_eq!(F::relu(&x)?.to_vec::<f32>()?, [0.0, 2.0]);
+//! assert_eq!(F::add(&x, 1)?.to_vec::<f32>()?, [0.0, 3.0]);
+//! # Ok::<(), torsh_tensor::TorshError>(())
+//! ```
+//!
+//! The plain name takes what PyTorch requires, `NAME_with` the rest.
+
+mod activation;
+mod loss;
+mod methods;
+mod nn;
+mod options;
+mod pointwise;
+mod shape;
+
+pub use activation::*;
+pub use loss::*;
+pub use methods::*;
+pub use nn::*;
+pub use options::*;
+pub use pointwise::*;
+pub use shape::*;
+
+use torsh_tensor::{Operand, Result, Tensor, TorshError, Value, ops};
+
+/// Reads an operand as a tensor for the length of a function.
+macro_rules! tensor {
+    ($x:ident) => {
+        let operand = $x.into();
+        let held;
+        let $x: &torsh_tensor::Tensor = match &operand {
+            torsh_tensor::Operand::Ref(t) => t,
+            torsh_tensor::Operand::Owned(t) => t,
+            torsh_tensor::Operand::Number(_) => {
+                held = operand.to_tensor()?;
+                &held
+            }
+        };
+    };
+}
+use tensor;
+
+/// The argument that an operand is in a call by name.
+fn value(operand: Operand<'_>) -> Value {
+    match operand {
+        Operand::Ref(t) => t.into(),
+        Operand::Owned(t) => t.into(),
+        Operand::Number(n) => n.into(),
+    }
+}
+
+/// Calls an op with one result by its name.
+#[track_caller]
+fn call(name: &'static str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Tensor> {
+    match ops::call(name, args, kwargs)? {
+        Value::Tensor(t) => Ok(t),
+        other => Err(TorshError::invalid(
+            name,
+            format!("one tensor was expected, and it gave a {}", other.kind()),
+        )),
+    }
+}

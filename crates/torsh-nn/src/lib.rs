@@ -1,1 +1,17 @@
-//! Layers of ToRSh, as torch.nn
+//! Layers of ToRSh, as `torch.nn`: the trait [`Module`], what every module can do
+//! ([`ModuleExt`]), layers, losses and their initialisation ([`init`]).
+
+extern crate self as torsh_nn;
+
+pub mod init;
+mod layers;
+pub mod module;
+
+pub use layers::*;
+pub use module::{
+    Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, ModuleExt,
+    ModuleField, ModuleFields, Parameter, RemovableHandle, StateDict, Training,
+};
+pub use torsh_functional as functional;
+pub use torsh_functional::{Padding, Reduction, Size2};
+pub use torsh_macros::Module;

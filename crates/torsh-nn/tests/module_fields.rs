@@ -22,6 +22,9 @@ mod module {
     #[derive(Clone, Debug, PartialEq)]
     pub struct Buffer(pub f32);
 
+    #[derive(Debug)]
+    pub struct Hooks;
+
     pub trait Module: ModuleFields + Send + Sync + 'static {
         fn forward(&self, x: f32) -> f32;
     }
@@ -152,6 +155,7 @@ fn show(name: &str, field: FieldRef<'_>) -> String {
         FieldRef::Buffer(b) => format!("{name}={}", b.0),
         FieldRef::Module(m) => format!("{name}:{}", m.type_name()),
         FieldRef::Training(t) => format!("{name}?{}", t.get()),
+        FieldRef::Hooks(h) => format!("{name}!{h:?}"),
     }
 }
 
@@ -243,6 +247,7 @@ fn the_tree_in_the_order_of_a_state_dict() {
                 FieldMut::Buffer(b) => FieldRef::Buffer(b),
                 FieldMut::Module(m) => FieldRef::Module(&**m),
                 FieldMut::Training(t) => FieldRef::Training(t),
+                FieldMut::Hooks(h) => FieldRef::Hooks(h),
             },
         ));
     });

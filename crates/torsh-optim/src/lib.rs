@@ -1,1 +1,38 @@
-//! Optimizers of ToRSh, as torch.optim
+//! Optimizers of ToRSh, as torch.optim.
+//!
+//! An optimizer is a handle: its methods take `&self`, and a clone is the same optimizer. A new
+//! algorithm implements [`Algorithm`] and gets everything else (parameter groups, state dicts,
+//! builders) from [`Optim`].
+//!
+//! ```
+//! use torsh_optim::{Optimizer, SGD};
+//! use torsh_tensor::Tensor;
+//!
+//! let w = Tensor::from_data(&[5.0f32, -3.0], &[2])?.requires_grad_(true);
+//! let optimizer = SGD::builder([&w]).lr(0.1).momentum(0.9).build()?;
+//! for _ in 0..200 {
+//!     optimizer.zero_grad();
+//!     w.mul(&w)?.sum()?.backward()?;
+//!     optimizer.step()?;
+//! }
+//! assert!(w.to_vec::<f32>()?.iter().all(|v| v.abs() < 1e-3));
+//! # Ok::<(), torsh_tensor::TorshError>(())
+//! ```
+
+mod adam;
+mod clip;
+mod optim;
+mod optimizer;
+mod options;
+mod param;
+mod sgd;
+mod state;
+
+pub use adam::{Adam, AdamAlgorithm, AdamOptions, AdamState, AdamW, AdamWAlgorithm, AdamWOptions};
+pub use clip::{ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_};
+pub use optim::{Algorithm, Builder, Optim};
+pub use optimizer::Optimizer;
+pub use options::Options;
+pub use param::{Param, ParamGroup, ParamOrGroup};
+pub use sgd::{SGD, SgdAlgorithm, SgdOptions, SgdState};
+pub use state::{GroupState, OptimizerState, ParamState, StateValue};

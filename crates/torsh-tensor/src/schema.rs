@@ -80,8 +80,8 @@ fn parse_default(text: &'static str, ty: Type) -> Value {
 
 impl Signature {
     /// Reads `(Tensor input, int[1]? dim=None, *, ScalarType? dtype=None)`; what follows the
-    /// closing parenthesis is for the reader. `numbers` lets every `Tensor` take a number too.
-    pub fn parse(text: &'static str, numbers: bool) -> Signature {
+    /// closing parenthesis is for the reader. An `Operand` is a tensor or a number.
+    pub fn parse(text: &'static str) -> Signature {
         let inner = text.trim().trim_start_matches('(');
         let inner = &inner[..inner.rfind(')').unwrap_or(inner.len())];
         let mut params = Vec::new();
@@ -123,7 +123,6 @@ impl Signature {
                 None => (plain, None),
             };
             let ty = match base.trim() {
-                "Tensor" if numbers => Type::Operand,
                 "Tensor" => Type::Tensor,
                 "Operand" => Type::Operand,
                 "Scalar" => Type::Scalar,

@@ -16,6 +16,8 @@ mod positions;
 mod scatter;
 mod scratch;
 mod strided;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use torsh_core::{Kernel, KernelFn};

@@ -1,8 +1,9 @@
 //! `MatMul`: products of matrices, in batches.
 //!
 //! Inputs: `a` of `[..batch, m, k]`, `b` of `[..batch, k, n]` and optionally `c`, which broadcasts
-//! to the output `[..batch, m, n]`; all in any layout, batch dimensions of `a` and `b` of equal
-//! size (stride 0 where broadcast). Attributes: `alpha` and `beta` (1 where not given).
+//! to the output `[..batch, m, n]`; all in any layout. Batch dimensions broadcast. A vector `a` is
+//! a row, a vector `b` a column, and the output is without that dimension. Attributes: `alpha`,
+//! `beta` (1 where not given), and whether the last two dimensions of `a` and of `b` come swapped.
 //! `out = alpha * a b + beta * c`, where `c` is not read if `beta` is 0.
 //!
 //! Every dtype but bool. The half types compute in float32 and round once; integers wrap.
@@ -37,11 +38,22 @@ fn matmul(args: &KernelArgs<'_>) -> Result<()> {
     let c = rest
         .first()
         .filter(|c| c.is_present() && beta.to_complex() != (0.0, 0.0));
+    let (row, column) = (a.shape.len() == 1, b.shape.len() == 1);
+    let a = Matrices::new(a, row, false, args.attr(2).bool() && !row);
+    let b = Matrices::new(b, false, column, args.attr(3).bool() && !column);
+    let c = c.map(|c| Matrices::new(c, row, column, false));
+    let out = Matrices::new(out, row, column, false);
+    let (a, b, c, out) = (
+        a.view(),
+        b.view(),
+        c.as_ref().map(Matrices::view),
+        out.view(),
+    );
     let call = Call {
-        out,
-        a,
-        b,
-        c,
+        out: &out,
+        a: &a,
+        b: &b,
+        c: c.as_ref(),
         alpha,
         beta,
     };
@@ -73,6 +85,59 @@ fn matmul(args: &KernelArgs<'_>) -> Result<()> {
 
 type List = SmallVec<[isize; 6]>;
 
+/// An operand as matrices: a vector with a dimension of 1 put in, or the last two swapped.
+struct Matrices<'a> {
+    of: View<'a>,
+    shape: SmallVec<[usize; 6]>,
+    strides: List,
+}
+
+impl<'a> Matrices<'a> {
+    fn new(of: &View<'a>, row: bool, column: bool, swapped: bool) -> Matrices<'a> {
+        let mut m = Matrices {
+            of: *of,
+            shape: of.shape.into(),
+            strides: of.strides.into(),
+        };
+        if column {
+            m.shape.push(1);
+            m.strides.push(0);
+        }
+        if row {
+            let at = m.shape.len().saturating_sub(1);
+            m.shape.insert(at, 1);
+            m.strides.insert(at, 0);
+        }
+        let nd = m.shape.len();
+        if swapped && nd >= 2 {
+            m.shape.swap(nd - 2, nd - 1);
+            m.strides.swap(nd - 2, nd - 1);
+        }
+        m
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            ptr: self.of.ptr,
+            dtype: self.of.dtype,
+            shape: &self.shape,
+            strides: &self.strides,
+        }
+    }
+}
+
+/// The strides with which `v` walks `shape`, aligned at the right as broadcasting is. The last
+/// `own` dimensions keep theirs.
+fn aligned(v: &View<'_>, shape: &[usize], own: usize) -> List {
+    let nd = shape.len();
+    (0..nd)
+        .map(|d| match (d + v.shape.len()).checked_sub(nd) {
+            Some(e) if d + own >= nd || v.shape[e] == shape[d] => v.strides[e],
+            _ => 0,
+        })
+        .collect()
+}
+
 /// The operands with what the shapes say: batch sizes, and the steps of each operand.
 struct Problem {
     m: usize,
@@ -90,18 +155,17 @@ struct Problem {
 impl Problem {
     fn new(out: &View<'_>, a: &View<'_>, b: &View<'_>, c: Option<&View<'_>>) -> Problem {
         let nd = out.shape.len();
-        let (m, n, k) = (out.shape[nd - 2], out.shape[nd - 1], a.shape[nd - 1]);
-        let of_c: List = match c {
-            // Aligned at the right, as broadcasting is.
-            Some(c) => (0..nd)
-                .map(|d| match (d + c.shape.len()).checked_sub(nd) {
-                    Some(e) if c.shape[e] == out.shape[d] => c.strides[e],
-                    _ => 0,
-                })
-                .collect(),
+        let (m, n, k) = (
+            out.shape[nd - 2],
+            out.shape[nd - 1],
+            a.shape[a.shape.len() - 1],
+        );
+        let (of_a, of_b) = (aligned(a, out.shape, 2), aligned(b, out.shape, 2));
+        let of_c = match c {
+            Some(c) => aligned(c, out.shape, 0),
             None => SmallVec::from_elem(0, nd),
         };
-        let strides: [&[isize]; 4] = [out.strides, a.strides, b.strides, &of_c];
+        let strides: [&[isize]; 4] = [out.strides, &of_a, &of_b, &of_c];
         let mut p = Problem {
             m,
             n,

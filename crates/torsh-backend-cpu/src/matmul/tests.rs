@@ -240,3 +240,38 @@ fn bool_is_refused() {
     };
     assert!(matmul(&args).is_err());
 }
+
+#[test]
+fn vectors_swapped_operands_and_broadcast_batches() {
+    let a = Host::<f32>::new(&[2, 1, 3, 4], |i| value(i) as f32);
+    let b = Host::<f32>::new(&[5, 6, 4], |i| value(i + 1) as f32);
+    let out = Host::<f32>::new(&[2, 5, 3, 6], |_| 9.0);
+    let attrs = [Attr::None, Attr::None, Attr::Bool(false), Attr::Bool(true)];
+    run(out.view(), &[a.view(), b.view()], &attrs);
+    for (s, t, i, j) in [(0, 0, 0, 0), (1, 4, 2, 5), (0, 3, 1, 2), (1, 0, 2, 0)] {
+        let want: f32 = (0..4)
+            .map(|p| a.get(&[s, 0, i, p]) * b.get(&[t, j, p]))
+            .sum();
+        assert_eq!(out.get(&[s, t, i, j]), want);
+    }
+    let x = Host::<f32>::new(&[4], |i| i as f32);
+    let (dot, rows) = (
+        Host::<f32>::new(&[], |_| 9.0),
+        Host::<f32>::new(&[5, 6], |_| 9.0),
+    );
+    run(dot.view(), &[x.view(), x.view()], &[]);
+    assert_eq!(dot.data, [14.0]);
+    let c = Host::<f32>::new(&[6], |i| i as f32);
+    run(rows.view(), &[b.view(), x.view(), c.view()], &[]);
+    for (t, i) in [(0, 0), (4, 5), (2, 3)] {
+        let want: f32 = (0..4).map(|p| b.get(&[t, i, p]) * p as f32).sum();
+        assert_eq!(rows.get(&[t, i]), want + i as f32);
+    }
+    let y = Host::<f32>::new(&[6], |i| value(i) as f32);
+    let out = Host::<f32>::new(&[5, 4], |_| 9.0);
+    run(out.view(), &[y.view(), b.view()], &[]);
+    for (t, j) in [(0, 0), (4, 3), (2, 1)] {
+        let want: f32 = (0..6).map(|p| y.data[p] * b.get(&[t, p, j])).sum();
+        assert_eq!(out.get(&[t, j]), want);
+    }
+}

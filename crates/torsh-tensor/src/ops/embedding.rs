@@ -27,7 +27,7 @@ pub static ONE_HOT: OpRecord = OpRecord::new(
 pub static EMBEDDING: OpRecord = OpRecord::new(
     "nn.functional.embedding",
     "The weight's rows that the indices name; rows of the padding index get no gradient.",
-    "(Tensor weight, Tensor input, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)",
+    "(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False)",
 )
 .kernel(Kernel::Embedding, |c| {
     let (weight, indices) = (c.tensor(0)?, c.tensor(1)?);
@@ -52,11 +52,11 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
         scale_grad_by_freq: b.bool(5),
         sparse: b.bool(6),
     };
-    b.tensor(0)?.embedding_with(b.tensor(1)?, options).map(Value::Tensor)
+    b.tensor(1)?.embedding_with(b.tensor(0)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let indices = s.ints(&[2, 3], 0, 4)?;
-    let call = [s.real(&[4, 3])?.into(), indices.into()];
+    let call = [indices.into(), s.real(&[4, 3])?.into()];
     Ok(vec![
         Sample::new(call.clone()),
         Sample::new(call.clone()).kw("padding_idx", 1i64),

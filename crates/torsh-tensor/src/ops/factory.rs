@@ -337,14 +337,16 @@ impl Tensor {
             return refuse(format!("step must be nonzero, got {step}"));
         }
         if !a.is_finite() || !b.is_finite() {
-            return refuse(format!("unsupported range: {start} -> {end}"));
+            return refuse(format!(
+                "invalid range: {start} -> {end}, both must be finite"
+            ));
         }
         if d > 0.0 && b < a || d < 0.0 && b > a {
             return refuse(format!(
                 "upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}"
             ));
         }
-        let n = if dtype == DType::I64 || [start, end, step].iter().all(|s| !s.is_float()) {
+        let n = if [start, end, step].iter().all(|s| !s.is_float()) {
             // Exact where float64 is not.
             let span = (end.to_i64() as i128 - start.to_i64() as i128).unsigned_abs();
             span.div_ceil(step.to_i64().unsigned_abs() as u128) as f64
@@ -543,7 +545,9 @@ impl Tensor {
     #[track_caller]
     pub fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         match value.into() {
-            Operand::Number(n) => self.full_like(n),
+            Operand::Number(n) if !self.requires_grad() => self.full_like(n),
+            // Recorded as what it is: a write over a copy.
+            Operand::Number(n) => self.copy()?.fill_(n),
             o => {
                 let t = o.to_tensor()?;
                 if t.ndim() != 0 {
@@ -555,7 +559,7 @@ impl Tensor {
                         ),
                     ));
                 }
-                t.to_dtype(self.dtype())?.expand(self.shape())?.copy()
+                self.copy()?.copy_(&t)
             }
         }
     }

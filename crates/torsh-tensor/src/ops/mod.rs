@@ -1,6 +1,8 @@
 //! The op records, by family, and calls by name.
 
+pub(crate) mod activation;
 pub(crate) mod complex;
+pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod embedding;
@@ -10,7 +12,12 @@ pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
+pub(crate) mod matmul;
+pub mod optim;
+pub(crate) mod pad;
 pub(crate) mod pointwise;
+pub(crate) mod pointwise_extra;
+pub(crate) mod pool;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod scan;
@@ -34,6 +41,8 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
+    pointwise_extra::RECORDS,
+    activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
     reduce::extreme::RECORDS,
@@ -52,6 +61,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
+    pad::RECORDS,
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
@@ -59,6 +69,9 @@ const FAMILIES: &[&[&OpRecord]] = &[
     rearrange::RECORDS,
     embedding::RECORDS,
     getitem::RECORDS,
+    matmul::RECORDS,
+    conv::RECORDS,
+    pool::RECORDS,
 ];
 
 struct Entry {
@@ -78,8 +91,10 @@ fn table() -> &'static Table {
             if record.schema.is_empty() {
                 continue;
             }
-            let numbers = matches!(record.rule, Rule::Pointwise(_));
-            let signature = Signature::parse(record.schema, numbers);
+            let mut signature = Signature::parse(record.schema);
+            if matches!(record.rule, Rule::Pointwise(_)) {
+                pointwise_extra::accept_numbers(record.base_name(), &mut signature);
+            }
             by_name
                 .entry(record.base_name())
                 .or_default()
@@ -109,10 +124,13 @@ pub fn find(name: &str) -> Option<Vec<&'static OpRecord>> {
 fn entries(name: &str) -> Option<&'static Vec<Entry>> {
     let t = table();
     let plain = name.strip_prefix("torch.").unwrap_or(name);
-    t.by_name.get(plain).or_else(|| {
-        let function = plain.strip_prefix("F.").unwrap_or(plain);
-        t.by_name.get(format!("nn.functional.{function}").as_str())
-    })
+    t.by_name
+        .get(plain)
+        .or_else(|| {
+            let function = plain.strip_prefix("F.").unwrap_or(plain);
+            t.by_name.get(format!("nn.functional.{function}").as_str())
+        })
+        .or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments.

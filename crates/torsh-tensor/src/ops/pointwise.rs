@@ -12,6 +12,9 @@ macro_rules! rule {
     (promote) => {
         Pointwise::Promote
     };
+    (number) => {
+        Pointwise::Number
+    };
     (float) => {
         Pointwise::Float
     };
@@ -49,10 +52,17 @@ macro_rules! output_bit {
 }
 
 macro_rules! backward {
-    () => {
+    // No formula: nothing to differentiate for a bool result or an op of integers only.
+    (bool [$($float:ident)*]) => {
         Backward::NonDifferentiable
     };
-    ($([$($saved:ident)*] $f:expr;)+) => {
+    ($rule:ident []) => {
+        Backward::NonDifferentiable
+    };
+    ($rule:ident [$($float:ident)+]) => {
+        Backward::Missing
+    };
+    ($rule:ident [$($float:ident)*] $([$($saved:ident)*] $f:expr;)+) => {
         Backward::PerInput(&[$(InputGrad {
             inputs: 0 $(| operand_bit!($saved))*,
             outputs: 0 $(| output_bit!($saved))*,
@@ -85,7 +95,7 @@ macro_rules! define_records {
             #[allow(non_upper_case_globals)]
             pub static $method: OpRecord = record($name, concat!($($doc, "\n"),+), $schema)
                 .pointwise(rule!($rule), Kernel::$kernel)
-                .backward(backward!($([$($saved)*] $grad;)*))
+                .backward(backward!($rule [$($($fa)+)?] $([$($saved)*] $grad;)*))
                 .intervals(&[$(($lo, $hi)),+]);
         )*
 
@@ -179,7 +189,14 @@ macro_rules! unary_inplace {
         }
     };
 }
-unary_inplace!(neg_ neg, exp_ exp, sin_ sin, cos_ cos);
+unary_inplace!(
+    neg_ neg, abs_ abs, sign_ sign, sgn_ sgn, exp_ exp, exp2_ exp2, expm1_ expm1, log_ log, log2_ log2, log10_
+    log10, log1p_ log1p, sqrt_ sqrt, rsqrt_ rsqrt, square_ square, reciprocal_ reciprocal, sin_ sin, cos_ cos,
+    tan_ tan, asin_ asin, acos_ acos, atan_ atan, sinh_ sinh, cosh_ cosh, tanh_ tanh, asinh_ asinh, acosh_
+    acosh, atanh_ atanh, sinc_ sinc, sigmoid_ sigmoid, erf_ erf, erfc_ erfc, erfinv_ erfinv, lgamma_ lgamma,
+    digamma_ digamma, floor_ floor, ceil_ ceil, round_ round, trunc_ trunc, frac_ frac, deg2rad_ deg2rad,
+    rad2deg_ rad2deg, logical_not_ logical_not, bitwise_not_ bitwise_not, conj_physical_ conj_physical,
+);
 
 /// In-place methods of binary ops.
 macro_rules! binary_inplace {
@@ -196,7 +213,14 @@ macro_rules! binary_inplace {
         }
     };
 }
-binary_inplace!(add_ add, mul_ mul);
+binary_inplace!(
+    add_ add, sub_ sub, mul_ mul, div_ div, floor_divide_ floor_divide, remainder_ remainder, fmod_ fmod, pow_
+    pow, atan2_ atan2, xlogy_ xlogy, hypot_ hypot, copysign_ copysign, heaviside_ heaviside, nextafter_
+    nextafter, eq_ eq, ne_ ne, lt_ lt, le_ le, gt_ gt, ge_ ge, logical_and_ logical_and, logical_or_
+    logical_or, logical_xor_ logical_xor, bitwise_and_ bitwise_and, bitwise_or_ bitwise_or, bitwise_xor_
+    bitwise_xor, bitwise_left_shift_ bitwise_left_shift, bitwise_right_shift_ bitwise_right_shift, gcd_ gcd,
+    lcm_ lcm,
+);
 
 /// Calls a pointwise record by name: operands first, then the numbers of the schema.
 pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
@@ -210,6 +234,10 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     // A call on numbers alone computes on a 0-d tensor of the first.
     let first;
     let mut args: SmallVec<[Arg<'_>; 3]> = operands.iter().map(Operand::arg).collect();
+    let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
+        .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
+        .collect();
+    super::pointwise_extra::check_numbers(record, &args, &numbers)?;
     if !args.iter().any(|a| matches!(a, Arg::T(_))) {
         first = operands[0].to_tensor()?;
         args[0] = Arg::T(&first);
@@ -217,6 +245,7 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
         .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
         .collect();
+    super::pointwise_extra::check_numbers(record, &args, &numbers)?;
     call1(record, &args, &numbers).map(Value::Tensor)
 }
 

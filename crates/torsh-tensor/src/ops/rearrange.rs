@@ -13,6 +13,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &FLIPLR,
     &FLIPUD,
     &ROLL,
+    &ROLL_FLAT,
     &TRIL,
     &TRIU,
     &TRIL_INDICES,
@@ -73,7 +74,7 @@ pub static FLIPUD: OpRecord = OpRecord::new(
 pub static ROLL: OpRecord = OpRecord::new(
     "roll",
     "The elements shifted along dimensions, those pushed out coming in at the other end; without dimensions, of the flattened tensor.",
-    "(Tensor input, int[1] shifts, int[1] dims=[])",
+    "(Tensor input, int[1] shifts, int[1] dims)",
 )
 .kernel(Kernel::Roll, same)
 .grad(&[InputGrad {
@@ -87,10 +88,20 @@ pub static ROLL: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.roll(&b.ints(1)[..], &b.ints(2)[..]).map(Value::Tensor))
 .samples(|s| {
     Ok(vec![
-        Sample::new([s.real(&[2, 3])?.into(), Value::Int(1)]),
+        Sample::new([s.real(&[2, 3])?.into(), Value::Int(1), Value::Int(-1)]),
         Sample::new([s.real(&[2, 3])?.into(), vec![1i64, -2].into(), vec![0i64, 1].into()]),
     ])
 });
+
+/// [`ROLL`] of the flattened tensor.
+static ROLL_FLAT: OpRecord = OpRecord::new(
+    "roll.flat",
+    "As roll, of the flattened tensor.",
+    "(Tensor input, int[1] shifts)",
+)
+.overload()
+.by_name(|b| b.tensor(0)?.roll(&b.ints(1)[..], ()).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(1)])]));
 
 fn triangle(c: &PlanCx<'_>) -> Result<Plan> {
     let x = c.tensor(0)?;
@@ -436,8 +447,7 @@ impl Tensor {
             return Err(TorshError::invalid("roll", "`shifts` required"));
         }
         if dims.is_empty() && shifts.len() == 1 {
-            let flat =
-                self.reshape([-1i64, 1].map(|n| if self.numel() == 0 { n.max(0) } else { n }))?;
+            let flat = self.reshape([self.numel()])?;
             let rolled = call1(
                 &ROLL,
                 &[Arg::T(&flat)],

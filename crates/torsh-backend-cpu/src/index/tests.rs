@@ -1,0 +1,446 @@
+use torsh_core::{Attr, DType, Element, Kernel, KernelArgs, Result, Scalar, View, pool};
+
+use super::positions::contiguous;
+
+/// A tensor for a kernel: memory, shape, strides, first element.
+struct Buffer<T> {
+    data: Vec<T>,
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+    first: usize,
+}
+
+impl<T: Element> Buffer<T> {
+    fn new(data: Vec<T>, shape: &[usize]) -> Self {
+        assert_eq!(data.len(), shape.iter().product::<usize>());
+        Buffer {
+            data,
+            shape: shape.to_vec(),
+            strides: contiguous(shape),
+            first: 0,
+        }
+    }
+
+    fn filled(shape: &[usize], value: T) -> Self {
+        Buffer::new(vec![value; shape.iter().product()], shape)
+    }
+
+    /// The same elements, each followed by `gap`, after two of them.
+    fn spread(&self, gap: T) -> Self {
+        let mut data = vec![gap; 2 * self.data.len() + 2];
+        for (i, &v) in self.data.iter().enumerate() {
+            data[2 + 2 * i] = v;
+        }
+        let strides = self.strides.iter().map(|s| 2 * s).collect();
+        Buffer {
+            data,
+            shape: self.shape.clone(),
+            strides,
+            first: 2,
+        }
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            ptr: self.data[self.first.min(self.data.len())..]
+                .as_ptr()
+                .cast_mut()
+                .cast(),
+            dtype: T::DTYPE,
+            shape: &self.shape,
+            strides: &self.strides,
+        }
+    }
+}
+
+fn run(kernel: Kernel, out: &[View<'_>], inputs: &[View<'_>], attrs: &[Attr<'_>]) -> Result<()> {
+    let compute = inputs[0].dtype;
+    let f = crate::kernel(kernel).expect("the kernel is in the table");
+    f(&KernelArgs {
+        kernel,
+        compute,
+        outputs: out,
+        inputs,
+        attrs,
+    })
+}
+
+/// Numbers that look random and repeat.
+fn numbers(n: usize, below: u64) -> Vec<i64> {
+    let mut state = 7u64;
+    (0..n)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            ((state >> 33) % below) as i64
+        })
+        .collect()
+}
+
+#[test]
+fn index_add_is_the_same_on_any_number_of_threads_and_any_layout() {
+    let (rows, width, n) = (50, 96, 3000);
+    let index = Buffer::new(numbers(n, rows as u64), &[n]);
+    let source: Vec<f32> = numbers(n * width, 1000)
+        .iter()
+        .map(|&v| v as f32 * 0.37 - 100.0)
+        .collect();
+    let source = Buffer::new(source, &[n, width]);
+    let mut expected = vec![1f32; rows * width];
+    for (i, &row) in index.data.iter().enumerate() {
+        for j in 0..width {
+            expected[row as usize * width + j] += source.data[i * width + j];
+        }
+    }
+    let start = Buffer::filled(&[rows, width], 1f32);
+    let before = pool::num_threads();
+    for threads in [1, 2, 5] {
+        pool::set_num_threads(threads).expect("a count");
+        for src in [
+            source.spread(f32::NAN),
+            Buffer::new(source.data.clone(), &[n, width]),
+        ] {
+            let out = Buffer::filled(&[rows, width], 0f32);
+            let attrs = [Attr::Int(0), Attr::Int(1)];
+            run(
+                Kernel::IndexAdd,
+                &[out.view()],
+                &[start.view(), index.view(), src.view()],
+                &attrs,
+            )
+            .expect("runs");
+            assert_eq!(out.data, expected);
+        }
+    }
+    pool::set_num_threads(before).expect("a count");
+}
+
+#[test]
+fn a_bad_index_leaves_the_target_as_it_was() {
+    let target = Buffer::filled(&[3, 2], 5f32);
+    let source = Buffer::filled(&[2, 2], 1f32);
+    for bad in [3, -1, i64::MAX, i64::MIN] {
+        let index = Buffer::new(vec![0, bad], &[2]);
+        let e = run(
+            Kernel::IndexAdd,
+            &[target.view()],
+            &[target.view(), index.view(), source.view()],
+            &[Attr::Int(0), Attr::Int(1)],
+        )
+        .expect_err("out of range");
+        assert!(
+            e.to_string().contains(&format!(
+                "index {bad} is out of bounds for dimension 0 with size 3"
+            )),
+            "{e}"
+        );
+        assert_eq!(target.data, [5.0; 6]);
+    }
+}
+
+#[test]
+fn an_index_that_is_written_over_is_read_first() {
+    // Every second element is the index into all of them; the window is not dense, so it is no
+    // plain overlap.
+    let data = vec![3i64, 7, 2, 7, 1, 7];
+    let all = Buffer::new(data, &[6]);
+    let index = View {
+        shape: &[3],
+        strides: &[2],
+        ..all.view()
+    };
+    let value = [Attr::Int(0), Attr::Scalar(Scalar::Int(1 << 40))];
+    run(
+        Kernel::IndexFill,
+        &[all.view()],
+        &[all.view(), index],
+        &value,
+    )
+    .expect("runs");
+    assert_eq!(all.data, [3, 1 << 40, 1 << 40, 1 << 40, 1, 7]);
+    let dense = run(
+        Kernel::IndexFill,
+        &[all.view()],
+        &[all.view(), all.view()],
+        &value,
+    );
+    assert!(
+        dense
+            .expect_err("overlaps")
+            .to_string()
+            .contains("single memory location")
+    );
+}
+
+#[test]
+fn advanced_indexing_wraps_and_broadcasts() {
+    let x = Buffer::new((0..24).collect::<Vec<i32>>(), &[2, 3, 4]);
+    let (a, b) = (
+        Buffer::new(vec![0i64, -1], &[2]),
+        Buffer::new(vec![-4i64, 3], &[2]),
+    );
+    let out = Buffer::filled(&[2, 3], 0i32);
+    let attrs = [Attr::Ints(&[0, 2]), Attr::Int(0)];
+    run(
+        Kernel::IndexGet,
+        &[out.view()],
+        &[x.view(), a.view(), b.view()],
+        &attrs,
+    )
+    .expect("runs");
+    assert_eq!(out.data, [0, 4, 8, 15, 19, 23]);
+    let values = Buffer::new(vec![100i32], &[]);
+    let put = Buffer::filled(&[2, 3, 4], 0i32);
+    let attrs = [Attr::Ints(&[0, 2]), Attr::Int(0), Attr::Bool(true)];
+    run(
+        Kernel::IndexPut,
+        &[put.view()],
+        &[x.view(), values.view(), a.view(), b.view()],
+        &attrs,
+    )
+    .expect("runs");
+    assert_eq!(put.data[..5], [100, 1, 2, 3, 104]);
+    assert_eq!(put.data[14..16], [14, 115]);
+}
+
+#[test]
+fn masks_select_count_and_scatter_in_parallel() {
+    let n = 200_000;
+    let x = Buffer::new(numbers(n, 1 << 20), &[n / 100, 100]);
+    let mask: Vec<bool> = x.data.iter().map(|v| v % 3 == 0).collect();
+    let kept: Vec<i64> = x.data.iter().copied().filter(|v| v % 3 == 0).collect();
+    let mask = Buffer::new(mask, &[n / 100, 100]);
+    let count = Buffer::filled(&[], 0i64);
+    run(Kernel::MaskedCount, &[count.view()], &[mask.view()], &[]).expect("runs");
+    assert_eq!(count.data, [kept.len() as i64]);
+    let out = Buffer::filled(&[kept.len()], 0i64);
+    run(
+        Kernel::MaskedSelect,
+        &[out.view()],
+        &[x.spread(-1).view(), mask.view()],
+        &[],
+    )
+    .expect("runs");
+    assert_eq!(out.data, kept);
+    let rows = Buffer::filled(&[kept.len(), 2], 0i64);
+    run(
+        Kernel::Nonzero,
+        &[rows.view()],
+        &[mask.spread(true).view()],
+        &[],
+    )
+    .expect("runs");
+    for (row, v) in rows.data.chunks(2).zip(&kept) {
+        assert_eq!(x.data[(row[0] * 100 + row[1]) as usize], *v);
+    }
+    let zeros = Buffer::filled(&[n / 100, 100], 0i64);
+    let back = Buffer::filled(&[n / 100, 100], 7i64);
+    let source = out.spread(-1);
+    run(
+        Kernel::MaskedScatter,
+        &[back.view()],
+        &[zeros.view(), mask.view(), source.view()],
+        &[],
+    )
+    .expect("runs");
+    let expected: Vec<i64> = x
+        .data
+        .iter()
+        .map(|v| if v % 3 == 0 { *v } else { 0 })
+        .collect();
+    assert_eq!(back.data, expected);
+    let short = Buffer::filled(&[kept.len() - 1], 0i64);
+    let e = run(
+        Kernel::MaskedScatter,
+        &[back.view()],
+        &[zeros.view(), mask.view(), short.view()],
+        &[],
+    );
+    assert!(e.is_err() && back.data == expected);
+}
+
+#[test]
+fn sort_orders_every_kind_of_number() {
+    let n = 20_000;
+    let mut x: Vec<f32> = numbers(n, 5000)
+        .iter()
+        .map(|&v| (v as f32 - 2500.0) * 0.5)
+        .collect();
+    for i in (0..n).step_by(701) {
+        x[i] = f32::NAN;
+    }
+    for (i, v) in x.iter_mut().enumerate().filter(|(i, _)| i % 97 == 0) {
+        *v = if i % 2 == 0 { -0.0 } else { 0.0 };
+    }
+    let x = Buffer::new(x, &[n]);
+    for descending in [false, true] {
+        let (values, indices) = (Buffer::filled(&[n], 0f32), Buffer::filled(&[n], 0i64));
+        let attrs = [Attr::Int(0), Attr::Bool(descending)];
+        run(
+            Kernel::Sort,
+            &[values.view(), indices.view()],
+            &[x.spread(1e9).view()],
+            &attrs,
+        )
+        .expect("runs");
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by(|&a, &b| {
+            let (p, q) = (x.data[a], x.data[b]);
+            let c = p
+                .partial_cmp(&q)
+                .unwrap_or_else(|| p.is_nan().cmp(&q.is_nan()));
+            if descending { c.reverse() } else { c }
+        });
+        let got: Vec<usize> = indices.data.iter().map(|&i| i as usize).collect();
+        assert_eq!(got, order);
+        for (v, &i) in values.data.iter().zip(&order) {
+            assert_eq!(v.to_bits(), x.data[i].to_bits());
+        }
+        let k = 37;
+        let (top, at) = (Buffer::filled(&[k], 0f32), Buffer::filled(&[k], 0i64));
+        let attrs = [Attr::Int(0), Attr::Bool(descending)];
+        run(Kernel::Topk, &[top.view(), at.view()], &[x.view()], &attrs).expect("runs");
+        let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(bits(&top.data), bits(&values.data[..k]));
+        assert_eq!(at.data, indices.data[..k]);
+    }
+}
+
+#[test]
+fn sort_runs_along_any_dimension() {
+    let x = Buffer::new(numbers(3 * 40 * 5, 50), &[3, 40, 5]);
+    let (values, indices) = (
+        Buffer::filled(&[3, 40, 5], 0i64),
+        Buffer::filled(&[3, 40, 5], 0i64),
+    );
+    let attrs = [Attr::Int(1), Attr::Bool(false)];
+    run(
+        Kernel::Sort,
+        &[values.view(), indices.view()],
+        &[x.view()],
+        &attrs,
+    )
+    .expect("runs");
+    for i in 0..3 {
+        for k in 0..5 {
+            let at = |j: usize| i * 200 + j * 5 + k;
+            for j in 1..40 {
+                let (a, b) = (values.data[at(j - 1)], values.data[at(j)]);
+                assert!(a < b || a == b && indices.data[at(j - 1)] < indices.data[at(j)]);
+                assert_eq!(b, x.data[at(indices.data[at(j)] as usize)]);
+            }
+        }
+    }
+    let c = Buffer::new(vec![num_complex::Complex::new(0f32, 0.0)], &[1]);
+    let (v, i) = (
+        Buffer::filled(&[1], num_complex::Complex::new(0f32, 0.0)),
+        Buffer::filled(&[1], 0i64),
+    );
+    assert!(run(Kernel::Sort, &[v.view(), i.view()], &[c.view()], &attrs).is_err());
+}
+
+#[test]
+fn windows_accumulate_and_stay_inside() {
+    let g = Buffer::new(vec![1f32, 2.0, 3.0, 4.0], &[2, 2]);
+    let out = Buffer::filled(&[4], 9f32);
+    let attrs = |o| [Attr::Ints(&[2, 2]), Attr::Ints(&[1, 1]), Attr::Int(o)];
+    run(
+        Kernel::StridedAccumulate,
+        &[out.view()],
+        &[g.view()],
+        &attrs(1),
+    )
+    .expect("runs");
+    assert_eq!(out.data, [0.0, 1.0, 5.0, 4.0]);
+    assert!(
+        run(
+            Kernel::StridedAccumulate,
+            &[out.view()],
+            &[g.view()],
+            &attrs(2)
+        )
+        .is_err()
+    );
+    assert!(
+        run(
+            Kernel::StridedAccumulate,
+            &[out.view()],
+            &[g.view()],
+            &attrs(-1)
+        )
+        .is_err()
+    );
+    let base = Buffer::filled(&[4], 7f32);
+    run(
+        Kernel::StridedScatter,
+        &[out.view()],
+        &[base.view(), g.view()],
+        &attrs(1),
+    )
+    .expect("runs");
+    assert_eq!(out.data, [7.0, 1.0, 3.0, 4.0]);
+}
+
+#[test]
+fn half_types_reduce_in_float32() {
+    use half::bf16;
+    let n = 1000;
+    let x = Buffer::filled(&[2], bf16::from_f32(1.0));
+    let index = Buffer::filled(&[n], 1i64);
+    let ones = Buffer::filled(&[n], bf16::from_f32(1.0));
+    let out = Buffer::filled(&[2], bf16::ZERO);
+    let attrs = [Attr::Int(0), Attr::Str("sum"), Attr::Bool(true)];
+    run(
+        Kernel::ScatterReduce,
+        &[out.view()],
+        &[x.view(), index.view(), ones.view()],
+        &attrs,
+    )
+    .expect("runs");
+    // Added up in bfloat16 it would stop at 256.
+    assert_eq!(out.data, [bf16::from_f32(1.0), bf16::from_f32(1001.0)]);
+    let attrs = [Attr::Int(0), Attr::Str("mean"), Attr::Bool(false)];
+    run(
+        Kernel::ScatterReduce,
+        &[out.view()],
+        &[x.view(), index.view(), ones.view()],
+        &attrs,
+    )
+    .expect("runs");
+    assert_eq!(out.data, [bf16::from_f32(1.0), bf16::from_f32(1.0)]);
+    assert_eq!(x.view().dtype, DType::BF16);
+}
+
+#[test]
+fn rolls_flips_and_triangles() {
+    let x = Buffer::new((0..12).collect::<Vec<i64>>(), &[3, 4]);
+    let out = Buffer::filled(&[3, 4], 0i64);
+    let attrs = [Attr::Ints(&[1, -5]), Attr::Ints(&[0, 1])];
+    run(Kernel::Roll, &[out.view()], &[x.view()], &attrs).expect("runs");
+    assert_eq!(out.data, [9, 10, 11, 8, 1, 2, 3, 0, 5, 6, 7, 4]);
+    run(
+        Kernel::Flip,
+        &[out.view()],
+        &[x.view()],
+        &[Attr::Ints(&[1])],
+    )
+    .expect("runs");
+    assert_eq!(out.data, [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8]);
+    run(
+        Kernel::Triangle,
+        &[out.view()],
+        &[x.view()],
+        &[Attr::Int(1), Attr::Bool(true)],
+    )
+    .expect("runs");
+    assert_eq!(out.data, [0, 1, 2, 3, 0, 0, 6, 7, 0, 0, 0, 11]);
+    run(
+        Kernel::Triangle,
+        &[x.view()],
+        &[x.view()],
+        &[Attr::Int(i64::MIN), Attr::Bool(false)],
+    )
+    .expect("runs");
+    assert_eq!(x.data, [0; 12]);
+}

@@ -1,0 +1,348 @@
+//! Random fills. Attribute 0 of each is the generator; draws are PyTorch's, in the order of memory.
+//!
+//! | key | attributes | fills |
+//! |---|---|---|
+//! | `Uniform` | from, to | real floating-point types |
+//! | `Normal` | mean, std | the same |
+//! | `Exponential`, `Geometric` | lambda; p | the same, and integers for `Geometric` |
+//! | `Cauchy`, `LogNormal` | median, sigma; mean, std | the same |
+//! | `Bernoulli` | p, or none and the probabilities as input 0 | every dtype |
+//! | `RandInt` | low, high; without low the whole range from 0 of the dtype, without high from low | every dtype |
+//! | `RandPerm` | | a permutation of as many indices, every dtype |
+//!
+//! `Multinomial` draws with replacement: weights `[rows, categories]` into int64 `[rows, samples]`.
+//! `Dropout` (attribute 1: p) zeroes elements of input 0 with probability p and scales the others;
+//! output 1 is the mask (bool) of those that stayed.
+
+use half::{bf16, f16};
+use smallvec::SmallVec;
+use torsh_core::random::{self, Generator, RandomFloat};
+use torsh_core::{
+    Attr, DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool,
+};
+
+use crate::dense::{Dense, DenseOut, Scratch, copy, missing, wide};
+
+/// The kernel for a key of this file.
+pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
+    Some(match k {
+        Kernel::Uniform
+        | Kernel::Normal
+        | Kernel::Exponential
+        | Kernel::Cauchy
+        | Kernel::LogNormal => floating,
+        Kernel::Geometric => geometric,
+        Kernel::Bernoulli => bernoulli,
+        Kernel::RandInt => randint,
+        Kernel::RandPerm => randperm,
+        Kernel::Multinomial => multinomial,
+        Kernel::Dropout => dropout,
+        _ => return None,
+    })
+}
+
+fn generator<'a>(args: &KernelArgs<'a>) -> Result<&'a Generator> {
+    match args.attr(0) {
+        Attr::Generator(g) => Ok(g),
+        _ => Ok(random::default_generator()),
+    }
+}
+
+/// Lets `f` fill `out` with `T`s in the order of its memory; they are converted where `dtype`
+/// (that of `T`) is not the output's.
+fn fill<T>(out: &View<'_>, dtype: DType, f: impl FnOnce(&mut [T]) -> Result<()>) -> Result<()> {
+    let n = out.numel();
+    if out.dtype == dtype && out.is_contiguous() {
+        // SAFETY: the output holds `n` elements of this dtype, and is ours to write. Fills write
+        // every element and read none.
+        return f(unsafe { std::slice::from_raw_parts_mut(out.ptr.cast(), n) });
+    }
+    let block = Scratch::<T>::new(n)?;
+    // SAFETY: the block is as large, and zeroed first as the numbers are read again.
+    f(unsafe {
+        std::ptr::write_bytes(block.ptr(), 0, n);
+        std::slice::from_raw_parts_mut(block.ptr(), n)
+    })?;
+    let mut order: SmallVec<[usize; 6]> = (0..out.shape.len()).collect();
+    order.sort_by_key(|&d| std::cmp::Reverse(out.strides[d]));
+    let shape: SmallVec<[usize; 6]> = order.iter().map(|&d| out.shape[d]).collect();
+    let strides: SmallVec<[isize; 6]> = order.iter().map(|&d| out.strides[d]).collect();
+    let dense = torsh_core::Shape::new(&shape).contiguous_strides();
+    let from = View {
+        ptr: block.ptr().cast(),
+        dtype,
+        shape: &shape,
+        strides: &dense,
+    };
+    copy(
+        &from,
+        &View {
+            ptr: out.ptr,
+            dtype: out.dtype,
+            shape: &shape,
+            strides: &strides,
+        },
+    )
+}
+
+fn floating(args: &KernelArgs<'_>) -> Result<()> {
+    let out = args.outputs.first().ok_or_else(missing)?;
+    match out.dtype {
+        DType::F32 => floats::<f32>(args, out),
+        DType::F64 => floats::<f64>(args, out),
+        DType::F16 => floats::<f16>(args, out),
+        DType::BF16 => floats::<bf16>(args, out),
+        _ => Err(TorshError::dtype(
+            "",
+            format!("not implemented for {}", out.dtype),
+        )),
+    }
+}
+
+fn floats<T: RandomFloat>(args: &KernelArgs<'_>, out: &View<'_>) -> Result<()> {
+    let (g, a, b) = (generator(args)?, args.attr(1).float(), args.attr(2).float());
+    // PyTorch's vector order is for row-major tensors only.
+    let serial = !out.is_contiguous();
+    fill::<T>(out, out.dtype, |values| {
+        match args.kernel {
+            Kernel::Uniform => random::fill_uniform(g, values, a, b),
+            Kernel::Normal if serial => random::fill_normal_serial(g, values, a, b),
+            Kernel::Normal => random::fill_normal(g, values, a, b),
+            Kernel::Exponential => random::fill_exponential(g, values, a),
+            Kernel::Cauchy => random::fill_cauchy(g, values, a, b),
+            _ => random::fill_log_normal(g, values, a, b),
+        }
+        Ok(())
+    })
+}
+
+fn geometric(args: &KernelArgs<'_>) -> Result<()> {
+    let out = args.outputs.first().ok_or_else(missing)?;
+    let (g, p) = (generator(args)?, args.attr(1).float());
+    macro_rules! floats {
+        ($t:ty) => {
+            fill::<$t>(out, out.dtype, |values| {
+                random::fill_geometric(g, values, p);
+                Ok(())
+            })
+        };
+    }
+    match out.dtype {
+        DType::F32 => floats!(f32),
+        DType::F64 => floats!(f64),
+        DType::F16 => floats!(f16),
+        DType::BF16 => floats!(bf16),
+        d if d.is_integer() => fill::<i64>(out, DType::I64, |values| {
+            random::fill_geometric_i64(g, values, p);
+            Ok(())
+        }),
+        _ => Err(args.unsupported()),
+    }
+}
+
+/// The error for a probability outside of 0 to 1.
+fn not_a_probability(p: f64) -> TorshError {
+    TorshError::invalid("", format!("expected 0 <= p <= 1, but got p={p}"))
+}
+
+fn bernoulli(args: &KernelArgs<'_>) -> Result<()> {
+    let out = args.outputs.first().ok_or_else(missing)?;
+    let g = generator(args)?;
+    let Some(probs) = args.inputs.first().filter(|p| p.is_present()) else {
+        let p = args.attr(1).float();
+        return fill::<u8>(out, DType::U8, |values| {
+            random::fill_bernoulli(g, values, p);
+            Ok(())
+        });
+    };
+    let dtype = wide(probs.dtype);
+    let dense = Dense::new(probs, dtype)?;
+    let n = probs.numel();
+    macro_rules! draw {
+        ($t:ty, $fill:ident) => {{
+            // SAFETY: the operand has `n` numbers.
+            let probs = unsafe { std::slice::from_raw_parts(dense.ptr::<$t>().get(), n) };
+            if let Some(p) = probs.iter().find(|p| !(0.0..=1.0).contains(*p)) {
+                return Err(not_a_probability(f64::from(*p)));
+            }
+            let values = DenseOut::new(out, DType::U8)?;
+            // SAFETY: the output has as many elements as there are probabilities.
+            let slice = unsafe { std::slice::from_raw_parts_mut(values.ptr::<u8>().get(), n) };
+            random::$fill(g, slice, probs);
+            values.finish()
+        }};
+    }
+    if out.numel() != n {
+        return Err(missing());
+    }
+    match dtype {
+        DType::F32 => draw!(f32, fill_bernoulli_probs_f32),
+        DType::F64 => draw!(f64, fill_bernoulli_probs_f64),
+        _ => Err(args.unsupported()),
+    }
+}
+
+fn randint(args: &KernelArgs<'_>) -> Result<()> {
+    let out = args.outputs.first().ok_or_else(missing)?;
+    let g = generator(args)?;
+    let (low, high) = (args.attr(1), args.attr(2));
+    // Without bounds: the modulus, and whether draws take 64 bits.
+    let (modulus, wide) = match out.dtype {
+        DType::Bool => (2, false),
+        DType::U8 => (1 << 8, false),
+        DType::I8 => (1 << 7, false),
+        DType::I16 => (1 << 15, false),
+        DType::I32 => (1 << 31, false),
+        DType::I64 => (1 << 63, true),
+        DType::F16 => ((1 << 11) + 1, false),
+        DType::BF16 => ((1 << 8) + 1, false),
+        DType::F32 => ((1 << 24) + 1, false),
+        DType::F64 => ((1 << 53) + 1, true),
+        DType::C64 | DType::C128 => return Err(args.unsupported()),
+    };
+    fill::<i64>(out, DType::I64, |values| {
+        match (low.is_none(), high.is_none()) {
+            (true, _) => random::fill_random_modulus_i64(g, values, modulus, wide),
+            (false, true) => random::fill_random_i64_full_range(g, values),
+            (false, false) => {
+                let (low, high) = (low.int(), high.int());
+                if low >= high {
+                    return Err(TorshError::invalid(
+                        "",
+                        format!(
+                            "random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+                        ),
+                    ));
+                }
+                random::fill_random_range_i64(g, values, low, high);
+            }
+        }
+        Ok(())
+    })
+}
+
+fn randperm(args: &KernelArgs<'_>) -> Result<()> {
+    let out = args.outputs.first().ok_or_else(missing)?;
+    let g = generator(args)?;
+    fill::<i64>(out, DType::I64, |values| {
+        values.copy_from_slice(&random::randperm(g, values.len() as i64));
+        Ok(())
+    })
+}
+
+fn multinomial(args: &KernelArgs<'_>) -> Result<()> {
+    let ([out, ..], [weights, ..]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let (&[rows, categories], &[out_rows, samples]) = (weights.shape, out.shape) else {
+        return Err(missing());
+    };
+    if rows != out_rows || categories == 0 {
+        return Err(missing());
+    }
+    let g = generator(args)?;
+    let dtype = wide(weights.dtype);
+    let dense = Dense::new(weights, dtype)?;
+    macro_rules! draw {
+        ($t:ty, $fill:ident) => {{
+            // SAFETY: the operand has that many weights.
+            let w =
+                unsafe { std::slice::from_raw_parts(dense.ptr::<$t>().get(), rows * categories) };
+            for row in w.chunks_exact(categories) {
+                check_weights(row.iter().map(|&w| f64::from(w)))?;
+            }
+            let values = DenseOut::new(out, DType::I64)?;
+            // SAFETY: the output has that many samples.
+            let slice = unsafe {
+                std::slice::from_raw_parts_mut(values.ptr::<i64>().get(), rows * samples)
+            };
+            random::$fill(g, w, categories, slice);
+            values.finish()
+        }};
+    }
+    match dtype {
+        DType::F32 => draw!(f32, fill_multinomial_with_replacement_f32),
+        DType::F64 => draw!(f64, fill_multinomial_with_replacement_f64),
+        _ => Err(args.unsupported()),
+    }
+}
+
+fn check_weights(row: impl Iterator<Item = f64>) -> Result<()> {
+    let mut sum = 0.0;
+    for w in row {
+        if !w.is_finite() || w < 0.0 {
+            return Err(TorshError::invalid(
+                "",
+                "probability tensor contains either `inf`, `nan` or element < 0",
+            ));
+        }
+        sum += w;
+    }
+    match sum > 0.0 {
+        true => Ok(()),
+        false => Err(TorshError::invalid(
+            "",
+            "invalid multinomial distribution (sum of probabilities <= 0)",
+        )),
+    }
+}
+
+fn dropout(args: &KernelArgs<'_>) -> Result<()> {
+    let ([out, mask, ..], [input, ..]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let g = generator(args)?;
+    let p = args.attr(1).float();
+    // The mask is laid out as the input; so are the draws.
+    fill::<u8>(
+        &View {
+            dtype: DType::U8,
+            ..*mask
+        },
+        DType::U8,
+        |values| {
+            random::fill_bernoulli(g, values, 1.0 - p);
+            Ok(())
+        },
+    )?;
+    let scale = Scalar::Float(1.0 / (1.0 - p));
+    macro_rules! apply {
+        ($t:ty, $scale:expr) => {{
+            let (x, m) = (
+                Dense::new(input, wide(input.dtype))?,
+                Dense::new(mask, DType::Bool)?,
+            );
+            let y = DenseOut::new(out, wide(out.dtype))?;
+            let (xp, mp, yp) = (x.ptr::<$t>(), m.ptr::<u8>(), y.ptr::<$t>());
+            let scale: $t = $scale;
+            pool::parallel_for(out.numel(), 16 * 1024, &|range| {
+                // SAFETY: all three have as many elements, and the range is this thread's.
+                unsafe {
+                    for i in range.start as isize..range.end as isize {
+                        // Not a selection: 0 times inf is nan, as in PyTorch.
+                        *yp.at(i) = *xp.at(i) * (scale * <$t>::from(*mp.at(i)));
+                    }
+                }
+            });
+            y.finish()
+        }};
+    }
+    if out.numel() != input.numel() || mask.numel() != input.numel() {
+        return Err(missing());
+    }
+    match wide(out.dtype) {
+        // PyTorch rounds the mask's scale to the tensor's dtype.
+        DType::F32 => apply!(f32, round(scale.to_f64(), out.dtype)),
+        DType::F64 => apply!(f64, scale.to_f64()),
+        _ => Err(args.unsupported()),
+    }
+}
+
+/// A number rounded to a dtype of float32's or less.
+fn round(v: f64, dtype: DType) -> f32 {
+    match dtype {
+        DType::F16 => f16::from_f64(v).to_f32(),
+        DType::BF16 => bf16::from_f64(v).to_f32(),
+        _ => v as f32,
+    }
+}

@@ -1,0 +1,196 @@
+//! Layers as functions.
+
+use torsh_tensor::{Operand, Result, Tensor, TorshError, Value, ops};
+
+pub use torsh_tensor::EmbeddingOptions;
+
+use crate::{BatchNormOptions, Conv2dOptions, MaxPool2dOptions, Padding, Size2, call, value};
+
+fn sizes(v: [usize; 2]) -> Value {
+    Value::from(v)
+}
+
+/// `input @ weight.T + bias`: `[.., in]` and `[out, in]` give `[.., out]`.
+#[track_caller]
+pub fn linear<'b>(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: impl Into<Option<&'b Tensor>>,
+) -> Result<Tensor> {
+    call(
+        "nn.functional.linear",
+        &[input.into(), weight.into(), bias.into().cloned().into()],
+        &[],
+    )
+}
+
+/// A convolution of images `[N, C, H, W]` with a weight `[out, C, kh, kw]`, in steps of 1.
+#[track_caller]
+pub fn conv2d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    conv2d_with(input, weight, Conv2dOptions::default())
+}
+
+/// [`conv2d`] with options.
+#[track_caller]
+pub fn conv2d_with(input: &Tensor, weight: &Tensor, options: Conv2dOptions) -> Result<Tensor> {
+    let padding = match options.padding {
+        Padding::Size(v) => sizes(v),
+        Padding::Same => "same".into(),
+        Padding::Valid => "valid".into(),
+    };
+    call(
+        "nn.functional.conv2d",
+        &[
+            input.into(),
+            weight.into(),
+            options.bias.into(),
+            sizes(options.stride),
+            padding,
+            sizes(options.dilation),
+            options.groups.into(),
+        ],
+        &[],
+    )
+}
+
+/// The greatest element of each window of an image `[N, C, H, W]`; the windows lie side by side.
+#[track_caller]
+pub fn max_pool2d(input: &Tensor, kernel_size: impl Into<Size2>) -> Result<Tensor> {
+    max_pool2d_with(input, kernel_size, MaxPool2dOptions::default())
+}
+
+fn pool(input: &Tensor, kernel_size: Size2, options: &MaxPool2dOptions) -> [Value; 6] {
+    [
+        input.into(),
+        sizes(kernel_size.0),
+        options.stride.map(sizes).unwrap_or(Value::None),
+        sizes(options.padding),
+        sizes(options.dilation),
+        options.ceil_mode.into(),
+    ]
+}
+
+/// [`max_pool2d`] with options.
+#[track_caller]
+pub fn max_pool2d_with(
+    input: &Tensor,
+    kernel_size: impl Into<Size2>,
+    options: MaxPool2dOptions,
+) -> Result<Tensor> {
+    call(
+        "nn.functional.max_pool2d",
+        &pool(input, kernel_size.into(), &options),
+        &[],
+    )
+}
+
+/// [`max_pool2d`], and where in its flattened image each greatest element was found.
+#[track_caller]
+pub fn max_pool2d_with_indices(
+    input: &Tensor,
+    kernel_size: impl Into<Size2>,
+    options: MaxPool2dOptions,
+) -> Result<(Tensor, Tensor)> {
+    let args = pool(input, kernel_size.into(), &options);
+    let found = ops::call(
+        "nn.functional.max_pool2d",
+        &args,
+        &[("return_indices", true.into())],
+    )?;
+    match <[Tensor; 2]>::try_from(found.tensors()) {
+        Ok([values, indices]) => Ok((values, indices)),
+        Err(_) => Err(TorshError::invalid("max_pool2d", "no indices came back")),
+    }
+}
+
+/// Normalises each channel by its running mean and variance.
+#[track_caller]
+pub fn batch_norm(input: &Tensor, running_mean: &Tensor, running_var: &Tensor) -> Result<Tensor> {
+    batch_norm_with(
+        input,
+        running_mean,
+        running_var,
+        BatchNormOptions::default(),
+    )
+}
+
+/// [`batch_norm`] with options; in training mode the running statistics may be absent, and are
+/// moved where they are there.
+#[track_caller]
+pub fn batch_norm_with<'m, 'v>(
+    input: &Tensor,
+    running_mean: impl Into<Option<&'m Tensor>>,
+    running_var: impl Into<Option<&'v Tensor>>,
+    options: BatchNormOptions,
+) -> Result<Tensor> {
+    call(
+        "nn.functional.batch_norm",
+        &[
+            input.into(),
+            running_mean.into().cloned().into(),
+            running_var.into().cloned().into(),
+            options.weight.into(),
+            options.bias.into(),
+            options.training.into(),
+            options.momentum.into(),
+            options.eps.into(),
+        ],
+        &[],
+    )
+}
+
+/// Sets each element to 0 with probability `p` and scales the others by `1 / (1 - p)`; gives the
+/// tensor itself unless `training`.
+#[track_caller]
+pub fn dropout<'a>(input: impl Into<Operand<'a>>, p: f64, training: bool) -> Result<Tensor> {
+    call(
+        "nn.functional.dropout",
+        &[value(input.into()), p.into(), training.into()],
+        &[],
+    )
+}
+
+/// A row of `weight` for each index.
+#[track_caller]
+pub fn embedding(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    embedding_with(input, weight, EmbeddingOptions::default())
+}
+
+/// [`embedding`] with options.
+#[track_caller]
+pub fn embedding_with(
+    input: &Tensor,
+    weight: &Tensor,
+    options: EmbeddingOptions,
+) -> Result<Tensor> {
+    weight.embedding_with(input, options)
+}
+
+/// A 1 in the place of each class along a new last dimension; as many classes as the greatest
+/// needs where `num_classes` is -1.
+#[track_caller]
+pub fn one_hot(input: &Tensor, num_classes: i64) -> Result<Tensor> {
+    input.one_hot(num_classes)
+}
+
+/// Zeros around a tensor: for the last dimension before and after, then for the one ahead of it.
+#[track_caller]
+pub fn pad(input: &Tensor, pad: impl Into<Vec<i64>>) -> Result<Tensor> {
+    pad_with(input, pad, "constant", None)
+}
+
+/// [`pad`] by a mode (`constant`, `reflect`, `replicate`, `circular`), with a value for
+/// `constant`.
+#[track_caller]
+pub fn pad_with(
+    input: &Tensor,
+    pad: impl Into<Vec<i64>>,
+    mode: &str,
+    value: impl Into<Option<f64>>,
+) -> Result<Tensor> {
+    call(
+        "nn.functional.pad",
+        &[input.into(), pad.into().into()],
+        &[("mode", mode.into()), ("value", value.into().into())],
+    )
+}

@@ -1,0 +1,61 @@
+//! Shapes.
+
+use torsh_tensor::{IntoDim, IntoDims, IntoShape, Result, Tensor, TorshError};
+
+/// Dimensions `start_dim` and after as one.
+#[track_caller]
+pub fn flatten(input: &Tensor, start_dim: impl IntoDim) -> Result<Tensor> {
+    flatten_with(input, start_dim, -1)
+}
+
+/// Dimensions `start_dim` to `end_dim` as one.
+#[track_caller]
+pub fn flatten_with(
+    input: &Tensor,
+    start_dim: impl IntoDim,
+    end_dim: impl IntoDim,
+) -> Result<Tensor> {
+    let dims = input.dims();
+    if dims.is_empty() {
+        return input.reshape(1);
+    }
+    let (start, end) = (
+        input.shape().dim(start_dim.value())?,
+        input.shape().dim(end_dim.value())?,
+    );
+    if start > end {
+        return Err(TorshError::invalid(
+            "flatten",
+            "flatten() has invalid args: start_dim cannot come after end_dim",
+        ));
+    }
+    let mut shape = dims[..start].to_vec();
+    shape.push(dims[start..=end].iter().product());
+    shape.extend(&dims[end + 1..]);
+    input.reshape(shape)
+}
+
+/// Functions that are methods of the same name.
+macro_rules! methods {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $ty:ty),*);)*) => {$(
+        $(#[$doc])*
+        #[doc = concat!("\n\nThe method [`", stringify!($name), "`](Tensor::", stringify!($name), ").")]
+        #[track_caller]
+        pub fn $name(input: &Tensor, $($arg: $ty),*) -> Result<Tensor> {
+            input.$name($($arg),*)
+        }
+    )*};
+}
+
+methods! {
+    /// The elements in another shape.
+    reshape(shape: impl IntoShape);
+    /// The dimensions in another order.
+    permute(dims: impl IntoDims);
+    /// Two dimensions exchanged.
+    transpose(dim0: impl IntoDim, dim1: impl IntoDim);
+    /// Without dimensions of size 1.
+    squeeze(dim: impl IntoDims);
+    /// With a new dimension of size 1.
+    unsqueeze(dim: impl IntoDim);
+}

@@ -1,0 +1,308 @@
+//! Activations.
+
+use torsh_functional as F;
+use torsh_tensor::{Result, Tensor};
+
+use crate::Module;
+use crate::layers::python_float;
+use crate::module::{Hooks, Training};
+
+macro_rules! plain {
+    ($($(#[$doc:meta])* $name:ident $function:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Module, Default)]
+        pub struct $name {
+            training: Training,
+            hooks: Hooks,
+        }
+
+        impl $name {
+            /// The layer.
+            pub fn new() -> $name {
+                $name::default()
+            }
+        }
+
+        impl Module for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Result<Tensor> {
+                self.hooks.run(self, x, |x| F::$function(x))
+            }
+        }
+    )*};
+}
+
+plain! {
+    /// 0 for negative elements, themselves for others (`torch.nn.ReLU`).
+    ReLU relu;
+    /// ReLU that stops at 6 (`torch.nn.ReLU6`).
+    ReLU6 relu6;
+    /// `1 / (1 + exp(-x))` (`torch.nn.Sigmoid`).
+    Sigmoid sigmoid;
+    /// Hyperbolic tangent (`torch.nn.Tanh`).
+    Tanh tanh;
+    /// `x * sigmoid(x)`, also called swish (`torch.nn.SiLU`).
+    SiLU silu;
+    /// `x * tanh(softplus(x))` (`torch.nn.Mish`).
+    Mish mish;
+    /// Scaled exponential linear unit (`torch.nn.SELU`).
+    SELU selu;
+    /// `x * relu6(x + 3) / 6` (`torch.nn.Hardswish`).
+    Hardswish hardswish;
+    /// `relu6(x + 3) / 6` (`torch.nn.Hardsigmoid`).
+    Hardsigmoid hardsigmoid;
+    /// `x / (1 + |x|)` (`torch.nn.Softsign`).
+    Softsign softsign;
+    /// `x - tanh(x)` (`torch.nn.Tanhshrink`).
+    Tanhshrink tanhshrink;
+    /// Logarithm of the sigmoid (`torch.nn.LogSigmoid`).
+    LogSigmoid logsigmoid;
+}
+
+/// Layers with one number that PyTorch gives a default.
+macro_rules! with_number {
+    ($($(#[$doc:meta])* $name:ident $function:ident $field:ident = $default:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Module)]
+        pub struct $name {
+            #[module(skip)]
+            $field: f64,
+            training: Training,
+            hooks: Hooks,
+        }
+
+        impl $name {
+            #[doc = concat!("The layer with PyTorch's `", stringify!($field), "`, ", stringify!($default), ".")]
+            pub fn new() -> $name {
+                $name::$field($default)
+            }
+
+            #[doc = concat!("The layer with this `", stringify!($field), "`.")]
+            pub fn $field($field: f64) -> $name {
+                $name { $field, training: Training::default(), hooks: Hooks::new() }
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name::new()
+            }
+        }
+
+        impl Module for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Result<Tensor> {
+                self.hooks.run(self, x, |x| F::$function(x, self.$field))
+            }
+
+            fn extra_repr(&self) -> String {
+                format!(concat!(stringify!($field), "={}"), python_float(self.$field))
+            }
+        }
+    )*};
+}
+
+with_number! {
+    /// ReLU with a slope for negative elements (`torch.nn.LeakyReLU`).
+    LeakyReLU leaky_relu_with negative_slope = 0.01;
+    /// `alpha * (exp(x) - 1)` for negative elements (`torch.nn.ELU`).
+    ELU elu_with alpha = 1.0;
+    /// `alpha * (exp(x / alpha) - 1)` for negative elements (`torch.nn.CELU`).
+    CELU celu_with alpha = 1.0;
+    /// 0 for elements within `lambd` of it (`torch.nn.Hardshrink`).
+    Hardshrink hardshrink_with lambd = 0.5;
+    /// Elements moved by `lambd` towards 0, and not beyond (`torch.nn.Softshrink`).
+    Softshrink softshrink_with lambd = 0.5;
+}
+
+/// How [`GELU`] computes the normal distribution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Approximate {
+    /// Exactly.
+    #[default]
+    None,
+    /// By a hyperbolic tangent.
+    Tanh,
+}
+
+/// `x` times the probability that a standard normal draw is below it (`torch.nn.GELU`).
+#[derive(Module, Default)]
+pub struct GELU {
+    #[module(skip)]
+    approximate: Approximate,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl GELU {
+    /// The exact function.
+    pub fn new() -> GELU {
+        GELU::default()
+    }
+
+    /// The function, exact or approximate.
+    pub fn approximate(approximate: Approximate) -> GELU {
+        GELU {
+            approximate,
+            ..GELU::default()
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.approximate {
+            Approximate::None => "none",
+            Approximate::Tanh => "tanh",
+        }
+    }
+}
+
+impl Module for GELU {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| F::gelu_with(x, self.name()))
+    }
+
+    fn extra_repr(&self) -> String {
+        format!("approximate='{}'", self.name())
+    }
+}
+
+/// `log(1 + exp(beta * x)) / beta` (`torch.nn.Softplus`).
+#[derive(Module)]
+pub struct Softplus {
+    #[module(skip)]
+    beta: f64,
+    #[module(skip)]
+    threshold: f64,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl Softplus {
+    /// The layer with PyTorch's `beta` 1 and `threshold` 20.
+    pub fn new() -> Softplus {
+        Softplus::with(1.0, 20.0)
+    }
+
+    /// The layer, linear where `beta * x` is above `threshold`.
+    pub fn with(beta: f64, threshold: f64) -> Softplus {
+        Softplus {
+            beta,
+            threshold,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        }
+    }
+}
+
+impl Default for Softplus {
+    fn default() -> Self {
+        Softplus::new()
+    }
+}
+
+impl Module for Softplus {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, x, |x| F::softplus_with(x, self.beta, self.threshold))
+    }
+
+    fn extra_repr(&self) -> String {
+        format!(
+            "beta={}, threshold={}",
+            python_float(self.beta),
+            python_float(self.threshold)
+        )
+    }
+}
+
+/// Elements limited to an interval (`torch.nn.Hardtanh`).
+#[derive(Module)]
+pub struct Hardtanh {
+    #[module(skip)]
+    min_val: f64,
+    #[module(skip)]
+    max_val: f64,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl Hardtanh {
+    /// Limits to `[-1, 1]`.
+    pub fn new() -> Hardtanh {
+        Hardtanh::with(-1.0, 1.0)
+    }
+
+    /// Limits to `[min_val, max_val]`.
+    pub fn with(min_val: f64, max_val: f64) -> Hardtanh {
+        Hardtanh {
+            min_val,
+            max_val,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        }
+    }
+}
+
+impl Default for Hardtanh {
+    fn default() -> Self {
+        Hardtanh::new()
+    }
+}
+
+impl Module for Hardtanh {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks
+            .run(self, x, |x| F::hardtanh_with(x, self.min_val, self.max_val))
+    }
+
+    fn extra_repr(&self) -> String {
+        format!(
+            "min_val={}, max_val={}",
+            python_float(self.min_val),
+            python_float(self.max_val)
+        )
+    }
+}
+
+macro_rules! along {
+    ($($(#[$doc:meta])* $name:ident $function:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Module)]
+        pub struct $name {
+            #[module(skip)]
+            dim: i64,
+            training: Training,
+            hooks: Hooks,
+        }
+
+        impl $name {
+            /// Along this dimension; negative ones count from the end.
+            pub fn new(dim: i64) -> $name {
+                $name { dim, training: Training::default(), hooks: Hooks::new() }
+            }
+        }
+
+        impl Module for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Result<Tensor> {
+                self.hooks.run(self, x, |x| F::$function(x, self.dim))
+            }
+
+            fn extra_repr(&self) -> String {
+                format!("dim={}", self.dim)
+            }
+        }
+    )*};
+}
+
+along! {
+    /// Exponentials divided by their sum along a dimension (`torch.nn.Softmax`).
+    Softmax softmax;
+    /// Logarithm of the softmax (`torch.nn.LogSoftmax`).
+    LogSoftmax log_softmax;
+    /// Softmax of the negated elements (`torch.nn.Softmin`).
+    Softmin softmin;
+}

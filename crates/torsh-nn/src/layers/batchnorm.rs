@@ -1,0 +1,231 @@
+//! Batch normalisation.
+
+use torsh_functional::{self as F, BatchNormOptions};
+use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
+
+use crate::layers::{Factory, factory_setters, python};
+use crate::module::{Buffer, Hooks, Parameter, Training};
+use crate::{Module, init};
+
+macro_rules! batch_norm {
+    ($(#[$doc:meta])* $name:ident $builder:ident $title:literal $dims:pat, $expected:literal) => {
+        $(#[$doc])*
+        #[derive(Module)]
+        pub struct $name {
+            /// `[num_features]`, unless `affine(false)`
+            pub weight: Option<Parameter>,
+            /// `[num_features]`, unless `affine(false)`
+            pub bias: Option<Parameter>,
+            /// `[num_features]`, unless `track_running_stats(false)`
+            pub running_mean: Option<Buffer>,
+            /// `[num_features]`, unless `track_running_stats(false)`
+            pub running_var: Option<Buffer>,
+            /// How many batches the running statistics have seen, an int64.
+            pub num_batches_tracked: Option<Buffer>,
+            #[module(skip)]
+            num_features: usize,
+            #[module(skip)]
+            eps: f64,
+            #[module(skip)]
+            momentum: Option<f64>,
+            training: Training,
+            hooks: Hooks,
+        }
+
+        impl $name {
+            /// A layer with PyTorch's defaults: `eps` 1e-5, `momentum` 0.1.
+            #[track_caller]
+            pub fn new(num_features: usize) -> Result<$name> {
+                $name::builder(num_features).build()
+            }
+
+            /// A layer with PyTorch's other arguments.
+            pub fn builder(num_features: usize) -> $builder {
+                $builder {
+                    num_features,
+                    eps: 1e-5,
+                    momentum: Some(0.1),
+                    affine: true,
+                    bias: true,
+                    track_running_stats: true,
+                    factory: Factory::default(),
+                }
+            }
+
+            /// Forgets what was seen: means 0, variances 1.
+            #[track_caller]
+            pub fn reset_running_stats(&self) -> Result<()> {
+                if let (Some(mean), Some(var), Some(n)) = (&self.running_mean, &self.running_var, &self.num_batches_tracked) {
+                    init::zeros_(mean)?;
+                    init::ones_(var)?;
+                    init::zeros_(n)?;
+                }
+                Ok(())
+            }
+
+            /// Forgets what was seen and learned.
+            #[track_caller]
+            pub fn reset_parameters(&self) -> Result<()> {
+                self.reset_running_stats()?;
+                if let Some(weight) = &self.weight {
+                    init::ones_(weight)?;
+                }
+                if let Some(bias) = &self.bias {
+                    init::zeros_(bias)?;
+                }
+                Ok(())
+            }
+        }
+
+        impl Module for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Result<Tensor> {
+                self.hooks.run(self, x, |x| {
+                    if !matches!(x.ndim(), $dims) {
+                        return Err(TorshError::shape(
+                            $title,
+                            format!(concat!("expected ", $expected, " input, got {}"), x.describe()),
+                        ));
+                    }
+                    let training = self.training.get();
+                    let mut momentum = self.momentum.unwrap_or(0.0);
+                    if training && let Some(n) = &self.num_batches_tracked {
+                        no_grad(|| n.add_(1))?;
+                        if self.momentum.is_none() {
+                            // A plain average over all batches.
+                            momentum = 1.0 / n.item::<f64>()?;
+                        }
+                    }
+                    F::batch_norm_with(
+                        x,
+                        self.running_mean.as_deref(),
+                        self.running_var.as_deref(),
+                        BatchNormOptions {
+                            weight: self.weight.as_ref().map(Tensor::from),
+                            bias: self.bias.as_ref().map(Tensor::from),
+                            training: training || self.running_mean.is_none(),
+                            momentum,
+                            eps: self.eps,
+                        },
+                    )
+                })
+            }
+
+            fn extra_repr(&self) -> String {
+                format!(
+                    "{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}",
+                    self.num_features,
+                    crate::layers::python_float(self.eps),
+                    self.momentum.map_or("None".into(), crate::layers::python_float),
+                    python(self.weight.is_some()),
+                    python(self.bias.is_some()),
+                    python(self.running_mean.is_some())
+                )
+            }
+        }
+
+        #[doc = concat!("Builds a [`", stringify!($name), "`].")]
+        #[derive(Clone, Debug)]
+        pub struct $builder {
+            num_features: usize,
+            eps: f64,
+            momentum: Option<f64>,
+            affine: bool,
+            bias: bool,
+            track_running_stats: bool,
+            factory: Factory,
+        }
+
+        impl $builder {
+            /// Added to the variance; 1e-5 unless set.
+            #[must_use]
+            pub fn eps(mut self, eps: f64) -> Self {
+                self.eps = eps;
+                self
+            }
+
+            /// How much a batch moves the running statistics; 0.1 unless set, `None` for a plain
+            /// average over all batches.
+            #[must_use]
+            pub fn momentum(mut self, momentum: impl Into<Option<f64>>) -> Self {
+                self.momentum = momentum.into();
+                self
+            }
+
+            /// Whether there are a weight and a bias; true unless set.
+            #[must_use]
+            pub fn affine(mut self, affine: bool) -> Self {
+                self.affine = affine;
+                self
+            }
+
+            /// Whether there is a bias beside the weight; true unless set.
+            #[must_use]
+            pub fn bias(mut self, bias: bool) -> Self {
+                self.bias = bias;
+                self
+            }
+
+            /// Whether there are running statistics, which evaluation uses; true unless set.
+            #[must_use]
+            pub fn track_running_stats(mut self, track: bool) -> Self {
+                self.track_running_stats = track;
+                self
+            }
+
+            factory_setters!();
+
+            /// Makes the layer.
+            #[track_caller]
+            pub fn build(self) -> Result<$name> {
+                let (f, n) = (self.factory, [self.num_features]);
+                let parameter = |value, wanted: bool| -> Result<_> {
+                    if !wanted {
+                        return Ok(None);
+                    }
+                    Parameter::with_requires_grad(f.full(&n, value)?, true).map(Some)
+                };
+                let statistic = |value| -> Result<_> {
+                    if !self.track_running_stats {
+                        return Ok(None);
+                    }
+                    Ok(Some(Buffer::new(f.full(&n, value)?)))
+                };
+                let count = if self.track_running_stats {
+                    Some(Buffer::new(Tensor::zeros((), DType::I64, f.device)?))
+                } else {
+                    None
+                };
+                Ok($name {
+                    weight: parameter(1.0, self.affine)?,
+                    bias: parameter(0.0, self.affine && self.bias)?,
+                    running_mean: statistic(0.0)?,
+                    running_var: statistic(1.0)?,
+                    num_batches_tracked: count,
+                    num_features: self.num_features,
+                    eps: self.eps,
+                    momentum: self.momentum,
+                    training: Training::default(),
+                    hooks: Hooks::new(),
+                })
+            }
+        }
+    };
+}
+
+batch_norm!(
+    /// Normalises each feature over the batch (`torch.nn.BatchNorm1d`).
+    ///
+    /// Takes `[N, num_features]` or `[N, num_features, L]`. In training mode the batch's own mean
+    /// and variance are used, and the running statistics follow them; in evaluation mode the
+    /// running statistics are used.
+    BatchNorm1d BatchNorm1dBuilder "BatchNorm1d" 2 | 3, "2D or 3D"
+);
+batch_norm!(
+    /// Normalises each channel over the batch and the image (`torch.nn.BatchNorm2d`).
+    ///
+    /// Takes `[N, num_features, H, W]`. In training mode the batch's own mean and variance are
+    /// used, and the running statistics follow them; in evaluation mode the running statistics are
+    /// used.
+    BatchNorm2d BatchNorm2dBuilder "BatchNorm2d" 4, "4D"
+);

@@ -1,0 +1,325 @@
+//! Modules made of modules.
+
+use std::ops::Index;
+
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use crate::module::{FieldMut, FieldRef, Hooks, Module, ModuleField, ModuleFields};
+
+/// The walk of a container: its items under their keys, and its hooks.
+macro_rules! container_fields {
+    ($name:ident) => {
+        impl ModuleField for $name {
+            fn visit_field<'a>(&'a self, name: &str, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
+                visitor(name, FieldRef::Module(self));
+            }
+
+            fn visit_field_mut(&mut self, name: &str, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+                visitor(name, FieldMut::Module(self));
+            }
+        }
+
+        impl ModuleFields for $name {
+            fn visit_fields<'a>(&'a self, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
+                for (key, item) in self.items() {
+                    item.visit_field(&key, visitor);
+                }
+                self.hooks.visit_field("hooks", visitor);
+            }
+
+            fn visit_fields_mut(&mut self, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+                for (key, item) in self.items_mut() {
+                    item.visit_field_mut(&key, visitor);
+                }
+                self.hooks.visit_field_mut("hooks", visitor);
+            }
+
+            fn type_name(&self) -> &'static str {
+                stringify!($name)
+            }
+        }
+    };
+}
+
+macro_rules! vec_items {
+    () => {
+        fn items(&self) -> impl Iterator<Item = (String, &Box<dyn Module>)> {
+            self.modules
+                .iter()
+                .enumerate()
+                .map(|(i, m)| (i.to_string(), m))
+        }
+
+        fn items_mut(&mut self) -> impl Iterator<Item = (String, &mut Box<dyn Module>)> {
+            self.modules
+                .iter_mut()
+                .enumerate()
+                .map(|(i, m)| (i.to_string(), m))
+        }
+
+        /// Adds a module at the end.
+        pub fn push(&mut self, module: impl Module) {
+            self.modules.push(Box::new(module));
+        }
+
+        /// Adds a module at the end.
+        #[must_use]
+        #[allow(clippy::should_implement_trait)]
+        pub fn add(mut self, module: impl Module) -> Self {
+            self.push(module);
+            self
+        }
+
+        /// Module `i`.
+        pub fn get(&self, i: usize) -> Option<&dyn Module> {
+            self.modules.get(i).map(|m| &**m)
+        }
+
+        /// How many modules there are.
+        pub fn len(&self) -> usize {
+            self.modules.len()
+        }
+
+        /// Whether there are none.
+        pub fn is_empty(&self) -> bool {
+            self.modules.is_empty()
+        }
+
+        /// The modules in order.
+        pub fn iter(&self) -> impl Iterator<Item = &dyn Module> {
+            self.modules.iter().map(|m| &**m)
+        }
+    };
+}
+
+/// Modules one after the other (`torch.nn.Sequential`); their names are `0`, `1`, ..
+///
+/// ```
+/// use torsh_nn::{Linear, ModuleExt, ReLU, Sequential, sequential};
+/// let net = Sequential::new().add(Linear::new(4, 8)).add(ReLU::new()).add(Linear::new(8, 2));
+/// assert_eq!(net.state_dict().keys().last(), Some("2.bias"));
+/// let same = sequential![Linear::new(4, 8), ReLU::new(), Linear::new(8, 2)];
+/// assert_eq!(same.len(), 3);
+/// ```
+#[derive(Default)]
+pub struct Sequential {
+    modules: Vec<Box<dyn Module>>,
+    hooks: Hooks,
+}
+
+impl Sequential {
+    /// No modules yet; they are added by [`add`](Sequential::add) or [`push`](Sequential::push).
+    pub fn new() -> Sequential {
+        Sequential::default()
+    }
+
+    vec_items!();
+}
+
+container_fields!(Sequential);
+
+impl Module for Sequential {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            let mut modules = self.modules.iter();
+            let Some(first) = modules.next() else {
+                return Ok(x.clone());
+            };
+            let mut x = first.forward(x)?;
+            for m in modules {
+                x = m.forward(&x)?;
+            }
+            Ok(x)
+        })
+    }
+}
+
+/// A list of modules (`torch.nn.ModuleList`); their names are `0`, `1`, ..
+///
+/// A `Vec` of modules of one type does as well as a field; this one holds modules of any types,
+/// and is a module itself.
+#[derive(Default)]
+pub struct ModuleList {
+    modules: Vec<Box<dyn Module>>,
+    hooks: Hooks,
+}
+
+impl ModuleList {
+    /// No modules yet.
+    pub fn new() -> ModuleList {
+        ModuleList::default()
+    }
+
+    vec_items!();
+}
+
+container_fields!(ModuleList);
+
+impl Module for ModuleList {
+    /// An error: a list has no order of computation.
+    #[track_caller]
+    fn forward(&self, _x: &Tensor) -> Result<Tensor> {
+        Err(
+            TorshError::invalid("ModuleList", "a list of modules computes nothing itself")
+                .with_hint("call forward of its items, or use Sequential"),
+        )
+    }
+}
+
+macro_rules! list_conversions {
+    ($($name:ident),*) => {$(
+        impl<M: Module> From<Vec<M>> for $name {
+            fn from(modules: Vec<M>) -> Self {
+                modules.into_iter().collect()
+            }
+        }
+
+        impl<M: Module> FromIterator<M> for $name {
+            fn from_iter<I: IntoIterator<Item = M>>(modules: I) -> Self {
+                let mut out = $name::new();
+                out.extend(modules);
+                out
+            }
+        }
+
+        impl<M: Module> Extend<M> for $name {
+            fn extend<I: IntoIterator<Item = M>>(&mut self, modules: I) {
+                for m in modules {
+                    self.push(m);
+                }
+            }
+        }
+
+        impl Index<usize> for $name {
+            type Output = dyn Module;
+
+            fn index(&self, i: usize) -> &Self::Output {
+                &*self.modules[i]
+            }
+        }
+    )*};
+}
+
+list_conversions!(Sequential, ModuleList);
+
+macro_rules! from_tuple {
+    ($($t:ident $i:tt),+) => {
+        impl<$($t: Module),+> From<($($t,)+)> for Sequential {
+            fn from(modules: ($($t,)+)) -> Self {
+                let mut out = Sequential::new();
+                $(out.push(modules.$i);)+
+                out
+            }
+        }
+    };
+}
+
+from_tuple!(A 0);
+from_tuple!(A 0, B 1);
+from_tuple!(A 0, B 1, C 2);
+from_tuple!(A 0, B 1, C 2, D 3);
+from_tuple!(A 0, B 1, C 2, D 3, E 4);
+from_tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
+from_tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+from_tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+/// A [`Sequential`] of the modules in brackets.
+#[macro_export]
+macro_rules! sequential {
+    ($($module:expr),* $(,)?) => {{
+        #[allow(unused_mut)]
+        let mut modules = $crate::Sequential::new();
+        $(modules.push($module);)*
+        modules
+    }};
+}
+
+/// Modules by name, in the order they were inserted (`torch.nn.ModuleDict`).
+#[derive(Default)]
+pub struct ModuleDict {
+    modules: Vec<(String, Box<dyn Module>)>,
+    hooks: Hooks,
+}
+
+impl ModuleDict {
+    /// No modules yet.
+    pub fn new() -> ModuleDict {
+        ModuleDict::default()
+    }
+
+    fn items(&self) -> impl Iterator<Item = (String, &Box<dyn Module>)> {
+        self.modules.iter().map(|(key, m)| (key.clone(), m))
+    }
+
+    fn items_mut(&mut self) -> impl Iterator<Item = (String, &mut Box<dyn Module>)> {
+        self.modules.iter_mut().map(|(key, m)| (key.clone(), m))
+    }
+
+    /// Puts a module under a key; the one that was there comes back. An error where the key is
+    /// empty or has a dot, which would tear names of parameters apart.
+    #[track_caller]
+    pub fn insert(
+        &mut self,
+        key: impl Into<String>,
+        module: impl Module,
+    ) -> Result<Option<Box<dyn Module>>> {
+        let key = key.into();
+        if key.is_empty() || key.contains('.') {
+            return Err(TorshError::invalid(
+                "ModuleDict",
+                format!("a key has no dots and is not empty, got `{key}`"),
+            ));
+        }
+        let module: Box<dyn Module> = Box::new(module);
+        match self.modules.iter_mut().find(|(k, _)| *k == key) {
+            Some((_, m)) => Ok(Some(std::mem::replace(m, module))),
+            None => {
+                self.modules.push((key, module));
+                Ok(None)
+            }
+        }
+    }
+
+    /// The module of a key.
+    pub fn get(&self, key: &str) -> Option<&dyn Module> {
+        self.modules
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, m)| &**m)
+    }
+
+    /// The keys, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.modules.iter().map(|(k, _)| k.as_str())
+    }
+
+    /// Keys and modules, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &dyn Module)> {
+        self.modules.iter().map(|(k, m)| (k.as_str(), &**m))
+    }
+
+    /// How many modules there are.
+    pub fn len(&self) -> usize {
+        self.modules.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.modules.is_empty()
+    }
+}
+
+container_fields!(ModuleDict);
+
+impl Module for ModuleDict {
+    /// An error: a dictionary has no order of computation.
+    #[track_caller]
+    fn forward(&self, _x: &Tensor) -> Result<Tensor> {
+        Err(TorshError::invalid(
+            "ModuleDict",
+            "a dictionary of modules computes nothing itself",
+        )
+        .with_hint("call forward of its items"))
+    }
+}

@@ -1,0 +1,149 @@
+//! `Linear`.
+
+use torsh_functional as F;
+use torsh_tensor::{Result, Tensor};
+
+use crate::init::{self, KaimingOptions};
+use crate::layers::{Factory, factory_setters, python};
+use crate::module::{Hooks, Parameter, Training};
+use crate::{Module, layers};
+
+/// `x @ weight.T + bias` (`torch.nn.Linear`).
+///
+/// Takes `[.., in_features]` and gives `[.., out_features]`. `weight` is
+/// `[out_features, in_features]`; both it and `bias` are drawn uniformly over
+/// `1 / sqrt(in_features)` to either side.
+///
+/// ```
+/// use torsh_nn::{Linear, ModuleExt};
+/// let layer = Linear::new(784, 10);
+/// assert_eq!(layer.weight.dims(), [10, 784]);
+/// assert_eq!(layer.num_parameters(), 7850);
+/// let no_bias = Linear::builder(784, 10).bias(false).build()?;
+/// assert_eq!(no_bias.num_parameters(), 7840);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct Linear {
+    /// `[out_features, in_features]`
+    pub weight: Parameter,
+    /// `[out_features]`
+    pub bias: Option<Parameter>,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl Linear {
+    /// A layer with bias, of the default dtype on the CPU.
+    ///
+    /// Panics where the memory for it is not to be had; [`Linear::builder`] gives an error.
+    #[track_caller]
+    pub fn new(in_features: usize, out_features: usize) -> Linear {
+        match Linear::builder(in_features, out_features).build() {
+            Ok(layer) => layer,
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    /// A layer with PyTorch's other arguments.
+    pub fn builder(in_features: usize, out_features: usize) -> LinearBuilder {
+        LinearBuilder {
+            in_features,
+            out_features,
+            bias: true,
+            factory: Factory::default(),
+        }
+    }
+
+    /// The size of the last dimension that comes in.
+    pub fn in_features(&self) -> usize {
+        self.weight.dims()[1]
+    }
+
+    /// The size of the last dimension that goes out.
+    pub fn out_features(&self) -> usize {
+        self.weight.dims()[0]
+    }
+
+    /// Draws the weights anew.
+    #[track_caller]
+    pub fn reset_parameters(&self) -> Result<()> {
+        layers::linear::reset(&self.weight, self.bias.as_deref())
+    }
+}
+
+/// What linear layers and convolutions start from: Kaiming's draws with a slope of `sqrt(5)`,
+/// which is `1 / sqrt(fan_in)` to either side, for the weight and then the bias.
+#[track_caller]
+pub(super) fn reset(weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
+    init::kaiming_uniform_with(weight, KaimingOptions::default().a(5f64.sqrt()))?;
+    if let Some(bias) = bias {
+        let (fan_in, _) = init::calculate_fan_in_and_fan_out(weight)?;
+        let bound = if fan_in > 0 {
+            1.0 / (fan_in as f64).sqrt()
+        } else {
+            0.0
+        };
+        init::uniform_(bias, -bound, bound)?;
+    }
+    Ok(())
+}
+
+impl Module for Linear {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            F::linear(x, &self.weight, self.bias.as_deref())
+        })
+    }
+
+    fn extra_repr(&self) -> String {
+        format!(
+            "in_features={}, out_features={}, bias={}",
+            self.in_features(),
+            self.out_features(),
+            python(self.bias.is_some())
+        )
+    }
+}
+
+/// Builds a [`Linear`].
+#[derive(Clone, Debug)]
+pub struct LinearBuilder {
+    in_features: usize,
+    out_features: usize,
+    bias: bool,
+    factory: Factory,
+}
+
+impl LinearBuilder {
+    /// Whether a bias is added; true unless set.
+    #[must_use]
+    pub fn bias(mut self, bias: bool) -> Self {
+        self.bias = bias;
+        self
+    }
+
+    factory_setters!();
+
+    /// Makes the layer and draws its weights.
+    #[track_caller]
+    pub fn build(self) -> Result<Linear> {
+        let weight = self.factory.empty(&[self.out_features, self.in_features])?;
+        let bias = if self.bias {
+            Some(self.factory.empty(&[self.out_features])?)
+        } else {
+            None
+        };
+        let layer = Linear {
+            weight: Parameter::with_requires_grad(weight, true)?,
+            bias: bias
+                .map(|b| Parameter::with_requires_grad(b, true))
+                .transpose()?,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        };
+        layer.reset_parameters()?;
+        Ok(layer)
+    }
+}

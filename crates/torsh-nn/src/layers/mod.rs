@@ -1,0 +1,107 @@
+//! Layers, containers and losses.
+
+mod activation;
+mod batchnorm;
+mod container;
+mod conv;
+mod dropout;
+mod embedding;
+mod linear;
+mod loss;
+mod pool;
+mod shape;
+
+pub use activation::*;
+pub use batchnorm::{BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder};
+pub use container::{ModuleDict, ModuleList, Sequential};
+pub use conv::{Conv2d, Conv2dBuilder, PaddingMode};
+pub use dropout::Dropout;
+pub use embedding::{Embedding, EmbeddingBuilder};
+pub use linear::{Linear, LinearBuilder};
+pub use loss::{CrossEntropyLoss, MSELoss, NLLLoss};
+pub use pool::{MaxPool2d, MaxPool2dBuilder};
+pub use shape::{Flatten, Identity};
+
+use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
+
+/// Python's spelling of a bool, in what layers print.
+fn python(b: bool) -> &'static str {
+    if b { "True" } else { "False" }
+}
+
+/// Where a layer's tensors are made.
+#[derive(Clone, Copy, Debug)]
+struct Factory {
+    device: Device,
+    dtype: Option<DType>,
+}
+
+impl Default for Factory {
+    fn default() -> Self {
+        Factory {
+            device: Device::Cpu,
+            dtype: None,
+        }
+    }
+}
+
+impl Factory {
+    fn dtype(&self) -> DType {
+        self.dtype.unwrap_or_else(torsh_core::default_dtype)
+    }
+
+    fn empty(&self, shape: &[usize]) -> Result<Tensor> {
+        Tensor::empty(shape, self.dtype(), self.device)
+    }
+
+    fn full(&self, shape: &[usize], value: f64) -> Result<Tensor> {
+        Tensor::full(shape, value, self.dtype(), self.device)
+    }
+}
+
+/// The error of `forward` where one tensor is not enough.
+#[track_caller]
+#[cold]
+fn needs_more(layer: &'static str, call: &str) -> TorshError {
+    TorshError::invalid(layer, "forward takes one tensor, and this layer needs more")
+        .with_hint(format!("call {call}"))
+}
+
+/// The setters of a builder for device and dtype.
+macro_rules! factory_setters {
+    () => {
+        /// Where the layer's tensors are made.
+        #[must_use]
+        pub fn device(mut self, device: impl Into<torsh_tensor::Device>) -> Self {
+            self.factory.device = device.into();
+            self
+        }
+
+        /// The dtype of the layer's tensors; the default dtype unless set.
+        #[must_use]
+        pub fn dtype(mut self, dtype: torsh_tensor::DType) -> Self {
+            self.factory.dtype = Some(dtype);
+            self
+        }
+    };
+}
+use factory_setters;
+
+/// A number as Python prints it: `1e-05`, `0.1`, `1.0`.
+fn python_float(v: f64) -> String {
+    let magnitude = v.abs();
+    if v != 0.0 && !(1e-4..1e16).contains(&magnitude) && v.is_finite() {
+        let text = format!("{v:e}");
+        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        let (sign, exponent) = match exponent.strip_prefix('-') {
+            Some(e) => ('-', e),
+            None => ('+', exponent),
+        };
+        return format!("{digits}e{sign}{exponent:0>2}");
+    }
+    if v.fract() == 0.0 {
+        format!("{v:.1}")
+    } else {
+        v.to_string()
+    }
+}

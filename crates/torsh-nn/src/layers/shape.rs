@@ -1,0 +1,82 @@
+//! Layers that compute nothing.
+
+use torsh_tensor::{Result, Tensor};
+
+use crate::Module;
+use crate::module::{Hooks, Training};
+
+/// Joins dimensions `start_dim` to `end_dim` into one (`torch.nn.Flatten`): all but the first
+/// unless told otherwise.
+///
+/// ```
+/// use torsh_nn::{Flatten, Module};
+/// use torsh_tensor::{DType, Device, Tensor};
+/// let x = Tensor::zeros(&[2, 3, 4], DType::F32, Device::Cpu)?;
+/// assert_eq!(Flatten::new().forward(&x)?.dims(), [2, 12]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct Flatten {
+    #[module(skip)]
+    start_dim: i64,
+    #[module(skip)]
+    end_dim: i64,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl Flatten {
+    /// Keeps the first dimension and joins the others.
+    pub fn new() -> Flatten {
+        Flatten::dims(1, -1)
+    }
+
+    /// Joins these dimensions and those between them; negative ones count from the end.
+    pub fn dims(start_dim: i64, end_dim: i64) -> Flatten {
+        Flatten {
+            start_dim,
+            end_dim,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        }
+    }
+}
+
+impl Default for Flatten {
+    fn default() -> Self {
+        Flatten::new()
+    }
+}
+
+impl Module for Flatten {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| {
+            torsh_functional::flatten_with(x, self.start_dim, self.end_dim)
+        })
+    }
+
+    fn extra_repr(&self) -> String {
+        format!("start_dim={}, end_dim={}", self.start_dim, self.end_dim)
+    }
+}
+
+/// Gives back what it gets (`torch.nn.Identity`).
+#[derive(Module, Default)]
+pub struct Identity {
+    training: Training,
+    hooks: Hooks,
+}
+
+impl Identity {
+    /// The layer.
+    pub fn new() -> Identity {
+        Identity::default()
+    }
+}
+
+impl Module for Identity {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.hooks.run(self, x, |x| Ok(x.clone()))
+    }
+}

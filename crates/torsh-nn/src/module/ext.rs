@@ -1,0 +1,379 @@
+//! What can be done with any module.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
+
+use crate::module::{
+    Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, Parameter,
+    RemovableHandle, StateDict, functional_call, show, state, walk, walk_mut,
+};
+
+/// The conveniences of every module, a `Box<dyn Module>` included.
+///
+/// Names of parameters, buffers and modules are PyTorch's: the fields' names joined by dots, with
+/// the index or key of an item of a container (`blocks.0.weight`).
+pub trait ModuleExt: Module {
+    /// The parameters of this module and all below it; tied ones once.
+    fn parameters(&self) -> Vec<Parameter> {
+        self.named_parameters()
+            .into_iter()
+            .map(|(_, p)| p)
+            .collect()
+    }
+
+    /// The parameters with their names; tied ones once, under their first name.
+    fn named_parameters(&self) -> Vec<(String, Parameter)> {
+        let (mut out, mut seen) = (Vec::new(), HashSet::new());
+        walk(self, &mut |name, field| {
+            if let FieldRef::Parameter(p) = field
+                && seen.insert(p.id())
+            {
+                out.push((name.to_string(), p.clone()));
+            }
+        });
+        out
+    }
+
+    /// The buffers of this module and all below it, those that are not saved too.
+    fn buffers(&self) -> Vec<Buffer> {
+        self.named_buffers().into_iter().map(|(_, b)| b).collect()
+    }
+
+    /// The buffers with their names.
+    fn named_buffers(&self) -> Vec<(String, Buffer)> {
+        let (mut out, mut seen) = (Vec::new(), HashSet::new());
+        walk(self, &mut |name, field| {
+            if let FieldRef::Buffer(b) = field
+                && seen.insert(b.id())
+            {
+                out.push((name.to_string(), b.clone()));
+            }
+        });
+        out
+    }
+
+    /// The modules one level below.
+    fn children(&self) -> Vec<&dyn Module> {
+        self.named_children().into_iter().map(|(_, m)| m).collect()
+    }
+
+    /// The modules one level below, with their names.
+    fn named_children(&self) -> Vec<(String, &dyn Module)> {
+        let mut out = Vec::new();
+        self.visit_fields(&mut |name, field| {
+            if let FieldRef::Module(m) = field {
+                out.push((name.to_string(), m));
+            }
+        });
+        out
+    }
+
+    /// This module and all below it.
+    fn modules(&self) -> Vec<&dyn Module> {
+        self.named_modules().into_iter().map(|(_, m)| m).collect()
+    }
+
+    /// This module, under the empty name, and all below it.
+    fn named_modules(&self) -> Vec<(String, &dyn Module)> {
+        let mut out = Vec::new();
+        self.visit_field("", &mut |name, field| {
+            if let FieldRef::Module(m) = field {
+                out.push((name.to_string(), m));
+            }
+        });
+        walk(self, &mut |name, field| {
+            if let FieldRef::Module(m) = field {
+                out.push((name.to_string(), m));
+            }
+        });
+        out
+    }
+
+    /// The module of this name (`blocks.0`), the module itself for an empty one.
+    #[track_caller]
+    fn get_submodule(&self, name: &str) -> Result<&dyn Module> {
+        self.named_modules()
+            .into_iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, m)| m)
+            .ok_or_else(|| {
+                TorshError::invalid(
+                    "get_submodule",
+                    format!("{} has no module `{name}`", self.type_name()),
+                )
+            })
+    }
+
+    /// The parameter of this name.
+    #[track_caller]
+    fn get_parameter(&self, name: &str) -> Result<Parameter> {
+        let mut found = None;
+        walk(self, &mut |n, field| {
+            if let FieldRef::Parameter(p) = field
+                && n == name
+            {
+                found = Some(p.clone());
+            }
+        });
+        found.ok_or_else(|| {
+            TorshError::invalid(
+                "get_parameter",
+                format!("{} has no parameter `{name}`", self.type_name()),
+            )
+        })
+    }
+
+    /// Switches to training mode, this module and all below it.
+    fn train(&self) -> &Self {
+        self.set_training(true)
+    }
+
+    /// Switches to evaluation mode: dropout drops nothing, batch norm uses its running statistics.
+    fn eval(&self) -> &Self {
+        self.set_training(false)
+    }
+
+    /// Switches the mode of this module and all below it.
+    fn set_training(&self, training: bool) -> &Self {
+        walk(self, &mut |_, field| {
+            if let FieldRef::Training(t) = field {
+                t.set(training);
+            }
+        });
+        self
+    }
+
+    /// The mode of this module: its own, else that of the first module below it that has one. A
+    /// module without layers is in training mode.
+    fn is_training(&self) -> bool {
+        let mut own = None;
+        self.visit_fields(&mut |name, field| {
+            if let FieldRef::Training(t) = field
+                && !name.contains('.')
+            {
+                own.get_or_insert(t.get());
+            }
+        });
+        own.unwrap_or_else(|| {
+            let mut first = None;
+            walk(self, &mut |_, field| {
+                if let FieldRef::Training(t) = field {
+                    first.get_or_insert(t.get());
+                }
+            });
+            first.unwrap_or(true)
+        })
+    }
+
+    /// The parameters and saved buffers by name. They share their memory with the module's.
+    fn state_dict(&self) -> StateDict {
+        state::state_dict(self)
+    }
+
+    /// Copies the tensors of a state dict into this module's. An error that lists every missing,
+    /// unexpected and mis-shaped name leaves the module as it was.
+    #[track_caller]
+    fn load_state_dict(&self, from: &StateDict) -> Result<()> {
+        state::load(self, from, &LoadStateDictOptions::default()).map(|_| ())
+    }
+
+    /// [`load_state_dict`](ModuleExt::load_state_dict) with options; with `strict(false)` only the
+    /// names that both have are loaded, and the others are returned.
+    #[track_caller]
+    fn load_state_dict_with(
+        &self,
+        from: &StateDict,
+        options: LoadStateDictOptions,
+    ) -> Result<IncompatibleKeys> {
+        state::load(self, from, &options)
+    }
+
+    /// Writes the state dict to a safetensors file, whole or not at all.
+    #[track_caller]
+    fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.state_dict().save(path)
+    }
+
+    /// Loads a safetensors file as [`load_state_dict`](ModuleExt::load_state_dict) does.
+    #[track_caller]
+    fn load(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.load_state_dict(&StateDict::load(path)?)
+    }
+
+    /// Removes the gradients of all parameters.
+    fn zero_grad(&self) {
+        for p in self.parameters() {
+            p.zero_grad();
+        }
+    }
+
+    /// Freezes all parameters (`false`), or lets them be trained again.
+    ///
+    /// Panics where a parameter's dtype cannot have gradients.
+    #[track_caller]
+    fn requires_grad_(&self, requires_grad: bool) -> &Self {
+        for p in self.parameters() {
+            p.tensor().clone().requires_grad_(requires_grad);
+        }
+        self
+    }
+
+    /// The number of elements of all parameters, tied ones counted once.
+    fn num_parameters(&self) -> usize {
+        self.parameters().iter().map(|p| p.numel()).sum()
+    }
+
+    /// [`forward`](Module::forward) into a tensor that is there, of the result's shape.
+    #[track_caller]
+    fn forward_into(&self, x: &Tensor, out: &Tensor) -> Result<()> {
+        let y = self.forward(x)?;
+        if y.shape() != out.shape() {
+            return Err(TorshError::shape(
+                "forward_into",
+                format!(
+                    "the result of {} is {} and the output {}",
+                    self.type_name(),
+                    y.describe(),
+                    out.describe()
+                ),
+            ));
+        }
+        out.copy_(&y).map(|_| ())
+    }
+
+    /// Calls `hook(module, input)` ahead of every `forward`; what it returns replaces the input.
+    ///
+    /// An error for a module that has no [`Hooks`] field.
+    #[track_caller]
+    fn register_forward_pre_hook(
+        &self,
+        hook: impl Fn(&dyn Module, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+    ) -> Result<RemovableHandle> {
+        Ok(hooks(self)?.before(hook))
+    }
+
+    /// Calls `hook(module, input, output)` after every `forward`; what it returns replaces the
+    /// output.
+    ///
+    /// An error for a module that has no [`Hooks`] field.
+    #[track_caller]
+    fn register_forward_hook(
+        &self,
+        hook: impl Fn(&dyn Module, &Tensor, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+    ) -> Result<RemovableHandle> {
+        Ok(hooks(self)?.after(hook))
+    }
+
+    /// [`forward`](Module::forward) with other tensors in the place of parameters and buffers
+    /// (`torch.func.functional_call`); gradients flow into them. Names that are not given keep
+    /// their tensors; a tied one may be given under any of its names.
+    ///
+    /// Takes the module exclusively, as its fields are exchanged until the call is over.
+    #[track_caller]
+    fn functional_call(&mut self, tensors: &StateDict, x: &Tensor) -> Result<Tensor> {
+        functional_call::functional_call(self, tensors, x)
+    }
+
+    /// Moves parameters, buffers and gradients to a device.
+    ///
+    /// Parameters that move are replaced: an optimizer made before refuses to go on.
+    #[track_caller]
+    fn to_device(&mut self, device: impl Into<Device>) -> Result<()> {
+        let device = device.into();
+        replace(self, |t| t.to_device(device))
+    }
+
+    /// Converts floating-point and complex parameters, buffers and gradients to a dtype.
+    ///
+    /// Parameters that change are replaced: an optimizer made before refuses to go on. An error
+    /// for a dtype that is neither floating point nor complex.
+    #[track_caller]
+    fn to_dtype(&mut self, dtype: DType) -> Result<()> {
+        if !dtype.is_differentiable() {
+            return Err(TorshError::dtype(
+                "to_dtype",
+                format!("a module's dtype is floating point or complex, not {dtype}"),
+            ));
+        }
+        replace(self, |t| {
+            if t.dtype().is_differentiable() {
+                t.to_dtype(dtype)
+            } else {
+                Ok(t.clone())
+            }
+        })
+    }
+
+    /// The module and those below it, as PyTorch prints them.
+    fn repr(&self) -> String {
+        let mut text = String::new();
+        self.visit_field("", &mut |_, field| {
+            if let FieldRef::Module(m) = field {
+                text = show::show(m);
+            }
+        });
+        text
+    }
+}
+
+impl<M: Module + ?Sized> ModuleExt for M {}
+
+#[track_caller]
+fn hooks<M: Module + ?Sized>(module: &M) -> Result<&Hooks> {
+    let mut found = None;
+    module.visit_fields(&mut |name, field| {
+        if let FieldRef::Hooks(h) = field
+            && !name.contains('.')
+        {
+            found.get_or_insert(h);
+        }
+    });
+    found.ok_or_else(|| {
+        TorshError::invalid("register_forward_hook", format!("{} has no hooks", module.type_name()))
+            .with_hint("add a field `hooks: Hooks` to it, and compute inside of `self.hooks.run(self, x, |x| ..)`")
+    })
+}
+
+/// Puts converted tensors in the place of parameters and buffers; all or, on an error, none.
+fn replace<M: Module + ?Sized>(
+    module: &mut M,
+    convert: impl Fn(&Tensor) -> Result<Tensor>,
+) -> Result<()> {
+    let mut parameters: HashMap<usize, Parameter> = HashMap::new();
+    let mut buffers: HashMap<usize, Buffer> = HashMap::new();
+    for p in module.parameters() {
+        let new = convert(&p.detach())?;
+        if new.dtype() == p.dtype() && new.device() == p.device() {
+            continue;
+        }
+        let new = Parameter::with_requires_grad(new, p.requires_grad())?;
+        if let Some(grad) = p.grad() {
+            new.set_grad(Some(convert(&grad.detach())?))?;
+        }
+        parameters.insert(p.id(), new);
+    }
+    for b in module.buffers() {
+        let new = convert(&b.detach())?;
+        if new.dtype() != b.dtype() || new.device() != b.device() {
+            buffers.insert(b.id(), Buffer::standing_in(new, b.is_persistent()));
+        }
+    }
+    walk_mut(module, &mut |_, field| match field {
+        FieldMut::Parameter(p) => {
+            if let Some(new) = parameters.get(&p.id()) {
+                p.mark_replaced();
+                *p = new.clone();
+            }
+        }
+        FieldMut::Buffer(b) => {
+            if let Some(new) = buffers.get(&b.id()) {
+                b.mark_replaced();
+                *b = new.clone();
+            }
+        }
+        _ => {}
+    });
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! Functions that are called when a module runs.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use torsh_tensor::{Result, Tensor};
+
+use crate::module::Module;
+
+type PreHook = dyn Fn(&dyn Module, &Tensor) -> Result<Option<Tensor>> + Send + Sync;
+type Hook = dyn Fn(&dyn Module, &Tensor, &Tensor) -> Result<Option<Tensor>> + Send + Sync;
+
+#[derive(Default)]
+struct Lists {
+    before: Vec<(u64, Arc<PreHook>)>,
+    after: Vec<(u64, Arc<Hook>)>,
+}
+
+/// The forward hooks of a module.
+///
+/// Every layer of this crate has them. A module of one's own gets them with a field of this type,
+/// and a `forward` that runs inside of [`Hooks::run`]:
+///
+/// ```
+/// use torsh_nn::{Hooks, Linear, Module, ModuleExt};
+/// use torsh_tensor::{Result, Tensor};
+///
+/// #[derive(Module)]
+/// struct Net {
+///     fc: Linear,
+///     hooks: Hooks,
+/// }
+///
+/// impl Module for Net {
+///     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+///         self.hooks.run(self, x, |x| self.fc.forward(x))
+///     }
+/// }
+///
+/// let net = Net { fc: Linear::new(2, 3), hooks: Hooks::default() };
+/// let handle = net.register_forward_hook(|_, _, y| {
+///     assert_eq!(y.dims(), [4, 3]);
+///     Ok(None)
+/// })?;
+/// handle.remove();
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// A clone starts without hooks.
+#[derive(Default)]
+pub struct Hooks(OnceLock<Arc<Mutex<Lists>>>);
+
+impl Hooks {
+    /// No hooks.
+    pub const fn new() -> Hooks {
+        Hooks(OnceLock::new())
+    }
+
+    /// Runs `forward` between the hooks: the pre-hooks may replace `x`, the hooks the result.
+    #[track_caller]
+    pub fn run(
+        &self,
+        module: &dyn Module,
+        x: &Tensor,
+        forward: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let Some(lists) = self.0.get() else {
+            return forward(x);
+        };
+        // The lists are copied, so that a hook may add or remove hooks.
+        let (before, after) = {
+            let lists = lock(lists);
+            (lists.before.clone(), lists.after.clone())
+        };
+        let mut x = x.clone();
+        for (_, hook) in &before {
+            if let Some(other) = hook(module, &x)? {
+                x = other;
+            }
+        }
+        let mut y = forward(&x)?;
+        for (_, hook) in &after {
+            if let Some(other) = hook(module, &x, &y)? {
+                y = other;
+            }
+        }
+        Ok(y)
+    }
+
+    /// Calls `hook(module, input)` ahead of every run; what it returns replaces the input.
+    pub fn before(
+        &self,
+        hook: impl Fn(&dyn Module, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        let id = next_id();
+        lock(self.lists()).before.push((id, Arc::new(hook)));
+        self.handle(id)
+    }
+
+    /// Calls `hook(module, input, output)` after every run; what it returns replaces the output.
+    pub fn after(
+        &self,
+        hook: impl Fn(&dyn Module, &Tensor, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
+    ) -> RemovableHandle {
+        let id = next_id();
+        lock(self.lists()).after.push((id, Arc::new(hook)));
+        self.handle(id)
+    }
+
+    fn lists(&self) -> &Arc<Mutex<Lists>> {
+        self.0.get_or_init(Arc::default)
+    }
+
+    fn handle(&self, id: u64) -> RemovableHandle {
+        RemovableHandle {
+            lists: Arc::downgrade(self.lists()),
+            id,
+        }
+    }
+}
+
+/// A hook that panicked leaves the lists whole.
+fn lock(lists: &Mutex<Lists>) -> MutexGuard<'_, Lists> {
+    lists.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Clone for Hooks {
+    fn clone(&self) -> Self {
+        Hooks::new()
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (before, after) = self.0.get().map_or((0, 0), |lists| {
+            let lists = lock(lists);
+            (lists.before.len(), lists.after.len())
+        });
+        f.debug_struct("Hooks")
+            .field("before", &before)
+            .field("after", &after)
+            .finish()
+    }
+}
+
+/// A hook of a module. Dropping the handle leaves the hook in place.
+#[derive(Debug)]
+pub struct RemovableHandle {
+    lists: Weak<Mutex<Lists>>,
+    id: u64,
+}
+
+impl RemovableHandle {
+    /// Removes the hook.
+    pub fn remove(self) {
+        if let Some(lists) = self.lists.upgrade() {
+            let mut lists = lock(&lists);
+            lists.before.retain(|(id, _)| *id != self.id);
+            lists.after.retain(|(id, _)| *id != self.id);
+        }
+    }
+}
+
+impl fmt::Debug for Lists {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} + {} hooks", self.before.len(), self.after.len())
+    }
+}

@@ -1,0 +1,76 @@
+//! Modules: what they are, the walk over their fields, and what can be done with any of them.
+
+mod ext;
+mod fields;
+mod file;
+mod functional_call;
+mod hooks;
+mod parameter;
+mod show;
+mod state;
+
+pub use ext::ModuleExt;
+pub use fields::{FieldMut, FieldRef, ModuleField, ModuleFields, Training, walk, walk_mut};
+pub use hooks::{Hooks, RemovableHandle};
+pub use parameter::{Buffer, Parameter};
+pub use state::{IncompatibleKeys, LoadStateDictOptions, StateDict};
+
+use torsh_tensor::{Result, Tensor};
+
+/// A layer, a model, or any other thing with parameters (`torch.nn.Module`).
+///
+/// The author derives the walk over the fields and writes `forward`:
+///
+/// ```
+/// use torsh_nn::{Linear, Module, ModuleExt, ReLU};
+/// use torsh_tensor::{Result, Tensor};
+///
+/// #[derive(Module)]
+/// struct Net {
+///     fc1: Linear,
+///     act: ReLU,
+///     fc2: Linear,
+/// }
+///
+/// impl Module for Net {
+///     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+///         self.fc2.forward(&self.act.forward(&self.fc1.forward(x)?)?)
+///     }
+/// }
+///
+/// let net = Net { fc1: Linear::new(4, 8), act: ReLU::new(), fc2: Linear::new(8, 2) };
+/// assert_eq!(net.num_parameters(), 4 * 8 + 8 + 8 * 2 + 2);
+/// let names: Vec<String> = net.named_parameters().into_iter().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"]);
+/// ```
+///
+/// Everything else comes from [`ModuleExt`], also for a `Box<dyn Module>`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not implement the trait `Module`",
+    label = "`forward` is missing",
+    note = "`#[derive(Module)]` finds the fields; what the module computes is yours to write: \
+            `impl Module for {Self} {{ fn forward(&self, x: &Tensor) -> Result<Tensor> {{ .. }} }}`"
+)]
+pub trait Module: ModuleFields + Send + Sync + 'static {
+    /// What the module computes.
+    ///
+    /// Modules that need more than one tensor (losses, attention) have a `forward_with`, and
+    /// an error here that says so.
+    fn forward(&self, x: &Tensor) -> Result<Tensor>;
+
+    /// The arguments the module shows when it is printed, as `in_features=4, out_features=8`.
+    fn extra_repr(&self) -> String {
+        String::new()
+    }
+}
+
+impl<M: Module + ?Sized> Module for Box<M> {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        (**self).forward(x)
+    }
+
+    fn extra_repr(&self) -> String {
+        (**self).extra_repr()
+    }
+}

@@ -1,0 +1,186 @@
+//! Tensors as fields of modules: parameters and buffers.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use torsh_tensor::{Operand, Result, Tensor};
+
+struct Shared {
+    tensor: Tensor,
+    /// Set when a module put another tensor in this one's place.
+    replaced: AtomicBool,
+}
+
+impl Shared {
+    fn new(tensor: Tensor) -> Arc<Shared> {
+        Arc::new(Shared {
+            tensor,
+            replaced: AtomicBool::new(false),
+        })
+    }
+}
+
+/// A tensor of a module that is trained (`torch.nn.Parameter`).
+///
+/// Dereferences to its [`Tensor`]. `Clone` gives another handle of the same parameter: two fields
+/// that hold clones are tied.
+#[derive(Clone)]
+pub struct Parameter(Arc<Shared>);
+
+impl Parameter {
+    /// A parameter with the data of `tensor` (shared, not copied) that asks for gradients.
+    ///
+    /// Panics, as [`Tensor::requires_grad_`] does, where the dtype cannot have gradients;
+    /// [`Parameter::with_requires_grad`] gives an error instead.
+    #[track_caller]
+    pub fn new(tensor: impl Into<Tensor>) -> Parameter {
+        Parameter(Shared::new(tensor.into().detach().requires_grad_(true)))
+    }
+
+    /// A parameter that asks for gradients or not. An error where the dtype cannot have them.
+    #[track_caller]
+    pub fn with_requires_grad(tensor: impl Into<Tensor>, requires_grad: bool) -> Result<Parameter> {
+        let tensor = tensor.into().detach();
+        tensor.set_requires_grad(requires_grad)?;
+        Ok(Parameter(Shared::new(tensor)))
+    }
+
+    /// A stand-in with this very tensor, which may be the result of recorded ops.
+    pub(crate) fn standing_in(tensor: Tensor) -> Parameter {
+        Parameter(Shared::new(tensor))
+    }
+
+    /// The tensor.
+    pub fn tensor(&self) -> &Tensor {
+        &self.0.tensor
+    }
+
+    /// Whether two handles are the same parameter.
+    pub fn is_same(&self, other: &Parameter) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// A number that tells parameters apart while any handle of this one exists.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
+    /// False once a module has put another tensor in this one's place (`to_dtype`, `to_device`):
+    /// whoever still trains this handle trains nothing.
+    pub fn is_current(&self) -> bool {
+        !self.0.replaced.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_replaced(&self) {
+        self.0.replaced.store(true, Ordering::Release);
+    }
+}
+
+/// A tensor of a module that is saved with it but not trained, as running statistics.
+///
+/// Dereferences to its [`Tensor`]. `Clone` gives another handle of the same buffer.
+#[derive(Clone)]
+pub struct Buffer {
+    shared: Arc<Shared>,
+    persistent: bool,
+}
+
+impl Buffer {
+    /// A buffer with the data of `tensor` (shared, not copied) that is part of the state dict.
+    pub fn new(tensor: impl Into<Tensor>) -> Buffer {
+        Buffer {
+            shared: Shared::new(tensor.into().detach()),
+            persistent: true,
+        }
+    }
+
+    /// A buffer that moves with its module but is not part of the state dict.
+    pub fn non_persistent(tensor: impl Into<Tensor>) -> Buffer {
+        Buffer {
+            persistent: false,
+            ..Buffer::new(tensor)
+        }
+    }
+
+    pub(crate) fn standing_in(tensor: Tensor, persistent: bool) -> Buffer {
+        Buffer {
+            shared: Shared::new(tensor),
+            persistent,
+        }
+    }
+
+    /// The tensor.
+    pub fn tensor(&self) -> &Tensor {
+        &self.shared.tensor
+    }
+
+    /// Whether the state dict has it.
+    pub fn is_persistent(&self) -> bool {
+        self.persistent
+    }
+
+    /// Whether two handles are the same buffer.
+    pub fn is_same(&self, other: &Buffer) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// A number that tells buffers apart while any handle of this one exists.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.shared) as usize
+    }
+
+    /// False once a module has put another tensor in this one's place.
+    pub fn is_current(&self) -> bool {
+        !self.shared.replaced.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn mark_replaced(&self) {
+        self.shared.replaced.store(true, Ordering::Release);
+    }
+}
+
+macro_rules! as_tensor {
+    ($($ty:ident),*) => {$(
+        impl Deref for $ty {
+            type Target = Tensor;
+
+            fn deref(&self) -> &Tensor {
+                self.tensor()
+            }
+        }
+
+        impl AsRef<Tensor> for $ty {
+            fn as_ref(&self) -> &Tensor {
+                self.tensor()
+            }
+        }
+
+        impl<'a> From<&'a $ty> for Operand<'a> {
+            fn from(p: &'a $ty) -> Self {
+                Operand::Ref(p.tensor())
+            }
+        }
+
+        impl From<&$ty> for Tensor {
+            fn from(p: &$ty) -> Tensor {
+                p.tensor().clone()
+            }
+        }
+
+        impl From<$ty> for Tensor {
+            fn from(p: $ty) -> Tensor {
+                p.tensor().clone()
+            }
+        }
+
+        impl fmt::Debug for $ty {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($ty), " containing:\n{:?}"), self.tensor())
+            }
+        }
+    )*};
+}
+
+as_tensor!(Parameter, Buffer);

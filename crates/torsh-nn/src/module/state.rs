@@ -1,0 +1,302 @@
+//! State dicts: the tensors of a module by name.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::Index;
+
+use torsh_tensor::{Result, Tensor, TorshError, no_grad};
+
+use crate::module::{FieldRef, ModuleFields, walk};
+
+/// Tensors by name, in the order they were inserted (PyTorch's `OrderedDict`).
+///
+/// ```
+/// use torsh_nn::{Linear, ModuleExt, StateDict};
+///
+/// let layer = Linear::new(2, 3);
+/// let state = layer.state_dict();
+/// assert_eq!(state.keys().collect::<Vec<_>>(), ["weight", "bias"]);
+/// assert_eq!(state["weight"].dims(), [3, 2]);
+///
+/// let other = Linear::new(2, 3);
+/// other.load_state_dict(&state)?;
+/// assert_eq!(other.weight.to_vec::<f32>()?, layer.weight.to_vec::<f32>()?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct StateDict {
+    entries: Vec<(String, Tensor)>,
+    index: HashMap<String, usize>,
+}
+
+impl StateDict {
+    /// No tensors.
+    pub fn new() -> StateDict {
+        StateDict::default()
+    }
+
+    /// The tensor of this name.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.index.get(name).map(|&i| &self.entries[i].1)
+    }
+
+    /// Whether there is a tensor of this name.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.index.contains_key(name)
+    }
+
+    /// Puts a tensor under a name; the one that was there comes back.
+    pub fn insert(&mut self, name: impl Into<String>, tensor: impl Into<Tensor>) -> Option<Tensor> {
+        let (name, tensor) = (name.into(), tensor.into());
+        match self.index.get(&name) {
+            Some(&i) => Some(std::mem::replace(&mut self.entries[i].1, tensor)),
+            None => {
+                self.index.insert(name.clone(), self.entries.len());
+                self.entries.push((name, tensor));
+                None
+            }
+        }
+    }
+
+    /// Takes out the tensor of this name.
+    pub fn remove(&mut self, name: &str) -> Option<Tensor> {
+        let at = self.index.remove(name)?;
+        let (_, tensor) = self.entries.remove(at);
+        for i in self.index.values_mut() {
+            if *i > at {
+                *i -= 1;
+            }
+        }
+        Some(tensor)
+    }
+
+    /// How many tensors there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The names, in order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The tensors, in order.
+    pub fn values(&self) -> impl Iterator<Item = &Tensor> {
+        self.entries.iter().map(|(_, tensor)| tensor)
+    }
+
+    /// Names and tensors, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.entries
+            .iter()
+            .map(|(name, tensor)| (name.as_str(), tensor))
+    }
+}
+
+impl Index<&str> for StateDict {
+    type Output = Tensor;
+
+    /// The tensor of this name; panics where there is none. [`StateDict::get`] does not.
+    #[track_caller]
+    fn index(&self, name: &str) -> &Tensor {
+        match self.get(name) {
+            Some(tensor) => tensor,
+            None => panic!("the state dict has no tensor `{name}`"),
+        }
+    }
+}
+
+impl<S: Into<String>, T: Into<Tensor>> FromIterator<(S, T)> for StateDict {
+    fn from_iter<I: IntoIterator<Item = (S, T)>>(items: I) -> Self {
+        let mut out = StateDict::new();
+        out.extend(items);
+        out
+    }
+}
+
+impl<S: Into<String>, T: Into<Tensor>> Extend<(S, T)> for StateDict {
+    fn extend<I: IntoIterator<Item = (S, T)>>(&mut self, items: I) {
+        for (name, tensor) in items {
+            self.insert(name, tensor);
+        }
+    }
+}
+
+impl<S: Into<String>, T: Into<Tensor>, const N: usize> From<[(S, T); N]> for StateDict {
+    fn from(items: [(S, T); N]) -> Self {
+        items.into_iter().collect()
+    }
+}
+
+/// In the order of the sorted names.
+impl From<HashMap<String, Tensor>> for StateDict {
+    fn from(items: HashMap<String, Tensor>) -> Self {
+        items
+            .into_iter()
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
+            .collect()
+    }
+}
+
+impl From<BTreeMap<String, Tensor>> for StateDict {
+    fn from(items: BTreeMap<String, Tensor>) -> Self {
+        items.into_iter().collect()
+    }
+}
+
+impl IntoIterator for StateDict {
+    type Item = (String, Tensor);
+    type IntoIter = std::vec::IntoIter<(String, Tensor)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a StateDict {
+    type Item = &'a (String, Tensor);
+    type IntoIter = std::slice::Iter<'a, (String, Tensor)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.iter()
+    }
+}
+
+impl fmt::Debug for StateDict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(self.iter().map(|(name, tensor)| (name, tensor.describe())))
+            .finish()
+    }
+}
+
+/// What [`load_state_dict_with`](crate::ModuleExt::load_state_dict_with) may be told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LoadStateDictOptions {
+    /// Whether missing and unexpected names are errors.
+    pub strict: bool,
+}
+
+impl Default for LoadStateDictOptions {
+    fn default() -> Self {
+        LoadStateDictOptions { strict: true }
+    }
+}
+
+impl LoadStateDictOptions {
+    /// Whether missing and unexpected names are errors.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+}
+
+/// The names in which a module and a state dict differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IncompatibleKeys {
+    /// Names of the module that the state dict lacks.
+    pub missing_keys: Vec<String>,
+    /// Names of the state dict that the module lacks.
+    pub unexpected_keys: Vec<String>,
+}
+
+/// The tensors that belong to a module's state, tied ones under each of their names.
+fn state<M: ModuleFields + ?Sized>(module: &M) -> Vec<(String, &Tensor)> {
+    let mut out = Vec::new();
+    walk(module, &mut |name, field| match field {
+        FieldRef::Parameter(p) => out.push((name.to_string(), p.tensor())),
+        FieldRef::Buffer(b) if b.is_persistent() => out.push((name.to_string(), b.tensor())),
+        _ => {}
+    });
+    out
+}
+
+pub(super) fn state_dict<M: ModuleFields + ?Sized>(module: &M) -> StateDict {
+    state(module)
+        .into_iter()
+        .map(|(name, tensor)| (name, tensor.detach()))
+        .collect()
+}
+
+/// Checks everything first, so that a refused load leaves the module as it was.
+#[track_caller]
+pub(super) fn load<M: ModuleFields + ?Sized>(
+    module: &M,
+    from: &StateDict,
+    options: &LoadStateDictOptions,
+) -> Result<IncompatibleKeys> {
+    let own = state(module);
+    let mut keys = IncompatibleKeys::default();
+    let mut wrong = Vec::new();
+    for (name, tensor) in &own {
+        match from.get(name) {
+            None => keys.missing_keys.push(name.clone()),
+            Some(t) if t.shape() != tensor.shape() => {
+                wrong.push(format!(
+                    "{name} is {} here and {} in the state dict",
+                    tensor.shape(),
+                    t.shape()
+                ));
+            }
+            Some(t) if t.dtype().is_complex() && !tensor.dtype().is_complex() => {
+                wrong.push(format!(
+                    "{name} is {} here and {} in the state dict",
+                    tensor.dtype(),
+                    t.dtype()
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    let names: std::collections::HashSet<&str> =
+        own.iter().map(|(name, _)| name.as_str()).collect();
+    keys.unexpected_keys.extend(
+        from.keys()
+            .filter(|name| !names.contains(name))
+            .map(String::from),
+    );
+
+    let mut problems = Vec::new();
+    if options.strict && !keys.missing_keys.is_empty() {
+        problems.push(format!("missing: {}", keys.missing_keys.join(", ")));
+    }
+    if options.strict && !keys.unexpected_keys.is_empty() {
+        problems.push(format!("unexpected: {}", keys.unexpected_keys.join(", ")));
+    }
+    problems.extend(wrong.into_iter().map(|w| format!("does not fit: {w}")));
+    if !problems.is_empty() {
+        let error = TorshError::invalid(
+            "load_state_dict",
+            format!(
+                "the state dict does not fit {}\n  {}",
+                module.type_name(),
+                problems.join("\n  ")
+            ),
+        );
+        return Err(
+            if options.strict && !(keys.missing_keys.is_empty() && keys.unexpected_keys.is_empty())
+            {
+                error.with_hint("load_state_dict_with(&state, LoadStateDictOptions::default().strict(false)) loads the names that both have")
+            } else {
+                error
+            },
+        );
+    }
+    no_grad(|| {
+        for (name, tensor) in &own {
+            if let Some(t) = from.get(name) {
+                tensor.copy_(t)?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(keys)
+}

@@ -1,0 +1,425 @@
+//! The part that all optimizers share: groups, state, the walk over the parameters.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use torsh_tensor::{Result, Tensor, TorshError, enable_grad, no_grad_guard};
+
+use crate::param::{Param, ParamGroup, ParamOrGroup};
+use crate::{GroupState, Optimizer, OptimizerState, Options, ParamState, StateValue};
+
+/// What makes one optimizer different from another: its settings, what it remembers of a
+/// parameter, and its update.
+pub trait Algorithm: Sized + Send + Sync + 'static {
+    /// The name, as `SGD`.
+    const NAME: &'static str;
+    /// The settings of a group.
+    type Options: Options;
+    /// What is remembered of a parameter.
+    type State: Send + 'static;
+
+    /// One step on one parameter; `state` is `None` before the first. Called under `no_grad`.
+    fn update(
+        options: &Self::Options,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<Self::State>,
+    ) -> Result<()>;
+
+    /// The state by PyTorch's names.
+    fn save(state: &Self::State) -> ParamState;
+
+    /// The state from [`Algorithm::save`]'s form, for a parameter; `None` where the saved
+    /// parameter had no step yet.
+    fn load(saved: &ParamState, param: &Tensor) -> Result<Option<Self::State>>;
+}
+
+struct Slot<A: Algorithm> {
+    param: Param,
+    state: Option<A::State>,
+}
+
+struct Group<A: Algorithm> {
+    options: A::Options,
+    /// Entries of a loaded state dict that are no settings of this optimizer, kept for whoever
+    /// put them there.
+    extra: BTreeMap<String, StateValue>,
+    slots: Vec<Slot<A>>,
+}
+
+struct Inner<A: Algorithm> {
+    defaults: A::Options,
+    groups: Vec<Group<A>>,
+}
+
+/// An optimizer that runs an [`Algorithm`]. A clone is another handle of it.
+pub struct Optim<A: Algorithm>(Arc<Mutex<Inner<A>>>);
+
+impl<A: Algorithm> Clone for Optim<A> {
+    fn clone(&self) -> Self {
+        Optim(self.0.clone())
+    }
+}
+
+impl<A: Algorithm> fmt::Debug for Optim<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.0.lock();
+        writeln!(f, "{} (", A::NAME)?;
+        for (i, g) in inner.groups.iter().enumerate() {
+            writeln!(f, "Parameter Group {i}: {} parameters", g.slots.len())?;
+            for name in A::Options::NAMES {
+                if let Some(v) = g.options.get(name) {
+                    writeln!(f, "    {name}: {v:?}")?;
+                }
+            }
+        }
+        f.write_str(")")
+    }
+}
+
+/// Builds an optimizer: a method per setting, then [`Builder::build`].
+#[must_use = "a builder does nothing until build()"]
+pub struct Builder<A: Algorithm> {
+    items: Vec<ParamOrGroup>,
+    pub(crate) options: A::Options,
+}
+
+impl<A: Algorithm> Builder<A> {
+    /// The optimizer. Errors: no parameters, a parameter twice, one that is the result of a
+    /// recorded op, a setting out of range or unknown.
+    #[track_caller]
+    pub fn build(self) -> Result<Optim<A>> {
+        self.options.validate()?;
+        let mut loose = Vec::new();
+        let mut groups = Vec::new();
+        for item in self.items {
+            match item {
+                ParamOrGroup::Param(p) => loose.push(p),
+                ParamOrGroup::Group(g) => groups.push(g),
+            }
+        }
+        if loose.is_empty() && groups.is_empty() {
+            return Err(
+                TorshError::invalid(A::NAME, "optimizer got an empty parameter list")
+                    .with_hint("pass model.parameters()"),
+            );
+        }
+        if !loose.is_empty() {
+            groups.insert(0, ParamGroup::new(loose));
+        }
+        let optim = Optim(Arc::new(Mutex::new(Inner {
+            defaults: self.options,
+            groups: Vec::new(),
+        })));
+        for g in groups {
+            optim.add_param_group(g)?;
+        }
+        Ok(optim)
+    }
+}
+
+impl<A: Algorithm> Optim<A> {
+    /// Starts building an optimizer of parameters (or [`ParamGroup`]s) with PyTorch's defaults.
+    pub fn builder<P: Into<ParamOrGroup>>(params: impl IntoIterator<Item = P>) -> Builder<A> {
+        Builder {
+            items: params.into_iter().map(Into::into).collect(),
+            options: A::Options::default(),
+        }
+    }
+
+    /// An optimizer with PyTorch's defaults but for the learning rate. Errors as
+    /// [`Builder::build`].
+    #[track_caller]
+    pub fn new<P: Into<ParamOrGroup>>(
+        params: impl IntoIterator<Item = P>,
+        lr: f64,
+    ) -> Result<Optim<A>> {
+        let mut b = Self::builder(params);
+        b.options.set_lr(lr);
+        b.build()
+    }
+
+    /// The settings of a group.
+    pub fn options(&self, group: usize) -> Option<A::Options> {
+        self.0.lock().groups.get(group).map(|g| g.options.clone())
+    }
+}
+
+fn no_group(name: &'static str, group: usize, count: usize) -> TorshError {
+    TorshError::index(
+        name,
+        format!("there is no parameter group {group}, only {count}"),
+    )
+}
+
+impl<A: Algorithm> Optimizer for Optim<A> {
+    #[track_caller]
+    fn step(&self) -> Result<()> {
+        let _no_grad = no_grad_guard();
+        let mut inner = self.0.lock();
+        for slot in inner.groups.iter().flat_map(|g| &g.slots) {
+            slot.param.check_current(A::NAME)?;
+        }
+        for group in &mut inner.groups {
+            for slot in &mut group.slots {
+                if let Some(grad) = slot.param.tensor().grad() {
+                    A::update(&group.options, slot.param.tensor(), &grad, &mut slot.state)
+                        .map_err(|e| e.renamed(A::NAME))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
+        let loss = enable_grad(closure)?;
+        self.step()?;
+        Ok(loss)
+    }
+
+    fn zero_grad(&self) {
+        for slot in self.0.lock().groups.iter().flat_map(|g| &g.slots) {
+            slot.param.tensor().zero_grad();
+        }
+    }
+
+    fn group_lrs(&self) -> Vec<f64> {
+        self.0
+            .lock()
+            .groups
+            .iter()
+            .map(|g| g.options.lr())
+            .collect()
+    }
+
+    fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
+        let mut inner = self.0.lock();
+        let count = inner.groups.len();
+        inner
+            .groups
+            .get_mut(group)
+            .ok_or_else(|| no_group(A::NAME, group, count))?
+            .options
+            .set_lr(lr);
+        Ok(())
+    }
+
+    fn set_lr(&self, lr: f64) {
+        for g in &mut self.0.lock().groups {
+            g.options.set_lr(lr);
+        }
+    }
+
+    fn get_option(&self, group: usize, name: &str) -> Option<StateValue> {
+        self.0.lock().groups.get(group)?.options.get(name)
+    }
+
+    fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
+        let mut inner = self.0.lock();
+        let count = inner.groups.len();
+        let g = inner
+            .groups
+            .get_mut(group)
+            .ok_or_else(|| no_group(A::NAME, group, count))?;
+        let mut changed = g.options.clone();
+        changed.set(name, &value)?;
+        changed.validate()?;
+        g.options = changed;
+        Ok(())
+    }
+
+    fn param_groups(&self) -> Vec<Vec<Param>> {
+        self.0
+            .lock()
+            .groups
+            .iter()
+            .map(|g| g.slots.iter().map(|s| s.param.clone()).collect())
+            .collect()
+    }
+
+    fn add_param_group(&self, group: ParamGroup) -> Result<()> {
+        let mut inner = self.0.lock();
+        let mut options = inner.defaults.clone();
+        for (name, value) in &group.settings {
+            options.set(name, value)?;
+        }
+        options.validate()?;
+        if group.params.is_empty() {
+            return Err(TorshError::invalid(
+                A::NAME,
+                "a parameter group has no parameters",
+            ));
+        }
+        let mut seen: Vec<&Tensor> = inner
+            .groups
+            .iter()
+            .flat_map(|g| &g.slots)
+            .map(|s| s.param.tensor())
+            .collect();
+        let mut fresh = HashSet::new();
+        for p in &group.params {
+            let t = p.tensor();
+            if !t.is_leaf() {
+                return Err(TorshError::invalid(
+                    A::NAME,
+                    format!("can't optimize a non-leaf Tensor ({})", t.describe()),
+                )
+                .with_hint("pass the parameters themselves, not what was computed from them"));
+            }
+            p.check_current(A::NAME)?;
+            if seen.iter().any(|s| s.is_same(t)) {
+                let again = if fresh.contains(&seen.len()) {
+                    "twice"
+                } else {
+                    "in more than one parameter group"
+                };
+                return Err(TorshError::invalid(
+                    A::NAME,
+                    format!("a parameter ({}) appears {again}", t.describe()),
+                ));
+            }
+            seen.push(t);
+            fresh.insert(seen.len());
+        }
+        let slots = group
+            .params
+            .iter()
+            .map(|p| Slot {
+                param: p.clone(),
+                state: None,
+            })
+            .collect();
+        inner.groups.push(Group {
+            options,
+            extra: BTreeMap::new(),
+            slots,
+        });
+        Ok(())
+    }
+
+    fn state_dict(&self) -> OptimizerState {
+        let inner = self.0.lock();
+        let mut out = OptimizerState::default();
+        let mut number = 0;
+        for g in &inner.groups {
+            let mut options = g.extra.clone();
+            for name in A::Options::NAMES {
+                if let Some(v) = g.options.get(name) {
+                    options.insert((*name).to_string(), v);
+                }
+            }
+            let first = number;
+            for s in &g.slots {
+                if let Some(state) = &s.state {
+                    out.state.insert(number, A::save(state));
+                }
+                number += 1;
+            }
+            out.param_groups.push(GroupState {
+                options,
+                params: (first..number).collect(),
+            });
+        }
+        out
+    }
+
+    fn load_state_dict(&self, state: &OptimizerState) -> Result<()> {
+        let _no_grad = no_grad_guard();
+        let mut inner = self.0.lock();
+        let (have, given) = (inner.groups.len(), state.param_groups.len());
+        if have != given {
+            return Err(TorshError::invalid(
+                A::NAME,
+                format!("the loaded state dict has {given} parameter groups, the optimizer {have}"),
+            ));
+        }
+        let mut loaded = Vec::with_capacity(have);
+        for (i, (g, saved)) in inner.groups.iter().zip(&state.param_groups).enumerate() {
+            if g.slots.len() != saved.params.len() {
+                return Err(TorshError::invalid(
+                    A::NAME,
+                    format!(
+                        "group {i} of the loaded state dict has {} parameters, the optimizer's {}",
+                        saved.params.len(),
+                        g.slots.len()
+                    ),
+                ));
+            }
+            let mut options = g.options.clone();
+            let mut extra = BTreeMap::new();
+            for (name, value) in &saved.options {
+                if A::Options::NAMES.contains(&name.as_str()) {
+                    options.set(name, value)?;
+                } else {
+                    extra.insert(name.clone(), value.clone());
+                }
+            }
+            options.validate()?;
+            let mut slots = Vec::with_capacity(g.slots.len());
+            for (slot, number) in g.slots.iter().zip(&saved.params) {
+                let restored = match state.state.get(number) {
+                    Some(s) => A::load(s, slot.param.tensor()).map_err(|e| e.renamed(A::NAME))?,
+                    None => None,
+                };
+                slots.push(Slot {
+                    param: slot.param.clone(),
+                    state: restored,
+                });
+            }
+            loaded.push(Group {
+                options,
+                extra,
+                slots,
+            });
+        }
+        inner.groups = loaded;
+        Ok(())
+    }
+}
+
+/// A tensor of a saved state, copied to the parameter's dtype, device and memory order.
+pub(crate) fn load_tensor(
+    saved: &ParamState,
+    name: &str,
+    param: &Tensor,
+) -> Result<Option<Tensor>> {
+    let t = match saved.get(name) {
+        None | Some(StateValue::None) => return Ok(None),
+        Some(StateValue::Tensor(t)) => t,
+        Some(other) => {
+            return Err(TorshError::invalid(
+                "",
+                format!("the state's {name} is no tensor but {other:?}"),
+            ));
+        }
+    };
+    if t.shape() != param.shape() {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "the state's {name} is {}, its parameter {}",
+                t.describe(),
+                param.describe()
+            ),
+        ));
+    }
+    let own = torsh_tensor::ops::optim::zeros_for(param)?;
+    own.copy_(&t.detach().to_device(param.device())?)?;
+    Ok(Some(own))
+}
+
+/// The number of steps in a saved state; PyTorch keeps it as a one-element tensor.
+pub(crate) fn load_step(saved: &ParamState) -> Result<Option<u64>> {
+    match saved.get("step") {
+        None => Ok(None),
+        Some(v) => match v.as_f64() {
+            Some(n) if n >= 0.0 && n.fract() == 0.0 => Ok(Some(n as u64)),
+            _ => Err(TorshError::invalid(
+                "",
+                format!("the state's step is no count but {v:?}"),
+            )),
+        },
+    }
+}

@@ -1,0 +1,119 @@
+//! What every optimizer can do.
+
+use torsh_tensor::{Result, Tensor};
+
+use crate::{OptimizerState, Param, ParamGroup, StateValue};
+
+/// An optimizer: a handle with `&self` methods, whose clones are the same optimizer.
+///
+/// Object-safe, and implemented for references and boxes too, so that a scheduler takes an
+/// optimizer by value or by reference.
+pub trait Optimizer: Send + Sync {
+    /// One step on every parameter that has a gradient. Nothing is recorded.
+    fn step(&self) -> Result<()>;
+
+    /// [`Optimizer::step_closure`] for a trait object.
+    fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor>;
+
+    /// Evaluates the loss with recording on, makes a step, and returns the loss.
+    ///
+    /// The closure clears the gradients, computes the loss, calls `backward` and returns the loss.
+    fn step_closure<F: FnMut() -> Result<Tensor>>(&self, mut closure: F) -> Result<Tensor>
+    where
+        Self: Sized,
+    {
+        self.step_dyn(&mut closure)
+    }
+
+    /// Removes the gradients of all parameters.
+    fn zero_grad(&self);
+
+    /// The learning rate of each group.
+    fn group_lrs(&self) -> Vec<f64>;
+
+    /// Changes the learning rate of one group; an error where there is no such group.
+    fn set_group_lr(&self, group: usize, lr: f64) -> Result<()>;
+
+    /// The learning rate of the first group.
+    fn get_lr(&self) -> f64 {
+        self.group_lrs().first().copied().unwrap_or(0.0)
+    }
+
+    /// Changes the learning rate of all groups.
+    fn set_lr(&self, lr: f64);
+
+    /// A setting of a group by PyTorch's name, as `"momentum"`.
+    fn get_option(&self, group: usize, name: &str) -> Option<StateValue>;
+
+    /// Changes a setting of a group; an error where there is none of this name or group, or the
+    /// value does not fit.
+    fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()>;
+
+    /// The parameters of each group.
+    fn param_groups(&self) -> Vec<Vec<Param>>;
+
+    /// The tensors of all groups.
+    fn parameters(&self) -> Vec<Tensor> {
+        self.param_groups()
+            .into_iter()
+            .flatten()
+            .map(|p| p.tensor().clone())
+            .collect()
+    }
+
+    /// Adds a group; what it does not set is as when the optimizer was built.
+    fn add_param_group(&self, group: ParamGroup) -> Result<()>;
+
+    /// The state, whose tensors are shared with the optimizer (as PyTorch's).
+    fn state_dict(&self) -> OptimizerState;
+
+    /// Takes over a state: settings and what is remembered of each parameter, copied and converted
+    /// to the parameter's dtype and device. Groups and parameters must be as many as here; after
+    /// an error the optimizer is as before.
+    fn load_state_dict(&self, state: &OptimizerState) -> Result<()>;
+}
+
+macro_rules! forward {
+    ($($t:ty),*) => {$(
+        impl<O: Optimizer + ?Sized> Optimizer for $t {
+            #[track_caller]
+            fn step(&self) -> Result<()> {
+                (**self).step()
+            }
+            fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
+                (**self).step_dyn(closure)
+            }
+            fn zero_grad(&self) {
+                (**self).zero_grad()
+            }
+            fn group_lrs(&self) -> Vec<f64> {
+                (**self).group_lrs()
+            }
+            fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
+                (**self).set_group_lr(group, lr)
+            }
+            fn set_lr(&self, lr: f64) {
+                (**self).set_lr(lr)
+            }
+            fn get_option(&self, group: usize, name: &str) -> Option<StateValue> {
+                (**self).get_option(group, name)
+            }
+            fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
+                (**self).set_option(group, name, value)
+            }
+            fn param_groups(&self) -> Vec<Vec<Param>> {
+                (**self).param_groups()
+            }
+            fn add_param_group(&self, group: ParamGroup) -> Result<()> {
+                (**self).add_param_group(group)
+            }
+            fn state_dict(&self) -> OptimizerState {
+                (**self).state_dict()
+            }
+            fn load_state_dict(&self, state: &OptimizerState) -> Result<()> {
+                (**self).load_state_dict(state)
+            }
+        }
+    )*};
+}
+forward!(&O, Box<O>, std::sync::Arc<O>);

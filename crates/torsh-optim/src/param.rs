@@ -1,0 +1,160 @@
+//! What an optimizer is given to train.
+
+use torsh_nn::Parameter;
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use crate::StateValue;
+
+/// A tensor that an optimizer trains.
+#[derive(Clone, Debug)]
+pub struct Param {
+    tensor: Tensor,
+    /// Where the tensor comes from a module, which may put another in its place.
+    parameter: Option<Parameter>,
+}
+
+impl Param {
+    /// The tensor.
+    pub fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    /// An error where a module has another tensor in this one's place.
+    pub(crate) fn check_current(&self, optimizer: &'static str) -> Result<()> {
+        match &self.parameter {
+            Some(p) if !p.is_current() => Err(TorshError::invalid(
+                optimizer,
+                format!(
+                    "a parameter ({}) was replaced in its module by to_dtype or to_device after this optimizer was \
+                     built, which would train a tensor nobody uses",
+                    self.tensor.describe()
+                ),
+            )
+            .with_hint("build the optimizer after moving or converting the model")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<Tensor> for Param {
+    fn from(tensor: Tensor) -> Param {
+        Param {
+            tensor,
+            parameter: None,
+        }
+    }
+}
+
+impl From<&Tensor> for Param {
+    fn from(tensor: &Tensor) -> Param {
+        tensor.clone().into()
+    }
+}
+
+impl From<Parameter> for Param {
+    fn from(p: Parameter) -> Param {
+        Param {
+            tensor: p.tensor().clone(),
+            parameter: Some(p),
+        }
+    }
+}
+
+impl From<&Parameter> for Param {
+    fn from(p: &Parameter) -> Param {
+        p.clone().into()
+    }
+}
+
+impl From<&Param> for Param {
+    fn from(p: &Param) -> Param {
+        p.clone()
+    }
+}
+
+/// Parameters with settings of their own.
+///
+/// ```
+/// use torsh_optim::{Adam, Optimizer, ParamGroup};
+/// use torsh_tensor::Tensor;
+///
+/// let w = Tensor::from_data(&[1.0f32, 2.0], &[2])?.requires_grad_(true);
+/// let b = Tensor::from_data(&[0.0f32], &[1])?.requires_grad_(true);
+/// let groups = [ParamGroup::new([&w]).weight_decay(0.1), ParamGroup::new([&b]).lr(0.01)];
+/// let optimizer = Adam::new(groups, 1e-3)?;
+/// assert_eq!(optimizer.group_lrs(), [1e-3, 0.01]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ParamGroup {
+    pub(crate) params: Vec<Param>,
+    pub(crate) settings: Vec<(String, StateValue)>,
+}
+
+impl ParamGroup {
+    /// A group with the optimizer's settings.
+    pub fn new<P: Into<Param>>(params: impl IntoIterator<Item = P>) -> ParamGroup {
+        ParamGroup {
+            params: params.into_iter().map(Into::into).collect(),
+            settings: Vec::new(),
+        }
+    }
+
+    /// Sets any setting of the optimizer by PyTorch's name; one that it does not have is an error
+    /// when the optimizer takes the group.
+    #[must_use]
+    pub fn set(mut self, name: &str, value: impl Into<StateValue>) -> ParamGroup {
+        self.settings.push((name.to_string(), value.into()));
+        self
+    }
+
+    /// The learning rate.
+    #[must_use]
+    pub fn lr(self, lr: f64) -> ParamGroup {
+        self.set("lr", lr)
+    }
+
+    /// The weight decay.
+    #[must_use]
+    pub fn weight_decay(self, weight_decay: f64) -> ParamGroup {
+        self.set("weight_decay", weight_decay)
+    }
+
+    /// The momentum.
+    #[must_use]
+    pub fn momentum(self, momentum: f64) -> ParamGroup {
+        self.set("momentum", momentum)
+    }
+
+    /// Both betas.
+    #[must_use]
+    pub fn betas(self, beta1: f64, beta2: f64) -> ParamGroup {
+        self.set("betas", (beta1, beta2))
+    }
+}
+
+/// An item of what an optimizer is built from: a parameter, or a group of them.
+#[derive(Clone, Debug)]
+pub enum ParamOrGroup {
+    /// A parameter of the default group.
+    Param(Param),
+    /// A group.
+    Group(ParamGroup),
+}
+
+impl From<ParamGroup> for ParamOrGroup {
+    fn from(g: ParamGroup) -> Self {
+        ParamOrGroup::Group(g)
+    }
+}
+
+macro_rules! param_or_group {
+    ($($t:ty),*) => {$(
+        impl From<$t> for ParamOrGroup {
+            fn from(p: $t) -> Self {
+                ParamOrGroup::Param(p.into())
+            }
+        }
+    )*};
+}
+param_or_group!(Tensor, &Tensor, Parameter, &Parameter, Param, &Param);

@@ -1,0 +1,400 @@
+//! Activation functions with arguments: parameters, and PyTorch's `inplace`.
+
+use torsh_core::{Attr, Result, Scalar, TorshError};
+
+use super::pointwise::{parametric, unary};
+use super::pointwise_extra::apply;
+use crate::call::Arg;
+use crate::record::{OpRecord, Sample};
+use crate::schema::Bound;
+use crate::{Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &RELU,
+    &RELU6,
+    &SILU,
+    &SELU,
+    &HARDSWISH,
+    &HARDSIGMOID,
+    &MISH,
+    &LEAKY_RELU,
+    &ELU,
+    &CELU,
+    &HARDTANH,
+    &THRESHOLD,
+    &GELU,
+    &SOFTSHRINK,
+    &TANHSHRINK,
+    &PRELU,
+    &TORCH_PRELU,
+];
+
+fn inputs(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
+    Ok(vec![Sample::new([s.real(&[2, 3])?.into()])])
+}
+
+macro_rules! plain {
+    ($($id:ident $name:literal $row:ident $inplace:ident),* $(,)?) => {
+        $(
+            #[doc = concat!("`", $name, "` with `inplace`.")]
+            pub static $id: OpRecord = OpRecord::new(
+                concat!($name, ".inplace"),
+                concat!("The activation of each element; with inplace=True written over the operand."),
+                "(Tensor input, bool inplace=False)",
+            )
+            .overload()
+            .by_name(|b| apply(&unary::$row, b.tensor(0)?, &[], &[], b.bool(1)).map(Value::Tensor))
+            .samples(inputs);
+        )*
+        impl Tensor {
+            $(
+                #[doc = concat!("[`", stringify!($row), "`](Tensor::", stringify!($row), ") in place; returns this tensor.")]
+                #[track_caller]
+                pub fn $inplace(&self) -> Result<Tensor> {
+                    apply(&unary::$row, self, &[], &[], true)
+                }
+            )*
+        }
+    };
+}
+plain! {
+    RELU "nn.functional.relu" relu relu_,
+    RELU6 "nn.functional.relu6" relu6 relu6_,
+    SILU "nn.functional.silu" silu silu_,
+    SELU "nn.functional.selu" selu selu_,
+    HARDSWISH "nn.functional.hardswish" hardswish hardswish_,
+    HARDSIGMOID "nn.functional.hardsigmoid" hardsigmoid hardsigmoid_,
+    MISH "nn.functional.mish" mish mish_,
+}
+
+macro_rules! with_numbers {
+    ($($id:ident $name:literal $schema:literal $n:literal $f:ident),* $(,)?) => {$(
+        #[doc = concat!("`", $name, "` with `inplace`.")]
+        pub static $id: OpRecord = OpRecord::new(
+            concat!($name, ".inplace"),
+            "The activation of each element; with inplace=True written over the operand.",
+            $schema,
+        )
+        .overload()
+        .by_name(|b: &Bound| {
+            let numbers: Vec<f64> = (0..$n).map(|i| b.float(i + 1)).collect();
+            $f(b.tensor(0)?, &numbers, b.bool($n + 1)).map(Value::Tensor)
+        })
+        .samples(inputs);
+    )*};
+}
+with_numbers! {
+    LEAKY_RELU "nn.functional.leaky_relu" "(Tensor input, float negative_slope=0.01, bool inplace=False)" 1 leaky_relu,
+    ELU "nn.functional.elu" "(Tensor input, float alpha=1.0, bool inplace=False)" 1 elu,
+    CELU "nn.functional.celu" "(Tensor input, float alpha=1.0, bool inplace=False)" 1 celu,
+    HARDTANH "nn.functional.hardtanh" "(Tensor input, float min_val=-1.0, float max_val=1.0, bool inplace=False)" 2 hardtanh,
+    SOFTSHRINK "nn.functional.softshrink" "(Tensor input, float lambd=0.5)" 1 softshrink,
+}
+
+/// `nn.functional.threshold` with `inplace`.
+pub static THRESHOLD: OpRecord = OpRecord::new(
+    "nn.functional.threshold",
+    "Each element where above `threshold`, `value` elsewhere; with inplace=True written over the operand.",
+    "(Tensor input, float threshold, float value, bool inplace=False)",
+)
+.by_name(|b| threshold(b.tensor(0)?, b.scalar(1), b.scalar(2), b.bool(3)).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Float(0.55), Value::Float(2.0)])]));
+
+/// `nn.functional.gelu`.
+pub static GELU: OpRecord = OpRecord::new(
+    "nn.functional.gelu",
+    "x times the probability that a standard normal number is below it, of each element, exact (\"none\") or by the \"tanh\" formula.",
+    "(Tensor input, *, str approximate='none')",
+)
+.by_name(|b| b.tensor(0)?.gelu_with(b.str(1)).map(Value::Tensor))
+.samples(|s| {
+    let x = s.real(&[2, 3])?;
+    Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into()]).kw("approximate", "tanh")])
+});
+
+/// `nn.functional.tanhshrink`.
+pub static TANHSHRINK: OpRecord = OpRecord::new(
+    "nn.functional.tanhshrink",
+    "x - tanh(x) of each element.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.tanhshrink().map(Value::Tensor))
+.samples(inputs);
+
+const PRELU_DOC: &str =
+    "Each element where positive, times `weight` (one, or one for each channel) elsewhere.";
+
+fn prelu_samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
+    let x = s.real(&[2, 3, 2])?;
+    Ok(vec![
+        Sample::new([x.clone().into(), s.uniform(&[1], 0.1, 0.9)?.into()]),
+        Sample::new([x.into(), s.uniform(&[3], 0.1, 0.9)?.into()]),
+    ])
+}
+
+/// `nn.functional.prelu`.
+pub static PRELU: OpRecord = OpRecord::new(
+    "nn.functional.prelu",
+    PRELU_DOC,
+    "(Tensor input, Tensor weight)",
+)
+.by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
+.samples(prelu_samples);
+
+/// `torch.prelu`.
+pub static TORCH_PRELU: OpRecord =
+    OpRecord::new("prelu", PRELU_DOC, "(Tensor input, Tensor weight)")
+        .by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
+        .samples(prelu_samples);
+
+#[track_caller]
+fn leaky_relu(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
+    apply(
+        &parametric::leaky_relu,
+        x,
+        &[],
+        &[Attr::Float(p[0])],
+        inplace,
+    )
+}
+
+#[track_caller]
+fn elu(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
+    apply(&parametric::elu, x, &[], &[Attr::Float(p[0])], inplace)
+}
+
+#[track_caller]
+fn celu(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
+    if p[0] == 0.0 {
+        return Err(TorshError::invalid("celu", "alpha cannot be 0 for CELU"));
+    }
+    apply(&parametric::celu, x, &[], &[Attr::Float(p[0])], inplace)
+}
+
+#[track_caller]
+fn hardtanh(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
+    if p[0] > p[1] {
+        return Err(TorshError::invalid(
+            "hardtanh",
+            format!(
+                "min_val cannot be greater than max_val, got {} and {}",
+                p[0], p[1]
+            ),
+        ));
+    }
+    apply(
+        &parametric::hardtanh,
+        x,
+        &[],
+        &[Attr::Float(p[0]), Attr::Float(p[1])],
+        inplace,
+    )
+}
+
+#[track_caller]
+fn softshrink(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
+    let largest = x.dtype().finite_range().1;
+    if !(p[0] >= 0.0 && p[0] <= largest) {
+        return Err(TorshError::invalid(
+            "softshrink",
+            format!(
+                "lambda must be in range [0, {largest:e}] for input dtype {}, but found {}",
+                x.dtype(),
+                p[0]
+            ),
+        ));
+    }
+    apply(
+        &parametric::softshrink,
+        x,
+        &[],
+        &[Attr::Float(p[0])],
+        inplace,
+    )
+}
+
+#[track_caller]
+fn threshold(x: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Result<Tensor> {
+    apply(
+        &parametric::threshold,
+        x,
+        &[],
+        &[Attr::Scalar(threshold), Attr::Scalar(value)],
+        inplace,
+    )
+}
+
+macro_rules! methods {
+    ($($(#[doc = $doc:literal])+ $name:ident $with:ident $inplace:ident $f:ident($($p:ident = $default:literal),+);)*) => {
+        impl Tensor {
+            $(
+                $(#[doc = $doc])+
+                #[track_caller]
+                pub fn $name(&self) -> Result<Tensor> {
+                    $f(self, &[$($default),+], false)
+                }
+
+                #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") with PyTorch's further arguments.")]
+                #[track_caller]
+                pub fn $with(&self, $($p: f64),+) -> Result<Tensor> {
+                    $f(self, &[$($p),+], false)
+                }
+
+                #[doc = concat!("[`", stringify!($with), "`](Tensor::", stringify!($with), ") in place; returns this tensor.")]
+                #[track_caller]
+                pub fn $inplace(&self, $($p: f64),+) -> Result<Tensor> {
+                    $f(self, &[$($p),+], true)
+                }
+            )*
+        }
+    };
+}
+methods! {
+    /// Each element where positive, times 0.01 elsewhere (`F.leaky_relu`).
+    leaky_relu leaky_relu_with leaky_relu_ leaky_relu(negative_slope = 0.01);
+    /// Each element where positive, `exp(x) - 1` elsewhere (`F.elu`).
+    elu elu_with elu_ elu(alpha = 1.0);
+    /// Each element where positive, `alpha * (exp(x / alpha) - 1)` elsewhere, with an `alpha` of 1
+    /// (`F.celu`).
+    celu celu_with celu_ celu(alpha = 1.0);
+    /// Each element limited to [-1, 1] (`F.hardtanh`).
+    hardtanh hardtanh_with hardtanh_ hardtanh(min_val = -1.0, max_val = 1.0);
+    /// Each element moved towards 0 by 0.5, and 0 nearer to it (`F.softshrink`).
+    softshrink softshrink_with softshrink_ softshrink(lambd = 0.5);
+}
+
+impl Tensor {
+    /// Each element where above `threshold`, `value` elsewhere (`F.threshold`).
+    #[track_caller]
+    pub fn threshold(
+        &self,
+        threshold: impl Into<Scalar>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        self::threshold(self, threshold.into(), value.into(), false)
+    }
+
+    /// [`Tensor::threshold`] in place; returns this tensor.
+    #[track_caller]
+    pub fn threshold_(
+        &self,
+        threshold: impl Into<Scalar>,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        self::threshold(self, threshold.into(), value.into(), true)
+    }
+
+    /// 0 where an element is in [-0.5, 0.5], itself elsewhere (`F.hardshrink`).
+    #[track_caller]
+    pub fn hardshrink(&self) -> Result<Tensor> {
+        self.hardshrink_with(0.5)
+    }
+
+    /// 0 where an element is in [`-lambd`, `lambd`], itself elsewhere.
+    #[track_caller]
+    pub fn hardshrink_with(&self, lambd: f64) -> Result<Tensor> {
+        apply(
+            &parametric::hardshrink,
+            self,
+            &[],
+            &[Attr::Float(lambd)],
+            false,
+        )
+    }
+
+    /// `x - tanh(x)` of each element (`F.tanhshrink`).
+    #[track_caller]
+    pub fn tanhshrink(&self) -> Result<Tensor> {
+        self.sub(self.tanh()?)
+    }
+
+    /// `log(1 + exp(x))` of each element; itself above 20 (`F.softplus`).
+    #[track_caller]
+    pub fn softplus(&self) -> Result<Tensor> {
+        self.softplus_with(1.0, 20.0)
+    }
+
+    /// `log(1 + exp(beta * x)) / beta` of each element; itself where `beta * x` is above
+    /// `threshold`.
+    #[track_caller]
+    pub fn softplus_with(&self, beta: f64, threshold: f64) -> Result<Tensor> {
+        apply(
+            &parametric::softplus,
+            self,
+            &[],
+            &[Attr::Float(beta), Attr::Float(threshold)],
+            false,
+        )
+    }
+
+    /// `x` times the probability that a standard normal number is below it, of each element
+    /// (`F.gelu`).
+    #[track_caller]
+    pub fn gelu(&self) -> Result<Tensor> {
+        apply(&parametric::gelu_erf, self, &[], &[], false).map_err(|e| e.renamed("gelu"))
+    }
+
+    /// [`Tensor::gelu`], exact (`"none"`) or by the `"tanh"` formula.
+    #[track_caller]
+    pub fn gelu_with(&self, approximate: &str) -> Result<Tensor> {
+        match approximate {
+            "none" => self.gelu(),
+            "tanh" => {
+                apply(&parametric::gelu_tanh, self, &[], &[], false).map_err(|e| e.renamed("gelu"))
+            }
+            other => Err(TorshError::invalid(
+                "gelu",
+                format!("approximate argument must be either none or tanh, got {other}"),
+            )),
+        }
+    }
+
+    /// Each element where positive, times `weight` elsewhere (`F.prelu`): a weight of one element,
+    /// or one for each channel (dimension 1).
+    #[track_caller]
+    pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let refuse = |why: String| {
+            Err(TorshError::invalid("", why).in_op(
+                "prelu",
+                || vec![self.describe(), weight.describe()],
+                at,
+            ))
+        };
+        if weight.dtype() != self.dtype() {
+            return refuse(format!(
+                "Type promoting not supported. Got {} and {}",
+                self.dtype(),
+                weight.dtype()
+            ));
+        }
+        if weight.ndim() > 1 {
+            return refuse(format!(
+                "Expected `weight` to be a scalar or 1D tensor, but got: ndim = {}",
+                weight.ndim()
+            ));
+        }
+        let mut w = weight.clone();
+        if weight.numel() != 1 {
+            if self.ndim() == 0 {
+                return refuse("Not allow zero-dim input tensor.".into());
+            }
+            let channels = self.dims().get(1).copied().unwrap_or(1);
+            if channels != weight.numel() {
+                return refuse(format!(
+                    "Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel size = {channels}.",
+                    weight.numel()
+                ));
+            }
+            let mut shape = vec![1usize; self.ndim()];
+            if let Some(c) = shape.get_mut(1) {
+                *c = channels;
+            }
+            w = w.reshape(shape)?;
+        } else if self.ndim() == 0 {
+            w = w.reshape(())?;
+        }
+        apply(&parametric::prelu_kernel, self, &[Arg::T(&w)], &[], false)
+            .map_err(|e| e.renamed("prelu"))
+    }
+}

@@ -1,0 +1,1009 @@
+//! Pointwise ops whose arguments need reading before a row's kernel can run: bounds, weights,
+//! rounding modes, tolerances; and where PyTorch takes a number for a tensor.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Promotion, Result, Scalar, TorshError, default_dtype};
+
+use super::pointwise::{binary, parametric};
+use crate::call::{Arg, call_inplace, call1};
+use crate::record::{OpRecord, Sample};
+use crate::schema::{Bound, Signature, Type};
+use crate::{Operand, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &DIV_MODE,
+    &CLAMP,
+    &CLAMP_TENSOR,
+    &CLAMP_MIN,
+    &CLAMP_MAX,
+    &LERP,
+    &NAN_TO_NUM,
+    &LOGIT,
+    &ISCLOSE,
+    &ANGLE,
+    &FLOAT_POWER,
+    &CONJ,
+    &POW_BOOL,
+    &SQUARE_BOOL,
+];
+
+/// Ops that take a number in place of either tensor, or of both.
+const EITHER_NUMBER: &[&str] = &["add", "sub", "mul", "div", "true_divide", "floor_divide"];
+/// Ops that take a number in place of one of the tensors.
+const ONE_NUMBER: &[&str] = &[
+    "remainder",
+    "pow",
+    "xlogy",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
+];
+/// Ops that take a number in place of the second tensor.
+const SECOND_NUMBER: &[&str] = &[
+    "rsub", "fmod", "copysign", "eq", "ne", "lt", "le", "gt", "ge",
+];
+
+/// Lets the operands of a pointwise op be numbers where PyTorch's may.
+pub(super) fn accept_numbers(name: &str, signature: &mut Signature) {
+    let first = EITHER_NUMBER.contains(&name) || ONE_NUMBER.contains(&name);
+    let second = first || SECOND_NUMBER.contains(&name);
+    for (p, takes) in signature.params.iter_mut().zip([first, second]) {
+        if takes && p.ty == Type::Tensor {
+            p.ty = Type::Operand;
+        }
+    }
+}
+
+/// Refuses a call of a pointwise op by name that PyTorch refuses for its numbers.
+pub(super) fn check_numbers(
+    record: &OpRecord,
+    args: &[Arg<'_>],
+    numbers: &[Attr<'_>],
+) -> Result<()> {
+    let name = record.base_name();
+    let tensors = args
+        .iter()
+        .filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None });
+    if tensors.clone().next().is_none() && !EITHER_NUMBER.contains(&name) {
+        return Err(TorshError::invalid(
+            name,
+            "one of the operands must be a Tensor, got numbers alone",
+        ));
+    }
+    if !matches!(name, "add" | "sub" | "rsub") {
+        return Ok(());
+    }
+    let Some(alpha) = numbers.first().and_then(Attr::scalar) else {
+        return Ok(());
+    };
+    let dtype = promoted(args)?;
+    if alpha.is_float() && !dtype.is_differentiable() {
+        return Err(TorshError::dtype(
+            name,
+            format!(
+                "For integral input tensors, argument alpha must not be a floating point number, got {alpha} for {dtype}"
+            ),
+        ));
+    }
+    if alpha.is_complex() && !dtype.is_complex() {
+        return Err(TorshError::dtype(
+            name,
+            format!(
+                "For non-complex input tensors, argument alpha must not be a complex number, got {alpha} for {dtype}"
+            ),
+        ));
+    }
+    if matches!(alpha, Scalar::Bool(_)) && dtype != DType::Bool {
+        return Err(TorshError::dtype(
+            name,
+            format!("Boolean alpha only supported for Boolean results, not for {dtype}"),
+        ));
+    }
+    Ok(())
+}
+
+fn promoted(args: &[Arg<'_>]) -> Result<DType> {
+    let mut p = Promotion::default();
+    for a in args {
+        match a {
+            Arg::T(t) => p.tensor(t.dtype(), t.ndim()),
+            Arg::N(n) => p.number(*n),
+            Arg::Absent => {}
+        }
+    }
+    Ok(p.result()?.unwrap_or_else(default_dtype))
+}
+
+/// Runs a binary row on operands of which one or both may be numbers.
+#[track_caller]
+fn run(record: &'static OpRecord, x: Operand<'_>, y: Operand<'_>) -> Result<Tensor> {
+    let first;
+    let mut args = [x.arg(), y.arg()];
+    if !args.iter().any(|a| matches!(a, Arg::T(_))) {
+        first = x.to_tensor()?;
+        args[0] = Arg::T(&first);
+    }
+    call1(record, &args, &[])
+}
+
+/// A quotient rounded in one of two ways, or not.
+pub static DIV_MODE: OpRecord = OpRecord::new(
+    "div.Tensor_mode",
+    "Quotient of the operands, not rounded or rounded by \"trunc\" (towards zero) or \"floor\" (down).",
+    "(Operand input, Operand other, *, str? rounding_mode)",
+)
+.overload()
+.by_name(|b| divide(b.operand(0)?, b.operand(1)?, (!b.is_none(2)).then(|| b.str(2))).map(Value::Tensor))
+.samples(|s| {
+    let (x, y) = (s.real(&[2, 3])?, s.uniform(&[3], 0.4, 2.0)?);
+    Ok(vec![Sample::new([x.into(), y.into()]).kw("rounding_mode", Value::None)])
+});
+
+#[track_caller]
+fn divide(x: Operand<'_>, y: Operand<'_>, mode: Option<&str>) -> Result<Tensor> {
+    let record = match mode {
+        None => &binary::div,
+        Some("trunc") => &binary::div_trunc,
+        Some("floor") => &binary::floor_divide,
+        Some(other) => {
+            return Err(TorshError::invalid(
+                "div",
+                format!(
+                    "expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
+                ),
+            ));
+        }
+    };
+    run(record, x, y).map_err(|e| e.renamed("div"))
+}
+
+/// A limit of [`Tensor::clamp`]: a number, a tensor, or none.
+pub trait IntoLimit<'a> {
+    /// The limit; `None` where there is none.
+    fn limit(self) -> Option<Operand<'a>>;
+}
+impl<'a> IntoLimit<'a> for Operand<'a> {
+    fn limit(self) -> Option<Operand<'a>> {
+        Some(self)
+    }
+}
+impl<'a> IntoLimit<'a> for &'a Tensor {
+    fn limit(self) -> Option<Operand<'a>> {
+        Some(Operand::Ref(self))
+    }
+}
+impl<'a> IntoLimit<'a> for Tensor {
+    fn limit(self) -> Option<Operand<'a>> {
+        Some(Operand::Owned(self))
+    }
+}
+// The only `Option`, so that a plain `None` says enough.
+impl<'a> IntoLimit<'a> for Option<f64> {
+    fn limit(self) -> Option<Operand<'a>> {
+        self.map(Operand::from)
+    }
+}
+macro_rules! number_bounds {
+    ($($t:ty),*) => {$(
+        impl<'a> IntoLimit<'a> for $t {
+            fn limit(self) -> Option<Operand<'a>> { Some(Operand::from(self)) }
+        }
+    )*};
+}
+number_bounds!(u8, i8, i16, i32, i64, usize, f32, f64, Scalar);
+
+fn bounds() -> impl FnOnce(&mut crate::sample::Sampler) -> Result<Vec<Sample>> {
+    |s| {
+        let x = s.real(&[2, 3])?;
+        Ok(vec![
+            Sample::new([x.clone().into(), Value::Float(-0.55), Value::Float(0.75)]),
+            Sample::new([x.clone().into(), Value::Float(-0.55)]),
+            Sample::new([x.into(), Value::None, Value::Float(0.75)]),
+        ])
+    }
+}
+
+/// Limits that are numbers.
+pub static CLAMP: OpRecord = OpRecord::new(
+    "clamp",
+    "Each element limited to [min, max]; one of the two may be missing.",
+    "(Tensor input, Scalar? min=None, Scalar? max=None)",
+)
+.by_name(|b| {
+    clamp(
+        b.tensor(0)?,
+        b.opt_scalar(1).map(Operand::Number),
+        b.opt_scalar(2).map(Operand::Number),
+        false,
+    )
+    .map(Value::Tensor)
+})
+.samples(|s| bounds()(s));
+
+/// Limits that are tensors.
+pub static CLAMP_TENSOR: OpRecord = OpRecord::new(
+    "clamp.Tensor",
+    "Each element limited to what the tensors min and max hold; one of the two may be missing.",
+    "(Tensor input, Tensor? min=None, Tensor? max=None)",
+)
+.overload()
+.by_name(|b| {
+    clamp(
+        b.tensor(0)?,
+        b.opt_tensor(1).map(Operand::Ref),
+        b.opt_tensor(2).map(Operand::Ref),
+        false,
+    )
+    .map(Value::Tensor)
+})
+.samples(|s| {
+    let x = s.real(&[2, 3])?;
+    Ok(vec![Sample::new([
+        x.into(),
+        s.uniform(&[3], -1.0, -0.7)?.into(),
+        s.uniform(&[2, 1], 0.7, 1.0)?.into(),
+    ])])
+});
+
+/// A lower limit.
+pub static CLAMP_MIN: OpRecord = OpRecord::new(
+    "clamp_min",
+    "Each element, or min where that is larger.",
+    "(Tensor input, Operand min)",
+)
+.by_name(|b| clamp(b.tensor(0)?, Some(b.operand(1)?), None, false).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Float(0.55),
+    ])])
+});
+
+/// An upper limit.
+pub static CLAMP_MAX: OpRecord = OpRecord::new(
+    "clamp_max",
+    "Each element, or max where that is smaller.",
+    "(Tensor input, Operand max)",
+)
+.by_name(|b| clamp(b.tensor(0)?, None, Some(b.operand(1)?), false).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 3])?.into(),
+        Value::Float(0.55),
+    ])])
+});
+
+#[track_caller]
+fn clamp(
+    x: &Tensor,
+    min: Option<Operand<'_>>,
+    max: Option<Operand<'_>>,
+    inplace: bool,
+) -> Result<Tensor> {
+    if min.is_none() && max.is_none() {
+        return Err(TorshError::invalid(
+            "clamp",
+            "At least one of 'min' or 'max' must not be None",
+        ));
+    }
+    let number = |o: &Option<Operand<'_>>| match o {
+        Some(Operand::Number(n)) => Some(*n),
+        _ => None,
+    };
+    let tensor = |o: &Option<Operand<'_>>| matches!(o, Some(Operand::Ref(_) | Operand::Owned(_)));
+    let (low, high) = (number(&min), number(&max));
+    // A number beside a tensor is a 0-d tensor that raises no dtype within its category.
+    let (own_min, own_max, wide);
+    let mut operands: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
+    let mut numbers: SmallVec<[Attr<'_>; 2]> = SmallVec::new();
+    let record = if !tensor(&min) && !tensor(&max) {
+        numbers.extend(low.into_iter().chain(high).map(Attr::Scalar));
+        match (low, high) {
+            (Some(_), Some(_)) => &parametric::clamp_scalar,
+            (Some(_), None) => &parametric::clamp_min_scalar,
+            _ => &parametric::clamp_max_scalar,
+        }
+    } else {
+        own_min = min.as_ref().map(|o| o.to_tensor()).transpose()?;
+        own_max = max.as_ref().map(|o| o.to_tensor()).transpose()?;
+        operands.extend(own_min.iter().chain(&own_max).map(Arg::T));
+        match (&own_min, &own_max) {
+            (Some(_), Some(_)) => &parametric::clamp_tensor,
+            (Some(_), None) => &parametric::clamp_min_tensor,
+            _ => &parametric::clamp_max_tensor,
+        }
+    };
+    let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
+    all.extend(low.into_iter().chain(high).map(Arg::N));
+    let dtype = promoted(&all)?;
+    let r = if dtype != x.dtype() && operands.len() == 1 {
+        wide = x.to_dtype(dtype)?;
+        operands[0] = Arg::T(&wide);
+        let y = call1(record, &operands, &numbers)?;
+        if inplace {
+            crate::inplace::assign(x, &y).map(|()| x.clone())
+        } else {
+            Ok(y)
+        }
+    } else if inplace {
+        call_inplace(record, x, &operands[1..], &numbers).map(|()| x.clone())
+    } else {
+        call1(record, &operands, &numbers)
+    };
+    r.map_err(|e| e.renamed("clamp"))
+}
+
+/// Between two tensors.
+pub static LERP: OpRecord = OpRecord::new(
+    "lerp",
+    "input + weight * (end - input), elementwise; the weight is a number or a tensor.",
+    "(Tensor input, Tensor end, Operand weight)",
+)
+.by_name(|b| lerp(b.tensor(0)?, b.tensor(1)?, b.operand(2)?, false).map(Value::Tensor))
+.samples(|s| {
+    let (x, y) = (s.real(&[2, 3])?, s.real(&[3])?);
+    Ok(vec![
+        Sample::new([x.clone().into(), y.clone().into(), Value::Float(0.3)]),
+        Sample::new([x.into(), y.into(), s.uniform(&[2, 1], 0.1, 0.9)?.into()]),
+    ])
+});
+
+#[track_caller]
+fn lerp(x: &Tensor, end: &Tensor, weight: Operand<'_>, inplace: bool) -> Result<Tensor> {
+    let other = match &weight {
+        Operand::Ref(w) if w.dtype() != x.dtype() => Some(("weight", w.dtype())),
+        Operand::Owned(w) if w.dtype() != x.dtype() => Some(("weight", w.dtype())),
+        _ if end.dtype() != x.dtype() => Some(("end", end.dtype())),
+        _ => None,
+    };
+    if let Some((what, dtype)) = other {
+        return Err(TorshError::dtype(
+            "lerp",
+            format!(
+                "expected dtype {} for `{what}` but got dtype {dtype}",
+                x.dtype()
+            ),
+        ));
+    }
+    let r = match weight.arg() {
+        Arg::N(w) => {
+            if w.is_complex() && !x.is_complex() {
+                return Err(TorshError::dtype(
+                    "lerp",
+                    format!("the complex weight {w} does not fit {}", x.dtype()),
+                ));
+            }
+            apply(
+                &parametric::lerp_scalar,
+                x,
+                &[Arg::T(end)],
+                &[Attr::Scalar(w)],
+                inplace,
+            )
+        }
+        w => apply(&parametric::lerp_tensor, x, &[Arg::T(end), w], &[], inplace),
+    };
+    r.map_err(|e| e.renamed("lerp"))
+}
+
+/// Runs a row, in place or not.
+#[track_caller]
+pub(super) fn apply(
+    record: &'static OpRecord,
+    x: &Tensor,
+    rest: &[Arg<'_>],
+    numbers: &[Attr<'_>],
+    inplace: bool,
+) -> Result<Tensor> {
+    if inplace {
+        call_inplace(record, x, rest, numbers)?;
+        return Ok(x.clone());
+    }
+    let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
+    args.extend_from_slice(rest);
+    call1(record, &args, numbers)
+}
+
+/// No nan and no infinities.
+pub static NAN_TO_NUM: OpRecord = OpRecord::new(
+    "nan_to_num",
+    "Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest number, or by what is given.",
+    "(Tensor input, float? nan=None, float? posinf=None, float? neginf=None)",
+)
+.by_name(|b| nan_to_num(b.tensor(0)?, b.opt_float(1), b.opt_float(2), b.opt_float(3), false).map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+
+#[track_caller]
+fn nan_to_num(
+    x: &Tensor,
+    nan: Option<f64>,
+    posinf: Option<f64>,
+    neginf: Option<f64>,
+    inplace: bool,
+) -> Result<Tensor> {
+    let (least, largest) = x.dtype().to_real().finite_range();
+    let numbers = [
+        nan.unwrap_or(0.0),
+        posinf.unwrap_or(largest),
+        neginf.unwrap_or(least),
+    ]
+    .map(Attr::Float);
+    apply(&parametric::nan_to_num, x, &[], &numbers, inplace)
+}
+
+/// The inverse of the sigmoid.
+pub static LOGIT: OpRecord = OpRecord::new(
+    "logit",
+    "log(x / (1 - x)) of each element, limited to [eps, 1 - eps] first where eps is given.",
+    "(Tensor input, float? eps=None)",
+)
+.by_name(|b| logit(b.tensor(0)?, b.opt_float(1), false).map(Value::Tensor))
+.samples(|s| {
+    let x = s.uniform(&[2, 3], 0.2, 0.8)?;
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.into(), Value::Float(0.1)]),
+    ])
+});
+
+#[track_caller]
+fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
+    apply(
+        &parametric::logit,
+        x,
+        &[],
+        &[Attr::Float(eps.unwrap_or(-1.0))],
+        inplace,
+    )
+}
+
+/// Equal within tolerances.
+pub static ISCLOSE: OpRecord = OpRecord::new(
+    "isclose",
+    "Whether the elements differ by at most atol + rtol * |other|; equal infinities are close, nans only where asked.",
+    "(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)",
+)
+.by_name(|b| b.tensor(0)?.isclose_with(b.tensor(1)?, b.float(2), b.float(3), b.bool(4)).map(Value::Tensor));
+
+/// The angle of complex numbers.
+pub static ANGLE: OpRecord = OpRecord::new(
+    "angle",
+    "The angle of each complex element in radians; of real ones 0, or pi for negative ones.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.angle().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+
+/// Powers in float64.
+pub static FLOAT_POWER: OpRecord = OpRecord::new(
+    "float_power",
+    "Powers computed in float64 or complex128, whatever the operands' dtypes.",
+    "(Operand input, Operand exponent)",
+)
+.by_name(|b| float_power(b.operand(0)?, b.operand(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.uniform(&[2, 3], 0.5, 2.0)?.into(),
+        Value::Float(2.5),
+    ])])
+});
+
+#[track_caller]
+fn float_power(x: Operand<'_>, y: Operand<'_>) -> Result<Tensor> {
+    let args = [x.arg(), y.arg()];
+    if !args.iter().any(|a| matches!(a, Arg::T(_))) {
+        return Err(TorshError::invalid(
+            "float_power",
+            "one of the operands must be a Tensor, got numbers alone",
+        ));
+    }
+    let complex = args.iter().any(|a| match a {
+        Arg::T(t) => t.is_complex(),
+        Arg::N(n) => n.is_complex(),
+        Arg::Absent => false,
+    });
+    let dtype = if complex { DType::C128 } else { DType::F64 };
+    let wide = |o: &Operand<'_>| -> Result<Operand<'static>> {
+        Ok(match o.arg() {
+            Arg::T(t) => Operand::Owned(t.to_dtype(dtype)?),
+            Arg::N(n) if n.is_complex() => Operand::Number(n),
+            Arg::N(n) => Operand::Number(Scalar::Float(n.to_f64())),
+            Arg::Absent => Operand::Number(Scalar::Int(0)),
+        })
+    };
+    run(&binary::pow, wide(&x)?, wide(&y)?).map_err(|e| e.renamed("float_power"))
+}
+
+/// The first or zeroth power.
+pub static POW_BOOL: OpRecord = OpRecord::new(
+    "pow.Tensor_Bool",
+    "Powers with True or False as exponent: the operand or ones, for bool tensors too.",
+    "(Tensor input, bool exponent)",
+)
+.overload()
+.by_name(|b| {
+    let (x, exponent) = (b.tensor(0)?, b.bool(1));
+    let y = match x.dtype() {
+        DType::Bool if exponent => x.copy(),
+        DType::Bool => x.ones_like(),
+        _ => x.pow(exponent),
+    };
+    y.map(Value::Tensor)
+});
+
+/// Squares, of bools too.
+pub static SQUARE_BOOL: OpRecord = OpRecord::new(
+    "square",
+    "The square of each element; bools become int64.",
+    "(Tensor input)",
+)
+.by_name(|b| {
+    let x = b.tensor(0)?;
+    let y = if x.dtype() == DType::Bool {
+        x.to_dtype(DType::I64)
+    } else {
+        x.square()
+    };
+    y.map(Value::Tensor)
+})
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+
+/// The complex conjugate.
+pub static CONJ: OpRecord = OpRecord::new(
+    "conj",
+    "The complex conjugate of each element; a real tensor as it is.",
+    "(Tensor input)",
+)
+.by_name(|b: &Bound| b.tensor(0)?.conj().map(Value::Tensor))
+.samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
+
+impl Tensor {
+    /// `self - alpha * other` (`torch.sub` with `alpha`).
+    #[track_caller]
+    pub fn sub_with<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        scaled(
+            &parametric::sub_alpha,
+            self,
+            other.into(),
+            alpha.into(),
+            false,
+        )
+    }
+
+    /// `other - self` (`torch.rsub`).
+    #[track_caller]
+    pub fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+        self.rsub_with(other, 1)
+    }
+
+    /// `other - alpha * self` (`torch.rsub` with `alpha`).
+    #[track_caller]
+    pub fn rsub_with<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        scaled(&parametric::rsub, self, other.into(), alpha.into(), false)
+    }
+
+    /// `self += alpha * other` (`Tensor.add_` with `alpha`); returns this tensor.
+    #[track_caller]
+    pub fn add_with_<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        scaled(
+            &parametric::add_alpha,
+            self,
+            other.into(),
+            alpha.into(),
+            true,
+        )
+    }
+
+    /// `self -= alpha * other` (`Tensor.sub_` with `alpha`); returns this tensor.
+    #[track_caller]
+    pub fn sub_with_<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        scaled(
+            &parametric::sub_alpha,
+            self,
+            other.into(),
+            alpha.into(),
+            true,
+        )
+    }
+
+    /// The quotient rounded by `"trunc"` (towards zero) or `"floor"` (down), or not at all
+    /// (`torch.div` with `rounding_mode`).
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let x = Tensor::from_data(&[-7, 7], &[2])?;
+    /// assert_eq!(x.div_with(2, "trunc")?.to_vec::<i32>()?, [-3, 3]);
+    /// assert_eq!(x.div_with(2, "floor")?.to_vec::<i32>()?, [-4, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn div_with<'a, 'm>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        rounding_mode: impl Into<Option<&'m str>>,
+    ) -> Result<Tensor> {
+        divide(Operand::Ref(self), other.into(), rounding_mode.into())
+    }
+
+    /// `self + tensor1 * tensor2`.
+    #[track_caller]
+    pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        self.addcmul_with(tensor1, tensor2, 1)
+    }
+
+    /// `self + value * tensor1 * tensor2`.
+    #[track_caller]
+    pub fn addcmul_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        apply(
+            &parametric::addcmul,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(value.into())],
+            false,
+        )
+    }
+
+    /// `self += value * tensor1 * tensor2`; returns this tensor.
+    #[track_caller]
+    pub fn addcmul_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        apply(
+            &parametric::addcmul,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(value.into())],
+            true,
+        )
+    }
+
+    /// `self + tensor1 / tensor2`.
+    #[track_caller]
+    pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        self.addcdiv_with(tensor1, tensor2, 1)
+    }
+
+    /// `self + value * tensor1 / tensor2`.
+    #[track_caller]
+    pub fn addcdiv_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        apply(
+            &parametric::addcdiv,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(value.into())],
+            false,
+        )
+    }
+
+    /// `self += value * tensor1 / tensor2`; returns this tensor.
+    #[track_caller]
+    pub fn addcdiv_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        value: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        apply(
+            &parametric::addcdiv,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(value.into())],
+            true,
+        )
+    }
+
+    /// `self + weight * (end - self)`; the weight is a number or a tensor.
+    #[track_caller]
+    pub fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
+        lerp(self, end, weight.into(), false)
+    }
+
+    /// [`Tensor::lerp`] in place; returns this tensor.
+    #[track_caller]
+    pub fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
+        lerp(self, end, weight.into(), true)
+    }
+
+    /// Each element limited to [`min`, `max`] (`torch.clamp`): numbers, tensors, or `None` for no
+    /// limit. `max` wins where the limits cross; nan stays.
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let x = Tensor::from_data(&[-2.0f32, 0.5, 3.0], &[3])?;
+    /// assert_eq!(x.clamp(-1.0, 1.0)?.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
+    /// assert_eq!(x.clamp(0.0, None)?.to_vec::<f32>()?, [0.0, 0.5, 3.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn clamp<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
+        clamp(self, min.limit(), max.limit(), false)
+    }
+
+    /// [`Tensor::clamp`] in place; returns this tensor.
+    #[track_caller]
+    pub fn clamp_<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
+        clamp(self, min.limit(), max.limit(), true)
+    }
+
+    /// Each element, or `min` where that is larger; nan stays.
+    #[track_caller]
+    pub fn clamp_min<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
+        clamp(self, Some(min.into()), None, false)
+    }
+
+    /// [`Tensor::clamp_min`] in place; returns this tensor.
+    #[track_caller]
+    pub fn clamp_min_<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
+        clamp(self, Some(min.into()), None, true)
+    }
+
+    /// Each element, or `max` where that is smaller; nan stays.
+    #[track_caller]
+    pub fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
+        clamp(self, None, Some(max.into()), false)
+    }
+
+    /// [`Tensor::clamp_max`] in place; returns this tensor.
+    #[track_caller]
+    pub fn clamp_max_<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
+        clamp(self, None, Some(max.into()), true)
+    }
+
+    /// Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest
+    /// number (`torch.nan_to_num`).
+    #[track_caller]
+    pub fn nan_to_num(&self) -> Result<Tensor> {
+        nan_to_num(self, None, None, None, false)
+    }
+
+    /// [`Tensor::nan_to_num`] with replacements for nan, infinity and minus infinity; `None` for
+    /// the default one.
+    #[track_caller]
+    pub fn nan_to_num_with(
+        &self,
+        nan: impl Into<Option<f64>>,
+        posinf: impl Into<Option<f64>>,
+        neginf: impl Into<Option<f64>>,
+    ) -> Result<Tensor> {
+        nan_to_num(self, nan.into(), posinf.into(), neginf.into(), false)
+    }
+
+    /// [`Tensor::nan_to_num`] in place; returns this tensor.
+    #[track_caller]
+    pub fn nan_to_num_(&self) -> Result<Tensor> {
+        nan_to_num(self, None, None, None, true)
+    }
+
+    /// [`Tensor::nan_to_num`] under another name.
+    #[track_caller]
+    pub fn replace_non_finite(&self) -> Result<Tensor> {
+        self.nan_to_num()
+    }
+
+    /// `log(x / (1 - x))` of each element, the inverse of [`Tensor::sigmoid`].
+    #[track_caller]
+    pub fn logit(&self) -> Result<Tensor> {
+        logit(self, None, false)
+    }
+
+    /// [`Tensor::logit`] of each element limited to [`eps`, `1 - eps`].
+    #[track_caller]
+    pub fn logit_with(&self, eps: f64) -> Result<Tensor> {
+        logit(self, Some(eps), false)
+    }
+
+    /// [`Tensor::logit`] in place; returns this tensor.
+    #[track_caller]
+    pub fn logit_(&self) -> Result<Tensor> {
+        logit(self, None, true)
+    }
+
+    /// Each element rounded to `decimals` places, halves to even (`torch.round` with `decimals`).
+    #[track_caller]
+    pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
+        apply(
+            &parametric::round_decimals,
+            self,
+            &[],
+            &[Attr::Int(decimals)],
+            false,
+        )
+    }
+
+    /// Whether the elements are equal within PyTorch's default tolerances (`torch.isclose`).
+    #[track_caller]
+    pub fn isclose(&self, other: &Tensor) -> Result<Tensor> {
+        self.isclose_with(other, 1e-5, 1e-8, false)
+    }
+
+    /// Whether the elements differ by at most `atol + rtol * |other|`; two nans are close where
+    /// `equal_nan`.
+    #[track_caller]
+    pub fn isclose_with(
+        &self,
+        other: &Tensor,
+        rtol: f64,
+        atol: f64,
+        equal_nan: bool,
+    ) -> Result<Tensor> {
+        for (name, v) in [("rtol", rtol), ("atol", atol)] {
+            if v.is_nan() || v < 0.0 {
+                return Err(TorshError::invalid(
+                    "isclose",
+                    format!("{name} must be greater than or equal to zero, but got {v}"),
+                ));
+            }
+        }
+        if self.dtype() != other.dtype() {
+            return Err(TorshError::dtype(
+                "isclose",
+                format!("{} did not match {}", self.dtype(), other.dtype()),
+            ));
+        }
+        if self.dtype().is_differentiable() {
+            let numbers = [
+                Attr::Float(rtol),
+                Attr::Float(atol),
+                Attr::Float(f64::from(equal_nan as u8)),
+            ];
+            return apply(
+                &parametric::isclose,
+                self,
+                &[Arg::T(other)],
+                &numbers,
+                false,
+            );
+        }
+        if rtol == 0.0 && atol == 0.0 {
+            return self.eq(other);
+        }
+        self.to_dtype(DType::F64)?
+            .isclose_with(&other.to_dtype(DType::F64)?, rtol, atol, equal_nan)
+    }
+
+    /// The angle of each complex element in radians; of real ones 0, or pi for negative ones.
+    #[track_caller]
+    pub fn angle(&self) -> Result<Tensor> {
+        let x = if self.dtype().is_differentiable() {
+            self.clone()
+        } else {
+            self.to_dtype(default_dtype())?
+        };
+        call1(&parametric::angle, &[Arg::T(&x)], &[])
+    }
+
+    /// Powers computed in float64 or complex128, whatever the operands' dtypes.
+    #[track_caller]
+    pub fn float_power<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
+        float_power(Operand::Ref(self), exponent.into())
+    }
+}
+
+#[track_caller]
+fn scaled(
+    record: &'static OpRecord,
+    x: &Tensor,
+    y: Operand<'_>,
+    alpha: Scalar,
+    inplace: bool,
+) -> Result<Tensor> {
+    let (y, numbers) = (y.arg(), [Attr::Scalar(alpha)]);
+    check_numbers(record, &[Arg::T(x), y], &numbers)?;
+    apply(record, x, &[y], &numbers, inplace)
+}
+
+macro_rules! scalar_aliases {
+    ($($method:ident $base:ident),* $(,)?) => {
+        impl Tensor {
+            $(
+                #[doc = concat!("[`", stringify!($base), "`](Tensor::", stringify!($base), ") with a number.")]
+                #[track_caller]
+                pub fn $method(&self, value: impl Into<Scalar>) -> Result<Tensor> {
+                    self.$base(value.into())
+                }
+            )*
+        }
+    };
+}
+scalar_aliases!(
+    add_scalar add, sub_scalar sub, mul_scalar mul, div_scalar div, pow_scalar pow, remainder_scalar remainder,
+    fmod_scalar fmod, floor_divide_scalar floor_divide, eq_scalar eq, ne_scalar ne, lt_scalar lt, le_scalar le,
+    gt_scalar gt, ge_scalar ge, add_scalar_ add_, sub_scalar_ sub_, mul_scalar_ mul_, div_scalar_ div_,
+);
+
+macro_rules! binary_aliases {
+    ($($method:ident $base:ident),* $(,)?) => {
+        impl Tensor {
+            $(
+                #[doc = concat!("[`", stringify!($base), "`](Tensor::", stringify!($base), ") under another name.")]
+                #[track_caller]
+                pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+                    self.$base(other)
+                }
+            )*
+        }
+    };
+}
+binary_aliases!(
+    true_divide div, divide div, multiply mul, subtract sub, greater gt, greater_equal ge, less lt, less_equal le,
+    not_equal ne,
+);
+
+/// Names PyTorch has for an op of another name.
+const ALIASES: &[(&str, &str)] = &[
+    ("true_divide", "div"),
+    ("divide", "div"),
+    ("multiply", "mul"),
+    ("subtract", "sub"),
+    ("negative", "neg"),
+    ("absolute", "abs"),
+    ("arccos", "acos"),
+    ("arccosh", "acosh"),
+    ("arcsin", "asin"),
+    ("arcsinh", "asinh"),
+    ("arctan", "atan"),
+    ("arctan2", "atan2"),
+    ("arctanh", "atanh"),
+    ("clip", "clamp"),
+    ("fix", "trunc"),
+    ("greater", "gt"),
+    ("greater_equal", "ge"),
+    ("less", "lt"),
+    ("less_equal", "le"),
+    ("not_equal", "ne"),
+    ("nn.functional.sigmoid", "sigmoid"),
+    ("nn.functional.tanh", "tanh"),
+    ("special.digamma", "digamma"),
+    ("special.psi", "digamma"),
+    ("special.erf", "erf"),
+    ("special.erfc", "erfc"),
+    ("special.erfinv", "erfinv"),
+    ("special.exp2", "exp2"),
+    ("special.expit", "sigmoid"),
+    ("special.expm1", "expm1"),
+    ("special.gammaln", "lgamma"),
+    ("special.log1p", "log1p"),
+    ("special.logit", "logit"),
+    ("special.round", "round"),
+    ("special.sinc", "sinc"),
+    ("special.xlogy", "xlogy"),
+];
+
+/// The name an alias stands for.
+pub(super) fn alias(name: &str) -> Option<&'static str> {
+    ALIASES
+        .iter()
+        .find(|(n, _)| *n == name)
+        .map(|(_, base)| *base)
+}
