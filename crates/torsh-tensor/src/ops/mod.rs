@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod complex;
+pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod embedding;
@@ -11,14 +12,20 @@ pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
+pub(crate) mod matmul;
 pub mod optim;
+pub mod optim;
+pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
+pub(crate) mod pool;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
+pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
+pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
@@ -35,8 +42,16 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
+    pointwise_extra::RECORDS,
+    activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
+    extreme::RECORDS,
+    moments::RECORDS,
+    norm::RECORDS,
+    product::RECORDS,
+    scan::RECORDS,
+    softmax::RECORDS,
     shape::RECORDS,
     strided::RECORDS,
     copy::RECORDS,
@@ -47,8 +62,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
-    pointwise_extra::RECORDS,
-    activation::RECORDS,
+    pad::RECORDS,
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
@@ -56,6 +70,9 @@ const FAMILIES: &[&[&OpRecord]] = &[
     rearrange::RECORDS,
     embedding::RECORDS,
     getitem::RECORDS,
+    matmul::RECORDS,
+    conv::RECORDS,
+    pool::RECORDS,
 ];
 
 struct Entry {

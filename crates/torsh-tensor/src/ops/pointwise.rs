@@ -12,6 +12,9 @@ macro_rules! rule {
     (promote) => {
         Pointwise::Promote
     };
+    (number) => {
+        Pointwise::Number
+    };
     (float) => {
         Pointwise::Float
     };
@@ -231,6 +234,10 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     // A call on numbers alone computes on a 0-d tensor of the first.
     let first;
     let mut args: SmallVec<[Arg<'_>; 3]> = operands.iter().map(Operand::arg).collect();
+    let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
+        .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
+        .collect();
+    super::pointwise_extra::check_numbers(record, &args, &numbers)?;
     if !args.iter().any(|a| matches!(a, Arg::T(_))) {
         first = operands[0].to_tensor()?;
         args[0] = Arg::T(&first);

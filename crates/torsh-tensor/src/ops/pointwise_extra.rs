@@ -23,6 +23,8 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ANGLE,
     &FLOAT_POWER,
     &CONJ,
+    &POW_BOOL,
+    &SQUARE_BOOL,
 ];
 
 /// Ops that take a number in place of either tensor, or of both.
@@ -70,13 +72,20 @@ pub(super) fn check_numbers(
             "one of the operands must be a Tensor, got numbers alone",
         ));
     }
+    if matches!(name, "neg" | "sub" | "rsub") && promoted(args) == DType::Bool {
+        return Err(
+            TorshError::dtype(name, "the `-` operator has no meaning for bool tensors").with_hint(
+                "use logical_not() or `!` to invert, logical_xor() or `^` for a difference",
+            ),
+        );
+    }
     if !matches!(name, "add" | "sub" | "rsub") {
         return Ok(());
     }
     let Some(alpha) = numbers.first().and_then(Attr::scalar) else {
         return Ok(());
     };
-    let dtype = promoted(args);
+    let dtype = promoted(args)?;
     if alpha.is_float() && !dtype.is_differentiable() {
         return Err(TorshError::dtype(
             name,
@@ -102,7 +111,7 @@ pub(super) fn check_numbers(
     Ok(())
 }
 
-fn promoted(args: &[Arg<'_>]) -> DType {
+fn promoted(args: &[Arg<'_>]) -> Result<DType> {
     let mut p = Promotion::default();
     for a in args {
         match a {
@@ -111,7 +120,7 @@ fn promoted(args: &[Arg<'_>]) -> DType {
             Arg::Absent => {}
         }
     }
-    p.result().unwrap_or_else(default_dtype)
+    Ok(p.result()?.unwrap_or_else(default_dtype))
 }
 
 /// Runs a binary row on operands of which one or both may be numbers.
@@ -157,36 +166,36 @@ fn divide(x: Operand<'_>, y: Operand<'_>, mode: Option<&str>) -> Result<Tensor> 
     run(record, x, y).map_err(|e| e.renamed("div"))
 }
 
-/// A bound of [`Tensor::clamp`]: a number, a tensor, or none.
-pub trait IntoBound<'a> {
-    /// The bound; `None` where there is none.
-    fn bound(self) -> Option<Operand<'a>>;
+/// A limit of [`Tensor::clamp`]: a number, a tensor, or none.
+pub trait IntoLimit<'a> {
+    /// The limit; `None` where there is none.
+    fn limit(self) -> Option<Operand<'a>>;
 }
-impl<'a> IntoBound<'a> for Operand<'a> {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for Operand<'a> {
+    fn limit(self) -> Option<Operand<'a>> {
         Some(self)
     }
 }
-impl<'a> IntoBound<'a> for &'a Tensor {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for &'a Tensor {
+    fn limit(self) -> Option<Operand<'a>> {
         Some(Operand::Ref(self))
     }
 }
-impl<'a> IntoBound<'a> for Tensor {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for Tensor {
+    fn limit(self) -> Option<Operand<'a>> {
         Some(Operand::Owned(self))
     }
 }
 // The only `Option`, so that a plain `None` says enough.
-impl<'a> IntoBound<'a> for Option<f64> {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for Option<f64> {
+    fn limit(self) -> Option<Operand<'a>> {
         self.map(Operand::from)
     }
 }
 macro_rules! number_bounds {
     ($($t:ty),*) => {$(
-        impl<'a> IntoBound<'a> for $t {
-            fn bound(self) -> Option<Operand<'a>> { Some(Operand::from(self)) }
+        impl<'a> IntoLimit<'a> for $t {
+            fn limit(self) -> Option<Operand<'a>> { Some(Operand::from(self)) }
         }
     )*};
 }
@@ -315,7 +324,7 @@ fn clamp(
     };
     let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
     all.extend(low.into_iter().chain(high).map(Arg::N));
-    let dtype = promoted(&all);
+    let dtype = promoted(&all)?;
     let r = if dtype != x.dtype() && operands.len() == 1 {
         wide = x.to_dtype(dtype)?;
         operands[0] = Arg::T(&wide);
@@ -514,6 +523,40 @@ fn float_power(x: Operand<'_>, y: Operand<'_>) -> Result<Tensor> {
     run(&binary::pow, wide(&x)?, wide(&y)?).map_err(|e| e.renamed("float_power"))
 }
 
+/// The first or zeroth power.
+pub static POW_BOOL: OpRecord = OpRecord::new(
+    "pow.Tensor_Bool",
+    "Powers with True or False as exponent: the operand or ones, for bool tensors too.",
+    "(Tensor input, bool exponent)",
+)
+.overload()
+.by_name(|b| {
+    let (x, exponent) = (b.tensor(0)?, b.bool(1));
+    let y = match x.dtype() {
+        DType::Bool if exponent => x.copy(),
+        DType::Bool => x.ones_like(),
+        _ => x.pow(exponent),
+    };
+    y.map(Value::Tensor)
+});
+
+/// Squares, of bools too.
+pub static SQUARE_BOOL: OpRecord = OpRecord::new(
+    "square",
+    "The square of each element; bools become int64.",
+    "(Tensor input)",
+)
+.by_name(|b| {
+    let x = b.tensor(0)?;
+    let y = if x.dtype() == DType::Bool {
+        x.to_dtype(DType::I64)
+    } else {
+        x.square()
+    };
+    y.map(Value::Tensor)
+})
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
+
 /// The complex conjugate.
 pub static CONJ: OpRecord = OpRecord::new(
     "conj",
@@ -710,14 +753,14 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn clamp<'a>(&self, min: impl IntoBound<'a>, max: impl IntoBound<'a>) -> Result<Tensor> {
-        clamp(self, min.bound(), max.bound(), false)
+    pub fn clamp<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
+        clamp(self, min.limit(), max.limit(), false)
     }
 
     /// [`Tensor::clamp`] in place; returns this tensor.
     #[track_caller]
-    pub fn clamp_<'a>(&self, min: impl IntoBound<'a>, max: impl IntoBound<'a>) -> Result<Tensor> {
-        clamp(self, min.bound(), max.bound(), true)
+    pub fn clamp_<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
+        clamp(self, min.limit(), max.limit(), true)
     }
 
     /// Each element, or `min` where that is larger; nan stays.
