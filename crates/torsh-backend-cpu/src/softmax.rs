@@ -15,7 +15,9 @@ use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, 
 use crate::arch::{Arch, fma64};
 use crate::reduce::fold::{self, Lanes, fold_block};
 use crate::reduce::level::{by_level, index};
-use crate::reduce::load::{As, Load, Store, loader, storer};
+use crate::reduce::load::{
+    As, Load, Store, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, loader, storer,
+};
 use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
 use crate::vmath::VMath;
 
@@ -242,7 +244,36 @@ trait Op: 'static {
 }
 
 struct Soft<T>(std::marker::PhantomData<T>);
-struct LogSoft<T>(std::marker::PhantomData<T>);
+struct LogSoft<T, R = Exact>(std::marker::PhantomData<(T, R)>);
+/// How the logarithm of a sum is rounded.
+trait Round<T>: 'static {
+    fn log(sum: T) -> T;
+}
+struct Exact;
+impl<T: Float> Round<T> for Exact {
+    #[inline(always)]
+    fn log(sum: T) -> T {
+        sum.ln()
+    }
+}
+/// Sum and logarithm are rounded to the half type, as PyTorch has them along the last dimension.
+struct ToF16;
+impl Round<f32> for ToF16 {
+    #[inline(always)]
+    fn log(sum: f32) -> f32 {
+        let half = |x| f16_to_f32(f32_to_f16(x));
+        half(half(sum).ln())
+    }
+}
+/// The same for bfloat16.
+struct ToBF16;
+impl Round<f32> for ToBF16 {
+    #[inline(always)]
+    fn log(sum: f32) -> f32 {
+        let half = |x| bf16_to_f32(f32_to_bf16(x));
+        half(half(sum).ln())
+    }
+}
 struct SoftBackward<T>(std::marker::PhantomData<T>);
 struct LogSoftBackward<T>(std::marker::PhantomData<T>);
 
@@ -314,14 +345,16 @@ impl<T: Float> Op for Soft<T> {
     }
 }
 
-impl<T: Float> Op for LogSoft<T> {
+impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
     type T = T;
     #[inline(always)]
     unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             let m = fold_block::<A, T::Max>(&Default::default(), x, n);
-            let l = sum_map::<T, false>(x, x, dst, n, |x, _| x.sub(m).exp::<A>()).ln();
+            let l = R::log(sum_map::<T, false>(x, x, dst, n, |x, _| {
+                x.sub(m).exp::<A>()
+            }));
             map(x, x, dst, n, |x, _| x.sub(m).sub(l));
         }
     }
@@ -348,7 +381,7 @@ impl<T: Float> Op for LogSoft<T> {
                 }
             }
             for j in 0..w {
-                *s.add(j) = (*s.add(j)).ln();
+                *s.add(j) = R::log(*s.add(j));
             }
             for r in 0..n {
                 let (x, d) = (x.row(r), dst.row(r));
@@ -490,10 +523,13 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
         return Err(args.unsupported());
     };
     let wide = to == As::F64;
+    let last = args.attr(0).int() as usize + 1 >= x.shape.len();
     let (row, tile) = match args.kernel {
         Kernel::Softmax if wide => loops::<Soft<f64>>(),
         Kernel::Softmax => loops::<Soft<f32>>(),
         Kernel::LogSoftmax if wide => loops::<LogSoft<f64>>(),
+        Kernel::LogSoftmax if last && x.dtype == DType::F16 => loops::<LogSoft<f32, ToF16>>(),
+        Kernel::LogSoftmax if last && x.dtype == DType::BF16 => loops::<LogSoft<f32, ToBF16>>(),
         Kernel::LogSoftmax => loops::<LogSoft<f32>>(),
         Kernel::SoftmaxBackward if wide => loops::<SoftBackward<f64>>(),
         Kernel::SoftmaxBackward => loops::<SoftBackward<f32>>(),

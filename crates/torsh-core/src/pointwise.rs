@@ -25,6 +25,7 @@
 //! | rule | computes in | result |
 //! |---|---|---|
 //! | `promote` | the promoted dtype | the same |
+//! | `number` | the promoted dtype; bool operands are refused | the same |
 //! | `float` | the promoted dtype; integers and bool become the default dtype | the same |
 //! | `bool` | the promoted dtype | bool |
 //! | `real` | the promoted dtype | its real type for complex, else the same |

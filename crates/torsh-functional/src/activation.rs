@@ -38,6 +38,12 @@ numbers! {
     softshrink softshrink_with "nn.functional.softshrink" (lambd);
 }
 
+/// `x - tanh(x)` of each element.
+#[track_caller]
+pub fn tanhshrink<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.into().to_tensor()?.tanhshrink()
+}
+
 /// `value` for elements that are not above `threshold`, themselves for others.
 #[track_caller]
 pub fn threshold<'a>(input: impl Into<Operand<'a>>, threshold: f64, value: f64) -> Result<Tensor> {

@@ -15,6 +15,7 @@
 
 mod activation;
 mod loss;
+mod methods;
 mod nn;
 mod options;
 mod pointwise;
@@ -22,6 +23,7 @@ mod shape;
 
 pub use activation::*;
 pub use loss::*;
+pub use methods::*;
 pub use nn::*;
 pub use options::*;
 pub use pointwise::*;

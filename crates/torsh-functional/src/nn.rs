@@ -2,10 +2,9 @@
 
 use torsh_tensor::{Operand, Result, Tensor, TorshError, Value, ops};
 
-use crate::{
-    BatchNormOptions, Conv2dOptions, EmbeddingOptions, MaxPool2dOptions, Padding, Size2, call,
-    value,
-};
+pub use torsh_tensor::EmbeddingOptions;
+
+use crate::{BatchNormOptions, Conv2dOptions, MaxPool2dOptions, Padding, Size2, call, value};
 
 fn sizes(v: [usize; 2]) -> Value {
     Value::from(v)
@@ -164,22 +163,14 @@ pub fn embedding_with(
     weight: &Tensor,
     options: EmbeddingOptions,
 ) -> Result<Tensor> {
-    call(
-        "nn.functional.embedding",
-        &[input.into(), weight.into(), options.padding_idx.into()],
-        &[("scale_grad_by_freq", options.scale_grad_by_freq.into())],
-    )
+    weight.embedding_with(input, options)
 }
 
 /// A 1 in the place of each class along a new last dimension; as many classes as the greatest
 /// needs where `num_classes` is -1.
 #[track_caller]
 pub fn one_hot(input: &Tensor, num_classes: i64) -> Result<Tensor> {
-    call(
-        "nn.functional.one_hot",
-        &[input.into(), num_classes.into()],
-        &[],
-    )
+    input.one_hot(num_classes)
 }
 
 /// Zeros around a tensor: for the last dimension before and after, then for the one ahead of it.

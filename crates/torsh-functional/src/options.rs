@@ -208,13 +208,3 @@ options! {
         eps: f64 = 1e-5, f64 => |v| v;
     }
 }
-
-options! {
-    /// What [`embedding_with`](crate::embedding_with) may be told.
-    EmbeddingOptions {
-        /// A row that gets no gradient; negative counts from the end.
-        padding_idx: Option<i64> = None, i64 => Some;
-        /// Whether a row's gradient is divided by how often it was read.
-        scale_grad_by_freq: bool = false, bool => |v| v;
-    }
-}

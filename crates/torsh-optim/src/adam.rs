@@ -27,9 +27,17 @@ pub struct AdamAlgorithm;
 #[derive(Debug)]
 pub struct AdamWAlgorithm;
 
-fn check(name: &'static str, lr: f64, betas: (f64, f64), eps: f64, weight_decay: f64) -> Result<()> {
+fn check(
+    name: &'static str,
+    lr: f64,
+    betas: (f64, f64),
+    eps: f64,
+    weight_decay: f64,
+) -> Result<()> {
     check_common(name, lr, weight_decay)?;
-    require(name, eps >= 0.0, || format!("Invalid epsilon value: {eps} (must be 0 or more)"))?;
+    require(name, eps >= 0.0, || {
+        format!("Invalid epsilon value: {eps} (must be 0 or more)")
+    })?;
     for (i, b) in [betas.0, betas.1].into_iter().enumerate() {
         require(name, (0.0..1.0).contains(&b), || {
             format!("Invalid beta parameter at index {i}: {b} (must be at least 0 and less than 1)")
@@ -110,9 +118,23 @@ fn update(
     if amsgrad && state.max_exp_avg_sq.is_none() {
         state.max_exp_avg_sq = Some(zeros_for(param)?);
     }
-    let largest = if amsgrad { state.max_exp_avg_sq.as_ref() } else { None };
-    let step = AdamStep { step: state.step + 1, ..step };
-    adam_step(param, grad, &state.exp_avg, &state.exp_avg_sq, largest, &step)?;
+    let largest = if amsgrad {
+        state.max_exp_avg_sq.as_ref()
+    } else {
+        None
+    };
+    let step = AdamStep {
+        step: state.step + 1,
+        ..step
+    };
+    adam_step(
+        param,
+        grad,
+        &state.exp_avg,
+        &state.exp_avg_sq,
+        largest,
+        &step,
+    )?;
     state.step += 1;
     Ok(())
 }
@@ -131,7 +153,8 @@ fn save(s: &AdamState) -> ParamState {
 
 fn load(saved: &ParamState, param: &Tensor) -> Result<Option<AdamState>> {
     let need = |name: &str| {
-        load_tensor(saved, name, param)?.ok_or_else(|| TorshError::invalid("", format!("the state has no {name}")))
+        load_tensor(saved, name, param)?
+            .ok_or_else(|| TorshError::invalid("", format!("the state has no {name}")))
     };
     let Some(step) = load_step(saved)? else {
         return Ok(None);
@@ -151,7 +174,12 @@ macro_rules! algorithm {
             type Options = $options;
             type State = AdamState;
 
-            fn update($o: &$options, param: &Tensor, grad: &Tensor, state: &mut Option<AdamState>) -> Result<()> {
+            fn update(
+                $o: &$options,
+                param: &Tensor,
+                grad: &Tensor,
+                state: &mut Option<AdamState>,
+            ) -> Result<()> {
                 let step = AdamStep {
                     lr: $o.lr,
                     beta1: $o.betas.0,

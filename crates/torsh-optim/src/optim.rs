@@ -21,7 +21,12 @@ pub trait Algorithm: Sized + Send + Sync + 'static {
     type State: Send + 'static;
 
     /// One step on one parameter; `state` is `None` before the first. Called under `no_grad`.
-    fn update(options: &Self::Options, param: &Tensor, grad: &Tensor, state: &mut Option<Self::State>) -> Result<()>;
+    fn update(
+        options: &Self::Options,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<Self::State>,
+    ) -> Result<()>;
 
     /// The state by PyTorch's names.
     fn save(state: &Self::State) -> ParamState;
@@ -96,13 +101,18 @@ impl<A: Algorithm> Builder<A> {
             }
         }
         if loose.is_empty() && groups.is_empty() {
-            return Err(TorshError::invalid(A::NAME, "optimizer got an empty parameter list")
-                .with_hint("pass model.parameters()"));
+            return Err(
+                TorshError::invalid(A::NAME, "optimizer got an empty parameter list")
+                    .with_hint("pass model.parameters()"),
+            );
         }
         if !loose.is_empty() {
             groups.insert(0, ParamGroup::new(loose));
         }
-        let optim = Optim(Arc::new(Mutex::new(Inner { defaults: self.options, groups: Vec::new() })));
+        let optim = Optim(Arc::new(Mutex::new(Inner {
+            defaults: self.options,
+            groups: Vec::new(),
+        })));
         for g in groups {
             optim.add_param_group(g)?;
         }
@@ -113,13 +123,19 @@ impl<A: Algorithm> Builder<A> {
 impl<A: Algorithm> Optim<A> {
     /// Starts building an optimizer of parameters (or [`ParamGroup`]s) with PyTorch's defaults.
     pub fn builder<P: Into<ParamOrGroup>>(params: impl IntoIterator<Item = P>) -> Builder<A> {
-        Builder { items: params.into_iter().map(Into::into).collect(), options: A::Options::default() }
+        Builder {
+            items: params.into_iter().map(Into::into).collect(),
+            options: A::Options::default(),
+        }
     }
 
     /// An optimizer with PyTorch's defaults but for the learning rate. Errors as
     /// [`Builder::build`].
     #[track_caller]
-    pub fn new<P: Into<ParamOrGroup>>(params: impl IntoIterator<Item = P>, lr: f64) -> Result<Optim<A>> {
+    pub fn new<P: Into<ParamOrGroup>>(
+        params: impl IntoIterator<Item = P>,
+        lr: f64,
+    ) -> Result<Optim<A>> {
         let mut b = Self::builder(params);
         b.options.set_lr(lr);
         b.build()
@@ -132,7 +148,10 @@ impl<A: Algorithm> Optim<A> {
 }
 
 fn no_group(name: &'static str, group: usize, count: usize) -> TorshError {
-    TorshError::index(name, format!("there is no parameter group {group}, only {count}"))
+    TorshError::index(
+        name,
+        format!("there is no parameter group {group}, only {count}"),
+    )
 }
 
 impl<A: Algorithm> Optimizer for Optim<A> {
@@ -167,13 +186,23 @@ impl<A: Algorithm> Optimizer for Optim<A> {
     }
 
     fn group_lrs(&self) -> Vec<f64> {
-        self.0.lock().groups.iter().map(|g| g.options.lr()).collect()
+        self.0
+            .lock()
+            .groups
+            .iter()
+            .map(|g| g.options.lr())
+            .collect()
     }
 
     fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
         let mut inner = self.0.lock();
         let count = inner.groups.len();
-        inner.groups.get_mut(group).ok_or_else(|| no_group(A::NAME, group, count))?.options.set_lr(lr);
+        inner
+            .groups
+            .get_mut(group)
+            .ok_or_else(|| no_group(A::NAME, group, count))?
+            .options
+            .set_lr(lr);
         Ok(())
     }
 
@@ -190,7 +219,10 @@ impl<A: Algorithm> Optimizer for Optim<A> {
     fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
         let mut inner = self.0.lock();
         let count = inner.groups.len();
-        let g = inner.groups.get_mut(group).ok_or_else(|| no_group(A::NAME, group, count))?;
+        let g = inner
+            .groups
+            .get_mut(group)
+            .ok_or_else(|| no_group(A::NAME, group, count))?;
         let mut changed = g.options.clone();
         changed.set(name, &value)?;
         changed.validate()?;
@@ -199,7 +231,12 @@ impl<A: Algorithm> Optimizer for Optim<A> {
     }
 
     fn param_groups(&self) -> Vec<Vec<Param>> {
-        self.0.lock().groups.iter().map(|g| g.slots.iter().map(|s| s.param.clone()).collect()).collect()
+        self.0
+            .lock()
+            .groups
+            .iter()
+            .map(|g| g.slots.iter().map(|s| s.param.clone()).collect())
+            .collect()
     }
 
     fn add_param_group(&self, group: ParamGroup) -> Result<()> {
@@ -210,26 +247,55 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         }
         options.validate()?;
         if group.params.is_empty() {
-            return Err(TorshError::invalid(A::NAME, "a parameter group has no parameters"));
+            return Err(TorshError::invalid(
+                A::NAME,
+                "a parameter group has no parameters",
+            ));
         }
-        let mut seen: Vec<&Tensor> = inner.groups.iter().flat_map(|g| &g.slots).map(|s| s.param.tensor()).collect();
+        let mut seen: Vec<&Tensor> = inner
+            .groups
+            .iter()
+            .flat_map(|g| &g.slots)
+            .map(|s| s.param.tensor())
+            .collect();
         let mut fresh = HashSet::new();
         for p in &group.params {
             let t = p.tensor();
             if !t.is_leaf() {
-                return Err(TorshError::invalid(A::NAME, format!("can't optimize a non-leaf Tensor ({})", t.describe()))
-                    .with_hint("pass the parameters themselves, not what was computed from them"));
+                return Err(TorshError::invalid(
+                    A::NAME,
+                    format!("can't optimize a non-leaf Tensor ({})", t.describe()),
+                )
+                .with_hint("pass the parameters themselves, not what was computed from them"));
             }
             p.check_current(A::NAME)?;
             if seen.iter().any(|s| s.is_same(t)) {
-                let again = if fresh.contains(&seen.len()) { "twice" } else { "in more than one parameter group" };
-                return Err(TorshError::invalid(A::NAME, format!("a parameter ({}) appears {again}", t.describe())));
+                let again = if fresh.contains(&seen.len()) {
+                    "twice"
+                } else {
+                    "in more than one parameter group"
+                };
+                return Err(TorshError::invalid(
+                    A::NAME,
+                    format!("a parameter ({}) appears {again}", t.describe()),
+                ));
             }
             seen.push(t);
             fresh.insert(seen.len());
         }
-        let slots = group.params.iter().map(|p| Slot { param: p.clone(), state: None }).collect();
-        inner.groups.push(Group { options, extra: BTreeMap::new(), slots });
+        let slots = group
+            .params
+            .iter()
+            .map(|p| Slot {
+                param: p.clone(),
+                state: None,
+            })
+            .collect();
+        inner.groups.push(Group {
+            options,
+            extra: BTreeMap::new(),
+            slots,
+        });
         Ok(())
     }
 
@@ -251,7 +317,10 @@ impl<A: Algorithm> Optimizer for Optim<A> {
                 }
                 number += 1;
             }
-            out.param_groups.push(GroupState { options, params: (first..number).collect() });
+            out.param_groups.push(GroupState {
+                options,
+                params: (first..number).collect(),
+            });
         }
         out
     }
@@ -294,9 +363,16 @@ impl<A: Algorithm> Optimizer for Optim<A> {
                     Some(s) => A::load(s, slot.param.tensor()).map_err(|e| e.renamed(A::NAME))?,
                     None => None,
                 };
-                slots.push(Slot { param: slot.param.clone(), state: restored });
+                slots.push(Slot {
+                    param: slot.param.clone(),
+                    state: restored,
+                });
             }
-            loaded.push(Group { options, extra, slots });
+            loaded.push(Group {
+                options,
+                extra,
+                slots,
+            });
         }
         inner.groups = loaded;
         Ok(())
@@ -304,16 +380,29 @@ impl<A: Algorithm> Optimizer for Optim<A> {
 }
 
 /// A tensor of a saved state, copied to the parameter's dtype, device and memory order.
-pub(crate) fn load_tensor(saved: &ParamState, name: &str, param: &Tensor) -> Result<Option<Tensor>> {
+pub(crate) fn load_tensor(
+    saved: &ParamState,
+    name: &str,
+    param: &Tensor,
+) -> Result<Option<Tensor>> {
     let t = match saved.get(name) {
         None | Some(StateValue::None) => return Ok(None),
         Some(StateValue::Tensor(t)) => t,
-        Some(other) => return Err(TorshError::invalid("", format!("the state's {name} is no tensor but {other:?}"))),
+        Some(other) => {
+            return Err(TorshError::invalid(
+                "",
+                format!("the state's {name} is no tensor but {other:?}"),
+            ));
+        }
     };
     if t.shape() != param.shape() {
         return Err(TorshError::shape(
             "",
-            format!("the state's {name} is {}, its parameter {}", t.describe(), param.describe()),
+            format!(
+                "the state's {name} is {}, its parameter {}",
+                t.describe(),
+                param.describe()
+            ),
         ));
     }
     let own = torsh_tensor::ops::optim::zeros_for(param)?;
@@ -327,7 +416,10 @@ pub(crate) fn load_step(saved: &ParamState) -> Result<Option<u64>> {
         None => Ok(None),
         Some(v) => match v.as_f64() {
             Some(n) if n >= 0.0 && n.fract() == 0.0 => Ok(Some(n as u64)),
-            _ => Err(TorshError::invalid("", format!("the state's step is no count but {v:?}"))),
+            _ => Err(TorshError::invalid(
+                "",
+                format!("the state's step is no count but {v:?}"),
+            )),
         },
     }
 }

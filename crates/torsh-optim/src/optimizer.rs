@@ -54,7 +54,11 @@ pub trait Optimizer: Send + Sync {
 
     /// The tensors of all groups.
     fn parameters(&self) -> Vec<Tensor> {
-        self.param_groups().into_iter().flatten().map(|p| p.tensor().clone()).collect()
+        self.param_groups()
+            .into_iter()
+            .flatten()
+            .map(|p| p.tensor().clone())
+            .collect()
     }
 
     /// Adds a group; what it does not set is as when the optimizer was built.

@@ -57,7 +57,12 @@ impl Setting for (f64, f64) {
 }
 
 #[cold]
-pub(crate) fn bad_setting(optimizer: &'static str, name: &str, value: &StateValue, names: &[&str]) -> TorshError {
+pub(crate) fn bad_setting(
+    optimizer: &'static str,
+    name: &str,
+    value: &StateValue,
+    names: &[&str],
+) -> TorshError {
     if names.contains(&name) {
         TorshError::invalid(optimizer, format!("the setting {name} cannot be {value:?}"))
     } else {
@@ -67,14 +72,26 @@ pub(crate) fn bad_setting(optimizer: &'static str, name: &str, value: &StateValu
 }
 
 /// An error unless `ok`.
-pub(crate) fn require(optimizer: &'static str, ok: bool, message: impl FnOnce() -> String) -> Result<()> {
-    if ok { Ok(()) } else { Err(TorshError::invalid(optimizer, message())) }
+pub(crate) fn require(
+    optimizer: &'static str,
+    ok: bool,
+    message: impl FnOnce() -> String,
+) -> Result<()> {
+    if ok {
+        Ok(())
+    } else {
+        Err(TorshError::invalid(optimizer, message()))
+    }
 }
 
 /// The checks that most optimizers share.
 pub(crate) fn check_common(optimizer: &'static str, lr: f64, weight_decay: f64) -> Result<()> {
-    require(optimizer, lr >= 0.0, || format!("Invalid learning rate: {lr} (must be 0 or more)"))?;
-    require(optimizer, weight_decay >= 0.0, || format!("Invalid weight_decay value: {weight_decay} (must be 0 or more)"))
+    require(optimizer, lr >= 0.0, || {
+        format!("Invalid learning rate: {lr} (must be 0 or more)")
+    })?;
+    require(optimizer, weight_decay >= 0.0, || {
+        format!("Invalid weight_decay value: {weight_decay} (must be 0 or more)")
+    })
 }
 
 /// Defines the settings of an optimizer, and a builder method for each. A field's type is `f64`,

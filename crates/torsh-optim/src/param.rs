@@ -38,7 +38,10 @@ impl Param {
 
 impl From<Tensor> for Param {
     fn from(tensor: Tensor) -> Param {
-        Param { tensor, parameter: None }
+        Param {
+            tensor,
+            parameter: None,
+        }
     }
 }
 
@@ -50,7 +53,10 @@ impl From<&Tensor> for Param {
 
 impl From<Parameter> for Param {
     fn from(p: Parameter) -> Param {
-        Param { tensor: p.tensor().clone(), parameter: Some(p) }
+        Param {
+            tensor: p.tensor().clone(),
+            parameter: Some(p),
+        }
     }
 }
 
@@ -88,7 +94,10 @@ pub struct ParamGroup {
 impl ParamGroup {
     /// A group with the optimizer's settings.
     pub fn new<P: Into<Param>>(params: impl IntoIterator<Item = P>) -> ParamGroup {
-        ParamGroup { params: params.into_iter().map(Into::into).collect(), settings: Vec::new() }
+        ParamGroup {
+            params: params.into_iter().map(Into::into).collect(),
+            settings: Vec::new(),
+        }
     }
 
     /// Sets any setting of the optimizer by PyTorch's name; one that it does not have is an error

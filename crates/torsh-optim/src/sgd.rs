@@ -54,14 +54,25 @@ impl Algorithm for SgdAlgorithm {
     type Options = SgdOptions;
     type State = SgdState;
 
-    fn update(o: &SgdOptions, param: &Tensor, grad: &Tensor, state: &mut Option<SgdState>) -> Result<()> {
+    fn update(
+        o: &SgdOptions,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<SgdState>,
+    ) -> Result<()> {
         let mut first = false;
-        let state = state.get_or_insert(SgdState { momentum_buffer: None });
+        let state = state.get_or_insert(SgdState {
+            momentum_buffer: None,
+        });
         if o.momentum != 0.0 && state.momentum_buffer.is_none() {
             state.momentum_buffer = Some(zeros_for(param)?);
             first = true;
         }
-        let buffer = if o.momentum != 0.0 { state.momentum_buffer.as_ref() } else { None };
+        let buffer = if o.momentum != 0.0 {
+            state.momentum_buffer.as_ref()
+        } else {
+            None
+        };
         let step = SgdStep {
             lr: o.lr,
             weight_decay: o.weight_decay,
@@ -75,11 +86,16 @@ impl Algorithm for SgdAlgorithm {
     }
 
     fn save(state: &SgdState) -> ParamState {
-        let value = state.momentum_buffer.as_ref().map_or(crate::StateValue::None, crate::StateValue::from);
+        let value = state
+            .momentum_buffer
+            .as_ref()
+            .map_or(crate::StateValue::None, crate::StateValue::from);
         ParamState::from([("momentum_buffer".to_string(), value)])
     }
 
     fn load(saved: &ParamState, param: &Tensor) -> Result<Option<SgdState>> {
-        Ok(Some(SgdState { momentum_buffer: load_tensor(saved, "momentum_buffer", param)? }))
+        Ok(Some(SgdState {
+            momentum_buffer: load_tensor(saved, "momentum_buffer", param)?,
+        }))
     }
 }

@@ -344,6 +344,9 @@ macro_rules! fill_rows {
 }
 
 macro_rules! rule {
+    (@of number) => {
+        Rule::Promote
+    };
     (@of promote) => {
         Rule::Promote
     };

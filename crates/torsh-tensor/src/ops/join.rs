@@ -75,7 +75,7 @@ pub static CAT: OpRecord = OpRecord::new(
             }
         }
     }
-    let dtype = dtype.result().unwrap_or(torsh_core::DType::F32);
+    let dtype = dtype.result()?.unwrap_or(torsh_core::DType::F32);
     let shape = whole.map_or_else(|| Shape::new(&[0]), Shape::from);
     Ok(Plan::one(dtype, shape, dtype))
 })

@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod complex;
+pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod embedding;
@@ -11,15 +12,19 @@ pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod masked;
+pub(crate) mod matmul;
 pub mod optim;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
+pub(crate) mod pool;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
+pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
+pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
@@ -36,11 +41,16 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
-    // Before the rows, whose signatures take some of the same calls.
     pointwise_extra::RECORDS,
     activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
+    reduce::extreme::RECORDS,
+    reduce::moments::RECORDS,
+    reduce::norm::RECORDS,
+    reduce::product::RECORDS,
+    scan::RECORDS,
+    softmax::RECORDS,
     shape::RECORDS,
     strided::RECORDS,
     copy::RECORDS,
@@ -59,6 +69,9 @@ const FAMILIES: &[&[&OpRecord]] = &[
     rearrange::RECORDS,
     embedding::RECORDS,
     getitem::RECORDS,
+    matmul::RECORDS,
+    conv::RECORDS,
+    pool::RECORDS,
 ];
 
 struct Entry {

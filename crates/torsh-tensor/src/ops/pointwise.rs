@@ -12,6 +12,9 @@ macro_rules! rule {
     (promote) => {
         Pointwise::Promote
     };
+    (number) => {
+        Pointwise::Number
+    };
     (float) => {
         Pointwise::Float
     };

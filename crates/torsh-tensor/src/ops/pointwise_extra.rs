@@ -72,20 +72,13 @@ pub(super) fn check_numbers(
             "one of the operands must be a Tensor, got numbers alone",
         ));
     }
-    if matches!(name, "neg" | "sub" | "rsub") && promoted(args) == DType::Bool {
-        return Err(
-            TorshError::dtype(name, "the `-` operator has no meaning for bool tensors").with_hint(
-                "use logical_not() or `!` to invert, logical_xor() or `^` for a difference",
-            ),
-        );
-    }
     if !matches!(name, "add" | "sub" | "rsub") {
         return Ok(());
     }
     let Some(alpha) = numbers.first().and_then(Attr::scalar) else {
         return Ok(());
     };
-    let dtype = promoted(args);
+    let dtype = promoted(args)?;
     if alpha.is_float() && !dtype.is_differentiable() {
         return Err(TorshError::dtype(
             name,
@@ -111,7 +104,7 @@ pub(super) fn check_numbers(
     Ok(())
 }
 
-fn promoted(args: &[Arg<'_>]) -> DType {
+fn promoted(args: &[Arg<'_>]) -> Result<DType> {
     let mut p = Promotion::default();
     for a in args {
         match a {
@@ -120,7 +113,7 @@ fn promoted(args: &[Arg<'_>]) -> DType {
             Arg::Absent => {}
         }
     }
-    p.result().unwrap_or_else(default_dtype)
+    Ok(p.result()?.unwrap_or_else(default_dtype))
 }
 
 /// Runs a binary row on operands of which one or both may be numbers.
@@ -324,7 +317,7 @@ fn clamp(
     };
     let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
     all.extend(low.into_iter().chain(high).map(Arg::N));
-    let dtype = promoted(&all);
+    let dtype = promoted(&all)?;
     let r = if dtype != x.dtype() && operands.len() == 1 {
         wide = x.to_dtype(dtype)?;
         operands[0] = Arg::T(&wide);

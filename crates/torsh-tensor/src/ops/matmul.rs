@@ -1,0 +1,853 @@
+//! Products of matrices and vectors: one kernel, and one derivative, under PyTorch's names.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
+
+use crate::call::{Arg, call1};
+use crate::node::{BackwardCx, Grads};
+use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::sample::Sampler;
+use crate::{Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &GER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM,
+    &ADDR, &LINEAR, &TENSORDOT,
+];
+
+/// Checks what the kernel has no say in: dtypes that are equal and that products have.
+fn dtypes(c: &PlanCx<'_>) -> Result<DType> {
+    let dtype = c.tensor(0)?.dtype();
+    for i in 1..c.len() {
+        if let Some(t) = c.opt_tensor(i)
+            && t.dtype() != dtype
+        {
+            return Err(TorshError::dtype(
+                "",
+                format!(
+                    "expected all operands to have the same dtype, but got {dtype} and {}",
+                    t.dtype()
+                ),
+            )
+            .with_hint("convert one of them with to_dtype(..)"));
+        }
+    }
+    if dtype == DType::Bool {
+        return Err(TorshError::dtype("", "not implemented for bool")
+            .with_hint("convert the operands to an integer type"));
+    }
+    Ok(dtype)
+}
+
+/// Sizes that cannot be multiplied.
+#[cold]
+fn mismatch(a: &Tensor, b: &Tensor) -> TorshError {
+    TorshError::shape(
+        "",
+        format!(
+            "the shapes {} and {} cannot be multiplied",
+            a.shape(),
+            b.shape()
+        ),
+    )
+    .with_hint("the last size of the first must be the last but one (or only) size of the second")
+}
+
+/// The shape of a product, whose operands may come with their last two dimensions swapped, and the
+/// shape of its addend, which must broadcast to it.
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
+    let dtype = dtypes(c)?;
+    let (a, b) = (c.tensor(0)?, c.tensor(1)?);
+    if a.ndim() == 0 || b.ndim() == 0 {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "both arguments need to be at least 1D, but they are {}D and {}D",
+                a.ndim(),
+                b.ndim()
+            ),
+        ));
+    }
+    let last_two = |t: &Tensor, swapped: bool| {
+        let d = t.dims();
+        let (r, c) = (d[d.len() - 2], d[d.len() - 1]);
+        if swapped { (c, r) } else { (r, c) }
+    };
+    // A vector on the left is a row, on the right a column; the result is without that dimension.
+    let (m, k) = match a.ndim() {
+        1 => (None, a.dims()[0]),
+        _ => {
+            let (m, k) = last_two(a, c.attr(2).bool());
+            (Some(m), k)
+        }
+    };
+    let (k2, n) = match b.ndim() {
+        1 => (b.dims()[0], None),
+        _ => {
+            let (k, n) = last_two(b, c.attr(3).bool());
+            (k, Some(n))
+        }
+    };
+    if k != k2 {
+        return Err(mismatch(a, b));
+    }
+    let lead = |t: &Tensor| Shape::new(&t.dims()[..t.ndim().saturating_sub(2)]);
+    let mut dims = Dims::from_slice(lead(a).broadcast(&lead(b))?.dims());
+    dims.extend(m);
+    dims.extend(n);
+    let shape: Shape = dims.into();
+    if let Some(add) = c.opt_tensor(2)
+        && !add.shape().can_broadcast_to(&shape)
+    {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "the addend of shape {} does not broadcast to the product's shape {shape}",
+                add.shape()
+            ),
+        ));
+    }
+    Ok(Plan::one(dtype, shape, dtype))
+}
+
+/// [`plan`] for operands of fixed ranks.
+fn ranked(c: &PlanCx<'_>, ranks: [usize; 2]) -> Result<Plan> {
+    for (i, rank) in ranks.into_iter().enumerate() {
+        let t = c.tensor(i)?;
+        if t.ndim() != rank {
+            let what = [
+                "a number",
+                "a vector (1D)",
+                "a matrix (2D)",
+                "a batch of matrices (3D)",
+            ][rank];
+            let message = format!(
+                "{rank}D tensors expected: operand {i} must be {what}, but is {}D",
+                t.ndim()
+            );
+            return Err(TorshError::shape("", message));
+        }
+    }
+    if ranks == [3, 3] {
+        let (a, b) = (c.tensor(0)?, c.tensor(1)?);
+        if a.dims()[0] != b.dims()[0] {
+            return Err(TorshError::shape(
+                "",
+                format!(
+                    "batch1 and batch2 must have the same number of batches, got {} and {}",
+                    a.dims()[0],
+                    b.dims()[0]
+                ),
+            ));
+        }
+    }
+    plan(c)
+}
+
+/// `alpha * op(a) op(b)`, where `op` swaps the last two dimensions where told to.
+fn product(
+    a: &Tensor,
+    b: &Tensor,
+    swap_a: bool,
+    swap_b: bool,
+    alpha: Option<Scalar>,
+) -> Result<Tensor> {
+    let alpha = alpha.map_or(Attr::None, Attr::Scalar);
+    call1(
+        &MATMUL,
+        &[Arg::T(a), Arg::T(b)],
+        &[alpha, Attr::None, Attr::Bool(swap_a), Attr::Bool(swap_b)],
+    )
+}
+
+/// All but the last dimension as one.
+fn rows(t: &Tensor) -> Result<Tensor> {
+    let last = t.dims()[t.ndim() - 1];
+    let count: usize = t.dims()[..t.ndim() - 1].iter().product();
+    t.reshape([count, last])
+}
+
+/// The gradients of the two factors and the addend, from attributes alpha, beta and the swaps.
+fn gradients(c: &BackwardCx<'_>) -> Result<Grads> {
+    let mut grads: Grads = SmallVec::from_iter([None, None, None]);
+    let alpha = c.attr(0).scalar().map(|s| s.conj());
+    let (rank_a, rank_b) = (c.input_shape(0).ndim(), c.input_shape(1).ndim());
+    let (swap_a, swap_b) = (
+        c.attr(2).bool() && rank_a > 1,
+        c.attr(3).bool() && rank_b > 1,
+    );
+    if c.needs(0) || c.needs(1) {
+        let mut g = c.g().clone();
+        if rank_b == 1 {
+            g = g.unsqueeze(-1)?;
+        }
+        if rank_a == 1 {
+            g = g.unsqueeze(-2)?;
+        }
+        if c.needs(0) {
+            let mut b = c.input(1)?.conj()?;
+            if rank_b == 1 {
+                b = b.unsqueeze(-1)?;
+            }
+            let ga = match swap_a {
+                false => product(&g, &b, false, !swap_b, alpha)?,
+                true => product(&b, &g, swap_b, true, alpha)?,
+            };
+            grads[0] = Some(if rank_a == 1 { ga.squeeze(-2)? } else { ga });
+        }
+        if c.needs(1) {
+            let mut a = c.input(0)?.conj()?;
+            if rank_a == 1 {
+                a = a.unsqueeze(-2)?;
+            }
+            let shared = rank_b <= 2 && g.ndim() > 2 && !swap_a && a.ndim() == g.ndim();
+            let gb = if shared {
+                // The batches of a shared factor add up within one product.
+                let (a, g) = (rows(&a)?, rows(&g)?);
+                if swap_b {
+                    product(&g, &a, true, false, alpha)?
+                } else {
+                    product(&a, &g, true, false, alpha)?
+                }
+            } else if swap_b {
+                product(&g, &a, true, swap_a, alpha)?
+            } else {
+                product(&a, &g, !swap_a, false, alpha)?
+            };
+            grads[1] = Some(if rank_b == 1 { gb.squeeze(-1)? } else { gb });
+        }
+    }
+    if c.needs(2) {
+        grads[2] = Some(match c.attr(1).scalar() {
+            None => c.g().clone(),
+            Some(s) if s.to_complex() == (1.0, 0.0) => c.g().clone(),
+            Some(s) => c.g().mul(s.conj())?,
+        });
+    }
+    Ok(grads)
+}
+
+/// The factors of two operands (`mm` and kin) are operands 0 and 1, an addend operand 2.
+const fn factors(record: OpRecord, plan: fn(&PlanCx<'_>) -> Result<Plan>) -> OpRecord {
+    record.kernel(Kernel::MatMul, plan).grads(3, 0, gradients)
+}
+
+fn pair(s: &mut Sampler, a: &[usize], b: &[usize]) -> Result<Sample> {
+    Ok(Sample::new([s.real(a)?.into(), s.real(b)?.into()]))
+}
+
+/// Product of matrices, vectors, or batches of them.
+pub static MATMUL: OpRecord = factors(
+    OpRecord::new(
+        "matmul",
+        "Product of two tensors: of vectors, matrices, or batches of matrices, whose batch dimensions broadcast.",
+        "(Tensor input, Tensor other)",
+    ),
+    plan,
+)
+.by_name(|b| b.tensor(0)?.matmul(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![
+        pair(s, &[4], &[4])?,
+        pair(s, &[2, 3], &[3])?,
+        pair(s, &[3], &[3, 2])?,
+        pair(s, &[2, 3], &[3, 4])?,
+        pair(s, &[2, 2, 3], &[3, 4])?,
+        pair(s, &[2, 1, 2, 3], &[3, 3, 2])?,
+        pair(s, &[3], &[2, 3, 2])?,
+        pair(s, &[2, 2, 3], &[3])?,
+    ])
+});
+
+/// Product of two matrices.
+pub static MM: OpRecord = factors(
+    OpRecord::new(
+        "mm",
+        "Product of two matrices.",
+        "(Tensor input, Tensor mat2)",
+    ),
+    |c| ranked(c, [2, 2]),
+)
+.by_name(|b| b.tensor(0)?.mm(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[2, 3], &[3, 4])?, pair(s, &[2, 0], &[0, 3])?]));
+
+/// Products of two batches of matrices.
+pub static BMM: OpRecord = factors(
+    OpRecord::new(
+        "bmm",
+        "Products of two batches of matrices.",
+        "(Tensor input, Tensor mat2)",
+    ),
+    |c| ranked(c, [3, 3]),
+)
+.by_name(|b| b.tensor(0)?.bmm(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[2, 2, 3], &[2, 3, 2])?]));
+
+/// Product of a matrix and a vector.
+pub static MV: OpRecord = factors(
+    OpRecord::new(
+        "mv",
+        "Product of a matrix and a vector.",
+        "(Tensor input, Tensor vec)",
+    ),
+    |c| ranked(c, [2, 1]),
+)
+.by_name(|b| b.tensor(0)?.mv(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[2, 3], &[3])?]));
+
+/// Inner product of two vectors.
+pub static DOT: OpRecord = factors(
+    OpRecord::new(
+        "dot",
+        "Sum of the products of two vectors; complex ones are not conjugated.",
+        "(Tensor input, Tensor tensor)",
+    ),
+    |c| ranked(c, [1, 1]),
+)
+.by_name(|b| b.tensor(0)?.dot(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[4], &[4])?]));
+
+/// Inner product with the first vector conjugated.
+pub static VDOT: OpRecord = OpRecord::new(
+    "vdot",
+    "Sum of the products of two vectors, the first of which is conjugated.",
+    "(Tensor input, Tensor other)",
+)
+.by_name(|b| b.tensor(0)?.vdot(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.complex(&[3])?.into(),
+        s.complex(&[3])?.into(),
+    ])])
+});
+
+/// Products over the last dimensions.
+pub static INNER: OpRecord = OpRecord::new(
+    "inner",
+    "Sums of the products along the last dimension of both; of a number, the plain product.",
+    "(Tensor input, Tensor other)",
+)
+.by_name(|b| b.tensor(0)?.inner(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[2, 3], &[4, 3])?, pair(s, &[], &[2])?]));
+
+/// Products of each element of one vector with each of another.
+pub static OUTER: OpRecord = OpRecord::new(
+    "outer",
+    "The matrix of all products of elements of two vectors.",
+    "(Tensor input, Tensor vec2)",
+)
+.by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
+
+/// The older name of [`OUTER`].
+pub static GER: OpRecord =
+    OpRecord::new("ger", "The same as outer.", "(Tensor input, Tensor vec2)")
+        .by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
+        .samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
+
+fn triple(s: &mut Sampler, c: &[usize], a: &[usize], b: &[usize]) -> Result<Vec<Sample>> {
+    let of = |s: &mut Sampler| {
+        Ok::<_, TorshError>(Sample::new([
+            s.real(c)?.into(),
+            s.real(a)?.into(),
+            s.real(b)?.into(),
+        ]))
+    };
+    Ok(vec![of(s)?, of(s)?.kw("beta", 0.5).kw("alpha", -1.5)])
+}
+
+/// A product of matrices and an addend.
+pub static ADDMM: OpRecord = factors(
+    OpRecord::new(
+        "addmm",
+        "beta * input + alpha * (mat1 @ mat2); input broadcasts, and is not read where beta is 0.",
+        "(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)",
+    ),
+    |c| ranked(c, [2, 2]),
+)
+.by_name(|b| added(&ADDMM, b))
+.samples(|s| triple(s, &[3], &[2, 4], &[4, 3]));
+
+/// A product of a matrix and a vector and an addend.
+pub static ADDMV: OpRecord = factors(
+    OpRecord::new(
+        "addmv",
+        "beta * input + alpha * (mat @ vec); input broadcasts, and is not read where beta is 0.",
+        "(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1)",
+    ),
+    |c| ranked(c, [2, 1]),
+)
+.by_name(|b| added(&ADDMV, b))
+.samples(|s| triple(s, &[2], &[2, 4], &[4]));
+
+/// Products of batches and an addend.
+pub static BADDBMM: OpRecord = factors(
+    OpRecord::new(
+        "baddbmm",
+        "beta * input + alpha * (batch1 @ batch2); input broadcasts, and is not read where beta is 0.",
+        "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
+    ),
+    |c| ranked(c, [3, 3]),
+)
+.by_name(|b| added(&BADDBMM, b))
+.samples(|s| triple(s, &[2, 1, 3], &[2, 2, 4], &[2, 4, 3]));
+
+/// The sum of products of batches and an addend.
+pub static ADDBMM: OpRecord = OpRecord::new(
+    "addbmm",
+    "beta * input + alpha * the sum over the batch of batch1 @ batch2; input broadcasts, and is not read where beta is 0.",
+    "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
+)
+.by_name(|b| {
+    b.tensor(0)?.addbmm_with(b.tensor(1)?, b.tensor(2)?, b.scalar(3), b.scalar(4)).map(Value::Tensor)
+})
+.samples(|s| triple(s, &[2, 3], &[2, 2, 4], &[2, 4, 3]));
+
+/// An outer product and an addend.
+pub static ADDR: OpRecord = OpRecord::new(
+    "addr",
+    "beta * input + alpha * outer(vec1, vec2); input broadcasts, and is not read where beta is 0.",
+    "(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .addr_with(b.tensor(1)?, b.tensor(2)?, b.scalar(3), b.scalar(4))
+        .map(Value::Tensor)
+})
+.samples(|s| triple(s, &[3], &[2], &[3]));
+
+fn added(record: &'static OpRecord, b: &crate::Bound) -> Result<Value> {
+    sum_of(
+        record,
+        b.tensor(0)?,
+        b.tensor(1)?,
+        b.tensor(2)?,
+        b.scalar(3),
+        b.scalar(4),
+    )
+    .map(Value::Tensor)
+}
+
+#[track_caller]
+fn sum_of(
+    record: &'static OpRecord,
+    c: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
+    call1(
+        record,
+        &[Arg::T(a), Arg::T(b), Arg::T(c)],
+        &[
+            Attr::Scalar(alpha),
+            Attr::Scalar(beta),
+            Attr::Bool(false),
+            Attr::Bool(false),
+        ],
+    )
+}
+
+/// A layer's product with its weights. The weight comes as `[out, in]`.
+pub static LINEAR: OpRecord = factors(
+    OpRecord::new(
+        "nn.functional.linear",
+        "input @ weight.T + bias, for input of [.., in], weight of [out, in] or [in], bias of [out].",
+        "(Tensor input, Tensor weight, Tensor? bias=None)",
+    ),
+    |c| {
+        let (x, w) = (c.tensor(0)?, c.tensor(1)?);
+        if w.ndim() > 2 || w.ndim() == 0 {
+            return Err(TorshError::shape("", format!("weight must be 1D or 2D, got {}D", w.ndim())));
+        }
+        if x.ndim() > 0 && x.dims()[x.ndim() - 1] != w.dims()[w.ndim() - 1] {
+            return Err(TorshError::shape(
+                "",
+                format!("mat1 and mat2 shapes cannot be multiplied: input of {} has not the last size of weight {}", x.shape(), w.shape()),
+            ));
+        }
+        plan(c)
+    },
+)
+.by_name(|b| b.tensor(0)?.linear(b.tensor(1)?, b.opt_tensor(2)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 3])?.into(), s.real(&[4, 3])?.into(), s.real(&[4])?.into()]),
+        Sample::new([s.real(&[3])?.into(), s.real(&[4, 3])?.into()]),
+        Sample::new([s.real(&[2, 2, 3])?.into(), s.real(&[4, 3])?.into(), s.real(&[4])?.into()]),
+        Sample::new([s.real(&[2, 3])?.into(), s.real(&[3])?.into()]),
+    ])
+});
+
+/// Contraction over chosen dimensions.
+pub static TENSORDOT: OpRecord = OpRecord::new(
+    "tensordot",
+    "Sums of products over dimensions of both: the last `dims` of a with the first of b, or lists of them.",
+    "(Tensor a, Tensor b, Any dims=2)",
+)
+.by_name(|b| {
+    let (x, y) = (b.tensor(0)?, b.tensor(1)?);
+    let refuse = || TorshError::invalid("tensordot", "dims must be an integer or two lists of dimensions");
+    let (first, second) = match b.value(2) {
+        Value::Int(n) => {
+            if *n < 0 {
+                return Err(TorshError::invalid("tensordot", format!("dims must be 0 or more, got {n}")));
+            }
+            ((x.ndim() as i64 - n..x.ndim() as i64).collect(), (0..*n).collect::<Vec<i64>>())
+        }
+        v => {
+            let [Some(p), Some(q)] = [0, 1].map(|i| v.items().and_then(|l| l.get(i)).and_then(integers)) else {
+                return Err(refuse());
+            };
+            (p, q)
+        }
+    };
+    x.tensordot(y, &first, &second).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 3, 2])?.into(), s.real(&[3, 2, 2])?.into(), Value::Int(2)]),
+        Sample::new([
+            s.real(&[2, 3, 2])?.into(),
+            s.real(&[4, 2, 3])?.into(),
+            Value::Tuple(vec![vec![0i64, 1].into(), vec![1i64, 2].into()]),
+        ]),
+    ])
+});
+
+fn integers(v: &Value) -> Option<Vec<i64>> {
+    match v {
+        Value::Int(i) => Some(vec![*i]),
+        v => v
+            .items()?
+            .iter()
+            .map(|i| i.number().map(Scalar::to_i64))
+            .collect(),
+    }
+}
+
+impl Tensor {
+    /// The product of two tensors (`torch.matmul`): of vectors their inner product, of a matrix
+    /// and a vector or another matrix the product, and of more dimensions the products of the
+    /// matrices in the last two, for batch dimensions that broadcast. Dtypes must be equal.
+    #[track_caller]
+    pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
+        call1(&MATMUL, &[Arg::T(self), Arg::T(other)], &[])
+    }
+
+    /// The product of two matrices.
+    #[track_caller]
+    pub fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
+        call1(&MM, &[Arg::T(self), Arg::T(mat2)], &[])
+    }
+
+    /// The products of two batches of matrices, `[b, n, m]` and `[b, m, p]`.
+    #[track_caller]
+    pub fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
+        call1(&BMM, &[Arg::T(self), Arg::T(mat2)], &[])
+    }
+
+    /// The product of a matrix and a vector.
+    #[track_caller]
+    pub fn mv(&self, vec: &Tensor) -> Result<Tensor> {
+        call1(&MV, &[Arg::T(self), Arg::T(vec)], &[])
+    }
+
+    /// The sum of the products of two vectors.
+    #[track_caller]
+    pub fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
+        call1(&DOT, &[Arg::T(self), Arg::T(tensor)], &[])
+    }
+
+    /// [`Tensor::dot`] with this vector conjugated.
+    #[track_caller]
+    pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
+        call1(&DOT, &[Arg::T(&self.conj()?), Arg::T(other)], &[]).map_err(|e| e.renamed("vdot"))
+    }
+
+    /// Sums of products along the last dimension of both, of shape `[..self, ..other]` without it.
+    #[track_caller]
+    pub fn inner(&self, other: &Tensor) -> Result<Tensor> {
+        if self.ndim() == 0 || other.ndim() == 0 {
+            return self.mul(other);
+        }
+        let last = |t: &Tensor| t.dims()[t.ndim() - 1];
+        if last(self) != last(other) {
+            return Err(TorshError::shape(
+                "inner",
+                format!(
+                    "the last dimension must match on both input tensors but got shapes {} and {}",
+                    self.shape(),
+                    other.shape()
+                ),
+            ));
+        }
+        self.tensordot(other, &[-1], &[-1])
+            .map_err(|e| e.renamed("inner"))
+    }
+
+    /// The matrix of all products of elements of two vectors.
+    #[track_caller]
+    pub fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
+        for t in [self, vec2] {
+            if t.ndim() != 1 {
+                return Err(TorshError::shape(
+                    "outer",
+                    format!("expected 1-D vectors, got {}D", t.ndim()),
+                ));
+            }
+        }
+        self.unsqueeze(1)?.mul(vec2)
+    }
+
+    /// `self + mat1 @ mat2`; this tensor broadcasts.
+    #[track_caller]
+    pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+        self.addmm_with(mat1, mat2, 1, 1)
+    }
+
+    /// `beta * self + alpha * (mat1 @ mat2)`; with `beta` 0 this tensor is not read.
+    #[track_caller]
+    pub fn addmm_with(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        sum_of(&ADDMM, self, mat1, mat2, beta.into(), alpha.into())
+    }
+
+    /// `self + mat @ vec`; this tensor broadcasts.
+    #[track_caller]
+    pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
+        self.addmv_with(mat, vec, 1, 1)
+    }
+
+    /// `beta * self + alpha * (mat @ vec)`; with `beta` 0 this tensor is not read.
+    #[track_caller]
+    pub fn addmv_with(
+        &self,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        sum_of(&ADDMV, self, mat, vec, beta.into(), alpha.into())
+    }
+
+    /// `self + batch1 @ batch2`; this tensor broadcasts.
+    #[track_caller]
+    pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
+        self.baddbmm_with(batch1, batch2, 1, 1)
+    }
+
+    /// `beta * self + alpha * (batch1 @ batch2)`; with `beta` 0 this tensor is not read.
+    #[track_caller]
+    pub fn baddbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        sum_of(&BADDBMM, self, batch1, batch2, beta.into(), alpha.into())
+    }
+
+    /// `self` plus the sum over the batch of `batch1 @ batch2`.
+    #[track_caller]
+    pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
+        self.addbmm_with(batch1, batch2, 1, 1)
+    }
+
+    /// `beta * self` plus `alpha` times the sum over the batch of `batch1 @ batch2`; with `beta` 0
+    /// this tensor is not read.
+    #[track_caller]
+    pub fn addbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let (a, b) = (batch1, batch2);
+        if a.ndim() != 3 || b.ndim() != 3 {
+            return Err(TorshError::shape(
+                "addbmm",
+                format!(
+                    "batch1 and batch2 must be 3D tensors, got {}D and {}D",
+                    a.ndim(),
+                    b.ndim()
+                ),
+            ));
+        }
+        if a.dims()[0] != b.dims()[0] || a.dims()[2] != b.dims()[1] {
+            return Err(TorshError::shape(
+                "addbmm",
+                format!(
+                    "incompatible sizes of batch1 {} and batch2 {}",
+                    a.shape(),
+                    b.shape()
+                ),
+            ));
+        }
+        let (beta, alpha): (Scalar, Scalar) = (beta.into(), alpha.into());
+        if matches!(a.dtype(), DType::F16 | DType::BF16) && a.dims()[0] > 0 {
+            // The half types round after each matrix of the batch, as PyTorch does.
+            let mut sum = self.clone();
+            for i in 0..a.dims()[0] {
+                let beta = if i == 0 { beta } else { Scalar::Int(1) };
+                sum = sum_of(
+                    &ADDMM,
+                    &sum,
+                    &a.select(0, i)?,
+                    &b.select(0, i)?,
+                    beta,
+                    alpha,
+                )
+                .map_err(|e| e.renamed("addbmm"))?;
+            }
+            return Ok(sum);
+        }
+        // The sum over the batch is part of one product.
+        let terms = a.dims()[0] * a.dims()[2];
+        let a = a.permute([1, 0, 2])?.reshape([a.dims()[1], terms])?;
+        let b = b.reshape([terms, b.dims()[2]])?;
+        sum_of(&ADDMM, self, &a, &b, beta, alpha).map_err(|e| e.renamed("addbmm"))
+    }
+
+    /// `self + outer(vec1, vec2)`; this tensor broadcasts.
+    #[track_caller]
+    pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+        self.addr_with(vec1, vec2, 1, 1)
+    }
+
+    /// `beta * self + alpha * outer(vec1, vec2)`; with `beta` 0 this tensor is not read.
+    #[track_caller]
+    pub fn addr_with(
+        &self,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
+        let (beta, alpha): (Scalar, Scalar) = (beta.into(), alpha.into());
+        let dtype = self.dtype().promote(vec1.dtype()).promote(vec2.dtype());
+        if !dtype.is_differentiable() && (alpha.is_float() || beta.is_float()) {
+            return Err(TorshError::dtype(
+                "addr",
+                "for integral input tensors, alpha and beta must not be floating-point numbers",
+            ));
+        }
+        let number = |s: Scalar| {
+            if dtype == DType::Bool {
+                Scalar::Bool(s.to_bool())
+            } else {
+                s
+            }
+        };
+        let one = |s: Scalar| s.to_complex() == (1.0, 0.0);
+        let scaled = if one(alpha) {
+            vec1.clone()
+        } else {
+            vec1.mul(number(alpha))?
+        };
+        let outer = scaled.outer(vec2).map_err(|e| e.renamed("addr"))?;
+        if !self.shape().can_broadcast_to(outer.shape()) {
+            return Err(TorshError::shape(
+                "addr",
+                format!(
+                    "input of shape {} does not broadcast to the outer product's shape {}",
+                    self.shape(),
+                    outer.shape()
+                ),
+            ));
+        }
+        if beta.to_complex() == (0.0, 0.0) {
+            return outer.to_dtype(dtype);
+        }
+        if one(beta) {
+            self.add(&outer)
+        } else {
+            self.mul(number(beta))?.add(&outer)
+        }
+    }
+
+    /// `self @ weight.T + bias` (`torch.nn.functional.linear`): `[.., in]`, `[out, in]`, `[out]`.
+    #[track_caller]
+    pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        let attrs = [Attr::None, Attr::None, Attr::Bool(false), Attr::Bool(true)];
+        match bias {
+            Some(b) => call1(&LINEAR, &[Arg::T(self), Arg::T(weight), Arg::T(b)], &attrs),
+            None => call1(&LINEAR, &[Arg::T(self), Arg::T(weight)], &attrs),
+        }
+    }
+
+    /// Sums of products over dimensions `dims` of this tensor and `other_dims` of the other
+    /// (`torch.tensordot`), of the remaining dimensions of both.
+    #[track_caller]
+    pub fn tensordot(&self, other: &Tensor, dims: &[i64], other_dims: &[i64]) -> Result<Tensor> {
+        if dims.len() != other_dims.len() {
+            return Err(TorshError::invalid(
+                "tensordot",
+                format!(
+                    "both dimension lists should have same length, got {} and {}",
+                    dims.len(),
+                    other_dims.len()
+                ),
+            ));
+        }
+        let read = |t: &Tensor, list: &[i64]| -> Result<Vec<usize>> {
+            let mut out = Vec::with_capacity(list.len());
+            for &d in list {
+                let d = t.shape().dim(d).map_err(|e| e.renamed("tensordot"))?;
+                if out.contains(&d) {
+                    return Err(TorshError::invalid(
+                        "tensordot",
+                        format!("dim {d} appears multiple times in the list of dims"),
+                    ));
+                }
+                out.push(d);
+            }
+            Ok(out)
+        };
+        let (p, q) = (read(self, dims)?, read(other, other_dims)?);
+        // A dimension of size 1 broadcasts: the other's is summed first.
+        let (mut a, mut b) = (self.clone(), other.clone());
+        for (&i, &j) in p.iter().zip(&q) {
+            match (self.dims()[i], other.dims()[j]) {
+                (m, n) if m == n => {}
+                (1, _) => b = b.sum_dim(j, true)?.to_dtype(other.dtype())?,
+                (_, 1) => a = a.sum_dim(i, true)?.to_dtype(self.dtype())?,
+                (m, n) => {
+                    return Err(TorshError::shape(
+                        "tensordot",
+                        format!(
+                            "contracted dimensions need to match, but first has size {m} in dim {i} and second has size {n} in dim {j}"
+                        ),
+                    ));
+                }
+            }
+        }
+        let rest = |t: &Tensor, list: &[usize]| {
+            (0..t.ndim())
+                .filter(|d| !list.contains(d))
+                .collect::<Vec<usize>>()
+        };
+        let (ra, rb) = (rest(&a, &p), rest(&b, &q));
+        let sizes =
+            |t: &Tensor, list: &[usize]| list.iter().map(|&d| t.dims()[d]).collect::<Vec<usize>>();
+        let count = |v: &[usize]| v.iter().product::<usize>();
+        let shape = [sizes(&a, &ra), sizes(&b, &rb)].concat();
+        let terms = count(&sizes(&a, &p));
+        let left = a
+            .permute([&ra[..], &p].concat())?
+            .reshape([count(&sizes(&a, &ra)), terms])?;
+        let right = b
+            .permute([&q[..], &rb].concat())?
+            .reshape([terms, count(&sizes(&b, &rb))])?;
+        left.mm(&right)
+            .map_err(|e| e.renamed("tensordot"))?
+            .reshape(shape)
+    }
+}

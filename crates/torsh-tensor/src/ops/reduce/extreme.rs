@@ -1,0 +1,487 @@
+//! Largest and smallest elements, medians and other order statistics, with their positions.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+
+use super::super::index::in_place;
+use super::super::scatter::SCATTER_ADD;
+use super::{plan, restore};
+use crate::call::{Arg, call, call1};
+use crate::node::{BackwardCx, Grads};
+use crate::record::{Backward, InputGrad, OpRecord, PlanCx, Sample};
+use crate::sample::Sampler;
+use crate::{IntoDim, IntoDims, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &AMAX,
+    &AMIN,
+    &AMINMAX,
+    &MAX,
+    &MAX_DIM,
+    &MIN,
+    &MIN_DIM,
+    &ARGMAX,
+    &ARGMIN,
+    &MEDIAN,
+    &MEDIAN_DIM,
+    &NANMEDIAN,
+    &NANMEDIAN_DIM,
+    &KTHVALUE,
+    &MODE,
+];
+
+fn same(c: &PlanCx<'_>) -> Result<crate::record::Plan> {
+    plan(c, &[c.tensor(0)?.dtype()])
+}
+
+fn with_positions(c: &PlanCx<'_>) -> Result<crate::record::Plan> {
+    plan(c, &[c.tensor(0)?.dtype(), DType::I64])
+}
+
+/// All elements that have the result's value share its gradient.
+fn evenly(c: &BackwardCx<'_>) -> Result<Tensor> {
+    let (x, value) = (c.x()?, restore(c, &c.out()?)?);
+    let mask = x
+        .eq(&value)?
+        .logical_or(&x.isnan()?.logical_and(&value.isnan()?)?)?;
+    let count = mask.sum_over(Some(c.attr(0).ints()), true, None)?;
+    restore(c, c.g())?
+        .div(&count)?
+        .expand(x.shape())?
+        .where_zero(&mask, false)
+}
+const EVENLY: &[InputGrad] = &[InputGrad {
+    inputs: 1,
+    outputs: 1,
+    formula: evenly,
+}];
+
+/// The gradient goes to where the values came from, by output 1.
+fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
+    let Some(g) = c.grad(0) else {
+        return Ok(SmallVec::from_iter([None]));
+    };
+    if c.input_shape(0).ndim() == 0 {
+        return Ok(SmallVec::from_iter([Some(g.clone())]));
+    }
+    let d = c.attr(0).ints()[0];
+    let (g, at) = (restore(c, g)?, restore(c, &c.output(1)?)?);
+    let sum = in_place(
+        &SCATTER_ADD,
+        &c.zeros(0)?,
+        &[Arg::T(&at), Arg::T(&g)],
+        &[Attr::Int(d), Attr::Bool(false)],
+    )?;
+    Ok(SmallVec::from_iter([Some(sum)]))
+}
+const PICKED: Backward = Backward::Full {
+    inputs: 0,
+    outputs: 2,
+    constant: 2,
+    formula: picked,
+};
+
+fn alone(s: &mut Sampler) -> Result<Vec<Sample>> {
+    Ok(vec![Sample::new([s.distinct(&[3, 4])?.into()])])
+}
+
+fn along(s: &mut Sampler) -> Result<Vec<Sample>> {
+    let x = s.distinct(&[3, 5])?;
+    Ok(vec![
+        Sample::new([x.clone().into(), Value::Int(1)]),
+        Sample::new([x.into(), Value::Int(0), Value::Bool(true)]),
+    ])
+}
+
+fn several(s: &mut Sampler) -> Result<Vec<Sample>> {
+    let x = s.distinct(&[2, 3, 2])?;
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.clone().into(), Value::Int(1)]),
+        Sample::new([x.into(), vec![0i64, -1].into(), Value::Bool(true)]),
+    ])
+}
+
+/// The largest elements. Attributes: dimensions, keepdim.
+pub static AMAX: OpRecord = OpRecord::new(
+    "amax",
+    "The largest element over dimensions (all when none is named); NaN where there is one. Equal ones share the gradient.",
+    "(Tensor input, int[1] dim=[], bool keepdim=False)",
+)
+.kernel(Kernel::Max, same)
+.grad(EVENLY)
+.by_name(|b| b.tensor(0)?.amax(b.ints(1), b.bool(2)).map(Value::Tensor))
+.samples(several);
+
+/// The smallest elements. Attributes: dimensions, keepdim.
+pub static AMIN: OpRecord = OpRecord::new(
+    "amin",
+    "The smallest element over dimensions (all when none is named); NaN where there is one. Equal ones share the gradient.",
+    "(Tensor input, int[1] dim=[], bool keepdim=False)",
+)
+.kernel(Kernel::Min, same)
+.grad(EVENLY)
+.by_name(|b| b.tensor(0)?.amin(b.ints(1), b.bool(2)).map(Value::Tensor))
+.samples(several);
+
+/// Smallest and largest elements.
+pub static AMINMAX: OpRecord = OpRecord::new(
+    "aminmax",
+    "The smallest and the largest element, of all or along one dimension.",
+    "(Tensor input, *, int? dim=None, bool keepdim=False)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .aminmax_over(b.opt_int(1), b.bool(2))
+        .map(Value::from)
+})
+.samples(|s| {
+    let x = s.distinct(&[3, 4])?;
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.into()]).kw("dim", 1i64),
+    ])
+});
+
+/// The largest of all elements. Attributes: dimensions, keepdim.
+pub static MAX: OpRecord = OpRecord::new(
+    "max",
+    "The largest of all elements; NaN where there is one.",
+    "(Tensor input)",
+)
+.kernel(Kernel::Max, same)
+.grad(EVENLY)
+.by_name(|b| b.tensor(0)?.max().map(Value::Tensor))
+.samples(alone);
+
+/// The largest elements along a dimension. Attributes: dimension, keepdim.
+pub static MAX_DIM: OpRecord = OpRecord::new(
+    "max.dim",
+    "The largest element along a dimension and its position, the first of several.",
+    "(Tensor input, int dim, bool keepdim=False)",
+)
+.overload()
+.kernel(Kernel::MaxDim, with_positions)
+.backward(PICKED)
+.by_name(|b| b.tensor(0)?.max_dim(b.int(1), b.bool(2)).map(Value::from))
+.samples(along);
+
+/// The smallest of all elements. Attributes: dimensions, keepdim.
+pub static MIN: OpRecord = OpRecord::new(
+    "min",
+    "The smallest of all elements; NaN where there is one.",
+    "(Tensor input)",
+)
+.kernel(Kernel::Min, same)
+.grad(EVENLY)
+.by_name(|b| b.tensor(0)?.min().map(Value::Tensor))
+.samples(alone);
+
+/// The smallest elements along a dimension. Attributes: dimension, keepdim.
+pub static MIN_DIM: OpRecord = OpRecord::new(
+    "min.dim",
+    "The smallest element along a dimension and its position, the first of several.",
+    "(Tensor input, int dim, bool keepdim=False)",
+)
+.overload()
+.kernel(Kernel::MinDim, with_positions)
+.backward(PICKED)
+.by_name(|b| b.tensor(0)?.min_dim(b.int(1), b.bool(2)).map(Value::from))
+.samples(along);
+
+/// The position of the largest element. Attributes: dimensions, keepdim.
+pub static ARGMAX: OpRecord = OpRecord::new(
+    "argmax",
+    "The position of the largest element, the first of several, of all (in row-major order) or along a dimension.",
+    "(Tensor input, int? dim=None, bool keepdim=False)",
+)
+.kernel(Kernel::ArgMax, |c| plan(c, &[DType::I64]))
+.constant()
+.by_name(|b| b.tensor(0)?.position(&ARGMAX, b.opt_int(1), b.bool(2)).map(Value::Tensor));
+
+/// The position of the smallest element. Attributes: dimensions, keepdim.
+pub static ARGMIN: OpRecord = OpRecord::new(
+    "argmin",
+    "The position of the smallest element, the first of several, of all (in row-major order) or along a dimension.",
+    "(Tensor input, int? dim=None, bool keepdim=False)",
+)
+.kernel(Kernel::ArgMin, |c| plan(c, &[DType::I64]))
+.constant()
+.by_name(|b| b.tensor(0)?.position(&ARGMIN, b.opt_int(1), b.bool(2)).map(Value::Tensor));
+
+/// The median of all elements. Attributes: dimensions, keepdim, whether NaN is skipped.
+pub static MEDIAN: OpRecord = OpRecord::new(
+    "median",
+    "The median of all elements, the lower of two; NaN where there is one.",
+    "(Tensor input)",
+)
+.kernel(Kernel::Median, same)
+.grad(EVENLY)
+.by_name(|b| b.tensor(0)?.median().map(Value::Tensor))
+.samples(alone);
+
+/// Medians along a dimension. Attributes: dimension, keepdim, whether NaN is skipped.
+pub static MEDIAN_DIM: OpRecord = OpRecord::new(
+    "median.dim",
+    "The median along a dimension, the lower of two, and its position; NaN where there is one.",
+    "(Tensor input, int dim, bool keepdim=False)",
+)
+.overload()
+.kernel(Kernel::Median, with_positions)
+.backward(PICKED)
+.by_name(|b| {
+    b.tensor(0)?
+        .median_dim(b.int(1), b.bool(2))
+        .map(Value::from)
+})
+.samples(along);
+
+/// The median of all elements that are not NaN. Attributes as for [`MEDIAN`].
+pub static NANMEDIAN: OpRecord = OpRecord::new(
+    "nanmedian",
+    "The median of all elements that are not NaN, the lower of two.",
+    "(Tensor input)",
+)
+.kernel(Kernel::Median, same)
+.grad(EVENLY)
+.by_name(|b| b.tensor(0)?.nanmedian().map(Value::Tensor))
+.samples(alone);
+
+/// The same along a dimension. Attributes as for [`MEDIAN_DIM`].
+pub static NANMEDIAN_DIM: OpRecord = OpRecord::new(
+    "nanmedian.dim",
+    "The median along a dimension of what is not NaN, and its position.",
+    "(Tensor input, int dim, bool keepdim=False)",
+)
+.overload()
+.kernel(Kernel::Median, with_positions)
+.backward(PICKED)
+.by_name(|b| {
+    b.tensor(0)?
+        .nanmedian_dim(b.int(1), b.bool(2))
+        .map(Value::from)
+})
+.samples(along);
+
+/// The k-th smallest elements. Attributes: dimension, keepdim, k.
+pub static KTHVALUE: OpRecord = OpRecord::new(
+    "kthvalue",
+    "The k-th smallest element (from 1) along a dimension and its position; NaN is the greatest.",
+    "(Tensor input, int k, int dim=-1, bool keepdim=False)",
+)
+.kernel(Kernel::KthValue, with_positions)
+.backward(PICKED)
+.by_name(|b| {
+    b.tensor(0)?
+        .kthvalue(b.int(1), b.int(2), b.bool(3))
+        .map(Value::from)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.distinct(&[3, 4])?.into(),
+        Value::Int(2),
+    ])])
+});
+
+/// The most frequent elements. Attributes: dimension, keepdim.
+pub static MODE: OpRecord = OpRecord::new(
+    "mode",
+    "The most frequent element along a dimension, the smallest of several, and a position of it.",
+    "(Tensor input, int dim=-1, bool keepdim=False)",
+)
+.kernel(Kernel::Mode, with_positions)
+.backward(PICKED)
+.by_name(|b| b.tensor(0)?.mode(b.int(1), b.bool(2)).map(Value::from))
+.samples(along);
+
+impl Tensor {
+    /// The largest element over dimensions (all when none is named); equal ones share the
+    /// gradient. An error over no elements.
+    #[track_caller]
+    pub fn amax(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+        let dims = self.nonempty_dims("amax", dims.dims().as_deref())?;
+        call1(
+            &AMAX,
+            &[Arg::T(self)],
+            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
+        )
+    }
+
+    /// The smallest element over dimensions (all when none is named); equal ones share the
+    /// gradient. An error over no elements.
+    #[track_caller]
+    pub fn amin(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+        let dims = self.nonempty_dims("amin", dims.dims().as_deref())?;
+        call1(
+            &AMIN,
+            &[Arg::T(self)],
+            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
+        )
+    }
+
+    #[track_caller]
+    fn aminmax_over(&self, dim: Option<i64>, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let list = dim.map(|d| [d]);
+        let dims = self.reduce_dims("aminmax", list.as_ref().map(|l| &l[..]))?;
+        if super::reduced_count(self.shape(), &dims) == 0 {
+            let text =
+                "cannot compute aminmax over an empty dimension as the operation has no identity.";
+            return self.named("aminmax", Err(TorshError::index("", text)));
+        }
+        let attrs = [Attr::Ints(&dims), Attr::Bool(keepdim)];
+        let one = |record| call1(record, &[Arg::T(self)], &attrs).map_err(|e| e.renamed("aminmax"));
+        Ok((one(&AMIN)?, one(&AMAX)?))
+    }
+
+    /// The smallest and the largest element.
+    #[track_caller]
+    pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
+        self.aminmax_over(None, false)
+    }
+
+    /// The smallest and the largest element along a dimension.
+    #[track_caller]
+    pub fn aminmax_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        self.aminmax_over(Some(dim.value()), keepdim)
+    }
+
+    /// A reduction of all elements that needs at least one.
+    #[track_caller]
+    fn whole(&self, record: &'static OpRecord, more: &[Attr<'_>]) -> Result<Tensor> {
+        let dims = match record.kernel {
+            // The median of nothing is NaN.
+            Some(Kernel::Median) => self.reduce_dims(record.name, None)?,
+            _ => self.nonempty_dims(record.name, None)?,
+        };
+        let mut attrs: SmallVec<[Attr<'_>; 3]> =
+            SmallVec::from_slice(&[Attr::Ints(&dims), Attr::Bool(false)]);
+        attrs.extend_from_slice(more);
+        call1(record, &[Arg::T(self)], &attrs)
+    }
+
+    /// Values and positions along a dimension.
+    #[track_caller]
+    fn pick(
+        &self,
+        record: &'static OpRecord,
+        dim: i64,
+        keepdim: bool,
+        more: &[Attr<'_>],
+    ) -> Result<(Tensor, Tensor)> {
+        let dims = self.nonempty_dims(record.base_name(), Some(&[dim]))?;
+        let mut attrs: SmallVec<[Attr<'_>; 3]> =
+            SmallVec::from_slice(&[Attr::Ints(&dims), Attr::Bool(keepdim)]);
+        attrs.extend_from_slice(more);
+        let mut outs = call(record, &[Arg::T(self)], &attrs)?;
+        let values = outs.remove(0);
+        Ok((values, outs.remove(0)))
+    }
+
+    /// The largest of all elements, a 0-d tensor; NaN where there is one. An error of none.
+    #[track_caller]
+    pub fn max(&self) -> Result<Tensor> {
+        self.whole(&MAX, &[])
+    }
+
+    /// The largest elements along a dimension and their positions (int64), the first of several.
+    #[track_caller]
+    pub fn max_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        self.pick(&MAX_DIM, dim.value(), keepdim, &[])
+    }
+
+    /// The smallest of all elements, a 0-d tensor; NaN where there is one. An error of none.
+    #[track_caller]
+    pub fn min(&self) -> Result<Tensor> {
+        self.whole(&MIN, &[])
+    }
+
+    /// The smallest elements along a dimension and their positions (int64), the first of several.
+    #[track_caller]
+    pub fn min_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        self.pick(&MIN_DIM, dim.value(), keepdim, &[])
+    }
+
+    #[track_caller]
+    fn position(
+        &self,
+        record: &'static OpRecord,
+        dim: Option<i64>,
+        keepdim: bool,
+    ) -> Result<Tensor> {
+        let list = dim.map(|d| [d]);
+        let dims = self.nonempty_dims(record.name, list.as_ref().map(|l| &l[..]))?;
+        call1(
+            record,
+            &[Arg::T(self)],
+            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
+        )
+    }
+
+    /// The position of the largest element in row-major order, a 0-d int64 tensor.
+    #[track_caller]
+    pub fn argmax(&self) -> Result<Tensor> {
+        self.position(&ARGMAX, None, false)
+    }
+
+    /// The positions of the largest elements along a dimension.
+    #[track_caller]
+    pub fn argmax_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
+        self.position(&ARGMAX, Some(dim.value()), keepdim)
+    }
+
+    /// The position of the smallest element in row-major order, a 0-d int64 tensor.
+    #[track_caller]
+    pub fn argmin(&self) -> Result<Tensor> {
+        self.position(&ARGMIN, None, false)
+    }
+
+    /// The positions of the smallest elements along a dimension.
+    #[track_caller]
+    pub fn argmin_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
+        self.position(&ARGMIN, Some(dim.value()), keepdim)
+    }
+
+    /// The median of all elements, the lower of two, a 0-d tensor.
+    #[track_caller]
+    pub fn median(&self) -> Result<Tensor> {
+        self.whole(&MEDIAN, &[Attr::Bool(false)])
+    }
+
+    /// The medians along a dimension and their positions.
+    #[track_caller]
+    pub fn median_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        self.pick(&MEDIAN_DIM, dim.value(), keepdim, &[Attr::Bool(false)])
+    }
+
+    /// The median of all elements that are not NaN, a 0-d tensor.
+    #[track_caller]
+    pub fn nanmedian(&self) -> Result<Tensor> {
+        self.whole(&NANMEDIAN, &[Attr::Bool(true)])
+    }
+
+    /// The medians along a dimension of what is not NaN, and their positions.
+    #[track_caller]
+    pub fn nanmedian_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        self.pick(&NANMEDIAN_DIM, dim.value(), keepdim, &[Attr::Bool(true)])
+    }
+
+    /// The k-th smallest elements (from 1) along a dimension and their positions.
+    #[track_caller]
+    pub fn kthvalue(&self, k: i64, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        let d = self.dim("kthvalue", dim.value())?;
+        let n = self.dims().get(d).copied().unwrap_or(1);
+        if k < 1 || k > n as i64 {
+            let text =
+                format!("selected number k out of range for dimension {d}: {k} of {n} elements");
+            return self.named("kthvalue", Err(TorshError::index("", text)));
+        }
+        self.pick(&KTHVALUE, d as i64, keepdim, &[Attr::Int(k)])
+    }
+
+    /// The most frequent elements along a dimension, the smallest of several, and positions of
+    /// them.
+    #[track_caller]
+    pub fn mode(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        self.pick(&MODE, dim.value(), keepdim, &[])
+    }
+}

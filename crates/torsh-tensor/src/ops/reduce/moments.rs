@@ -1,0 +1,387 @@
+//! Variance and standard deviation, log-sum-exp.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+
+use super::{plan, reduced_count, restore};
+use crate::call::{Arg, call, call1};
+use crate::node::{BackwardCx, Grads};
+use crate::record::{InputGrad, OpRecord, PlanCx, Sample};
+use crate::sample::Sampler;
+use crate::{Bound, IntoDims, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &VAR,
+    &VAR_UNBIASED,
+    &VAR_DIM,
+    &STD,
+    &STD_UNBIASED,
+    &STD_DIM,
+    &VAR_MEAN,
+    &VAR_MEAN_UNBIASED,
+    &VAR_MEAN_DIM,
+    &STD_MEAN,
+    &STD_MEAN_UNBIASED,
+    &STD_MEAN_DIM,
+    &LOGSUMEXP,
+];
+
+/// PyTorch's keyword arguments of `var`, `std`, `var_mean` and `std_mean`.
+#[derive(Clone, Debug)]
+pub struct VarOptions {
+    /// The dimensions to reduce; `None` for all.
+    pub dim: Option<SmallVec<[i64; 6]>>,
+    /// What is taken from the number of elements before dividing by it: 1 for an unbiased
+    /// variance, 0 for the population's.
+    pub correction: f64,
+    /// Whether reduced dimensions stay, at size 1.
+    pub keepdim: bool,
+}
+
+impl Default for VarOptions {
+    fn default() -> Self {
+        VarOptions {
+            dim: None,
+            correction: 1.0,
+            keepdim: false,
+        }
+    }
+}
+
+impl VarOptions {
+    /// The dimensions to reduce.
+    #[must_use]
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = dim.dims();
+        self
+    }
+    /// What is taken from the number of elements before dividing by it.
+    #[must_use]
+    pub fn correction(mut self, correction: impl Into<f64>) -> Self {
+        self.correction = correction.into();
+        self
+    }
+    /// A correction of 1, or of 0.
+    #[must_use]
+    pub fn unbiased(mut self, unbiased: bool) -> Self {
+        self.correction = f64::from(unbiased);
+        self
+    }
+    /// Whether reduced dimensions stay, at size 1.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+}
+
+fn check(c: &PlanCx<'_>) -> Result<DType> {
+    let dtype = c.tensor(0)?.dtype();
+    if dtype.is_differentiable() {
+        return Ok(dtype);
+    }
+    Err(TorshError::dtype(
+        "",
+        format!("std and var only support floating point and complex dtypes, but got {dtype}"),
+    ))
+}
+
+/// The gradient of the variance, of which `g` is the gradient with reduced dimensions kept.
+fn var_backward(c: &BackwardCx<'_>, g: &Tensor) -> Result<Tensor> {
+    let (x, dims) = (c.x()?, c.attr(0).ints());
+    let mean = x.mean_dim(dims, true)?;
+    let freedom = reduced_count(x.shape(), dims) as f64 - c.attr(2).float();
+    if freedom <= 0.0 {
+        let nan = Tensor::scalar(f64::NAN, x.dtype(), x.device())?;
+        let inf = Tensor::scalar(f64::INFINITY, x.dtype(), x.device())?;
+        return g.mul(&Tensor::where_(&x.eq(&mean)?, &nan, &inf)?);
+    }
+    g.mul(2.0 / freedom)?.mul(&x.sub(&mean)?)
+}
+
+/// The same of the standard deviation; 0 where that is 0.
+fn std_backward(c: &BackwardCx<'_>, g: &Tensor, std: &Tensor) -> Result<Tensor> {
+    let g = g.div(&std.mul(2.0)?)?.where_zero(&std.eq(0)?, true)?;
+    var_backward(c, &g)
+}
+
+fn both(c: &BackwardCx<'_>, root: bool) -> Result<Grads> {
+    let mut total: Option<Tensor> = None;
+    if let Some(g) = c.grad(0) {
+        let g = restore(c, g)?;
+        total = Some(if root {
+            std_backward(c, &g, &restore(c, &c.output(0)?)?)?
+        } else {
+            var_backward(c, &g)?
+        });
+    }
+    if let Some(g) = c.grad(1) {
+        let n = reduced_count(c.input_shape(0), c.attr(0).ints());
+        let g = restore(c, g)?.div(n as f64)?.expand(c.input_shape(0))?;
+        total = Some(match total {
+            Some(t) => t.add(&g)?,
+            None => g,
+        });
+    }
+    Ok(SmallVec::from_iter([total]))
+}
+
+fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
+    let x = s.real(&[3, 4])?;
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.clone().into(), Value::Int(1)]).kw("correction", 0i64),
+        Sample::new([x.into(), vec![0i64].into()]).kw("keepdim", true),
+    ])
+}
+
+fn correction(b: &Bound) -> VarOptions {
+    VarOptions {
+        dim: b.opt_ints(1).map(Into::into),
+        correction: b.opt_float(2).unwrap_or(1.0),
+        keepdim: b.bool(3),
+    }
+}
+
+fn unbiased(b: &Bound) -> VarOptions {
+    VarOptions {
+        dim: None,
+        correction: f64::from(b.bool(1)),
+        keepdim: false,
+    }
+}
+
+fn unbiased_dim(b: &Bound) -> VarOptions {
+    VarOptions {
+        dim: b.opt_ints(1).map(Into::into),
+        correction: f64::from(b.bool(2)),
+        keepdim: b.bool(3),
+    }
+}
+
+const CORRECTION: &str =
+    "(Tensor input, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False)";
+const UNBIASED: &str = "(Tensor input, bool unbiased)";
+const UNBIASED_DIM: &str = "(Tensor input, int[1]? dim, bool unbiased, bool keepdim=False)";
+
+/// Variance. Attributes: dimensions, keepdim, correction, root.
+pub static VAR: OpRecord = OpRecord::new(
+    "var",
+    "Variance over dimensions (all when none is named); of complex numbers a real number.",
+    CORRECTION,
+)
+.kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real()]))
+.grad(&[InputGrad {
+    inputs: 1,
+    outputs: 0,
+    formula: |c| var_backward(c, &restore(c, c.g())?),
+}])
+.by_name(|b| b.tensor(0)?.var_with(correction(b)).map(Value::Tensor))
+.samples(samples);
+
+/// `torch.var` with `unbiased`.
+static VAR_UNBIASED: OpRecord = OpRecord::new("var.unbiased", "As var.", UNBIASED)
+    .overload()
+    .by_name(|b| b.tensor(0)?.var_with(unbiased(b)).map(Value::Tensor));
+
+/// `torch.var` with dimensions and `unbiased`.
+static VAR_DIM: OpRecord = OpRecord::new("var.unbiased_dim", "As var.", UNBIASED_DIM)
+    .overload()
+    .by_name(|b| b.tensor(0)?.var_with(unbiased_dim(b)).map(Value::Tensor));
+
+/// Standard deviation. Attributes as for [`VAR`].
+pub static STD: OpRecord = OpRecord::new(
+    "std",
+    "Standard deviation over dimensions (all when none is named); of complex numbers a real number.",
+    CORRECTION,
+)
+.kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real()]))
+.grad(&[InputGrad {
+    inputs: 1,
+    outputs: 1,
+    formula: |c| std_backward(c, &restore(c, c.g())?, &restore(c, &c.out()?)?),
+}])
+.by_name(|b| b.tensor(0)?.std_with(correction(b)).map(Value::Tensor))
+.samples(samples);
+
+/// `torch.std` with `unbiased`.
+static STD_UNBIASED: OpRecord = OpRecord::new("std.unbiased", "As std.", UNBIASED)
+    .overload()
+    .by_name(|b| b.tensor(0)?.std_with(unbiased(b)).map(Value::Tensor));
+
+/// `torch.std` with dimensions and `unbiased`.
+static STD_DIM: OpRecord = OpRecord::new("std.unbiased_dim", "As std.", UNBIASED_DIM)
+    .overload()
+    .by_name(|b| b.tensor(0)?.std_with(unbiased_dim(b)).map(Value::Tensor));
+
+/// Variance and mean. Attributes as for [`VAR`].
+pub static VAR_MEAN: OpRecord =
+    OpRecord::new("var_mean", "Variance and mean, in one pass.", CORRECTION)
+        .kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real(), check(c)?]))
+        .grads(1, 0, |c| both(c, false))
+        .by_name(|b| b.tensor(0)?.var_mean_with(correction(b)).map(Value::from))
+        .samples(samples);
+
+/// `torch.var_mean` with `unbiased`.
+static VAR_MEAN_UNBIASED: OpRecord = OpRecord::new("var_mean.unbiased", "As var_mean.", UNBIASED)
+    .overload()
+    .by_name(|b| b.tensor(0)?.var_mean_with(unbiased(b)).map(Value::from));
+
+/// `torch.var_mean` with dimensions and `unbiased`.
+static VAR_MEAN_DIM: OpRecord =
+    OpRecord::new("var_mean.unbiased_dim", "As var_mean.", UNBIASED_DIM)
+        .overload()
+        .by_name(|b| b.tensor(0)?.var_mean_with(unbiased_dim(b)).map(Value::from));
+
+/// Standard deviation and mean. Attributes as for [`VAR`].
+pub static STD_MEAN: OpRecord = OpRecord::new(
+    "std_mean",
+    "Standard deviation and mean, in one pass.",
+    CORRECTION,
+)
+.kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real(), check(c)?]))
+.grads(1, 1, |c| both(c, true))
+.by_name(|b| b.tensor(0)?.std_mean_with(correction(b)).map(Value::from))
+.samples(samples);
+
+/// `torch.std_mean` with `unbiased`.
+static STD_MEAN_UNBIASED: OpRecord = OpRecord::new("std_mean.unbiased", "As std_mean.", UNBIASED)
+    .overload()
+    .by_name(|b| b.tensor(0)?.std_mean_with(unbiased(b)).map(Value::from));
+
+/// `torch.std_mean` with dimensions and `unbiased`.
+static STD_MEAN_DIM: OpRecord =
+    OpRecord::new("std_mean.unbiased_dim", "As std_mean.", UNBIASED_DIM)
+        .overload()
+        .by_name(|b| b.tensor(0)?.std_mean_with(unbiased_dim(b)).map(Value::from));
+
+/// Logarithm of the sum of exponentials. Attributes: dimensions, keepdim.
+pub static LOGSUMEXP: OpRecord = OpRecord::new(
+    "logsumexp",
+    "Logarithm of the sum of exponentials over dimensions, without overflow; integers as the default dtype.",
+    "(Tensor input, int[1] dim, bool keepdim=False)",
+)
+.kernel(Kernel::LogSumExp, |c| {
+    let dtype = c.tensor(0)?.dtype();
+    plan(c, &[if dtype.is_differentiable() { dtype } else { torsh_core::default_dtype() }])
+})
+.grad(&[InputGrad {
+    inputs: 1,
+    outputs: 1,
+    formula: |c| restore(c, c.g())?.mul(&c.x()?.sub(&restore(c, &c.out()?)?)?.exp()?.conj()?),
+}])
+.by_name(|b| b.tensor(0)?.logsumexp(b.ints(1), b.bool(2)).map(Value::Tensor))
+.samples(|s| {
+    let x = s.real(&[2, 3])?;
+    Ok(vec![
+        Sample::new([x.clone().into(), Value::Int(1)]),
+        Sample::new([x.into(), vec![0i64, 1].into(), Value::Bool(true)]),
+    ])
+});
+
+/// `dims` and `keepdim` as options.
+fn over(dims: impl IntoDims, keepdim: bool) -> VarOptions {
+    VarOptions {
+        dim: dims.dims(),
+        keepdim,
+        ..VarOptions::default()
+    }
+}
+
+impl Tensor {
+    #[track_caller]
+    fn spread(
+        &self,
+        record: &'static OpRecord,
+        root: bool,
+        o: VarOptions,
+    ) -> Result<crate::call::Outputs> {
+        let dims = self.reduce_dims(record.name, o.dim.as_deref())?;
+        let attrs = [
+            Attr::Ints(&dims),
+            Attr::Bool(o.keepdim),
+            Attr::Float(o.correction),
+            Attr::Bool(root),
+        ];
+        call(record, &[Arg::T(self)], &attrs)
+    }
+
+    /// Unbiased variance of all elements, a 0-d tensor; an error for integers.
+    #[track_caller]
+    pub fn var(&self) -> Result<Tensor> {
+        self.var_with(VarOptions::default())
+    }
+    /// Unbiased variance over dimensions.
+    #[track_caller]
+    pub fn var_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+        self.var_with(over(dims, keepdim))
+    }
+    /// Variance with PyTorch's keyword arguments.
+    #[track_caller]
+    pub fn var_with(&self, options: VarOptions) -> Result<Tensor> {
+        Ok(self.spread(&VAR, false, options)?.swap_remove(0))
+    }
+
+    /// Unbiased standard deviation of all elements, a 0-d tensor; an error for integers.
+    #[track_caller]
+    pub fn std(&self) -> Result<Tensor> {
+        self.std_with(VarOptions::default())
+    }
+    /// Unbiased standard deviation over dimensions.
+    #[track_caller]
+    pub fn std_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+        self.std_with(over(dims, keepdim))
+    }
+    /// Standard deviation with PyTorch's keyword arguments.
+    #[track_caller]
+    pub fn std_with(&self, options: VarOptions) -> Result<Tensor> {
+        Ok(self.spread(&STD, true, options)?.swap_remove(0))
+    }
+
+    /// Unbiased variance and mean of all elements.
+    #[track_caller]
+    pub fn var_mean(&self) -> Result<(Tensor, Tensor)> {
+        self.var_mean_with(VarOptions::default())
+    }
+    /// Unbiased variance and mean over dimensions.
+    #[track_caller]
+    pub fn var_mean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        self.var_mean_with(over(dims, keepdim))
+    }
+    /// Variance and mean with PyTorch's keyword arguments.
+    #[track_caller]
+    pub fn var_mean_with(&self, options: VarOptions) -> Result<(Tensor, Tensor)> {
+        let mut outs = self.spread(&VAR_MEAN, false, options)?;
+        let var = outs.remove(0);
+        Ok((var, outs.remove(0)))
+    }
+
+    /// Unbiased standard deviation and mean of all elements.
+    #[track_caller]
+    pub fn std_mean(&self) -> Result<(Tensor, Tensor)> {
+        self.std_mean_with(VarOptions::default())
+    }
+    /// Unbiased standard deviation and mean over dimensions.
+    #[track_caller]
+    pub fn std_mean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<(Tensor, Tensor)> {
+        self.std_mean_with(over(dims, keepdim))
+    }
+    /// Standard deviation and mean with PyTorch's keyword arguments.
+    #[track_caller]
+    pub fn std_mean_with(&self, options: VarOptions) -> Result<(Tensor, Tensor)> {
+        let mut outs = self.spread(&STD_MEAN, true, options)?;
+        let std = outs.remove(0);
+        Ok((std, outs.remove(0)))
+    }
+
+    /// Logarithm of the sum of exponentials over dimensions.
+    #[track_caller]
+    pub fn logsumexp(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+        let dims = self.reduce_dims("logsumexp", dims.dims().as_deref())?;
+        call1(
+            &LOGSUMEXP,
+            &[Arg::T(self)],
+            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
+        )
+    }
+}

@@ -1,0 +1,232 @@
+//! Vector norms and the distance of two tensors.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+
+use super::{plan, restore};
+use crate::call::{Arg, call1};
+use crate::node::BackwardCx;
+use crate::record::{InputGrad, OpRecord, Sample};
+use crate::{IntoDims, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&NORM, &VECTOR_NORM, &DIST];
+
+/// PyTorch's keyword arguments of `norm`.
+#[derive(Clone, Debug)]
+pub struct NormOptions {
+    /// The order: 2 is the Euclidean (Frobenius) norm; infinities and 0 are possible too.
+    pub p: f64,
+    /// The dimensions to reduce; `None` for all.
+    pub dim: Option<SmallVec<[i64; 6]>>,
+    /// Whether reduced dimensions stay, at size 1.
+    pub keepdim: bool,
+    /// The dtype the operand is converted to first.
+    pub dtype: Option<DType>,
+}
+
+impl Default for NormOptions {
+    fn default() -> Self {
+        NormOptions {
+            p: 2.0,
+            dim: None,
+            keepdim: false,
+            dtype: None,
+        }
+    }
+}
+
+impl NormOptions {
+    /// The order.
+    #[must_use]
+    pub fn p(mut self, p: impl Into<f64>) -> Self {
+        self.p = p.into();
+        self
+    }
+    /// The dimensions to reduce.
+    #[must_use]
+    pub fn dim(mut self, dim: impl IntoDims) -> Self {
+        self.dim = dim.dims();
+        self
+    }
+    /// Whether reduced dimensions stay, at size 1.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// The dtype the operand is converted to first.
+    #[must_use]
+    pub fn dtype(mut self, dtype: DType) -> Self {
+        self.dtype = Some(dtype);
+        self
+    }
+}
+
+/// Vector norm. Attributes: dimensions, keepdim, order.
+pub static NORM: OpRecord = OpRecord::new(
+    "norm",
+    "Vector norm over dimensions (all when none is named); a real number for complex ones.",
+    "(Tensor input, Any p='fro', int[1]? dim=None, bool keepdim=False, *, Any out=None, ScalarType? dtype=None)",
+)
+.kernel(Kernel::Norm, |c| {
+    let dtype = c.tensor(0)?.dtype();
+    if !dtype.is_differentiable() {
+        let text = format!("expected a floating point or complex tensor as input, got {dtype}");
+        return Err(TorshError::dtype("", text));
+    }
+    plan(c, &[dtype.to_real()])
+})
+.grad(&[InputGrad { inputs: 1, outputs: 1, formula: backward }])
+.by_name(|b| {
+    let p = match b.value(1) {
+        Value::None => 2.0,
+        Value::Str(s) if s == "fro" => 2.0,
+        Value::Str(s) if s == "inf" => f64::INFINITY,
+        Value::Str(s) if s == "-inf" => f64::NEG_INFINITY,
+        Value::Str(s) => {
+            let e = TorshError::invalid("", format!("p='{s}' is not a vector norm"));
+            return Err(e.with_hint("p is a number, 'fro' or 'inf'"));
+        }
+        _ => b.float(1),
+    };
+    let o = NormOptions { p, dim: b.opt_ints(2).map(Into::into), keepdim: b.bool(3), dtype: b.dtype(5) };
+    b.tensor(0)?.norm_with(o).map(Value::Tensor)
+})
+.samples(|s| {
+    let x = s.real(&[2, 3])?;
+    let mut calls = vec![Sample::new([x.clone().into()])];
+    for p in [2.0, 1.0, 3.0, 1.5, 0.5, -1.0, f64::INFINITY, f64::NEG_INFINITY] {
+        calls.push(Sample::new([x.clone().into(), Value::Float(p), Value::Int(1)]));
+    }
+    Ok(calls)
+});
+
+/// The same with the argument names of `torch.linalg`.
+static VECTOR_NORM: OpRecord = OpRecord::new(
+    "linalg.vector_norm",
+    "Vector norm over dimensions (all when none is named).",
+    "(Tensor input, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
+)
+.by_name(|b| {
+    let o = NormOptions {
+        p: b.float(1),
+        dim: b.opt_ints(2).map(Into::into),
+        keepdim: b.bool(3),
+        dtype: b.dtype(4),
+    };
+    b.tensor(0)?.norm_with(o).map(Value::Tensor)
+})
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(3)])]));
+
+/// Norm of a difference.
+pub static DIST: OpRecord = OpRecord::new(
+    "dist",
+    "The p-norm of the difference of two tensors, which broadcast; a 0-d tensor.",
+    "(Tensor input, Tensor other, Scalar p=2)",
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .dist(b.tensor(1)?, b.float(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 3])?.into(), s.uniform(&[3], 3.0, 4.0)?.into()]),
+        Sample::new([
+            s.real(&[2, 3])?.into(),
+            s.uniform(&[2, 3], 3.0, 4.0)?.into(),
+            Value::Float(1.0),
+        ]),
+    ])
+});
+
+/// PyTorch's `norm_backward`: at 0, where the norm has no derivative, the gradient is 0.
+fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
+    let p = c.attr(2).float();
+    let x = c.x()?;
+    if p == 0.0 {
+        return c.zeros(0);
+    }
+    let g = restore(c, c.g())?;
+    if p == 1.0 {
+        return x.sgn()?.mul(&g);
+    }
+    let norm = restore(c, &c.out()?)?;
+    let zero = norm.eq(0)?;
+    if p == 2.0 {
+        return x.mul(&g.div(&norm)?.where_zero(&zero, true)?);
+    }
+    let abs = x.abs()?;
+    if p.is_infinite() {
+        let nan = abs.isnan()?.logical_and(&norm.isnan()?)?;
+        let mask = abs.eq(&norm)?.logical_or(&nan)?;
+        let count = mask.sum_over(Some(c.attr(0).ints()), true, None)?;
+        return x.sgn()?.mul(&g.div(&count)?.mul(&mask)?);
+    }
+    if p < 1.0 {
+        let scaled = x
+            .sgn()?
+            .mul(&abs.pow(p - 1.0)?.where_zero(&abs.eq(0)?, true)?)?;
+        return scaled.mul(&g)?.mul(&norm.pow(1.0 - p)?);
+    }
+    let scale = g.div(&norm.pow(p - 1.0)?)?.where_zero(&zero, true)?;
+    let scaled = if p < 2.0 {
+        // An infinite slope at 0 would make the derivative of the derivative NaN there.
+        x.sgn()?.mul(&abs.pow(p - 1.0)?)?
+    } else {
+        x.mul(&abs.pow(p - 2.0)?)?
+    };
+    scaled.mul(&scale)
+}
+
+impl Tensor {
+    /// Euclidean norm of all elements, a 0-d tensor.
+    #[track_caller]
+    pub fn norm(&self) -> Result<Tensor> {
+        self.norm_with(NormOptions::default())
+    }
+
+    /// Euclidean norm over dimensions.
+    #[track_caller]
+    pub fn norm_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+        self.norm_with(NormOptions {
+            dim: dims.dims(),
+            keepdim,
+            ..NormOptions::default()
+        })
+    }
+
+    /// Vector norm of any order, with PyTorch's keyword arguments.
+    #[track_caller]
+    pub fn norm_with(&self, options: NormOptions) -> Result<Tensor> {
+        let p = options.p;
+        let dims = if p < 0.0 || p == f64::INFINITY {
+            // There is no norm of nothing: the least of no elements.
+            self.nonempty_dims("norm", options.dim.as_deref())?
+        } else {
+            self.reduce_dims("norm", options.dim.as_deref())?
+        };
+        let x = self.cast(options.dtype)?;
+        call1(
+            &NORM,
+            &[Arg::T(&x)],
+            &[
+                Attr::Ints(&dims),
+                Attr::Bool(options.keepdim),
+                Attr::Float(p),
+            ],
+        )
+    }
+
+    /// The p-norm of the difference to another tensor, with which this one broadcasts.
+    #[track_caller]
+    pub fn dist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
+        let difference = self.sub(other).map_err(|e| e.renamed("dist"))?;
+        difference
+            .norm_with(NormOptions {
+                p,
+                ..NormOptions::default()
+            })
+            .map_err(|e| e.renamed("dist"))
+    }
+}

@@ -1,0 +1,411 @@
+//! Cumulative operations along a dimension, and differences.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+
+use super::index::in_place;
+use super::reduce::product::{has_zero, products_before};
+use super::scatter::SCATTER_ADD;
+use crate::call::{Arg, call, call_inplace, call1};
+use crate::node::{BackwardCx, Grads};
+use crate::record::{Backward, InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
+use crate::sample::Sampler;
+use crate::{IntoDim, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] =
+    &[&CUMSUM, &CUMPROD, &CUMMAX, &CUMMIN, &LOGCUMSUMEXP, &DIFF];
+
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
+    let x = c.tensor(0)?;
+    let dtype = match x.dtype() {
+        d if d.is_integer() || d == DType::Bool => c.attr(1).dtype().unwrap_or(DType::I64),
+        d => d,
+    };
+    Ok(Plan::one(x.dtype(), x.shape().clone(), dtype))
+}
+
+fn with_positions(c: &PlanCx<'_>) -> Result<Plan> {
+    let x = c.tensor(0)?;
+    let spec = |dtype| Spec::new(x.shape().clone(), dtype);
+    Ok(Plan::many(x.dtype(), [spec(x.dtype()), spec(DType::I64)]))
+}
+
+/// The sum from each element to the last.
+fn sum_from(x: &Tensor, d: i64) -> Result<Tensor> {
+    if x.ndim() == 0 {
+        return Ok(x.clone());
+    }
+    x.flip(d)?.cumsum(d)?.flip(d)
+}
+
+fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
+    Ok(vec![
+        Sample::new([s.real(&[2, 3])?.into(), Value::Int(1)]),
+        Sample::new([s.real(&[3, 2])?.into(), Value::Int(0)]),
+    ])
+}
+
+/// Cumulative sum. Attributes: dimension, dtype.
+pub static CUMSUM: OpRecord = OpRecord::new(
+    "cumsum",
+    "The sum of all elements up to each along a dimension; integers and bools add up in int64.",
+    "(Tensor input, int dim, *, ScalarType? dtype=None)",
+)
+.kernel(Kernel::CumSum, plan)
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| sum_from(c.g(), c.attr(0).int()),
+}])
+.by_name(|b| {
+    b.tensor(0)?
+        .cumsum_with(b.int(1), b.dtype(2))
+        .map(Value::Tensor)
+})
+.samples(samples);
+
+/// Cumulative product. Attributes: dimension, dtype.
+pub static CUMPROD: OpRecord = OpRecord::new(
+    "cumprod",
+    "The product of all elements up to each along a dimension; integers and bools multiply in int64.",
+    "(Tensor input, int dim, *, ScalarType? dtype=None)",
+)
+.kernel(Kernel::CumProd, plan)
+.grad(&[InputGrad { inputs: 1, outputs: 1, formula: cumprod_backward }])
+.by_name(|b| b.tensor(0)?.cumprod_with(b.int(1), b.dtype(2)).map(Value::Tensor))
+.samples(|s| {
+    let x = s.real(&[2, 3])?;
+    let zeros = Tensor::from_data(&[0.0f64, 2.0, 0.0, 1.0, 0.0, 3.0], &[2, 3])?.to_dtype(x.dtype())?;
+    Ok(vec![
+        Sample::new([x.into(), Value::Int(1)]),
+        Sample::new([zeros.clone().into(), Value::Int(1)]),
+        Sample::new([zeros.into(), Value::Int(0)]),
+    ])
+});
+
+fn cumprod_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
+    let (x, g, d) = (c.x()?, c.g(), c.attr(0).int());
+    if x.ndim() == 0 || x.numel() == 0 {
+        return Ok(g.clone());
+    }
+    if !has_zero(&x)? {
+        return sum_from(&c.out()?.conj()?.mul(g)?, d)?.div(&x.conj()?);
+    }
+    // Element i is in all products from i on: there, the product of all but itself.
+    let d = d as usize;
+    let n = x.dims()[d];
+    let before = products_before(&x, d)?;
+    let one = x.narrow(d, 0, 1)?.ones_like()?;
+    let mut parts = Vec::with_capacity(n);
+    for i in 0..n {
+        let after = Tensor::cat(
+            &[one.clone(), x.narrow(d, i + 1, n - i - 1)?.cumprod(d)?],
+            d,
+        )?;
+        let sum = g
+            .narrow(d, i, n - i)?
+            .mul(&after.conj()?)?
+            .sum_dim(d, true)?;
+        parts.push(sum.mul(&before.narrow(d, i, 1)?.conj()?)?);
+    }
+    Tensor::cat(&parts, d)
+}
+
+fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
+    let Some(g) = c.grad(0) else {
+        return Ok(SmallVec::from_iter([None]));
+    };
+    if g.ndim() == 0 {
+        return Ok(SmallVec::from_iter([Some(g.clone())]));
+    }
+    let attrs = [c.attr(0), Attr::Bool(false)];
+    let sum = in_place(
+        &SCATTER_ADD,
+        &c.zeros(0)?,
+        &[Arg::T(&c.output(1)?), Arg::T(g)],
+        &attrs,
+    )?;
+    Ok(SmallVec::from_iter([Some(sum)]))
+}
+const PICKED: Backward = Backward::Full {
+    inputs: 0,
+    outputs: 2,
+    constant: 2,
+    formula: picked,
+};
+
+fn distinct(s: &mut Sampler) -> Result<Vec<Sample>> {
+    Ok(vec![Sample::new([
+        s.distinct(&[3, 4])?.into(),
+        Value::Int(1),
+    ])])
+}
+
+/// Cumulative maximum. Attribute: dimension.
+pub static CUMMAX: OpRecord = OpRecord::new(
+    "cummax",
+    "The largest element up to each along a dimension, and its position, the last of several; NaN stays.",
+    "(Tensor input, int dim)",
+)
+.kernel(Kernel::CumMax, with_positions)
+.backward(PICKED)
+.by_name(|b| b.tensor(0)?.cummax(b.int(1)).map(Value::from))
+.samples(distinct);
+
+/// Cumulative minimum. Attribute: dimension.
+pub static CUMMIN: OpRecord = OpRecord::new(
+    "cummin",
+    "The smallest element up to each along a dimension, and its position, the last of several; NaN stays.",
+    "(Tensor input, int dim)",
+)
+.kernel(Kernel::CumMin, with_positions)
+.backward(PICKED)
+.by_name(|b| b.tensor(0)?.cummin(b.int(1)).map(Value::from))
+.samples(distinct);
+
+/// Cumulative log-sum-exp. Attribute: dimension.
+pub static LOGCUMSUMEXP: OpRecord = OpRecord::new(
+    "logcumsumexp",
+    "Logarithm of the sum of exponentials of all elements up to each along a dimension.",
+    "(Tensor input, int dim)",
+)
+.kernel(Kernel::LogCumSumExp, |c| {
+    let x = c.tensor(0)?;
+    Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+})
+.grad(&[InputGrad {
+    inputs: 1,
+    outputs: 1,
+    formula: logcumsumexp_backward,
+}])
+.by_name(|b| b.tensor(0)?.logcumsumexp(b.int(1)).map(Value::Tensor))
+.samples(samples);
+
+/// `exp(x[i]) * sum over k >= i of g[k] / exp(out[k])`, in logarithms, as either factor may
+/// overflow.
+fn logcumsumexp_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
+    let (x, out, g, d) = (c.x()?, c.out()?, c.g(), c.attr(0).int());
+    if x.ndim() == 0 || x.numel() == 0 {
+        return Ok(g.clone());
+    }
+    let sum = |log_g: &Tensor| -> Result<Tensor> {
+        log_g
+            .sub(&out)?
+            .flip(d)?
+            .logcumsumexp(d)?
+            .flip(d)?
+            .add(&x)?
+            .exp()
+    };
+    if x.dtype().is_complex() {
+        return sum(&g.conj()?.log()?)?.conj();
+    }
+    // Gradients of either sign apart; of the others the logarithm is that of 0.
+    let none = Tensor::scalar(f64::NEG_INFINITY, g.dtype(), g.device())?;
+    let log = g.abs()?.log()?;
+    let positive = sum(&Tensor::where_(&g.gt(0)?, &log, &none)?)?;
+    positive.sub(&sum(&Tensor::where_(&g.lt(0)?, &log, &none)?)?)
+}
+
+/// Differences of neighbours.
+pub static DIFF: OpRecord = OpRecord::new(
+    "diff",
+    "The n-th differences of neighbours along a dimension, with optional tensors put before and after.",
+    "(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None)",
+)
+.by_name(|b| {
+    let o = DiffOptions {
+        n: b.int(1),
+        dim: b.int(2),
+        prepend: b.opt_tensor(3).cloned(),
+        append: b.opt_tensor(4).cloned(),
+    };
+    b.tensor(0)?.diff_with(o).map(Value::Tensor)
+})
+.samples(|s| {
+    let x = s.real(&[3, 4])?;
+    Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into(), Value::Int(2), Value::Int(0)])])
+});
+
+/// PyTorch's keyword arguments of `diff`.
+#[derive(Clone, Debug)]
+pub struct DiffOptions {
+    /// How often differences are taken.
+    pub n: i64,
+    /// The dimension.
+    pub dim: i64,
+    /// What is put before the operand first.
+    pub prepend: Option<Tensor>,
+    /// What is put after the operand first.
+    pub append: Option<Tensor>,
+}
+
+impl Default for DiffOptions {
+    fn default() -> Self {
+        DiffOptions {
+            n: 1,
+            dim: -1,
+            prepend: None,
+            append: None,
+        }
+    }
+}
+
+impl DiffOptions {
+    /// How often differences are taken.
+    #[must_use]
+    pub fn n(mut self, n: i64) -> Self {
+        self.n = n;
+        self
+    }
+    /// The dimension.
+    #[must_use]
+    pub fn dim(mut self, dim: impl IntoDim) -> Self {
+        self.dim = dim.value();
+        self
+    }
+    /// What is put before the operand first.
+    #[must_use]
+    pub fn prepend(mut self, t: Tensor) -> Self {
+        self.prepend = Some(t);
+        self
+    }
+    /// What is put after the operand first.
+    #[must_use]
+    pub fn append(mut self, t: Tensor) -> Self {
+        self.append = Some(t);
+        self
+    }
+}
+
+impl Tensor {
+    #[track_caller]
+    fn scan(&self, record: &'static OpRecord, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+        let d = self.dim(record.name, dim)? as i64;
+        let attrs = [Attr::Int(d), dtype.map_or(Attr::None, Attr::DType)];
+        call1(record, &[Arg::T(&self.cast(dtype)?)], &attrs)
+    }
+
+    /// The sum of all elements up to each along a dimension.
+    #[track_caller]
+    pub fn cumsum(&self, dim: impl IntoDim) -> Result<Tensor> {
+        self.scan(&CUMSUM, dim.value(), None)
+    }
+
+    /// [`Tensor::cumsum`] in another dtype.
+    #[track_caller]
+    pub fn cumsum_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
+        self.scan(&CUMSUM, dim.value(), dtype)
+    }
+
+    /// [`Tensor::cumsum`] in place.
+    #[track_caller]
+    pub fn cumsum_(&self, dim: impl IntoDim) -> Result<Tensor> {
+        let d = self.dim("cumsum_", dim.value())? as i64;
+        call_inplace(
+            &CUMSUM,
+            self,
+            &[],
+            &[Attr::Int(d), Attr::DType(self.dtype())],
+        )?;
+        Ok(self.clone())
+    }
+
+    /// The product of all elements up to each along a dimension.
+    #[track_caller]
+    pub fn cumprod(&self, dim: impl IntoDim) -> Result<Tensor> {
+        self.scan(&CUMPROD, dim.value(), None)
+    }
+
+    /// [`Tensor::cumprod`] in another dtype.
+    #[track_caller]
+    pub fn cumprod_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
+        self.scan(&CUMPROD, dim.value(), dtype)
+    }
+
+    /// [`Tensor::cumprod`] in place.
+    #[track_caller]
+    pub fn cumprod_(&self, dim: impl IntoDim) -> Result<Tensor> {
+        let d = self.dim("cumprod_", dim.value())? as i64;
+        call_inplace(
+            &CUMPROD,
+            self,
+            &[],
+            &[Attr::Int(d), Attr::DType(self.dtype())],
+        )?;
+        Ok(self.clone())
+    }
+
+    /// The largest element up to each along a dimension, and its position.
+    #[track_caller]
+    pub fn cummax(&self, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
+        self.running(&CUMMAX, dim.value())
+    }
+
+    /// The smallest element up to each along a dimension, and its position.
+    #[track_caller]
+    pub fn cummin(&self, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
+        self.running(&CUMMIN, dim.value())
+    }
+
+    #[track_caller]
+    fn running(&self, record: &'static OpRecord, dim: i64) -> Result<(Tensor, Tensor)> {
+        let d = self.dim(record.name, dim)? as i64;
+        let mut outs = call(record, &[Arg::T(self)], &[Attr::Int(d)])?;
+        let values = outs.remove(0);
+        Ok((values, outs.remove(0)))
+    }
+
+    /// Logarithm of the sum of exponentials of all elements up to each along a dimension.
+    #[track_caller]
+    pub fn logcumsumexp(&self, dim: impl IntoDim) -> Result<Tensor> {
+        self.scan(&LOGCUMSUMEXP, dim.value(), None)
+    }
+
+    /// Differences of neighbours along the last dimension.
+    #[track_caller]
+    pub fn diff(&self) -> Result<Tensor> {
+        self.diff_with(DiffOptions::default())
+    }
+
+    /// Differences of neighbours with PyTorch's keyword arguments; of bools whether they differ.
+    #[track_caller]
+    pub fn diff_with(&self, options: DiffOptions) -> Result<Tensor> {
+        if self.ndim() == 0 {
+            let e = TorshError::shape("", "diff expects input to be at least one-dimensional");
+            return self.named("diff", Err(e));
+        }
+        if options.n < 0 {
+            let text = format!("order must be non-negative but got {}", options.n);
+            return self.named("diff", Err(TorshError::invalid("", text)));
+        }
+        let d = self.dim("diff", options.dim)?;
+        if options.n == 0 {
+            // As PyTorch, which looks at prepend and append only where there are differences.
+            return self.copy();
+        }
+        let parts: SmallVec<[&Tensor; 3]> = options
+            .prepend
+            .iter()
+            .chain([self])
+            .chain(options.append.iter())
+            .collect();
+        let mut x = match parts.len() {
+            1 => self.clone(),
+            _ => Tensor::cat(&parts, d).map_err(|e| e.renamed("diff"))?,
+        };
+        for _ in 0..options.n.min(x.dims()[d] as i64) {
+            let n = x.dims()[d];
+            if n == 0 {
+                break;
+            }
+            let (low, high) = (x.narrow(d, 0, n - 1)?, x.narrow(d, 1, n - 1)?);
+            x = if x.dtype() == DType::Bool {
+                high.logical_xor(&low)?
+            } else {
+                high.sub(&low)?
+            };
+        }
+        Ok(x)
+    }
+}

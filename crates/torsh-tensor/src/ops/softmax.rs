@@ -1,0 +1,224 @@
+//! Softmax and its kin.
+
+use torsh_core::{Attr, DType, Kernel, Result};
+
+use crate::call::{Arg, call1};
+use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
+use crate::sample::Sampler;
+use crate::{Bound, IntoDim, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &SOFTMAX,
+    &LOG_SOFTMAX,
+    &SOFTMAX_BACKWARD,
+    &LOG_SOFTMAX_BACKWARD,
+    &F_SOFTMAX,
+    &F_LOG_SOFTMAX,
+    &SOFTMIN,
+];
+
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
+    let x = c.tensor(0)?;
+    Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+}
+
+fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
+    Ok(vec![
+        Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1)]),
+        Sample::new([s.real(&[3, 2, 2])?.into(), Value::Int(0)]),
+    ])
+}
+
+/// Softmax. Attribute: dimension.
+pub static SOFTMAX: OpRecord = OpRecord::new(
+    "softmax",
+    "Exponentials over their sum along a dimension.",
+    "(Tensor input, int dim, ScalarType? dtype=None)",
+)
+.kernel(Kernel::Softmax, plan)
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 1,
+    formula: |c| {
+        call1(
+            &SOFTMAX_BACKWARD,
+            &[Arg::T(c.g()), Arg::T(&c.out()?)],
+            &[c.attr(0)],
+        )
+    },
+}])
+.by_name(|b| {
+    b.tensor(0)?
+        .softmax_with(b.int(1), b.dtype(2))
+        .map(Value::Tensor)
+})
+.samples(samples);
+
+/// Log-softmax. Attribute: dimension.
+pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
+    "log_softmax",
+    "Logarithm of softmax along a dimension, without its loss of precision.",
+    "(Tensor input, int dim, ScalarType? dtype=None)",
+)
+.kernel(Kernel::LogSoftmax, plan)
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 1,
+    formula: |c| {
+        call1(
+            &LOG_SOFTMAX_BACKWARD,
+            &[Arg::T(c.g()), Arg::T(&c.out()?)],
+            &[c.attr(0)],
+        )
+    },
+}])
+.by_name(|b| {
+    b.tensor(0)?
+        .log_softmax_with(b.int(1), b.dtype(2))
+        .map(Value::Tensor)
+})
+.samples(samples);
+
+/// `(g - sum(g * y)) * y`. Attribute: dimension.
+static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
+    "softmax_backward",
+    "The gradient of softmax from its result's gradient and its result.",
+    "",
+)
+.kernel(Kernel::SoftmaxBackward, plan)
+.grad(&[
+    InputGrad {
+        inputs: 2,
+        outputs: 0,
+        formula: |c| {
+            call1(
+                &SOFTMAX_BACKWARD,
+                &[Arg::T(c.g()), Arg::T(&c.y()?)],
+                &[c.attr(0)],
+            )
+        },
+    },
+    InputGrad {
+        inputs: 3,
+        outputs: 0,
+        formula: |c| {
+            let (h, g, y, d) = (c.g(), c.x()?, c.y()?, c.attr(0).int());
+            let gy = g.mul(&y)?.sum_dim(d, true)?;
+            let hy = h.mul(&y)?.sum_dim(d, true)?;
+            h.mul(&g.sub(&gy)?)?.sub(&g.mul(&hy)?)
+        },
+    },
+]);
+
+/// `g - exp(y) * sum(g)`. Attribute: dimension.
+static LOG_SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
+    "log_softmax_backward",
+    "The gradient of log_softmax from its result's gradient and its result.",
+    "",
+)
+.kernel(Kernel::LogSoftmaxBackward, plan)
+.grad(&[
+    InputGrad {
+        inputs: 2,
+        outputs: 0,
+        formula: |c| {
+            let (h, d) = (c.g(), c.attr(0).int());
+            h.sub(&h.mul(&c.y()?.exp()?)?.sum_dim(d, true)?)
+        },
+    },
+    InputGrad {
+        inputs: 3,
+        outputs: 0,
+        formula: |c| {
+            let (h, g, d) = (c.g(), c.x()?, c.attr(0).int());
+            h.mul(&c.y()?.exp()?)?.mul(&g.sum_dim(d, true)?)?.neg()
+        },
+    },
+]);
+
+/// The dimension that `torch.nn.functional` takes where none is named.
+fn implicit(b: &Bound) -> Result<i64> {
+    let n = b.tensor(0)?.ndim();
+    Ok(b.opt_int(1)
+        .unwrap_or(if matches!(n, 0 | 1 | 3) { 0 } else { 1 }))
+}
+
+const FUNCTIONAL: &str = "(Tensor input, int? dim=None, int _stacklevel=3, ScalarType? dtype=None)";
+
+/// `torch.nn.functional.softmax`.
+static F_SOFTMAX: OpRecord = OpRecord::new("nn.functional.softmax", "As softmax.", FUNCTIONAL)
+    .by_name(|b| {
+        b.tensor(0)?
+            .softmax_with(implicit(b)?, b.dtype(3))
+            .map(Value::Tensor)
+    })
+    .samples(samples);
+
+/// `torch.nn.functional.log_softmax`.
+static F_LOG_SOFTMAX: OpRecord =
+    OpRecord::new("nn.functional.log_softmax", "As log_softmax.", FUNCTIONAL)
+        .by_name(|b| {
+            b.tensor(0)?
+                .log_softmax_with(implicit(b)?, b.dtype(3))
+                .map(Value::Tensor)
+        })
+        .samples(samples);
+
+/// Softmax of the negated operand.
+pub static SOFTMIN: OpRecord = OpRecord::new(
+    "nn.functional.softmin",
+    "Softmax of the negated elements along a dimension.",
+    FUNCTIONAL,
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .softmin_with(implicit(b)?, b.dtype(3))
+        .map(Value::Tensor)
+})
+.samples(samples);
+
+impl Tensor {
+    #[track_caller]
+    fn soft(&self, record: &'static OpRecord, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+        let d = self.dim(record.name, dim)? as i64;
+        call1(record, &[Arg::T(&self.cast(dtype)?)], &[Attr::Int(d)])
+    }
+
+    /// Exponentials over their sum along a dimension; floating-point dtypes only.
+    #[track_caller]
+    pub fn softmax(&self, dim: impl IntoDim) -> Result<Tensor> {
+        self.soft(&SOFTMAX, dim.value(), None)
+    }
+
+    /// [`Tensor::softmax`] after a conversion.
+    #[track_caller]
+    pub fn softmax_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
+        self.soft(&SOFTMAX, dim.value(), dtype)
+    }
+
+    /// Logarithm of softmax along a dimension; floating-point dtypes only.
+    #[track_caller]
+    pub fn log_softmax(&self, dim: impl IntoDim) -> Result<Tensor> {
+        self.soft(&LOG_SOFTMAX, dim.value(), None)
+    }
+
+    /// [`Tensor::log_softmax`] after a conversion.
+    #[track_caller]
+    pub fn log_softmax_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
+        self.soft(&LOG_SOFTMAX, dim.value(), dtype)
+    }
+
+    /// Softmax of the negated elements along a dimension.
+    #[track_caller]
+    pub fn softmin(&self, dim: impl IntoDim) -> Result<Tensor> {
+        self.softmin_with(dim, None)
+    }
+
+    /// [`Tensor::softmin`] after a conversion.
+    #[track_caller]
+    pub fn softmin_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
+        self.neg()?
+            .softmax_with(dim, dtype)
+            .map_err(|e| e.renamed("softmin"))
+    }
+}
