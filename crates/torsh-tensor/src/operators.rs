@@ -3,6 +3,9 @@
 //!
 //! The prelude does not bring the operators' traits. With `use std::ops::Add`, `a.add(&b)` on a
 //! `Tensor` by value is the operator and panics; on a `&Tensor` it is the method still.
+//!
+//! A literal on the left has no type of its own yet: write `let y: Tensor = 2.0 * &x;`,
+//! `2.0f64 * &x` or `&x * 2.0` where a method is called on the result.
 
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
@@ -62,46 +65,52 @@ fn binary_op(record: &'static OpRecord, x: Operand<'_>, y: Operand<'_>) -> Tenso
     unwrap(call1(record, &[x.arg(), y.arg()], &[]))
 }
 
+// One impl for whatever stands on the right: with one for each number type, the type of
+// `&x * 2.0` would not be known before that of the literal is.
 macro_rules! operators {
     ($($trait:ident $method:ident $assign_trait:ident $assign:ident $record:ident;)*) => {
         $(
-            operators!(@pair $trait $method $record Tensor, Tensor);
-            operators!(@pair $trait $method $record Tensor, &Tensor);
-            operators!(@pair $trait $method $record &Tensor, Tensor);
-            operators!(@pair $trait $method $record &Tensor, &Tensor);
-            operators!(@assign $assign_trait $assign $record Tensor);
-            operators!(@assign $assign_trait $assign $record &Tensor);
-            operators!(@numbers $trait $method $assign_trait $assign $record
+            impl<'a, R: Into<Operand<'a>>> $trait<R> for Tensor {
+                type Output = Tensor;
+                #[inline]
+                #[track_caller]
+                fn $method(self, other: R) -> Tensor {
+                    binary_op(&binary::$record, Operand::Owned(self), other.into())
+                }
+            }
+            impl<'a, R: Into<Operand<'a>>> $trait<R> for &Tensor {
+                type Output = Tensor;
+                #[inline]
+                #[track_caller]
+                fn $method(self, other: R) -> Tensor {
+                    binary_op(&binary::$record, Operand::Ref(self), other.into())
+                }
+            }
+            impl<'a, R: Into<Operand<'a>>> $assign_trait<R> for Tensor {
+                /// In place, as Python's: every handle and view of the tensor sees it.
+                #[inline]
+                #[track_caller]
+                fn $assign(&mut self, other: R) {
+                    if let Err(e) = call_inplace(&binary::$record, self, &[other.into().arg()], &[]) {
+                        panic!("{e}");
+                    }
+                }
+            }
+            operators!(@numbers $trait $method $record
                 bool u8 i8 i16 i32 i64 usize f16 bf16 f32 f64 Complex<f32> Complex<f64>);
         )*
     };
-    (@numbers $trait:ident $method:ident $assign_trait:ident $assign:ident $record:ident $($n:ident $(<$p:ident>)?)*) => {$(
-        operators!(@pair $trait $method $record Tensor, $n $(<$p>)?);
-        operators!(@pair $trait $method $record &Tensor, $n $(<$p>)?);
-        operators!(@pair $trait $method $record $n $(<$p>)?, Tensor);
-        operators!(@pair $trait $method $record $n $(<$p>)?, &Tensor);
-        operators!(@assign $assign_trait $assign $record $n $(<$p>)?);
+    (@numbers $trait:ident $method:ident $record:ident $($n:ident $(<$p:ident>)?)*) => {$(
+        operators!(@left $trait $method $record $n $(<$p>)?, Tensor);
+        operators!(@left $trait $method $record $n $(<$p>)?, &Tensor);
     )*};
-    (@pair $trait:ident $method:ident $record:ident $left:ty, $right:ty) => {
+    (@left $trait:ident $method:ident $record:ident $left:ty, $right:ty) => {
         impl $trait<$right> for $left {
             type Output = Tensor;
             #[inline]
             #[track_caller]
             fn $method(self, other: $right) -> Tensor {
                 binary_op(&binary::$record, Operand::from(self), Operand::from(other))
-            }
-        }
-    };
-    (@assign $trait:ident $method:ident $record:ident $right:ty) => {
-        impl $trait<$right> for Tensor {
-            /// In place, as Python's: every handle and view of the tensor sees it.
-            #[inline]
-            #[track_caller]
-            fn $method(&mut self, other: $right) {
-                let other = Operand::from(other);
-                if let Err(e) = call_inplace(&binary::$record, self, &[other.arg()], &[]) {
-                    panic!("{e}");
-                }
             }
         }
     };

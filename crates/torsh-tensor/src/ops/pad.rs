@@ -195,7 +195,8 @@ impl Tensor {
             if pair != [0, 0] {
                 let index =
                     self.named("pad", mode.sources(self.dims()[d] as i64, pair[0], pair[1]))?;
-                let index = Tensor::from_vec(index, -1).and_then(|t| t.to_device(self.device()));
+                let count = index.len();
+                let index = Tensor::from_vec(index, count).and_then(|t| t.to_device(self.device()));
                 x = x.index_select(d, &index?)?;
             }
         }

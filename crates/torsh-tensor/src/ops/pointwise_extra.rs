@@ -450,6 +450,22 @@ pub static LOGIT: OpRecord = OpRecord::new(
 
 #[track_caller]
 fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
+    if matches!(x.dtype(), DType::F16 | DType::BF16) {
+        // PyTorch rounds every step to the half type, and near 1/2 all digits hang on that.
+        let z = match eps {
+            Some(eps) => {
+                let low = Tensor::where_(&x.lt(eps)?, eps, x)?;
+                Tensor::where_(&x.gt(1.0 - eps)?.logical_and(&x.ge(eps)?)?, 1.0 - eps, low)?
+            }
+            None => x.clone(),
+        };
+        let y = z.div(z.rsub(1.0)?)?.log().map_err(|e| e.renamed("logit"))?;
+        return if inplace {
+            crate::inplace::assign(x, &y).map(|()| x.clone())
+        } else {
+            Ok(y)
+        };
+    }
     apply(
         &parametric::logit,
         x,
