@@ -5,10 +5,40 @@ use std::borrow::Borrow;
 use crate::{call, value};
 use torsh_tensor::{IntoDim, IntoDims, IntoShape, Operand, Result, Scalar, Tensor};
 
+/// `self` plus the sum over the batch of `batch1 @ batch2`.
+#[track_caller]
+pub fn addbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
+    input.addbmm(batch1, batch2)
+}
+
+/// `self + mat1 @ mat2`; this tensor broadcasts.
+#[track_caller]
+pub fn addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    input.addmm(mat1, mat2)
+}
+
+/// `self + mat @ vec`; this tensor broadcasts.
+#[track_caller]
+pub fn addmv(input: &Tensor, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    input.addmv(mat, vec)
+}
+
+/// `self + outer(vec1, vec2)`; this tensor broadcasts.
+#[track_caller]
+pub fn addr(input: &Tensor, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+    input.addr(vec1, vec2)
+}
+
 /// The last two dimensions swapped, and complex numbers conjugated.
 #[track_caller]
 pub fn adjoint(input: &Tensor) -> Result<Tensor> {
     input.adjoint()
+}
+
+/// Whether no element is zero, as a 0-d bool tensor; true of no elements.
+#[track_caller]
+pub fn all(input: &Tensor) -> Result<Tensor> {
+    input.all()
 }
 
 /// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
@@ -16,6 +46,50 @@ pub fn adjoint(input: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn allclose(input: &Tensor, other: &Tensor) -> Result<bool> {
     input.allclose(other)
+}
+
+/// The largest element over dimensions (all when none is named); equal ones share the
+/// gradient. An error over no elements.
+#[track_caller]
+pub fn amax(input: &Tensor, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+    input.amax(dims, keepdim)
+}
+
+/// The smallest element over dimensions (all when none is named); equal ones share the
+/// gradient. An error over no elements.
+#[track_caller]
+pub fn amin(input: &Tensor, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+    input.amin(dims, keepdim)
+}
+
+/// The smallest and the largest element.
+#[track_caller]
+pub fn aminmax(input: &Tensor) -> Result<(Tensor, Tensor)> {
+    input.aminmax()
+}
+
+/// The angle of each complex element in radians; of real ones 0, or pi for negative ones.
+#[track_caller]
+pub fn angle(input: &Tensor) -> Result<Tensor> {
+    input.angle()
+}
+
+/// Whether any element is not zero (NaN is not), as a 0-d bool tensor.
+#[track_caller]
+pub fn any(input: &Tensor) -> Result<Tensor> {
+    input.any()
+}
+
+/// The position of the largest element in row-major order, a 0-d int64 tensor.
+#[track_caller]
+pub fn argmax(input: &Tensor) -> Result<Tensor> {
+    input.argmax()
+}
+
+/// The position of the smallest element in row-major order, a 0-d int64 tensor.
+#[track_caller]
+pub fn argmin(input: &Tensor) -> Result<Tensor> {
+    input.argmin()
 }
 
 /// The positions of the elements in sorted order along `dim` (`torch.argsort`).
@@ -37,6 +111,12 @@ pub fn as_strided(input: &Tensor, size: impl IntoShape, stride: impl IntoShape) 
     input.as_strided(size, stride)
 }
 
+/// `self + batch1 @ batch2`; this tensor broadcasts.
+#[track_caller]
+pub fn baddbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
+    input.baddbmm(batch1, batch2)
+}
+
 /// How often each integer from 0 on occurs in this 1-d tensor (int64), or the sums of its
 /// `weights`; at least `minlength` bins (`torch.bincount`).
 #[track_caller]
@@ -46,6 +126,12 @@ pub fn bincount<'a>(
     minlength: i64,
 ) -> Result<Tensor> {
     input.bincount(weights, minlength)
+}
+
+/// The products of two batches of matrices, `[b, n, m]` and `[b, m, p]`.
+#[track_caller]
+pub fn bmm(input: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    input.bmm(mat2)
 }
 
 /// Views of the tensors in the shape they broadcast to.
@@ -87,10 +173,39 @@ pub fn chunk(input: &Tensor, chunks: impl IntoDim, dim: impl IntoDim) -> Result<
     input.chunk(chunks, dim)
 }
 
+/// Each element limited to [`min`, `max`] (`torch.clamp`): numbers, tensors, or `None` for no
+/// limit. `max` wins where the limits cross; nan stays.
+#[track_caller]
+pub fn clamp<'a>(
+    input: &Tensor,
+    min: impl IntoLimit<'a>,
+    max: impl IntoLimit<'a>,
+) -> Result<Tensor> {
+    input.clamp(min, max)
+}
+
+/// Each element, or `max` where that is smaller; nan stays.
+#[track_caller]
+pub fn clamp_max<'a>(input: &Tensor, max: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.clamp_max(max)
+}
+
+/// Each element, or `min` where that is larger; nan stays.
+#[track_caller]
+pub fn clamp_min<'a>(input: &Tensor, min: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.clamp_min(min)
+}
+
 /// The tensors side by side, vectors as columns.
 #[track_caller]
 pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
     Tensor::column_stack(tensors)
+}
+
+/// The complex conjugate; a real tensor comes back as it is.
+#[track_caller]
+pub fn conj(input: &Tensor) -> Result<Tensor> {
+    input.conj()
 }
 
 /// The tensor with a number around it: `pad` holds pairs (before, behind) for the last
@@ -108,6 +223,36 @@ pub fn constant_pad_nd(
 #[track_caller]
 pub fn contiguous(input: &Tensor) -> Result<Tensor> {
     input.contiguous()
+}
+
+/// How many elements are not zero (int64).
+#[track_caller]
+pub fn count_nonzero(input: &Tensor) -> Result<Tensor> {
+    input.count_nonzero()
+}
+
+/// The largest element up to each along a dimension, and its position.
+#[track_caller]
+pub fn cummax(input: &Tensor, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
+    input.cummax(dim)
+}
+
+/// The smallest element up to each along a dimension, and its position.
+#[track_caller]
+pub fn cummin(input: &Tensor, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
+    input.cummin(dim)
+}
+
+/// The product of all elements up to each along a dimension.
+#[track_caller]
+pub fn cumprod(input: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
+    input.cumprod(dim)
+}
+
+/// The sum of all elements up to each along a dimension.
+#[track_caller]
+pub fn cumsum(input: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
+    input.cumsum(dim)
 }
 
 /// The diagonal of a matrix as a copy, or the square matrix that has this vector on that
@@ -139,6 +284,24 @@ pub fn diagflat(input: &Tensor, offset: impl IntoDim) -> Result<Tensor> {
 #[track_caller]
 pub fn diagonal(input: &Tensor) -> Result<Tensor> {
     input.diagonal()
+}
+
+/// Differences of neighbours along the last dimension.
+#[track_caller]
+pub fn diff(input: &Tensor) -> Result<Tensor> {
+    input.diff()
+}
+
+/// The p-norm of the difference to another tensor, with which this one broadcasts.
+#[track_caller]
+pub fn dist(input: &Tensor, other: &Tensor, p: f64) -> Result<Tensor> {
+    input.dist(other, p)
+}
+
+/// The sum of the products of two vectors.
+#[track_caller]
+pub fn dot(input: &Tensor, tensor: &Tensor) -> Result<Tensor> {
+    input.dot(tensor)
 }
 
 /// The tensors one behind the other: along the third dimension.
@@ -188,6 +351,12 @@ pub fn fliplr(input: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn flipud(input: &Tensor) -> Result<Tensor> {
     input.flipud()
+}
+
+/// Powers computed in float64 or complex128, whatever the operands' dtypes.
+#[track_caller]
+pub fn float_power<'a>(input: &Tensor, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.float_power(exponent)
 }
 
 /// For every element of `index` (int64 or int32, as many dimensions), this tensor's element at
@@ -271,6 +440,59 @@ pub fn index_select(input: &Tensor, dim: impl IntoDim, index: &Tensor) -> Result
     input.index_select(dim, index)
 }
 
+/// Sums of products along the last dimension of both, of shape `[..self, ..other]` without it.
+#[track_caller]
+pub fn inner(input: &Tensor, other: &Tensor) -> Result<Tensor> {
+    input.inner(other)
+}
+
+/// Whether the elements are equal within PyTorch's default tolerances (`torch.isclose`).
+#[track_caller]
+pub fn isclose(input: &Tensor, other: &Tensor) -> Result<Tensor> {
+    input.isclose(other)
+}
+
+/// The k-th smallest elements (from 1) along a dimension and their positions.
+#[track_caller]
+pub fn kthvalue(
+    input: &Tensor,
+    k: i64,
+    dim: impl IntoDim,
+    keepdim: bool,
+) -> Result<(Tensor, Tensor)> {
+    input.kthvalue(k, dim, keepdim)
+}
+
+/// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
+#[track_caller]
+pub fn l1_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
+    input.l1_loss(target)
+}
+
+/// `self + weight * (end - self)`; the weight is a number or a tensor.
+#[track_caller]
+pub fn lerp<'a>(input: &Tensor, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.lerp(end, weight)
+}
+
+/// Logarithm of the sum of exponentials of all elements up to each along a dimension.
+#[track_caller]
+pub fn logcumsumexp(input: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
+    input.logcumsumexp(dim)
+}
+
+/// `log(x / (1 - x))` of each element, the inverse of `sigmoid`.
+#[track_caller]
+pub fn logit(input: &Tensor) -> Result<Tensor> {
+    input.logit()
+}
+
+/// Logarithm of the sum of exponentials over dimensions.
+#[track_caller]
+pub fn logsumexp(input: &Tensor, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
+    input.logsumexp(dims, keepdim)
+}
+
 /// This tensor with one value (a number or a 0-d tensor, converted to this dtype) where the
 /// bool mask is true; shapes broadcast (`torch.masked_fill`).
 #[track_caller]
@@ -296,11 +518,56 @@ pub fn masked_select(input: &Tensor, mask: &Tensor) -> Result<Tensor> {
     input.masked_select(mask)
 }
 
+/// The product of two tensors (`torch.matmul`): of vectors their inner product, of a matrix
+/// and a vector or another matrix the product, and of more dimensions the products of the
+/// matrices in the last two, for batch dimensions that broadcast. Dtypes must be equal.
+#[track_caller]
+pub fn matmul(input: &Tensor, other: &Tensor) -> Result<Tensor> {
+    input.matmul(other)
+}
+
+/// The largest of all elements, a 0-d tensor; NaN where there is one. An error of none.
+#[track_caller]
+pub fn max(input: &Tensor) -> Result<Tensor> {
+    input.max()
+}
+
+/// Mean of all elements, a 0-d tensor; an error for integers.
+#[track_caller]
+pub fn mean(input: &Tensor) -> Result<Tensor> {
+    input.mean()
+}
+
+/// The median of all elements, the lower of two, a 0-d tensor.
+#[track_caller]
+pub fn median(input: &Tensor) -> Result<Tensor> {
+    input.median()
+}
+
 /// Views of vectors (or 0-d tensors) as the coordinates of a grid: `indexing` is `"ij"`
 /// (rows first) or `"xy"` (columns first).
 #[track_caller]
 pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: &str) -> Result<Vec<Tensor>> {
     Tensor::meshgrid(tensors, indexing)
+}
+
+/// The smallest of all elements, a 0-d tensor; NaN where there is one. An error of none.
+#[track_caller]
+pub fn min(input: &Tensor) -> Result<Tensor> {
+    input.min()
+}
+
+/// The product of two matrices.
+#[track_caller]
+pub fn mm(input: &Tensor, mat2: &Tensor) -> Result<Tensor> {
+    input.mm(mat2)
+}
+
+/// The most frequent elements along a dimension, the smallest of several, and positions of
+/// them.
+#[track_caller]
+pub fn mode(input: &Tensor, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
+    input.mode(dim, keepdim)
 }
 
 /// `movedim` under NumPy's name.
@@ -323,10 +590,47 @@ pub fn movedim(
     input.movedim(source, destination)
 }
 
+/// The mean of the squared differences (`torch.nn.functional.mse_loss`). The shapes broadcast.
+#[track_caller]
+pub fn mse_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
+    input.mse_loss(target)
+}
+
 /// The elements sorted along the first dimension (`torch.msort`).
 #[track_caller]
 pub fn msort(input: &Tensor) -> Result<Tensor> {
     input.msort()
+}
+
+/// The product of a matrix and a vector.
+#[track_caller]
+pub fn mv(input: &Tensor, vec: &Tensor) -> Result<Tensor> {
+    input.mv(vec)
+}
+
+/// Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest
+/// number (`torch.nan_to_num`).
+#[track_caller]
+pub fn nan_to_num(input: &Tensor) -> Result<Tensor> {
+    input.nan_to_num()
+}
+
+/// Mean of all elements that are not NaN.
+#[track_caller]
+pub fn nanmean(input: &Tensor) -> Result<Tensor> {
+    input.nanmean()
+}
+
+/// The median of all elements that are not NaN, a 0-d tensor.
+#[track_caller]
+pub fn nanmedian(input: &Tensor) -> Result<Tensor> {
+    input.nanmedian()
+}
+
+/// Sum of all elements in which NaN counts as 0.
+#[track_caller]
+pub fn nansum(input: &Tensor) -> Result<Tensor> {
+    input.nansum()
 }
 
 /// A view of `len` indices of a dimension from `start` on.
@@ -345,6 +649,24 @@ pub fn narrow(
 #[track_caller]
 pub fn nonzero(input: &Tensor) -> Result<Tensor> {
     input.nonzero()
+}
+
+/// Euclidean norm of all elements, a 0-d tensor.
+#[track_caller]
+pub fn norm(input: &Tensor) -> Result<Tensor> {
+    input.norm()
+}
+
+/// The matrix of all products of elements of two vectors.
+#[track_caller]
+pub fn outer(input: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+    input.outer(vec2)
+}
+
+/// Product of all elements, a 0-d tensor; integers and bools multiply in int64.
+#[track_caller]
+pub fn prod(input: &Tensor) -> Result<Tensor> {
+    input.prod()
 }
 
 /// This tensor with `source` at positions of the flattened tensor, written over or, with
@@ -494,10 +816,29 @@ pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tens
     Tensor::stack(tensors, dim)
 }
 
+/// Unbiased standard deviation of all elements, a 0-d tensor; an error for integers.
+#[track_caller]
+pub fn std(input: &Tensor) -> Result<Tensor> {
+    input.std()
+}
+
+/// Unbiased standard deviation and mean of all elements.
+#[track_caller]
+pub fn std_mean(input: &Tensor) -> Result<(Tensor, Tensor)> {
+    input.std_mean()
+}
+
 /// Sum of all elements, a 0-d tensor; integers and bools add up in int64.
 #[track_caller]
 pub fn sum(input: &Tensor) -> Result<Tensor> {
     input.sum()
+}
+
+/// Sums what broadcasting from `shape` to this tensor's shape would repeat; an error where
+/// `shape` does not broadcast to it.
+#[track_caller]
+pub fn sum_to_size(input: &Tensor, shape: impl IntoShape) -> Result<Tensor> {
+    input.sum_to_size(shape)
 }
 
 /// `transpose` under NumPy's name.
@@ -547,6 +888,18 @@ pub fn tensor_split(
     input.tensor_split(sections, dim)
 }
 
+/// Sums of products over dimensions `dims` of this tensor and `other_dims` of the other
+/// (`torch.tensordot`), of the remaining dimensions of both.
+#[track_caller]
+pub fn tensordot(
+    input: &Tensor,
+    other: &Tensor,
+    dims: &[i64],
+    other_dims: &[i64],
+) -> Result<Tensor> {
+    input.tensordot(other, dims, other_dims)
+}
+
 /// `repeat`, where counts may be fewer than dimensions: they are those of the last
 /// ones.
 #[track_caller]
@@ -559,6 +912,12 @@ pub fn tile(input: &Tensor, dims: impl IntoShape) -> Result<Tensor> {
 #[track_caller]
 pub fn topk(input: &Tensor, k: impl IntoDim) -> Result<(Tensor, Tensor)> {
     input.topk(k)
+}
+
+/// Sum of the diagonal of a matrix, a 0-d tensor.
+#[track_caller]
+pub fn trace(input: &Tensor) -> Result<Tensor> {
+    input.trace()
 }
 
 /// The lower triangle of the matrices in the last two dimensions, up to `diagonal`; zeros
@@ -596,6 +955,24 @@ pub fn unfold(
     step: impl IntoDim,
 ) -> Result<Tensor> {
     input.unfold(dimension, size, step)
+}
+
+/// Unbiased variance of all elements, a 0-d tensor; an error for integers.
+#[track_caller]
+pub fn var(input: &Tensor) -> Result<Tensor> {
+    input.var()
+}
+
+/// Unbiased variance and mean of all elements.
+#[track_caller]
+pub fn var_mean(input: &Tensor) -> Result<(Tensor, Tensor)> {
+    input.var_mean()
+}
+
+/// `dot` with this vector conjugated.
+#[track_caller]
+pub fn vdot(input: &Tensor, other: &Tensor) -> Result<Tensor> {
+    input.vdot(other)
 }
 
 /// A view of another shape; an error where that needs a copy. One size may be `-1`.
@@ -654,10 +1031,10 @@ pub fn row_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
 
 /// The elements of `input` where `condition` holds, those of `other` elsewhere.
 #[track_caller]
-pub fn where_<'a>(
+pub fn where_<'a, 'b>(
     condition: &Tensor,
     input: impl Into<Operand<'a>>,
-    other: impl Into<Operand<'a>>,
+    other: impl Into<Operand<'b>>,
 ) -> Result<Tensor> {
     Tensor::where_(condition, input, other)
 }

@@ -11,6 +11,7 @@ pub(crate) mod getitem;
 pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
+pub(crate) mod loss;
 pub(crate) mod masked;
 pub(crate) mod matmul;
 pub mod optim;
@@ -65,6 +66,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
+    loss::RECORDS,
     sort::RECORDS,
     rearrange::RECORDS,
     embedding::RECORDS,
