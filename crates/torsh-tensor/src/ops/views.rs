@@ -26,7 +26,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &NARROW_TENSOR,
     &DIAGONAL,
     &UNFOLD,
-    &SUM_TO_SIZE,
     &ATLEAST_1D,
     &ATLEAST_2D,
     &ATLEAST_3D,
@@ -458,20 +457,6 @@ pub static UNFOLD: OpRecord = OpRecord::new(
     ])
 });
 
-/// Broadcasting undone.
-pub static SUM_TO_SIZE: OpRecord = OpRecord::new(
-    "sum_to_size",
-    "Sums over the dimensions that broadcasting from the given size repeats.",
-    "(Tensor input, int[] size)",
-)
-.by_name(|b| b.tensor(0)?.sum_to_size(b.ints(1)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3, 4])?.into(),
-        vec![3i64, 1].into(),
-    ])])
-});
-
 macro_rules! atleast {
     ($($one:ident $list:ident $name:literal $n:literal),*) => {$(
         #[doc = concat!("At least ", $n, " dimension(s).")]
@@ -821,25 +806,6 @@ impl Tensor {
             );
         };
         self.named("unfold", Err(TorshError::invalid("", why)))
-    }
-
-    /// Sums over the dimensions that broadcasting from `size` repeats (`Tensor.sum_to_size`).
-    #[track_caller]
-    pub fn sum_to_size(&self, size: impl IntoShape) -> Result<Tensor> {
-        let to = self.named("sum_to_size", size.shape())?;
-        if !to.can_broadcast_to(self.shape()) {
-            let e = TorshError::shape(
-                "",
-                format!("size {to} is not expandable to size {}", self.shape()),
-            );
-            return self.named("sum_to_size", Err(e));
-        }
-        // PyTorch takes no sizes at all as the sum of all elements, integers in int64.
-        if to.ndim() == 0 {
-            self.sum()
-        } else {
-            self.sum_to(&to)
-        }
     }
 
     fn atleast(&self, n: usize) -> Result<Tensor> {
