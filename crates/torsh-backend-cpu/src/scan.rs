@@ -147,10 +147,8 @@ impl Scan for LogSumExpC128 {
         } else if low.re == f64::NEG_INFINITY {
             high
         } else {
-            let z = (C::new(1.0, 0.0) + (low - high).exp()).ln() + high;
-            // The imaginary part of a logarithm lies in (-pi, pi].
-            let im = z.im.sin().atan2(z.im.cos());
-            C::new(z.re, im)
+            // The imaginary part is not brought back to (-pi, pi], as in PyTorch.
+            (C::new(1.0, 0.0) + (low - high).exp()).ln() + high
         };
         *x = *s;
     }

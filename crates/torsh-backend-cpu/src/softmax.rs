@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, alloc, pool};
 
 use crate::arch::{Arch, fma64};
-use crate::reduce::fold::{self, Lanes, fold_block};
+use crate::reduce::fold::{self, Half, Lanes, ToBF16, ToF16, fold_block};
 use crate::reduce::level::{by_level, index};
 use crate::reduce::load::{As, Load, Store, loader, storer};
 use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
@@ -242,7 +242,26 @@ trait Op: 'static {
 }
 
 struct Soft<T>(std::marker::PhantomData<T>);
-struct LogSoft<T>(std::marker::PhantomData<T>);
+struct LogSoft<T, R = Exact>(std::marker::PhantomData<(T, R)>);
+/// How the logarithm of a sum is rounded.
+trait Round<T>: 'static {
+    fn log(sum: T) -> T;
+}
+struct Exact;
+impl<T: Float> Round<T> for Exact {
+    #[inline(always)]
+    fn log(sum: T) -> T {
+        sum.ln()
+    }
+}
+/// Sum and logarithm are rounded to a half type, as PyTorch has them along the last dimension.
+struct Rounded<H>(std::marker::PhantomData<H>);
+impl<H: Half> Round<f32> for Rounded<H> {
+    #[inline(always)]
+    fn log(sum: f32) -> f32 {
+        H::round(H::round(sum).ln())
+    }
+}
 struct SoftBackward<T>(std::marker::PhantomData<T>);
 struct LogSoftBackward<T>(std::marker::PhantomData<T>);
 
@@ -314,14 +333,16 @@ impl<T: Float> Op for Soft<T> {
     }
 }
 
-impl<T: Float> Op for LogSoft<T> {
+impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
     type T = T;
     #[inline(always)]
     unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             let m = fold_block::<A, T::Max>(&Default::default(), x, n);
-            let l = sum_map::<T, false>(x, x, dst, n, |x, _| x.sub(m).exp::<A>()).ln();
+            let l = R::log(sum_map::<T, false>(x, x, dst, n, |x, _| {
+                x.sub(m).exp::<A>()
+            }));
             map(x, x, dst, n, |x, _| x.sub(m).sub(l));
         }
     }
@@ -348,7 +369,7 @@ impl<T: Float> Op for LogSoft<T> {
                 }
             }
             for j in 0..w {
-                *s.add(j) = (*s.add(j)).ln();
+                *s.add(j) = R::log(*s.add(j));
             }
             for r in 0..n {
                 let (x, d) = (x.row(r), dst.row(r));
@@ -490,10 +511,17 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
         return Err(args.unsupported());
     };
     let wide = to == As::F64;
+    let last = args.attr(0).int() as usize + 1 >= x.shape.len();
     let (row, tile) = match args.kernel {
         Kernel::Softmax if wide => loops::<Soft<f64>>(),
         Kernel::Softmax => loops::<Soft<f32>>(),
         Kernel::LogSoftmax if wide => loops::<LogSoft<f64>>(),
+        Kernel::LogSoftmax if last && x.dtype == DType::F16 => {
+            loops::<LogSoft<f32, Rounded<ToF16>>>()
+        }
+        Kernel::LogSoftmax if last && x.dtype == DType::BF16 => {
+            loops::<LogSoft<f32, Rounded<ToBF16>>>()
+        }
         Kernel::LogSoftmax => loops::<LogSoft<f32>>(),
         Kernel::SoftmaxBackward if wide => loops::<SoftBackward<f64>>(),
         Kernel::SoftmaxBackward => loops::<SoftBackward<f32>>(),

@@ -28,7 +28,7 @@ pub fn register(s: &mut Suite<'_>) {
     s.bench(
         "autograd_chain100",
         || {
-            let a = Tensor::ones(&[1], DType::F32, Device::Cpu)?.requires_grad_(true);
+            let a = Tensor::ones([1], DType::F32, Device::Cpu)?.requires_grad_(true);
             Ok(move || {
                 let mut y = a.clone();
                 for _ in 0..100 {

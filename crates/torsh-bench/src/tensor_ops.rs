@@ -89,7 +89,7 @@ fn movement(s: &mut Suite<'_>) {
         s,
         "permute_contig_32x64x56x56",
         &shape,
-        |x| x.permute(&[0, 2, 3, 1])?.contiguous(),
+        |x| x.permute([0, 2, 3, 1])?.contiguous(),
         8 * shape.iter().product::<usize>(),
     );
     s.bench(
@@ -135,7 +135,7 @@ fn indexing(s: &mut Suite<'_>) {
         "scatter_add_1000000",
         || {
             let (index, src) = (randint(1000, &[1_000_000])?, randn(&[1_000_000])?);
-            let out = Tensor::zeros(&[1000], DType::F32, Device::Cpu)?;
+            let out = Tensor::zeros([1000], DType::F32, Device::Cpu)?;
             Ok(move || out.scatter_add(0, &index, &src))
         },
         0,

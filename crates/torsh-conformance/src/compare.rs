@@ -28,7 +28,32 @@ pub struct Exception {
 
 /// Every exception there is. One is added only where two right implementations differ by more
 /// than the default; the reason says why.
-pub const EXCEPTIONS: &[Exception] = &[];
+pub const EXCEPTIONS: &[Exception] = &[
+    Exception {
+        op: "addbmm",
+        dtype: Dtype::Float32,
+        rtol: 1.3e-6,
+        atol: 3e-5,
+        reason: "sums of 25 products that cancel: PyTorch on one thread is 2.5e-5 off its own \
+                 result on several",
+    },
+    Exception {
+        op: "pow",
+        dtype: Dtype::Float32,
+        rtol: 4e-6,
+        atol: 1e-5,
+        reason: "gradients of broadcast operands are sums that cancel: terms of 5e6 leave 7e4, and \
+                 PyTorch's own sum is 1.5e-6 off the exact one",
+    },
+    Exception {
+        op: "pow",
+        dtype: Dtype::Complex64,
+        rtol: 4e-6,
+        atol: 1e-5,
+        reason: "complex powers are exponentials of products of logarithms, which carry the rounding \
+                 of a phase of many turns; PyTorch's own are 1.3e-6 off the exact ones",
+    },
+];
 
 /// The defaults of `torch.testing.assert_close`; zero for integers and booleans.
 pub fn default_tolerance(dtype: Dtype) -> Tolerance {

@@ -283,20 +283,33 @@ fn join(a: Option<DType>, b: DType) -> Option<DType> {
     })
 }
 
-fn combine(higher: Option<DType>, lower: Option<DType>) -> Option<DType> {
+fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>, (DType, DType)> {
     let (Some(h), Some(l)) = (higher, lower) else {
-        return higher.or(lower);
+        return Ok(higher.or(lower));
     };
     if h.is_complex() {
-        return higher;
+        return Ok(higher);
     }
     if h.is_floating_point() {
-        return Some(if l.is_complex() { h.to_complex() } else { h });
+        return match (l.is_complex(), h) {
+            (false, _) => Ok(higher),
+            (true, F16 | BF16) => Err((h, l)),
+            (true, _) => Ok(Some(h.to_complex())),
+        };
     }
     if h == Bool || l.is_differentiable() {
-        return Some(h.promote(l));
+        return Ok(Some(h.promote(l)));
     }
-    higher
+    Ok(higher)
+}
+
+#[cold]
+fn no_complex32(h: DType, l: DType) -> TorshError {
+    TorshError::dtype(
+        "",
+        format!("{h} with a {l} number gives complex32, which does not exist here"),
+    )
+    .with_hint("convert the tensor to float32 or complex64 first")
 }
 
 impl Promotion {
@@ -316,10 +329,23 @@ impl Promotion {
         self.wrapped = join(self.wrapped, value.dtype());
     }
 
-    /// The result type of what was added; `None` when nothing was.
+    /// The result type of what was added; `None` when nothing was. A half-precision tensor with
+    /// a complex number of lower rank would be PyTorch's `complex32`, which ToRSh does not have:
+    /// an error.
     #[inline]
-    pub fn result(self) -> Option<DType> {
-        combine(self.dim, combine(self.zero, self.wrapped))
+    pub fn result(self) -> Result<Option<DType>, TorshError> {
+        self.combined().map_err(|(h, l)| no_complex32(h, l))
+    }
+
+    /// [`Promotion::result`] with `complex64` in place of `complex32`, for ops whose result is not
+    /// of that type.
+    pub fn result_or_complex64(self) -> Option<DType> {
+        self.combined().unwrap_or(Some(C64))
+    }
+
+    fn combined(self) -> Result<Option<DType>, (DType, DType)> {
+        let lower = combine(self.zero, self.wrapped)?;
+        combine(self.dim, lower)
     }
 }
 
@@ -441,11 +467,11 @@ mod tests {
         let mut p = Promotion::default();
         p.tensor(F16, 1);
         p.number(Scalar::Complex(0.0, 1.0));
-        assert_eq!(p.result(), Some(C64));
+        assert!(p.result().is_err(), "there is no complex32");
         let mut p = Promotion::default();
         p.tensor(F32, 2);
         p.tensor(F64, 0);
-        assert_eq!(p.result(), Some(F32));
+        assert_eq!(p.result().expect("a type"), Some(F32));
     }
 
     #[test]

@@ -1,1 +1,36 @@
-//! Datasets and data loaders of ToRSh, as torch.utils.data
+//! Datasets and data loaders of ToRSh, as torch.utils.data.
+//!
+//! ```
+//! use torsh_data::{DataLoader, TensorDataset};
+//! use torsh_tensor::Tensor;
+//!
+//! let x = Tensor::from_data(&[0.0f32, 1.0, 2.0, 3.0, 4.0], &[5, 1])?;
+//! let y = Tensor::from_data(&[0i64, 10, 20, 30, 40], &[5])?;
+//! let loader = DataLoader::builder(TensorDataset::new(x, y)).batch_size(2).shuffle(true).seed(0).build()?;
+//! assert_eq!(loader.len(), 3);
+//! let mut seen = Vec::new();
+//! for (x, y) in &loader {
+//!     assert_eq!(x.dims()[0], y.dims()[0]);
+//!     seen.extend(y.to_vec::<i64>()?);
+//! }
+//! seen.sort();
+//! assert_eq!(seen, [0, 10, 20, 30, 40]);
+//! # Ok::<(), torsh_tensor::TorshError>(())
+//! ```
+
+mod collate;
+mod dataset;
+pub mod idx;
+mod iterable;
+mod loader;
+mod sampler;
+mod tensor_dataset;
+pub mod vision;
+mod workers;
+
+pub use collate::{Collate, CollateFn, DefaultCollate, Fetch};
+pub use dataset::{Dataset, Lengths, Subset, random_split, random_split_with};
+pub use iterable::{IterableDataset, IterableLoader};
+pub use loader::{Batches, DataLoader, DataLoaderBuilder, TryBatches};
+pub use sampler::{RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler};
+pub use tensor_dataset::{TensorDataset, Tensors};

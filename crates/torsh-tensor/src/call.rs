@@ -191,7 +191,7 @@ fn call_at(
 
 /// The dtype a pointwise op computes in, and its result's.
 #[inline]
-fn pointwise_dtypes(rule: Pointwise, args: &[Arg<'_>]) -> (DType, DType) {
+fn pointwise_dtypes(rule: Pointwise, args: &[Arg<'_>]) -> Result<(DType, DType)> {
     let mut promoted = None;
     let mut same = true;
     for a in args {
@@ -212,12 +212,23 @@ fn pointwise_dtypes(rule: Pointwise, args: &[Arg<'_>]) -> (DType, DType) {
                     Arg::Absent => {}
                 }
             }
-            p.result().unwrap_or(torsh_core::default_dtype())
+            match rule {
+                Pointwise::Equality => p.result_or_complex64(),
+                _ => p.result()?,
+            }
+            .unwrap_or(torsh_core::default_dtype())
         }
     };
-    match rule {
+    Ok(match rule {
         Pointwise::Promote => (promoted, promoted),
-        Pointwise::Bool => (promoted, DType::Bool),
+        Pointwise::Number => {
+            if args.iter().any(is_bool) {
+                return Err(TorshError::dtype("", "the `-` operator, with a bool tensor is not supported")
+                    .with_hint("to invert a mask use logical_not() or `!`; to compute, convert it with to_dtype(DType::I64)"));
+            }
+            (promoted, promoted)
+        }
+        Pointwise::Bool | Pointwise::Equality => (promoted, DType::Bool),
         Pointwise::Real => (promoted, promoted.to_real()),
         Pointwise::Float => {
             let d = if promoted.is_differentiable() {
@@ -227,6 +238,14 @@ fn pointwise_dtypes(rule: Pointwise, args: &[Arg<'_>]) -> (DType, DType) {
             };
             (d, d)
         }
+    })
+}
+
+fn is_bool(a: &Arg<'_>) -> bool {
+    match a {
+        Arg::T(t) => t.dtype() == DType::Bool,
+        Arg::N(n) => matches!(n, Scalar::Bool(_)),
+        Arg::Absent => false,
     }
 }
 
@@ -292,7 +311,7 @@ fn pointwise(
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     let device = common_device(args)?;
-    let (compute, dtype) = pointwise_dtypes(rule, args);
+    let (compute, dtype) = pointwise_dtypes(rule, args)?;
     // The common case first: all tensors have one shape and are row-major.
     let mut simple: Option<&Tensor> = None;
     let mut is_simple = true;
@@ -875,7 +894,7 @@ fn inplace_at(
             .any(|a| matches!(a, Arg::T(t) if t.requires_grad())),
     )?;
     common_device(args)?;
-    let (compute, dtype) = pointwise_dtypes(rule, args);
+    let (compute, dtype) = pointwise_dtypes(rule, args)?;
     if !dtype.can_cast(target.dtype()) {
         return Err(TorshError::dtype(
             "",

@@ -30,10 +30,14 @@ pub enum Rule {
 pub enum Pointwise {
     /// The promoted dtype in and out.
     Promote,
+    /// The promoted dtype in and out; bool operands are refused, as PyTorch's `-` does.
+    Number,
     /// The promoted dtype, integers and bool as the default dtype.
     Float,
     /// The promoted dtype in, bool out.
     Bool,
+    /// As `Bool`, and half-precision operands compare with complex numbers too.
+    Equality,
     /// The promoted dtype in, its real type out.
     Real,
 }

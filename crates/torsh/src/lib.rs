@@ -1,1 +1,70 @@
-//! A PyTorch-compatible deep learning framework
+//! A PyTorch-compatible deep learning framework.
+//!
+//! Whoever knows PyTorch should guess right: names, argument orders, defaults and semantics are
+//! PyTorch's, spelled the Rust way. Methods that can fail return [`Result`].
+//!
+//! # Quick start
+//!
+//! A network that learns the exclusive or:
+//!
+//! ```
+//! # #[cfg(all(feature = "nn", feature = "optim"))]
+//! # fn main() -> torsh::Result<()> {
+//! use torsh::prelude::*;
+//!
+//! #[derive(Module)]
+//! struct Net {
+//!     fc1: Linear,
+//!     fc2: Linear,
+//! }
+//!
+//! impl Module for Net {
+//!     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+//!         self.fc2.forward(&F::tanh(self.fc1.forward(x)?)?)
+//!     }
+//! }
+//!
+//! manual_seed(0);
+//! let net = Net { fc1: Linear::new(2, 8), fc2: Linear::new(8, 1) };
+//! let x = Tensor::from_data(&[0.0f32, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], &[4, 2])?;
+//! let y = Tensor::from_data(&[0.0f32, 1.0, 1.0, 0.0], &[4, 1])?;
+//! let optimizer = Adam::new(net.parameters(), 0.05)?;
+//! for _ in 0..200 {
+//!     optimizer.zero_grad();
+//!     F::mse_loss(&net.forward(&x)?, &y)?.backward()?;
+//!     optimizer.step()?;
+//! }
+//! let learned = no_grad(|| net.forward(&x))?.round()?;
+//! assert_eq!(learned.to_vec::<f32>()?, y.to_vec::<f32>()?);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "nn", feature = "optim")))]
+//! # fn main() {}
+//! ```
+//!
+//! # Features
+//!
+//! All are on by default and add to each other: `nn`, `optim`, `data`, `functional`.
+
+extern crate self as torsh;
+
+pub mod prelude;
+
+/// Automatic differentiation, as `torch.autograd`.
+pub mod autograd {
+    pub use torsh_autograd::*;
+}
+
+pub use torsh_core::random;
+pub use torsh_core::random::{default_generator, initial_seed, manual_seed, seed};
+pub use torsh_core::{Generator, default_dtype, set_default_dtype};
+pub use torsh_tensor::*;
+
+#[cfg(feature = "data")]
+pub use torsh_data as data;
+#[cfg(feature = "functional")]
+pub use torsh_functional as functional;
+#[cfg(feature = "nn")]
+pub use torsh_nn as nn;
+#[cfg(feature = "optim")]
+pub use torsh_optim as optim;

@@ -111,15 +111,6 @@ softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
     samples (0.3, 3.0);
 }
 
-/// `x - tanh(x)` of each element.
-tanhshrink "nn.functional.tanhshrink" Tanhshrink(x) "(Tensor input)" -> float {
-    float |x| x - x.tanh::<A>();
-    complex |x| x - x.tanh();
-    gpu "x - tanh(x)";
-    grad [x] |c| c.g().mul(c.x()?.tanh()?.square()?.conj()?);
-    samples (0.3, 2.0);
-}
-
 /// Logarithm of the sigmoid of each element, exact in both tails.
 logsigmoid "nn.functional.logsigmoid" Logsigmoid(x) "(Tensor input)" -> promote {
     float |x| x.logsigmoid::<A>();

@@ -19,7 +19,7 @@ add "add" Add(x, y) "(Tensor input, Tensor other)" -> promote {
 }
 
 /// Difference of two operands, elementwise. Two bool tensors have none.
-sub "sub" Sub(x, y) "(Tensor input, Tensor other)" -> promote {
+sub "sub" Sub(x, y) "(Tensor input, Tensor other)" -> number {
     float |x, y| x - y;
     int |x, y| x.wrapping_sub(y);
     complex |x, y| x - y;

@@ -20,7 +20,7 @@ add_alpha "add.alpha" AddAlpha(x, y) "(Tensor input, Tensor other, *, Scalar alp
 }
 
 /// `input - alpha * other`, elementwise. Two bool tensors have none.
-sub_alpha "sub.alpha" SubAlpha(x, y) "(Tensor input, Tensor other, *, Scalar alpha)" -> promote {
+sub_alpha "sub.alpha" SubAlpha(x, y) "(Tensor input, Tensor other, *, Scalar alpha)" -> number {
     float |x, y; p| y.fma::<A>(-p[0], x);
     int |x, y; p| x.wrapping_sub(p[0].wrapping_mul(y));
     complex |x, y; p| x - p[0] * y;
@@ -31,7 +31,7 @@ sub_alpha "sub.alpha" SubAlpha(x, y) "(Tensor input, Tensor other, *, Scalar alp
 }
 
 /// `other - alpha * input`, elementwise. Two bool tensors have none.
-rsub "rsub" Rsub(x, y) "(Tensor input, Tensor other, Scalar alpha=1)" -> promote {
+rsub "rsub" Rsub(x, y) "(Tensor input, Tensor other, Scalar alpha=1)" -> number {
     float |x, y; p| x.fma::<A>(-p[0], y);
     int |x, y; p| y.wrapping_sub(p[0].wrapping_mul(x));
     complex |x, y; p| y - p[0] * x;
@@ -213,7 +213,8 @@ nan_to_num "nan_to_num" NanToNum(x) "" -> promote {
 logit "logit" Logit(x) "" -> float {
     float |x; p| {
         let high = T::ONE - p[0];
-        let limited = x.maximum(p[0]).minimum(high);
+        let limited = if x < p[0] { p[0] } else { x };
+        let limited = if x > high && x >= p[0] { high } else { limited };
         let z = if p[0] < T::ZERO { x } else { limited };
         (z / (T::ONE - z)).log::<A>()
     };

@@ -7,7 +7,7 @@ macro_rules! for_each_unary {
     ($m:ident $($first:tt)*) => { $crate::append_activations! { $m { $($first)*
 
 /// Negation of each element.
-neg "neg" Neg(x) "(Tensor input)" -> promote {
+neg "neg" Neg(x) "(Tensor input)" -> number {
     float |x| -x;
     int |x| x.wrapping_neg();
     complex |x| -x;

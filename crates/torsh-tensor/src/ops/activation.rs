@@ -24,6 +24,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &THRESHOLD,
     &GELU,
     &SOFTSHRINK,
+    &TANHSHRINK,
     &PRELU,
     &TORCH_PRELU,
 ];
@@ -110,6 +111,15 @@ pub static GELU: OpRecord = OpRecord::new(
     let x = s.real(&[2, 3])?;
     Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into()]).kw("approximate", "tanh")])
 });
+
+/// `nn.functional.tanhshrink`.
+pub static TANHSHRINK: OpRecord = OpRecord::new(
+    "nn.functional.tanhshrink",
+    "x - tanh(x) of each element.",
+    "(Tensor input)",
+)
+.by_name(|b| b.tensor(0)?.tanhshrink().map(Value::Tensor))
+.samples(inputs);
 
 const PRELU_DOC: &str =
     "Each element where positive, times `weight` (one, or one for each channel) elsewhere.";
@@ -290,6 +300,12 @@ impl Tensor {
             &[Attr::Float(lambd)],
             false,
         )
+    }
+
+    /// `x - tanh(x)` of each element (`F.tanhshrink`).
+    #[track_caller]
+    pub fn tanhshrink(&self) -> Result<Tensor> {
+        self.sub(self.tanh()?)
     }
 
     /// `log(1 + exp(x))` of each element; itself above 20 (`F.softplus`).

@@ -63,7 +63,12 @@ pub struct Conv2dOptions {
 
 impl Default for Conv2dOptions {
     fn default() -> Conv2dOptions {
-        Conv2dOptions { stride: [1, 1], padding: Padding::Sizes([0, 0]), dilation: [1, 1], groups: 1 }
+        Conv2dOptions {
+            stride: [1, 1],
+            padding: Padding::Sizes([0, 0]),
+            dilation: [1, 1],
+            groups: 1,
+        }
     }
 }
 
@@ -110,7 +115,11 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
         {
             return Err(TorshError::dtype(
                 "",
-                format!("Input type ({}) and {what} type ({}) should be the same", x.dtype(), t.dtype()),
+                format!(
+                    "Input type ({}) and {what} type ({}) should be the same",
+                    x.dtype(),
+                    t.dtype()
+                ),
             ));
         }
     }
@@ -167,13 +176,21 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
                 "",
                 format!(
                     "Calculated padded input size per channel: {padded}. Kernel size: {kernel}. Kernel size can't be {}",
-                    if ws[2 + d] == 0 { "zero" } else { "greater than actual input size" }
+                    if ws[2 + d] == 0 {
+                        "zero"
+                    } else {
+                        "greater than actual input size"
+                    }
                 ),
             ));
         }
         *size = ((padded - kernel) / at(0, d) as i128 + 1) as usize;
     }
-    Ok(Plan::one(x.dtype(), Shape::new(&[xs[0], ws[0], size[0], size[1]]), x.dtype()))
+    Ok(Plan::one(
+        x.dtype(),
+        Shape::new(&[xs[0], ws[0], size[0], size[1]]),
+        x.dtype(),
+    ))
 }
 
 /// The output of a gradient's kernel: attribute 5 is its shape.
@@ -188,9 +205,22 @@ fn ints(shape: &[usize]) -> SmallVec<[i64; 6]> {
 }
 
 /// One of the gradients' kernels with the attributes of the node `c`.
-fn gradient(c: &crate::BackwardCx<'_>, record: &'static OpRecord, a: &Tensor, b: &Tensor, shape: &[usize]) -> Result<Tensor> {
+fn gradient(
+    c: &crate::BackwardCx<'_>,
+    record: &'static OpRecord,
+    a: &Tensor,
+    b: &Tensor,
+    shape: &[usize],
+) -> Result<Tensor> {
     let shape = ints(shape);
-    let attrs = [c.attr(0), c.attr(1), c.attr(2), c.attr(3), c.attr(4), Attr::Ints(&shape)];
+    let attrs = [
+        c.attr(0),
+        c.attr(1),
+        c.attr(2),
+        c.attr(3),
+        c.attr(4),
+        Attr::Ints(&shape),
+    ];
     call1(record, &[Arg::T(a), Arg::T(b)], &attrs)
 }
 
@@ -254,37 +284,67 @@ pub static CONV2D: OpRecord = OpRecord::new(
 });
 
 /// The gradient of a convolution's input, from the output's gradient and the weight.
-pub static CONV2D_INPUT: OpRecord = OpRecord::new("_conv2d_input", "The gradient of the input of conv2d.", "")
-    .kernel(Kernel::Conv2dInputGrad, given)
-    .grads(3, 0, |c| {
-        let v = c.g();
-        let g = if c.needs(0) { Some(again(c, v, &c.input(1)?.conj()?)?) } else { None };
-        let w = match c.needs(1) {
-            true => Some(gradient(c, &CONV2D_WEIGHT, &c.input(0)?.conj()?, v, c.input_shape(1).dims())?),
-            false => None,
-        };
-        Ok(SmallVec::from_iter([g, w]))
-    });
+pub static CONV2D_INPUT: OpRecord =
+    OpRecord::new("_conv2d_input", "The gradient of the input of conv2d.", "")
+        .kernel(Kernel::Conv2dInputGrad, given)
+        .grads(3, 0, |c| {
+            let v = c.g();
+            let g = if c.needs(0) {
+                Some(again(c, v, &c.input(1)?.conj()?)?)
+            } else {
+                None
+            };
+            let w = match c.needs(1) {
+                true => Some(gradient(
+                    c,
+                    &CONV2D_WEIGHT,
+                    &c.input(0)?.conj()?,
+                    v,
+                    c.input_shape(1).dims(),
+                )?),
+                false => None,
+            };
+            Ok(SmallVec::from_iter([g, w]))
+        });
 
 /// The gradient of a convolution's weight, from the output's gradient and the input.
-pub static CONV2D_WEIGHT: OpRecord = OpRecord::new("_conv2d_weight", "The gradient of the weight of conv2d.", "")
-    .kernel(Kernel::Conv2dWeightGrad, given)
-    .grads(3, 0, |c| {
-        let v = c.g();
-        let g = if c.needs(0) { Some(again(c, &c.input(1)?.conj()?, v)?) } else { None };
-        let x = match c.needs(1) {
-            true => Some(gradient(c, &CONV2D_INPUT, &c.input(0)?.conj()?, v, c.input_shape(1).dims())?),
-            false => None,
-        };
-        Ok(SmallVec::from_iter([g, x]))
-    });
+pub static CONV2D_WEIGHT: OpRecord = OpRecord::new(
+    "_conv2d_weight",
+    "The gradient of the weight of conv2d.",
+    "",
+)
+.kernel(Kernel::Conv2dWeightGrad, given)
+.grads(3, 0, |c| {
+    let v = c.g();
+    let g = if c.needs(0) {
+        Some(again(c, &c.input(1)?.conj()?, v)?)
+    } else {
+        None
+    };
+    let x = match c.needs(1) {
+        true => Some(gradient(
+            c,
+            &CONV2D_INPUT,
+            &c.input(0)?.conj()?,
+            v,
+            c.input_shape(1).dims(),
+        )?),
+        false => None,
+    };
+    Ok(SmallVec::from_iter([g, x]))
+});
 
 /// A pair of numbers, from one or two.
 pub(crate) fn pair(name: &str, v: &[i64]) -> Result<[i64; 2]> {
     match *v {
         [a] => Ok([a, a]),
         [a, b] => Ok([a, b]),
-        _ => Err(TorshError::invalid("", format!("expected {name} to be a single integer value or a list of 2 values, but got {v:?}"))),
+        _ => Err(TorshError::invalid(
+            "",
+            format!(
+                "expected {name} to be a single integer value or a list of 2 values, but got {v:?}"
+            ),
+        )),
     }
 }
 
@@ -299,50 +359,89 @@ impl Tensor {
 
     /// [`Tensor::conv2d`] with stride, padding, dilation and groups.
     #[track_caller]
-    pub fn conv2d_with(&self, weight: &Tensor, bias: Option<&Tensor>, options: Conv2dOptions) -> Result<Tensor> {
+    pub fn conv2d_with(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        options: Conv2dOptions,
+    ) -> Result<Tensor> {
         let op = CONV2D.base_name();
         let at = std::panic::Location::caller();
         let named = |e: TorshError| e.in_op(op, || vec![self.describe(), weight.describe()], at);
         let invalid = |message: String| Err(named(TorshError::invalid("", message)));
-        let Conv2dOptions { stride, dilation, groups, .. } = options;
+        let Conv2dOptions {
+            stride,
+            dilation,
+            groups,
+            ..
+        } = options;
         if !matches!(self.ndim(), 3 | 4) {
-            let m = format!("Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: {}", self.shape());
+            let m = format!(
+                "Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: {}",
+                self.shape()
+            );
             return Err(named(TorshError::shape("", m)));
         }
         if weight.ndim() != 4 {
-            let m = format!("expected a 4-dimensional weight for a 2-dimensional convolution, but got weight of size {}", weight.shape());
+            let m = format!(
+                "expected a 4-dimensional weight for a 2-dimensional convolution, but got weight of size {}",
+                weight.shape()
+            );
             return Err(named(TorshError::shape("", m)));
         }
         if groups <= 0 {
-            return invalid(format!("non-positive groups is not supported, got {groups}"));
+            return invalid(format!(
+                "non-positive groups is not supported, got {groups}"
+            ));
         }
         if stride.iter().any(|&s| s <= 0) {
-            return invalid(format!("non-positive stride is not supported, got {stride:?}"));
+            return invalid(format!(
+                "non-positive stride is not supported, got {stride:?}"
+            ));
         }
         if dilation.iter().any(|&d| d <= 0) {
-            return invalid(format!("dilation should be greater than zero, got {dilation:?}"));
+            return invalid(format!(
+                "dilation should be greater than zero, got {dilation:?}"
+            ));
         }
         let (padding, more) = match options.padding {
             Padding::Sizes(p) => (p, [0, 0]),
             Padding::Valid => ([0, 0], [0, 0]),
             Padding::Same => {
                 if stride != [1, 1] {
-                    return invalid("padding='same' is not supported for strided convolutions".to_string());
+                    return invalid(
+                        "padding='same' is not supported for strided convolutions".to_string(),
+                    );
                 }
                 // What cannot be split evenly goes below and right.
-                let total = |d: usize| (weight.dims()[2 + d] as i64 - 1).max(0).saturating_mul(dilation[d]);
+                let total = |d: usize| {
+                    (weight.dims()[2 + d] as i64 - 1)
+                        .max(0)
+                        .saturating_mul(dilation[d])
+                };
                 ([total(0) / 2, total(1) / 2], [total(0) % 2, total(1) % 2])
             }
         };
         if padding.iter().any(|&p| p < 0) {
-            return invalid(format!("negative padding is not supported, got {padding:?}"));
+            return invalid(format!(
+                "negative padding is not supported, got {padding:?}"
+            ));
         }
         let limit = 1 << 40;
-        if [stride, padding, dilation].iter().flatten().any(|&v| v > limit) || groups > limit {
+        if [stride, padding, dilation]
+            .iter()
+            .flatten()
+            .any(|&v| v > limit)
+            || groups > limit
+        {
             return invalid("the sizes of the window are larger than any image".to_string());
         }
         let batched = self.ndim() == 4;
-        let x = if batched { self.clone() } else { self.unsqueeze(0)? };
+        let x = if batched {
+            self.clone()
+        } else {
+            self.unsqueeze(0)?
+        };
         let attrs = [
             Attr::Ints(&stride),
             Attr::Ints(&padding),

@@ -337,7 +337,9 @@ impl Tensor {
             return refuse(format!("step must be nonzero, got {step}"));
         }
         if !a.is_finite() || !b.is_finite() {
-            return refuse(format!("unsupported range: {start} -> {end}"));
+            return refuse(format!(
+                "invalid range: {start} -> {end}, both must be finite"
+            ));
         }
         if d > 0.0 && b < a || d < 0.0 && b > a {
             return refuse(format!(

@@ -3,11 +3,10 @@
 use std::borrow::Borrow;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Kernel, Promotion, Result, Scalar, Shape, TorshError};
+use torsh_core::{Attr, Dims, Kernel, Promotion, Result, Shape, TorshError};
 
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan, Sample};
-use crate::schema::Bound;
 use crate::{Grads, IntoDim, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -25,7 +24,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &CARTESIAN_PROD,
     &REPEAT,
     &TILE,
-    &CONSTANT_PAD_ND,
 ];
 
 fn list(v: Vec<Tensor>) -> Value {
@@ -77,7 +75,7 @@ pub static CAT: OpRecord = OpRecord::new(
             }
         }
     }
-    let dtype = dtype.result().unwrap_or(torsh_core::DType::F32);
+    let dtype = dtype.result()?.unwrap_or(torsh_core::DType::F32);
     let shape = whole.map_or_else(|| Shape::new(&[0]), Shape::from);
     Ok(Plan::one(dtype, shape, dtype))
 })
@@ -242,46 +240,6 @@ pub static TILE: OpRecord = OpRecord::new(
         s.real(&[2, 2])?.into(),
         vec![2i64].into(),
     ])])
-});
-
-fn pad_value(b: &Bound, i: usize) -> Scalar {
-    b.opt_scalar(i).unwrap_or(Scalar::Int(0))
-}
-
-/// A number around a tensor. Attributes of the node: elements before, the number, elements behind,
-/// per dimension.
-pub static CONSTANT_PAD_ND: OpRecord = OpRecord::new(
-    "constant_pad_nd",
-    "The tensor with a number before and behind it: pairs for the last dimension, the one before it, and so on; negative counts cut off.",
-    "(Tensor input, int[] pad, Scalar value=0)",
-)
-.kernel(Kernel::Pad, |c| {
-    let x = c.tensor(0)?;
-    let (before, behind) = (c.attr(0).ints(), c.attr(2).ints());
-    let mut dims = Dims::new();
-    for (d, &n) in x.dims().iter().enumerate() {
-        let n = n.checked_add(before[d] as usize).and_then(|n| n.checked_add(behind[d] as usize));
-        dims.push(n.ok_or_else(|| TorshError::invalid("", "the sizes overflow"))?);
-    }
-    Ok(Plan::one(x.dtype(), dims.into(), x.dtype()))
-})
-.grads(0, 0, |c| {
-    let mut g = c.g().clone();
-    for (d, &before) in c.attr(0).ints().iter().enumerate() {
-        let n = c.input_shape(0)[d];
-        if g.dims()[d] != n {
-            g = g.narrow(d, before, n)?;
-        }
-    }
-    Ok(Grads::from_iter([Some(g)]))
-})
-.by_name(|b| b.tensor(0)?.constant_pad_nd(b.ints(1), pad_value(b, 2)).map(Value::Tensor))
-.samples(|s| {
-    let x = s.real(&[2, 3])?;
-    Ok(vec![
-        Sample::new([x.clone().into(), vec![1i64, 2].into(), Value::Float(1.5)]),
-        Sample::new([x.into(), vec![-1i64, 2, 1, 0].into()]),
-    ])
 });
 
 fn refs<T: Borrow<Tensor>>(tensors: &[T]) -> SmallVec<[&Tensor; 8]> {
@@ -563,76 +521,5 @@ impl Tensor {
             repeats.insert(0, 1);
         }
         self.repeat(&repeats[..]).map_err(|e| e.renamed("tile"))
-    }
-
-    /// The tensor with a number around it: `pad` holds pairs (before, behind) for the last
-    /// dimension, the one before it, and so on; negative counts cut off.
-    ///
-    /// ```
-    /// use torsh_tensor::Tensor;
-    /// let x = Tensor::from_data(&[1, 2], &[2])?;
-    /// assert_eq!(x.constant_pad_nd([1, 2], 9)?.to_vec::<i32>()?, [9, 1, 2, 9, 9]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[track_caller]
-    pub fn constant_pad_nd(&self, pad: impl IntoShape, value: impl Into<Scalar>) -> Result<Tensor> {
-        let pad = pad.sizes();
-        let refuse = |why: String| self.named("constant_pad_nd", Err(TorshError::invalid("", why)));
-        if pad.len() % 2 != 0 {
-            return refuse(format!(
-                "Length of pad must be even but instead it equals {}",
-                pad.len()
-            ));
-        }
-        if pad.len() > 2 * self.ndim() {
-            return refuse(format!(
-                "Length of pad should be no more than twice the number of dimensions of the input. Pad length is {} while the input has {} dimensions.",
-                pad.len(),
-                self.ndim()
-            ));
-        }
-        let n = self.ndim();
-        let (mut before, mut behind): (SmallVec<[i64; 6]>, SmallVec<[i64; 6]>) =
-            (SmallVec::from_elem(0, n), SmallVec::from_elem(0, n));
-        let mut x = self.clone();
-        for (i, pair) in pad.chunks(2).enumerate() {
-            let (d, a, b) = (n - 1 - i, pair[0], pair[1]);
-            let size = self.dims()[d] as i64;
-            let sum = size.saturating_add(a).saturating_add(b);
-            if sum < 0 {
-                return refuse(format!(
-                    "The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension {d} of your input."
-                ));
-            }
-            (before[d], behind[d]) = (a.max(0), b.max(0));
-            if a < 0 || b < 0 {
-                let (cut_a, cut_b) = ((-a).max(0), (-b).max(0));
-                if cut_a + cut_b > size {
-                    return refuse(format!(
-                        "cannot cut {cut_a} and {cut_b} off dimension {d} of size {size}"
-                    ));
-                }
-                x = x.narrow(d, cut_a, size - cut_a - cut_b)?;
-            }
-        }
-        if before.iter().chain(&behind).all(|&v| v == 0) {
-            return x.copy();
-        }
-        let value = value.into();
-        if value.is_complex() && !self.is_complex() {
-            return refuse(format!(
-                "the complex number {value} does not fit {}",
-                self.dtype()
-            ));
-        }
-        call1(
-            &CONSTANT_PAD_ND,
-            &[Arg::T(&x)],
-            &[
-                Attr::Ints(&before),
-                Attr::Scalar(value),
-                Attr::Ints(&behind),
-            ],
-        )
     }
 }

@@ -10,8 +10,8 @@ use crate::sample::Sampler;
 use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &GER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM, &ADDR, &LINEAR,
-    &TENSORDOT,
+    &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &GER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM,
+    &ADDR, &LINEAR, &TENSORDOT,
 ];
 
 /// Checks what the kernel has no say in: dtypes that are equal and that products have.
@@ -23,13 +23,17 @@ fn dtypes(c: &PlanCx<'_>) -> Result<DType> {
         {
             return Err(TorshError::dtype(
                 "",
-                format!("expected all operands to have the same dtype, but got {dtype} and {}", t.dtype()),
+                format!(
+                    "expected all operands to have the same dtype, but got {dtype} and {}",
+                    t.dtype()
+                ),
             )
             .with_hint("convert one of them with to_dtype(..)"));
         }
     }
     if dtype == DType::Bool {
-        return Err(TorshError::dtype("", "not implemented for bool").with_hint("convert the operands to an integer type"));
+        return Err(TorshError::dtype("", "not implemented for bool")
+            .with_hint("convert the operands to an integer type"));
     }
     Ok(dtype)
 }
@@ -37,8 +41,15 @@ fn dtypes(c: &PlanCx<'_>) -> Result<DType> {
 /// Sizes that cannot be multiplied.
 #[cold]
 fn mismatch(a: &Tensor, b: &Tensor) -> TorshError {
-    TorshError::shape("", format!("the shapes {} and {} cannot be multiplied", a.shape(), b.shape()))
-        .with_hint("the last size of the first must be the last but one (or only) size of the second")
+    TorshError::shape(
+        "",
+        format!(
+            "the shapes {} and {} cannot be multiplied",
+            a.shape(),
+            b.shape()
+        ),
+    )
+    .with_hint("the last size of the first must be the last but one (or only) size of the second")
 }
 
 /// The shape of a product, whose operands may come with their last two dimensions swapped, and the
@@ -49,7 +60,11 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     if a.ndim() == 0 || b.ndim() == 0 {
         return Err(TorshError::shape(
             "",
-            format!("both arguments need to be at least 1D, but they are {}D and {}D", a.ndim(), b.ndim()),
+            format!(
+                "both arguments need to be at least 1D, but they are {}D and {}D",
+                a.ndim(),
+                b.ndim()
+            ),
         ));
     }
     let last_two = |t: &Tensor, swapped: bool| {
@@ -85,7 +100,10 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     {
         return Err(TorshError::shape(
             "",
-            format!("the addend of shape {} does not broadcast to the product's shape {shape}", add.shape()),
+            format!(
+                "the addend of shape {} does not broadcast to the product's shape {shape}",
+                add.shape()
+            ),
         ));
     }
     Ok(Plan::one(dtype, shape, dtype))
@@ -96,8 +114,16 @@ fn ranked(c: &PlanCx<'_>, ranks: [usize; 2]) -> Result<Plan> {
     for (i, rank) in ranks.into_iter().enumerate() {
         let t = c.tensor(i)?;
         if t.ndim() != rank {
-            let what = ["a number", "a vector (1D)", "a matrix (2D)", "a batch of matrices (3D)"][rank];
-            let message = format!("{rank}D tensors expected: operand {i} must be {what}, but is {}D", t.ndim());
+            let what = [
+                "a number",
+                "a vector (1D)",
+                "a matrix (2D)",
+                "a batch of matrices (3D)",
+            ][rank];
+            let message = format!(
+                "{rank}D tensors expected: operand {i} must be {what}, but is {}D",
+                t.ndim()
+            );
             return Err(TorshError::shape("", message));
         }
     }
@@ -106,7 +132,11 @@ fn ranked(c: &PlanCx<'_>, ranks: [usize; 2]) -> Result<Plan> {
         if a.dims()[0] != b.dims()[0] {
             return Err(TorshError::shape(
                 "",
-                format!("batch1 and batch2 must have the same number of batches, got {} and {}", a.dims()[0], b.dims()[0]),
+                format!(
+                    "batch1 and batch2 must have the same number of batches, got {} and {}",
+                    a.dims()[0],
+                    b.dims()[0]
+                ),
             ));
         }
     }
@@ -114,9 +144,19 @@ fn ranked(c: &PlanCx<'_>, ranks: [usize; 2]) -> Result<Plan> {
 }
 
 /// `alpha * op(a) op(b)`, where `op` swaps the last two dimensions where told to.
-fn product(a: &Tensor, b: &Tensor, swap_a: bool, swap_b: bool, alpha: Option<Scalar>) -> Result<Tensor> {
+fn product(
+    a: &Tensor,
+    b: &Tensor,
+    swap_a: bool,
+    swap_b: bool,
+    alpha: Option<Scalar>,
+) -> Result<Tensor> {
     let alpha = alpha.map_or(Attr::None, Attr::Scalar);
-    call1(&MATMUL, &[Arg::T(a), Arg::T(b)], &[alpha, Attr::None, Attr::Bool(swap_a), Attr::Bool(swap_b)])
+    call1(
+        &MATMUL,
+        &[Arg::T(a), Arg::T(b)],
+        &[alpha, Attr::None, Attr::Bool(swap_a), Attr::Bool(swap_b)],
+    )
 }
 
 /// All but the last dimension as one.
@@ -131,7 +171,10 @@ fn gradients(c: &BackwardCx<'_>) -> Result<Grads> {
     let mut grads: Grads = SmallVec::from_iter([None, None, None]);
     let alpha = c.attr(0).scalar().map(|s| s.conj());
     let (rank_a, rank_b) = (c.input_shape(0).ndim(), c.input_shape(1).ndim());
-    let (swap_a, swap_b) = (c.attr(2).bool() && rank_a > 1, c.attr(3).bool() && rank_b > 1);
+    let (swap_a, swap_b) = (
+        c.attr(2).bool() && rank_a > 1,
+        c.attr(3).bool() && rank_b > 1,
+    );
     if c.needs(0) || c.needs(1) {
         let mut g = c.g().clone();
         if rank_b == 1 {
@@ -160,7 +203,11 @@ fn gradients(c: &BackwardCx<'_>) -> Result<Grads> {
             let gb = if shared {
                 // The batches of a shared factor add up within one product.
                 let (a, g) = (rows(&a)?, rows(&g)?);
-                if swap_b { product(&g, &a, true, false, alpha)? } else { product(&a, &g, true, false, alpha)? }
+                if swap_b {
+                    product(&g, &a, true, false, alpha)?
+                } else {
+                    product(&a, &g, true, false, alpha)?
+                }
             } else if swap_b {
                 product(&g, &a, true, swap_a, alpha)?
             } else {
@@ -212,30 +259,48 @@ pub static MATMUL: OpRecord = factors(
 });
 
 /// Product of two matrices.
-pub static MM: OpRecord =
-    factors(OpRecord::new("mm", "Product of two matrices.", "(Tensor input, Tensor mat2)"), |c| ranked(c, [2, 2]))
-        .by_name(|b| b.tensor(0)?.mm(b.tensor(1)?).map(Value::Tensor))
-        .samples(|s| Ok(vec![pair(s, &[2, 3], &[3, 4])?, pair(s, &[2, 0], &[0, 3])?]));
+pub static MM: OpRecord = factors(
+    OpRecord::new(
+        "mm",
+        "Product of two matrices.",
+        "(Tensor input, Tensor mat2)",
+    ),
+    |c| ranked(c, [2, 2]),
+)
+.by_name(|b| b.tensor(0)?.mm(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[2, 3], &[3, 4])?, pair(s, &[2, 0], &[0, 3])?]));
 
 /// Products of two batches of matrices.
-pub static BMM: OpRecord =
-    factors(OpRecord::new("bmm", "Products of two batches of matrices.", "(Tensor input, Tensor mat2)"), |c| {
-        ranked(c, [3, 3])
-    })
-    .by_name(|b| b.tensor(0)?.bmm(b.tensor(1)?).map(Value::Tensor))
-    .samples(|s| Ok(vec![pair(s, &[2, 2, 3], &[2, 3, 2])?]));
+pub static BMM: OpRecord = factors(
+    OpRecord::new(
+        "bmm",
+        "Products of two batches of matrices.",
+        "(Tensor input, Tensor mat2)",
+    ),
+    |c| ranked(c, [3, 3]),
+)
+.by_name(|b| b.tensor(0)?.bmm(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[2, 2, 3], &[2, 3, 2])?]));
 
 /// Product of a matrix and a vector.
-pub static MV: OpRecord =
-    factors(OpRecord::new("mv", "Product of a matrix and a vector.", "(Tensor input, Tensor vec)"), |c| {
-        ranked(c, [2, 1])
-    })
-    .by_name(|b| b.tensor(0)?.mv(b.tensor(1)?).map(Value::Tensor))
-    .samples(|s| Ok(vec![pair(s, &[2, 3], &[3])?]));
+pub static MV: OpRecord = factors(
+    OpRecord::new(
+        "mv",
+        "Product of a matrix and a vector.",
+        "(Tensor input, Tensor vec)",
+    ),
+    |c| ranked(c, [2, 1]),
+)
+.by_name(|b| b.tensor(0)?.mv(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[2, 3], &[3])?]));
 
 /// Inner product of two vectors.
 pub static DOT: OpRecord = factors(
-    OpRecord::new("dot", "Sum of the products of two vectors; complex ones are not conjugated.", "(Tensor input, Tensor tensor)"),
+    OpRecord::new(
+        "dot",
+        "Sum of the products of two vectors; complex ones are not conjugated.",
+        "(Tensor input, Tensor tensor)",
+    ),
     |c| ranked(c, [1, 1]),
 )
 .by_name(|b| b.tensor(0)?.dot(b.tensor(1)?).map(Value::Tensor))
@@ -248,7 +313,12 @@ pub static VDOT: OpRecord = OpRecord::new(
     "(Tensor input, Tensor other)",
 )
 .by_name(|b| b.tensor(0)?.vdot(b.tensor(1)?).map(Value::Tensor))
-.samples(|s| Ok(vec![Sample::new([s.complex(&[3])?.into(), s.complex(&[3])?.into()])]));
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.complex(&[3])?.into(),
+        s.complex(&[3])?.into(),
+    ])])
+});
 
 /// Products over the last dimensions.
 pub static INNER: OpRecord = OpRecord::new(
@@ -260,18 +330,28 @@ pub static INNER: OpRecord = OpRecord::new(
 .samples(|s| Ok(vec![pair(s, &[2, 3], &[4, 3])?, pair(s, &[], &[2])?]));
 
 /// Products of each element of one vector with each of another.
-pub static OUTER: OpRecord =
-    OpRecord::new("outer", "The matrix of all products of elements of two vectors.", "(Tensor input, Tensor vec2)")
+pub static OUTER: OpRecord = OpRecord::new(
+    "outer",
+    "The matrix of all products of elements of two vectors.",
+    "(Tensor input, Tensor vec2)",
+)
+.by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
+
+/// The older name of [`OUTER`].
+pub static GER: OpRecord =
+    OpRecord::new("ger", "The same as outer.", "(Tensor input, Tensor vec2)")
         .by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
         .samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
 
-/// The older name of [`OUTER`].
-pub static GER: OpRecord = OpRecord::new("ger", "The same as outer.", "(Tensor input, Tensor vec2)")
-    .by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
-    .samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
-
 fn triple(s: &mut Sampler, c: &[usize], a: &[usize], b: &[usize]) -> Result<Vec<Sample>> {
-    let of = |s: &mut Sampler| Ok::<_, TorshError>(Sample::new([s.real(c)?.into(), s.real(a)?.into(), s.real(b)?.into()]));
+    let of = |s: &mut Sampler| {
+        Ok::<_, TorshError>(Sample::new([
+            s.real(c)?.into(),
+            s.real(a)?.into(),
+            s.real(b)?.into(),
+        ]))
+    };
     Ok(vec![of(s)?, of(s)?.kw("beta", 0.5).kw("alpha", -1.5)])
 }
 
@@ -328,19 +408,43 @@ pub static ADDR: OpRecord = OpRecord::new(
     "beta * input + alpha * outer(vec1, vec2); input broadcasts, and is not read where beta is 0.",
     "(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1)",
 )
-.by_name(|b| b.tensor(0)?.addr_with(b.tensor(1)?, b.tensor(2)?, b.scalar(3), b.scalar(4)).map(Value::Tensor))
+.by_name(|b| {
+    b.tensor(0)?
+        .addr_with(b.tensor(1)?, b.tensor(2)?, b.scalar(3), b.scalar(4))
+        .map(Value::Tensor)
+})
 .samples(|s| triple(s, &[3], &[2], &[3]));
 
 fn added(record: &'static OpRecord, b: &crate::Bound) -> Result<Value> {
-    sum_of(record, b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, b.scalar(3), b.scalar(4)).map(Value::Tensor)
+    sum_of(
+        record,
+        b.tensor(0)?,
+        b.tensor(1)?,
+        b.tensor(2)?,
+        b.scalar(3),
+        b.scalar(4),
+    )
+    .map(Value::Tensor)
 }
 
 #[track_caller]
-fn sum_of(record: &'static OpRecord, c: &Tensor, a: &Tensor, b: &Tensor, beta: Scalar, alpha: Scalar) -> Result<Tensor> {
+fn sum_of(
+    record: &'static OpRecord,
+    c: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    beta: Scalar,
+    alpha: Scalar,
+) -> Result<Tensor> {
     call1(
         record,
         &[Arg::T(a), Arg::T(b), Arg::T(c)],
-        &[Attr::Scalar(alpha), Attr::Scalar(beta), Attr::Bool(false), Attr::Bool(false)],
+        &[
+            Attr::Scalar(alpha),
+            Attr::Scalar(beta),
+            Attr::Bool(false),
+            Attr::Bool(false),
+        ],
     )
 }
 
@@ -414,7 +518,11 @@ pub static TENSORDOT: OpRecord = OpRecord::new(
 fn integers(v: &Value) -> Option<Vec<i64>> {
     match v {
         Value::Int(i) => Some(vec![*i]),
-        v => v.items()?.iter().map(|i| i.number().map(Scalar::to_i64)).collect(),
+        v => v
+            .items()?
+            .iter()
+            .map(|i| i.number().map(Scalar::to_i64))
+            .collect(),
     }
 }
 
@@ -474,7 +582,8 @@ impl Tensor {
                 ),
             ));
         }
-        self.tensordot(other, &[-1], &[-1]).map_err(|e| e.renamed("inner"))
+        self.tensordot(other, &[-1], &[-1])
+            .map_err(|e| e.renamed("inner"))
     }
 
     /// The matrix of all products of elements of two vectors.
@@ -482,7 +591,10 @@ impl Tensor {
     pub fn outer(&self, vec2: &Tensor) -> Result<Tensor> {
         for t in [self, vec2] {
             if t.ndim() != 1 {
-                return Err(TorshError::shape("outer", format!("expected 1-D vectors, got {}D", t.ndim())));
+                return Err(TorshError::shape(
+                    "outer",
+                    format!("expected 1-D vectors, got {}D", t.ndim()),
+                ));
             }
         }
         self.unsqueeze(1)?.mul(vec2)
@@ -496,7 +608,13 @@ impl Tensor {
 
     /// `beta * self + alpha * (mat1 @ mat2)`; with `beta` 0 this tensor is not read.
     #[track_caller]
-    pub fn addmm_with(&self, mat1: &Tensor, mat2: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn addmm_with(
+        &self,
+        mat1: &Tensor,
+        mat2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         sum_of(&ADDMM, self, mat1, mat2, beta.into(), alpha.into())
     }
 
@@ -508,7 +626,13 @@ impl Tensor {
 
     /// `beta * self + alpha * (mat @ vec)`; with `beta` 0 this tensor is not read.
     #[track_caller]
-    pub fn addmv_with(&self, mat: &Tensor, vec: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn addmv_with(
+        &self,
+        mat: &Tensor,
+        vec: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         sum_of(&ADDMV, self, mat, vec, beta.into(), alpha.into())
     }
 
@@ -520,7 +644,13 @@ impl Tensor {
 
     /// `beta * self + alpha * (batch1 @ batch2)`; with `beta` 0 this tensor is not read.
     #[track_caller]
-    pub fn baddbmm_with(&self, batch1: &Tensor, batch2: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn baddbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         sum_of(&BADDBMM, self, batch1, batch2, beta.into(), alpha.into())
     }
 
@@ -533,13 +663,33 @@ impl Tensor {
     /// `beta * self` plus `alpha` times the sum over the batch of `batch1 @ batch2`; with `beta` 0
     /// this tensor is not read.
     #[track_caller]
-    pub fn addbmm_with(&self, batch1: &Tensor, batch2: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn addbmm_with(
+        &self,
+        batch1: &Tensor,
+        batch2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         let (a, b) = (batch1, batch2);
         if a.ndim() != 3 || b.ndim() != 3 {
-            return Err(TorshError::shape("addbmm", format!("batch1 and batch2 must be 3D tensors, got {}D and {}D", a.ndim(), b.ndim())));
+            return Err(TorshError::shape(
+                "addbmm",
+                format!(
+                    "batch1 and batch2 must be 3D tensors, got {}D and {}D",
+                    a.ndim(),
+                    b.ndim()
+                ),
+            ));
         }
         if a.dims()[0] != b.dims()[0] || a.dims()[2] != b.dims()[1] {
-            return Err(TorshError::shape("addbmm", format!("incompatible sizes of batch1 {} and batch2 {}", a.shape(), b.shape())));
+            return Err(TorshError::shape(
+                "addbmm",
+                format!(
+                    "incompatible sizes of batch1 {} and batch2 {}",
+                    a.shape(),
+                    b.shape()
+                ),
+            ));
         }
         let (beta, alpha): (Scalar, Scalar) = (beta.into(), alpha.into());
         if matches!(a.dtype(), DType::F16 | DType::BF16) && a.dims()[0] > 0 {
@@ -547,8 +697,15 @@ impl Tensor {
             let mut sum = self.clone();
             for i in 0..a.dims()[0] {
                 let beta = if i == 0 { beta } else { Scalar::Int(1) };
-                sum = sum_of(&ADDMM, &sum, &a.select(0, i)?, &b.select(0, i)?, beta, alpha)
-                    .map_err(|e| e.renamed("addbmm"))?;
+                sum = sum_of(
+                    &ADDMM,
+                    &sum,
+                    &a.select(0, i)?,
+                    &b.select(0, i)?,
+                    beta,
+                    alpha,
+                )
+                .map_err(|e| e.renamed("addbmm"))?;
             }
             return Ok(sum);
         }
@@ -567,7 +724,13 @@ impl Tensor {
 
     /// `beta * self + alpha * outer(vec1, vec2)`; with `beta` 0 this tensor is not read.
     #[track_caller]
-    pub fn addr_with(&self, vec1: &Tensor, vec2: &Tensor, beta: impl Into<Scalar>, alpha: impl Into<Scalar>) -> Result<Tensor> {
+    pub fn addr_with(
+        &self,
+        vec1: &Tensor,
+        vec2: &Tensor,
+        beta: impl Into<Scalar>,
+        alpha: impl Into<Scalar>,
+    ) -> Result<Tensor> {
         let (beta, alpha): (Scalar, Scalar) = (beta.into(), alpha.into());
         let dtype = self.dtype().promote(vec1.dtype()).promote(vec2.dtype());
         if !dtype.is_differentiable() && (alpha.is_float() || beta.is_float()) {
@@ -579,18 +742,30 @@ impl Tensor {
         // The factors are rounded to the result's dtype first, as PyTorch does.
         let number = |s: Scalar| Scalar::from_bytes(&s.to_bytes(dtype), dtype);
         let one = |s: Scalar| s.to_complex() == (1.0, 0.0);
-        let scaled = if one(alpha) { vec1.clone() } else { vec1.mul(number(alpha))? };
+        let scaled = if one(alpha) {
+            vec1.clone()
+        } else {
+            vec1.mul(number(alpha))?
+        };
         let outer = scaled.outer(vec2).map_err(|e| e.renamed("addr"))?;
         if !self.shape().can_broadcast_to(outer.shape()) {
             return Err(TorshError::shape(
                 "addr",
-                format!("input of shape {} does not broadcast to the outer product's shape {}", self.shape(), outer.shape()),
+                format!(
+                    "input of shape {} does not broadcast to the outer product's shape {}",
+                    self.shape(),
+                    outer.shape()
+                ),
             ));
         }
         if beta.to_complex() == (0.0, 0.0) {
             return outer.to_dtype(dtype);
         }
-        if one(beta) { self.add(&outer) } else { self.mul(number(beta))?.add(&outer) }
+        if one(beta) {
+            self.add(&outer)
+        } else {
+            self.mul(number(beta))?.add(&outer)
+        }
     }
 
     /// `self @ weight.T + bias` (`torch.nn.functional.linear`): `[.., in]`, `[out, in]`, `[out]`.
@@ -610,7 +785,11 @@ impl Tensor {
         if dims.len() != other_dims.len() {
             return Err(TorshError::invalid(
                 "tensordot",
-                format!("both dimension lists should have same length, got {} and {}", dims.len(), other_dims.len()),
+                format!(
+                    "both dimension lists should have same length, got {} and {}",
+                    dims.len(),
+                    other_dims.len()
+                ),
             ));
         }
         let read = |t: &Tensor, list: &[i64]| -> Result<Vec<usize>> {
@@ -618,7 +797,10 @@ impl Tensor {
             for &d in list {
                 let d = t.shape().dim(d).map_err(|e| e.renamed("tensordot"))?;
                 if out.contains(&d) {
-                    return Err(TorshError::invalid("tensordot", format!("dim {d} appears multiple times in the list of dims")));
+                    return Err(TorshError::invalid(
+                        "tensordot",
+                        format!("dim {d} appears multiple times in the list of dims"),
+                    ));
                 }
                 out.push(d);
             }
@@ -635,19 +817,32 @@ impl Tensor {
                 (m, n) => {
                     return Err(TorshError::shape(
                         "tensordot",
-                        format!("contracted dimensions need to match, but first has size {m} in dim {i} and second has size {n} in dim {j}"),
+                        format!(
+                            "contracted dimensions need to match, but first has size {m} in dim {i} and second has size {n} in dim {j}"
+                        ),
                     ));
                 }
             }
         }
-        let rest = |t: &Tensor, list: &[usize]| (0..t.ndim()).filter(|d| !list.contains(d)).collect::<Vec<usize>>();
+        let rest = |t: &Tensor, list: &[usize]| {
+            (0..t.ndim())
+                .filter(|d| !list.contains(d))
+                .collect::<Vec<usize>>()
+        };
         let (ra, rb) = (rest(&a, &p), rest(&b, &q));
-        let sizes = |t: &Tensor, list: &[usize]| list.iter().map(|&d| t.dims()[d]).collect::<Vec<usize>>();
+        let sizes =
+            |t: &Tensor, list: &[usize]| list.iter().map(|&d| t.dims()[d]).collect::<Vec<usize>>();
         let count = |v: &[usize]| v.iter().product::<usize>();
         let shape = [sizes(&a, &ra), sizes(&b, &rb)].concat();
         let terms = count(&sizes(&a, &p));
-        let left = a.permute([&ra[..], &p].concat())?.reshape([count(&sizes(&a, &ra)), terms])?;
-        let right = b.permute([&q[..], &rb].concat())?.reshape([terms, count(&sizes(&b, &rb))])?;
-        left.mm(&right).map_err(|e| e.renamed("tensordot"))?.reshape(shape)
+        let left = a
+            .permute([&ra[..], &p].concat())?
+            .reshape([count(&sizes(&a, &ra)), terms])?;
+        let right = b
+            .permute([&q[..], &rb].concat())?
+            .reshape([terms, count(&sizes(&b, &rb))])?;
+        left.mm(&right)
+            .map_err(|e| e.renamed("tensordot"))?
+            .reshape(shape)
     }
 }

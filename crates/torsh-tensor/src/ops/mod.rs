@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod batch_norm;
+pub(crate) mod class_loss;
 pub(crate) mod complex;
 pub(crate) mod conv;
 pub(crate) mod copy;
@@ -15,10 +16,11 @@ pub(crate) mod join;
 pub(crate) mod loss;
 pub(crate) mod masked;
 pub(crate) mod matmul;
-pub(crate) mod pointwise;
-pub(crate) mod pool;
 pub mod optim;
+pub(crate) mod pad;
+pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
+pub(crate) mod pool;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod scan;
@@ -42,12 +44,15 @@ use crate::schema::{Bound, Signature};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
+    pointwise_extra::RECORDS,
+    activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
     reduce::extreme::RECORDS,
     reduce::moments::RECORDS,
     reduce::norm::RECORDS,
     reduce::product::RECORDS,
+    reduce::quantile::RECORDS,
     scan::RECORDS,
     softmax::RECORDS,
     shape::RECORDS,
@@ -60,11 +65,11 @@ const FAMILIES: &[&[&OpRecord]] = &[
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
-    pointwise_extra::RECORDS,
-    activation::RECORDS,
+    pad::RECORDS,
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
+    loss::RECORDS,
     sort::RECORDS,
     rearrange::RECORDS,
     embedding::RECORDS,
@@ -73,7 +78,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     conv::RECORDS,
     pool::RECORDS,
     batch_norm::RECORDS,
-    loss::RECORDS,
+    class_loss::RECORDS,
 ];
 
 struct Entry {

@@ -12,6 +12,12 @@ macro_rules! rule {
     (promote) => {
         Pointwise::Promote
     };
+    (number) => {
+        Pointwise::Number
+    };
+    (equality) => {
+        Pointwise::Equality
+    };
     (float) => {
         Pointwise::Float
     };
@@ -51,6 +57,9 @@ macro_rules! output_bit {
 macro_rules! backward {
     // No formula: nothing to differentiate for a bool result or an op of integers only.
     (bool [$($float:ident)*]) => {
+        Backward::NonDifferentiable
+    };
+    (equality [$($float:ident)*]) => {
         Backward::NonDifferentiable
     };
     ($rule:ident []) => {
@@ -231,6 +240,10 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     // A call on numbers alone computes on a 0-d tensor of the first.
     let first;
     let mut args: SmallVec<[Arg<'_>; 3]> = operands.iter().map(Operand::arg).collect();
+    let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
+        .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
+        .collect();
+    super::pointwise_extra::check_numbers(record, &args, &numbers)?;
     if !args.iter().any(|a| matches!(a, Arg::T(_))) {
         first = operands[0].to_tensor()?;
         args[0] = Arg::T(&first);

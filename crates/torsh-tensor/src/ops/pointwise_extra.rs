@@ -11,6 +11,8 @@ use crate::schema::{Bound, Signature, Type};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
+    &MAX_OTHER,
+    &MIN_OTHER,
     &DIV_MODE,
     &CLAMP,
     &CLAMP_TENSOR,
@@ -23,7 +25,39 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ANGLE,
     &FLOAT_POWER,
     &CONJ,
+    &POW_BOOL,
+    &SQUARE_BOOL,
 ];
+
+/// The larger of two tensors, as `torch.max` of two.
+pub static MAX_OTHER: OpRecord = OpRecord::new(
+    "max.other",
+    "The larger of two tensors, elementwise: maximum.",
+    "(Tensor input, Tensor other)",
+)
+.overload()
+.by_name(|b| b.tensor(0)?.maximum(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.distinct(&[2, 3])?.into(),
+        s.real(&[3])?.into(),
+    ])])
+});
+
+/// The smaller of two tensors, as `torch.min` of two.
+pub static MIN_OTHER: OpRecord = OpRecord::new(
+    "min.other",
+    "The smaller of two tensors, elementwise: minimum.",
+    "(Tensor input, Tensor other)",
+)
+.overload()
+.by_name(|b| b.tensor(0)?.minimum(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.distinct(&[2, 3])?.into(),
+        s.real(&[3])?.into(),
+    ])])
+});
 
 /// Ops that take a number in place of either tensor, or of both.
 const EITHER_NUMBER: &[&str] = &["add", "sub", "mul", "div", "true_divide", "floor_divide"];
@@ -76,7 +110,7 @@ pub(super) fn check_numbers(
     let Some(alpha) = numbers.first().and_then(Attr::scalar) else {
         return Ok(());
     };
-    let dtype = promoted(args);
+    let dtype = promoted(args)?;
     if alpha.is_float() && !dtype.is_differentiable() {
         return Err(TorshError::dtype(
             name,
@@ -102,7 +136,7 @@ pub(super) fn check_numbers(
     Ok(())
 }
 
-fn promoted(args: &[Arg<'_>]) -> DType {
+fn promoted(args: &[Arg<'_>]) -> Result<DType> {
     let mut p = Promotion::default();
     for a in args {
         match a {
@@ -111,7 +145,7 @@ fn promoted(args: &[Arg<'_>]) -> DType {
             Arg::Absent => {}
         }
     }
-    p.result().unwrap_or_else(default_dtype)
+    Ok(p.result()?.unwrap_or_else(default_dtype))
 }
 
 /// Runs a binary row on operands of which one or both may be numbers.
@@ -157,36 +191,36 @@ fn divide(x: Operand<'_>, y: Operand<'_>, mode: Option<&str>) -> Result<Tensor> 
     run(record, x, y).map_err(|e| e.renamed("div"))
 }
 
-/// A bound of [`Tensor::clamp`]: a number, a tensor, or none.
-pub trait IntoBound<'a> {
-    /// The bound; `None` where there is none.
-    fn bound(self) -> Option<Operand<'a>>;
+/// A limit of [`Tensor::clamp`]: a number, a tensor, or none.
+pub trait IntoLimit<'a> {
+    /// The limit; `None` where there is none.
+    fn limit(self) -> Option<Operand<'a>>;
 }
-impl<'a> IntoBound<'a> for Operand<'a> {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for Operand<'a> {
+    fn limit(self) -> Option<Operand<'a>> {
         Some(self)
     }
 }
-impl<'a> IntoBound<'a> for &'a Tensor {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for &'a Tensor {
+    fn limit(self) -> Option<Operand<'a>> {
         Some(Operand::Ref(self))
     }
 }
-impl<'a> IntoBound<'a> for Tensor {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for Tensor {
+    fn limit(self) -> Option<Operand<'a>> {
         Some(Operand::Owned(self))
     }
 }
 // The only `Option`, so that a plain `None` says enough.
-impl<'a> IntoBound<'a> for Option<f64> {
-    fn bound(self) -> Option<Operand<'a>> {
+impl<'a> IntoLimit<'a> for Option<f64> {
+    fn limit(self) -> Option<Operand<'a>> {
         self.map(Operand::from)
     }
 }
 macro_rules! number_bounds {
     ($($t:ty),*) => {$(
-        impl<'a> IntoBound<'a> for $t {
-            fn bound(self) -> Option<Operand<'a>> { Some(Operand::from(self)) }
+        impl<'a> IntoLimit<'a> for $t {
+            fn limit(self) -> Option<Operand<'a>> { Some(Operand::from(self)) }
         }
     )*};
 }
@@ -315,7 +349,7 @@ fn clamp(
     };
     let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
     all.extend(low.into_iter().chain(high).map(Arg::N));
-    let dtype = promoted(&all);
+    let dtype = promoted(&all)?;
     let r = if dtype != x.dtype() && operands.len() == 1 {
         wide = x.to_dtype(dtype)?;
         operands[0] = Arg::T(&wide);
@@ -448,6 +482,22 @@ pub static LOGIT: OpRecord = OpRecord::new(
 
 #[track_caller]
 fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
+    if matches!(x.dtype(), DType::F16 | DType::BF16) {
+        // PyTorch rounds every step to the half type, and near 1/2 all digits hang on that.
+        let z = match eps {
+            Some(eps) => {
+                let low = Tensor::where_(&x.lt(eps)?, eps, x)?;
+                Tensor::where_(&x.gt(1.0 - eps)?.logical_and(&x.ge(eps)?)?, 1.0 - eps, low)?
+            }
+            None => x.clone(),
+        };
+        let y = z.div(z.rsub(1.0)?)?.log().map_err(|e| e.renamed("logit"))?;
+        return if inplace {
+            crate::inplace::assign(x, &y).map(|()| x.clone())
+        } else {
+            Ok(y)
+        };
+    }
     apply(
         &parametric::logit,
         x,
@@ -513,6 +563,40 @@ fn float_power(x: Operand<'_>, y: Operand<'_>) -> Result<Tensor> {
     };
     run(&binary::pow, wide(&x)?, wide(&y)?).map_err(|e| e.renamed("float_power"))
 }
+
+/// The first or zeroth power.
+pub static POW_BOOL: OpRecord = OpRecord::new(
+    "pow.Tensor_Bool",
+    "Powers with True or False as exponent: the operand or ones, for bool tensors too.",
+    "(Tensor input, bool exponent)",
+)
+.overload()
+.by_name(|b| {
+    let (x, exponent) = (b.tensor(0)?, b.bool(1));
+    let y = match x.dtype() {
+        DType::Bool if exponent => x.copy(),
+        DType::Bool => x.ones_like(),
+        _ => x.pow(exponent),
+    };
+    y.map(Value::Tensor)
+});
+
+/// Squares, of bools too.
+pub static SQUARE_BOOL: OpRecord = OpRecord::new(
+    "square",
+    "The square of each element; bools become int64.",
+    "(Tensor input)",
+)
+.by_name(|b| {
+    let x = b.tensor(0)?;
+    let y = if x.dtype() == DType::Bool {
+        x.to_dtype(DType::I64)
+    } else {
+        x.square()
+    };
+    y.map(Value::Tensor)
+})
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
 /// The complex conjugate.
 pub static CONJ: OpRecord = OpRecord::new(
@@ -710,14 +794,14 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn clamp<'a>(&self, min: impl IntoBound<'a>, max: impl IntoBound<'a>) -> Result<Tensor> {
-        clamp(self, min.bound(), max.bound(), false)
+    pub fn clamp<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
+        clamp(self, min.limit(), max.limit(), false)
     }
 
     /// [`Tensor::clamp`] in place; returns this tensor.
     #[track_caller]
-    pub fn clamp_<'a>(&self, min: impl IntoBound<'a>, max: impl IntoBound<'a>) -> Result<Tensor> {
-        clamp(self, min.bound(), max.bound(), true)
+    pub fn clamp_<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
+        clamp(self, min.limit(), max.limit(), true)
     }
 
     /// Each element, or `min` where that is larger; nan stays.

@@ -25,7 +25,12 @@ pub struct MaxPool2dOptions {
 
 impl Default for MaxPool2dOptions {
     fn default() -> MaxPool2dOptions {
-        MaxPool2dOptions { stride: None, padding: [0, 0], dilation: [1, 1], ceil_mode: false }
+        MaxPool2dOptions {
+            stride: None,
+            padding: [0, 0],
+            dilation: [1, 1],
+            ceil_mode: false,
+        }
     }
 }
 
@@ -62,10 +67,15 @@ impl MaxPool2dOptions {
 
 /// How many windows fit.
 fn windows(input: i64, kernel: i64, stride: i64, padding: i64, dilation: i64, ceil: bool) -> i64 {
-    let room = input + 2 * padding - dilation * (kernel - 1) - 1 + if ceil { stride - 1 } else { 0 };
+    let room =
+        input + 2 * padding - dilation * (kernel - 1) - 1 + if ceil { stride - 1 } else { 0 };
     let n = room.div_euclid(stride) + 1;
     // The last window must start inside the image or the padding before it.
-    if ceil && (n - 1) * stride >= input + padding { n - 1 } else { n }
+    if ceil && (n - 1) * stride >= input + padding {
+        n - 1
+    } else {
+        n
+    }
 }
 
 /// Attributes: kernel, stride, padding, dilation, ceil_mode, whether the indices are wanted.
@@ -74,7 +84,14 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let d = x.dims();
     let at = |i: usize, axis: usize| c.attr(i).ints()[axis];
     let size = |axis: usize| {
-        windows(d[2 + axis] as i64, at(0, axis), at(1, axis), at(2, axis), at(3, axis), c.attr(4).bool())
+        windows(
+            d[2 + axis] as i64,
+            at(0, axis),
+            at(1, axis),
+            at(2, axis),
+            at(3, axis),
+            c.attr(4).bool(),
+        )
     };
     let (h, w) = (size(0), size(1));
     if h < 1 || w < 1 {
@@ -140,18 +157,27 @@ pub static MAX_POOL2D: OpRecord = OpRecord::new(
 });
 
 /// Gradients put where the maxima were.
-pub static MAX_POOL2D_BACKWARD: OpRecord =
-    OpRecord::new("_max_pool2d_backward", "The gradient of the input of max_pool2d.", "")
-        .kernel(Kernel::MaxPool2dBackward, |c| {
-            let dims: Vec<usize> = c.attr(0).ints().iter().map(|&v| v as usize).collect();
-            let dtype = c.tensor(0)?.dtype();
-            Ok(Plan::one(dtype, Shape::new(&dims), dtype))
-        })
-        .grads(2, 0, |c| {
-            let indices = c.input(1)?;
-            let v = c.g().flatten_dims(-2, -1)?.gather(-1, &indices.flatten_dims(-2, -1)?)?;
-            Ok(SmallVec::from_iter([Some(v.reshape(indices.shape())?), None]))
-        });
+pub static MAX_POOL2D_BACKWARD: OpRecord = OpRecord::new(
+    "_max_pool2d_backward",
+    "The gradient of the input of max_pool2d.",
+    "",
+)
+.kernel(Kernel::MaxPool2dBackward, |c| {
+    let dims: Vec<usize> = c.attr(0).ints().iter().map(|&v| v as usize).collect();
+    let dtype = c.tensor(0)?.dtype();
+    Ok(Plan::one(dtype, Shape::new(&dims), dtype))
+})
+.grads(2, 0, |c| {
+    let indices = c.input(1)?;
+    let v = c
+        .g()
+        .flatten_dims(-2, -1)?
+        .gather(-1, &indices.flatten_dims(-2, -1)?)?;
+    Ok(SmallVec::from_iter([
+        Some(v.reshape(indices.shape())?),
+        None,
+    ]))
+});
 
 impl Tensor {
     /// Maxima over windows of `kernel_size`, which do not overlap
@@ -163,43 +189,75 @@ impl Tensor {
 
     /// [`Tensor::max_pool2d`] with stride, padding, dilation and ceil_mode.
     #[track_caller]
-    pub fn max_pool2d_with(&self, kernel_size: [i64; 2], options: MaxPool2dOptions) -> Result<Tensor> {
+    pub fn max_pool2d_with(
+        &self,
+        kernel_size: [i64; 2],
+        options: MaxPool2dOptions,
+    ) -> Result<Tensor> {
         let wanted = self.requires_grad() && crate::is_grad_enabled();
         Ok(self.pooled(kernel_size, options, wanted)?.0)
     }
 
     /// [`Tensor::max_pool2d_with`], and the int64 index of each maximum in its plane.
     #[track_caller]
-    pub fn max_pool2d_indices(&self, kernel_size: [i64; 2], options: MaxPool2dOptions) -> Result<(Tensor, Tensor)> {
+    pub fn max_pool2d_indices(
+        &self,
+        kernel_size: [i64; 2],
+        options: MaxPool2dOptions,
+    ) -> Result<(Tensor, Tensor)> {
         match self.pooled(kernel_size, options, true)? {
             (values, Some(indices)) => Ok((values, indices)),
-            (values, None) => Err(TorshError::invalid(MAX_POOL2D.name, format!("no indices for {}", values.describe()))),
+            (values, None) => Err(TorshError::invalid(
+                MAX_POOL2D.name,
+                format!("no indices for {}", values.describe()),
+            )),
         }
     }
 
     #[track_caller]
-    fn pooled(&self, kernel: [i64; 2], options: MaxPool2dOptions, indices: bool) -> Result<(Tensor, Option<Tensor>)> {
+    fn pooled(
+        &self,
+        kernel: [i64; 2],
+        options: MaxPool2dOptions,
+        indices: bool,
+    ) -> Result<(Tensor, Option<Tensor>)> {
         let at = std::panic::Location::caller();
         let invalid = |message: String| {
-            Err(TorshError::invalid("", message).in_op(MAX_POOL2D.base_name(), || vec![self.describe()], at))
+            Err(TorshError::invalid("", message).in_op(
+                MAX_POOL2D.base_name(),
+                || vec![self.describe()],
+                at,
+            ))
         };
         let (stride, padding) = (options.stride.unwrap_or(kernel), options.padding);
         let dilation = options.dilation;
         let limit = 1i64 << 30;
-        if [kernel, stride, padding, dilation].iter().flatten().any(|&v| v > limit) {
+        if [kernel, stride, padding, dilation]
+            .iter()
+            .flatten()
+            .any(|&v| v > limit)
+        {
             return invalid("the sizes of the window are larger than any image".to_string());
         }
         if kernel.iter().any(|&v| v <= 0) {
-            return invalid(format!("kernel size should be greater than zero, but got {kernel:?}"));
+            return invalid(format!(
+                "kernel size should be greater than zero, but got {kernel:?}"
+            ));
         }
         if stride.iter().any(|&v| v <= 0) {
-            return invalid(format!("stride should be greater than zero, but got {stride:?}"));
+            return invalid(format!(
+                "stride should be greater than zero, but got {stride:?}"
+            ));
         }
         if dilation.iter().any(|&v| v <= 0) {
-            return invalid(format!("dilation should be greater than zero, but got {dilation:?}"));
+            return invalid(format!(
+                "dilation should be greater than zero, but got {dilation:?}"
+            ));
         }
         if padding.iter().any(|&v| v < 0) {
-            return invalid(format!("pad must be non-negative, but got pad: {padding:?}"));
+            return invalid(format!(
+                "pad must be non-negative, but got pad: {padding:?}"
+            ));
         }
         for axis in 0..2 {
             if padding[axis] > ((kernel[axis] - 1) * dilation[axis] + 1) / 2 {
@@ -218,7 +276,11 @@ impl Tensor {
                 self.shape()
             ));
         }
-        let x = if batched { self.clone() } else { self.unsqueeze(0)? };
+        let x = if batched {
+            self.clone()
+        } else {
+            self.unsqueeze(0)?
+        };
         let attrs = [
             Attr::Ints(&kernel),
             Attr::Ints(&stride),
@@ -234,6 +296,9 @@ impl Tensor {
         if batched {
             return Ok((values, indices));
         }
-        Ok((values.squeeze(0)?, indices.map(|i| i.squeeze(0)).transpose()?))
+        Ok((
+            values.squeeze(0)?,
+            indices.map(|i| i.squeeze(0)).transpose()?,
+        ))
     }
 }

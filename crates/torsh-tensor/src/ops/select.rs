@@ -78,7 +78,7 @@ impl Tensor {
                 Arg::Absent => {}
             }
         }
-        let dtype = p.result().unwrap_or(DType::F32);
+        let dtype = p.result()?.unwrap_or(DType::F32);
         let ready = |o: &Operand<'_>| -> Result<Tensor> {
             let t = match o.arg() {
                 Arg::N(n) => Tensor::scalar(n, dtype, condition.device())?,

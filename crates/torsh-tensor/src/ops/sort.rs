@@ -238,7 +238,7 @@ pub static ALLCLOSE: OpRecord = OpRecord::new(
 });
 
 /// One dtype for two operands, by promotion.
-fn promoted(a: &Operand<'_>, b: &Operand<'_>) -> DType {
+fn promoted(a: &Operand<'_>, b: &Operand<'_>) -> Result<DType> {
     let mut p = Promotion::default();
     for o in [a, b] {
         match o {
@@ -247,7 +247,7 @@ fn promoted(a: &Operand<'_>, b: &Operand<'_>) -> DType {
             Operand::Number(n) => p.number(*n),
         }
     }
-    p.result().unwrap_or(torsh_core::default_dtype())
+    Ok(p.result()?.unwrap_or(torsh_core::default_dtype()))
 }
 
 fn bucketize(input: Operand<'_>, boundaries: &Tensor, right: bool, int32: bool) -> Result<Tensor> {
@@ -309,7 +309,7 @@ fn search(
             ));
         }
     }
-    let dtype = promoted(&Operand::Ref(sequence), &values);
+    let dtype = promoted(&Operand::Ref(sequence), &values)?;
     let (sequence, values) = (sequence.to_dtype(dtype)?, as_tensor.to_dtype(dtype)?);
     call1(
         &SEARCHSORTED,
@@ -394,7 +394,7 @@ impl Tensor {
         invert: bool,
     ) -> Result<Tensor> {
         let (elements, test) = (elements.into(), test_elements.into());
-        let dtype = promoted(&elements, &test);
+        let dtype = promoted(&elements, &test)?;
         let (elements, test) = (
             elements.to_tensor()?.to_dtype(dtype)?,
             test.to_tensor()?.to_dtype(dtype)?,

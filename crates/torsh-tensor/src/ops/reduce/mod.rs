@@ -4,6 +4,7 @@ pub(crate) mod extreme;
 pub(crate) mod moments;
 pub(crate) mod norm;
 pub(crate) mod product;
+pub(crate) mod quantile;
 
 use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
@@ -564,7 +565,12 @@ impl Tensor {
             let text = format!("size {shape} is not expandable to size {}", self.shape());
             return self.named("sum_to_size", Err(TorshError::shape("", text)));
         }
-        self.sum_to(&shape)
+        // As in PyTorch, whose sum of bools is int64 even of one.
+        if shape.ndim() == 0 {
+            self.sum()
+        } else {
+            self.sum_to(&shape)
+        }
     }
 
     /// Sum of the diagonal of a matrix, a 0-d tensor.

@@ -1,0 +1,195 @@
+//! Batches of items.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hash};
+use std::marker::PhantomData;
+
+use torsh_tensor::{DType, Device, Element, Result, Tensor, TorshError};
+
+use crate::Dataset;
+
+/// An item that has a batch, as PyTorch's `default_collate` makes it: tensors are stacked, numbers
+/// become a tensor of their own dtype, tuples and maps are batched part by part, strings are
+/// listed.
+pub trait Collate: Sized {
+    /// What a batch is.
+    type Batch: Send;
+    /// Makes one batch of items; an error where they do not fit together.
+    fn collate(items: Vec<Self>) -> Result<Self::Batch>;
+}
+
+impl Collate for Tensor {
+    type Batch = Tensor;
+    fn collate(items: Vec<Self>) -> Result<Tensor> {
+        Tensor::stack(&items, 0).map_err(|e| {
+            e.renamed("collate")
+                .with_hint("the items of a batch must have one shape; or pass a collate_fn")
+        })
+    }
+}
+
+fn numbers<T: Element>(items: Vec<T>, dtype: DType) -> Result<Tensor> {
+    let n = items.len();
+    Tensor::from_slice(&items, &[n], dtype, Device::Cpu)
+}
+
+macro_rules! collate_numbers {
+    ($($t:ty => $dtype:ident),*) => {$(
+        impl Collate for $t {
+            type Batch = Tensor;
+            fn collate(items: Vec<Self>) -> Result<Tensor> {
+                numbers(items, DType::$dtype)
+            }
+        }
+    )*};
+}
+collate_numbers!(f32 => F32, f64 => F64, i8 => I8, u8 => U8, i16 => I16, i32 => I32, i64 => I64, bool => Bool);
+
+impl Collate for usize {
+    type Batch = Tensor;
+    fn collate(items: Vec<Self>) -> Result<Tensor> {
+        numbers(items.into_iter().map(|v| v as i64).collect(), DType::I64)
+    }
+}
+
+impl Collate for String {
+    type Batch = Vec<String>;
+    fn collate(items: Vec<Self>) -> Result<Vec<String>> {
+        Ok(items)
+    }
+}
+
+macro_rules! collate_tuples {
+    ($($($name:ident $index:tt)+;)*) => {$(
+        impl<$($name: Collate),+> Collate for ($($name,)+) {
+            type Batch = ($($name::Batch,)+);
+            fn collate(items: Vec<Self>) -> Result<Self::Batch> {
+                let mut parts = ($(Vec::<$name>::with_capacity(items.len()),)+);
+                for item in items {
+                    $(parts.$index.push(item.$index);)+
+                }
+                Ok(($($name::collate(parts.$index)?,)+))
+            }
+        }
+    )*};
+}
+collate_tuples! {
+    A 0;
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+}
+
+fn unequal() -> TorshError {
+    TorshError::invalid(
+        "collate",
+        "each element in a list of a batch should be of equal size",
+    )
+}
+
+impl<T: Collate> Collate for Vec<T> {
+    type Batch = Vec<T::Batch>;
+    fn collate(items: Vec<Self>) -> Result<Self::Batch> {
+        let length = items.first().map_or(0, Vec::len);
+        let mut parts: Vec<Vec<T>> = (0..length)
+            .map(|_| Vec::with_capacity(items.len()))
+            .collect();
+        for item in items {
+            if item.len() != length {
+                return Err(unequal());
+            }
+            for (part, value) in parts.iter_mut().zip(item) {
+                part.push(value);
+            }
+        }
+        parts.into_iter().map(T::collate).collect()
+    }
+}
+
+fn by_key<K: Ord, T: Collate>(items: Vec<Vec<(K, T)>>) -> Result<Vec<(K, T::Batch)>> {
+    let count = items.len();
+    let mut parts: BTreeMap<K, Vec<T>> = BTreeMap::new();
+    for item in items {
+        for (k, v) in item {
+            parts.entry(k).or_default().push(v);
+        }
+    }
+    parts
+        .into_iter()
+        .map(|(k, v)| {
+            if v.len() == count {
+                Ok((k, T::collate(v)?))
+            } else {
+                Err(TorshError::invalid(
+                    "collate",
+                    "the maps of a batch have different keys",
+                ))
+            }
+        })
+        .collect()
+}
+
+impl<K: Ord + Send, T: Collate> Collate for BTreeMap<K, T> {
+    type Batch = BTreeMap<K, T::Batch>;
+    fn collate(items: Vec<Self>) -> Result<Self::Batch> {
+        Ok(
+            by_key(items.into_iter().map(|m| m.into_iter().collect()).collect())?
+                .into_iter()
+                .collect(),
+        )
+    }
+}
+
+impl<K: Ord + Hash + Send, T: Collate, S: BuildHasher + Default + Send> Collate
+    for HashMap<K, T, S>
+{
+    type Batch = HashMap<K, T::Batch, S>;
+    fn collate(items: Vec<Self>) -> Result<Self::Batch> {
+        Ok(
+            by_key(items.into_iter().map(|m| m.into_iter().collect()).collect())?
+                .into_iter()
+                .collect(),
+        )
+    }
+}
+
+/// How a loader makes a batch of a dataset's items.
+pub trait Fetch<D: Dataset>: Send + Sync + 'static {
+    /// What a batch is.
+    type Batch: Send + 'static;
+    /// Makes the batch of the items at `indices`.
+    fn fetch(&self, dataset: &D, indices: &[usize]) -> Result<Self::Batch>;
+}
+
+/// The batches of [`Collate`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DefaultCollate;
+
+impl<D: Dataset> Fetch<D> for DefaultCollate
+where
+    D::Item: Collate,
+    <D::Item as Collate>::Batch: 'static,
+{
+    type Batch = <D::Item as Collate>::Batch;
+    fn fetch(&self, dataset: &D, indices: &[usize]) -> Result<Self::Batch> {
+        dataset.get_batch(indices)
+    }
+}
+
+/// Batches made by a function of the user.
+pub struct CollateFn<F, B>(F, PhantomData<fn() -> B>);
+
+impl<F, B> CollateFn<F, B> {
+    pub(crate) fn new(f: F) -> Self {
+        CollateFn(f, PhantomData)
+    }
+}
+
+impl<D: Dataset, B: Send + 'static, F: Fn(Vec<D::Item>) -> Result<B> + Send + Sync + 'static>
+    Fetch<D> for CollateFn<F, B>
+{
+    type Batch = B;
+    fn fetch(&self, dataset: &D, indices: &[usize]) -> Result<B> {
+        (self.0)(crate::dataset::get_items(dataset, indices)?)
+    }
+}

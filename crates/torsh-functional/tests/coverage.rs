@@ -1,0 +1,108 @@
+//! Every op that is called by name has a function.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+/// Names without a function here, and why.
+const EXEMPT: &[(&[&str], &str)] = &[
+    (
+        &[
+            "arange",
+            "empty",
+            "eye",
+            "full",
+            "linspace",
+            "logspace",
+            "ones",
+            "zeros",
+            "scalar_tensor",
+            "tril_indices",
+            "triu_indices",
+            "rand",
+            "randn",
+            "randint",
+            "randperm",
+            "normal",
+            "full_like",
+            "zeros_like",
+            "ones_like",
+            "empty_like",
+            "rand_like",
+            "randn_like",
+            "randint_like",
+        ],
+        "creation: free functions of the prelude and associated functions of Tensor",
+    ),
+    (
+        &["to", "__getitem__", "item"],
+        "methods of Tensor (to_dtype, i, item)",
+    ),
+    (
+        &["masked_scatter_backward", "embedding_dense_backward"],
+        "parts of derivatives",
+    ),
+];
+
+/// The functions of this crate, by its sources: those written out, and those of the macros.
+fn functions() -> HashSet<String> {
+    let mut names: HashSet<String> = torsh_functional::UNARY
+        .iter()
+        .chain(torsh_functional::BINARY)
+        .map(|s| s.to_string())
+        .collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        for line in text.lines() {
+            let line = line.trim_start();
+            let name = |s: &str| {
+                s.chars()
+                    .take_while(|c| c.is_alphanumeric() || *c == '_')
+                    .collect::<String>()
+            };
+            if let Some(rest) = line.strip_prefix("pub fn ") {
+                names.insert(name(rest));
+            } else if line.ends_with(';') && !line.contains('=') && !line.contains("let ") {
+                // A row of a macro: `leaky_relu leaky_relu_with "..." (..);` or `reshape(..);`
+                names.insert(name(line));
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn every_op_has_a_function() {
+    let functions = functions();
+    let exempt: HashSet<&str> = EXEMPT
+        .iter()
+        .flat_map(|(names, _)| names.iter().copied())
+        .collect();
+    let missing: Vec<&str> = torsh_tensor::ops::names()
+        .into_iter()
+        .filter(|name| {
+            let function = name
+                .strip_prefix("nn.functional.")
+                .or(name.strip_prefix("special."))
+                .unwrap_or(name);
+            // In-place ops are methods only, names with a leading underscore internal.
+            let other =
+                function.ends_with('_') || function.starts_with('_') || exempt.contains(function);
+            !other && !functions.contains(function) && !functions.contains(&format!("{function}_"))
+        })
+        .collect();
+    assert!(missing.is_empty(), "no F:: function for {missing:?}");
+}
+
+#[test]
+fn no_exemption_is_stale() {
+    let functions = functions();
+    for (names, why) in EXEMPT {
+        for name in *names {
+            assert!(
+                !functions.contains(*name),
+                "{name} has a function and is exempt ({why})"
+            );
+        }
+    }
+}
