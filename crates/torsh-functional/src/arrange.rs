@@ -207,12 +207,6 @@ pub fn isclose(input: &Tensor, other: &Tensor) -> Result<Tensor> {
     input.isclose(other)
 }
 
-/// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
-#[track_caller]
-pub fn l1_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
-    input.l1_loss(target)
-}
-
 /// `self + weight * (end - self)`; the weight is a number or a tensor.
 #[track_caller]
 pub fn lerp<'a>(input: &Tensor, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
@@ -250,12 +244,6 @@ pub fn movedim(
     destination: impl IntoDims,
 ) -> Result<Tensor> {
     input.movedim(source, destination)
-}
-
-/// The mean of the squared differences (`torch.nn.functional.mse_loss`). The shapes broadcast.
-#[track_caller]
-pub fn mse_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
-    input.mse_loss(target)
 }
 
 /// Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest
