@@ -50,7 +50,11 @@ fn calls(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
 const SCHEMA: &str = "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction=\"mean\", Tensor? weight=None)";
 
 /// A weighted loss: each element's times its weight; the mean is over the weights' sum.
-fn weighted(op: &'static str, b: &Bound, losses: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Value> {
+fn weighted(
+    op: &'static str,
+    b: &Bound,
+    losses: fn(&Tensor, &Tensor) -> Result<Tensor>,
+) -> Result<Value> {
     let (x, y) = (b.tensor(0)?, b.tensor(1)?);
     let losses = losses(x, y)?;
     let Some(w) = b.opt_tensor(5) else {
@@ -59,7 +63,11 @@ fn weighted(op: &'static str, b: &Bound, losses: fn(&Tensor, &Tensor) -> Result<
     if w.shape() != x.shape() {
         return Err(TorshError::shape(
             op,
-            format!("inputs and weights must have the same size, got {} and {}", x.describe(), w.describe()),
+            format!(
+                "inputs and weights must have the same size, got {} and {}",
+                x.describe(),
+                w.describe()
+            ),
         ));
     }
     let losses = losses.mul(w)?;

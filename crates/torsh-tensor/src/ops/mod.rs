@@ -50,6 +50,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     reduce::moments::RECORDS,
     reduce::norm::RECORDS,
     reduce::product::RECORDS,
+    reduce::quantile::RECORDS,
     scan::RECORDS,
     softmax::RECORDS,
     shape::RECORDS,
