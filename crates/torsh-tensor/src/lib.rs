@@ -47,12 +47,12 @@ pub use mode::{
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
 pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
+pub use ops::clamp::IntoLimit;
 pub use ops::conv::{Conv2dOptions, Padding};
 pub use ops::embedding::EmbeddingOptions;
 pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,
 };
-pub use ops::pointwise_extra::IntoLimit;
 pub use ops::pool::MaxPool2dOptions;
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
