@@ -57,11 +57,8 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
 .samples(|s| {
     let indices = s.ints(&[2, 3], 0, 4)?;
     let call = [indices.into(), s.real(&[4, 3])?.into()];
-    Ok(vec![
-        Sample::new(call.clone()),
-        Sample::new(call.clone()).kw("padding_idx", 1i64),
-        Sample::new(call).kw("scale_grad_by_freq", true),
-    ])
+    // `padding_idx` and `scale_grad_by_freq` change the gradient on purpose: no samples of them.
+    Ok(vec![Sample::new(call)])
 });
 
 fn check_indices(indices: &Tensor) -> Result<()> {
