@@ -13,11 +13,9 @@ use std::mem::MaybeUninit;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, alloc, pool};
 
 use crate::arch::{Arch, fma64};
-use crate::reduce::fold::{self, Lanes, fold_block};
+use crate::reduce::fold::{self, Half, Lanes, ToBF16, ToF16, fold_block};
 use crate::reduce::level::{by_level, index};
-use crate::reduce::load::{
-    As, Load, Store, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16, loader, storer,
-};
+use crate::reduce::load::{As, Load, Store, loader, storer};
 use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
 use crate::vmath::VMath;
 
@@ -256,22 +254,12 @@ impl<T: Float> Round<T> for Exact {
         sum.ln()
     }
 }
-/// Sum and logarithm are rounded to the half type, as PyTorch has them along the last dimension.
-struct ToF16;
-impl Round<f32> for ToF16 {
+/// Sum and logarithm are rounded to a half type, as PyTorch has them along the last dimension.
+struct Rounded<H>(std::marker::PhantomData<H>);
+impl<H: Half> Round<f32> for Rounded<H> {
     #[inline(always)]
     fn log(sum: f32) -> f32 {
-        let half = |x| f16_to_f32(f32_to_f16(x));
-        half(half(sum).ln())
-    }
-}
-/// The same for bfloat16.
-struct ToBF16;
-impl Round<f32> for ToBF16 {
-    #[inline(always)]
-    fn log(sum: f32) -> f32 {
-        let half = |x| bf16_to_f32(f32_to_bf16(x));
-        half(half(sum).ln())
+        H::round(H::round(sum).ln())
     }
 }
 struct SoftBackward<T>(std::marker::PhantomData<T>);
@@ -528,8 +516,12 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
         Kernel::Softmax if wide => loops::<Soft<f64>>(),
         Kernel::Softmax => loops::<Soft<f32>>(),
         Kernel::LogSoftmax if wide => loops::<LogSoft<f64>>(),
-        Kernel::LogSoftmax if last && x.dtype == DType::F16 => loops::<LogSoft<f32, ToF16>>(),
-        Kernel::LogSoftmax if last && x.dtype == DType::BF16 => loops::<LogSoft<f32, ToBF16>>(),
+        Kernel::LogSoftmax if last && x.dtype == DType::F16 => {
+            loops::<LogSoft<f32, Rounded<ToF16>>>()
+        }
+        Kernel::LogSoftmax if last && x.dtype == DType::BF16 => {
+            loops::<LogSoft<f32, Rounded<ToBF16>>>()
+        }
         Kernel::LogSoftmax => loops::<LogSoft<f32>>(),
         Kernel::SoftmaxBackward if wide => loops::<SoftBackward<f64>>(),
         Kernel::SoftmaxBackward => loops::<SoftBackward<f32>>(),

@@ -178,6 +178,7 @@ impl<D: Dataset> Subset<D> {
     fn index(&self, i: usize) -> Result<usize> {
         let index = *self
             .indices
+            .as_slice()
             .get(i)
             .ok_or_else(|| out_of_range(i, self.indices.len()))?;
         if index < self.dataset.len() {

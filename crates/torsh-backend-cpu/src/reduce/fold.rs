@@ -6,7 +6,7 @@ use std::mem::{MaybeUninit, size_of};
 use num_complex::Complex;
 
 use super::drive::{Params, Tile, WIDTH};
-use super::load::Out;
+use super::load::{Out, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::arch::Arch;
 use crate::vmath::VMath;
 
@@ -347,6 +347,75 @@ lanes! {
 Count, u8, u32, i64: zero 0, start 0;
 step |_p, a, x| a + x as u32; join |a, b| a + b; total |s, l| s + l as i64; merge |a, b| a + b;
 finish |_q, s| s; }
+
+/// Rounds to a half type.
+pub(crate) trait Half: 'static {
+    fn round(x: f32) -> f32;
+}
+pub(crate) struct ToF16;
+impl Half for ToF16 {
+    #[inline(always)]
+    fn round(x: f32) -> f32 {
+        f16_to_f32(f32_to_f16(x))
+    }
+}
+pub(crate) struct ToBF16;
+impl Half for ToBF16 {
+    #[inline(always)]
+    fn round(x: f32) -> f32 {
+        bf16_to_f32(f32_to_bf16(x))
+    }
+}
+
+/// The product of half-precision numbers, rounded after every factor as PyTorch's is.
+pub(crate) struct HalfProd<R>(PhantomData<R>);
+
+impl<R: Half> Tile for HalfProd<R> {
+    type T = f32;
+    type S = f64;
+
+    fn start() -> f64 {
+        1.0
+    }
+
+    #[inline(always)]
+    unsafe fn rows<A: Arch>(_: &Params, x: *const f32, n: usize, _: i64, s: &mut f64) {
+        let mut a = *s as f32;
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            a = R::round(a * unsafe { *x.add(i) });
+        }
+        *s = a as f64;
+    }
+
+    #[inline(always)]
+    unsafe fn cols<A: Arch>(
+        _: &Params,
+        x: *const f32,
+        stride: isize,
+        rows: usize,
+        w: usize,
+        _: i64,
+        s: *mut f64,
+    ) {
+        for r in 0..rows {
+            let y = x.wrapping_offset(r as isize * stride);
+            for j in 0..w {
+                // SAFETY: the caller's promise.
+                unsafe { *s.add(j) = R::round(*s.add(j) as f32 * *y.add(j)) as f64 };
+            }
+        }
+    }
+
+    fn merge(a: f64, b: f64) -> f64 {
+        R::round((a * b) as f32) as f64
+    }
+
+    unsafe fn finish(_: &Params, s: &[f64], outs: &[Out]) {
+        // SAFETY: the caller's promise.
+        unsafe { f64::write(s, outs[0], |v| v) }
+    }
+}
 
 macro_rules! truth {
     ($name:ident, $start:literal, $op:tt, $settled:literal) => {

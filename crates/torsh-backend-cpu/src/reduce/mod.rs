@@ -60,6 +60,7 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 }
 
 macro_rules! folds {
+    ($tile:ty; 5) => { folds![$tile, $tile, $tile, $tile, $tile] };
     ($($tile:ty),* $(,)?) => { [$( { const F: Fold = Fold::of::<$tile>(); &F } ),*] };
 }
 
@@ -111,6 +112,8 @@ fn arithmetic(args: &KernelArgs<'_>) -> Result<()> {
     };
     let all = match args.kernel {
         Kernel::Sum => folds![Of<SumF32>, Of<SumF64>, Of<SumI64>, Of<SumC64>, Of<SumC128>],
+        Kernel::Prod if from == DType::F16 => folds![HalfProd<ToF16>; 5],
+        Kernel::Prod if from == DType::BF16 => folds![HalfProd<ToBF16>; 5],
         Kernel::Prod => folds![
             Of<ProdF32>,
             Of<ProdF64>,

@@ -226,6 +226,8 @@ pub trait ModuleExt: Module {
     }
 
     /// [`forward`](Module::forward) into a tensor that is there, of the result's shape.
+    ///
+    /// The write is recorded as [`Tensor::copy_`] is; for inference call it under `no_grad`.
     #[track_caller]
     fn forward_into(&self, x: &Tensor, out: &Tensor) -> Result<()> {
         let y = self.forward(x)?;

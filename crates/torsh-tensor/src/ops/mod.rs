@@ -12,6 +12,7 @@ pub(crate) mod getitem;
 pub(crate) mod index;
 pub(crate) mod into_index;
 pub(crate) mod join;
+pub(crate) mod loss;
 pub(crate) mod masked;
 pub(crate) mod matmul;
 pub mod optim;
@@ -54,6 +55,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     reduce::moments::RECORDS,
     reduce::norm::RECORDS,
     reduce::product::RECORDS,
+    reduce::quantile::RECORDS,
     scan::RECORDS,
     softmax::RECORDS,
     shape::RECORDS,
@@ -71,6 +73,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
+    loss::RECORDS,
     sort::RECORDS,
     rearrange::RECORDS,
     embedding::RECORDS,

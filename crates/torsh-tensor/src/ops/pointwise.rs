@@ -15,6 +15,9 @@ macro_rules! rule {
     (number) => {
         Pointwise::Number
     };
+    (equality) => {
+        Pointwise::Equality
+    };
     (float) => {
         Pointwise::Float
     };
@@ -54,6 +57,9 @@ macro_rules! output_bit {
 macro_rules! backward {
     // No formula: nothing to differentiate for a bool result or an op of integers only.
     (bool [$($float:ident)*]) => {
+        Backward::NonDifferentiable
+    };
+    (equality [$($float:ident)*]) => {
         Backward::NonDifferentiable
     };
     ($rule:ident []) => {

@@ -92,6 +92,9 @@ fn cumprod_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
         return sum_from(&c.out()?.conj()?.mul(g)?, d)?.div(&x.conj()?);
     }
     // Element i is in all products from i on: there, the product of all but itself.
+    if !crate::is_grad_enabled() {
+        return around_zeros(&x, g, &c.out()?, d);
+    }
     let d = d as usize;
     let n = x.dims()[d];
     let before = products_before(&x, d)?;
@@ -109,6 +112,28 @@ fn cumprod_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
         parts.push(sum.mul(&before.narrow(d, i, 1)?.conj()?)?);
     }
     Tensor::cat(&parts, d)
+}
+
+/// The gradient of a cumulative product along lines some of which hold zeros. Before the first
+/// zero it is as without; at it, the products up to the next zero count, without it; after it
+/// there is none.
+fn around_zeros(x: &Tensor, g: &Tensor, out: &Tensor, d: i64) -> Result<Tensor> {
+    let (x, out) = (x.conj()?, out.conj()?);
+    let is_zero = x.eq(0)?;
+    let zeros = is_zero.cumsum(d)?;
+    let before = zeros.eq(0)?;
+    let usual = sum_from(&out.mul(g)?.where_zero(&before, false)?, d)?.div(&x)?;
+    let one = zeros.eq(1)?;
+    let first = one.logical_and(&is_zero)?;
+    let between = one.logical_and(&is_zero.logical_not()?)?;
+    let ones = x.ones_like()?;
+    let after = Tensor::where_(&between, &x, &ones)?
+        .cumprod(d)?
+        .mul(&g.where_zero(&one, false)?)?;
+    // The product of what comes before the first zero: 1 in its place and beyond.
+    let left = Tensor::where_(&before, &x, &ones)?.prod_dim(d, true)?;
+    let at_first = after.sum_dim(d, true)?.mul(&left)?;
+    Tensor::where_(&first, &at_first, &usual.where_zero(&before, false)?)
 }
 
 fn picked(c: &BackwardCx<'_>) -> Result<Grads> {

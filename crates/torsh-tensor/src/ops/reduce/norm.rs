@@ -6,7 +6,7 @@ use torsh_core::{Attr, DType, Kernel, Result, TorshError};
 use super::{plan, restore};
 use crate::call::{Arg, call1};
 use crate::node::BackwardCx;
-use crate::record::{InputGrad, OpRecord, Sample};
+use crate::record::{OpRecord, Sample};
 use crate::{IntoDims, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&NORM, &VECTOR_NORM, &DIST];
@@ -76,7 +76,11 @@ pub static NORM: OpRecord = OpRecord::new(
     }
     plan(c, &[dtype.to_real()])
 })
-.grad(&[InputGrad { inputs: 1, outputs: 1, formula: backward }])
+.grads(1, 1, |c| {
+    // The count of what is not zero has no gradient.
+    let g = if c.attr(2).float() == 0.0 { None } else { Some(backward(c)?) };
+    Ok(SmallVec::from_iter([g]))
+})
 .by_name(|b| {
     let p = match b.value(1) {
         Value::None => 2.0,
@@ -144,9 +148,6 @@ pub static DIST: OpRecord = OpRecord::new(
 fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     let p = c.attr(2).float();
     let x = c.x()?;
-    if p == 0.0 {
-        return c.zeros(0);
-    }
     let g = restore(c, c.g())?;
     if p == 1.0 {
         return x.sgn()?.mul(&g);
@@ -154,7 +155,7 @@ fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     let norm = restore(c, &c.out()?)?;
     let zero = norm.eq(0)?;
     if p == 2.0 {
-        return x.mul(&g.div(&norm)?.where_zero(&zero, true)?);
+        return g.mul(&x.div(&norm)?.where_zero(&zero, true)?);
     }
     let abs = x.abs()?;
     if p.is_infinite() {
