@@ -9,20 +9,62 @@ use torsh_tensor::{DType, Result, Scalar, Tensor, Value};
 
 /// Ops whose samples are not checked, and why.
 const EXEMPT: &[(&str, &str)] = &[
-    ("copy_", "writes in place; its derivative is checked in the tests of in-place rules"),
-    ("fill_", "writes in place; its derivative is checked in the tests of in-place rules"),
-    ("zero_", "writes in place; its derivative is checked in the tests of in-place rules"),
-    ("_strided_accumulate", "internal: the derivative of as_strided, whose gradgradcheck runs it"),
-    ("_strided_scatter", "internal: the derivative of slice and select, whose gradgradcheck runs it"),
-    ("softmax_backward", "internal: the derivative of softmax, whose gradgradcheck runs it"),
-    ("log_softmax_backward", "internal: the derivative of log_softmax, whose gradgradcheck runs it"),
-    ("masked_scatter_backward", "internal: the derivative of masked_scatter, whose gradgradcheck runs it"),
-    ("embedding_dense_backward", "internal: the derivative of embedding, whose gradgradcheck runs it"),
-    ("index", "internal: the kernel of __getitem__, whose samples run it"),
-    ("index_put", "internal: the kernel of index_put_ and the derivative of __getitem__, whose gradgradcheck runs it"),
-    ("_conv2d_input", "internal: a derivative of conv2d, whose gradgradcheck runs it"),
-    ("_conv2d_weight", "internal: a derivative of conv2d, whose gradgradcheck runs it"),
-    ("_max_pool2d_backward", "internal: the derivative of max_pool2d, whose gradgradcheck runs it"),
+    (
+        "copy_",
+        "writes in place; its derivative is checked in the tests of in-place rules",
+    ),
+    (
+        "fill_",
+        "writes in place; its derivative is checked in the tests of in-place rules",
+    ),
+    (
+        "zero_",
+        "writes in place; its derivative is checked in the tests of in-place rules",
+    ),
+    (
+        "_strided_accumulate",
+        "internal: the derivative of as_strided, whose gradgradcheck runs it",
+    ),
+    (
+        "_strided_scatter",
+        "internal: the derivative of slice and select, whose gradgradcheck runs it",
+    ),
+    (
+        "softmax_backward",
+        "internal: the derivative of softmax, whose gradgradcheck runs it",
+    ),
+    (
+        "log_softmax_backward",
+        "internal: the derivative of log_softmax, whose gradgradcheck runs it",
+    ),
+    (
+        "masked_scatter_backward",
+        "internal: the derivative of masked_scatter, whose gradgradcheck runs it",
+    ),
+    (
+        "embedding_dense_backward",
+        "internal: the derivative of embedding, whose gradgradcheck runs it",
+    ),
+    (
+        "index",
+        "internal: the kernel of __getitem__, whose samples run it",
+    ),
+    (
+        "index_put",
+        "internal: the kernel of index_put_ and the derivative of __getitem__, whose gradgradcheck runs it",
+    ),
+    (
+        "_conv2d_input",
+        "internal: a derivative of conv2d, whose gradgradcheck runs it",
+    ),
+    (
+        "_conv2d_weight",
+        "internal: a derivative of conv2d, whose gradgradcheck runs it",
+    ),
+    (
+        "_max_pool2d_backward",
+        "internal: the derivative of max_pool2d, whose gradgradcheck runs it",
+    ),
 ];
 
 /// Ops whose second derivative is not there, and why.

@@ -23,8 +23,16 @@ pub const MAY_REFUSE: &[&str] = &["view", "view_as", "view_as_complex"];
 /// Refused calls of the database that PyTorch itself accepts, by operator and number; they are
 /// left out and told.
 pub const NOT_REFUSED: &[(&str, usize, &str)] = &[
-    ("clamp_max", 0, "PyTorch 2.15 gives a result for clamp_max(tensor, 2)"),
-    ("clamp_min", 0, "PyTorch 2.15 gives a result for clamp_min(tensor, 2)"),
+    (
+        "clamp_max",
+        0,
+        "PyTorch 2.15 gives a result for clamp_max(tensor, 2)",
+    ),
+    (
+        "clamp_min",
+        0,
+        "PyTorch 2.15 gives a result for clamp_min(tensor, 2)",
+    ),
 ];
 
 /// What to run.

@@ -11,6 +11,8 @@ use crate::schema::Bound;
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
+    &MAX_OTHER,
+    &MIN_OTHER,
     &DIV_MODE,
     &LERP,
     &NAN_TO_NUM,
@@ -22,6 +24,36 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &POW_BOOL,
     &SQUARE_BOOL,
 ];
+
+/// The larger of two tensors, as `torch.max` of two.
+pub static MAX_OTHER: OpRecord = OpRecord::new(
+    "max.other",
+    "The larger of two tensors, elementwise: maximum.",
+    "(Tensor input, Tensor other)",
+)
+.overload()
+.by_name(|b| b.tensor(0)?.maximum(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.distinct(&[2, 3])?.into(),
+        s.real(&[3])?.into(),
+    ])])
+});
+
+/// The smaller of two tensors, as `torch.min` of two.
+pub static MIN_OTHER: OpRecord = OpRecord::new(
+    "min.other",
+    "The smaller of two tensors, elementwise: minimum.",
+    "(Tensor input, Tensor other)",
+)
+.overload()
+.by_name(|b| b.tensor(0)?.minimum(b.tensor(1)?).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.distinct(&[2, 3])?.into(),
+        s.real(&[3])?.into(),
+    ])])
+});
 
 /// Runs a binary row on operands of which one or both may be numbers.
 #[track_caller]
