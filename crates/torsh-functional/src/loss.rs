@@ -1,6 +1,6 @@
 //! Losses.
 
-use torsh_tensor::{Result, Tensor, Value};
+use torsh_tensor::{Result, Tensor};
 
 use crate::{CrossEntropyOptions, NllLossOptions, Reduction, call};
 
@@ -52,7 +52,7 @@ pub fn nll_loss_with(input: &Tensor, target: &Tensor, options: NllLossOptions) -
 
 /// Losses of two tensors with a reduction.
 macro_rules! losses {
-    ($($(#[$doc:meta])* $name:ident $with:ident $torch:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $with:ident;)*) => {$(
         $(#[$doc])*
         #[track_caller]
         pub fn $name(input: &Tensor, target: &Tensor) -> Result<Tensor> {
@@ -62,14 +62,14 @@ macro_rules! losses {
         #[doc = concat!("[`", stringify!($name), "`] with another reduction.")]
         #[track_caller]
         pub fn $with(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
-            call($torch, &[input.into(), target.into()], &[("reduction", Value::from(reduction.name()))])
+            input.$with(target, reduction.name())
         }
     )*};
 }
 
 losses! {
     /// The mean of the squared differences.
-    mse_loss mse_loss_with "nn.functional.mse_loss";
+    mse_loss mse_loss_with;
     /// The mean of the absolute differences.
-    l1_loss l1_loss_with "nn.functional.l1_loss";
+    l1_loss l1_loss_with;
 }

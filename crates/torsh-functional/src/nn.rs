@@ -1,14 +1,10 @@
 //! Layers as functions.
 
-use torsh_tensor::{Operand, Result, Tensor, TorshError, Value, ops};
+use torsh_tensor::{IntoShape, Operand, Result, Scalar, Tensor};
 
-pub use torsh_tensor::EmbeddingOptions;
+pub use torsh_tensor::{Conv2dOptions, EmbeddingOptions, MaxPool2dOptions, Padding};
 
-use crate::{BatchNormOptions, Conv2dOptions, MaxPool2dOptions, Padding, Size2, call, value};
-
-fn sizes(v: [usize; 2]) -> Value {
-    Value::from(v)
-}
+use crate::{BatchNormOptions, Size2, call, value};
 
 /// `input @ weight.T + bias`: `[.., in]` and `[out, in]` give `[.., out]`.
 #[track_caller]
@@ -17,57 +13,34 @@ pub fn linear<'b>(
     weight: &Tensor,
     bias: impl Into<Option<&'b Tensor>>,
 ) -> Result<Tensor> {
-    call(
-        "nn.functional.linear",
-        &[input.into(), weight.into(), bias.into().cloned().into()],
-        &[],
-    )
+    input.linear(weight, bias.into())
 }
 
 /// A convolution of images `[N, C, H, W]` with a weight `[out, C, kh, kw]`, in steps of 1.
 #[track_caller]
-pub fn conv2d(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
-    conv2d_with(input, weight, Conv2dOptions::default())
+pub fn conv2d<'b>(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: impl Into<Option<&'b Tensor>>,
+) -> Result<Tensor> {
+    input.conv2d(weight, bias.into())
 }
 
 /// [`conv2d`] with options.
 #[track_caller]
-pub fn conv2d_with(input: &Tensor, weight: &Tensor, options: Conv2dOptions) -> Result<Tensor> {
-    let padding = match options.padding {
-        Padding::Size(v) => sizes(v),
-        Padding::Same => "same".into(),
-        Padding::Valid => "valid".into(),
-    };
-    call(
-        "nn.functional.conv2d",
-        &[
-            input.into(),
-            weight.into(),
-            options.bias.into(),
-            sizes(options.stride),
-            padding,
-            sizes(options.dilation),
-            options.groups.into(),
-        ],
-        &[],
-    )
+pub fn conv2d_with<'b>(
+    input: &Tensor,
+    weight: &Tensor,
+    bias: impl Into<Option<&'b Tensor>>,
+    options: Conv2dOptions,
+) -> Result<Tensor> {
+    input.conv2d_with(weight, bias.into(), options)
 }
 
 /// The greatest element of each window of an image `[N, C, H, W]`; the windows lie side by side.
 #[track_caller]
 pub fn max_pool2d(input: &Tensor, kernel_size: impl Into<Size2>) -> Result<Tensor> {
-    max_pool2d_with(input, kernel_size, MaxPool2dOptions::default())
-}
-
-fn pool(input: &Tensor, kernel_size: Size2, options: &MaxPool2dOptions) -> [Value; 6] {
-    [
-        input.into(),
-        sizes(kernel_size.0),
-        options.stride.map(sizes).unwrap_or(Value::None),
-        sizes(options.padding),
-        sizes(options.dilation),
-        options.ceil_mode.into(),
-    ]
+    input.max_pool2d(kernel_size.into().0)
 }
 
 /// [`max_pool2d`] with options.
@@ -77,11 +50,7 @@ pub fn max_pool2d_with(
     kernel_size: impl Into<Size2>,
     options: MaxPool2dOptions,
 ) -> Result<Tensor> {
-    call(
-        "nn.functional.max_pool2d",
-        &pool(input, kernel_size.into(), &options),
-        &[],
-    )
+    input.max_pool2d_with(kernel_size.into().0, options)
 }
 
 /// [`max_pool2d`], and where in its flattened image each greatest element was found.
@@ -91,16 +60,7 @@ pub fn max_pool2d_with_indices(
     kernel_size: impl Into<Size2>,
     options: MaxPool2dOptions,
 ) -> Result<(Tensor, Tensor)> {
-    let args = pool(input, kernel_size.into(), &options);
-    let found = ops::call(
-        "nn.functional.max_pool2d",
-        &args,
-        &[("return_indices", true.into())],
-    )?;
-    match <[Tensor; 2]>::try_from(found.tensors()) {
-        Ok([values, indices]) => Ok((values, indices)),
-        Err(_) => Err(TorshError::invalid("max_pool2d", "no indices came back")),
-    }
+    input.max_pool2d_indices(kernel_size.into().0, options)
 }
 
 /// Normalises each channel by its running mean and variance.
@@ -175,8 +135,8 @@ pub fn one_hot(input: &Tensor, num_classes: i64) -> Result<Tensor> {
 
 /// Zeros around a tensor: for the last dimension before and after, then for the one ahead of it.
 #[track_caller]
-pub fn pad(input: &Tensor, pad: impl Into<Vec<i64>>) -> Result<Tensor> {
-    pad_with(input, pad, "constant", None)
+pub fn pad(input: &Tensor, pad: impl IntoShape) -> Result<Tensor> {
+    input.pad(pad)
 }
 
 /// [`pad`] by a mode (`constant`, `reflect`, `replicate`, `circular`), with a value for
@@ -184,13 +144,9 @@ pub fn pad(input: &Tensor, pad: impl Into<Vec<i64>>) -> Result<Tensor> {
 #[track_caller]
 pub fn pad_with(
     input: &Tensor,
-    pad: impl Into<Vec<i64>>,
+    pad: impl IntoShape,
     mode: &str,
-    value: impl Into<Option<f64>>,
+    value: impl Into<Option<Scalar>>,
 ) -> Result<Tensor> {
-    call(
-        "nn.functional.pad",
-        &[input.into(), pad.into().into()],
-        &[("mode", mode.into()), ("value", value.into().into())],
-    )
+    input.pad_with(pad, mode, value)
 }

@@ -29,7 +29,7 @@ impl Reduction {
 ///
 /// Built from an integer, a pair or an array: `3`, `(3, 5)`, `[3, 5]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size2(pub [usize; 2]);
+pub struct Size2(pub [i64; 2]);
 
 impl std::fmt::Display for Size2 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -37,74 +37,29 @@ impl std::fmt::Display for Size2 {
     }
 }
 
-impl From<usize> for Size2 {
-    fn from(v: usize) -> Self {
-        Size2([v, v])
-    }
-}
-
-impl From<(usize, usize)> for Size2 {
-    fn from(v: (usize, usize)) -> Self {
-        Size2([v.0, v.1])
-    }
-}
-
-impl From<[usize; 2]> for Size2 {
-    fn from(v: [usize; 2]) -> Self {
-        Size2(v)
-    }
-}
-
-/// What is added around an image: sizes, as much as keeps the size (`"same"`), or nothing
-/// (`"valid"`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Padding {
-    /// So many rows and columns on either side.
-    Size([usize; 2]),
-    /// As much as keeps the size; the odd one at the end.
-    Same,
-    /// Nothing.
-    Valid,
-}
-
-impl Default for Padding {
-    fn default() -> Self {
-        Padding::Size([0, 0])
-    }
-}
-
-impl TryFrom<&str> for Padding {
-    type Error = torsh_tensor::TorshError;
-
-    fn try_from(name: &str) -> Result<Self, Self::Error> {
-        match name {
-            "same" => Ok(Padding::Same),
-            "valid" => Ok(Padding::Valid),
-            _ => Err(torsh_tensor::TorshError::invalid(
-                "padding",
-                format!("expected `same` or `valid`, got `{name}`"),
-            )),
+macro_rules! sizes {
+    ($($ty:ty),*) => {$(
+        impl From<$ty> for Size2 {
+            fn from(v: $ty) -> Self {
+                Size2([v as i64, v as i64])
+            }
         }
-    }
+
+        impl From<($ty, $ty)> for Size2 {
+            fn from(v: ($ty, $ty)) -> Self {
+                Size2([v.0 as i64, v.1 as i64])
+            }
+        }
+
+        impl From<[$ty; 2]> for Size2 {
+            fn from(v: [$ty; 2]) -> Self {
+                Size2([v[0] as i64, v[1] as i64])
+            }
+        }
+    )*};
 }
 
-impl From<usize> for Padding {
-    fn from(v: usize) -> Self {
-        Padding::Size([v, v])
-    }
-}
-
-impl From<(usize, usize)> for Padding {
-    fn from(v: (usize, usize)) -> Self {
-        Padding::Size([v.0, v.1])
-    }
-}
-
-impl From<[usize; 2]> for Padding {
-    fn from(v: [usize; 2]) -> Self {
-        Padding::Size(v)
-    }
-}
+sizes!(i64, i32, usize);
 
 /// A struct of options with a setter for each field.
 macro_rules! options {
@@ -160,36 +115,6 @@ options! {
         ignore_index: i64 = -100, i64 => |v| v;
         /// How the losses become the result.
         reduction: Reduction = Reduction::Mean, Reduction => |v| v;
-    }
-}
-
-options! {
-    /// What [`conv2d_with`](crate::conv2d_with) may be told.
-    Conv2dOptions {
-        /// `[out_channels]`
-        bias: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
-        /// Steps of the window.
-        stride: [usize; 2] = [1, 1], [usize; 2] => |v| v;
-        /// What is added around the image.
-        padding: Padding = Padding::default(), Padding => |v| v;
-        /// Distance between the elements of the window.
-        dilation: [usize; 2] = [1, 1], [usize; 2] => |v| v;
-        /// Groups of channels that do not see each other.
-        groups: usize = 1, usize => |v| v;
-    }
-}
-
-options! {
-    /// What [`max_pool2d_with`](crate::max_pool2d_with) may be told.
-    MaxPool2dOptions {
-        /// Steps of the window; its size when `None`.
-        stride: Option<[usize; 2]> = None, [usize; 2] => Some;
-        /// How much is added around the image.
-        padding: [usize; 2] = [0, 0], [usize; 2] => |v| v;
-        /// Distance between the elements of the window.
-        dilation: [usize; 2] = [1, 1], [usize; 2] => |v| v;
-        /// Whether windows that reach over the edge count.
-        ceil_mode: bool = false, bool => |v| v;
     }
 }
 

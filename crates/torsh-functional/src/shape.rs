@@ -1,11 +1,11 @@
 //! Shapes.
 
-use torsh_tensor::{IntoDim, IntoDims, IntoShape, Result, Tensor, TorshError};
+use torsh_tensor::{IntoDim, IntoDims, IntoShape, Result, Tensor};
 
 /// Dimensions `start_dim` and after as one.
 #[track_caller]
 pub fn flatten(input: &Tensor, start_dim: impl IntoDim) -> Result<Tensor> {
-    flatten_with(input, start_dim, -1)
+    input.flatten(start_dim)
 }
 
 /// Dimensions `start_dim` to `end_dim` as one.
@@ -15,24 +15,7 @@ pub fn flatten_with(
     start_dim: impl IntoDim,
     end_dim: impl IntoDim,
 ) -> Result<Tensor> {
-    let dims = input.dims();
-    if dims.is_empty() {
-        return input.reshape(1);
-    }
-    let (start, end) = (
-        input.shape().dim(start_dim.value())?,
-        input.shape().dim(end_dim.value())?,
-    );
-    if start > end {
-        return Err(TorshError::invalid(
-            "flatten",
-            "flatten() has invalid args: start_dim cannot come after end_dim",
-        ));
-    }
-    let mut shape = dims[..start].to_vec();
-    shape.push(dims[start..=end].iter().product());
-    shape.extend(&dims[end + 1..]);
-    input.reshape(shape)
+    input.flatten_dims(start_dim, end_dim)
 }
 
 /// Functions that are methods of the same name.

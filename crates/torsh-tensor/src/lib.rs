@@ -11,12 +11,15 @@ pub mod call;
 mod checkpoint;
 mod display;
 mod engine;
+mod free;
 mod function;
 mod inplace;
+mod literal;
 mod mode;
 mod node;
 pub mod observe;
 mod operand;
+mod operators;
 pub mod ops;
 pub mod print;
 mod raw;
@@ -28,7 +31,15 @@ mod value;
 
 pub use backward::{HookHandle, backward, grad};
 pub use checkpoint::checkpoint;
+pub use free::{
+    IntoTo, TensorStats, arange, cat, empty, empty_like, eye, full, full_like, get_printoptions,
+    has_inf, has_nan, linspace, logspace, ones, ones_like, set_printoptions, stack, tensor_stats,
+    zeros, zeros_like,
+};
 pub use function::record_function;
+pub use literal::{Literal, Nested};
+#[doc(hidden)]
+pub use literal::{from_literal, parse_device};
 pub use mode::{
     ModeGuard, detect_anomaly, detect_anomaly_guard, enable_grad, enable_grad_guard,
     inference_mode, inference_mode_guard, is_anomaly_enabled, is_grad_enabled, is_inference_mode,
@@ -36,6 +47,7 @@ pub use mode::{
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
 pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
+pub use ops::clamp::IntoLimit;
 pub use ops::conv::{Conv2dOptions, Padding};
 pub use ops::embedding::EmbeddingOptions;
 pub use ops::into_index::{

@@ -48,7 +48,7 @@ fn takes_over(record: &OpRecord, x: &Tensor, y: &Operand<'_>) -> bool {
             let mut p = Promotion::default();
             p.tensor(x.dtype(), x.ndim());
             p.number(n);
-            p.result() == Some(x.dtype())
+            matches!(p.result(), Ok(Some(d)) if d == x.dtype())
         }
         Arg::Absent => false,
     }

@@ -58,7 +58,7 @@ pub struct Conv2d {
     #[module(skip)]
     dilation: Size2,
     #[module(skip)]
-    groups: usize,
+    groups: i64,
     #[module(skip)]
     padding_mode: PaddingMode,
     training: Training,
@@ -91,9 +91,9 @@ impl Conv2d {
             in_channels,
             out_channels,
             kernel_size: kernel_size.into(),
-            stride: 1.into(),
-            padding: Padding::default(),
-            dilation: 1.into(),
+            stride: Size2([1, 1]),
+            padding: 0i64.into(),
+            dilation: Size2([1, 1]),
             groups: 1,
             bias: true,
             padding_mode: PaddingMode::Zeros,
@@ -109,16 +109,16 @@ impl Conv2d {
 
     fn kernel_size(&self) -> Size2 {
         let d = self.weight.dims();
-        Size2([d[2], d[3]])
+        (d[2], d[3]).into()
     }
 
     /// Rows and columns added before and after: left, right, top, bottom.
     fn edges(&self) -> [i64; 4] {
         match self.padding {
             Padding::Valid => [0; 4],
-            Padding::Size([h, w]) => [w as i64, w as i64, h as i64, h as i64],
+            Padding::Sizes([h, w]) => [w, w, h, h],
             Padding::Same => {
-                let total = |i: usize| (self.dilation.0[i] * (self.kernel_size().0[i] - 1)) as i64;
+                let total = |i: usize| self.dilation.0[i] * (self.kernel_size().0[i] - 1);
                 let (h, w) = (total(0), total(1));
                 [w / 2, w - w / 2, h / 2, h - h / 2]
             }
@@ -130,20 +130,19 @@ impl Module for Conv2d {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            let options = Conv2dOptions::default()
-                .stride(self.stride.0)
-                .padding(self.padding)
-                .dilation(self.dilation.0)
-                .groups(self.groups);
-            let options = match &self.bias {
-                Some(bias) => options.bias(bias),
-                None => options,
+            let mut options = Conv2dOptions {
+                stride: self.stride.0,
+                padding: self.padding,
+                dilation: self.dilation.0,
+                groups: self.groups,
             };
+            let bias = self.bias.as_deref();
             if self.padding_mode == PaddingMode::Zeros {
-                return F::conv2d_with(x, &self.weight, options);
+                return F::conv2d_with(x, &self.weight, bias, options);
             }
             let x = F::pad_with(x, self.edges(), self.padding_mode.name(), None)?;
-            F::conv2d_with(&x, &self.weight, options.padding(Padding::Valid))
+            options.padding = Padding::Valid;
+            F::conv2d_with(&x, &self.weight, bias, options)
         })
     }
 
@@ -151,18 +150,18 @@ impl Module for Conv2d {
         let d = self.weight.dims();
         let mut text = format!(
             "{}, {}, kernel_size={}, stride={}",
-            d[1] * self.groups,
+            d[1] as i64 * self.groups,
             d[0],
             self.kernel_size(),
             self.stride
         );
         match self.padding {
-            Padding::Size([0, 0]) => {}
-            Padding::Size(p) => text += &format!(", padding={}", Size2(p)),
+            Padding::Sizes([0, 0]) => {}
+            Padding::Sizes(p) => text += &format!(", padding={}", Size2(p)),
             Padding::Same => text += ", padding=same",
             Padding::Valid => text += ", padding=valid",
         }
-        if self.dilation != 1.into() {
+        if self.dilation != Size2([1, 1]) {
             text += &format!(", dilation={}", self.dilation);
         }
         if self.groups != 1 {
@@ -187,7 +186,7 @@ pub struct Conv2dBuilder {
     stride: Size2,
     padding: Padding,
     dilation: Size2,
-    groups: usize,
+    groups: i64,
     bias: bool,
     padding_mode: PaddingMode,
     factory: Factory,
@@ -217,7 +216,7 @@ impl Conv2dBuilder {
 
     /// Groups of channels that do not see each other; 1 unless set.
     #[must_use]
-    pub fn groups(mut self, groups: usize) -> Self {
+    pub fn groups(mut self, groups: i64) -> Self {
         self.groups = groups;
         self
     }
@@ -243,36 +242,47 @@ impl Conv2dBuilder {
     #[track_caller]
     pub fn build(self) -> Result<Conv2d> {
         let refuse = |why: String| Err(TorshError::invalid("Conv2d", why));
-        if self.groups == 0 {
+        let (device, dtype) = (self.factory.device, self.factory.dtype());
+        if self.groups <= 0 {
             return refuse("groups must be a positive integer".into());
         }
+        let groups = self.groups as usize;
         for (name, n) in [
             ("in_channels", self.in_channels),
             ("out_channels", self.out_channels),
         ] {
-            if !n.is_multiple_of(self.groups) {
+            if !n.is_multiple_of(groups) {
                 return refuse(format!(
-                    "{name} must be divisible by groups, and {n} is not by {}",
-                    self.groups
+                    "{name} must be divisible by groups, and {n} is not by {groups}"
                 ));
             }
         }
-        for (name, size) in [
+        let sizes = [
             ("kernel_size", self.kernel_size),
             ("stride", self.stride),
             ("dilation", self.dilation),
-        ] {
-            if size.0.contains(&0) {
+        ];
+        for (name, size) in sizes {
+            if size.0.iter().any(|&v| v <= 0) {
                 return refuse(format!("{name} must be positive, got {size}"));
             }
         }
-        if self.padding == Padding::Same && self.stride != 1.into() {
+        if let Padding::Sizes(p) = self.padding
+            && p.iter().any(|&v| v < 0)
+        {
+            return refuse(format!("padding must not be negative, got {}", Size2(p)));
+        }
+        if self.padding == Padding::Same && self.stride != Size2([1, 1]) {
             return refuse("padding='same' is not supported for strided convolutions".into());
         }
         let [h, w] = self.kernel_size.0;
-        let weight =
-            self.factory
-                .empty(&[self.out_channels, self.in_channels / self.groups, h, w])?;
+        let shape = [
+            self.out_channels as i64,
+            (self.in_channels / groups) as i64,
+            h,
+            w,
+        ];
+        let weight = Tensor::empty(shape, dtype, device)?;
         let bias = if self.bias {
             Some(self.factory.empty(&[self.out_channels])?)
         } else {

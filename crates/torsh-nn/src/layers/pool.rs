@@ -31,8 +31,8 @@ impl MaxPool2d {
         MaxPool2dBuilder {
             kernel_size,
             stride: None,
-            padding: 0.into(),
-            dilation: 1.into(),
+            padding: Size2([0, 0]),
+            dilation: Size2([1, 1]),
             ceil_mode: false,
         }
     }
@@ -130,7 +130,7 @@ impl MaxPool2dBuilder {
             ("stride", stride),
             ("dilation", self.dilation),
         ] {
-            if size.0.contains(&0) {
+            if size.0.iter().any(|&v| v <= 0) {
                 return Err(TorshError::invalid(
                     "MaxPool2d",
                     format!("{name} must be positive, got {size}"),

@@ -4,6 +4,7 @@ pub(crate) mod extreme;
 pub(crate) mod moments;
 pub(crate) mod norm;
 pub(crate) mod product;
+pub(crate) mod quantile;
 
 use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};

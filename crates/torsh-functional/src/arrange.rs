@@ -1,9 +1,10 @@
-//! Functions that are methods of the same name.
+//! Shapes, joins and splits, and other methods as functions.
 
 use std::borrow::Borrow;
 
+use torsh_tensor::{IntoDim, IntoDims, IntoLimit, IntoShape, Operand, Result, Scalar, Tensor};
+
 use crate::{call, value};
-use torsh_tensor::{IntoDim, IntoDims, IntoShape, Operand, Result, Scalar, Tensor};
 
 /// The last two dimensions swapped, and complex numbers conjugated.
 #[track_caller]
@@ -11,23 +12,10 @@ pub fn adjoint(input: &Tensor) -> Result<Tensor> {
     input.adjoint()
 }
 
-/// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
-/// 1e-5 and 1e-8 (`torch.allclose`).
+/// The angle of each complex element in radians; of real ones 0, or pi for negative ones.
 #[track_caller]
-pub fn allclose(input: &Tensor, other: &Tensor) -> Result<bool> {
-    input.allclose(other)
-}
-
-/// The positions of the elements in sorted order along `dim` (`torch.argsort`).
-#[track_caller]
-pub fn argsort(input: &Tensor, dim: impl IntoDim, descending: bool) -> Result<Tensor> {
-    input.argsort(dim, descending)
-}
-
-/// `nonzero` by NumPy's name.
-#[track_caller]
-pub fn argwhere(input: &Tensor) -> Result<Tensor> {
-    input.argwhere()
+pub fn angle(input: &Tensor) -> Result<Tensor> {
+    input.angle()
 }
 
 /// A view of this tensor's storage with its own size, stride and offset (`torch.as_strided`);
@@ -35,17 +23,6 @@ pub fn argwhere(input: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn as_strided(input: &Tensor, size: impl IntoShape, stride: impl IntoShape) -> Result<Tensor> {
     input.as_strided(size, stride)
-}
-
-/// How often each integer from 0 on occurs in this 1-d tensor (int64), or the sums of its
-/// `weights`; at least `minlength` bins (`torch.bincount`).
-#[track_caller]
-pub fn bincount<'a>(
-    input: &Tensor,
-    weights: impl Into<Option<&'a Tensor>>,
-    minlength: i64,
-) -> Result<Tensor> {
-    input.bincount(weights, minlength)
 }
 
 /// Views of the tensors in the shape they broadcast to.
@@ -58,13 +35,6 @@ pub fn broadcast_tensors<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Vec<Tensor>
 #[track_caller]
 pub fn broadcast_to(input: &Tensor, shape: impl IntoShape) -> Result<Tensor> {
     input.broadcast_to(shape)
-}
-
-/// The bucket between the sorted 1-d `boundaries` that each element falls into
-/// (`torch.bucketize`).
-#[track_caller]
-pub fn bucketize(input: &Tensor, boundaries: &Tensor, right: bool) -> Result<Tensor> {
-    input.bucketize(boundaries, right)
 }
 
 /// Every combination of one element of each vector, as rows; a single vector comes back as it
@@ -87,10 +57,39 @@ pub fn chunk(input: &Tensor, chunks: impl IntoDim, dim: impl IntoDim) -> Result<
     input.chunk(chunks, dim)
 }
 
+/// Each element limited to [`min`, `max`] (`torch.clamp`): numbers, tensors, or `None` for no
+/// limit. `max` wins where the limits cross; nan stays.
+#[track_caller]
+pub fn clamp<'a>(
+    input: &Tensor,
+    min: impl IntoLimit<'a>,
+    max: impl IntoLimit<'a>,
+) -> Result<Tensor> {
+    input.clamp(min, max)
+}
+
+/// Each element, or `max` where that is smaller; nan stays.
+#[track_caller]
+pub fn clamp_max<'a>(input: &Tensor, max: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.clamp_max(max)
+}
+
+/// Each element, or `min` where that is larger; nan stays.
+#[track_caller]
+pub fn clamp_min<'a>(input: &Tensor, min: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.clamp_min(min)
+}
+
 /// The tensors side by side, vectors as columns.
 #[track_caller]
 pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
     Tensor::column_stack(tensors)
+}
+
+/// The complex conjugate; a real tensor comes back as it is.
+#[track_caller]
+pub fn conj(input: &Tensor) -> Result<Tensor> {
+    input.conj()
 }
 
 /// The tensor with a number around it: `pad` holds pairs (before, behind) for the last
@@ -147,12 +146,6 @@ pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
     Tensor::dstack(tensors)
 }
 
-/// Whether both tensors have one shape and equal elements (`torch.equal`); dtypes promote.
-#[track_caller]
-pub fn equal(input: &Tensor, other: &Tensor) -> Result<bool> {
-    input.equal(other)
-}
-
 /// A view in which dimensions of size 1 are repeated; `-1` keeps a size.
 #[track_caller]
 pub fn expand(input: &Tensor, shape: impl IntoShape) -> Result<Tensor> {
@@ -190,11 +183,10 @@ pub fn flipud(input: &Tensor) -> Result<Tensor> {
     input.flipud()
 }
 
-/// For every element of `index` (int64 or int32, as many dimensions), this tensor's element at
-/// that position of `dim` (`torch.gather`).
+/// Powers computed in float64 or complex128, whatever the operands' dtypes.
 #[track_caller]
-pub fn gather(input: &Tensor, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
-    input.gather(dim, index)
+pub fn float_power<'a>(input: &Tensor, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.float_power(exponent)
 }
 
 /// The tensors side by side: along the second dimension, vectors along the first.
@@ -209,91 +201,22 @@ pub fn imag(input: &Tensor) -> Result<Tensor> {
     input.imag()
 }
 
-/// The elements that index tensors and masks name, one for each dimension from the first on,
-/// `None` for all of a dimension (`x[indices]` with a list of tensors).
+/// Whether the elements are equal within PyTorch's default tolerances (`torch.isclose`).
 #[track_caller]
-pub fn index(input: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
-    input.index(indices)
+pub fn isclose(input: &Tensor, other: &Tensor) -> Result<Tensor> {
+    input.isclose(other)
 }
 
-/// Adds `source` to the positions of `dim` that a 1-d index names (`torch.index_add`).
+/// `self + weight * (end - self)`; the weight is a number or a tensor.
 #[track_caller]
-pub fn index_add(
-    input: &Tensor,
-    dim: impl IntoDim,
-    index: &Tensor,
-    source: &Tensor,
-) -> Result<Tensor> {
-    input.index_add(dim, index, source)
+pub fn lerp<'a>(input: &Tensor, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.lerp(end, weight)
 }
 
-/// This tensor with `source` at the positions of `dim` that a 1-d index names
-/// (`torch.index_copy`).
+/// `log(x / (1 - x))` of each element, the inverse of `sigmoid`.
 #[track_caller]
-pub fn index_copy(
-    input: &Tensor,
-    dim: impl IntoDim,
-    index: &Tensor,
-    source: &Tensor,
-) -> Result<Tensor> {
-    input.index_copy(dim, index, source)
-}
-
-/// This tensor with one value (a number or a 0-d tensor) at the positions of `dim` that a 1-d
-/// index names; negative ones count from the end (`torch.index_fill`).
-#[track_caller]
-pub fn index_fill<'a>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    index: &Tensor,
-    value: impl Into<Operand<'a>>,
-) -> Result<Tensor> {
-    input.index_fill(dim, index, value)
-}
-
-/// This tensor with `values` at the elements that index tensors and masks name, written over
-/// (of repeated ones the last stays) or, with `accumulate`, added (`torch.index_put`). The
-/// values have this dtype and broadcast to what `x.index(indices)` gives.
-#[track_caller]
-pub fn index_put(
-    input: &Tensor,
-    indices: &[Option<Tensor>],
-    values: &Tensor,
-    accumulate: bool,
-) -> Result<Tensor> {
-    input.index_put(indices, values, accumulate)
-}
-
-/// The positions of dimension `dim` that a 1-d index (int64 or int32) names, in its order
-/// (`torch.index_select`).
-#[track_caller]
-pub fn index_select(input: &Tensor, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
-    input.index_select(dim, index)
-}
-
-/// This tensor with one value (a number or a 0-d tensor, converted to this dtype) where the
-/// bool mask is true; shapes broadcast (`torch.masked_fill`).
-#[track_caller]
-pub fn masked_fill<'a>(
-    input: &Tensor,
-    mask: &Tensor,
-    value: impl Into<Operand<'a>>,
-) -> Result<Tensor> {
-    input.masked_fill(mask, value)
-}
-
-/// This tensor with the elements of `source`, in order, where the bool mask is true; shapes
-/// broadcast (`torch.masked_scatter`).
-#[track_caller]
-pub fn masked_scatter(input: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-    input.masked_scatter(mask, source)
-}
-
-/// The elements where the bool mask is true, 1-d, in row-major order; shapes broadcast
-/// (`torch.masked_select`).
-#[track_caller]
-pub fn masked_select(input: &Tensor, mask: &Tensor) -> Result<Tensor> {
-    input.masked_select(mask)
+pub fn logit(input: &Tensor) -> Result<Tensor> {
+    input.logit()
 }
 
 /// Views of vectors (or 0-d tensors) as the coordinates of a grid: `indexing` is `"ij"`
@@ -323,10 +246,11 @@ pub fn movedim(
     input.movedim(source, destination)
 }
 
-/// The elements sorted along the first dimension (`torch.msort`).
+/// Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest
+/// number (`torch.nan_to_num`).
 #[track_caller]
-pub fn msort(input: &Tensor) -> Result<Tensor> {
-    input.msort()
+pub fn nan_to_num(input: &Tensor) -> Result<Tensor> {
+    input.nan_to_num()
 }
 
 /// A view of `len` indices of a dimension from `start` on.
@@ -338,20 +262,6 @@ pub fn narrow(
     len: impl IntoDim,
 ) -> Result<Tensor> {
     input.narrow(dim, start, len)
-}
-
-/// The positions of the elements that are not 0, one row each: int64 `[n, ndim]`
-/// (`torch.nonzero`).
-#[track_caller]
-pub fn nonzero(input: &Tensor) -> Result<Tensor> {
-    input.nonzero()
-}
-
-/// This tensor with `source` at positions of the flattened tensor, written over or, with
-/// `accumulate`, added (`torch.put`).
-#[track_caller]
-pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
-    input.put(index, source, accumulate)
 }
 
 /// The elements in one dimension; a view where the layout allows it.
@@ -397,57 +307,6 @@ pub fn roll(input: &Tensor, shifts: impl IntoDims, dims: impl IntoDims) -> Resul
     input.roll(shifts, dims)
 }
 
-/// This tensor with the elements of `src` (a tensor of the same dtype, or one number) at the
-/// positions of `dim` that `index` names per element (`torch.scatter`).
-#[track_caller]
-pub fn scatter<'a>(
-    input: &Tensor,
-    dim: impl IntoDim,
-    index: &Tensor,
-    src: impl Into<Operand<'a>>,
-) -> Result<Tensor> {
-    input.scatter(dim, index, src)
-}
-
-/// Adds the elements of `src` to the positions of `dim` that `index` names per element
-/// (`torch.scatter_add`).
-#[track_caller]
-pub fn scatter_add(
-    input: &Tensor,
-    dim: impl IntoDim,
-    index: &Tensor,
-    src: &Tensor,
-) -> Result<Tensor> {
-    input.scatter_add(dim, index, src)
-}
-
-/// Reduces the elements of `src` into the positions of `dim` that `index` names per element:
-/// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`; this tensor's own elements
-/// take part with `include_self` (`torch.scatter_reduce`).
-#[track_caller]
-pub fn scatter_reduce(
-    input: &Tensor,
-    dim: impl IntoDim,
-    index: &Tensor,
-    src: &Tensor,
-    reduce: &str,
-    include_self: bool,
-) -> Result<Tensor> {
-    input.scatter_reduce(dim, index, src, reduce, include_self)
-}
-
-/// Where each of `values` (a tensor or a number) would be inserted into this sorted sequence
-/// to keep it sorted: before equal elements, or with `right` after them
-/// (`torch.searchsorted`). The sequence is 1-d, or has the values' leading dimensions.
-#[track_caller]
-pub fn searchsorted<'a>(
-    input: &Tensor,
-    values: impl Into<Operand<'a>>,
-    right: bool,
-) -> Result<Tensor> {
-    input.searchsorted(values, right)
-}
-
 /// A view of one index of a dimension, which is removed.
 #[track_caller]
 pub fn select(input: &Tensor, dim: impl IntoDim, index: impl IntoDim) -> Result<Tensor> {
@@ -463,13 +322,6 @@ pub fn slice(
     end: impl IntoDim,
 ) -> Result<Tensor> {
     input.slice(dim, start, end)
-}
-
-/// The elements sorted along `dim`, and the positions they had (int64); stable, NaN is the
-/// greatest (`torch.sort`).
-#[track_caller]
-pub fn sort(input: &Tensor, dim: impl IntoDim, descending: bool) -> Result<(Tensor, Tensor)> {
-    input.sort(dim, descending)
 }
 
 /// Views of `split_size` indices of a dimension each; the last may have fewer.
@@ -494,12 +346,6 @@ pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tens
     Tensor::stack(tensors, dim)
 }
 
-/// Sum of all elements, a 0-d tensor; integers and bools add up in int64.
-#[track_caller]
-pub fn sum(input: &Tensor) -> Result<Tensor> {
-    input.sum()
-}
-
 /// `transpose` under NumPy's name.
 #[track_caller]
 pub fn swapaxes(input: &Tensor, axis0: impl IntoDim, axis1: impl IntoDim) -> Result<Tensor> {
@@ -518,24 +364,6 @@ pub fn t(input: &Tensor) -> Result<Tensor> {
     input.t()
 }
 
-/// The elements at positions of the flattened tensor, in the index's shape; negative ones
-/// count from the end (`torch.take`).
-#[track_caller]
-pub fn take(input: &Tensor, index: &Tensor) -> Result<Tensor> {
-    input.take(index)
-}
-
-/// The elements at `indices` (int64, negative from the end) along `dim`, both broadcast in the
-/// other dimensions; without `dim`, of the flattened tensor (`torch.take_along_dim`).
-#[track_caller]
-pub fn take_along_dim(
-    input: &Tensor,
-    indices: &Tensor,
-    dim: impl Into<Option<i64>>,
-) -> Result<Tensor> {
-    input.take_along_dim(indices, dim)
-}
-
 /// Views of exactly `sections` parts of a dimension; the first ones are larger by one where
 /// they cannot be equal.
 #[track_caller]
@@ -552,13 +380,6 @@ pub fn tensor_split(
 #[track_caller]
 pub fn tile(input: &Tensor, dims: impl IntoShape) -> Result<Tensor> {
     input.tile(dims)
-}
-
-/// The `k` largest elements along the last dimension, sorted, and their positions
-/// (`torch.topk`).
-#[track_caller]
-pub fn topk(input: &Tensor, k: impl IntoDim) -> Result<(Tensor, Tensor)> {
-    input.topk(k)
 }
 
 /// The lower triangle of the matrices in the last two dimensions, up to `diagonal`; zeros

@@ -1,0 +1,261 @@
+//! Quantiles.
+
+use torsh_core::{DType, Result, TorshError};
+
+use crate::record::{OpRecord, Sample};
+use crate::{Bound, Operand, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&QUANTILE, &NANQUANTILE];
+
+/// What lies between two elements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interpolation {
+    /// A weighted mean of the two.
+    #[default]
+    Linear,
+    /// The smaller.
+    Lower,
+    /// The larger.
+    Higher,
+    /// Their mean.
+    Midpoint,
+    /// The nearer, the one of even rank where both are as near.
+    Nearest,
+}
+
+/// PyTorch's keyword arguments of `quantile` and `nanquantile`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QuantileOptions {
+    /// The dimension; `None` for all elements.
+    pub dim: Option<i64>,
+    /// Whether the reduced dimension stays, at size 1.
+    pub keepdim: bool,
+    /// What lies between two elements.
+    pub interpolation: Interpolation,
+}
+
+impl QuantileOptions {
+    /// The dimension.
+    #[must_use]
+    pub fn dim(mut self, dim: impl crate::IntoDim) -> Self {
+        self.dim = Some(dim.value());
+        self
+    }
+    /// Whether the reduced dimension stays, at size 1.
+    #[must_use]
+    pub fn keepdim(mut self, keepdim: bool) -> Self {
+        self.keepdim = keepdim;
+        self
+    }
+    /// What lies between two elements.
+    #[must_use]
+    pub fn interpolation(mut self, interpolation: Interpolation) -> Self {
+        self.interpolation = interpolation;
+        self
+    }
+}
+
+const SCHEMA: &str = "(Tensor input, Operand q, int? dim=None, bool keepdim=False, *, str interpolation='linear', Any out=None)";
+
+fn options(b: &Bound) -> Result<QuantileOptions> {
+    let interpolation = match b.str(4) {
+        "linear" => Interpolation::Linear,
+        "lower" => Interpolation::Lower,
+        "higher" => Interpolation::Higher,
+        "midpoint" => Interpolation::Midpoint,
+        "nearest" => Interpolation::Nearest,
+        other => {
+            let text = format!(
+                "interpolation must be one of linear, lower, higher, midpoint or nearest, but got {other}"
+            );
+            return Err(TorshError::invalid("", text));
+        }
+    };
+    Ok(QuantileOptions {
+        dim: b.opt_int(2),
+        keepdim: b.bool(3),
+        interpolation,
+    })
+}
+
+fn samples(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
+    let x = s.distinct(&[3, 4])?;
+    Ok(vec![
+        Sample::new([x.clone().into(), Value::Float(0.4)]),
+        Sample::new([x.into(), Value::Float(0.7), Value::Int(1)]),
+    ])
+}
+
+/// Quantiles.
+pub static QUANTILE: OpRecord = OpRecord::new(
+    "quantile",
+    "The q-th quantiles of all elements or along a dimension, NaN where there is one; several q make a first dimension.",
+    SCHEMA,
+)
+.by_name(|b| b.tensor(0)?.quantile_with(b.operand(1)?, options(b)?).map(Value::Tensor))
+.samples(samples);
+
+/// Quantiles of what is not NaN.
+pub static NANQUANTILE: OpRecord = OpRecord::new(
+    "nanquantile",
+    "The q-th quantiles of all elements or along a dimension, of what is not NaN.",
+    SCHEMA,
+)
+.by_name(|b| {
+    b.tensor(0)?
+        .nanquantile_with(b.operand(1)?, options(b)?)
+        .map(Value::Tensor)
+})
+.samples(samples);
+
+impl Tensor {
+    /// The q-th quantile of all elements, `q` in [0, 1] a number or a tensor of this dtype; of
+    /// several `q` (1-d) a 1-d tensor. float32 and float64 only; an error of no elements.
+    #[track_caller]
+    pub fn quantile<'a>(&self, q: impl Into<Operand<'a>>) -> Result<Tensor> {
+        self.quantile_with(q, QuantileOptions::default())
+    }
+
+    /// [`Tensor::quantile`] with PyTorch's keyword arguments.
+    #[track_caller]
+    pub fn quantile_with<'a>(
+        &self,
+        q: impl Into<Operand<'a>>,
+        options: QuantileOptions,
+    ) -> Result<Tensor> {
+        self.quantiles("quantile", q.into(), options, false)
+    }
+
+    /// The q-th quantile of all elements that are not NaN.
+    #[track_caller]
+    pub fn nanquantile<'a>(&self, q: impl Into<Operand<'a>>) -> Result<Tensor> {
+        self.nanquantile_with(q, QuantileOptions::default())
+    }
+
+    /// [`Tensor::nanquantile`] with PyTorch's keyword arguments.
+    #[track_caller]
+    pub fn nanquantile_with<'a>(
+        &self,
+        q: impl Into<Operand<'a>>,
+        options: QuantileOptions,
+    ) -> Result<Tensor> {
+        self.quantiles("nanquantile", q.into(), options, true)
+    }
+
+    #[track_caller]
+    fn quantiles(
+        &self,
+        op: &'static str,
+        q: Operand<'_>,
+        options: QuantileOptions,
+        skip_nan: bool,
+    ) -> Result<Tensor> {
+        let refuse = |e: TorshError| self.named::<Tensor>(op, Err(e));
+        let q = match q {
+            Operand::Number(n) => Tensor::scalar(n, self.dtype(), self.device())?,
+            _ => q.to_tensor()?,
+        };
+        if self.numel() == 0 {
+            return refuse(TorshError::invalid("", "input tensor must be non-empty"));
+        }
+        if !matches!(self.dtype(), DType::F32 | DType::F64) {
+            let text = format!(
+                "input tensor must be either float or double dtype, got {}",
+                self.dtype()
+            );
+            return refuse(TorshError::dtype("", text));
+        }
+        if q.ndim() > 1 {
+            let text = format!("q must be a scalar or 1D tensor, got {}", q.describe());
+            return refuse(TorshError::shape("", text));
+        }
+        if q.dtype() != self.dtype() {
+            let text = format!(
+                "q tensor must be same dtype as the input tensor, got {}",
+                q.describe()
+            );
+            return refuse(TorshError::dtype("", text));
+        }
+        if self.device() == crate::Device::Cpu {
+            let inside = q.ge(0)?.logical_and(&q.le(1)?)?.all()?.item::<bool>()?;
+            if !inside {
+                return refuse(TorshError::invalid(
+                    "",
+                    "q values must be in the range [0, 1]",
+                ));
+            }
+        }
+        // The dimension last, sorted: NaN at the end.
+        let d = match options.dim {
+            Some(d) => Some(self.dim(op, d)?),
+            None => None,
+        };
+        let line = match d {
+            Some(_) if self.ndim() == 0 => self.reshape([1])?,
+            Some(d) => self.transpose(d, -1)?,
+            None => self.reshape([self.numel()])?,
+        };
+        let sorted = line.sort(-1, false)?.0;
+        let last = (sorted.dims()[sorted.ndim() - 1] - 1) as f64;
+        let nan = sorted.isnan()?;
+        let qs = if q.ndim() == 0 {
+            q.unsqueeze(0)?
+        } else {
+            q.clone()
+        };
+        let ranks = if skip_nan {
+            let numbers = nan.logical_not()?.sum_dim(-1, true)?;
+            qs.mul(&numbers.sub(1)?.to_dtype(self.dtype())?)?
+                .maximum(0.0)?
+        } else {
+            let last = Tensor::scalar(last, self.dtype(), self.device())?;
+            Tensor::where_(&nan.any_dim(-1, true)?, &last, &qs.mul(&last)?)?
+        };
+        let ranks = match options.interpolation {
+            Interpolation::Lower => ranks.floor()?,
+            Interpolation::Higher => ranks.ceil()?,
+            Interpolation::Nearest => ranks.round()?,
+            _ => ranks,
+        };
+        let below = ranks.to_dtype(DType::I64)?;
+        let mut values = sorted.gather(-1, &below)?;
+        if matches!(
+            options.interpolation,
+            Interpolation::Linear | Interpolation::Midpoint
+        ) {
+            let above = sorted.gather(-1, &ranks.ceil()?.to_dtype(DType::I64)?)?;
+            let weights = match options.interpolation {
+                Interpolation::Linear => ranks.sub(&below)?,
+                _ => ranks.full_like(0.5)?,
+            };
+            values = values.lerp(&above, &weights)?;
+        }
+        // The quantiles are last: first if there are several, else away; the dimension back.
+        if q.ndim() == 0 {
+            values = values.squeeze(-1)?;
+        } else {
+            values = values.movedim(-1, 0)?;
+        }
+        let lead = q.ndim();
+        match d {
+            _ if self.ndim() == 0 => Ok(values),
+            Some(d) => {
+                // The transposition put the last dimension where `d` was.
+                let kept = values.unsqueeze(-1)?.transpose(d + lead, -1)?;
+                if options.keepdim {
+                    Ok(kept)
+                } else {
+                    kept.squeeze(d + lead)
+                }
+            }
+            None if options.keepdim => {
+                let mut sizes = vec![1usize; self.ndim()];
+                if lead == 1 {
+                    sizes.insert(0, q.numel());
+                }
+                values.reshape(sizes)
+            }
+            None => Ok(values),
+        }
+    }
+}
