@@ -68,13 +68,7 @@ fn the_same_seed_gives_the_same_network() -> Result<()> {
             batch_size: 16,
             seed: 5,
         };
-        net::train(
-            &net,
-            &few,
-            recipe,
-            |_, _| {},
-            |_, _| Ok(()),
-        )?;
+        net::train(&net, &few, recipe, |_, _| {}, |_, _| Ok(()))?;
         net.named_parameters()
             .last()
             .expect("parameters")
