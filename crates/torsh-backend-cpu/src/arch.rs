@@ -257,6 +257,7 @@ macro_rules! multiversion {
             use super::*;
 
             #[inline(always)]
+            #[allow(clippy::extra_unused_type_parameters)]
             unsafe fn body<$arch: $crate::arch::Arch>($($arg: $ty),*) $(-> $ret)? $body
 
             #[cfg(target_arch = "x86_64")]

@@ -144,7 +144,7 @@ impl DType {
         if self.is_floating_point() && !to.is_differentiable() {
             return false;
         }
-        !(matches!(to, Bool) && !matches!(self, Bool))
+        !matches!(to, Bool) || matches!(self, Bool)
     }
 
     /// The smallest and largest finite value as `f64`; `(0, 1)` for bool.
