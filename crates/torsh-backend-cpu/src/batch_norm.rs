@@ -11,7 +11,7 @@
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
-use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, rounded, wide};
 use crate::multiversion;
 use crate::scalar::Real;
 
@@ -353,17 +353,21 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     if !training && (running_mean.is_none() || running_var.is_none()) {
         return Err(missing());
     }
+    // Statistics in a half type are rounded to it wherever PyTorch stores them.
+    let statistics = mean_out.dtype;
+    let kept = |v: f64| rounded(v, statistics);
+    let half = wide(statistics) != statistics;
     sizes.channels(&|range| {
         let (means, vars): (Vec<f64>, Vec<f64>) = match training {
             // SAFETY: the operands have the sizes that were read from them.
             true => unsafe {
                 let sums = sizes.sums(&range, x, None);
-                let means: Vec<f64> = sums.iter().map(|s| s / count).collect();
+                let means: Vec<f64> = sums.iter().map(|s| kept(s / count)).collect();
                 let rounded: Vec<T> = means.iter().map(|&m| T::c(m)).collect();
                 let sums = sizes.sums(&range, x, Some(&rounded));
                 // What rounding the mean added to each squared distance.
                 let vars = sums.iter().zip(&means).zip(&rounded).map(|((s, m), r)| {
-                    let off = m - r.to_f64();
+                    let off = if half { 0.0 } else { m - r.to_f64() };
                     (s / count - off * off).max(0.0)
                 });
                 // `max` would turn a nan into 0.
@@ -374,7 +378,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                         v
                     }
                 });
-                let vars = vars.collect();
+                let vars = vars.map(|v| kept(v * count) / count).collect();
                 (means, vars)
             },
             false => (
@@ -392,6 +396,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         let mut b = Vec::with_capacity(range.len());
         for (i, c) in range.clone().enumerate() {
             let invstd = 1.0 / (vars[i] + eps).sqrt();
+            let invstd = if training { kept(invstd) } else { invstd };
             // SAFETY: the channel is this thread's.
             unsafe {
                 *mean_p.at(c as isize) = T::c(means[i]);

@@ -190,6 +190,16 @@ pub(crate) fn wide(dtype: DType) -> DType {
     }
 }
 
+/// `v` as the half types hold it; itself for every other dtype.
+#[inline]
+pub(crate) fn rounded(v: f64, dtype: DType) -> f64 {
+    match dtype {
+        DType::F16 => half::f16::from_f64(v).to_f64(),
+        DType::BF16 => half::bf16::from_f64(v).to_f64(),
+        _ => v,
+    }
+}
+
 /// The error of a call without the operands that the kernel needs.
 #[cold]
 pub(crate) fn missing() -> TorshError {

@@ -21,7 +21,7 @@ use torsh_core::{
     Attr, DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool,
 };
 
-use crate::dense::{Dense, DenseOut, Scratch, copy, missing, wide};
+use crate::dense::{Dense, DenseOut, Scratch, copy, missing, rounded, wide};
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -332,17 +332,8 @@ fn dropout(args: &KernelArgs<'_>) -> Result<()> {
     }
     match wide(out.dtype) {
         // PyTorch rounds the mask's scale to the tensor's dtype.
-        DType::F32 => apply!(f32, round(scale.to_f64(), out.dtype)),
+        DType::F32 => apply!(f32, rounded(scale.to_f64(), out.dtype) as f32),
         DType::F64 => apply!(f64, scale.to_f64()),
         _ => Err(args.unsupported()),
-    }
-}
-
-/// A number rounded to a dtype of float32's or less.
-fn round(v: f64, dtype: DType) -> f32 {
-    match dtype {
-        DType::F16 => f16::from_f64(v).to_f32(),
-        DType::BF16 => bf16::from_f64(v).to_f32(),
-        _ => v as f32,
     }
 }

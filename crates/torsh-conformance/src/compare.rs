@@ -30,6 +30,14 @@ pub struct Exception {
 /// than the default; the reason says why.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
+        op: "addbmm",
+        dtype: Dtype::Float32,
+        rtol: 1.3e-6,
+        atol: 3e-5,
+        reason: "sums of 25 products that cancel: PyTorch on one thread is 2.5e-5 off its own \
+                 result on several",
+    },
+    Exception {
         op: "pow",
         dtype: Dtype::Float32,
         rtol: 4e-6,

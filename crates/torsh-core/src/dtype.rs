@@ -283,7 +283,7 @@ fn join(a: Option<DType>, b: DType) -> Option<DType> {
     })
 }
 
-fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>, TorshError> {
+fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>, (DType, DType)> {
     let (Some(h), Some(l)) = (higher, lower) else {
         return Ok(higher.or(lower));
     };
@@ -293,7 +293,7 @@ fn combine(higher: Option<DType>, lower: Option<DType>) -> Result<Option<DType>,
     if h.is_floating_point() {
         return match (l.is_complex(), h) {
             (false, _) => Ok(higher),
-            (true, F16 | BF16) => Err(no_complex32(h, l)),
+            (true, F16 | BF16) => Err((h, l)),
             (true, _) => Ok(Some(h.to_complex())),
         };
     }
@@ -334,6 +334,16 @@ impl Promotion {
     /// an error.
     #[inline]
     pub fn result(self) -> Result<Option<DType>, TorshError> {
+        self.combined().map_err(|(h, l)| no_complex32(h, l))
+    }
+
+    /// [`Promotion::result`] with `complex64` in place of `complex32`, for ops whose result is not
+    /// of that type.
+    pub fn result_or_complex64(self) -> Option<DType> {
+        self.combined().unwrap_or(Some(C64))
+    }
+
+    fn combined(self) -> Result<Option<DType>, (DType, DType)> {
         let lower = combine(self.zero, self.wrapped)?;
         combine(self.dim, lower)
     }

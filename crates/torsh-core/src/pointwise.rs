@@ -28,6 +28,7 @@
 //! | `number` | the promoted dtype; bool operands are refused | the same |
 //! | `float` | the promoted dtype; integers and bool become the default dtype | the same |
 //! | `bool` | the promoted dtype | bool |
+//! | `equality` | the promoted dtype, `complex64` for `complex32` | bool |
 //! | `real` | the promoted dtype | its real type for complex, else the same |
 //!
 //! Sections, each optional, in this order: `float` (f32 and f64; the half types compute in f32),

@@ -14,19 +14,25 @@
 //! The plain name takes what PyTorch requires, `NAME_with` the rest.
 
 mod activation;
+mod arrange;
+mod indexing;
 mod loss;
-mod methods;
 mod nn;
 mod options;
 mod pointwise;
+mod products;
+mod reductions;
 mod shape;
 
 pub use activation::*;
+pub use arrange::*;
+pub use indexing::*;
 pub use loss::*;
-pub use methods::*;
 pub use nn::*;
 pub use options::*;
 pub use pointwise::*;
+pub use products::*;
+pub use reductions::*;
 pub use shape::*;
 
 use torsh_tensor::{Operand, Result, Tensor, TorshError, Value, ops};

@@ -212,7 +212,11 @@ fn pointwise_dtypes(rule: Pointwise, args: &[Arg<'_>]) -> Result<(DType, DType)>
                     Arg::Absent => {}
                 }
             }
-            p.result()?.unwrap_or(torsh_core::default_dtype())
+            match rule {
+                Pointwise::Equality => p.result_or_complex64(),
+                _ => p.result()?,
+            }
+            .unwrap_or(torsh_core::default_dtype())
         }
     };
     Ok(match rule {
@@ -224,7 +228,7 @@ fn pointwise_dtypes(rule: Pointwise, args: &[Arg<'_>]) -> Result<(DType, DType)>
             }
             (promoted, promoted)
         }
-        Pointwise::Bool => (promoted, DType::Bool),
+        Pointwise::Bool | Pointwise::Equality => (promoted, DType::Bool),
         Pointwise::Real => (promoted, promoted.to_real()),
         Pointwise::Float => {
             let d = if promoted.is_differentiable() {

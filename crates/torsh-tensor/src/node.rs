@@ -427,6 +427,10 @@ impl BackwardCx<'_> {
                     }
                 })
             }
+            // Formulas compute with it, which a bool would refuse.
+            Some(SavedArg::Number(Scalar::Bool(b))) => {
+                Tensor::from_number(Scalar::Int(*b as i64), DType::I64)
+            }
             Some(SavedArg::Number(n)) => Tensor::from_number(*n, n.dtype()),
             _ => Err(self.not_saved(i)),
         }

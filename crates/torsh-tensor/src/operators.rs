@@ -32,9 +32,7 @@ fn unwrap(r: Result<Tensor>) -> Tensor {
 /// Whether the result can be written over an operand that was given away: nobody else sees it,
 /// nothing is recorded, and it has the result's shape and dtype.
 fn takes_over(record: &OpRecord, x: &Tensor, y: &Operand<'_>) -> bool {
-    let Rule::Pointwise(rule @ (Pointwise::Promote | Pointwise::Number | Pointwise::Float)) =
-        record.rule
-    else {
+    let Rule::Pointwise(rule @ (Pointwise::Promote | Pointwise::Float)) = record.rule else {
         return false;
     };
     if !x.owns_buffer()
@@ -50,7 +48,7 @@ fn takes_over(record: &OpRecord, x: &Tensor, y: &Operand<'_>) -> bool {
             let mut p = Promotion::default();
             p.tensor(x.dtype(), x.ndim());
             p.number(n);
-            matches!(p.result(), Ok(d) if d == Some(x.dtype()))
+            matches!(p.result(), Ok(Some(d)) if d == x.dtype())
         }
         Arg::Absent => false,
     }

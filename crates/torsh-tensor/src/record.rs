@@ -36,6 +36,8 @@ pub enum Pointwise {
     Float,
     /// The promoted dtype in, bool out.
     Bool,
+    /// As `Bool`, and half-precision operands compare with complex numbers too.
+    Equality,
     /// The promoted dtype in, its real type out.
     Real,
 }

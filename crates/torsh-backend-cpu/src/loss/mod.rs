@@ -5,7 +5,7 @@
 //! `ignore_index`; of the backward ones the same.
 //!
 //! - `NllLoss`: log-probabilities, target, optional weight `[c]` into the loss and the sum of the
-//!   weights that counted. `NllLossBackward`: gradient, log-probabilities, target, optional weight
+//!   weights that counted. `NllLossBackward`: gradient, target, optional weight
 //!   and that sum into the gradient.
 //! - `CrossEntropy`, `CrossEntropyBackward`: see [`cross_entropy`].
 //!
@@ -263,11 +263,11 @@ impl<T: Real> Upstream<T> {
 }
 
 fn nll_backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, ..], [grad, scores, target, weight, whole, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [grad, target, weight, whole, ..]) = (args.outputs, args.inputs) else {
         return Err(missing());
     };
     let reduction = Reduction::new(args.attr(0).str())?;
-    let sizes = Sizes::new(scores, target)?;
+    let sizes = Sizes::new(out, target)?;
     let targets = Targets::new(target, &sizes, args.attr(1).int())?;
     let weights = weights::<T>(Some(weight), sizes.c, dtype)?;
     let upstream = Upstream::<T>::new(grad, whole, reduction, dtype)?;

@@ -344,6 +344,9 @@ macro_rules! fill_rows {
 }
 
 macro_rules! rule {
+    (@of equality) => {
+        Rule::Bool
+    };
     (@of number) => {
         Rule::Promote
     };
@@ -360,6 +363,9 @@ macro_rules! rule {
         Rule::Real
     };
     // The type of results of elements `$t`, whose parts are of type `$part`.
+    (@out equality $t:ty, $part:ty) => {
+        bool
+    };
     (@out bool $t:ty, $part:ty) => {
         bool
     };

@@ -7,7 +7,7 @@ macro_rules! append_comparisons {
     ($m:ident { $($first:tt)* }) => { $m! { $($first)*
 
 /// Whether the operands are equal, elementwise, as a bool tensor.
-eq "eq" Eq(x, y) "(Tensor input, Tensor other)" -> bool {
+eq "eq" Eq(x, y) "(Tensor input, Tensor other)" -> equality {
     float |x, y| x == y;
     int |x, y| x == y;
     bool |x, y| x == y;
@@ -17,7 +17,7 @@ eq "eq" Eq(x, y) "(Tensor input, Tensor other)" -> bool {
 }
 
 /// Whether the operands differ, elementwise, as a bool tensor; nan differs from itself.
-ne "ne" Ne(x, y) "(Tensor input, Tensor other)" -> bool {
+ne "ne" Ne(x, y) "(Tensor input, Tensor other)" -> equality {
     float |x, y| x != y;
     int |x, y| x != y;
     bool |x, y| x != y;

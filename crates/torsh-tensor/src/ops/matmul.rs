@@ -739,13 +739,8 @@ impl Tensor {
                 "for integral input tensors, alpha and beta must not be floating-point numbers",
             ));
         }
-        let number = |s: Scalar| {
-            if dtype == DType::Bool {
-                Scalar::Bool(s.to_bool())
-            } else {
-                s
-            }
-        };
+        // The factors are rounded to the result's dtype first, as PyTorch does.
+        let number = |s: Scalar| Scalar::from_bytes(&s.to_bytes(dtype), dtype);
         let one = |s: Scalar| s.to_complex() == (1.0, 0.0);
         let scaled = if one(alpha) {
             vec1.clone()

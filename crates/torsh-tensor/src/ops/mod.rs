@@ -1,6 +1,9 @@
 //! The op records, by family, and calls by name.
 
 pub(crate) mod activation;
+pub(crate) mod batch_norm;
+pub(crate) mod clamp;
+pub(crate) mod class_loss;
 pub(crate) mod complex;
 pub(crate) mod conv;
 pub(crate) mod copy;
@@ -18,6 +21,7 @@ pub mod optim;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
+pub(crate) mod pointwise_names;
 pub(crate) mod pool;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
@@ -30,6 +34,7 @@ pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
 pub(crate) mod views;
+pub(crate) mod windows;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -43,6 +48,7 @@ use crate::schema::{Bound, Signature};
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
     pointwise_extra::RECORDS,
+    clamp::RECORDS,
     activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
@@ -60,6 +66,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     complex::RECORDS,
     select::RECORDS,
     views::RECORDS,
+    windows::RECORDS,
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
@@ -75,6 +82,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     matmul::RECORDS,
     conv::RECORDS,
     pool::RECORDS,
+    batch_norm::RECORDS,
+    class_loss::RECORDS,
 ];
 
 struct Entry {
@@ -96,7 +105,7 @@ fn table() -> &'static Table {
             }
             let mut signature = Signature::parse(record.schema);
             if matches!(record.rule, Rule::Pointwise(_)) {
-                pointwise_extra::accept_numbers(record.base_name(), &mut signature);
+                pointwise_names::accept_numbers(record.base_name(), &mut signature);
             }
             by_name
                 .entry(record.base_name())
@@ -133,7 +142,7 @@ fn entries(name: &str) -> Option<&'static Vec<Entry>> {
             let function = plain.strip_prefix("F.").unwrap_or(plain);
             t.by_name.get(format!("nn.functional.{function}").as_str())
         })
-        .or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
+        .or_else(|| t.by_name.get(pointwise_names::alias(plain)?))
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments.

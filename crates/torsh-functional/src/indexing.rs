@@ -1,0 +1,291 @@
+//! Choosing, placing and sorting elements.
+
+use torsh_tensor::{IntoDim, Operand, Result, Scalar, Tensor};
+
+/// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
+/// 1e-5 and 1e-8 (`torch.allclose`).
+#[track_caller]
+pub fn allclose(input: &Tensor, other: &Tensor) -> Result<bool> {
+    input.allclose(other)
+}
+
+/// `allclose` with other tolerances; with `equal_nan`, NaN equals NaN.
+#[track_caller]
+pub fn allclose_with(
+    input: &Tensor,
+    other: &Tensor,
+    rtol: f64,
+    atol: f64,
+    equal_nan: bool,
+) -> Result<bool> {
+    input.allclose_with(other, rtol, atol, equal_nan)
+}
+
+/// The positions of the elements in sorted order along `dim` (`torch.argsort`).
+#[track_caller]
+pub fn argsort(input: &Tensor, dim: impl IntoDim, descending: bool) -> Result<Tensor> {
+    input.argsort(dim, descending)
+}
+
+/// `nonzero` by NumPy's name.
+#[track_caller]
+pub fn argwhere(input: &Tensor) -> Result<Tensor> {
+    input.argwhere()
+}
+
+/// How often each integer from 0 on occurs in this 1-d tensor (int64), or the sums of its
+/// `weights`; at least `minlength` bins (`torch.bincount`).
+#[track_caller]
+pub fn bincount<'a>(
+    input: &Tensor,
+    weights: impl Into<Option<&'a Tensor>>,
+    minlength: i64,
+) -> Result<Tensor> {
+    input.bincount(weights, minlength)
+}
+
+/// The bucket between the sorted 1-d `boundaries` that each element falls into
+/// (`torch.bucketize`).
+#[track_caller]
+pub fn bucketize(input: &Tensor, boundaries: &Tensor, right: bool) -> Result<Tensor> {
+    input.bucketize(boundaries, right)
+}
+
+/// Whether both tensors have one shape and equal elements (`torch.equal`); dtypes promote.
+#[track_caller]
+pub fn equal(input: &Tensor, other: &Tensor) -> Result<bool> {
+    input.equal(other)
+}
+
+/// For every element of `index` (int64 or int32, as many dimensions), this tensor's element at
+/// that position of `dim` (`torch.gather`).
+#[track_caller]
+pub fn gather(input: &Tensor, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
+    input.gather(dim, index)
+}
+
+/// The elements that index tensors and masks name, one for each dimension from the first on,
+/// `None` for all of a dimension (`x[indices]` with a list of tensors).
+#[track_caller]
+pub fn index(input: &Tensor, indices: &[Option<Tensor>]) -> Result<Tensor> {
+    input.index(indices)
+}
+
+/// Adds `source` to the positions of `dim` that a 1-d index names (`torch.index_add`).
+#[track_caller]
+pub fn index_add(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<Tensor> {
+    input.index_add(dim, index, source)
+}
+
+/// `index_add` of `alpha` times the source.
+#[track_caller]
+pub fn index_add_with(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.index_add_with(dim, index, source, alpha)
+}
+
+/// This tensor with `source` at the positions of `dim` that a 1-d index names
+/// (`torch.index_copy`).
+#[track_caller]
+pub fn index_copy(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    source: &Tensor,
+) -> Result<Tensor> {
+    input.index_copy(dim, index, source)
+}
+
+/// This tensor with one value (a number or a 0-d tensor) at the positions of `dim` that a 1-d
+/// index names; negative ones count from the end (`torch.index_fill`).
+#[track_caller]
+pub fn index_fill<'a>(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    value: impl Into<Operand<'a>>,
+) -> Result<Tensor> {
+    input.index_fill(dim, index, value)
+}
+
+/// This tensor with `values` at the elements that index tensors and masks name, written over
+/// (of repeated ones the last stays) or, with `accumulate`, added (`torch.index_put`). The
+/// values have this dtype and broadcast to what `x.index(indices)` gives.
+#[track_caller]
+pub fn index_put(
+    input: &Tensor,
+    indices: &[Option<Tensor>],
+    values: &Tensor,
+    accumulate: bool,
+) -> Result<Tensor> {
+    input.index_put(indices, values, accumulate)
+}
+
+/// The positions of dimension `dim` that a 1-d index (int64 or int32) names, in its order
+/// (`torch.index_select`).
+#[track_caller]
+pub fn index_select(input: &Tensor, dim: impl IntoDim, index: &Tensor) -> Result<Tensor> {
+    input.index_select(dim, index)
+}
+
+/// This tensor with one value (a number or a 0-d tensor, converted to this dtype) where the
+/// bool mask is true; shapes broadcast (`torch.masked_fill`).
+#[track_caller]
+pub fn masked_fill<'a>(
+    input: &Tensor,
+    mask: &Tensor,
+    value: impl Into<Operand<'a>>,
+) -> Result<Tensor> {
+    input.masked_fill(mask, value)
+}
+
+/// This tensor with the elements of `source`, in order, where the bool mask is true; shapes
+/// broadcast (`torch.masked_scatter`).
+#[track_caller]
+pub fn masked_scatter(input: &Tensor, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
+    input.masked_scatter(mask, source)
+}
+
+/// The elements where the bool mask is true, 1-d, in row-major order; shapes broadcast
+/// (`torch.masked_select`).
+#[track_caller]
+pub fn masked_select(input: &Tensor, mask: &Tensor) -> Result<Tensor> {
+    input.masked_select(mask)
+}
+
+/// The elements sorted along the first dimension (`torch.msort`).
+#[track_caller]
+pub fn msort(input: &Tensor) -> Result<Tensor> {
+    input.msort()
+}
+
+/// The positions of the elements that are not 0, one row each: int64 `[n, ndim]`
+/// (`torch.nonzero`).
+#[track_caller]
+pub fn nonzero(input: &Tensor) -> Result<Tensor> {
+    input.nonzero()
+}
+
+/// This tensor with `source` at positions of the flattened tensor, written over or, with
+/// `accumulate`, added (`torch.put`).
+#[track_caller]
+pub fn put(input: &Tensor, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
+    input.put(index, source, accumulate)
+}
+
+/// This tensor with the elements of `src` (a tensor of the same dtype, or one number) at the
+/// positions of `dim` that `index` names per element (`torch.scatter`).
+#[track_caller]
+pub fn scatter<'a>(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    src: impl Into<Operand<'a>>,
+) -> Result<Tensor> {
+    input.scatter(dim, index, src)
+}
+
+/// Adds the elements of `src` to the positions of `dim` that `index` names per element
+/// (`torch.scatter_add`).
+#[track_caller]
+pub fn scatter_add(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    src: &Tensor,
+) -> Result<Tensor> {
+    input.scatter_add(dim, index, src)
+}
+
+/// Reduces the elements of `src` into the positions of `dim` that `index` names per element:
+/// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`; this tensor's own elements
+/// take part with `include_self` (`torch.scatter_reduce`).
+#[track_caller]
+pub fn scatter_reduce(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    include_self: bool,
+) -> Result<Tensor> {
+    input.scatter_reduce(dim, index, src, reduce, include_self)
+}
+
+/// `scatter` that adds (`"add"`) or multiplies (`"multiply"`) what it writes into
+/// what is there; not differentiable, as in PyTorch.
+#[track_caller]
+pub fn scatter_with<'a>(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    src: impl Into<Operand<'a>>,
+    reduce: &str,
+) -> Result<Tensor> {
+    input.scatter_with(dim, index, src, reduce)
+}
+
+/// Where each of `values` (a tensor or a number) would be inserted into this sorted sequence
+/// to keep it sorted: before equal elements, or with `right` after them
+/// (`torch.searchsorted`). The sequence is 1-d, or has the values' leading dimensions.
+#[track_caller]
+pub fn searchsorted<'a>(
+    input: &Tensor,
+    values: impl Into<Operand<'a>>,
+    right: bool,
+) -> Result<Tensor> {
+    input.searchsorted(values, right)
+}
+
+/// The elements sorted along `dim`, and the positions they had (int64); stable, NaN is the
+/// greatest (`torch.sort`).
+#[track_caller]
+pub fn sort(input: &Tensor, dim: impl IntoDim, descending: bool) -> Result<(Tensor, Tensor)> {
+    input.sort(dim, descending)
+}
+
+/// The elements at positions of the flattened tensor, in the index's shape; negative ones
+/// count from the end (`torch.take`).
+#[track_caller]
+pub fn take(input: &Tensor, index: &Tensor) -> Result<Tensor> {
+    input.take(index)
+}
+
+/// The elements at `indices` (int64, negative from the end) along `dim`, both broadcast in the
+/// other dimensions; without `dim`, of the flattened tensor (`torch.take_along_dim`).
+#[track_caller]
+pub fn take_along_dim(
+    input: &Tensor,
+    indices: &Tensor,
+    dim: impl Into<Option<i64>>,
+) -> Result<Tensor> {
+    input.take_along_dim(indices, dim)
+}
+
+/// The `k` largest elements along the last dimension, sorted, and their positions
+/// (`torch.topk`).
+#[track_caller]
+pub fn topk(input: &Tensor, k: impl IntoDim) -> Result<(Tensor, Tensor)> {
+    input.topk(k)
+}
+
+/// The `k` largest (or smallest) elements along `dim`, sorted, and their positions.
+#[track_caller]
+pub fn topk_with(
+    input: &Tensor,
+    k: impl IntoDim,
+    dim: impl IntoDim,
+    largest: bool,
+) -> Result<(Tensor, Tensor)> {
+    input.topk_with(k, dim, largest)
+}

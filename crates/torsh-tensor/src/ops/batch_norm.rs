@@ -1,0 +1,291 @@
+//! Batch normalisation.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, DType, Kernel, Result, Shape, TorshError};
+
+use crate::call::{Arg, call};
+use crate::node::Grads;
+use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
+use crate::{BackwardCx, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&BATCH_NORM, &BATCH_NORM_BACKWARD];
+
+/// What statistics are held in.
+fn wide(dtype: DType) -> DType {
+    if dtype == DType::F64 {
+        DType::F64
+    } else {
+        DType::F32
+    }
+}
+
+/// Attributes: training, eps, whether the variance is wanted. Results: the normalised input, mean,
+/// inverse standard deviation, and the unbiased variance.
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
+    let x = c.tensor(0)?;
+    if x.ndim() < 2 {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "expected 2D or larger input with channels in dimension 1, got {}",
+                x.shape()
+            ),
+        ));
+    }
+    if !x.dtype().is_floating_point() {
+        return Err(TorshError::dtype(
+            "",
+            format!("not implemented for {}", x.dtype()),
+        ));
+    }
+    let channels = x.dims()[1];
+    for (i, name) in [
+        (1, "weight"),
+        (2, "bias"),
+        (3, "running_mean"),
+        (4, "running_var"),
+    ] {
+        if let Some(t) = c.opt_tensor(i) {
+            if t.dims() != [channels] {
+                return Err(TorshError::shape(
+                    "",
+                    format!(
+                        "{name} should contain {channels} elements not {}",
+                        t.shape()
+                    ),
+                ));
+            }
+            if t.dtype() != x.dtype() && t.dtype() != wide(x.dtype()) {
+                return Err(TorshError::dtype(
+                    "",
+                    format!(
+                        "expected scalar type {} but found {} for {name}",
+                        x.dtype(),
+                        t.dtype()
+                    ),
+                ));
+            }
+        }
+    }
+    let of = |shape: &Shape, dtype: DType| Spec::new(shape.clone(), dtype);
+    // Statistics of the half types are rounded to them too, unless the parameters are float32.
+    let half = (1..5).all(|i| c.opt_tensor(i).is_none_or(|t| t.dtype() == x.dtype()));
+    let dtype = if half { x.dtype() } else { wide(x.dtype()) };
+    let each = Shape::new(&[channels]);
+    let mut outputs = vec![of(x.shape(), x.dtype()), of(&each, dtype), of(&each, dtype)];
+    if c.attr(2).bool() {
+        outputs.push(of(&each, dtype));
+    }
+    Ok(Plan::many(x.dtype(), outputs))
+}
+
+/// Normalisation by the statistics of the batch or the running ones.
+pub static BATCH_NORM: OpRecord = OpRecord::new(
+    "nn.functional.batch_norm",
+    "Normalises each channel (dimension 1) by the batch's mean and variance in training, which move the running ones, or by the running ones.",
+    "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
+)
+.kernel(Kernel::BatchNorm, plan)
+.backward(Backward::Full {
+    inputs: 0b11,
+    outputs: 0b110,
+    constant: 0b1110,
+    formula: |c| {
+        if c.needs(3) || c.needs(4) {
+            return Err(TorshError::autograd("batch_norm", "the running statistics have no derivative")
+                .with_hint("detach() them"));
+        }
+        if crate::is_grad_enabled() {
+            return by_ops(c);
+        }
+        let weight = if c.has_input(1) { Some(c.input(1)?) } else { None };
+        let (x, mean, invstd) = (c.input(0)?, c.output(1)?, c.output(2)?);
+        let args = [Arg::T(c.g()), Arg::T(&x), Arg::opt(weight.as_ref()), Arg::T(&mean), Arg::T(&invstd)];
+        let grads = call(&BATCH_NORM_BACKWARD, &args, &[c.attr(0)])?;
+        Ok(grads.into_iter().enumerate().map(|(i, g)| c.needs(i).then_some(g)).collect())
+    },
+})
+.by_name(|b| {
+    let options = BatchNorm {
+        weight: b.opt_tensor(3),
+        bias: b.opt_tensor(4),
+        training: b.bool(5),
+        momentum: b.float(6),
+        eps: b.float(7),
+    };
+    b.tensor(0)?.batch_norm(b.opt_tensor(1), b.opt_tensor(2), options).map(Value::Tensor)
+})
+.samples(|s| {
+    let per_channel = |s: &mut crate::sample::Sampler| s.uniform(&[3], 0.5, 2.0);
+    Ok(vec![
+        Sample::new([s.real(&[4, 3])?.into(), Value::None, Value::None])
+            .kw("weight", per_channel(s)?)
+            .kw("bias", per_channel(s)?)
+            .kw("training", true),
+        Sample::new([s.real(&[2, 3, 2, 5])?.into(), Value::None, Value::None]).kw("training", true),
+        Sample::new([s.real(&[2, 3, 2])?.into(), per_channel(s)?.detach().into(), per_channel(s)?.detach().into()])
+            .kw("weight", per_channel(s)?),
+    ])
+});
+
+/// The gradients of input, weight and bias in one kernel, for when they are not differentiated
+/// again. Attribute: training.
+pub static BATCH_NORM_BACKWARD: OpRecord =
+    OpRecord::new("_batch_norm_backward", "The gradients of batch_norm.", "").kernel(
+        Kernel::BatchNormBackward,
+        |c| {
+            let x = c.tensor(1)?;
+            let each = Shape::new(&[x.dims()[1]]);
+            let spec = |shape: &Shape, dtype| Spec::new(shape.clone(), dtype);
+            let dtype = wide(x.dtype());
+            Ok(Plan::many(
+                x.dtype(),
+                [
+                    spec(x.shape(), x.dtype()),
+                    spec(&each, dtype),
+                    spec(&each, dtype),
+                ],
+            ))
+        },
+    );
+
+/// The gradients in ops that have derivatives.
+fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
+    let x = c.input(0)?;
+    let dtype = wide(x.dtype());
+    let (x, g) = (x.to_dtype(dtype)?, c.g().to_dtype(dtype)?);
+    let dims: Vec<i64> = (0..x.ndim() as i64).filter(|&d| d != 1).collect();
+    let count = (x.numel() / x.dims()[1].max(1)) as f64;
+    let mut along = vec![1i64; x.ndim()];
+    along[1] = -1;
+    let mean_of = |t: &Tensor| t.sum_dim(&dims[..], true)?.div(count);
+    let training = c.attr(0).bool();
+    let (centred, invstd) = if training {
+        let centred = x.sub(&mean_of(&x)?)?;
+        let variance = mean_of(&centred.mul(&centred)?)?;
+        let invstd = variance.add(c.attr(1).float())?.rsqrt()?;
+        (centred, invstd)
+    } else {
+        (
+            x.sub(&c.output(1)?.detach().reshape(&along[..])?)?,
+            c.output(2)?.detach().reshape(&along[..])?,
+        )
+    };
+    let hat = centred.mul(&invstd)?;
+    let mut grads: Grads = SmallVec::from_iter([None, None, None]);
+    if c.needs(0) {
+        let mut inner = g.clone();
+        if training {
+            inner = inner
+                .sub(&mean_of(&g)?)?
+                .sub(&hat.mul(&mean_of(&g.mul(&hat)?)?)?)?;
+        }
+        let mut scale = invstd;
+        if c.has_input(1) {
+            scale = scale.mul(&c.input(1)?.to_dtype(dtype)?.reshape(&along[..])?)?;
+        }
+        grads[0] = Some(inner.mul(&scale)?);
+    }
+    if c.needs(1) {
+        grads[1] = Some(g.mul(&hat)?.sum_dim(&dims[..], false)?);
+    }
+    if c.needs(2) {
+        grads[2] = Some(g.sum_dim(&dims[..], false)?);
+    }
+    Ok(grads)
+}
+
+/// The optional arguments of [`Tensor::batch_norm`], by PyTorch's names.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchNorm<'a> {
+    /// What each channel is multiplied by.
+    pub weight: Option<&'a Tensor>,
+    /// What is added to each channel.
+    pub bias: Option<&'a Tensor>,
+    /// Whether the batch's statistics are used, and move the running ones.
+    pub training: bool,
+    /// How far they move.
+    pub momentum: f64,
+    /// Added to the variance.
+    pub eps: f64,
+}
+
+impl Default for BatchNorm<'_> {
+    fn default() -> Self {
+        BatchNorm {
+            weight: None,
+            bias: None,
+            training: false,
+            momentum: 0.1,
+            eps: 1e-5,
+        }
+    }
+}
+
+impl Tensor {
+    /// Normalises each channel (dimension 1) to mean 0 and variance 1, then scales and shifts it
+    /// (`torch.nn.functional.batch_norm`). In training by the batch's statistics, and the running
+    /// ones, where given, are moved towards them; else by the running ones.
+    #[track_caller]
+    pub fn batch_norm(
+        &self,
+        running_mean: Option<&Tensor>,
+        running_var: Option<&Tensor>,
+        options: BatchNorm<'_>,
+    ) -> Result<Tensor> {
+        let BatchNorm {
+            weight,
+            bias,
+            training,
+            momentum,
+            eps,
+        } = options;
+        let op = BATCH_NORM.name;
+        if !training && (running_mean.is_none() || running_var.is_none()) {
+            let message = "Expected running_mean and running_var to be defined when training=False";
+            return self.named(op, Err(TorshError::invalid("", message)));
+        }
+        if training && self.ndim() >= 2 && self.numel() == self.dims()[1] && self.numel() > 0 {
+            let message = format!(
+                "Expected more than 1 value per channel when training, got input size {}",
+                self.shape()
+            );
+            return self.named(op, Err(TorshError::invalid("", message)));
+        }
+        if self.numel() == 0 {
+            // There is nothing to normalise, whatever the shape.
+            let mut out = self.copy()?;
+            if let Some(w) = weight.filter(|w| w.numel() > 0) {
+                out = out.mul(&w.select(0, 0)?)?;
+            }
+            return match bias.filter(|b| b.numel() > 0) {
+                Some(b) => out.add(&b.select(0, 0)?),
+                None => Ok(out),
+            };
+        }
+        let moves = training && (running_mean.is_some() || running_var.is_some());
+        let args = [
+            Arg::T(self),
+            Arg::opt(weight),
+            Arg::opt(bias),
+            Arg::opt(running_mean),
+            Arg::opt(running_var),
+        ];
+        let attrs = [Attr::Bool(training), Attr::Float(eps), Attr::Bool(moves)];
+        let results = call(&BATCH_NORM, &args, &attrs)?;
+        if moves {
+            crate::no_grad(|| {
+                for (running, i) in [(running_mean, 1), (running_var, 3)] {
+                    if let (Some(r), Some(new)) = (running, results.get(i)) {
+                        r.mul_(1.0 - momentum)?.add_(&new.mul(momentum)?)?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        results
+            .into_iter()
+            .next()
+            .ok_or_else(|| TorshError::invalid(op, "the kernel gave no result"))
+    }
+}
