@@ -3,10 +3,10 @@
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::one;
-use super::reduce::NormOptions;
+
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan, Sample};
-use crate::{Tensor, Value};
+use crate::{NormOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&ONE_HOT, &EMBEDDING, &EMBEDDING_BACKWARD];
 
