@@ -3,9 +3,10 @@
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::one;
+
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan, Sample};
-use crate::{Tensor, Value};
+use crate::{NormOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&ONE_HOT, &EMBEDDING, &EMBEDDING_BACKWARD];
 
@@ -57,7 +58,7 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
 .samples(|s| {
     // The padding row is not used, and rows are used once: else the gradient is not the derivative.
     let indices = s.ints(&[2, 3], 0, 3)?;
-    let once = Tensor::from_data(&[3i64, 0, 1], &[3])?;
+    let once = Tensor::from_data(&[3i64, 0, 1], [3])?;
     Ok(vec![
         Sample::new([indices.clone().into(), s.real(&[4, 3])?.into()]),
         Sample::new([indices.into(), s.real(&[4, 3])?.into()]).kw("padding_idx", 3i64),
@@ -166,6 +167,39 @@ impl Default for EmbeddingOptions {
     }
 }
 
+impl EmbeddingOptions {
+    /// The row whose gradient stays zero; negative ones count from the end.
+    #[must_use]
+    pub fn padding_idx(mut self, padding_idx: i64) -> Self {
+        self.padding_idx = Some(padding_idx);
+        self
+    }
+    /// The largest norm of the rows that are used.
+    #[must_use]
+    pub fn max_norm(mut self, max_norm: f64) -> Self {
+        self.max_norm = Some(max_norm);
+        self
+    }
+    /// The p of that norm.
+    #[must_use]
+    pub fn norm_type(mut self, norm_type: f64) -> Self {
+        self.norm_type = norm_type;
+        self
+    }
+    /// Whether gradients are divided by how often their row is used.
+    #[must_use]
+    pub fn scale_grad_by_freq(mut self, scale: bool) -> Self {
+        self.scale_grad_by_freq = scale;
+        self
+    }
+    /// Sparse gradients, which ToRSh does not have.
+    #[must_use]
+    pub fn sparse(mut self, sparse: bool) -> Self {
+        self.sparse = sparse;
+        self
+    }
+}
+
 impl Tensor {
     /// One-hot vectors of these classes (int64): one more dimension, of `num_classes`, or with -1
     /// of the largest class plus 1 (`torch.nn.functional.one_hot`).
@@ -221,11 +255,6 @@ impl Tensor {
         if options.sparse {
             return refuse("sparse gradients are not supported; leave sparse at false".into());
         }
-        if options.max_norm.is_some() {
-            return refuse(
-                "max_norm is not supported yet; scale the weight's rows before the call".into(),
-            );
-        }
         let rows = self.dims().first().copied().unwrap_or(0) as i64;
         let padding = match options.padding_idx {
             Some(p) if p < -rows || p >= rows => {
@@ -237,7 +266,31 @@ impl Tensor {
             Some(p) => p,
             None => -1,
         };
+        if let Some(max_norm) = options.max_norm {
+            self.renorm_rows(indices, max_norm, options.norm_type)
+                .map_err(|e| e.renamed("embedding"))?;
+        }
         let attrs = [Attr::Int(padding), Attr::Bool(options.scale_grad_by_freq)];
         call1(&EMBEDDING, &[Arg::T(self), Arg::T(indices)], &attrs)
+    }
+
+    /// Scales the rows that are used and have a larger p-norm down to it, in place and unrecorded.
+    fn renorm_rows(&self, indices: &Tensor, max_norm: f64, p: f64) -> Result<()> {
+        if self.ndim() != 2 || !self.dtype().is_floating_point() {
+            return Ok(());
+        }
+        check_indices(indices)?;
+        let index = indices.reshape([indices.numel()])?.to_dtype(DType::I64)?;
+        crate::no_grad(|| {
+            let weight = self.detach();
+            let rows = weight.index_select(0, &index)?;
+            let norms = rows.norm_with(NormOptions::default().p(p).dim(1).keepdim(true))?;
+            let norms = norms.to_dtype(DType::F64)?;
+            let scale = norms.add(1e-7)?.reciprocal()?.mul(max_norm)?;
+            let scale = Tensor::where_(&norms.gt(max_norm)?, &scale, 1.0)?;
+            let scaled = rows.mul(&scale)?.to_dtype(self.dtype())?;
+            weight.index_copy_(0, &index, &scaled)?;
+            Ok(())
+        })
     }
 }

@@ -113,7 +113,7 @@ pub static INDEX_PUT: OpRecord =
 })
 .samples(|s| {
     let index = s.ints(&[2], 0, 3)?;
-    let distinct = Tensor::from_data(&[2i64, -3], &[2])?;
+    let distinct = Tensor::from_data(&[2i64, -3], [2])?;
     let list = |t: Tensor| Value::List(vec![t.into()]);
     let call = |s: &mut crate::sample::Sampler, t| -> Result<[Value; 3]> {
         Ok([s.real(&[3, 2])?.into(), list(t), s.real(&[2, 2])?.into()])

@@ -358,7 +358,7 @@ pub static INDEX_COPY: OpRecord = OpRecord::new(
 })
 .by_name(|b| b.tensor(0)?.index_copy(b.int(1), b.tensor(2)?, b.tensor(3)?).map(Value::Tensor))
 .samples(|s| {
-    let index = Tensor::from_data(&[2i64, 0], &[2])?;
+    let index = Tensor::from_data(&[2i64, 0], [2])?;
     Ok(vec![Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.into(), s.real(&[2, 2])?.into()])])
 });
 
@@ -381,12 +381,10 @@ pub static INDEX_FILL: OpRecord = OpRecord::new(
         None
     };
     let value = if c.needs(2) {
-        let g = call1(
-            &INDEX_SELECT,
-            &[Arg::T(c.g()), Arg::T(&wrapped(c)?)],
-            &[c.attr(0)],
-        )?;
-        Some(g.sum()?)
+        // Positions named twice count once: a mask of what was filled.
+        let none = Tensor::zeros(c.g().shape(), DType::Bool, c.g().device())?;
+        let filled = none.index_fill(c.attr(0).int(), &c.y()?, true)?;
+        Some(c.g().where_zero(&filled, false)?.sum()?)
     } else {
         None
     };
@@ -406,17 +404,6 @@ pub static INDEX_FILL: OpRecord = OpRecord::new(
         Value::Float(1.5),
     ])])
 });
-
-/// The index of `index_fill` without negative values, which `index_select` refuses.
-fn wrapped(c: &BackwardCx<'_>) -> Result<Tensor> {
-    let index = c.y()?;
-    let size = c
-        .input_shape(0)
-        .get(c.attr(0).int() as usize)
-        .copied()
-        .unwrap_or(1);
-    Tensor::where_(&index.lt(0)?, index.add(size as i64)?, &index)
-}
 
 /// [`INDEX_FILL`] with a 0-d tensor.
 pub static INDEX_FILL_TENSOR: OpRecord = OpRecord::new(
@@ -503,7 +490,7 @@ pub static PUT: OpRecord = OpRecord::new(
 })
 .by_name(|b| b.tensor(0)?.put(b.tensor(1)?, b.tensor(2)?, b.bool(3)).map(Value::Tensor))
 .samples(|s| {
-    let index = Tensor::from_data(&[0i64, 4, -1], &[3])?;
+    let index = Tensor::from_data(&[0i64, 4, -1], [3])?;
     let call = [s.real(&[2, 3])?.into(), index.into(), s.real(&[3])?.into()];
     let mut added = call.to_vec();
     added.push(Value::Bool(true));

@@ -352,7 +352,7 @@ pub static REPEAT_INTERLEAVE: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 })
 .samples(|s| {
-    let repeats = Tensor::from_data(&[2i64, 0, 1], &[3])?;
+    let repeats = Tensor::from_data(&[2i64, 0, 1], [3])?;
     Ok(vec![
         Sample::new([s.real(&[2, 3])?.into(), Value::Int(2)]),
         Sample::new([s.real(&[2, 3])?.into(), repeats.into(), Value::Int(1)]),
