@@ -158,12 +158,7 @@ fn nll_loss_picks_and_scatters() {
     );
     let g = Host::<f32>::new(&[], |_| 10.0);
     let grad = Host::<f32>::new(&[3, 2], |_| 9.0);
-    let inputs = [
-        g.view(),
-        target.view(),
-        weight.view(),
-        whole.view(),
-    ];
+    let inputs = [g.view(), target.view(), weight.view(), whole.view()];
     call(Kernel::NllLossBackward, &[grad.view()], &inputs, &attrs).expect("a gradient");
     assert_eq!(grad.data, [0.0, -6.0, 0.0, 0.0, -4.0, 0.0]);
 }

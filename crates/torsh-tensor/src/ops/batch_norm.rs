@@ -12,7 +12,11 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&BATCH_NORM, &BATCH_NORM_BACKWARD];
 
 /// What statistics are held in.
 fn wide(dtype: DType) -> DType {
-    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+    if dtype == DType::F64 {
+        DType::F64
+    } else {
+        DType::F32
+    }
 }
 
 /// Attributes: training, eps, whether the variance is wanted. Results: the normalised input, mean,
@@ -20,19 +24,46 @@ fn wide(dtype: DType) -> DType {
 fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let x = c.tensor(0)?;
     if x.ndim() < 2 {
-        return Err(TorshError::shape("", format!("expected 2D or larger input with channels in dimension 1, got {}", x.shape())));
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "expected 2D or larger input with channels in dimension 1, got {}",
+                x.shape()
+            ),
+        ));
     }
     if !x.dtype().is_floating_point() {
-        return Err(TorshError::dtype("", format!("not implemented for {}", x.dtype())));
+        return Err(TorshError::dtype(
+            "",
+            format!("not implemented for {}", x.dtype()),
+        ));
     }
     let channels = x.dims()[1];
-    for (i, name) in [(1, "weight"), (2, "bias"), (3, "running_mean"), (4, "running_var")] {
+    for (i, name) in [
+        (1, "weight"),
+        (2, "bias"),
+        (3, "running_mean"),
+        (4, "running_var"),
+    ] {
         if let Some(t) = c.opt_tensor(i) {
             if t.dims() != [channels] {
-                return Err(TorshError::shape("", format!("{name} should contain {channels} elements not {}", t.shape())));
+                return Err(TorshError::shape(
+                    "",
+                    format!(
+                        "{name} should contain {channels} elements not {}",
+                        t.shape()
+                    ),
+                ));
             }
             if t.dtype() != x.dtype() && t.dtype() != wide(x.dtype()) {
-                return Err(TorshError::dtype("", format!("expected scalar type {} but found {} for {name}", x.dtype(), t.dtype())));
+                return Err(TorshError::dtype(
+                    "",
+                    format!(
+                        "expected scalar type {} but found {} for {name}",
+                        x.dtype(),
+                        t.dtype()
+                    ),
+                ));
             }
         }
     }
@@ -107,7 +138,14 @@ pub static BATCH_NORM_BACKWARD: OpRecord =
             let each = Shape::new(&[x.dims()[1]]);
             let spec = |shape: &Shape, dtype| Spec::new(shape.clone(), dtype);
             let dtype = wide(x.dtype());
-            Ok(Plan::many(x.dtype(), [spec(x.shape(), x.dtype()), spec(&each, dtype), spec(&each, dtype)]))
+            Ok(Plan::many(
+                x.dtype(),
+                [
+                    spec(x.shape(), x.dtype()),
+                    spec(&each, dtype),
+                    spec(&each, dtype),
+                ],
+            ))
         },
     );
 
@@ -128,14 +166,19 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
         let invstd = variance.add(c.attr(1).float())?.rsqrt()?;
         (centred, invstd)
     } else {
-        (x.sub(&c.output(1)?.detach().reshape(&along[..])?)?, c.output(2)?.detach().reshape(&along[..])?)
+        (
+            x.sub(&c.output(1)?.detach().reshape(&along[..])?)?,
+            c.output(2)?.detach().reshape(&along[..])?,
+        )
     };
     let hat = centred.mul(&invstd)?;
     let mut grads: Grads = SmallVec::from_iter([None, None, None]);
     if c.needs(0) {
         let mut inner = g.clone();
         if training {
-            inner = inner.sub(&mean_of(&g)?)?.sub(&hat.mul(&mean_of(&g.mul(&hat)?)?)?)?;
+            inner = inner
+                .sub(&mean_of(&g)?)?
+                .sub(&hat.mul(&mean_of(&g.mul(&hat)?)?)?)?;
         }
         let mut scale = invstd;
         if c.has_input(1) {
@@ -169,7 +212,13 @@ pub struct BatchNorm<'a> {
 
 impl Default for BatchNorm<'_> {
     fn default() -> Self {
-        BatchNorm { weight: None, bias: None, training: false, momentum: 0.1, eps: 1e-5 }
+        BatchNorm {
+            weight: None,
+            bias: None,
+            training: false,
+            momentum: 0.1,
+            eps: 1e-5,
+        }
     }
 }
 
@@ -184,14 +233,23 @@ impl Tensor {
         running_var: Option<&Tensor>,
         options: BatchNorm<'_>,
     ) -> Result<Tensor> {
-        let BatchNorm { weight, bias, training, momentum, eps } = options;
+        let BatchNorm {
+            weight,
+            bias,
+            training,
+            momentum,
+            eps,
+        } = options;
         let op = BATCH_NORM.name;
         if !training && (running_mean.is_none() || running_var.is_none()) {
             let message = "Expected running_mean and running_var to be defined when training=False";
             return self.named(op, Err(TorshError::invalid("", message)));
         }
         if training && self.ndim() >= 2 && self.numel() == self.dims()[1] && self.numel() > 0 {
-            let message = format!("Expected more than 1 value per channel when training, got input size {}", self.shape());
+            let message = format!(
+                "Expected more than 1 value per channel when training, got input size {}",
+                self.shape()
+            );
             return self.named(op, Err(TorshError::invalid("", message)));
         }
         if self.numel() == 0 {
@@ -206,8 +264,13 @@ impl Tensor {
             };
         }
         let moves = training && (running_mean.is_some() || running_var.is_some());
-        let args =
-            [Arg::T(self), Arg::opt(weight), Arg::opt(bias), Arg::opt(running_mean), Arg::opt(running_var)];
+        let args = [
+            Arg::T(self),
+            Arg::opt(weight),
+            Arg::opt(bias),
+            Arg::opt(running_mean),
+            Arg::opt(running_var),
+        ];
         let attrs = [Attr::Bool(training), Attr::Float(eps), Attr::Bool(moves)];
         let results = call(&BATCH_NORM, &args, &attrs)?;
         if moves {
@@ -220,6 +283,9 @@ impl Tensor {
                 Ok(())
             })?;
         }
-        results.into_iter().next().ok_or_else(|| TorshError::invalid(op, "the kernel gave no result"))
+        results
+            .into_iter()
+            .next()
+            .ok_or_else(|| TorshError::invalid(op, "the kernel gave no result"))
     }
 }

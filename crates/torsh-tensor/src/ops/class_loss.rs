@@ -8,8 +8,12 @@ use crate::node::Grads;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::{BackwardCx, Bound, Tensor, Value};
 
-pub(crate) const RECORDS: &[&OpRecord] =
-    &[&NLL_LOSS, &NLL_LOSS_BACKWARD, &CROSS_ENTROPY, &CROSS_ENTROPY_BACKWARD];
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &NLL_LOSS,
+    &NLL_LOSS_BACKWARD,
+    &CROSS_ENTROPY,
+    &CROSS_ENTROPY_BACKWARD,
+];
 
 /// The dimension of the classes.
 fn class_dim(scores: &Tensor) -> usize {
@@ -20,10 +24,19 @@ fn class_dim(scores: &Tensor) -> usize {
 fn check(c: &PlanCx<'_>) -> Result<Shape> {
     let (x, t) = (c.tensor(0)?, c.tensor(1)?);
     if x.ndim() == 0 {
-        return Err(TorshError::shape("", "input tensor should have a dimension of classes, got a 0-d tensor"));
+        return Err(TorshError::shape(
+            "",
+            "input tensor should have a dimension of classes, got a 0-d tensor",
+        ));
     }
     let classes = class_dim(x);
-    let dims: Dims = x.dims().iter().enumerate().filter(|(d, _)| *d != classes).map(|(_, &n)| n).collect();
+    let dims: Dims = x
+        .dims()
+        .iter()
+        .enumerate()
+        .filter(|(d, _)| *d != classes)
+        .map(|(_, &n)| n)
+        .collect();
     let want: Shape = dims.into();
     if *t.shape() != want {
         let batch = match (x.dims().first(), t.dims().first()) {
@@ -34,7 +47,11 @@ fn check(c: &PlanCx<'_>) -> Result<Shape> {
         };
         return Err(TorshError::shape(
             "",
-            format!("{batch}a target for scores of shape {} must have shape {want}, got {}", x.shape(), t.shape()),
+            format!(
+                "{batch}a target for scores of shape {} must have shape {want}, got {}",
+                x.shape(),
+                t.shape()
+            ),
         ));
     }
     if !matches!(t.dtype(), DType::I64 | DType::U8) {
@@ -53,17 +70,31 @@ fn check(c: &PlanCx<'_>) -> Result<Shape> {
             ));
         }
         if w.dtype() != x.dtype() {
-            return Err(TorshError::dtype("", format!("expected scalar type {} but found {} for weight", x.dtype(), w.dtype())));
+            return Err(TorshError::dtype(
+                "",
+                format!(
+                    "expected scalar type {} but found {} for weight",
+                    x.dtype(),
+                    w.dtype()
+                ),
+            ));
         }
     }
     if !x.dtype().is_floating_point() {
-        return Err(TorshError::dtype("", format!("not implemented for {}", x.dtype())));
+        return Err(TorshError::dtype(
+            "",
+            format!("not implemented for {}", x.dtype()),
+        ));
     }
     Ok(want)
 }
 
 fn result_shape(reduction: &str, positions: &Shape) -> Shape {
-    if reduction == "none" { positions.clone() } else { Shape::default() }
+    if reduction == "none" {
+        positions.clone()
+    } else {
+        Shape::default()
+    }
 }
 
 /// The name of a reduction, checked.
@@ -72,13 +103,21 @@ fn reduction(name: &str) -> Result<&'static str> {
         "none" => Ok("none"),
         "mean" => Ok("mean"),
         "sum" => Ok("sum"),
-        other => Err(TorshError::invalid("", format!("{other} is not a valid value for reduction"))
-            .with_hint("it is none, mean or sum")),
+        other => Err(TorshError::invalid(
+            "",
+            format!("{other} is not a valid value for reduction"),
+        )
+        .with_hint("it is none, mean or sum")),
     }
 }
 
 /// The reduction of a call by name, whose older arguments `size_average` and `reduce` win.
-fn bound_reduction(b: &Bound, size_average: usize, reduce: usize, name: usize) -> Result<&'static str> {
+fn bound_reduction(
+    b: &Bound,
+    size_average: usize,
+    reduce: usize,
+    name: usize,
+) -> Result<&'static str> {
     if b.is_none(size_average) && b.is_none(reduce) {
         return reduction(b.str(name));
     }
@@ -92,8 +131,11 @@ fn bound_reduction(b: &Bound, size_average: usize, reduce: usize, name: usize) -
 
 fn no_weight_gradient(c: &BackwardCx<'_>, op: &'static str) -> Result<()> {
     match c.needs(2) {
-        true => Err(TorshError::autograd(op, format!("the derivative for 'weight' of {op} is not implemented"))
-            .with_hint("detach() the weight")),
+        true => Err(TorshError::autograd(
+            op,
+            format!("the derivative for 'weight' of {op} is not implemented"),
+        )
+        .with_hint("detach() the weight")),
         false => Ok(()),
     }
 }
@@ -157,20 +199,32 @@ fn scatter(
 }
 
 /// The gradient of the scores of [`NLL_LOSS`]; attribute 2 is their shape.
-pub static NLL_LOSS_BACKWARD: OpRecord =
-    OpRecord::new("_nll_loss_backward", "The gradient of the input of nll_loss.", "")
-        .kernel(Kernel::NllLossBackward, |c| {
-            let dims: Vec<usize> = c.attr(2).ints().iter().map(|&v| v as usize).collect();
-            let dtype = c.tensor(0)?.dtype();
-            Ok(Plan::one(dtype, Shape::new(&dims), dtype))
-        })
-        .grads(0b110, 0, |c| {
-            // It is linear in the gradient, and its transpose is the loss itself.
-            let weight = if c.has_input(2) { Some(c.input(2)?) } else { None };
-            let target = c.input(1)?;
-            let args = [Arg::T(c.g()), Arg::T(&target), Arg::opt(weight.as_ref())];
-            Ok(SmallVec::from_iter([Some(call1(&NLL_LOSS, &args, &[c.attr(0), c.attr(1)])?), None, None, None]))
-        });
+pub static NLL_LOSS_BACKWARD: OpRecord = OpRecord::new(
+    "_nll_loss_backward",
+    "The gradient of the input of nll_loss.",
+    "",
+)
+.kernel(Kernel::NllLossBackward, |c| {
+    let dims: Vec<usize> = c.attr(2).ints().iter().map(|&v| v as usize).collect();
+    let dtype = c.tensor(0)?.dtype();
+    Ok(Plan::one(dtype, Shape::new(&dims), dtype))
+})
+.grads(0b110, 0, |c| {
+    // It is linear in the gradient, and its transpose is the loss itself.
+    let weight = if c.has_input(2) {
+        Some(c.input(2)?)
+    } else {
+        None
+    };
+    let target = c.input(1)?;
+    let args = [Arg::T(c.g()), Arg::T(&target), Arg::opt(weight.as_ref())];
+    Ok(SmallVec::from_iter([
+        Some(call1(&NLL_LOSS, &args, &[c.attr(0), c.attr(1)])?),
+        None,
+        None,
+        None,
+    ]))
+});
 
 /// Cross-entropy with class indices. Attributes: reduction, ignore_index, label smoothing. Results:
 /// loss, log of the sum of exponentials of each position, sum of weights.
@@ -228,14 +282,15 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
 });
 
 /// The gradient of the scores in one pass, for when it is not differentiated again.
-pub static CROSS_ENTROPY_BACKWARD: OpRecord =
-    OpRecord::new("_cross_entropy_backward", "The gradient of the input of cross_entropy.", "").kernel(
-        Kernel::CrossEntropyBackward,
-        |c| {
-            let x = c.tensor(1)?;
-            Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
-        },
-    );
+pub static CROSS_ENTROPY_BACKWARD: OpRecord = OpRecord::new(
+    "_cross_entropy_backward",
+    "The gradient of the input of cross_entropy.",
+    "",
+)
+.kernel(Kernel::CrossEntropyBackward, |c| {
+    let x = c.tensor(1)?;
+    Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+});
 
 /// The gradient of the scores in ops that have derivatives.
 ///
@@ -246,7 +301,11 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Tensor> {
     let dim = class_dim(&x) as i64;
     let classes = x.dims()[dim as usize] as f64;
     let smoothing = c.attr(2).float();
-    let weight = if c.has_input(2) { Some(c.input(2)?.detach()) } else { None };
+    let weight = if c.has_input(2) {
+        Some(c.input(2)?.detach())
+    } else {
+        None
+    };
     let shape: SmallVec<[i64; 6]> = x.shape().iter().map(|&v| v as i64).collect();
     let none = [Attr::Str("none"), c.attr(1)];
     // How often each class is a position's target: 1 or 0, times its weight.
@@ -297,7 +356,11 @@ impl Tensor {
     ) -> Result<Tensor> {
         let reduction = self.named(NLL_LOSS.name, reduction(reduction_name))?;
         let attrs = [Attr::Str(reduction), Attr::Int(ignore_index)];
-        call1(&NLL_LOSS, &[Arg::T(self), Arg::T(target), Arg::opt(weight)], &attrs)
+        call1(
+            &NLL_LOSS,
+            &[Arg::T(self), Arg::T(target), Arg::opt(weight)],
+            &attrs,
+        )
     }
 
     /// The mean cross-entropy of unnormalised scores `[n, c, ..]` or `[c]`
@@ -322,14 +385,25 @@ impl Tensor {
         let op = CROSS_ENTROPY.name;
         let reduction = self.named(op, reduction(reduction_name))?;
         if !(0.0..=1.0).contains(&label_smoothing) {
-            let message = format!("label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}");
+            let message =
+                format!("label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}");
             return self.named(op, Err(TorshError::invalid("", message)));
         }
         if self.shape() == target.shape() && self.ndim() > 0 {
-            return self.soft_cross_entropy(target, weight, reduction, label_smoothing).map_err(|e| e.renamed(op));
+            return self
+                .soft_cross_entropy(target, weight, reduction, label_smoothing)
+                .map_err(|e| e.renamed(op));
         }
-        let attrs = [Attr::Str(reduction), Attr::Int(ignore_index), Attr::Float(label_smoothing)];
-        call1(&CROSS_ENTROPY, &[Arg::T(self), Arg::T(target), Arg::opt(weight)], &attrs)
+        let attrs = [
+            Attr::Str(reduction),
+            Attr::Int(ignore_index),
+            Attr::Float(label_smoothing),
+        ];
+        call1(
+            &CROSS_ENTROPY,
+            &[Arg::T(self), Arg::T(target), Arg::opt(weight)],
+            &attrs,
+        )
     }
 
     fn soft_cross_entropy(
@@ -342,21 +416,29 @@ impl Tensor {
         if !target.dtype().is_floating_point() {
             return Err(TorshError::dtype(
                 "",
-                format!("Expected floating point type for target with class probabilities, got {}", target.dtype()),
+                format!(
+                    "Expected floating point type for target with class probabilities, got {}",
+                    target.dtype()
+                ),
             ));
         }
         let dim = class_dim(self);
         let classes = self.dims()[dim];
         let mut target = target.clone();
         if smoothing > 0.0 {
-            target = target.mul(1.0 - smoothing)?.add(smoothing / classes as f64)?;
+            target = target
+                .mul(1.0 - smoothing)?
+                .add(smoothing / classes as f64)?;
         }
         let mut each = self.log_softmax(dim)?.mul(&target)?;
         if let Some(w) = weight {
             if w.dims() != [classes] {
                 return Err(TorshError::shape(
                     "",
-                    format!("weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {}", w.shape()),
+                    format!(
+                        "weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {}",
+                        w.shape()
+                    ),
                 ));
             }
             let mut along = vec![1i64; self.ndim()];

@@ -7,6 +7,7 @@ pub(crate) mod complex;
 pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod create;
+pub(crate) mod einsum;
 pub(crate) mod embedding;
 pub(crate) mod factory;
 pub(crate) mod getitem;
@@ -21,6 +22,7 @@ pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
 pub(crate) mod pool;
+pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod scan;
@@ -79,6 +81,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     pool::RECORDS,
     batch_norm::RECORDS,
     class_loss::RECORDS,
+    einsum::RECORDS,
+    random::RECORDS,
 ];
 
 struct Entry {
