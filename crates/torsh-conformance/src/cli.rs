@@ -11,6 +11,7 @@ use crate::tiers::Tier;
 pub const USAGE: &str = "\
 usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--verbose] [--list-absent]
        torsh-conformance pack DIR FILE.zip
+       torsh-conformance operators [--check] FILE.md
 
 DIR            directory of golden cases (ops, modules, training, or their parent), or a zip file
 --op NAME ...  only these operators (add) or files (add.extra)
@@ -18,7 +19,8 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --verbose      every failed case, not only the first of each operator
 --list-absent  only name the operators that have cases and do not exist, one a line
 --threads N    files run at the same time; 1 is the default
-pack           write the archive of the core tier that the tests run";
+pack           write the archive of the core tier that the tests run
+operators      write the page of operators, or check that it is current";
 
 /// What the arguments ask for.
 #[derive(Clone, Debug)]
@@ -35,6 +37,13 @@ pub enum Command {
         verbose: bool,
         /// Only name absent operators.
         list_absent: bool,
+    },
+    /// Write or check the page of operators.
+    Operators {
+        /// The page.
+        file: PathBuf,
+        /// Only compare it.
+        check: bool,
     },
     /// Write an archive.
     Pack {
@@ -61,6 +70,19 @@ impl Command {
                     to: to.into(),
                 }),
                 _ => Err("pack takes a directory and the archive to write".to_string()),
+            };
+        }
+        if args.first().is_some_and(|a| a == "operators") {
+            return match &args[1..] {
+                [flag, file] if flag == "--check" => Ok(Command::Operators {
+                    file: file.into(),
+                    check: true,
+                }),
+                [file] if file != "--check" => Ok(Command::Operators {
+                    file: file.into(),
+                    check: false,
+                }),
+                _ => Err("operators takes the file to write, or --check and the file".to_string()),
             };
         }
         let (mut source, mut options) = (None, Options::default());
@@ -120,6 +142,7 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
             Ok(0)
         }
         Ok(Command::Pack { source, to }) => packed(&source, &to),
+        Ok(Command::Operators { file, check }) => operators(&file, check),
         Ok(Command::Run {
             source,
             options,
@@ -140,6 +163,25 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
         eprintln!("{e}");
         2
     })
+}
+
+fn operators(file: &Path, check: bool) -> Result<u8, String> {
+    let page = crate::operators::page();
+    if !check {
+        std::fs::write(file, page).map_err(|e| format!("{}: {e}", file.display()))?;
+        return Ok(0);
+    }
+    let there = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    if there == page {
+        println!("{} is current", file.display());
+        return Ok(0);
+    }
+    eprintln!(
+        "{} is out of date: run `torsh-conformance operators {}`",
+        file.display(),
+        file.display()
+    );
+    Ok(1)
 }
 
 fn packed(source: &Path, to: &Path) -> Result<u8, String> {

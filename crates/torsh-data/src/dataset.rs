@@ -157,10 +157,10 @@ pub struct Subset<D> {
 
 impl<D: Dataset> Subset<D> {
     /// The items at `indices`, in this order. Indices out of range are an error when they are
-    /// read. The dataset may be given as an `Arc`, to share it.
-    pub fn new(dataset: impl Into<Arc<D>>, indices: impl Into<Vec<usize>>) -> Subset<D> {
+    /// read. An `Arc` of a dataset is one too.
+    pub fn new(dataset: D, indices: impl Into<Vec<usize>>) -> Subset<D> {
         Subset {
-            dataset: dataset.into(),
+            dataset: Arc::new(dataset),
             indices: indices.into(),
         }
     }
@@ -273,7 +273,7 @@ where
 /// Splits a dataset at random into parts of these numbers of items, or fractions
 /// (`torch.utils.data.random_split`); draws from the default generator.
 pub fn random_split<D: Dataset>(
-    dataset: impl Into<Arc<D>>,
+    dataset: D,
     lengths: &(impl Lengths + ?Sized),
 ) -> Result<Vec<Subset<D>>> {
     random_split_with(dataset, lengths, default_generator())
@@ -281,11 +281,11 @@ pub fn random_split<D: Dataset>(
 
 /// [`random_split`] with a generator of its own: the same seed gives PyTorch's split.
 pub fn random_split_with<D: Dataset>(
-    dataset: impl Into<Arc<D>>,
+    dataset: D,
     lengths: &(impl Lengths + ?Sized),
     generator: &Generator,
 ) -> Result<Vec<Subset<D>>> {
-    let dataset = dataset.into();
+    let dataset = Arc::new(dataset);
     let lengths = lengths.lengths(dataset.len())?;
     let order: Vec<usize> = randperm(generator, dataset.len() as i64)
         .into_iter()

@@ -46,7 +46,7 @@ where
 {
     /// A loader of batches of `batch_size` items, which is at least 1.
     #[track_caller]
-    pub fn new(dataset: impl Into<Arc<D>>, batch_size: usize) -> Result<IterableLoader<D>> {
+    pub fn new(dataset: D, batch_size: usize) -> Result<IterableLoader<D>> {
         if batch_size == 0 {
             return Err(TorshError::invalid(
                 "IterableLoader",
@@ -54,7 +54,7 @@ where
             ));
         }
         Ok(IterableLoader {
-            dataset: dataset.into(),
+            dataset: Arc::new(dataset),
             batch_size,
             drop_last: false,
         })

@@ -147,10 +147,10 @@ impl<D: Dataset, C> DataLoaderBuilder<D, C> {
 }
 
 impl<D: Dataset> DataLoader<D> {
-    /// Starts building a loader. The dataset may be given as an `Arc`, to share it.
-    pub fn builder(dataset: impl Into<Arc<D>>) -> DataLoaderBuilder<D> {
+    /// Starts building a loader. An `Arc` of a dataset is one too.
+    pub fn builder(dataset: D) -> DataLoaderBuilder<D> {
         DataLoaderBuilder {
-            dataset: dataset.into(),
+            dataset: Arc::new(dataset),
             collate: DefaultCollate,
             batch_size: 1,
             shuffle: false,
@@ -165,7 +165,7 @@ impl<D: Dataset> DataLoader<D> {
     /// A loader in one call. What [`DataLoaderBuilder::build`] refuses is an error when the loader
     /// is read.
     pub fn new_with_options(
-        dataset: impl Into<Arc<D>>,
+        dataset: D,
         batch_size: usize,
         shuffle: bool,
         num_workers: usize,

@@ -6,6 +6,40 @@ use torsh_tensor::{IntoDim, IntoDims, IntoLimit, IntoShape, Operand, Result, Sca
 
 use crate::{call, value};
 
+/// `self + tensor1 / tensor2`.
+#[track_caller]
+pub fn addcdiv(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+    input.addcdiv(tensor1, tensor2)
+}
+
+/// `self + value * tensor1 / tensor2`.
+#[track_caller]
+pub fn addcdiv_with(
+    input: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.addcdiv_with(tensor1, tensor2, value)
+}
+
+/// `self + tensor1 * tensor2`.
+#[track_caller]
+pub fn addcmul(input: &Tensor, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+    input.addcmul(tensor1, tensor2)
+}
+
+/// `self + value * tensor1 * tensor2`.
+#[track_caller]
+pub fn addcmul_with(
+    input: &Tensor,
+    tensor1: &Tensor,
+    tensor2: &Tensor,
+    value: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.addcmul_with(tensor1, tensor2, value)
+}
+
 /// The last two dimensions swapped, and complex numbers conjugated.
 #[track_caller]
 pub fn adjoint(input: &Tensor) -> Result<Tensor> {
@@ -23,6 +57,25 @@ pub fn angle(input: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn as_strided(input: &Tensor, size: impl IntoShape, stride: impl IntoShape) -> Result<Tensor> {
     input.as_strided(size, stride)
+}
+
+/// A 0-d tensor with one dimension, others as they are.
+#[track_caller]
+pub fn atleast_1d(input: &Tensor) -> Result<Tensor> {
+    input.atleast_1d()
+}
+
+/// The tensor with at least two dimensions; a vector becomes a row.
+#[track_caller]
+pub fn atleast_2d(input: &Tensor) -> Result<Tensor> {
+    input.atleast_2d()
+}
+
+/// The tensor with at least three dimensions; a vector becomes `[1, n, 1]`, a matrix
+/// `[n, m, 1]`.
+#[track_caller]
+pub fn atleast_3d(input: &Tensor) -> Result<Tensor> {
+    input.atleast_3d()
 }
 
 /// Views of the tensors in the shape they broadcast to.
@@ -140,6 +193,29 @@ pub fn diagonal(input: &Tensor) -> Result<Tensor> {
     input.diagonal()
 }
 
+/// A view of the diagonal of dimensions `dim1` and `dim2`, `offset` above the main one (below
+/// it where negative), as a last dimension. Writing into it writes the tensor's diagonal.
+#[track_caller]
+pub fn diagonal_with(
+    input: &Tensor,
+    offset: i64,
+    dim1: impl IntoDim,
+    dim2: impl IntoDim,
+) -> Result<Tensor> {
+    input.diagonal_with(offset, dim1, dim2)
+}
+
+/// The quotient rounded by `"trunc"` (towards zero) or `"floor"` (down), or not at all
+/// (`torch.div` with `rounding_mode`).
+#[track_caller]
+pub fn div_with<'a, 'm>(
+    input: &Tensor,
+    other: impl Into<Operand<'a>>,
+    rounding_mode: impl Into<Option<&'m str>>,
+) -> Result<Tensor> {
+    input.div_with(other, rounding_mode)
+}
+
 /// The tensors one behind the other: along the third dimension.
 #[track_caller]
 pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
@@ -207,10 +283,29 @@ pub fn isclose(input: &Tensor, other: &Tensor) -> Result<Tensor> {
     input.isclose(other)
 }
 
+/// Whether the elements differ by at most `atol + rtol * |other|`; two nans are close where
+/// `equal_nan`.
+#[track_caller]
+pub fn isclose_with(
+    input: &Tensor,
+    other: &Tensor,
+    rtol: f64,
+    atol: f64,
+    equal_nan: bool,
+) -> Result<Tensor> {
+    input.isclose_with(other, rtol, atol, equal_nan)
+}
+
 /// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
 #[track_caller]
 pub fn l1_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
     input.l1_loss(target)
+}
+
+/// `l1_loss` with a reduction: `none`, `mean` or `sum`.
+#[track_caller]
+pub fn l1_loss_with(input: &Tensor, target: &Tensor, reduction: &str) -> Result<Tensor> {
+    input.l1_loss_with(target, reduction)
 }
 
 /// `self + weight * (end - self)`; the weight is a number or a tensor.
@@ -223,6 +318,12 @@ pub fn lerp<'a>(input: &Tensor, end: &Tensor, weight: impl Into<Operand<'a>>) ->
 #[track_caller]
 pub fn logit(input: &Tensor) -> Result<Tensor> {
     input.logit()
+}
+
+/// `logit` of each element limited to [`eps`, `1 - eps`].
+#[track_caller]
+pub fn logit_with(input: &Tensor, eps: f64) -> Result<Tensor> {
+    input.logit_with(eps)
 }
 
 /// Views of vectors (or 0-d tensors) as the coordinates of a grid: `indexing` is `"ij"`
@@ -258,11 +359,29 @@ pub fn mse_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
     input.mse_loss(target)
 }
 
+/// `mse_loss` with a reduction: `none`, `mean` or `sum`.
+#[track_caller]
+pub fn mse_loss_with(input: &Tensor, target: &Tensor, reduction: &str) -> Result<Tensor> {
+    input.mse_loss_with(target, reduction)
+}
+
 /// Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest
 /// number (`torch.nan_to_num`).
 #[track_caller]
 pub fn nan_to_num(input: &Tensor) -> Result<Tensor> {
     input.nan_to_num()
+}
+
+/// `nan_to_num` with replacements for nan, infinity and minus infinity; `None` for
+/// the default one.
+#[track_caller]
+pub fn nan_to_num_with(
+    input: &Tensor,
+    nan: impl Into<Option<f64>>,
+    posinf: impl Into<Option<f64>>,
+    neginf: impl Into<Option<f64>>,
+) -> Result<Tensor> {
+    input.nan_to_num_with(nan, posinf, neginf)
 }
 
 /// A view of `len` indices of a dimension from `start` on.
@@ -317,6 +436,22 @@ pub fn reshape_as(input: &Tensor, other: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn roll(input: &Tensor, shifts: impl IntoDims, dims: impl IntoDims) -> Result<Tensor> {
     input.roll(shifts, dims)
+}
+
+/// `other - self` (`torch.rsub`).
+#[track_caller]
+pub fn rsub<'a>(input: &Tensor, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.rsub(other)
+}
+
+/// `other - alpha * self` (`torch.rsub` with `alpha`).
+#[track_caller]
+pub fn rsub_with<'a>(
+    input: &Tensor,
+    other: impl Into<Operand<'a>>,
+    alpha: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.rsub_with(other, alpha)
 }
 
 /// A view of one index of a dimension, which is removed.
@@ -459,6 +594,24 @@ pub fn view_as_real(input: &Tensor) -> Result<Tensor> {
 #[track_caller]
 pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
     Tensor::vstack(tensors)
+}
+
+/// Parts along the second dimension (of a vector, the only one), in so many sections.
+#[track_caller]
+pub fn hsplit(input: &Tensor, sections: impl IntoDim) -> Result<Vec<Tensor>> {
+    input.hsplit(sections)
+}
+
+/// Parts along the first dimension, in so many sections.
+#[track_caller]
+pub fn vsplit(input: &Tensor, sections: impl IntoDim) -> Result<Vec<Tensor>> {
+    input.vsplit(sections)
+}
+
+/// Parts along the third dimension, in so many sections.
+#[track_caller]
+pub fn dsplit(input: &Tensor, sections: impl IntoDim) -> Result<Vec<Tensor>> {
+    input.dsplit(sections)
 }
 
 /// A copy of the tensor with its own memory (the method is [`copy`](Tensor::copy)).

@@ -1,12 +1,24 @@
 //! Choosing, placing and sorting elements.
 
-use torsh_tensor::{IntoDim, Operand, Result, Tensor};
+use torsh_tensor::{IntoDim, Operand, Result, Scalar, Tensor};
 
 /// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
 /// 1e-5 and 1e-8 (`torch.allclose`).
 #[track_caller]
 pub fn allclose(input: &Tensor, other: &Tensor) -> Result<bool> {
     input.allclose(other)
+}
+
+/// `allclose` with other tolerances; with `equal_nan`, NaN equals NaN.
+#[track_caller]
+pub fn allclose_with(
+    input: &Tensor,
+    other: &Tensor,
+    rtol: f64,
+    atol: f64,
+    equal_nan: bool,
+) -> Result<bool> {
+    input.allclose_with(other, rtol, atol, equal_nan)
 }
 
 /// The positions of the elements in sorted order along `dim` (`torch.argsort`).
@@ -68,6 +80,18 @@ pub fn index_add(
     source: &Tensor,
 ) -> Result<Tensor> {
     input.index_add(dim, index, source)
+}
+
+/// `index_add` of `alpha` times the source.
+#[track_caller]
+pub fn index_add_with(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    source: &Tensor,
+    alpha: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.index_add_with(dim, index, source, alpha)
 }
 
 /// This tensor with `source` at the positions of `dim` that a 1-d index names
@@ -198,6 +222,19 @@ pub fn scatter_reduce(
     input.scatter_reduce(dim, index, src, reduce, include_self)
 }
 
+/// `scatter` that adds (`"add"`) or multiplies (`"multiply"`) what it writes into
+/// what is there; not differentiable, as in PyTorch.
+#[track_caller]
+pub fn scatter_with<'a>(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    src: impl Into<Operand<'a>>,
+    reduce: &str,
+) -> Result<Tensor> {
+    input.scatter_with(dim, index, src, reduce)
+}
+
 /// Where each of `values` (a tensor or a number) would be inserted into this sorted sequence
 /// to keep it sorted: before equal elements, or with `right` after them
 /// (`torch.searchsorted`). The sequence is 1-d, or has the values' leading dimensions.
@@ -240,4 +277,15 @@ pub fn take_along_dim(
 #[track_caller]
 pub fn topk(input: &Tensor, k: impl IntoDim) -> Result<(Tensor, Tensor)> {
     input.topk(k)
+}
+
+/// The `k` largest (or smallest) elements along `dim`, sorted, and their positions.
+#[track_caller]
+pub fn topk_with(
+    input: &Tensor,
+    k: impl IntoDim,
+    dim: impl IntoDim,
+    largest: bool,
+) -> Result<(Tensor, Tensor)> {
+    input.topk_with(k, dim, largest)
 }

@@ -1,11 +1,24 @@
 //! Products of matrices and vectors.
 
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{Result, Scalar, Tensor};
 
 /// `self` plus the sum over the batch of `batch1 @ batch2`.
 #[track_caller]
 pub fn addbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
     input.addbmm(batch1, batch2)
+}
+
+/// `beta * self` plus `alpha` times the sum over the batch of `batch1 @ batch2`; with `beta` 0
+/// this tensor is not read.
+#[track_caller]
+pub fn addbmm_with(
+    input: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: impl Into<Scalar>,
+    alpha: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.addbmm_with(batch1, batch2, beta, alpha)
 }
 
 /// `self + mat1 @ mat2`; this tensor broadcasts.
@@ -14,10 +27,34 @@ pub fn addmm(input: &Tensor, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
     input.addmm(mat1, mat2)
 }
 
+/// `beta * self + alpha * (mat1 @ mat2)`; with `beta` 0 this tensor is not read.
+#[track_caller]
+pub fn addmm_with(
+    input: &Tensor,
+    mat1: &Tensor,
+    mat2: &Tensor,
+    beta: impl Into<Scalar>,
+    alpha: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.addmm_with(mat1, mat2, beta, alpha)
+}
+
 /// `self + mat @ vec`; this tensor broadcasts.
 #[track_caller]
 pub fn addmv(input: &Tensor, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
     input.addmv(mat, vec)
+}
+
+/// `beta * self + alpha * (mat @ vec)`; with `beta` 0 this tensor is not read.
+#[track_caller]
+pub fn addmv_with(
+    input: &Tensor,
+    mat: &Tensor,
+    vec: &Tensor,
+    beta: impl Into<Scalar>,
+    alpha: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.addmv_with(mat, vec, beta, alpha)
 }
 
 /// `self + outer(vec1, vec2)`; this tensor broadcasts.
@@ -26,10 +63,34 @@ pub fn addr(input: &Tensor, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
     input.addr(vec1, vec2)
 }
 
+/// `beta * self + alpha * outer(vec1, vec2)`; with `beta` 0 this tensor is not read.
+#[track_caller]
+pub fn addr_with(
+    input: &Tensor,
+    vec1: &Tensor,
+    vec2: &Tensor,
+    beta: impl Into<Scalar>,
+    alpha: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.addr_with(vec1, vec2, beta, alpha)
+}
+
 /// `self + batch1 @ batch2`; this tensor broadcasts.
 #[track_caller]
 pub fn baddbmm(input: &Tensor, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
     input.baddbmm(batch1, batch2)
+}
+
+/// `beta * self + alpha * (batch1 @ batch2)`; with `beta` 0 this tensor is not read.
+#[track_caller]
+pub fn baddbmm_with(
+    input: &Tensor,
+    batch1: &Tensor,
+    batch2: &Tensor,
+    beta: impl Into<Scalar>,
+    alpha: impl Into<Scalar>,
+) -> Result<Tensor> {
+    input.baddbmm_with(batch1, batch2, beta, alpha)
 }
 
 /// The products of two batches of matrices, `[b, n, m]` and `[b, m, p]`.
@@ -92,4 +153,10 @@ pub fn tensordot(
 #[track_caller]
 pub fn vdot(input: &Tensor, other: &Tensor) -> Result<Tensor> {
     input.vdot(other)
+}
+
+/// Another name of [`outer`].
+#[track_caller]
+pub fn ger(input: &Tensor, vec2: &Tensor) -> Result<Tensor> {
+    outer(input, vec2)
 }

@@ -34,7 +34,15 @@ const EXEMPT: &[(&[&str], &str)] = &[
         "creation: free functions of the prelude and associated functions of Tensor",
     ),
     (
-        &["to", "__getitem__", "item"],
+        &[
+            "to",
+            "__getitem__",
+            "item",
+            "new_empty",
+            "new_full",
+            "new_ones",
+            "new_zeros",
+        ],
         "methods of Tensor (to_dtype, i, item)",
     ),
     (
@@ -85,9 +93,12 @@ fn every_op_has_a_function() {
                 .strip_prefix("nn.functional.")
                 .or(name.strip_prefix("special."))
                 .unwrap_or(name);
-            // In-place ops are methods only, names with a leading underscore internal.
-            let other =
-                function.ends_with('_') || function.starts_with('_') || exempt.contains(function);
+            // In-place ops are methods only, names with a leading underscore internal, and those of
+            // torch.linalg belong to a module of that name.
+            let other = function.starts_with("linalg.")
+                || function.ends_with('_')
+                || function.starts_with('_')
+                || exempt.contains(function);
             !other && !functions.contains(function) && !functions.contains(&format!("{function}_"))
         })
         .collect();

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use torsh_nn::{
-    BatchNorm1d, BatchNorm2d, Conv2d, Embedding, Linear, Module, ModuleExt, ReLU, Sequential,
-    StateDict, init,
+    BatchNorm1d, BatchNorm2d, Conv2d, Embedding, Flatten, GELU, Linear, MSELoss, MaxPool2d, Module,
+    ModuleExt, PaddingMode, ReLU, Reduction, Sequential, Softmax, StateDict, init,
     init::{FanMode, KaimingOptions, Nonlinearity},
     sequential,
 };
@@ -251,4 +251,110 @@ fn activations_compute() {
     );
     check(&torsh_nn::Identity::new(), [-2.0, -0.5, 0.0, 1.5]);
     check(&torsh_nn::Softshrink::new(), [-1.5, 0.0, 0.0, 1.0]);
+}
+
+/// Against numbers that PyTorch gives for the same weights.
+#[test]
+fn layers_compute_and_train() {
+    let state = StateDict::load(data("init.safetensors")).unwrap();
+    let want = StateDict::load(data("forward.safetensors")).unwrap();
+    let fc = Linear::new(5, 3);
+    let part = |prefix: &str| -> StateDict {
+        state
+            .iter()
+            .filter_map(|(k, t)| Some((k.strip_prefix(prefix)?.to_string(), t.clone())))
+            .collect()
+    };
+    fc.load_state_dict(&part("fc.")).unwrap();
+    let y = fc.forward(&want["x"]).unwrap();
+    assert_close("fc", &y, &want["fc"]);
+    y.sum().unwrap().backward().unwrap();
+    assert_close(
+        "fc.weight.grad",
+        &fc.weight.grad().unwrap(),
+        &want["fc.weight.grad"],
+    );
+
+    let conv = Conv2d::builder(4, 6, (3, 2))
+        .groups(2)
+        .stride((2, 1))
+        .padding((1, 2))
+        .build()
+        .unwrap();
+    conv.load_state_dict(&part("blocks.0.conv.")).unwrap();
+    assert_close(
+        "conv",
+        &conv.forward(&want["image"]).unwrap(),
+        &want["conv"],
+    );
+    for mode in [
+        PaddingMode::Reflect,
+        PaddingMode::Replicate,
+        PaddingMode::Circular,
+    ] {
+        let conv = Conv2d::builder(4, 6, (3, 2))
+            .groups(2)
+            .padding(1)
+            .padding_mode(mode)
+            .build()
+            .unwrap();
+        conv.load_state_dict(&part("blocks.0.conv.")).unwrap();
+        let name = format!("conv.{mode:?}").to_lowercase();
+        assert_close(
+            &name,
+            &conv.forward(&want["image"]).unwrap(),
+            &want[name.as_str()],
+        );
+    }
+    let pool = MaxPool2d::builder(3)
+        .stride(2)
+        .padding(1)
+        .ceil_mode(true)
+        .build()
+        .unwrap();
+    assert_close(
+        "pool",
+        &pool.forward(&want["image"]).unwrap(),
+        &want["pool"],
+    );
+    let (values, indices) = pool.forward_with_indices(&want["image"]).unwrap();
+    assert_close("pool", &values, &want["pool"]);
+    assert_close("indices", &indices, &want["indices"]);
+
+    let table = Embedding::builder(7, 4).padding_idx(2).build().unwrap();
+    table.load_state_dict(&part("table.")).unwrap();
+    let rows = table
+        .forward(&Tensor::from_data(&[2i64, 6, 6], &[3]).unwrap())
+        .unwrap();
+    assert_close("rows", &rows, &want["rows"]);
+    rows.sum().unwrap().backward().unwrap();
+    assert_close(
+        "rows.grad",
+        &table.weight.grad().unwrap(),
+        &want["rows.grad"],
+    );
+
+    let loss = MSELoss::new()
+        .forward_with(&want["fc"], &want["target"])
+        .unwrap();
+    assert_close("mse", &loss, &want["mse"]);
+    let loss = MSELoss::with(Reduction::Sum)
+        .forward_with(&want["fc"], &want["target"])
+        .unwrap();
+    assert_close("mse.sum", &loss, &want["mse.sum"]);
+    assert_close(
+        "softmax",
+        &Softmax::new(-1).forward(&want["fc"]).unwrap(),
+        &want["softmax"],
+    );
+    assert_close(
+        "gelu",
+        &GELU::new().forward(&want["fc"]).unwrap(),
+        &want["gelu"],
+    );
+    assert_close(
+        "flatten",
+        &Flatten::new().forward(&want["image"]).unwrap(),
+        &want["flatten"],
+    );
 }

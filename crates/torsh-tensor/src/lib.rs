@@ -47,18 +47,16 @@ pub use mode::{
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
 pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
-pub use ops::batch_norm::BatchNorm;
+pub use ops::clamp::IntoLimit;
 pub use ops::conv::{Conv2dOptions, Padding};
 pub use ops::embedding::EmbeddingOptions;
 pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,
 };
-pub use ops::pointwise_extra::IntoLimit;
 pub use ops::pool::MaxPool2dOptions;
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;
-pub use ops::reduce::quantile::{Interpolation, QuantileOptions};
 pub use ops::scan::DiffOptions;
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;

@@ -202,12 +202,12 @@ impl IntoDims for () {
         None
     }
 }
-impl<T: IntoDims> IntoDims for Option<T> {
+/// The only `Option` there is, so that a plain `None` (for all of them) needs no type.
+impl IntoDims for Option<i64> {
     fn dims(&self) -> Option<SmallVec<[i64; 6]>> {
-        self.as_ref().and_then(IntoDims::dims)
+        self.map(|d| SmallVec::from_slice(&[d]))
     }
 }
-/// `squeeze(None)` needs a type for its `None`; this is the one it takes.
 impl<T: IntoDims + ?Sized> IntoDims for &T {
     fn dims(&self) -> Option<SmallVec<[i64; 6]>> {
         (**self).dims()

@@ -249,3 +249,12 @@ fn calls_by_name_read_python_arguments() -> Result<()> {
     assert!(out.is_same(&y) && y == zeros(3));
     Ok(())
 }
+
+#[test]
+fn none_stands_for_all_dimensions() -> Result<()> {
+    let x = zeros((1, 2, 1));
+    assert_eq!(x.squeeze(None)?.dims(), [2]);
+    assert_eq!(x.squeeze(0)?.dims(), [2, 1]);
+    assert_eq!(x.squeeze(Some(-1))?.dims(), [1, 2]);
+    Ok(())
+}

@@ -26,8 +26,8 @@
 //!
 //! manual_seed(0);
 //! let net = Net { fc1: Linear::new(2, 8), fc2: Linear::new(8, 1) };
-//! let x = Tensor::from_data(&[0.0f32, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0], &[4, 2])?;
-//! let y = Tensor::from_data(&[0.0f32, 1.0, 1.0, 0.0], &[4, 1])?;
+//! let x = tensor![[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]];
+//! let y = tensor![[0.0], [1.0], [1.0], [0.0]];
 //! let optimizer = Adam::new(net.parameters(), 0.05)?;
 //! for _ in 0..200 {
 //!     optimizer.zero_grad();
@@ -35,7 +35,7 @@
 //!     optimizer.step()?;
 //! }
 //! let learned = no_grad(|| net.forward(&x))?.round()?;
-//! assert_eq!(learned.to_vec::<f32>()?, y.to_vec::<f32>()?);
+//! assert_eq!(learned, y);
 //! # Ok(())
 //! # }
 //! # #[cfg(not(all(feature = "nn", feature = "optim")))]

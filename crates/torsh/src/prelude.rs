@@ -5,8 +5,10 @@ pub use torsh_core::random::manual_seed;
 pub use torsh_core::{Generator, set_default_dtype};
 pub use torsh_tensor::{
     DType, Device, Ellipsis, IntoDim, IntoDims, IntoShape, NewAxis, Operand, Result, Scalar, Shape,
-    Tensor, TorshError, checkpoint, detect_anomaly, enable_grad, inference_mode, no_grad, s,
-    set_grad_enabled,
+    Tensor, TorshError, arange, cat, checkpoint, detect_anomaly, device, empty, empty_like,
+    enable_grad, eye, full, full_like, has_inf, has_nan, inference_mode, linspace, logspace,
+    no_grad, ones, ones_like, s, set_grad_enabled, set_printoptions, stack, tensor, tensor_2d,
+    tensor_stats, zeros, zeros_like,
 };
 
 #[cfg(feature = "data")]

@@ -276,9 +276,13 @@ impl Conv2dBuilder {
             return refuse("padding='same' is not supported for strided convolutions".into());
         }
         let [h, w] = self.kernel_size.0;
-        let weight =
-            self.factory
-                .empty(&[self.out_channels, self.in_channels / self.groups, h, w])?;
+        let shape = [
+            self.out_channels as i64,
+            (self.in_channels / groups) as i64,
+            h,
+            w,
+        ];
+        let weight = Tensor::empty(shape, dtype, device)?;
         let bias = if self.bias {
             Some(self.factory.empty(&[self.out_channels])?)
         } else {

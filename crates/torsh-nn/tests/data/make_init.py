@@ -1,4 +1,5 @@
-"""Writes init.safetensors: PyTorch's starting weights under manual_seed(7), and its state dict.
+"""Writes init.safetensors: PyTorch's starting weights under manual_seed(7), and its state dict;
+and forward.safetensors: what some of its layers give.
 
 Needs torch and safetensors. The order of construction is that of tests/layers.rs.
 """
@@ -47,15 +48,45 @@ for name, f in [
 here = os.path.dirname(os.path.abspath(__file__))
 open(os.path.join(here, "init.names"), "w").write("\n".join(net.state_dict().keys()) + "\n")
 open(os.path.join(here, "init.repr"), "w").write(repr(net) + "\n")
-path = os.path.join(here, "init.safetensors")
-if save_file is None:
+
+F = nn.functional
+out = {
+    "x": torch.linspace(-1, 1, 20).reshape(4, 5),
+    "image": torch.linspace(-2, 3, 2 * 4 * 7 * 6).sin().reshape(2, 4, 7, 6),
+}
+out["fc"] = net.fc(out["x"])
+out["fc"].sum().backward()
+out["fc.weight.grad"] = net.fc.weight.grad
+w, b = net.blocks[0].conv.weight, net.blocks[0].conv.bias
+out["conv"] = F.conv2d(out["image"], w, b, stride=(2, 1), padding=(1, 2), groups=2)
+for mode in ["reflect", "replicate", "circular"]:
+    out["conv." + mode] = F.conv2d(F.pad(out["image"], (1, 1, 1, 1), mode=mode), w, b, groups=2)
+out["pool"], out["indices"] = F.max_pool2d(out["image"], 3, 2, 1, ceil_mode=True, return_indices=True)
+out["rows"] = net.table(torch.tensor([2, 6, 6]))
+out["rows"].sum().backward()
+out["rows.grad"] = net.table.weight.grad
+out["target"] = torch.linspace(0, 1, 12).reshape(4, 3)
+out["mse"] = F.mse_loss(out["fc"], out["target"])
+out["mse.sum"] = F.mse_loss(out["fc"], out["target"], reduction="sum")
+out["softmax"], out["gelu"] = out["fc"].softmax(-1), F.gelu(out["fc"])
+out["flatten"] = out["image"].flatten(1)
+out = {k: v.detach().clone() for k, v in out.items()}
+
+
+def save(state, path):
+    if save_file is not None:
+        return save_file(state, path)
     import subprocess, sys
+
     raw = {k: (str(v.dtype).split(".")[1], list(v.shape), v.reshape(-1).tolist()) for k, v in state.items()}
     code = (
         "import sys, ast, numpy as n; from safetensors.numpy import save_file;"
         "r = ast.literal_eval(sys.stdin.read());"
         f"save_file({{k: n.array(v, dtype=d).reshape(s) for k, (d, s, v) in r.items()}}, {path!r})"
     )
-    subprocess.run([os.environ.get("NUMPY_PYTHON", sys.executable), "-c", code], input=repr(raw), text=True, check=True)
-else:
-    save_file(state, path)
+    python = os.environ.get("NUMPY_PYTHON", sys.executable)
+    subprocess.run([python, "-c", code], input=repr(raw), text=True, check=True)
+
+
+save(state, os.path.join(here, "init.safetensors"))
+save(out, os.path.join(here, "forward.safetensors"))

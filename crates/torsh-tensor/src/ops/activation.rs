@@ -25,6 +25,7 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &GELU,
     &SOFTSHRINK,
     &TANHSHRINK,
+    &GLU,
     &PRELU,
     &TORCH_PRELU,
 ];
@@ -39,7 +40,7 @@ macro_rules! plain {
             #[doc = concat!("`", $name, "` with `inplace`.")]
             pub static $id: OpRecord = OpRecord::new(
                 concat!($name, ".inplace"),
-                concat!("The activation of each element; with inplace=True written over the operand."),
+                "The activation of each element; with inplace=True written over the operand.",
                 "(Tensor input, bool inplace=False)",
             )
             .overload()
@@ -120,6 +121,20 @@ pub static TANHSHRINK: OpRecord = OpRecord::new(
 )
 .by_name(|b| b.tensor(0)?.tanhshrink().map(Value::Tensor))
 .samples(inputs);
+
+/// `nn.functional.glu`.
+pub static GLU: OpRecord = OpRecord::new(
+    "nn.functional.glu",
+    "The first half of a dimension times the sigmoid of the second half.",
+    "(Tensor input, int dim=-1)",
+)
+.by_name(|b| b.tensor(0)?.glu(b.int(1)).map(Value::Tensor))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 4])?.into()]),
+        Sample::new([s.real(&[2, 4])?.into(), Value::Int(0)]),
+    ])
+});
 
 const PRELU_DOC: &str =
     "Each element where positive, times `weight` (one, or one for each channel) elsewhere.";
@@ -347,6 +362,32 @@ impl Tensor {
                 format!("approximate argument must be either none or tanh, got {other}"),
             )),
         }
+    }
+
+    /// The first half of a dimension times the sigmoid of the second half (`F.glu`).
+    #[track_caller]
+    pub fn glu(&self, dim: impl crate::IntoDim) -> Result<Tensor> {
+        if self.ndim() == 0 {
+            return self.named(
+                "glu",
+                Err(TorshError::shape(
+                    "",
+                    "glu does not support 0-dimensional tensors",
+                )),
+            );
+        }
+        let d = self.dim("glu", dim.value())?;
+        let n = self.dims()[d];
+        if !n.is_multiple_of(2) {
+            let e = TorshError::shape(
+                "",
+                format!("Halving dimension must be even, but dimension {d} is size {n}"),
+            );
+            return self.named("glu", Err(e));
+        }
+        let half = n / 2;
+        self.narrow(d, 0, half)?
+            .mul(self.narrow(d, half, half)?.sigmoid()?)
     }
 
     /// Each element where positive, times `weight` elsewhere (`F.prelu`): a weight of one element,

@@ -55,12 +55,13 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
     b.tensor(1)?.embedding_with(b.tensor(0)?, options).map(Value::Tensor)
 })
 .samples(|s| {
-    let indices = s.ints(&[2, 3], 0, 4)?;
-    let call = [indices.into(), s.real(&[4, 3])?.into()];
+    // The padding row is not used, and rows are used once: else the gradient is not the derivative.
+    let indices = s.ints(&[2, 3], 0, 3)?;
+    let once = Tensor::from_data(&[3i64, 0, 1], &[3])?;
     Ok(vec![
-        Sample::new(call.clone()),
-        Sample::new(call.clone()).kw("padding_idx", 1i64),
-        Sample::new(call).kw("scale_grad_by_freq", true),
+        Sample::new([indices.clone().into(), s.real(&[4, 3])?.into()]),
+        Sample::new([indices.into(), s.real(&[4, 3])?.into()]).kw("padding_idx", 3i64),
+        Sample::new([once.into(), s.real(&[4, 3])?.into()]).kw("scale_grad_by_freq", true),
     ])
 });
 
@@ -81,10 +82,17 @@ fn check_indices(indices: &Tensor) -> Result<()> {
 pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
     "embedding_dense_backward",
     "The gradient of an embedding's weight: the gradients of its uses, added up by row.",
-    "",
+    "(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq)",
 )
 .kernel(Kernel::EmbeddingBackward, |c| {
-    let g = c.tensor(0)?;
+    let (g, indices) = (c.tensor(0)?, c.tensor(1)?);
+    check_indices(indices)?;
+    if g.ndim() != indices.ndim() + 1 || g.dims()[..indices.ndim()] != *indices.dims() || c.attr(2).int() < 0 {
+        return Err(TorshError::shape(
+            "",
+            format!("a gradient of shape {} does not belong to indices of shape {}", g.shape(), indices.shape()),
+        ));
+    }
     let width = g.dims().last().copied().unwrap_or(1);
     Ok(Plan::one(
         g.dtype(),
@@ -112,6 +120,23 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
         g = g.masked_fill(&indices.eq(padding)?.unsqueeze(-1)?, 0)?;
     }
     Ok(one(0, g))
+})
+.by_name(|b| {
+    let attrs = [Attr::Int(b.int(3)), Attr::Bool(b.bool(4)), Attr::Int(b.int(2))];
+    call1(&EMBEDDING_BACKWARD, &[Arg::T(b.tensor(0)?), Arg::T(b.tensor(1)?)], &attrs).map(Value::Tensor)
+})
+.samples(|s| {
+    let indices = s.ints(&[2, 3], 0, 4)?;
+    let call = |s: &mut crate::sample::Sampler, padding: i64, scale: bool| -> Result<Sample> {
+        Ok(Sample::new([
+            s.real(&[2, 3, 2])?.into(),
+            indices.clone().into(),
+            Value::Int(4),
+            Value::Int(padding),
+            Value::Bool(scale),
+        ]))
+    };
+    Ok(vec![call(s, -1, false)?, call(s, 1, true)?])
 });
 
 /// PyTorch's keyword arguments of `F.embedding`.

@@ -9,14 +9,14 @@ use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::{Operand, Tensor, Value};
 
-pub(crate) const RECORDS: &[&OpRecord] = &[&INDEX, &INDEX_PUT, &INDEX_PUT_BY_NAME, &GETITEM];
+pub(crate) const RECORDS: &[&OpRecord] = &[&INDEX, &INDEX_PUT, &GETITEM];
 
 /// Advanced indexing: operand 0 read at index tensors of one shape. Attributes: the dimensions
 /// they index, how many free dimensions come before theirs in the result.
 pub static INDEX: OpRecord = OpRecord::new(
     "index",
     "The elements that index tensors name, broadcast together.",
-    "",
+    "(Tensor input, Tensor?[] indices)",
 )
 .kernel(Kernel::IndexGet, |c| {
     let x = c.tensor(0)?;
@@ -36,12 +36,38 @@ pub static INDEX: OpRecord = OpRecord::new(
         &[c.attr(0), c.attr(1), Attr::Bool(true)],
     )?;
     Ok(SmallVec::from_iter([Some(sum)]))
+})
+.by_name(|b| {
+    let indices: Vec<Option<Tensor>> = b
+        .value(1)
+        .items()
+        .unwrap_or(&[])
+        .iter()
+        .map(as_tensor)
+        .collect();
+    b.tensor(0)?.index(&indices).map(Value::Tensor)
+})
+.samples(|s| {
+    let (rows, columns) = (s.ints(&[2, 1], -3, 3)?, s.ints(&[2], 0, 2)?);
+    let mask = s.bools(&[3])?;
+    let list = |items: Vec<Value>| Value::List(items);
+    Ok(vec![
+        Sample::new([
+            s.real(&[3, 2])?.into(),
+            list(vec![rows.into(), columns.clone().into()]),
+        ]),
+        Sample::new([
+            s.real(&[3, 2])?.into(),
+            list(vec![Value::None, columns.into()]),
+        ]),
+        Sample::new([s.real(&[3, 2])?.into(), list(vec![mask.into()])]),
+    ])
 });
 
 /// Advanced assignment: operand 1 written at index tensors of one shape (operands 2 on).
 /// Attributes: as [`INDEX`]'s, then whether it is added.
 pub static INDEX_PUT: OpRecord =
-    OpRecord::new("index_put", "The tensor with values at the elements that index tensors name.", "")
+    OpRecord::new("index_put", "The tensor with values at the elements that index tensors name.", "(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False)")
         .kernel(Kernel::IndexPut, |c| {
             let (x, values) = (c.tensor(0)?, c.tensor(1)?);
             if x.dtype() != values.dtype() {
@@ -80,15 +106,7 @@ pub static INDEX_PUT: OpRecord =
             };
             let values = if c.needs(1) { Some(with(&[c.g()], &INDEX, &[c.attr(0), c.attr(1)])?) } else { None };
             Ok(SmallVec::from_iter([first, values]))
-        });
-
-/// [`INDEX_PUT`] as PyTorch calls it.
-static INDEX_PUT_BY_NAME: OpRecord = OpRecord::new(
-    "index_put.indices",
-    "The tensor with values at the elements that index tensors and masks name, written over or added.",
-    "(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False)",
-)
-.overload()
+        })
 .by_name(|b| {
     let indices: Vec<Option<Tensor>> = b.value(1).items().unwrap_or(&[]).iter().map(as_tensor).collect();
     b.tensor(0)?.index_put(&indices, b.tensor(2)?, b.bool(3)).map(Value::Tensor)

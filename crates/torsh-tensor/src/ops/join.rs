@@ -440,7 +440,7 @@ impl Tensor {
             .map(|(i, t)| {
                 let mut own = Dims::from_elem(1, tensors.len());
                 own[place(i)] = t.numel();
-                t.view(&Shape::from(own))?.expand(&shape)
+                t.view(Shape::from(own))?.expand(&shape)
             })
             .collect()
     }
@@ -506,10 +506,10 @@ impl Tensor {
                     .ok_or_else(|| TorshError::invalid("repeat", "the sizes overflow"))?,
             );
         }
-        self.reshape(&Shape::from(apart))?
-            .expand(&Shape::from(wide))?
+        self.reshape(Shape::from(apart))?
+            .expand(Shape::from(wide))?
             .copy()?
-            .reshape(&Shape::from(whole))
+            .reshape(Shape::from(whole))
     }
 
     /// [`Tensor::repeat`], where counts may be fewer than dimensions: they are those of the last

@@ -199,16 +199,26 @@ pub static MASKED_SCATTER: OpRecord = OpRecord::new(
 pub static MASKED_SCATTER_BACKWARD: OpRecord = OpRecord::new(
     "masked_scatter_backward",
     "What a masked_scatter took from its source, out of the gradient of its result; zeros for the rest.",
-    "",
+    "(Tensor grad_output, Tensor mask, int[] sizes)",
 )
 .kernel(Kernel::MaskedScatterBackward, |c| {
     let g = c.tensor(0)?;
-    let dims: Dims = c.attr(0).ints().iter().map(|&n| n as usize).collect();
+    let dims: Dims = c.attr(0).ints().iter().map(|&n| n.max(0) as usize).collect();
     Ok(Plan::one(g.dtype(), dims.into(), g.dtype()))
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
     Ok(one(0, in_place(&MASKED_SCATTER, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[])?))
+})
+.by_name(|b| {
+    let (g, mask) = (b.tensor(0)?, b.tensor(1)?);
+    check_mask("masked_scatter_backward", mask)?;
+    let mask = mask.expand(g.shape())?;
+    call1(&MASKED_SCATTER_BACKWARD, &[Arg::T(g), Arg::T(&mask)], &[Attr::Ints(&b.ints(2))]).map(Value::Tensor)
+})
+.samples(|s| {
+    let mask = s.bools(&[2, 3])?;
+    Ok(vec![Sample::new([s.real(&[2, 3])?.into(), mask.into(), vec![3i64, 2].into()])])
 });
 
 /// How many elements are not 0, which sizes the results of the ops here.

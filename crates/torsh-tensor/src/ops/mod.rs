@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod batch_norm;
+pub(crate) mod clamp;
 pub(crate) mod class_loss;
 pub(crate) mod complex;
 pub(crate) mod conv;
@@ -21,6 +22,7 @@ pub mod optim;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
+pub(crate) mod pointwise_names;
 pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod rearrange;
@@ -34,6 +36,7 @@ pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
 pub(crate) mod views;
+pub(crate) mod windows;
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -47,6 +50,7 @@ use crate::schema::{Bound, Signature};
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
     pointwise_extra::RECORDS,
+    clamp::RECORDS,
     activation::RECORDS,
     pointwise::RECORDS,
     reduce::RECORDS,
@@ -64,6 +68,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     complex::RECORDS,
     select::RECORDS,
     views::RECORDS,
+    windows::RECORDS,
     split::RECORDS,
     join::RECORDS,
     factory::RECORDS,
@@ -104,7 +109,7 @@ fn table() -> &'static Table {
             }
             let mut signature = Signature::parse(record.schema);
             if matches!(record.rule, Rule::Pointwise(_)) {
-                pointwise_extra::accept_numbers(record.base_name(), &mut signature);
+                pointwise_names::accept_numbers(record.base_name(), &mut signature);
             }
             by_name
                 .entry(record.base_name())
@@ -141,7 +146,7 @@ fn entries(name: &str) -> Option<&'static Vec<Entry>> {
             let function = plain.strip_prefix("F.").unwrap_or(plain);
             t.by_name.get(format!("nn.functional.{function}").as_str())
         })
-        .or_else(|| t.by_name.get(pointwise_extra::alias(plain)?))
+        .or_else(|| t.by_name.get(pointwise_names::alias(plain)?))
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments.

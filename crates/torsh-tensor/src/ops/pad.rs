@@ -81,7 +81,7 @@ impl Tensor {
     pub fn constant_pad_nd(&self, pad: impl IntoShape, value: impl Into<Scalar>) -> Result<Tensor> {
         let pad = pad.sizes();
         let refuse = |why: String| self.named("constant_pad_nd", Err(TorshError::invalid("", why)));
-        if pad.len() % 2 != 0 {
+        if !pad.len().is_multiple_of(2) {
             return refuse(format!(
                 "Length of pad must be even but instead it equals {}",
                 pad.len()
@@ -179,7 +179,7 @@ impl Tensor {
             return refuse("only the mode constant takes a value".into());
         }
         let rank = pad.len() / 2;
-        if pad.len() % 2 != 0
+        if !pad.len().is_multiple_of(2)
             || !(1..=3).contains(&rank)
             || self.ndim() != rank + 1 && self.ndim() != rank + 2
         {

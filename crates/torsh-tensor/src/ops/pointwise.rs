@@ -243,7 +243,7 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
         .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
         .collect();
-    super::pointwise_extra::check_numbers(record, &args, &numbers)?;
+    super::pointwise_names::check_numbers(record, &args, &numbers)?;
     if !args.iter().any(|a| matches!(a, Arg::T(_))) {
         first = operands[0].to_tensor()?;
         args[0] = Arg::T(&first);
@@ -251,7 +251,7 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
         .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
         .collect();
-    super::pointwise_extra::check_numbers(record, &args, &numbers)?;
+    super::pointwise_names::check_numbers(record, &args, &numbers)?;
     call1(record, &args, &numbers).map(Value::Tensor)
 }
 

@@ -1,23 +1,19 @@
-//! Pointwise ops whose arguments need reading before a row's kernel can run: bounds, weights,
-//! rounding modes, tolerances; and where PyTorch takes a number for a tensor.
+//! Pointwise ops whose arguments need reading before a row's kernel can run: weights, rounding
+//! modes, tolerances.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Promotion, Result, Scalar, TorshError, default_dtype};
+use torsh_core::{Attr, DType, Result, Scalar, TorshError, default_dtype};
 
 use super::pointwise::{binary, parametric};
 use crate::call::{Arg, call_inplace, call1};
 use crate::record::{OpRecord, Sample};
-use crate::schema::{Bound, Signature, Type};
+use crate::schema::Bound;
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &MAX_OTHER,
     &MIN_OTHER,
     &DIV_MODE,
-    &CLAMP,
-    &CLAMP_TENSOR,
-    &CLAMP_MIN,
-    &CLAMP_MAX,
     &LERP,
     &NAN_TO_NUM,
     &LOGIT,
@@ -58,95 +54,6 @@ pub static MIN_OTHER: OpRecord = OpRecord::new(
         s.real(&[3])?.into(),
     ])])
 });
-
-/// Ops that take a number in place of either tensor, or of both.
-const EITHER_NUMBER: &[&str] = &["add", "sub", "mul", "div", "true_divide", "floor_divide"];
-/// Ops that take a number in place of one of the tensors.
-const ONE_NUMBER: &[&str] = &[
-    "remainder",
-    "pow",
-    "xlogy",
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "bitwise_left_shift",
-    "bitwise_right_shift",
-];
-/// Ops that take a number in place of the second tensor.
-const SECOND_NUMBER: &[&str] = &[
-    "rsub", "fmod", "copysign", "eq", "ne", "lt", "le", "gt", "ge",
-];
-
-/// Lets the operands of a pointwise op be numbers where PyTorch's may.
-pub(super) fn accept_numbers(name: &str, signature: &mut Signature) {
-    let first = EITHER_NUMBER.contains(&name) || ONE_NUMBER.contains(&name);
-    let second = first || SECOND_NUMBER.contains(&name);
-    for (p, takes) in signature.params.iter_mut().zip([first, second]) {
-        if takes && p.ty == Type::Tensor {
-            p.ty = Type::Operand;
-        }
-    }
-}
-
-/// Refuses a call of a pointwise op by name that PyTorch refuses for its numbers.
-pub(super) fn check_numbers(
-    record: &OpRecord,
-    args: &[Arg<'_>],
-    numbers: &[Attr<'_>],
-) -> Result<()> {
-    let name = record.base_name();
-    let tensors = args
-        .iter()
-        .filter_map(|a| if let Arg::T(t) = a { Some(*t) } else { None });
-    if tensors.clone().next().is_none() && !EITHER_NUMBER.contains(&name) {
-        return Err(TorshError::invalid(
-            name,
-            "one of the operands must be a Tensor, got numbers alone",
-        ));
-    }
-    if !matches!(name, "add" | "sub" | "rsub") {
-        return Ok(());
-    }
-    let Some(alpha) = numbers.first().and_then(Attr::scalar) else {
-        return Ok(());
-    };
-    let dtype = promoted(args)?;
-    if alpha.is_float() && !dtype.is_differentiable() {
-        return Err(TorshError::dtype(
-            name,
-            format!(
-                "For integral input tensors, argument alpha must not be a floating point number, got {alpha} for {dtype}"
-            ),
-        ));
-    }
-    if alpha.is_complex() && !dtype.is_complex() {
-        return Err(TorshError::dtype(
-            name,
-            format!(
-                "For non-complex input tensors, argument alpha must not be a complex number, got {alpha} for {dtype}"
-            ),
-        ));
-    }
-    if matches!(alpha, Scalar::Bool(_)) && dtype != DType::Bool {
-        return Err(TorshError::dtype(
-            name,
-            format!("Boolean alpha only supported for Boolean results, not for {dtype}"),
-        ));
-    }
-    Ok(())
-}
-
-fn promoted(args: &[Arg<'_>]) -> Result<DType> {
-    let mut p = Promotion::default();
-    for a in args {
-        match a {
-            Arg::T(t) => p.tensor(t.dtype(), t.ndim()),
-            Arg::N(n) => p.number(*n),
-            Arg::Absent => {}
-        }
-    }
-    Ok(p.result()?.unwrap_or_else(default_dtype))
-}
 
 /// Runs a binary row on operands of which one or both may be numbers.
 #[track_caller]
@@ -189,182 +96,6 @@ fn divide(x: Operand<'_>, y: Operand<'_>, mode: Option<&str>) -> Result<Tensor> 
         }
     };
     run(record, x, y).map_err(|e| e.renamed("div"))
-}
-
-/// A limit of [`Tensor::clamp`]: a number, a tensor, or none.
-pub trait IntoLimit<'a> {
-    /// The limit; `None` where there is none.
-    fn limit(self) -> Option<Operand<'a>>;
-}
-impl<'a> IntoLimit<'a> for Operand<'a> {
-    fn limit(self) -> Option<Operand<'a>> {
-        Some(self)
-    }
-}
-impl<'a> IntoLimit<'a> for &'a Tensor {
-    fn limit(self) -> Option<Operand<'a>> {
-        Some(Operand::Ref(self))
-    }
-}
-impl<'a> IntoLimit<'a> for Tensor {
-    fn limit(self) -> Option<Operand<'a>> {
-        Some(Operand::Owned(self))
-    }
-}
-// The only `Option`, so that a plain `None` says enough.
-impl<'a> IntoLimit<'a> for Option<f64> {
-    fn limit(self) -> Option<Operand<'a>> {
-        self.map(Operand::from)
-    }
-}
-macro_rules! number_bounds {
-    ($($t:ty),*) => {$(
-        impl<'a> IntoLimit<'a> for $t {
-            fn limit(self) -> Option<Operand<'a>> { Some(Operand::from(self)) }
-        }
-    )*};
-}
-number_bounds!(u8, i8, i16, i32, i64, usize, f32, f64, Scalar);
-
-fn bounds() -> impl FnOnce(&mut crate::sample::Sampler) -> Result<Vec<Sample>> {
-    |s| {
-        let x = s.real(&[2, 3])?;
-        Ok(vec![
-            Sample::new([x.clone().into(), Value::Float(-0.55), Value::Float(0.75)]),
-            Sample::new([x.clone().into(), Value::Float(-0.55)]),
-            Sample::new([x.into(), Value::None, Value::Float(0.75)]),
-        ])
-    }
-}
-
-/// Limits that are numbers.
-pub static CLAMP: OpRecord = OpRecord::new(
-    "clamp",
-    "Each element limited to [min, max]; one of the two may be missing.",
-    "(Tensor input, Scalar? min=None, Scalar? max=None)",
-)
-.by_name(|b| {
-    clamp(
-        b.tensor(0)?,
-        b.opt_scalar(1).map(Operand::Number),
-        b.opt_scalar(2).map(Operand::Number),
-        false,
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| bounds()(s));
-
-/// Limits that are tensors.
-pub static CLAMP_TENSOR: OpRecord = OpRecord::new(
-    "clamp.Tensor",
-    "Each element limited to what the tensors min and max hold; one of the two may be missing.",
-    "(Tensor input, Tensor? min=None, Tensor? max=None)",
-)
-.overload()
-.by_name(|b| {
-    clamp(
-        b.tensor(0)?,
-        b.opt_tensor(1).map(Operand::Ref),
-        b.opt_tensor(2).map(Operand::Ref),
-        false,
-    )
-    .map(Value::Tensor)
-})
-.samples(|s| {
-    let x = s.real(&[2, 3])?;
-    Ok(vec![Sample::new([
-        x.into(),
-        s.uniform(&[3], -1.0, -0.7)?.into(),
-        s.uniform(&[2, 1], 0.7, 1.0)?.into(),
-    ])])
-});
-
-/// A lower limit.
-pub static CLAMP_MIN: OpRecord = OpRecord::new(
-    "clamp_min",
-    "Each element, or min where that is larger.",
-    "(Tensor input, Operand min)",
-)
-.by_name(|b| clamp(b.tensor(0)?, Some(b.operand(1)?), None, false).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Float(0.55),
-    ])])
-});
-
-/// An upper limit.
-pub static CLAMP_MAX: OpRecord = OpRecord::new(
-    "clamp_max",
-    "Each element, or max where that is smaller.",
-    "(Tensor input, Operand max)",
-)
-.by_name(|b| clamp(b.tensor(0)?, None, Some(b.operand(1)?), false).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Float(0.55),
-    ])])
-});
-
-#[track_caller]
-fn clamp(
-    x: &Tensor,
-    min: Option<Operand<'_>>,
-    max: Option<Operand<'_>>,
-    inplace: bool,
-) -> Result<Tensor> {
-    if min.is_none() && max.is_none() {
-        return Err(TorshError::invalid(
-            "clamp",
-            "At least one of 'min' or 'max' must not be None",
-        ));
-    }
-    let number = |o: &Option<Operand<'_>>| match o {
-        Some(Operand::Number(n)) => Some(*n),
-        _ => None,
-    };
-    let tensor = |o: &Option<Operand<'_>>| matches!(o, Some(Operand::Ref(_) | Operand::Owned(_)));
-    let (low, high) = (number(&min), number(&max));
-    // A number beside a tensor is a 0-d tensor that raises no dtype within its category.
-    let (own_min, own_max, wide);
-    let mut operands: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
-    let mut numbers: SmallVec<[Attr<'_>; 2]> = SmallVec::new();
-    let record = if !tensor(&min) && !tensor(&max) {
-        numbers.extend(low.into_iter().chain(high).map(Attr::Scalar));
-        match (low, high) {
-            (Some(_), Some(_)) => &parametric::clamp_scalar,
-            (Some(_), None) => &parametric::clamp_min_scalar,
-            _ => &parametric::clamp_max_scalar,
-        }
-    } else {
-        own_min = min.as_ref().map(|o| o.to_tensor()).transpose()?;
-        own_max = max.as_ref().map(|o| o.to_tensor()).transpose()?;
-        operands.extend(own_min.iter().chain(&own_max).map(Arg::T));
-        match (&own_min, &own_max) {
-            (Some(_), Some(_)) => &parametric::clamp_tensor,
-            (Some(_), None) => &parametric::clamp_min_tensor,
-            _ => &parametric::clamp_max_tensor,
-        }
-    };
-    let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
-    all.extend(low.into_iter().chain(high).map(Arg::N));
-    let dtype = promoted(&all)?;
-    let r = if dtype != x.dtype() && operands.len() == 1 {
-        wide = x.to_dtype(dtype)?;
-        operands[0] = Arg::T(&wide);
-        let y = call1(record, &operands, &numbers)?;
-        if inplace {
-            crate::inplace::assign(x, &y).map(|()| x.clone())
-        } else {
-            Ok(y)
-        }
-    } else if inplace {
-        call_inplace(record, x, &operands[1..], &numbers).map(|()| x.clone())
-    } else {
-        call1(record, &operands, &numbers)
-    };
-    r.map_err(|e| e.renamed("clamp"))
 }
 
 /// Between two tensors.
@@ -783,51 +514,6 @@ impl Tensor {
         lerp(self, end, weight.into(), true)
     }
 
-    /// Each element limited to [`min`, `max`] (`torch.clamp`): numbers, tensors, or `None` for no
-    /// limit. `max` wins where the limits cross; nan stays.
-    ///
-    /// ```
-    /// use torsh_tensor::Tensor;
-    /// let x = Tensor::from_data(&[-2.0f32, 0.5, 3.0], &[3])?;
-    /// assert_eq!(x.clamp(-1.0, 1.0)?.to_vec::<f32>()?, [-1.0, 0.5, 1.0]);
-    /// assert_eq!(x.clamp(0.0, None)?.to_vec::<f32>()?, [0.0, 0.5, 3.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[track_caller]
-    pub fn clamp<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
-        clamp(self, min.limit(), max.limit(), false)
-    }
-
-    /// [`Tensor::clamp`] in place; returns this tensor.
-    #[track_caller]
-    pub fn clamp_<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
-        clamp(self, min.limit(), max.limit(), true)
-    }
-
-    /// Each element, or `min` where that is larger; nan stays.
-    #[track_caller]
-    pub fn clamp_min<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
-        clamp(self, Some(min.into()), None, false)
-    }
-
-    /// [`Tensor::clamp_min`] in place; returns this tensor.
-    #[track_caller]
-    pub fn clamp_min_<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
-        clamp(self, Some(min.into()), None, true)
-    }
-
-    /// Each element, or `max` where that is smaller; nan stays.
-    #[track_caller]
-    pub fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
-        clamp(self, None, Some(max.into()), false)
-    }
-
-    /// [`Tensor::clamp_max`] in place; returns this tensor.
-    #[track_caller]
-    pub fn clamp_max_<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
-        clamp(self, None, Some(max.into()), true)
-    }
-
     /// Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest
     /// number (`torch.nan_to_num`).
     #[track_caller]
@@ -967,91 +653,6 @@ fn scaled(
     inplace: bool,
 ) -> Result<Tensor> {
     let (y, numbers) = (y.arg(), [Attr::Scalar(alpha)]);
-    check_numbers(record, &[Arg::T(x), y], &numbers)?;
+    super::pointwise_names::check_numbers(record, &[Arg::T(x), y], &numbers)?;
     apply(record, x, &[y], &numbers, inplace)
-}
-
-macro_rules! scalar_aliases {
-    ($($method:ident $base:ident),* $(,)?) => {
-        impl Tensor {
-            $(
-                #[doc = concat!("[`", stringify!($base), "`](Tensor::", stringify!($base), ") with a number.")]
-                #[track_caller]
-                pub fn $method(&self, value: impl Into<Scalar>) -> Result<Tensor> {
-                    self.$base(value.into())
-                }
-            )*
-        }
-    };
-}
-scalar_aliases!(
-    add_scalar add, sub_scalar sub, mul_scalar mul, div_scalar div, pow_scalar pow, remainder_scalar remainder,
-    fmod_scalar fmod, floor_divide_scalar floor_divide, eq_scalar eq, ne_scalar ne, lt_scalar lt, le_scalar le,
-    gt_scalar gt, ge_scalar ge, add_scalar_ add_, sub_scalar_ sub_, mul_scalar_ mul_, div_scalar_ div_,
-);
-
-macro_rules! binary_aliases {
-    ($($method:ident $base:ident),* $(,)?) => {
-        impl Tensor {
-            $(
-                #[doc = concat!("[`", stringify!($base), "`](Tensor::", stringify!($base), ") under another name.")]
-                #[track_caller]
-                pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
-                    self.$base(other)
-                }
-            )*
-        }
-    };
-}
-binary_aliases!(
-    true_divide div, divide div, multiply mul, subtract sub, greater gt, greater_equal ge, less lt, less_equal le,
-    not_equal ne,
-);
-
-/// Names PyTorch has for an op of another name.
-const ALIASES: &[(&str, &str)] = &[
-    ("true_divide", "div"),
-    ("divide", "div"),
-    ("multiply", "mul"),
-    ("subtract", "sub"),
-    ("negative", "neg"),
-    ("absolute", "abs"),
-    ("arccos", "acos"),
-    ("arccosh", "acosh"),
-    ("arcsin", "asin"),
-    ("arcsinh", "asinh"),
-    ("arctan", "atan"),
-    ("arctan2", "atan2"),
-    ("arctanh", "atanh"),
-    ("clip", "clamp"),
-    ("fix", "trunc"),
-    ("greater", "gt"),
-    ("greater_equal", "ge"),
-    ("less", "lt"),
-    ("less_equal", "le"),
-    ("not_equal", "ne"),
-    ("nn.functional.sigmoid", "sigmoid"),
-    ("nn.functional.tanh", "tanh"),
-    ("special.digamma", "digamma"),
-    ("special.psi", "digamma"),
-    ("special.erf", "erf"),
-    ("special.erfc", "erfc"),
-    ("special.erfinv", "erfinv"),
-    ("special.exp2", "exp2"),
-    ("special.expit", "sigmoid"),
-    ("special.expm1", "expm1"),
-    ("special.gammaln", "lgamma"),
-    ("special.log1p", "log1p"),
-    ("special.logit", "logit"),
-    ("special.round", "round"),
-    ("special.sinc", "sinc"),
-    ("special.xlogy", "xlogy"),
-];
-
-/// The name an alias stands for.
-pub(super) fn alias(name: &str) -> Option<&'static str> {
-    ALIASES
-        .iter()
-        .find(|(n, _)| *n == name)
-        .map(|(_, base)| *base)
 }

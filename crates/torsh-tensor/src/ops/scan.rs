@@ -225,8 +225,9 @@ fn logcumsumexp_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     if x.dtype().is_complex() {
         return sum(&g.conj()?.log()?)?.conj();
     }
-    // Gradients of either sign apart; of the others the logarithm is that of 0.
-    let none = Tensor::scalar(f64::NEG_INFINITY, g.dtype(), g.device())?;
+    // Gradients of either sign apart; for the others a logarithm whose exponential is 0, and which
+    // is finite, so that second derivatives are.
+    let none = Tensor::scalar(g.dtype().finite_range().0, g.dtype(), g.device())?;
     let log = g.abs()?.log()?;
     let positive = sum(&Tensor::where_(&g.gt(0)?, &log, &none)?)?;
     positive.sub(&sum(&Tensor::where_(&g.lt(0)?, &log, &none)?)?)

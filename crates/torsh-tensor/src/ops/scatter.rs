@@ -198,7 +198,7 @@ pub static SCATTER: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 })
 .samples(|s| {
-    let index = Tensor::from_data(&[2i64, 0, 1, 1], &[2, 2])?;
+    let index = Tensor::from_data(&[2i64, 0, 1, 0], &[2, 2])?;
     Ok(vec![
         Sample::new([
             s.real(&[2, 3])?.into(),

@@ -158,7 +158,14 @@ pub static SQUEEZE: OpRecord = OpRecord::new(
     outputs: 0,
     formula: reshape_back,
 }])
-.by_name(|b| b.tensor(0)?.squeeze(b.opt_ints(1)).map(Value::Tensor))
+.by_name(|b| {
+    let x = b.tensor(0)?;
+    let y = match b.opt_ints(1) {
+        Some(dims) => x.squeeze(dims),
+        None => x.squeeze(None),
+    };
+    y.map(Value::Tensor)
+})
 .samples(|s| {
     let x = s.real(&[1, 3, 1])?;
     Ok(vec![

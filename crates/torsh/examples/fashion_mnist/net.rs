@@ -87,8 +87,11 @@ fn learning_rate(highest: f64, done: f64) -> f64 {
 
 /// Mirrors each image left to right with probability 1/2: clothes have no handedness.
 fn flip_some(x: &Tensor) -> Result<Tensor> {
-    let coin = torsh::rand(&[x.dims()[0], 1, 1, 1]).lt(0.5)?;
-    x.flip(3)?.where_(&coin, x)
+    let mut coins = vec![0u8; x.dims()[0]];
+    torsh::random::fill_bernoulli(torsh::default_generator(), &mut coins, 0.5);
+    let coins: Vec<bool> = coins.into_iter().map(|c| c == 1).collect();
+    let coins = Tensor::from_vec(coins, &[x.dims()[0], 1, 1, 1])?;
+    Tensor::where_(&coins, &x.flip(3)?, x)
 }
 
 fn count_right(scores: &Tensor, y: &Tensor) -> Result<f64> {

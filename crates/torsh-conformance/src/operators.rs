@@ -1,0 +1,150 @@
+//! The page of operators: every name with its dtypes, derivative and backends, found by asking.
+
+use std::fmt::Write as _;
+
+use torsh_core::{DType, Device, Kernel};
+use torsh_tensor::ops::{self, find};
+use torsh_tensor::record::{Backward, OpRecord, Rule, Sample, Samples};
+use torsh_tensor::sample::Sampler;
+use torsh_tensor::{Tensor, Value};
+
+fn converted(v: &Value, dtype: DType) -> Option<Value> {
+    Some(match v {
+        // Samples are drawn in float32 (or its complex partner); what has another dtype is an
+        // index or a mask.
+        Value::Tensor(t) if t.dtype() == DType::F32 || t.dtype() == DType::C64 => {
+            Value::Tensor(t.to_dtype(dtype).ok()?)
+        }
+        Value::List(l) => Value::List(
+            l.iter()
+                .map(|v| converted(v, dtype))
+                .collect::<Option<_>>()?,
+        ),
+        Value::Tuple(l) => Value::Tuple(
+            l.iter()
+                .map(|v| converted(v, dtype))
+                .collect::<Option<_>>()?,
+        ),
+        v => v.clone(),
+    })
+}
+
+/// The sample calls of a record.
+fn samples(r: &OpRecord) -> Vec<Sample> {
+    let mut s = Sampler::new(7, DType::F32);
+    match r.samples {
+        Samples::Calls(f) => f(&mut s).unwrap_or_default(),
+        Samples::Intervals(list) => {
+            let tensors: Vec<Tensor> = list
+                .iter()
+                .filter_map(|&(low, high)| s.uniform(&[2, 3], low, high).ok())
+                .collect();
+            let mut call = Sample::new(tensors.into_iter().map(Value::Tensor));
+            // A number that must be given, as the alpha of an overload, is 1.
+            let signature = torsh_tensor::Signature::parse(r.schema, true);
+            for p in signature
+                .params
+                .iter()
+                .skip(list.len())
+                .filter(|p| p.default.is_none())
+            {
+                call = call.kw(p.name, Value::Int(1));
+            }
+            vec![call]
+        }
+        Samples::Nothing => Vec::new(),
+    }
+}
+
+/// The dtypes in which at least one sample of a name runs; `None` where it has no samples.
+fn dtypes(name: &str, records: &[&'static OpRecord]) -> Option<Vec<DType>> {
+    let calls: Vec<Sample> = records.iter().flat_map(|r| samples(r)).collect();
+    if calls.is_empty() {
+        return None;
+    }
+    let works = |dtype: DType| {
+        calls.iter().any(|c| {
+            let args: Option<Vec<Value>> = c.args.iter().map(|v| converted(v, dtype)).collect();
+            let kwargs: Option<Vec<(&str, Value)>> = c
+                .kwargs
+                .iter()
+                .map(|(n, v)| converted(v, dtype).map(|v| (*n, v)))
+                .collect();
+            matches!((args, kwargs), (Some(a), Some(k)) if ops::call(name, &a, &k).is_ok())
+        })
+    };
+    Some(DType::ALL.into_iter().filter(|d| works(*d)).collect())
+}
+
+fn short(d: DType) -> &'static str {
+    match d {
+        DType::U8 => "u8",
+        DType::I8 => "i8",
+        DType::I16 => "i16",
+        DType::I32 => "i32",
+        DType::I64 => "i64",
+        DType::F16 => "f16",
+        DType::BF16 => "bf16",
+        DType::F32 => "f32",
+        DType::F64 => "f64",
+        DType::C64 => "c64",
+        DType::C128 => "c128",
+        DType::Bool => "bool",
+    }
+}
+
+fn derivative(records: &[&'static OpRecord]) -> &'static str {
+    let has = |f: fn(&Backward) -> bool| records.iter().any(|r| f(&r.backward));
+    if has(|b| matches!(b, Backward::PerInput(_) | Backward::Full { .. })) {
+        "yes"
+    } else if has(|b| matches!(b, Backward::Missing)) {
+        "missing"
+    } else if has(|b| matches!(b, Backward::Composite)) {
+        "through its parts"
+    } else {
+        "none by nature"
+    }
+}
+
+fn backends(records: &[&'static OpRecord]) -> String {
+    let on_cpu = |k: Kernel| torsh_backend::kernel(Device::Cpu, k).is_some();
+    let cpu = records.iter().all(|r| match (r.rule, r.kernel) {
+        (Rule::View(_) | Rule::ViewAs(_) | Rule::Composite, _) => true,
+        (_, Some(k)) => on_cpu(k),
+        (_, None) => false,
+    });
+    if cpu {
+        "cpu, meta".into()
+    } else {
+        "meta".into()
+    }
+}
+
+/// The page, as Markdown.
+pub fn page() -> String {
+    let names = ops::names();
+    let mut out = String::from(
+        "# Operators\n\nMade by `cargo run -p torsh-conformance -- operators`; do not edit. Every name that \
+         `torsh_tensor::ops::call` takes. Dtypes are those in which a sample call of the op runs; `-` where \
+         an op has no samples. Derivative: `yes` by its own formula, `through its parts` for an op written in \
+         others, `none by nature` for results that are no differentiable function.\n\n",
+    );
+    let _ = writeln!(out, "{} names.\n", names.len());
+    out.push_str("| name | overloads | dtypes | derivative | backends |\n|---|---|---|---|---|\n");
+    for name in names {
+        let Some(records) = find(name) else { continue };
+        let types = match dtypes(name, &records) {
+            None => "-".to_string(),
+            Some(d) if d.len() == DType::ALL.len() => "all".to_string(),
+            Some(d) => d.into_iter().map(short).collect::<Vec<_>>().join(" "),
+        };
+        let _ = writeln!(
+            out,
+            "| `{name}` | {} | {types} | {} | {} |",
+            records.len(),
+            derivative(&records),
+            backends(&records)
+        );
+    }
+    out
+}

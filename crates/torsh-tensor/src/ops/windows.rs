@@ -1,0 +1,216 @@
+//! Views of diagonals and of sliding windows.
+
+use torsh_core::{Attr, Dims, Layout, Result, TorshError};
+
+use crate::call::{Arg, call1};
+use crate::record::{InputGrad, OpRecord, Sample};
+use crate::{IntoDim, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&DIAGONAL, &UNFOLD];
+
+fn diagonal_of(l: &Layout, offset: i64, d1: usize, d2: usize) -> Layout {
+    let (rows, cols) = (l.shape[d1] as i64, l.shape[d2] as i64);
+    let len = if offset >= 0 {
+        rows.min(cols.saturating_sub(offset))
+    } else {
+        cols.min(rows.saturating_add(offset))
+    }
+    .max(0);
+    let mut out = l.clone();
+    if len > 0 {
+        let shift = if offset >= 0 {
+            offset as isize * l.strides[d2]
+        } else {
+            -offset as isize * l.strides[d1]
+        };
+        out.offset = (out.offset as isize + shift) as usize;
+    }
+    let mut dims = Dims::from_slice(&l.shape);
+    let step = l.strides[d1] + l.strides[d2];
+    for d in [d1.max(d2), d1.min(d2)] {
+        dims.remove(d);
+        out.strides.remove(d);
+    }
+    dims.push(len as usize);
+    out.strides.push(step);
+    out.shape = dims.into();
+    out
+}
+
+/// A diagonal of two dimensions, as the last dimension.
+pub static DIAGONAL: OpRecord = OpRecord::new(
+    "diagonal",
+    "A view of the diagonal of two dimensions, `offset` above the main one, as a last dimension.",
+    "(Tensor input, int offset=0, int dim1=0, int dim2=1)",
+)
+.view(|c| {
+    Ok(diagonal_of(
+        c.layout,
+        c.int(0),
+        c.int(1) as usize,
+        c.int(2) as usize,
+    ))
+})
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| {
+        let shape = c.input_shape(0);
+        let (d1, d2) = (c.attr(1).int() as usize, c.attr(2).int() as usize);
+        let window = diagonal_of(&Layout::contiguous(shape.clone()), c.attr(0).int(), d1, d2);
+        super::strided::unwindow(c.g(), shape, &window)
+    },
+}])
+.by_name(|b| {
+    b.tensor(0)?
+        .diagonal_with(b.int(1), b.int(2), b.int(3))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    let x = s.real(&[3, 4, 2])?;
+    Ok(vec![
+        Sample::new([x.clone().into()]),
+        Sample::new([x.into(), Value::Int(-1), Value::Int(2), Value::Int(0)]),
+    ])
+});
+
+fn unfolded(l: &Layout, dim: usize, size: usize, step: usize) -> Layout {
+    let mut out = l.clone();
+    let mut dims = Dims::from_slice(&l.shape);
+    if dims.is_empty() {
+        dims.push(size);
+        out.strides.push(1);
+    } else {
+        let stride = l.strides[dim];
+        dims[dim] = (l.shape[dim] - size) / step + 1;
+        out.strides[dim] = stride * step as isize;
+        dims.push(size);
+        out.strides.push(stride);
+    }
+    out.shape = dims.into();
+    out
+}
+
+/// Sliding windows of one dimension, as a last dimension.
+pub static UNFOLD: OpRecord = OpRecord::new(
+    "unfold",
+    "A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.",
+    "(Tensor input, int dimension, int size, int step)",
+)
+.view(|c| {
+    Ok(unfolded(
+        c.layout,
+        c.int(0) as usize,
+        c.int(1) as usize,
+        c.int(2) as usize,
+    ))
+})
+.grad(&[InputGrad {
+    inputs: 0,
+    outputs: 0,
+    formula: |c| {
+        let shape = c.input_shape(0);
+        let (d, size, step) = (c.attr(0).int(), c.attr(1).int(), c.attr(2).int());
+        let window = unfolded(
+            &Layout::contiguous(shape.clone()),
+            d as usize,
+            size as usize,
+            step as usize,
+        );
+        super::strided::unwindow(c.g(), shape, &window)
+    },
+}])
+.by_name(|b| {
+    b.tensor(0)?
+        .unfold(b.int(1), b.int(2), b.int(3))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([
+            s.real(&[7])?.into(),
+            Value::Int(0),
+            Value::Int(3),
+            Value::Int(2),
+        ]),
+        Sample::new([
+            s.real(&[2, 5])?.into(),
+            Value::Int(-1),
+            Value::Int(3),
+            Value::Int(1),
+        ]),
+    ])
+});
+
+impl Tensor {
+    /// A view of the main diagonal of the first two dimensions, as a last dimension.
+    #[track_caller]
+    pub fn diagonal(&self) -> Result<Tensor> {
+        self.diagonal_with(0, 0, 1)
+    }
+
+    /// A view of the diagonal of dimensions `dim1` and `dim2`, `offset` above the main one (below
+    /// it where negative), as a last dimension. Writing into it writes the tensor's diagonal.
+    #[track_caller]
+    pub fn diagonal_with(
+        &self,
+        offset: i64,
+        dim1: impl IntoDim,
+        dim2: impl IntoDim,
+    ) -> Result<Tensor> {
+        let (a, b) = (
+            self.dim("diagonal", dim1.value())?,
+            self.dim("diagonal", dim2.value())?,
+        );
+        if a == b {
+            let e = TorshError::invalid(
+                "",
+                format!(
+                    "diagonal dimensions cannot be identical {}, {}",
+                    dim1.value(),
+                    dim2.value()
+                ),
+            );
+            return self.named("diagonal", Err(e));
+        }
+        call1(
+            &DIAGONAL,
+            &[Arg::T(self)],
+            &[Attr::Int(offset), Attr::Int(a as i64), Attr::Int(b as i64)],
+        )
+    }
+
+    /// A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.
+    ///
+    /// ```
+    /// use torsh_tensor::Tensor;
+    /// let x = Tensor::from_data(&[1, 2, 3, 4, 5], &[5])?;
+    /// assert_eq!(x.unfold(0, 3, 2)?.to_vec::<i32>()?, [1, 2, 3, 3, 4, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn unfold(
+        &self,
+        dimension: impl IntoDim,
+        size: impl IntoDim,
+        step: impl IntoDim,
+    ) -> Result<Tensor> {
+        let d = self.dim("unfold", dimension.value())?;
+        let (size, step) = (size.value(), step.value());
+        let n = self.dims().get(d).map_or(1, |&n| n as i64);
+        let why = if size < 0 {
+            format!("size is {size} but must be >= 0")
+        } else if size > n {
+            format!("maximum size for tensor at dimension {d} is {n} but size is {size}")
+        } else if step <= 0 {
+            format!("step is {step} but must be > 0")
+        } else {
+            return call1(
+                &UNFOLD,
+                &[Arg::T(self)],
+                &[Attr::Int(d as i64), Attr::Int(size), Attr::Int(step)],
+            );
+        };
+        self.named("unfold", Err(TorshError::invalid("", why)))
+    }
+}
