@@ -8,6 +8,7 @@ pub(crate) mod complex;
 pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod create;
+pub(crate) mod einsum;
 pub(crate) mod embedding;
 pub(crate) mod factory;
 pub(crate) mod getitem;
@@ -23,6 +24,7 @@ pub(crate) mod pointwise;
 pub(crate) mod pointwise_extra;
 pub(crate) mod pointwise_names;
 pub(crate) mod pool;
+pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod scan;
@@ -84,6 +86,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     pool::RECORDS,
     batch_norm::RECORDS,
     class_loss::RECORDS,
+    einsum::RECORDS,
+    random::RECORDS,
 ];
 
 struct Entry {
