@@ -41,7 +41,7 @@ fn samples(r: &OpRecord) -> Vec<Sample> {
                 .collect();
             let mut call = Sample::new(tensors.into_iter().map(Value::Tensor));
             // A number that must be given, as the alpha of an overload, is 1.
-            let signature = torsh_tensor::Signature::parse(r.schema, true);
+            let signature = torsh_tensor::Signature::parse(r.schema);
             for p in signature
                 .params
                 .iter()

@@ -460,7 +460,7 @@ mod tests {
         p.tensor(I32, 2);
         p.tensor(F64, 0);
         assert_eq!(
-            p.result(),
+            p.result().expect("a type"),
             Some(F64),
             "a 0-d float raises the category of an int tensor"
         );

@@ -296,18 +296,6 @@ pub fn isclose_with(
     input.isclose_with(other, rtol, atol, equal_nan)
 }
 
-/// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
-#[track_caller]
-pub fn l1_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
-    input.l1_loss(target)
-}
-
-/// `l1_loss` with a reduction: `none`, `mean` or `sum`.
-#[track_caller]
-pub fn l1_loss_with(input: &Tensor, target: &Tensor, reduction: &str) -> Result<Tensor> {
-    input.l1_loss_with(target, reduction)
-}
-
 /// `self + weight * (end - self)`; the weight is a number or a tensor.
 #[track_caller]
 pub fn lerp<'a>(input: &Tensor, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
@@ -351,18 +339,6 @@ pub fn movedim(
     destination: impl IntoDims,
 ) -> Result<Tensor> {
     input.movedim(source, destination)
-}
-
-/// The mean of the squared differences (`torch.nn.functional.mse_loss`). The shapes broadcast.
-#[track_caller]
-pub fn mse_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
-    input.mse_loss(target)
-}
-
-/// `mse_loss` with a reduction: `none`, `mean` or `sum`.
-#[track_caller]
-pub fn mse_loss_with(input: &Tensor, target: &Tensor, reduction: &str) -> Result<Tensor> {
-    input.mse_loss_with(target, reduction)
 }
 
 /// Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest

@@ -57,6 +57,7 @@ pub use ops::pool::MaxPool2dOptions;
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;
+pub use ops::reduce::quantile::{Interpolation, QuantileOptions};
 pub use ops::scan::DiffOptions;
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
