@@ -245,8 +245,8 @@ fn multinomial(args: &KernelArgs<'_>) -> Result<()> {
     let dense = Dense::new(weights, dtype)?;
     macro_rules! draw {
         ($t:ty, $fill:ident) => {{
-            // SAFETY: the operand has that many weights.
             let w =
+                // SAFETY: the row-major copy holds `rows * categories` elements of this type.
                 unsafe { std::slice::from_raw_parts(dense.ptr::<$t>().get(), rows * categories) };
             for row in w.chunks_exact(categories) {
                 check_weights(row.iter().map(|&w| f64::from(w)))?;

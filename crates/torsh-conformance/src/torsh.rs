@@ -96,7 +96,7 @@ fn dtype(dtype: Dtype) -> Result<DType, String> {
 fn tensor(memory: &Memory) -> Result<Tensor, String> {
     let dtype = dtype(memory.dtype)?;
     let length = memory.bytes.len() / memory.dtype.size();
-    let buffer = Tensor::from_bytes(&memory.bytes, dtype, &[length]).map_err(text)?;
+    let buffer = Tensor::from_bytes(&memory.bytes, dtype, [length]).map_err(text)?;
     let ints = |v: &[usize]| v.iter().map(|&n| n as i64).collect::<Vec<_>>();
     let (size, stride) = (ints(&memory.shape), ints(&memory.strides));
     let window = buffer

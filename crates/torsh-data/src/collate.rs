@@ -30,7 +30,7 @@ impl Collate for Tensor {
 
 fn numbers<T: Element>(items: Vec<T>, dtype: DType) -> Result<Tensor> {
     let n = items.len();
-    Tensor::from_slice(&items, &[n], dtype, Device::Cpu)
+    Tensor::from_slice(&items, [n], dtype, Device::Cpu)
 }
 
 macro_rules! collate_numbers {

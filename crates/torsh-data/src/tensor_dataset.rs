@@ -125,7 +125,7 @@ impl<T: Tensors> Dataset for TensorDataset<T> {
             return Err(out_of_range(i, self.len()));
         }
         let list: Vec<i64> = indices.iter().map(|&i| i as i64).collect();
-        let list = Tensor::from_vec(list, &[indices.len()])?;
+        let list = Tensor::from_vec(list, [indices.len()])?;
         self.tensors.map(&mut |t| {
             if t.device() == Device::Cpu {
                 t.index_select(0, &list)

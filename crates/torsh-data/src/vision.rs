@@ -130,7 +130,7 @@ impl Dataset for Mnist {
             return Err(out_of_range(i, self.len()));
         }
         let list: Vec<i64> = indices.iter().map(|&i| i as i64).collect();
-        let list = Tensor::from_slice(&list, &[list.len()], DType::I64, Device::Cpu)?;
+        let list = Tensor::from_slice(&list, [list.len()], DType::I64, Device::Cpu)?;
         let images = pixels(&self.images.index_select(0, &list)?)?;
         Ok((
             images,

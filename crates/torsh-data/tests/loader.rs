@@ -88,8 +88,8 @@ fn images(n: usize) -> TensorDataset {
     let x: Vec<f32> = (0..n * 3).map(|v| v as f32).collect();
     let y: Vec<i64> = (0..n as i64).map(|v| 100 + v).collect();
     TensorDataset::new(
-        Tensor::from_vec(x, &[n, 3]).expect("x"),
-        Tensor::from_vec(y, &[n]).expect("y"),
+        Tensor::from_vec(x, [n, 3]).expect("x"),
+        Tensor::from_vec(y, [n]).expect("y"),
     )
 }
 
@@ -152,7 +152,7 @@ impl Dataset for Faulty {
             13 => Err(TorshError::invalid("decode", "the picture is torn")),
             17 => panic!("no such picture"),
             _ => {
-                if index % 2 == 0 {
+                if index.is_multiple_of(2) {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Ok(index as i64)
@@ -285,8 +285,8 @@ fn bad_settings_are_errors() -> Result<()> {
         .to_string();
     assert!(e.contains("item 3") && e.contains("out of range"), "{e}");
 
-    let x = Tensor::from_data(&[0.0f32; 6], &[3, 2])?;
-    let y = Tensor::from_data(&[0i64; 4], &[4])?;
+    let x = Tensor::from_data(&[0.0f32; 6], [3, 2])?;
+    let y = Tensor::from_data(&[0i64; 4], [4])?;
     let uneven = TensorDataset::from_tensors(x, y);
     assert!(uneven.get(0).is_err());
     let e = DataLoader::builder(uneven)
@@ -317,7 +317,7 @@ fn an_empty_dataset_has_no_batches() -> Result<()> {
 
 #[test]
 fn items_are_collated_by_their_type() -> Result<()> {
-    let t = |v: &[f32]| Tensor::from_data(v, &[v.len()]).expect("data");
+    let t = |v: &[f32]| Tensor::from_data(v, [v.len()]).expect("data");
     let (x, (n, s), flags) = Collate::collate(vec![
         (t(&[1.0, 2.0]), (0.5f64, "a".to_string()), vec![true, false]),
         (t(&[3.0, 4.0]), (1.5, "b".to_string()), vec![false, false]),
@@ -347,7 +347,7 @@ fn items_are_collated_by_their_type() -> Result<()> {
 
 #[test]
 fn tensor_datasets_have_any_number_of_tensors() -> Result<()> {
-    let t = |v: &[i64]| Tensor::from_data(v, &[v.len()]).expect("data");
+    let t = |v: &[i64]| Tensor::from_data(v, [v.len()]).expect("data");
     let one = DataLoader::builder(TensorDataset::of(t(&[1, 2, 3])))
         .batch_size(2)
         .build()?;

@@ -103,7 +103,7 @@ fn starting_weights_and_names_are_pytorchs() {
         [0.0; 4]
     );
 
-    let t = Tensor::zeros(&[3, 4], DType::F32, Device::Cpu).unwrap();
+    let t = Tensor::zeros([3, 4], DType::F32, Device::Cpu).unwrap();
     init::xavier_uniform_(&t, 1.5).unwrap();
     assert_close("xavier_uniform_", &t, &theirs["init.xavier_uniform_"]);
     init::xavier_normal_(&t, 1.0).unwrap();
@@ -204,14 +204,14 @@ fn refused_arguments() {
     assert!(text(Embedding::builder(3, 2).padding_idx(3).build().err()).contains("padding_idx 3"));
     assert!(text(Linear::builder(3, 2).dtype(DType::I64).build().err()).contains("floating"));
     assert!(
-        text(init::kaiming_uniform_(&Tensor::zeros(&[3], DType::F32, Device::Cpu).unwrap()).err())
+        text(init::kaiming_uniform_(&Tensor::zeros([3], DType::F32, Device::Cpu).unwrap()).err())
             .contains("fewer than 2 dimensions")
     );
 }
 
 #[test]
 fn activations_compute() {
-    let x = Tensor::from_data(&[-2.0f64, -0.5, 0.0, 1.5], &[4]).unwrap();
+    let x = Tensor::from_data(&[-2.0f64, -0.5, 0.0, 1.5], [4]).unwrap();
     let check = |m: &dyn Module, expected: [f64; 4]| {
         let y = m.forward(&x).unwrap().to_vec::<f64>().unwrap();
         for (a, b) in y.iter().zip(expected) {
@@ -324,7 +324,7 @@ fn layers_compute_and_train() {
     let table = Embedding::builder(7, 4).padding_idx(2).build().unwrap();
     table.load_state_dict(&part("table.")).unwrap();
     let rows = table
-        .forward(&Tensor::from_data(&[2i64, 6, 6], &[3]).unwrap())
+        .forward(&Tensor::from_data(&[2i64, 6, 6], [3]).unwrap())
         .unwrap();
     assert_close("rows", &rows, &want["rows"]);
     rows.sum().unwrap().backward().unwrap();

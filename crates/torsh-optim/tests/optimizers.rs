@@ -168,19 +168,19 @@ fn a_loaded_state_continues_the_trajectory() {
 }
 
 fn leaf(v: &[f32]) -> Tensor {
-    Tensor::from_data(v, &[v.len()])
+    Tensor::from_data(v, [v.len()])
         .expect("data")
         .requires_grad_(true)
 }
 
 #[test]
 fn a_parameter_that_is_a_strided_window_is_updated_in_place() -> Result<()> {
-    let whole = Tensor::from_data(&[1.0f32, 2.0, 3.0, 4.0], &[4])?;
+    let whole = Tensor::from_data(&[1.0f32, 2.0, 3.0, 4.0], [4])?;
     let odd = whole
         .slice_step(0, Some(0), None, 2)?
         .detach()
         .requires_grad_(true);
-    odd.set_grad(Some(Tensor::from_data(&[10.0f32, 20.0], &[2])?))?;
+    odd.set_grad(Some(Tensor::from_data(&[10.0f32, 20.0], [2])?))?;
     let optimizer = SGD::builder([&odd]).lr(0.1).momentum(0.5).build()?;
     optimizer.step()?;
     optimizer.step()?;
@@ -192,11 +192,11 @@ fn a_parameter_that_is_a_strided_window_is_updated_in_place() -> Result<()> {
 #[test]
 fn half_precision_parameters_step() -> Result<()> {
     for dtype in [DType::F16, DType::BF16] {
-        let p = Tensor::from_data(&[1.0f32, -2.0], &[2])?
+        let p = Tensor::from_data(&[1.0f32, -2.0], [2])?
             .to_dtype(dtype)?
             .requires_grad_(true);
         p.set_grad(Some(
-            Tensor::from_data(&[0.5f32, 0.25], &[2])?.to_dtype(dtype)?,
+            Tensor::from_data(&[0.5f32, 0.25], [2])?.to_dtype(dtype)?,
         ))?;
         let optimizer = SGD::new([&p], 0.5)?;
         optimizer.step()?;
@@ -216,7 +216,7 @@ fn groups_have_their_own_settings() -> Result<()> {
         0.1,
     )?;
     for p in [&a, &b] {
-        p.set_grad(Some(Tensor::from_data(&[1.0f32], &[1])?))?;
+        p.set_grad(Some(Tensor::from_data(&[1.0f32], [1])?))?;
     }
     optimizer.step()?;
     assert_eq!(a.item::<f32>()?, 0.9);
@@ -282,7 +282,7 @@ fn errors_say_what_is_wrong() -> Result<()> {
     assert!(e.contains("Invalid beta parameter at index 1: 1"), "{e}");
 
     let adam = Adam::new([&w], 0.1)?;
-    w.set_grad(Some(Tensor::ones(&[1], DType::F32, Device::Cpu)?))?;
+    w.set_grad(Some(Tensor::ones([1], DType::F32, Device::Cpu)?))?;
     adam.step()?;
     let other = Adam::new([leaf(&[1.0, 2.0])], 0.1)?;
     let e = other
@@ -304,7 +304,7 @@ fn a_replaced_parameter_is_an_error() -> Result<()> {
     let mut layer = Linear::new(3, 2);
     let optimizer = Adam::new(layer.parameters(), 1e-3)?;
     layer
-        .forward(&Tensor::ones(&[1, 3], DType::F32, Device::Cpu)?)?
+        .forward(&Tensor::ones([1, 3], DType::F32, Device::Cpu)?)?
         .sum()?
         .backward()?;
     optimizer.step()?;
@@ -321,8 +321,8 @@ fn a_replaced_parameter_is_an_error() -> Result<()> {
 fn gradients_are_clipped() -> Result<()> {
     let (a, b, unused) = (leaf(&[0.0, 0.0]), leaf(&[0.0]), leaf(&[0.0]));
     let set = || -> Result<()> {
-        a.set_grad(Some(Tensor::from_data(&[3.0f32, -4.0], &[2])?))?;
-        b.set_grad(Some(Tensor::from_data(&[12.0f32], &[1])?))
+        a.set_grad(Some(Tensor::from_data(&[3.0f32, -4.0], [2])?))?;
+        b.set_grad(Some(Tensor::from_data(&[12.0f32], [1])?))
     };
     let grads = || -> Vec<f32> {
         [&a, &b]
@@ -359,7 +359,7 @@ fn gradients_are_clipped() -> Result<()> {
     set()?;
     clip_grad_value_([&a, &b], 3.5)?;
     near(grads(), [3.0, -3.5, 3.5]);
-    a.set_grad(Some(Tensor::from_data(&[f32::NAN, 0.0], &[2])?))?;
+    a.set_grad(Some(Tensor::from_data(&[f32::NAN, 0.0], [2])?))?;
     let strict = ClipGradNormOptions::default().error_if_nonfinite(true);
     assert!(clip_grad_norm_with([&a], 1.0, strict).is_err());
     assert_eq!(clip_grad_norm_([&unused], 1.0)?.item::<f32>()?, 0.0);
@@ -370,7 +370,7 @@ fn gradients_are_clipped() -> Result<()> {
 fn the_state_dict_has_pytorchs_names() -> Result<()> {
     let (w, unused) = (leaf(&[1.0]), leaf(&[1.0]));
     let optimizer = Adam::builder([&w, &unused]).amsgrad(true).build()?;
-    w.set_grad(Some(Tensor::from_data(&[2.0f32], &[1])?))?;
+    w.set_grad(Some(Tensor::from_data(&[2.0f32], [1])?))?;
     optimizer.step()?;
     let s = optimizer.state_dict();
     assert_eq!(s.param_groups[0].params, [0, 1]);

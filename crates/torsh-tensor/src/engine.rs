@@ -476,9 +476,7 @@ fn accumulate(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
         None => {
             // The buffer is the leaf's when nobody else has it; a shared one is copied, so that
             // writing into one `.grad` never shows in another.
-            let own = if create_graph {
-                g
-            } else if g.owns_buffer() && g.stride() == leaf.stride() {
+            let own = if create_graph || (g.owns_buffer() && g.stride() == leaf.stride()) {
                 g
             } else {
                 g.detach().copy_like(leaf)?

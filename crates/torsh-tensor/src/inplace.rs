@@ -44,14 +44,12 @@ pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {
     if let Some(v) = &m.view {
         let wants = recorded || target.requires_grad() || v.base.requires_grad();
         match v.creation {
-            Creation::Recorded => {
-                if wants && v.base.requires_grad() && v.base.is_leaf() {
-                    return Err(TorshError::autograd(
+            Creation::Recorded if wants && v.base.requires_grad() && v.base.is_leaf() => {
+                return Err(TorshError::autograd(
                         "",
                         "a view of a leaf Variable that requires grad is being used in an in-place operation",
                     )
                     .with_hint("do it under no_grad, or on a copy()"));
-                }
             }
             Creation::NoGrad if wants => {
                 return Err(TorshError::autograd(
@@ -116,7 +114,7 @@ fn disjoint(a: &Layout, b: &Layout) -> bool {
         .filter(|(_, n)| **n > 1)
         .map(|(s, _)| s.unsigned_abs())
         .fold(0usize, gcd);
-    step > 1 && distance % step != 0
+    step > 1 && !distance.is_multiple_of(step)
 }
 
 fn gcd(a: usize, b: usize) -> usize {

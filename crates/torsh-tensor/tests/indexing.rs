@@ -208,7 +208,7 @@ fn assignment_writes_through_views_and_records() {
         y.to_vec::<f32>().expect("floats"),
         [20.0, 0.0, 10.0, 8.0, 0.0, 12.0]
     );
-    y.mul(&floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]))
+    y.mul(floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]))
         .expect("fits")
         .sum()
         .expect("sums")
@@ -508,14 +508,14 @@ fn embeddings_count_and_pad() {
 #[test]
 fn repeats_and_diagonals() {
     let x = floats(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0], &[2, 3]);
-    let y = x.repeat_interleave(&ints(&[2, 1, 0]), 1).expect("repeats");
+    let y = x.repeat_interleave(ints(&[2, 1, 0]), 1).expect("repeats");
     assert_eq!(
         y.to_vec::<f32>().expect("floats"),
         [0.0, 0.0, 1.0, 3.0, 3.0, 4.0]
     );
     refused(x.repeat_interleave(-1, None), "non-negative");
     refused(
-        x.repeat_interleave(&ints(&[2, 1]), 1),
+        x.repeat_interleave(ints(&[2, 1]), 1),
         "same size as input along dim",
     );
     assert_eq!(x.repeat_interleave(0, None).expect("repeats").numel(), 0);

@@ -107,7 +107,7 @@ fn literals_have_the_dtypes_of_python_lists() {
 
 #[test]
 fn creation() -> Result<()> {
-    assert_eq!(zeros(&[2, 2]), tensor![[0.0, 0.0], [0.0, 0.0]]);
+    assert_eq!(zeros([2, 2]), tensor![[0.0, 0.0], [0.0, 0.0]]);
     assert_eq!(ones((1, 2)), tensor![[1.0, 1.0]]);
     assert_eq!(full([2], 7), tensor![7, 7]);
     assert_eq!(arange(0, 6, 2), tensor![0, 2, 4]);

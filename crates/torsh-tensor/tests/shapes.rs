@@ -181,7 +181,7 @@ fn numbers_and_tensors_as_limits() -> Result<()> {
     let x = tensor![-2, 0, 3];
     assert_eq!(x.clamp(-1, 1)?, tensor![-1, 0, 1]);
     assert_eq!(x.clamp(0.5, None)?, tensor![0.5, 0.5, 3.0]);
-    assert_eq!(x.clamp(None, &tensor![-3, 1, 1])?, tensor![-3, 0, 1]);
+    assert_eq!(x.clamp(None, tensor![-3, 1, 1])?, tensor![-3, 0, 1]);
     assert!(x.clamp(None, None).is_err());
     x.clamp_(0, 2)?;
     assert_eq!(x, tensor![0, 0, 2]);

@@ -230,7 +230,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let outer = ctx.plan.results() / k.n;
     let units = outer * k.n.div_ceil(width);
     let split = ctx.plan.red.first().map_or(ctx.plan.red_in.n, |d| d.n);
-    let few = results <= 64 * 1024 && units < 2 * threads && units % threads != 0;
+    let few = results <= 64 * 1024 && units < 2 * threads && !units.is_multiple_of(threads);
     if threads == 1 || count == 0 || !few || split < threads {
         pool::parallel_parts(units, threads.min(units), &|_, range| ctx.results(range));
         return Ok(());

@@ -89,7 +89,7 @@ fn check<T: Element>(from: impl Fn(f64) -> T, to: impl Fn(T) -> f64, tol: f64) {
             let log_back = call(Kernel::LogSoftmaxBackward, &[&g, &x], &shape, &strides, dim);
             let step: usize = shape[dim + 1..].iter().product();
             for first in 0..soft.len() {
-                if first / step % shape[dim] != 0 {
+                if !(first / step).is_multiple_of(shape[dim]) {
                     continue;
                 }
                 let outs: Vec<usize> = (0..shape[dim]).map(|r| first + r * step).collect();

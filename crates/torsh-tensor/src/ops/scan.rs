@@ -75,7 +75,7 @@ pub static CUMPROD: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.cumprod_with(b.int(1), b.dtype(2)).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 3])?;
-    let zeros = Tensor::from_data(&[0.0f64, 2.0, 0.0, 1.0, 0.0, 3.0], &[2, 3])?.to_dtype(x.dtype())?;
+    let zeros = Tensor::from_data(&[0.0f64, 2.0, 0.0, 1.0, 0.0, 3.0], [2, 3])?.to_dtype(x.dtype())?;
     Ok(vec![
         Sample::new([x.into(), Value::Int(1)]),
         Sample::new([zeros.clone().into(), Value::Int(1)]),

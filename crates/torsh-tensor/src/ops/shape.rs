@@ -326,7 +326,7 @@ fn infer(sizes: &[i64], numel: usize) -> Result<SmallVec<[i64; 6]>> {
                 ),
             ));
         }
-        Some(_) if known == 0 || numel % known != 0 => return Err(mismatch()),
+        Some(_) if known == 0 || !numel.is_multiple_of(known) => return Err(mismatch()),
         Some(i) => out[i] = (numel / known) as i64,
         None if known != numel => return Err(mismatch()),
         None => {}

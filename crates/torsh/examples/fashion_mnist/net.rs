@@ -90,7 +90,7 @@ fn flip_some(x: &Tensor) -> Result<Tensor> {
     let mut coins = vec![0u8; x.dims()[0]];
     torsh::random::fill_bernoulli(torsh::default_generator(), &mut coins, 0.5);
     let coins: Vec<bool> = coins.into_iter().map(|c| c == 1).collect();
-    let coins = Tensor::from_vec(coins, &[x.dims()[0], 1, 1, 1])?;
+    let coins = Tensor::from_vec(coins, [x.dims()[0], 1, 1, 1])?;
     Tensor::where_(&coins, &x.flip(3)?, x)
 }
 

@@ -36,7 +36,7 @@ pub static PROD: OpRecord = OpRecord::new(
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     let zeros =
-        Tensor::from_data(&[0.0f64, 2.0, 3.0, 0.0, 0.0, 1.5], &[2, 3])?.to_dtype(x.dtype())?;
+        Tensor::from_data(&[0.0f64, 2.0, 3.0, 0.0, 0.0, 1.5], [2, 3])?.to_dtype(x.dtype())?;
     Ok(vec![
         Sample::new([x.clone().into()]),
         Sample::new([x.into(), Value::Int(1)]),
