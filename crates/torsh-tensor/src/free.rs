@@ -38,6 +38,27 @@ pub fn ones(shape: impl IntoShape) -> Tensor {
     unwrap(Tensor::ones(shape, default_dtype(), Device::Cpu))
 }
 
+/// Numbers drawn uniformly from 0 to below 1, of the default dtype on the CPU: PyTorch's own
+/// draws after the same `manual_seed`. Panics where the shape is impossible.
+#[track_caller]
+pub fn rand(shape: impl IntoShape) -> Tensor {
+    unwrap(Tensor::rand(shape, default_dtype(), Device::Cpu))
+}
+
+/// Normal numbers of mean 0 and deviation 1, of the default dtype on the CPU: PyTorch's own draws
+/// after the same `manual_seed`. Panics where the shape is impossible.
+#[track_caller]
+pub fn randn(shape: impl IntoShape) -> Tensor {
+    unwrap(Tensor::randn(shape, default_dtype(), Device::Cpu))
+}
+
+/// Integers from `low` to below `high`, as int64 on the CPU. Panics where the range is empty or
+/// the shape is impossible.
+#[track_caller]
+pub fn randint(low: i64, high: i64, shape: impl IntoShape) -> Tensor {
+    unwrap(Tensor::randint(low, high, shape, DType::I64, Device::Cpu))
+}
+
 /// A CPU tensor of the default dtype that is not written. Panics where the shape is impossible.
 #[track_caller]
 pub fn empty(shape: impl IntoShape) -> Tensor {

@@ -33,8 +33,8 @@ pub use backward::{HookHandle, backward, grad};
 pub use checkpoint::checkpoint;
 pub use free::{
     IntoTo, TensorStats, arange, cat, empty, empty_like, eye, full, full_like, get_printoptions,
-    has_inf, has_nan, linspace, logspace, ones, ones_like, set_printoptions, stack, tensor_stats,
-    zeros, zeros_like,
+    has_inf, has_nan, linspace, logspace, ones, ones_like, rand, randint, randn, set_printoptions,
+    stack, tensor_stats, zeros, zeros_like,
 };
 pub use function::record_function;
 pub use literal::{Literal, Nested};

@@ -7,8 +7,8 @@ pub use torsh_tensor::{
     DType, Device, Ellipsis, IntoDim, IntoDims, IntoShape, NewAxis, Operand, Result, Scalar, Shape,
     Tensor, TorshError, arange, cat, checkpoint, detect_anomaly, device, empty, empty_like,
     enable_grad, eye, full, full_like, has_inf, has_nan, inference_mode, linspace, logspace,
-    no_grad, ones, ones_like, s, set_grad_enabled, set_printoptions, stack, tensor, tensor_2d,
-    tensor_stats, zeros, zeros_like,
+    no_grad, ones, ones_like, rand, randint, randn, s, set_grad_enabled, set_printoptions, stack,
+    tensor, tensor_2d, tensor_stats, zeros, zeros_like,
 };
 
 #[cfg(feature = "data")]
