@@ -163,7 +163,6 @@ macro_rules! options {
     (@type pair) => { (f64, f64) };
     (@setter f64 $name:ident $($doc:literal)+) => {
         $(#[doc = $doc])+
-        #[must_use]
         pub fn $name(mut self, $name: f64) -> Self {
             self.options.$name = $name;
             self
@@ -171,7 +170,6 @@ macro_rules! options {
     };
     (@setter bool $name:ident $($doc:literal)+) => {
         $(#[doc = $doc])+
-        #[must_use]
         pub fn $name(mut self, $name: bool) -> Self {
             self.options.$name = $name;
             self
@@ -179,7 +177,6 @@ macro_rules! options {
     };
     (@setter pair $name:ident $($doc:literal)+) => {
         $(#[doc = $doc])+
-        #[must_use]
         pub fn $name(mut self, first: f64, second: f64) -> Self {
             self.options.$name = (first, second);
             self

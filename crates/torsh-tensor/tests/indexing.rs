@@ -1,5 +1,8 @@
 //! Indexing, scattering, masks and sorting through the methods.
 
+// `1..=-1` counts its end from the back, as Python's slices do.
+#![allow(clippy::reversed_empty_ranges)]
+
 use torsh_tensor::{DType, Device, Ellipsis, IndexItem, NewAxis, Tensor, Value, ops, s};
 
 fn x() -> Tensor {
