@@ -134,7 +134,7 @@ pub(crate) enum Source {
     Elsewhere,
 }
 
-/// The backward of a user's function ([`crate::autograd`] in the face crate).
+/// The backward of a user's function (`autograd::Function` in the face crate).
 pub trait CustomBackward: Send + Sync {
     /// The function's name, as errors show it.
     fn name(&self) -> &str;

@@ -280,7 +280,7 @@ nextafter "nextafter" Nextafter(x, y) "(Tensor input, Tensor other)" -> promote 
     samples (0.3, 2.0), (0.3, 2.0);
 }
 
-/// Gradient of [`relu`](Self::relu): `input` where `result` is positive, 0 elsewhere.
+/// Gradient of `relu`: `input` where `result` is positive, 0 elsewhere.
 relu_backward "relu_backward" ReluBackward(x, y) "" -> promote {
     float |x, y| if y <= T::ZERO { T::ZERO } else { x };
     gpu "y <= 0 ? 0 : x";
@@ -289,7 +289,7 @@ relu_backward "relu_backward" ReluBackward(x, y) "" -> promote {
     samples (-2.0, 2.0), (0.2, 2.0);
 }
 
-/// Gradient of [`sigmoid`](Self::sigmoid): `input * conj((1 - result) * result)`.
+/// Gradient of `sigmoid`: `input * conj((1 - result) * result)`.
 sigmoid_backward "sigmoid_backward" SigmoidBackward(x, y) "" -> promote {
     float |x, y| x * ((T::ONE - y) * y);
     complex |x, y| x * ((T::c(1.0) - y) * y).conj();
@@ -302,7 +302,7 @@ sigmoid_backward "sigmoid_backward" SigmoidBackward(x, y) "" -> promote {
     samples (-2.0, 2.0), (0.1, 0.9);
 }
 
-/// Gradient of [`tanh`](Self::tanh): `input * conj(1 - result^2)`.
+/// Gradient of `tanh`: `input * conj(1 - result^2)`.
 tanh_backward "tanh_backward" TanhBackward(x, y) "" -> promote {
     float |x, y| x * (T::ONE - y * y);
     complex |x, y| x * (T::c(1.0) - y * y).conj();

@@ -36,7 +36,7 @@ abs "abs" Abs(x) "(Tensor input)" -> real {
     samples (0.3, 2.0);
 }
 
-/// Sign of each element: -1, 0 or 1. Complex tensors have [`sgn`](Self::sgn).
+/// Sign of each element: -1, 0 or 1. Complex tensors have `sgn`.
 sign "sign" Sign(x) "(Tensor input)" -> promote {
     float |x| x.sign();
     int |x| x.sign();
@@ -353,7 +353,7 @@ lgamma "lgamma" Lgamma(x) "(Tensor input)" -> float {
     samples (0.5, 4.0);
 }
 
-/// Derivative of [`lgamma`](Self::lgamma) of each element.
+/// Derivative of `lgamma` of each element.
 digamma "digamma" Digamma(x) "(Tensor input)" -> float {
     float |x| x.digamma::<A>();
     gpu "digamma(x)";
