@@ -160,3 +160,27 @@ pub fn vdot(input: &Tensor, other: &Tensor) -> Result<Tensor> {
 pub fn ger(input: &Tensor, vec2: &Tensor) -> Result<Tensor> {
     outer(input, vec2)
 }
+
+/// Sums of products in Einstein's notation (`torch.einsum`): `F::einsum("ij,jk->ik", &[&a, &b])`.
+#[track_caller]
+pub fn einsum<T: std::borrow::Borrow<Tensor>>(equation: &str, operands: &[T]) -> Result<Tensor> {
+    Tensor::einsum(equation, operands)
+}
+
+/// Ones drawn with the probabilities in `input`, else zeros (`torch.bernoulli`).
+#[track_caller]
+pub fn bernoulli(input: &Tensor) -> Result<Tensor> {
+    input.bernoulli()
+}
+
+/// Indices drawn with the weights in the rows of `input` (`torch.multinomial`).
+#[track_caller]
+pub fn multinomial(input: &Tensor, num_samples: i64, replacement: bool) -> Result<Tensor> {
+    input.multinomial(num_samples, replacement)
+}
+
+/// The first half of a dimension times the sigmoid of the second (`torch.nn.functional.glu`).
+#[track_caller]
+pub fn glu(input: &Tensor, dim: i64) -> Result<Tensor> {
+    input.glu(dim)
+}

@@ -240,7 +240,9 @@ impl Node {
         outputs: SmallVec<[Output; 1]>,
         saved: SavedSet,
     ) -> Node {
-        let (saved, checkpoint) = if crate::mode::get() & crate::mode::CHECKPOINT != 0 {
+        // A leaf's accumulator saves nothing, and is only made once.
+        let within = crate::mode::get() & crate::mode::CHECKPOINT != 0;
+        let (saved, checkpoint) = if within && !matches!(kind, Kind::Accumulate(_)) {
             crate::checkpoint::divert(saved)
         } else {
             (saved, None)
