@@ -10,8 +10,17 @@ mod net;
 use torsh::data::{Dataset, TensorDataset};
 use torsh::prelude::*;
 
+/// The default generator is the process's: tests that seed it take turns.
+static SEED: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn turn() -> std::sync::MutexGuard<'static, ()> {
+    SEED.lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[test]
 fn one_epoch_on_512_images_reduces_the_loss() -> Result<()> {
+    let _turn = turn();
     manual_seed(0);
     let files = files::load(None)?;
     assert_eq!((files.train.len(), files.test.len()), (8000, 2000));
@@ -56,6 +65,7 @@ fn one_epoch_on_512_images_reduces_the_loss() -> Result<()> {
 
 #[test]
 fn the_same_seed_gives_the_same_network() -> Result<()> {
+    let _turn = turn();
     let run = || -> Result<Vec<f32>> {
         manual_seed(3);
         let files = files::load(None)?;
