@@ -35,8 +35,11 @@
 
 mod harness;
 mod inputs;
+mod nn;
 mod overhead;
+mod products;
 mod tensor_ops;
+mod train;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -73,8 +76,11 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Registers every workload, in the order in which they run.
 fn register(s: &mut Suite<'_>) {
+    products::register(s);
     tensor_ops::register(s);
+    nn::register(s);
     overhead::register(s);
+    train::register(s);
 }
 
 fn main() -> ExitCode {

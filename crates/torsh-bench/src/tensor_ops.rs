@@ -1,5 +1,6 @@
 //! Elementwise ops, reductions and data movement.
 
+use torsh_nn::functional as F;
 use torsh_tensor::{DType, Device, Result, Tensor};
 
 use crate::harness::Suite;
@@ -35,6 +36,7 @@ pub fn register(s: &mut Suite<'_>) {
     reductions(s);
     indexing(s);
     ordering(s);
+    random(s);
 }
 
 /// The same ops from a size where only the call counts to one far beyond the caches.
@@ -50,6 +52,7 @@ fn pointwise_and_sum(s: &mut Suite<'_>) {
             12 * n,
         );
         on(s, &format!("exp_{n}"), &[n], |x| x.exp(), 8 * n);
+        on(s, &format!("gelu_{n}"), &[n], |x| F::gelu(x), 8 * n);
         on(s, &format!("tanh_{n}"), &[n], |x| x.tanh(), 8 * n);
         on(s, &format!("sum_{n}"), &[n], |x| x.sum(), 4 * n);
     }
@@ -110,6 +113,23 @@ fn reductions(s: &mut Suite<'_>) {
         let name = format!("sum_dim{dim}_1024");
         on(s, &name, &[1024, 1024], |x| x.sum_dim(dim, false), 4 * M);
     }
+    let shape = [4096, 1024];
+    on(
+        s,
+        "argmax_dim1_4096x1024",
+        &shape,
+        |x| x.argmax_dim(1, false),
+        16 * M,
+    );
+    on(
+        s,
+        "var_dim1_4096x1024",
+        &shape,
+        |x| x.var_dim(1, false),
+        16 * M,
+    );
+    let n = 1_000_000;
+    on(s, "cumsum_1000000", &[n], |x| x.cumsum(0), 8 * n);
 }
 
 fn indexing(s: &mut Suite<'_>) {
@@ -154,4 +174,21 @@ fn ordering(s: &mut Suite<'_>) {
     let n = 1_000_000;
     on(s, "sort_1000000", &[n], |x| x.sort(-1, false), 0);
     on(s, "topk_1000000_k100", &[n], |x| x.topk(100), 0);
+}
+
+fn random(s: &mut Suite<'_>) {
+    let n = 1_000_000;
+    let (dtype, device) = (DType::F32, Device::Cpu);
+    s.bench(
+        "randn_1000000",
+        || Ok(move || Tensor::randn([n], dtype, device)),
+        0,
+        4 * n,
+    );
+    s.bench(
+        "rand_1000000",
+        || Ok(move || Tensor::rand([n], dtype, device)),
+        0,
+        4 * n,
+    );
 }

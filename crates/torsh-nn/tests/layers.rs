@@ -1,6 +1,7 @@
 //! Layers against PyTorch: names, starting weights, printing, and what they compute.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use torsh_nn::{
     BatchNorm1d, BatchNorm2d, Conv2d, Embedding, Flatten, GELU, Linear, MSELoss, MaxPool2d, Module,
@@ -67,6 +68,12 @@ fn net() -> Result<Net> {
     })
 }
 
+/// Layers draw their weights from the process's generator: tests take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Equal but for the last bits of what passes through logarithms and sines.
 fn assert_close(name: &str, ours: &Tensor, theirs: &Tensor) {
     assert_eq!(ours.shape(), theirs.shape(), "{name}");
@@ -83,9 +90,9 @@ fn assert_close(name: &str, ours: &Tensor, theirs: &Tensor) {
     }
 }
 
-/// One test, as the default generator is one for the process.
 #[test]
 fn starting_weights_and_names_are_pytorchs() {
+    let _turn = turn();
     let theirs = StateDict::load(data("init.safetensors")).unwrap();
     torsh_core::random::manual_seed(7);
     let net = net().unwrap();
@@ -124,6 +131,7 @@ fn starting_weights_and_names_are_pytorchs() {
 /// A state dict that PyTorch's safetensors wrote, into weights of other values.
 #[test]
 fn a_file_of_pytorchs_loads() {
+    let _turn = turn();
     let mut state = StateDict::load(data("init.safetensors")).unwrap();
     let net = net().unwrap();
     let error = net.load_state_dict(&state).unwrap_err().to_string();
@@ -152,6 +160,7 @@ fn a_file_of_pytorchs_loads() {
 /// `Vec<Block>` is flat where PyTorch has a `ModuleList`; everything else prints the same.
 #[test]
 fn printed_as_by_pytorch() {
+    let _turn = turn();
     let theirs = std::fs::read_to_string(data("init.repr")).unwrap();
     let ours = net().unwrap().repr();
     // PyTorch prints equal neighbours in a list once.
@@ -194,6 +203,7 @@ fn printed_as_by_pytorch() {
 
 #[test]
 fn refused_arguments() {
+    let _turn = turn();
     let text = |e: Option<torsh_tensor::TorshError>| e.map(|e| e.to_string()).unwrap_or_default();
     assert!(
         text(Conv2d::builder(3, 4, 3).groups(2).build().err())
@@ -211,6 +221,7 @@ fn refused_arguments() {
 
 #[test]
 fn activations_compute() {
+    let _turn = turn();
     let x = Tensor::from_data(&[-2.0f64, -0.5, 0.0, 1.5], [4]).unwrap();
     let check = |m: &dyn Module, expected: [f64; 4]| {
         let y = m.forward(&x).unwrap().to_vec::<f64>().unwrap();
@@ -256,6 +267,7 @@ fn activations_compute() {
 /// Against numbers that PyTorch gives for the same weights.
 #[test]
 fn layers_compute_and_train() {
+    let _turn = turn();
     let state = StateDict::load(data("init.safetensors")).unwrap();
     let want = StateDict::load(data("forward.safetensors")).unwrap();
     let fc = Linear::new(5, 3);
