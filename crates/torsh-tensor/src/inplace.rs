@@ -16,7 +16,7 @@ use torsh_core::{Layout, Result, TorshError};
 
 use crate::Tensor;
 use crate::mode;
-use crate::node::{Edge, Input, Kept, Kind, Node, Output, SavedSet};
+use crate::node::{CopySlices, Edge, Input, Kept, Kind, Node, Output, SavedSet};
 use crate::tensor::{Creation, Meta};
 
 /// Refuses an in-place op that cannot be recorded, before anything is written.
@@ -122,16 +122,10 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 /// Gives a tensor the history of an in-place op on it; `None` where the op was not recorded.
-pub(crate) fn rebase(target: &Tensor, node: Option<Node>) -> Result<()> {
+pub(crate) fn rebase(target: &Tensor, node: Option<Arc<Node>>) -> Result<()> {
     let Some(node) = node else {
-        if let Some(m) = target.meta()
-            && m.view.is_none()
-        {
-            return Ok(());
-        }
         return Ok(());
     };
-    let node = Arc::new(node);
     let m = target.meta_or_new();
     let Some(view) = &m.view else {
         return set_history(target, m, node);
@@ -154,17 +148,18 @@ pub(crate) fn rebase(target: &Tensor, node: Option<Node>) -> Result<()> {
         dtype: base.dtype(),
         device: base.device(),
     };
-    let kind = Kind::CopySlices {
+    let kind = Kind::CopySlices(Box::new(CopySlices {
         inner: node,
         base: base.layout().clone(),
         view: target.layout().clone(),
-    };
-    let copy = Arc::new(Node::new(
+    }));
+    let copy = Node::new(
         kind,
         inputs,
         SmallVec::from_iter([out]),
         SavedSet::default(),
-    ));
+        None,
+    );
     set_history(base, base.meta_or_new(), copy)?;
     m.requires_grad.store(true, Ordering::Release);
     // The view's own history is made anew from the base's when somebody asks.
@@ -245,8 +240,9 @@ pub(crate) fn refresh_view(t: &Tensor, m: &Meta) {
         SmallVec::from_iter([input]),
         SmallVec::from_iter([out]),
         SavedSet::default(),
+        None,
     );
-    let previous = s.grad_fn.replace(Arc::new(node));
+    let previous = s.grad_fn.replace(node);
     s.output_nr = 0;
     m.requires_grad.store(true, Ordering::Release);
     drop(s);
