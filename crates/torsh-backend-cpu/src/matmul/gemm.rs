@@ -4,6 +4,8 @@ use gemm::Parallelism;
 use num_complex::Complex;
 use num_traits::{One, Zero};
 
+#[cfg(target_arch = "x86_64")]
+use super::amx;
 use super::vector;
 use crate::multiversion;
 use crate::scalar::Real;
@@ -70,6 +72,25 @@ pub(crate) trait Number:
         alpha: Self,
         add: bool,
     );
+
+    /// [`Number::product`] of operands that are exact in bfloat16.
+    ///
+    /// # Safety
+    /// As there.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn product_of_bf16(
+        m: usize,
+        n: usize,
+        k: usize,
+        out: Matrix<Self>,
+        a: Matrix<Self>,
+        b: Matrix<Self>,
+        alpha: Self,
+        add: bool,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::product(m, n, k, out, a, b, alpha, add) }
+    }
 }
 
 /// The general kernel.
@@ -77,7 +98,7 @@ pub(crate) trait Number:
 /// # Safety
 /// As [`Number::product`].
 #[allow(clippy::too_many_arguments)]
-unsafe fn general<T: Number>(
+pub(super) unsafe fn general<T: Number>(
     m: usize,
     n: usize,
     k: usize,
@@ -116,7 +137,7 @@ unsafe fn general<T: Number>(
 }
 
 macro_rules! real {
-    ($($t:ident $small:ident),*) => {$(
+    ($($t:ident $small:ident $large:ident $($of_bf16:item)?),*) => {$(
         multiversion! {
             unsafe fn $small<A>(m: usize, n: usize, k: usize, out: Matrix<$t>, a: Matrix<$t>, b: Matrix<$t>, alpha: $t, add: bool) {
                 // SAFETY: the caller's promise.
@@ -137,14 +158,55 @@ macro_rules! real {
                     } else if m * n * k <= SMALL {
                         $small(m, n, k, out, a, b, alpha, add);
                     } else {
-                        general(m, n, k, out, a, b, alpha, add);
+                        $large(m, n, k, out, a, b, alpha, add);
                     }
                 }
             }
+
+            $($of_bf16)?
         }
     )*};
 }
-real!(f32 small_f32, f64 small_f64);
+real!(
+    f32 small_f32 large_f32
+    #[inline]
+    unsafe fn product_of_bf16(m: usize, n: usize, k: usize, out: Matrix<f32>, a: Matrix<f32>, b: Matrix<f32>, alpha: f32, add: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if amx::suits(m, n, k)
+                && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::One)
+            {
+                return;
+            }
+            Self::product(m, n, k, out, a, b, alpha, add)
+        }
+    },
+    f64 small_f64 general
+);
+
+/// # Safety
+/// As [`Number::product`].
+#[allow(clippy::too_many_arguments)]
+unsafe fn large_f32(
+    m: usize,
+    n: usize,
+    k: usize,
+    out: Matrix<f32>,
+    a: Matrix<f32>,
+    b: Matrix<f32>,
+    alpha: f32,
+    add: bool,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if amx::suits(m, n, k) && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::Three) {
+            return;
+        }
+        general(m, n, k, out, a, b, alpha, add);
+    }
+}
 
 macro_rules! complex {
     ($($t:ident),*) => {$(

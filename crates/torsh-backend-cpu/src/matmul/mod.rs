@@ -8,6 +8,8 @@
 //!
 //! Every dtype but bool. The half types compute in float32 and round once; integers wrap.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod gemm;
 mod integer;
 mod vector;
@@ -56,6 +58,7 @@ fn matmul(args: &KernelArgs<'_>) -> Result<()> {
         c: c.as_ref(),
         alpha,
         beta,
+        of_bf16: false,
     };
     match out.dtype {
         DType::F32 => call.float::<f32>(alpha.to_f64() as f32, beta.to_f64() as f32),
@@ -279,6 +282,8 @@ struct Call<'a> {
     c: Option<&'a View<'a>>,
     alpha: Scalar,
     beta: Scalar,
+    /// The operands are bfloat16 that were widened.
+    of_bf16: bool,
 }
 
 impl Call<'_> {
@@ -305,6 +310,10 @@ impl Call<'_> {
         let wide_rows = p.cols[0].unsigned_abs() > p.rows[0].unsigned_abs();
         let (am, an) = if wide_rows { (64, 8) } else { (8, 64) };
         let tiles = pm * pn;
+        let product = match self.of_bf16 {
+            true => T::product_of_bf16,
+            false => T::product,
+        };
         pool::parallel_parts(all * tiles, parts, &|_, range| {
             for task in range {
                 let (index, tile) = (task / tiles, task % tiles);
@@ -323,7 +332,7 @@ impl Call<'_> {
                     if p.k > 0 {
                         let a = p.matrix(1, a, index).at(i0, 0);
                         let b = p.matrix(2, b, index).at(0, j0);
-                        T::product(m, n, p.k, o, a, b, alpha, c.is_some());
+                        product(m, n, p.k, o, a, b, alpha, c.is_some());
                     }
                 }
             }
@@ -349,6 +358,7 @@ impl Call<'_> {
             a: &a,
             b: &b,
             c: c.as_ref(),
+            of_bf16: self.a.dtype == DType::BF16 && self.b.dtype == DType::BF16,
             ..*self
         };
         call.float::<f32>(self.alpha.to_f64() as f32, self.beta.to_f64() as f32)?;
