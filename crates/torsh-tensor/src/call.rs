@@ -875,7 +875,8 @@ pub fn call_inplace(
     let at = Location::caller();
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(target)]);
     args.extend_from_slice(rest);
-    inplace_at(record, target, &args, attrs, at).map_err(|e| in_op(e, record, &args, at))
+    inplace_at(record, target, &args, attrs, at)
+        .map_err(|e| in_op(e, record, &args, at).in_place(record.base_name()))
 }
 
 /// Whether a derivative that will be wanted reads the operand that is about to be written over.

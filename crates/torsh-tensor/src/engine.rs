@@ -388,8 +388,7 @@ fn apply(node: &Arc<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) -> 
             let (window, region) = crate::ops::strided::cut(&g, base, view, complex)?;
             let mut inner_grads: Grads = SmallVec::from_iter([Some(window)]);
             let inner_saved = take_saved(inner, true)?;
-            // The op's gradient of the view itself is always needed: it fills the hole.
-            let inner_results = apply(inner, &inner_saved, &mut inner_grads, wanted | 1)?;
+            let inner_results = apply(inner, &inner_saved, &mut inner_grads, wanted)?;
             let mut results = inner_results.into_iter();
             let hole = results.next().flatten();
             let mut out = Grads::new();
