@@ -275,8 +275,9 @@ fn take_saved(node: &Node, retain: bool) -> Result<SavedSet> {
     }
     // Where nothing was saved there is nothing to free, and a second pass is fine. (An in-place op
     // on a view is done with: what its inner node saved belongs to it.)
-    let nothing = s.as_ref().is_some_and(SavedSet::is_empty);
-    if !retain && !(nothing && !matches!(node.kind, Kind::CopySlices { .. })) {
+    let again_fine =
+        s.as_ref().is_some_and(SavedSet::is_empty) && !matches!(node.kind, Kind::CopySlices { .. });
+    if !retain && !again_fine {
         return s.take().ok_or_else(again);
     }
     // Several threads may run through a retained graph at once, so the values are shared, not
