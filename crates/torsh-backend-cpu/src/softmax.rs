@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, alloc, pool};
 
 use crate::arch::{Arch, fma64};
-use crate::reduce::fold::{self, Half, Lanes, ToBF16, ToF16, fold_block};
+use crate::reduce::fold::{self, Half, ToBF16, ToF16};
 use crate::reduce::level::{by_level, index};
 use crate::reduce::load::{As, Load, Store, loader, storer};
 use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
@@ -78,7 +78,6 @@ const N: usize = 32;
 
 /// float32 or float64, with what the loops need.
 trait Float: Copy + PartialOrd + 'static {
-    type Max: Lanes<T = Self, L = Self>;
     const ZERO: Self;
     const LOW: Self;
     fn add(self, o: Self) -> Self;
@@ -89,9 +88,8 @@ trait Float: Copy + PartialOrd + 'static {
     fn exp<A: Arch>(self) -> Self;
 }
 macro_rules! float {
-    ($t:ident, $max:ident, $exp:path) => {
+    ($t:ident, $exp:path) => {
         impl Float for $t {
-            type Max = fold::$max;
             const ZERO: $t = 0.0;
             const LOW: $t = $t::NEG_INFINITY;
             #[inline(always)]
@@ -121,8 +119,8 @@ macro_rules! float {
         }
     };
 }
-float!(f32, MaxF32, VMath::exp::<A>);
-float!(f64, MaxF64, exp64::<A>);
+float!(f32, VMath::exp::<A>);
+float!(f64, exp64::<A>);
 
 /// Sums `f` of the elements of one or two rows, storing what `f` says to store.
 ///
@@ -185,23 +183,65 @@ unsafe fn sum_map<T: Float, const STORE: bool>(
 /// All must be valid for `n` elements.
 #[inline(always)]
 unsafe fn map<T: Float>(x: *const T, y: *const T, dst: *mut T, n: usize, f: impl Fn(T, T) -> T) {
-    let whole = n / N * N;
+    // Short enough for the cache, too long to be unrolled, which would keep LLVM from vectorising.
+    const BLOCK: usize = 256;
+    let mut block = [const { MaybeUninit::<T>::uninit() }; BLOCK];
     let mut i = 0;
-    // SAFETY: the caller's promise; reads of a chunk come before its writes.
+    // SAFETY: the caller's promise; reads of a block come before its writes.
     unsafe {
-        while i < whole {
-            let mut e = [T::ZERO; N];
-            for j in 0..N {
-                e[j] = f(*x.add(i + j), *y.add(i + j));
-            }
-            dst.add(i).cast::<[T; N]>().write(e);
-            i += N;
-        }
         while i < n {
-            *dst.add(i) = f(*x.add(i), *y.add(i));
-            i += 1;
+            let m = BLOCK.min(n - i);
+            for (j, b) in block[..m].iter_mut().enumerate() {
+                b.write(f(*x.add(i + j), *y.add(i + j)));
+            }
+            std::ptr::copy_nonoverlapping(block.as_ptr().cast(), dst.add(i), m);
+            i += m;
         }
     }
+}
+
+/// `dst = f(dst)` elementwise.
+///
+/// # Safety
+/// `dst` must be valid for `n` elements.
+#[inline(always)]
+unsafe fn map_in_place<T: Float>(dst: *mut T, n: usize, f: impl Fn(T) -> T) {
+    for i in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe { *dst.add(i) = f(*dst.add(i)) };
+    }
+}
+
+/// The greatest element of a row; what it is where there is a NaN does not matter, as everything
+/// made of that row is NaN.
+///
+/// # Safety
+/// `x` must be valid for `n` reads.
+#[inline(always)]
+unsafe fn top<T: Float>(x: *const T, n: usize) -> T {
+    const LANES: usize = 64;
+    let mut acc = [T::LOW; LANES];
+    let whole = n / LANES * LANES;
+    let greater = |a: T, b: T| if b > a { b } else { a };
+    // SAFETY: the caller's promise.
+    unsafe {
+        for i in (0..whole).step_by(LANES) {
+            for (j, a) in acc.iter_mut().enumerate() {
+                *a = greater(*a, *x.add(i + j));
+            }
+        }
+        for i in whole..n {
+            acc[i - whole] = greater(acc[i - whole], *x.add(i));
+        }
+    }
+    let mut half = LANES / 2;
+    while half > 0 {
+        for j in 0..half {
+            acc[j] = greater(acc[j], acc[j + half]);
+        }
+        half /= 2;
+    }
+    acc[0]
 }
 
 /// Rows of a tile: where they start and the stride from one to the next.
@@ -291,9 +331,9 @@ impl<T: Float> Op for Soft<T> {
     unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let m = fold_block::<A, T::Max>(&Default::default(), x, n);
+            let m = top(x, n);
             let scale = sum_map::<T, true>(x, x, dst, n, |x, _| x.sub(m).exp::<A>()).recip();
-            map(dst, dst, dst, n, |e, _| e.mul(scale));
+            map_in_place(dst, n, |e| e.mul(scale));
         }
     }
     #[inline(always)]
@@ -339,7 +379,7 @@ impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
     unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let m = fold_block::<A, T::Max>(&Default::default(), x, n);
+            let m = top(x, n);
             let l = R::log(sum_map::<T, false>(x, x, dst, n, |x, _| {
                 x.sub(m).exp::<A>()
             }));

@@ -13,8 +13,26 @@ pub type Dims = SmallVec<[usize; 6]>;
 pub type Strides = SmallVec<[isize; 6]>;
 
 /// The sizes of a tensor's dimensions.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(PartialEq, Eq, Hash, Default)]
 pub struct Shape(Dims);
+
+/// The copy that every op call makes several times: of all bytes at once, without a loop.
+#[inline(always)]
+fn copy_small<T: Copy>(v: &SmallVec<[T; 6]>) -> SmallVec<[T; 6]> {
+    if v.spilled() {
+        return SmallVec::from_slice(v);
+    }
+    // SAFETY: a vector that has not spilled holds its elements inline and owns nothing else, and
+    // the elements are `Copy`.
+    unsafe { std::ptr::read(v) }
+}
+
+impl Clone for Shape {
+    #[inline]
+    fn clone(&self) -> Shape {
+        Shape(copy_small(&self.0))
+    }
+}
 
 impl Shape {
     /// A shape of these sizes.
@@ -202,7 +220,7 @@ impl<const N: usize> PartialEq<[usize; N]> for Shape {
 }
 
 /// Where the elements of a tensor lie in its storage: shape, strides and offset, in elements.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub struct Layout {
     /// The sizes.
     pub shape: Shape,
@@ -210,6 +228,17 @@ pub struct Layout {
     pub strides: Strides,
     /// The first element's position.
     pub offset: usize,
+}
+
+impl Clone for Layout {
+    #[inline]
+    fn clone(&self) -> Layout {
+        Layout {
+            shape: self.shape.clone(),
+            strides: copy_small(&self.strides),
+            offset: self.offset,
+        }
+    }
 }
 
 impl Layout {

@@ -678,7 +678,7 @@ pub(crate) fn make_node(
     outs: &[Tensor],
     at: &'static Location<'static>,
     versions: Option<&[u64]>,
-) -> Result<Node> {
+) -> Result<Arc<Node>> {
     let mut inputs: SmallVec<[Input; 2]> = SmallVec::new();
     let mut wanted = 0u64;
     for (i, a) in args.iter().enumerate() {
@@ -770,21 +770,24 @@ pub(crate) fn make_node(
             );
         }
     }
-    let outputs = outs
-        .iter()
-        .map(|t| Output {
-            shape: t.shape().clone(),
-            dtype: t.dtype(),
-            device: t.device(),
-        })
-        .collect();
+    let output = |t: &Tensor| Output {
+        shape: t.shape().clone(),
+        dtype: t.dtype(),
+        device: t.device(),
+    };
+    let outputs = match outs {
+        [t] => SmallVec::from_buf([output(t)]),
+        _ => outs.iter().map(output).collect(),
+    };
+    let mut kept = SmallVec::new();
+    for a in attrs {
+        kept.push(Kept::of(a));
+    }
     let kind = Kind::Op {
         record,
-        attrs: attrs.iter().map(Kept::of).collect(),
+        attrs: kept,
     };
-    let mut node = Node::new(kind, inputs, outputs, saved);
-    node.site = Some(at);
-    Ok(node)
+    Ok(Node::new(kind, inputs, outputs, saved, Some(at)))
 }
 
 /// Ties a result to the node that made it.
@@ -823,14 +826,7 @@ fn record_one(
     if !recording(record, args) || !out.dtype().is_differentiable() {
         return Ok(out);
     }
-    let node = Arc::new(make_node(
-        record,
-        args,
-        attrs,
-        std::slice::from_ref(&out),
-        at,
-        None,
-    )?);
+    let node = make_node(record, args, attrs, std::slice::from_ref(&out), at, None)?;
     Ok(attach(out, node, 0))
 }
 
@@ -844,7 +840,7 @@ fn record_all(
     if !recording(record, args) {
         return Ok(outs);
     }
-    let node = Arc::new(make_node(record, args, attrs, &outs, at, None)?);
+    let node = make_node(record, args, attrs, &outs, at, None)?;
     let constant = match record.backward {
         Backward::Full { constant, .. } => constant,
         _ => 0,

@@ -20,12 +20,58 @@ struct Pending {
     grads: Grads,
 }
 
-/// Nodes that wait for their turn. Keys are unique: the number, then the address (all leaves have
-/// the number 0).
-type Queue = BTreeMap<(u64, usize), Pending>;
+/// Unique: the number, then the address (all leaves have the number 0).
+type Key = (u64, usize);
 
-fn key(node: &Arc<Node>) -> (u64, usize) {
+fn key(node: &Arc<Node>) -> Key {
     (node.seq, Arc::as_ptr(node) as usize)
+}
+
+/// Nodes that wait for their turn.
+#[derive(Default)]
+struct Queue {
+    /// The node with the highest key, apart from the others: in a chain there is no other, and the
+    /// map stays empty.
+    next: Option<(Key, Pending)>,
+    rest: BTreeMap<Key, Pending>,
+}
+
+impl Queue {
+    fn pop(&mut self) -> Option<Pending> {
+        let (_, p) = self.next.take()?;
+        if !self.rest.is_empty() {
+            self.next = self.rest.pop_last();
+        }
+        Some(p)
+    }
+
+    /// What `node` has received so far.
+    fn entry(&mut self, node: Arc<Node>) -> &mut Pending {
+        let k = key(&node);
+        let new = |node: Arc<Node>| Pending {
+            grads: match node.outputs.len() {
+                1 => SmallVec::from_buf_and_len([None, None, None], 1),
+                n => SmallVec::from_elem(None, n),
+            },
+            node,
+        };
+        match &mut self.next {
+            Some((highest, _)) if *highest > k => {
+                return self.rest.entry(k).or_insert_with(|| new(node));
+            }
+            Some((highest, _)) if *highest < k => {
+                if let Some((k, p)) = self.next.replace((k, new(node))) {
+                    self.rest.insert(k, p);
+                }
+            }
+            Some(_) => {}
+            None => self.next = Some((k, new(node))),
+        }
+        match &mut self.next {
+            Some((_, p)) => p,
+            None => unreachable!("set above"),
+        }
+    }
 }
 
 /// What a run is asked for.
@@ -46,11 +92,11 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
     };
     let mut found: Vec<Option<Tensor>> = vec![None; run.inputs.map_or(0, <[Edge]>::len)];
     let needed = run.inputs.map(|inputs| needed_nodes(&roots, inputs));
-    let mut queue = Queue::new();
+    let mut queue = Queue::default();
     for (edge, g) in roots {
         push(&mut queue, &needed, edge, Some(g), run.create_graph)?;
     }
-    while let Some((_, Pending { node, mut grads })) = queue.pop_last() {
+    while let Some(Pending { node, mut grads }) = queue.pop() {
         run_hooks(&node, &mut grads)?;
         if let Some(inputs) = run.inputs {
             for (slot, e) in found.iter_mut().zip(inputs) {
@@ -103,15 +149,7 @@ fn push(
         return Ok(());
     }
     let nr = edge.output_nr as usize;
-    let outputs = edge.node.outputs.len();
-    let p = queue.entry(key(&edge.node)).or_insert_with(|| Pending {
-        node: edge.node,
-        grads: if outputs == 1 {
-            SmallVec::from_iter([None])
-        } else {
-            SmallVec::from_elem(None, outputs)
-        },
-    });
+    let p = queue.entry(edge.node);
     if let Some(g) = g {
         let slot = &mut p.grads[nr];
         *slot = Some(match slot.take() {
@@ -377,7 +415,8 @@ fn apply(node: &Arc<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) -> 
             }
             Ok(out)
         }
-        Kind::CopySlices { inner, base, view } => {
+        Kind::CopySlices(c) => {
+            let (inner, base, view) = (&c.inner, &c.base, &c.view);
             fill_first(node, grads)?;
             let Some(g) = grads[0].take() else {
                 return Ok(SmallVec::from_elem(None, node.inputs.len()));

@@ -1,7 +1,5 @@
 //! Recording a user's function as one node.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 use torsh_core::{Result, TorshError};
 
@@ -79,9 +77,9 @@ pub fn record_function(
             device: t.device(),
         })
         .collect();
-    let mut node = Node::new(Kind::Custom { f, sources }, node_inputs, node_outputs, set);
-    node.site = Some(std::panic::Location::caller());
-    let node = Arc::new(node);
+    let site = Some(std::panic::Location::caller());
+    let kind = Kind::Custom { f, sources };
+    let node = Node::new(kind, node_inputs, node_outputs, set, site);
     Ok(outputs
         .into_iter()
         .enumerate()

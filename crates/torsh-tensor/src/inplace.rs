@@ -16,7 +16,7 @@ use torsh_core::{DType, Device, Layout, Result, Shape, TorshError};
 
 use crate::Tensor;
 use crate::mode;
-use crate::node::{Edge, Input, Kept, Kind, Node, Output, SavedSet};
+use crate::node::{CopySlices, Edge, Input, Kept, Kind, Node, Output, SavedSet};
 use crate::ops::{complex, strided};
 use crate::record::OpRecord;
 use crate::tensor::{Creation, Meta};
@@ -173,10 +173,9 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 /// Gives a tensor the history of an in-place op on it; `None` where the op was not recorded.
-pub(crate) fn rebase(target: &Tensor, node: Option<Node>) -> Result<()> {
+pub(crate) fn rebase(target: &Tensor, node: Option<Arc<Node>>) -> Result<()> {
     let Some(node) = node else { return Ok(()) };
     let site = node.site;
-    let node = Arc::new(node);
     let m = target.meta_or_new();
     let Some(view) = &m.view else {
         return set_history(target, m, node);
@@ -199,19 +198,19 @@ pub(crate) fn rebase(target: &Tensor, node: Option<Node>) -> Result<()> {
         dtype: base.dtype(),
         device: base.device(),
     };
-    let kind = Kind::CopySlices {
+    let kind = Kind::CopySlices(Box::new(CopySlices {
         inner: node,
         base: base.layout().clone(),
         view: target.layout().clone(),
-    };
-    let mut copy = Node::new(
+    }));
+    let copy = Node::new(
         kind,
         inputs,
         SmallVec::from_iter([out]),
         SavedSet::default(),
+        site,
     );
-    copy.site = site;
-    set_history(base, base.meta_or_new(), Arc::new(copy))?;
+    set_history(base, base.meta_or_new(), copy)?;
     m.requires_grad.store(true, Ordering::Release);
     // The view's own history is made anew from the base's when somebody asks.
     m.state.lock().view_version = u64::MAX;
@@ -372,11 +371,9 @@ fn history(
         SmallVec::from_iter([input]),
         SmallVec::from_iter([out]),
         SavedSet::default(),
+        None,
     );
-    Edge {
-        node: Arc::new(node),
-        output_nr: 0,
-    }
+    Edge { node, output_nr: 0 }
 }
 
 /// Copies `value` over `target` in place, and gives it `value`'s history: the in-place form of

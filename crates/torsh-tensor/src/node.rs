@@ -115,16 +115,19 @@ pub(crate) enum Kind {
     /// Adds to a leaf's gradient.
     Accumulate(Tensor),
     /// An in-place op on a view, seen from the view's base.
-    CopySlices {
-        inner: Arc<Node>,
-        base: Layout,
-        view: Layout,
-    },
+    CopySlices(Box<CopySlices>),
     /// A user's function, and where each tensor it saved comes from.
     Custom {
         f: Box<dyn CustomBackward>,
         sources: Vec<Source>,
     },
+}
+
+/// The op, and where the window it wrote lies in its base.
+pub(crate) struct CopySlices {
+    pub(crate) inner: Arc<Node>,
+    pub(crate) base: Layout,
+    pub(crate) view: Layout,
 }
 
 /// Where a tensor that a user's function saved comes from: its history is found there again.
@@ -261,42 +264,43 @@ impl Node {
         inputs: SmallVec<[Input; 2]>,
         outputs: SmallVec<[Output; 1]>,
         saved: SavedSet,
-    ) -> Node {
+        site: Option<&'static Location<'static>>,
+    ) -> Arc<Node> {
         // Nodes that save nothing (accumulators, the history of views) may be made in one of the
         // two runs only, so they are not counted.
+        let leaf = matches!(kind, Kind::Accumulate(_));
         let within = crate::mode::get() & crate::mode::CHECKPOINT != 0;
         let (saved, checkpoint) = if within && !saved.is_empty() {
             crate::checkpoint::divert(saved)
         } else {
             (saved, None)
         };
-        Node {
+        Arc::new(Node {
             kind,
-            seq: next_seq(),
+            // Leaves come last: everything that adds to them has run by then.
+            seq: if leaf { 0 } else { next_seq() },
             checkpoint,
             inputs,
             outputs,
             saved: Mutex::new(Some(saved)),
             hooks: Mutex::new(None),
-            site: None,
-        }
+            site,
+        })
     }
 
-    pub(crate) fn accumulator(leaf: Tensor) -> Node {
+    pub(crate) fn accumulator(leaf: Tensor) -> Arc<Node> {
         let out = Output {
             shape: leaf.shape().clone(),
             dtype: leaf.dtype(),
             device: leaf.device(),
         };
-        let mut n = Node::new(
+        Node::new(
             Kind::Accumulate(leaf),
             SmallVec::new(),
-            SmallVec::from_iter([out]),
+            SmallVec::from_buf([out]),
             SavedSet::default(),
-        );
-        // Leaves come last: everything that adds to them has run by then.
-        n.seq = 0;
-        n
+            None,
+        )
     }
 
     /// PyTorch's name for it, as `MulBackward0`.
@@ -316,7 +320,7 @@ impl Node {
                 format!("{camel}Backward0")
             }
             Kind::Accumulate(_) => "AccumulateGrad".into(),
-            Kind::CopySlices { .. } => "CopySlices".into(),
+            Kind::CopySlices(_) => "CopySlices".into(),
             Kind::Custom { f, .. } => format!("{}Backward", f.name()),
         }
     }
@@ -404,10 +408,10 @@ fn take_edges(node: &mut Node, stack: &mut Vec<Arc<Node>>) {
             }
         }
     }
-    if let Kind::CopySlices { inner, .. } = &node.kind
-        && Arc::strong_count(inner) == 1
+    if let Kind::CopySlices(c) = &node.kind
+        && Arc::strong_count(&c.inner) == 1
     {
-        stack.push(inner.clone());
+        stack.push(c.inner.clone());
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Inner {
     pub(crate) dtype: DType,
     pub(crate) contiguous: bool,
     /// Made when the tensor first takes part in recording, or is a view.
-    pub(crate) meta: OnceLock<Box<Meta>>,
+    pub(crate) meta: OnceLock<Meta>,
 }
 
 /// A tensor's place in the recorded graph.
@@ -69,13 +69,13 @@ pub(crate) enum Creation {
 }
 
 impl Meta {
-    pub(crate) fn new(requires_grad: bool, view: Option<ViewOf>, state: State) -> Box<Meta> {
-        Box::new(Meta {
+    pub(crate) fn new(requires_grad: bool, view: Option<ViewOf>, state: State) -> Meta {
+        Meta {
             requires_grad: AtomicBool::new(requires_grad),
             inference: crate::mode::is_inference_mode(),
             view,
             state: Mutex::new(state),
-        })
+        }
     }
 }
 
@@ -97,7 +97,7 @@ impl Tensor {
         storage: Arc<Storage>,
         layout: Layout,
         dtype: DType,
-        meta: Box<Meta>,
+        meta: Meta,
     ) -> Tensor {
         let contiguous = layout.is_contiguous();
         let cell = OnceLock::new();
@@ -132,11 +132,8 @@ impl Tensor {
             return Tensor::uninit(like.shape.clone(), dtype, device);
         };
         let storage = Arc::new(crate::call::allocate(device, bytes)?);
-        let layout = Layout {
-            shape: like.shape.clone(),
-            strides: like.strides.clone(),
-            offset: 0,
-        };
+        let mut layout = like.clone();
+        layout.offset = 0;
         let meta = OnceLock::new();
         let t = Tensor(Arc::new(Inner {
             storage,
@@ -153,7 +150,7 @@ impl Tensor {
 
     #[inline]
     pub(crate) fn meta(&self) -> Option<&Meta> {
-        self.0.meta.get().map(|b| &**b)
+        self.0.meta.get()
     }
 
     pub(crate) fn meta_or_new(&self) -> &Meta {
@@ -375,7 +372,7 @@ impl Tensor {
         let node = match s.accumulator.upgrade() {
             Some(n) => n,
             None => {
-                let n = Arc::new(Node::accumulator(self.clone()));
+                let n = Node::accumulator(self.clone());
                 s.accumulator = Arc::downgrade(&n);
                 n
             }
