@@ -248,6 +248,16 @@ fn complex_numbers_and_their_parts() -> Result<()> {
     assert_eq!(grads(&y.mul(&y)?, &[&x])?, [[8., 16.]]);
     y.mul_(3.0)?;
     assert_eq!(grads(&size(&c)?, &[&x])?, [[72., 144.]]);
+    // Numbers whose parts lie at odd positions.
+    let c = z.mul(1.0)?;
+    let seed = t(&[9., 1., 2., 3., 4.]).narrow(0, 1, 4)?.view([2, 2])?;
+    c.view_as_real()?.backward_with(seed, false, false)?;
+    assert_eq!(parts(&z.grad().expect("a gradient")), [1., 2., 3., 4.]);
+    let c = x.mul(1.0)?.view_as_complex()?;
+    let odd = t(&[0., 0., 0., 0., 0.]);
+    let pair = odd.narrow(0, 1, 2)?;
+    pair.copy_(&c.view_as_real()?)?;
+    assert_eq!(grads(&odd.mul(&odd)?, &[&x])?, [[2., 4.]]);
     // The same bits as another dtype are out of reach for gradients.
     let bits = x.mul(1.0)?.view_dtype(DType::I64)?;
     assert!(!bits.requires_grad());

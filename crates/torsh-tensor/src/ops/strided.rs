@@ -224,7 +224,7 @@ pub(crate) fn cut(
         .as_strided_raw(&shifted(&view, origin))?
         .contiguous()?;
     if complex == (false, true) {
-        window = window.view_as_complex()?;
+        window = super::complex::in_pairs(&window)?;
     }
     Ok((window, region))
 }
@@ -247,7 +247,7 @@ pub(crate) fn put(
     };
     let all = scatter(region, &hole, &window)?.as_strided_raw(&shifted(&base, origin))?;
     if complex == (true, false) {
-        return all.view_as_complex();
+        return super::complex::in_pairs(&all);
     }
     Ok(all)
 }
