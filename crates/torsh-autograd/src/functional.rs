@@ -2,13 +2,15 @@
 
 use torsh_tensor::{DType, Result, Tensor, TorshError, enable_grad, grad};
 
-/// Fresh leaves with the data of `inputs`, still connected to them where the result must be
-/// differentiable.
-fn leaves(inputs: &[Tensor]) -> Vec<Tensor> {
-    inputs
-        .iter()
-        .map(|t| t.detach().requires_grad_(true))
-        .collect()
+/// Fresh leaves with the data of `inputs`.
+fn leaves(op: &'static str, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    inputs.iter().map(|t| leaf(op, t)).collect()
+}
+
+fn leaf(op: &'static str, t: &Tensor) -> Result<Tensor> {
+    let x = t.detach();
+    x.set_requires_grad(true).map_err(|e| e.renamed(op))?;
+    Ok(x)
 }
 
 fn one<'a>(
@@ -47,9 +49,13 @@ pub fn vjp(
     v: &Tensor,
 ) -> Result<(Tensor, Vec<Tensor>)> {
     enable_grad(|| {
-        let x = leaves(inputs);
+        let x = leaves("vjp", inputs)?;
         let y = f(&x)?;
-        let g = grad(&[y.clone()], &x, &[Some(v.clone())], false, false, true)?;
+        let g = if y.requires_grad() {
+            grad(&[y.clone()], &x, &[Some(v.clone())], false, false, true)?
+        } else {
+            vec![None; x.len()]
+        };
         let g = x
             .iter()
             .enumerate()
@@ -74,7 +80,7 @@ pub fn jvp(
         ));
     }
     enable_grad(|| {
-        let x = leaves(inputs);
+        let x = leaves("jvp", inputs)?;
         let y = f(&x)?;
         // u^T J is linear in u, so its derivative with respect to u, applied to v, is J v.
         let u = Tensor::zeros(y.shape(), y.dtype(), y.device())?.requires_grad_(true);
@@ -108,9 +114,18 @@ pub fn jacobian(
 ) -> Result<Vec<Tensor>> {
     enable_grad(|| {
         let x: Vec<Tensor> = if create_graph {
-            inputs.to_vec()
+            inputs
+                .iter()
+                .map(|t| {
+                    if t.requires_grad() {
+                        Ok(t.clone())
+                    } else {
+                        leaf("jacobian", t)
+                    }
+                })
+                .collect::<Result<_>>()?
         } else {
-            leaves(inputs)
+            leaves("jacobian", inputs)?
         };
         let y = f(&x)?;
         jacobian_of(&y, &x, create_graph)
@@ -165,7 +180,7 @@ pub fn hessian(
     inputs: &[Tensor],
 ) -> Result<Vec<Vec<Tensor>>> {
     enable_grad(|| {
-        let x = leaves(inputs);
+        let x = leaves("hessian", inputs)?;
         let y = scalar_output("hessian", f(&x)?)?;
         let g = first_order("hessian", &y, &x)?;
         g.iter().map(|g| jacobian_of(g, &x, false)).collect()
@@ -186,7 +201,7 @@ pub fn hvp(
         ));
     }
     enable_grad(|| {
-        let x = leaves(inputs);
+        let x = leaves("hvp", inputs)?;
         let y = scalar_output("hvp", f(&x)?)?;
         let g = first_order("hvp", &y, &x)?;
         let (mut outs, mut weights) = (Vec::new(), Vec::new());

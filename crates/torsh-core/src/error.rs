@@ -164,6 +164,19 @@ impl TorshError {
         self
     }
 
+    /// Names the in-place form of `op` where the error is that op's own.
+    #[must_use]
+    #[cold]
+    pub fn in_place(mut self, op: &str) -> TorshError {
+        if let Some(i) = self.info_mut()
+            && i.op == op
+            && !op.ends_with('_')
+        {
+            i.op = Cow::Owned(format!("{op}_"));
+        }
+        self
+    }
+
     /// Puts the error under the name of the operation the user called, when an inner one made it.
     #[must_use]
     #[cold]

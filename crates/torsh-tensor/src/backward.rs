@@ -1,35 +1,47 @@
 //! Starting backward passes, and hooks on tensors.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use torsh_core::{Result, TorshError};
 
 use crate::engine::{self, Run};
-use crate::node::{Edge, Hook, next_seq};
+use crate::node::{Edge, Hook, Node, next_seq};
+use crate::tensor::Inner;
 use crate::{Device, Tensor};
 
 /// A hook that is removed by [`HookHandle::remove`].
-#[derive(Debug)]
+///
+/// It keeps neither tensor nor graph alive.
 pub struct HookHandle {
     id: u64,
-    tensor: Tensor,
+    tensor: Weak<Inner>,
+    /// The node of the hook; the tensor's own changes with every in-place op.
+    node: Weak<Node>,
+}
+
+impl std::fmt::Debug for HookHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HookHandle({})", self.id)
+    }
 }
 
 impl HookHandle {
     /// Removes the hook.
     pub fn remove(self) {
-        if let Some(m) = self.tensor.meta() {
-            let mut s = m.state.lock();
-            s.hooks.retain(|h| h.id != self.id);
-            if let Some(f) = &s.grad_fn {
-                f.remove_hook(self.id);
-            }
+        if let Some(t) = self.tensor.upgrade().map(Tensor)
+            && let Some(m) = t.meta()
+        {
+            m.state.lock().hooks.retain(|h| h.id != self.id);
+        }
+        if let Some(node) = self.node.upgrade() {
+            node.remove_hook(self.id);
         }
     }
 }
 
 /// The gradient a backward pass starts with: the given one, checked, or a one.
 fn root(output: &Tensor, grad: Option<&Tensor>) -> Result<(Edge, Tensor)> {
+    crate::inplace::check_stale(output).map_err(|e| e.renamed("backward"))?;
     let edge = output.gradient_edge().ok_or_else(|| {
         TorshError::autograd(
             "backward",
@@ -46,6 +58,16 @@ fn root(output: &Tensor, grad: Option<&Tensor>) -> Result<(Edge, Tensor)> {
                         "mismatch in shape: the gradient has {} and the output {}",
                         g.shape(),
                         output.shape()
+                    ),
+                ));
+            }
+            if g.dtype().is_complex() != output.dtype().is_complex() {
+                return Err(TorshError::autograd(
+                    "backward",
+                    format!(
+                        "mismatch in dtype: the gradient is {} and the output {}; both must be complex or neither",
+                        g.dtype(),
+                        output.dtype()
                     ),
                 ));
             }
@@ -221,6 +243,11 @@ impl Tensor {
         };
         let id = next_seq();
         let hook = Hook { id, f: Arc::new(f) };
+        let handle = HookHandle {
+            id,
+            tensor: Arc::downgrade(&self.0),
+            node: Arc::downgrade(&edge.node),
+        };
         if edge.node.variable().is_some() {
             self.meta_or_new().state.lock().hooks.push(hook);
         } else {
@@ -231,10 +258,7 @@ impl Tensor {
                 .tensor
                 .push((edge.output_nr, hook));
         }
-        Ok(HookHandle {
-            id,
-            tensor: self.clone(),
-        })
+        Ok(handle)
     }
 
     /// Whether data and gradients of this tensor are on the host.

@@ -485,11 +485,12 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
         Some(strides) => {
             let n = s.shape.checked_numel(s.dtype.size())?;
             let storage = Arc::new(allocate(device, n * s.dtype.size())?);
-            Ok(Tensor::from_parts(
-                storage,
-                Layout::new(s.shape.clone(), strides.clone(), 0),
-                s.dtype,
-            ))
+            let layout = Layout::new(s.shape.clone(), strides.clone(), 0);
+            let t = Tensor::from_parts(storage, layout, s.dtype);
+            if mode::is_inference_mode() {
+                t.meta_or_new();
+            }
+            Ok(t)
         }
     }
 }
@@ -573,18 +574,14 @@ fn view(
         dtype: x.dtype(),
         attrs,
     };
-    let mut creation = if mode::is_grad_enabled() {
+    let creation = if mode::is_grad_enabled() {
         Creation::Recorded
     } else {
         Creation::NoGrad
     };
     let (layout, dtype) = match record.rule {
         Rule::View(f) => (f(&cx)?, x.dtype()),
-        Rule::ViewAs(f) => {
-            // A window of a base with other elements cannot be rebuilt by as_strided.
-            creation = Creation::Multiple;
-            f(&cx)?
-        }
+        Rule::ViewAs(f) => f(&cx)?,
         _ => return Err(TorshError::invalid("", "not a view")),
     };
     if let Some((_, end)) = layout.extent()
@@ -599,7 +596,12 @@ fn view(
             ),
         ));
     }
-    let out = make_view(x, layout, dtype, creation);
+    let out = if record.is_differentiable() {
+        make_view(x, layout, dtype, creation)
+    } else {
+        // The bits as another dtype: nothing that autograd could follow.
+        Tensor::from_parts(x.storage().clone(), layout, dtype)
+    };
     observe(record, args, attrs, std::slice::from_ref(&out), at);
     record_one(record, args, attrs, out, at)
 }
@@ -634,7 +636,7 @@ pub(crate) fn call_views(
 /// possible.
 pub(crate) fn make_view(x: &Tensor, layout: Layout, dtype: DType, creation: Creation) -> Tensor {
     let storage = x.storage().clone();
-    if !dtype.is_differentiable() {
+    if !dtype.is_differentiable() && !x.is_inference() {
         return Tensor::from_parts(storage, layout, dtype);
     }
     let (base, creation) = match x.meta().and_then(|m| m.view.as_ref()) {
@@ -653,12 +655,10 @@ pub(crate) fn make_view(x: &Tensor, layout: Layout, dtype: DType, creation: Crea
         view_version: version,
         ..State::default()
     };
-    Tensor::with_meta(
-        storage,
-        layout,
-        dtype,
-        Meta::new(false, Some(ViewOf { base, creation }), state),
-    )
+    let mut meta = Meta::new(false, Some(ViewOf { base, creation }), state);
+    // A view is an inference tensor when its base is one, wherever it is made.
+    meta.inference = x.is_inference();
+    Tensor::with_meta(storage, layout, dtype, meta)
 }
 
 #[inline]
@@ -684,6 +684,7 @@ pub(crate) fn make_node(
     for (i, a) in args.iter().enumerate() {
         inputs.push(match a {
             Arg::T(t) => {
+                crate::inplace::check_stale(t)?;
                 if t.is_inference() && !mode::is_inference_mode() && t.requires_grad() {
                     return Err(TorshError::autograd(
                         "",
@@ -870,7 +871,29 @@ pub fn call_inplace(
     let at = Location::caller();
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(target)]);
     args.extend_from_slice(rest);
-    inplace_at(record, target, &args, attrs, at).map_err(|e| in_op(e, record, &args, at))
+    inplace_at(record, target, &args, attrs, at)
+        .map_err(|e| in_op(e, record, &args, at).in_place(record.base_name()))
+}
+
+/// Whether a derivative that will be wanted reads the operand that is about to be written over.
+fn reads_target(record: &OpRecord, args: &[Arg<'_>]) -> bool {
+    match record.backward {
+        Backward::PerInput(list) => args
+            .iter()
+            .zip(list)
+            .any(|(a, g)| matches!(a, Arg::T(t) if t.requires_grad()) && g.inputs & 1 != 0),
+        Backward::Full { inputs, .. } => inputs & 1 != 0,
+        _ => false,
+    }
+}
+
+/// A copy of a tensor that has its history: what an in-place op keeps of its target.
+fn snapshot(target: &Tensor) -> Result<Tensor> {
+    let copy = mode::no_grad(|| target.copy())?;
+    Ok(match target.gradient_edge() {
+        Some(e) => attach(copy, e.node, e.output_nr),
+        None => copy,
+    })
 }
 
 fn inplace_at(
@@ -880,16 +903,22 @@ fn inplace_at(
     attrs: &[Attr<'_>],
     at: &'static Location<'static>,
 ) -> Result<()> {
+    let wanted = args
+        .iter()
+        .any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
+    crate::inplace::check(target, wanted)?;
+    common_device(args)?;
+    let old;
+    let mut operands: SmallVec<[Arg<'_>; 3]> = SmallVec::from_slice(args);
+    if recording(record, args) && reads_target(record, args) {
+        old = snapshot(target)?;
+        operands[0] = Arg::T(&old);
+    }
+    let args = operands.as_slice();
     let Rule::Pointwise(rule) = record.rule else {
         let value = first(call_at(record, args, attrs, at)?);
         return crate::inplace::assign(target, &value);
     };
-    crate::inplace::check(
-        target,
-        args.iter()
-            .any(|a| matches!(a, Arg::T(t) if t.requires_grad())),
-    )?;
-    common_device(args)?;
     let (compute, dtype) = pointwise_dtypes(rule, args)?;
     if !dtype.can_cast(target.dtype()) {
         return Err(TorshError::dtype(

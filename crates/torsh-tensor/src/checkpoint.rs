@@ -26,13 +26,15 @@ pub(crate) struct Checkpoint {
 
 #[derive(Default)]
 struct Values {
+    /// What each node of the first run would have saved: a fingerprint of shapes and dtypes.
+    prints: Vec<u64>,
     computed: bool,
     slots: Vec<Option<SavedSet>>,
 }
 
 enum Phase {
     /// The forward pass: count nodes, keep nothing.
-    Drop(Arc<Checkpoint>, usize),
+    Drop(Arc<Checkpoint>),
     /// Again: keep everything, in order.
     Collect(Vec<SavedSet>),
 }
@@ -72,9 +74,10 @@ impl Drop for Leave {
 /// What a new node inside of a checkpoint keeps: its values, or where to find them again.
 pub(crate) fn divert(saved: SavedSet) -> (SavedSet, Option<(Arc<Checkpoint>, usize)>) {
     PHASES.with(|p| match p.borrow_mut().last_mut() {
-        Some(Phase::Drop(c, count)) => {
-            *count += 1;
-            (SavedSet::default(), Some((c.clone(), *count - 1)))
+        Some(Phase::Drop(c)) => {
+            let prints = &mut c.values.lock().prints;
+            prints.push(saved.fingerprint());
+            (SavedSet::default(), Some((c.clone(), prints.len() - 1)))
         }
         Some(Phase::Collect(list)) => {
             list.push(saved.share());
@@ -84,27 +87,39 @@ pub(crate) fn divert(saved: SavedSet) -> (SavedSet, Option<(Arc<Checkpoint>, usi
     })
 }
 
+#[cold]
+fn different() -> TorshError {
+    TorshError::autograd(
+        "checkpoint",
+        "the function did not run the same ops the second time: what they save differs in number, shape or dtype",
+    )
+    .with_hint("what it computes must depend on its captured tensors and the random state alone")
+}
+
 impl Checkpoint {
     /// The values of node `index`, computed again where they are not there yet.
     pub(crate) fn saved(&self, index: usize) -> Result<SavedSet> {
         let mut values = self.values.lock();
         if !values.computed {
-            values.slots = self.recompute()?.into_iter().map(Some).collect();
+            let again = self.recompute()?;
+            // (A pass inside of the function itself has seen only its first ops so far.)
+            if again.len() < values.prints.len()
+                || values
+                    .prints
+                    .iter()
+                    .zip(&again)
+                    .any(|(p, s)| *p != s.fingerprint())
+            {
+                return Err(different());
+            }
+            values.slots = again.into_iter().map(Some).collect();
             values.computed = true;
         }
         let set = values
             .slots
             .get_mut(index)
             .and_then(|s| s.as_ref().map(SavedSet::share));
-        set.ok_or_else(|| {
-            TorshError::autograd(
-                "checkpoint",
-                "the function did not run the same ops the second time",
-            )
-            .with_hint(
-                "what it computes must depend on its captured tensors and the random state alone",
-            )
-        })
+        set.ok_or_else(different)
     }
 
     fn recompute(&self) -> Result<Vec<SavedSet>> {
@@ -157,7 +172,7 @@ pub fn checkpoint(f: impl Fn() -> Result<Tensor> + Send + Sync + 'static) -> Res
         rng: random::default_generator().get_state(),
         values: Mutex::new(Values::default()),
     });
-    let leave = enter(Phase::Drop(c.clone(), 0));
+    let leave = enter(Phase::Drop(c.clone()));
     let out = (c.body)();
     leave.finish();
     out

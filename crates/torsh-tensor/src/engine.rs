@@ -97,7 +97,7 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
         push(&mut queue, &needed, edge, Some(g), run.create_graph)?;
     }
     while let Some(Pending { node, mut grads }) = queue.pop() {
-        run_tensor_hooks(&node, &mut grads)?;
+        run_hooks(&node, &mut grads)?;
         if let Some(inputs) = run.inputs {
             for (slot, e) in found.iter_mut().zip(inputs) {
                 if Arc::ptr_eq(&e.node, &node) {
@@ -110,6 +110,7 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
                 && let Some(g) = grads.into_iter().next().flatten()
             {
                 accumulate(leaf, g, run.create_graph)?;
+                post_hooks(&node, &mut Grads::new())?;
             }
             continue;
         }
@@ -201,7 +202,7 @@ fn needed_nodes(roots: &[(Edge, Tensor)], inputs: &[Edge]) -> HashSet<usize> {
     needed
 }
 
-fn run_tensor_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
+fn run_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
     if let Kind::Accumulate(leaf) = &node.kind {
         let hooks = leaf
             .meta()
@@ -214,7 +215,6 @@ fn run_tensor_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
                 grads[0] = Some(checked_hook(g, new)?);
             }
         }
-        return Ok(());
     }
     let (tensor, pre, retain) = {
         let h = node.hooks.lock();
@@ -279,14 +279,19 @@ fn run_node(
     if mode::is_anomaly_enabled() {
         check_nan(node, &results)?;
     }
+    post_hooks(node, &mut results)?;
+    Ok(results)
+}
+
+fn post_hooks(node: &Node, results: &mut Grads) -> Result<()> {
     let post = {
         let h = node.hooks.lock();
         h.as_ref().map_or(Vec::new(), |h| h.post.clone())
     };
     for (_, f) in post {
-        f(&mut results)?;
+        f(results)?;
     }
-    Ok(results)
+    Ok(())
 }
 
 fn take_saved(node: &Node, retain: bool) -> Result<SavedSet> {
@@ -306,7 +311,11 @@ fn take_saved(node: &Node, retain: bool) -> Result<SavedSet> {
         }
         return Ok(set);
     }
-    if !retain {
+    // Where nothing was saved there is nothing to free, and a second pass is fine. (An in-place op
+    // on a view is done with: what its inner node saved belongs to it.)
+    let again_fine =
+        s.as_ref().is_some_and(SavedSet::is_empty) && !matches!(node.kind, Kind::CopySlices { .. });
+    if !retain && !again_fine {
         return s.take().ok_or_else(again);
     }
     // Several threads may run through a retained graph at once, so the values are shared, not
@@ -412,16 +421,21 @@ fn apply(node: &Arc<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) -> 
             let Some(g) = grads[0].take() else {
                 return Ok(SmallVec::from_elem(None, node.inputs.len()));
             };
-            let (window, region) = crate::ops::strided::cut(&g, base, view)?;
+            let complex = (
+                node.outputs[0].dtype.is_complex(),
+                inner.outputs[0].dtype.is_complex(),
+            );
+            let (window, region) = crate::ops::strided::cut(&g, base, view, complex)?;
             let mut inner_grads: Grads = SmallVec::from_iter([Some(window)]);
             let inner_saved = take_saved(inner, true)?;
-            // The op's gradient of the view itself is always needed: it fills the hole.
-            let inner_results = apply(inner, &inner_saved, &mut inner_grads, wanted | 1)?;
+            let inner_results = apply(inner, &inner_saved, &mut inner_grads, wanted)?;
             let mut results = inner_results.into_iter();
             let hole = results.next().flatten();
             let mut out = Grads::new();
             out.push(if wanted & 1 != 0 {
-                Some(crate::ops::strided::put(&region, hole, base, view)?)
+                Some(crate::ops::strided::put(
+                    &region, hole, base, view, complex,
+                )?)
             } else {
                 None
             });
@@ -524,8 +538,18 @@ fn accumulate(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
         }
         Some(have) => {
             if create_graph {
+                // Recording the sum may ask for the leaf's own history (a hook may return the
+                // leaf), so the lock is not held, and the sum counts if nobody came between.
+                let have = have.clone();
+                drop(s);
                 let sum = have.add(&g)?;
-                s.grad = Some(sum);
+                let mut s = m.state.lock();
+                if s.grad.as_ref().is_some_and(|now| now.is_same(&have)) {
+                    s.grad = Some(sum);
+                    return Ok(());
+                }
+                drop(s);
+                return accumulate(leaf, g, create_graph);
             } else {
                 let _quiet = mode::no_grad_guard();
                 have.add_(&g)?;

@@ -4,9 +4,10 @@ use smallvec::SmallVec;
 use torsh_core::{Result, TorshError};
 
 use crate::Tensor;
-use crate::call::attach;
+use crate::call::{attach, make_view};
 use crate::mode;
 use crate::node::{CustomBackward, Input, Kind, Node, Output, Saved, SavedArg, SavedSet, Source};
+use crate::tensor::Creation;
 
 /// Makes `outputs`, which were computed from `inputs` without recording, the results of one node
 /// whose derivative is `f`. Outputs whose bit in `constant` is set get no gradient.
@@ -18,10 +19,23 @@ pub fn record_function(
     constant: u64,
     f: Box<dyn CustomBackward>,
 ) -> Result<Vec<Tensor>> {
-    // An output that is an input handed on must not take over the input's own history.
-    let outputs: Vec<Tensor> = outputs.into_iter().map(|t| t.detach()).collect();
-    if !mode::is_grad_enabled() || !inputs.iter().any(Tensor::requires_grad) {
+    let recorded = mode::is_grad_enabled() && inputs.iter().any(Tensor::requires_grad);
+    // An output that is an input handed on must not take over the input's own history, and an
+    // in-place op on it would go around the function's derivative.
+    let outputs: Vec<Tensor> = outputs
+        .into_iter()
+        .map(|t| match inputs.iter().find(|i| i.shares_storage(&t)) {
+            Some(base) if recorded => {
+                make_view(base, t.layout().clone(), t.dtype(), Creation::Function)
+            }
+            _ => t.detach(),
+        })
+        .collect();
+    if !recorded {
         return Ok(outputs);
+    }
+    for t in inputs {
+        crate::inplace::check_stale(t).map_err(|e| e.renamed(f.name()))?;
     }
     if outputs.is_empty() {
         return Err(TorshError::autograd(

@@ -12,15 +12,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use torsh_core::{Layout, Result, TorshError};
+use torsh_core::{DType, Device, Layout, Result, Shape, TorshError};
 
 use crate::Tensor;
 use crate::mode;
 use crate::node::{CopySlices, Edge, Input, Kept, Kind, Node, Output, SavedSet};
+use crate::ops::{complex, strided};
+use crate::record::OpRecord;
 use crate::tensor::{Creation, Meta};
 
 /// Refuses an in-place op that cannot be recorded, before anything is written.
 pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {
+    check_elements(target)?;
+    check_history(target, recorded)
+}
+
+fn check_elements(target: &Tensor) -> Result<()> {
     if target.layout().may_overlap_itself() {
         return Err(TorshError::invalid(
             "",
@@ -28,15 +35,21 @@ pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {
         )
         .with_hint("the tensor is expanded: copy() it before writing into it"));
     }
-    if !mode::is_grad_enabled() {
-        return Ok(());
-    }
-    if target.is_inference() && !mode::is_inference_mode() && recorded {
+    Ok(())
+}
+
+/// [`check`] without the rule that no element is written twice, which may be where all elements
+/// get the same value.
+pub(crate) fn check_history(target: &Tensor, recorded: bool) -> Result<()> {
+    if target.is_inference() && !mode::is_inference_mode() {
         return Err(TorshError::autograd(
             "",
             "inplace update to inference tensor outside inference mode is not allowed",
         )
         .with_hint("copy() it to get a normal tensor"));
+    }
+    if !mode::is_grad_enabled() {
+        return Ok(());
     }
     let Some(m) = target.meta() else {
         return Ok(());
@@ -65,6 +78,13 @@ pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {
                 )
                 .with_hint("use narrow() or select() to make the view, or copy() it"));
             }
+            Creation::Function if wants => {
+                return Err(TorshError::autograd(
+                    "",
+                    "a view created inside a custom Function (or an input it returned as it is) is being modified inplace",
+                )
+                .with_hint("return a copy() from the function"));
+            }
             _ => {}
         }
     }
@@ -76,6 +96,37 @@ pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {
         .with_hint("do it under no_grad, or on a copy()"));
     }
     Ok(())
+}
+
+/// Whether a view's history cannot be made anew and its data was written since it was made, while
+/// its base takes part in recording: what its gradient would be, nobody knows.
+pub(crate) fn is_stale(t: &Tensor, m: &Meta) -> bool {
+    m.view.as_ref().is_some_and(|v| {
+        v.creation != Creation::Recorded
+            && v.base.requires_grad()
+            && m.state.lock().view_version != t.storage().version()
+    })
+}
+
+/// Refuses to record an op on a view whose history is out of date.
+pub(crate) fn check_stale(t: &Tensor) -> Result<()> {
+    let Some(m) = t.meta() else { return Ok(()) };
+    let Some(view) = &m.view else { return Ok(()) };
+    if view.creation == Creation::Recorded || !is_stale(t, m) {
+        return Ok(());
+    }
+    let how = match view.creation {
+        Creation::NoGrad => "created in no_grad mode",
+        Creation::Multiple => "that is the output of a function that returns multiple views",
+        _ => "created inside a custom Function",
+    };
+    Err(TorshError::autograd(
+        "",
+        format!(
+            "the base of a view {how}, or another view of it, has been modified inplace since: the view's history is lost"
+        ),
+    )
+    .with_hint("make the view again after the change; or use detach(), narrow() or select()"))
 }
 
 /// Refuses an operand that overlaps what is written without being the same elements.
@@ -123,9 +174,8 @@ fn gcd(a: usize, b: usize) -> usize {
 
 /// Gives a tensor the history of an in-place op on it; `None` where the op was not recorded.
 pub(crate) fn rebase(target: &Tensor, node: Option<Arc<Node>>) -> Result<()> {
-    let Some(node) = node else {
-        return Ok(());
-    };
+    let Some(node) = node else { return Ok(()) };
+    let site = node.site;
     let m = target.meta_or_new();
     let Some(view) = &m.view else {
         return set_history(target, m, node);
@@ -158,7 +208,7 @@ pub(crate) fn rebase(target: &Tensor, node: Option<Arc<Node>>) -> Result<()> {
         inputs,
         SmallVec::from_iter([out]),
         SavedSet::default(),
-        None,
+        site,
     );
     set_history(base, base.meta_or_new(), copy)?;
     m.requires_grad.store(true, Ordering::Release);
@@ -177,7 +227,10 @@ fn set_history(t: &Tensor, m: &Meta, node: Arc<Node>) -> Result<()> {
             .tensor
             .extend(hooks.into_iter().map(|k| (0, k)));
     }
-    let previous = s.grad_fn.replace(node);
+    let previous = s.grad_fn.replace(node.clone());
+    if let Some(p) = &previous {
+        move_retained(t, p, &node);
+    }
     s.output_nr = 0;
     s.view_version = t.storage().version();
     m.requires_grad.store(true, Ordering::Release);
@@ -185,6 +238,23 @@ fn set_history(t: &Tensor, m: &Meta, node: Arc<Node>) -> Result<()> {
     // The old history may be long: its drop is iterative, and must not hold the lock.
     drop(previous);
     Ok(())
+}
+
+/// `retain_grad` asks for the gradient of the tensor as it is last: it goes along to its new node.
+fn move_retained(t: &Tensor, from: &Node, to: &Node) {
+    let mut moved = Vec::new();
+    if let Some(h) = from.hooks.lock().as_mut() {
+        h.retain.retain(|(_, w)| {
+            let other = w.as_ptr() != Arc::as_ptr(&t.0);
+            if !other {
+                moved.push((0, w.clone()));
+            }
+            other
+        });
+    }
+    if !moved.is_empty() {
+        to.hooks.lock().get_or_insert_default().retain.extend(moved);
+    }
 }
 
 /// Makes the history of a view anew when its storage was written since it was made.
@@ -215,25 +285,86 @@ pub(crate) fn refresh_view(t: &Tensor, m: &Meta) {
     {
         return;
     }
-    let (base, layout) = (&view.base, t.layout());
+    let (base, device) = (&view.base, t.device());
+    // A view of complex numbers as real ones (or the other way) is a window of real numbers.
+    let (mut edge, mut from, mut dtype) = (edge, base.layout().clone(), base.dtype());
+    let mut to = t.layout().clone();
+    let to_complex = t.dtype().is_complex() && !dtype.is_complex();
+    if dtype.is_complex() && !t.dtype().is_complex() {
+        let input = (from.shape.clone(), dtype);
+        from = strided::in_reals(&from);
+        dtype = t.dtype();
+        let out = (from.shape.clone(), dtype);
+        edge = history(
+            &complex::VIEW_AS_REAL,
+            SmallVec::new(),
+            edge,
+            input,
+            out,
+            device,
+        );
+    }
+    if to_complex {
+        to = strided::in_reals(&to);
+    }
     let ints = |v: &[usize]| Kept::Ints(v.iter().map(|&x| x as i64).collect());
+    let strides = |v: &[isize]| Kept::Ints(v.iter().map(|&x| x as i64).collect());
+    let int = |v: usize| Kept::Plain(torsh_core::Attr::Int(v as i64));
     let attrs = SmallVec::from_vec(vec![
-        ints(layout.shape.dims()),
-        Kept::Ints(layout.strides.iter().map(|&x| x as i64).collect()),
-        Kept::Plain(torsh_core::Attr::Int(layout.offset as i64)),
-        ints(base.shape().dims()),
-        Kept::Ints(base.stride().iter().map(|&x| x as i64).collect()),
-        Kept::Plain(torsh_core::Attr::Int(base.storage_offset() as i64)),
+        ints(to.shape.dims()),
+        strides(&to.strides),
+        int(to.offset),
+        ints(from.shape.dims()),
+        strides(&from.strides),
+        int(from.offset),
     ]);
-    let record = &crate::ops::strided::AS_STRIDED;
+    let window = (to.shape.clone(), dtype);
+    edge = history(
+        &strided::AS_STRIDED,
+        attrs,
+        edge,
+        (from.shape, dtype),
+        window.clone(),
+        device,
+    );
+    if to_complex {
+        let out = (t.shape().clone(), t.dtype());
+        edge = history(
+            &complex::VIEW_AS_COMPLEX,
+            SmallVec::new(),
+            edge,
+            window,
+            out,
+            device,
+        );
+    }
+    let previous = s.grad_fn.replace(edge.node.clone());
+    if let Some(p) = &previous {
+        move_retained(t, p, &edge.node);
+    }
+    s.output_nr = 0;
+    m.requires_grad.store(true, Ordering::Release);
+    drop(s);
+    drop(previous);
+}
+
+/// The node of an op that was not called: a part of a view's history.
+fn history(
+    record: &'static OpRecord,
+    attrs: SmallVec<[Kept; 2]>,
+    edge: Edge,
+    input: (Shape, DType),
+    (shape, dtype): (Shape, DType),
+    device: Device,
+) -> Edge {
     let input = Input {
         edge: Some(edge),
-        spec: Some(Box::new((base.shape().clone(), base.dtype()))),
+        spec: Some(Box::new(input)),
     };
     let out = Output {
-        shape: t.shape().clone(),
-        dtype: t.dtype(),
-        device: t.device(),
+        shape,
+        dtype,
+        device,
     };
     let node = Node::new(
         Kind::Op { record, attrs },
@@ -242,11 +373,7 @@ pub(crate) fn refresh_view(t: &Tensor, m: &Meta) {
         SavedSet::default(),
         None,
     );
-    let previous = s.grad_fn.replace(node);
-    s.output_nr = 0;
-    m.requires_grad.store(true, Ordering::Release);
-    drop(s);
-    drop(previous);
+    Edge { node, output_nr: 0 }
 }
 
 /// Copies `value` over `target` in place, and gives it `value`'s history: the in-place form of

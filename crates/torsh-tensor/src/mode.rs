@@ -71,10 +71,15 @@ pub fn is_anomaly_enabled() -> bool {
     get() & ANOMALY != 0
 }
 
-/// Switches recording for this thread (`torch.set_grad_enabled`).
+/// Switches recording for this thread (`torch.set_grad_enabled`). Inside of [`inference_mode`]
+/// nothing is recorded whatever is asked.
 pub fn set_grad_enabled(enabled: bool) {
     let m = get();
-    set(if enabled { m & !NO_GRAD } else { m | NO_GRAD });
+    set(if enabled && m & INFERENCE == 0 {
+        m & !NO_GRAD
+    } else {
+        m | NO_GRAD
+    });
 }
 
 /// No recording until the guard is dropped.
@@ -82,9 +87,10 @@ pub fn no_grad_guard() -> ModeGuard {
     guard(NO_GRAD, 0)
 }
 
-/// Recording until the guard is dropped.
+/// Recording until the guard is dropped; inside of [`inference_mode`] nothing is recorded all the
+/// same.
 pub fn enable_grad_guard() -> ModeGuard {
-    guard(0, NO_GRAD)
+    guard(0, if is_inference_mode() { 0 } else { NO_GRAD })
 }
 
 /// Inference mode until the guard is dropped.

@@ -1,5 +1,6 @@
 //! The recorded graph: nodes, edges, and what they keep for backward.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -178,6 +179,27 @@ pub(crate) fn next_seq() -> u64 {
 }
 
 impl SavedSet {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inputs.is_empty() && self.outputs.is_empty()
+    }
+
+    /// A number that tells sets of values of different shapes and dtypes apart.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let mut h = DefaultHasher::new();
+        let mut add = |s: &Saved| {
+            s.layout.shape.dims().hash(&mut h);
+            s.dtype.hash(&mut h);
+        };
+        for a in &self.inputs {
+            if let SavedArg::Tensor(s) = a {
+                add(s);
+            }
+        }
+        self.outputs.iter().flatten().for_each(|s| add(s));
+        (self.inputs.len(), self.outputs.len()).hash(&mut h);
+        h.finish()
+    }
+
     /// The same values by reference count.
     pub(crate) fn share(&self) -> SavedSet {
         SavedSet {
@@ -244,10 +266,11 @@ impl Node {
         saved: SavedSet,
         site: Option<&'static Location<'static>>,
     ) -> Arc<Node> {
-        // A leaf's accumulator saves nothing, and is only made once.
+        // Nodes that save nothing (accumulators, the history of views) may be made in one of the
+        // two runs only, so they are not counted.
         let leaf = matches!(kind, Kind::Accumulate(_));
         let within = crate::mode::get() & crate::mode::CHECKPOINT != 0;
-        let (saved, checkpoint) = if within && !leaf {
+        let (saved, checkpoint) = if within && !saved.is_empty() {
             crate::checkpoint::divert(saved)
         } else {
             (saved, None)

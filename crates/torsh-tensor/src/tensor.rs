@@ -64,6 +64,8 @@ pub(crate) enum Creation {
     NoGrad,
     /// As one of several outputs: in-place ops on it are refused.
     Multiple,
+    /// By a user's function, whose derivative an in-place op would go around: refused.
+    Function,
 }
 
 impl Meta {
@@ -272,9 +274,11 @@ impl Tensor {
             Some(m) => {
                 m.requires_grad.load(Ordering::Acquire)
                     || m.view.as_ref().is_some_and(|v| {
-                        v.creation == Creation::Recorded
-                            && self.dtype().is_differentiable()
+                        self.dtype().is_differentiable()
                             && v.base.requires_grad()
+                            // Recording an op on a view out of date is an error; see inplace.rs.
+                            && (v.creation == Creation::Recorded
+                                || crate::inplace::is_stale(self, m))
                     })
             }
         }
@@ -416,7 +420,13 @@ impl Tensor {
 
     /// The same data cut off from the graph; writing into either shows in both.
     pub fn detach(&self) -> Tensor {
-        Tensor::from_parts(self.0.storage.clone(), self.0.layout.clone(), self.0.dtype)
+        let (storage, layout) = (self.0.storage.clone(), self.0.layout.clone());
+        if self.is_inference() {
+            let mut meta = Meta::new(false, None, State::default());
+            meta.inference = true;
+            return Tensor::with_meta(storage, layout, self.0.dtype, meta);
+        }
+        Tensor::from_parts(storage, layout, self.0.dtype)
     }
 
     /// Whether this tensor is the only user of its memory.

@@ -58,6 +58,15 @@ pub static IMAG: OpRecord =
         .by_name(|b| b.tensor(0)?.imag().map(Value::Tensor))
         .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));
 
+/// `view_as_complex` of a tensor that may lie in memory as no complex one can: then of a copy.
+pub(crate) fn in_pairs(t: &Tensor) -> Result<Tensor> {
+    let t = t.contiguous()?;
+    if t.storage_offset() % 2 == 1 {
+        return t.copy()?.view_as_complex();
+    }
+    t.view_as_complex()
+}
+
 /// Real and imaginary parts in a last dimension of 2.
 pub static VIEW_AS_REAL: OpRecord = OpRecord::new(
     "view_as_real",
@@ -76,7 +85,7 @@ pub static VIEW_AS_REAL: OpRecord = OpRecord::new(
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
-    formula: |c| c.g().contiguous()?.view_as_complex(),
+    formula: |c| in_pairs(c.g()),
 }])
 .by_name(|b| b.tensor(0)?.view_as_real().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.complex(&[2, 3])?.into()])]));

@@ -244,9 +244,15 @@ impl Tensor {
                 ),
             ));
         }
-        crate::inplace::check(self, self.requires_grad())?;
+        let recorded = crate::mode::is_grad_enabled() && self.requires_grad();
+        // One value may be written to one place many times, but not recorded.
+        if recorded {
+            crate::inplace::check(self, true)?;
+        } else {
+            crate::inplace::check_history(self, false)?;
+        }
         write_into(record, self.dtype(), self, &[], &[Attr::Scalar(value)])?;
-        if !(crate::mode::is_grad_enabled() && self.requires_grad()) {
+        if !recorded {
             return Ok(());
         }
         let node = make_node(

@@ -96,6 +96,7 @@ pub(crate) fn in_place(
     run().map_err(|e| {
         let operands = || tensors().map(Tensor::describe).collect();
         e.in_op(record.base_name(), operands, at)
+            .in_place(record.base_name())
     })?;
     Ok(target.clone())
 }

@@ -621,6 +621,7 @@ impl Tensor {
             Some(src.clone()),
             self.layout(),
             &window,
+            (false, false),
         )
     }
 }

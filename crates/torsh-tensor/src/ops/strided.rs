@@ -188,14 +188,44 @@ pub(crate) fn unwindow(g: &Tensor, shape: &Shape, window: &Layout) -> Result<Ten
     accumulate(g, shape.numel(), window)?.reshape(shape)
 }
 
+/// A layout of complex numbers in units of the real ones they consist of.
+pub(crate) fn in_reals(l: &Layout) -> Layout {
+    let mut dims: SmallVec<[usize; 6]> = SmallVec::from_slice(l.shape.dims());
+    dims.push(2);
+    let mut strides: Strides = l.strides.iter().map(|s| s * 2).collect();
+    strides.push(1);
+    Layout::new(Shape::new(&dims), strides, l.offset * 2)
+}
+
+/// Both layouts in the same units, where one is of complex numbers and the other of real ones.
+fn same_units(base: &Layout, view: &Layout, complex: (bool, bool)) -> (Layout, Layout) {
+    match complex {
+        (true, false) => (in_reals(base), view.clone()),
+        (false, true) => (base.clone(), in_reals(view)),
+        _ => (base.clone(), view.clone()),
+    }
+}
+
 /// The part of a base's gradient that belongs to a view of it, and the gradient laid out as the
-/// base's memory.
-pub(crate) fn cut(g: &Tensor, base: &Layout, view: &Layout) -> Result<(Tensor, Tensor)> {
-    let (length, origin) = region_of(base, view);
-    let region = accumulate(g, length, &shifted(base, origin))?;
-    let window = region
-        .as_strided_raw(&shifted(view, origin))?
+/// base's memory. `complex` says of base and view whether they hold complex numbers.
+pub(crate) fn cut(
+    g: &Tensor,
+    base: &Layout,
+    view: &Layout,
+    complex: (bool, bool),
+) -> Result<(Tensor, Tensor)> {
+    let (base, view) = same_units(base, view, complex);
+    let (length, origin) = region_of(&base, &view);
+    let region = match complex {
+        (true, false) => accumulate(&g.view_as_real()?, length, &shifted(&base, origin))?,
+        _ => accumulate(g, length, &shifted(&base, origin))?,
+    };
+    let mut window = region
+        .as_strided_raw(&shifted(&view, origin))?
         .contiguous()?;
+    if complex == (false, true) {
+        window = super::complex::in_pairs(&window)?;
+    }
     Ok((window, region))
 }
 
@@ -205,14 +235,21 @@ pub(crate) fn put(
     hole: Option<Tensor>,
     base: &Layout,
     view: &Layout,
+    complex: (bool, bool),
 ) -> Result<Tensor> {
-    let (_, origin) = region_of(base, view);
-    let window = shifted(view, origin);
+    let (base, view) = same_units(base, view, complex);
+    let (_, origin) = region_of(&base, &view);
+    let window = shifted(&view, origin);
     let hole = match hole {
+        Some(h) if complex == (false, true) => h.view_as_real()?,
         Some(h) => h,
         None => Tensor::zeros(&window.shape, region.dtype(), region.device())?,
     };
-    scatter(region, &hole, &window)?.as_strided_raw(&shifted(base, origin))
+    let all = scatter(region, &hole, &window)?.as_strided_raw(&shifted(&base, origin))?;
+    if complex == (true, false) {
+        return super::complex::in_pairs(&all);
+    }
+    Ok(all)
 }
 
 impl Tensor {
