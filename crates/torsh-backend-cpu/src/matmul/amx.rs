@@ -79,14 +79,15 @@ fn detect() -> bool {
     false
 }
 
-/// Whether a product is large enough to be worth the packing.
+/// Whether a product is large enough to be worth the packing, which takes `(m + n) k` where the
+/// product takes `m n k`.
 #[inline]
-pub(super) fn suits(m: usize, n: usize, k: usize) -> bool {
-    let padded = |x: usize| x.next_multiple_of(SIDE);
-    m.min(n).min(k) >= 16
-        && m * n * k >= 96 * 96 * 96
-        && 4 * m * n >= 3 * padded(m) * padded(n)
-        && is_available()
+pub(super) fn suits(m: usize, n: usize, k: usize, parts: Parts) -> bool {
+    let ratio = match parts {
+        Parts::One => 24,
+        Parts::Three => 64,
+    };
+    k >= 64 && m * n >= ratio * (m + n) && is_available()
 }
 
 /// Into how many bfloat16 a float32 operand is split.

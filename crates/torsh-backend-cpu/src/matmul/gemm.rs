@@ -174,7 +174,7 @@ real!(
         // SAFETY: the caller's promise.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if amx::suits(m, n, k)
+            if amx::suits(m, n, k, amx::Parts::One)
                 && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::One)
             {
                 return;
@@ -201,7 +201,9 @@ unsafe fn large_f32(
     // SAFETY: the caller's promise.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if amx::suits(m, n, k) && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::Three) {
+        if amx::suits(m, n, k, amx::Parts::Three)
+            && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::Three)
+        {
             return;
         }
         general(m, n, k, out, a, b, alpha, add);
