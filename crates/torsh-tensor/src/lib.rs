@@ -21,6 +21,7 @@ pub mod observe;
 mod operand;
 mod operators;
 pub mod ops;
+mod options;
 pub mod print;
 mod raw;
 pub mod record;
@@ -52,6 +53,12 @@ pub use ops::conv::{Conv2dOptions, Padding};
 pub use ops::embedding::EmbeddingOptions;
 pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,
+};
+pub use ops::loss::{
+    BceOptions, BceWithLogitsOptions, CosineEmbeddingLossOptions, GaussianNllLossOptions,
+    HingeEmbeddingLossOptions, HuberLossOptions, KlDivOptions, MarginRankingLossOptions,
+    MultiLabelSoftMarginLossOptions, MultiMarginLossOptions, PoissonNllLossOptions, Reduction,
+    SmoothL1LossOptions, TripletMarginLossOptions,
 };
 pub use ops::pool::MaxPool2dOptions;
 pub use ops::reduce::SumOptions;
