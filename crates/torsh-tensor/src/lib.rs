@@ -48,9 +48,11 @@ pub use mode::{
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
 pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
+pub use ops::attention::ScaledDotProductAttentionOptions;
 pub use ops::clamp::IntoLimit;
 pub use ops::conv::{Conv2dOptions, Padding};
 pub use ops::embedding::EmbeddingOptions;
+pub use ops::embedding_bag::{EmbeddingBagMode, EmbeddingBagOptions};
 pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,
 };
@@ -65,7 +67,12 @@ pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;
 pub use ops::reduce::quantile::{Interpolation, QuantileOptions};
+pub use ops::row_norm::{
+    GroupNormOptions, InstanceNormOptions, LayerNormOptions, LocalResponseNormOptions,
+    RmsNormOptions,
+};
 pub use ops::scan::DiffOptions;
+pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
 pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError};

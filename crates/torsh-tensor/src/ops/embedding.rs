@@ -66,7 +66,7 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
     ])
 });
 
-fn check_indices(indices: &Tensor) -> Result<()> {
+pub(super) fn check_indices(indices: &Tensor) -> Result<()> {
     if matches!(indices.dtype(), DType::I64 | DType::I32) {
         return Ok(());
     }
@@ -275,7 +275,7 @@ impl Tensor {
     }
 
     /// Scales the rows that are used and have a larger p-norm down to it, in place and unrecorded.
-    fn renorm_rows(&self, indices: &Tensor, max_norm: f64, p: f64) -> Result<()> {
+    pub(super) fn renorm_rows(&self, indices: &Tensor, max_norm: f64, p: f64) -> Result<()> {
         if self.ndim() != 2 || !self.dtype().is_floating_point() {
             return Ok(());
         }

@@ -199,7 +199,7 @@ fn multi_margin_loss(x: &Tensor, y: &Tensor, options: &MultiMarginLossOptions) -
     let own = Tensor::arange(0, classes as i64, 1, DType::I64, x.device())?.eq(&target)?;
     losses = losses.where_zero(&own, true)?;
     if let Some(w) = weight {
-        losses = losses.mul(&w.detach().index_select(0, y)?.reshape([n, 1])?)?;
+        losses = losses.mul(&w.index_select(0, y)?.reshape([n, 1])?)?;
     }
     let each = losses.sum_dim(1, false)?.div(classes as f64)?;
     match options.reduction {
@@ -259,11 +259,15 @@ fn multilabel_soft_margin_loss(
             "the input needs a dimension of classes, got a 0-d tensor",
         ));
     };
-    let losses = call1(
-        &parametric::bce_logits_elementwise,
-        &[Arg::T(x), Arg::T(y)],
-        &[],
-    )?;
+    let losses = if matches!(x.dtype(), DType::F16 | DType::BF16) {
+        // Its terms cancel; a half type shows that PyTorch rounds each of them.
+        let (high, low) = (x.logsigmoid()?, x.neg()?.logsigmoid()?);
+        let untrue = y.neg()?.add(1)?;
+        y.mul(&high)?.add(&untrue.mul(&low)?)?.neg()?
+    } else {
+        let args = [Arg::T(x), Arg::T(y)];
+        call1(&parametric::bce_logits_elementwise, &args, &[])?
+    };
     let losses = times_weight(losses, options.weight.as_ref())?;
     let each = losses.sum_dim(x.ndim() - 1, false)?.div(classes as f64)?;
     options.reduction.apply(each)
