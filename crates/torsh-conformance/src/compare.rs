@@ -46,6 +46,14 @@ pub const EXCEPTIONS: &[Exception] = &[
                  PyTorch's own sum is 1.5e-6 off the exact one",
     },
     Exception {
+        op: "nn.functional.scaled_dot_product_attention",
+        dtype: Dtype::Float32,
+        rtol: 1.3e-6,
+        atol: 5e-5,
+        reason: "softmax of products beyond 100: their rounding moves gradients by 2e-5, and those of \
+                 PyTorch's fused kernel are 2.6e-5 off the exact ones",
+    },
+    Exception {
         op: "pow",
         dtype: Dtype::Complex64,
         rtol: 4e-6,

@@ -141,13 +141,25 @@ fn attention(
     o: &ScaledDotProductAttentionOptions,
 ) -> Result<Tensor> {
     check(q, k, v, o)?;
+    // The half types compute in float32 throughout.
+    let dtype = q.dtype();
+    let wide = if dtype == DType::F64 {
+        dtype
+    } else {
+        DType::F32
+    };
+    let (q, k, v) = (&q.to_dtype(wide)?, k.to_dtype(wide)?, v.to_dtype(wide)?);
     let (k, v) = match o.enable_gqa {
-        true => (grouped(q, k)?, grouped(q, v)?),
-        false => (k.clone(), v.clone()),
+        true => (grouped(q, &k)?, grouped(q, &v)?),
+        false => (k, v),
     };
     let length = q.dims()[q.ndim() - 1] as f64;
     let scale = o.scale.unwrap_or(1.0 / length.sqrt());
-    let mut products = q.mul(scale)?.matmul(&k.transpose(-2, -1)?)?;
+    // Each factor takes its half of the scale, as PyTorch's do: both products stay small.
+    let root = scale.abs().sqrt();
+    let mut products = q
+        .mul(root.copysign(scale))?
+        .matmul(&k.transpose(-2, -1)?.mul(root)?)?;
     let last = products.ndim() - 2;
     // Queries for which no key counts; their result is 0.
     let mut unseeing = None;
@@ -191,7 +203,10 @@ fn attention(
     if let Some(rows) = &unseeing {
         weights = weights.masked_fill(rows, 0.0)?;
     }
-    weights.dropout(o.dropout_p, true)?.matmul(&v)
+    weights
+        .dropout(o.dropout_p, true)?
+        .matmul(&v)?
+        .to_dtype(dtype)
 }
 
 impl Tensor {

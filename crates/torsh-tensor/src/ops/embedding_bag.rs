@@ -257,7 +257,7 @@ options! {
         scale_grad_by_freq: bool = false;
         /// What becomes of the rows of a bag.
         mode: EmbeddingBagMode = EmbeddingBagMode::Mean;
-        /// Sparse gradients, which ToRSh does not have.
+        /// Sparse gradients, which ToRSh does not have: an error where a gradient is recorded.
         sparse: bool = false;
         /// A factor for each index, for sums only.
         per_sample_weights: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -270,7 +270,7 @@ options! {
 
 fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Result<Tensor> {
     let refuse = |why: String| Err(TorshError::invalid("", why));
-    if o.sparse {
+    if o.sparse && weight.requires_grad() && crate::is_grad_enabled() {
         return refuse("sparse gradients are not supported; leave sparse at false".into());
     }
     if let Some(w) = o

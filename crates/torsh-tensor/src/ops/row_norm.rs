@@ -588,6 +588,12 @@ fn local_response_norm(
             format!("the number of neighbouring channels should be greater than zero, got {size}"),
         ));
     }
+    if !x.dtype().is_floating_point() && x.dtype() != DType::I64 {
+        return Err(TorshError::dtype(
+            "",
+            format!("not implemented for {}", x.dtype()),
+        ));
+    }
     if x.numel() == 0 {
         return Ok(x.clone());
     }
@@ -680,7 +686,8 @@ impl Tensor {
     }
 
     /// Each element over `(1 + 0.0001 mean)^0.75`, where the mean is that of squares over `size`
-    /// neighbouring channels (`torch.nn.functional.local_response_norm`): `[n, c, d, ..]`.
+    /// neighbouring channels (`torch.nn.functional.local_response_norm`): `[n, c, d, ..]`,
+    /// floating-point dtypes and int64.
     #[track_caller]
     pub fn local_response_norm(&self, size: impl IntoDim) -> Result<Tensor> {
         self.local_response_norm_with(size, LocalResponseNormOptions::default())
