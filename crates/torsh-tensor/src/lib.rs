@@ -67,7 +67,7 @@ pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;
 pub use ops::reduce::quantile::{Interpolation, QuantileOptions};
-pub use ops::row_norm::{
+pub use ops::sample_norm::{
     GroupNormOptions, InstanceNormOptions, LayerNormOptions, LocalResponseNormOptions,
     RmsNormOptions,
 };

@@ -288,7 +288,8 @@ impl Tensor {
             let norms = norms.to_dtype(DType::F64)?;
             let scale = norms.add(1e-7)?.reciprocal()?.mul(max_norm)?;
             let scale = Tensor::where_(&norms.gt(max_norm)?, &scale, 1.0)?;
-            let scaled = rows.mul(&scale)?.to_dtype(self.dtype())?;
+            // PyTorch rounds the factor before the product.
+            let scaled = rows.mul(&scale.to_dtype(self.dtype())?)?;
             weight.index_copy_(0, &index, &scaled)?;
             Ok(())
         })

@@ -30,6 +30,7 @@ pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod row_norm;
+pub(crate) mod sample_norm;
 pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod select;
@@ -98,6 +99,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     pool::RECORDS,
     batch_norm::RECORDS,
     row_norm::RECORDS,
+    sample_norm::RECORDS,
     class_loss::RECORDS,
     einsum::RECORDS,
     random::RECORDS,

@@ -2,7 +2,7 @@
 
 use torsh_core::{Attr, Result, TorshError};
 
-use super::{Reduction, holds_anywhere, methods, times_weight};
+use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
 use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
@@ -259,28 +259,33 @@ fn binary_cross_entropy_with_logits(
             ),
         ));
     }
+    if let Some(w) = &options.pos_weight
+        && !w.shape().can_broadcast_to(x.shape())
+    {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "a pos_weight of shape {} does not broadcast to an input of shape {}",
+                w.shape(),
+                x.shape()
+            ),
+        ));
+    }
     let losses = match &options.pos_weight {
-        None => call1(
-            &parametric::bce_logits_elementwise,
-            &[Arg::T(x), Arg::T(y)],
-            &[],
-        )?,
-        Some(w) => {
-            if !w.shape().can_broadcast_to(x.shape()) {
-                return Err(TorshError::shape(
-                    "",
-                    format!(
-                        "a pos_weight of shape {} does not broadcast to an input of shape {}",
-                        w.shape(),
-                        x.shape()
-                    ),
-                ));
+        w if in_steps(x) => {
+            let mut high = x.logsigmoid()?;
+            if let Some(w) = w {
+                high = high.mul(&w.sub(1)?.mul(y)?.add(1)?)?;
             }
-            call1(
-                &parametric::bce_logits_weighted_elementwise,
-                &[Arg::T(x), Arg::T(y), Arg::T(w)],
-                &[],
-            )?
+            y.neg()?.add(1)?.mul(x)?.sub(&high)?
+        }
+        None => {
+            let args = [Arg::T(x), Arg::T(y)];
+            call1(&parametric::bce_logits_elementwise, &args, &[])?
+        }
+        Some(w) => {
+            let args = [Arg::T(x), Arg::T(y), Arg::T(w)];
+            call1(&parametric::bce_logits_weighted_elementwise, &args, &[])?
         }
     };
     options
@@ -293,7 +298,11 @@ fn kl_div(x: &Tensor, y: &Tensor, options: &KlDivOptions) -> Result<Tensor> {
         true => &parametric::kl_div_log_elementwise,
         false => &parametric::kl_div_elementwise,
     };
-    let losses = call1(row, &[Arg::T(x), Arg::T(y)], &[])?;
+    let losses = match (in_steps(x), options.log_target) {
+        (true, true) => y.exp()?.mul(&y.sub(x)?)?,
+        (true, false) => y.xlogy(y)?.sub(&y.mul(x)?)?,
+        (false, _) => call1(row, &[Arg::T(x), Arg::T(y)], &[])?,
+    };
     match (options.reduction, x.dims().first()) {
         (Reduction::BatchMean, Some(&batch)) => losses.sum()?.div(batch as f64),
         (Reduction::BatchMean, None) => losses.sum(),
@@ -303,11 +312,12 @@ fn kl_div(x: &Tensor, y: &Tensor, options: &KlDivOptions) -> Result<Tensor> {
 
 fn poisson_nll_loss(x: &Tensor, y: &Tensor, options: &PoissonNllLossOptions) -> Result<Tensor> {
     let args = [Arg::T(x), Arg::T(y)];
-    let integers = |t: &Tensor| !t.dtype().is_differentiable();
+    // Products of integers wrap, as PyTorch's do.
+    let integers = !x.dtype().is_differentiable() && !y.dtype().is_differentiable();
     let mut losses = match options.log_input {
-        // Products of integers wrap, as PyTorch's do.
-        true if integers(x) && integers(y) => x.exp()?.sub(&y.mul(x)?)?,
+        true if integers || in_steps(x) => x.exp()?.sub(&y.mul(x)?)?,
         true => call1(&parametric::poisson_log_elementwise, &args, &[])?,
+        false if in_steps(x) => x.sub(&y.mul(&x.add(options.eps)?.log()?)?)?,
         false => call1(
             &parametric::poisson_elementwise,
             &args,
@@ -315,11 +325,14 @@ fn poisson_nll_loss(x: &Tensor, y: &Tensor, options: &PoissonNllLossOptions) -> 
         )?,
     };
     if options.full {
-        losses = losses.add(&call1(
-            &parametric::stirling_elementwise,
-            &[Arg::T(y)],
-            &[],
-        )?)?;
+        let stirling = if in_steps(x) {
+            let half_log = y.mul(std::f64::consts::TAU)?.log()?.mul(0.5)?;
+            let term = y.mul(&y.log()?)?.sub(y)?.add(&half_log)?;
+            term.masked_fill(&y.le(1)?, 0)?
+        } else {
+            call1(&parametric::stirling_elementwise, &[Arg::T(y)], &[])?
+        };
+        losses = losses.add(&stirling)?;
     }
     options.reduction.apply(losses)
 }
@@ -367,11 +380,17 @@ fn gaussian_nll_loss(
         }
         var
     };
-    let mut losses = call1(
-        &parametric::gaussian_elementwise,
-        &[Arg::T(x), Arg::T(y), Arg::T(&var)],
-        &[Attr::Float(options.eps)],
-    )?;
+    let mut losses = if in_steps(x) {
+        // Gradients pass the limit as if it were not there.
+        let var = var.copy()?;
+        crate::no_grad(|| var.clamp_min_(options.eps))?;
+        let apart = x.sub(y)?.square()?.div(&var)?;
+        var.log()?.add(&apart)?.mul(0.5)?
+    } else {
+        let args = [Arg::T(x), Arg::T(y), Arg::T(&var)];
+        let eps = [Attr::Float(options.eps)];
+        call1(&parametric::gaussian_elementwise, &args, &eps)?
+    };
     if options.full {
         losses = losses.add(0.5 * std::f64::consts::TAU.ln())?;
     }

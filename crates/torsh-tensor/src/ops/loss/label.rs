@@ -2,7 +2,7 @@
 
 use torsh_core::{DType, Result, TorshError};
 
-use super::{Reduction, holds_anywhere, methods, times_weight};
+use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
 use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
@@ -259,8 +259,7 @@ fn multilabel_soft_margin_loss(
             "the input needs a dimension of classes, got a 0-d tensor",
         ));
     };
-    let losses = if matches!(x.dtype(), DType::F16 | DType::BF16) {
-        // Its terms cancel; a half type shows that PyTorch rounds each of them.
+    let losses = if in_steps(x) {
         let (high, low) = (x.logsigmoid()?, x.neg()?.logsigmoid()?);
         let untrue = y.neg()?.add(1)?;
         y.mul(&high)?.add(&untrue.mul(&low)?)?.neg()?

@@ -2,7 +2,7 @@
 
 use torsh_core::{Attr, Result, TorshError};
 
-use super::{Reduction, methods};
+use super::{Reduction, in_steps, methods};
 use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
@@ -159,11 +159,17 @@ fn hinge_embedding_loss(
     options: &HingeEmbeddingLossOptions,
 ) -> Result<Tensor> {
     // The labels choose; no gradient reaches them.
-    let losses = call1(
-        &parametric::hinge_elementwise,
-        &[Arg::T(x), Arg::T(&y.detach())],
-        &[Attr::Float(options.margin)],
-    )?;
+    let losses = if in_steps(x) {
+        let far = x.neg()?.add(options.margin)?.clamp_min(0.0)?;
+        let far = far.where_zero(&y.eq(1)?, true)?;
+        far.add(&x.where_zero(&y.eq(-1)?, true)?)?
+    } else {
+        call1(
+            &parametric::hinge_elementwise,
+            &[Arg::T(x), Arg::T(&y.detach())],
+            &[Attr::Float(options.margin)],
+        )?
+    };
     options.reduction.apply(losses)
 }
 
@@ -184,7 +190,8 @@ fn margin_ranking_loss(
             ),
         ));
     }
-    let losses = if [a, b, y].iter().all(|t| t.dtype().is_floating_point()) {
+    let whole = |t: &&Tensor| t.dtype().is_floating_point() && !in_steps(t);
+    let losses = if [a, b, y].iter().all(whole) {
         call1(
             &parametric::margin_ranking_elementwise,
             &[Arg::T(a), Arg::T(b), Arg::T(y)],
@@ -303,8 +310,14 @@ impl Tensor {
     /// [`Tensor::soft_margin_loss`] with another reduction.
     #[track_caller]
     pub fn soft_margin_loss_with(&self, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
-        let args = [Arg::T(self), Arg::T(target)];
-        call1(&parametric::soft_margin_elementwise, &args, &[])
+        let losses = if in_steps(self) {
+            let product = target.neg().and_then(|y| y.mul(self));
+            product.and_then(|p| p.exp()?.log1p())
+        } else {
+            let args = [Arg::T(self), Arg::T(target)];
+            call1(&parametric::soft_margin_elementwise, &args, &[])
+        };
+        losses
             .and_then(|losses| reduction.apply(losses))
             .map_err(|e| e.renamed("soft_margin_loss"))
     }

@@ -13,7 +13,7 @@ pub use margin::{
     TripletMarginLossOptions,
 };
 
-use torsh_core::{Attr, Result, TorshError};
+use torsh_core::{Attr, DType, Result, TorshError};
 
 use super::pointwise::parametric;
 use crate::call::{Arg, call1};
@@ -129,6 +129,12 @@ macro_rules! methods {
     };
 }
 use methods;
+
+/// Whether a loss that PyTorch writes in several ops is to be written so here too: in a half type
+/// their roundings show. Else one row of the pointwise table does it in one pass.
+fn in_steps(x: &Tensor) -> bool {
+    matches!(x.dtype(), DType::F16 | DType::BF16)
+}
 
 /// Whether a bool tensor is true somewhere. Tensors without data are taken not to be.
 fn holds_anywhere(condition: &Tensor) -> Result<bool> {
