@@ -42,7 +42,7 @@ fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
 
 /// Sums over and maps of adjacent elements; `channel` where all are of one channel and share its
 /// numbers, else each has its own.
-trait Loops: Real {
+pub(crate) trait Loops: Real {
     /// `acc[i] += x[i]`, or `(x[i] - mean)^2`.
     unsafe fn accumulate(n: usize, x: *const Self, mean: Option<*const Self>, acc: *mut f64);
     /// The sum of `x`, or of `(x - mean)^2`.
@@ -395,8 +395,11 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         let mut a = Vec::with_capacity(range.len());
         let mut b = Vec::with_capacity(range.len());
         for (i, c) in range.clone().enumerate() {
-            let invstd = 1.0 / (vars[i] + eps).sqrt();
-            let invstd = if training { kept(invstd) } else { invstd };
+            let invstd = match training {
+                // PyTorch divides a rounded sum, and rounds again.
+                true => kept(1.0 / (kept(vars[i]) + eps).sqrt()),
+                false => 1.0 / (vars[i] + eps).sqrt(),
+            };
             // SAFETY: the channel is this thread's.
             unsafe {
                 *mean_p.at(c as isize) = T::c(means[i]);

@@ -46,6 +46,22 @@ pub const EXCEPTIONS: &[Exception] = &[
                  PyTorch's own sum is 1.5e-6 off the exact one",
     },
     Exception {
+        op: "nn.functional.scaled_dot_product_attention",
+        dtype: Dtype::Float32,
+        rtol: 1.3e-6,
+        atol: 1e-4,
+        reason: "softmax of products beyond 100: their rounding moves gradients of 30 by 6e-5, and those \
+                 of PyTorch's fused kernel are 2.6e-5 off the exact ones",
+    },
+    Exception {
+        op: "nn.functional.scaled_dot_product_attention",
+        dtype: Dtype::BFloat16,
+        rtol: 1.6e-2,
+        atol: 1e-2,
+        reason: "PyTorch's fused kernel rounds the weights to bfloat16 before their product with the \
+                 values, its own other kernel does not; terms of 9 cancel",
+    },
+    Exception {
         op: "pow",
         dtype: Dtype::Complex64,
         rtol: 4e-6,

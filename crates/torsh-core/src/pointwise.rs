@@ -105,4 +105,5 @@ crate::for_each_unary! { kernel_enum @unary [
     IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
     SgdStep AdamStep
     Pad
+    Cross RowNorm RowNormBackward EmbeddingBag EmbeddingBagBackward
 ] }

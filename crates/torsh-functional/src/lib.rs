@@ -18,22 +18,26 @@ mod arrange;
 mod indexing;
 mod loss;
 mod nn;
+mod norm;
 mod options;
 mod pointwise;
 mod products;
 mod reductions;
 mod shape;
+mod vectors;
 
 pub use activation::*;
 pub use arrange::*;
 pub use indexing::*;
 pub use loss::*;
 pub use nn::*;
+pub use norm::*;
 pub use options::*;
 pub use pointwise::*;
 pub use products::*;
 pub use reductions::*;
 pub use shape::*;
+pub use vectors::*;
 
 use torsh_tensor::{Operand, Result, Tensor, TorshError, Value, ops};
 

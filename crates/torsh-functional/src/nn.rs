@@ -2,7 +2,10 @@
 
 use torsh_tensor::{IntoShape, Operand, Result, Scalar, Tensor};
 
-pub use torsh_tensor::{Conv2dOptions, EmbeddingOptions, MaxPool2dOptions, Padding};
+pub use torsh_tensor::{
+    Conv2dOptions, EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, MaxPool2dOptions,
+    Padding, ScaledDotProductAttentionOptions,
+};
 
 use crate::{BatchNormOptions, Size2, call, value};
 
@@ -124,6 +127,44 @@ pub fn embedding_with(
     options: EmbeddingOptions,
 ) -> Result<Tensor> {
     weight.embedding_with(input, options)
+}
+
+/// The means of the rows of `weight` that each row of indices names.
+#[track_caller]
+pub fn embedding_bag(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
+    weight.embedding_bag(input)
+}
+
+/// [`embedding_bag`] with options: other modes, and bags that start at offsets of a 1-d input.
+#[track_caller]
+pub fn embedding_bag_with(
+    input: &Tensor,
+    weight: &Tensor,
+    options: EmbeddingBagOptions,
+) -> Result<Tensor> {
+    weight.embedding_bag_with(input, options)
+}
+
+/// `softmax(query @ key.T / sqrt(e)) @ value` of queries `[.., l, e]`, keys `[.., s, e]` and values
+/// `[.., s, n]`.
+#[track_caller]
+pub fn scaled_dot_product_attention(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+) -> Result<Tensor> {
+    query.scaled_dot_product_attention(key, value)
+}
+
+/// [`scaled_dot_product_attention`] with a mask, dropout, another scale, or shared heads.
+#[track_caller]
+pub fn scaled_dot_product_attention_with(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    options: ScaledDotProductAttentionOptions,
+) -> Result<Tensor> {
+    query.scaled_dot_product_attention_with(key, value, options)
 }
 
 /// A 1 in the place of each class along a new last dimension; as many classes as the greatest

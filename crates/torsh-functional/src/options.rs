@@ -2,28 +2,7 @@
 
 use torsh_tensor::Tensor;
 
-/// How the losses of elements become the result.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reduction {
-    /// They stay.
-    None,
-    /// Their mean.
-    #[default]
-    Mean,
-    /// Their sum.
-    Sum,
-}
-
-impl Reduction {
-    /// PyTorch's name: `none`, `mean` or `sum`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reduction::None => "none",
-            Reduction::Mean => "mean",
-            Reduction::Sum => "sum",
-        }
-    }
-}
+pub use torsh_tensor::Reduction;
 
 /// One size for both directions of an image, or one for each.
 ///

@@ -21,6 +21,7 @@ pub mod observe;
 mod operand;
 mod operators;
 pub mod ops;
+mod options;
 pub mod print;
 mod raw;
 pub mod record;
@@ -47,18 +48,31 @@ pub use mode::{
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
 pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
+pub use ops::attention::ScaledDotProductAttentionOptions;
 pub use ops::clamp::IntoLimit;
 pub use ops::conv::{Conv2dOptions, Padding};
 pub use ops::embedding::EmbeddingOptions;
+pub use ops::embedding_bag::{EmbeddingBagMode, EmbeddingBagOptions};
 pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,
+};
+pub use ops::loss::{
+    BceOptions, BceWithLogitsOptions, CosineEmbeddingLossOptions, GaussianNllLossOptions,
+    HingeEmbeddingLossOptions, HuberLossOptions, KlDivOptions, MarginRankingLossOptions,
+    MultiLabelSoftMarginLossOptions, MultiMarginLossOptions, PoissonNllLossOptions, Reduction,
+    SmoothL1LossOptions, TripletMarginLossOptions,
 };
 pub use ops::pool::MaxPool2dOptions;
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;
 pub use ops::reduce::quantile::{Interpolation, QuantileOptions};
+pub use ops::sample_norm::{
+    GroupNormOptions, InstanceNormOptions, LayerNormOptions, LocalResponseNormOptions,
+    RmsNormOptions,
+};
 pub use ops::scan::DiffOptions;
+pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
 pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError};

@@ -11,7 +11,7 @@ use crate::{BackwardCx, Tensor, Value};
 pub(crate) const RECORDS: &[&OpRecord] = &[&BATCH_NORM, &BATCH_NORM_BACKWARD];
 
 /// What statistics are held in.
-fn wide(dtype: DType) -> DType {
+pub(super) fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 {
         DType::F64
     } else {

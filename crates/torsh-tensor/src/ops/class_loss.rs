@@ -3,10 +3,11 @@
 use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
+use super::loss::Reduction;
 use crate::call::{Arg, call1};
 use crate::node::Grads;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
-use crate::{BackwardCx, Bound, Tensor, Value};
+use crate::{BackwardCx, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &NLL_LOSS,
@@ -97,38 +98,6 @@ fn result_shape(reduction: &str, positions: &Shape) -> Shape {
     }
 }
 
-/// The name of a reduction, checked.
-fn reduction(name: &str) -> Result<&'static str> {
-    match name {
-        "none" => Ok("none"),
-        "mean" => Ok("mean"),
-        "sum" => Ok("sum"),
-        other => Err(TorshError::invalid(
-            "",
-            format!("{other} is not a valid value for reduction"),
-        )
-        .with_hint("it is none, mean or sum")),
-    }
-}
-
-/// The reduction of a call by name, whose older arguments `size_average` and `reduce` win.
-fn bound_reduction(
-    b: &Bound,
-    size_average: usize,
-    reduce: usize,
-    name: usize,
-) -> Result<&'static str> {
-    if b.is_none(size_average) && b.is_none(reduce) {
-        return reduction(b.str(name));
-    }
-    let flag = |i: usize| b.is_none(i) || b.bool(i);
-    Ok(match (flag(reduce), flag(size_average)) {
-        (false, _) => "none",
-        (true, true) => "mean",
-        (true, false) => "sum",
-    })
-}
-
 fn no_weight_gradient(c: &BackwardCx<'_>, op: &'static str) -> Result<()> {
     match c.needs(2) {
         true => Err(TorshError::autograd(
@@ -168,7 +137,7 @@ pub static NLL_LOSS: OpRecord = OpRecord::new(
     },
 })
 .by_name(|b| {
-    let reduction = bound_reduction(b, 3, 5, 6)?;
+    let reduction = Reduction::bound(b, 3, 5, 6)?.name();
     b.tensor(0)?.nll_loss_with(b.tensor(1)?, b.opt_tensor(2), b.int(4), reduction).map(Value::Tensor)
 })
 .samples(|s| {
@@ -260,7 +229,7 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
     },
 })
 .by_name(|b| {
-    let reduction = bound_reduction(b, 3, 5, 6)?;
+    let reduction = Reduction::bound(b, 3, 5, 6)?.name();
     b.tensor(0)?
         .cross_entropy_with(b.tensor(1)?, b.opt_tensor(2), b.int(4), reduction, b.float(7))
         .map(Value::Tensor)
@@ -354,7 +323,9 @@ impl Tensor {
         ignore_index: i64,
         reduction_name: &str,
     ) -> Result<Tensor> {
-        let reduction = self.named(NLL_LOSS.name, reduction(reduction_name))?;
+        let reduction = self
+            .named(NLL_LOSS.name, Reduction::of(reduction_name))?
+            .name();
         let attrs = [Attr::Str(reduction), Attr::Int(ignore_index)];
         call1(
             &NLL_LOSS,
@@ -383,7 +354,7 @@ impl Tensor {
         label_smoothing: f64,
     ) -> Result<Tensor> {
         let op = CROSS_ENTROPY.name;
-        let reduction = self.named(op, reduction(reduction_name))?;
+        let reduction = self.named(op, Reduction::of(reduction_name))?.name();
         if !(0.0..=1.0).contains(&label_smoothing) {
             let message =
                 format!("label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}");

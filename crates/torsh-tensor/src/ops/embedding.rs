@@ -66,7 +66,7 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
     ])
 });
 
-fn check_indices(indices: &Tensor) -> Result<()> {
+pub(super) fn check_indices(indices: &Tensor) -> Result<()> {
     if matches!(indices.dtype(), DType::I64 | DType::I32) {
         return Ok(());
     }
@@ -275,7 +275,7 @@ impl Tensor {
     }
 
     /// Scales the rows that are used and have a larger p-norm down to it, in place and unrecorded.
-    fn renorm_rows(&self, indices: &Tensor, max_norm: f64, p: f64) -> Result<()> {
+    pub(super) fn renorm_rows(&self, indices: &Tensor, max_norm: f64, p: f64) -> Result<()> {
         if self.ndim() != 2 || !self.dtype().is_floating_point() {
             return Ok(());
         }
@@ -288,7 +288,8 @@ impl Tensor {
             let norms = norms.to_dtype(DType::F64)?;
             let scale = norms.add(1e-7)?.reciprocal()?.mul(max_norm)?;
             let scale = Tensor::where_(&norms.gt(max_norm)?, &scale, 1.0)?;
-            let scaled = rows.mul(&scale)?.to_dtype(self.dtype())?;
+            // PyTorch rounds the factor before the product.
+            let scaled = rows.mul(&scale.to_dtype(self.dtype())?)?;
             weight.index_copy_(0, &index, &scaled)?;
             Ok(())
         })

@@ -1,6 +1,7 @@
 //! The op records, by family, and calls by name.
 
 pub(crate) mod activation;
+pub(crate) mod attention;
 pub(crate) mod batch_norm;
 pub(crate) mod clamp;
 pub(crate) mod class_loss;
@@ -10,6 +11,7 @@ pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod einsum;
 pub(crate) mod embedding;
+pub(crate) mod embedding_bag;
 pub(crate) mod factory;
 pub(crate) mod getitem;
 pub(crate) mod index;
@@ -27,10 +29,14 @@ pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
+pub(crate) mod row_norm;
+pub(crate) mod sample_norm;
 pub(crate) mod scan;
 pub(crate) mod scatter;
 pub(crate) mod select;
 pub(crate) mod shape;
+pub(crate) mod shuffle;
+pub(crate) mod similarity;
 pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod split;
@@ -76,15 +82,24 @@ const FAMILIES: &[&[&OpRecord]] = &[
     index::RECORDS,
     scatter::RECORDS,
     masked::RECORDS,
-    loss::RECORDS,
+    loss::FAMILIES[0],
+    loss::FAMILIES[1],
+    loss::FAMILIES[2],
+    loss::FAMILIES[3],
     sort::RECORDS,
     rearrange::RECORDS,
+    shuffle::RECORDS,
+    similarity::RECORDS,
     embedding::RECORDS,
+    embedding_bag::RECORDS,
+    attention::RECORDS,
     getitem::RECORDS,
     matmul::RECORDS,
     conv::RECORDS,
     pool::RECORDS,
     batch_norm::RECORDS,
+    row_norm::RECORDS,
+    sample_norm::RECORDS,
     class_loss::RECORDS,
     einsum::RECORDS,
     random::RECORDS,

@@ -1,0 +1,454 @@
+//! Normalisation of rows, for `layer_norm`, `group_norm`, `rms_norm` and `instance_norm`.
+//!
+//! The input, row-major, is `rows` rows of `n` elements. `spread` adjacent elements of a row share
+//! a weight and a bias, and row `r` has the parameters of group `r % groups`: the weight has
+//! `groups * n / spread` elements. The attributes of both kernels: `rows`, `groups`, `spread`,
+//! `centred`, `eps`, `n`.
+//!
+//! - `RowNorm`: input, optional weight and bias into `(x - mean) * rstd * weight + bias`, and mean
+//!   and `rstd = 1 / sqrt(var + eps)` of each row. Without `centred` the mean is taken to be 0.
+//! - `RowNormBackward`: gradient, input, optional weight, mean and rstd into the gradients of input
+//!   (where attribute 6 says so), weight and bias (attribute 7).
+//!
+//! Real floating-point types; the half types compute in float32. Sums over a row end in float64,
+//! those over rows in the element type within a block of rows.
+
+use std::ops::Range;
+
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, pool};
+
+use crate::batch_norm::Loops;
+use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+use crate::multiversion;
+use crate::scalar::Real;
+
+/// Elements that are worth a thread of their own.
+const GRAIN: usize = 16 * 1024;
+/// Into how many blocks rows are divided at most where sums over rows are taken. It does not
+/// depend on the number of threads, and neither do the sums.
+const BLOCKS: usize = 32;
+
+/// The kernel for a key of this file.
+pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
+    Some(match k {
+        Kernel::RowNorm | Kernel::RowNormBackward => row_norm,
+        _ => return None,
+    })
+}
+
+fn row_norm(args: &KernelArgs<'_>) -> Result<()> {
+    let forward = args.kernel == Kernel::RowNorm;
+    match (wide(args.compute), forward) {
+        (DType::F32, true) => run::<f32>(args, DType::F32),
+        (DType::F64, true) => run::<f64>(args, DType::F64),
+        (DType::F32, false) => backward::<f32>(args, DType::F32),
+        (DType::F64, false) => backward::<f64>(args, DType::F64),
+        _ => Err(args.unsupported()),
+    }
+}
+
+/// Loops over rows with a weight for each element, which may be null for none.
+trait RowLoops: Loops {
+    /// `y = (x - mean) * rstd * weight + bias`; `one` where all elements share a parameter.
+    unsafe fn normalise(
+        n: usize,
+        x: *const Self,
+        y: *mut Self,
+        mean_rstd: [Self; 2],
+        parameters: [*const Self; 2],
+        one: bool,
+    );
+    /// The sums of `g weight` and of `g weight (x - mean)`.
+    unsafe fn weighted_dots(
+        n: usize,
+        g: *const Self,
+        x: *const Self,
+        weight: *const Self,
+        mean: Self,
+    ) -> [f64; 2];
+    /// `y = a g weight + b (x - mean) + c` of `[a, b, c, mean]`.
+    unsafe fn weighted_gradient(
+        n: usize,
+        g: *const Self,
+        x: *const Self,
+        weight: *const Self,
+        y: *mut Self,
+        abcm: [Self; 4],
+    );
+    /// `dw += g (x - mean) rstd`, `db += g`.
+    unsafe fn collect(
+        n: usize,
+        g: *const Self,
+        x: *const Self,
+        mean_rstd: [Self; 2],
+        dw: *mut Self,
+        db: *mut Self,
+    );
+}
+
+macro_rules! loops {
+    ($($t:ident $normalise:ident $dots:ident $gradient:ident $collect:ident;)*) => {$(
+        multiversion! {
+            unsafe fn $normalise<A>(n: usize, x: *const $t, y: *mut $t, mean_rstd: [$t; 2], parameters: [*const $t; 2], one: bool) {
+                let ([mean, rstd], [w, b]) = (mean_rstd, parameters);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match (w.is_null(), b.is_null()) {
+                        _ if one => {
+                            let a = if w.is_null() { rstd } else { rstd * *w };
+                            let b = if b.is_null() { 0.0 } else { *b };
+                            (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean).fma::<A>(a, b));
+                        }
+                        (true, true) => (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean) * rstd),
+                        (false, true) => (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean) * rstd * *w.add(i)),
+                        (true, false) => (0..n).for_each(|i| *y.add(i) = (*x.add(i) - mean).fma::<A>(rstd, *b.add(i))),
+                        (false, false) => (0..n).for_each(|i| {
+                            *y.add(i) = ((*x.add(i) - mean) * rstd).fma::<A>(*w.add(i), *b.add(i));
+                        }),
+                    }
+                }
+            }
+            unsafe fn $dots<A>(n: usize, g: *const $t, x: *const $t, weight: *const $t, mean: $t) -> [f64; 2] {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match weight.is_null() {
+                        true => dots(n, mean, |i| *g.add(i), x),
+                        false => dots(n, mean, |i| *g.add(i) * *weight.add(i), x),
+                    }
+                }
+            }
+            unsafe fn $gradient<A>(n: usize, g: *const $t, x: *const $t, weight: *const $t, y: *mut $t, abcm: [$t; 4]) {
+                let [a, b, c, mean] = abcm;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match weight.is_null() {
+                        true => (0..n).for_each(|i| {
+                            *y.add(i) = a.fma::<A>(*g.add(i), b.fma::<A>(*x.add(i) - mean, c));
+                        }),
+                        false => (0..n).for_each(|i| {
+                            let g = *g.add(i) * *weight.add(i);
+                            *y.add(i) = a.fma::<A>(g, b.fma::<A>(*x.add(i) - mean, c));
+                        }),
+                    }
+                }
+            }
+            unsafe fn $collect<A>(n: usize, g: *const $t, x: *const $t, mean_rstd: [$t; 2], dw: *mut $t, db: *mut $t) {
+                let [mean, rstd] = mean_rstd;
+                // SAFETY: the caller's promise.
+                unsafe {
+                    (0..n).for_each(|i| {
+                        let g = *g.add(i);
+                        *dw.add(i) = g.fma::<A>((*x.add(i) - mean) * rstd, *dw.add(i));
+                        *db.add(i) += g;
+                    });
+                }
+            }
+        }
+        impl RowLoops for $t {
+            unsafe fn normalise(n: usize, x: *const $t, y: *mut $t, mean_rstd: [$t; 2], parameters: [*const $t; 2], one: bool) {
+                // SAFETY: the caller's promise.
+                unsafe { $normalise(n, x, y, mean_rstd, parameters, one) }
+            }
+            unsafe fn weighted_dots(n: usize, g: *const $t, x: *const $t, weight: *const $t, mean: $t) -> [f64; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { $dots(n, g, x, weight, mean) }
+            }
+            unsafe fn weighted_gradient(n: usize, g: *const $t, x: *const $t, weight: *const $t, y: *mut $t, abcm: [$t; 4]) {
+                // SAFETY: the caller's promise.
+                unsafe { $gradient(n, g, x, weight, y, abcm) }
+            }
+            unsafe fn collect(n: usize, g: *const $t, x: *const $t, mean_rstd: [$t; 2], dw: *mut $t, db: *mut $t) {
+                // SAFETY: the caller's promise.
+                unsafe { $collect(n, g, x, mean_rstd, dw, db) }
+            }
+        }
+    )*};
+}
+loops! {
+    f32 normalise_f32 dots_f32 gradient_f32 collect_f32;
+    f64 normalise_f64 dots_f64 gradient_f64 collect_f64;
+}
+
+const LANES: usize = 16;
+
+/// The sums of `g(i)` and of `g(i) (x[i] - mean)`: in lanes, then in float64.
+///
+/// # Safety
+/// `x` must hold `n` elements.
+#[inline(always)]
+unsafe fn dots<T: Real>(n: usize, mean: T, g: impl Fn(usize) -> T, x: *const T) -> [f64; 2] {
+    let mut total = [0.0; 2];
+    let mut i = 0;
+    // Blocks short enough that float32 lanes stay exact to a few units.
+    while i < n {
+        let end = n.min(i + 128 * LANES);
+        let (mut plain, mut times) = ([T::ZERO; LANES], [T::ZERO; LANES]);
+        while i + LANES <= end {
+            for l in 0..LANES {
+                let g = g(i + l);
+                plain[l] = plain[l] + g;
+                // SAFETY: the caller's promise.
+                times[l] = times[l] + g * (unsafe { *x.add(i + l) } - mean);
+            }
+            i += LANES;
+        }
+        total[0] += plain.iter().map(|v| v.to_f64()).sum::<f64>();
+        total[1] += times.iter().map(|v| v.to_f64()).sum::<f64>();
+        while i < end {
+            let g = g(i);
+            total[0] += g.to_f64();
+            // SAFETY: the caller's promise.
+            total[1] += (g * (unsafe { *x.add(i) } - mean)).to_f64();
+            i += 1;
+        }
+    }
+    total
+}
+
+/// How the elements lie.
+#[derive(Clone, Copy)]
+struct Sizes {
+    rows: usize,
+    n: usize,
+    groups: usize,
+    spread: usize,
+    centred: bool,
+}
+
+impl Sizes {
+    fn new(args: &KernelArgs<'_>, numel: usize) -> Result<Sizes> {
+        let size = |i: usize| args.attr(i).int().max(0) as usize;
+        let (rows, groups, spread) = (size(0), size(1).max(1), size(2).max(1));
+        let n = size(5);
+        if rows * n != numel || !n.is_multiple_of(spread) {
+            return Err(missing());
+        }
+        Ok(Sizes {
+            rows,
+            n,
+            groups,
+            spread,
+            centred: args.attr(3).bool(),
+        })
+    }
+
+    /// Parameters of a row.
+    fn each(&self) -> usize {
+        self.n / self.spread
+    }
+
+    /// Parameters in all.
+    fn parameters(&self) -> usize {
+        self.groups * self.each()
+    }
+
+    /// The first element of a row.
+    fn at(&self, row: usize) -> isize {
+        (row * self.n) as isize
+    }
+
+    /// The first parameter of a row.
+    fn parameter(&self, row: usize) -> usize {
+        row % self.groups * self.each()
+    }
+}
+
+/// The parameters from one on, or null.
+fn from<T>(p: Option<Ptr<T>>, i: usize) -> *const T {
+    p.map_or(std::ptr::null(), |p| p.at(i as isize))
+}
+
+fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+    let ([out, mean_out, rstd_out], [input, weight, bias]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let sizes = Sizes::new(args, input.numel())?;
+    let eps = args.attr(4).float();
+    let x = Dense::new(input, dtype)?;
+    let weight = Dense::optional(Some(weight), dtype)?;
+    let bias = Dense::optional(Some(bias), dtype)?;
+    let result = DenseOut::new(out, dtype)?;
+    let (mean_out, rstd_out) = (
+        DenseOut::new(mean_out, dtype)?,
+        DenseOut::new(rstd_out, dtype)?,
+    );
+    let (x, y) = (x.ptr::<T>(), result.ptr::<T>());
+    let (means, rstds) = (mean_out.ptr::<T>(), rstd_out.ptr::<T>());
+    let weight = weight.as_ref().map(Dense::ptr::<T>);
+    let bias = bias.as_ref().map(Dense::ptr::<T>);
+    let count = sizes.n as f64;
+    let grain = (GRAIN / sizes.n.max(1)).max(1);
+    pool::parallel_for(sizes.rows, grain, &|range| {
+        for row in range {
+            let (x, y) = (x.at(sizes.at(row)), y.at(sizes.at(row)));
+            // SAFETY: the operands have the sizes that the record planned.
+            unsafe {
+                let exact = match sizes.centred {
+                    true => T::sum(sizes.n, x, None) / count,
+                    false => 0.0,
+                };
+                let mean = T::c(exact);
+                // What rounding the mean added to each squared distance.
+                let off = exact - mean.to_f64();
+                let var = T::sum(sizes.n, x, Some(mean)) / count - off * off;
+                let var = if var < 0.0 { 0.0 } else { var };
+                let rstd = T::c(1.0 / (var + eps).sqrt());
+                *means.at(row as isize) = mean;
+                *rstds.at(row as isize) = rstd;
+                let first = sizes.parameter(row);
+                let of = |p: usize| [from(weight, first + p), from(bias, first + p)];
+                if sizes.spread == 1 {
+                    T::normalise(sizes.n, x, y, [mean, rstd], of(0), false);
+                } else {
+                    for p in 0..sizes.each() {
+                        let at = p * sizes.spread;
+                        let (x, y) = (x.add(at), y.add(at));
+                        T::normalise(sizes.spread, x, y, [mean, rstd], of(p), true);
+                    }
+                }
+            }
+        }
+    });
+    result.finish()?;
+    mean_out.finish()?;
+    rstd_out.finish()
+}
+
+fn backward<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+    let ([dx, dw, db], [g, input, weight, mean, rstd]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let sizes = Sizes::new(args, input.numel())?;
+    let (to_input, to_parameters) = (args.attr(6).bool(), args.attr(7).bool());
+    let (g, x) = (Dense::new(g, dtype)?, Dense::new(input, dtype)?);
+    let weight = Dense::optional(Some(weight), dtype)?;
+    let (mean, rstd) = (Dense::new(mean, dtype)?, Dense::new(rstd, dtype)?);
+    let dx = DenseOut::new(dx, dtype)?;
+    let (dw, db) = (DenseOut::new(dw, dtype)?, DenseOut::new(db, dtype)?);
+    let width = sizes.parameters();
+    let blocks = match to_parameters {
+        true => (sizes.rows * sizes.n / GRAIN.max(width)).clamp(1, BLOCKS.min(sizes.rows.max(1))),
+        false => sizes.rows.max(1),
+    };
+    let sums = match to_parameters {
+        true => Some(Scratch::<T>::new(2 * blocks * width)?),
+        false => None,
+    };
+    let call = Backward {
+        sizes,
+        g: g.ptr(),
+        x: x.ptr(),
+        weight: weight.as_ref().map(Dense::ptr),
+        mean: mean.ptr(),
+        rstd: rstd.ptr(),
+        dx: to_input.then(|| dx.ptr()),
+    };
+    let sums = sums.as_ref().map(|s| Ptr::new(s.ptr()));
+    let grain = (GRAIN * blocks / (sizes.rows * sizes.n).max(1)).max(1);
+    pool::parallel_for(blocks, grain, &|range| {
+        for b in range {
+            let rows = b * sizes.rows / blocks..(b + 1) * sizes.rows / blocks;
+            let sums = sums.map(|s| {
+                // SAFETY: the scratch memory has `2 * width` values for each block.
+                unsafe { std::slice::from_raw_parts_mut(s.at((2 * b * width) as isize), 2 * width) }
+            });
+            // SAFETY: the operands have the sizes that the record planned.
+            unsafe { call.rows(rows, sums) };
+        }
+    });
+    if let Some(sums) = sums {
+        for (k, out) in [(0, &dw), (1, &db)] {
+            let out = out.ptr::<T>();
+            for p in 0..width {
+                let of = |b: usize| ((2 * b + k) * width + p) as isize;
+                // SAFETY: as above; the result has `width` elements.
+                unsafe {
+                    let total: f64 = (0..blocks).map(|b| (*sums.at(of(b))).to_f64()).sum();
+                    *out.at(p as isize) = T::c(total);
+                }
+            }
+        }
+        dw.finish()?;
+        db.finish()?;
+    }
+    match to_input {
+        true => dx.finish(),
+        false => Ok(()),
+    }
+}
+
+/// The operands of one backward call.
+struct Backward<T> {
+    sizes: Sizes,
+    g: Ptr<T>,
+    x: Ptr<T>,
+    weight: Option<Ptr<T>>,
+    mean: Ptr<T>,
+    rstd: Ptr<T>,
+    dx: Option<Ptr<T>>,
+}
+
+impl<T: RowLoops> Backward<T> {
+    /// The gradients of some rows; those of the parameters into `sums`, weight first.
+    ///
+    /// # Safety
+    /// The operands must have the sizes.
+    unsafe fn rows(&self, rows: Range<usize>, mut sums: Option<&mut [T]>) {
+        let Sizes { n, spread, .. } = self.sizes;
+        let count = n as f64;
+        let width = self.sizes.parameters();
+        if let Some(sums) = &mut sums {
+            sums.fill(T::ZERO);
+        }
+        for row in rows {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (g, x) = (self.g.at(self.sizes.at(row)), self.x.at(self.sizes.at(row)));
+                let (mean, rstd) = (*self.mean.at(row as isize), *self.rstd.at(row as isize));
+                let first = self.sizes.parameter(row);
+                let weight = |p: usize| from(self.weight, first + p);
+                let mut total = [0.0f64; 2];
+                if spread == 1 {
+                    if let Some(sums) = &mut sums {
+                        let dw = sums.as_mut_ptr().add(first);
+                        T::collect(n, g, x, [mean, rstd], dw, dw.add(width));
+                    }
+                    if self.dx.is_some() {
+                        total = T::weighted_dots(n, g, x, weight(0), mean);
+                    }
+                } else {
+                    for p in 0..self.sizes.each() {
+                        let mut part = [0.0; 2];
+                        let (g, x) = (g.add(p * spread), x.add(p * spread));
+                        T::dots(spread, g, x, &mean, part.as_mut_ptr(), true);
+                        if let Some(sums) = &mut sums {
+                            let dw = sums.as_mut_ptr().add(first + p);
+                            *dw = *dw + T::c(part[1] * rstd.to_f64());
+                            *dw.add(width) = *dw.add(width) + T::c(part[0]);
+                        }
+                        let w = self.weight.map_or(1.0, |_| (*weight(p)).to_f64());
+                        total = [total[0] + w * part[0], total[1] + w * part[1]];
+                    }
+                }
+                let Some(dx) = self.dx else { continue };
+                let dx = dx.at(self.sizes.at(row));
+                let s = rstd.to_f64();
+                let b = T::c(-total[1] * s * s * s / count);
+                let c = match self.sizes.centred {
+                    true => T::c(-total[0] * s / count),
+                    false => T::ZERO,
+                };
+                if spread == 1 {
+                    T::weighted_gradient(n, g, x, weight(0), dx, [rstd, b, c, mean]);
+                } else {
+                    for p in 0..self.sizes.each() {
+                        let at = p * spread;
+                        let a = self.weight.map_or(rstd, |_| rstd * *weight(p));
+                        let abcm = [&a, &b, &c, &mean].map(|v| v as *const T);
+                        T::gradient(spread, g.add(at), x.add(at), dx.add(at), abcm, true);
+                    }
+                }
+            }
+        }
+    }
+}

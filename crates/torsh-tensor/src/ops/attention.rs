@@ -1,0 +1,239 @@
+//! Scaled dot product attention, in other ops.
+
+use torsh_core::{DType, Result, TorshError};
+
+use crate::options::options;
+use crate::record::{OpRecord, Sample};
+use crate::{Device, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&SCALED_DOT_PRODUCT_ATTENTION];
+
+/// Attention.
+pub static SCALED_DOT_PRODUCT_ATTENTION: OpRecord = OpRecord::new(
+    "nn.functional.scaled_dot_product_attention",
+    "The sums of values weighted by the softmax of each query's products with the keys, times scale (1 / sqrt of their length). attn_mask is true where a key counts, or is added to the products; with is_causal a query sees keys up to its own position.",
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)",
+)
+.by_name(|b| {
+    let options = ScaledDotProductAttentionOptions {
+        attn_mask: b.opt_tensor(3).cloned(),
+        dropout_p: b.float(4),
+        is_causal: b.bool(5),
+        scale: b.opt_float(6),
+        enable_gqa: b.bool(7),
+    };
+    b.tensor(0)?.scaled_dot_product_attention_with(b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
+})
+.samples(|s| {
+    let mut call = |heads: [usize; 2]| -> Result<Sample> {
+        let query = s.real(&[heads[0], 2, 3])?;
+        Ok(Sample::new([
+            query.into(),
+            s.real(&[heads[1], 4, 3])?.into(),
+            s.real(&[heads[1], 4, 2])?.into(),
+        ]))
+    };
+    let plain = call([2, 2])?.kw("scale", 0.7);
+    let causal = call([2, 2])?.kw("is_causal", true);
+    let grouped = call([4, 2])?.kw("enable_gqa", true);
+    let (bools, added) = (call([1, 1])?, call([1, 1])?);
+    let keys = Tensor::from_data(&[true, false, true, true, false, false, false, false], [2, 4])?;
+    Ok(vec![
+        plain,
+        causal,
+        grouped,
+        bools.kw("attn_mask", keys),
+        added.kw("attn_mask", s.real(&[2, 4])?),
+    ])
+});
+
+options! {
+    /// PyTorch's keyword arguments of `F.scaled_dot_product_attention`.
+    ScaledDotProductAttentionOptions {
+        /// True where a key counts for a query, or numbers added to their products; it broadcasts
+        /// to `[.., queries, keys]`.
+        attn_mask: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// The probability with which weights are set to 0, in evaluation too.
+        dropout_p: f64 = 0.0;
+        /// Whether a query sees only keys up to its own position.
+        is_causal: bool = false;
+        /// The products' factor; by default 1 over the square root of the queries' length.
+        scale: Option<f64> = None, f64 => Some;
+        /// Whether several heads of the query (dimension -3) share one of key and value.
+        enable_gqa: bool = false;
+    }
+}
+
+fn check(q: &Tensor, k: &Tensor, v: &Tensor, o: &ScaledDotProductAttentionOptions) -> Result<()> {
+    if q.dtype() != k.dtype() || q.dtype() != v.dtype() {
+        return Err(TorshError::dtype(
+            "",
+            format!(
+                "Expected query, key, and value to have the same dtype, but got query.dtype: {} key.dtype: {} and value.dtype: {} instead.",
+                q.dtype(),
+                k.dtype(),
+                v.dtype()
+            ),
+        ));
+    }
+    if q.ndim() < 2 || k.ndim() < 2 || v.ndim() < 2 {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "Expected query, key, and value to all be at least 2 dimensional, but got query.dim: {} key.dim: {} and value.dim: {} instead.",
+                q.ndim(),
+                k.ndim(),
+                v.ndim()
+            ),
+        ));
+    }
+    if !q.dtype().is_floating_point() {
+        return Err(TorshError::dtype(
+            "",
+            format!("not implemented for {}", q.dtype()),
+        ));
+    }
+    let Some(mask) = &o.attn_mask else {
+        return Ok(());
+    };
+    if o.is_causal {
+        return Err(TorshError::invalid(
+            "",
+            "Explicit attn_mask should not be set when is_causal=True",
+        ));
+    }
+    let m = mask.dtype();
+    if !matches!(m, DType::Bool | DType::F32) && m != q.dtype() {
+        return Err(TorshError::dtype(
+            "",
+            format!(
+                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {m} and query.dtype: {} instead.",
+                q.dtype()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Key and value with each head as often as queries share it.
+fn grouped(q: &Tensor, kv: &Tensor) -> Result<Tensor> {
+    let heads = |t: &Tensor| t.ndim().checked_sub(3).map(|d| t.dims()[d]);
+    match (heads(q), heads(kv)) {
+        (Some(n), Some(m)) if n == m => Ok(kv.clone()),
+        (Some(n), Some(m)) if m > 0 && n.is_multiple_of(m) => {
+            kv.repeat_interleave((n / m) as i64, Some(-3))
+        }
+        (Some(_), Some(_)) => Err(TorshError::shape(
+            "",
+            "Number of heads in key and value must divide the number of heads in query",
+        )),
+        _ => Err(TorshError::shape(
+            "",
+            "enable_gqa needs a dimension of heads, -3, in query, key and value",
+        )),
+    }
+}
+
+fn attention(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    o: &ScaledDotProductAttentionOptions,
+) -> Result<Tensor> {
+    check(q, k, v, o)?;
+    // The half types compute in float32 throughout.
+    let dtype = q.dtype();
+    let wide = if dtype == DType::F64 {
+        dtype
+    } else {
+        DType::F32
+    };
+    let (q, k, v) = (&q.to_dtype(wide)?, k.to_dtype(wide)?, v.to_dtype(wide)?);
+    let (k, v) = match o.enable_gqa {
+        true => (grouped(q, &k)?, grouped(q, &v)?),
+        false => (k, v),
+    };
+    let length = q.dims()[q.ndim() - 1] as f64;
+    let scale = o.scale.unwrap_or(1.0 / length.sqrt());
+    // Each factor takes its half of the scale, as PyTorch's do: both products stay small.
+    let root = scale.abs().sqrt();
+    let mut products = q
+        .mul(root.copysign(scale))?
+        .matmul(&k.transpose(-2, -1)?.mul(root)?)?;
+    let last = products.ndim() - 2;
+    // Queries for which no key counts; their result is 0.
+    let mut unseeing = None;
+    if o.is_causal {
+        let square = Tensor::ones(&products.dims()[last..], DType::Bool, q.device())?;
+        products = products.masked_fill(&square.triu(1)?, f64::NEG_INFINITY)?;
+    } else if let Some(mask) = &o.attn_mask {
+        if !mask.shape().can_broadcast_to(products.shape()) {
+            return Err(TorshError::shape(
+                "",
+                format!(
+                    "an attn_mask of shape {} does not broadcast to {}",
+                    mask.shape(),
+                    products.shape()
+                ),
+            ));
+        }
+        let rows = if mask.ndim() == 0 {
+            mask.reshape([1])?
+        } else {
+            mask.clone()
+        };
+        let hidden = match mask.dtype() {
+            DType::Bool => {
+                let hidden = rows.logical_not()?;
+                products = products.masked_fill(&hidden, f64::NEG_INFINITY)?;
+                hidden
+            }
+            _ => {
+                products = products.add(&rows.to_dtype(q.dtype())?)?;
+                rows.detach().eq(f64::NEG_INFINITY)?
+            }
+        };
+        let all = hidden.all_dim(-1, true)?;
+        if q.device() != Device::Meta && all.any()?.item::<bool>()? {
+            products = products.masked_fill(&all, 0.0)?;
+            unseeing = Some(all);
+        }
+    }
+    let mut weights = products.softmax(-1)?;
+    if let Some(rows) = &unseeing {
+        weights = weights.masked_fill(rows, 0.0)?;
+    }
+    weights
+        .dropout(o.dropout_p, true)?
+        .matmul(&v)?
+        .to_dtype(dtype)
+}
+
+impl Tensor {
+    /// Attention of these queries `[.., l, e]` over keys `[.., s, e]` and values `[.., s, n]`:
+    /// `softmax(query @ key.T / sqrt(e)) @ value`
+    /// (`torch.nn.functional.scaled_dot_product_attention`). One floating-point dtype.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let (q, k, v) = (tensor![[0.0]], tensor![[1.0], [2.0]], tensor![[3.0], [5.0]]);
+    /// assert_eq!(q.scaled_dot_product_attention(&k, &v)?, tensor![[4.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn scaled_dot_product_attention(&self, key: &Tensor, value: &Tensor) -> Result<Tensor> {
+        self.scaled_dot_product_attention_with(key, value, Default::default())
+    }
+
+    /// [`Tensor::scaled_dot_product_attention`] with a mask, dropout, another scale, or heads of
+    /// key and value shared by several of the query.
+    #[track_caller]
+    pub fn scaled_dot_product_attention_with(
+        &self,
+        key: &Tensor,
+        value: &Tensor,
+        options: ScaledDotProductAttentionOptions,
+    ) -> Result<Tensor> {
+        attention(self, key, value, &options).map_err(|e| e.renamed("scaled_dot_product_attention"))
+    }
+}

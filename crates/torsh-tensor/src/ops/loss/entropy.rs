@@ -1,0 +1,449 @@
+//! Losses of probabilities: cross entropies, divergence, and likelihoods of distributions.
+
+use torsh_core::{Attr, Result, TorshError};
+
+use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
+use crate::call::{Arg, call1};
+use crate::ops::pointwise::parametric;
+use crate::options::options;
+use crate::record::{OpRecord, Sample};
+use crate::{Device, Operand, Tensor, Value};
+
+pub(super) const RECORDS: &[&OpRecord] = &[
+    &BINARY_CROSS_ENTROPY,
+    &BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    &KL_DIV,
+    &POISSON_NLL_LOSS,
+    &GAUSSIAN_NLL_LOSS,
+];
+
+/// Cross entropy of probabilities.
+pub static BINARY_CROSS_ENTROPY: OpRecord = OpRecord::new(
+    "nn.functional.binary_cross_entropy",
+    "The cross entropy of probabilities and targets from 0 to 1, times a weight; the mean or sum.",
+    "(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean')",
+)
+.by_name(|b| {
+    let options = BceOptions { weight: b.opt_tensor(2).cloned(), reduction: Reduction::bound(b, 3, 4, 5)? };
+    binary_cross_entropy(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let (x, y) = (s.uniform(&[2, 3], 0.2, 0.8)?, s.uniform(&[2, 3], 0.1, 0.9)?);
+    let weight = s.uniform(&[3], 0.5, 2.0)?;
+    let call = || Sample::new([x.clone().into(), y.clone().into()]);
+    Ok(vec![call(), call().kw("reduction", "none").kw("weight", weight)])
+});
+
+/// Cross entropy of sigmoids.
+pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: OpRecord = OpRecord::new(
+    "nn.functional.binary_cross_entropy_with_logits",
+    "The cross entropy of the input's sigmoid and targets from 0 to 1, times a weight, with the part of the positive class times pos_weight; the mean or sum.",
+    "(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean', Tensor? pos_weight=None)",
+)
+.by_name(|b| {
+    let options = BceWithLogitsOptions {
+        weight: b.opt_tensor(2).cloned(),
+        reduction: Reduction::bound(b, 3, 4, 5)?,
+        pos_weight: b.opt_tensor(6).cloned(),
+    };
+    binary_cross_entropy_with_logits(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let (x, y) = (s.real(&[2, 3])?, s.uniform(&[2, 3], 0.1, 0.9)?);
+    let weights = (s.uniform(&[3], 0.5, 2.0)?, s.uniform(&[2, 3], 0.5, 2.0)?);
+    let call = || Sample::new([x.clone().into(), y.clone().into()]);
+    Ok(vec![
+        call(),
+        call().kw("reduction", "sum").kw("weight", weights.1),
+        call().kw("reduction", "none").kw("pos_weight", weights.0),
+    ])
+});
+
+/// Divergence of distributions.
+pub static KL_DIV: OpRecord = OpRecord::new(
+    "nn.functional.kl_div",
+    "The Kullback-Leibler divergence of log-probabilities from targets, which are probabilities or, with log_target, their logarithms; the mean, sum, or sum over the batch size (batchmean).",
+    "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean', bool log_target=False)",
+)
+.by_name(|b| {
+    let reduction = match b.str(4) {
+        "batchmean" if b.is_none(2) && b.is_none(3) => Reduction::BatchMean,
+        _ => Reduction::bound(b, 2, 3, 4)?,
+    };
+    let options = KlDivOptions { reduction, log_target: b.bool(5) };
+    kl_div(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let (x, y) = (s.uniform(&[2, 3], -2.0, -0.2)?, s.uniform(&[2, 3], 0.1, 0.9)?);
+    let call = |y: &Tensor| Sample::new([x.clone().into(), y.into()]);
+    Ok(vec![
+        call(&y),
+        call(&y).kw("reduction", "batchmean"),
+        call(&y.log()?).kw("reduction", "none").kw("log_target", true),
+    ])
+});
+
+/// Likelihood of counts.
+pub static POISSON_NLL_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.poisson_nll_loss",
+    "The negative log-likelihood of counts under Poisson distributions whose rate, or with log_input its logarithm, is the input; the mean or sum. With full the logarithm of the counts' factorial is added, by Stirling's formula.",
+    "(Tensor input, Tensor target, bool log_input=True, bool full=False, bool? size_average=None, float eps=1e-8, bool? reduce=None, str reduction='mean')",
+)
+.by_name(|b| {
+    let options = PoissonNllLossOptions {
+        log_input: b.bool(2),
+        full: b.bool(3),
+        eps: b.float(5),
+        reduction: Reduction::bound(b, 4, 6, 7)?,
+    };
+    poisson_nll_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let (x, y) = (s.uniform(&[2, 3], 0.2, 2.0)?, s.uniform(&[2, 3], 0.3, 4.0)?);
+    let call = || Sample::new([x.clone().into(), y.clone().into()]);
+    Ok(vec![call(), call().kw("full", true).kw("reduction", "none").kw("log_input", false)])
+});
+
+/// Likelihood under normal distributions.
+pub static GAUSSIAN_NLL_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.gaussian_nll_loss",
+    "The negative log-likelihood of targets under normal distributions with the input as mean and var as variance (not below eps), with full including the constant; the mean or sum.",
+    "(Tensor input, Tensor target, Operand var, bool full=False, float eps=1e-06, str reduction='mean')",
+)
+.by_name(|b| {
+    let options = GaussianNllLossOptions {
+        full: b.bool(3),
+        eps: b.float(4),
+        reduction: Reduction::of(b.str(5))?,
+    };
+    gaussian_nll_loss(b.tensor(0)?, b.tensor(1)?, b.operand(2)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let (x, y, v) = (s.real(&[2, 3])?, s.real(&[2, 3])?, s.uniform(&[2, 3], 0.5, 2.0)?);
+    let each = s.uniform(&[2], 0.5, 2.0)?;
+    Ok(vec![
+        Sample::new([x.clone().into(), y.clone().into(), v.into()]),
+        Sample::new([x.clone().into(), y.clone().into(), each.into()]).kw("full", true).kw("reduction", "none"),
+        Sample::new([x.into(), y.into(), Value::Float(0.7)]).kw("reduction", "sum"),
+    ])
+});
+
+options! {
+    /// PyTorch's keyword arguments of `F.binary_cross_entropy`.
+    BceOptions {
+        /// A factor for each element; it broadcasts.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.binary_cross_entropy_with_logits`.
+    BceWithLogitsOptions {
+        /// A factor for each element; it broadcasts.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+        /// A factor for the positive part of each element's loss; it broadcasts.
+        pos_weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.kl_div`.
+    KlDivOptions {
+        /// How the losses become the result; `BatchMean` is the mathematical divergence.
+        reduction: Reduction = Reduction::Mean;
+        /// Whether the target is logarithms of probabilities too.
+        log_target: bool = false;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.poisson_nll_loss`.
+    PoissonNllLossOptions {
+        /// Whether the input is logarithms of rates.
+        log_input: bool = true;
+        /// Whether the logarithm of the counts' factorial is added.
+        full: bool = false;
+        /// Added to rates before their logarithm is taken.
+        eps: f64 = 1e-8;
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.gaussian_nll_loss`.
+    GaussianNllLossOptions {
+        /// Whether the constant is included.
+        full: bool = false;
+        /// The least variance.
+        eps: f64 = 1e-6;
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+fn binary_cross_entropy(x: &Tensor, y: &Tensor, options: &BceOptions) -> Result<Tensor> {
+    if x.shape() != y.shape() {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.",
+                y.shape(),
+                x.shape()
+            ),
+        ));
+    }
+    if x.dtype() != y.dtype() {
+        return Err(TorshError::dtype(
+            "",
+            format!(
+                "Found dtype {} but expected {}: input and target must have one dtype",
+                y.dtype(),
+                x.dtype()
+            ),
+        ));
+    }
+    let losses = call1(&parametric::bce_elementwise, &[Arg::T(x), Arg::T(y)], &[])?;
+    let losses = times_weight(losses, options.weight.as_ref())?;
+    let each = (options.reduction == Reduction::None).then(|| losses.clone());
+    let result = options.reduction.apply(losses)?;
+    check_probabilities(x, each.as_ref().unwrap_or(&result), each.is_some())?;
+    Ok(result)
+}
+
+/// Refuses probabilities that are none. Their losses are nan, so that the input is only looked at
+/// where the result, or its sum, is.
+fn check_probabilities(x: &Tensor, result: &Tensor, sum: bool) -> Result<()> {
+    if x.device() == Device::Meta {
+        return Ok(());
+    }
+    crate::no_grad(|| {
+        let total = if sum {
+            result.detach().sum()?
+        } else {
+            result.detach()
+        };
+        if !total.item::<f64>()?.is_nan() {
+            return Ok(());
+        }
+        let inside = x.ge(0.0)?.logical_and(x.le(1.0)?)?;
+        match holds_anywhere(&inside.logical_not()?)? {
+            true => Err(TorshError::invalid(
+                "",
+                "all elements of input should be between 0 and 1",
+            )
+            .with_hint(
+                "binary_cross_entropy_with_logits takes numbers of any size, before the sigmoid",
+            )),
+            false => Ok(()),
+        }
+    })
+}
+
+fn binary_cross_entropy_with_logits(
+    x: &Tensor,
+    y: &Tensor,
+    options: &BceWithLogitsOptions,
+) -> Result<Tensor> {
+    if x.shape() != y.shape() {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "Target size ({}) must be the same as input size ({})",
+                y.shape(),
+                x.shape()
+            ),
+        ));
+    }
+    if let Some(w) = &options.pos_weight
+        && !w.shape().can_broadcast_to(x.shape())
+    {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "a pos_weight of shape {} does not broadcast to an input of shape {}",
+                w.shape(),
+                x.shape()
+            ),
+        ));
+    }
+    let losses = match &options.pos_weight {
+        w if in_steps(x) => {
+            let mut high = x.logsigmoid()?;
+            if let Some(w) = w {
+                high = high.mul(&w.sub(1)?.mul(y)?.add(1)?)?;
+            }
+            y.neg()?.add(1)?.mul(x)?.sub(&high)?
+        }
+        None => {
+            let args = [Arg::T(x), Arg::T(y)];
+            call1(&parametric::bce_logits_elementwise, &args, &[])?
+        }
+        Some(w) => {
+            let args = [Arg::T(x), Arg::T(y), Arg::T(w)];
+            call1(&parametric::bce_logits_weighted_elementwise, &args, &[])?
+        }
+    };
+    options
+        .reduction
+        .apply(times_weight(losses, options.weight.as_ref())?)
+}
+
+fn kl_div(x: &Tensor, y: &Tensor, options: &KlDivOptions) -> Result<Tensor> {
+    let row = match options.log_target {
+        true => &parametric::kl_div_log_elementwise,
+        false => &parametric::kl_div_elementwise,
+    };
+    let losses = match (in_steps(x), options.log_target) {
+        (true, true) => y.exp()?.mul(&y.sub(x)?)?,
+        (true, false) => y.xlogy(y)?.sub(&y.mul(x)?)?,
+        (false, _) => call1(row, &[Arg::T(x), Arg::T(y)], &[])?,
+    };
+    match (options.reduction, x.dims().first()) {
+        (Reduction::BatchMean, Some(&batch)) => losses.sum()?.div(batch as f64),
+        (Reduction::BatchMean, None) => losses.sum(),
+        (r, _) => r.apply(losses),
+    }
+}
+
+fn poisson_nll_loss(x: &Tensor, y: &Tensor, options: &PoissonNllLossOptions) -> Result<Tensor> {
+    let args = [Arg::T(x), Arg::T(y)];
+    // Products of integers wrap, as PyTorch's do.
+    let integers = !x.dtype().is_differentiable() && !y.dtype().is_differentiable();
+    let mut losses = match options.log_input {
+        true if integers || in_steps(x) => x.exp()?.sub(&y.mul(x)?)?,
+        true => call1(&parametric::poisson_log_elementwise, &args, &[])?,
+        false if in_steps(x) => x.sub(&y.mul(&x.add(options.eps)?.log()?)?)?,
+        false => call1(
+            &parametric::poisson_elementwise,
+            &args,
+            &[Attr::Float(options.eps)],
+        )?,
+    };
+    if options.full {
+        let stirling = if in_steps(x) {
+            let half_log = y.mul(std::f64::consts::TAU)?.log()?.mul(0.5)?;
+            let term = y.mul(&y.log()?)?.sub(y)?.add(&half_log)?;
+            term.masked_fill(&y.le(1)?, 0)?
+        } else {
+            call1(&parametric::stirling_elementwise, &[Arg::T(y)], &[])?
+        };
+        losses = losses.add(&stirling)?;
+    }
+    options.reduction.apply(losses)
+}
+
+fn gaussian_nll_loss(
+    x: &Tensor,
+    y: &Tensor,
+    var: Operand<'_>,
+    options: &GaussianNllLossOptions,
+) -> Result<Tensor> {
+    let given;
+    let var = match &var {
+        Operand::Number(n) => {
+            given = Tensor::scalar(*n, x.dtype(), x.device())?;
+            given.expand(x.shape())?
+        }
+        Operand::Ref(t) => (*t).clone(),
+        Operand::Owned(t) => t.clone(),
+    };
+    if holds_anywhere(&var.detach().lt(0.0)?)? {
+        return Err(TorshError::invalid("", "var has negative entry/entries"));
+    }
+    let (n, dims) = (x.ndim(), x.dims());
+    let var = if var.shape() == x.shape() {
+        var
+    } else if n > 0 && dims[..n - 1] == *var.dims() {
+        var.unsqueeze(-1)?
+    } else {
+        // One dimension at most may be 1 instead.
+        let differing: usize = dims
+            .iter()
+            .zip(var.dims())
+            .filter(|(a, b)| a != b)
+            .map(|(_, &b)| b)
+            .sum();
+        if n != var.ndim() || differing != 1 {
+            return Err(TorshError::shape(
+                "",
+                format!(
+                    "var is of incorrect size: {} for an input of {}",
+                    var.shape(),
+                    x.shape()
+                ),
+            ));
+        }
+        var
+    };
+    let mut losses = if in_steps(x) {
+        // Gradients pass the limit as if it were not there.
+        let var = var.copy()?;
+        crate::no_grad(|| var.clamp_min_(options.eps))?;
+        let apart = x.sub(y)?.square()?.div(&var)?;
+        var.log()?.add(&apart)?.mul(0.5)?
+    } else {
+        let args = [Arg::T(x), Arg::T(y), Arg::T(&var)];
+        let eps = [Attr::Float(options.eps)];
+        call1(&parametric::gaussian_elementwise, &args, &eps)?
+    };
+    if options.full {
+        losses = losses.add(0.5 * std::f64::consts::TAU.ln())?;
+    }
+    options.reduction.apply(losses)
+}
+
+methods! {
+    /// The mean cross entropy of probabilities and targets from 0 to 1
+    /// (`torch.nn.functional.binary_cross_entropy`). Equal shapes and floating-point dtypes;
+    /// logarithms are not below -100.
+    ///
+    /// # Errors
+    /// An input outside of `[0, 1]`, or of another shape or dtype than the target.
+    binary_cross_entropy binary_cross_entropy_with (target) BceOptions;
+    /// The mean cross entropy of this tensor's sigmoid and targets from 0 to 1
+    /// (`torch.nn.functional.binary_cross_entropy_with_logits`). Equal shapes; floating-point
+    /// dtypes.
+    binary_cross_entropy_with_logits binary_cross_entropy_with_logits_with (target) BceWithLogitsOptions;
+    /// The Kullback-Leibler divergence of log-probabilities from the probabilities `target`
+    /// (`torch.nn.functional.kl_div`), the mean over all elements as in PyTorch. The shapes
+    /// broadcast.
+    kl_div kl_div_with (target) KlDivOptions;
+    /// The mean negative log-likelihood of counts under Poisson distributions with this tensor as
+    /// the logarithm of the rate (`torch.nn.functional.poisson_nll_loss`). The shapes broadcast.
+    poisson_nll_loss poisson_nll_loss_with (target) PoissonNllLossOptions;
+}
+
+impl Tensor {
+    /// The mean negative log-likelihood of `target` under normal distributions with this tensor as
+    /// mean and `var` as variance (`torch.nn.functional.gaussian_nll_loss`). `var` is a number or
+    /// a tensor of this shape, of this shape without the last dimension, or with one dimension of
+    /// size 1.
+    ///
+    /// # Errors
+    /// A negative variance, or one of another shape.
+    #[track_caller]
+    pub fn gaussian_nll_loss<'a>(
+        &self,
+        target: &Tensor,
+        var: impl Into<Operand<'a>>,
+    ) -> Result<Tensor> {
+        self.gaussian_nll_loss_with(target, var, GaussianNllLossOptions::default())
+    }
+
+    /// [`Tensor::gaussian_nll_loss`] with PyTorch's other arguments.
+    #[track_caller]
+    pub fn gaussian_nll_loss_with<'a>(
+        &self,
+        target: &Tensor,
+        var: impl Into<Operand<'a>>,
+        options: GaussianNllLossOptions,
+    ) -> Result<Tensor> {
+        gaussian_nll_loss(self, target, var.into(), &options)
+            .map_err(|e| e.renamed("gaussian_nll_loss"))
+    }
+}

@@ -1,0 +1,324 @@
+//! Losses that ask for a margin: of embeddings, rankings and triplets.
+
+use torsh_core::{Attr, Result, TorshError};
+
+use super::{Reduction, in_steps, methods};
+use crate::call::{Arg, call1};
+use crate::ops::pointwise::parametric;
+use crate::options::options;
+use crate::record::{OpRecord, Sample};
+use crate::{NormOptions, Tensor, Value};
+
+pub(super) const RECORDS: &[&OpRecord] = &[
+    &HINGE_EMBEDDING_LOSS,
+    &SOFT_MARGIN_LOSS,
+    &MARGIN_RANKING_LOSS,
+    &COSINE_EMBEDDING_LOSS,
+    &TRIPLET_MARGIN_LOSS,
+];
+
+/// Distances that are to be small or large.
+pub static HINGE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.hinge_embedding_loss",
+    "The input where the target is 1, and what it misses of the margin where the target is -1; the mean or sum.",
+    "(Tensor input, Tensor target, float margin=1.0, bool? size_average=None, bool? reduce=None, str reduction='mean')",
+)
+.by_name(|b| {
+    let options = HingeEmbeddingLossOptions { margin: b.float(2), reduction: Reduction::bound(b, 3, 4, 5)? };
+    hinge_embedding_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let y = Tensor::from_data(&[1i64, -1, -1, 1, 1, -1], [2, 3])?;
+    let call = |x: Tensor| Sample::new([x.into(), y.clone().into()]);
+    Ok(vec![call(s.real(&[2, 3])?), call(s.real(&[2, 3])?).kw("margin", 2.5).kw("reduction", "none")])
+});
+
+/// Logistic loss of labels 1 and -1.
+pub static SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.soft_margin_loss",
+    "The logarithm of 1 + exp(-target * input) for targets 1 and -1; the mean or sum.",
+    "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean')",
+)
+.by_name(|b| {
+    b.tensor(0)?.soft_margin_loss_with(b.tensor(1)?, Reduction::bound(b, 2, 3, 4)?).map(Value::Tensor)
+})
+.samples(super::calls);
+
+/// Which of two scores is the larger.
+pub static MARGIN_RANKING_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.margin_ranking_loss",
+    "What the difference of two scores misses of the margin: of being above it where the target is 1, below it where the target is -1; the mean or sum.",
+    "(Tensor input1, Tensor input2, Tensor target, float margin=0, bool? size_average=None, bool? reduce=None, str reduction='mean')",
+)
+.by_name(|b| {
+    let options = MarginRankingLossOptions { margin: b.float(3), reduction: Reduction::bound(b, 4, 5, 6)? };
+    margin_ranking_loss(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let y = Tensor::from_data(&[1i64, -1, -1, 1, 1, -1], [2, 3])?;
+    let (a, b) = (s.real(&[2, 3])?, s.distinct(&[2, 3])?);
+    let call = || Sample::new([a.clone().into(), b.clone().into(), y.clone().into()]);
+    Ok(vec![call(), call().kw("margin", 2.5).kw("reduction", "none")])
+});
+
+/// Vectors that are to be alike or not.
+pub static COSINE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.cosine_embedding_loss",
+    "1 less the cosine of two vectors where the target is 1, and the cosine's excess over the margin where the target is -1; the mean or sum.",
+    "(Tensor input1, Tensor input2, Tensor target, float margin=0, bool? size_average=None, bool? reduce=None, str reduction='mean')",
+)
+.by_name(|b| {
+    let options = CosineEmbeddingLossOptions { margin: b.float(3), reduction: Reduction::bound(b, 4, 5, 6)? };
+    cosine_embedding_loss(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let y = Tensor::from_data(&[1i64, -1, -1], [3])?;
+    let one = Tensor::from_data(&[-1i64], ())?;
+    Ok(vec![
+        Sample::new([s.real(&[3, 4])?.into(), s.real(&[3, 4])?.into(), y.clone().into()]),
+        Sample::new([s.real(&[3, 4])?.into(), s.real(&[3, 4])?.into(), y.into()])
+            .kw("margin", -0.9)
+            .kw("reduction", "none"),
+        Sample::new([s.real(&[4])?.into(), s.real(&[4])?.into(), one.into()]).kw("margin", -0.8),
+    ])
+});
+
+/// Distances to a like and an unlike vector.
+pub static TRIPLET_MARGIN_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.triplet_margin_loss",
+    "What the distance to negative misses of exceeding that to positive by the margin; with swap the distance between these two counts where it is smaller; the mean or sum.",
+    "(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, bool? size_average=None, bool? reduce=None, str reduction='mean')",
+)
+.by_name(|b| {
+    let options = TripletMarginLossOptions {
+        margin: b.float(3),
+        p: b.float(4),
+        eps: b.float(5),
+        swap: b.bool(6),
+        reduction: Reduction::bound(b, 7, 8, 9)?,
+    };
+    triplet_margin_loss(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let mut call = |p: f64| -> Result<Sample> {
+        let rows = [s.real(&[3, 4])?, s.distinct(&[3, 4])?, s.uniform(&[3, 4], 0.1, 2.0)?];
+        Ok(Sample::new(rows.map(Value::Tensor)).kw("p", p))
+    };
+    Ok(vec![call(2.0)?, call(3.0)?.kw("swap", true).kw("margin", 4.0).kw("reduction", "none")])
+});
+
+options! {
+    /// PyTorch's keyword arguments of `F.hinge_embedding_loss`.
+    HingeEmbeddingLossOptions {
+        /// How large distances of unlike pairs are asked to be.
+        margin: f64 = 1.0;
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.margin_ranking_loss`.
+    MarginRankingLossOptions {
+        /// How far apart the scores are asked to be.
+        margin: f64 = 0.0;
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.cosine_embedding_loss`.
+    CosineEmbeddingLossOptions {
+        /// The cosine up to which unlike pairs cost nothing.
+        margin: f64 = 0.0;
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.triplet_margin_loss`.
+    TripletMarginLossOptions {
+        /// By how much the distances are asked to differ; above 0.
+        margin: f64 = 1.0;
+        /// The order of the norm that distances are.
+        p: f64 = 2.0;
+        /// Added to each difference.
+        eps: f64 = 1e-6;
+        /// Whether the distance of the positive and the negative vector counts where it is smaller.
+        swap: bool = false;
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+fn hinge_embedding_loss(
+    x: &Tensor,
+    y: &Tensor,
+    options: &HingeEmbeddingLossOptions,
+) -> Result<Tensor> {
+    // The labels choose; no gradient reaches them.
+    let losses = if in_steps(x) {
+        let far = x.neg()?.add(options.margin)?.clamp_min(0.0)?;
+        let far = far.where_zero(&y.eq(1)?, true)?;
+        far.add(&x.where_zero(&y.eq(-1)?, true)?)?
+    } else {
+        call1(
+            &parametric::hinge_elementwise,
+            &[Arg::T(x), Arg::T(&y.detach())],
+            &[Attr::Float(options.margin)],
+        )?
+    };
+    options.reduction.apply(losses)
+}
+
+fn margin_ranking_loss(
+    a: &Tensor,
+    b: &Tensor,
+    y: &Tensor,
+    options: &MarginRankingLossOptions,
+) -> Result<Tensor> {
+    if a.ndim() != b.ndim() || a.ndim() != y.ndim() {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {}, input2: {}, target: {}",
+                a.shape(),
+                b.shape(),
+                y.shape()
+            ),
+        ));
+    }
+    let whole = |t: &&Tensor| t.dtype().is_floating_point() && !in_steps(t);
+    let losses = if [a, b, y].iter().all(whole) {
+        call1(
+            &parametric::margin_ranking_elementwise,
+            &[Arg::T(a), Arg::T(b), Arg::T(y)],
+            &[Attr::Float(options.margin)],
+        )?
+    } else {
+        // Integers wrap, as PyTorch's do, before the margin makes them real numbers.
+        y.neg()?
+            .mul(&a.sub(b)?)?
+            .add(options.margin)?
+            .clamp_min(0.0)?
+    };
+    options.reduction.apply(losses)
+}
+
+fn cosine_embedding_loss(
+    a: &Tensor,
+    b: &Tensor,
+    y: &Tensor,
+    options: &CosineEmbeddingLossOptions,
+) -> Result<Tensor> {
+    let refuse = |why: String| Err(TorshError::shape("", why));
+    if y.ndim() > 1 {
+        return refuse(format!(
+            "0D or 1D target tensor expected, multi-target not supported, got {}",
+            y.shape()
+        ));
+    }
+    if a.ndim() != y.ndim() + 1 || b.ndim() != y.ndim() + 1 {
+        return refuse(format!(
+            "{}D target tensor expects {}D input tensors, but found inputs with sizes {} and {}.",
+            y.ndim(),
+            y.ndim() + 1,
+            a.shape(),
+            b.shape()
+        ));
+    }
+    let dim = y.ndim();
+    let dot = |a: &Tensor, b: &Tensor| a.mul(b)?.sum_dim(dim, false);
+    // PyTorch's own small number here, unlike cosine_similarity's.
+    let squares = dot(a, a)?.add(1e-12)?.mul(&dot(b, b)?.add(1e-12)?)?;
+    let cosine = dot(a, b)?.div(&squares.sqrt()?)?;
+    let alike = cosine.neg()?.add(1.0)?.where_zero(&y.eq(1)?, false)?;
+    let unlike = cosine
+        .sub(options.margin)?
+        .clamp_min(0.0)?
+        .where_zero(&y.eq(-1)?, false)?;
+    options.reduction.apply(alike.add(&unlike)?)
+}
+
+/// The p-norms of the differences of vectors along the last dimension, each with `eps` added.
+fn distance(a: &Tensor, b: &Tensor, p: f64, eps: f64) -> Result<Tensor> {
+    a.sub(b)?
+        .add(eps)?
+        .norm_with(NormOptions::default().p(p).dim(-1))
+}
+
+fn triplet_margin_loss(
+    anchor: &Tensor,
+    positive: &Tensor,
+    negative: &Tensor,
+    options: &TripletMarginLossOptions,
+) -> Result<Tensor> {
+    let TripletMarginLossOptions { margin, p, eps, .. } = *options;
+    if margin.is_nan() || margin <= 0.0 {
+        return Err(TorshError::invalid(
+            "",
+            format!("margin must be greater than 0, got {margin:?}"),
+        ));
+    }
+    if anchor.ndim() != positive.ndim() || anchor.ndim() != negative.ndim() {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {}D, positive {}D, and negative {}D inputs",
+                anchor.ndim(),
+                positive.ndim(),
+                negative.ndim()
+            ),
+        ));
+    }
+    let near = distance(anchor, positive, p, eps)?;
+    let mut far = distance(anchor, negative, p, eps)?;
+    if options.swap {
+        far = far.minimum(&distance(positive, negative, p, eps)?)?;
+    }
+    let losses = near.add(margin)?.sub(&far)?.clamp_min(0.0)?;
+    options.reduction.apply(losses)
+}
+
+methods! {
+    /// The mean of this tensor where the target is 1, and of what it misses of the margin 1 where
+    /// the target is -1 (`torch.nn.functional.hinge_embedding_loss`). The shapes broadcast.
+    hinge_embedding_loss hinge_embedding_loss_with (target) HingeEmbeddingLossOptions;
+    /// The mean of `max(0, -target * (self - other))` for targets 1 and -1
+    /// (`torch.nn.functional.margin_ranking_loss`). The shapes broadcast.
+    margin_ranking_loss margin_ranking_loss_with (other, target) MarginRankingLossOptions;
+    /// The mean of 1 less the cosine of two vectors where the target is 1, and of a positive
+    /// cosine where it is -1 (`torch.nn.functional.cosine_embedding_loss`): vectors `[n, d]` with
+    /// a target `[n]`, or `[d]` with a 0-d target.
+    cosine_embedding_loss cosine_embedding_loss_with (other, target) CosineEmbeddingLossOptions;
+    /// The mean of what the distance of this vector to `negative` misses of exceeding that to
+    /// `positive` by 1 (`torch.nn.functional.triplet_margin_loss`); vectors are along the last
+    /// dimension.
+    triplet_margin_loss triplet_margin_loss_with (positive, negative) TripletMarginLossOptions;
+}
+
+impl Tensor {
+    /// The mean of `log(1 + exp(-target * self))` for targets 1 and -1
+    /// (`torch.nn.functional.soft_margin_loss`). The shapes broadcast; floating-point dtypes.
+    #[track_caller]
+    pub fn soft_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
+        self.soft_margin_loss_with(target, Reduction::Mean)
+    }
+
+    /// [`Tensor::soft_margin_loss`] with another reduction.
+    #[track_caller]
+    pub fn soft_margin_loss_with(&self, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
+        let losses = if in_steps(self) {
+            let product = target.neg().and_then(|y| y.mul(self));
+            product.and_then(|p| p.exp()?.log1p())
+        } else {
+            let args = [Arg::T(self), Arg::T(target)];
+            call1(&parametric::soft_margin_elementwise, &args, &[])
+        };
+        losses
+            .and_then(|losses| reduction.apply(losses))
+            .map_err(|e| e.renamed("soft_margin_loss"))
+    }
+}

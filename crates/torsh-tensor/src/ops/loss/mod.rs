@@ -1,0 +1,376 @@
+//! Losses of two tensors of numbers, and the reduction that all losses share.
+
+mod entropy;
+mod label;
+mod margin;
+
+pub use entropy::{
+    BceOptions, BceWithLogitsOptions, GaussianNllLossOptions, KlDivOptions, PoissonNllLossOptions,
+};
+pub use label::{MultiLabelSoftMarginLossOptions, MultiMarginLossOptions};
+pub use margin::{
+    CosineEmbeddingLossOptions, HingeEmbeddingLossOptions, MarginRankingLossOptions,
+    TripletMarginLossOptions,
+};
+
+use torsh_core::{Attr, DType, Result, TorshError};
+
+use super::pointwise::parametric;
+use crate::call::{Arg, call1};
+use crate::options::options;
+use crate::record::{OpRecord, Sample};
+use crate::schema::Bound;
+use crate::{Tensor, Value};
+
+/// The records of all files here.
+pub(crate) const FAMILIES: [&[&OpRecord]; 4] = [
+    &[&MSE_LOSS, &L1_LOSS, &HUBER_LOSS, &SMOOTH_L1_LOSS],
+    entropy::RECORDS,
+    margin::RECORDS,
+    label::RECORDS,
+];
+
+/// How the losses of elements become the result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reduction {
+    /// They stay.
+    None,
+    /// Their mean.
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+    /// Their sum over the size of the first dimension; `kl_div` alone has it.
+    BatchMean,
+}
+
+impl Reduction {
+    /// PyTorch's name: `none`, `mean`, `sum` or `batchmean`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reduction::None => "none",
+            Reduction::Mean => "mean",
+            Reduction::Sum => "sum",
+            Reduction::BatchMean => "batchmean",
+        }
+    }
+
+    /// The reduction of PyTorch's name: `none`, `mean` or `sum`.
+    pub(crate) fn of(name: &str) -> Result<Reduction> {
+        match name {
+            "none" => Ok(Reduction::None),
+            "mean" => Ok(Reduction::Mean),
+            "sum" => Ok(Reduction::Sum),
+            other => Err(TorshError::invalid(
+                "",
+                format!("{other} is not a valid value for reduction"),
+            )
+            .with_hint("it is none, mean or sum")),
+        }
+    }
+
+    /// The reduction of a call by name, whose older arguments `size_average` and `reduce` win.
+    /// Numbers are the arguments' positions.
+    pub(crate) fn bound(
+        b: &Bound,
+        size_average: usize,
+        reduce: usize,
+        name: usize,
+    ) -> Result<Reduction> {
+        if b.is_none(size_average) && b.is_none(reduce) {
+            return Reduction::of(b.str(name));
+        }
+        let flag = |i: usize| b.is_none(i) || b.bool(i);
+        Ok(match (flag(reduce), flag(size_average)) {
+            (false, _) => Reduction::None,
+            (true, true) => Reduction::Mean,
+            (true, false) => Reduction::Sum,
+        })
+    }
+
+    /// The result from the losses of the elements.
+    #[track_caller]
+    pub(crate) fn apply(self, losses: Tensor) -> Result<Tensor> {
+        match self {
+            Reduction::None => Ok(losses),
+            Reduction::Mean => losses.mean(),
+            Reduction::Sum => losses.sum(),
+            Reduction::BatchMean => Err(TorshError::invalid(
+                "",
+                "batchmean is not a valid value for reduction",
+            )),
+        }
+    }
+}
+
+/// Losses as methods: `NAME` with PyTorch's defaults and `NAME_with` with its options, of which
+/// the function of that name makes the result.
+macro_rules! methods {
+    ($($(#[$doc:meta])* $name:ident $with:ident ($($arg:ident),+) $options:ident;)*) => {
+        impl $crate::Tensor {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name(&self, $($arg: &$crate::Tensor),+) -> torsh_core::Result<$crate::Tensor> {
+                    self.$with($($arg,)+ $options::default())
+                }
+
+                #[doc = concat!("[`Tensor::", stringify!($name), "`] with PyTorch's other arguments.")]
+                #[track_caller]
+                pub fn $with(
+                    &self,
+                    $($arg: &$crate::Tensor,)+
+                    options: $options,
+                ) -> torsh_core::Result<$crate::Tensor> {
+                    $name(self, $($arg,)+ &options).map_err(|e| e.renamed(stringify!($name)))
+                }
+            )*
+        }
+    };
+}
+use methods;
+
+/// Whether a loss that PyTorch writes in several ops is to be written so here too: in a half type
+/// their roundings show. Else one row of the pointwise table does it in one pass.
+fn in_steps(x: &Tensor) -> bool {
+    matches!(x.dtype(), DType::F16 | DType::BF16)
+}
+
+/// Whether a bool tensor is true somewhere. Tensors without data are taken not to be.
+fn holds_anywhere(condition: &Tensor) -> Result<bool> {
+    if condition.device() == crate::Device::Meta {
+        return Ok(false);
+    }
+    condition.any()?.item::<bool>()
+}
+
+/// Losses times weights, which must broadcast to them and leave their dtype.
+fn times_weight(losses: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    let Some(w) = weight else {
+        return Ok(losses);
+    };
+    if !w.shape().can_broadcast_to(losses.shape()) {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "a weight of shape {} does not broadcast to losses of shape {}",
+                w.shape(),
+                losses.shape()
+            ),
+        ));
+    }
+    let dtype = losses.dtype();
+    losses.mul(w)?.to_dtype(dtype)
+}
+
+/// Calls of a loss of two tensors, for its record's samples.
+fn calls(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
+    let (x, y) = (s.real(&[2, 3])?, s.distinct(&[2, 3])?);
+    Ok(vec![
+        Sample::new([x.clone().into(), y.clone().into()]),
+        Sample::new([x.clone().into(), y.clone().into()]).kw("reduction", "sum"),
+        Sample::new([x.into(), y.into()]).kw("reduction", "none"),
+    ])
+}
+
+const SCHEMA: &str = "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction=\"mean\", Tensor? weight=None)";
+
+fn check_weight(x: &Tensor, w: &Tensor) -> Result<()> {
+    if w.shape() == x.shape() {
+        return Ok(());
+    }
+    Err(TorshError::shape(
+        "",
+        format!(
+            "Weights and input must have the same size, got {} and {}",
+            x.describe(),
+            w.describe()
+        ),
+    ))
+}
+
+/// A weighted loss: each element's times its weight; the mean is over the weights' sum.
+fn weighted(b: &Bound, losses: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Value> {
+    let (x, y) = (b.tensor(0)?, b.tensor(1)?);
+    let reduction = Reduction::bound(b, 2, 3, 4)?;
+    let losses = losses(x, y)?;
+    let Some(w) = b.opt_tensor(5) else {
+        return reduction.apply(losses).map(Value::Tensor);
+    };
+    check_weight(x, w)?;
+    let losses = losses.mul(w)?;
+    Ok(Value::Tensor(match reduction {
+        Reduction::Mean => losses.sum()?.div(&w.sum()?)?,
+        r => r.apply(losses)?,
+    }))
+}
+
+/// Mean squared error.
+pub static MSE_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.mse_loss",
+    "The squared differences of two tensors, their mean or sum.",
+    SCHEMA,
+)
+.by_name(|b| weighted(b, squared))
+.samples(calls);
+
+/// Mean absolute error.
+pub static L1_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.l1_loss",
+    "The absolute differences of two tensors, their mean or sum.",
+    SCHEMA,
+)
+.by_name(|b| weighted(b, absolute))
+.samples(calls);
+
+/// Squared errors near 0, absolute ones further away.
+pub static HUBER_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.huber_loss",
+    "Half the squared difference of two tensors where it is at most delta, and delta times the difference less delta / 2 elsewhere; the mean or sum.",
+    "(Tensor input, Tensor target, str reduction='mean', float delta=1.0, Tensor? weight=None)",
+)
+.by_name(|b| {
+    let options = HuberLossOptions {
+        reduction: Reduction::of(b.str(2))?,
+        delta: b.float(3),
+        weight: b.opt_tensor(4).cloned(),
+    };
+    huber_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let (x, y) = (s.real(&[2, 3])?, s.distinct(&[2, 3])?);
+    let call = |reduction: &str| Sample::new([x.clone().into(), y.clone().into(), reduction.into()]);
+    let weight = s.uniform(&[2, 3], 0.5, 2.0)?;
+    Ok(vec![call("mean"), call("sum").kw("delta", 0.3), call("none").kw("weight", weight)])
+});
+
+/// Squared errors near 0, absolute ones further away, with slope 1 there.
+pub static SMOOTH_L1_LOSS: OpRecord = OpRecord::new(
+    "nn.functional.smooth_l1_loss",
+    "Half the squared difference of two tensors over beta where it is below beta, and the difference less beta / 2 elsewhere; the mean or sum.",
+    "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean', float beta=1.0)",
+)
+.by_name(|b| {
+    let options = SmoothL1LossOptions { reduction: Reduction::bound(b, 2, 3, 4)?, beta: b.float(5) };
+    smooth_l1_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+})
+.samples(|s| {
+    let mut v = calls(s)?;
+    v.push(Sample::new([s.real(&[3])?.into(), s.distinct(&[3])?.into()]).kw("beta", 0.3));
+    v.push(Sample::new([s.real(&[3])?.into(), s.distinct(&[3])?.into()]).kw("beta", 0.0));
+    Ok(v)
+});
+
+options! {
+    /// PyTorch's keyword arguments of `F.huber_loss`.
+    HuberLossOptions {
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+        /// How far apart elements are from which on the loss is linear.
+        delta: f64 = 1.0;
+        /// A factor for each element, of the input's shape.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.smooth_l1_loss`.
+    SmoothL1LossOptions {
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+        /// How far apart elements are from which on the loss is linear.
+        beta: f64 = 1.0;
+    }
+}
+
+fn squared(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    call1(&parametric::mse_elementwise, &[Arg::T(x), Arg::T(y)], &[])
+}
+
+fn absolute(x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    x.sub(y)?.abs()
+}
+
+fn huber_loss(x: &Tensor, y: &Tensor, options: &HuberLossOptions) -> Result<Tensor> {
+    // A nan is refused too.
+    if options.delta.is_nan() || options.delta <= 0.0 {
+        return Err(TorshError::invalid(
+            "",
+            format!(
+                "huber_loss does not support non-positive values for delta, got {}",
+                options.delta
+            ),
+        ));
+    }
+    let mut losses = call1(
+        &parametric::huber_elementwise,
+        &[Arg::T(x), Arg::T(y)],
+        &[Attr::Float(options.delta)],
+    )?;
+    if let Some(w) = &options.weight {
+        check_weight(x, w)?;
+        losses = losses.mul(w)?;
+    }
+    options.reduction.apply(losses)
+}
+
+fn smooth_l1_loss(x: &Tensor, y: &Tensor, options: &SmoothL1LossOptions) -> Result<Tensor> {
+    if options.beta < 0.0 {
+        return Err(TorshError::invalid(
+            "",
+            format!(
+                "smooth_l1_loss does not support negative values for beta, got {}",
+                options.beta
+            ),
+        ));
+    }
+    let losses = if options.beta == 0.0 {
+        absolute(x, y)?
+    } else {
+        call1(
+            &parametric::smooth_l1_elementwise,
+            &[Arg::T(x), Arg::T(y)],
+            &[Attr::Float(options.beta)],
+        )?
+    };
+    options.reduction.apply(losses)
+}
+
+methods! {
+    /// The mean of half the squared differences, linear from differences of 1 on
+    /// (`torch.nn.functional.huber_loss`). The shapes broadcast; floating-point dtypes.
+    huber_loss huber_loss_with (target) HuberLossOptions;
+    /// The mean of half the squared differences, linear from differences of 1 on
+    /// (`torch.nn.functional.smooth_l1_loss`). The shapes broadcast; floating-point dtypes.
+    smooth_l1_loss smooth_l1_loss_with (target) SmoothL1LossOptions;
+}
+
+impl Tensor {
+    /// The mean of the squared differences (`torch.nn.functional.mse_loss`). The shapes broadcast.
+    #[track_caller]
+    pub fn mse_loss(&self, target: &Tensor) -> Result<Tensor> {
+        self.mse_loss_with(target, "mean")
+    }
+
+    /// [`Tensor::mse_loss`] with a reduction: `none`, `mean` or `sum`.
+    #[track_caller]
+    pub fn mse_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
+        Reduction::of(reduction)
+            .and_then(|r| r.apply(squared(self, target)?))
+            .map_err(|e| e.renamed("mse_loss"))
+    }
+
+    /// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
+    #[track_caller]
+    pub fn l1_loss(&self, target: &Tensor) -> Result<Tensor> {
+        self.l1_loss_with(target, "mean")
+    }
+
+    /// [`Tensor::l1_loss`] with a reduction: `none`, `mean` or `sum`.
+    #[track_caller]
+    pub fn l1_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
+        Reduction::of(reduction)
+            .and_then(|r| r.apply(absolute(self, target)?))
+            .map_err(|e| e.renamed("l1_loss"))
+    }
+}

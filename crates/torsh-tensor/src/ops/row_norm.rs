@@ -1,0 +1,169 @@
+//! Rows of a tensor normalised: what `layer_norm`, `rms_norm`, `group_norm` and `instance_norm` are
+//! made of.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Kernel, Result, Shape, TorshError};
+
+use super::batch_norm::wide;
+use crate::call::{Arg, call, call1};
+use crate::record::{Backward, OpRecord, Plan, Spec};
+use crate::{BackwardCx, Grads, Tensor};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&ROW_NORM, &ROW_NORM_BACKWARD];
+
+/// The kernel under the others: a tensor as rows, each normalised. Operands: input, weight, bias.
+/// Attributes: rows, groups, spread, centred, eps, elements of a row, as the CPU's `row_norm`
+/// explains them. Results: the normalised input, and mean and inverse deviation of each row.
+pub static ROW_NORM: OpRecord = OpRecord::new(
+    "_row_norm",
+    "Rows less their mean over their deviation, or over their root mean square, scaled and shifted.",
+    "",
+)
+.kernel(Kernel::RowNorm, |c| {
+    let x = c.tensor(0)?;
+    if !x.dtype().is_floating_point() {
+        return Err(TorshError::dtype("", format!("not implemented for {}", x.dtype())));
+    }
+    for (i, name) in [(1, "weight"), (2, "bias")] {
+        if let Some(t) = c.opt_tensor(i)
+            && t.dtype() != x.dtype()
+            && t.dtype() != wide(x.dtype())
+        {
+            return Err(TorshError::dtype(
+                "",
+                format!("mixed dtype: expected {name} to be {} but found {}", wide(x.dtype()), t.dtype()),
+            ));
+        }
+    }
+    let each = || Spec::new(Shape::new(&[c.attr(0).int() as usize]), wide(x.dtype()));
+    Ok(Plan::many(x.dtype(), [Spec::new(x.shape().clone(), x.dtype()), each(), each()]))
+})
+.backward(Backward::Full {
+    inputs: 0b11,
+    outputs: 0b110,
+    constant: 0b110,
+    formula: |c| {
+        if crate::is_grad_enabled() {
+            return by_ops(c);
+        }
+        let weight = if c.has_input(1) { Some(c.input(1)?) } else { None };
+        let (x, mean, rstd) = (c.input(0)?, c.output(1)?, c.output(2)?);
+        let args = [Arg::T(c.g()), Arg::T(&x), Arg::opt(weight.as_ref()), Arg::T(&mean), Arg::T(&rstd)];
+        let parameters = c.needs(1) || c.needs(2);
+        let attrs = [0, 1, 2, 3, 4, 5].map(|i| c.attr(i));
+        let attrs: Vec<Attr<'_>> =
+            attrs.into_iter().chain([Attr::Bool(c.needs(0)), Attr::Bool(parameters)]).collect();
+        let grads = call(&ROW_NORM_BACKWARD, &args, &attrs)?;
+        grads
+            .into_iter()
+            .enumerate()
+            .map(|(i, g)| match (c.needs(i), i) {
+                (false, _) => Ok(None),
+                (true, 0) => Ok(Some(g)),
+                (true, _) => g.reshape(c.input_shape(i)).map(Some),
+            })
+            .collect()
+    },
+});
+
+/// The gradients of [`ROW_NORM`] in one kernel, for when they are not differentiated again.
+/// Attributes 6 and 7 say whether the input's and the parameters' are wanted.
+pub static ROW_NORM_BACKWARD: OpRecord =
+    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "").kernel(
+        Kernel::RowNormBackward,
+        |c| {
+            let x = c.tensor(1)?;
+            let [groups, spread, n] = [1, 2, 5].map(|i| c.attr(i).int().max(0) as usize);
+            let none = Shape::new(&[0]);
+            let parameters = match c.attr(7).bool() {
+                true => Shape::new(&[groups * n / spread.max(1)]),
+                false => none.clone(),
+            };
+            let input = if c.attr(6).bool() {
+                x.shape().clone()
+            } else {
+                none
+            };
+            let dtype = wide(x.dtype());
+            Ok(Plan::many(
+                x.dtype(),
+                [
+                    Spec::new(input, x.dtype()),
+                    Spec::new(parameters.clone(), dtype),
+                    Spec::new(parameters, dtype),
+                ],
+            ))
+        },
+    );
+
+/// The gradients in ops that have derivatives.
+fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
+    let x = c.input(0)?;
+    let (dtype, shape) = (wide(x.dtype()), x.shape().clone());
+    let [rows, groups, spread, n] = [0, 1, 2, 5].map(|i| c.attr(i).int());
+    // Samples, groups, parameters of a group, elements of a parameter.
+    let parts = [rows / groups, groups, n / spread, spread];
+    let x = x.to_dtype(dtype)?.reshape(parts)?;
+    let g = c.g().to_dtype(dtype)?.reshape(parts)?;
+    let mean_of = |t: &Tensor| t.sum_dim([2, 3], true)?.div(n as f64);
+    let centred = c.attr(3).bool();
+    let apart = if centred { x.sub(&mean_of(&x)?)? } else { x };
+    let rstd = mean_of(&apart.square()?)?.add(c.attr(4).float())?.rsqrt()?;
+    let hat = apart.mul(&rstd)?;
+    let mut grads: Grads = SmallVec::from_iter([None, None, None]);
+    if c.needs(0) {
+        let scaled = match c.has_input(1) {
+            true => g.mul(
+                &c.input(1)?
+                    .to_dtype(dtype)?
+                    .reshape([groups, parts[2], 1])?,
+            )?,
+            false => g.clone(),
+        };
+        let mut inner = scaled.sub(&hat.mul(&mean_of(&scaled.mul(&hat)?)?)?)?;
+        if centred {
+            inner = inner.sub(&mean_of(&scaled)?)?;
+        }
+        grads[0] = Some(inner.mul(&rstd)?.reshape(&shape)?);
+    }
+    for (i, of) in [(1, g.mul(&hat)?), (2, g)] {
+        if c.needs(i) {
+            grads[i] = Some(of.sum_dim([0, 3], false)?.reshape(c.input_shape(i))?);
+        }
+    }
+    Ok(grads)
+}
+
+/// How a tensor is normalised, apart from its parameters.
+pub(super) struct Rows {
+    /// How many rows.
+    pub rows: usize,
+    /// After how many rows the parameters repeat.
+    pub groups: usize,
+    /// How many adjacent elements share a parameter.
+    pub spread: usize,
+    /// Whether the mean is subtracted.
+    pub centred: bool,
+    /// Added to the variance.
+    pub eps: f64,
+    /// Elements of a row.
+    pub n: usize,
+}
+
+impl Rows {
+    /// The tensor, normalised.
+    pub fn of(&self, x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
+        call1(
+            &ROW_NORM,
+            &[Arg::T(x), Arg::opt(weight), Arg::opt(bias)],
+            &[
+                Attr::Int(self.rows as i64),
+                Attr::Int(self.groups as i64),
+                Attr::Int(self.spread as i64),
+                Attr::Bool(self.centred),
+                Attr::Float(self.eps),
+                Attr::Int(self.n as i64),
+            ],
+        )
+    }
+}

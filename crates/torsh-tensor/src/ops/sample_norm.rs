@@ -1,0 +1,555 @@
+//! Normalisation within samples: of their last dimensions, of groups of channels, of each channel,
+//! and across neighbouring channels.
+
+use torsh_core::{DType, Result, TorshError};
+
+use super::batch_norm::{BatchNorm, wide};
+use super::row_norm::Rows;
+use crate::options::options;
+use crate::record::{OpRecord, Sample};
+use crate::{IntoDim, IntoShape, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &LAYER_NORM,
+    &RMS_NORM,
+    &GROUP_NORM,
+    &INSTANCE_NORM,
+    &LOCAL_RESPONSE_NORM,
+];
+
+/// Normalisation over the last dimensions.
+pub static LAYER_NORM: OpRecord = OpRecord::new(
+    "nn.functional.layer_norm",
+    "Each sample's last dimensions, of normalized_shape, less their mean over their standard deviation, times weight plus bias.",
+    "(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05)",
+)
+.by_name(|b| {
+    let options = LayerNormOptions {
+        weight: b.opt_tensor(2).cloned(),
+        bias: b.opt_tensor(3).cloned(),
+        eps: b.float(4),
+    };
+    b.tensor(0)?.layer_norm_with(b.ints(1), options).map(Value::Tensor)
+})
+.samples(|s| {
+    let shape = || Value::from(vec![2i64, 3]);
+    Ok(vec![
+        Sample::new([s.real(&[4, 3])?.into(), vec![3i64].into()]),
+        Sample::new([s.real(&[2, 2, 3])?.into(), shape()])
+            .kw("weight", s.real(&[2, 3])?)
+            .kw("bias", s.real(&[2, 3])?)
+            .kw("eps", 0.1),
+    ])
+});
+
+/// Division by the root mean square of the last dimensions.
+pub static RMS_NORM: OpRecord = OpRecord::new(
+    "nn.functional.rms_norm",
+    "Each sample's last dimensions, of normalized_shape, over their root mean square, times weight; eps is by default that of the dtype it computes in.",
+    "(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None)",
+)
+.by_name(|b| {
+    let options = RmsNormOptions { weight: b.opt_tensor(2).cloned(), eps: b.opt_float(3) };
+    b.tensor(0)?.rms_norm_with(b.ints(1), options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[4, 3])?.into(), vec![3i64].into()]),
+        Sample::new([s.real(&[2, 2, 3])?.into(), vec![2i64, 3].into()])
+            .kw("weight", s.real(&[2, 3])?)
+            .kw("eps", 0.1),
+        Sample::new([s.complex(&[2, 3])?.into(), vec![3i64].into()]),
+    ])
+});
+
+/// Normalisation of groups of channels.
+pub static GROUP_NORM: OpRecord = OpRecord::new(
+    "nn.functional.group_norm",
+    "Each sample's groups of channels (dimension 1) less their mean over their standard deviation, times weight plus bias of each channel.",
+    "(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05)",
+)
+.by_name(|b| {
+    let options = GroupNormOptions {
+        weight: b.opt_tensor(2).cloned(),
+        bias: b.opt_tensor(3).cloned(),
+        eps: b.float(4),
+    };
+    b.tensor(0)?.group_norm_with(b.int(1), options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 4])?.into(), Value::Int(2)])
+            .kw("weight", s.real(&[4])?)
+            .kw("bias", s.real(&[4])?),
+        Sample::new([s.real(&[2, 4, 3])?.into(), Value::Int(2)])
+            .kw("weight", s.real(&[4])?)
+            .kw("bias", s.real(&[4])?)
+            .kw("eps", 0.1),
+        Sample::new([s.real(&[1, 2, 3])?.into(), Value::Int(1)]),
+    ])
+});
+
+/// Normalisation of each channel of each sample.
+pub static INSTANCE_NORM: OpRecord = OpRecord::new(
+    "nn.functional.instance_norm",
+    "Each sample's channels (dimension 1) less their mean over their standard deviation, or by the running ones without use_input_stats, times weight plus bias of each channel. The running statistics move towards the samples'.",
+    "(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05)",
+)
+.by_name(|b| {
+    let options = InstanceNormOptions {
+        running_mean: b.opt_tensor(1).cloned(),
+        running_var: b.opt_tensor(2).cloned(),
+        weight: b.opt_tensor(3).cloned(),
+        bias: b.opt_tensor(4).cloned(),
+        use_input_stats: b.bool(5),
+        momentum: b.float(6),
+        eps: b.float(7),
+    };
+    b.tensor(0)?.instance_norm_with(options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 2, 3])?.into()]).kw("weight", s.real(&[2])?).kw("bias", s.real(&[2])?),
+        Sample::new([s.real(&[2, 2, 3])?.into()]).kw("eps", 0.1),
+    ])
+});
+
+/// Division by what neighbouring channels hold.
+pub static LOCAL_RESPONSE_NORM: OpRecord = OpRecord::new(
+    "nn.functional.local_response_norm",
+    "Each element over (k + alpha * mean)^beta, the mean of squares over size neighbouring channels (dimension 1), zeros beyond the ends.",
+    "(Tensor input, int size, float alpha=0.0001, float beta=0.75, float k=1.0)",
+)
+.by_name(|b| {
+    let options = LocalResponseNormOptions { alpha: b.float(2), beta: b.float(3), k: b.float(4) };
+    b.tensor(0)?.local_response_norm_with(b.int(1), options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 3, 2])?.into(), Value::Int(2)]).kw("alpha", 0.5),
+        Sample::new([s.real(&[1, 4, 1, 2])?.into(), Value::Int(3)]).kw("alpha", 0.5).kw("k", 2.0),
+    ])
+});
+
+options! {
+    /// PyTorch's keyword arguments of `F.layer_norm`.
+    LayerNormOptions {
+        /// A factor for each element of a sample.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Added to each element of a sample.
+        bias: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Added to the variance.
+        eps: f64 = 1e-5;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.rms_norm`.
+    RmsNormOptions {
+        /// A factor for each element of a sample.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Added to the mean square; by default the machine epsilon of float64 or float32.
+        eps: Option<f64> = None, f64 => Some;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.group_norm`.
+    GroupNormOptions {
+        /// A factor for each channel.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Added to each channel.
+        bias: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Added to the variance.
+        eps: f64 = 1e-5;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.instance_norm`.
+    InstanceNormOptions {
+        /// Moved towards the samples' means, or used instead of them.
+        running_mean: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Moved towards the samples' variances, or used instead of them.
+        running_var: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// A factor for each channel.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Added to each channel.
+        bias: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Whether the samples' own statistics are used.
+        use_input_stats: bool = true;
+        /// How far the running statistics move.
+        momentum: f64 = 0.1;
+        /// Added to the variance.
+        eps: f64 = 1e-5;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.local_response_norm`.
+    LocalResponseNormOptions {
+        /// A factor of the mean of squares.
+        alpha: f64 = 1e-4;
+        /// The power.
+        beta: f64 = 0.75;
+        /// What is added before the power.
+        k: f64 = 1.0;
+    }
+}
+
+/// The number of samples, where the last dimensions and the parameters have `normalized_shape`.
+fn samples(x: &Tensor, shape: &[i64], parameters: [Option<&Tensor>; 2]) -> Result<usize> {
+    let refuse = |why: String| Err(TorshError::shape("", why));
+    if shape.is_empty() {
+        return refuse(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []".into(),
+        );
+    }
+    let is_shape = |dims: &[usize]| dims.iter().map(|&d| d as i64).eq(shape.iter().copied());
+    for (t, name) in parameters.iter().zip(["weight", "bias"]) {
+        if let Some(t) = t.filter(|t| !is_shape(t.dims())) {
+            return refuse(format!(
+                "Expected {name} to be of same shape as normalized_shape, but got {name} of shape {} and normalized_shape = {shape:?}",
+                t.shape()
+            ));
+        }
+    }
+    let lead = x.ndim().checked_sub(shape.len());
+    match lead.filter(|&lead| is_shape(&x.dims()[lead..])) {
+        Some(lead) => Ok(size(&x.dims()[..lead])),
+        None => {
+            let wanted: String = shape.iter().map(|n| format!(", {n}")).collect();
+            refuse(format!(
+                "Given normalized_shape={shape:?}, expected input with shape [*{wanted}], but got input of size{}",
+                x.shape()
+            ))
+        }
+    }
+}
+
+/// The product of sizes. That of an empty tensor's other dimensions may be beyond all numbers.
+fn size(dims: &[usize]) -> usize {
+    dims.iter().fold(1, |n, &d| n.saturating_mul(d))
+}
+
+/// Elements of a sample of a shape that was checked.
+fn elements(shape: &[i64]) -> usize {
+    size(&shape.iter().map(|&n| n as usize).collect::<Vec<_>>())
+}
+
+fn layer_norm(x: &Tensor, shape: &[i64], options: &LayerNormOptions) -> Result<Tensor> {
+    let (weight, bias) = (options.weight.as_ref(), options.bias.as_ref());
+    Rows {
+        rows: samples(x, shape, [weight, bias])?,
+        groups: 1,
+        spread: 1,
+        centred: true,
+        eps: options.eps,
+        n: elements(shape),
+    }
+    .of(x, weight, bias)
+}
+
+fn rms_norm(x: &Tensor, shape: &[i64], options: &RmsNormOptions) -> Result<Tensor> {
+    let weight = options.weight.as_ref();
+    let rows = samples(x, shape, [weight, None])?;
+    let eps = options.eps.unwrap_or(match x.dtype() {
+        DType::F64 | DType::C128 => f64::EPSILON,
+        _ => f32::EPSILON.into(),
+    });
+    if x.is_complex() {
+        // PyTorch's square of a complex number, not its magnitude's.
+        let dims: Vec<i64> = (1..=shape.len() as i64).map(|d| -d).collect();
+        let square = x.square()?.mean_dim(&dims[..], true)?.add(eps)?;
+        let unit = x.mul(&square.rsqrt()?)?;
+        return match weight {
+            Some(w) => unit.mul(w)?.to_dtype(x.dtype()),
+            None => Ok(unit),
+        };
+    }
+    // PyTorch takes a weight of any dtype here.
+    let weight = match weight {
+        Some(w) if w.dtype() != wide(x.dtype()) => Some(w.to_dtype(x.dtype())?),
+        w => w.cloned(),
+    };
+    Rows {
+        rows,
+        groups: 1,
+        spread: 1,
+        centred: false,
+        eps,
+        n: elements(shape),
+    }
+    .of(x, weight.as_ref(), None)
+}
+
+/// Checks that a channel's parameter has an element for each.
+fn check_channels(x: &Tensor, channels: usize, parameters: [Option<&Tensor>; 2]) -> Result<()> {
+    for (t, name) in parameters.iter().zip(["weight", "bias"]) {
+        if let Some(t) = t.filter(|t| t.dims() != [channels]) {
+            return Err(TorshError::shape(
+                "",
+                format!(
+                    "Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape {} and input of shape {}",
+                    t.shape(),
+                    x.shape()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn group_norm(x: &Tensor, num_groups: i64, options: &GroupNormOptions) -> Result<Tensor> {
+    let refuse = |why: String| Err(TorshError::shape("", why));
+    let [n, c, rest @ ..] = x.dims() else {
+        return refuse(format!(
+            "Expected at least 2 dimensions for input tensor but received {}",
+            x.ndim()
+        ));
+    };
+    let Some(groups) = usize::try_from(num_groups).ok().filter(|&g| g > 0) else {
+        return refuse(format!(
+            "Expected num groups to be greater than 0, got {num_groups}"
+        ));
+    };
+    if !c.is_multiple_of(groups) {
+        return refuse(format!(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape {} and num_groups={groups}",
+            x.shape()
+        ));
+    }
+    let (weight, bias) = (options.weight.as_ref(), options.bias.as_ref());
+    check_channels(x, *c, [weight, bias])?;
+    let spatial = size(rest);
+    if size(&[*n, *c, spatial]) / groups == 1 {
+        return refuse(format!(
+            "Expected more than 1 value per channel when training, got input size {}",
+            x.shape()
+        ));
+    }
+    if spatial == 0 {
+        return refuse("Expected HxW to be greater than 0, got 0".into());
+    }
+    let rows = Rows {
+        rows: n.saturating_mul(groups),
+        groups,
+        spread: spatial,
+        centred: true,
+        eps: options.eps,
+        n: size(&[c / groups, spatial]),
+    };
+    rows.of(x, weight, bias)
+}
+
+fn instance_norm(x: &Tensor, options: &InstanceNormOptions) -> Result<Tensor> {
+    let (weight, bias) = (options.weight.as_ref(), options.bias.as_ref());
+    let (mean, var) = (options.running_mean.as_ref(), options.running_var.as_ref());
+    let own = options.use_input_stats;
+    let [n, c, rest @ ..] = x.dims() else {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "Expected at least 2 dimensions for input tensor but received {}",
+                x.ndim()
+            ),
+        ));
+    };
+    let spatial = size(rest);
+    if own && spatial == 1 {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "Expected more than 1 spatial element when training, got input size {}",
+                x.shape()
+            ),
+        ));
+    }
+    if !own && (mean.is_none() || var.is_none()) {
+        return Err(TorshError::invalid(
+            "",
+            "Expected running_mean and running_var to be defined when use_input_stats is false",
+        ));
+    }
+    check_channels(x, *c, [weight, bias])?;
+    // PyTorch rounds the statistics of the half types, which goes by batch_norm.
+    let half = matches!(x.dtype(), DType::F16 | DType::BF16);
+    if own && mean.is_none() && var.is_none() && !half {
+        let rows = Rows {
+            rows: size(&[*n, *c]),
+            groups: (*c).max(1),
+            spread: spatial.max(1),
+            centred: true,
+            eps: options.eps,
+            n: spatial,
+        };
+        return rows.of(x, weight, bias);
+    }
+    // As one sample with the channels of all, whose statistics are each sample's.
+    let joined: Vec<usize> = [1, size(&[*n, *c])]
+        .into_iter()
+        .chain(rest.iter().copied())
+        .collect();
+    let each = |t: Option<&Tensor>| t.map(|t| t.repeat([*n])).transpose();
+    let (weight, bias) = (each(weight)?, each(bias)?);
+    let (means, vars) = crate::no_grad(|| Ok((each(mean)?, each(var)?)))?;
+    let normalised = x.reshape(&joined[..])?.batch_norm(
+        means.as_ref(),
+        vars.as_ref(),
+        BatchNorm {
+            weight: weight.as_ref(),
+            bias: bias.as_ref(),
+            training: own,
+            momentum: options.momentum,
+            eps: options.eps,
+        },
+    )?;
+    if own {
+        crate::no_grad(|| {
+            for (running, moved) in [(mean, &means), (var, &vars)] {
+                if let (Some(running), Some(moved)) = (running, moved) {
+                    running.copy_(&moved.reshape([*n, *c])?.mean_dim(0, false)?)?;
+                }
+            }
+            Ok(())
+        })?;
+    }
+    normalised.reshape(x.shape())
+}
+
+fn local_response_norm(
+    x: &Tensor,
+    size: i64,
+    options: &LocalResponseNormOptions,
+) -> Result<Tensor> {
+    if x.ndim() < 3 {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "Expected 3D or higher dimensionality input (got {} dimensions)",
+                x.ndim()
+            ),
+        ));
+    }
+    if size <= 0 {
+        return Err(TorshError::invalid(
+            "",
+            format!("the number of neighbouring channels should be greater than zero, got {size}"),
+        ));
+    }
+    if !x.dtype().is_floating_point() && x.dtype() != DType::I64 {
+        return Err(TorshError::dtype(
+            "",
+            format!("not implemented for {}", x.dtype()),
+        ));
+    }
+    if x.numel() == 0 {
+        return Ok(x.clone());
+    }
+    let mut pad = vec![0i64; 2 * (x.ndim() - 1)];
+    let last = pad.len() - 2;
+    (pad[last], pad[last + 1]) = (size / 2, (size - 1) / 2);
+    let sums = x
+        .mul(x)?
+        .constant_pad_nd(&pad[..], 0)?
+        .unfold(1, size, 1)?
+        .sum_dim(-1, false)?;
+    let mean = match x.dtype().is_differentiable() {
+        true => sums.div(size as f64)?,
+        false => sums.floor_divide(size)?,
+    };
+    x.div(&mean.mul(options.alpha)?.add(options.k)?.pow(options.beta)?)
+}
+
+impl Tensor {
+    /// The last dimensions, of `normalized_shape`, less their mean over their standard deviation
+    /// (`torch.nn.functional.layer_norm`). Floating-point dtypes.
+    ///
+    /// ```
+    /// use torsh_tensor::{LayerNormOptions, tensor};
+    /// let y = tensor![[1.0, 3.0]].layer_norm_with([2], LayerNormOptions::default().eps(0.0))?;
+    /// assert_eq!(y, tensor![[-1.0, 1.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn layer_norm(&self, normalized_shape: impl IntoShape) -> Result<Tensor> {
+        self.layer_norm_with(normalized_shape, LayerNormOptions::default())
+    }
+
+    /// [`Tensor::layer_norm`] with a weight and bias of `normalized_shape`. A half-precision input
+    /// may have parameters in float32.
+    #[track_caller]
+    pub fn layer_norm_with(
+        &self,
+        normalized_shape: impl IntoShape,
+        options: LayerNormOptions,
+    ) -> Result<Tensor> {
+        layer_norm(self, &normalized_shape.sizes(), &options).map_err(|e| e.renamed("layer_norm"))
+    }
+
+    /// The last dimensions, of `normalized_shape`, over their root mean square
+    /// (`torch.nn.functional.rms_norm`). Floating-point and complex dtypes.
+    #[track_caller]
+    pub fn rms_norm(&self, normalized_shape: impl IntoShape) -> Result<Tensor> {
+        self.rms_norm_with(normalized_shape, RmsNormOptions::default())
+    }
+
+    /// [`Tensor::rms_norm`] with a weight of `normalized_shape`.
+    #[track_caller]
+    pub fn rms_norm_with(
+        &self,
+        normalized_shape: impl IntoShape,
+        options: RmsNormOptions,
+    ) -> Result<Tensor> {
+        rms_norm(self, &normalized_shape.sizes(), &options).map_err(|e| e.renamed("rms_norm"))
+    }
+
+    /// Each sample's channels (dimension 1) in `num_groups` groups, less the group's mean over its
+    /// standard deviation (`torch.nn.functional.group_norm`): `[n, c, ..]`, floating-point dtypes.
+    #[track_caller]
+    pub fn group_norm(&self, num_groups: impl IntoDim) -> Result<Tensor> {
+        self.group_norm_with(num_groups, GroupNormOptions::default())
+    }
+
+    /// [`Tensor::group_norm`] with a weight and bias for each channel.
+    #[track_caller]
+    pub fn group_norm_with(
+        &self,
+        num_groups: impl IntoDim,
+        options: GroupNormOptions,
+    ) -> Result<Tensor> {
+        group_norm(self, num_groups.value(), &options).map_err(|e| e.renamed("group_norm"))
+    }
+
+    /// Each sample's channels (dimension 1) less their mean over their standard deviation
+    /// (`torch.nn.functional.instance_norm`): `[n, c, ..]`, floating-point dtypes.
+    #[track_caller]
+    pub fn instance_norm(&self) -> Result<Tensor> {
+        self.instance_norm_with(InstanceNormOptions::default())
+    }
+
+    /// [`Tensor::instance_norm`] with running statistics, and a weight and bias for each channel.
+    #[track_caller]
+    pub fn instance_norm_with(&self, options: InstanceNormOptions) -> Result<Tensor> {
+        instance_norm(self, &options).map_err(|e| e.renamed("instance_norm"))
+    }
+
+    /// Each element over `(1 + 0.0001 mean)^0.75`, where the mean is that of squares over `size`
+    /// neighbouring channels (`torch.nn.functional.local_response_norm`): `[n, c, d, ..]`,
+    /// floating-point dtypes and int64.
+    #[track_caller]
+    pub fn local_response_norm(&self, size: impl IntoDim) -> Result<Tensor> {
+        self.local_response_norm_with(size, LocalResponseNormOptions::default())
+    }
+
+    /// [`Tensor::local_response_norm`] with other numbers.
+    #[track_caller]
+    pub fn local_response_norm_with(
+        &self,
+        size: impl IntoDim,
+        options: LocalResponseNormOptions,
+    ) -> Result<Tensor> {
+        local_response_norm(self, size.value(), &options)
+            .map_err(|e| e.renamed("local_response_norm"))
+    }
+}

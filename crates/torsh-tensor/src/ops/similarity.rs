@@ -1,0 +1,248 @@
+//! Directions of vectors: unit vectors, cosines and cross products.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Kernel, Promotion, Result, TorshError};
+
+use crate::call::{Arg, call1};
+use crate::options::options;
+use crate::record::{OpRecord, Plan, Sample};
+use crate::{IntoDim, NormOptions, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&COSINE_SIMILARITY, &NORMALIZE, &LINALG_CROSS, &CROSS];
+
+/// Cosines of angles.
+pub static COSINE_SIMILARITY: OpRecord = OpRecord::new(
+    "nn.functional.cosine_similarity",
+    "The cosine of the angle between vectors along a dimension, whose norms are taken to be eps at least.",
+    "(Tensor x1, Tensor x2, int dim=1, float eps=1e-08)",
+)
+.by_name(|b| {
+    let options = CosineSimilarityOptions { dim: b.int(2), eps: b.float(3) };
+    b.tensor(0)?.cosine_similarity_with(b.tensor(1)?, options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[3, 4])?.into(), s.real(&[3, 4])?.into()]),
+        Sample::new([s.real(&[1, 2, 3])?.into(), s.real(&[2, 1, 3])?.into()]).kw("dim", -1i64),
+    ])
+});
+
+/// Unit vectors.
+pub static NORMALIZE: OpRecord = OpRecord::new(
+    "nn.functional.normalize",
+    "Vectors along a dimension divided by their p-norm, or by eps where that is larger.",
+    "(Tensor input, float p=2.0, int dim=1, float eps=1e-12)",
+)
+.by_name(|b| {
+    let options = NormalizeOptions {
+        p: b.float(1),
+        dim: b.int(2),
+        eps: b.float(3),
+    };
+    b.tensor(0)?.normalize_with(options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[3, 4])?.into()]),
+        Sample::new([s.real(&[2, 3, 2])?.into()])
+            .kw("p", 3.0)
+            .kw("dim", 0i64),
+        Sample::new([s.complex(&[2, 3])?.into()]),
+    ])
+});
+
+/// Cross products of two tensors of one shape. Attribute: the dimension, not negative.
+pub static LINALG_CROSS: OpRecord = OpRecord::new(
+    "linalg.cross",
+    "The cross products of vectors of 3 elements along a dimension; the shapes broadcast.",
+    "(Tensor input, Tensor other, *, int dim=-1)",
+)
+.kernel(Kernel::Cross, |c| {
+    let (a, b) = (c.tensor(0)?, c.tensor(1)?);
+    if a.dtype() != b.dtype() {
+        return Err(TorshError::dtype(
+            "",
+            format!("expected scalar type {} but found {}", a.dtype(), b.dtype()),
+        ));
+    }
+    Ok(Plan::one(a.dtype(), a.shape().clone(), a.dtype()))
+})
+.grads(0b11, 0, |c| {
+    let (a, b, g) = (c.x()?, c.y()?, c.g());
+    let product =
+        |x: &Tensor, y: &Tensor| call1(&LINALG_CROSS, &[Arg::T(x), Arg::T(y)], &[c.attr(0)]);
+    Ok(SmallVec::from_iter([
+        c.needs(0).then(|| product(&b.conj()?, g)).transpose()?,
+        c.needs(1).then(|| product(g, &a.conj()?)).transpose()?,
+    ]))
+})
+.by_name(|b| {
+    b.tensor(0)?
+        .linalg_cross(b.tensor(1)?, b.int(2))
+        .map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 3])?.into(), s.real(&[1, 3])?.into()]),
+        Sample::new([s.complex(&[3, 2])?.into(), s.complex(&[3, 2])?.into()]).kw("dim", 0i64),
+    ])
+});
+
+/// Cross products along the first dimension of size 3 where none is given.
+pub static CROSS: OpRecord = OpRecord::new(
+    "cross",
+    "The cross products of vectors of 3 elements along a dimension, by default the first of size 3; the shapes broadcast.",
+    "(Tensor input, Tensor other, int? dim=None)",
+)
+.by_name(|b| {
+    let (x, y) = (b.tensor(0)?, b.tensor(1)?);
+    match b.opt_int(2) {
+        Some(dim) => x.linalg_cross(y, dim),
+        None => x.cross(y),
+    }
+    .map(Value::Tensor)
+})
+.samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), s.real(&[2, 3])?.into()])]));
+
+options! {
+    /// PyTorch's keyword arguments of `F.cosine_similarity`.
+    CosineSimilarityOptions {
+        /// The dimension of the vectors.
+        dim: i64 = 1;
+        /// What norms are at least taken to be.
+        eps: f64 = 1e-8;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `F.normalize`.
+    NormalizeOptions {
+        /// The order of the norm.
+        p: f64 = 2.0;
+        /// The dimension of the vectors.
+        dim: i64 = 1;
+        /// What norms are at least taken to be.
+        eps: f64 = 1e-12;
+    }
+}
+
+fn cosine(a: &Tensor, b: &Tensor, options: &CosineSimilarityOptions) -> Result<Tensor> {
+    let mut p = Promotion::default();
+    p.tensor(a.dtype(), a.ndim());
+    p.tensor(b.dtype(), b.ndim());
+    let dtype = p.result()?.unwrap_or(a.dtype());
+    if !dtype.is_floating_point() {
+        return Err(TorshError::dtype(
+            "",
+            format!("expected common dtype to be floating point, yet common dtype is {dtype}"),
+        ));
+    }
+    let shape = a.shape().broadcast(b.shape())?;
+    // Each vector is divided by its norm first, so that the result stays within [-1, 1].
+    let unit = |t: &Tensor| -> Result<Tensor> {
+        let t = match t.dtype().is_differentiable() {
+            true => t.expand(&shape)?,
+            false => t.to_dtype(dtype)?.expand(&shape)?,
+        };
+        let norm = t.norm_with(NormOptions::default().dim(options.dim).keepdim(true))?;
+        // Gradients pass the limit as if it were not there.
+        let norm = norm.copy()?;
+        crate::no_grad(|| norm.clamp_min_(options.eps))?;
+        t.div(&norm)
+    };
+    unit(a)?.mul(&unit(b)?)?.sum_dim(options.dim, false)
+}
+
+impl Tensor {
+    /// The cosine of the angle between vectors along dimension 1
+    /// (`torch.nn.functional.cosine_similarity`). The shapes broadcast; floating-point dtypes.
+    #[track_caller]
+    pub fn cosine_similarity(&self, other: &Tensor) -> Result<Tensor> {
+        self.cosine_similarity_with(other, CosineSimilarityOptions::default())
+    }
+
+    /// [`Tensor::cosine_similarity`] along another dimension, with another least norm.
+    #[track_caller]
+    pub fn cosine_similarity_with(
+        &self,
+        other: &Tensor,
+        options: CosineSimilarityOptions,
+    ) -> Result<Tensor> {
+        cosine(self, other, &options).map_err(|e| e.renamed("cosine_similarity"))
+    }
+
+    /// Vectors along dimension 1 divided by their Euclidean norm
+    /// (`torch.nn.functional.normalize`). Floating-point and complex dtypes.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[3.0, 4.0]].normalize()?, tensor![[0.6, 0.8]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn normalize(&self) -> Result<Tensor> {
+        self.normalize_with(NormalizeOptions::default())
+    }
+
+    /// [`Tensor::normalize`] by another norm, along another dimension.
+    #[track_caller]
+    pub fn normalize_with(&self, options: NormalizeOptions) -> Result<Tensor> {
+        let norm = NormOptions::default()
+            .p(options.p)
+            .dim(options.dim)
+            .keepdim(true);
+        self.norm_with(norm)
+            .and_then(|norms| self.div(&norms.clamp_min(options.eps)?))
+            .map_err(|e| e.renamed("normalize"))
+    }
+
+    /// The cross products of vectors along the first dimension of size 3 (`torch.cross` without
+    /// `dim`; [`Tensor::linalg_cross`] takes one). The shapes broadcast; every number type.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 0, 0].cross(&tensor![0, 1, 0])?, tensor![0, 0, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn cross(&self, other: &Tensor) -> Result<Tensor> {
+        match self.dims().iter().position(|&n| n == 3) {
+            Some(dim) => self.linalg_cross(other, dim),
+            None => {
+                let e = TorshError::shape("", "no dimension of size 3 in input");
+                self.named("cross", Err(e))
+            }
+        }
+    }
+
+    /// The cross products of vectors along a dimension of size 3 (`torch.linalg.cross`). The
+    /// shapes broadcast; every number type.
+    #[track_caller]
+    pub fn linalg_cross(&self, other: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
+        let op = LINALG_CROSS.name;
+        let refuse = |why: String| self.named(op, Err(TorshError::shape("", why)));
+        if self.ndim() != other.ndim() {
+            return refuse(format!(
+                "inputs must have the same number of dimensions, got {} and {}",
+                self.shape(),
+                other.shape()
+            ));
+        }
+        let d = self.dim(op, dim.value())?;
+        if self.dims().get(d) != Some(&3) || other.dims().get(d) != Some(&3) {
+            return refuse(format!(
+                "inputs dimension {} must have length 3. Got {} and {}",
+                dim.value(),
+                self.shape(),
+                other.shape()
+            ));
+        }
+        let shape = self.named(op, self.shape().broadcast(other.shape()))?;
+        let (a, b) = (self.expand(&shape)?, other.expand(&shape)?);
+        call1(
+            &LINALG_CROSS,
+            &[Arg::T(&a), Arg::T(&b)],
+            &[Attr::Int(d as i64)],
+        )
+    }
+}
