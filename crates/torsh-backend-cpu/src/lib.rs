@@ -20,6 +20,7 @@ pub mod scalar;
 mod scan;
 mod softmax;
 mod sort;
+mod spatial;
 pub mod strided;
 mod table;
 mod transpose;

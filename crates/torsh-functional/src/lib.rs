@@ -15,22 +15,26 @@
 
 mod activation;
 mod arrange;
+mod conv;
 mod indexing;
 mod loss;
 mod nn;
 mod options;
 mod pointwise;
+mod pooling;
 mod products;
 mod reductions;
 mod shape;
 
 pub use activation::*;
 pub use arrange::*;
+pub use conv::*;
 pub use indexing::*;
 pub use loss::*;
 pub use nn::*;
 pub use options::*;
 pub use pointwise::*;
+pub use pooling::*;
 pub use products::*;
 pub use reductions::*;
 pub use shape::*;

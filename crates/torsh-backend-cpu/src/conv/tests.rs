@@ -110,7 +110,7 @@ macro_rules! against_naive {
             });
             let out = Host::<$t>::new(&grad.shape, |_| of(99.0));
             run(
-                Kernel::Conv2d,
+                Kernel::Conv,
                 case,
                 out.view(),
                 &[input.view(), weight.view(), bias.view()],
@@ -125,7 +125,7 @@ macro_rules! against_naive {
             });
             let out = Host::<$t>::new(&input.shape, |_| of(99.0));
             run(
-                Kernel::Conv2dInputGrad,
+                Kernel::ConvTranspose,
                 case,
                 out.view(),
                 &[grad.view(), weight.view()],
@@ -138,7 +138,7 @@ macro_rules! against_naive {
             });
             let out = Host::<$t>::new(&weight.shape, |_| of(99.0));
             run(
-                Kernel::Conv2dWeightGrad,
+                Kernel::ConvWeight,
                 case,
                 out.view(),
                 &[grad.view(), input.view()],

@@ -8,7 +8,7 @@ fn call<T: Element>(input: &Host<T>, out: [usize; 2], attrs: [[i64; 2]; 4]) -> (
     let indices = Host::<i64>::new(&shape, |_| -1);
     let attrs: Vec<Attr<'_>> = attrs.iter().map(|a| Attr::Ints(a)).collect();
     let args = KernelArgs {
-        kernel: Kernel::MaxPool2d,
+        kernel: Kernel::MaxPool,
         compute: T::DTYPE,
         outputs: &[values.view(), indices.view()],
         inputs: &[input.view()],
@@ -51,11 +51,11 @@ fn the_gradient_goes_to_the_maxima() {
     let out = Host::<f64>::new(&[2, 1, 2, 2], |_| 9.0);
     let (outputs, inputs) = ([out.view()], [grad.view(), indices.view()]);
     let mut args = KernelArgs {
-        kernel: Kernel::MaxPool2dBackward,
+        kernel: Kernel::MaxPoolBackward,
         compute: DType::F64,
         outputs: &outputs,
         inputs: &inputs,
-        attrs: &[],
+        attrs: &[Attr::Ints(&[2, 2])],
     };
     max_pool_backward(&args).expect("a gradient");
     assert_eq!(out.data, [2.0, 0.0, 0.0, 4.0, 0.0, 15.0, 0.0, 0.0]);

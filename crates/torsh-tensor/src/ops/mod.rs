@@ -1,6 +1,7 @@
 //! The op records, by family, and calls by name.
 
 pub(crate) mod activation;
+pub(crate) mod avg_pool;
 pub(crate) mod batch_norm;
 pub(crate) mod clamp;
 pub(crate) mod class_loss;
@@ -11,6 +12,7 @@ pub(crate) mod create;
 pub(crate) mod einsum;
 pub(crate) mod embedding;
 pub(crate) mod factory;
+pub(crate) mod fold;
 pub(crate) mod getitem;
 pub(crate) mod index;
 pub(crate) mod into_index;
@@ -84,6 +86,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     matmul::RECORDS,
     conv::RECORDS,
     pool::RECORDS,
+    fold::RECORDS,
+    avg_pool::RECORDS,
     batch_norm::RECORDS,
     class_loss::RECORDS,
     einsum::RECORDS,
