@@ -49,6 +49,11 @@ const EXEMPT: &[(&str, &str)] = &[
         "convolution_weight",
         "internal; the gradient of convolutions, whose gradgradcheck runs its derivative",
     ),
+    ("resample", "internal; what interpolate calls"),
+    (
+        "resample_backward",
+        "internal; the gradient of interpolate, whose gradgradcheck runs its derivative",
+    ),
     (
         "max_pool_with_indices",
         "internal; what max_pool1d, max_pool2d and max_pool3d call",

@@ -16,6 +16,7 @@ mod pointwise;
 mod pooling;
 mod random;
 mod reduce;
+mod resample;
 pub mod scalar;
 mod scan;
 mod softmax;

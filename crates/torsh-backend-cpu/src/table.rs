@@ -22,6 +22,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::loss::kernel,
     crate::batch_norm::kernel,
     crate::pooling::kernel,
+    crate::resample::kernel,
     crate::matmul::kernel,
     crate::reduce::kernel,
     crate::scan::kernel,

@@ -78,6 +78,13 @@ pub const EXCEPTIONS: &[Exception] = &[
                  float32",
     },
     Exception {
+        op: "nn.functional.adaptive_avg_pool3d",
+        dtype: Dtype::BFloat16,
+        rtol: 1.6e-2,
+        atol: 3e-2,
+        reason: "PyTorch adds up the windows in bfloat16; here they add up in float32",
+    },
+    Exception {
         op: "addbmm",
         dtype: Dtype::Float32,
         rtol: 1.3e-6,

@@ -15,6 +15,7 @@ pub(crate) mod factory;
 pub(crate) mod fold;
 pub(crate) mod getitem;
 pub(crate) mod index;
+pub(crate) mod interpolate;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod loss;
@@ -86,6 +87,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     matmul::RECORDS,
     conv::RECORDS,
     pool::RECORDS,
+    interpolate::RECORDS,
     fold::RECORDS,
     avg_pool::RECORDS,
     batch_norm::RECORDS,
