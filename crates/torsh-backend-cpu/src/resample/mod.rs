@@ -31,7 +31,7 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     })
 }
 
-/// Planes, and the sizes of both sides: `from` is the larger view in the graph's order.
+/// Planes, and the sizes of both sides.
 struct Geometry {
     planes: usize,
     spatial: usize,
@@ -66,6 +66,10 @@ impl Geometry {
             scale: match args.attr(2 + d) {
                 Attr::Float(s) if d + spatial >= 3 => Some(s),
                 _ => None,
+            },
+            weights: match mode {
+                Mode::Linear if spatial == 2 => DType::F32,
+                _ => image.dtype,
             },
         });
         Ok(Geometry {

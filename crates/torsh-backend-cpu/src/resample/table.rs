@@ -1,6 +1,9 @@
 //! Which elements of the input each element of the output is made of, along one dimension.
 
 use num_traits::Float;
+use torsh_core::DType;
+
+use crate::dense::rounded;
 
 /// How elements between those of the input are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +26,8 @@ pub(super) struct Axis {
     pub antialias: bool,
     /// The factor that the caller gave.
     pub scale: Option<f64>,
+    /// What the weights are rounded to: as in PyTorch a half type's, but for lines in images.
+    pub weights: DType,
 }
 
 /// For each element of the output a range of `items`: positions in the input and their weights.
@@ -181,6 +186,15 @@ impl Axis {
         (index, part.max(T::zero()).min(T::one()))
     }
 
+    fn round<T: Float>(&self, weight: T) -> T {
+        match weight.to_f64() {
+            Some(w) if matches!(self.weights, DType::F16 | DType::BF16) => {
+                constant(rounded(w, self.weights))
+            }
+            _ => weight,
+        }
+    }
+
     /// The table of this dimension. The input must not be empty.
     pub fn table<T: Float>(&self) -> Table<T> {
         let mut t = Table::new();
@@ -202,7 +216,8 @@ impl Axis {
                 }
                 Mode::Linear => {
                     let (i, part) = self.split(self.source(ratio, o, false));
-                    t.items.push((inside(i), T::one() - part));
+                    let part = self.round(part);
+                    t.items.push((inside(i), self.round(T::one() - part)));
                     t.items.push((inside(i + 1), part));
                 }
                 Mode::Cubic | Mode::Lanczos => {
@@ -210,7 +225,7 @@ impl Axis {
                     let one = T::one();
                     let away = [part + one, part, one - part, one - part + one];
                     for (k, x) in (-1i64..).zip(away) {
-                        t.items.push((inside(i + k), cubic(x, -0.75)));
+                        t.items.push((inside(i + k), self.round(cubic(x, -0.75))));
                     }
                 }
             }
