@@ -169,14 +169,17 @@ unsafe fn windows<T: Ordered>(
     at: Option<*mut i64>,
 ) {
     let [dz, dy, dx] = &g.axes;
-    for (x, wx) in dx.windows.iter().enumerate() {
-        let first = (wz.start * dy.input + wy.start) * dx.input + wx.start;
+    // Once, since the compiler cannot know that the writes below leave them alone.
+    let (height, width) = (dy.input, dx.input);
+    let [deep, down, right] = [dz, dy, dx].map(|a| a.dilation);
+    for (x, &wx) in dx.windows.iter().enumerate() {
+        let first = (wz.start * height + wy.start) * width + wx.start;
         let (mut best, mut index) = (T::LOWEST, first);
         let mut z = wz.start;
         while z < wz.end {
             let mut y = wy.start;
             while y < wy.end {
-                let row = (z * dy.input + y) * dx.input;
+                let row = (z * height + y) * width;
                 let mut x = wx.start;
                 while x < wx.end {
                     // SAFETY: the window is cut to the plane.
@@ -184,11 +187,11 @@ unsafe fn windows<T: Ordered>(
                     if v.wins(best) {
                         (best, index) = (v, row + x);
                     }
-                    x += dx.dilation;
+                    x += right;
                 }
-                y += dy.dilation;
+                y += down;
             }
-            z += dz.dilation;
+            z += deep;
         }
         // SAFETY: one element of each output's row.
         unsafe {
