@@ -38,16 +38,49 @@ const EXEMPT: &[(&str, &str)] = &[
         "internal: the derivative of log_softmax, whose gradgradcheck runs it",
     ),
     (
-        "_conv2d_input",
-        "internal; the gradient of conv2d, whose gradgradcheck runs its derivative",
+        "convolution",
+        "internal; what conv1d, conv2d and conv3d call",
     ),
     (
-        "_conv2d_weight",
-        "internal; the gradient of conv2d, whose gradgradcheck runs its derivative",
+        "convolution_transpose",
+        "internal; what conv_transpose1d and its like call",
     ),
     (
-        "_max_pool2d_backward",
+        "convolution_weight",
+        "internal; the gradient of convolutions, whose gradgradcheck runs its derivative",
+    ),
+    ("resample", "internal; what interpolate calls"),
+    (
+        "resample_backward",
+        "internal; the gradient of interpolate, whose gradgradcheck runs its derivative",
+    ),
+    (
+        "max_pool_with_indices",
+        "internal; what max_pool1d, max_pool2d and max_pool3d call",
+    ),
+    (
+        "adaptive_max_pool",
+        "internal; what adaptive_max_pool1d and its like call",
+    ),
+    (
+        "max_pool_backward",
         "internal; the gradient of max_pool2d, whose gradgradcheck runs its derivative",
+    ),
+    (
+        "avg_pool",
+        "internal; what avg_pool1d, avg_pool2d and avg_pool3d call",
+    ),
+    (
+        "avg_pool_backward",
+        "internal; the gradient of avg_pool2d, whose gradgradcheck runs its derivative",
+    ),
+    (
+        "adaptive_avg_pool",
+        "internal; what adaptive_avg_pool1d and its like call",
+    ),
+    (
+        "adaptive_avg_pool_backward",
+        "internal; the gradient of adaptive_avg_pool2d, whose gradgradcheck runs its derivative",
     ),
     (
         "_nll_loss_backward",

@@ -25,6 +25,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::batch_norm::kernel,
     crate::row_norm::kernel,
     crate::pooling::kernel,
+    crate::resample::kernel,
     crate::matmul::kernel,
     crate::reduce::kernel,
     crate::scan::kernel,

@@ -97,7 +97,9 @@ crate::for_each_unary! { kernel_enum @unary [
     StridedScatter StridedAccumulate
     Sort Topk Flip Roll Triangle Cat Arange Linspace Eye OneHot Isin RepeatInterleave
     MatMul
-    Conv2d Conv2dInputGrad Conv2dWeightGrad MaxPool2d MaxPool2dBackward
+    Conv ConvTranspose ConvWeight
+    MaxPool AdaptiveMaxPool MaxPoolBackward AvgPool AvgPoolBackward AdaptiveAvgPool AdaptiveAvgPoolBackward
+    Im2Col Col2Im Resample ResampleBackward
     BatchNorm BatchNormBackward NllLoss NllLossBackward CrossEntropy CrossEntropyBackward Embedding EmbeddingBackward
     Uniform Normal Bernoulli RandInt RandPerm Dropout
     KthValue Mode CumMax CumMin LogCumSumExp

@@ -531,17 +531,6 @@ pub fn unflatten(input: &Tensor, dim: impl IntoDim, sizes: impl IntoShape) -> Re
     input.unflatten(dim, sizes)
 }
 
-/// A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.
-#[track_caller]
-pub fn unfold(
-    input: &Tensor,
-    dimension: impl IntoDim,
-    size: impl IntoDim,
-    step: impl IntoDim,
-) -> Result<Tensor> {
-    input.unfold(dimension, size, step)
-}
-
 /// A view of another shape; an error where that needs a copy. One size may be `-1`.
 #[track_caller]
 pub fn view(input: &Tensor, shape: impl IntoShape) -> Result<Tensor> {

@@ -15,12 +15,15 @@
 
 mod activation;
 mod arrange;
+mod conv;
 mod indexing;
+mod interpolate;
 mod loss;
 mod nn;
 mod norm;
 mod options;
 mod pointwise;
+mod pooling;
 mod products;
 mod reductions;
 mod shape;
@@ -28,12 +31,15 @@ mod vectors;
 
 pub use activation::*;
 pub use arrange::*;
+pub use conv::*;
 pub use indexing::*;
+pub use interpolate::*;
 pub use loss::*;
 pub use nn::*;
 pub use norm::*;
 pub use options::*;
 pub use pointwise::*;
+pub use pooling::*;
 pub use products::*;
 pub use reductions::*;
 pub use shape::*;

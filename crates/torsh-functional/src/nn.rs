@@ -3,11 +3,10 @@
 use torsh_tensor::{IntoShape, Operand, Result, Scalar, Tensor};
 
 pub use torsh_tensor::{
-    Conv2dOptions, EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, MaxPool2dOptions,
-    Padding, ScaledDotProductAttentionOptions,
+    EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, ScaledDotProductAttentionOptions,
 };
 
-use crate::{BatchNormOptions, Size2, call, value};
+use crate::{BatchNormOptions, call, value};
 
 /// `input @ weight.T + bias`: `[.., in]` and `[out, in]` give `[.., out]`.
 #[track_caller]
@@ -17,53 +16,6 @@ pub fn linear<'b>(
     bias: impl Into<Option<&'b Tensor>>,
 ) -> Result<Tensor> {
     input.linear(weight, bias.into())
-}
-
-/// A convolution of images `[N, C, H, W]` with a weight `[out, C, kh, kw]`, in steps of 1.
-#[track_caller]
-pub fn conv2d<'b>(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: impl Into<Option<&'b Tensor>>,
-) -> Result<Tensor> {
-    input.conv2d(weight, bias.into())
-}
-
-/// [`conv2d`] with options.
-#[track_caller]
-pub fn conv2d_with<'b>(
-    input: &Tensor,
-    weight: &Tensor,
-    bias: impl Into<Option<&'b Tensor>>,
-    options: Conv2dOptions,
-) -> Result<Tensor> {
-    input.conv2d_with(weight, bias.into(), options)
-}
-
-/// The greatest element of each window of an image `[N, C, H, W]`; the windows lie side by side.
-#[track_caller]
-pub fn max_pool2d(input: &Tensor, kernel_size: impl Into<Size2>) -> Result<Tensor> {
-    input.max_pool2d(kernel_size.into().0)
-}
-
-/// [`max_pool2d`] with options.
-#[track_caller]
-pub fn max_pool2d_with(
-    input: &Tensor,
-    kernel_size: impl Into<Size2>,
-    options: MaxPool2dOptions,
-) -> Result<Tensor> {
-    input.max_pool2d_with(kernel_size.into().0, options)
-}
-
-/// [`max_pool2d`], and where in its flattened image each greatest element was found.
-#[track_caller]
-pub fn max_pool2d_with_indices(
-    input: &Tensor,
-    kernel_size: impl Into<Size2>,
-    options: MaxPool2dOptions,
-) -> Result<(Tensor, Tensor)> {
-    input.max_pool2d_indices(kernel_size.into().0, options)
 }
 
 /// Normalises each channel by its running mean and variance.

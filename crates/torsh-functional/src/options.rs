@@ -1,44 +1,13 @@
 //! The arguments that functions take beyond those PyTorch requires.
 
-use torsh_tensor::Tensor;
+use torsh_tensor::{Sizes, Tensor};
 
 pub use torsh_tensor::Reduction;
 
 /// One size for both directions of an image, or one for each.
 ///
 /// Built from an integer, a pair or an array: `3`, `(3, 5)`, `[3, 5]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size2(pub [i64; 2]);
-
-impl std::fmt::Display for Size2 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "({}, {})", self.0[0], self.0[1])
-    }
-}
-
-macro_rules! sizes {
-    ($($ty:ty),*) => {$(
-        impl From<$ty> for Size2 {
-            fn from(v: $ty) -> Self {
-                Size2([v as i64, v as i64])
-            }
-        }
-
-        impl From<($ty, $ty)> for Size2 {
-            fn from(v: ($ty, $ty)) -> Self {
-                Size2([v.0 as i64, v.1 as i64])
-            }
-        }
-
-        impl From<[$ty; 2]> for Size2 {
-            fn from(v: [$ty; 2]) -> Self {
-                Size2([v[0] as i64, v[1] as i64])
-            }
-        }
-    )*};
-}
-
-sizes!(i64, i32, usize);
+pub type Size2 = Sizes<2>;
 
 /// A struct of options with a setter for each field.
 macro_rules! options {
@@ -110,5 +79,29 @@ options! {
         momentum: f64 = 0.1, f64 => |v| v;
         /// Added to the variance.
         eps: f64 = 1e-5, f64 => |v| v;
+    }
+}
+
+/// What `lp_pool1d_with`, `lp_pool2d_with` and `lp_pool3d_with` may be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LpPoolOptions<const N: usize> {
+    /// Steps of the window; the window's own size where not given.
+    pub stride: Option<Sizes<N>>,
+    /// Whether a window that reaches past the end counts.
+    pub ceil_mode: bool,
+}
+
+impl<const N: usize> LpPoolOptions<N> {
+    /// Steps of the window.
+    #[must_use]
+    pub fn stride(mut self, stride: impl Into<Sizes<N>>) -> Self {
+        self.stride = Some(stride.into());
+        self
+    }
+    /// Whether a window that reaches past the end counts.
+    #[must_use]
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
     }
 }

@@ -47,12 +47,18 @@ pub use mode::{
     no_grad, no_grad_guard, set_grad_enabled,
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
-pub use operand::{IntoDim, IntoDims, IntoShape, Operand};
+pub use operand::{IntoDim, IntoDims, IntoShape, IntoSize, Operand, OutputSize, Sizes};
 pub use ops::attention::ScaledDotProductAttentionOptions;
+pub use ops::avg_pool::{AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions, AvgPoolOptions};
 pub use ops::clamp::IntoLimit;
-pub use ops::conv::{Conv2dOptions, Padding};
+pub use ops::conv::{
+    Conv1dOptions, Conv2dOptions, Conv3dOptions, ConvOptions, ConvTranspose1dOptions,
+    ConvTranspose2dOptions, ConvTranspose3dOptions, ConvTransposeOptions, Padding,
+};
 pub use ops::embedding::EmbeddingOptions;
 pub use ops::embedding_bag::{EmbeddingBagMode, EmbeddingBagOptions};
+pub use ops::fold::UnfoldOptions;
+pub use ops::interpolate::{InterpolateMode, InterpolateOptions, IntoFactors};
 pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,
 };
@@ -62,7 +68,7 @@ pub use ops::loss::{
     MultiLabelSoftMarginLossOptions, MultiMarginLossOptions, PoissonNllLossOptions, Reduction,
     SmoothL1LossOptions, TripletMarginLossOptions,
 };
-pub use ops::pool::MaxPool2dOptions;
+pub use ops::pool::{MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions};
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;

@@ -213,3 +213,97 @@ impl<T: IntoDims + ?Sized> IntoDims for &T {
         (**self).dims()
     }
 }
+
+/// A size for each spatial dimension, as depth, height and width.
+///
+/// Built from an integer, which stands for all, or one for each: `3`, `(3, 5)`, `[3, 5]`.
+///
+/// ```
+/// use torsh_tensor::Sizes;
+/// assert_eq!(Sizes::<2>::from(3), Sizes([3, 3]));
+/// assert_eq!(Sizes::from((1usize, 2usize)), Sizes([1, 2]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes<const N: usize>(pub [i64; N]);
+
+impl<const N: usize> std::fmt::Display for Sizes<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text: Vec<String> = self.0.iter().map(i64::to_string).collect();
+        match N {
+            1 => write!(f, "({},)", text.concat()),
+            _ => write!(f, "({})", text.join(", ")),
+        }
+    }
+}
+
+/// A size for each spatial dimension, or `None` where it stays what it is.
+///
+/// Built as [`Sizes`], with `None` in places: `7`, `(5, None)`, `[None, Some(3)]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputSize<const N: usize>(pub [Option<i64>; N]);
+
+/// An integer, or `None`.
+pub trait IntoSize: Copy {
+    /// The size.
+    fn size(self) -> Option<i64>;
+}
+impl IntoSize for Option<i64> {
+    fn size(self) -> Option<i64> {
+        self
+    }
+}
+macro_rules! into_size {
+    ($($t:ty),*) => {$(
+        impl IntoSize for $t { fn size(self) -> Option<i64> { Some(self as i64) } }
+    )*};
+}
+into_size!(usize, i32, i64);
+
+macro_rules! spatial {
+    ($name:ident $item:ident |$v:ident| $of:expr) => {
+        impl<A: $item, const N: usize> From<A> for $name<N> {
+            fn from($v: A) -> Self {
+                $name([$of; N])
+            }
+        }
+        impl<A: $item, const N: usize> From<[A; N]> for $name<N> {
+            fn from(v: [A; N]) -> Self {
+                $name(v.map(|$v| $of))
+            }
+        }
+        impl<A: $item, B: $item> From<(A, B)> for $name<2> {
+            fn from((a, b): (A, B)) -> Self {
+                $name([
+                    {
+                        let $v = a;
+                        $of
+                    },
+                    {
+                        let $v = b;
+                        $of
+                    },
+                ])
+            }
+        }
+        impl<A: $item, B: $item, C: $item> From<(A, B, C)> for $name<3> {
+            fn from((a, b, c): (A, B, C)) -> Self {
+                $name([
+                    {
+                        let $v = a;
+                        $of
+                    },
+                    {
+                        let $v = b;
+                        $of
+                    },
+                    {
+                        let $v = c;
+                        $of
+                    },
+                ])
+            }
+        }
+    };
+}
+spatial!(Sizes IntoDim |v| v.value());
+spatial!(OutputSize IntoSize |v| v.size());

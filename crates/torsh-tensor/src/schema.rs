@@ -156,7 +156,8 @@ impl Signature {
         let mut values: Vec<Option<Value>> = vec![None; self.params.len()];
         let mut args = args;
         let positional = self.params.iter().filter(|p| !p.keyword).count();
-        // `x.permute(0, 1)` and `x.permute((0, 1))`: trailing integers make up a last list.
+        // `x.permute(0, 1)` and `x.permute((0, 1))`: trailing integers make up a last list, unless
+        // they can be other arguments, as in `F.max_pool2d(x, 3, 2)`.
         let gathered;
         let lists = |p: &Param| match p.ty {
             Type::Int => p.list.is_some(),
@@ -168,7 +169,7 @@ impl Signature {
             let last = at + 1 == positional
                 || self.params[at + 1..]
                     .iter()
-                    .all(|p| p.keyword || p.default.is_some());
+                    .all(|p| p.keyword || p.default.is_some() && p.ty != Type::Int);
             let ty = self.params[at].ty;
             if last && args.len() > at + 1 && args[at..].iter().all(|v| fits(ty, v)) {
                 let mut v = args[..at].to_vec();

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::number::{ConvNumber, clear};
 
-/// Sizes of a convolution in two dimensions; `[height, width]` where there are two.
+/// Sizes of a convolution in up to three dimensions: `[depth, height, width]`, the leading ones 1
+/// where there are fewer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Geometry {
     pub images: usize,
@@ -12,31 +13,35 @@ pub(super) struct Geometry {
     /// Channels of one group.
     pub in_channels: usize,
     pub out_channels: usize,
-    pub input: [usize; 2],
-    pub output: [usize; 2],
-    pub kernel: [usize; 2],
-    pub stride: [usize; 2],
-    /// Rows above and columns left of the image; what is below and right follows from the output.
-    pub padding: [usize; 2],
-    pub dilation: [usize; 2],
+    pub input: [usize; 3],
+    pub output: [usize; 3],
+    pub kernel: [usize; 3],
+    pub stride: [usize; 3],
+    /// What is before the image; what is behind follows from the output.
+    pub padding: [usize; 3],
+    pub dilation: [usize; 3],
 }
 
 impl Geometry {
+    /// Weights of one pair of channels.
+    pub fn taps(&self) -> usize {
+        self.kernel.iter().product()
+    }
     /// Weights of one output channel.
     pub fn window(&self) -> usize {
-        self.in_channels * self.kernel[0] * self.kernel[1]
+        self.in_channels * self.taps()
     }
     pub fn in_pixels(&self) -> usize {
-        self.input[0] * self.input[1]
+        self.input.iter().product()
     }
     pub fn out_pixels(&self) -> usize {
-        self.output[0] * self.output[1]
+        self.output.iter().product()
     }
     /// Whether the columns are the image itself.
     pub fn is_pointwise(&self) -> bool {
-        self.kernel == [1, 1]
-            && self.stride == [1, 1]
-            && self.padding == [0, 0]
+        self.kernel == [1; 3]
+            && self.stride == [1; 3]
+            && self.padding == [0; 3]
             && self.input == self.output
     }
     /// Multiply-adds of the whole.
@@ -62,14 +67,76 @@ impl Geometry {
         let first = first.min(end);
         (first..end, (first * stride + shift).saturating_sub(padding))
     }
+
+    /// Calls `f` for each tap, in the order of the weights.
+    #[inline(always)]
+    pub fn each_tap(&self, mut f: impl FnMut(&Tap)) {
+        let [kd, kh, kw] = self.kernel;
+        for kz in 0..kd {
+            let (zs, iz) = self.inside(0, kz);
+            for ky in 0..kh {
+                let (ys, iy) = self.inside(1, ky);
+                for kx in 0..kw {
+                    let (xs, ix) = self.inside(2, kx);
+                    f(&Tap {
+                        outputs: [zs.clone(), ys.clone(), xs],
+                        first: [iz, iy, ix],
+                    });
+                }
+            }
+        }
+    }
+
+    /// Calls `f(first pixel, columns, row inside)` for each row of the output that has some of the
+    /// pixels: which of its columns these are, and the offset of the input's row that the tap
+    /// reads, where it lies inside the image.
+    #[inline(always)]
+    fn each_row(
+        &self,
+        tap: &Tap,
+        pixels: &Range<usize>,
+        mut f: impl FnMut(Range<usize>, Option<usize>),
+    ) {
+        let [_, height, width] = self.output;
+        let [zs, ys, _] = &tap.outputs;
+        let first = pixels.start / width;
+        let (mut z, mut y) = (first / height, first % height);
+        let mut start = first * width;
+        while start < pixels.end {
+            let columns = pixels.start.saturating_sub(start)..(pixels.end - start).min(width);
+            let inside = ys.contains(&y) && zs.contains(&z);
+            f(columns, inside.then(|| self.row(tap, z, y)));
+            start += width;
+            y += 1;
+            if y == height {
+                (z, y) = (z + 1, 0);
+            }
+        }
+    }
+
+    /// The offset of the input's row that a tap reads for row `(z, y)` of the output.
+    #[inline(always)]
+    pub fn row(&self, tap: &Tap, z: usize, y: usize) -> usize {
+        let iz = tap.first[0] + (z - tap.outputs[0].start) * self.stride[0];
+        let iy = tap.first[1] + (y - tap.outputs[1].start) * self.stride[1];
+        (iz * self.input[1] + iy) * self.input[2]
+    }
 }
 
-/// Writes the windows of the output pixels `pixels` as columns: row `(c, ky, kx)` of `col` (rows
-/// `pitch` apart) holds that tap of each pixel, 0 outside the image.
+/// Where one tap lies inside the image.
+pub(super) struct Tap {
+    /// The output positions, by dimension.
+    pub outputs: [Range<usize>; 3],
+    /// The input positions of the first of them.
+    pub first: [usize; 3],
+}
+
+/// Writes the windows of the output pixels `pixels` as columns: row `(c, kz, ky, kx)` of `col`
+/// (rows `pitch` apart) holds that tap of each pixel, 0 outside the image.
 ///
 /// # Safety
 /// `image` must hold `channels` planes, and `col` as many rows of taps.
-pub(super) unsafe fn to_columns<T: ConvNumber>(
+pub(super) unsafe fn to_columns<T: Copy + Default>(
     g: &Geometry,
     image: *const T,
     channels: usize,
@@ -77,30 +144,22 @@ pub(super) unsafe fn to_columns<T: ConvNumber>(
     col: *mut T,
     pitch: usize,
 ) {
-    let [kh, kw] = g.kernel;
-    let width = g.output[1];
-    let (y0, y1) = (pixels.start / width, (pixels.end - 1) / width + 1);
+    let step = g.stride[2];
     let mut row = col;
     for c in 0..channels {
-        for ky in 0..kh {
-            let (ys, _) = g.inside(0, ky);
-            for kx in 0..kw {
-                let (xs, ix) = g.inside(1, kx);
-                let mut dst = row;
-                for y in y0..y1 {
-                    let from = if y == y0 { pixels.start - y * width } else { 0 };
-                    let to = (pixels.end - y * width).min(width);
-                    let (lo, hi) = (xs.start.clamp(from, to), xs.end.clamp(from, to));
-                    // SAFETY: columns `lo..hi` of this tap lie inside the image, and the row of
-                    // `col` has room for every pixel.
-                    unsafe {
-                        if !ys.contains(&y) || lo >= hi {
-                            clear(dst, to - from);
-                        } else {
-                            let iy = y * g.stride[0] + ky * g.dilation[0] - g.padding[0];
-                            let at = (c * g.input[0] + iy) * g.input[1];
-                            let step = g.stride[1];
-                            let src = image.add(at + ix + (lo - xs.start) * step);
+        let image = image.wrapping_add(c * g.in_pixels());
+        g.each_tap(|tap| {
+            let xs = &tap.outputs[2];
+            let mut dst = row;
+            g.each_row(tap, &pixels, |columns, inside| {
+                let (from, to) = (columns.start, columns.end);
+                let (lo, hi) = (xs.start.clamp(from, to), xs.end.clamp(from, to));
+                // SAFETY: columns `lo..hi` of this tap lie inside the image, and the row of `col`
+                // has room for every pixel.
+                unsafe {
+                    match inside {
+                        Some(at) if lo < hi => {
+                            let src = image.add(at + tap.first[2] + (lo - xs.start) * step);
                             clear(dst, lo - from);
                             let inner = dst.add(lo - from);
                             if step == 1 {
@@ -112,46 +171,50 @@ pub(super) unsafe fn to_columns<T: ConvNumber>(
                             }
                             clear(dst.add(hi - from), to - hi);
                         }
-                        dst = dst.add(to - from);
+                        _ => clear(dst, to - from),
                     }
+                    dst = dst.add(to - from);
                 }
-                row = row.wrapping_add(pitch);
-            }
-        }
+            });
+            row = row.wrapping_add(pitch);
+        });
     }
 }
 
-/// The transpose of [`to_columns`] over all pixels: sums the columns into the planes.
+/// The transpose of [`to_columns`]: adds the columns of some pixels to the planes.
 ///
 /// # Safety
-/// As [`to_columns`]; the planes are written whole.
+/// As [`to_columns`].
 pub(super) unsafe fn from_columns<T: ConvNumber>(
     g: &Geometry,
     col: *const T,
     channels: usize,
+    pixels: Range<usize>,
     image: *mut T,
+    pitch: usize,
 ) {
-    let [kh, kw] = g.kernel;
-    let width = g.output[1];
-    // SAFETY: every tap of `inside` lies inside the image.
-    unsafe {
-        clear(image, channels * g.in_pixels());
-        let mut row = col;
-        for c in 0..channels {
-            for ky in 0..kh {
-                let (ys, mut iy) = g.inside(0, ky);
-                let first = iy;
-                for kx in 0..kw {
-                    let (xs, ix) = g.inside(1, kx);
-                    iy = first;
-                    for y in ys.clone() {
-                        let dst = image.add((c * g.input[0] + iy) * g.input[1] + ix);
-                        T::add(xs.len(), row.add(y * width + xs.start), dst, g.stride[1]);
-                        iy += g.stride[0];
+    let step = g.stride[2];
+    let mut row = col;
+    for c in 0..channels {
+        let image = image.wrapping_add(c * g.in_pixels());
+        g.each_tap(|tap| {
+            let xs = &tap.outputs[2];
+            let mut src = row;
+            g.each_row(tap, &pixels, |columns, inside| {
+                let (from, to) = (columns.start, columns.end);
+                let (lo, hi) = (xs.start.clamp(from, to), xs.end.clamp(from, to));
+                // SAFETY: as in `to_columns`.
+                unsafe {
+                    if let Some(at) = inside
+                        && lo < hi
+                    {
+                        let dst = image.add(at + tap.first[2] + (lo - xs.start) * step);
+                        T::add(hi - lo, src.add(lo - from), dst, step);
                     }
-                    row = row.add(g.out_pixels());
+                    src = src.add(to - from);
                 }
-            }
-        }
+            });
+            row = row.wrapping_add(pitch);
+        });
     }
 }

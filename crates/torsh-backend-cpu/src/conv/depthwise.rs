@@ -4,7 +4,7 @@ use torsh_core::pool;
 
 use super::GRAIN;
 use super::columns::Geometry;
-use super::number::{ConvNumber, clear};
+use super::number::{ConvNumber, fill};
 use crate::dense::Ptr;
 
 /// Whether the loops here are for this convolution.
@@ -12,22 +12,21 @@ pub(super) fn suits(g: &Geometry) -> bool {
     g.in_channels == 1 && g.out_channels <= 4 && g.groups > 1
 }
 
-/// Calls `f(taps, out row, in row, columns)` for each tap and output row inside the image, with
+/// Calls `f(tap, out row, in row, columns)` for each tap and output row inside the image, with
 /// offsets into the planes of the output and input.
 #[inline(always)]
 fn each_row(g: &Geometry, mut f: impl FnMut(usize, usize, usize, usize)) {
-    let [kh, kw] = g.kernel;
-    for ky in 0..kh {
-        let (ys, iy) = g.inside(0, ky);
-        for kx in 0..kw {
-            let (xs, ix) = g.inside(1, kx);
-            for (i, y) in ys.clone().enumerate() {
-                let out = y * g.output[1] + xs.start;
-                let at = (iy + i * g.stride[0]) * g.input[1] + ix;
-                f(ky * kw + kx, out, at, xs.len());
+    let mut index = 0;
+    g.each_tap(|tap| {
+        let [zs, ys, xs] = &tap.outputs;
+        for z in zs.clone() {
+            for y in ys.clone() {
+                let out = (z * g.output[1] + y) * g.output[2] + xs.start;
+                f(index, out, g.row(tap, z, y) + tap.first[2], xs.len());
             }
         }
-    }
+        index += 1;
+    });
 }
 
 pub(super) fn forward<T: ConvNumber>(
@@ -37,12 +36,7 @@ pub(super) fn forward<T: ConvNumber>(
     bias: Option<Ptr<T>>,
     out: Ptr<T>,
 ) {
-    let (p, q, taps, step) = (
-        g.out_pixels(),
-        g.in_pixels(),
-        g.kernel[0] * g.kernel[1],
-        g.stride[1],
-    );
+    let (p, q, taps, step) = (g.out_pixels(), g.in_pixels(), g.taps(), g.stride[2]);
     let grain = (GRAIN / (p * taps).max(1)).max(1);
     pool::parallel_for(g.images * g.groups * g.out_channels, grain, &|range| {
         for plane in range {
@@ -50,10 +44,11 @@ pub(super) fn forward<T: ConvNumber>(
             // SAFETY: the plane is this thread's, and rows lie inside their planes.
             unsafe {
                 let out = out.at((plane * p) as isize);
-                match bias {
-                    Some(b) => std::slice::from_raw_parts_mut(out, p).fill(*b.at(channel as isize)),
-                    None => clear(out, p),
-                }
+                fill(
+                    out,
+                    p,
+                    bias.map_or(T::default(), |b| *b.at(channel as isize)),
+                );
                 let input = input.at((plane / g.out_channels * q) as isize);
                 let weight = weight.at((channel * taps) as isize);
                 each_row(g, |tap, o, i, n| {
@@ -64,20 +59,22 @@ pub(super) fn forward<T: ConvNumber>(
     });
 }
 
-pub(super) fn input_grad<T: ConvNumber>(g: &Geometry, grad: Ptr<T>, weight: Ptr<T>, out: Ptr<T>) {
-    let (p, q, taps, step) = (
-        g.out_pixels(),
-        g.in_pixels(),
-        g.kernel[0] * g.kernel[1],
-        g.stride[1],
-    );
+pub(super) fn transposed<T: ConvNumber>(
+    g: &Geometry,
+    grad: Ptr<T>,
+    weight: Ptr<T>,
+    bias: Option<Ptr<T>>,
+    out: Ptr<T>,
+) {
+    let (p, q, taps, step) = (g.out_pixels(), g.in_pixels(), g.taps(), g.stride[2]);
     let grain = (GRAIN / (p * taps * g.out_channels).max(1)).max(1);
     pool::parallel_for(g.images * g.groups, grain, &|range| {
         for plane in range {
             // SAFETY: the plane is this thread's, and rows lie inside their planes.
             unsafe {
                 let out = out.at((plane * q) as isize);
-                clear(out, q);
+                let channel = (plane % g.groups) as isize;
+                fill(out, q, bias.map_or(T::default(), |b| *b.at(channel)));
                 for o in 0..g.out_channels {
                     let channel = plane % g.groups * g.out_channels + o;
                     let grad = grad.at(((plane * g.out_channels + o) * p) as isize);

@@ -1,27 +1,32 @@
-//! Convolution in two dimensions and its gradients, by matrix products over the windows of the
-//! image (never more of them at a time than the cache holds).
+//! Convolution in one to three dimensions, its transpose and the gradient of its weight, by matrix
+//! products over the windows of the image (never more of them at a time than the cache holds).
 //!
-//! All take attributes `stride`, `padding` (above and left), `dilation` as pairs and `groups`;
-//! sizes are those of the operands, so that more padding below or right shows in the output's.
+//! All take attributes `stride`, `padding` (before the image) and `dilation` with one number per
+//! spatial dimension, and `groups`; sizes are those of the operands, so that more padding behind
+//! shows in the output's. Images may lack the dimension of the batch.
 //!
-//! - `Conv2d`: input `[n, c, h, w]`, weight `[o, c / groups, kh, kw]`, optional bias `[o]` into
-//!   `[n, o, oh, ow]`.
-//! - `Conv2dInputGrad`: output's gradient and weight into the input's gradient.
-//! - `Conv2dWeightGrad`: output's gradient and input into the weight's gradient.
+//! - `Conv`: input `[n, c, d.., h, w]`, weight `[o, c / groups, kd.., kh, kw]`, optional bias `[o]`
+//!   into `[n, o, od.., oh, ow]`.
+//! - `ConvTranspose`: the same with input and output exchanged: `[n, o, ..]`, the same weight and a
+//!   bias of `[c]` into `[n, c, ..]`.
+//! - `ConvWeight`: output's gradient and input into the weight's gradient.
 //!
-//! float32, float64, complex, int64, and the half types through float32, as PyTorch.
+//! float32, float64, complex, int64, and the half types through float32, as PyTorch; `Conv` other
+//! integers too.
 
 mod columns;
 mod depthwise;
+mod fold;
 mod number;
 
 use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
-use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::matmul::Matrix;
+use crate::spatial::three;
 use columns::{Geometry, from_columns, to_columns};
-use number::{ConvNumber, clear};
+use number::{ConvNumber, clear, fill};
 
 /// Multiply-adds that are worth a thread of their own.
 const GRAIN: usize = 64 * 1024;
@@ -31,9 +36,19 @@ const COLUMNS: usize = 512 * 1024;
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     Some(match k {
-        Kernel::Conv2d | Kernel::Conv2dInputGrad | Kernel::Conv2dWeightGrad => conv,
+        Kernel::Conv | Kernel::ConvTranspose | Kernel::ConvWeight => conv,
+        Kernel::Im2Col | Kernel::Col2Im => fold::fold,
         _ => return None,
     })
+}
+
+/// Images, channels and spatial sizes of a tensor with `n` spatial dimensions.
+fn image(shape: &[usize], n: usize) -> Result<(usize, usize, [usize; 3])> {
+    match shape.len().checked_sub(n) {
+        Some(2) => Ok((shape[0], shape[1], three(&shape[2..], 1)?)),
+        Some(1) => Ok((1, shape[0], three(&shape[1..], 1)?)),
+        _ => Err(missing()),
+    }
 }
 
 /// Reads the sizes from the three tensors of a convolution.
@@ -43,13 +58,10 @@ fn geometry(
     weight: &View<'_>,
     output: &View<'_>,
 ) -> Result<Geometry> {
-    let pair = |i: usize| match args.attr(i).ints() {
-        &[y, x] if y >= 0 && x >= 0 => Ok([y as usize, x as usize]),
-        _ => Err(missing()),
-    };
-    let (&[n, c, h, w], &[o, ci, kh, kw], &[n2, o2, oh, ow]) =
-        (input.shape, weight.shape, output.shape)
-    else {
+    let spatial = args.attr(0).ints().len();
+    let (n, c, input) = image(input.shape, spatial)?;
+    let (n2, o2, output) = image(output.shape, spatial)?;
+    let &[o, ci, ref kernel @ ..] = weight.shape else {
         return Err(missing());
     };
     let groups = args.attr(3).int().max(1) as usize;
@@ -58,15 +70,15 @@ fn geometry(
         groups,
         in_channels: ci,
         out_channels: o / groups,
-        input: [h, w],
-        output: [oh, ow],
-        kernel: [kh, kw],
-        stride: pair(0)?,
-        padding: pair(1)?,
-        dilation: pair(2)?,
+        input,
+        output,
+        kernel: three(kernel, 1)?,
+        stride: three(args.attr(0).ints(), 1)?,
+        padding: three(args.attr(1).ints(), 0)?,
+        dilation: three(args.attr(2).ints(), 1)?,
     };
     let consistent = n == n2 && o == o2 && ci * groups == c && g.out_channels * groups == o;
-    let empty = g.kernel.contains(&0);
+    let empty = kernel.len() != spatial || g.kernel.contains(&0);
     if !consistent || empty || g.stride.contains(&0) || g.dilation.contains(&0) {
         return Err(missing());
     }
@@ -78,32 +90,33 @@ fn conv(args: &KernelArgs<'_>) -> Result<()> {
         return Err(missing());
     };
     let g = match args.kernel {
-        Kernel::Conv2d => geometry(args, x, y, out)?,
-        Kernel::Conv2dInputGrad => geometry(args, out, y, x)?,
+        Kernel::Conv => geometry(args, x, y, out)?,
+        Kernel::ConvTranspose => geometry(args, out, y, x)?,
         _ => geometry(args, y, out, x)?,
     };
     match out.dtype {
-        DType::F32 | DType::F16 | DType::BF16 => run::<f32>(args, &g),
-        DType::F64 => run::<f64>(args, &g),
-        DType::C64 => run::<Complex<f32>>(args, &g),
-        DType::C128 => run::<Complex<f64>>(args, &g),
-        DType::I64 => run::<u64>(args, &g),
+        DType::F32 | DType::F16 | DType::BF16 => run::<f32>(args, &g, DType::F32),
+        DType::F64 => run::<f64>(args, &g, DType::F64),
+        DType::C64 => run::<Complex<f32>>(args, &g, DType::C64),
+        DType::C128 => run::<Complex<f64>>(args, &g, DType::C128),
+        DType::I64 => run::<u64>(args, &g, DType::I64),
+        // Integers wrap around, so that what is kept of a wider product is right.
+        DType::U8 | DType::I8 | DType::I16 | DType::I32 if args.kernel == Kernel::Conv => {
+            run::<u64>(args, &g, DType::I64)
+        }
         _ => Err(args.unsupported()),
     }
 }
 
-fn run<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
-    let dtype = wide(args.outputs[0].dtype);
+fn run<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Result<()> {
     let out = DenseOut::new(&args.outputs[0], dtype)?;
     let x = Dense::new(&args.inputs[0], dtype)?;
     let y = Dense::new(&args.inputs[1], dtype)?;
+    let bias = Dense::optional(args.inputs.get(2), dtype)?;
+    let bias = bias.as_ref().map(|b| b.ptr::<T>());
     match args.kernel {
-        Kernel::Conv2d => {
-            let bias = Dense::optional(args.inputs.get(2), dtype)?;
-            let bias = bias.as_ref().map(|b| b.ptr::<T>());
-            forward(g, x.ptr(), y.ptr(), bias, out.ptr())?;
-        }
-        Kernel::Conv2dInputGrad => input_grad::<T>(g, x.ptr(), y.ptr(), out.ptr())?,
+        Kernel::Conv => forward(g, x.ptr(), y.ptr(), bias, out.ptr())?,
+        Kernel::ConvTranspose => transposed(g, x.ptr(), y.ptr(), bias, out.ptr())?,
         _ => weight_grad::<T>(g, x.ptr(), y.ptr(), out.ptr())?,
     }
     out.finish()
@@ -185,7 +198,7 @@ fn forward<T: ConvNumber>(
                 if let Some(bias) = bias {
                     for o in 0..oc {
                         let value = *bias.at((group * oc + o) as isize);
-                        std::slice::from_raw_parts_mut(out.add(o * p), n).fill(value);
+                        fill(out.add(o * p), n, value);
                     }
                 }
                 if k == 0 {
@@ -205,36 +218,55 @@ fn forward<T: ConvNumber>(
     Ok(())
 }
 
-fn input_grad<T: ConvNumber>(
+/// Writes the bias of each plane, or zeros.
+///
+/// # Safety
+/// `out` must hold `planes` planes of `size`, and `bias` a value for each.
+unsafe fn start<T: ConvNumber>(planes: usize, size: usize, out: *mut T, bias: Option<*mut T>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match bias {
+            Some(b) => (0..planes).for_each(|i| fill(out.add(i * size), size, *b.add(i))),
+            None => clear(out, planes * size),
+        }
+    }
+}
+
+fn transposed<T: ConvNumber>(
     g: &Geometry,
     grad: Ptr<T>,
     weight: Ptr<T>,
+    bias: Option<Ptr<T>>,
     out: Ptr<T>,
 ) -> Result<()> {
     let (p, q, oc) = (g.out_pixels(), g.in_pixels(), g.out_channels);
     let images = g.images * g.groups;
-    let planes = images * g.in_channels;
-    if planes * q == 0 {
+    if images * g.in_channels * q == 0 {
         return Ok(());
     }
-    if p * oc == 0 {
-        // SAFETY: the output holds that many elements.
-        unsafe { clear(out.get(), planes * q) };
+    if p * oc > 0 && depthwise::suits(g) {
+        depthwise::transposed(g, grad, weight, bias, out);
         return Ok(());
     }
-    if depthwise::suits(g) {
-        depthwise::input_grad(g, grad, weight, out);
-        return Ok(());
-    }
-    let taps = g.kernel[0] * g.kernel[1];
-    // Channels whose columns to have at a time, of about equal number.
-    let fits = (COLUMNS / size_of::<T>() / (taps * p)).clamp(1, g.in_channels);
-    let blocks = g.in_channels.div_ceil(fits);
+    let taps = g.taps();
+    let parts = pool::chunk_count(g.work(), GRAIN).max(1);
+    // Columns to have at a time: of all pixels for as many channels as fit, or for many channels
+    // of a tile of the pixels.
+    let fits = COLUMNS / size_of::<T>() / taps;
+    let (channels, tile) = if fits >= 4 * p {
+        (fits / p.max(1), p)
+    } else {
+        let channels = (fits / 512).clamp(1, g.in_channels);
+        (channels, (fits / channels).max(64).min(p))
+    };
+    // Blocks of about equal size, enough for all threads.
+    let blocks = g.in_channels.div_ceil(channels.clamp(1, g.in_channels));
+    let blocks = blocks.max(parts.div_ceil(images)).min(g.in_channels);
     let channels = g.in_channels.div_ceil(blocks);
     let blocks = g.in_channels.div_ceil(channels);
     let tasks = images * blocks;
-    let parts = pool::chunk_count(g.work(), GRAIN).clamp(1, tasks);
-    let size = channels * taps * p;
+    let parts = parts.min(tasks);
+    let size = channels * taps * tile;
     let scratch = Scratch::<T>::new(if g.is_pointwise() { 0 } else { parts * size })?;
     let cols = Ptr::new(scratch.ptr());
     pool::parallel_parts(tasks, parts, &|part, range| {
@@ -246,19 +278,33 @@ fn input_grad<T: ConvNumber>(
             let rows = channels * taps;
             // SAFETY: the task's planes are written by no other, and each part has its columns.
             unsafe {
+                let out = out.at(((image * g.in_channels + c0) * q) as isize);
+                let bias = bias.map(|b| b.at((group * g.in_channels + c0) as isize));
+                if p * oc == 0 {
+                    start(channels, q, out, bias);
+                    continue;
+                }
                 let k = g.window();
                 let weight = weight.at((group * oc * k + c0 * taps) as isize);
                 let weight = Matrix::new(weight, 1, k as isize);
-                let grad = Matrix::new(grad.at((image * oc * p) as isize), p as isize, 1);
-                let out = out.at(((image * g.in_channels + c0) * q) as isize);
+                let grad = grad.at((image * oc * p) as isize);
                 if g.is_pointwise() {
+                    if bias.is_some() {
+                        start(channels, q, out, bias);
+                    }
+                    let grad = Matrix::new(grad, p as isize, 1);
                     let out = Matrix::new(out, p as isize, 1);
-                    T::product(rows, p, oc, out, weight, grad, false);
-                } else {
-                    let col = cols.at((part * size) as isize);
-                    let columns = Matrix::new(col, p as isize, 1);
-                    T::product(rows, p, oc, columns, weight, grad, false);
-                    from_columns(g, col, channels, out);
+                    T::product(rows, p, oc, out, weight, grad, bias.is_some());
+                    continue;
+                }
+                start(channels, q, out, bias);
+                let col = cols.at((part * size) as isize);
+                for first in (0..p).step_by(tile) {
+                    let n = tile.min(p - first);
+                    let grad = Matrix::new(grad.add(first), p as isize, 1);
+                    let columns = Matrix::new(col, tile as isize, 1);
+                    T::product(rows, n, oc, columns, weight, grad, false);
+                    from_columns(g, col, channels, first..first + n, out, tile);
                 }
             }
         }

@@ -6,9 +6,7 @@ use crate::matmul::{Matrix, Number, Wrapping};
 use crate::multiversion;
 
 /// A number type of the convolution kernels.
-pub(super) trait ConvNumber: Copy + Send + Sync + 'static {
-    const ZERO: Self;
-
+pub(super) trait ConvNumber: Copy + Default + Send + Sync + 'static {
     /// `out = a b`, or `out += a b` where `add`.
     ///
     /// # Safety
@@ -102,10 +100,9 @@ macro_rules! members {
 }
 
 macro_rules! floating {
-    ($($t:ty, $axpy:ident, $add:ident, $zero:expr;)*) => {$(
+    ($($t:ty, $axpy:ident, $add:ident;)*) => {$(
         loops!($t, $axpy, $add, |a, b| a + b, |x, y| x * y);
         impl ConvNumber for $t {
-            const ZERO: $t = $zero;
             unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
                 // SAFETY: the caller's promise.
                 unsafe { <$t as Number>::product(m, n, k, out, a, b, num_traits::One::one(), add) }
@@ -115,16 +112,15 @@ macro_rules! floating {
     )*};
 }
 floating! {
-    f32, axpy_f32, add_f32, 0.0;
-    f64, axpy_f64, add_f64, 0.0;
-    Complex<f32>, axpy_c64, add_c64, Complex { re: 0.0, im: 0.0 };
-    Complex<f64>, axpy_c128, add_c128, Complex { re: 0.0, im: 0.0 };
+    f32, axpy_f32, add_f32;
+    f64, axpy_f64, add_f64;
+    Complex<f32>, axpy_c64, add_c64;
+    Complex<f64>, axpy_c128, add_c128;
 }
 
 loops!(u64, axpy_u64, add_u64, |a, b| a.wrapping_add(b), |x, y| x
     .wrapping_mul(y));
 impl ConvNumber for u64 {
-    const ZERO: u64 = 0;
     unsafe fn product(
         m: usize,
         n: usize,
@@ -140,12 +136,22 @@ impl ConvNumber for u64 {
     members!(axpy_u64, add_u64);
 }
 
+/// Writes `n` times the same value.
+///
+/// # Safety
+/// `dst` must be valid for `n` writes.
+#[inline]
+pub(super) unsafe fn fill<T: Copy>(dst: *mut T, n: usize, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(dst, n).fill(value) }
+}
+
 /// Writes `n` zeros.
 ///
 /// # Safety
 /// `dst` must be valid for `n` writes.
 #[inline]
-pub(super) unsafe fn clear<T: ConvNumber>(dst: *mut T, n: usize) {
+pub(super) unsafe fn clear<T: Copy + Default>(dst: *mut T, n: usize) {
     // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts_mut(dst, n).fill(T::ZERO) }
+    unsafe { fill(dst, n, T::default()) }
 }

@@ -110,7 +110,7 @@ macro_rules! against_naive {
             });
             let out = Host::<$t>::new(&grad.shape, |_| of(99.0));
             run(
-                Kernel::Conv2d,
+                Kernel::Conv,
                 case,
                 out.view(),
                 &[input.view(), weight.view(), bias.view()],
@@ -125,7 +125,7 @@ macro_rules! against_naive {
             });
             let out = Host::<$t>::new(&input.shape, |_| of(99.0));
             run(
-                Kernel::Conv2dInputGrad,
+                Kernel::ConvTranspose,
                 case,
                 out.view(),
                 &[grad.view(), weight.view()],
@@ -138,7 +138,7 @@ macro_rules! against_naive {
             });
             let out = Host::<$t>::new(&weight.shape, |_| of(99.0));
             run(
-                Kernel::Conv2dWeightGrad,
+                Kernel::ConvWeight,
                 case,
                 out.view(),
                 &[grad.view(), input.view()],
@@ -167,4 +167,187 @@ fn bf16_rounds_once() {
 fn int64_and_complex_are_exact() {
     against_naive!(i64, |v| v as i64, |v| v as f64, false);
     against_naive!(Complex<f64>, |v| Complex::new(v, 0.0), |v| v.re, true);
+}
+
+/// Geometry of volumes: images, groups, channels of a group, sizes, stride, padding, dilation.
+type Volume = (
+    [usize; 4],
+    [usize; 3],
+    [usize; 3],
+    [usize; 3],
+    [usize; 3],
+    [usize; 3],
+);
+
+/// Calls `f(out, in, weight)` with the flat indices of every product.
+fn each_volume(case: &Volume, out: [usize; 3], mut f: impl FnMut(usize, usize, usize)) {
+    let &([n, groups, ci, co], input, kernel, stride, padding, dilation) = case;
+    let flat = |at: [usize; 3], of: [usize; 3]| (at[0] * of[1] + at[1]) * of[2] + at[2];
+    let positions = |of: [usize; 3]| {
+        (0..of.iter().product()).map(move |i| [i / of[2] / of[1], i / of[2] % of[1], i % of[2]])
+    };
+    let count = |of: [usize; 3]| of.iter().product::<usize>();
+    for (image, o) in (0..n).flat_map(|n| (0..groups * co).map(move |o| (n, o))) {
+        for (at, c) in positions(out).flat_map(|p| (0..ci).map(move |c| (p, c))) {
+            for tap in positions(kernel) {
+                let place: [usize; 3] =
+                    std::array::from_fn(|d| at[d] * stride[d] + tap[d] * dilation[d]);
+                if (0..3).any(|d| place[d] < padding[d] || place[d] - padding[d] >= input[d]) {
+                    continue;
+                }
+                let place: [usize; 3] = std::array::from_fn(|d| place[d] - padding[d]);
+                let channel = image * groups * ci + o / co * ci + c;
+                f(
+                    (image * groups * co + o) * count(out) + flat(at, out),
+                    channel * count(input) + flat(place, input),
+                    (o * ci + c) * count(kernel) + flat(tap, kernel),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn volumes_and_signals_are_convolved_both_ways() {
+    let cases: &[Volume] = &[
+        (
+            [2, 1, 2, 3],
+            [4, 5, 6],
+            [2, 3, 3],
+            [1, 2, 1],
+            [1, 0, 2],
+            [2, 1, 1],
+        ),
+        (
+            [1, 3, 1, 2],
+            [5, 4, 4],
+            [3, 2, 2],
+            [2, 1, 3],
+            [1, 1, 0],
+            [1, 1, 2],
+        ),
+        (
+            [1, 2, 2, 2],
+            [3, 3, 3],
+            [1, 1, 1],
+            [1, 1, 1],
+            [0, 0, 0],
+            [1, 1, 1],
+        ),
+        // One dimension, as its own rank below.
+        (
+            [3, 1, 2, 4],
+            [1, 1, 30],
+            [1, 1, 5],
+            [1, 1, 2],
+            [0, 0, 3],
+            [1, 1, 2],
+        ),
+        // More columns than the cache holds.
+        (
+            [1, 1, 3, 2],
+            [9, 40, 50],
+            [3, 3, 3],
+            [1, 1, 1],
+            [1, 1, 1],
+            [1, 1, 1],
+        ),
+    ];
+    for case in cases {
+        let &([n, groups, ci, co], input, kernel, stride, padding, dilation) = case;
+        let out: [usize; 3] = std::array::from_fn(|d| {
+            let (k, p) = (kernel[d], padding[d] as i64);
+            out_size(input[d], k, stride[d] as i64, p, dilation[d] as i64)
+        });
+        let spatial = if input[..2] == [1, 1] { 2 } else { 0 };
+        let shape = |a: usize, b: usize, s: [usize; 3]| [&[a, b], &s[spatial..]].concat();
+        let x = Host::<f64>::new(&shape(n, groups * ci, input), value);
+        let w = Host::<f64>::new(&shape(groups * co, ci, kernel), |i| value(i + 1));
+        let g = Host::<f64>::new(&shape(n, groups * co, out), |i| value(i + 3));
+        let bias = Host::<f64>::new(&[groups * co], |i| value(i + 2));
+        let back = Host::<f64>::new(&[groups * ci], |i| value(i + 4));
+        let ints = |v: [usize; 3]| v.map(|v| v as i64);
+        let (stride, padding, dilation) = (ints(stride), ints(padding), ints(dilation));
+        let attrs = [
+            Attr::Ints(&stride[spatial..]),
+            Attr::Ints(&padding[spatial..]),
+            Attr::Ints(&dilation[spatial..]),
+            Attr::Int(groups as i64),
+        ];
+        let call = |kernel: Kernel, shape: &[usize], inputs: &[View<'_>]| {
+            let out = Host::<f64>::new(shape, |_| 99.0);
+            let args = KernelArgs {
+                kernel,
+                compute: DType::F64,
+                outputs: &[out.view()],
+                inputs,
+                attrs: &attrs,
+            };
+            conv(&args).expect("a convolution");
+            out.data
+        };
+        let pixels = |s: [usize; 3]| s.iter().product::<usize>();
+        let mut want: Vec<f64> = (0..g.data.len())
+            .map(|i| bias.data[i / pixels(out) % bias.data.len()])
+            .collect();
+        each_volume(case, out, |o, i, k| want[o] += x.data[i] * w.data[k]);
+        let inputs = [x.view(), w.view(), bias.view()];
+        assert_eq!(call(Kernel::Conv, &g.shape, &inputs), want, "{case:?}");
+
+        let mut want: Vec<f64> = (0..x.data.len())
+            .map(|i| back.data[i / pixels(input) % back.data.len()])
+            .collect();
+        each_volume(case, out, |o, i, k| want[i] += g.data[o] * w.data[k]);
+        let inputs = [g.view(), w.view(), back.view()];
+        assert_eq!(
+            call(Kernel::ConvTranspose, &x.shape, &inputs),
+            want,
+            "{case:?}"
+        );
+
+        let mut want = vec![0.0; w.data.len()];
+        each_volume(case, out, |o, i, k| want[k] += g.data[o] * x.data[i]);
+        let inputs = [g.view(), x.view()];
+        assert_eq!(
+            call(Kernel::ConvWeight, &w.shape, &inputs),
+            want,
+            "{case:?}"
+        );
+    }
+}
+
+#[test]
+fn columns_of_windows_and_back() {
+    let x = Host::<i16>::new(&[1, 2, 3], |i| i as i16 + 1);
+    let columns = Host::<i16>::new(&[4, 4], |_| 9);
+    let (one, pad, two) = ([1i64, 1], [0i64, 1], [2i64, 2]);
+    let attrs = [&one[..], &pad, &one, &two].map(Attr::Ints);
+    // As a 16-bit float type, since integers are refused.
+    fn half(h: &Host<i16>) -> View<'_> {
+        View {
+            dtype: DType::BF16,
+            ..h.view()
+        }
+    }
+    let args = KernelArgs {
+        kernel: Kernel::Im2Col,
+        compute: DType::BF16,
+        outputs: &[half(&columns)],
+        inputs: &[half(&x)],
+        attrs: &attrs,
+    };
+    fold::fold(&args).expect("columns");
+    let want = [0, 1, 2, 3, 1, 2, 3, 0, 0, 4, 5, 6, 4, 5, 6, 0];
+    assert_eq!(columns.data, want);
+    let sums = Host::<f64>::new(&[1, 2, 3], |_| 9.0);
+    let ones = Host::<f64>::new(&[4, 4], |_| 1.0);
+    let args = KernelArgs {
+        kernel: Kernel::Col2Im,
+        compute: DType::F64,
+        outputs: &[sums.view()],
+        inputs: &[ones.view()],
+        attrs: &attrs,
+    };
+    fold::fold(&args).expect("sums");
+    assert_eq!(sums.data, [2.0; 6]);
 }

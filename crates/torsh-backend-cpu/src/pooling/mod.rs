@@ -1,19 +1,29 @@
-//! Maximum pooling over windows of a plane.
+//! Pooling: maxima and averages over windows in one to three dimensions.
 //!
-//! - `MaxPool2d`: input `[n, c, h, w]` into the maxima and, where a second output is wanted, their
-//!   int64 indices in the plane, both `[n, c, oh, ow]`. Attributes: `kernel_size`, `stride`,
-//!   `padding` and `dilation` as pairs; `ceil_mode` shows in the output's size. As in PyTorch a
-//!   nan is larger than any number, and of several the last one's index is taken.
-//! - `MaxPool2dBackward`: the output's gradient and those indices into the input's gradient.
+//! All dimensions but the last `n` count planes, where `n` is the length of attribute 0, the
+//! window's size. Sizes are those of the operands, so that `ceil_mode` shows in the output's.
 //!
-//! Real floating-point types and integers.
+//! - `MaxPool`: the maxima and, where a second output is wanted, their int64 indices in the
+//!   flattened plane. Attributes: `kernel_size`, `stride`, `padding`, `dilation`. As in PyTorch a
+//!   nan is larger than any number, and of several the last one's index is taken. Real
+//!   floating-point types and integers.
+//! - `AdaptiveMaxPool`: the same over windows that share the input; floating-point types.
+//! - `MaxPoolBackward`: the output's gradient and those indices into the input's gradient.
+//! - `AvgPool`, `AvgPoolBackward`: averages and their transpose. Attributes: `kernel_size`,
+//!   `stride`, `padding`, `count_include_pad`, `divisor_override`.
+//! - `AdaptiveAvgPool`, `AdaptiveAvgPoolBackward`: the same over windows that share the input.
 
+mod avg;
+mod axis;
+
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::{bf16, f16};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
 use crate::dense::{Dense, DenseOut, missing, wide};
+use axis::{Axis, Geometry, Window};
 
 /// Window elements that are worth a thread of their own.
 const GRAIN: usize = 16 * 1024;
@@ -21,8 +31,12 @@ const GRAIN: usize = 16 * 1024;
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     Some(match k {
-        Kernel::MaxPool2d => max_pool,
-        Kernel::MaxPool2dBackward => max_pool_backward,
+        Kernel::MaxPool | Kernel::AdaptiveMaxPool => max_pool,
+        Kernel::MaxPoolBackward => max_pool_backward,
+        Kernel::AvgPool
+        | Kernel::AvgPoolBackward
+        | Kernel::AdaptiveAvgPool
+        | Kernel::AdaptiveAvgPoolBackward => avg::avg_pool,
         _ => return None,
     })
 }
@@ -57,54 +71,22 @@ ordered! {
         i64: i64::MIN, |v, best| v > best;
 }
 
-#[derive(Clone, Copy)]
-struct Geometry {
-    planes: usize,
-    input: [usize; 2],
-    output: [usize; 2],
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    padding: [usize; 2],
-    dilation: [usize; 2],
-}
-
-impl Geometry {
-    fn new(args: &KernelArgs<'_>, input: &View<'_>, output: &View<'_>) -> Result<Geometry> {
-        let pair = |i: usize| match args.attr(i).ints() {
-            &[y, x] if y >= 0 && x >= 0 => Ok([y as usize, x as usize]),
-            _ => Err(missing()),
-        };
-        let (&[n, c, h, w], &[n2, c2, oh, ow]) = (input.shape, output.shape) else {
-            return Err(missing());
-        };
-        let g = Geometry {
-            planes: n * c,
-            input: [h, w],
-            output: [oh, ow],
-            kernel: pair(0)?,
-            stride: pair(1)?,
-            padding: pair(2)?,
-            dilation: pair(3)?,
-        };
-        let zero = [g.kernel, g.stride, g.dilation]
-            .iter()
-            .any(|pair| pair.contains(&0));
-        match zero || [n, c] != [n2, c2] {
-            true => Err(missing()),
-            false => Ok(g),
+/// Calls `f(plane, z, y, unit)` for each row of the output, by planes.
+#[inline(always)]
+fn each_row(g: &Geometry, units: Range<usize>, mut f: impl FnMut(usize, usize, usize, usize)) {
+    let (depth, height) = (g.axes[0].windows.len(), g.axes[1].windows.len());
+    let rows = (depth * height).max(1);
+    let (mut plane, row) = (units.start / rows, units.start % rows);
+    let (mut z, mut y) = (row / height.max(1), row % height.max(1));
+    for unit in units {
+        f(plane, z, y, unit);
+        y += 1;
+        if y == height {
+            (z, y) = (z + 1, 0);
         }
-    }
-
-    /// The first position inside the image and one past the last of the window at `at`.
-    #[inline(always)]
-    fn window(&self, axis: usize, at: usize) -> (usize, usize) {
-        let (padding, dilation) = (self.padding[axis], self.dilation[axis]);
-        let start = at * self.stride[axis];
-        let end = start + (self.kernel[axis] - 1) * dilation + 1;
-        // Taps before the image are left out, by whole dilations.
-        let skipped = padding.saturating_sub(start).div_ceil(dilation);
-        let first = (start + skipped * dilation).saturating_sub(padding);
-        (first, end.saturating_sub(padding).min(self.input[axis]))
+        if z == depth {
+            (plane, z) = (plane + 1, 0);
+        }
     }
 }
 
@@ -118,6 +100,7 @@ fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
         DType::F64 => run::<f64>(args, &g),
         DType::F16 => run::<f16>(args, &g),
         DType::BF16 => run::<bf16>(args, &g),
+        _ if args.kernel == Kernel::AdaptiveMaxPool => Err(args.unsupported()),
         DType::U8 => run::<u8>(args, &g),
         DType::I8 => run::<i8>(args, &g),
         DType::I16 => run::<i16>(args, &g),
@@ -133,27 +116,34 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
     let indices = DenseOut::optional(args.outputs.get(1), DType::I64)?;
     let (src, dst) = (input.ptr::<T>(), out.ptr::<T>());
     let at = indices.as_ref().map(|i| i.ptr::<i64>());
-    let [oh, ow] = g.output;
-    let each = oh * ow * g.kernel[0] * g.kernel[1];
+    let [dz, dy, dx] = &g.axes;
+    let units = g.planes * dz.windows.len() * dy.windows.len();
     // Windows of two by two without padding, the most frequent, read no bounds.
-    let simple = g.kernel == [2, 2]
-        && g.padding == [0, 0]
-        && g.dilation == [1, 1]
-        && (0..2).all(|d| g.output[d] == 0 || (g.output[d] - 1) * g.stride[d] + 2 <= g.input[d]);
-    pool::parallel_for(g.planes, (GRAIN / each.max(1)).max(1), &|range| {
-        for plane in range {
-            // SAFETY: planes are disjoint, and windows lie inside their plane.
+    let pairs = |a: &Axis| a.dilation == 1 && a.windows.iter().all(|w| w.end - w.start == 2);
+    let single = dz.windows.iter().all(|w| w.end - w.start == 1);
+    let step = match single && pairs(dy) && pairs(dx) {
+        true => step(dx),
+        false => None,
+    };
+    let grain = GRAIN.div_ceil((g.reads() / units.max(1)).max(1));
+    pool::parallel_for(units, grain, &|range| {
+        each_row(g, range, |plane, z, y, unit| {
+            let first = unit * dx.windows.len();
+            // SAFETY: rows are disjoint, and windows lie inside their plane.
             unsafe {
-                let src = src.at((plane * g.input[0] * g.input[1]) as isize);
-                let first = plane * oh * ow;
+                let src = src.at((plane * g.in_pixels()) as isize);
                 let dst = dst.at(first as isize);
                 let at = at.map(|i| i.at(first as isize));
-                match simple {
-                    true => two_by_two(g, src, dst, at),
-                    false => windows(g, src, dst, at),
+                let (wz, wy) = (dz.windows[z], dy.windows[y]);
+                match step {
+                    Some(step) => {
+                        let corner = (wz.start * dy.input + wy.start) * dx.input;
+                        two_by_two(corner, dx, step, src, dst, at);
+                    }
+                    None => windows(g, wz, wy, src, dst, at),
                 }
             }
-        }
+        });
     });
     if let Some(indices) = indices {
         indices.finish()?;
@@ -161,60 +151,85 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
     out.finish()
 }
 
+/// The distance between the windows, where it is the same for all and the first is at 0.
+fn step(axis: &Axis) -> Option<usize> {
+    let step = axis.windows.get(1).map_or(0, |w| w.start);
+    let even = |(i, w): (usize, &Window)| w.start == i * step;
+    axis.windows.iter().enumerate().all(even).then_some(step)
+}
+
 /// # Safety
-/// The pointers are to one plane each.
-unsafe fn windows<T: Ordered>(g: &Geometry, src: *const T, dst: *mut T, at: Option<*mut i64>) {
-    let [oh, ow] = g.output;
-    for y in 0..oh {
-        let (y0, y1) = g.window(0, y);
-        for x in 0..ow {
-            let (x0, x1) = g.window(1, x);
-            let (mut best, mut index) = (T::LOWEST, y0 * g.input[1] + x0);
-            let mut iy = y0;
-            while iy < y1 {
-                let mut ix = x0;
-                while ix < x1 {
+/// `src` is to one plane, the others to one row of the output.
+unsafe fn windows<T: Ordered>(
+    g: &Geometry,
+    wz: Window,
+    wy: Window,
+    src: *const T,
+    dst: *mut T,
+    at: Option<*mut i64>,
+) {
+    let [dz, dy, dx] = &g.axes;
+    // Once, since the compiler cannot know that the writes below leave them alone.
+    let (height, width) = (dy.input, dx.input);
+    let [deep, down, right] = [dz, dy, dx].map(|a| a.dilation);
+    for (x, &wx) in dx.windows.iter().enumerate() {
+        let first = (wz.start * height + wy.start) * width + wx.start;
+        let (mut best, mut index) = (T::LOWEST, first);
+        let mut z = wz.start;
+        while z < wz.end {
+            let mut y = wy.start;
+            while y < wy.end {
+                let row = (z * height + y) * width;
+                let mut x = wx.start;
+                while x < wx.end {
                     // SAFETY: the window is cut to the plane.
-                    let v = unsafe { *src.add(iy * g.input[1] + ix) };
+                    let v = unsafe { *src.add(row + x) };
                     if v.wins(best) {
-                        (best, index) = (v, iy * g.input[1] + ix);
+                        (best, index) = (v, row + x);
                     }
-                    ix += g.dilation[1];
+                    x += right;
                 }
-                iy += g.dilation[0];
+                y += down;
             }
-            // SAFETY: one element of each output's plane.
-            unsafe {
-                *dst.add(y * ow + x) = best;
-                if let Some(at) = at {
-                    *at.add(y * ow + x) = index as i64;
-                }
+            z += deep;
+        }
+        // SAFETY: one element of each output's row.
+        unsafe {
+            *dst.add(x) = best;
+            if let Some(at) = at {
+                *at.add(x) = index as i64;
             }
         }
     }
 }
 
+/// Windows of two by two, `step` apart, the first at `corner`.
+///
 /// # Safety
-/// The pointers are to one plane each, and every window lies inside.
-unsafe fn two_by_two<T: Ordered>(g: &Geometry, src: *const T, dst: *mut T, at: Option<*mut i64>) {
-    let [oh, ow] = g.output;
-    let width = g.input[1];
-    for y in 0..oh {
-        for x in 0..ow {
-            let corner = y * g.stride[0] * width + x * g.stride[1];
-            // SAFETY: the caller's promise.
-            unsafe {
-                let (mut best, mut index) = (T::LOWEST, corner);
-                for offset in [0, 1, width, width + 1] {
-                    let v = *src.add(corner + offset);
-                    let wins = v.wins(best);
-                    best = if wins { v } else { best };
-                    index = if wins { corner + offset } else { index };
-                }
-                *dst.add(y * ow + x) = best;
-                if let Some(at) = at {
-                    *at.add(y * ow + x) = index as i64;
-                }
+/// As [`windows`], and every window lies inside.
+unsafe fn two_by_two<T: Ordered>(
+    corner: usize,
+    dx: &Axis,
+    step: usize,
+    src: *const T,
+    dst: *mut T,
+    at: Option<*mut i64>,
+) {
+    let width = dx.input;
+    for x in 0..dx.windows.len() {
+        let corner = corner + x * step;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (mut best, mut index) = (T::LOWEST, corner);
+            for offset in [0, 1, width, width + 1] {
+                let v = *src.add(corner + offset);
+                let wins = v.wins(best);
+                best = if wins { v } else { best };
+                index = if wins { corner + offset } else { index };
+            }
+            *dst.add(x) = best;
+            if let Some(at) = at {
+                *at.add(x) = index as i64;
             }
         }
     }
@@ -224,31 +239,32 @@ fn max_pool_backward(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [grad, indices, ..]) = (args.outputs, args.inputs) else {
         return Err(missing());
     };
+    let n = args.attr(0).ints().len();
     match out.dtype {
-        DType::F32 | DType::F16 | DType::BF16 => backward::<f32>(out, grad, indices),
-        DType::F64 => backward::<f64>(out, grad, indices),
+        DType::F32 | DType::F16 | DType::BF16 => backward::<f32>(n, out, grad, indices),
+        DType::F64 => backward::<f64>(n, out, grad, indices),
         _ => Err(args.unsupported()),
     }
 }
 
-fn backward<T>(out: &View<'_>, grad: &View<'_>, indices: &View<'_>) -> Result<()>
+fn backward<T>(n: usize, out: &View<'_>, grad: &View<'_>, indices: &View<'_>) -> Result<()>
 where
     T: Copy + Default + std::ops::Add<Output = T>,
 {
     let (nd, gd) = (out.shape.len(), grad.shape.len());
-    if nd < 2
-        || gd < 2
+    if nd < n
+        || gd < n
         || grad.shape != indices.shape
-        || out.shape[..nd - 2] != grad.shape[..gd - 2]
+        || out.shape[..nd - n] != grad.shape[..gd - n]
     {
         return Err(missing());
     }
     let dtype = wide(out.dtype);
     let result = DenseOut::new(out, dtype)?;
-    let each: usize = grad.shape[gd - 2..].iter().product();
+    let each: usize = grad.shape[gd - n..].iter().product();
     let (grad, indices) = (Dense::new(grad, dtype)?, Dense::new(indices, DType::I64)?);
-    let planes: usize = out.shape[..nd - 2].iter().product();
-    let size: usize = out.shape[nd - 2..].iter().product();
+    let planes: usize = out.shape[..nd - n].iter().product();
+    let size: usize = out.shape[nd - n..].iter().product();
     let (dst, src, at) = (result.ptr::<T>(), grad.ptr::<T>(), indices.ptr::<i64>());
     let outside = AtomicBool::new(false);
     pool::parallel_for(planes, (GRAIN / (size + each).max(1)).max(1), &|range| {

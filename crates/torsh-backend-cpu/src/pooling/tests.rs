@@ -8,7 +8,7 @@ fn call<T: Element>(input: &Host<T>, out: [usize; 2], attrs: [[i64; 2]; 4]) -> (
     let indices = Host::<i64>::new(&shape, |_| -1);
     let attrs: Vec<Attr<'_>> = attrs.iter().map(|a| Attr::Ints(a)).collect();
     let args = KernelArgs {
-        kernel: Kernel::MaxPool2d,
+        kernel: Kernel::MaxPool,
         compute: T::DTYPE,
         outputs: &[values.view(), indices.view()],
         inputs: &[input.view()],
@@ -51,11 +51,11 @@ fn the_gradient_goes_to_the_maxima() {
     let out = Host::<f64>::new(&[2, 1, 2, 2], |_| 9.0);
     let (outputs, inputs) = ([out.view()], [grad.view(), indices.view()]);
     let mut args = KernelArgs {
-        kernel: Kernel::MaxPool2dBackward,
+        kernel: Kernel::MaxPoolBackward,
         compute: DType::F64,
         outputs: &outputs,
         inputs: &inputs,
-        attrs: &[],
+        attrs: &[Attr::Ints(&[2, 2])],
     };
     max_pool_backward(&args).expect("a gradient");
     assert_eq!(out.data, [2.0, 0.0, 0.0, 4.0, 0.0, 15.0, 0.0, 0.0]);
@@ -63,4 +63,80 @@ fn the_gradient_goes_to_the_maxima() {
     let inputs = [grad.view(), far.view()];
     args.inputs = &inputs;
     assert!(max_pool_backward(&args).is_err());
+}
+
+/// Calls one of the kernels with float64 operands.
+fn floats(
+    kernel: Kernel,
+    input: &Host<f64>,
+    shape: &[usize],
+    attrs: &[Attr<'_>],
+) -> (Vec<f64>, Vec<i64>) {
+    let out = Host::<f64>::new(shape, |_| 99.0);
+    let indices = Host::<i64>::new(shape, |_| -1);
+    let both = [out.view(), indices.view()];
+    let indexed = matches!(kernel, Kernel::MaxPool | Kernel::AdaptiveMaxPool);
+    let args = KernelArgs {
+        kernel,
+        compute: DType::F64,
+        outputs: &both[..1 + usize::from(indexed)],
+        inputs: &[input.view()],
+        attrs,
+    };
+    super::kernel(kernel).expect("a kernel")(&args).expect("a pooling");
+    (out.data, indices.data)
+}
+
+#[test]
+fn averages_count_what_they_are_told_to() {
+    let x = Host::<f64>::new(&[1, 5], |i| i as f64 + 1.0);
+    let (three, two, one) = ([3i64], [2i64], [1i64]);
+    let sizes = [&three[..], &two, &one].map(Attr::Ints);
+    let attrs = |padded, divisor| [&sizes[..], &[Attr::Bool(padded), divisor]].concat();
+    let run = |padded, divisor| floats(Kernel::AvgPool, &x, &[1, 3], &attrs(padded, divisor)).0;
+    assert_eq!(run(true, Attr::None), [1.0, 3.0, 3.0]);
+    assert_eq!(run(false, Attr::None), [1.5, 3.0, 4.5]);
+    assert_eq!(run(true, Attr::Int(-2)), [-1.5, -4.5, -4.5]);
+    // The transpose gives back each window's share.
+    let g = Host::<f64>::new(&[1, 3], |i| [2.0, 3.0, 4.0][i]);
+    let (back, _) = floats(
+        Kernel::AvgPoolBackward,
+        &g,
+        &[1, 5],
+        &attrs(false, Attr::None),
+    );
+    assert_eq!(back, [1.0, 2.0, 1.0, 3.0, 2.0]);
+}
+
+#[test]
+fn adaptive_windows_share_the_input_and_overlap() {
+    let x = Host::<f64>::new(&[2, 2, 5], |i| (i * 7 % 20) as f64);
+    let size = [1i64, 3];
+    let attrs = [Attr::Ints(&size)];
+    // Rows 0 7 14 1 8 / 15 2 9 16 3 and 10 17 4 11 18 / 5 12 19 6 13; columns 0-2, 1-4, 3-5.
+    let (v, i) = floats(Kernel::AdaptiveMaxPool, &x, &[2, 1, 3], &attrs);
+    assert_eq!(v, [15.0, 16.0, 16.0, 17.0, 19.0, 18.0]);
+    assert_eq!(i, [5, 8, 8, 1, 7, 4]);
+    let (v, _) = floats(Kernel::AdaptiveAvgPool, &x, &[2, 1, 3], &attrs);
+    assert_eq!(v[0], 24.0 / 4.0);
+    assert_eq!(v[4], (17 + 4 + 11 + 12 + 19 + 6) as f64 / 6.0);
+    let g = Host::<f64>::new(&[2, 1, 3], |_| 12.0);
+    let (back, _) = floats(Kernel::AdaptiveAvgPoolBackward, &g, &[2, 2, 5], &attrs);
+    assert_eq!(
+        back[..10],
+        [3.0, 5.0, 2.0, 5.0, 3.0, 3.0, 5.0, 2.0, 5.0, 3.0]
+    );
+}
+
+#[test]
+fn volumes_are_pooled_over_all_three() {
+    let x = Host::<f64>::new(&[1, 2, 2, 4], |i| (i * 5 % 16) as f64);
+    let (two, zero, one) = ([2i64; 3], [0i64; 3], [1i64; 3]);
+    let attrs = [&two, &two, &zero, &one].map(|v| Attr::Ints(v));
+    // 0 5 10 15 / 4 9 14 3 and 8 13 2 7 / 12 1 6 11.
+    let (v, i) = floats(Kernel::MaxPool, &x, &[1, 1, 1, 2], &attrs);
+    assert_eq!((v, i), (vec![13.0, 15.0], vec![9, 3]));
+    let attrs = [&two, &two, &zero].map(|v| Attr::Ints(v));
+    let (v, _) = floats(Kernel::AvgPool, &x, &[1, 1, 1, 2], &attrs);
+    assert_eq!(v, [52.0 / 8.0, 68.0 / 8.0]);
 }

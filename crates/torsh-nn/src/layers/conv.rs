@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use torsh_functional::{self as F, Conv2dOptions, Padding, Size2};
+use torsh_functional::{self as F, Conv2dOptions, Padding, Size2, Sizes};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::Module;
@@ -91,9 +91,9 @@ impl Conv2d {
             in_channels,
             out_channels,
             kernel_size: kernel_size.into(),
-            stride: Size2([1, 1]),
+            stride: Sizes([1, 1]),
             padding: 0i64.into(),
-            dilation: Size2([1, 1]),
+            dilation: Sizes([1, 1]),
             groups: 1,
             bias: true,
             padding_mode: PaddingMode::Zeros,
@@ -157,11 +157,11 @@ impl Module for Conv2d {
         );
         match self.padding {
             Padding::Sizes([0, 0]) => {}
-            Padding::Sizes(p) => text += &format!(", padding={}", Size2(p)),
+            Padding::Sizes(p) => text += &format!(", padding={}", Sizes(p)),
             Padding::Same => text += ", padding=same",
             Padding::Valid => text += ", padding=valid",
         }
-        if self.dilation != Size2([1, 1]) {
+        if self.dilation != Sizes([1, 1]) {
             text += &format!(", dilation={}", self.dilation);
         }
         if self.groups != 1 {
@@ -270,9 +270,9 @@ impl Conv2dBuilder {
         if let Padding::Sizes(p) = self.padding
             && p.iter().any(|&v| v < 0)
         {
-            return refuse(format!("padding must not be negative, got {}", Size2(p)));
+            return refuse(format!("padding must not be negative, got {}", Sizes(p)));
         }
-        if self.padding == Padding::Same && self.stride != Size2([1, 1]) {
+        if self.padding == Padding::Same && self.stride != Sizes([1, 1]) {
             return refuse("padding='same' is not supported for strided convolutions".into());
         }
         let [h, w] = self.kernel_size.0;

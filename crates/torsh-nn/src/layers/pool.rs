@@ -1,6 +1,6 @@
 //! Pooling.
 
-use torsh_functional::{self as F, MaxPool2dOptions, Size2};
+use torsh_functional::{self as F, MaxPool2dOptions, Size2, Sizes};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::Module;
@@ -31,8 +31,8 @@ impl MaxPool2d {
         MaxPool2dBuilder {
             kernel_size,
             stride: None,
-            padding: Size2([0, 0]),
-            dilation: Size2([1, 1]),
+            padding: Sizes([0, 0]),
+            dilation: Sizes([1, 1]),
             ceil_mode: false,
         }
     }

@@ -1,276 +1,386 @@
-//! Convolution in two dimensions. Each of the three kernels is linear in both operands, and their
-//! derivatives are the other two.
+//! Convolution in one to three dimensions and its transpose. Each of the three kernels is linear in
+//! both operands, and their derivatives are the other two.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Result, Shape, TorshError};
+use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
 use crate::call::{Arg, call1};
 use crate::node::Grads;
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
-use crate::{Tensor, Value};
+use crate::schema::Bound;
+use crate::{BackwardCx, IntoDim, Sizes, Tensor, Value};
 
-pub(crate) const RECORDS: &[&OpRecord] = &[&CONV2D, &CONV2D_INPUT, &CONV2D_WEIGHT];
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &CONVOLUTION,
+    &CONVOLUTION_TRANSPOSE,
+    &CONVOLUTION_WEIGHT,
+    &CONV1D,
+    &CONV2D,
+    &CONV3D,
+    &CONV_TRANSPOSE1D,
+    &CONV_TRANSPOSE2D,
+    &CONV_TRANSPOSE3D,
+];
 
-/// How much an image is padded with zeros.
+/// How much an image with `N` spatial dimensions is padded with zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Padding {
-    /// By these rows above and below, and columns left and right.
-    Sizes([i64; 2]),
+pub enum Padding<const N: usize = 2> {
+    /// By this much on both sides of each dimension.
+    Sizes([i64; N]),
     /// So that the output has the input's size; only for strides of 1.
     Same,
     /// Not at all.
     Valid,
 }
 
-impl From<i64> for Padding {
-    fn from(v: i64) -> Padding {
-        Padding::Sizes([v, v])
+impl<A: IntoDim, const N: usize> From<A> for Padding<N> {
+    fn from(v: A) -> Self {
+        Padding::Sizes([v.value(); N])
     }
 }
-impl From<i32> for Padding {
-    fn from(v: i32) -> Padding {
-        Padding::from(i64::from(v))
+impl<A: IntoDim, const N: usize> From<[A; N]> for Padding<N> {
+    fn from(v: [A; N]) -> Self {
+        Padding::Sizes(v.map(A::value))
     }
 }
-impl From<usize> for Padding {
-    fn from(v: usize) -> Padding {
-        Padding::from(v as i64)
+impl<const N: usize> From<Sizes<N>> for Padding<N> {
+    fn from(v: Sizes<N>) -> Self {
+        Padding::Sizes(v.0)
     }
 }
-impl From<[i64; 2]> for Padding {
-    fn from(v: [i64; 2]) -> Padding {
-        Padding::Sizes(v)
+impl<A: IntoDim, B: IntoDim> From<(A, B)> for Padding<2> {
+    fn from(v: (A, B)) -> Self {
+        Padding::Sizes(Sizes::from(v).0)
     }
 }
-impl From<(i64, i64)> for Padding {
-    fn from(v: (i64, i64)) -> Padding {
-        Padding::Sizes([v.0, v.1])
+impl<A: IntoDim, B: IntoDim, C: IntoDim> From<(A, B, C)> for Padding<3> {
+    fn from(v: (A, B, C)) -> Self {
+        Padding::Sizes(Sizes::from(v).0)
     }
 }
 
-/// The optional arguments of [`Tensor::conv2d_with`], by PyTorch's names.
+/// The optional arguments of a convolution in `N` dimensions, by PyTorch's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conv2dOptions {
-    /// Steps of the window down and right.
-    pub stride: [i64; 2],
+pub struct ConvOptions<const N: usize> {
+    /// Steps of the window.
+    pub stride: [i64; N],
     /// Zeros around the image.
-    pub padding: Padding,
+    pub padding: Padding<N>,
     /// Steps between the window's taps.
-    pub dilation: [i64; 2],
+    pub dilation: [i64; N],
     /// Groups of channels that are convolved apart.
     pub groups: i64,
 }
 
-impl Default for Conv2dOptions {
-    fn default() -> Conv2dOptions {
-        Conv2dOptions {
-            stride: [1, 1],
-            padding: Padding::Sizes([0, 0]),
-            dilation: [1, 1],
+/// The optional arguments of [`Tensor::conv1d_with`].
+pub type Conv1dOptions = ConvOptions<1>;
+/// The optional arguments of [`Tensor::conv2d_with`].
+pub type Conv2dOptions = ConvOptions<2>;
+/// The optional arguments of [`Tensor::conv3d_with`].
+pub type Conv3dOptions = ConvOptions<3>;
+
+impl<const N: usize> Default for ConvOptions<N> {
+    fn default() -> Self {
+        ConvOptions {
+            stride: [1; N],
+            padding: Padding::Sizes([0; N]),
+            dilation: [1; N],
             groups: 1,
         }
     }
 }
 
-impl Conv2dOptions {
+impl<const N: usize> ConvOptions<N> {
     /// The defaults.
-    pub fn new() -> Conv2dOptions {
-        Conv2dOptions::default()
+    pub fn new() -> Self {
+        ConvOptions::default()
     }
-    /// The same stride down and right.
+    /// Steps of the window.
     #[must_use]
-    pub fn stride(mut self, stride: i64) -> Conv2dOptions {
-        self.stride = [stride, stride];
+    pub fn stride(mut self, stride: impl Into<Sizes<N>>) -> Self {
+        self.stride = stride.into().0;
         self
     }
-    /// The padding: a number, a pair, or one of the words.
+    /// The padding: a number, one for each dimension, or one of the words.
     #[must_use]
-    pub fn padding(mut self, padding: impl Into<Padding>) -> Conv2dOptions {
+    pub fn padding(mut self, padding: impl Into<Padding<N>>) -> Self {
         self.padding = padding.into();
         self
     }
-    /// The same dilation down and right.
+    /// Steps between the window's taps.
     #[must_use]
-    pub fn dilation(mut self, dilation: i64) -> Conv2dOptions {
-        self.dilation = [dilation, dilation];
+    pub fn dilation(mut self, dilation: impl Into<Sizes<N>>) -> Self {
+        self.dilation = dilation.into().0;
         self
     }
     /// The number of groups.
     #[must_use]
-    pub fn groups(mut self, groups: i64) -> Conv2dOptions {
+    pub fn groups(mut self, groups: i64) -> Self {
         self.groups = groups;
         self
     }
 }
 
-/// Checks a convolution's operands (with a batch dimension) and gives the output's shape.
-/// Attributes: stride, padding (above and left), dilation, groups, what more is below and right.
-fn plan(c: &PlanCx<'_>) -> Result<Plan> {
-    let (x, w) = (c.tensor(0)?, c.tensor(1)?);
-    let groups = c.attr(3).int();
-    let (xs, ws) = (x.dims(), w.dims());
-    for (t, what) in [(Some(w), "weight"), (c.opt_tensor(2), "bias")] {
-        if let Some(t) = t
-            && t.dtype() != x.dtype()
-        {
-            return Err(TorshError::dtype(
-                "",
-                format!(
-                    "Input type ({}) and {what} type ({}) should be the same",
-                    x.dtype(),
-                    t.dtype()
-                ),
-            ));
-        }
-    }
-    if ws[0] < groups as usize {
-        return Err(TorshError::shape(
-            "",
-            format!(
-                "Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {} instead",
-                w.shape()
-            ),
-        ));
-    }
-    if !ws[0].is_multiple_of(groups as usize) {
-        return Err(TorshError::shape(
-            "",
-            format!(
-                "Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {} instead",
-                w.shape()
-            ),
-        ));
-    }
-    if ws[1].checked_mul(groups as usize) != Some(xs[1]) {
-        return Err(TorshError::shape(
-            "",
-            format!(
-                "Given groups={groups}, weight of size {}, expected input{} to have {} channels, but got {} channels instead",
-                w.shape(),
-                x.shape(),
-                ws[1].saturating_mul(groups as usize),
-                xs[1]
-            ),
-        ));
-    }
-    if let Some(b) = c.opt_tensor(2)
-        && b.dims() != [ws[0]]
-    {
-        return Err(TorshError::shape(
-            "",
-            format!(
-                "Given weight of size {}, expected bias to be 1-dimensional with {} elements, but got bias of size {} instead",
-                w.shape(),
-                ws[0],
-                b.shape()
-            ),
-        ));
-    }
-    let mut size = [0usize; 2];
-    let at = |i: usize, d: usize| c.attr(i).ints().get(d).copied().unwrap_or(0);
-    for (d, size) in size.iter_mut().enumerate() {
-        let padded = xs[2 + d] as i128 + 2 * at(1, d) as i128 + at(4, d) as i128;
-        let kernel = (ws[2 + d] as i128 - 1) * at(2, d) as i128 + 1;
-        if ws[2 + d] == 0 || kernel > padded {
-            return Err(TorshError::shape(
-                "",
-                format!(
-                    "Calculated padded input size per channel: {padded}. Kernel size: {kernel}. Kernel size can't be {}",
-                    if ws[2 + d] == 0 {
-                        "zero"
-                    } else {
-                        "greater than actual input size"
-                    }
-                ),
-            ));
-        }
-        *size = ((padded - kernel) / at(0, d) as i128 + 1) as usize;
-    }
-    Ok(Plan::one(
-        x.dtype(),
-        Shape::new(&[xs[0], ws[0], size[0], size[1]]),
-        x.dtype(),
-    ))
+/// The optional arguments of a transposed convolution in `N` dimensions, by PyTorch's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvTransposeOptions<const N: usize> {
+    /// Steps of the window in the output.
+    pub stride: [i64; N],
+    /// What the output loses on both sides.
+    pub padding: [i64; N],
+    /// What it gains at the end; less than the stride or the dilation.
+    pub output_padding: [i64; N],
+    /// Groups of channels that are convolved apart.
+    pub groups: i64,
+    /// Steps between the window's taps.
+    pub dilation: [i64; N],
 }
 
-/// The output of a gradient's kernel: attribute 5 is its shape.
-fn given(c: &PlanCx<'_>) -> Result<Plan> {
+/// The optional arguments of [`Tensor::conv_transpose1d_with`].
+pub type ConvTranspose1dOptions = ConvTransposeOptions<1>;
+/// The optional arguments of [`Tensor::conv_transpose2d_with`].
+pub type ConvTranspose2dOptions = ConvTransposeOptions<2>;
+/// The optional arguments of [`Tensor::conv_transpose3d_with`].
+pub type ConvTranspose3dOptions = ConvTransposeOptions<3>;
+
+impl<const N: usize> Default for ConvTransposeOptions<N> {
+    fn default() -> Self {
+        ConvTransposeOptions {
+            stride: [1; N],
+            padding: [0; N],
+            output_padding: [0; N],
+            groups: 1,
+            dilation: [1; N],
+        }
+    }
+}
+
+impl<const N: usize> ConvTransposeOptions<N> {
+    /// The defaults.
+    pub fn new() -> Self {
+        ConvTransposeOptions::default()
+    }
+    /// Steps of the window in the output.
+    #[must_use]
+    pub fn stride(mut self, stride: impl Into<Sizes<N>>) -> Self {
+        self.stride = stride.into().0;
+        self
+    }
+    /// What the output loses on both sides.
+    #[must_use]
+    pub fn padding(mut self, padding: impl Into<Sizes<N>>) -> Self {
+        self.padding = padding.into().0;
+        self
+    }
+    /// What the output gains at the end.
+    #[must_use]
+    pub fn output_padding(mut self, output_padding: impl Into<Sizes<N>>) -> Self {
+        self.output_padding = output_padding.into().0;
+        self
+    }
+    /// The number of groups.
+    #[must_use]
+    pub fn groups(mut self, groups: i64) -> Self {
+        self.groups = groups;
+        self
+    }
+    /// Steps between the window's taps.
+    #[must_use]
+    pub fn dilation(mut self, dilation: impl Into<Sizes<N>>) -> Self {
+        self.dilation = dilation.into().0;
+        self
+    }
+}
+
+/// The plan of all three kernels: attribute 4 is the result's shape, which their callers know.
+/// Before it come stride, padding (before the image), dilation and groups.
+pub(super) fn given(c: &PlanCx<'_>) -> Result<Plan> {
     let dtype = c.tensor(0)?.dtype();
-    let dims: Vec<usize> = c.attr(5).ints().iter().map(|&v| v as usize).collect();
-    Ok(Plan::one(dtype, Shape::new(&dims), dtype))
+    let dims: Dims = c.attr(4).ints().iter().map(|&v| v as usize).collect();
+    Ok(Plan::one(dtype, dims.into(), dtype))
 }
 
 fn ints(shape: &[usize]) -> SmallVec<[i64; 6]> {
     shape.iter().map(|&v| v as i64).collect()
 }
 
-/// One of the gradients' kernels with the attributes of the node `c`.
-fn gradient(
-    c: &crate::BackwardCx<'_>,
+/// One of the kernels with the attributes of the node `c`.
+fn linear(
+    c: &BackwardCx<'_>,
     record: &'static OpRecord,
     a: &Tensor,
     b: &Tensor,
-    shape: &[usize],
+    shape: &Shape,
 ) -> Result<Tensor> {
-    let shape = ints(shape);
+    let shape = ints(shape.dims());
     let attrs = [
         c.attr(0),
         c.attr(1),
         c.attr(2),
         c.attr(3),
-        c.attr(4),
         Attr::Ints(&shape),
     ];
     call1(record, &[Arg::T(a), Arg::T(b)], &attrs)
 }
 
-fn again(c: &crate::BackwardCx<'_>, x: &Tensor, w: &Tensor) -> Result<Tensor> {
-    let attrs = [c.attr(0), c.attr(1), c.attr(2), c.attr(3), c.attr(4)];
-    call1(&CONV2D, &[Arg::T(x), Arg::T(w)], &attrs)
+/// The gradient of a bias: sums over all but the channels.
+fn bias_grad(c: &BackwardCx<'_>) -> Result<Tensor> {
+    let g = c.g();
+    let channel = g.ndim() - c.attr(0).ints().len() - 1;
+    let others: Vec<i64> = (0..g.ndim())
+        .filter(|&d| d != channel)
+        .map(|d| d as i64)
+        .collect();
+    g.sum_dim(others, false)
 }
 
-/// Convolution in two dimensions.
+/// `Some` of a gradient that is asked for.
+fn wanted(needs: bool, grad: impl FnOnce() -> Result<Tensor>) -> Result<Option<Tensor>> {
+    if needs { grad().map(Some) } else { Ok(None) }
+}
+
+/// Convolution in any number of dimensions; what `conv1d`, `conv2d` and `conv3d` call.
+pub static CONVOLUTION: OpRecord = OpRecord::new("convolution", "Convolution.", "")
+    .kernel(Kernel::Conv, given)
+    .grads(3, 0, |c| {
+        let (g, x, w) = (c.g(), c.input_shape(0), c.input_shape(1));
+        Ok(Grads::from_iter([
+            wanted(c.needs(0), || {
+                linear(c, &CONVOLUTION_TRANSPOSE, g, &c.input(1)?.conj()?, x)
+            })?,
+            wanted(c.needs(1), || {
+                linear(c, &CONVOLUTION_WEIGHT, g, &c.input(0)?.conj()?, w)
+            })?,
+            wanted(c.needs(2), || bias_grad(c))?,
+        ]))
+    });
+
+/// The transpose of a convolution, which is also the gradient of its input.
+pub static CONVOLUTION_TRANSPOSE: OpRecord = OpRecord::new(
+    "convolution_transpose",
+    "The transpose of a convolution.",
+    "",
+)
+.kernel(Kernel::ConvTranspose, given)
+.grads(3, 0, |c| {
+    let (g, x, w) = (c.g(), c.input_shape(0), c.input_shape(1));
+    Ok(Grads::from_iter([
+        wanted(c.needs(0), || {
+            linear(c, &CONVOLUTION, g, &c.input(1)?.conj()?, x)
+        })?,
+        wanted(c.needs(1), || {
+            linear(c, &CONVOLUTION_WEIGHT, &c.input(0)?.conj()?, g, w)
+        })?,
+        wanted(c.needs(2), || bias_grad(c))?,
+    ]))
+});
+
+/// The gradient of a convolution's weight, from the output's gradient and the input.
+pub static CONVOLUTION_WEIGHT: OpRecord = OpRecord::new(
+    "convolution_weight",
+    "The gradient of the weight of a convolution.",
+    "",
+)
+.kernel(Kernel::ConvWeight, given)
+.grads(3, 0, |c| {
+    let (v, g, x) = (c.g(), c.input_shape(0), c.input_shape(1));
+    Ok(Grads::from_iter([
+        wanted(c.needs(0), || {
+            linear(c, &CONVOLUTION, &c.input(1)?.conj()?, v, g)
+        })?,
+        wanted(c.needs(1), || {
+            linear(c, &CONVOLUTION_TRANSPOSE, &c.input(0)?.conj()?, v, x)
+        })?,
+    ]))
+});
+
+/// `N` sizes, from one or `N`.
+pub(crate) fn sizes<const N: usize>(name: &str, v: &[i64]) -> Result<[i64; N]> {
+    match *v {
+        [a] => Ok([a; N]),
+        _ => v.try_into().map_err(|_| {
+            TorshError::invalid(
+                "",
+                format!("expected {name} to be a single integer value or a list of {N} values, but got {v:?}"),
+            )
+        }),
+    }
+}
+
+fn padding<const N: usize>(v: &Value) -> Result<Padding<N>> {
+    Ok(match v {
+        Value::Str(s) if s == "same" => Padding::Same,
+        Value::Str(s) if s == "valid" => Padding::Valid,
+        Value::Str(s) => {
+            return Err(TorshError::invalid(
+                "",
+                format!("Invalid padding string '{s}': it is 'valid' or 'same'"),
+            ));
+        }
+        Value::Int(v) => Padding::from(*v),
+        v => {
+            let list = v.items().map(|l| {
+                l.iter()
+                    .filter_map(|i| i.number())
+                    .map(|s| s.to_i64())
+                    .collect()
+            });
+            Padding::Sizes(sizes("padding", &list.unwrap_or_else(Vec::new))?)
+        }
+    })
+}
+
+fn conv_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Result<Value> {
+    let options = ConvOptions::<N> {
+        stride: sizes("stride", &b.ints(3))?,
+        padding: padding(b.value(4))?,
+        dilation: sizes("dilation", &b.ints(5))?,
+        groups: b.int(6),
+    };
+    b.tensor(0)?
+        .convolution(record, b.tensor(1)?, b.opt_tensor(2), options)
+        .map(Value::Tensor)
+}
+
+fn transpose_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Result<Value> {
+    let options = ConvTransposeOptions::<N> {
+        stride: sizes("stride", &b.ints(3))?,
+        padding: sizes("padding", &b.ints(4))?,
+        output_padding: sizes("output_padding", &b.ints(5))?,
+        groups: b.int(6),
+        dilation: sizes("dilation", &b.ints(7))?,
+    };
+    b.tensor(0)?
+        .convolution_transpose(record, b.tensor(1)?, b.opt_tensor(2), options)
+        .map(Value::Tensor)
+}
+
+/// Convolution of signals.
+pub static CONV1D: OpRecord = OpRecord::new(
+    "nn.functional.conv1d",
+    "Convolution of signals [n, c, l] (or one of [c, l]) with a weight of [o, c / groups, k] and a bias of [o].",
+    "(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, Any padding=0, int[1] dilation=1, int groups=1)",
+)
+.by_name(|b| conv_by_name::<1>(&CONV1D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 2, 6])?.into(), s.real(&[3, 2, 3])?.into(), s.real(&[3])?.into()]).kw("padding", 1i64),
+        Sample::new([s.real(&[4, 7])?.into(), s.real(&[4, 2, 2])?.into(), s.real(&[4])?.into()])
+            .kw("stride", 2i64)
+            .kw("dilation", 2i64)
+            .kw("groups", 2i64),
+        Sample::new([s.real(&[1, 1, 5])?.into(), s.real(&[2, 1, 4])?.into()]).kw("padding", "same"),
+        Sample::new([s.complex(&[1, 2, 5])?.into(), s.complex(&[2, 2, 3])?.into(), s.complex(&[2])?.into()]),
+    ])
+});
+
+/// Convolution of images.
 pub static CONV2D: OpRecord = OpRecord::new(
     "nn.functional.conv2d",
     "Convolution of images [n, c, h, w] (or one of [c, h, w]) with a weight of [o, c / groups, kh, kw] and a bias of [o].",
     "(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, Any padding=0, int[2] dilation=1, int groups=1)",
 )
-.kernel(Kernel::Conv2d, plan)
-.grads(3, 0, |c| {
-    let mut grads: Grads = SmallVec::from_iter([None, None, None]);
-    let g = c.g();
-    if c.needs(0) {
-        grads[0] = Some(gradient(c, &CONV2D_INPUT, g, &c.input(1)?.conj()?, c.input_shape(0).dims())?);
-    }
-    if c.needs(1) {
-        grads[1] = Some(gradient(c, &CONV2D_WEIGHT, g, &c.input(0)?.conj()?, c.input_shape(1).dims())?);
-    }
-    if c.needs(2) {
-        grads[2] = Some(g.sum_dim([0, 2, 3], false)?);
-    }
-    Ok(grads)
-})
-.by_name(|b| {
-    let padding = match b.value(4) {
-        Value::Str(s) if s == "same" => Padding::Same,
-        Value::Str(s) if s == "valid" => Padding::Valid,
-        Value::Str(s) => {
-            return Err(TorshError::invalid("", format!("Invalid padding string '{s}': it is 'valid' or 'same'")));
-        }
-        Value::Int(v) => Padding::from(*v),
-        v => {
-            let list: Option<Vec<i64>> = v.items().map(|l| l.iter().filter_map(|i| i.number()).map(|s| s.to_i64()).collect());
-            Padding::Sizes(pair("padding", &list.unwrap_or_default())?)
-        }
-    };
-    let options = Conv2dOptions {
-        stride: pair("stride", &b.ints(3))?,
-        padding,
-        dilation: pair("dilation", &b.ints(5))?,
-        groups: b.int(6),
-    };
-    b.tensor(0)?.conv2d_with(b.tensor(1)?, b.opt_tensor(2), options).map(Value::Tensor)
-})
+.by_name(|b| conv_by_name::<2>(&CONV2D, b))
 .samples(|s| {
     Ok(vec![
         Sample::new([s.real(&[2, 2, 4, 4])?.into(), s.real(&[3, 2, 3, 2])?.into(), s.real(&[3])?.into()]),
@@ -283,176 +393,456 @@ pub static CONV2D: OpRecord = OpRecord::new(
     ])
 });
 
-/// The gradient of a convolution's input, from the output's gradient and the weight.
-pub static CONV2D_INPUT: OpRecord =
-    OpRecord::new("_conv2d_input", "The gradient of the input of conv2d.", "")
-        .kernel(Kernel::Conv2dInputGrad, given)
-        .grads(3, 0, |c| {
-            let v = c.g();
-            let g = if c.needs(0) {
-                Some(again(c, v, &c.input(1)?.conj()?)?)
-            } else {
-                None
-            };
-            let w = match c.needs(1) {
-                true => Some(gradient(
-                    c,
-                    &CONV2D_WEIGHT,
-                    &c.input(0)?.conj()?,
-                    v,
-                    c.input_shape(1).dims(),
-                )?),
-                false => None,
-            };
-            Ok(SmallVec::from_iter([g, w]))
-        });
-
-/// The gradient of a convolution's weight, from the output's gradient and the input.
-pub static CONV2D_WEIGHT: OpRecord = OpRecord::new(
-    "_conv2d_weight",
-    "The gradient of the weight of conv2d.",
-    "",
+/// Convolution of volumes.
+pub static CONV3D: OpRecord = OpRecord::new(
+    "nn.functional.conv3d",
+    "Convolution of volumes [n, c, d, h, w] (or one of [c, d, h, w]) with a weight of [o, c / groups, kd, kh, kw] and a bias of [o].",
+    "(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, Any padding=0, int[3] dilation=1, int groups=1)",
 )
-.kernel(Kernel::Conv2dWeightGrad, given)
-.grads(3, 0, |c| {
-    let v = c.g();
-    let g = if c.needs(0) {
-        Some(again(c, &c.input(1)?.conj()?, v)?)
-    } else {
-        None
-    };
-    let x = match c.needs(1) {
-        true => Some(gradient(
-            c,
-            &CONV2D_INPUT,
-            &c.input(0)?.conj()?,
-            v,
-            c.input_shape(1).dims(),
-        )?),
-        false => None,
-    };
-    Ok(SmallVec::from_iter([g, x]))
+.by_name(|b| conv_by_name::<3>(&CONV3D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 1, 3, 3, 4])?.into(), s.real(&[2, 1, 2, 3, 2])?.into(), s.real(&[2])?.into()]),
+        Sample::new([s.real(&[2, 3, 4, 3])?.into(), s.real(&[2, 1, 2, 2, 2])?.into()])
+            .kw("stride", vec![1i64, 2, 1])
+            .kw("padding", vec![1i64, 0, 1])
+            .kw("dilation", vec![2i64, 1, 1])
+            .kw("groups", 2i64),
+    ])
 });
 
-/// A pair of numbers, from one or two.
-pub(crate) fn pair(name: &str, v: &[i64]) -> Result<[i64; 2]> {
-    match *v {
-        [a] => Ok([a, a]),
-        [a, b] => Ok([a, b]),
-        _ => Err(TorshError::invalid(
-            "",
-            format!(
-                "expected {name} to be a single integer value or a list of 2 values, but got {v:?}"
-            ),
-        )),
+/// Transposed convolution of signals.
+pub static CONV_TRANSPOSE1D: OpRecord = OpRecord::new(
+    "nn.functional.conv_transpose1d",
+    "Transposed convolution of signals [n, c, l] (or one of [c, l]) with a weight of [c, o / groups, k] and a bias of [o].",
+    "(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1)",
+)
+.by_name(|b| transpose_by_name::<1>(&CONV_TRANSPOSE1D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 2, 4])?.into(), s.real(&[2, 3, 3])?.into(), s.real(&[3])?.into()]),
+        Sample::new([s.real(&[2, 4])?.into(), s.real(&[2, 2, 3])?.into(), s.real(&[4])?.into()])
+            .kw("stride", 2i64)
+            .kw("padding", 1i64)
+            .kw("output_padding", 2i64)
+            .kw("groups", 2i64)
+            .kw("dilation", 3i64),
+        Sample::new([s.complex(&[1, 2, 3])?.into(), s.complex(&[2, 1, 2])?.into()]),
+    ])
+});
+
+/// Transposed convolution of images.
+pub static CONV_TRANSPOSE2D: OpRecord = OpRecord::new(
+    "nn.functional.conv_transpose2d",
+    "Transposed convolution of images [n, c, h, w] (or one of [c, h, w]) with a weight of [c, o / groups, kh, kw] and a bias of [o].",
+    "(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1)",
+)
+.by_name(|b| transpose_by_name::<2>(&CONV_TRANSPOSE2D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[1, 2, 3, 3])?.into(), s.real(&[2, 2, 2, 3])?.into(), s.real(&[2])?.into()]),
+        Sample::new([s.real(&[2, 3, 2])?.into(), s.real(&[2, 1, 3, 2])?.into()])
+            .kw("stride", vec![2i64, 1])
+            .kw("padding", vec![1i64, 0])
+            .kw("output_padding", vec![1i64, 0])
+            .kw("groups", 2i64),
+    ])
+});
+
+/// Transposed convolution of volumes.
+pub static CONV_TRANSPOSE3D: OpRecord = OpRecord::new(
+    "nn.functional.conv_transpose3d",
+    "Transposed convolution of volumes [n, c, d, h, w] (or one of [c, d, h, w]) with a weight of [c, o / groups, kd, kh, kw] and a bias of [o].",
+    "(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1)",
+)
+.by_name(|b| transpose_by_name::<3>(&CONV_TRANSPOSE3D, b))
+.samples(|s| {
+    Ok(vec![Sample::new([s.real(&[2, 2, 3, 2])?.into(), s.real(&[2, 1, 2, 2, 2])?.into(), s.real(&[1])?.into()])
+        .kw("stride", vec![2i64, 1, 2])
+        .kw("padding", vec![1i64, 0, 0])
+        .kw("output_padding", vec![1i64, 0, 1])])
+});
+
+/// Windows that no image holds would overflow the arithmetic of sizes.
+const LIMIT: i64 = 1 << 40;
+
+/// The checks that a convolution and its transpose share, and whether there is a batch.
+/// `weight_dim` is the dimension of the weight with the result's channels.
+fn check<const N: usize>(
+    name: &str,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    [stride, padding, dilation, more]: [[i64; N]; 4],
+    groups: i64,
+    transposed: bool,
+) -> Result<()> {
+    let invalid = |m: String| Err(TorshError::invalid("", m));
+    let shape = |m: String| Err(TorshError::shape("", m));
+    if x.ndim() != N + 1 && x.ndim() != N + 2 {
+        return shape(format!(
+            "Expected {}D (unbatched) or {}D (batched) input to {name}, but got input of size: {}",
+            N + 1,
+            N + 2,
+            x.shape()
+        ));
     }
+    if weight.ndim() != N + 2 {
+        return shape(format!(
+            "expected a {}-dimensional weight for a {N}-dimensional convolution, but got weight of size {}",
+            N + 2,
+            weight.shape()
+        ));
+    }
+    if groups <= 0 {
+        return invalid(format!(
+            "non-positive groups is not supported, got {groups}"
+        ));
+    }
+    if stride.iter().any(|&s| s <= 0) {
+        return invalid(format!(
+            "non-positive stride is not supported, got {stride:?}"
+        ));
+    }
+    if dilation.iter().any(|&d| d <= 0) {
+        return invalid(format!(
+            "dilation should be greater than zero, got {dilation:?}"
+        ));
+    }
+    if padding.iter().any(|&p| p < 0) {
+        return invalid(format!(
+            "negative padding is not supported, got {padding:?}"
+        ));
+    }
+    if more.iter().any(|&p| p < 0) {
+        return invalid(format!(
+            "negative output_padding is not supported, got {more:?}"
+        ));
+    }
+    if [stride, padding, dilation, more]
+        .as_flattened()
+        .iter()
+        .any(|&v| v > LIMIT)
+        || groups > LIMIT
+    {
+        return invalid("the sizes of the window are larger than any image".to_string());
+    }
+    for (t, what) in [(Some(weight), "weight"), (bias, "bias")] {
+        if let Some(t) = t
+            && t.dtype() != x.dtype()
+        {
+            let m = format!(
+                "Input type ({}) and {what} type ({}) should be the same",
+                x.dtype(),
+                t.dtype()
+            );
+            return Err(TorshError::dtype("", m));
+        }
+    }
+    let (ws, groups) = (weight.dims(), groups as usize);
+    if ws[0] < groups {
+        return shape(format!(
+            "Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {} instead",
+            weight.shape()
+        ));
+    }
+    if !ws[0].is_multiple_of(groups) {
+        return shape(format!(
+            "Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {} instead",
+            weight.shape()
+        ));
+    }
+    let channels = x.dims()[x.ndim() - N - 1];
+    let over = ws[1].saturating_mul(groups);
+    let (expected, out) = if transposed {
+        (ws[0], over)
+    } else {
+        (over, ws[0])
+    };
+    if channels != expected {
+        return shape(format!(
+            "Given {}, weight of size {}, expected input{} to have {expected} channels, but got {channels} channels instead",
+            if transposed {
+                "transposed=true".to_string()
+            } else {
+                format!("groups={groups}")
+            },
+            weight.shape(),
+            x.shape(),
+        ));
+    }
+    if let Some(b) = bias
+        && b.dims() != [out]
+    {
+        return shape(format!(
+            "Given weight of size {}, expected bias to be 1-dimensional with {out} elements, but got bias of size {} instead",
+            weight.shape(),
+            b.shape()
+        ));
+    }
+    if ws[2..].contains(&0) {
+        return shape("Kernel size can't be zero".to_string());
+    }
+    Ok(())
+}
+
+/// The output's spatial sizes, and the padding before the image.
+fn conv_sizes<const N: usize>(
+    x: &Tensor,
+    weight: &Tensor,
+    options: &ConvOptions<N>,
+) -> Result<([i64; N], [i64; N])> {
+    let (ws, mut size) = (&weight.dims()[2..], [0; N]);
+    let (before, behind) = match options.padding {
+        Padding::Sizes(p) => (p, p),
+        Padding::Valid => ([0; N], [0; N]),
+        Padding::Same => {
+            if options.stride != [1; N] {
+                let m = "padding='same' is not supported for strided convolutions";
+                return Err(TorshError::invalid("", m));
+            }
+            // What cannot be split evenly goes behind.
+            let total: [i64; N] =
+                std::array::from_fn(|d| (ws[d] as i64 - 1).saturating_mul(options.dilation[d]));
+            (total.map(|t| t / 2), total.map(|t| t - t / 2))
+        }
+    };
+    let xs = &x.dims()[x.ndim() - N..];
+    for d in 0..N {
+        let padded = xs[d] as i128 + before[d] as i128 + behind[d] as i128;
+        let kernel = (ws[d] as i128 - 1) * options.dilation[d] as i128 + 1;
+        if kernel > padded {
+            let m = format!(
+                "Calculated padded input size per channel: {padded}. Kernel size: {kernel}. Kernel size can't be greater than actual input size"
+            );
+            return Err(TorshError::shape("", m));
+        }
+        size[d] = ((padded - kernel) / options.stride[d] as i128 + 1) as i64;
+    }
+    Ok((size, before))
+}
+
+/// The spatial sizes of a transposed convolution's output.
+fn transpose_sizes<const N: usize>(
+    x: &Tensor,
+    weight: &Tensor,
+    options: &ConvTransposeOptions<N>,
+) -> Result<[i64; N]> {
+    let ConvTransposeOptions {
+        stride,
+        padding,
+        output_padding,
+        dilation,
+        ..
+    } = options;
+    let (ws, xs, mut size) = (&weight.dims()[2..], &x.dims()[x.ndim() - N..], [0; N]);
+    for d in 0..N {
+        if output_padding[d] >= stride[d].max(dilation[d]) {
+            let m = format!(
+                "output padding must be smaller than either stride or dilation, but got output_padding: {output_padding:?}, stride: {stride:?}, dilation: {dilation:?}"
+            );
+            return Err(TorshError::invalid("", m));
+        }
+        let n = (xs[d] as i128 - 1) * stride[d] as i128 - 2 * padding[d] as i128
+            + (ws[d] as i128 - 1) * dilation[d] as i128
+            + output_padding[d] as i128
+            + 1;
+        if n <= 0 || n > isize::MAX as i128 {
+            let m = format!(
+                "Given input size per channel: {xs:?}. Calculated output size of dimension {d}: {n}. Output size is too small"
+            );
+            return Err(TorshError::shape("", m));
+        }
+        size[d] = n as i64;
+    }
+    Ok(size)
+}
+
+/// The result's shape: the input's batch where it has one, the channels, the spatial sizes.
+fn shape(x: &Tensor, channels: usize, size: &[i64]) -> SmallVec<[i64; 6]> {
+    let mut shape = SmallVec::new();
+    if x.ndim() == size.len() + 2 {
+        shape.push(x.dims()[0] as i64);
+    }
+    shape.push(channels as i64);
+    shape.extend_from_slice(size);
+    shape
+}
+
+/// Checks that memory can hold a result.
+pub(super) fn check_shape(shape: &[i64], dtype: DType) -> Result<()> {
+    let dims: Dims = shape.iter().map(|&v| v as usize).collect();
+    Shape::from(dims).checked_numel(dtype.size()).map(|_| ())
 }
 
 impl Tensor {
+    #[track_caller]
+    fn convolution<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        options: ConvOptions<N>,
+    ) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let ConvOptions {
+            stride,
+            padding,
+            dilation,
+            groups,
+        } = options;
+        let sides = if let Padding::Sizes(p) = padding {
+            p
+        } else {
+            [0; N]
+        };
+        let run = || {
+            check(
+                op.name,
+                self,
+                weight,
+                bias,
+                [stride, sides, dilation, [0; N]],
+                groups,
+                false,
+            )?;
+            let (size, before) = conv_sizes(self, weight, &options)?;
+            let shape = shape(self, weight.dims()[0], &size);
+            self.convolve(
+                &CONVOLUTION,
+                weight,
+                bias,
+                [&stride, &before, &dilation],
+                groups,
+                &shape,
+            )
+        };
+        run().map_err(|e: TorshError| {
+            e.in_op(op.name, || vec![self.describe(), weight.describe()], at)
+        })
+    }
+
+    #[track_caller]
+    fn convolution_transpose<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        options: ConvTransposeOptions<N>,
+    ) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let ConvTransposeOptions {
+            stride,
+            padding,
+            output_padding,
+            groups,
+            dilation,
+        } = options;
+        let run = || {
+            check(
+                op.name,
+                self,
+                weight,
+                bias,
+                [stride, padding, dilation, output_padding],
+                groups,
+                true,
+            )?;
+            let size = transpose_sizes(self, weight, &options)?;
+            let shape = shape(
+                self,
+                weight.dims()[1].saturating_mul(groups as usize),
+                &size,
+            );
+            self.convolve(
+                &CONVOLUTION_TRANSPOSE,
+                weight,
+                bias,
+                [&stride, &padding, &dilation],
+                groups,
+                &shape,
+            )
+        };
+        run().map_err(|e: TorshError| {
+            e.in_op(op.name, || vec![self.describe(), weight.describe()], at)
+        })
+    }
+
+    fn convolve(
+        &self,
+        record: &'static OpRecord,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        [stride, padding, dilation]: [&[i64]; 3],
+        groups: i64,
+        shape: &[i64],
+    ) -> Result<Tensor> {
+        check_shape(shape, self.dtype())?;
+        let attrs = [
+            Attr::Ints(stride),
+            Attr::Ints(padding),
+            Attr::Ints(dilation),
+            Attr::Int(groups),
+            Attr::Ints(shape),
+        ];
+        match bias {
+            Some(b) => call1(record, &[Arg::T(self), Arg::T(weight), Arg::T(b)], &attrs),
+            None => call1(record, &[Arg::T(self), Arg::T(weight)], &attrs),
+        }
+    }
+}
+
+macro_rules! methods {
+    ($($(#[doc = $doc:literal])+ $name:ident $with:ident $n:literal $record:ident $options:ident $call:ident;)*) => {
+        impl Tensor {$(
+            $(#[doc = $doc])+
+            #[track_caller]
+            pub fn $name(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+                self.$call::<$n>(&$record, weight, bias, $options::default())
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($name), "`] with its other arguments.")]
+            #[track_caller]
+            pub fn $with(&self, weight: &Tensor, bias: Option<&Tensor>, options: $options<$n>) -> Result<Tensor> {
+                self.$call(&$record, weight, bias, options)
+            }
+        )*}
+    };
+}
+methods! {
+    /// Convolution of signals `[n, c, l]` (or one of `[c, l]`) with a weight of `[o, c, k]` and a
+    /// bias of `[o]`, with a stride of 1 and no padding (`torch.nn.functional.conv1d`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let (x, w) = (tensor![[[1.0, 2.0, 3.0, 4.0]]], tensor![[[1.0, -1.0]]]);
+    /// assert_eq!(x.conv1d(&w, None)?, tensor![[[-1.0, -1.0, -1.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    conv1d conv1d_with 1 CONV1D ConvOptions convolution;
     /// Convolution of images `[n, c, h, w]` (or one of `[c, h, w]`) with a weight of
     /// `[o, c, kh, kw]` and a bias of `[o]`, with a stride of 1 and no padding
     /// (`torch.nn.functional.conv2d`).
-    #[track_caller]
-    pub fn conv2d(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        self.conv2d_with(weight, bias, Conv2dOptions::default())
-    }
-
-    /// [`Tensor::conv2d`] with stride, padding, dilation and groups.
-    #[track_caller]
-    pub fn conv2d_with(
-        &self,
-        weight: &Tensor,
-        bias: Option<&Tensor>,
-        options: Conv2dOptions,
-    ) -> Result<Tensor> {
-        let op = CONV2D.base_name();
-        let at = std::panic::Location::caller();
-        let named = |e: TorshError| e.in_op(op, || vec![self.describe(), weight.describe()], at);
-        let invalid = |message: String| Err(named(TorshError::invalid("", message)));
-        let Conv2dOptions {
-            stride,
-            dilation,
-            groups,
-            ..
-        } = options;
-        if !matches!(self.ndim(), 3 | 4) {
-            let m = format!(
-                "Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: {}",
-                self.shape()
-            );
-            return Err(named(TorshError::shape("", m)));
-        }
-        if weight.ndim() != 4 {
-            let m = format!(
-                "expected a 4-dimensional weight for a 2-dimensional convolution, but got weight of size {}",
-                weight.shape()
-            );
-            return Err(named(TorshError::shape("", m)));
-        }
-        if groups <= 0 {
-            return invalid(format!(
-                "non-positive groups is not supported, got {groups}"
-            ));
-        }
-        if stride.iter().any(|&s| s <= 0) {
-            return invalid(format!(
-                "non-positive stride is not supported, got {stride:?}"
-            ));
-        }
-        if dilation.iter().any(|&d| d <= 0) {
-            return invalid(format!(
-                "dilation should be greater than zero, got {dilation:?}"
-            ));
-        }
-        let (padding, more) = match options.padding {
-            Padding::Sizes(p) => (p, [0, 0]),
-            Padding::Valid => ([0, 0], [0, 0]),
-            Padding::Same => {
-                if stride != [1, 1] {
-                    return invalid(
-                        "padding='same' is not supported for strided convolutions".to_string(),
-                    );
-                }
-                // What cannot be split evenly goes below and right.
-                let total = |d: usize| {
-                    (weight.dims()[2 + d] as i64 - 1)
-                        .max(0)
-                        .saturating_mul(dilation[d])
-                };
-                ([total(0) / 2, total(1) / 2], [total(0) % 2, total(1) % 2])
-            }
-        };
-        if padding.iter().any(|&p| p < 0) {
-            return invalid(format!(
-                "negative padding is not supported, got {padding:?}"
-            ));
-        }
-        let limit = 1 << 40;
-        if [stride, padding, dilation]
-            .iter()
-            .flatten()
-            .any(|&v| v > limit)
-            || groups > limit
-        {
-            return invalid("the sizes of the window are larger than any image".to_string());
-        }
-        let batched = self.ndim() == 4;
-        let x = if batched {
-            self.clone()
-        } else {
-            self.unsqueeze(0)?
-        };
-        let attrs = [
-            Attr::Ints(&stride),
-            Attr::Ints(&padding),
-            Attr::Ints(&dilation),
-            Attr::Int(groups),
-            Attr::Ints(&more),
-        ];
-        let y = match bias {
-            Some(b) => call1(&CONV2D, &[Arg::T(&x), Arg::T(weight), Arg::T(b)], &attrs)?,
-            None => call1(&CONV2D, &[Arg::T(&x), Arg::T(weight)], &attrs)?,
-        };
-        if batched { Ok(y) } else { y.squeeze(0) }
-    }
+    conv2d conv2d_with 2 CONV2D ConvOptions convolution;
+    /// Convolution of volumes `[n, c, d, h, w]` (or one of `[c, d, h, w]`) with a weight of
+    /// `[o, c, kd, kh, kw]` and a bias of `[o]`, with a stride of 1 and no padding
+    /// (`torch.nn.functional.conv3d`).
+    conv3d conv3d_with 3 CONV3D ConvOptions convolution;
+    /// Transposed convolution of signals `[n, c, l]` (or one of `[c, l]`) with a weight of
+    /// `[c, o, k]` and a bias of `[o]` (`torch.nn.functional.conv_transpose1d`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let (x, w) = (tensor![[[1.0, 2.0]]], tensor![[[1.0, 10.0]]]);
+    /// assert_eq!(x.conv_transpose1d(&w, None)?, tensor![[[1.0, 12.0, 20.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    conv_transpose1d conv_transpose1d_with 1 CONV_TRANSPOSE1D ConvTransposeOptions convolution_transpose;
+    /// Transposed convolution of images `[n, c, h, w]` (or one of `[c, h, w]`) with a weight of
+    /// `[c, o, kh, kw]` and a bias of `[o]` (`torch.nn.functional.conv_transpose2d`).
+    conv_transpose2d conv_transpose2d_with 2 CONV_TRANSPOSE2D ConvTransposeOptions convolution_transpose;
+    /// Transposed convolution of volumes `[n, c, d, h, w]` (or one of `[c, d, h, w]`) with a
+    /// weight of `[c, o, kd, kh, kw]` and a bias of `[o]`
+    /// (`torch.nn.functional.conv_transpose3d`).
+    conv_transpose3d conv_transpose3d_with 3 CONV_TRANSPOSE3D ConvTransposeOptions convolution_transpose;
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod activation;
 pub(crate) mod attention;
+pub(crate) mod avg_pool;
 pub(crate) mod batch_norm;
 pub(crate) mod clamp;
 pub(crate) mod class_loss;
@@ -13,8 +14,10 @@ pub(crate) mod einsum;
 pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
 pub(crate) mod factory;
+pub(crate) mod fold;
 pub(crate) mod getitem;
 pub(crate) mod index;
+pub(crate) mod interpolate;
 pub(crate) mod into_index;
 pub(crate) mod join;
 pub(crate) mod loss;
@@ -97,6 +100,9 @@ const FAMILIES: &[&[&OpRecord]] = &[
     matmul::RECORDS,
     conv::RECORDS,
     pool::RECORDS,
+    interpolate::RECORDS,
+    fold::RECORDS,
+    avg_pool::RECORDS,
     batch_norm::RECORDS,
     row_norm::RECORDS,
     sample_norm::RECORDS,

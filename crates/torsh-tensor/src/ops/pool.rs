@@ -1,72 +1,163 @@
-//! Maximum pooling in two dimensions.
+//! Maximum pooling in one to three dimensions, over sliding windows and over ones that share the
+//! input.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, Shape, TorshError};
+use torsh_core::{Attr, DType, Dims, Kernel, Result, TorshError};
 
-use super::conv::pair;
+use super::conv::sizes;
 use crate::call::{Arg, call, call1};
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
-use crate::{Tensor, Value};
+use crate::schema::Bound;
+use crate::{BackwardCx, Grads, OutputSize, Sizes, Tensor, Value};
 
-pub(crate) const RECORDS: &[&OpRecord] = &[&MAX_POOL2D, &MAX_POOL2D_BACKWARD];
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &MAX_POOL,
+    &ADAPTIVE_MAX_POOL,
+    &MAX_POOL_BACKWARD,
+    &MAX_POOL1D,
+    &MAX_POOL2D,
+    &MAX_POOL3D,
+    &ADAPTIVE_MAX_POOL1D,
+    &ADAPTIVE_MAX_POOL2D,
+    &ADAPTIVE_MAX_POOL3D,
+];
 
-/// The optional arguments of [`Tensor::max_pool2d_with`], by PyTorch's names.
+/// The optional arguments of a maximum pooling in `N` dimensions, by PyTorch's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MaxPool2dOptions {
-    /// Steps of the window down and right; the window's own size where not given.
-    pub stride: Option<[i64; 2]>,
-    /// Rows and columns around the image that never win; at most half the window.
-    pub padding: [i64; 2],
+pub struct MaxPoolOptions<const N: usize> {
+    /// Steps of the window; the window's own size where not given.
+    pub stride: Option<[i64; N]>,
+    /// Elements around the image that never win; at most half the window.
+    pub padding: [i64; N],
     /// Steps between the window's elements.
-    pub dilation: [i64; 2],
+    pub dilation: [i64; N],
     /// Whether a window that reaches past the end counts.
     pub ceil_mode: bool,
 }
 
-impl Default for MaxPool2dOptions {
-    fn default() -> MaxPool2dOptions {
-        MaxPool2dOptions {
+/// The optional arguments of [`Tensor::max_pool1d_with`].
+pub type MaxPool1dOptions = MaxPoolOptions<1>;
+/// The optional arguments of [`Tensor::max_pool2d_with`].
+pub type MaxPool2dOptions = MaxPoolOptions<2>;
+/// The optional arguments of [`Tensor::max_pool3d_with`].
+pub type MaxPool3dOptions = MaxPoolOptions<3>;
+
+impl<const N: usize> Default for MaxPoolOptions<N> {
+    fn default() -> Self {
+        MaxPoolOptions {
             stride: None,
-            padding: [0, 0],
-            dilation: [1, 1],
+            padding: [0; N],
+            dilation: [1; N],
             ceil_mode: false,
         }
     }
 }
 
-impl MaxPool2dOptions {
+impl<const N: usize> MaxPoolOptions<N> {
     /// The defaults.
-    pub fn new() -> MaxPool2dOptions {
-        MaxPool2dOptions::default()
+    pub fn new() -> Self {
+        MaxPoolOptions::default()
     }
-    /// The same stride down and right.
+    /// Steps of the window.
     #[must_use]
-    pub fn stride(mut self, stride: i64) -> MaxPool2dOptions {
-        self.stride = Some([stride, stride]);
+    pub fn stride(mut self, stride: impl Into<Sizes<N>>) -> Self {
+        self.stride = Some(stride.into().0);
         self
     }
-    /// The same padding on all sides.
+    /// Elements around the image that never win.
     #[must_use]
-    pub fn padding(mut self, padding: i64) -> MaxPool2dOptions {
-        self.padding = [padding, padding];
+    pub fn padding(mut self, padding: impl Into<Sizes<N>>) -> Self {
+        self.padding = padding.into().0;
         self
     }
-    /// The same dilation down and right.
+    /// Steps between the window's elements.
     #[must_use]
-    pub fn dilation(mut self, dilation: i64) -> MaxPool2dOptions {
-        self.dilation = [dilation, dilation];
+    pub fn dilation(mut self, dilation: impl Into<Sizes<N>>) -> Self {
+        self.dilation = dilation.into().0;
         self
     }
     /// Whether a window that reaches past the end counts.
     #[must_use]
-    pub fn ceil_mode(mut self, ceil_mode: bool) -> MaxPool2dOptions {
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
         self.ceil_mode = ceil_mode;
         self
     }
 }
 
+/// A shape as attribute.
+pub(super) type Ints = SmallVec<[i64; 6]>;
+
+/// Where attribute 5, the shape of the result, is.
+const SHAPE: usize = 5;
+
+/// The plan of a pooling's kernels: attribute 5 is the shape of the result, which their callers
+/// know; where attribute 4 is true the indices are wanted too.
+pub(super) fn given(c: &PlanCx<'_>) -> Result<Plan> {
+    let dtype = c.tensor(0)?.dtype();
+    let dims: Dims = c.attr(SHAPE).ints().iter().map(|&v| v as usize).collect();
+    let shape = torsh_core::Shape::from(dims);
+    let mut outputs = vec![Spec::new(shape.clone(), dtype)];
+    if c.attr(4).bool() {
+        outputs.push(Spec::new(shape, DType::I64));
+    }
+    Ok(Plan::many(dtype, outputs))
+}
+
+fn max_backward(c: &BackwardCx<'_>) -> Result<Grads> {
+    let shape: Ints = c.input_shape(0).iter().map(|&v| v as i64).collect();
+    let mut attrs = [Attr::None; 6];
+    (attrs[0], attrs[SHAPE]) = (c.attr(0), Attr::Ints(&shape));
+    let g = call1(
+        &MAX_POOL_BACKWARD,
+        &[Arg::T(c.g()), Arg::T(&c.output(1)?)],
+        &attrs,
+    )?;
+    Ok(SmallVec::from_iter([Some(g)]))
+}
+
+const MAX_GRAD: Backward = Backward::Full {
+    inputs: 0,
+    outputs: 2,
+    constant: 2,
+    formula: max_backward,
+};
+
+/// Maxima of sliding windows and where they are, in any number of dimensions: attributes kernel,
+/// stride, padding, dilation, whether the indices are wanted, the result's shape.
+pub static MAX_POOL: OpRecord = OpRecord::new("max_pool_with_indices", "Maxima over windows.", "")
+    .kernel(Kernel::MaxPool, given)
+    .backward(MAX_GRAD);
+
+/// Maxima of windows that share the input: attribute 0 is the output's size.
+pub static ADAPTIVE_MAX_POOL: OpRecord = OpRecord::new(
+    "adaptive_max_pool",
+    "Maxima over windows that share the input.",
+    "",
+)
+.kernel(Kernel::AdaptiveMaxPool, given)
+.backward(MAX_GRAD);
+
+/// Gradients put where the maxima were.
+pub static MAX_POOL_BACKWARD: OpRecord = OpRecord::new(
+    "max_pool_backward",
+    "The gradient of the input of a maximum pooling.",
+    "",
+)
+.kernel(Kernel::MaxPoolBackward, given)
+.grads(2, 0, |c| {
+    let (indices, n) = (c.input(1)?, c.attr(0).ints().len() as i64);
+    let g = c.g().flatten_dims(-n, -1)?;
+    let v = g.gather(-1, &indices.flatten_dims(-n, -1)?)?;
+    Ok(SmallVec::from_iter([
+        Some(v.reshape(indices.shape())?),
+        None,
+    ]))
+});
+
 /// How many windows fit.
-fn windows(input: i64, kernel: i64, stride: i64, padding: i64, dilation: i64, ceil: bool) -> i64 {
+fn windows(input: i64, kernel: i64, stride: i64, padding: i64, dilation: i64, ceil: bool) -> i128 {
+    let [input, kernel, stride, padding, dilation] =
+        [input, kernel, stride, padding, dilation].map(i128::from);
     let room =
         input + 2 * padding - dilation * (kernel - 1) - 1 + if ceil { stride - 1 } else { 0 };
     let n = room.div_euclid(stride) + 1;
@@ -78,73 +169,198 @@ fn windows(input: i64, kernel: i64, stride: i64, padding: i64, dilation: i64, ce
     }
 }
 
-/// Attributes: kernel, stride, padding, dilation, ceil_mode, whether the indices are wanted.
-fn plan(c: &PlanCx<'_>) -> Result<Plan> {
-    let x = c.tensor(0)?;
+/// Checks that the input has `n` spatial dimensions and that only its batch is empty.
+pub(super) fn check_input(x: &Tensor, n: usize) -> Result<()> {
     let d = x.dims();
-    let at = |i: usize, axis: usize| c.attr(i).ints()[axis];
-    let size = |axis: usize| {
-        windows(
-            d[2 + axis] as i64,
-            at(0, axis),
-            at(1, axis),
-            at(2, axis),
-            at(3, axis),
-            c.attr(4).bool(),
-        )
-    };
-    let (h, w) = (size(0), size(1));
-    if h < 1 || w < 1 {
-        return Err(TorshError::shape(
-            "",
-            format!(
-                "Given input size: ({}x{}x{}). Calculated output size: ({}x{h}x{w}). Output size is too small",
-                d[1], d[2], d[3], d[1]
-            ),
-        ));
+    if (d.len() == n + 1 || d.len() == n + 2) && d[d.len() - n - 1..].iter().all(|&n| n > 0) {
+        return Ok(());
     }
-    let shape = Shape::new(&[d[0], d[1], h as usize, w as usize]);
-    let mut outputs = vec![Spec::new(shape.clone(), x.dtype())];
-    if c.attr(5).bool() {
-        outputs.push(Spec::new(shape, DType::I64));
-    }
-    Ok(Plan::many(x.dtype(), outputs))
+    let m = format!(
+        "Expected {}D or {}D (batch mode) tensor with optional 0 dim batch size for input, but got: {}",
+        n + 1,
+        n + 2,
+        x.shape()
+    );
+    Err(TorshError::shape("", m))
 }
 
-/// Maxima of windows and where they are.
+/// Checks a pooling's arguments, and gives the shape of its result.
+pub(super) fn pooled_shape<const N: usize>(
+    x: &Tensor,
+    [kernel, stride, padding, dilation]: [[i64; N]; 4],
+    ceil: bool,
+) -> Result<Ints> {
+    let invalid = |m: String| Err(TorshError::invalid("", m));
+    check_input(x, N)?;
+    if [kernel, stride, padding, dilation]
+        .as_flattened()
+        .iter()
+        .any(|&v| v > i64::from(i32::MAX))
+    {
+        return invalid("the sizes of the window are larger than any image".to_string());
+    }
+    for (what, v) in [
+        ("kernel size", kernel),
+        ("stride", stride),
+        ("dilation", dilation),
+    ] {
+        if v.iter().any(|&v| v <= 0) {
+            return invalid(format!("{what} should be greater than zero, but got {v:?}"));
+        }
+    }
+    if padding.iter().any(|&v| v < 0) {
+        return invalid(format!(
+            "pad must be non-negative, but got pad: {padding:?}"
+        ));
+    }
+    let mut shape: Ints = x.dims().iter().map(|&v| v as i64).collect();
+    let at = shape.len() - N;
+    for d in 0..N {
+        if padding[d] > ((kernel[d] - 1) * dilation[d] + 1) / 2 {
+            return invalid(format!(
+                "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
+                padding[d], kernel[d], dilation[d]
+            ));
+        }
+        let n = windows(
+            shape[at + d],
+            kernel[d],
+            stride[d],
+            padding[d],
+            dilation[d],
+            ceil,
+        );
+        if n < 1 || n > i128::from(i64::MAX) {
+            let m = format!(
+                "Given input size: {}. Calculated output size of dimension {d}: {n}. Output size is too small",
+                x.shape()
+            );
+            return Err(TorshError::shape("", m));
+        }
+        shape[at + d] = n as i64;
+    }
+    Ok(shape)
+}
+
+/// Checks the input of an adaptive pooling, and gives the size of its result and its shape.
+pub(super) fn adaptive_shape<const N: usize>(
+    x: &Tensor,
+    size: OutputSize<N>,
+) -> Result<([i64; N], Ints)> {
+    let d = x.dims();
+    if d.len() < N + 1 {
+        let m = format!(
+            "Input dimension should be at least {}, but got an input of size {}",
+            N + 1,
+            x.shape()
+        );
+        return Err(TorshError::shape("", m));
+    }
+    if d.len() > N + 2 || d[1..].contains(&0) {
+        let m = format!(
+            "Expected {}D or {}D tensor with non-zero sizes for non-batch dimensions, but got: {}",
+            N + 1,
+            N + 2,
+            x.shape()
+        );
+        return Err(TorshError::shape("", m));
+    }
+    let mut shape: Ints = d.iter().map(|&v| v as i64).collect();
+    let at = shape.len() - N;
+    for (i, size) in size.0.iter().enumerate() {
+        shape[at + i] = size.unwrap_or(shape[at + i]);
+        if shape[at + i] < 0 {
+            let m = format!(
+                "elements of output_size must be greater than or equal to 0 but received {}",
+                shape[at + i]
+            );
+            return Err(TorshError::invalid("", m));
+        }
+    }
+    Ok((std::array::from_fn(|i| shape[at + i]), shape))
+}
+
+/// The size of an adaptive pooling's output by name: a number, or numbers and `None`s.
+pub(super) fn output_size<const N: usize>(v: &Value) -> Result<OutputSize<N>> {
+    let one = |v: &Value| match v {
+        Value::None => Some(None),
+        Value::Int(v) => Some(Some(*v)),
+        _ => None,
+    };
+    let sizes: Option<Vec<_>> = match v.items() {
+        Some(items) => items.iter().map(one).collect(),
+        None => one(v).flatten().map(|n| vec![Some(n); N]),
+    };
+    let sizes = match sizes {
+        Some(s) if s.len() == 1 => vec![s[0]; N],
+        Some(s) => s,
+        None => Vec::new(),
+    };
+    sizes.try_into().map(OutputSize).map_err(|_| {
+        let m = match N {
+            1 => "'output_size' should contain one int".to_string(),
+            _ => format!("output_size must be an integer or {N} integers"),
+        };
+        TorshError::invalid("", m)
+    })
+}
+
+/// The optional stride of a pooling by name.
+pub(super) fn stride<const N: usize>(b: &Bound, i: usize) -> Result<Option<[i64; N]>> {
+    match b.opt_ints(i) {
+        Some(v) if !v.is_empty() => sizes("stride", &v).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn max_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Result<Value> {
+    let kernel = sizes("kernel_size", &b.ints(1))?;
+    let options = MaxPoolOptions::<N> {
+        stride: stride(b, 2)?,
+        padding: sizes("padding", &b.ints(3))?,
+        dilation: sizes("dilation", &b.ints(4))?,
+        ceil_mode: b.bool(5),
+    };
+    let x = b.tensor(0)?;
+    match b.bool(6) {
+        true => x.max_pool_indices(record, kernel, options).map(Value::from),
+        false => x.max_pool(record, kernel, options).map(Value::Tensor),
+    }
+}
+
+fn adaptive_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Result<Value> {
+    let (x, size) = (b.tensor(0)?, output_size::<N>(b.value(1))?);
+    match b.bool(2) {
+        true => x.adaptive_max_indices(record, size).map(Value::from),
+        false => x.adaptive_max(record, size).map(Value::Tensor),
+    }
+}
+
+/// Maxima of signals.
+pub static MAX_POOL1D: OpRecord = OpRecord::new(
+    "nn.functional.max_pool1d",
+    "Maxima over windows of signals [n, c, l] (or one of [c, l]); with return_indices also where in its signal each is.",
+    "(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False, bool return_indices=False)",
+)
+.by_name(|b| max_by_name::<1>(&MAX_POOL1D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.distinct(&[2, 2, 6])?.into(), Value::Int(2)]),
+        Sample::new([s.distinct(&[2, 7])?.into(), Value::Int(3)])
+            .kw("stride", 2i64)
+            .kw("padding", 1i64)
+            .kw("dilation", 2i64)
+            .kw("ceil_mode", true),
+    ])
+});
+
+/// Maxima of images.
 pub static MAX_POOL2D: OpRecord = OpRecord::new(
     "nn.functional.max_pool2d",
     "Maxima over windows of images [n, c, h, w] (or one of [c, h, w]); with return_indices also where in its plane each is.",
     "(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False, bool return_indices=False)",
 )
-.kernel(Kernel::MaxPool2d, plan)
-.backward(Backward::Full {
-    inputs: 0,
-    outputs: 2,
-    constant: 2,
-    formula: |c| {
-        let shape: SmallVec<[i64; 6]> = c.input_shape(0).iter().map(|&v| v as i64).collect();
-        let g = call1(&MAX_POOL2D_BACKWARD, &[Arg::T(c.g()), Arg::T(&c.output(1)?)], &[Attr::Ints(&shape)])?;
-        Ok(SmallVec::from_iter([Some(g)]))
-    },
-})
-.by_name(|b| {
-    let kernel = pair("kernel_size", &b.ints(1))?;
-    let stride = match b.opt_ints(2) {
-        Some(v) if !v.is_empty() => Some(pair("stride", &v)?),
-        _ => None,
-    };
-    let options = MaxPool2dOptions {
-        stride,
-        padding: pair("padding", &b.ints(3))?,
-        dilation: pair("dilation", &b.ints(4))?,
-        ceil_mode: b.bool(5),
-    };
-    if b.bool(6) {
-        return b.tensor(0)?.max_pool2d_indices(kernel, options).map(Value::from);
-    }
-    b.tensor(0)?.max_pool2d_with(kernel, options).map(Value::Tensor)
-})
+.by_name(|b| max_by_name::<2>(&MAX_POOL2D, b))
 .samples(|s| {
     Ok(vec![
         Sample::new([s.distinct(&[2, 2, 4, 4])?.into(), Value::Int(2)]),
@@ -156,149 +372,209 @@ pub static MAX_POOL2D: OpRecord = OpRecord::new(
     ])
 });
 
-/// Gradients put where the maxima were.
-pub static MAX_POOL2D_BACKWARD: OpRecord = OpRecord::new(
-    "_max_pool2d_backward",
-    "The gradient of the input of max_pool2d.",
-    "",
+/// Maxima of volumes.
+pub static MAX_POOL3D: OpRecord = OpRecord::new(
+    "nn.functional.max_pool3d",
+    "Maxima over windows of volumes [n, c, d, h, w] (or one of [c, d, h, w]); with return_indices also where in its volume each is.",
+    "(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, bool return_indices=False)",
 )
-.kernel(Kernel::MaxPool2dBackward, |c| {
-    let dims: Vec<usize> = c.attr(0).ints().iter().map(|&v| v as usize).collect();
-    let dtype = c.tensor(0)?.dtype();
-    Ok(Plan::one(dtype, Shape::new(&dims), dtype))
-})
-.grads(2, 0, |c| {
-    let indices = c.input(1)?;
-    let v = c
-        .g()
-        .flatten_dims(-2, -1)?
-        .gather(-1, &indices.flatten_dims(-2, -1)?)?;
-    Ok(SmallVec::from_iter([
-        Some(v.reshape(indices.shape())?),
-        None,
-    ]))
+.by_name(|b| max_by_name::<3>(&MAX_POOL3D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.distinct(&[1, 2, 2, 4, 3])?.into(), Value::Int(2)]),
+        Sample::new([s.distinct(&[1, 3, 4, 4])?.into(), Value::Int(2)])
+            .kw("stride", vec![1i64, 2, 2])
+            .kw("padding", vec![1i64, 0, 1]),
+    ])
 });
 
+/// Maxima of as many parts of a signal as wanted.
+pub static ADAPTIVE_MAX_POOL1D: OpRecord = OpRecord::new(
+    "nn.functional.adaptive_max_pool1d",
+    "Maxima of output_size parts of signals [n, c, l] (or one of [c, l]); with return_indices also where each is.",
+    "(Tensor input, Any output_size, bool return_indices=False)",
+)
+.by_name(|b| adaptive_by_name::<1>(&ADAPTIVE_MAX_POOL1D, b))
+.samples(|s| Ok(vec![Sample::new([s.distinct(&[2, 2, 7])?.into(), Value::Int(3)])]));
+
+/// Maxima of as many parts of an image as wanted.
+pub static ADAPTIVE_MAX_POOL2D: OpRecord = OpRecord::new(
+    "nn.functional.adaptive_max_pool2d",
+    "Maxima of output_size parts of images [n, c, h, w] (or one of [c, h, w]), None keeping a size; with return_indices also where each is.",
+    "(Tensor input, Any output_size, bool return_indices=False)",
+)
+.by_name(|b| adaptive_by_name::<2>(&ADAPTIVE_MAX_POOL2D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.distinct(&[1, 2, 5, 4])?.into(), vec![3i64, 2].into()]),
+        Sample::new([s.distinct(&[2, 3, 3])?.into(), Value::Int(2)]),
+    ])
+});
+
+/// Maxima of as many parts of a volume as wanted.
+pub static ADAPTIVE_MAX_POOL3D: OpRecord = OpRecord::new(
+    "nn.functional.adaptive_max_pool3d",
+    "Maxima of output_size parts of volumes [n, c, d, h, w] (or one of [c, d, h, w]), None keeping a size; with return_indices also where each is.",
+    "(Tensor input, Any output_size, bool return_indices=False)",
+)
+.by_name(|b| adaptive_by_name::<3>(&ADAPTIVE_MAX_POOL3D, b))
+.samples(|s| Ok(vec![Sample::new([s.distinct(&[1, 1, 3, 4, 3])?.into(), vec![2i64, 3, 1].into()])]));
+
 impl Tensor {
-    /// Maxima over windows of `kernel_size`, which do not overlap
-    /// (`torch.nn.functional.max_pool2d`); images are `[n, c, h, w]` or one of `[c, h, w]`.
+    /// The maxima, and their indices where they are wanted or a gradient will need them.
     #[track_caller]
-    pub fn max_pool2d(&self, kernel_size: [i64; 2]) -> Result<Tensor> {
-        self.max_pool2d_with(kernel_size, MaxPool2dOptions::default())
+    fn maxima<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        record: &'static OpRecord,
+        indices: bool,
+        arguments: impl FnOnce() -> Result<([[i64; N]; 4], Ints)>,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        let run = || {
+            let ([a, b, c, d], shape) = arguments()?;
+            let attrs = [
+                Attr::Ints(&a),
+                Attr::Ints(&b),
+                Attr::Ints(&c),
+                Attr::Ints(&d),
+                Attr::Bool(indices || self.requires_grad() && crate::is_grad_enabled()),
+                Attr::Ints(&shape),
+            ];
+            let mut outputs = call(record, &[Arg::T(self)], &attrs)?.into_iter();
+            let (Some(values), indices) = (outputs.next(), outputs.next()) else {
+                return Err(TorshError::invalid("", "the pooling gave no result"));
+            };
+            Ok((values, indices))
+        };
+        self.named(op.name, run())
     }
 
-    /// [`Tensor::max_pool2d`] with stride, padding, dilation and ceil_mode.
     #[track_caller]
-    pub fn max_pool2d_with(
+    fn max_pool<const N: usize>(
         &self,
-        kernel_size: [i64; 2],
-        options: MaxPool2dOptions,
+        op: &'static OpRecord,
+        kernel: [i64; N],
+        options: MaxPoolOptions<N>,
     ) -> Result<Tensor> {
-        let wanted = self.requires_grad() && crate::is_grad_enabled();
-        Ok(self.pooled(kernel_size, options, wanted)?.0)
+        Ok(self.max_pooled(op, kernel, options, false)?.0)
     }
 
-    /// [`Tensor::max_pool2d_with`], and the int64 index of each maximum in its plane.
     #[track_caller]
-    pub fn max_pool2d_indices(
+    fn max_pooled<const N: usize>(
         &self,
-        kernel_size: [i64; 2],
-        options: MaxPool2dOptions,
+        op: &'static OpRecord,
+        kernel: [i64; N],
+        options: MaxPoolOptions<N>,
+        indices: bool,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        self.maxima(op, &MAX_POOL, indices, || {
+            let window = [
+                kernel,
+                options.stride.unwrap_or(kernel),
+                options.padding,
+                options.dilation,
+            ];
+            Ok((window, pooled_shape(self, window, options.ceil_mode)?))
+        })
+    }
+
+    #[track_caller]
+    fn max_pool_indices<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        kernel: [i64; N],
+        options: MaxPoolOptions<N>,
     ) -> Result<(Tensor, Tensor)> {
-        match self.pooled(kernel_size, options, true)? {
+        self.both(op, self.max_pooled(op, kernel, options, true)?)
+    }
+
+    #[track_caller]
+    fn adaptive_maxed<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        size: OutputSize<N>,
+        indices: bool,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        self.maxima(op, &ADAPTIVE_MAX_POOL, indices, || {
+            let (size, shape) = adaptive_shape(self, size)?;
+            Ok(([size; 4], shape))
+        })
+    }
+
+    #[track_caller]
+    fn adaptive_max<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        size: OutputSize<N>,
+    ) -> Result<Tensor> {
+        Ok(self.adaptive_maxed(op, size, false)?.0)
+    }
+
+    #[track_caller]
+    fn adaptive_max_indices<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        size: OutputSize<N>,
+    ) -> Result<(Tensor, Tensor)> {
+        self.both(op, self.adaptive_maxed(op, size, true)?)
+    }
+
+    fn both(
+        &self,
+        op: &'static OpRecord,
+        pooled: (Tensor, Option<Tensor>),
+    ) -> Result<(Tensor, Tensor)> {
+        match pooled {
             (values, Some(indices)) => Ok((values, indices)),
             (values, None) => Err(TorshError::invalid(
-                MAX_POOL2D.name,
+                op.name,
                 format!("no indices for {}", values.describe()),
             )),
         }
     }
+}
 
-    #[track_caller]
-    fn pooled(
-        &self,
-        kernel: [i64; 2],
-        options: MaxPool2dOptions,
-        indices: bool,
-    ) -> Result<(Tensor, Option<Tensor>)> {
-        let at = std::panic::Location::caller();
-        let invalid = |message: String| {
-            Err(TorshError::invalid("", message).in_op(
-                MAX_POOL2D.base_name(),
-                || vec![self.describe()],
-                at,
-            ))
-        };
-        let (stride, padding) = (options.stride.unwrap_or(kernel), options.padding);
-        let dilation = options.dilation;
-        let limit = 1i64 << 30;
-        if [kernel, stride, padding, dilation]
-            .iter()
-            .flatten()
-            .any(|&v| v > limit)
-        {
-            return invalid("the sizes of the window are larger than any image".to_string());
-        }
-        if kernel.iter().any(|&v| v <= 0) {
-            return invalid(format!(
-                "kernel size should be greater than zero, but got {kernel:?}"
-            ));
-        }
-        if stride.iter().any(|&v| v <= 0) {
-            return invalid(format!(
-                "stride should be greater than zero, but got {stride:?}"
-            ));
-        }
-        if dilation.iter().any(|&v| v <= 0) {
-            return invalid(format!(
-                "dilation should be greater than zero, but got {dilation:?}"
-            ));
-        }
-        if padding.iter().any(|&v| v < 0) {
-            return invalid(format!(
-                "pad must be non-negative, but got pad: {padding:?}"
-            ));
-        }
-        for axis in 0..2 {
-            if padding[axis] > ((kernel[axis] - 1) * dilation[axis] + 1) / 2 {
-                return invalid(format!(
-                    "pad should be at most half of effective kernel size, but got pad={}, kernel_size={} and dilation={}",
-                    padding[axis], kernel[axis], dilation[axis]
-                ));
+macro_rules! methods {
+    ($($n:literal $what:literal $max:ident $max_with:ident $max_indices:ident $max_record:ident
+       $adaptive:ident $adaptive_indices:ident $adaptive_record:ident;)*) => {
+        impl Tensor {$(
+            #[doc = concat!("Maxima over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($max), "`).")]
+            #[track_caller]
+            pub fn $max(&self, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
+                self.max_pool(&$max_record, kernel_size.into().0, MaxPoolOptions::default())
             }
-        }
-        let d = self.dims();
-        let batched = d.len() == 4;
-        // Only the batch may be empty.
-        if !(matches!(d.len(), 3 | 4) && d[usize::from(batched)..].iter().all(|&n| n > 0)) {
-            return invalid(format!(
-                "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got: {}",
-                self.shape()
-            ));
-        }
-        let x = if batched {
-            self.clone()
-        } else {
-            self.unsqueeze(0)?
-        };
-        let attrs = [
-            Attr::Ints(&kernel),
-            Attr::Ints(&stride),
-            Attr::Ints(&padding),
-            Attr::Ints(&dilation),
-            Attr::Bool(options.ceil_mode),
-            Attr::Bool(indices),
-        ];
-        let mut outputs = call(&MAX_POOL2D, &[Arg::T(&x)], &attrs)?.into_iter();
-        let (Some(values), indices) = (outputs.next(), outputs.next()) else {
-            return invalid("the pooling gave no result".to_string());
-        };
-        if batched {
-            return Ok((values, indices));
-        }
-        Ok((
-            values.squeeze(0)?,
-            indices.map(|i| i.squeeze(0)).transpose()?,
-        ))
-    }
+
+            #[doc = concat!("[`Tensor::", stringify!($max), "`] with stride, padding, dilation and ceil_mode.")]
+            #[track_caller]
+            pub fn $max_with(&self, kernel_size: impl Into<Sizes<$n>>, options: MaxPoolOptions<$n>) -> Result<Tensor> {
+                self.max_pool(&$max_record, kernel_size.into().0, options)
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($max_with), "`], and the int64 index of each maximum among the elements of its channel.")]
+            #[track_caller]
+            pub fn $max_indices(&self, kernel_size: impl Into<Sizes<$n>>, options: MaxPoolOptions<$n>) -> Result<(Tensor, Tensor)> {
+                self.max_pool_indices(&$max_record, kernel_size.into().0, options)
+            }
+
+            #[doc = concat!("Maxima of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`).")]
+            #[track_caller]
+            pub fn $adaptive(&self, output_size: impl Into<OutputSize<$n>>) -> Result<Tensor> {
+                self.adaptive_max(&$adaptive_record, output_size.into())
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($adaptive), "`], and the int64 index of each maximum among the elements of its channel.")]
+            #[track_caller]
+            pub fn $adaptive_indices(&self, output_size: impl Into<OutputSize<$n>>) -> Result<(Tensor, Tensor)> {
+                self.adaptive_max_indices(&$adaptive_record, output_size.into())
+            }
+        )*}
+    };
+}
+methods! {
+    1 "signals `[n, c, l]` or `[c, l]`" max_pool1d max_pool1d_with max_pool1d_indices MAX_POOL1D
+        adaptive_max_pool1d adaptive_max_pool1d_indices ADAPTIVE_MAX_POOL1D;
+    2 "images `[n, c, h, w]` or `[c, h, w]`" max_pool2d max_pool2d_with max_pool2d_indices MAX_POOL2D
+        adaptive_max_pool2d adaptive_max_pool2d_indices ADAPTIVE_MAX_POOL2D;
+    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" max_pool3d max_pool3d_with max_pool3d_indices MAX_POOL3D
+        adaptive_max_pool3d adaptive_max_pool3d_indices ADAPTIVE_MAX_POOL3D;
 }

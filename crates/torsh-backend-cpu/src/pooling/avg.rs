@@ -1,0 +1,196 @@
+//! Averages over windows, and their transpose.
+
+use num_complex::Complex;
+use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
+
+use super::axis::{Divisor, Geometry, Window};
+use super::{GRAIN, each_row};
+use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
+
+/// A number that can be averaged.
+trait Average: Copy + Default + Send + Sync {
+    fn plus(self, other: Self) -> Self;
+    fn over(self, n: f64) -> Self;
+}
+macro_rules! average {
+    ($($t:ty, $real:ty;)*) => {$(
+        impl Average for $t {
+            #[inline(always)]
+            fn plus(self, other: $t) -> $t {
+                self + other
+            }
+            #[inline(always)]
+            fn over(self, n: f64) -> $t {
+                self / n as $real
+            }
+        }
+    )*};
+}
+average! {
+    f32, f32;
+    f64, f64;
+    Complex<f32>, f32;
+    Complex<f64>, f64;
+}
+impl Average for i64 {
+    #[inline(always)]
+    fn plus(self, other: i64) -> i64 {
+        self.wrapping_add(other)
+    }
+    #[inline(always)]
+    fn over(self, n: f64) -> i64 {
+        self.wrapping_div((n as i64).max(1))
+    }
+}
+
+pub(super) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
+    let ([out, ..], [x, ..]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let forward = matches!(args.kernel, Kernel::AvgPool | Kernel::AdaptiveAvgPool);
+    let g = match forward {
+        true => Geometry::new(args, x, out)?,
+        false => Geometry::new(args, out, x)?,
+    };
+    let sliding = matches!(args.kernel, Kernel::AvgPool | Kernel::AvgPoolBackward);
+    match out.dtype {
+        DType::F32 => run::<f32>(args, &g, forward, DType::F32),
+        DType::F64 => run::<f64>(args, &g, forward, DType::F64),
+        // As PyTorch, which has no half types for sliding windows in three dimensions, integers
+        // for sliding windows alone, and complex numbers for the mean of the whole.
+        DType::F16 | DType::BF16 if !(sliding && args.attr(0).ints().len() == 3) => {
+            run::<f32>(args, &g, forward, DType::F32)
+        }
+        DType::I64 if sliding => run::<i64>(args, &g, forward, DType::I64),
+        DType::C64 if !sliding && g.out_pixels() == 1 => {
+            run::<Complex<f32>>(args, &g, forward, DType::C64)
+        }
+        DType::C128 if !sliding && g.out_pixels() == 1 => {
+            run::<Complex<f64>>(args, &g, forward, DType::C128)
+        }
+        _ => Err(args.unsupported()),
+    }
+}
+
+fn run<T: Average>(args: &KernelArgs<'_>, g: &Geometry, forward: bool, dtype: DType) -> Result<()> {
+    let x = Dense::new(&args.inputs[0], dtype)?;
+    let out = DenseOut::new(&args.outputs[0], dtype)?;
+    let divisor = Divisor::new(args);
+    match forward {
+        true => averages::<T>(g, divisor, x.ptr(), out.ptr())?,
+        false => shares::<T>(g, divisor, x.ptr(), out.ptr()),
+    }
+    out.finish()
+}
+
+/// The sum of a row, in as many parts as a register has lanes.
+#[inline(always)]
+fn sum<T: Average>(row: &[T]) -> T {
+    if row.len() < 16 {
+        return row.iter().fold(T::default(), |a, &v| a.plus(v));
+    }
+    let mut lanes = [T::default(); 8];
+    let chunks = row.chunks_exact(8);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, &v) in lanes.iter_mut().zip(chunk) {
+            *lane = lane.plus(v);
+        }
+    }
+    let all = lanes.iter().chain(rest);
+    all.fold(T::default(), |a, &v| a.plus(v))
+}
+
+/// Adds the rows of a window first, then along the sum.
+fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>) -> Result<()> {
+    let [dz, dy, dx] = &g.axes;
+    let (height, width) = (dy.input, dx.input);
+    let (rows, columns) = (dz.windows.len() * dy.windows.len(), dx.windows.len());
+    let units = g.planes * rows;
+    let grain = GRAIN.div_ceil((g.reads() / units.max(1)).max(1));
+    let parts = pool::chunk_count(units, grain);
+    let scratch = Scratch::<T>::new(parts * width)?;
+    let scratch = Ptr::new(scratch.ptr());
+    pool::parallel_parts(units, parts, &|part, range| {
+        each_row(g, range, |plane, z, y, unit| {
+            let (wz, wy) = (dz.windows[z], dy.windows[y]);
+            // SAFETY: the scratch row is this part's, the output's row this unit's, and windows lie
+            // inside their plane.
+            unsafe {
+                let src = src.at((plane * g.in_pixels()) as isize);
+                let row = |z: usize, y: usize| {
+                    std::slice::from_raw_parts(src.add((z * height + y) * width), width)
+                };
+                let one = (wz.end - wz.start) * (wy.end - wy.start) == 1;
+                let added = if one {
+                    row(wz.start, wy.start)
+                } else {
+                    let sums = scratch.at((part * width) as isize);
+                    let sums = std::slice::from_raw_parts_mut(sums, width);
+                    sums.fill(T::default());
+                    for z in wz.start..wz.end {
+                        for y in wy.start..wy.end {
+                            for (s, &v) in sums.iter_mut().zip(row(z, y)) {
+                                *s = s.plus(v);
+                            }
+                        }
+                    }
+                    sums
+                };
+                let dst = dst.at((unit * columns) as isize);
+                let dst = std::slice::from_raw_parts_mut(dst, columns);
+                for (out, &wx) in dst.iter_mut().zip(&dx.windows) {
+                    *out = match wx.end - wx.start {
+                        0 => T::default(),
+                        _ => sum(&added[wx.start..wx.end]).over(number(divisor, [wz, wy, wx])),
+                    };
+                }
+            }
+        });
+    });
+    Ok(())
+}
+
+/// How many elements count; never 0.
+#[inline(always)]
+fn number(divisor: Divisor, windows: [Window; 3]) -> f64 {
+    match divisor.of(windows) {
+        0.0 => 1.0,
+        n => n,
+    }
+}
+
+/// Each input's share of the gradients of the windows that hold it, by rows of the input.
+fn shares<T: Average>(g: &Geometry, divisor: Divisor, grad: Ptr<T>, dst: Ptr<T>) {
+    let [dz, dy, dx] = &g.axes;
+    let (zs, ys) = (dz.holders(), dy.holders());
+    let (width, columns) = (dx.input, dx.windows.len());
+    let units = g.planes * dz.input * dy.input;
+    let grain = GRAIN.div_ceil(((g.reads() + g.planes * g.in_pixels()) / units.max(1)).max(1));
+    pool::parallel_for(units, grain, &|range| {
+        for unit in range {
+            let (plane, row) = (unit / (dz.input * dy.input), unit % (dz.input * dy.input));
+            let (z, y) = (row / dy.input, row % dy.input);
+            // SAFETY: the output's row is this unit's, and windows lie inside their plane.
+            unsafe {
+                let dst = dst.at((unit * width) as isize);
+                let dst = std::slice::from_raw_parts_mut(dst, width);
+                dst.fill(T::default());
+                let grad = grad.at((plane * g.out_pixels()) as isize);
+                for oz in zs[z].0..zs[z].1 {
+                    for oy in ys[y].0..ys[y].1 {
+                        let grad = grad.add((oz * dy.windows.len() + oy) * columns);
+                        let grad = std::slice::from_raw_parts(grad, columns);
+                        for (&v, &wx) in grad.iter().zip(&dx.windows) {
+                            let n = number(divisor, [dz.windows[oz], dy.windows[oy], wx]);
+                            let share = v.over(n);
+                            for d in &mut dst[wx.start..wx.end] {
+                                *d = d.plus(share);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,203 @@
+//! The windows of a pooling: along each dimension a table of where they begin and end.
+
+use torsh_core::{Attr, Kernel, KernelArgs, Result, TorshError, View};
+
+use crate::dense::missing;
+use crate::spatial::three;
+
+/// One window along one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    /// The first position inside the image.
+    pub start: usize,
+    /// One past the last inside.
+    pub end: usize,
+    /// How many positions it has, those in the padding included.
+    pub padded: usize,
+}
+
+/// The windows along one dimension.
+#[derive(Debug)]
+pub(super) struct Axis {
+    pub input: usize,
+    pub windows: Vec<Window>,
+    /// Steps between a window's elements.
+    pub dilation: usize,
+}
+
+impl Axis {
+    /// Windows of `kernel` elements, `stride` apart.
+    fn sliding(
+        input: usize,
+        output: usize,
+        [kernel, stride, padding, dilation]: [usize; 4],
+    ) -> Option<Axis> {
+        let too_large = [kernel, stride, padding, dilation]
+            .iter()
+            .any(|&v| v > 1 << 31);
+        if too_large || kernel == 0 || dilation == 0 {
+            return None;
+        }
+        let span = (kernel - 1) * dilation + 1;
+        // No position may overflow.
+        output.checked_mul(stride)?.checked_add(span)?;
+        let window = |i: usize| {
+            // Taps before the image are left out, by whole dilations.
+            let at = i * stride;
+            let skipped = padding.saturating_sub(at).div_ceil(dilation);
+            let start = (at + skipped * dilation).saturating_sub(padding).min(input);
+            let end = (at + span).saturating_sub(padding).clamp(start, input);
+            Window {
+                start,
+                end,
+                padded: (at + span).min(input + 2 * padding).saturating_sub(at),
+            }
+        };
+        Some(Axis {
+            input,
+            windows: (0..output).map(window).collect(),
+            dilation,
+        })
+    }
+
+    /// Windows that share the input as evenly as can be.
+    fn adaptive(input: usize, output: usize) -> Axis {
+        let window = |i: usize| {
+            let of = |i: usize| i as u128 * input as u128;
+            let (start, end) = (of(i) / output as u128, of(i + 1).div_ceil(output as u128));
+            Window {
+                start: start as usize,
+                end: end as usize,
+                padded: (end - start) as usize,
+            }
+        };
+        Axis {
+            input,
+            windows: (0..output).map(window).collect(),
+            dilation: 1,
+        }
+    }
+
+    /// For each position of the input the windows that hold it, as a range (windows begin and end
+    /// in order); only for a dilation of 1.
+    pub fn holders(&self) -> Vec<(usize, usize)> {
+        let (mut first, mut end) = (0, 0);
+        (0..self.input)
+            .map(|i| {
+                while first < self.windows.len() && self.windows[first].end <= i {
+                    first += 1;
+                }
+                while end < self.windows.len() && self.windows[end].start <= i {
+                    end += 1;
+                }
+                (first, end.max(first))
+            })
+            .collect()
+    }
+}
+
+/// A pooling: its planes and the windows in each.
+#[derive(Debug)]
+pub(super) struct Geometry {
+    pub planes: usize,
+    /// Depth, height, width.
+    pub axes: [Axis; 3],
+}
+
+impl Geometry {
+    /// Reads attribute 0, the kernel's size or, for the adaptive poolings, the output's, and of the
+    /// others stride, padding and dilation. `small` is the pooled view.
+    pub fn new(args: &KernelArgs<'_>, large: &View<'_>, small: &View<'_>) -> Result<Geometry> {
+        let n = args.attr(0).ints().len();
+        let (planes, input) = split(large, n)?;
+        let (same, output) = split(small, n)?;
+        if planes != same {
+            return Err(missing());
+        }
+        let sizes = |i: usize, fill: usize| three(args.attr(i).ints(), fill);
+        let adaptive = matches!(
+            args.kernel,
+            Kernel::AdaptiveMaxPool | Kernel::AdaptiveAvgPool | Kernel::AdaptiveAvgPoolBackward
+        );
+        let mut axes = [None, None, None];
+        if adaptive {
+            axes = std::array::from_fn(|d| Some(Axis::adaptive(input[d], output[d])));
+        } else {
+            let (kernel, stride, padding) = (sizes(0, 1)?, sizes(1, 1)?, sizes(2, 0)?);
+            let dilation = match args.kernel {
+                Kernel::MaxPool => sizes(3, 1)?,
+                _ => [1; 3],
+            };
+            for (d, axis) in axes.iter_mut().enumerate() {
+                let window = [kernel[d], stride[d], padding[d], dilation[d]];
+                *axis = Axis::sliding(input[d], output[d], window);
+            }
+        }
+        match axes {
+            [Some(a), Some(b), Some(c)] => Ok(Geometry {
+                planes,
+                axes: [a, b, c],
+            }),
+            _ => Err(TorshError::invalid(
+                "",
+                "the sizes of the window are larger than any image",
+            )),
+        }
+    }
+
+    /// Elements of a plane of the input.
+    pub fn in_pixels(&self) -> usize {
+        self.axes.iter().map(|a| a.input).product()
+    }
+
+    /// Elements of a plane of the output.
+    pub fn out_pixels(&self) -> usize {
+        self.axes.iter().map(|a| a.windows.len()).product()
+    }
+
+    /// Reads of all windows together, about.
+    pub fn reads(&self) -> usize {
+        let along = |a: &Axis| -> usize { a.windows.iter().map(|w| w.end - w.start).sum() };
+        self.axes
+            .iter()
+            .fold(self.planes, |n, a| n.saturating_mul(along(a).max(1)))
+    }
+}
+
+/// The number of planes, and the sizes of the last `n` dimensions.
+fn split(v: &View<'_>, n: usize) -> Result<(usize, [usize; 3])> {
+    let at = v.shape.len().checked_sub(n).ok_or_else(missing)?;
+    Ok((v.shape[..at].iter().product(), three(&v.shape[at..], 1)?))
+}
+
+/// How many elements an average is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Divisor {
+    /// Those of the window inside the image.
+    Inside,
+    /// Those in the padding too.
+    Padded,
+    /// Always this number.
+    Given(f64),
+}
+
+impl Divisor {
+    /// Reads attributes 3 (whether the padding counts) and 4 (the number, where given).
+    pub fn new(args: &KernelArgs<'_>) -> Divisor {
+        match (args.attr(4), args.attr(3)) {
+            (Attr::Int(n), _) => Divisor::Given(n as f64),
+            (_, Attr::Bool(true)) => Divisor::Padded,
+            _ => Divisor::Inside,
+        }
+    }
+
+    /// The number for a window.
+    #[inline(always)]
+    pub fn of(self, windows: [Window; 3]) -> f64 {
+        match self {
+            Divisor::Inside => windows.iter().map(|w| (w.end - w.start) as f64).product(),
+            Divisor::Padded => windows.iter().map(|w| w.padded as f64).product(),
+            Divisor::Given(n) => n,
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Interpolation of images to another size, one dimension after the other, by tables of positions
+//! and weights.
+//!
+//! - `Resample`: `[n, c, d.., h, w]` into the same with other spatial sizes. Attributes: the mode
+//!   (`nearest`, `nearest-exact`, `linear`, `cubic`, `lanczos`), `align_corners`, the factors that
+//!   the caller gave (three, absent where unknown), `antialias`.
+//! - `ResampleBackward`: its transpose, with the same attributes.
+//!
+//! float32 and float64, and the half types through float32; uint8 to the nearest, and by fixed
+//! point numbers for images.
+
+mod bytes;
+mod pass;
+mod table;
+
+use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+
+use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
+use crate::spatial::three;
+use pass::{Blend, pass};
+use table::{Axis, Mode, Table};
+
+/// Multiply-adds that are worth a thread of their own.
+const GRAIN: usize = 16 * 1024;
+
+/// The kernel for a key of this file.
+pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
+    Some(match k {
+        Kernel::Resample | Kernel::ResampleBackward => resample,
+        _ => return None,
+    })
+}
+
+/// Planes, and the sizes of both sides.
+struct Geometry {
+    planes: usize,
+    spatial: usize,
+    axes: [Axis; 3],
+}
+
+impl Geometry {
+    fn new(args: &KernelArgs<'_>, image: &View<'_>, result: &View<'_>) -> Result<Geometry> {
+        let (&[n, c, ref input @ ..], &[n2, c2, ref output @ ..]) = (image.shape, result.shape)
+        else {
+            return Err(missing());
+        };
+        let (spatial, input, output) = (input.len(), three(input, 1)?, three(output, 1)?);
+        let mode = match args.attr(0).str() {
+            "nearest" => Mode::Nearest,
+            "nearest-exact" => Mode::NearestExact,
+            "linear" => Mode::Linear,
+            "cubic" => Mode::Cubic,
+            "lanczos" => Mode::Lanczos,
+            _ => return Err(missing()),
+        };
+        if [n, c] != [n2, c2] || input.contains(&0) {
+            return Err(missing());
+        }
+        let axes = std::array::from_fn(|d| Axis {
+            mode,
+            input: input[d],
+            output: output[d],
+            align_corners: args.attr(1).bool(),
+            antialias: args.attr(5).bool(),
+            // Dimensions in front that are not there stay as they are.
+            scale: match args.attr(2 + d) {
+                Attr::Float(s) if d + spatial >= 3 => Some(s),
+                _ => None,
+            },
+            weights: match mode {
+                Mode::Linear if spatial == 2 => DType::F32,
+                _ => image.dtype,
+            },
+        });
+        Ok(Geometry {
+            planes: n * c,
+            spatial,
+            axes,
+        })
+    }
+}
+
+fn resample(args: &KernelArgs<'_>) -> Result<()> {
+    let ([out, ..], [x, ..]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let forward = args.kernel == Kernel::Resample;
+    let g = match forward {
+        true => Geometry::new(args, x, out)?,
+        false => Geometry::new(args, out, x)?,
+    };
+    let (mode, antialias) = (g.axes[2].mode, g.axes[2].antialias);
+    let nearest = matches!(mode, Mode::Nearest | Mode::NearestExact);
+    if out.numel() == 0 {
+        return Ok(());
+    }
+    if nearest && forward {
+        return match out.dtype {
+            DType::U8 => gather::<u8, f32>(args, &g),
+            DType::F16 | DType::BF16 => gather::<u16, f32>(args, &g),
+            DType::F32 => gather::<u32, f32>(args, &g),
+            DType::F64 => gather::<u64, f64>(args, &g),
+            _ => Err(args.unsupported()),
+        };
+    }
+    match out.dtype {
+        DType::F32 => weighted::<f32>(args, &g, forward, DType::F32),
+        DType::F64 => weighted::<f64>(args, &g, forward, DType::F64),
+        DType::F16 | DType::BF16 if !antialias => weighted::<f32>(args, &g, forward, DType::F32),
+        DType::U8 if forward && g.spatial == 2 => bytes::resample(args, &g),
+        _ => Err(args.unsupported()),
+    }
+}
+
+/// Copies the nearest elements, row by row.
+fn gather<T: Copy + Send + Sync, W: num_traits::Float>(
+    args: &KernelArgs<'_>,
+    g: &Geometry,
+) -> Result<()> {
+    let x = Dense::new(&args.inputs[0], args.inputs[0].dtype)?;
+    let out = DenseOut::new(&args.outputs[0], args.outputs[0].dtype)?;
+    let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
+    let index = |axis: &Axis| -> Vec<usize> {
+        let table = axis.table::<W>();
+        table.items.iter().map(|&(i, _)| i).collect()
+    };
+    let [zs, ys, xs] = [index(&g.axes[0]), index(&g.axes[1]), index(&g.axes[2])];
+    let same = xs.len() == g.axes[2].input && xs.iter().enumerate().all(|(o, &i)| o == i);
+    let (height, width) = (g.axes[1].input, g.axes[2].input);
+    let size = g.axes[0].input * height * width;
+    let rows = zs.len() * ys.len();
+    let grain = GRAIN.div_ceil(xs.len().max(1));
+    pool::parallel_for(g.planes * rows, grain, &|range| {
+        let mut last = None;
+        for unit in range {
+            let (plane, row) = (unit / rows, unit % rows);
+            let (z, y) = (zs[row / ys.len()], ys[row % ys.len()]);
+            let at = plane * size + (z * height + y) * width;
+            // SAFETY: positions lie inside the input, rows of the output are disjoint, and the
+            // row before was written by this thread where `last` is there.
+            unsafe {
+                let out = dst.at((unit * xs.len()) as isize);
+                if same {
+                    std::ptr::copy_nonoverlapping(src.at(at as isize), out, xs.len());
+                } else if last == Some(at) {
+                    std::ptr::copy_nonoverlapping(out.sub(xs.len()), out, xs.len());
+                } else {
+                    let row = std::slice::from_raw_parts(src.at(at as isize), width);
+                    for (o, &i) in xs.iter().enumerate() {
+                        *out.add(o) = row[i];
+                    }
+                }
+            }
+            last = Some(at);
+        }
+    });
+    out.finish()
+}
+
+/// One step of a resampling: a dimension's table, and the sizes around it.
+struct Step<T> {
+    table: Table<T>,
+    input: usize,
+    outer: usize,
+    inner: usize,
+}
+
+impl<T> Step<T> {
+    fn results(&self) -> usize
+    where
+        T: Copy,
+    {
+        self.outer * self.table.len() * self.inner
+    }
+}
+
+fn weighted<T: Blend>(
+    args: &KernelArgs<'_>,
+    g: &Geometry,
+    forward: bool,
+    dtype: DType,
+) -> Result<()> {
+    let x = Dense::new(&args.inputs[0], dtype)?;
+    let out = DenseOut::new(&args.outputs[0], dtype)?;
+    let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
+    let mut sizes = g.axes.map(|a| if forward { a.input } else { a.output });
+    let ends = g.axes.map(|a| if forward { a.output } else { a.input });
+    let (from, to) = (
+        sizes.iter().product::<usize>(),
+        ends.iter().product::<usize>(),
+    );
+    // What shrinks goes first, so that the rest has less to do.
+    let shrinks = ends[0] * ends[1] < sizes[0] * sizes[1];
+    let order = if shrinks { [0, 1, 2] } else { [2, 1, 0] };
+    let mut steps: Vec<Step<T>> = Vec::new();
+    for d in order {
+        let axis = &g.axes[d];
+        let table = axis.table::<T>();
+        if table.is_identity(axis.input) {
+            continue;
+        }
+        steps.push(Step {
+            table: if forward {
+                table
+            } else {
+                table.transposed(axis.input)
+            },
+            input: sizes[d],
+            outer: sizes[..d].iter().product(),
+            inner: sizes[d + 1..].iter().product(),
+        });
+        sizes[d] = ends[d];
+    }
+    if steps.is_empty() {
+        // SAFETY: both hold as many elements, and do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(src.get(), dst.get(), g.planes * to) };
+        return out.finish();
+    }
+    let work = steps.iter().map(|s| s.results() * 2).sum::<usize>().max(1);
+    let between = steps[..steps.len() - 1].iter().map(Step::results).max();
+    let between = between.unwrap_or(0);
+    // Planes for each thread, or, where there are too few, parts of each plane.
+    let parts = match pool::chunk_count(g.planes.saturating_mul(work), GRAIN) {
+        parts if parts > g.planes => 1,
+        parts => parts.max(1),
+    };
+    let scratch = Scratch::<T>::new(parts * 2 * between)?;
+    let scratch = Ptr::new(scratch.ptr());
+    pool::parallel_parts(g.planes, parts, &|part, range| {
+        let halves = [0, 1].map(|half| scratch.at(((part * 2 + half) * between) as isize));
+        for plane in range {
+            let mut current = src.at((plane * from) as isize);
+            for (i, step) in steps.iter().enumerate() {
+                let target = match i + 1 == steps.len() {
+                    true => dst.at((plane * to) as isize),
+                    false => halves[i % 2],
+                };
+                // SAFETY: the scratch is this part's, and holds the result of every step but the
+                // last; planes are disjoint.
+                unsafe { pass(step, current, target) };
+                current = target;
+            }
+        }
+    });
+    out.finish()
+}
+
+#[cfg(test)]
+mod tests;

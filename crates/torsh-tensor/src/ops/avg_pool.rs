@@ -1,0 +1,420 @@
+//! Average pooling in one to three dimensions, over sliding windows and over ones that share the
+//! input; and pooling by p-norms.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Kernel, Result, TorshError};
+
+use super::conv::sizes;
+use super::pool::{Ints, adaptive_shape, given, output_size, pooled_shape, stride};
+use crate::call::{Arg, call1};
+use crate::record::{OpRecord, Sample};
+use crate::schema::Bound;
+use crate::{BackwardCx, Grads, OutputSize, Sizes, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &AVG_POOL,
+    &AVG_POOL_BACKWARD,
+    &ADAPTIVE_AVG_POOL,
+    &ADAPTIVE_AVG_POOL_BACKWARD,
+    &AVG_POOL1D,
+    &AVG_POOL2D,
+    &AVG_POOL3D,
+    &ADAPTIVE_AVG_POOL1D,
+    &ADAPTIVE_AVG_POOL2D,
+    &ADAPTIVE_AVG_POOL3D,
+    &LP_POOL1D,
+    &LP_POOL2D,
+    &LP_POOL3D,
+];
+
+/// The optional arguments of an average pooling in `N` dimensions, by PyTorch's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AvgPoolOptions<const N: usize> {
+    /// Steps of the window; the window's own size where not given.
+    pub stride: Option<[i64; N]>,
+    /// Zeros around the image; at most half the window.
+    pub padding: [i64; N],
+    /// Whether a window that reaches past the end counts.
+    pub ceil_mode: bool,
+    /// Whether the zeros around the image count in the average.
+    pub count_include_pad: bool,
+    /// What the sums are divided by, instead of by the number of elements.
+    pub divisor_override: Option<i64>,
+}
+
+/// The optional arguments of [`Tensor::avg_pool1d_with`].
+pub type AvgPool1dOptions = AvgPoolOptions<1>;
+/// The optional arguments of [`Tensor::avg_pool2d_with`].
+pub type AvgPool2dOptions = AvgPoolOptions<2>;
+/// The optional arguments of [`Tensor::avg_pool3d_with`].
+pub type AvgPool3dOptions = AvgPoolOptions<3>;
+
+impl<const N: usize> Default for AvgPoolOptions<N> {
+    fn default() -> Self {
+        AvgPoolOptions {
+            stride: None,
+            padding: [0; N],
+            ceil_mode: false,
+            count_include_pad: true,
+            divisor_override: None,
+        }
+    }
+}
+
+impl<const N: usize> AvgPoolOptions<N> {
+    /// The defaults.
+    pub fn new() -> Self {
+        AvgPoolOptions::default()
+    }
+    /// Steps of the window.
+    #[must_use]
+    pub fn stride(mut self, stride: impl Into<Sizes<N>>) -> Self {
+        self.stride = Some(stride.into().0);
+        self
+    }
+    /// Zeros around the image.
+    #[must_use]
+    pub fn padding(mut self, padding: impl Into<Sizes<N>>) -> Self {
+        self.padding = padding.into().0;
+        self
+    }
+    /// Whether a window that reaches past the end counts.
+    #[must_use]
+    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
+        self.ceil_mode = ceil_mode;
+        self
+    }
+    /// Whether the zeros around the image count in the average.
+    #[must_use]
+    pub fn count_include_pad(mut self, count_include_pad: bool) -> Self {
+        self.count_include_pad = count_include_pad;
+        self
+    }
+    /// What the sums are divided by.
+    #[must_use]
+    pub fn divisor_override(mut self, divisor_override: i64) -> Self {
+        self.divisor_override = Some(divisor_override);
+        self
+    }
+}
+
+/// One of the kernels with the attributes of the node `c`; each is the derivative of another.
+fn linear(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
+    let shape: Ints = c.input_shape(0).iter().map(|&v| v as i64).collect();
+    let attrs = [
+        c.attr(0),
+        c.attr(1),
+        c.attr(2),
+        c.attr(3),
+        c.attr(4),
+        Attr::Ints(&shape),
+    ];
+    Ok(SmallVec::from_iter([Some(call1(
+        record,
+        &[Arg::T(c.g())],
+        &attrs,
+    )?)]))
+}
+
+/// Averages over sliding windows in any number of dimensions: attributes kernel, stride, padding,
+/// count_include_pad, divisor_override, the result's shape.
+pub static AVG_POOL: OpRecord = OpRecord::new("avg_pool", "Averages over windows.", "")
+    .kernel(Kernel::AvgPool, given)
+    .grads(0, 0, |c| linear(c, &AVG_POOL_BACKWARD));
+
+/// The transpose of [`AVG_POOL`].
+pub static AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
+    "avg_pool_backward",
+    "The gradient of the input of an average pooling.",
+    "",
+)
+.kernel(Kernel::AvgPoolBackward, given)
+.grads(0, 0, |c| linear(c, &AVG_POOL));
+
+/// Averages over windows that share the input: attribute 0 is the output's size.
+pub static ADAPTIVE_AVG_POOL: OpRecord = OpRecord::new(
+    "adaptive_avg_pool",
+    "Averages over windows that share the input.",
+    "",
+)
+.kernel(Kernel::AdaptiveAvgPool, given)
+.grads(0, 0, |c| linear(c, &ADAPTIVE_AVG_POOL_BACKWARD));
+
+/// The transpose of [`ADAPTIVE_AVG_POOL`].
+pub static ADAPTIVE_AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
+    "adaptive_avg_pool_backward",
+    "The gradient of the input of an adaptive average pooling.",
+    "",
+)
+.kernel(Kernel::AdaptiveAvgPoolBackward, given)
+.grads(0, 0, |c| linear(c, &ADAPTIVE_AVG_POOL));
+
+fn avg_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Result<Value> {
+    let options = AvgPoolOptions::<N> {
+        stride: stride(b, 2)?,
+        padding: sizes("padding", &b.ints(3))?,
+        ceil_mode: b.bool(4),
+        count_include_pad: b.bool(5),
+        divisor_override: b.opt_int(6),
+    };
+    let kernel = sizes("kernel_size", &b.ints(1))?;
+    b.tensor(0)?
+        .avg_pool(record, kernel, options)
+        .map(Value::Tensor)
+}
+
+fn adaptive_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Result<Value> {
+    let size = output_size::<N>(b.value(1))?;
+    b.tensor(0)?.adaptive_avg(record, size).map(Value::Tensor)
+}
+
+fn lp_by_name<const N: usize>(
+    record: &'static OpRecord,
+    average: &'static OpRecord,
+    b: &Bound,
+) -> Result<Value> {
+    let kernel = sizes::<N>("kernel_size", &b.ints(2))?;
+    let (norm, stride) = (b.float(1), stride(b, 3)?);
+    b.tensor(0)?
+        .lp_pool(record, average, norm, kernel, stride, b.bool(4))
+        .map(Value::Tensor)
+}
+
+/// Averages of signals.
+pub static AVG_POOL1D: OpRecord = OpRecord::new(
+    "nn.functional.avg_pool1d",
+    "Averages over windows of signals [n, c, l] (or one of [c, l]).",
+    "(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True)",
+)
+.by_name(|b| avg_by_name::<1>(&AVG_POOL1D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 2, 6])?.into(), Value::Int(2)]),
+        Sample::new([s.real(&[2, 7])?.into(), Value::Int(4)])
+            .kw("stride", 3i64)
+            .kw("padding", 2i64)
+            .kw("ceil_mode", true)
+            .kw("count_include_pad", false),
+    ])
+});
+
+/// Averages of images.
+pub static AVG_POOL2D: OpRecord = OpRecord::new(
+    "nn.functional.avg_pool2d",
+    "Averages over windows of images [n, c, h, w] (or one of [c, h, w]).",
+    "(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None)",
+)
+.by_name(|b| avg_by_name::<2>(&AVG_POOL2D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 2, 4, 4])?.into(), Value::Int(2)]),
+        Sample::new([s.real(&[1, 5, 6])?.into(), Value::Int(3)])
+            .kw("stride", vec![2i64, 1])
+            .kw("padding", vec![1i64, 1])
+            .kw("ceil_mode", true),
+        Sample::new([s.real(&[1, 1, 5, 5])?.into(), Value::Int(2)]).kw("divisor_override", 3i64),
+    ])
+});
+
+/// Averages of volumes.
+pub static AVG_POOL3D: OpRecord = OpRecord::new(
+    "nn.functional.avg_pool3d",
+    "Averages over windows of volumes [n, c, d, h, w] (or one of [c, d, h, w]).",
+    "(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None)",
+)
+.by_name(|b| avg_by_name::<3>(&AVG_POOL3D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[1, 2, 2, 4, 3])?.into(), Value::Int(2)]),
+        Sample::new([s.real(&[1, 3, 4, 4])?.into(), Value::Int(2)])
+            .kw("stride", vec![1i64, 2, 1])
+            .kw("padding", vec![1i64, 0, 1])
+            .kw("count_include_pad", false),
+    ])
+});
+
+/// Averages of as many parts of a signal as wanted.
+pub static ADAPTIVE_AVG_POOL1D: OpRecord = OpRecord::new(
+    "nn.functional.adaptive_avg_pool1d",
+    "Averages of output_size parts of signals [n, c, l] (or one of [c, l]).",
+    "(Tensor input, Any output_size)",
+)
+.by_name(|b| adaptive_by_name::<1>(&ADAPTIVE_AVG_POOL1D, b))
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[2, 2, 7])?.into(),
+        Value::Int(3),
+    ])])
+});
+
+/// Averages of as many parts of an image as wanted.
+pub static ADAPTIVE_AVG_POOL2D: OpRecord = OpRecord::new(
+    "nn.functional.adaptive_avg_pool2d",
+    "Averages of output_size parts of images [n, c, h, w] (or one of [c, h, w]), None keeping a size.",
+    "(Tensor input, Any output_size)",
+)
+.by_name(|b| adaptive_by_name::<2>(&ADAPTIVE_AVG_POOL2D, b))
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[1, 2, 5, 4])?.into(), vec![3i64, 7].into()]),
+        Sample::new([s.real(&[2, 3, 3])?.into(), Value::Int(1)]),
+    ])
+});
+
+/// Averages of as many parts of a volume as wanted.
+pub static ADAPTIVE_AVG_POOL3D: OpRecord = OpRecord::new(
+    "nn.functional.adaptive_avg_pool3d",
+    "Averages of output_size parts of volumes [n, c, d, h, w] (or one of [c, d, h, w]), None keeping a size.",
+    "(Tensor input, Any output_size)",
+)
+.by_name(|b| adaptive_by_name::<3>(&ADAPTIVE_AVG_POOL3D, b))
+.samples(|s| Ok(vec![Sample::new([s.real(&[1, 1, 3, 4, 3])?.into(), vec![2i64, 3, 1].into()])]));
+
+/// Norms of windows of signals.
+pub static LP_POOL1D: OpRecord = OpRecord::new(
+    "nn.functional.lp_pool1d",
+    "p-norms over windows of signals [n, c, l] (or one of [c, l]).",
+    "(Tensor input, Scalar norm_type, int[1] kernel_size, int[1]? stride=None, bool ceil_mode=False)",
+)
+.by_name(|b| lp_by_name::<1>(&LP_POOL1D, &AVG_POOL1D, b))
+.samples(|s| Ok(vec![Sample::new([s.uniform(&[2, 2, 6], 0.2, 2.0)?.into(), Value::Int(2), Value::Int(3)]).kw("stride", 2i64)]));
+
+/// Norms of windows of images.
+pub static LP_POOL2D: OpRecord = OpRecord::new(
+    "nn.functional.lp_pool2d",
+    "p-norms over windows of images [n, c, h, w] (or one of [c, h, w]).",
+    "(Tensor input, Scalar norm_type, int[2] kernel_size, int[2]? stride=None, bool ceil_mode=False)",
+)
+.by_name(|b| lp_by_name::<2>(&LP_POOL2D, &AVG_POOL2D, b))
+.samples(|s| Ok(vec![Sample::new([s.uniform(&[1, 2, 4, 5], 0.2, 2.0)?.into(), Value::Float(3.0), Value::Int(2)])]));
+
+/// Norms of windows of volumes.
+pub static LP_POOL3D: OpRecord = OpRecord::new(
+    "nn.functional.lp_pool3d",
+    "p-norms over windows of volumes [n, c, d, h, w] (or one of [c, d, h, w]).",
+    "(Tensor input, Scalar norm_type, int[3] kernel_size, int[3]? stride=None, bool ceil_mode=False)",
+)
+.by_name(|b| lp_by_name::<3>(&LP_POOL3D, &AVG_POOL3D, b))
+.samples(|s| Ok(vec![Sample::new([s.uniform(&[1, 2, 3, 4], 0.2, 2.0)?.into(), Value::Int(2), Value::Int(2)])]));
+
+impl Tensor {
+    #[track_caller]
+    fn avg_pool<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        kernel: [i64; N],
+        options: AvgPoolOptions<N>,
+    ) -> Result<Tensor> {
+        let run = || {
+            if options.divisor_override == Some(0) {
+                return Err(TorshError::invalid("", "divisor must be not zero"));
+            }
+            let (stride, padding) = (options.stride.unwrap_or(kernel), options.padding);
+            let shape = pooled_shape(self, [kernel, stride, padding, [1; N]], options.ceil_mode)?;
+            let attrs = [
+                Attr::Ints(&kernel),
+                Attr::Ints(&stride),
+                Attr::Ints(&padding),
+                Attr::Bool(options.count_include_pad),
+                options.divisor_override.map_or(Attr::None, Attr::Int),
+                Attr::Ints(&shape),
+            ];
+            call1(&AVG_POOL, &[Arg::T(self)], &attrs)
+        };
+        self.named(op.name, run())
+    }
+
+    #[track_caller]
+    fn adaptive_avg<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        size: OutputSize<N>,
+    ) -> Result<Tensor> {
+        let run = || {
+            let (size, shape) = adaptive_shape(self, size)?;
+            let mut attrs = [Attr::None; 6];
+            (attrs[0], attrs[5]) = (Attr::Ints(&size), Attr::Ints(&shape));
+            call1(&ADAPTIVE_AVG_POOL, &[Arg::T(self)], &attrs)
+        };
+        self.named(op.name, run())
+    }
+
+    /// From the average of the powers, so that its gradient is PyTorch's where a window is all 0.
+    #[track_caller]
+    fn lp_pool<const N: usize>(
+        &self,
+        op: &'static OpRecord,
+        average: &'static OpRecord,
+        norm_type: f64,
+        kernel: [i64; N],
+        stride: Option<[i64; N]>,
+        ceil_mode: bool,
+    ) -> Result<Tensor> {
+        let run = || {
+            let options = AvgPoolOptions {
+                stride,
+                ceil_mode,
+                ..AvgPoolOptions::default()
+            };
+            let mean = self.pow(norm_type)?.avg_pool(average, kernel, options)?;
+            let n: i64 = kernel.iter().product();
+            mean.sign()?
+                .mul(&mean.abs()?.relu()?)?
+                .mul(n)?
+                .pow(1.0 / norm_type)
+        };
+        run().map_err(|e| e.renamed(op.name))
+    }
+}
+
+macro_rules! methods {
+    ($($n:literal $what:literal $avg:ident $avg_with:ident $avg_record:ident $adaptive:ident $adaptive_record:ident
+       $lp:ident $lp_with:ident $lp_record:ident;)*) => {
+        impl Tensor {$(
+            #[doc = concat!("Averages over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($avg), "`).")]
+            #[track_caller]
+            pub fn $avg(&self, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
+                self.avg_pool(&$avg_record, kernel_size.into().0, AvgPoolOptions::default())
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($avg), "`] with its other arguments.")]
+            #[track_caller]
+            pub fn $avg_with(&self, kernel_size: impl Into<Sizes<$n>>, options: AvgPoolOptions<$n>) -> Result<Tensor> {
+                self.avg_pool(&$avg_record, kernel_size.into().0, options)
+            }
+
+            #[doc = concat!("Averages of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`).")]
+            #[track_caller]
+            pub fn $adaptive(&self, output_size: impl Into<OutputSize<$n>>) -> Result<Tensor> {
+                self.adaptive_avg(&$adaptive_record, output_size.into())
+            }
+
+            #[doc = concat!("The p-norm, for p = `norm_type`, of windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($lp), "`).")]
+            #[track_caller]
+            pub fn $lp(&self, norm_type: f64, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
+                self.lp_pool(&$lp_record, &$avg_record, norm_type, kernel_size.into().0, None, false)
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($lp), "`] with a stride (the window's size where it is `None`) and ceil_mode.")]
+            #[track_caller]
+            pub fn $lp_with(
+                &self,
+                norm_type: f64,
+                kernel_size: impl Into<Sizes<$n>>,
+                stride: Option<Sizes<$n>>,
+                ceil_mode: bool,
+            ) -> Result<Tensor> {
+                let stride = stride.map(|s| s.0);
+                self.lp_pool(&$lp_record, &$avg_record, norm_type, kernel_size.into().0, stride, ceil_mode)
+            }
+        )*}
+    };
+}
+methods! {
+    1 "signals `[n, c, l]` or `[c, l]`" avg_pool1d avg_pool1d_with AVG_POOL1D
+        adaptive_avg_pool1d ADAPTIVE_AVG_POOL1D lp_pool1d lp_pool1d_with LP_POOL1D;
+    2 "images `[n, c, h, w]` or `[c, h, w]`" avg_pool2d avg_pool2d_with AVG_POOL2D
+        adaptive_avg_pool2d ADAPTIVE_AVG_POOL2D lp_pool2d lp_pool2d_with LP_POOL2D;
+    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" avg_pool3d avg_pool3d_with AVG_POOL3D
+        adaptive_avg_pool3d ADAPTIVE_AVG_POOL3D lp_pool3d lp_pool3d_with LP_POOL3D;
+}

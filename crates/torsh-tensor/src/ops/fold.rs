@@ -1,0 +1,277 @@
+//! Windows of images as columns of a matrix, and the transpose, which sums them back in place.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Kernel, Result, TorshError};
+
+use super::conv::{given, sizes};
+use crate::call::{Arg, call1};
+use crate::record::{OpRecord, Sample};
+use crate::schema::Bound;
+use crate::{BackwardCx, Grads, Sizes, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&UNFOLD, &FOLD];
+
+/// The optional arguments of [`Tensor::im2col_with`] and [`Tensor::col2im_with`], by PyTorch's
+/// names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnfoldOptions {
+    /// Steps between the window's elements.
+    pub dilation: [i64; 2],
+    /// Zeros around the image.
+    pub padding: [i64; 2],
+    /// Steps of the window.
+    pub stride: [i64; 2],
+}
+
+impl Default for UnfoldOptions {
+    fn default() -> Self {
+        UnfoldOptions {
+            dilation: [1; 2],
+            padding: [0; 2],
+            stride: [1; 2],
+        }
+    }
+}
+
+impl UnfoldOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        UnfoldOptions::default()
+    }
+    /// Steps between the window's elements.
+    #[must_use]
+    pub fn dilation(mut self, dilation: impl Into<Sizes<2>>) -> Self {
+        self.dilation = dilation.into().0;
+        self
+    }
+    /// Zeros around the image.
+    #[must_use]
+    pub fn padding(mut self, padding: impl Into<Sizes<2>>) -> Self {
+        self.padding = padding.into().0;
+        self
+    }
+    /// Steps of the window.
+    #[must_use]
+    pub fn stride(mut self, stride: impl Into<Sizes<2>>) -> Self {
+        self.stride = stride.into().0;
+        self
+    }
+}
+
+/// The other kernel with the attributes of the node `c`.
+fn transposed(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
+    let shape: SmallVec<[i64; 6]> = c.input_shape(0).iter().map(|&v| v as i64).collect();
+    let attrs = [
+        c.attr(0),
+        c.attr(1),
+        c.attr(2),
+        c.attr(3),
+        Attr::Ints(&shape),
+    ];
+    Ok(SmallVec::from_iter([Some(call1(
+        record,
+        &[Arg::T(c.g())],
+        &attrs,
+    )?)]))
+}
+
+fn options(b: &Bound, i: usize) -> Result<UnfoldOptions> {
+    Ok(UnfoldOptions {
+        dilation: sizes("dilation", &b.ints(i))?,
+        padding: sizes("padding", &b.ints(i + 1))?,
+        stride: sizes("stride", &b.ints(i + 2))?,
+    })
+}
+
+/// Windows as columns. Attributes of the node: stride, padding, dilation, kernel, the result's
+/// shape.
+pub static UNFOLD: OpRecord = OpRecord::new(
+    "nn.functional.unfold",
+    "The windows of images [n, c, h, w] (or one of [c, h, w]) as columns: [n, c * kh * kw, windows].",
+    "(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1)",
+)
+.kernel(Kernel::Im2Col, given)
+.grads(0, 0, |c| transposed(c, &FOLD))
+.by_name(|b| {
+    let kernel = sizes::<2>("kernel_size", &b.ints(1))?;
+    b.tensor(0)?.im2col_with(kernel, options(b, 2)?).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 2, 4, 3])?.into(), Value::Int(2)]),
+        Sample::new([s.real(&[1, 5, 5])?.into(), vec![2i64, 3].into()])
+            .kw("dilation", vec![2i64, 1])
+            .kw("padding", vec![1i64, 0])
+            .kw("stride", vec![1i64, 2]),
+    ])
+});
+
+/// Sums of columns in the places of their windows.
+pub static FOLD: OpRecord = OpRecord::new(
+    "nn.functional.fold",
+    "The sums of columns [n, c * kh * kw, windows] (or [c * kh * kw, windows]) in the places of their windows of an image: [n, c, h, w].",
+    "(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1)",
+)
+.kernel(Kernel::Col2Im, given)
+.grads(0, 0, |c| transposed(c, &UNFOLD))
+.by_name(|b| {
+    let (size, kernel) = (sizes::<2>("output_size", &b.ints(1))?, sizes::<2>("kernel_size", &b.ints(2))?);
+    b.tensor(0)?.col2im_with(size, kernel, options(b, 3)?).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[2, 4, 6])?.into(), vec![4i64, 3].into(), Value::Int(2)]),
+        Sample::new([s.real(&[8, 4])?.into(), Value::Int(4), Value::Int(2)])
+            .kw("padding", 1i64)
+            .kw("stride", vec![3i64, 3]),
+    ])
+});
+
+/// How many windows there are down and right of an image.
+fn blocks(size: [i64; 2], kernel: [i64; 2], options: &UnfoldOptions) -> Result<[i64; 2]> {
+    let UnfoldOptions {
+        dilation,
+        padding,
+        stride,
+    } = *options;
+    for (what, v) in [
+        ("kernel size", kernel),
+        ("dilation", dilation),
+        ("stride", stride),
+    ] {
+        if v.iter().any(|&v| v <= 0 || v > i64::from(i32::MAX)) {
+            let m = format!("{what} should be greater than zero, but got {v:?}");
+            return Err(TorshError::invalid("", m));
+        }
+    }
+    if padding
+        .iter()
+        .any(|&v| !(0..=i64::from(i32::MAX)).contains(&v))
+    {
+        let m = format!("padding should be non-negative, but got {padding:?}");
+        return Err(TorshError::invalid("", m));
+    }
+    let mut blocks = [0; 2];
+    for d in 0..2 {
+        let room = size[d] as i128 + 2 * padding[d] as i128
+            - (dilation[d] as i128 * (kernel[d] as i128 - 1) + 1);
+        if room < 0 {
+            let m = format!(
+                "an image of spatial size {size:?} has no window of kernel_size {kernel:?}, dilation {dilation:?} and padding {padding:?}"
+            );
+            return Err(TorshError::shape("", m));
+        }
+        blocks[d] = (room / stride[d] as i128 + 1) as i64;
+    }
+    Ok(blocks)
+}
+
+impl Tensor {
+    /// The windows of images `[n, c, h, w]` (or one of `[c, h, w]`) as columns
+    /// `[n, c * kh * kw, windows]` (`torch.nn.functional.unfold`).
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let x = tensor![[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]];
+    /// let windows = tensor![[1.0, 2.0], [2.0, 3.0], [4.0, 5.0], [5.0, 6.0]];
+    /// assert_eq!(x.im2col(2)?, windows);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn im2col(&self, kernel_size: impl Into<Sizes<2>>) -> Result<Tensor> {
+        self.im2col_with(kernel_size, UnfoldOptions::default())
+    }
+
+    /// [`Tensor::im2col`] with dilation, padding and stride.
+    #[track_caller]
+    pub fn im2col_with(
+        &self,
+        kernel_size: impl Into<Sizes<2>>,
+        options: UnfoldOptions,
+    ) -> Result<Tensor> {
+        let kernel = kernel_size.into().0;
+        let run = || {
+            super::pool::check_input(self, 2)?;
+            let d: SmallVec<[i64; 6]> = self.dims().iter().map(|&v| v as i64).collect();
+            let at = d.len() - 3;
+            let [h, w] = blocks([d[at + 1], d[at + 2]], kernel, &options)?;
+            let mut shape: SmallVec<[i64; 6]> = d[..at].into();
+            shape.push(d[at].saturating_mul(kernel[0]).saturating_mul(kernel[1]));
+            shape.push(h.saturating_mul(w));
+            self.folded(&UNFOLD, kernel, &options, &shape)
+        };
+        self.named(UNFOLD.name, run())
+    }
+
+    /// The sums of columns `[n, c * kh * kw, windows]` (or `[c * kh * kw, windows]`) in the places
+    /// of their windows of images of `output_size` (`torch.nn.functional.fold`).
+    #[track_caller]
+    pub fn col2im(
+        &self,
+        output_size: impl Into<Sizes<2>>,
+        kernel_size: impl Into<Sizes<2>>,
+    ) -> Result<Tensor> {
+        self.col2im_with(output_size, kernel_size, UnfoldOptions::default())
+    }
+
+    /// [`Tensor::col2im`] with dilation, padding and stride.
+    #[track_caller]
+    pub fn col2im_with(
+        &self,
+        output_size: impl Into<Sizes<2>>,
+        kernel_size: impl Into<Sizes<2>>,
+        options: UnfoldOptions,
+    ) -> Result<Tensor> {
+        let (size, kernel) = (output_size.into().0, kernel_size.into().0);
+        let run = || {
+            let d: SmallVec<[i64; 6]> = self.dims().iter().map(|&v| v as i64).collect();
+            if !matches!(d.len(), 2 | 3) || d[d.len() - 2..].contains(&0) {
+                let m = format!(
+                    "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {}",
+                    self.shape()
+                );
+                return Err(TorshError::shape("", m));
+            }
+            if size.iter().any(|&v| v <= 0) {
+                return Err(TorshError::invalid(
+                    "",
+                    format!("output_size must be positive, but got {size:?}"),
+                ));
+            }
+            let [h, w] = blocks(size, kernel, &options)?;
+            let (at, taps) = (d.len() - 2, kernel[0].saturating_mul(kernel[1]));
+            if d[at] % taps != 0 || d[at + 1] != h.saturating_mul(w) {
+                let m = format!(
+                    "Given output_size={size:?}, kernel_size={kernel:?}, dilation={:?}, padding={:?}, stride={:?}, expected {taps} rows for each channel and {h} * {w} windows, but got input of size {}",
+                    options.dilation,
+                    options.padding,
+                    options.stride,
+                    self.shape()
+                );
+                return Err(TorshError::shape("", m));
+            }
+            let mut shape: SmallVec<[i64; 6]> = d[..at].into();
+            shape.extend_from_slice(&[d[at] / taps, size[0], size[1]]);
+            self.folded(&FOLD, kernel, &options, &shape)
+        };
+        self.named(FOLD.name, run())
+    }
+
+    fn folded(
+        &self,
+        record: &'static OpRecord,
+        kernel: [i64; 2],
+        options: &UnfoldOptions,
+        shape: &[i64],
+    ) -> Result<Tensor> {
+        super::conv::check_shape(shape, self.dtype())?;
+        let attrs = [
+            Attr::Ints(&options.stride),
+            Attr::Ints(&options.padding),
+            Attr::Ints(&options.dilation),
+            Attr::Ints(&kernel),
+            Attr::Ints(shape),
+        ];
+        call1(record, &[Arg::T(self)], &attrs)
+    }
+}

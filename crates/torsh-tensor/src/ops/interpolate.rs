@@ -1,0 +1,508 @@
+//! Images, signals and volumes in another size.
+
+use smallvec::SmallVec;
+use torsh_core::{Attr, Dims, Kernel, Result, TorshError};
+
+use super::conv::check_shape;
+use crate::call::{Arg, call1};
+use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::schema::Bound;
+use crate::{BackwardCx, Grads, IntoShape, OutputSize, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &RESAMPLE,
+    &RESAMPLE_BACKWARD,
+    &INTERPOLATE,
+    &UPSAMPLE_NEAREST,
+    &UPSAMPLE_BILINEAR,
+    &UPSAMPLE_BILINEAR2D_AA,
+    &UPSAMPLE_BILINEAR2D_AA_SCALES,
+];
+
+/// How elements between those of the input are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InterpolateMode {
+    /// The nearest before.
+    #[default]
+    Nearest,
+    /// The nearest to the element's middle.
+    NearestExact,
+    /// Lines between elements of signals.
+    Linear,
+    /// Lines between elements of images, in both directions.
+    Bilinear,
+    /// Cubic curves through four elements of images, in both directions.
+    Bicubic,
+    /// Lines between elements of volumes, in all directions.
+    Trilinear,
+    /// The average of what an element covers.
+    Area,
+    /// A windowed sinc over six elements of images, in both directions; with antialias only.
+    Lanczos,
+}
+
+impl InterpolateMode {
+    const ALL: [InterpolateMode; 8] = [
+        InterpolateMode::Nearest,
+        InterpolateMode::NearestExact,
+        InterpolateMode::Linear,
+        InterpolateMode::Bilinear,
+        InterpolateMode::Bicubic,
+        InterpolateMode::Trilinear,
+        InterpolateMode::Area,
+        InterpolateMode::Lanczos,
+    ];
+
+    /// PyTorch's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            InterpolateMode::Nearest => "nearest",
+            InterpolateMode::NearestExact => "nearest-exact",
+            InterpolateMode::Linear => "linear",
+            InterpolateMode::Bilinear => "bilinear",
+            InterpolateMode::Bicubic => "bicubic",
+            InterpolateMode::Trilinear => "trilinear",
+            InterpolateMode::Area => "area",
+            InterpolateMode::Lanczos => "lanczos",
+        }
+    }
+
+    /// The kernel's word for it, in a tensor with so many spatial dimensions; `None` where they do
+    /// not go together.
+    fn kernel(self, spatial: usize) -> Option<&'static str> {
+        match (self, spatial) {
+            (InterpolateMode::Nearest | InterpolateMode::NearestExact, 1..=3) => Some(self.name()),
+            (InterpolateMode::Linear, 1)
+            | (InterpolateMode::Bilinear, 2)
+            | (InterpolateMode::Trilinear, 3) => Some("linear"),
+            (InterpolateMode::Bicubic, 2) => Some("cubic"),
+            (InterpolateMode::Lanczos, 2) => Some("lanczos"),
+            _ => None,
+        }
+    }
+}
+
+/// A factor for all spatial dimensions, or one for each.
+pub trait IntoFactors {
+    /// The factors as written.
+    fn factors(self) -> Vec<f64>;
+}
+impl IntoFactors for f64 {
+    fn factors(self) -> Vec<f64> {
+        vec![self]
+    }
+}
+impl<const N: usize> IntoFactors for [f64; N] {
+    fn factors(self) -> Vec<f64> {
+        self.to_vec()
+    }
+}
+impl IntoFactors for Vec<f64> {
+    fn factors(self) -> Vec<f64> {
+        self
+    }
+}
+
+/// The arguments of [`Tensor::interpolate_with`], by PyTorch's names; one of `size` and
+/// `scale_factor` must be given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InterpolateOptions {
+    /// The spatial sizes of the result; one stands for all.
+    pub size: Option<Vec<i64>>,
+    /// By what the spatial sizes are multiplied; one stands for all.
+    pub scale_factor: Option<Vec<f64>>,
+    /// How elements in between are found.
+    pub mode: InterpolateMode,
+    /// Whether the middles of the first and last elements stay in place, instead of their outer
+    /// edges.
+    pub align_corners: Option<bool>,
+    /// Whether the factor is taken anew from the sizes, which are whole.
+    pub recompute_scale_factor: Option<bool>,
+    /// Whether what becomes smaller is smoothed, as Pillow does; for images.
+    pub antialias: bool,
+}
+
+impl InterpolateOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        InterpolateOptions::default()
+    }
+    /// The spatial sizes of the result.
+    #[must_use]
+    pub fn size(mut self, size: impl IntoShape) -> Self {
+        self.size = Some(size.sizes().to_vec());
+        self
+    }
+    /// By what the spatial sizes are multiplied.
+    #[must_use]
+    pub fn scale_factor(mut self, scale_factor: impl IntoFactors) -> Self {
+        self.scale_factor = Some(scale_factor.factors());
+        self
+    }
+    /// How elements in between are found.
+    #[must_use]
+    pub fn mode(mut self, mode: InterpolateMode) -> Self {
+        self.mode = mode;
+        self
+    }
+    /// Whether the middles of the first and last elements stay in place.
+    #[must_use]
+    pub fn align_corners(mut self, align_corners: bool) -> Self {
+        self.align_corners = Some(align_corners);
+        self
+    }
+    /// Whether the factor is taken anew from the sizes.
+    #[must_use]
+    pub fn recompute_scale_factor(mut self, recompute_scale_factor: bool) -> Self {
+        self.recompute_scale_factor = Some(recompute_scale_factor);
+        self
+    }
+    /// Whether what becomes smaller is smoothed.
+    #[must_use]
+    pub fn antialias(mut self, antialias: bool) -> Self {
+        self.antialias = antialias;
+        self
+    }
+}
+
+fn given(c: &PlanCx<'_>) -> Result<Plan> {
+    let dtype = c.tensor(0)?.dtype();
+    let dims: Dims = c.attr(6).ints().iter().map(|&v| v as usize).collect();
+    Ok(Plan::one(dtype, dims.into(), dtype))
+}
+
+/// The other kernel with the attributes of the node `c`.
+fn transposed(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
+    let shape: SmallVec<[i64; 6]> = c.input_shape(0).iter().map(|&v| v as i64).collect();
+    let mut attrs: [Attr<'_>; 7] = std::array::from_fn(|i| c.attr(i));
+    attrs[6] = Attr::Ints(&shape);
+    Ok(SmallVec::from_iter([Some(call1(
+        record,
+        &[Arg::T(c.g())],
+        &attrs,
+    )?)]))
+}
+
+/// The spatial dimensions in another size. Attributes: mode, align_corners, three factors,
+/// antialias, the result's shape.
+pub static RESAMPLE: OpRecord = OpRecord::new("resample", "Another spatial size.", "")
+    .kernel(Kernel::Resample, given)
+    .grads(0, 0, |c| transposed(c, &RESAMPLE_BACKWARD));
+
+/// The transpose of [`RESAMPLE`].
+pub static RESAMPLE_BACKWARD: OpRecord = OpRecord::new(
+    "resample_backward",
+    "The gradient of the input of interpolate.",
+    "",
+)
+.kernel(Kernel::ResampleBackward, given)
+.grads(0, 0, |c| transposed(c, &RESAMPLE));
+
+fn flag(b: &Bound, i: usize) -> Option<bool> {
+    (!b.is_none(i)).then(|| b.bool(i))
+}
+
+/// One number or several; `None` where neither.
+fn factors(b: &Bound, i: usize) -> Option<Vec<f64>> {
+    b.opt_floats(i).or_else(|| b.opt_float(i).map(|f| vec![f]))
+}
+
+/// Another size.
+pub static INTERPOLATE: OpRecord = OpRecord::new(
+    "nn.functional.interpolate",
+    "Signals [n, c, l], images [n, c, h, w] or volumes [n, c, d, h, w] in another size, given or by a factor; modes nearest, nearest-exact, linear, bilinear, bicubic, trilinear, area, lanczos.",
+    "(Tensor input, Any size=None, Any scale_factor=None, str mode='nearest', bool? align_corners=None, bool? recompute_scale_factor=None, bool antialias=False)",
+)
+.by_name(|b| {
+    let mode = InterpolateMode::ALL.into_iter().find(|m| m.name() == b.str(3));
+    let Some(mode) = mode else {
+        return Err(TorshError::invalid("", format!("unknown mode '{}'", b.str(3))));
+    };
+    let options = InterpolateOptions {
+        size: b.opt_ints(1),
+        scale_factor: factors(b, 2),
+        mode,
+        align_corners: flag(b, 4),
+        recompute_scale_factor: flag(b, 5),
+        antialias: b.bool(6),
+    };
+    b.tensor(0)?.interpolate_with(options).map(Value::Tensor)
+})
+.samples(|s| {
+    let (signal, image, volume) = (s.real(&[2, 1, 4])?, s.real(&[1, 2, 4, 3])?, s.real(&[1, 1, 3, 2, 3])?);
+    let size = |x: &Tensor, size: Vec<i64>, mode: &str| Sample::new([x.clone().into(), size.into()]).kw("mode", mode);
+    Ok(vec![
+        size(&signal, vec![7], "nearest"),
+        size(&image, vec![2, 5], "nearest-exact"),
+        size(&signal, vec![3], "linear").kw("align_corners", true),
+        size(&image, vec![5, 2], "bilinear"),
+        size(&image, vec![3, 5], "bicubic"),
+        size(&volume, vec![2, 3, 4], "trilinear"),
+        size(&image, vec![2, 4], "area"),
+        size(&image, vec![2, 2], "lanczos").kw("antialias", true),
+        Sample::new([image.clone().into()])
+            .kw("scale_factor", 0.6)
+            .kw("mode", "bilinear")
+            .kw("antialias", true),
+        Sample::new([image.into()])
+            .kw("scale_factor", 1.7)
+            .kw("mode", "bicubic")
+            .kw("align_corners", true),
+    ])
+});
+
+/// `interpolate` to the nearest.
+pub static UPSAMPLE_NEAREST: OpRecord = OpRecord::new(
+    "nn.functional.upsample_nearest",
+    "interpolate with mode nearest.",
+    "(Tensor input, Any size=None, Any scale_factor=None)",
+)
+.by_name(|b| {
+    let options = InterpolateOptions {
+        size: b.opt_ints(1),
+        scale_factor: factors(b, 2),
+        ..InterpolateOptions::default()
+    };
+    b.tensor(0)?.interpolate_with(options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[1, 2, 3, 2])?.into(),
+        vec![4i64, 5].into(),
+    ])])
+});
+
+/// `interpolate` by lines, corner to corner.
+pub static UPSAMPLE_BILINEAR: OpRecord = OpRecord::new(
+    "nn.functional.upsample_bilinear",
+    "interpolate with mode bilinear and align_corners.",
+    "(Tensor input, Any size=None, Any scale_factor=None)",
+)
+.by_name(|b| {
+    let options = InterpolateOptions {
+        size: b.opt_ints(1),
+        scale_factor: factors(b, 2),
+        mode: InterpolateMode::Bilinear,
+        align_corners: Some(true),
+        ..InterpolateOptions::default()
+    };
+    b.tensor(0)?.interpolate_with(options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![Sample::new([
+        s.real(&[1, 2, 3, 2])?.into(),
+        vec![4i64, 5].into(),
+    ])])
+});
+
+/// `interpolate` of images with antialiasing, by a size or factors.
+pub static UPSAMPLE_BILINEAR2D_AA: OpRecord = OpRecord::new(
+    "_upsample_bilinear2d_aa.vec",
+    "Bilinear interpolation of images, smoothed where they become smaller.",
+    "(Tensor input, int[]? output_size, bool align_corners, float[]? scale_factors)",
+)
+.overload()
+.by_name(|b| {
+    let (x, factors) = (b.tensor(0)?, b.opt_floats(3));
+    let size = match (b.opt_ints(1), &factors) {
+        (Some(size), None) => size,
+        (None, Some(f)) => scaled(x, f),
+        _ => {
+            return Err(TorshError::invalid(
+                "",
+                "Must specify exactly one of output_size and scale_factors",
+            ));
+        }
+    };
+    let scales: Vec<_> = factors.unwrap_or_default().into_iter().map(Some).collect();
+    x.smoothed(&size, b.bool(2), &scales).map(Value::Tensor)
+})
+.samples(|s| {
+    let x = s.real(&[1, 1, 4, 5])?;
+    Ok(vec![Sample::new([
+        x.into(),
+        vec![3i64, 2].into(),
+        Value::Bool(false),
+        Value::None,
+    ])])
+});
+
+/// `interpolate` of images with antialiasing, by a size and factors.
+pub static UPSAMPLE_BILINEAR2D_AA_SCALES: OpRecord = OpRecord::new(
+    "_upsample_bilinear2d_aa",
+    "Bilinear interpolation of images, smoothed where they become smaller.",
+    "(Tensor input, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None)",
+)
+.by_name(|b| {
+    let scales = [b.opt_float(3), b.opt_float(4)];
+    b.tensor(0)?.smoothed(&b.ints(1), b.bool(2), &scales).map(Value::Tensor)
+})
+.samples(|s| {
+    let x = s.real(&[1, 1, 4, 5])?;
+    Ok(vec![Sample::new([x.into(), vec![3i64, 2].into(), Value::Bool(true)])])
+});
+
+/// The spatial sizes times the factors.
+fn scaled(x: &Tensor, factors: &[f64]) -> Vec<i64> {
+    let spatial = x.dims().iter().skip(2);
+    spatial
+        .zip(factors)
+        .map(|(&n, f)| (n as f64 * f) as i64)
+        .collect()
+}
+
+/// One value for each spatial dimension, from one or as many.
+fn each<T: Copy + std::fmt::Debug>(x: &Tensor, what: &str, v: &[T]) -> Result<Vec<T>> {
+    let spatial = x.ndim().saturating_sub(2);
+    match *v {
+        [one] => Ok(vec![one; spatial]),
+        _ if v.len() == spatial => Ok(v.to_vec()),
+        _ => Err(TorshError::invalid(
+            "",
+            format!(
+                "Input and {what} must have the same number of spatial dimensions, but got an input of size {} and {what} {v:?}",
+                x.shape()
+            ),
+        )),
+    }
+}
+
+impl Tensor {
+    /// Signals `[n, c, l]`, images `[n, c, h, w]` or volumes `[n, c, d, h, w]` in another spatial
+    /// size, of the nearest elements (`torch.nn.functional.interpolate`).
+    ///
+    /// ```
+    /// use torsh_tensor::{InterpolateMode, InterpolateOptions, tensor};
+    /// let x = tensor![[[1.0, 3.0]]];
+    /// assert_eq!(x.interpolate(4)?, tensor![[[1.0, 1.0, 3.0, 3.0]]]);
+    /// let linear = InterpolateOptions::new().size(4).mode(InterpolateMode::Linear);
+    /// assert_eq!(x.interpolate_with(linear)?, tensor![[[1.0, 1.5, 2.5, 3.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn interpolate(&self, size: impl IntoShape) -> Result<Tensor> {
+        self.interpolate_with(InterpolateOptions::new().size(size))
+    }
+
+    /// [`Tensor::interpolate`] by a size or a factor, in any mode.
+    ///
+    /// # Errors
+    /// Both or neither of `size` and `scale_factor`, a mode that does not go with the number of
+    /// dimensions, `align_corners` with a mode that has none, `antialias` but for images by
+    /// bilinear, bicubic or lanczos, sizes that are not positive.
+    #[track_caller]
+    pub fn interpolate_with(&self, options: InterpolateOptions) -> Result<Tensor> {
+        self.named(INTERPOLATE.name, self.interpolated(&options))
+    }
+
+    fn interpolated(&self, options: &InterpolateOptions) -> Result<Tensor> {
+        use InterpolateMode::{Area, Bicubic, Bilinear, Lanczos, Nearest, NearestExact};
+        let invalid = |m: &str| Err(TorshError::invalid("", m.to_string()));
+        let mode = options.mode;
+        if matches!(mode, Nearest | NearestExact | Area) && options.align_corners.is_some() {
+            return invalid(
+                "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear",
+            );
+        }
+        let mut recompute = options.recompute_scale_factor == Some(true) || mode == Area;
+        let (size, factors) = match (&options.size, &options.scale_factor) {
+            (Some(_), Some(_)) => {
+                return invalid("only one of size or scale_factor should be defined");
+            }
+            (None, None) => return invalid("either size or scale_factor should be defined"),
+            (Some(_), None) if options.recompute_scale_factor == Some(true) => {
+                return invalid("recompute_scale_factor is not meaningful with an explicit size.");
+            }
+            (Some(size), None) => {
+                recompute = true;
+                (each(self, "output", size)?, Vec::new())
+            }
+            (None, Some(factors)) => {
+                let factors = each(self, "scale_factor", factors)?;
+                (scaled(self, &factors), factors)
+            }
+        };
+        if options.antialias && !(matches!(mode, Bilinear | Bicubic | Lanczos) && self.ndim() == 4)
+        {
+            return invalid(
+                "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as input",
+            );
+        }
+        if mode == Lanczos && !options.antialias {
+            return invalid("lanczos mode requires antialias=True");
+        }
+        if mode == Area {
+            let size = |n: usize| size.get(n).copied();
+            return match self.ndim() {
+                3 => self.adaptive_avg_pool1d(OutputSize([size(0)])),
+                4 => self.adaptive_avg_pool2d(OutputSize([size(0), size(1)])),
+                5 => self.adaptive_avg_pool3d(OutputSize([size(0), size(1), size(2)])),
+                _ => invalid("area takes 3D, 4D and 5D tensors"),
+            };
+        }
+        let Some(word) = mode.kernel(self.ndim().saturating_sub(2)) else {
+            return Err(TorshError::invalid(
+                "",
+                format!(
+                    "Input Error: Only 3D, 4D and 5D input Tensors supported (got {}D) for the modes: nearest | nearest-exact | linear | bilinear | bicubic | trilinear | area | lanczos (got {})",
+                    self.ndim(),
+                    mode.name()
+                ),
+            ));
+        };
+        let scales: Vec<_> = match recompute {
+            true => Vec::new(),
+            false => factors.into_iter().map(Some).collect(),
+        };
+        let corners = options.align_corners.unwrap_or(false);
+        self.resampled(word, &size, corners, &scales, options.antialias)
+    }
+
+    #[track_caller]
+    fn smoothed(
+        &self,
+        size: &[i64],
+        align_corners: bool,
+        scales: &[Option<f64>],
+    ) -> Result<Tensor> {
+        let run = || {
+            if self.ndim() != 4 || size.len() != 2 {
+                let m = format!(
+                    "a 4D tensor and an output size of 2 were expected, but got {} and {size:?}",
+                    self.shape()
+                );
+                return Err(TorshError::shape("", m));
+            }
+            self.resampled("linear", size, align_corners, scales, true)
+        };
+        self.named(UPSAMPLE_BILINEAR2D_AA_SCALES.name, run())
+    }
+
+    fn resampled(
+        &self,
+        mode: &'static str,
+        size: &[i64],
+        align_corners: bool,
+        scales: &[Option<f64>],
+        antialias: bool,
+    ) -> Result<Tensor> {
+        let d = self.dims();
+        if d[1..].contains(&0) || size.iter().any(|&v| v <= 0) {
+            let m = format!(
+                "Input and output sizes should be greater than 0, but got input of size {} and output {size:?}",
+                self.shape()
+            );
+            return Err(TorshError::shape("", m));
+        }
+        let mut shape: SmallVec<[i64; 6]> = d[..2].iter().map(|&v| v as i64).collect();
+        shape.extend_from_slice(size);
+        check_shape(&shape, self.dtype())?;
+        let mut attrs = [Attr::None; 7];
+        (attrs[0], attrs[1]) = (Attr::Str(mode), Attr::Bool(align_corners));
+        for (i, scale) in scales.iter().rev().take(3).enumerate() {
+            attrs[4 - i] = scale.map_or(Attr::None, Attr::Float);
+        }
+        (attrs[5], attrs[6]) = (Attr::Bool(antialias), Attr::Ints(&shape));
+        call1(&RESAMPLE, &[Arg::T(self)], &attrs)
+    }
+}
