@@ -172,7 +172,7 @@ fn indexing(s: &mut Suite<'_>) {
 
 fn ordering(s: &mut Suite<'_>) {
     let n = 1_000_000;
-    on(s, "sort_1000000", &[n], |x| x.sort(-1, false), 0);
+    on(s, "sort_1000000", &[n], |x| x.sort(), 0);
     on(s, "topk_1000000_k100", &[n], |x| x.topk(100), 0);
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use torsh_tensor::{IntoDim, IntoDims, IntoLimit, IntoShape, Operand, Result, Scalar, Tensor};
 
-use crate::{call, value};
+use crate::{IscloseOptions, IsinOptions, tensor};
 
 /// `self + tensor1 / tensor2`.
 #[track_caller]
@@ -286,14 +286,8 @@ pub fn isclose(input: &Tensor, other: &Tensor) -> Result<Tensor> {
 /// Whether the elements differ by at most `atol + rtol * |other|`; two nans are close where
 /// `equal_nan`.
 #[track_caller]
-pub fn isclose_with(
-    input: &Tensor,
-    other: &Tensor,
-    rtol: f64,
-    atol: f64,
-    equal_nan: bool,
-) -> Result<Tensor> {
-    input.isclose_with(other, rtol, atol, equal_nan)
+pub fn isclose_with(input: &Tensor, other: &Tensor, options: IscloseOptions) -> Result<Tensor> {
+    input.isclose_with(other, options)
 }
 
 /// `self + weight * (end - self)`; the weight is a number or a tensor.
@@ -618,11 +612,18 @@ pub fn where_<'a>(
 pub fn isin<'a, 'b>(
     elements: impl Into<Operand<'a>>,
     test_elements: impl Into<Operand<'b>>,
-    invert: bool,
 ) -> Result<Tensor> {
-    call(
-        "isin",
-        &[value(elements.into()), value(test_elements.into())],
-        &[("invert", invert.into())],
-    )
+    isin_with(elements, test_elements, IsinOptions::default())
+}
+
+/// [`isin`], or whether it is not.
+#[track_caller]
+pub fn isin_with<'a, 'b>(
+    elements: impl Into<Operand<'a>>,
+    test_elements: impl Into<Operand<'b>>,
+    options: IsinOptions,
+) -> Result<Tensor> {
+    tensor!(elements);
+    tensor!(test_elements);
+    Tensor::isin_with(elements, test_elements, options)
 }

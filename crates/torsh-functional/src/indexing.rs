@@ -2,6 +2,11 @@
 
 use torsh_tensor::{IntoDim, Operand, Result, Scalar, Tensor};
 
+pub use torsh_tensor::{
+    BincountOptions, IscloseOptions, IsinOptions, ScatterReduceOptions, SearchsortedOptions,
+    SortOptions, TopkOptions,
+};
+
 /// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
 /// 1e-5 and 1e-8 (`torch.allclose`).
 #[track_caller]
@@ -11,20 +16,20 @@ pub fn allclose(input: &Tensor, other: &Tensor) -> Result<bool> {
 
 /// `allclose` with other tolerances; with `equal_nan`, NaN equals NaN.
 #[track_caller]
-pub fn allclose_with(
-    input: &Tensor,
-    other: &Tensor,
-    rtol: f64,
-    atol: f64,
-    equal_nan: bool,
-) -> Result<bool> {
-    input.allclose_with(other, rtol, atol, equal_nan)
+pub fn allclose_with(input: &Tensor, other: &Tensor, options: IscloseOptions) -> Result<bool> {
+    input.allclose_with(other, options)
 }
 
-/// The positions of the elements in sorted order along `dim` (`torch.argsort`).
+/// The positions of the elements in sorted order along the last dimension (`torch.argsort`).
 #[track_caller]
-pub fn argsort(input: &Tensor, dim: impl IntoDim, descending: bool) -> Result<Tensor> {
-    input.argsort(dim, descending)
+pub fn argsort(input: &Tensor) -> Result<Tensor> {
+    input.argsort()
+}
+
+/// [`argsort`] along another dimension, or the other way round.
+#[track_caller]
+pub fn argsort_with(input: &Tensor, options: SortOptions) -> Result<Tensor> {
+    input.argsort_with(options)
 }
 
 /// `nonzero` by NumPy's name.
@@ -33,22 +38,33 @@ pub fn argwhere(input: &Tensor) -> Result<Tensor> {
     input.argwhere()
 }
 
-/// How often each integer from 0 on occurs in this 1-d tensor (int64), or the sums of its
-/// `weights`; at least `minlength` bins (`torch.bincount`).
+/// How often each integer from 0 on occurs in this 1-d tensor (int64; `torch.bincount`).
 #[track_caller]
-pub fn bincount<'a>(
-    input: &Tensor,
-    weights: impl Into<Option<&'a Tensor>>,
-    minlength: i64,
-) -> Result<Tensor> {
-    input.bincount(weights, minlength)
+pub fn bincount(input: &Tensor) -> Result<Tensor> {
+    input.bincount()
+}
+
+/// [`bincount`] with weights that are summed instead, or with at least so many bins.
+#[track_caller]
+pub fn bincount_with(input: &Tensor, options: BincountOptions) -> Result<Tensor> {
+    input.bincount_with(options)
 }
 
 /// The bucket between the sorted 1-d `boundaries` that each element falls into
 /// (`torch.bucketize`).
 #[track_caller]
-pub fn bucketize(input: &Tensor, boundaries: &Tensor, right: bool) -> Result<Tensor> {
-    input.bucketize(boundaries, right)
+pub fn bucketize(input: &Tensor, boundaries: &Tensor) -> Result<Tensor> {
+    input.bucketize(boundaries)
+}
+
+/// [`bucketize`] with a boundary in the bucket before it, or as int32.
+#[track_caller]
+pub fn bucketize_with(
+    input: &Tensor,
+    boundaries: &Tensor,
+    options: SearchsortedOptions,
+) -> Result<Tensor> {
+    input.bucketize_with(boundaries, options)
 }
 
 /// Whether both tensors have one shape and equal elements (`torch.equal`); dtypes promote.
@@ -208,8 +224,8 @@ pub fn scatter_add(
 }
 
 /// Reduces the elements of `src` into the positions of `dim` that `index` names per element:
-/// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`; this tensor's own elements
-/// take part with `include_self` (`torch.scatter_reduce`).
+/// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`, in which this tensor's own
+/// elements take part (`torch.scatter_reduce`).
 #[track_caller]
 pub fn scatter_reduce(
     input: &Tensor,
@@ -217,9 +233,21 @@ pub fn scatter_reduce(
     index: &Tensor,
     src: &Tensor,
     reduce: &str,
-    include_self: bool,
 ) -> Result<Tensor> {
-    input.scatter_reduce(dim, index, src, reduce, include_self)
+    input.scatter_reduce(dim, index, src, reduce)
+}
+
+/// [`scatter_reduce`], where this tensor's own elements may not take part.
+#[track_caller]
+pub fn scatter_reduce_with(
+    input: &Tensor,
+    dim: impl IntoDim,
+    index: &Tensor,
+    src: &Tensor,
+    reduce: &str,
+    options: ScatterReduceOptions,
+) -> Result<Tensor> {
+    input.scatter_reduce_with(dim, index, src, reduce, options)
 }
 
 /// `scatter` that adds (`"add"`) or multiplies (`"multiply"`) what it writes into
@@ -236,22 +264,34 @@ pub fn scatter_with<'a>(
 }
 
 /// Where each of `values` (a tensor or a number) would be inserted into this sorted sequence
-/// to keep it sorted: before equal elements, or with `right` after them
-/// (`torch.searchsorted`). The sequence is 1-d, or has the values' leading dimensions.
+/// to keep it sorted, before equal elements (`torch.searchsorted`). The sequence is 1-d, or has
+/// the values' leading dimensions.
 #[track_caller]
-pub fn searchsorted<'a>(
-    input: &Tensor,
-    values: impl Into<Operand<'a>>,
-    right: bool,
-) -> Result<Tensor> {
-    input.searchsorted(values, right)
+pub fn searchsorted<'a>(input: &Tensor, values: impl Into<Operand<'a>>) -> Result<Tensor> {
+    input.searchsorted(values)
 }
 
-/// The elements sorted along `dim`, and the positions they had (int64); stable, NaN is the
-/// greatest (`torch.sort`).
+/// [`searchsorted`] behind equal elements, as int32, or in a sequence that another tensor sorts.
 #[track_caller]
-pub fn sort(input: &Tensor, dim: impl IntoDim, descending: bool) -> Result<(Tensor, Tensor)> {
-    input.sort(dim, descending)
+pub fn searchsorted_with<'a>(
+    input: &Tensor,
+    values: impl Into<Operand<'a>>,
+    options: SearchsortedOptions,
+) -> Result<Tensor> {
+    input.searchsorted_with(values, options)
+}
+
+/// The elements sorted along the last dimension, and the positions they had (int64); stable, NaN
+/// is the greatest (`torch.sort`).
+#[track_caller]
+pub fn sort(input: &Tensor) -> Result<(Tensor, Tensor)> {
+    input.sort()
+}
+
+/// [`sort`] along another dimension, or the other way round.
+#[track_caller]
+pub fn sort_with(input: &Tensor, options: SortOptions) -> Result<(Tensor, Tensor)> {
+    input.sort_with(options)
 }
 
 /// The elements at positions of the flattened tensor, in the index's shape; negative ones
@@ -279,13 +319,12 @@ pub fn topk(input: &Tensor, k: impl IntoDim) -> Result<(Tensor, Tensor)> {
     input.topk(k)
 }
 
-/// The `k` largest (or smallest) elements along `dim`, sorted, and their positions.
+/// [`topk`] along another dimension, or of the smallest.
 #[track_caller]
 pub fn topk_with(
     input: &Tensor,
     k: impl IntoDim,
-    dim: impl IntoDim,
-    largest: bool,
+    options: TopkOptions,
 ) -> Result<(Tensor, Tensor)> {
-    input.topk_with(k, dim, largest)
+    input.topk_with(k, options)
 }

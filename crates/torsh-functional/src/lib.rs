@@ -45,8 +45,6 @@ pub use reductions::*;
 pub use shape::*;
 pub use vectors::*;
 
-use torsh_tensor::{Operand, Result, Tensor, TorshError, Value, ops};
-
 /// Reads an operand as a tensor for the length of a function.
 macro_rules! tensor {
     ($x:ident) => {
@@ -63,24 +61,3 @@ macro_rules! tensor {
     };
 }
 use tensor;
-
-/// The argument that an operand is in a call by name.
-fn value(operand: Operand<'_>) -> Value {
-    match operand {
-        Operand::Ref(t) => t.into(),
-        Operand::Owned(t) => t.into(),
-        Operand::Number(n) => n.into(),
-    }
-}
-
-/// Calls an op with one result by its name.
-#[track_caller]
-fn call(name: &'static str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Tensor> {
-    match ops::call(name, args, kwargs)? {
-        Value::Tensor(t) => Ok(t),
-        other => Err(TorshError::invalid(
-            name,
-            format!("one tensor was expected, and it gave a {}", other.kind()),
-        )),
-    }
-}

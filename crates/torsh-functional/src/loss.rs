@@ -9,7 +9,7 @@ pub use torsh_tensor::{
     SmoothL1LossOptions, TripletMarginLossOptions,
 };
 
-use crate::{CrossEntropyOptions, NllLossOptions, Reduction, call};
+use crate::{CrossEntropyOptions, NllLossOptions, Reduction};
 
 /// Cross entropy of scores `[N, C]` (or `[C]`, `[N, C, d1, ..]`) and int64 classes of that shape
 /// without `C`, or probabilities of that shape: the mean.
@@ -25,16 +25,7 @@ pub fn cross_entropy_with(
     target: &Tensor,
     options: CrossEntropyOptions,
 ) -> Result<Tensor> {
-    call(
-        "nn.functional.cross_entropy",
-        &[input.into(), target.into()],
-        &[
-            ("weight", options.weight.into()),
-            ("ignore_index", options.ignore_index.into()),
-            ("reduction", options.reduction.name().into()),
-            ("label_smoothing", options.label_smoothing.into()),
-        ],
-    )
+    input.cross_entropy_with(target, options)
 }
 
 /// The negative of the log-probability of each class: the mean.
@@ -46,15 +37,7 @@ pub fn nll_loss(input: &Tensor, target: &Tensor) -> Result<Tensor> {
 /// [`nll_loss`] with options.
 #[track_caller]
 pub fn nll_loss_with(input: &Tensor, target: &Tensor, options: NllLossOptions) -> Result<Tensor> {
-    call(
-        "nn.functional.nll_loss",
-        &[input.into(), target.into()],
-        &[
-            ("weight", options.weight.into()),
-            ("ignore_index", options.ignore_index.into()),
-            ("reduction", options.reduction.name().into()),
-        ],
-    )
+    input.nll_loss_with(target, options)
 }
 
 /// Losses of two tensors with a reduction.

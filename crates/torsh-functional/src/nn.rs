@@ -6,7 +6,7 @@ pub use torsh_tensor::{
     EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, ScaledDotProductAttentionOptions,
 };
 
-use crate::{BatchNormOptions, call, value};
+use crate::{BatchNormOptions, tensor};
 
 /// `input @ weight.T + bias`: `[.., in]` and `[out, in]` give `[.., out]`.
 #[track_caller]
@@ -38,31 +38,15 @@ pub fn batch_norm_with<'m, 'v>(
     running_var: impl Into<Option<&'v Tensor>>,
     options: BatchNormOptions,
 ) -> Result<Tensor> {
-    call(
-        "nn.functional.batch_norm",
-        &[
-            input.into(),
-            running_mean.into().cloned().into(),
-            running_var.into().cloned().into(),
-            options.weight.into(),
-            options.bias.into(),
-            options.training.into(),
-            options.momentum.into(),
-            options.eps.into(),
-        ],
-        &[],
-    )
+    input.batch_norm_with(running_mean, running_var, options)
 }
 
 /// Sets each element to 0 with probability `p` and scales the others by `1 / (1 - p)`; gives the
 /// tensor itself unless `training`.
 #[track_caller]
 pub fn dropout<'a>(input: impl Into<Operand<'a>>, p: f64, training: bool) -> Result<Tensor> {
-    call(
-        "nn.functional.dropout",
-        &[value(input.into()), p.into(), training.into()],
-        &[],
-    )
+    tensor!(input);
+    input.dropout(p, training)
 }
 
 /// A row of `weight` for each index.

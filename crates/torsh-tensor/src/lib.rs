@@ -50,7 +50,9 @@ pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
 pub use operand::{IntoDim, IntoDims, IntoShape, IntoSize, Operand, OutputSize, Sizes};
 pub use ops::attention::ScaledDotProductAttentionOptions;
 pub use ops::avg_pool::{AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions, AvgPoolOptions};
+pub use ops::batch_norm::BatchNormOptions;
 pub use ops::clamp::IntoLimit;
+pub use ops::class_loss::{CrossEntropyOptions, NllLossOptions};
 pub use ops::conv::{
     Conv1dOptions, Conv2dOptions, Conv3dOptions, ConvOptions, ConvTranspose1dOptions,
     ConvTranspose2dOptions, ConvTranspose3dOptions, ConvTransposeOptions, Padding,
@@ -78,7 +80,11 @@ pub use ops::sample_norm::{
     RmsNormOptions,
 };
 pub use ops::scan::DiffOptions;
+pub use ops::scatter::ScatterReduceOptions;
 pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions};
+pub use ops::sort::{
+    BincountOptions, IscloseOptions, IsinOptions, SearchsortedOptions, SortOptions, TopkOptions,
+};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
 pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError};

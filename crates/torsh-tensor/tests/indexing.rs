@@ -3,7 +3,10 @@
 // `1..=-1` counts its end from the back, as Python's slices do.
 #![allow(clippy::reversed_empty_ranges)]
 
-use torsh_tensor::{DType, Device, Ellipsis, IndexItem, NewAxis, Tensor, Value, ops, s};
+use torsh_tensor::{
+    BincountOptions, DType, Device, Ellipsis, IndexItem, NewAxis, SearchsortedOptions, SortOptions,
+    Tensor, TopkOptions, Value, ops, s,
+};
 
 fn x() -> Tensor {
     Tensor::from_vec((0..24i64).collect(), [2, 3, 4]).expect("fits")
@@ -386,19 +389,23 @@ fn numbers_that_do_not_fit_are_refused() {
 #[test]
 fn sorting_and_searching() {
     let x = floats(&[1.0, f32::NAN, 2.0, -0.0, 0.0], &[5]);
-    let (values, at) = x.sort(0, true).expect("sorts");
+    let (values, at) = x
+        .sort_with(SortOptions::default().descending(true))
+        .expect("sorts");
     assert!(values.to_vec::<f32>().expect("floats")[0].is_nan());
     assert_eq!(at.to_vec::<i64>().expect("ints"), [1, 2, 0, 3, 4]);
-    let (smallest, at) = x.topk_with(2, 0, false).expect("picks");
+    let (smallest, at) = x
+        .topk_with(2, TopkOptions::default().dim(0).largest(false))
+        .expect("picks");
     assert_eq!(smallest.to_vec::<f32>().expect("floats"), [0.0, 0.0]);
     assert_eq!(at.to_vec::<i64>().expect("ints"), [3, 4]);
     refused(x.topk(6), "selected index k out of range");
     refused(
-        x.to_dtype(DType::C64).expect("fits").sort(0, false),
+        x.to_dtype(DType::C64).expect("fits").sort(),
         "not implemented for complex64",
     );
     let zero_d = Tensor::scalar(3.0, DType::F32, Device::Cpu).expect("fits");
-    let (v, i) = zero_d.sort(-1, false).expect("sorts");
+    let (v, i) = zero_d.sort().expect("sorts");
     assert_eq!((v.ndim(), i.item::<i64>().expect("int")), (0, 0));
     assert_eq!(
         zero_d
@@ -411,7 +418,7 @@ fn sorting_and_searching() {
     );
     let bins = floats(&[1.0, 3.0, 5.0], &[3]);
     assert_eq!(
-        bins.searchsorted(3.0, false)
+        bins.searchsorted(3.0)
             .expect("finds")
             .item::<i64>()
             .expect("int"),
@@ -419,7 +426,7 @@ fn sorting_and_searching() {
     );
     assert_eq!(
         floats(&[0.0, 3.0, 9.0], &[3])
-            .bucketize(&bins, true)
+            .bucketize_with(&bins, SearchsortedOptions::default().right(true))
             .expect("finds")
             .to_vec::<i64>()
             .expect("ints"),
@@ -427,20 +434,20 @@ fn sorting_and_searching() {
     );
     let nan = floats(&[f32::NAN], &[1]);
     assert!(
-        !Tensor::isin(&nan, &nan, false)
+        !Tensor::isin(&nan, &nan)
             .expect("runs")
             .item::<bool>()
             .expect("bool")
     );
     assert_eq!(
         ints(&[1, 2, 2])
-            .bincount(None, 5)
+            .bincount_with(BincountOptions::default().minlength(5))
             .expect("counts")
             .to_vec::<i64>()
             .expect("ints"),
         [0, 1, 2, 0, 0]
     );
-    refused(ints(&[-1]).bincount(None, 0), "non-negative");
+    refused(ints(&[-1]).bincount(), "non-negative");
     assert!(
         ints(&[1, 2])
             .equal(&floats(&[1.0, 2.0], &[2]))
@@ -453,7 +460,7 @@ fn sorting_and_searching() {
     )
     .expect("fits");
     let sorted = large
-        .sort(0, false)
+        .sort_with(SortOptions::default().dim(0))
         .expect("sorts")
         .0
         .to_vec::<i64>()

@@ -5,6 +5,7 @@ use torsh_core::{Attr, DType, Kernel, Result, Shape, TorshError};
 
 use crate::call::{Arg, call};
 use crate::node::Grads;
+use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::{BackwardCx, Tensor, Value};
 
@@ -106,14 +107,14 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
     },
 })
 .by_name(|b| {
-    let options = BatchNorm {
-        weight: b.opt_tensor(3),
-        bias: b.opt_tensor(4),
+    let options = BatchNormOptions {
+        weight: b.opt_tensor(3).cloned(),
+        bias: b.opt_tensor(4).cloned(),
         training: b.bool(5),
         momentum: b.float(6),
         eps: b.float(7),
     };
-    b.tensor(0)?.batch_norm(b.opt_tensor(1), b.opt_tensor(2), options).map(Value::Tensor)
+    b.tensor(0)?.batch_norm_with(b.opt_tensor(1), b.opt_tensor(2), options).map(Value::Tensor)
 })
 .samples(|s| {
     let per_channel = |s: &mut crate::sample::Sampler| s.uniform(&[3], 0.5, 2.0);
@@ -193,51 +194,48 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     Ok(grads)
 }
 
-/// The optional arguments of [`Tensor::batch_norm`], by PyTorch's names.
-#[derive(Clone, Copy, Debug)]
-pub struct BatchNorm<'a> {
-    /// What each channel is multiplied by.
-    pub weight: Option<&'a Tensor>,
-    /// What is added to each channel.
-    pub bias: Option<&'a Tensor>,
-    /// Whether the batch's statistics are used, and move the running ones.
-    pub training: bool,
-    /// How far they move.
-    pub momentum: f64,
-    /// Added to the variance.
-    pub eps: f64,
-}
-
-impl Default for BatchNorm<'_> {
-    fn default() -> Self {
-        BatchNorm {
-            weight: None,
-            bias: None,
-            training: false,
-            momentum: 0.1,
-            eps: 1e-5,
-        }
+options! {
+    /// PyTorch's keyword arguments of `batch_norm`.
+    BatchNormOptions {
+        /// A factor for each channel.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Added to each channel.
+        bias: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Whether the batch's own statistics are used, and the running ones moved.
+        training: bool = false;
+        /// How much a batch moves the running statistics.
+        momentum: f64 = 0.1;
+        /// Added to the variance.
+        eps: f64 = 1e-5;
     }
 }
 
 impl Tensor {
-    /// Normalises each channel (dimension 1) to mean 0 and variance 1, then scales and shifts it
-    /// (`torch.nn.functional.batch_norm`). In training by the batch's statistics, and the running
-    /// ones, where given, are moved towards them; else by the running ones.
+    /// Normalises each channel (dimension 1) by its running mean and variance
+    /// (`torch.nn.functional.batch_norm`).
     #[track_caller]
-    pub fn batch_norm(
+    pub fn batch_norm(&self, running_mean: &Tensor, running_var: &Tensor) -> Result<Tensor> {
+        self.batch_norm_with(running_mean, running_var, BatchNormOptions::default())
+    }
+
+    /// [`Tensor::batch_norm`], then scales and shifts it. In training by the batch's statistics,
+    /// and the running ones, where given, are moved towards them.
+    #[track_caller]
+    pub fn batch_norm_with<'m, 'v>(
         &self,
-        running_mean: Option<&Tensor>,
-        running_var: Option<&Tensor>,
-        options: BatchNorm<'_>,
+        running_mean: impl Into<Option<&'m Tensor>>,
+        running_var: impl Into<Option<&'v Tensor>>,
+        options: BatchNormOptions,
     ) -> Result<Tensor> {
-        let BatchNorm {
+        let (running_mean, running_var) = (running_mean.into(), running_var.into());
+        let BatchNormOptions {
             weight,
             bias,
             training,
             momentum,
             eps,
         } = options;
+        let (weight, bias) = (weight.as_ref(), bias.as_ref());
         let op = BATCH_NORM.name;
         if !training && (running_mean.is_none() || running_var.is_none()) {
             let message = "Expected running_mean and running_var to be defined when training=False";

@@ -6,6 +6,7 @@ use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 use super::loss::Reduction;
 use crate::call::{Arg, call1};
 use crate::node::Grads;
+use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::{BackwardCx, Tensor, Value};
 
@@ -137,8 +138,9 @@ pub static NLL_LOSS: OpRecord = OpRecord::new(
     },
 })
 .by_name(|b| {
-    let reduction = Reduction::bound(b, 3, 5, 6)?.name();
-    b.tensor(0)?.nll_loss_with(b.tensor(1)?, b.opt_tensor(2), b.int(4), reduction).map(Value::Tensor)
+    let reduction = Reduction::bound(b, 3, 5, 6)?;
+    let options = NllLossOptions { weight: b.opt_tensor(2).cloned(), ignore_index: b.int(4), reduction };
+    b.tensor(0)?.nll_loss_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let scores = |s: &mut crate::sample::Sampler| s.uniform(&[3, 4], -2.0, -0.1);
@@ -229,10 +231,14 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
     },
 })
 .by_name(|b| {
-    let reduction = Reduction::bound(b, 3, 5, 6)?.name();
-    b.tensor(0)?
-        .cross_entropy_with(b.tensor(1)?, b.opt_tensor(2), b.int(4), reduction, b.float(7))
-        .map(Value::Tensor)
+    let reduction = Reduction::bound(b, 3, 5, 6)?;
+    let options = CrossEntropyOptions {
+        weight: b.opt_tensor(2).cloned(),
+        ignore_index: b.int(4),
+        reduction,
+        label_smoothing: b.float(7),
+    };
+    b.tensor(0)?.cross_entropy_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let target = s.ints(&[3], 0, 4)?;
@@ -304,34 +310,51 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Tensor> {
     g.mul(&inner)
 }
 
+options! {
+    /// PyTorch's keyword arguments of `nll_loss`.
+    NllLossOptions {
+        /// A factor for each class.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// A class that counts for nothing.
+        ignore_index: i64 = -100;
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `cross_entropy`.
+    CrossEntropyOptions {
+        /// A factor for each class.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// A class that counts for nothing.
+        ignore_index: i64 = -100;
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean;
+        /// How much of each target is spread over all classes.
+        label_smoothing: f64 = 0.0;
+    }
+}
+
 impl Tensor {
     /// The mean of the negative log-probabilities of the target classes
     /// (`torch.nn.functional.nll_loss`): scores `[n, c, ..]` or `[c]`, target of that shape without
     /// `c`, int64.
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor) -> Result<Tensor> {
-        self.nll_loss_with(target, None, -100, "mean")
+        self.nll_loss_with(target, NllLossOptions::default())
     }
 
     /// [`Tensor::nll_loss`] with a weight for each class, a class that counts for nothing, and a
     /// reduction (`none`, `mean` or `sum`).
     #[track_caller]
-    pub fn nll_loss_with(
-        &self,
-        target: &Tensor,
-        weight: Option<&Tensor>,
-        ignore_index: i64,
-        reduction_name: &str,
-    ) -> Result<Tensor> {
-        let reduction = self
-            .named(NLL_LOSS.name, Reduction::of(reduction_name))?
-            .name();
-        let attrs = [Attr::Str(reduction), Attr::Int(ignore_index)];
-        call1(
-            &NLL_LOSS,
-            &[Arg::T(self), Arg::T(target), Arg::opt(weight)],
-            &attrs,
-        )
+    pub fn nll_loss_with(&self, target: &Tensor, options: NllLossOptions) -> Result<Tensor> {
+        let attrs = [
+            Attr::Str(options.reduction.name()),
+            Attr::Int(options.ignore_index),
+        ];
+        let weight = Arg::opt(options.weight.as_ref());
+        call1(&NLL_LOSS, &[Arg::T(self), Arg::T(target), weight], &attrs)
     }
 
     /// The mean cross-entropy of unnormalised scores `[n, c, ..]` or `[c]`
@@ -339,7 +362,7 @@ impl Tensor {
     /// without `c`, or probabilities of that shape.
     #[track_caller]
     pub fn cross_entropy(&self, target: &Tensor) -> Result<Tensor> {
-        self.cross_entropy_with(target, None, -100, "mean", 0.0)
+        self.cross_entropy_with(target, CrossEntropyOptions::default())
     }
 
     /// [`Tensor::cross_entropy`] with a weight for each class, a class index that counts for
@@ -348,13 +371,16 @@ impl Tensor {
     pub fn cross_entropy_with(
         &self,
         target: &Tensor,
-        weight: Option<&Tensor>,
-        ignore_index: i64,
-        reduction_name: &str,
-        label_smoothing: f64,
+        options: CrossEntropyOptions,
     ) -> Result<Tensor> {
         let op = CROSS_ENTROPY.name;
-        let reduction = self.named(op, Reduction::of(reduction_name))?.name();
+        let CrossEntropyOptions {
+            weight,
+            ignore_index,
+            reduction,
+            label_smoothing,
+        } = options;
+        let (weight, reduction) = (weight.as_ref(), reduction.name());
         if !(0.0..=1.0).contains(&label_smoothing) {
             let message =
                 format!("label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}");

@@ -6,7 +6,7 @@ use super::index::one;
 
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan, Sample};
-use crate::{NormOptions, Tensor, Value};
+use crate::{BincountOptions, NormOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&ONE_HOT, &EMBEDDING, &EMBEDDING_BACKWARD];
 
@@ -111,7 +111,7 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
     if c.attr(1).bool() {
         let counts = indices
             .reshape([indices.numel()])?
-            .bincount(None, c.attr(2).int())?;
+            .bincount_with(BincountOptions::default().minlength(c.attr(2).int()))?;
         let used = counts
             .to_dtype(g.dtype())?
             .take(&indices.to_dtype(DType::I64)?)?;

@@ -8,7 +8,7 @@ use super::pointwise::{binary, parametric};
 use crate::call::{Arg, call_inplace, call1};
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
-use crate::{Operand, Tensor, Value};
+use crate::{IscloseOptions, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &MAX_OTHER,
@@ -244,7 +244,10 @@ pub static ISCLOSE: OpRecord = OpRecord::new(
     "Whether the elements differ by at most atol + rtol * |other|; equal infinities are close, nans only where asked.",
     "(Tensor input, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False)",
 )
-.by_name(|b| b.tensor(0)?.isclose_with(b.tensor(1)?, b.float(2), b.float(3), b.bool(4)).map(Value::Tensor));
+.by_name(|b| {
+    let options = IscloseOptions { rtol: b.float(2), atol: b.float(3), equal_nan: b.bool(4) };
+    b.tensor(0)?.isclose_with(b.tensor(1)?, options).map(Value::Tensor)
+});
 
 /// The angle of complex numbers.
 pub static ANGLE: OpRecord = OpRecord::new(
@@ -578,19 +581,18 @@ impl Tensor {
     /// Whether the elements are equal within PyTorch's default tolerances (`torch.isclose`).
     #[track_caller]
     pub fn isclose(&self, other: &Tensor) -> Result<Tensor> {
-        self.isclose_with(other, 1e-5, 1e-8, false)
+        self.isclose_with(other, IscloseOptions::default())
     }
 
     /// Whether the elements differ by at most `atol + rtol * |other|`; two nans are close where
     /// `equal_nan`.
     #[track_caller]
-    pub fn isclose_with(
-        &self,
-        other: &Tensor,
-        rtol: f64,
-        atol: f64,
-        equal_nan: bool,
-    ) -> Result<Tensor> {
+    pub fn isclose_with(&self, other: &Tensor, options: IscloseOptions) -> Result<Tensor> {
+        let IscloseOptions {
+            rtol,
+            atol,
+            equal_nan,
+        } = options;
         for (name, v) in [("rtol", rtol), ("atol", atol)] {
             if v.is_nan() || v < 0.0 {
                 return Err(TorshError::invalid(
@@ -623,7 +625,7 @@ impl Tensor {
             return self.eq(other);
         }
         self.to_dtype(DType::F64)?
-            .isclose_with(&other.to_dtype(DType::F64)?, rtol, atol, equal_nan)
+            .isclose_with(&other.to_dtype(DType::F64)?, options)
     }
 
     /// The angle of each complex element in radians; of real ones 0, or pi for negative ones.

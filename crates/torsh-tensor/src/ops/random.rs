@@ -988,7 +988,7 @@ impl Tensor {
         if samples == 1 {
             q.argmax_dim(-1, true)
         } else {
-            Ok(q.topk_with(samples, -1, true)?.1)
+            Ok(q.topk(samples)?.1)
         }
     }
 

@@ -3,7 +3,7 @@
 
 use torsh_core::{DType, Result, TorshError};
 
-use super::batch_norm::{BatchNorm, wide};
+use super::batch_norm::{BatchNormOptions, wide};
 use super::row_norm::Rows;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -393,12 +393,12 @@ fn instance_norm(x: &Tensor, options: &InstanceNormOptions) -> Result<Tensor> {
     let each = |t: Option<&Tensor>| t.map(|t| t.repeat([*n])).transpose();
     let (weight, bias) = (each(weight)?, each(bias)?);
     let (means, vars) = crate::no_grad(|| Ok((each(mean)?, each(var)?)))?;
-    let normalised = x.reshape(&joined[..])?.batch_norm(
+    let normalised = x.reshape(&joined[..])?.batch_norm_with(
         means.as_ref(),
         vars.as_ref(),
-        BatchNorm {
-            weight: weight.as_ref(),
-            bias: bias.as_ref(),
+        BatchNormOptions {
+            weight,
+            bias,
             training: own,
             momentum: options.momentum,
             eps: options.eps,

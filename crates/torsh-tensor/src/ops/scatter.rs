@@ -6,6 +6,7 @@ use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
 use super::index::{at_least_1d, check_number, in_place, one};
 use crate::call::{Arg, call1};
 use crate::node::{BackwardCx, Grads};
+use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample};
 use crate::{IntoDim, Operand, Tensor, Value};
 
@@ -286,6 +287,15 @@ pub static SCATTER_ADD: OpRecord = OpRecord::new(
     ])])
 });
 
+options! {
+    /// PyTorch's keyword argument of `scatter_reduce`.
+    #[derive(Copy)]
+    ScatterReduceOptions {
+        /// Whether the target's own elements take part.
+        include_self: bool = true;
+    }
+}
+
 /// Reduces along a dimension, an index per element. Attributes: dimension, reduction, whether
 /// the target's own elements take part.
 pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
@@ -296,7 +306,8 @@ pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
 .kernel(Kernel::ScatterReduce, plan)
 .grads(7, 1, scatter_reduce_backward)
 .by_name(|b| {
-    b.tensor(0)?.scatter_reduce(b.int(1), b.tensor(2)?, b.tensor(3)?, b.str(4), b.bool(5)).map(Value::Tensor)
+    let options = ScatterReduceOptions::default().include_self(b.bool(5));
+    b.tensor(0)?.scatter_reduce_with(b.int(1), b.tensor(2)?, b.tensor(3)?, b.str(4), options).map(Value::Tensor)
 })
 .samples(|s| {
     let mut all = Vec::new();
@@ -315,6 +326,7 @@ pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
 fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
     let (index, g, dim) = (c.y()?, c.g(), c.attr(0).int());
     let (reduce, include) = (c.attr(1).str(), c.attr(2).bool());
+    let own = ScatterReduceOptions::default().include_self(include);
     let gather = |t: &Tensor| t.gather(dim, &index);
     let ones = |shape: &Shape| Tensor::ones(shape, g.dtype(), g.device());
     let counted = |start: Tensor| start.scatter_add(dim, &index, &ones(c.input_shape(2))?);
@@ -327,7 +339,7 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
         "prod" => {
             let (x, src, result) = (c.x()?, c.z()?, c.out()?);
             let masked = x.masked_fill(&x.eq(0)?, 1)?;
-            let rest = masked.scatter_reduce(dim, &index, &src, "prod", include)?;
+            let rest = masked.scatter_reduce_with(dim, &index, &src, "prod", own)?;
             first = Some(g.mul(&rest)?.div(&masked)?);
             let zero = src.eq(0)?;
             let none = Tensor::zeros(x.shape(), x.dtype(), x.device())?;
@@ -335,7 +347,7 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
             let single = zero.logical_and(&zeros.eq(1)?)?;
             // Where one zero alone makes the product 0, the product of the others.
             let others =
-                x.scatter_reduce(dim, &index, &src.masked_fill(&single, 1)?, "prod", include)?;
+                x.scatter_reduce_with(dim, &index, &src.masked_fill(&single, 1)?, "prod", own)?;
             let usual = gather(&g.mul(&result)?)?.div(&src.masked_fill(&zero, 1)?)?;
             source = Some(Tensor::where_(&single, gather(&g.mul(&others)?)?, &usual)?);
         }
@@ -588,8 +600,8 @@ impl Tensor {
     }
 
     /// Reduces the elements of `src` into the positions of `dim` that `index` names per element:
-    /// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`; this tensor's own elements
-    /// take part with `include_self` (`torch.scatter_reduce`).
+    /// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`, in which this tensor's own
+    /// elements take part (`torch.scatter_reduce`).
     #[track_caller]
     pub fn scatter_reduce(
         &self,
@@ -597,13 +609,25 @@ impl Tensor {
         index: &Tensor,
         src: &Tensor,
         reduce: &str,
-        include_self: bool,
+    ) -> Result<Tensor> {
+        self.scatter_reduce_with(dim, index, src, reduce, ScatterReduceOptions::default())
+    }
+
+    /// [`Tensor::scatter_reduce`], where this tensor's own elements may not take part.
+    #[track_caller]
+    pub fn scatter_reduce_with(
+        &self,
+        dim: impl IntoDim,
+        index: &Tensor,
+        src: &Tensor,
+        reduce: &str,
+        options: ScatterReduceOptions,
     ) -> Result<Tensor> {
         let d = self.dim("scatter_reduce", dim.value())?;
         let attrs = [
             Attr::Int(d as i64),
             Attr::Str(reduction(reduce)?),
-            Attr::Bool(include_self),
+            Attr::Bool(options.include_self),
         ];
         call1(
             &SCATTER_REDUCE,

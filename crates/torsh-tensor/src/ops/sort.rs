@@ -6,6 +6,7 @@ use torsh_core::{Attr, DType, Dims, Kernel, Promotion, Result, Shape, TorshError
 use super::index::in_place;
 use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
+use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
 use crate::{IntoDim, Operand, Tensor, Value};
 
@@ -60,7 +61,7 @@ pub static SORT: OpRecord = OpRecord::new(
     Ok(Plan::many(x.dtype(), [spec(x.dtype()), spec(DType::I64)]))
 })
 .backward(PICKED)
-.by_name(|b| b.tensor(0)?.sort(b.int(1), b.bool(2)).map(Value::from))
+.by_name(|b| b.tensor(0)?.sort_with(SortOptions::default().dim(b.int(1)).descending(b.bool(2))).map(Value::from))
 .samples(|s| {
     Ok(vec![
         Sample::new([s.distinct(&[3, 4])?.into()]),
@@ -75,7 +76,11 @@ static SORT_STABLE: OpRecord = OpRecord::new(
     "(Tensor input, *, bool? stable, int dim=-1, bool descending=False)",
 )
 .overload()
-.by_name(|b| b.tensor(0)?.sort(b.int(2), b.bool(3)).map(Value::from));
+.by_name(|b| {
+    b.tensor(0)?
+        .sort_with(SortOptions::default().dim(b.int(2)).descending(b.bool(3)))
+        .map(Value::from)
+});
 
 /// Positions in sorted order.
 pub static ARGSORT: OpRecord = OpRecord::new(
@@ -84,7 +89,11 @@ pub static ARGSORT: OpRecord = OpRecord::new(
     "(Tensor input, int dim=-1, bool descending=False, bool stable=False)",
 )
 .constant()
-.by_name(|b| b.tensor(0)?.argsort(b.int(1), b.bool(2)).map(Value::Tensor));
+.by_name(|b| {
+    b.tensor(0)?
+        .argsort_with(SortOptions::default().dim(b.int(1)).descending(b.bool(2)))
+        .map(Value::Tensor)
+});
 
 /// `torch.argsort` with `stable` first, as its overload has it.
 static ARGSORT_STABLE: OpRecord = OpRecord::new(
@@ -94,7 +103,11 @@ static ARGSORT_STABLE: OpRecord = OpRecord::new(
 )
 .overload()
 .constant()
-.by_name(|b| b.tensor(0)?.argsort(b.int(2), b.bool(3)).map(Value::Tensor));
+.by_name(|b| {
+    b.tensor(0)?
+        .argsort_with(SortOptions::default().dim(b.int(2)).descending(b.bool(3)))
+        .map(Value::Tensor)
+});
 
 /// Sorted along the first dimension.
 pub static MSORT: OpRecord = OpRecord::new(
@@ -125,7 +138,7 @@ pub static TOPK: OpRecord = OpRecord::new(
     Ok(Plan::many(x.dtype(), [Spec::new(shape.clone(), x.dtype()), Spec::new(shape, DType::I64)]))
 })
 .backward(PICKED)
-.by_name(|b| b.tensor(0)?.topk_with(b.int(1), b.int(2), b.bool(3)).map(Value::from))
+.by_name(|b| b.tensor(0)?.topk_with(b.int(1), TopkOptions::default().dim(b.int(2)).largest(b.bool(3))).map(Value::from))
 .samples(|s| {
     Ok(vec![
         Sample::new([s.distinct(&[3, 4])?.into(), Value::Int(2)]),
@@ -147,7 +160,14 @@ pub static ISIN: OpRecord = OpRecord::new(
     ))
 })
 .constant()
-.by_name(|b| Tensor::isin(b.operand(0)?, b.operand(1)?, b.bool(3)).map(Value::Tensor));
+.by_name(|b| {
+    Tensor::isin_with(
+        b.operand(0)?,
+        b.operand(1)?,
+        IsinOptions::default().invert(b.bool(3)),
+    )
+    .map(Value::Tensor)
+});
 
 /// Positions in a sorted sequence. Attributes: right, whether int32.
 pub static SEARCHSORTED: OpRecord = OpRecord::new(
@@ -203,9 +223,11 @@ pub static BINCOUNT: OpRecord = OpRecord::new(
 })
 .constant()
 .by_name(|b| {
-    b.tensor(0)?
-        .bincount(b.opt_tensor(1), b.int(2))
-        .map(Value::Tensor)
+    let options = BincountOptions {
+        weights: b.opt_tensor(1).cloned(),
+        minlength: b.int(2),
+    };
+    b.tensor(0)?.bincount_with(options).map(Value::Tensor)
 });
 
 /// Equality of all elements.
@@ -233,7 +255,14 @@ pub static ALLCLOSE: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| {
     b.tensor(0)?
-        .allclose_with(b.tensor(1)?, b.float(2), b.float(3), b.bool(4))
+        .allclose_with(
+            b.tensor(1)?,
+            IscloseOptions {
+                rtol: b.float(2),
+                atol: b.float(3),
+                equal_nan: b.bool(4),
+            },
+        )
         .map(Value::Bool)
 });
 
@@ -318,36 +347,130 @@ fn search(
     )
 }
 
+options! {
+    /// PyTorch's keyword arguments of `sort` and `argsort`.
+    #[derive(Copy)]
+    SortOptions {
+        /// The dimension.
+        dim: i64 = -1;
+        /// Whether the greatest come first.
+        descending: bool = false;
+        /// Whether equal elements keep their order, which they always do.
+        stable: bool = false;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `topk`.
+    #[derive(Copy)]
+    TopkOptions {
+        /// The dimension.
+        dim: i64 = -1;
+        /// Whether the greatest are wanted, not the smallest.
+        largest: bool = true;
+        /// Whether they come in order, which they always do.
+        sorted: bool = true;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `searchsorted` and `bucketize`.
+    SearchsortedOptions {
+        /// Whether positions behind equal elements are wanted.
+        right: bool = false;
+        /// Whether the positions come as int32, not int64.
+        out_int32: bool = false;
+        /// The order in which the sequence is sorted (`searchsorted` only).
+        sorter: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `bincount`.
+    BincountOptions {
+        /// What each element counts for, instead of 1.
+        weights: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// The least number of bins.
+        minlength: i64 = 0;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `isin`.
+    #[derive(Copy)]
+    IsinOptions {
+        /// Whether no element of `elements` (and of `test_elements`) occurs twice; it makes no
+        /// difference here.
+        assume_unique: bool = false;
+        /// Whether elements that are not among the others are wanted.
+        invert: bool = false;
+    }
+}
+
+options! {
+    /// PyTorch's keyword arguments of `allclose` and `isclose`.
+    #[derive(Copy)]
+    IscloseOptions {
+        /// The tolerance relative to the other tensor's elements.
+        rtol: f64 = 1e-5;
+        /// The absolute tolerance.
+        atol: f64 = 1e-8;
+        /// Whether NaN equals NaN.
+        equal_nan: bool = false;
+    }
+}
+
 impl Tensor {
-    /// The elements sorted along `dim`, and the positions they had (int64); stable, NaN is the
-    /// greatest (`torch.sort`).
+    /// The elements sorted along the last dimension, and the positions they had (int64); stable,
+    /// NaN is the greatest (`torch.sort`).
     ///
     /// ```
     /// use torsh_tensor::Tensor;
     /// let x = Tensor::from_data(&[3.0f32, 1.0, 2.0], &[3])?;
-    /// let (values, indices) = x.sort(-1, true)?;
+    /// let (values, indices) = x.sort()?;
+    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// assert_eq!(indices.to_vec::<i64>()?, [1, 2, 0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn sort(&self) -> Result<(Tensor, Tensor)> {
+        self.sort_with(SortOptions::default())
+    }
+
+    /// [`Tensor::sort`] along another dimension, or the other way round.
+    ///
+    /// ```
+    /// use torsh_tensor::{SortOptions, Tensor};
+    /// let x = Tensor::from_data(&[3.0f32, 1.0, 2.0], &[3])?;
+    /// let (values, indices) = x.sort_with(SortOptions::default().descending(true))?;
     /// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
     /// assert_eq!(indices.to_vec::<i64>()?, [0, 2, 1]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn sort(&self, dim: impl IntoDim, descending: bool) -> Result<(Tensor, Tensor)> {
-        let d = self.dim("sort", dim.value())?;
+    pub fn sort_with(&self, options: SortOptions) -> Result<(Tensor, Tensor)> {
+        let d = self.dim("sort", options.dim)?;
         pair(call(
             &SORT,
             &[Arg::T(self)],
-            &[Attr::Int(d as i64), Attr::Bool(descending)],
+            &[Attr::Int(d as i64), Attr::Bool(options.descending)],
         )?)
     }
 
-    /// The positions of the elements in sorted order along `dim` (`torch.argsort`).
+    /// The positions of the elements in sorted order along the last dimension (`torch.argsort`).
     #[track_caller]
-    pub fn argsort(&self, dim: impl IntoDim, descending: bool) -> Result<Tensor> {
-        let d = self.dim("argsort", dim.value())?;
+    pub fn argsort(&self) -> Result<Tensor> {
+        self.argsort_with(SortOptions::default())
+    }
+
+    /// [`Tensor::argsort`] along another dimension, or the other way round.
+    #[track_caller]
+    pub fn argsort_with(&self, options: SortOptions) -> Result<Tensor> {
+        let d = self.dim("argsort", options.dim)?;
         let out = call(
             &SORT,
             &[Arg::T(&self.detach())],
-            &[Attr::Int(d as i64), Attr::Bool(descending)],
+            &[Attr::Int(d as i64), Attr::Bool(options.descending)],
         );
         Ok(pair(out.map_err(|e| e.renamed("argsort"))?)?.1)
     }
@@ -355,43 +478,46 @@ impl Tensor {
     /// The elements sorted along the first dimension (`torch.msort`).
     #[track_caller]
     pub fn msort(&self) -> Result<Tensor> {
-        Ok(self.sort(0, false)?.0)
+        Ok(self.sort_with(SortOptions::default().dim(0))?.0)
     }
 
     /// The `k` largest elements along the last dimension, sorted, and their positions
     /// (`torch.topk`).
     #[track_caller]
     pub fn topk(&self, k: impl IntoDim) -> Result<(Tensor, Tensor)> {
-        self.topk_with(k, -1, true)
+        self.topk_with(k, TopkOptions::default())
     }
 
-    /// The `k` largest (or smallest) elements along `dim`, sorted, and their positions.
+    /// [`Tensor::topk`] along another dimension, or of the smallest.
     #[track_caller]
-    pub fn topk_with(
-        &self,
-        k: impl IntoDim,
-        dim: impl IntoDim,
-        largest: bool,
-    ) -> Result<(Tensor, Tensor)> {
-        let d = self.dim("topk", dim.value())?;
+    pub fn topk_with(&self, k: impl IntoDim, options: TopkOptions) -> Result<(Tensor, Tensor)> {
+        let d = self.dim("topk", options.dim)?;
         pair(call(
             &TOPK,
             &[Arg::T(self)],
             &[
                 Attr::Int(d as i64),
-                Attr::Bool(largest),
+                Attr::Bool(options.largest),
                 Attr::Int(k.value()),
             ],
         )?)
     }
 
-    /// Whether each element is among the test elements (with `invert`: is not), as a bool tensor
-    /// (`torch.isin`).
+    /// Whether each element is among the test elements, as a bool tensor (`torch.isin`).
     #[track_caller]
     pub fn isin<'a>(
         elements: impl Into<Operand<'a>>,
         test_elements: impl Into<Operand<'a>>,
-        invert: bool,
+    ) -> Result<Tensor> {
+        Tensor::isin_with(elements, test_elements, IsinOptions::default())
+    }
+
+    /// [`Tensor::isin`], or whether it is not.
+    #[track_caller]
+    pub fn isin_with<'a>(
+        elements: impl Into<Operand<'a>>,
+        test_elements: impl Into<Operand<'a>>,
+        options: IsinOptions,
     ) -> Result<Tensor> {
         let (elements, test) = (elements.into(), test_elements.into());
         let dtype = promoted(&elements, &test)?;
@@ -402,34 +528,73 @@ impl Tensor {
         call1(
             &ISIN,
             &[Arg::T(&elements), Arg::T(&test)],
-            &[Attr::Bool(invert)],
+            &[Attr::Bool(options.invert)],
         )
     }
 
     /// Where each of `values` (a tensor or a number) would be inserted into this sorted sequence
-    /// to keep it sorted: before equal elements, or with `right` after them
-    /// (`torch.searchsorted`). The sequence is 1-d, or has the values' leading dimensions.
+    /// to keep it sorted, before equal elements (`torch.searchsorted`). The sequence is 1-d, or
+    /// has the values' leading dimensions.
     #[track_caller]
-    pub fn searchsorted<'a>(&self, values: impl Into<Operand<'a>>, right: bool) -> Result<Tensor> {
-        search(self, values.into(), None, right, false)
+    pub fn searchsorted<'a>(&self, values: impl Into<Operand<'a>>) -> Result<Tensor> {
+        self.searchsorted_with(values, SearchsortedOptions::default())
+    }
+
+    /// [`Tensor::searchsorted`] behind equal elements, as int32, or in a sequence that another
+    /// tensor sorts.
+    #[track_caller]
+    pub fn searchsorted_with<'a>(
+        &self,
+        values: impl Into<Operand<'a>>,
+        options: SearchsortedOptions,
+    ) -> Result<Tensor> {
+        let SearchsortedOptions {
+            right,
+            out_int32,
+            sorter,
+        } = options;
+        search(self, values.into(), sorter.as_ref(), right, out_int32)
     }
 
     /// The bucket between the sorted 1-d `boundaries` that each element falls into
     /// (`torch.bucketize`).
     #[track_caller]
-    pub fn bucketize(&self, boundaries: &Tensor, right: bool) -> Result<Tensor> {
-        bucketize(Operand::Ref(self), boundaries, right, false)
+    pub fn bucketize(&self, boundaries: &Tensor) -> Result<Tensor> {
+        self.bucketize_with(boundaries, SearchsortedOptions::default())
     }
 
-    /// How often each integer from 0 on occurs in this 1-d tensor (int64), or the sums of its
-    /// `weights`; at least `minlength` bins (`torch.bincount`).
+    /// [`Tensor::bucketize`] with a boundary in the bucket before it, or as int32.
     #[track_caller]
-    pub fn bincount<'a>(
+    pub fn bucketize_with(
         &self,
-        weights: impl Into<Option<&'a Tensor>>,
-        minlength: i64,
+        boundaries: &Tensor,
+        options: SearchsortedOptions,
     ) -> Result<Tensor> {
-        let weights = weights.into();
+        let SearchsortedOptions {
+            right,
+            out_int32,
+            sorter,
+        } = options;
+        if sorter.is_some() {
+            return Err(TorshError::invalid(
+                "bucketize",
+                "sorter is an argument of searchsorted",
+            ));
+        }
+        bucketize(Operand::Ref(self), boundaries, right, out_int32)
+    }
+
+    /// How often each integer from 0 on occurs in this 1-d tensor (int64; `torch.bincount`).
+    #[track_caller]
+    pub fn bincount(&self) -> Result<Tensor> {
+        self.bincount_with(BincountOptions::default())
+    }
+
+    /// [`Tensor::bincount`] with weights that are summed instead, or with at least so many bins.
+    #[track_caller]
+    pub fn bincount_with(&self, options: BincountOptions) -> Result<Tensor> {
+        let BincountOptions { weights, minlength } = options;
+        let weights = weights.as_ref();
         let refuse = |text: String| Err(TorshError::invalid("bincount", text));
         if !self.dtype().is_integer() {
             return Err(TorshError::dtype(
@@ -464,7 +629,7 @@ impl Tensor {
             None => None,
         };
         // The bins end where the sorted values do.
-        let (sorted, _) = self.sort(0, true)?;
+        let (sorted, _) = self.sort_with(SortOptions::default().descending(true))?;
         let largest = sorted.select(0, 0)?.item::<i64>()?;
         let bins = largest.saturating_add(1).max(minlength).max(1);
         call1(
@@ -492,18 +657,12 @@ impl Tensor {
     /// 1e-5 and 1e-8 (`torch.allclose`).
     #[track_caller]
     pub fn allclose(&self, other: &Tensor) -> Result<bool> {
-        self.allclose_with(other, 1e-5, 1e-8, false)
+        self.allclose_with(other, IscloseOptions::default())
     }
 
     /// [`Tensor::allclose`] with other tolerances; with `equal_nan`, NaN equals NaN.
     #[track_caller]
-    pub fn allclose_with(
-        &self,
-        other: &Tensor,
-        rtol: f64,
-        atol: f64,
-        equal_nan: bool,
-    ) -> Result<bool> {
+    pub fn allclose_with(&self, other: &Tensor, options: IscloseOptions) -> Result<bool> {
         if self.dtype() != other.dtype() {
             return Err(TorshError::dtype(
                 "allclose",
@@ -521,9 +680,9 @@ impl Tensor {
             &super::pointwise::parametric::isclose,
             &[Arg::T(&real(self)?), Arg::T(&real(other)?)],
             &[
-                Attr::Scalar(rtol.into()),
-                Attr::Scalar(atol.into()),
-                Attr::Scalar(equal_nan.into()),
+                Attr::Scalar(options.rtol.into()),
+                Attr::Scalar(options.atol.into()),
+                Attr::Scalar(options.equal_nan.into()),
             ],
         )
         .map_err(|e| e.renamed("allclose"))?;

@@ -195,7 +195,7 @@ impl Tensor {
             Some(d) => self.transpose(d, -1)?,
             None => self.reshape([self.numel()])?,
         };
-        let sorted = line.sort(-1, false)?.0;
+        let sorted = line.sort()?.0;
         let last = (sorted.dims()[sorted.ndim() - 1] - 1) as f64;
         let nan = sorted.isnan()?;
         let qs = if q.ndim() == 0 {
