@@ -313,6 +313,9 @@ fn group_norm(x: &Tensor, num_groups: i64, options: &GroupNormOptions) -> Result
             "Expected num groups to be greater than 0, got {num_groups}"
         ));
     };
+    if *c == 0 {
+        return refuse("Expected number of channels to be greater than 0, got 0".into());
+    }
     if !c.is_multiple_of(groups) {
         return refuse(format!(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape {} and num_groups={groups}",
