@@ -39,7 +39,10 @@ impl Average for i64 {
     }
     #[inline(always)]
     fn over(self, n: f64) -> i64 {
-        self.wrapping_div((n as i64).max(1))
+        match n as i64 {
+            0 => 0,
+            n => self.wrapping_div(n),
+        }
     }
 }
 

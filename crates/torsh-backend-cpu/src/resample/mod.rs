@@ -67,6 +67,7 @@ impl Geometry {
                 Attr::Float(s) if d + spatial >= 3 => Some(s),
                 _ => None,
             },
+            image: spatial == 2,
             weights: match mode {
                 Mode::Linear if spatial == 2 => DType::F32,
                 _ => image.dtype,

@@ -26,6 +26,8 @@ pub(super) struct Axis {
     pub antialias: bool,
     /// The factor that the caller gave.
     pub scale: Option<f64>,
+    /// Whether it is a dimension of images, where PyTorch treats some sizes on their own.
+    pub image: bool,
     /// What the weights are rounded to: as in PyTorch a half type's, but for lines in images.
     pub weights: DType,
 }
@@ -205,6 +207,8 @@ impl Axis {
                 _ if self.antialias => self.filtered(ratio, o, &mut t.items),
                 Mode::Nearest | Mode::NearestExact => {
                     let at = match self.mode {
+                        Mode::Nearest if self.image && self.output == self.input => size(o),
+                        Mode::Nearest if self.image && self.output == 2 * self.input => size(o / 2),
                         Mode::Nearest => ratio * size(o),
                         _ => ratio * (size::<T>(o) + constant(0.5)),
                     };

@@ -9,6 +9,7 @@ fn axis(mode: Mode, input: usize, output: usize) -> Axis {
         align_corners: false,
         antialias: false,
         scale: None,
+        image: true,
         weights: DType::F64,
     }
 }

@@ -647,7 +647,7 @@ fn transpose_sizes<const N: usize>(
             + (ws[d] as i128 - 1) * dilation[d] as i128
             + output_padding[d] as i128
             + 1;
-        if n <= 0 || n > isize::MAX as i128 {
+        if n < 0 || n > isize::MAX as i128 {
             let m = format!(
                 "Given input size per channel: {xs:?}. Calculated output size of dimension {d}: {n}. Output size is too small"
             );

@@ -431,6 +431,9 @@ impl Tensor {
         if mode == Lanczos && !options.antialias {
             return invalid("lanczos mode requires antialias=True");
         }
+        if mode == Lanczos && options.align_corners == Some(true) {
+            return invalid("Lanczos mode does not support align_corners=True");
+        }
         if mode == Area {
             let size = |n: usize| size.get(n).copied();
             return match self.ndim() {
@@ -496,6 +499,10 @@ impl Tensor {
         }
         let mut shape: SmallVec<[i64; 6]> = d[..2].iter().map(|&v| v as i64).collect();
         shape.extend_from_slice(size);
+        // As PyTorch, whatever the factors.
+        if antialias && d[2..].iter().zip(size).all(|(&n, &size)| n as i64 == size) {
+            return self.copy();
+        }
         check_shape(&shape, self.dtype())?;
         let mut attrs = [Attr::None; 7];
         (attrs[0], attrs[1]) = (Attr::Str(mode), Attr::Bool(align_corners));
