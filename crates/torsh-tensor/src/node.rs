@@ -460,6 +460,9 @@ impl BackwardCx<'_> {
             Some(SavedArg::Number(Scalar::Bool(b))) => {
                 Tensor::from_number(Scalar::Int(*b as i64), DType::I64)
             }
+            // In full precision: a 0-d tensor does not widen those it is computed with.
+            Some(SavedArg::Number(n @ Scalar::Float(_))) => Tensor::from_number(*n, DType::F64),
+            Some(SavedArg::Number(n @ Scalar::Complex(..))) => Tensor::from_number(*n, DType::C128),
             Some(SavedArg::Number(n)) => Tensor::from_number(*n, n.dtype()),
             _ => Err(self.not_saved(i)),
         }
