@@ -50,7 +50,7 @@ pub fn register(s: &mut Suite<'_>) {
                 padding: [1, 1],
                 ..Default::default()
             };
-            Ok(move || F::max_pool2d_with(&x, 3, options.clone()))
+            Ok(move || F::max_pool2d_with(&x, 3, options))
         },
         0,
         0,
@@ -127,7 +127,7 @@ fn convolutions(s: &mut Suite<'_>) {
             &format!("conv2d_{name}"),
             || {
                 let ((x, w), options) = (c.tensors()?, c.options());
-                Ok(move || F::conv2d_with(&x, &w, None, options.clone()))
+                Ok(move || F::conv2d_with(&x, &w, None, options))
             },
             c.flops(),
             0,
@@ -141,7 +141,7 @@ fn convolutions(s: &mut Suite<'_>) {
             let inputs = [x.requires_grad_(true), w.requires_grad_(true)];
             let (g, options) = ([Some(randn(&[8, 64, 56, 56])?)], c.options());
             Ok(move || {
-                let y = F::conv2d_with(&inputs[0], &inputs[1], None, options.clone())?;
+                let y = F::conv2d_with(&inputs[0], &inputs[1], None, options)?;
                 grad(&[y], &inputs, &g, false, false, false)
             })
         },
