@@ -3,24 +3,29 @@
 /// A struct of options with PyTorch's names and defaults, and a setter for each field.
 ///
 /// A field is `name: type = default;`, with `, argument => conversion` behind the default where
-/// its setter takes something else.
+/// its setter takes something else. The struct may have a number of dimensions as parameter.
 macro_rules! options {
-    ($(#[$doc:meta])* $name:ident {
+    ($(#[$doc:meta])* $name:ident $(<const $n:ident: usize>)? {
         $($(#[$field_doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
     }) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
-        pub struct $name {
+        pub struct $name $(<const $n: usize>)? {
             $($(#[$field_doc])* pub $field: $ty,)*
         }
 
-        impl Default for $name {
+        impl $(<const $n: usize>)? Default for $name $(<$n>)? {
             fn default() -> Self {
                 $name { $($field: $default,)* }
             }
         }
 
-        impl $name {
+        impl $(<const $n: usize>)? $name $(<$n>)? {
+            /// The defaults.
+            pub fn new() -> Self {
+                Self::default()
+            }
+
             $($crate::options::setter! {
                 $(#[$field_doc])* $field: $ty $(, $arg => $convert)?
             })*
@@ -30,22 +35,21 @@ macro_rules! options {
 
 macro_rules! setter {
     ($(#[$doc:meta])* $field:ident: $ty:ty) => {
-        $(#[$doc])*
-        #[must_use]
-        pub fn $field(mut self, $field: $ty) -> Self {
-            self.$field = $field;
-            self
-        }
+        $crate::options::setter! { $(#[$doc])* $field: $ty, $ty => |v| v }
     };
     ($(#[$doc:meta])* $field:ident: $ty:ty, $arg:ty => $convert:expr) => {
         $(#[$doc])*
         #[must_use]
         pub fn $field(mut self, $field: $arg) -> Self {
-            let convert: fn($arg) -> $ty = $convert;
-            self.$field = convert($field);
+            self.$field = $crate::options::convert($field, $convert);
             self
         }
     };
+}
+
+/// Calls a conversion, whose argument's type a closure alone would not know.
+pub(crate) fn convert<A, T>(argument: A, conversion: impl FnOnce(A) -> T) -> T {
+    conversion(argument)
 }
 
 pub(crate) use {options, setter};

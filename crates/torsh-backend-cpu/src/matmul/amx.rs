@@ -213,16 +213,17 @@ unsafe fn blocks(
                         count: nb,
                         terms: kb,
                     };
+                    let left = |i: usize| Lines {
+                        ptr: a.at(i0 + i, k0).ptr,
+                        across: a.row,
+                        along: a.col,
+                        count: SIDE.min(mb - i),
+                        terms: kb,
+                    };
                     let sound = right.pack::<true>(packed_b, parts);
                     for i in (0..mb).step_by(SIDE) {
-                        let left = Lines {
-                            ptr: a.at(i0 + i, k0).ptr,
-                            across: a.row,
-                            along: a.col,
-                            count: SIDE.min(mb - i),
-                            terms: kb,
-                        };
-                        let sound = left.pack::<false>(packed_a, parts) & sound;
+                        let sound = left(i).pack::<false>(packed_a, parts) & sound;
+                        let next = (i + SIDE < mb).then(|| left(i + SIDE));
                         for j in (0..nb).step_by(SIDE) {
                             let (pa, pb) = (packed_a, packed_b.add(j / SIDE * panel));
                             let block = if once {
@@ -230,11 +231,7 @@ unsafe fn blocks(
                             } else {
                                 sums.add(i * columns + j * SIDE)
                             };
-                            let next = Lines {
-                                ptr: left.ptr.wrapping_offset(SIDE as isize * a.row),
-                                ..left
-                            };
-                            if i + SIDE < mb {
+                            if let Some(next) = &next {
                                 next.prefetch(j / SIDE, nb.div_ceil(SIDE));
                             }
                             if first {
@@ -243,9 +240,10 @@ unsafe fn blocks(
                                 resume(block);
                             }
                             match parts {
-                                Parts::One => one(steps, pa, pb, block),
-                                Parts::Three => three(steps, pa, pb, block),
+                                Parts::One => one(steps, pa, pb),
+                                Parts::Three => three(steps, pa, pb),
                             }
+                            store(block);
                             if !sound {
                                 *block = f32::NAN;
                             }
@@ -619,13 +617,32 @@ unsafe fn resume(block: *const f32) {
     }
 }
 
+/// Writes the sums of a block.
+///
+/// # Safety
+/// `block` must have room for a block, and the tiles be configured.
+#[inline]
+unsafe fn store(block: *mut f32) {
+    // SAFETY: the caller's promise. Nothing else uses the tiles.
+    unsafe {
+        asm!(
+            "tilestored [{c} + {w}], tmm0",
+            "tilestored [{c} + {w} + 64], tmm1",
+            "tilestored [{c} + {w} + 2048], tmm2",
+            "tilestored [{c} + {w} + 2112], tmm3",
+            c = in(reg) block,
+            w = in(reg) 4 * SIDE,
+            options(nostack),
+        );
+    }
+}
+
 /// Adds to the sums of a block, of operands in three parts.
 ///
 /// # Safety
-/// `a` and `b` must hold `steps` packed steps, `block` have room for a block, and the tiles be
-/// configured.
+/// `a` and `b` must hold `steps` packed steps, and the tiles be configured.
 #[inline]
-unsafe fn three(steps: usize, a: *const u8, b: *const u8, block: *mut f32) {
+unsafe fn three(steps: usize, a: *const u8, b: *const u8) {
     // The pairs of parts come in an order in which each differs from the one before in one
     // operand, so that half of the tiles stay.
     // SAFETY: the caller's promise. Nothing else uses the tiles.
@@ -674,17 +691,11 @@ unsafe fn three(steps: usize, a: *const u8, b: *const u8, block: *mut f32) {
             "add {b}, 6144",
             "dec {n}",
             "jnz 2b",
-            "tilestored [{c} + {w}], tmm0",
-            "tilestored [{c} + {w} + 64], tmm1",
-            "tilestored [{c} + {w} + 2048], tmm2",
-            "tilestored [{c} + {w} + 2112], tmm3",
             a = inout(reg) a => _,
             b = inout(reg) b => _,
             n = inout(reg) steps => _,
-            c = in(reg) block,
             s = in(reg) 64usize,
-            w = in(reg) 4 * SIDE,
-            options(nostack),
+            options(readonly, nostack),
         );
     }
 }
@@ -694,7 +705,7 @@ unsafe fn three(steps: usize, a: *const u8, b: *const u8, block: *mut f32) {
 /// # Safety
 /// As [`three`].
 #[inline]
-unsafe fn one(steps: usize, a: *const u8, b: *const u8, block: *mut f32) {
+unsafe fn one(steps: usize, a: *const u8, b: *const u8) {
     // SAFETY: the caller's promise. Nothing else uses the tiles.
     unsafe {
         asm!(
@@ -711,17 +722,11 @@ unsafe fn one(steps: usize, a: *const u8, b: *const u8, block: *mut f32) {
             "add {b}, 2048",
             "dec {n}",
             "jnz 2b",
-            "tilestored [{c} + {w}], tmm0",
-            "tilestored [{c} + {w} + 64], tmm1",
-            "tilestored [{c} + {w} + 2048], tmm2",
-            "tilestored [{c} + {w} + 2112], tmm3",
             a = inout(reg) a => _,
             b = inout(reg) b => _,
             n = inout(reg) steps => _,
-            c = in(reg) block,
             s = in(reg) 64usize,
-            w = in(reg) 4 * SIDE,
-            options(nostack),
+            options(readonly, nostack),
         );
     }
 }

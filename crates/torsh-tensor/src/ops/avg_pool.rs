@@ -7,6 +7,7 @@ use torsh_core::{Attr, Kernel, Result, TorshError};
 use super::conv::sizes;
 use super::pool::{Ints, adaptive_shape, given, output_size, pooled_shape, stride};
 use crate::call::{Arg, call1};
+use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, OutputSize, Sizes, Tensor, Value};
@@ -27,19 +28,21 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &LP_POOL3D,
 ];
 
-/// The optional arguments of an average pooling in `N` dimensions, by PyTorch's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AvgPoolOptions<const N: usize> {
-    /// Steps of the window; the window's own size where not given.
-    pub stride: Option<[i64; N]>,
-    /// Zeros around the image; at most half the window.
-    pub padding: [i64; N],
-    /// Whether a window that reaches past the end counts.
-    pub ceil_mode: bool,
-    /// Whether the zeros around the image count in the average.
-    pub count_include_pad: bool,
-    /// What the sums are divided by, instead of by the number of elements.
-    pub divisor_override: Option<i64>,
+options! {
+    /// The optional arguments of an average pooling in `N` dimensions, by PyTorch's names.
+    #[derive(Copy, PartialEq, Eq)]
+    AvgPoolOptions<const N: usize> {
+        /// Steps of the window; the window's own size where not given.
+        stride: Option<[i64; N]> = None, impl Into<Sizes<N>> => |s| Some(s.into().0);
+        /// Zeros around the image; at most half the window.
+        padding: [i64; N] = [0; N], impl Into<Sizes<N>> => |s| s.into().0;
+        /// Whether a window that reaches past the end counts.
+        ceil_mode: bool = false;
+        /// Whether the zeros around the image count in the average.
+        count_include_pad: bool = true;
+        /// What the sums are divided by, instead of by the number of elements.
+        divisor_override: Option<i64> = None, i64 => Some;
+    }
 }
 
 /// The optional arguments of [`Tensor::avg_pool1d_with`].
@@ -48,55 +51,6 @@ pub type AvgPool1dOptions = AvgPoolOptions<1>;
 pub type AvgPool2dOptions = AvgPoolOptions<2>;
 /// The optional arguments of [`Tensor::avg_pool3d_with`].
 pub type AvgPool3dOptions = AvgPoolOptions<3>;
-
-impl<const N: usize> Default for AvgPoolOptions<N> {
-    fn default() -> Self {
-        AvgPoolOptions {
-            stride: None,
-            padding: [0; N],
-            ceil_mode: false,
-            count_include_pad: true,
-            divisor_override: None,
-        }
-    }
-}
-
-impl<const N: usize> AvgPoolOptions<N> {
-    /// The defaults.
-    pub fn new() -> Self {
-        AvgPoolOptions::default()
-    }
-    /// Steps of the window.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes<N>>) -> Self {
-        self.stride = Some(stride.into().0);
-        self
-    }
-    /// Zeros around the image.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Sizes<N>>) -> Self {
-        self.padding = padding.into().0;
-        self
-    }
-    /// Whether a window that reaches past the end counts.
-    #[must_use]
-    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
-        self.ceil_mode = ceil_mode;
-        self
-    }
-    /// Whether the zeros around the image count in the average.
-    #[must_use]
-    pub fn count_include_pad(mut self, count_include_pad: bool) -> Self {
-        self.count_include_pad = count_include_pad;
-        self
-    }
-    /// What the sums are divided by.
-    #[must_use]
-    pub fn divisor_override(mut self, divisor_override: i64) -> Self {
-        self.divisor_override = Some(divisor_override);
-        self
-    }
-}
 
 /// One of the kernels with the attributes of the node `c`; each is the derivative of another.
 fn linear(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {

@@ -6,6 +6,7 @@ use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
 use crate::call::{Arg, call1};
 use crate::node::Grads;
+use crate::options::options;
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, IntoDim, Sizes, Tensor, Value};
@@ -59,17 +60,19 @@ impl<A: IntoDim, B: IntoDim, C: IntoDim> From<(A, B, C)> for Padding<3> {
     }
 }
 
-/// The optional arguments of a convolution in `N` dimensions, by PyTorch's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConvOptions<const N: usize> {
-    /// Steps of the window.
-    pub stride: [i64; N],
-    /// Zeros around the image.
-    pub padding: Padding<N>,
-    /// Steps between the window's taps.
-    pub dilation: [i64; N],
-    /// Groups of channels that are convolved apart.
-    pub groups: i64,
+options! {
+    /// The optional arguments of a convolution in `N` dimensions, by PyTorch's names.
+    #[derive(Copy, PartialEq, Eq)]
+    ConvOptions<const N: usize> {
+        /// Steps of the window.
+        stride: [i64; N] = [1; N], impl Into<Sizes<N>> => |s| s.into().0;
+        /// Zeros around the image: a number, one for each dimension, or one of the words.
+        padding: Padding<N> = Padding::Sizes([0; N]), impl Into<Padding<N>> => |p| p.into();
+        /// Steps between the window's taps.
+        dilation: [i64; N] = [1; N], impl Into<Sizes<N>> => |s| s.into().0;
+        /// Groups of channels that are convolved apart.
+        groups: i64 = 1;
+    }
 }
 
 /// The optional arguments of [`Tensor::conv1d_with`].
@@ -79,61 +82,21 @@ pub type Conv2dOptions = ConvOptions<2>;
 /// The optional arguments of [`Tensor::conv3d_with`].
 pub type Conv3dOptions = ConvOptions<3>;
 
-impl<const N: usize> Default for ConvOptions<N> {
-    fn default() -> Self {
-        ConvOptions {
-            stride: [1; N],
-            padding: Padding::Sizes([0; N]),
-            dilation: [1; N],
-            groups: 1,
-        }
+options! {
+    /// The optional arguments of a transposed convolution in `N` dimensions, by PyTorch's names.
+    #[derive(Copy, PartialEq, Eq)]
+    ConvTransposeOptions<const N: usize> {
+        /// Steps of the window in the output.
+        stride: [i64; N] = [1; N], impl Into<Sizes<N>> => |s| s.into().0;
+        /// What the output loses on both sides.
+        padding: [i64; N] = [0; N], impl Into<Sizes<N>> => |s| s.into().0;
+        /// What it gains at the end; less than the stride or the dilation.
+        output_padding: [i64; N] = [0; N], impl Into<Sizes<N>> => |s| s.into().0;
+        /// Groups of channels that are convolved apart.
+        groups: i64 = 1;
+        /// Steps between the window's taps.
+        dilation: [i64; N] = [1; N], impl Into<Sizes<N>> => |s| s.into().0;
     }
-}
-
-impl<const N: usize> ConvOptions<N> {
-    /// The defaults.
-    pub fn new() -> Self {
-        ConvOptions::default()
-    }
-    /// Steps of the window.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes<N>>) -> Self {
-        self.stride = stride.into().0;
-        self
-    }
-    /// The padding: a number, one for each dimension, or one of the words.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Padding<N>>) -> Self {
-        self.padding = padding.into();
-        self
-    }
-    /// Steps between the window's taps.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<Sizes<N>>) -> Self {
-        self.dilation = dilation.into().0;
-        self
-    }
-    /// The number of groups.
-    #[must_use]
-    pub fn groups(mut self, groups: i64) -> Self {
-        self.groups = groups;
-        self
-    }
-}
-
-/// The optional arguments of a transposed convolution in `N` dimensions, by PyTorch's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ConvTransposeOptions<const N: usize> {
-    /// Steps of the window in the output.
-    pub stride: [i64; N],
-    /// What the output loses on both sides.
-    pub padding: [i64; N],
-    /// What it gains at the end; less than the stride or the dilation.
-    pub output_padding: [i64; N],
-    /// Groups of channels that are convolved apart.
-    pub groups: i64,
-    /// Steps between the window's taps.
-    pub dilation: [i64; N],
 }
 
 /// The optional arguments of [`Tensor::conv_transpose1d_with`].
@@ -142,55 +105,6 @@ pub type ConvTranspose1dOptions = ConvTransposeOptions<1>;
 pub type ConvTranspose2dOptions = ConvTransposeOptions<2>;
 /// The optional arguments of [`Tensor::conv_transpose3d_with`].
 pub type ConvTranspose3dOptions = ConvTransposeOptions<3>;
-
-impl<const N: usize> Default for ConvTransposeOptions<N> {
-    fn default() -> Self {
-        ConvTransposeOptions {
-            stride: [1; N],
-            padding: [0; N],
-            output_padding: [0; N],
-            groups: 1,
-            dilation: [1; N],
-        }
-    }
-}
-
-impl<const N: usize> ConvTransposeOptions<N> {
-    /// The defaults.
-    pub fn new() -> Self {
-        ConvTransposeOptions::default()
-    }
-    /// Steps of the window in the output.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes<N>>) -> Self {
-        self.stride = stride.into().0;
-        self
-    }
-    /// What the output loses on both sides.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Sizes<N>>) -> Self {
-        self.padding = padding.into().0;
-        self
-    }
-    /// What the output gains at the end.
-    #[must_use]
-    pub fn output_padding(mut self, output_padding: impl Into<Sizes<N>>) -> Self {
-        self.output_padding = output_padding.into().0;
-        self
-    }
-    /// The number of groups.
-    #[must_use]
-    pub fn groups(mut self, groups: i64) -> Self {
-        self.groups = groups;
-        self
-    }
-    /// Steps between the window's taps.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<Sizes<N>>) -> Self {
-        self.dilation = dilation.into().0;
-        self
-    }
-}
 
 /// The plan of all three kernels: attribute 4 is the result's shape, which their callers know.
 /// Before it come stride, padding (before the image), dilation and groups.

@@ -5,6 +5,7 @@ use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 use super::index::one;
 
 use crate::call::{Arg, call1};
+use crate::options::options;
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{BincountOptions, NormOptions, Tensor, Value};
 
@@ -140,63 +141,20 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
     Ok(vec![call(s, -1, false)?, call(s, 1, true)?])
 });
 
-/// PyTorch's keyword arguments of `F.embedding`.
-#[derive(Clone, Copy, Debug)]
-pub struct EmbeddingOptions {
-    /// The row whose gradient stays zero; negative ones count from the end.
-    pub padding_idx: Option<i64>,
-    /// Rows that are used and have a larger norm are scaled down to it first, in place.
-    pub max_norm: Option<f64>,
-    /// The p of that norm.
-    pub norm_type: f64,
-    /// Whether gradients are divided by how often their row is used.
-    pub scale_grad_by_freq: bool,
-    /// Sparse gradients, which ToRSh does not have.
-    pub sparse: bool,
-}
-
-impl Default for EmbeddingOptions {
-    fn default() -> Self {
-        EmbeddingOptions {
-            padding_idx: None,
-            max_norm: None,
-            norm_type: 2.0,
-            scale_grad_by_freq: false,
-            sparse: false,
-        }
-    }
-}
-
-impl EmbeddingOptions {
-    /// The row whose gradient stays zero; negative ones count from the end.
-    #[must_use]
-    pub fn padding_idx(mut self, padding_idx: i64) -> Self {
-        self.padding_idx = Some(padding_idx);
-        self
-    }
-    /// The largest norm of the rows that are used.
-    #[must_use]
-    pub fn max_norm(mut self, max_norm: f64) -> Self {
-        self.max_norm = Some(max_norm);
-        self
-    }
-    /// The p of that norm.
-    #[must_use]
-    pub fn norm_type(mut self, norm_type: f64) -> Self {
-        self.norm_type = norm_type;
-        self
-    }
-    /// Whether gradients are divided by how often their row is used.
-    #[must_use]
-    pub fn scale_grad_by_freq(mut self, scale: bool) -> Self {
-        self.scale_grad_by_freq = scale;
-        self
-    }
-    /// Sparse gradients, which ToRSh does not have.
-    #[must_use]
-    pub fn sparse(mut self, sparse: bool) -> Self {
-        self.sparse = sparse;
-        self
+options! {
+    /// PyTorch's keyword arguments of `F.embedding`.
+    #[derive(Copy)]
+    EmbeddingOptions {
+        /// The row whose gradient stays zero; negative ones count from the end.
+        padding_idx: Option<i64> = None, i64 => Some;
+        /// Rows that are used and have a larger norm are scaled down to it first, in place.
+        max_norm: Option<f64> = None, f64 => Some;
+        /// The p of that norm.
+        norm_type: f64 = 2.0;
+        /// Whether gradients are divided by how often their row is used.
+        scale_grad_by_freq: bool = false;
+        /// Sparse gradients, which ToRSh does not have.
+        sparse: bool = false;
     }
 }
 

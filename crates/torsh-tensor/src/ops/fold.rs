@@ -5,56 +5,24 @@ use torsh_core::{Attr, Kernel, Result, TorshError};
 
 use super::conv::{given, sizes};
 use crate::call::{Arg, call1};
+use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, Sizes, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&UNFOLD, &FOLD];
 
-/// The optional arguments of [`Tensor::im2col_with`] and [`Tensor::col2im_with`], by PyTorch's
-/// names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnfoldOptions {
-    /// Steps between the window's elements.
-    pub dilation: [i64; 2],
-    /// Zeros around the image.
-    pub padding: [i64; 2],
-    /// Steps of the window.
-    pub stride: [i64; 2],
-}
-
-impl Default for UnfoldOptions {
-    fn default() -> Self {
-        UnfoldOptions {
-            dilation: [1; 2],
-            padding: [0; 2],
-            stride: [1; 2],
-        }
-    }
-}
-
-impl UnfoldOptions {
-    /// The defaults.
-    pub fn new() -> Self {
-        UnfoldOptions::default()
-    }
-    /// Steps between the window's elements.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<Sizes<2>>) -> Self {
-        self.dilation = dilation.into().0;
-        self
-    }
-    /// Zeros around the image.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Sizes<2>>) -> Self {
-        self.padding = padding.into().0;
-        self
-    }
-    /// Steps of the window.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes<2>>) -> Self {
-        self.stride = stride.into().0;
-        self
+options! {
+    /// The optional arguments of [`Tensor::im2col_with`] and [`Tensor::col2im_with`], by PyTorch's
+    /// names.
+    #[derive(Copy, PartialEq, Eq)]
+    UnfoldOptions {
+        /// Steps between the window's elements.
+        dilation: [i64; 2] = [1; 2], impl Into<Sizes<2>> => |s| s.into().0;
+        /// Zeros around the image.
+        padding: [i64; 2] = [0; 2], impl Into<Sizes<2>> => |s| s.into().0;
+        /// Steps of the window.
+        stride: [i64; 2] = [1; 2], impl Into<Sizes<2>> => |s| s.into().0;
     }
 }
 

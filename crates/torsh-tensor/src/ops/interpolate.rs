@@ -5,6 +5,7 @@ use torsh_core::{Attr, Dims, Kernel, Result, TorshError};
 
 use super::conv::check_shape;
 use crate::call::{Arg, call1};
+use crate::options::options;
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, IntoShape, OutputSize, Tensor, Value};
@@ -103,65 +104,24 @@ impl IntoFactors for Vec<f64> {
     }
 }
 
-/// The arguments of [`Tensor::interpolate_with`], by PyTorch's names; one of `size` and
-/// `scale_factor` must be given.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct InterpolateOptions {
-    /// The spatial sizes of the result; one stands for all.
-    pub size: Option<Vec<i64>>,
-    /// By what the spatial sizes are multiplied; one stands for all.
-    pub scale_factor: Option<Vec<f64>>,
-    /// How elements in between are found.
-    pub mode: InterpolateMode,
-    /// Whether the middles of the first and last elements stay in place, instead of their outer
-    /// edges.
-    pub align_corners: Option<bool>,
-    /// Whether the factor is taken anew from the sizes, which are whole.
-    pub recompute_scale_factor: Option<bool>,
-    /// Whether what becomes smaller is smoothed, as Pillow does; for images.
-    pub antialias: bool,
-}
-
-impl InterpolateOptions {
-    /// The defaults.
-    pub fn new() -> Self {
-        InterpolateOptions::default()
-    }
-    /// The spatial sizes of the result.
-    #[must_use]
-    pub fn size(mut self, size: impl IntoShape) -> Self {
-        self.size = Some(size.sizes().to_vec());
-        self
-    }
-    /// By what the spatial sizes are multiplied.
-    #[must_use]
-    pub fn scale_factor(mut self, scale_factor: impl IntoFactors) -> Self {
-        self.scale_factor = Some(scale_factor.factors());
-        self
-    }
-    /// How elements in between are found.
-    #[must_use]
-    pub fn mode(mut self, mode: InterpolateMode) -> Self {
-        self.mode = mode;
-        self
-    }
-    /// Whether the middles of the first and last elements stay in place.
-    #[must_use]
-    pub fn align_corners(mut self, align_corners: bool) -> Self {
-        self.align_corners = Some(align_corners);
-        self
-    }
-    /// Whether the factor is taken anew from the sizes.
-    #[must_use]
-    pub fn recompute_scale_factor(mut self, recompute_scale_factor: bool) -> Self {
-        self.recompute_scale_factor = Some(recompute_scale_factor);
-        self
-    }
-    /// Whether what becomes smaller is smoothed.
-    #[must_use]
-    pub fn antialias(mut self, antialias: bool) -> Self {
-        self.antialias = antialias;
-        self
+options! {
+    /// The arguments of [`Tensor::interpolate_with`], by PyTorch's names; one of `size` and
+    /// `scale_factor` must be given.
+    #[derive(PartialEq)]
+    InterpolateOptions {
+        /// The spatial sizes of the result; one stands for all.
+        size: Option<Vec<i64>> = None, impl IntoShape => |s| Some(s.sizes().to_vec());
+        /// By what the spatial sizes are multiplied; one stands for all.
+        scale_factor: Option<Vec<f64>> = None, impl IntoFactors => |f| Some(f.factors());
+        /// How elements in between are found.
+        mode: InterpolateMode = InterpolateMode::default();
+        /// Whether the middles of the first and last elements stay in place, instead of their
+        /// outer edges.
+        align_corners: Option<bool> = None, bool => Some;
+        /// Whether the factor is taken anew from the sizes, which are whole.
+        recompute_scale_factor: Option<bool> = None, bool => Some;
+        /// Whether what becomes smaller is smoothed, as Pillow does; for images.
+        antialias: bool = false;
     }
 }
 

@@ -6,6 +6,7 @@ use torsh_core::{Attr, DType, Dims, Kernel, Result, TorshError};
 
 use super::conv::sizes;
 use crate::call::{Arg, call, call1};
+use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, OutputSize, Sizes, Tensor, Value};
@@ -22,17 +23,19 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ADAPTIVE_MAX_POOL3D,
 ];
 
-/// The optional arguments of a maximum pooling in `N` dimensions, by PyTorch's names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MaxPoolOptions<const N: usize> {
-    /// Steps of the window; the window's own size where not given.
-    pub stride: Option<[i64; N]>,
-    /// Elements around the image that never win; at most half the window.
-    pub padding: [i64; N],
-    /// Steps between the window's elements.
-    pub dilation: [i64; N],
-    /// Whether a window that reaches past the end counts.
-    pub ceil_mode: bool,
+options! {
+    /// The optional arguments of a maximum pooling in `N` dimensions, by PyTorch's names.
+    #[derive(Copy, PartialEq, Eq)]
+    MaxPoolOptions<const N: usize> {
+        /// Steps of the window; the window's own size where not given.
+        stride: Option<[i64; N]> = None, impl Into<Sizes<N>> => |s| Some(s.into().0);
+        /// Elements around the image that never win; at most half the window.
+        padding: [i64; N] = [0; N], impl Into<Sizes<N>> => |s| s.into().0;
+        /// Steps between the window's elements.
+        dilation: [i64; N] = [1; N], impl Into<Sizes<N>> => |s| s.into().0;
+        /// Whether a window that reaches past the end counts.
+        ceil_mode: bool = false;
+    }
 }
 
 /// The optional arguments of [`Tensor::max_pool1d_with`].
@@ -41,48 +44,6 @@ pub type MaxPool1dOptions = MaxPoolOptions<1>;
 pub type MaxPool2dOptions = MaxPoolOptions<2>;
 /// The optional arguments of [`Tensor::max_pool3d_with`].
 pub type MaxPool3dOptions = MaxPoolOptions<3>;
-
-impl<const N: usize> Default for MaxPoolOptions<N> {
-    fn default() -> Self {
-        MaxPoolOptions {
-            stride: None,
-            padding: [0; N],
-            dilation: [1; N],
-            ceil_mode: false,
-        }
-    }
-}
-
-impl<const N: usize> MaxPoolOptions<N> {
-    /// The defaults.
-    pub fn new() -> Self {
-        MaxPoolOptions::default()
-    }
-    /// Steps of the window.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Sizes<N>>) -> Self {
-        self.stride = Some(stride.into().0);
-        self
-    }
-    /// Elements around the image that never win.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Sizes<N>>) -> Self {
-        self.padding = padding.into().0;
-        self
-    }
-    /// Steps between the window's elements.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<Sizes<N>>) -> Self {
-        self.dilation = dilation.into().0;
-        self
-    }
-    /// Whether a window that reaches past the end counts.
-    #[must_use]
-    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
-        self.ceil_mode = ceil_mode;
-        self
-    }
-}
 
 /// A shape as attribute.
 pub(super) type Ints = SmallVec<[i64; 6]>;

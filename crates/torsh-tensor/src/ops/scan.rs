@@ -8,6 +8,7 @@ use super::reduce::product::{has_zero, products_before};
 use super::scatter::SCATTER_ADD;
 use crate::call::{Arg, call, call_inplace, call1};
 use crate::node::{BackwardCx, Grads};
+use crate::options::options;
 use crate::record::{Backward, InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::sample::Sampler;
 use crate::{IntoDim, Tensor, Value};
@@ -253,54 +254,17 @@ pub static DIFF: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into(), Value::Int(2), Value::Int(0)])])
 });
 
-/// PyTorch's keyword arguments of `diff`.
-#[derive(Clone, Debug)]
-pub struct DiffOptions {
-    /// How often differences are taken.
-    pub n: i64,
-    /// The dimension.
-    pub dim: i64,
-    /// What is put before the operand first.
-    pub prepend: Option<Tensor>,
-    /// What is put after the operand first.
-    pub append: Option<Tensor>,
-}
-
-impl Default for DiffOptions {
-    fn default() -> Self {
-        DiffOptions {
-            n: 1,
-            dim: -1,
-            prepend: None,
-            append: None,
-        }
-    }
-}
-
-impl DiffOptions {
-    /// How often differences are taken.
-    #[must_use]
-    pub fn n(mut self, n: i64) -> Self {
-        self.n = n;
-        self
-    }
-    /// The dimension.
-    #[must_use]
-    pub fn dim(mut self, dim: impl IntoDim) -> Self {
-        self.dim = dim.value();
-        self
-    }
-    /// What is put before the operand first.
-    #[must_use]
-    pub fn prepend(mut self, t: Tensor) -> Self {
-        self.prepend = Some(t);
-        self
-    }
-    /// What is put after the operand first.
-    #[must_use]
-    pub fn append(mut self, t: Tensor) -> Self {
-        self.append = Some(t);
-        self
+options! {
+    /// PyTorch's keyword arguments of `diff`.
+    DiffOptions {
+        /// How often differences are taken.
+        n: i64 = 1;
+        /// The dimension.
+        dim: i64 = -1, impl IntoDim => |d| d.value();
+        /// What is put before the operand first.
+        prepend: Option<Tensor> = None, Tensor => Some;
+        /// What is put after the operand first.
+        append: Option<Tensor> = None, Tensor => Some;
     }
 }
 

@@ -352,7 +352,7 @@ options! {
     #[derive(Copy)]
     SortOptions {
         /// The dimension.
-        dim: i64 = -1;
+        dim: i64 = -1, impl IntoDim => |d| d.value();
         /// Whether the greatest come first.
         descending: bool = false;
         /// Whether equal elements keep their order, which they always do.
@@ -365,7 +365,7 @@ options! {
     #[derive(Copy)]
     TopkOptions {
         /// The dimension.
-        dim: i64 = -1;
+        dim: i64 = -1, impl IntoDim => |d| d.value();
         /// Whether the greatest are wanted, not the smallest.
         largest: bool = true;
         /// Whether they come in order, which they always do.

@@ -11,6 +11,7 @@ use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
 use crate::call::{Arg, call1};
 use crate::node::BackwardCx;
+use crate::options::options;
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::sample::Sampler;
 use crate::{IntoDims, IntoShape, Tensor, Value};
@@ -27,35 +28,15 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &TRACE,
 ];
 
-/// PyTorch's keyword arguments of `sum`, and of `mean`, `nansum`, `nanmean` and `prod`.
-#[derive(Clone, Debug, Default)]
-pub struct SumOptions {
-    /// The dimensions to reduce; `None` for all.
-    pub dim: Option<SmallVec<[i64; 6]>>,
-    /// Whether reduced dimensions stay, at size 1.
-    pub keepdim: bool,
-    /// The dtype the operand is converted to first, and the result's.
-    pub dtype: Option<DType>,
-}
-
-impl SumOptions {
-    /// The dimensions to reduce.
-    #[must_use]
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = dim.dims();
-        self
-    }
-    /// Whether reduced dimensions stay, at size 1.
-    #[must_use]
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// The dtype the operand is converted to first, and the result's.
-    #[must_use]
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
+options! {
+    /// PyTorch's keyword arguments of `sum`, and of `mean`, `nansum`, `nanmean` and `prod`.
+    SumOptions {
+        /// The dimensions to reduce; `None` for all.
+        dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
+        /// Whether reduced dimensions stay, at size 1.
+        keepdim: bool = false;
+        /// The dtype the operand is converted to first, and the result's.
+        dtype: Option<DType> = None, DType => Some;
     }
 }
 

@@ -6,6 +6,7 @@ use torsh_core::{Attr, DType, Kernel, Result, TorshError};
 use super::{plan, reduced_count, restore};
 use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
+use crate::options::options;
 use crate::record::{InputGrad, OpRecord, PlanCx, Sample};
 use crate::sample::Sampler;
 use crate::{Bound, IntoDims, Tensor, Value};
@@ -26,52 +27,24 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &LOGSUMEXP,
 ];
 
-/// PyTorch's keyword arguments of `var`, `std`, `var_mean` and `std_mean`.
-#[derive(Clone, Debug)]
-pub struct VarOptions {
-    /// The dimensions to reduce; `None` for all.
-    pub dim: Option<SmallVec<[i64; 6]>>,
-    /// What is taken from the number of elements before dividing by it: 1 for an unbiased
-    /// variance, 0 for the population's.
-    pub correction: f64,
-    /// Whether reduced dimensions stay, at size 1.
-    pub keepdim: bool,
-}
-
-impl Default for VarOptions {
-    fn default() -> Self {
-        VarOptions {
-            dim: None,
-            correction: 1.0,
-            keepdim: false,
-        }
+options! {
+    /// PyTorch's keyword arguments of `var`, `std`, `var_mean` and `std_mean`.
+    VarOptions {
+        /// The dimensions to reduce; `None` for all.
+        dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
+        /// What is taken from the number of elements before dividing by it: 1 for an unbiased
+        /// variance, 0 for the population's.
+        correction: f64 = 1.0, impl Into<f64> => |c| c.into();
+        /// Whether reduced dimensions stay, at size 1.
+        keepdim: bool = false;
     }
 }
 
 impl VarOptions {
-    /// The dimensions to reduce.
-    #[must_use]
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = dim.dims();
-        self
-    }
-    /// What is taken from the number of elements before dividing by it.
-    #[must_use]
-    pub fn correction(mut self, correction: impl Into<f64>) -> Self {
-        self.correction = correction.into();
-        self
-    }
     /// A correction of 1, or of 0.
     #[must_use]
-    pub fn unbiased(mut self, unbiased: bool) -> Self {
-        self.correction = f64::from(unbiased);
-        self
-    }
-    /// Whether reduced dimensions stay, at size 1.
-    #[must_use]
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
+    pub fn unbiased(self, unbiased: bool) -> Self {
+        self.correction(u8::from(unbiased))
     }
 }
 

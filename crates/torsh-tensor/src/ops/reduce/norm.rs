@@ -6,59 +6,23 @@ use torsh_core::{Attr, DType, Kernel, Result, TorshError};
 use super::{plan, restore};
 use crate::call::{Arg, call1};
 use crate::node::BackwardCx;
+use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{IntoDims, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&NORM, &VECTOR_NORM, &DIST];
 
-/// PyTorch's keyword arguments of `norm`.
-#[derive(Clone, Debug)]
-pub struct NormOptions {
-    /// The order: 2 is the Euclidean (Frobenius) norm; infinities and 0 are possible too.
-    pub p: f64,
-    /// The dimensions to reduce; `None` for all.
-    pub dim: Option<SmallVec<[i64; 6]>>,
-    /// Whether reduced dimensions stay, at size 1.
-    pub keepdim: bool,
-    /// The dtype the operand is converted to first.
-    pub dtype: Option<DType>,
-}
-
-impl Default for NormOptions {
-    fn default() -> Self {
-        NormOptions {
-            p: 2.0,
-            dim: None,
-            keepdim: false,
-            dtype: None,
-        }
-    }
-}
-
-impl NormOptions {
-    /// The order.
-    #[must_use]
-    pub fn p(mut self, p: impl Into<f64>) -> Self {
-        self.p = p.into();
-        self
-    }
-    /// The dimensions to reduce.
-    #[must_use]
-    pub fn dim(mut self, dim: impl IntoDims) -> Self {
-        self.dim = dim.dims();
-        self
-    }
-    /// Whether reduced dimensions stay, at size 1.
-    #[must_use]
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// The dtype the operand is converted to first.
-    #[must_use]
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
+options! {
+    /// PyTorch's keyword arguments of `norm`.
+    NormOptions {
+        /// The order: 2 is the Euclidean (Frobenius) norm; infinities and 0 are possible too.
+        p: f64 = 2.0, impl Into<f64> => |p| p.into();
+        /// The dimensions to reduce; `None` for all.
+        dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
+        /// Whether reduced dimensions stay, at size 1.
+        keepdim: bool = false;
+        /// The dtype the operand is converted to first.
+        dtype: Option<DType> = None, DType => Some;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use torsh_core::{DType, Result, TorshError};
 
+use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{Bound, Operand, Tensor, Value};
 
@@ -23,35 +24,16 @@ pub enum Interpolation {
     Nearest,
 }
 
-/// PyTorch's keyword arguments of `quantile` and `nanquantile`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct QuantileOptions {
-    /// The dimension; `None` for all elements.
-    pub dim: Option<i64>,
-    /// Whether the reduced dimension stays, at size 1.
-    pub keepdim: bool,
-    /// What lies between two elements.
-    pub interpolation: Interpolation,
-}
-
-impl QuantileOptions {
-    /// The dimension.
-    #[must_use]
-    pub fn dim(mut self, dim: impl crate::IntoDim) -> Self {
-        self.dim = Some(dim.value());
-        self
-    }
-    /// Whether the reduced dimension stays, at size 1.
-    #[must_use]
-    pub fn keepdim(mut self, keepdim: bool) -> Self {
-        self.keepdim = keepdim;
-        self
-    }
-    /// What lies between two elements.
-    #[must_use]
-    pub fn interpolation(mut self, interpolation: Interpolation) -> Self {
-        self.interpolation = interpolation;
-        self
+options! {
+    /// PyTorch's keyword arguments of `quantile` and `nanquantile`.
+    #[derive(Copy)]
+    QuantileOptions {
+        /// The dimension; `None` for all elements.
+        dim: Option<i64> = None, impl crate::IntoDim => |d| Some(d.value());
+        /// Whether the reduced dimension stays, at size 1.
+        keepdim: bool = false;
+        /// What lies between two elements.
+        interpolation: Interpolation = Interpolation::default();
     }
 }
 
