@@ -25,10 +25,12 @@ const SIDE: usize = 32;
 const STEP: usize = 32;
 /// Bytes of a tile: 16 rows of 64.
 const TILE: usize = 1024;
-/// Terms, rows and columns of a block, whose packed operands should stay in the L2 cache.
-const TERMS: usize = 128;
-const ROWS: usize = 1024;
-const COLUMNS: usize = 512;
+/// Terms of a block, divided by the number of parts: a panel of packed lines is 96 KiB.
+const TERMS: usize = 1536;
+/// Rows of the left operand that are packed at a time and stay in the L2 cache.
+const ROWS: usize = 256;
+/// Rows and columns of results whose sums are kept from one block of terms to the next.
+const BLOCK: usize = 1024;
 
 /// Whether the processor has the unit and the system lets this process use it; never where
 /// `TORSH_SIMD` names a lesser instruction set. Asked once.
@@ -180,19 +182,19 @@ unsafe fn blocks(
     // Blocks of about equal size.
     let even =
         |n: usize, most: usize, unit: usize| n.div_ceil(n.div_ceil(most)).next_multiple_of(unit);
-    let terms = even(k, TERMS, STEP);
-    let rows = even(m, ROWS, SIDE);
-    let columns = even(n, COLUMNS, SIDE);
+    let terms = even(k, TERMS / parts.count(), STEP);
+    let (rows, columns) = (even(m, BLOCK, SIDE), even(n, BLOCK, SIDE));
+    let some = even(rows, ROWS, SIDE);
     // Bytes that one row of the left operand, or column of the right one, takes in a block.
     let line = terms * 2 * parts.count();
     let once = k <= terms;
     let sums = if once { SIDE * SIDE } else { rows * columns };
-    let size = (SIDE + columns) * line + sums * 4;
+    let size = (some + columns) * line + sums * 4;
     let Ok(scratch) = Scratch::<u8>::new(size) else {
         return false;
     };
     let packed_a = scratch.ptr();
-    let packed_b = packed_a.wrapping_add(SIDE * line);
+    let packed_b = packed_a.wrapping_add(some * line);
     let sums = packed_b.wrapping_add(columns * line).cast::<f32>();
     // SAFETY: the configuration is a valid one, and every index below is within its matrix; the
     // scratch memory has the room computed above.
@@ -213,48 +215,59 @@ unsafe fn blocks(
                         count: nb,
                         terms: kb,
                     };
-                    let left = |i: usize| Lines {
-                        ptr: a.at(i0 + i, k0).ptr,
-                        across: a.row,
-                        along: a.col,
-                        count: SIDE.min(mb - i),
-                        terms: kb,
-                    };
-                    let sound = right.pack::<true>(packed_b, parts);
-                    for i in (0..mb).step_by(SIDE) {
-                        let sound = left(i).pack::<false>(packed_a, parts) & sound;
-                        let next = (i + SIDE < mb).then(|| left(i + SIDE));
+                    let right_is_sound = right.pack::<true>(packed_b, parts);
+                    for i1 in (0..mb).step_by(some) {
+                        let left = Lines {
+                            ptr: a.at(i0 + i1, k0).ptr,
+                            across: a.row,
+                            along: a.col,
+                            count: some.min(mb - i1),
+                            terms: kb,
+                        };
+                        let sound = left.pack::<false>(packed_a, parts) & right_is_sound;
+                        let count = left.count.div_ceil(SIDE);
                         for j in (0..nb).step_by(SIDE) {
-                            let (pa, pb) = (packed_a, packed_b.add(j / SIDE * panel));
-                            let block = if once {
-                                sums
-                            } else {
-                                sums.add(i * columns + j * SIDE)
-                            };
-                            if let Some(next) = &next {
-                                next.prefetch(j / SIDE, nb.div_ceil(SIDE));
-                            }
-                            if first {
-                                clear();
-                            } else {
-                                resume(block);
-                            }
-                            match parts {
-                                Parts::One => one(steps, pa, pb),
-                                Parts::Three => three(steps, pa, pb),
-                            }
-                            store(block);
-                            if !sound {
-                                *block = f32::NAN;
-                            }
-                            if !last {
-                                continue;
-                            }
-                            let (rows, cols) = (SIDE.min(mb - i), SIDE.min(nb - j));
-                            let o = out.at(i0 + i, j0 + j);
-                            if !finish(block, o, rows, cols, alpha, add) {
-                                let (a, b) = (a.at(i0 + i, 0), b.at(0, j0 + j));
-                                general(rows, cols, k, o, a, b, alpha, add);
+                            let pb = packed_b.add(j / SIDE * panel);
+                            for p in 0..count {
+                                let i = i1 + p * SIDE;
+                                let pa = packed_a.add(p * panel);
+                                // Blocks lie in the order in which they are walked.
+                                let block = match once {
+                                    true => sums,
+                                    false => sums.add(j * rows + i * SIDE),
+                                };
+                                // Meanwhile the cache fetches the next block and a share of
+                                // the next panel.
+                                let ahead = pb.wrapping_add(panel + panel / count * p);
+                                let near = if first {
+                                    clear();
+                                    0
+                                } else {
+                                    resume(block);
+                                    steps / 4
+                                };
+                                let kernel = match parts {
+                                    Parts::One => one,
+                                    Parts::Three => three,
+                                };
+                                if near > 0 {
+                                    kernel(near, pa, pb, block.wrapping_add(SIDE * SIDE).cast());
+                                }
+                                let skip = panel / steps * near;
+                                kernel(steps - near, pa.add(skip), pb.add(skip), ahead);
+                                store(block);
+                                if !sound {
+                                    *block = f32::NAN;
+                                }
+                                if !last {
+                                    continue;
+                                }
+                                let (rows, cols) = (SIDE.min(mb - i), SIDE.min(nb - j));
+                                let o = out.at(i0 + i, j0 + j);
+                                if !finish(block, o, rows, cols, alpha, add) {
+                                    let (a, b) = (a.at(i0 + i, 0), b.at(0, j0 + j));
+                                    general(rows, cols, k, o, a, b, alpha, add);
+                                }
                             }
                         }
                     }
@@ -279,37 +292,41 @@ unsafe fn finish(
     alpha: f32,
     add: bool,
 ) -> bool {
-    const INFINITE: u32 = 0x7f80_0000;
+    const INFINITE: i32 = 0x7f80_0000;
     // SAFETY: the caller's promise.
     unsafe {
-        let mut greatest = 0u32;
-        for i in 0..SIDE * SIDE {
-            greatest = greatest.max((*block.add(i)).to_bits() & INFINITE);
+        let infinite = _mm512_set1_epi32(INFINITE);
+        let mut found = 0;
+        for i in 0..SIDE * SIDE / 16 {
+            let x = _mm512_loadu_si512(block.add(16 * i).cast());
+            found |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(x, infinite), infinite);
         }
-        if greatest == INFINITE {
+        if found != 0 {
             return false;
         }
         for i in 0..rows {
             let from = block.add(i * SIDE);
             let to = out.at(i, 0);
-            match (add, to.col) {
-                (true, 1) => {
-                    for j in 0..cols {
-                        *to.ptr.add(j) = alpha.mul_add(*from.add(j), *to.ptr.add(j));
-                    }
+            if to.col != 1 {
+                for j in 0..cols {
+                    let o = to.at(0, j).ptr;
+                    let before = if add { *o } else { 0.0 };
+                    *o = alpha.mul_add(*from.add(j), before);
                 }
-                (false, 1) => {
-                    for j in 0..cols {
-                        *to.ptr.add(j) = alpha * *from.add(j);
+                continue;
+            }
+            for half in 0..2 {
+                let count = cols.saturating_sub(16 * half).min(16);
+                let mask = ((1u32 << count) - 1) as u16;
+                let to = to.ptr.wrapping_add(16 * half);
+                let x = _mm512_loadu_ps(from.add(16 * half));
+                let x = match add {
+                    true => {
+                        _mm512_fmadd_ps(_mm512_set1_ps(alpha), x, _mm512_maskz_loadu_ps(mask, to))
                     }
-                }
-                _ => {
-                    for j in 0..cols {
-                        let o = to.at(0, j).ptr;
-                        let before = if add { *o } else { 0.0 };
-                        *o = alpha.mul_add(*from.add(j), before);
-                    }
-                }
+                    false => _mm512_mul_ps(_mm512_set1_ps(alpha), x),
+                };
+                _mm512_mask_storeu_ps(to, mask, x);
             }
         }
     }
@@ -360,25 +377,6 @@ impl Lines {
             }
         }
         nan == 0
-    }
-
-    /// Asks for part `index` of `of` of the lines, to pack them later.
-    #[inline]
-    fn prefetch(&self, index: usize, of: usize) {
-        let (outer, step, inner) = if self.along == 1 {
-            (self.count, self.across, self.terms)
-        } else if self.across == 1 {
-            (self.terms, self.along, self.count)
-        } else {
-            return;
-        };
-        for i in outer * index / of..outer * (index + 1) / of {
-            let line = self.ptr.wrapping_offset(i as isize * step);
-            for j in (0..inner).step_by(16) {
-                // SAFETY: a hint, whatever the address.
-                unsafe { _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(j).cast()) };
-            }
-        }
     }
 
     /// Packs 16 lines of one step. Returns a mask of NaNs.
@@ -485,13 +483,16 @@ fn split(x: __m512, parts: Parts) -> [__m512i; 3] {
     }
     // To nearest, so that the rest is of either sign and half as large.
     let half = _mm512_set1_epi32(0x8000);
-    let nearest =
-        |x: __m512| _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), upper);
-    let first = nearest(x);
+    let first = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), upper);
     let rest = _mm512_sub_ps(x, _mm512_castsi512_ps(first));
-    let second = nearest(rest);
+    let second = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(rest), half), upper);
     let rest = _mm512_sub_ps(rest, _mm512_castsi512_ps(second));
-    [first, second, nearest(rest)]
+    // Whoever packs takes the upper half.
+    [
+        first,
+        second,
+        _mm512_add_epi32(_mm512_castps_si512(rest), half),
+    ]
 }
 
 /// Packs the first and second 16 terms of 16 lines, a line to a row.
@@ -552,7 +553,10 @@ unsafe fn by_pairs(terms: &[__m512; 16], to: *mut u8, parts: Parts) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn transpose(rows: [__m512; 16]) -> [__m512; 16] {
-    let mut r = rows.map(|r| _mm512_castps_si512(r));
+    let mut r = [_mm512_setzero_si512(); 16];
+    for i in 0..16 {
+        r[i] = _mm512_castps_si512(rows[i]);
+    }
     let mut t = r;
     for i in 0..8 {
         t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
@@ -576,7 +580,11 @@ fn transpose(rows: [__m512; 16]) -> [__m512; 16] {
         t[4 + j] = _mm512_shuffle_i32x4::<0x88>(high, high2);
         t[12 + j] = _mm512_shuffle_i32x4::<0xdd>(high, high2);
     }
-    t.map(|t| _mm512_castsi512_ps(t))
+    let mut columns = rows;
+    for i in 0..16 {
+        columns[i] = _mm512_castsi512_ps(t[i]);
+    }
+    columns
 }
 
 /// Starts the sums of a block from zero.
@@ -637,12 +645,13 @@ unsafe fn store(block: *mut f32) {
     }
 }
 
-/// Adds to the sums of a block, of operands in three parts.
+/// Adds to the sums of a block, of operands in three parts. Fetches 1024 bytes a step from `ahead`
+/// into the cache.
 ///
 /// # Safety
-/// `a` and `b` must hold `steps` packed steps, and the tiles be configured.
+/// `a` and `b` must hold `steps` packed steps, more than none, and the tiles be configured.
 #[inline]
-unsafe fn three(steps: usize, a: *const u8, b: *const u8) {
+unsafe fn three(steps: usize, a: *const u8, b: *const u8, ahead: *const u8) {
     // The pairs of parts come in an order in which each differs from the one before in one
     // operand, so that half of the tiles stay.
     // SAFETY: the caller's promise. Nothing else uses the tiles.
@@ -654,45 +663,63 @@ unsafe fn three(steps: usize, a: *const u8, b: *const u8) {
             "tileloadd tmm5, [{a} + {s} + 1024]",
             "tileloadd tmm7, [{b} + {s} + 5120]",
             "tdpbf16ps tmm0, tmm4, tmm6",
+            "prefetcht1 [{q}]",
             "tdpbf16ps tmm2, tmm5, tmm6",
+            "prefetcht1 [{q} + 64]",
             "tileloadd tmm6, [{b} + {s} + 2048]",
             "tdpbf16ps tmm1, tmm4, tmm7",
             "tdpbf16ps tmm3, tmm5, tmm7",
+            "prefetcht1 [{q} + 128]",
             "tileloadd tmm7, [{b} + {s} + 3072]",
             "tdpbf16ps tmm0, tmm4, tmm6",
+            "prefetcht1 [{q} + 192]",
             "tdpbf16ps tmm1, tmm4, tmm7",
             "tileloadd tmm4, [{a} + {s} + 2048]",
             "tdpbf16ps tmm2, tmm5, tmm6",
+            "prefetcht1 [{q} + 256]",
             "tdpbf16ps tmm3, tmm5, tmm7",
+            "prefetcht1 [{q} + 320]",
             "tileloadd tmm5, [{a} + {s} + 3072]",
             "tdpbf16ps tmm0, tmm4, tmm6",
             "tdpbf16ps tmm2, tmm5, tmm6",
+            "prefetcht1 [{q} + 384]",
             "tileloadd tmm6, [{b} + {s}]",
             "tdpbf16ps tmm1, tmm4, tmm7",
+            "prefetcht1 [{q} + 448]",
             "tdpbf16ps tmm3, tmm5, tmm7",
             "tileloadd tmm7, [{b} + {s} + 1024]",
             "tdpbf16ps tmm0, tmm4, tmm6",
+            "prefetcht1 [{q} + 512]",
             "tdpbf16ps tmm1, tmm4, tmm7",
+            "prefetcht1 [{q} + 576]",
             "tileloadd tmm4, [{a} + {s} + 4096]",
             "tdpbf16ps tmm2, tmm5, tmm6",
             "tdpbf16ps tmm3, tmm5, tmm7",
+            "prefetcht1 [{q} + 640]",
             "tileloadd tmm5, [{a} + {s} + 5120]",
             "tdpbf16ps tmm0, tmm4, tmm6",
+            "prefetcht1 [{q} + 704]",
             "tdpbf16ps tmm1, tmm4, tmm7",
             "tileloadd tmm4, [{a} + {s}]",
             "tdpbf16ps tmm2, tmm5, tmm6",
+            "prefetcht1 [{q} + 768]",
             "tdpbf16ps tmm3, tmm5, tmm7",
+            "prefetcht1 [{q} + 832]",
             "tileloadd tmm5, [{a} + {s} + 1024]",
             "tdpbf16ps tmm0, tmm4, tmm6",
             "tdpbf16ps tmm1, tmm4, tmm7",
+            "prefetcht1 [{q} + 896]",
             "tdpbf16ps tmm2, tmm5, tmm6",
+            "prefetcht1 [{q} + 960]",
             "tdpbf16ps tmm3, tmm5, tmm7",
             "add {a}, 6144",
             "add {b}, 6144",
+            "add {q}, 1024",
             "dec {n}",
             "jnz 2b",
             a = inout(reg) a => _,
             b = inout(reg) b => _,
+            q = inout(reg) ahead => _,
             n = inout(reg) steps => _,
             s = in(reg) 64usize,
             options(readonly, nostack),
@@ -700,12 +727,12 @@ unsafe fn three(steps: usize, a: *const u8, b: *const u8) {
     }
 }
 
-/// Adds to the sums of a block, of operands in one part.
+/// Adds to the sums of a block, of operands in one part. Fetches 384 bytes a step from `ahead`.
 ///
 /// # Safety
 /// As [`three`].
 #[inline]
-unsafe fn one(steps: usize, a: *const u8, b: *const u8) {
+unsafe fn one(steps: usize, a: *const u8, b: *const u8, ahead: *const u8) {
     // SAFETY: the caller's promise. Nothing else uses the tiles.
     unsafe {
         asm!(
@@ -715,15 +742,23 @@ unsafe fn one(steps: usize, a: *const u8, b: *const u8) {
             "tileloadd tmm6, [{b} + {s}]",
             "tileloadd tmm7, [{b} + {s} + 1024]",
             "tdpbf16ps tmm0, tmm4, tmm6",
+            "prefetcht1 [{q}]",
+            "prefetcht1 [{q} + 64]",
             "tdpbf16ps tmm1, tmm4, tmm7",
+            "prefetcht1 [{q} + 128]",
             "tdpbf16ps tmm2, tmm5, tmm6",
+            "prefetcht1 [{q} + 192]",
+            "prefetcht1 [{q} + 256]",
             "tdpbf16ps tmm3, tmm5, tmm7",
+            "prefetcht1 [{q} + 320]",
             "add {a}, 2048",
             "add {b}, 2048",
+            "add {q}, 384",
             "dec {n}",
             "jnz 2b",
             a = inout(reg) a => _,
             b = inout(reg) b => _,
+            q = inout(reg) ahead => _,
             n = inout(reg) steps => _,
             s = in(reg) 64usize,
             options(readonly, nostack),

@@ -171,3 +171,30 @@ fn what_is_not_finite_comes_out_as_from_the_general_kernel() {
         }
     }
 }
+
+#[test]
+fn of_several_blocks_of_rows_columns_and_terms() {
+    if !is_available() {
+        return;
+    }
+    let [m, n, k] = [1100, 1060, 1600];
+    let cut = |x: &mut f32| *x = f32::from_bits(x.to_bits() & 0xffff_0000);
+    for parts in [Parts::Three, Parts::One] {
+        let (mut a, mut b) = (numbers(m * k, 1), numbers(k * n, 2));
+        if parts == Parts::One {
+            a.iter_mut().chain(&mut b).for_each(cut);
+        }
+        let (a, b) = (matrix(&mut a, m, k, 0), matrix(&mut b, k, n, 1));
+        let mut outs = [vec![0f32; m * n], vec![0f32; m * n]];
+        let [ours, theirs] = outs.each_mut().map(|o| matrix(o, m, n, 0));
+        // SAFETY: the matrices have these sizes.
+        unsafe {
+            assert!(product(m, n, k, ours, a, b, 1.0, false, parts));
+            general(m, n, k, theirs, a, b, 1.0, false);
+        }
+        // The terms' magnitudes sum up to about 3e4.
+        let worst = outs[0].iter().zip(&outs[1]);
+        let worst = worst.fold(0f32, |worst, (x, y)| worst.max((x - y).abs()));
+        assert!(worst < 0.05, "{worst}");
+    }
+}
