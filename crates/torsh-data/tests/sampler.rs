@@ -22,14 +22,19 @@ fn weighted_draws_are_pytorchs() -> Result<()> {
     assert_eq!(s.indices()?, [4, 5, 1, 3, 0]);
     let s = WeightedRandomSampler::new(WEIGHTS, 1)?.generator(g(3));
     assert_eq!(s.indices()?, [3]);
-    for (bad, n) in [(vec![], 1), (vec![0.0], 1), (vec![-1.0, 2.0], 1), (vec![1.0], 0)] {
+    for (bad, n) in [
+        (vec![], 1),
+        (vec![0.0], 1),
+        (vec![-1.0, 2.0], 1),
+        (vec![1.0], 0),
+    ] {
         assert!(WeightedRandomSampler::new(bad, n).is_err());
     }
     let more = WeightedRandomSampler::new([1.0, 1.0], 3)?.replacement(false);
     let e = more.indices().expect_err("too many").to_string();
     assert!(e.starts_with("WeightedRandomSampler"), "{e}");
 
-    let loader = DataLoader::builder((0..10i64).collect())
+    let loader = DataLoader::builder((0..10i64).collect::<Vec<_>>())
         .batch_size(4)
         .sampler(WeightedRandomSampler::new([1.0; 10], 8)?.generator(g(1)))
         .seed(0)
@@ -78,20 +83,14 @@ fn distributed_parts_are_pytorchs() -> Result<()> {
         parts(10, 3, false, true)?,
         [[5, 4, 9, 2], [0, 1, 6, 5], [3, 7, 8, 0]]
     );
-    assert_eq!(
-        parts(10, 3, true, true)?,
-        [[5, 4, 9], [0, 1, 6], [3, 7, 8]]
-    );
+    assert_eq!(parts(10, 3, true, true)?, [[5, 4, 9], [0, 1, 6], [3, 7, 8]]);
     assert_eq!(parts(2, 5, false, true)?, [[1], [0], [1], [0], [1]]);
-    assert_eq!(
-        parts(11, 4, true, false)?,
-        [[0, 4], [1, 5], [2, 6], [3, 7]]
-    );
+    assert_eq!(parts(11, 4, true, false)?, [[0, 4], [1, 5], [2, 6], [3, 7]]);
     assert_eq!(parts(2, 5, true, true)?, [[0usize; 0]; 5]);
     assert!(DistributedSampler::new(10, 3, 3).is_err());
     // A loader's copy of the sampler follows the epoch.
     let s = DistributedSampler::new(10, 3, 0)?.seed(5);
-    let loader = DataLoader::builder((0..10i64).collect())
+    let loader = DataLoader::builder((0..10i64).collect::<Vec<_>>())
         .batch_size(4)
         .sampler(s.clone())
         .build()?;
@@ -108,7 +107,7 @@ fn batches_of_a_sampler() -> Result<()> {
     assert_eq!(s.indices()?, [[1, 4, 9], [6, 3, 5], [0, 2, 8]]);
     assert_eq!(s.len(), 3);
     assert!(BatchSampler::new(order(), 0, true).is_err());
-    let loader = DataLoader::builder((0..10i64).collect())
+    let loader = DataLoader::builder((0..10i64).collect::<Vec<_>>())
         .batch_sampler(BatchSampler::new(order(), 3, false)?)
         .num_workers(2)
         .build()?;

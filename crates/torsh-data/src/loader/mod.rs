@@ -287,7 +287,7 @@ impl<D: Dataset, C> DataLoader<D, C> {
     /// ```
     /// use torsh_data::DataLoader;
     ///
-    /// let loader = || DataLoader::builder((0..10i64).collect()).batch_size(2).shuffle(true).seed(3).build();
+    /// let loader = || DataLoader::builder((0..10i64).collect::<Vec<_>>()).batch_size(2).shuffle(true).seed(3).build();
     /// let first = loader()?;
     /// let all: Vec<Vec<i64>> = first.iter().map(|b| b.to_vec()).collect::<Result<_, _>>()?;
     ///
