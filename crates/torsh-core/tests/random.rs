@@ -413,3 +413,21 @@ fn moments_are_those_of_the_distributions() {
     };
     near(&coin, 0.3, 0.21);
 }
+
+#[test]
+fn a_local_generator_stands_in_for_the_default_one() {
+    let own = LocalGenerator::new(5);
+    let before = default_generator().clone();
+    own.scope(|| {
+        assert!(default_generator().same_stream(own.generator()));
+        random::manual_seed(9);
+        let inner = LocalGenerator::new(6);
+        inner.scope(|| assert_eq!(random::initial_seed(), 6));
+        assert_eq!(random::initial_seed(), 9);
+        std::thread::scope(|s| {
+            s.spawn(|| assert!(default_generator().same_stream(&before)));
+        });
+    });
+    let panicked = std::panic::catch_unwind(|| own.scope(|| panic!("inside")));
+    assert!(panicked.is_err() && default_generator().same_stream(&before));
+}

@@ -78,6 +78,38 @@ collate_tuples! {
     A 0 B 1;
     A 0 B 1 C 2;
     A 0 B 1 C 2 D 3;
+    A 0 B 1 C 2 D 3 E 4;
+    A 0 B 1 C 2 D 3 E 4 F 5;
+    A 0 B 1 C 2 D 3 E 4 F 5 G 6;
+    A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7;
+}
+
+impl Collate for &'static str {
+    type Batch = Vec<&'static str>;
+    fn collate(items: Vec<Self>) -> Result<Vec<&'static str>> {
+        Ok(items)
+    }
+}
+
+/// The values; an item without one is an error, as in PyTorch.
+impl<T: Collate> Collate for Option<T> {
+    type Batch = T::Batch;
+    fn collate(items: Vec<Self>) -> Result<T::Batch> {
+        let values = items.into_iter().enumerate().map(|(i, v)| {
+            v.ok_or_else(|| {
+                TorshError::invalid("collate", format!("item {i} of the batch is None"))
+                    .with_hint("leave such items out, or pass a collate_fn")
+            })
+        });
+        T::collate(values.collect::<Result<_>>()?)
+    }
+}
+
+impl<T: Collate, const N: usize> Collate for [T; N] {
+    type Batch = Vec<T::Batch>;
+    fn collate(items: Vec<Self>) -> Result<Self::Batch> {
+        Collate::collate(items.into_iter().map(Vec::from).collect::<Vec<Vec<T>>>())
+    }
 }
 
 fn unequal() -> TorshError {
@@ -191,5 +223,25 @@ impl<D: Dataset, B: Send + 'static, F: Fn(Vec<D::Item>) -> Result<B> + Send + Sy
     type Batch = B;
     fn fetch(&self, dataset: &D, indices: &[usize]) -> Result<B> {
         (self.0)(crate::dataset::get_items(dataset, indices)?)
+    }
+}
+
+/// The items as they are, one by one.
+#[derive(Clone, Copy, Debug)]
+pub struct Unbatched;
+
+impl<D: Dataset> Fetch<D> for Unbatched
+where
+    D::Item: Send + 'static,
+{
+    type Batch = D::Item;
+    fn fetch(&self, dataset: &D, indices: &[usize]) -> Result<D::Item> {
+        let [index] = indices else {
+            return Err(TorshError::invalid(
+                "DataLoader",
+                format!("unbatched gives one item at a time, got the indices {indices:?}"),
+            ));
+        };
+        crate::dataset::get_item(dataset, *index)
     }
 }

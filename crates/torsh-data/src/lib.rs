@@ -19,18 +19,33 @@
 //! ```
 
 mod collate;
+mod combine;
+pub mod csv;
 mod dataset;
 pub mod idx;
+mod image_folder;
 mod iterable;
 mod loader;
+mod position;
 mod sampler;
+mod streams;
+mod subset;
 mod tensor_dataset;
+pub mod transforms;
 pub mod vision;
+mod worker_info;
 mod workers;
 
-pub use collate::{Collate, CollateFn, DefaultCollate, Fetch};
-pub use dataset::{Dataset, Lengths, Subset, random_split, random_split_with};
+pub use collate::{Collate, CollateFn, DefaultCollate, Fetch, Unbatched};
+pub use combine::{ChainDataset, ConcatDataset, Datasets, MapDataset, StackDataset};
+pub use dataset::Dataset;
+pub use image_folder::{IMG_EXTENSIONS, ImageFolder, read_image};
 pub use iterable::{IterableDataset, IterableLoader};
 pub use loader::{Batches, DataLoader, DataLoaderBuilder, TryBatches};
-pub use sampler::{RandomSampler, Sampler, SequentialSampler, SubsetRandomSampler};
+pub use sampler::{
+    BatchSampler, DistributedSampler, RandomSampler, Sampler, SequentialSampler,
+    SubsetRandomSampler, WeightedRandomSampler,
+};
+pub use subset::{Lengths, Subset, random_split, random_split_with};
 pub use tensor_dataset::{TensorDataset, Tensors};
+pub use worker_info::{WorkerInfo, get_worker_info};

@@ -342,6 +342,21 @@ fn items_are_collated_by_their_type() -> Result<()> {
         .to_string();
     assert!(e.starts_with("collate"), "{e}");
     assert!(<Vec<i64> as Collate>::collate(vec![vec![1], vec![]]).is_err());
+    assert_eq!(
+        Collate::collate(vec![Some(1i64), Some(2)])?.to_vec::<i64>()?,
+        [1, 2]
+    );
+    let e = <Option<i64> as Collate>::collate(vec![Some(1), None])
+        .expect_err("none")
+        .to_string();
+    assert!(e.contains("item 1 of the batch is None"), "{e}");
+    let [a, b] = <[f32; 2] as Collate>::collate(vec![[1.0, 2.0], [3.0, 4.0]])?
+        .try_into()
+        .expect("two");
+    assert_eq!(
+        (a.to_vec::<f32>()?, b.to_vec::<f32>()?),
+        (vec![1.0, 3.0], vec![2.0, 4.0])
+    );
     Ok(())
 }
 

@@ -17,6 +17,8 @@ pub use crate::data;
 pub use crate::nn;
 #[cfg(feature = "optim")]
 pub use crate::optim;
+#[cfg(feature = "data")]
+pub use torsh_data::{DataLoader, TensorDataset, random_split};
 #[cfg(feature = "functional")]
 pub use torsh_functional as F;
 #[cfg(feature = "nn")]

@@ -1,5 +1,6 @@
 //! The shared handle to an engine, its state as bytes, and the process-wide default.
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -203,11 +204,67 @@ fn nondeterministic_seed() -> u64 {
     RandomState::new().hash_one(nanos) & ((1 << 53) - 1)
 }
 
-/// The process-wide generator that operators draw from when they are given none. It starts from
-/// a nondeterministic seed.
+thread_local! {
+    static LOCAL: Cell<Option<&'static Generator>> = const { Cell::new(None) };
+}
+
+/// The generator that operators draw from when they are given none: the process-wide one, which
+/// starts from a nondeterministic seed, or the thread's within [`LocalGenerator::scope`].
 pub fn default_generator() -> &'static Generator {
     static DEFAULT: OnceLock<Generator> = OnceLock::new();
-    DEFAULT.get_or_init(|| Generator::new(nondeterministic_seed()))
+    LOCAL
+        .get()
+        .unwrap_or_else(|| DEFAULT.get_or_init(|| Generator::new(nondeterministic_seed())))
+}
+
+/// A generator that can stand in for the default one on a thread, as the workers of a data loader
+/// have their own.
+///
+/// ```
+/// use torsh_core::random::{Generator, LocalGenerator, default_generator};
+///
+/// let own = LocalGenerator::new(7);
+/// let drawn = own.scope(|| default_generator().random());
+/// assert_eq!(drawn, Generator::new(7).random());
+/// ```
+#[derive(Debug)]
+pub struct LocalGenerator(&'static Generator);
+
+/// Generators whose last user is gone. They live for ever, so that a reference to the default
+/// generator does; there are as many as were ever in use at a time.
+static SPARE: Mutex<Vec<&'static Generator>> = Mutex::new(Vec::new());
+
+impl LocalGenerator {
+    /// A generator seeded with `seed`.
+    pub fn new(seed: u64) -> LocalGenerator {
+        let spare = SPARE.lock().pop();
+        let generator = spare.unwrap_or_else(|| Box::leak(Box::new(Generator::new(seed))));
+        generator.manual_seed(seed);
+        LocalGenerator(generator)
+    }
+
+    /// The generator.
+    pub fn generator(&self) -> &Generator {
+        self.0
+    }
+
+    /// Runs `f` with this as the thread's default generator.
+    pub fn scope<R>(&self, f: impl FnOnce() -> R) -> R {
+        struct Restore(Option<&'static Generator>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                LOCAL.set(self.0);
+            }
+        }
+        let _restore = Restore(LOCAL.replace(Some(self.0)));
+        f()
+    }
+}
+
+impl Drop for LocalGenerator {
+    fn drop(&mut self) {
+        SPARE.lock().push(self.0);
+    }
 }
 
 /// Seeds the default generator.

@@ -918,6 +918,17 @@ impl Tensor {
         self.multinomial_from(num_samples, replacement, None)
     }
 
+    /// [`Tensor::multinomial`] drawing from a generator of its own.
+    #[track_caller]
+    pub fn multinomial_with(
+        &self,
+        num_samples: i64,
+        replacement: bool,
+        generator: &Generator,
+    ) -> Result<Tensor> {
+        self.multinomial_from(num_samples, replacement, Some(generator))
+    }
+
     #[track_caller]
     fn multinomial_from(
         &self,

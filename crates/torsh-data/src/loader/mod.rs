@@ -1,0 +1,429 @@
+//! The data loader.
+
+mod batches;
+mod builder;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use torsh_core::random::{Generator, default_generator};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+pub use batches::{Batches, TryBatches};
+pub use builder::DataLoaderBuilder;
+
+use crate::collate::{DefaultCollate, Fetch};
+use crate::position::{
+    Position, Saved, Sources, checksum, default_state, refused, restore, with_default,
+};
+use crate::sampler::Sampler;
+use crate::worker_info::spread;
+use crate::workers::{Plan, Workers};
+use crate::{Dataset, TensorDataset};
+use batches::Idle;
+use builder::Settings;
+
+/// Reads a dataset in batches (`torch.utils.data.DataLoader`).
+///
+/// `for batch in &loader` panics with the dataset's error where one occurs;
+/// [`DataLoader::try_iter`] gives `Result`s. The batches are the same for any number of workers,
+/// and with a seed they are PyTorch's for a generator of the same seed. Each epoch has an order of
+/// its own.
+///
+/// While an item is read, the thread's default generator is one that depends on the epoch's seed
+/// and the batch alone: what a dataset draws (see [`transforms`](crate::transforms)) is the same
+/// for any number of workers too, and after a [`DataLoader::load_state_dict`].
+pub struct DataLoader<D = TensorDataset, C = DefaultCollate> {
+    dataset: Arc<D>,
+    collate: Arc<C>,
+    order: Order,
+    settings: Settings,
+    progress: Arc<Mutex<Progress>>,
+    idle: Idle,
+}
+
+/// Where the batches come from.
+enum Order {
+    Items {
+        sampler: Arc<dyn Sampler>,
+        batch_size: usize,
+        drop_last: bool,
+    },
+    Batches(Arc<dyn Sampler<Vec<usize>>>),
+}
+
+/// How far the reading is.
+#[derive(Default)]
+struct Progress {
+    /// Counts epochs from 1.
+    epoch: u64,
+    /// In the epoch begun last, where it is not over.
+    position: Option<Position>,
+    /// The next epoch begins there.
+    resume: Option<Position>,
+    /// The seed of persistent workers, and how many epochs they have read.
+    persistent: Option<(u64, u64)>,
+}
+
+impl Order {
+    fn len(&self) -> usize {
+        match self {
+            Order::Items { batch_size: 0, .. } => 0,
+            Order::Items {
+                sampler,
+                batch_size,
+                drop_last: true,
+            } => sampler.len() / batch_size,
+            Order::Items {
+                sampler,
+                batch_size,
+                ..
+            } => sampler.len().div_ceil(*batch_size),
+            Order::Batches(s) => s.len(),
+        }
+    }
+
+    fn plan(&self, seed: u64) -> Result<Plan> {
+        let mut plan = Plan {
+            seed,
+            ..Plan::default()
+        };
+        match self {
+            Order::Items {
+                sampler,
+                batch_size,
+                drop_last,
+            } => {
+                plan.order = sampler.indices()?;
+                let n = plan.order.len();
+                let whole = n - n % batch_size;
+                plan.ends = (1..=whole / batch_size).map(|b| b * batch_size).collect();
+                if whole < n && !drop_last {
+                    plan.ends.push(n);
+                }
+            }
+            Order::Batches(s) => {
+                for batch in s.indices()? {
+                    plan.order.extend(batch);
+                    plan.ends.push(plan.order.len());
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    fn state(&self) -> Vec<u8> {
+        match self {
+            Order::Items { sampler, .. } => sampler.state(),
+            Order::Batches(s) => s.state(),
+        }
+    }
+
+    fn set_state(&self, state: &[u8]) -> Result<()> {
+        match self {
+            Order::Items { sampler, .. } => sampler.set_state(state),
+            Order::Batches(s) => s.set_state(state),
+        }
+    }
+}
+
+impl<D: Dataset> DataLoader<D> {
+    /// Starts building a loader. An `Arc` of a dataset is one too.
+    pub fn builder(dataset: D) -> DataLoaderBuilder<D> {
+        DataLoaderBuilder::new(dataset)
+    }
+
+    /// A loader in one call. What [`DataLoaderBuilder::build`] refuses is an error when the loader
+    /// is read.
+    pub fn new_with_options(
+        dataset: D,
+        batch_size: usize,
+        shuffle: bool,
+        num_workers: usize,
+        drop_last: bool,
+    ) -> DataLoader<D> {
+        DataLoader::builder(dataset)
+            .batch_size(batch_size)
+            .shuffle(shuffle)
+            .num_workers(num_workers)
+            .drop_last(drop_last)
+            .finish()
+    }
+}
+
+impl<D: Dataset, C> DataLoader<D, C> {
+    fn check(&self) -> Result<()> {
+        let refuse = |why: &str| Err(TorshError::invalid("DataLoader", why));
+        let s = &self.settings;
+        if matches!(self.order, Order::Items { batch_size: 0, .. }) {
+            return refuse("batch_size must be at least 1, got 0");
+        }
+        if s.num_workers > 0 && s.prefetch_factor == 0 {
+            return refuse("prefetch_factor must be at least 1, got 0");
+        }
+        if s.num_workers == 0 && s.persistent_workers {
+            return refuse("persistent_workers option needs num_workers > 0");
+        }
+        if s.num_workers == 0 && s.timeout.is_some() {
+            return refuse("timeout option needs num_workers > 0");
+        }
+        self.dataset.check()
+    }
+
+    /// The number of batches of an epoch.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether an epoch has no batch.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The dataset.
+    pub fn dataset(&self) -> &Arc<D> {
+        &self.dataset
+    }
+
+    /// How many items a batch has; `None` where a batch sampler says.
+    pub fn batch_size(&self) -> Option<usize> {
+        match self.order {
+            Order::Items { batch_size, .. } => Some(batch_size),
+            Order::Batches(_) => None,
+        }
+    }
+
+    /// What the orders to come are drawn from.
+    fn sources(&self) -> Sources {
+        Sources {
+            generator: self.settings.generator.as_ref().map(Generator::get_state),
+            sampler: self.order.state(),
+        }
+    }
+
+    fn set_sources(&self, sources: &Sources) -> Result<()> {
+        match (&self.settings.generator, &sources.generator) {
+            (Some(g), Some(state)) => restore(g, state)?,
+            (None, None) => {}
+            (Some(_), None) => {
+                return Err(refused(
+                    "the loader has a generator of its own, the saved one had none".to_string(),
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(refused(
+                    "the saved loader had a generator of its own, this one has none".to_string(),
+                ));
+            }
+        }
+        self.order.set_state(&sources.sampler)
+    }
+
+    /// The epoch's seed, drawn where PyTorch's loader draws one for its workers.
+    fn draw_seed(&self, persistent: &mut Option<(u64, u64)>) -> u64 {
+        if let (true, Some((seed, epochs))) = (self.settings.persistent_workers, &mut *persistent) {
+            *epochs += 1;
+            return spread(seed.wrapping_add(*epochs));
+        }
+        let generator = self.settings.generator.as_ref();
+        let seed = generator.unwrap_or(default_generator()).random64() & i64::MAX as u64;
+        if self.settings.persistent_workers {
+            *persistent = Some((seed, 0));
+        }
+        seed
+    }
+
+    /// The next epoch: its plan, its first batch and its number.
+    fn begin(&self) -> Result<(Plan, usize, u64)> {
+        self.check()?;
+        let mut progress = self.progress.lock();
+        let (plan, position) = match progress.resume.clone() {
+            Some(p) => (self.resume(&p)?, p),
+            None => {
+                let seed = self.draw_seed(&mut progress.persistent);
+                let (from, default) = (self.sources(), default_state());
+                let plan = self.order.plan(seed)?;
+                let position = Position {
+                    from,
+                    default,
+                    seed,
+                    checksum: checksum(&plan),
+                    given: 0,
+                };
+                (plan, position)
+            }
+        };
+        progress.resume = None;
+        progress.epoch += 1;
+        let first = position.given;
+        progress.position = Some(position);
+        Ok((plan, first, progress.epoch))
+    }
+
+    /// Draws the plan of a saved epoch anew; the generators are left as they were.
+    fn resume(&self, p: &Position) -> Result<Plan> {
+        let now = self.sources();
+        self.set_sources(&p.from)?;
+        let plan = with_default(&p.default, || self.order.plan(p.seed));
+        self.set_sources(&now)?;
+        let plan = plan?;
+        if checksum(&plan) != p.checksum || p.given > plan.batches() {
+            return Err(refused(
+                "the dataset, the sampler or the batches are not those of the saved loader"
+                    .to_string(),
+            ));
+        }
+        Ok(plan)
+    }
+
+    /// Where the loader is, for [`DataLoader::load_state_dict`]: what the order of the epoch was
+    /// drawn from and how many of its batches were given; between epochs, only what the next ones
+    /// are drawn from. An epoch that was left before its end is the loader's until another begins.
+    /// The default generator, if the loader draws from it, is to be saved beside it
+    /// (`Generator::get_state`).
+    ///
+    /// ```
+    /// use torsh_data::DataLoader;
+    ///
+    /// let loader = || DataLoader::builder((0..10i64).collect::<Vec<_>>()).batch_size(2).shuffle(true).seed(3).build();
+    /// let first = loader()?;
+    /// let all: Vec<Vec<i64>> = first.iter().map(|b| b.to_vec()).collect::<Result<_, _>>()?;
+    ///
+    /// let second = loader()?;
+    /// second.iter().take(2).for_each(drop);
+    /// let state = second.state_dict()?;
+    ///
+    /// let third = loader()?;
+    /// third.load_state_dict(&state)?;
+    /// let rest: Vec<Vec<i64>> = third.iter().map(|b| b.to_vec()).collect::<Result<_, _>>()?;
+    /// assert_eq!(rest, all[2..]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
+        let progress = self.progress.lock();
+        Saved {
+            now: self.sources(),
+            persistent: progress.persistent,
+            position: progress
+                .resume
+                .clone()
+                .or_else(|| progress.position.clone()),
+        }
+        .to_tensors()
+    }
+
+    /// Goes to a saved position: the next epoch gives the batches that were not given, and those
+    /// after it are the saved loader's too. Errors: not a loader's state; when it is read, a
+    /// dataset or sampler that is not the saved loader's.
+    #[track_caller]
+    pub fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
+        let saved = Saved::from_tensors(state)?;
+        self.set_sources(&saved.now)?;
+        let mut progress = self.progress.lock();
+        progress.epoch += 1;
+        progress.persistent = saved.persistent;
+        progress.position = None;
+        progress.resume = saved.position;
+        Ok(())
+    }
+
+    /// How many batches of the epoch were given; 0 between epochs.
+    pub fn batches_given(&self) -> usize {
+        let progress = self.progress.lock();
+        let position = progress.resume.as_ref().or(progress.position.as_ref());
+        position.map_or(0, |p| p.given)
+    }
+}
+
+impl<D: Dataset + 'static, C: Fetch<D>> DataLoader<D, C> {
+    /// Workers for an epoch: those of the last one where they stay, or new ones.
+    fn workers(&self, batches: usize) -> Option<Workers<C::Batch>> {
+        let s = &self.settings;
+        let kept = self.idle.lock().take();
+        if let Some(kept) = kept
+            && let Ok(workers) = kept.downcast::<Workers<C::Batch>>()
+        {
+            return Some(*workers);
+        }
+        let count = if s.persistent_workers {
+            s.num_workers
+        } else {
+            s.num_workers.min(batches)
+        };
+        let ahead = s.num_workers.saturating_mul(s.prefetch_factor);
+        Workers::start(
+            count,
+            ahead,
+            &self.dataset,
+            &self.collate,
+            &s.worker_init_fn,
+        )
+    }
+
+    /// The batches of the next epoch, or what went wrong with each. The first is begun when it is
+    /// asked for, or at once where there are workers.
+    pub fn try_iter(&self) -> TryBatches<D, C> {
+        let (plan, next, epoch, error) = match self.begin() {
+            Ok((plan, next, epoch)) => (plan, next, epoch, None),
+            Err(e) => (Plan::default(), 0, 0, Some(e)),
+        };
+        let plan = Arc::new(plan);
+        let workers = if self.settings.num_workers > 0 && next < plan.batches() {
+            let workers = self.workers(plan.batches() - next);
+            workers.inspect(|w| w.begin(&plan, next))
+        } else {
+            None
+        };
+        TryBatches {
+            dataset: self.dataset.clone(),
+            collate: self.collate.clone(),
+            plan,
+            next,
+            error,
+            workers,
+            timeout: self.settings.timeout,
+            idle: self.settings.persistent_workers.then(|| self.idle.clone()),
+            progress: self.progress.clone(),
+            epoch,
+        }
+    }
+
+    /// The batches of the next epoch. Panics with the dataset's error.
+    pub fn iter(&self) -> Batches<D, C> {
+        Batches(self.try_iter())
+    }
+
+    /// The batches of the next epoch with their numbers. Panics with the dataset's error.
+    pub fn enumerate(&self) -> std::iter::Enumerate<Batches<D, C>> {
+        self.iter().enumerate()
+    }
+}
+
+impl<D: Dataset, C> fmt::Debug for DataLoader<D, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataLoader")
+            .field("items", &self.dataset.len())
+            .field("batch_size", &self.batch_size())
+            .field("batches", &self.len())
+            .field("num_workers", &self.settings.num_workers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<D: Dataset + 'static, C: Fetch<D>> IntoIterator for &DataLoader<D, C> {
+    type Item = C::Batch;
+    type IntoIter = Batches<D, C>;
+    fn into_iter(self) -> Batches<D, C> {
+        self.iter()
+    }
+}
+
+impl<D: Dataset + 'static, C: Fetch<D>> IntoIterator for DataLoader<D, C> {
+    type Item = C::Batch;
+    type IntoIter = Batches<D, C>;
+    fn into_iter(self) -> Batches<D, C> {
+        self.iter()
+    }
+}

@@ -1,0 +1,150 @@
+//! The order in which items are read.
+
+mod distributed;
+mod random;
+
+use std::sync::Arc;
+
+use torsh_tensor::{Result, TorshError};
+
+pub use distributed::DistributedSampler;
+pub use random::{RandomSampler, SubsetRandomSampler, WeightedRandomSampler};
+
+/// An order of a dataset's items, made anew for each epoch (`torch.utils.data.Sampler`); with
+/// `T = Vec<usize>` of whole batches, for [`DataLoaderBuilder::batch_sampler`].
+///
+/// [`DataLoaderBuilder::batch_sampler`]: crate::DataLoaderBuilder::batch_sampler
+pub trait Sampler<T = usize>: Send + Sync {
+    /// How many items or batches an epoch has.
+    fn len(&self) -> usize;
+
+    /// Whether an epoch has none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The items or batches of the next epoch.
+    fn indices(&self) -> Result<Vec<T>>;
+
+    /// What the orders to come depend on beside the default generator, such as a generator of the
+    /// sampler's own. A loader's position holds it; a sampler without has nothing to say.
+    fn state(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Takes what [`Sampler::state`] gave.
+    fn set_state(&self, state: &[u8]) -> Result<()> {
+        no_state("Sampler", state)
+    }
+}
+
+/// The state of a sampler that has none.
+fn no_state(name: &str, state: &[u8]) -> Result<()> {
+    if state.is_empty() {
+        return Ok(());
+    }
+    Err(TorshError::invalid(
+        name.to_string(),
+        "the saved position has a state for the sampler, which has none",
+    ))
+}
+
+macro_rules! forward {
+    ($($t:ty),*) => {$(
+        impl<T, S: Sampler<T> + ?Sized> Sampler<T> for $t {
+            fn len(&self) -> usize {
+                (**self).len()
+            }
+            fn indices(&self) -> Result<Vec<T>> {
+                (**self).indices()
+            }
+            fn state(&self) -> Vec<u8> {
+                (**self).state()
+            }
+            fn set_state(&self, state: &[u8]) -> Result<()> {
+                (**self).set_state(state)
+            }
+        }
+    )*};
+}
+forward!(&S, Box<S>, Arc<S>);
+
+/// All items in their order (`torch.utils.data.SequentialSampler`).
+#[derive(Clone, Copy, Debug)]
+pub struct SequentialSampler {
+    len: usize,
+}
+
+impl SequentialSampler {
+    /// The order of a dataset of `len` items.
+    pub fn new(len: usize) -> Self {
+        SequentialSampler { len }
+    }
+}
+
+impl Sampler for SequentialSampler {
+    fn len(&self) -> usize {
+        self.len
+    }
+    fn indices(&self) -> Result<Vec<usize>> {
+        Ok((0..self.len).collect())
+    }
+}
+
+/// The items of another sampler in batches (`torch.utils.data.BatchSampler`).
+///
+/// ```
+/// use torsh_data::{BatchSampler, Sampler, SequentialSampler};
+///
+/// let batches = BatchSampler::new(SequentialSampler::new(5), 2, false)?;
+/// assert_eq!(batches.indices()?, [vec![0, 1], vec![2, 3], vec![4]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct BatchSampler<S> {
+    sampler: S,
+    batch_size: usize,
+    drop_last: bool,
+}
+
+impl<S: Sampler> BatchSampler<S> {
+    /// Batches of `batch_size` items, at least 1; `drop_last` leaves out a last one with fewer.
+    #[track_caller]
+    pub fn new(sampler: S, batch_size: usize, drop_last: bool) -> Result<Self> {
+        if batch_size == 0 {
+            return Err(TorshError::invalid(
+                "BatchSampler",
+                "batch_size must be at least 1, got 0",
+            ));
+        }
+        Ok(BatchSampler {
+            sampler,
+            batch_size,
+            drop_last,
+        })
+    }
+}
+
+impl<S: Sampler> Sampler<Vec<usize>> for BatchSampler<S> {
+    fn len(&self) -> usize {
+        if self.drop_last {
+            self.sampler.len() / self.batch_size
+        } else {
+            self.sampler.len().div_ceil(self.batch_size)
+        }
+    }
+    fn indices(&self) -> Result<Vec<Vec<usize>>> {
+        let order = self.sampler.indices()?;
+        let batches = order.chunks(self.batch_size);
+        Ok(batches
+            .filter(|b| !self.drop_last || b.len() == self.batch_size)
+            .map(<[usize]>::to_vec)
+            .collect())
+    }
+    fn state(&self) -> Vec<u8> {
+        self.sampler.state()
+    }
+    fn set_state(&self, state: &[u8]) -> Result<()> {
+        self.sampler.set_state(state)
+    }
+}

@@ -1,0 +1,45 @@
+//! What a worker knows about itself, and the random numbers it draws.
+
+use std::cell::Cell;
+
+use torsh_core::random::LocalGenerator;
+
+/// Which worker of a loader a thread is (`torch.utils.data.get_worker_info`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerInfo {
+    /// The worker's number, from 0.
+    pub id: usize,
+    /// How many workers there are.
+    pub num_workers: usize,
+    /// The worker's seed: the epoch's plus its number.
+    pub seed: u64,
+}
+
+thread_local! {
+    static INFO: Cell<Option<WorkerInfo>> = const { Cell::new(None) };
+}
+
+/// The worker that this thread is; `None` elsewhere, as in a loader without workers. An
+/// [`IterableDataset`](crate::IterableDataset) asks it which part of the items is its own.
+pub fn get_worker_info() -> Option<WorkerInfo> {
+    INFO.get()
+}
+
+/// Says which worker this thread is.
+pub(crate) fn set_worker_info(info: WorkerInfo) {
+    INFO.set(Some(info));
+}
+
+/// Well spread bits of a number (SplitMix64): generators read the low 32 bits of a seed only.
+pub(crate) fn spread(x: u64) -> u64 {
+    let mut z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Runs `f` with a default generator that depends on the epoch's seed and `part` alone, so that
+/// what a dataset draws is the same whichever thread reads it, and when.
+pub(crate) fn seeded<R>(epoch_seed: u64, part: usize, f: impl FnOnce() -> R) -> R {
+    LocalGenerator::new(spread(epoch_seed.wrapping_add(part as u64))).scope(f)
+}

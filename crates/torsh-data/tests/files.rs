@@ -1,0 +1,243 @@
+//! CSV files, image folders and transforms.
+
+use std::fs;
+use std::path::PathBuf;
+
+use image::{GrayImage, Luma, Rgb, RgbImage};
+use torsh_core::random::LocalGenerator;
+use torsh_data::csv::{CsvReader, Missing};
+use torsh_data::transforms::*;
+use torsh_data::{DataLoader, Dataset, ImageFolder, MapDataset, read_image};
+use torsh_tensor::{DType, Result, Tensor, tensor};
+
+#[test]
+fn csv_columns_are_picked() -> Result<()> {
+    let text = b"a, b,c\n1,2.5,3\n4,NA,-6\n";
+    let all = CsvReader::new().missing(Missing::Nan).read_bytes(text)?;
+    assert_eq!(all.columns, ["a", "b", "c"]);
+    let rows = all.features.to_vec2::<f32>()?;
+    assert_eq!(
+        (rows[0].as_slice(), rows[1][0]),
+        (&[1.0, 2.5, 3.0][..], 4.0)
+    );
+    assert!(rows[1][1].is_nan() && all.target.is_none() && all.into_dataset().is_err());
+    let some = CsvReader::new()
+        .columns(["c", "a"])
+        .dtype(DType::I32)
+        .target("b")
+        .target_dtype(DType::F64)
+        .missing(Missing::Nan)
+        .read_bytes(text)?;
+    assert_eq!(some.features.dtype(), DType::I32);
+    assert_eq!(some.features.to_vec2::<i32>()?, [[3, 1], [-6, 4]]);
+    assert_eq!(some.target.expect("b").to_vec::<f64>()?[0], 2.5);
+    let bare = CsvReader::new()
+        .has_header(false)
+        .delimiter(b';')
+        .target("1")
+        .read_bytes(b"1;2\n3;4\n")?;
+    assert_eq!(bare.features.to_vec::<f32>()?, [1.0, 3.0]);
+    assert_eq!(bare.target.expect("1").to_vec::<f32>()?, [2.0, 4.0]);
+    Ok(())
+}
+
+#[test]
+fn csv_errors_name_the_place() {
+    let text = |r: CsvReader, bytes: &[u8]| r.read_bytes(bytes).expect_err("bad").to_string();
+    let e = text(CsvReader::new(), b"a,b\n1,2\n3,x\n");
+    assert!(e.contains("line 3, column `b`: `x` is not a number"), "{e}");
+    let e = text(CsvReader::new(), b"a,b\n1,\n");
+    assert!(
+        e.contains("line 2, column `b`: the value is missing"),
+        "{e}"
+    );
+    let e = text(CsvReader::new(), b"a,b\n1,2,3\n");
+    assert!(e.contains("line: 2") || e.contains("line 2"), "{e}");
+    let e = text(CsvReader::new().target("z"), b"a,b\n1,2\n");
+    assert!(e.contains("no column `z`"), "{e}");
+    let e = text(CsvReader::new().dtype(DType::I8), b"a\n300\n");
+    assert!(e.contains("int8 cannot hold"), "{e}");
+    let e = text(CsvReader::new().dtype(DType::I64), b"a\n1.5\n");
+    assert!(e.contains("not an integer"), "{e}");
+    assert!(CsvReader::new().read_bytes(b"a\n\xff\n").is_err());
+    let e = CsvReader::new()
+        .read("/nowhere/x.csv")
+        .expect_err("no file");
+    assert!(e.to_string().contains("/nowhere/x.csv"));
+}
+
+fn folder(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("torsh-images-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(dir.join("dog/more")).expect("folders");
+    fs::create_dir_all(dir.join("cat")).expect("folders");
+    dir
+}
+
+#[test]
+fn image_folders_are_read() -> Result<()> {
+    let dir = folder("read");
+    let mut image = RgbImage::new(3, 2);
+    image.put_pixel(2, 1, Rgb([10, 20, 30]));
+    image.save(dir.join("dog/b.png")).expect("png");
+    image.save(dir.join("dog/more/a.PNG")).expect("png");
+    GrayImage::from_pixel(4, 4, Luma([128]))
+        .save(dir.join("cat/x.jpeg"))
+        .expect("jpeg");
+    fs::write(dir.join("dog/notes.txt"), "no image").expect("text");
+    let data = ImageFolder::new(&dir)?;
+    assert_eq!(
+        (data.classes(), data.len()),
+        (&["cat".to_string(), "dog".to_string()][..], 3)
+    );
+    let (x, y) = data.get(1)?;
+    assert_eq!((x.dims(), x.dtype(), y), (&[3, 2, 3][..], DType::U8, 1));
+    assert_eq!(
+        x.to_vec::<u8>()?,
+        [0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 30]
+    );
+    let grey = data.get(0)?.0.to_vec::<u8>()?;
+    assert!(
+        grey.len() == 48 && grey.iter().all(|v| v.abs_diff(128) <= 1),
+        "{grey:?}"
+    );
+
+    let change = Compose::new()
+        .then(Resize::new([2, 2])?)
+        .then(ConvertImageDtype::new(DType::F32));
+    let mapped = MapDataset::new(data, move |(x, y)| Ok((change.apply(&x)?, y)));
+    let loader = DataLoader::builder(mapped)
+        .batch_size(3)
+        .num_workers(2)
+        .build()?;
+    for (x, y) in &loader {
+        assert_eq!(x.dims(), [3, 3, 2, 2]);
+        assert_eq!(y.to_vec::<i64>()?, [0, 1, 1]);
+        assert!((x.to_vec::<f32>()?[0] - 128.0 / 255.0).abs() < 0.01);
+    }
+
+    fs::write(dir.join("cat/torn.png"), [0x89, b'P', b'N', b'G', 1, 2]).expect("file");
+    let torn = ImageFolder::new(&dir)?;
+    let e = torn.get(0).expect_err("torn").to_string();
+    assert!(e.contains("torn.png"), "{e}");
+    assert!(read_image(dir.join("none.png")).is_err());
+    fs::create_dir_all(dir.join("empty")).expect("folder");
+    let e = ImageFolder::new(&dir)
+        .expect_err("an empty class")
+        .to_string();
+    assert!(e.contains("[\"empty\"]"), "{e}");
+    assert!(ImageFolder::new(dir.join("empty")).is_err());
+    fs::remove_dir_all(&dir).expect("removed");
+    Ok(())
+}
+
+fn seeded<R>(seed: u64, f: impl FnOnce() -> R) -> R {
+    LocalGenerator::new(seed).scope(f)
+}
+
+#[test]
+fn choices_are_torchvisions() -> Result<()> {
+    let x = tensor![[[1.0, 2.0]]];
+    let flip = RandomHorizontalFlip::default();
+    let flipped: Vec<bool> = seeded(0, || {
+        (0..8)
+            .map(|_| Ok(flip.apply(&x)? != x))
+            .collect::<Result<_>>()
+    })?;
+    assert_eq!(flipped, [true, false, true, true, true, false, true, false]);
+    let x = torsh_tensor::arange(0, 12, 1).reshape([1, 4, 3])?;
+    let at: Vec<i64> = seeded(0, || {
+        let crop = RandomCrop::new(2, 2);
+        (0..4)
+            .map(|_| crop.apply(&x)?.i((0, 0, 0))?.item())
+            .collect::<Result<_>>()
+    })?;
+    assert_eq!(at, [7, 6, 4, 4]);
+    let erased = seeded(1, || {
+        RandomErasing::new(1.0)?.apply(&torsh_tensor::ones([1, 8, 8]))
+    })?;
+    let want = torsh_tensor::ones([1, 8, 8]);
+    want.i((0, 3..5, 1..4))?.fill_(0.0)?;
+    assert_eq!(erased, want);
+    let e = RandomCrop::new(5, 2)
+        .apply(&x)
+        .expect_err("too large")
+        .to_string();
+    assert!(e.contains("larger than input image"), "{e}");
+    let padded = RandomCrop::new(5, 3)
+        .pad_if_needed(true)
+        .fill(7.0)
+        .apply(&x)?;
+    assert_eq!(padded.dims(), [1, 5, 3]);
+    Ok(())
+}
+
+#[test]
+fn images_change_size_as_torchvisions() -> Result<()> {
+    let x = torsh_tensor::arange(0.0, 24.0, 1.0).reshape([1, 4, 6])?;
+    let small = Resize::new([2])?.apply(&x)?;
+    let want = [5.0f32, 6.785714, 8.571428, 14.428572, 16.214286, 18.0];
+    assert_eq!(small.dims(), [1, 2, 3]);
+    for (a, b) in small.to_vec::<f32>()?.iter().zip(want) {
+        assert!((a - b).abs() < 1e-5, "{a} {b}");
+    }
+    let u = tensor![[[0, 10, 20, 255], [7, 90, 31, 4]]].to_dtype(DType::U8)?;
+    assert_eq!(
+        Resize::new([3, 6])?.apply(&u)?.to_vec::<u8>()?,
+        [
+            0, 5, 12, 18, 138, 255, 4, 27, 46, 30, 78, 130, 7, 48, 80, 41, 18, 4
+        ]
+    );
+    let middle = CenterCrop::new(2, 3).apply(&x)?;
+    assert_eq!(middle.to_vec::<f32>()?, [8.0, 9.0, 10.0, 14.0, 15.0, 16.0]);
+    let wide = CenterCrop::new(1, 3).apply(&tensor![[[5.0]]])?;
+    assert_eq!(wide, tensor![[[0.0, 5.0, 0.0]]]);
+    let row = tensor![[[1.0, 2.0, 3.0]]];
+    assert_eq!(
+        Pad::new([1, 0])?.fill(9.0).apply(&row)?,
+        tensor![[[9.0, 1.0, 2.0, 3.0, 9.0]]]
+    );
+    assert_eq!(
+        Pad::new([1, 0, 0, 0])?
+            .padding_mode(PadMode::Edge)
+            .apply(&row)?,
+        tensor![[[1.0, 1.0, 2.0, 3.0]]]
+    );
+    assert_eq!(
+        Pad::new([2, 0])?
+            .padding_mode(PadMode::Reflect)
+            .apply(&row)?,
+        tensor![[[3.0, 2.0, 1.0, 2.0, 3.0, 2.0, 1.0]]]
+    );
+    Ok(())
+}
+
+#[test]
+fn values_change_as_torchvisions() -> Result<()> {
+    let pixels = Tensor::from_vec(vec![0u8, 51, 255, 102], [1, 2, 2])?;
+    let t = ToTensor.apply(&pixels)?;
+    assert_eq!(t, tensor![[[0.0, 1.0]], [[0.2, 0.4]]]);
+    assert_eq!(
+        Normalize::new([0.0, 0.2], [2.0, 0.5])?.apply(&t)?.dims(),
+        [2, 1, 2]
+    );
+    assert_eq!(
+        Normalize::new([1.0], [0.5])?.apply(&tensor![[[2.0, 0.0]]])?,
+        tensor![[[2.0, -2.0]]]
+    );
+    assert!(Normalize::new([1.0], [0.0]).is_err());
+    assert!(Normalize::new([1.0], [1.0])?.apply(&pixels).is_err());
+    assert!(Normalize::new([1.0; 3], [1.0; 3])?.apply(&t).is_err());
+    assert!(ToTensor.apply(&torsh_tensor::zeros([3, 8, 8])).is_err());
+    let back = ConvertImageDtype::new(DType::U8).apply(&tensor![[[0.0, 0.5, 1.0]]])?;
+    assert_eq!(back.to_vec::<u8>()?, [0, 127, 255]);
+    let wide = ConvertImageDtype::new(DType::I16).apply(&pixels)?;
+    assert_eq!(wide.to_vec::<i16>()?, [0, 51 * 128, 255 * 128, 102 * 128]);
+    assert_eq!(
+        OneHot::new(3).apply(&tensor![2, 0])?,
+        tensor![[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
+    );
+    let twice = Lambda::new(|x: &Tensor| x.mul(2.0));
+    assert_eq!(twice.apply(&tensor![1.5])?, tensor![3.0]);
+    Ok(())
+}
