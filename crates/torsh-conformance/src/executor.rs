@@ -4,6 +4,10 @@
 use crate::case::Value;
 use crate::layouts::Memory;
 use crate::tensors::{Dtype, TensorData};
+use crate::training::optim::{Stepped, Steps};
+use crate::training::random::Draw;
+use crate::training::runs::{Run, Trained};
+use crate::training::schedule::{Rates, Schedule};
 
 /// One call by name.
 #[derive(Clone, Debug)]
@@ -88,6 +92,26 @@ pub trait Executor: Sync {
     /// Builds a layer, loads its state, runs it forward and backward; `None` where there is no
     /// such layer. An error's text where it fails.
     fn module(&self, _call: &ModuleCall) -> Option<Result<ModuleOutcome, String>> {
+        None
+    }
+
+    /// Draws after seeding the generator; `None` where there is no such function.
+    fn draw(&self, _draw: &Draw) -> Option<Result<TensorData, String>> {
+        None
+    }
+
+    /// Makes an optimizer's steps; `None` where there is no such optimizer.
+    fn optimize(&self, _steps: &Steps) -> Option<Result<Stepped, String>> {
+        None
+    }
+
+    /// Follows a scheduler; `None` where there is no such scheduler.
+    fn schedule(&self, _schedule: &Schedule) -> Option<Result<Rates, String>> {
+        None
+    }
+
+    /// Trains a model; `None` where a layer of it or the optimizer does not exist.
+    fn train(&self, _run: &Run) -> Option<Result<Trained, String>> {
         None
     }
 

@@ -28,3 +28,4 @@ pub mod tensors;
 pub mod tiers;
 pub mod ties;
 pub mod torsh;
+pub mod training;

@@ -18,6 +18,14 @@ pub enum Group {
     Printing,
     /// Layers.
     Modules,
+    /// Draws from a seed.
+    Random,
+    /// Steps of optimizers.
+    Optimizers,
+    /// Learning rates of schedulers.
+    Schedulers,
+    /// Whole training runs.
+    Training,
 }
 
 impl Group {
@@ -27,6 +35,10 @@ impl Group {
             Group::Promotion => "promotion".to_string(),
             Group::Printing => "printing".to_string(),
             Group::Modules => "modules".to_string(),
+            Group::Random => "random".to_string(),
+            Group::Optimizers => "optimizers".to_string(),
+            Group::Schedulers => "schedulers".to_string(),
+            Group::Training => "training".to_string(),
         }
     }
 }
@@ -187,7 +199,7 @@ impl Report {
     }
 
     fn write_counts(&self, out: &mut String) -> std::fmt::Result {
-        write!(out, "\n{:<10}", "kind")?;
+        write!(out, "\n{:<11}", "kind")?;
         for column in ["names", "absent", "cases", "failed", "gradient", "refused"] {
             write!(out, "{column:>11}")?;
         }
@@ -203,7 +215,7 @@ impl Report {
                 of.collect::<BTreeSet<_>>().len()
             };
             let sum = |f: &dyn Fn(&OpReport) -> usize| ops.iter().map(|o| f(o)).sum::<usize>();
-            write!(out, "{:<10}", group.name())?;
+            write!(out, "{:<11}", group.name())?;
             for n in [
                 names(false),
                 names(true),

@@ -16,6 +16,7 @@ use crate::source::Source;
 use crate::tensors::{TensorData, TensorFile};
 use crate::tiers::{Tier, Tiers};
 use crate::ties::TieRule;
+use crate::training;
 
 /// Operators that may refuse an input that is not contiguous: they promise a view, and there is
 /// none.
@@ -113,11 +114,7 @@ pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Resul
             report.skip(format!("refused call {i} of {op}"), reason);
         }
     }
-    if options.ops.is_empty() {
-        for stem in source.list("training")? {
-            report.skip(format!("training/{stem}"), "no runner yet");
-        }
-    }
+    training::run(source, executor, options, &mut report)?;
     Ok(report)
 }
 

@@ -10,6 +10,7 @@ use crate::executor::{Call, Executor, ModuleCall, ModuleOutcome, Outcome};
 use crate::layouts::Memory;
 use crate::modules;
 use crate::tensors::{Dtype, Element, TensorData};
+use crate::training::{optim, random, runs};
 
 /// Calls ToRSh on the CPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,6 +58,18 @@ impl Executor for Torsh {
 
     fn module(&self, call: &ModuleCall) -> Option<Result<ModuleOutcome, String>> {
         modules::call(call)
+    }
+
+    fn draw(&self, draw: &random::Draw) -> Option<Result<TensorData, String>> {
+        random::draw(draw)
+    }
+
+    fn optimize(&self, steps: &optim::Steps) -> Option<Result<optim::Stepped, String>> {
+        optim::optimize(steps)
+    }
+
+    fn train(&self, run: &runs::Run) -> Option<Result<runs::Trained, String>> {
+        runs::train(run)
     }
 
     fn print(&self, value: &Memory, doubled: bool) -> Result<String, String> {
