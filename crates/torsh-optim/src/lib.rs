@@ -27,6 +27,7 @@ mod adamax;
 mod asgd;
 mod clip;
 mod lbfgs;
+pub mod lr_scheduler;
 mod memory;
 mod muon;
 mod nadam;
