@@ -10,7 +10,7 @@ use crate::executor::{Call, Executor, ModuleCall, ModuleOutcome, Outcome};
 use crate::layouts::Memory;
 use crate::modules;
 use crate::tensors::{Dtype, Element, TensorData};
-use crate::training::{optim, random, runs};
+use crate::training::{optim, random, runs, schedule, schedulers};
 
 /// Calls ToRSh on the CPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,6 +66,10 @@ impl Executor for Torsh {
 
     fn optimize(&self, steps: &optim::Steps) -> Option<Result<optim::Stepped, String>> {
         optim::optimize(steps)
+    }
+
+    fn schedule(&self, schedule: &schedule::Schedule) -> Option<Result<schedule::Rates, String>> {
+        schedulers::follow(schedule)
     }
 
     fn train(&self, run: &runs::Run) -> Option<Result<runs::Trained, String>> {

@@ -5,6 +5,7 @@ pub mod optim;
 pub mod random;
 pub mod runs;
 pub mod schedule;
+pub(crate) mod schedulers;
 
 use std::collections::BTreeMap;
 

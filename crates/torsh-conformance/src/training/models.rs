@@ -74,8 +74,8 @@ impl Res {
 impl Module for Res {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let x = self.bn1.forward(&self.conv1.forward(x)?)?.relu()?;
-        let y = self.bn2.forward(&self.conv2.forward(&x)?)?.relu()?;
-        let y = y.add(&self.down.forward(&x)?)?;
+        let y = self.bn2.forward(&self.conv2.forward(&x)?)?;
+        let y = y.add(&self.down.forward(&x)?)?.relu()?;
         self.fc.forward(&F::adaptive_avg_pool2d(&y, 1)?.flatten(1)?)
     }
 }

@@ -2,7 +2,10 @@
 
 use serde::Deserialize;
 use serde_json::Value as Json;
-use torsh_optim::{Adam, AdamW, Optimizer, ParamGroup, SGD, StateValue};
+use torsh_optim::{
+    ASGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, LBFGS, Muon, NAdam, Optimizer,
+    ParamGroup, RAdam, RMSprop, Rprop, SGD, StateValue,
+};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::{Checked, Config, count, load};
@@ -56,8 +59,7 @@ fn one() -> usize {
     1
 }
 
-/// Without a line search L-BFGS diverges here, and the rounding of its second step is all that
-/// the fourth shows.
+/// Runs that are compared for their first steps only: without a line search L-BFGS diverges here.
 const FIRST_STEPS: &[(&str, usize)] = &[("LBFGS.0", 2)];
 
 pub(super) fn run(
@@ -83,9 +85,12 @@ pub(super) fn run(
     Ok(())
 }
 
+fn shortened(row: &Row) -> Option<&'static (&'static str, usize)> {
+    FIRST_STEPS.iter().find(|(key, _)| *key == row.key)
+}
+
 fn check(row: &Row, tensors: &TensorFile, executor: &dyn Executor) -> Checked {
-    let first = FIRST_STEPS.iter().find(|(key, _)| *key == row.key);
-    let steps = first.map_or(row.steps, |(_, n)| *n);
+    let steps = shortened(row).map_or(row.steps, |(_, n)| *n);
     let all = |what: &str| {
         let one = |i| tensors.named(&format!("{}.{what}.{i}", row.key));
         (0..row.params)
@@ -201,12 +206,17 @@ pub(super) fn build(
         group = group.set(name, state_value(setting)?);
     }
     let group = [group];
-    Ok(Some(match name {
-        "SGD" => Box::new(SGD::builder(group).build()?),
-        "Adam" => Box::new(Adam::builder(group).build()?),
-        "AdamW" => Box::new(AdamW::builder(group).build()?),
-        _ => return Ok(None),
-    }))
+    macro_rules! of {
+        ($($optimizer:ident)*) => {
+            match name {
+                $(stringify!($optimizer) => Box::new($optimizer::builder(group).build()?),)*
+                _ => return Ok(None),
+            }
+        };
+    }
+    Ok(Some(of!(
+        Adadelta Adafactor Adagrad Adam AdamW Adamax ASGD LBFGS Muon NAdam RAdam RMSprop Rprop SGD
+    )))
 }
 
 fn state_value(json: &Json) -> Result<StateValue> {

@@ -71,6 +71,27 @@ struct Row {
     grad_norms: Vec<f64>,
 }
 
+/// A parameter that may end farther from PyTorch's than the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Exception {
+    /// The run, as `gpt.adam`.
+    pub key: &'static str,
+    /// What the parameter's name ends in.
+    pub parameter: &'static str,
+    /// Absolute tolerance.
+    pub atol: f64,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Every exception there is.
+pub const EXCEPTIONS: &[Exception] = &[Exception {
+    key: "gpt.adam",
+    parameter: ".qkv.bias",
+    atol: 1e-3,
+    reason: "the bias of the keys cancels in the softmax, so its gradient is rounding alone, which Adam scales up",
+}];
+
 pub(super) fn run(
     source: &Source,
     executor: &dyn Executor,
@@ -128,11 +149,15 @@ fn check(row: &Row, seeded: bool, tensors: &TensorFile, executor: &dyn Executor)
     };
     Some(got.and_then(|got| {
         let close = |rtol, atol| Tolerance { rtol, atol };
-        same("initial", &got.initial, &initial, close(1.3e-6, 1e-7))?;
+        same("initial", &got.initial, &initial, |_| close(1.3e-6, 1e-7))?;
         numbers("loss", &got.losses, &row.losses, 1e-4)?;
         numbers("gradient norm", &got.grad_norms, &row.grad_norms, 1e-3)?;
         let last = tensors.below(&format!("{}.final.", row.key));
-        same("final", &got.last, &last, close(1e-3, 1e-4))
+        same("final", &got.last, &last, |name| {
+            let mut exceptions = EXCEPTIONS.iter();
+            let exception = exceptions.find(|e| e.key == row.key && name.ends_with(e.parameter));
+            close(1e-3, exception.map_or(1e-4, |e| e.atol))
+        })
     }))
 }
 
@@ -154,7 +179,7 @@ fn same(
     what: &str,
     got: &[(String, TensorData)],
     want: &[(String, TensorData)],
-    tolerance: Tolerance,
+    tolerance: impl Fn(&str) -> Tolerance,
 ) -> Result<(), String> {
     if got.len() != want.len() {
         return Err(format!(
@@ -166,7 +191,7 @@ fn same(
     for (name, want) in want {
         let found = got.iter().find(|(n, _)| n == name);
         let (_, got) = found.ok_or_else(|| format!("no {what} {name}"))?;
-        compare(got, want, tolerance).map_err(|e| format!("{what} {name} {e}"))?;
+        compare(got, want, tolerance(name)).map_err(|e| format!("{what} {name} {e}"))?;
     }
     Ok(())
 }
