@@ -115,14 +115,11 @@ pub(super) fn run(
 }
 
 fn check(row: &Row, seeded: bool, tensors: &TensorFile, executor: &dyn Executor) -> Checked {
-    let read = || {
-        let batch = |i| {
-            let one = |what: &str| tensors.named(&format!("{}.{what}.{i}", row.key));
-            Ok::<_, String>((one("x")?, one("t")?))
-        };
-        Ok::<_, String>((0..row.batches).map(batch).collect::<Result<Vec<_>, _>>()?)
+    let batch = |i| {
+        let one = |what: &str| tensors.named(&format!("{}.{what}.{i}", row.key));
+        Ok::<_, String>((one("x")?, one("t")?))
     };
-    let batches = match read() {
+    let batches = match (0..row.batches).map(batch).collect::<Result<_, _>>() {
         Ok(batches) => batches,
         Err(e) => return Some(Err(e)),
     };
