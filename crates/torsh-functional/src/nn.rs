@@ -3,7 +3,8 @@
 use torsh_tensor::{IntoShape, Operand, Result, Scalar, Tensor};
 
 pub use torsh_tensor::{
-    EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, ScaledDotProductAttentionOptions,
+    EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, InProjection,
+    MultiHeadAttentionForwardOptions, ScaledDotProductAttentionOptions,
 };
 
 use crate::{BatchNormOptions, tensor};
@@ -101,6 +102,29 @@ pub fn scaled_dot_product_attention_with(
     options: ScaledDotProductAttentionOptions,
 ) -> Result<Tensor> {
     query.scaled_dot_product_attention_with(key, value, options)
+}
+
+/// Attention by several heads of queries `[queries, batch, embed_dim]` over keys and values
+/// `[keys, batch, ..]`: what they attend to, and the weights where wanted. See
+/// [`Tensor::multi_head_attention_forward`].
+#[track_caller]
+pub fn multi_head_attention_forward(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    num_heads: usize,
+    in_projection: &InProjection,
+    out_proj_weight: &Tensor,
+    options: MultiHeadAttentionForwardOptions,
+) -> Result<(Tensor, Option<Tensor>)> {
+    query.multi_head_attention_forward(
+        key,
+        value,
+        num_heads,
+        in_projection,
+        out_proj_weight,
+        options,
+    )
 }
 
 /// A 1 in the place of each class along a new last dimension; as many classes as the greatest

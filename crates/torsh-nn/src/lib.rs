@@ -6,6 +6,7 @@ extern crate self as torsh_nn;
 pub mod init;
 mod layers;
 pub mod module;
+pub mod utils;
 
 pub use layers::*;
 pub use module::{

@@ -21,7 +21,8 @@ pub mod observe;
 mod operand;
 mod operators;
 pub mod ops;
-mod options;
+#[doc(hidden)]
+pub mod options;
 pub mod print;
 mod raw;
 pub mod record;
@@ -70,11 +71,13 @@ pub use ops::loss::{
     MultiLabelSoftMarginLossOptions, MultiMarginLossOptions, PoissonNllLossOptions, Reduction,
     SmoothL1LossOptions, TripletMarginLossOptions,
 };
+pub use ops::multi_head::{InProjection, MultiHeadAttentionForwardOptions};
 pub use ops::pool::{MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions};
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;
 pub use ops::reduce::quantile::{Interpolation, QuantileOptions};
+pub use ops::rnn::RnnOptions;
 pub use ops::sample_norm::{
     GroupNormOptions, InstanceNormOptions, LayerNormOptions, LocalResponseNormOptions,
     RmsNormOptions,

@@ -9,6 +9,7 @@ mod embedding;
 mod linear;
 mod loss;
 mod pool;
+mod rnn;
 mod shape;
 
 pub use activation::*;
@@ -20,6 +21,7 @@ pub use embedding::{Embedding, EmbeddingBuilder};
 pub use linear::{Linear, LinearBuilder};
 pub use loss::{CrossEntropyLoss, MSELoss, NLLLoss};
 pub use pool::{MaxPool2d, MaxPool2dBuilder};
+pub use rnn::*;
 pub use shape::{Flatten, Identity};
 
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};

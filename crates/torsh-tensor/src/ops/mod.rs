@@ -23,6 +23,7 @@ pub(crate) mod join;
 pub(crate) mod loss;
 pub(crate) mod masked;
 pub(crate) mod matmul;
+pub(crate) mod multi_head;
 pub mod optim;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
@@ -32,6 +33,7 @@ pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
+pub(crate) mod rnn;
 pub(crate) mod row_norm;
 pub(crate) mod sample_norm;
 pub(crate) mod scan;
@@ -96,6 +98,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     embedding::RECORDS,
     embedding_bag::RECORDS,
     attention::RECORDS,
+    multi_head::RECORDS,
     getitem::RECORDS,
     matmul::RECORDS,
     conv::RECORDS,
@@ -105,6 +108,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     avg_pool::RECORDS,
     batch_norm::RECORDS,
     row_norm::RECORDS,
+    rnn::RECORDS,
+    rnn::NETWORKS,
     sample_norm::RECORDS,
     class_loss::RECORDS,
     einsum::RECORDS,
