@@ -11,6 +11,7 @@ mod loss;
 mod pool;
 mod rnn;
 mod shape;
+mod transformer;
 
 pub use activation::*;
 pub use batchnorm::{BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder};
@@ -23,6 +24,7 @@ pub use loss::{CrossEntropyLoss, MSELoss, NLLLoss};
 pub use pool::{MaxPool2d, MaxPool2dBuilder};
 pub use rnn::*;
 pub use shape::{Flatten, Identity};
+pub use transformer::*;
 
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 

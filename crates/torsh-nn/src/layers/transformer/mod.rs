@@ -1,0 +1,5 @@
+//! Attention, and transformers.
+
+mod attention;
+
+pub use attention::{MultiheadAttention, MultiheadAttentionBuilder, MultiheadAttentionOptions};
