@@ -253,7 +253,7 @@ pub struct MultiheadAttentionBuilder {
     kdim: Option<usize>,
     vdim: Option<usize>,
     batch_first: bool,
-    factory: Factory,
+    pub(super) factory: Factory,
 }
 
 impl MultiheadAttentionBuilder {
