@@ -14,6 +14,7 @@ pub(crate) mod einsum;
 pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
 pub(crate) mod factory;
+pub(crate) mod feature_dropout;
 pub(crate) mod fold;
 pub(crate) mod getitem;
 pub(crate) mod index;
@@ -44,6 +45,7 @@ pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
+pub(crate) mod unpool;
 pub(crate) mod views;
 pub(crate) mod windows;
 
@@ -109,6 +111,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     class_loss::RECORDS,
     einsum::RECORDS,
     random::RECORDS,
+    unpool::RECORDS,
+    feature_dropout::RECORDS,
 ];
 
 struct Entry {
