@@ -8,7 +8,7 @@ use crate::module::{Buffer, Hooks, Parameter, Training};
 use crate::{Module, init};
 
 macro_rules! batch_norm {
-    ($(#[$doc:meta])* $name:ident $builder:ident $title:literal $dims:pat, $expected:literal) => {
+    ($(#[$doc:meta])* $name:ident $builder:ident $title:literal $dims:pat, $expected:literal $(, $alone:ident)?) => {
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -88,6 +88,9 @@ macro_rules! batch_norm {
                         ));
                     }
                     let training = self.training.get();
+                    $(if training {
+                        return Err($alone());
+                    })?
                     let mut momentum = self.momentum.unwrap_or(0.0);
                     if training && let Some(n) = &self.num_batches_tracked {
                         no_grad(|| n.add_(1))?;
@@ -229,3 +232,31 @@ batch_norm!(
     /// used.
     BatchNorm2d BatchNorm2dBuilder "BatchNorm2d" 4, "4D"
 );
+batch_norm!(
+    /// Normalises each channel over the batch and the volume (`torch.nn.BatchNorm3d`).
+    ///
+    /// Takes `[N, num_features, D, H, W]`. In training mode the batch's own mean and variance are
+    /// used, and the running statistics follow them; in evaluation mode the running statistics are
+    /// used.
+    BatchNorm3d BatchNorm3dBuilder "BatchNorm3d" 5, "5D"
+);
+batch_norm!(
+    /// Normalises each channel over the batches of all processes (`torch.nn.SyncBatchNorm`).
+    ///
+    /// Takes `[N, num_features, ..]`. In evaluation mode the running statistics are used, as
+    /// [`BatchNorm2d`] does; in training mode it needs a process group, which ToRSh does not have,
+    /// and `forward` is an error.
+    SyncBatchNorm SyncBatchNormBuilder "SyncBatchNorm" 2.., "at least 2D", without_group
+);
+
+/// PyTorch falls back to the process's own batch; statistics that differ from one process to the
+/// next without a word are worse than an error.
+#[track_caller]
+#[cold]
+fn without_group() -> TorshError {
+    TorshError::invalid(
+        "SyncBatchNorm",
+        "there is no process group to share the statistics of a training batch with",
+    )
+    .with_hint("train with BatchNorm1d, BatchNorm2d or BatchNorm3d, whose state dict is the same")
+}
