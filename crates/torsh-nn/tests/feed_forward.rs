@@ -140,6 +140,10 @@ fn fractional_pooling_draws_as_pytorch() -> Result<()> {
         let theirs = [1, 8, 4, 18, 26, 22, 96, 92, 95, 109, 116, 113];
         assert_eq!(indices.to_vec::<i64>()?, theirs);
     }
+    let _turn = seeded(13);
+    let (_, indices) = FractionalMaxPool2d::new(2, 4)?.forward_with_indices(&ramp(&[1, 8, 9]))?;
+    let theirs = [1, 11, 4, 8, 18, 29, 32, 25, 46, 39, 50, 53, 64, 57, 67, 71];
+    assert_eq!(indices.to_vec::<i64>()?, theirs);
     assert!(FractionalMaxPool2d::builder(2).build().is_err());
     assert!(
         FractionalMaxPool2d::builder(2)

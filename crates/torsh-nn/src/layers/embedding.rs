@@ -12,6 +12,14 @@ use crate::{Module, init};
 ///
 /// Takes integers of any shape and gives that shape with `embedding_dim` behind it. `weight` is
 /// `[num_embeddings, embedding_dim]`, drawn from the standard normal distribution.
+///
+/// ```
+/// use torsh_nn::{Embedding, Module};
+/// use torsh_tensor::tensor;
+/// let rows = Embedding::from_pretrained(tensor![[1.0, 2.0], [3.0, 4.0]], true)?;
+/// assert_eq!(rows.forward(&tensor![1, 0])?, tensor![[3.0, 4.0], [1.0, 2.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct Embedding {
     /// `[num_embeddings, embedding_dim]`

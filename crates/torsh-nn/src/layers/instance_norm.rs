@@ -1,8 +1,9 @@
 //! Instance normalisation.
 
 use torsh_functional::{self as F, InstanceNormOptions};
-use torsh_tensor::{DType, Result, Tensor, TorshError};
+use torsh_tensor::{Result, Tensor, TorshError};
 
+use crate::layers::batchnorm::{resets, state};
 use crate::layers::builder::builder;
 use crate::layers::{factory_setters, python, python_float};
 use crate::module::{Buffer, Hooks, Parameter, Training};
@@ -41,28 +42,7 @@ macro_rules! instance_norm {
                 $builder::with(num_features)
             }
 
-            /// Forgets what was seen: means 0, variances 1.
-            #[track_caller]
-            pub fn reset_running_stats(&self) -> Result<()> {
-                if let (Some(mean), Some(var)) = (&self.running_mean, &self.running_var) {
-                    init::zeros_(mean)?;
-                    init::ones_(var)?;
-                }
-                Ok(())
-            }
-
-            /// Forgets what was seen and learned.
-            #[track_caller]
-            pub fn reset_parameters(&self) -> Result<()> {
-                self.reset_running_stats()?;
-                if let Some(weight) = &self.weight {
-                    init::ones_(weight)?;
-                }
-                if let Some(bias) = &self.bias {
-                    init::zeros_(bias)?;
-                }
-                Ok(())
-            }
+            resets!();
         }
 
         impl Module for $name {
@@ -139,30 +119,14 @@ macro_rules! instance_norm {
             /// Makes the layer.
             #[track_caller]
             pub fn build(self) -> Result<$name> {
-                let (f, n) = (self.factory, [self.num_features]);
-                let parameter = |value, wanted: bool| -> Result<_> {
-                    if !wanted {
-                        return Ok(None);
-                    }
-                    Parameter::with_requires_grad(f.full(&n, value)?, true).map(Some)
-                };
-                let statistic = |value| -> Result<_> {
-                    if !self.track_running_stats {
-                        return Ok(None);
-                    }
-                    Ok(Some(Buffer::new(f.full(&n, value)?)))
-                };
-                let count = if self.track_running_stats {
-                    Some(Buffer::new(Tensor::zeros((), DType::I64, f.device)?))
-                } else {
-                    None
-                };
+                let affine = [self.affine, self.affine && self.bias];
+                let state = state(self.factory, self.num_features, affine, self.track_running_stats)?;
                 Ok($name {
-                    weight: parameter(1.0, self.affine)?,
-                    bias: parameter(0.0, self.affine && self.bias)?,
-                    running_mean: statistic(0.0)?,
-                    running_var: statistic(1.0)?,
-                    num_batches_tracked: count,
+                    weight: state.weight,
+                    bias: state.bias,
+                    running_mean: state.running_mean,
+                    running_var: state.running_var,
+                    num_batches_tracked: state.num_batches_tracked,
                     options: self,
                     training: Training::default(),
                     hooks: Hooks::new(),

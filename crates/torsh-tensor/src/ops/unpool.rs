@@ -359,8 +359,10 @@ impl Tensor {
             let spatial: [i64; N] = std::array::from_fn(|i| d[lead + i] as i64);
             let mut places = Vec::new();
             for sample in samples.detach().to_vec::<f64>()?.chunks(N) {
+                // PyTorch's images take the first number for their width.
+                let of = |i: usize| sample[if N == 2 { 1 - i } else { i }];
                 let starts: [Vec<i64>; N] = std::array::from_fn(|i| {
-                    intervals(sample[i], spatial[i], size[i], kernel[i], double)
+                    intervals(of(i), spatial[i], size[i], kernel[i], double)
                 });
                 for window in each_index(size) {
                     places.extend(each_index(kernel).map(|tap| {
