@@ -50,6 +50,28 @@ pub fn dropout<'a>(input: impl Into<Operand<'a>>, p: f64, training: bool) -> Res
     input.dropout(p, training)
 }
 
+macro_rules! dropouts {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name(input: &Tensor, p: f64, training: bool) -> Result<Tensor> {
+            input.$name(p, training)
+        }
+    )*};
+}
+dropouts! {
+    /// Sets each channel of signals `[N, C, L]` or `[C, L]` to 0 with probability `p`.
+    dropout1d;
+    /// Sets each channel of images `[N, C, H, W]` to 0 with probability `p`.
+    dropout2d;
+    /// Sets each channel of volumes `[N, C, D, H, W]` or `[C, D, H, W]` to 0 with probability `p`.
+    dropout3d;
+    /// Dropout that keeps the mean and variance of what went through SELU.
+    alpha_dropout;
+    /// [`alpha_dropout`] of whole channels.
+    feature_alpha_dropout;
+}
+
 /// A row of `weight` for each index.
 #[track_caller]
 pub fn embedding(input: &Tensor, weight: &Tensor) -> Result<Tensor> {

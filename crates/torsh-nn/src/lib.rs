@@ -14,5 +14,5 @@ pub use module::{
     ModuleField, ModuleFields, Parameter, RemovableHandle, StateDict, Training,
 };
 pub use torsh_functional as functional;
-pub use torsh_functional::{Padding, Reduction, Size2};
+pub use torsh_functional::{EmbeddingBagMode, InterpolateMode, Padding, Reduction, Size2};
 pub use torsh_macros::Module;

@@ -88,6 +88,7 @@ pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions};
 pub use ops::sort::{
     BincountOptions, IscloseOptions, IsinOptions, SearchsortedOptions, SortOptions, TopkOptions,
 };
+pub use ops::unpool::{FractionalMaxPoolOptions, MaxUnpoolOptions};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
 pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError};

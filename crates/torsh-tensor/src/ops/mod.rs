@@ -14,6 +14,7 @@ pub(crate) mod einsum;
 pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
 pub(crate) mod factory;
+pub(crate) mod feature_dropout;
 pub(crate) mod fold;
 pub(crate) mod getitem;
 pub(crate) mod index;
@@ -46,6 +47,7 @@ pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
+pub(crate) mod unpool;
 pub(crate) mod views;
 pub(crate) mod windows;
 
@@ -114,6 +116,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
     class_loss::RECORDS,
     einsum::RECORDS,
     random::RECORDS,
+    unpool::RECORDS,
+    feature_dropout::RECORDS,
 ];
 
 struct Entry {
