@@ -91,6 +91,10 @@ const EXEMPT: &[(&str, &str)] = &[
         "internal; the kernel of layer_norm, rms_norm, group_norm and instance_norm, whose checks run it",
     ),
     (
+        "_rnn",
+        "internal; the kernel of lstm, gru, rnn_tanh and rnn_relu, whose checks run it",
+    ),
+    (
         "_embedding_bag",
         "internal; the kernel of embedding_bag, whose checks run it",
     ),
@@ -333,6 +337,10 @@ fn missing_derivatives_are_named() {
         ),
         (
             "_row_norm_backward",
+            "runs only where nothing is recorded; else the gradient is written in ops",
+        ),
+        (
+            "_rnn_backward",
             "runs only where nothing is recorded; else the gradient is written in ops",
         ),
         (

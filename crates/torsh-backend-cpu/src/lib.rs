@@ -19,6 +19,7 @@ mod pooling;
 mod random;
 mod reduce;
 mod resample;
+mod rnn;
 mod row_norm;
 pub mod scalar;
 mod scan;

@@ -24,6 +24,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::loss::kernel,
     crate::batch_norm::kernel,
     crate::row_norm::kernel,
+    crate::rnn::kernel,
     crate::pooling::kernel,
     crate::resample::kernel,
     crate::matmul::kernel,

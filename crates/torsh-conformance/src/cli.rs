@@ -14,12 +14,14 @@ usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--verbose] 
        torsh-conformance operators [--check] FILE.md
 
 DIR            directory of golden cases (ops, modules, training, or their parent), or a zip file
---op NAME ...  only these operators (add) or files (add.extra)
+--op NAME ...  only these operators (add), files (add.extra), modules (Linear), or of the training
+               files random, optim, lr_scheduler, training, or an entry as optim.SGD
 --tier TIER    only the operators of this tier; all is the default
 --verbose      every failed case, not only the first of each operator
 --list-absent  only name the operators that have cases and do not exist, one a line
 --threads N    files run at the same time; 1 is the default
-pack           write the archive of the core tier that the tests run
+pack           write an archive that the tests run: the core tier of operators, or, of a directory
+               without operators, all modules or training files
 operators      write the page of operators, or check that it is current";
 
 /// What the arguments ask for.
@@ -188,7 +190,7 @@ fn packed(source: &Path, to: &Path) -> Result<u8, String> {
     let files = pack(&Source::open(source)?, to)?;
     let size = std::fs::metadata(to).map_err(|e| e.to_string())?.len();
     println!(
-        "{}: {files} operator files, {:.1} MB",
+        "{}: {files} files of cases, {:.1} MB",
         to.display(),
         size as f64 / 1e6
     );

@@ -1,14 +1,15 @@
-//! Runs golden cases computed by PyTorch against ToRSh: every operator's values, dtypes, shapes
-//! and gradients, in several memory layouts, and the calls that PyTorch refuses.
+//! Runs golden cases computed by PyTorch against ToRSh: every operator's and layer's values,
+//! dtypes, shapes and gradients, in several memory layouts; the calls that PyTorch refuses; random
+//! numbers, optimizers, schedulers and whole training runs.
 //!
 //! ```text
 //! cargo run --release -p torsh-conformance -- DIR
 //! ```
 //!
-//! `DIR` holds `ops/NAME.json` with `ops/NAME.safetensors`, `promotion.json`, `printing.json` and
-//! `TIERS.json`, or is the `ops` directory itself, or a zip archive of the same layout. The
-//! repository carries such an archive of the core tier (`golden/ops.zip`), made by
-//! `torsh-conformance pack DIR FILE`.
+//! `DIR` holds `ops/NAME.json` with `ops/NAME.safetensors`, `promotion.json`, `printing.json`,
+//! `TIERS.json`, `modules` and `training`, or is one of these directories itself, or a zip archive
+//! of the same layout. The repository carries such archives of the core tier of operators, of the
+//! modules and of the training files (`golden/*.zip`), made by `torsh-conformance pack DIR FILE`.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ pub mod cli;
 pub mod compare;
 pub mod executor;
 pub mod layouts;
+pub mod modules;
 pub mod operators;
 pub mod panics;
 pub mod report;
@@ -27,3 +29,4 @@ pub mod tensors;
 pub mod tiers;
 pub mod ties;
 pub mod torsh;
+pub mod training;

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::compare::EXCEPTIONS;
 use crate::layouts::Layout;
 use crate::tiers::Tier;
+use crate::training::runs;
 
 /// What an operator's cases are counted under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +17,16 @@ pub enum Group {
     Promotion,
     /// The text of tensors.
     Printing,
+    /// Layers.
+    Modules,
+    /// Draws from a seed.
+    Random,
+    /// Steps of optimizers.
+    Optimizers,
+    /// Learning rates of schedulers.
+    Schedulers,
+    /// Whole training runs.
+    Training,
 }
 
 impl Group {
@@ -24,6 +35,11 @@ impl Group {
             Group::Tier(tier) => tier.to_string(),
             Group::Promotion => "promotion".to_string(),
             Group::Printing => "printing".to_string(),
+            Group::Modules => "modules".to_string(),
+            Group::Random => "random".to_string(),
+            Group::Optimizers => "optimizers".to_string(),
+            Group::Schedulers => "schedulers".to_string(),
+            Group::Training => "training".to_string(),
         }
     }
 }
@@ -180,19 +196,24 @@ impl Report {
                 e.op, e.dtype, e.rtol, e.atol, e.reason
             )?;
         }
+        let trained = |key: &str| {
+            let model = key.split('.').next().unwrap_or(key);
+            let name = format!("training.{model}");
+            self.ops.iter().any(|o| o.name == name && !o.absent)
+        };
+        for e in runs::EXCEPTIONS.iter().filter(|e| trained(e.key)) {
+            writeln!(
+                out,
+                "tolerance of {} in training.{}: atol {:e}: {}",
+                e.parameter, e.key, e.atol, e.reason
+            )?;
+        }
         writeln!(out, "{} passed, {} failed", self.passed(), self.failed())
     }
 
     fn write_counts(&self, out: &mut String) -> std::fmt::Result {
-        write!(out, "\n{:<10}", "tier")?;
-        for column in [
-            "operators",
-            "absent",
-            "cases",
-            "failed",
-            "gradient",
-            "refused",
-        ] {
+        write!(out, "\n{:<11}", "kind")?;
+        for column in ["names", "absent", "cases", "failed", "gradient", "refused"] {
             write!(out, "{column:>11}")?;
         }
         for layout in Layout::ALL {
@@ -207,7 +228,7 @@ impl Report {
                 of.collect::<BTreeSet<_>>().len()
             };
             let sum = |f: &dyn Fn(&OpReport) -> usize| ops.iter().map(|o| f(o)).sum::<usize>();
-            write!(out, "{:<10}", group.name())?;
+            write!(out, "{:<11}", group.name())?;
             for n in [
                 names(false),
                 names(true),
@@ -271,7 +292,7 @@ mod tests {
             ops: vec![add, svd],
             ..Report::default()
         };
-        report.skip("modules/Linear".to_string(), "no module runner yet");
+        report.skip("case 3 of add".to_string(), "no reason");
         let text = report.text(false);
         assert!(
             text.starts_with("FAIL add.extra: 2 of 9 cases; first: case 3: expected 1, got 2\n")
@@ -282,7 +303,7 @@ mod tests {
         let cells: Vec<_> = core.split_whitespace().skip(1).collect();
         assert_eq!(cells, ["1", "0", "9", "2", "3", "2", "9", "8", "5", "8"]);
         assert!(text.contains("absent, full (1): svd\n"));
-        assert!(text.contains("skipped, no module runner yet (1): modules/Linear\n"));
+        assert!(text.contains("skipped, no reason (1): case 3 of add\n"));
         assert!(text.ends_with("\n7 passed, 2 failed\n"));
     }
 

@@ -161,7 +161,8 @@ fn stems(directory: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Writes the archive that the tests run: the operators of the core tier, promotion, printing and
-/// the tiers. Returns how many operator files it holds.
+/// the tiers, or, where the source has none of these, all of its modules and training files.
+/// Returns how many files of cases it holds.
 ///
 /// # Errors
 /// Files that cannot be read, parsed or written.
@@ -172,35 +173,42 @@ pub fn pack(source: &Source, to: &Path) -> Result<usize, String> {
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Deflated)
         .compression_level(Some(9));
-    let mut add = |name: &str, bytes: &[u8]| -> Result<(), String> {
+    let mut add = |name: &str| -> Result<(), String> {
+        let Some(bytes) = source.read(name)? else {
+            return Ok(());
+        };
         zip.start_file(name, options).map_err(|e| fail(&e))?;
-        zip.write_all(bytes).map_err(|e| fail(&e))
+        zip.write_all(&bytes).map_err(|e| fail(&e))
+    };
+    let ops = source.list("ops")?;
+    let sections: &[&str] = match ops.is_empty() {
+        true => &["modules", "training"],
+        false => &["ops"],
     };
     let mut packed = 0;
-    for stem in source.list("ops")? {
-        let name = format!("ops/{stem}.json");
-        let Some(bytes) = source.read(&name)? else {
-            continue;
-        };
-        let file = OpFile::parse(&bytes).map_err(|e| format!("{name}: {e}"))?;
-        if tiers.of(&file.op, &stem) != Tier::Core {
-            continue;
+    for section in sections {
+        for stem in source.list(section)? {
+            let name = format!("{section}/{stem}.json");
+            if *section == "ops" {
+                let bytes = source.read(&name)?.unwrap_or_default();
+                let file = OpFile::parse(&bytes).map_err(|e| format!("{name}: {e}"))?;
+                if tiers.of(&file.op, &stem) != Tier::Core {
+                    continue;
+                }
+            }
+            add(&name)?;
+            add(&format!("{section}/{stem}.safetensors"))?;
+            packed += 1;
         }
-        add(&name, &bytes)?;
-        let name = format!("ops/{stem}.safetensors");
-        if let Some(bytes) = source.read(&name)? {
-            add(&name, &bytes)?;
-        }
-        packed += 1;
     }
-    for name in [
-        "TIERS.json",
-        "promotion.json",
-        "printing.json",
-        "printing.safetensors",
-    ] {
-        if let Some(bytes) = source.read(name)? {
-            add(name, &bytes)?;
+    if !ops.is_empty() {
+        for name in [
+            "TIERS.json",
+            "promotion.json",
+            "printing.json",
+            "printing.safetensors",
+        ] {
+            add(name)?;
         }
     }
     zip.finish().map_err(|e| fail(&e))?;

@@ -283,6 +283,27 @@ impl TensorFile {
         Ok(TensorFile { tensors })
     }
 
+    /// The tensor of that name, as it is stored.
+    ///
+    /// # Errors
+    /// No such tensor.
+    pub fn named(&self, name: &str) -> Result<TensorData, String> {
+        let found = self.tensors.get(name);
+        found
+            .cloned()
+            .ok_or_else(|| format!("no tensor {name} stored"))
+    }
+
+    /// The tensors whose names start so, under the rest of their names, sorted.
+    pub fn below(&self, prefix: &str) -> Vec<(String, TensorData)> {
+        let rest = |(name, t): (&String, &TensorData)| {
+            Some((name.strip_prefix(prefix)?.to_string(), t.clone()))
+        };
+        let mut all: Vec<_> = self.tensors.iter().filter_map(rest).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
     /// The tensor a reference names, with the reference's shape and dtype.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
-//! Every shipped golden case of every operator that exists.
+//! Every shipped golden case of every operator, layer, optimizer and scheduler that exists, of
+//! random numbers and of training runs.
 
 use std::path::Path;
 
 use torsh_conformance::executor::Executor;
+use torsh_conformance::report::Report;
 use torsh_conformance::runner::{self, Options};
 use torsh_conformance::source::Source;
 use torsh_conformance::torsh::Torsh;
@@ -10,9 +12,10 @@ use torsh_conformance::torsh::Torsh;
 /// Operators that must exist: without this list, one that is lost would only be "absent".
 const REQUIRED: &[&str] = &[];
 
-#[test]
-fn every_shipped_case_passes() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/ops.zip");
+fn passes(archive: &str) -> Report {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("golden")
+        .join(archive);
     let options = Options {
         threads: 4,
         ..Options::default()
@@ -20,6 +23,32 @@ fn every_shipped_case_passes() {
     let report = runner::run(&Source::open(&path).unwrap(), &Torsh, &options).unwrap();
     assert_eq!(report.failed(), 0, "\n{}", report.text(false));
     assert!(report.passed() > 0);
+    report
+}
+
+#[test]
+fn every_shipped_case_passes() {
+    passes("ops.zip");
+}
+
+#[test]
+fn every_shipped_module_passes() {
+    let report = passes("modules.zip");
+    let cases: usize = report.ops.iter().map(|o| o.cases()).sum();
+    assert!(cases >= 372, "{cases}");
+}
+
+#[test]
+fn random_numbers_optimizers_schedulers_and_training_runs_pass() {
+    let report = passes("training.zip");
+    let cases = |start: &str| -> usize {
+        let of = report.ops.iter().filter(|o| o.name.starts_with(start));
+        of.map(|o| o.cases()).sum()
+    };
+    assert!(cases("random.") >= 204);
+    assert_eq!(cases("optim."), 32);
+    assert_eq!(cases("lr_scheduler."), 17);
+    assert!(cases("training.") >= 16);
 }
 
 #[test]

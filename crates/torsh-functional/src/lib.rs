@@ -26,6 +26,7 @@ mod pointwise;
 mod pooling;
 mod products;
 mod reductions;
+mod rnn;
 mod shape;
 mod vectors;
 
@@ -42,6 +43,7 @@ pub use pointwise::*;
 pub use pooling::*;
 pub use products::*;
 pub use reductions::*;
+pub use rnn::*;
 pub use shape::*;
 pub use vectors::*;
 

@@ -3,7 +3,8 @@
 use torsh_tensor::{IntoShape, Operand, Result, Scalar, Tensor};
 
 pub use torsh_tensor::{
-    EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, ScaledDotProductAttentionOptions,
+    EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, InProjection,
+    MultiHeadAttentionForwardOptions, ScaledDotProductAttentionOptions,
 };
 
 use crate::{BatchNormOptions, tensor};
@@ -47,6 +48,28 @@ pub fn batch_norm_with<'m, 'v>(
 pub fn dropout<'a>(input: impl Into<Operand<'a>>, p: f64, training: bool) -> Result<Tensor> {
     tensor!(input);
     input.dropout(p, training)
+}
+
+macro_rules! dropouts {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name(input: &Tensor, p: f64, training: bool) -> Result<Tensor> {
+            input.$name(p, training)
+        }
+    )*};
+}
+dropouts! {
+    /// Sets each channel of signals `[N, C, L]` or `[C, L]` to 0 with probability `p`.
+    dropout1d;
+    /// Sets each channel of images `[N, C, H, W]` to 0 with probability `p`.
+    dropout2d;
+    /// Sets each channel of volumes `[N, C, D, H, W]` or `[C, D, H, W]` to 0 with probability `p`.
+    dropout3d;
+    /// Dropout that keeps the mean and variance of what went through SELU.
+    alpha_dropout;
+    /// [`alpha_dropout`] of whole channels.
+    feature_alpha_dropout;
 }
 
 /// A row of `weight` for each index.
@@ -101,6 +124,29 @@ pub fn scaled_dot_product_attention_with(
     options: ScaledDotProductAttentionOptions,
 ) -> Result<Tensor> {
     query.scaled_dot_product_attention_with(key, value, options)
+}
+
+/// Attention by several heads of queries `[queries, batch, embed_dim]` over keys and values
+/// `[keys, batch, ..]`: what they attend to, and the weights where wanted. See
+/// [`Tensor::multi_head_attention_forward`].
+#[track_caller]
+pub fn multi_head_attention_forward(
+    query: &Tensor,
+    key: &Tensor,
+    value: &Tensor,
+    num_heads: usize,
+    in_projection: &InProjection,
+    out_proj_weight: &Tensor,
+    options: MultiHeadAttentionForwardOptions,
+) -> Result<(Tensor, Option<Tensor>)> {
+    query.multi_head_attention_forward(
+        key,
+        value,
+        num_heads,
+        in_projection,
+        out_proj_weight,
+        options,
+    )
 }
 
 /// A 1 in the place of each class along a new last dimension; as many classes as the greatest

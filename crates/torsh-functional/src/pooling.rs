@@ -3,8 +3,8 @@
 use torsh_tensor::{OutputSize, Result, Sizes, Tensor};
 
 pub use torsh_tensor::{
-    AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions, AvgPoolOptions, MaxPool1dOptions,
-    MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions,
+    AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions, AvgPoolOptions, FractionalMaxPoolOptions,
+    MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions, MaxUnpoolOptions,
 };
 
 use crate::LpPoolOptions;
@@ -143,4 +143,73 @@ norms! {
     lp_pool1d lp_pool1d_with 1 "signals `[N, C, L]`";
     lp_pool2d lp_pool2d_with 2 "images `[N, C, H, W]`";
     lp_pool3d lp_pool3d_with 3 "volumes `[N, C, D, H, W]`";
+}
+
+macro_rules! unpoolings {
+    ($($unpool:ident $unpool_with:ident $n:literal $of:literal;)*) => {$(
+        #[doc = concat!("Puts the greatest elements of ", $of, " back where pooling found them, among zeros.")]
+        #[track_caller]
+        pub fn $unpool(
+            input: &Tensor,
+            indices: &Tensor,
+            kernel_size: impl Into<Sizes<$n>>,
+        ) -> Result<Tensor> {
+            input.$unpool(indices, kernel_size)
+        }
+
+        #[doc = concat!("[`", stringify!($unpool), "`] with options.")]
+        #[track_caller]
+        pub fn $unpool_with(
+            input: &Tensor,
+            indices: &Tensor,
+            kernel_size: impl Into<Sizes<$n>>,
+            options: MaxUnpoolOptions<$n>,
+        ) -> Result<Tensor> {
+            input.$unpool_with(indices, kernel_size, options)
+        }
+    )*};
+}
+unpoolings! {
+    max_unpool1d max_unpool1d_with 1 "signals `[N, C, L]`";
+    max_unpool2d max_unpool2d_with 2 "images `[N, C, H, W]`";
+    max_unpool3d max_unpool3d_with 3 "volumes `[N, C, D, H, W]`";
+}
+
+macro_rules! fractional {
+    ($($pool:ident $pool_with:ident $pool_indices:ident $method:ident $n:literal $of:literal;)*) => {$(
+        #[doc = concat!("The greatest elements of `output_size` windows at random places of ", $of, ".")]
+        #[track_caller]
+        pub fn $pool(
+            input: &Tensor,
+            kernel_size: impl Into<Sizes<$n>>,
+            output_size: impl Into<Sizes<$n>>,
+        ) -> Result<Tensor> {
+            let options = FractionalMaxPoolOptions::new().output_size(output_size);
+            Ok(input.$method(kernel_size, options)?.0)
+        }
+
+        #[doc = concat!("[`", stringify!($pool), "`] with options.")]
+        #[track_caller]
+        pub fn $pool_with(
+            input: &Tensor,
+            kernel_size: impl Into<Sizes<$n>>,
+            options: FractionalMaxPoolOptions<$n>,
+        ) -> Result<Tensor> {
+            Ok(input.$method(kernel_size, options)?.0)
+        }
+
+        #[doc = concat!("[`", stringify!($pool_with), "`], and where among the elements of its channel each was found.")]
+        #[track_caller]
+        pub fn $pool_indices(
+            input: &Tensor,
+            kernel_size: impl Into<Sizes<$n>>,
+            options: FractionalMaxPoolOptions<$n>,
+        ) -> Result<(Tensor, Tensor)> {
+            input.$method(kernel_size, options)
+        }
+    )*};
+}
+fractional! {
+    fractional_max_pool2d fractional_max_pool2d_with fractional_max_pool2d_with_indices fractional_max_pool2d_indices 2 "images `[N, C, H, W]`";
+    fractional_max_pool3d fractional_max_pool3d_with fractional_max_pool3d_with_indices fractional_max_pool3d_indices 3 "volumes `[N, C, D, H, W]`";
 }

@@ -6,6 +6,7 @@ extern crate self as torsh_nn;
 pub mod init;
 mod layers;
 pub mod module;
+pub mod utils;
 
 pub use layers::*;
 pub use module::{
@@ -13,5 +14,5 @@ pub use module::{
     ModuleField, ModuleFields, Parameter, RemovableHandle, StateDict, Training,
 };
 pub use torsh_functional as functional;
-pub use torsh_functional::{Padding, Reduction, Size2};
+pub use torsh_functional::{EmbeddingBagMode, InterpolateMode, Padding, Reduction, Size2};
 pub use torsh_macros::Module;

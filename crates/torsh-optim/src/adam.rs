@@ -4,7 +4,7 @@ use torsh_tensor::ops::optim::{AdamStep, adam_step, zeros_for};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::optim::{load_step, load_tensor};
-use crate::options::{check_common, options, require};
+use crate::options::{check_adam, options};
 use crate::{Algorithm, Optim, ParamState, StateValue};
 
 /// Adam (`torch.optim.Adam`; Kingma and Ba, 2014).
@@ -27,25 +27,6 @@ pub struct AdamAlgorithm;
 #[derive(Debug)]
 pub struct AdamWAlgorithm;
 
-fn check(
-    name: &'static str,
-    lr: f64,
-    betas: (f64, f64),
-    eps: f64,
-    weight_decay: f64,
-) -> Result<()> {
-    check_common(name, lr, weight_decay)?;
-    require(name, eps >= 0.0, || {
-        format!("Invalid epsilon value: {eps} (must be 0 or more)")
-    })?;
-    for (i, b) in [betas.0, betas.1].into_iter().enumerate() {
-        require(name, (0.0..1.0).contains(&b), || {
-            format!("Invalid beta parameter at index {i}: {b} (must be at least 0 and less than 1)")
-        })?;
-    }
-    Ok(())
-}
-
 options! {
     /// The settings of [`Adam`].
     AdamOptions of AdamAlgorithm ("Adam") {
@@ -64,7 +45,7 @@ options! {
         /// Whether the decay is taken off the parameter directly, as AdamW does.
         decoupled_weight_decay: bool = false;
     }
-    validate |o| check("Adam", o.lr, o.betas, o.eps, o.weight_decay)
+    validate |o| check_adam("Adam", o.lr, o.betas, o.eps, o.weight_decay)
 }
 
 options! {
@@ -83,7 +64,7 @@ options! {
         /// Whether to go up the gradient.
         maximize: bool = false;
     }
-    validate |o| check("AdamW", o.lr, o.betas, o.eps, o.weight_decay)
+    validate |o| check_adam("AdamW", o.lr, o.betas, o.eps, o.weight_decay)
 }
 
 /// What Adam remembers of a parameter.

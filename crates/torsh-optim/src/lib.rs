@@ -19,20 +19,44 @@
 //! # Ok::<(), torsh_tensor::TorshError>(())
 //! ```
 
+mod adadelta;
+mod adafactor;
+mod adagrad;
 mod adam;
+mod adamax;
+mod asgd;
 mod clip;
+mod lbfgs;
+pub mod lr_scheduler;
+mod memory;
+mod muon;
+mod nadam;
 mod optim;
 mod optimizer;
 mod options;
 mod param;
+mod radam;
+mod rmsprop;
+mod rprop;
 mod sgd;
 mod state;
 
+pub use adadelta::{Adadelta, AdadeltaAlgorithm, AdadeltaOptions, AdadeltaState};
+pub use adafactor::{Adafactor, AdafactorAlgorithm, AdafactorOptions, AdafactorState, Variance};
+pub use adagrad::{Adagrad, AdagradAlgorithm, AdagradOptions, AdagradState};
 pub use adam::{Adam, AdamAlgorithm, AdamOptions, AdamState, AdamW, AdamWAlgorithm, AdamWOptions};
+pub use adamax::{Adamax, AdamaxAlgorithm, AdamaxOptions, AdamaxState};
+pub use asgd::{ASGD, AsgdAlgorithm, AsgdOptions, AsgdState};
 pub use clip::{ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_};
-pub use optim::{Algorithm, Builder, Optim};
+pub use lbfgs::{LBFGS, LbfgsAlgorithm, LbfgsOptions, LbfgsState};
+pub use muon::{Muon, MuonAlgorithm, MuonOptions, MuonState};
+pub use nadam::{NAdam, NAdamAlgorithm, NAdamOptions, NAdamState};
+pub use optim::{Algorithm, Builder, Minimize, Optim};
 pub use optimizer::Optimizer;
 pub use options::Options;
 pub use param::{Param, ParamGroup, ParamOrGroup};
+pub use radam::{RAdam, RAdamAlgorithm, RAdamOptions, RAdamState};
+pub use rmsprop::{RMSprop, RMSpropAlgorithm, RMSpropOptions, RMSpropState};
+pub use rprop::{Rprop, RpropAlgorithm, RpropOptions, RpropState};
 pub use sgd::{SGD, SgdAlgorithm, SgdOptions, SgdState};
 pub use state::{GroupState, OptimizerState, ParamState, StateValue};

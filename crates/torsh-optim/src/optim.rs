@@ -28,6 +28,22 @@ pub trait Algorithm: Sized + Send + Sync + 'static {
         state: &mut Option<Self::State>,
     ) -> Result<()>;
 
+    /// An error where a parameter of the group of this number cannot be trained.
+    fn check(param: &Tensor, group: usize) -> Result<()> {
+        let _ = (param, group);
+        Ok(())
+    }
+
+    /// The state of a parameter that has had no step, where the algorithm has one from the start.
+    fn start(options: &Self::Options, param: &Tensor) -> Result<Option<Self::State>> {
+        let _ = (options, param);
+        Ok(None)
+    }
+
+    /// A step on all parameters of the first group together, which calls `closure` for the loss
+    /// and the gradients as often as it likes; `None` where steps are of one parameter each.
+    const MINIMIZE: Option<Minimize<Self>> = None;
+
     /// The state by PyTorch's names.
     fn save(state: &Self::State) -> ParamState;
 
@@ -35,6 +51,14 @@ pub trait Algorithm: Sized + Send + Sync + 'static {
     /// parameter had no step yet.
     fn load(saved: &ParamState, param: &Tensor) -> Result<Option<Self::State>>;
 }
+
+/// A step on all parameters together; the state is that of the first. See [`Algorithm::MINIMIZE`].
+pub type Minimize<A> = fn(
+    options: &<A as Algorithm>::Options,
+    params: &[Tensor],
+    state: &mut Option<<A as Algorithm>::State>,
+    closure: &mut dyn FnMut() -> Result<Tensor>,
+) -> Result<Tensor>;
 
 struct Slot<A: Algorithm> {
     param: Param,
@@ -154,14 +178,25 @@ fn no_group(name: &'static str, group: usize, count: usize) -> TorshError {
     )
 }
 
+/// An error where a module has put another tensor in a parameter's place.
+fn check_current<A: Algorithm>(inner: &Inner<A>) -> Result<()> {
+    let mut slots = inner.groups.iter().flat_map(|g| &g.slots);
+    slots.try_for_each(|s| s.param.check_current(A::NAME))
+}
+
 impl<A: Algorithm> Optimizer for Optim<A> {
     #[track_caller]
     fn step(&self) -> Result<()> {
         let _no_grad = no_grad_guard();
         let mut inner = self.0.lock();
-        for slot in inner.groups.iter().flat_map(|g| &g.slots) {
-            slot.param.check_current(A::NAME)?;
+        if A::MINIMIZE.is_some() {
+            return Err(TorshError::invalid(
+                A::NAME,
+                "a step evaluates the loss several times, so it needs a closure",
+            )
+            .with_hint("call step_closure(|| ..)"));
         }
+        check_current(&inner)?;
         for group in &mut inner.groups {
             for slot in &mut group.slots {
                 if let Some(grad) = slot.param.tensor().grad() {
@@ -174,9 +209,44 @@ impl<A: Algorithm> Optimizer for Optim<A> {
     }
 
     fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
-        let loss = enable_grad(closure)?;
-        self.step()?;
-        Ok(loss)
+        let Some(minimize) = A::MINIMIZE else {
+            let loss = enable_grad(closure)?;
+            self.step()?;
+            return Ok(loss);
+        };
+        let _no_grad = no_grad_guard();
+        // The closure uses the optimizer too, so nothing stays locked while it runs.
+        let (options, params, mut state) = {
+            let mut inner = self.0.lock();
+            check_current(&inner)?;
+            let Some(g) = inner.groups.first_mut() else {
+                return enable_grad(closure);
+            };
+            let params: Vec<Tensor> = g.slots.iter().map(|s| s.param.tensor().clone()).collect();
+            let state = g.slots.first_mut().and_then(|s| s.state.take());
+            (g.options.clone(), params, state)
+        };
+        let loss = minimize(&options, &params, &mut state, &mut || {
+            enable_grad(&mut *closure)
+        });
+        if let Some(slot) = self
+            .0
+            .lock()
+            .groups
+            .first_mut()
+            .and_then(|g| g.slots.first_mut())
+        {
+            slot.state = state;
+        }
+        loss.map_err(|e| e.renamed(A::NAME))
+    }
+
+    fn handle(&self) -> Arc<dyn Optimizer> {
+        Arc::new(self.clone())
+    }
+
+    fn id(&self) -> usize {
+        Arc::as_ptr(&self.0) as *const () as usize
     }
 
     fn zero_grad(&self) {
@@ -213,7 +283,9 @@ impl<A: Algorithm> Optimizer for Optim<A> {
     }
 
     fn get_option(&self, group: usize, name: &str) -> Option<StateValue> {
-        self.0.lock().groups.get(group)?.options.get(name)
+        let inner = self.0.lock();
+        let g = inner.groups.get(group)?;
+        g.options.get(name).or_else(|| g.extra.get(name).cloned())
     }
 
     fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
@@ -227,6 +299,20 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         changed.set(name, &value)?;
         changed.validate()?;
         g.options = changed;
+        Ok(())
+    }
+
+    fn set_extra(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
+        if A::Options::NAMES.contains(&name) {
+            return self.set_option(group, name, value);
+        }
+        let mut inner = self.0.lock();
+        let count = inner.groups.len();
+        let g = inner
+            .groups
+            .get_mut(group)
+            .ok_or_else(|| no_group(A::NAME, group, count))?;
+        g.extra.insert(name.to_string(), value);
         Ok(())
     }
 
@@ -269,6 +355,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
                 .with_hint("pass the parameters themselves, not what was computed from them"));
             }
             p.check_current(A::NAME)?;
+            A::check(t, inner.groups.len())?;
             if seen.iter().any(|s| s.is_same(t)) {
                 let again = if fresh.contains(&seen.len()) {
                     "twice"
@@ -286,11 +373,13 @@ impl<A: Algorithm> Optimizer for Optim<A> {
         let slots = group
             .params
             .iter()
-            .map(|p| Slot {
-                param: p.clone(),
-                state: None,
+            .map(|p| {
+                Ok(Slot {
+                    param: p.clone(),
+                    state: A::start(&options, p.tensor())?,
+                })
             })
-            .collect();
+            .collect::<Result<_>>()?;
         inner.groups.push(Group {
             options,
             extra: BTreeMap::new(),
@@ -361,7 +450,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
             for (slot, number) in g.slots.iter().zip(&saved.params) {
                 let restored = match state.state.get(number) {
                     Some(s) => A::load(s, slot.param.tensor()).map_err(|e| e.renamed(A::NAME))?,
-                    None => None,
+                    None => A::start(&options, slot.param.tensor())?,
                 };
                 slots.push(Slot {
                     param: slot.param.clone(),
@@ -399,7 +488,7 @@ pub(crate) fn load_tensor(
         return Err(TorshError::shape(
             "",
             format!(
-                "the state's {name} is {}, its parameter {}",
+                "the state's {name} is {}, where its parameter needs {}",
                 t.describe(),
                 param.describe()
             ),

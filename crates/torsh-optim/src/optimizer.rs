@@ -1,5 +1,7 @@
 //! What every optimizer can do.
 
+use std::sync::Arc;
+
 use torsh_tensor::{Result, Tensor};
 
 use crate::{OptimizerState, Param, ParamGroup, StateValue};
@@ -48,6 +50,16 @@ pub trait Optimizer: Send + Sync {
     /// Changes a setting of a group; an error where there is none of this name or group, or the
     /// value does not fit.
     fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()>;
+
+    /// Puts an entry that is no setting of the optimizer into a group, as a scheduler's
+    /// `initial_lr`; [`Optimizer::get_option`] finds it, and the state dict has it.
+    fn set_extra(&self, group: usize, name: &str, value: StateValue) -> Result<()>;
+
+    /// Another handle of this optimizer, for whoever keeps one (as a scheduler does).
+    fn handle(&self) -> Arc<dyn Optimizer>;
+
+    /// A number that all handles of this optimizer have and no other optimizer.
+    fn id(&self) -> usize;
 
     /// The parameters of each group.
     fn param_groups(&self) -> Vec<Vec<Param>>;
@@ -101,6 +113,15 @@ macro_rules! forward {
             fn set_option(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
                 (**self).set_option(group, name, value)
             }
+            fn set_extra(&self, group: usize, name: &str, value: StateValue) -> Result<()> {
+                (**self).set_extra(group, name, value)
+            }
+            fn handle(&self) -> Arc<dyn Optimizer> {
+                (**self).handle()
+            }
+            fn id(&self) -> usize {
+                (**self).id()
+            }
             fn param_groups(&self) -> Vec<Vec<Param>> {
                 (**self).param_groups()
             }
@@ -116,4 +137,4 @@ macro_rules! forward {
         }
     )*};
 }
-forward!(&O, Box<O>, std::sync::Arc<O>);
+forward!(&O, Box<O>, Arc<O>);

@@ -22,6 +22,8 @@ pub enum StateValue {
     Str(String),
     /// A tensor.
     Tensor(Tensor),
+    /// Several values.
+    List(Vec<StateValue>),
 }
 
 impl StateValue {
@@ -51,6 +53,22 @@ impl StateValue {
         }
     }
 
+    /// The integer, where it is one.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self.as_f64() {
+            Some(f) if f.fract() == 0.0 && f.abs() < 2f64.powi(63) => Some(f as i64),
+            _ => None,
+        }
+    }
+
+    /// The word, where it is one.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            StateValue::Str(s) => Some(s),
+            _ => None,
+        }
+    }
+
     /// The tensor, where it is one.
     pub fn as_tensor(&self) -> Option<&Tensor> {
         match self {
@@ -75,6 +93,7 @@ from! {
     (f64, f64) => |v| StateValue::Floats(vec![v.0, v.1]);
     Vec<f64> => |v| StateValue::Floats(v);
     &str => |v| StateValue::Str(v.to_string());
+    (f64, f64, f64) => |v| StateValue::Floats(vec![v.0, v.1, v.2]);
     Tensor => |v| StateValue::Tensor(v);
     &Tensor => |v| StateValue::Tensor(v.clone());
 }

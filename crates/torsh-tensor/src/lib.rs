@@ -21,7 +21,8 @@ pub mod observe;
 mod operand;
 mod operators;
 pub mod ops;
-mod options;
+#[doc(hidden)]
+pub mod options;
 pub mod print;
 mod raw;
 pub mod record;
@@ -70,11 +71,13 @@ pub use ops::loss::{
     MultiLabelSoftMarginLossOptions, MultiMarginLossOptions, PoissonNllLossOptions, Reduction,
     SmoothL1LossOptions, TripletMarginLossOptions,
 };
+pub use ops::multi_head::{InProjection, MultiHeadAttentionForwardOptions};
 pub use ops::pool::{MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions};
 pub use ops::reduce::SumOptions;
 pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;
 pub use ops::reduce::quantile::{Interpolation, QuantileOptions};
+pub use ops::rnn::RnnOptions;
 pub use ops::sample_norm::{
     GroupNormOptions, InstanceNormOptions, LayerNormOptions, LocalResponseNormOptions,
     RmsNormOptions,
@@ -85,6 +88,7 @@ pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions};
 pub use ops::sort::{
     BincountOptions, IscloseOptions, IsinOptions, SearchsortedOptions, SortOptions, TopkOptions,
 };
+pub use ops::unpool::{FractionalMaxPoolOptions, MaxUnpoolOptions};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
 pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError};

@@ -307,3 +307,16 @@ macro_rules! spatial {
 }
 spatial!(Sizes IntoDim |v| v.value());
 spatial!(OutputSize IntoSize |v| v.size());
+
+/// Two sizes for each of two or three dimensions, as the paddings of images and volumes.
+macro_rules! pairs {
+    ($n:literal $($t:ident $v:ident),*) => {
+        impl<$($t: IntoDim),*> From<($($t,)*)> for Sizes<$n> {
+            fn from(($($v,)*): ($($t,)*)) -> Self {
+                Sizes([$($v.value()),*])
+            }
+        }
+    };
+}
+pairs!(4 A a, B b, C c, D d);
+pairs!(6 A a, B b, C c, D d, E e, F f);

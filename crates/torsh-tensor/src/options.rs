@@ -4,6 +4,8 @@
 ///
 /// A field is `name: type = default;`, with `, argument => conversion` behind the default where
 /// its setter takes something else. The struct may have a number of dimensions as parameter.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! options {
     ($(#[$doc:meta])* $name:ident $(<const $n:ident: usize>)? {
         $($(#[$field_doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
@@ -26,16 +28,18 @@ macro_rules! options {
                 Self::default()
             }
 
-            $($crate::options::setter! {
+            $($crate::option_setter! {
                 $(#[$field_doc])* $field: $ty $(, $arg => $convert)?
             })*
         }
     };
 }
 
-macro_rules! setter {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! option_setter {
     ($(#[$doc:meta])* $field:ident: $ty:ty) => {
-        $crate::options::setter! { $(#[$doc])* $field: $ty, $ty => |v| v }
+        $crate::option_setter! { $(#[$doc])* $field: $ty, $ty => |v| v }
     };
     ($(#[$doc:meta])* $field:ident: $ty:ty, $arg:ty => $convert:expr) => {
         $(#[$doc])*
@@ -48,8 +52,8 @@ macro_rules! setter {
 }
 
 /// Calls a conversion, whose argument's type a closure alone would not know.
-pub(crate) fn convert<A, T>(argument: A, conversion: impl FnOnce(A) -> T) -> T {
+pub fn convert<A, T>(argument: A, conversion: impl FnOnce(A) -> T) -> T {
     conversion(argument)
 }
 
-pub(crate) use {options, setter};
+pub(crate) use options;

@@ -7,8 +7,80 @@ use crate::layers::{Factory, factory_setters, python};
 use crate::module::{Buffer, Hooks, Parameter, Training};
 use crate::{Module, init};
 
+/// What layers of normalisation by channel learn and remember.
+pub(super) struct State {
+    pub(super) weight: Option<Parameter>,
+    pub(super) bias: Option<Parameter>,
+    pub(super) running_mean: Option<Buffer>,
+    pub(super) running_var: Option<Buffer>,
+    pub(super) num_batches_tracked: Option<Buffer>,
+}
+
+/// The state for `n` channels; `affine` says whether there are a weight and a bias.
+#[track_caller]
+pub(super) fn state(f: Factory, n: usize, affine: [bool; 2], track: bool) -> Result<State> {
+    let parameter = |value, wanted: bool| -> Result<_> {
+        if !wanted {
+            return Ok(None);
+        }
+        Parameter::with_requires_grad(f.full(&[n], value)?, true).map(Some)
+    };
+    let statistic = |value| -> Result<_> {
+        if !track {
+            return Ok(None);
+        }
+        Ok(Some(Buffer::new(f.full(&[n], value)?)))
+    };
+    let count = if track {
+        Some(Buffer::new(Tensor::zeros((), DType::I64, f.device)?))
+    } else {
+        None
+    };
+    Ok(State {
+        weight: parameter(1.0, affine[0])?,
+        bias: parameter(0.0, affine[1])?,
+        running_mean: statistic(0.0)?,
+        running_var: statistic(1.0)?,
+        num_batches_tracked: count,
+    })
+}
+
+/// The methods that forget.
+macro_rules! resets {
+    () => {
+        /// Forgets what was seen: means 0, variances 1.
+        #[track_caller]
+        pub fn reset_running_stats(&self) -> Result<()> {
+            if let (Some(mean), Some(var), Some(n)) = (
+                &self.running_mean,
+                &self.running_var,
+                &self.num_batches_tracked,
+            ) {
+                init::zeros_(mean)?;
+                init::ones_(var)?;
+                init::zeros_(n)?;
+            }
+            Ok(())
+        }
+
+        /// Forgets what was seen and learned.
+        #[track_caller]
+        pub fn reset_parameters(&self) -> Result<()> {
+            self.reset_running_stats()?;
+            if let Some(weight) = &self.weight {
+                init::ones_(weight)?;
+            }
+            if let Some(bias) = &self.bias {
+                init::zeros_(bias)?;
+            }
+            Ok(())
+        }
+    };
+}
+pub(super) use resets;
+
 macro_rules! batch_norm {
-    ($(#[$doc:meta])* $name:ident $builder:ident $title:literal $dims:pat, $expected:literal) => {
+    ($(#[$doc:meta])* $name:ident $builder:ident $title:literal $dims:pat, $expected:literal $(, $alone:ident)?) => {
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -52,29 +124,7 @@ macro_rules! batch_norm {
                 }
             }
 
-            /// Forgets what was seen: means 0, variances 1.
-            #[track_caller]
-            pub fn reset_running_stats(&self) -> Result<()> {
-                if let (Some(mean), Some(var), Some(n)) = (&self.running_mean, &self.running_var, &self.num_batches_tracked) {
-                    init::zeros_(mean)?;
-                    init::ones_(var)?;
-                    init::zeros_(n)?;
-                }
-                Ok(())
-            }
-
-            /// Forgets what was seen and learned.
-            #[track_caller]
-            pub fn reset_parameters(&self) -> Result<()> {
-                self.reset_running_stats()?;
-                if let Some(weight) = &self.weight {
-                    init::ones_(weight)?;
-                }
-                if let Some(bias) = &self.bias {
-                    init::zeros_(bias)?;
-                }
-                Ok(())
-            }
+            resets!();
         }
 
         impl Module for $name {
@@ -88,6 +138,9 @@ macro_rules! batch_norm {
                         ));
                     }
                     let training = self.training.get();
+                    $(if training {
+                        return Err($alone());
+                    })?
                     let mut momentum = self.momentum.unwrap_or(0.0);
                     if training && let Some(n) = &self.num_batches_tracked {
                         no_grad(|| n.add_(1))?;
@@ -178,30 +231,14 @@ macro_rules! batch_norm {
             /// Makes the layer.
             #[track_caller]
             pub fn build(self) -> Result<$name> {
-                let (f, n) = (self.factory, [self.num_features]);
-                let parameter = |value, wanted: bool| -> Result<_> {
-                    if !wanted {
-                        return Ok(None);
-                    }
-                    Parameter::with_requires_grad(f.full(&n, value)?, true).map(Some)
-                };
-                let statistic = |value| -> Result<_> {
-                    if !self.track_running_stats {
-                        return Ok(None);
-                    }
-                    Ok(Some(Buffer::new(f.full(&n, value)?)))
-                };
-                let count = if self.track_running_stats {
-                    Some(Buffer::new(Tensor::zeros((), DType::I64, f.device)?))
-                } else {
-                    None
-                };
+                let affine = [self.affine, self.affine && self.bias];
+                let state = state(self.factory, self.num_features, affine, self.track_running_stats)?;
                 Ok($name {
-                    weight: parameter(1.0, self.affine)?,
-                    bias: parameter(0.0, self.affine && self.bias)?,
-                    running_mean: statistic(0.0)?,
-                    running_var: statistic(1.0)?,
-                    num_batches_tracked: count,
+                    weight: state.weight,
+                    bias: state.bias,
+                    running_mean: state.running_mean,
+                    running_var: state.running_var,
+                    num_batches_tracked: state.num_batches_tracked,
                     num_features: self.num_features,
                     eps: self.eps,
                     momentum: self.momentum,
@@ -219,6 +256,14 @@ batch_norm!(
     /// Takes `[N, num_features]` or `[N, num_features, L]`. In training mode the batch's own mean
     /// and variance are used, and the running statistics follow them; in evaluation mode the
     /// running statistics are used.
+    ///
+    /// ```
+    /// use torsh_nn::{BatchNorm1d, Module};
+    /// use torsh_tensor::tensor;
+    /// let norm = BatchNorm1d::builder(1).eps(0.0).build()?;
+    /// assert_eq!(norm.forward(&tensor![[1.0], [3.0]])?, tensor![[-1.0], [1.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     BatchNorm1d BatchNorm1dBuilder "BatchNorm1d" 2 | 3, "2D or 3D"
 );
 batch_norm!(
@@ -227,5 +272,59 @@ batch_norm!(
     /// Takes `[N, num_features, H, W]`. In training mode the batch's own mean and variance are
     /// used, and the running statistics follow them; in evaluation mode the running statistics are
     /// used.
+    ///
+    /// ```
+    /// use torsh_nn::{BatchNorm2d, Module};
+    /// use torsh_tensor::tensor;
+    /// let norm = BatchNorm2d::builder(1).eps(0.0).build()?;
+    /// assert_eq!(norm.forward(&tensor![[[[1.0, 3.0]]]])?, tensor![[[[-1.0, 1.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     BatchNorm2d BatchNorm2dBuilder "BatchNorm2d" 4, "4D"
 );
+batch_norm!(
+    /// Normalises each channel over the batch and the volume (`torch.nn.BatchNorm3d`).
+    ///
+    /// Takes `[N, num_features, D, H, W]`. In training mode the batch's own mean and variance are
+    /// used, and the running statistics follow them; in evaluation mode the running statistics are
+    /// used.
+    ///
+    /// ```
+    /// use torsh_nn::{BatchNorm3d, Module};
+    /// use torsh_tensor::tensor;
+    /// let norm = BatchNorm3d::builder(1).eps(0.0).build()?;
+    /// assert_eq!(norm.forward(&tensor![[[[[1.0, 3.0]]]]])?, tensor![[[[[-1.0, 1.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    BatchNorm3d BatchNorm3dBuilder "BatchNorm3d" 5, "5D"
+);
+batch_norm!(
+    /// Normalises each channel over the batches of all processes (`torch.nn.SyncBatchNorm`).
+    ///
+    /// Takes `[N, num_features, ..]`. In evaluation mode the running statistics are used, as
+    /// [`BatchNorm2d`] does; in training mode it needs a process group, which ToRSh does not have,
+    /// and `forward` is an error.
+    ///
+    /// ```
+    /// use torsh_nn::{Module, ModuleExt, SyncBatchNorm};
+    /// use torsh_tensor::tensor;
+    /// let norm = SyncBatchNorm::builder(1).eps(0.0).build()?;
+    /// assert!(norm.forward(&tensor![[1.0], [3.0]]).is_err());
+    /// norm.eval();
+    /// assert_eq!(norm.forward(&tensor![[1.0], [3.0]])?, tensor![[1.0], [3.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    SyncBatchNorm SyncBatchNormBuilder "SyncBatchNorm" 2.., "at least 2D", without_group
+);
+
+/// PyTorch falls back to the process's own batch; statistics that differ from one process to the
+/// next without a word are worse than an error.
+#[track_caller]
+#[cold]
+fn without_group() -> TorshError {
+    TorshError::invalid(
+        "SyncBatchNorm",
+        "there is no process group to share the statistics of a training batch with",
+    )
+    .with_hint("train with BatchNorm1d, BatchNorm2d or BatchNorm3d, whose state dict is the same")
+}

@@ -40,6 +40,7 @@ macro_rules! container_fields {
         }
     };
 }
+pub(super) use container_fields;
 
 macro_rules! vec_items {
     () => {

@@ -3,7 +3,8 @@
 use torsh_functional::{self as F, EmbeddingOptions};
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
-use crate::layers::{Factory, factory_setters};
+use crate::layers::builder::builder;
+use crate::layers::{factory_setters, python_float};
 use crate::module::{Hooks, Parameter, Training};
 use crate::{Module, init};
 
@@ -11,10 +12,20 @@ use crate::{Module, init};
 ///
 /// Takes integers of any shape and gives that shape with `embedding_dim` behind it. `weight` is
 /// `[num_embeddings, embedding_dim]`, drawn from the standard normal distribution.
+///
+/// ```
+/// use torsh_nn::{Embedding, Module};
+/// use torsh_tensor::tensor;
+/// let rows = Embedding::from_pretrained(tensor![[1.0, 2.0], [3.0, 4.0]], true)?;
+/// assert_eq!(rows.forward(&tensor![1, 0])?, tensor![[3.0, 4.0], [1.0, 2.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct Embedding {
     /// `[num_embeddings, embedding_dim]`
     pub weight: Parameter,
+    #[module(skip)]
+    options: EmbeddingBuilder,
     #[module(skip)]
     padding_idx: Option<usize>,
     training: Training,
@@ -30,29 +41,17 @@ impl Embedding {
 
     /// A table with PyTorch's other arguments.
     pub fn builder(num_embeddings: usize, embedding_dim: usize) -> EmbeddingBuilder {
-        EmbeddingBuilder {
-            num_embeddings,
-            embedding_dim,
-            padding_idx: None,
-            factory: Factory::default(),
-        }
+        EmbeddingBuilder::with(num_embeddings, embedding_dim)
     }
 
     /// A table of these rows (`Embedding.from_pretrained`), which are not trained if `freeze`.
     #[track_caller]
     pub fn from_pretrained(weight: impl Into<Tensor>, freeze: bool) -> Result<Embedding> {
         let weight = weight.into();
-        if weight.ndim() != 2 {
-            return Err(TorshError::shape(
-                "Embedding",
-                format!(
-                    "Embeddings parameter is expected to be 2-dimensional, got {}",
-                    weight.describe()
-                ),
-            ));
-        }
+        let [rows, width] = check_table("Embedding", &weight)?;
         Ok(Embedding {
             weight: Parameter::with_requires_grad(weight, !freeze)?,
+            options: Embedding::builder(rows, width),
             padding_idx: None,
             training: Training::default(),
             hooks: Hooks::new(),
@@ -62,12 +61,66 @@ impl Embedding {
     /// Draws the rows anew; that of `padding_idx` is zero.
     #[track_caller]
     pub fn reset_parameters(&self) -> Result<()> {
-        init::normal_(&self.weight, 0.0, 1.0)?;
-        if let Some(row) = self.padding_idx {
-            no_grad(|| self.weight.select(0, row)?.zero_())?;
-        }
-        Ok(())
+        reset_rows(&self.weight, self.padding_idx)
     }
+}
+
+/// Rows and columns of a table that is given.
+#[track_caller]
+pub(super) fn check_table(layer: &'static str, weight: &Tensor) -> Result<[usize; 2]> {
+    match *weight.dims() {
+        [rows, width] => Ok([rows, width]),
+        _ => Err(TorshError::shape(
+            layer,
+            format!(
+                "Embeddings parameter is expected to be 2-dimensional, got {}",
+                weight.describe()
+            ),
+        )),
+    }
+}
+
+/// Draws the rows of a table; one of them is zero.
+#[track_caller]
+pub(super) fn reset_rows(weight: &Tensor, padding_idx: Option<usize>) -> Result<()> {
+    init::normal_(weight, 0.0, 1.0)?;
+    if let Some(row) = padding_idx {
+        no_grad(|| weight.select(0, row)?.zero_())?;
+    }
+    Ok(())
+}
+
+/// The row of a `padding_idx` that may count from the end.
+#[track_caller]
+pub(super) fn padding_row(
+    layer: &'static str,
+    rows: usize,
+    padding_idx: Option<i64>,
+) -> Result<Option<usize>> {
+    let n = rows as i64;
+    match padding_idx {
+        None => Ok(None),
+        Some(i) if (-n..n).contains(&i) => Ok(Some(i.rem_euclid(n) as usize)),
+        Some(i) => Err(TorshError::invalid(
+            layer,
+            format!("padding_idx {i} is not one of {n} rows"),
+        )),
+    }
+}
+
+/// How tables print what limits their rows and gradients.
+pub(super) fn print_limits(max_norm: Option<f64>, norm_type: f64, by_freq: bool) -> String {
+    let mut text = String::new();
+    if let Some(norm) = max_norm {
+        text += &format!(", max_norm={}", python_float(norm));
+    }
+    if norm_type != 2.0 {
+        text += &format!(", norm_type={}", python_float(norm_type));
+    }
+    if by_freq {
+        text += ", scale_grad_by_freq=True";
+    }
+    text
 }
 
 impl Module for Embedding {
@@ -76,6 +129,9 @@ impl Module for Embedding {
         self.hooks.run(self, x, |x| {
             let options = EmbeddingOptions {
                 padding_idx: self.padding_idx.map(|i| i as i64),
+                max_norm: self.options.max_norm,
+                norm_type: self.options.norm_type,
+                scale_grad_by_freq: self.options.scale_grad_by_freq,
                 ..Default::default()
             };
             F::embedding_with(x, &self.weight, options)
@@ -87,48 +143,38 @@ impl Module for Embedding {
         let padding = self
             .padding_idx
             .map_or(String::new(), |i| format!(", padding_idx={i}"));
-        format!("{}, {}{padding}", d[0], d[1])
+        let o = &self.options;
+        let limits = print_limits(o.max_norm, o.norm_type, o.scale_grad_by_freq);
+        format!("{}, {}{padding}{limits}", d[0], d[1])
     }
 }
 
-/// Builds an [`Embedding`].
-#[derive(Clone, Debug)]
-pub struct EmbeddingBuilder {
-    num_embeddings: usize,
-    embedding_dim: usize,
-    padding_idx: Option<i64>,
-    factory: Factory,
+builder! {
+    EmbeddingBuilder of Embedding { num_embeddings: usize, embedding_dim: usize } {
+        /// A row that is zero and stays so; negative counts from the end.
+        padding_idx: Option<i64> = None, impl Into<Option<i64>> => |i| i.into();
+        /// Rows that are used and have a larger norm are scaled down to it first, in place.
+        max_norm: Option<f64> = None, impl Into<Option<f64>> => |m| m.into();
+        /// The p of that norm; 2 unless set.
+        norm_type: f64 = 2.0;
+        /// Whether gradients are divided by how often their row is used; false unless set.
+        scale_grad_by_freq: bool = false;
+    }
 }
 
 impl EmbeddingBuilder {
-    /// A row that is zero and stays so; negative counts from the end.
-    #[must_use]
-    pub fn padding_idx(mut self, padding_idx: impl Into<Option<i64>>) -> Self {
-        self.padding_idx = padding_idx.into();
-        self
-    }
-
     factory_setters!();
 
     /// Makes the layer and draws its rows. An error where `padding_idx` is no row.
     #[track_caller]
     pub fn build(self) -> Result<Embedding> {
-        let n = self.num_embeddings as i64;
-        let padding_idx = match self.padding_idx {
-            None => None,
-            Some(i) if (-n..n).contains(&i) => Some(i.rem_euclid(n) as usize),
-            Some(i) => {
-                return Err(TorshError::invalid(
-                    "Embedding",
-                    format!("padding_idx {i} is not one of {n} rows"),
-                ));
-            }
-        };
+        let padding_idx = padding_row("Embedding", self.num_embeddings, self.padding_idx)?;
         let weight = self
             .factory
             .empty(&[self.num_embeddings, self.embedding_dim])?;
         let layer = Embedding {
             weight: Parameter::with_requires_grad(weight, true)?,
+            options: self,
             padding_idx,
             training: Training::default(),
             hooks: Hooks::new(),

@@ -1,26 +1,54 @@
 //! Layers, containers and losses.
 
 mod activation;
+mod adaptive_pool;
 mod batchnorm;
+mod builder;
 mod container;
 mod conv;
+mod conv_transpose;
 mod dropout;
 mod embedding;
+mod embedding_bag;
+mod instance_norm;
 mod linear;
 mod loss;
+mod norm;
+mod pad;
+mod parameters;
 mod pool;
+mod rearrange;
+mod rnn;
 mod shape;
+mod transformer;
+mod unpool;
+mod upsample;
 
 pub use activation::*;
-pub use batchnorm::{BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder};
+pub use adaptive_pool::*;
+pub use batchnorm::{
+    BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder, BatchNorm3d,
+    BatchNorm3dBuilder, SyncBatchNorm, SyncBatchNormBuilder,
+};
 pub use container::{ModuleDict, ModuleList, Sequential};
-pub use conv::{Conv2d, Conv2dBuilder, PaddingMode};
-pub use dropout::Dropout;
+pub use conv::{Conv1d, Conv1dBuilder, Conv2d, Conv2dBuilder, Conv3d, Conv3dBuilder, PaddingMode};
+pub use conv_transpose::*;
+pub use dropout::*;
 pub use embedding::{Embedding, EmbeddingBuilder};
+pub use embedding_bag::*;
+pub use instance_norm::*;
 pub use linear::{Linear, LinearBuilder};
 pub use loss::{CrossEntropyLoss, MSELoss, NLLLoss};
-pub use pool::{MaxPool2d, MaxPool2dBuilder};
+pub use norm::*;
+pub use pad::*;
+pub use parameters::{ParameterDict, ParameterList};
+pub use pool::*;
+pub use rearrange::*;
+pub use rnn::*;
 pub use shape::{Flatten, Identity};
+pub use transformer::*;
+pub use unpool::*;
+pub use upsample::*;
 
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 

@@ -1,146 +1,333 @@
-//! Pooling.
+//! Pooling over sliding windows.
 
-use torsh_functional::{self as F, MaxPool2dOptions, Size2, Sizes};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_functional::{self as F, AvgPoolOptions, LpPoolOptions, MaxPoolOptions, Sizes};
+use torsh_tensor::{Result, Tensor};
 
-use crate::Module;
+use crate::layers::builder::{builder, compact, not_negative, number, positive, stateless};
 use crate::layers::python;
-use crate::module::{Hooks, Training};
 
-/// The greatest element of each window of an image (`torch.nn.MaxPool2d`).
-///
-/// Takes `[N, C, H, W]` or `[C, H, W]`.
-#[derive(Module)]
-pub struct MaxPool2d {
-    #[module(skip)]
-    options: MaxPool2dBuilder,
-    training: Training,
-    hooks: Hooks,
-}
-
-impl MaxPool2d {
-    /// Windows of this size, beside each other. An error where it is 0.
-    #[track_caller]
-    pub fn new(kernel_size: impl Into<Size2>) -> Result<MaxPool2d> {
-        MaxPool2d::builder(kernel_size).build()
-    }
-
-    /// Pooling with PyTorch's other arguments.
-    pub fn builder(kernel_size: impl Into<Size2>) -> MaxPool2dBuilder {
-        let kernel_size = kernel_size.into();
-        MaxPool2dBuilder {
-            kernel_size,
-            stride: None,
-            padding: Sizes([0, 0]),
-            dilation: Sizes([1, 1]),
-            ceil_mode: false,
-        }
-    }
-
-    fn arguments(&self) -> MaxPool2dOptions {
-        let o = &self.options;
-        MaxPool2dOptions {
-            stride: Some(o.stride.unwrap_or(o.kernel_size).0),
-            padding: o.padding.0,
-            dilation: o.dilation.0,
-            ceil_mode: o.ceil_mode,
-        }
-    }
-
-    /// The greatest elements, and where each was found in its flattened image.
-    #[track_caller]
-    pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
-        F::max_pool2d_with_indices(x, self.options.kernel_size.0, self.arguments())
-    }
-}
-
-impl Module for MaxPool2d {
-    #[track_caller]
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| {
-            F::max_pool2d_with(x, self.options.kernel_size.0, self.arguments())
-        })
-    }
-
-    fn extra_repr(&self) -> String {
-        let o = &self.options;
-        let one = |s: Size2| {
-            if s.0[0] == s.0[1] {
-                s.0[0].to_string()
-            } else {
-                s.to_string()
-            }
-        };
-        format!(
-            "kernel_size={}, stride={}, padding={}, dilation={}, ceil_mode={}",
-            one(o.kernel_size),
-            one(o.stride.unwrap_or(o.kernel_size)),
-            one(o.padding),
-            one(o.dilation),
-            python(o.ceil_mode)
-        )
-    }
-}
-
-/// Builds a [`MaxPool2d`].
-#[derive(Clone, Debug)]
-pub struct MaxPool2dBuilder {
-    kernel_size: Size2,
-    stride: Option<Size2>,
-    padding: Size2,
-    dilation: Size2,
-    ceil_mode: bool,
-}
-
-impl MaxPool2dBuilder {
-    /// Steps of the window; its size unless set.
-    #[must_use]
-    pub fn stride(mut self, stride: impl Into<Size2>) -> Self {
-        self.stride = Some(stride.into());
-        self
-    }
-
-    /// How much is added around the image; 0 unless set.
-    #[must_use]
-    pub fn padding(mut self, padding: impl Into<Size2>) -> Self {
-        self.padding = padding.into();
-        self
-    }
-
-    /// Distance between the elements of the window; 1 unless set.
-    #[must_use]
-    pub fn dilation(mut self, dilation: impl Into<Size2>) -> Self {
-        self.dilation = dilation.into();
-        self
-    }
-
-    /// Whether windows that reach over the edge count; false unless set.
-    #[must_use]
-    pub fn ceil_mode(mut self, ceil_mode: bool) -> Self {
-        self.ceil_mode = ceil_mode;
-        self
-    }
-
-    /// Makes the layer. An error where a size is 0.
-    #[track_caller]
-    pub fn build(self) -> Result<MaxPool2d> {
-        let stride = self.stride.unwrap_or(self.kernel_size);
-        for (name, size) in [
-            ("kernel_size", self.kernel_size),
-            ("stride", stride),
-            ("dilation", self.dilation),
-        ] {
-            if size.0.iter().any(|&v| v <= 0) {
-                return Err(TorshError::invalid(
-                    "MaxPool2d",
-                    format!("{name} must be positive, got {size}"),
-                ));
+macro_rules! max_pools {
+    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident $indices:ident;)*) => {$(
+        stateless! {
+            $(#[$doc])*
+            $name $builder |self, x| F::$function(x, self.options.kernel_size, self.arguments()),
+            {
+                let o = &self.options;
+                format!(
+                    "kernel_size={}, stride={}, padding={}, dilation={}, ceil_mode={}",
+                    compact(o.kernel_size),
+                    compact(o.stride.unwrap_or(o.kernel_size)),
+                    compact(o.padding),
+                    compact(o.dilation),
+                    python(o.ceil_mode)
+                )
             }
         }
-        Ok(MaxPool2d {
-            options: self,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
-    }
+
+        impl $name {
+            /// Windows of this size, beside each other. An error where it is 0.
+            #[track_caller]
+            pub fn new(kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
+                $name::builder(kernel_size).build()
+            }
+
+            /// Pooling with PyTorch's other arguments.
+            pub fn builder(kernel_size: impl Into<Sizes<$n>>) -> $builder {
+                $builder::with(kernel_size.into())
+            }
+
+            fn arguments(&self) -> MaxPoolOptions<$n> {
+                let o = &self.options;
+                MaxPoolOptions {
+                    stride: o.stride.map(|s| s.0),
+                    padding: o.padding.0,
+                    dilation: o.dilation.0,
+                    ceil_mode: o.ceil_mode,
+                }
+            }
+
+            /// The greatest elements, and where each was found among the elements of its channel
+            /// (`return_indices=True`).
+            #[track_caller]
+            pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
+                F::$indices(x, self.options.kernel_size, self.arguments())
+            }
+        }
+
+        builder! {
+            $builder of $name { kernel_size: Sizes<$n> } {
+                /// Steps of the window; its size unless set.
+                stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
+                /// How much is added around; 0 unless set.
+                padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
+                /// Distance between the elements of the window; 1 unless set.
+                dilation: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
+                /// Whether windows that reach over the edge count; false unless set.
+                ceil_mode: bool = false;
+            }
+        }
+
+        impl $builder {
+            /// Makes the layer. An error where a size is 0.
+            #[track_caller]
+            pub fn build(self) -> Result<$name> {
+                positive(stringify!($name), &[
+                    ("kernel_size", self.kernel_size),
+                    ("stride", self.stride.unwrap_or(self.kernel_size)),
+                    ("dilation", self.dilation),
+                ])?;
+                not_negative(stringify!($name), "padding", self.padding)?;
+                Ok($name::of(self))
+            }
+        }
+    )*};
+}
+
+max_pools! {
+    /// The greatest element of each window of a signal (`torch.nn.MaxPool1d`).
+    ///
+    /// Takes `[N, C, L]` or `[C, L]`.
+    ///
+    /// ```
+    /// use torsh_nn::{MaxPool1d, Module};
+    /// use torsh_tensor::tensor;
+    /// let y = MaxPool1d::new(2)?.forward(&tensor![[1.0, 5.0, 3.0, 2.0]])?;
+    /// assert_eq!(y, tensor![[5.0, 3.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MaxPool1d MaxPool1dBuilder 1 max_pool1d_with max_pool1d_with_indices;
+    /// The greatest element of each window of an image (`torch.nn.MaxPool2d`).
+    ///
+    /// Takes `[N, C, H, W]` or `[C, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::{MaxPool2d, Module};
+    /// use torsh_tensor::tensor;
+    /// let y = MaxPool2d::new(2)?.forward(&tensor![[[1.0, 5.0], [3.0, 2.0]]])?;
+    /// assert_eq!(y, tensor![[[5.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MaxPool2d MaxPool2dBuilder 2 max_pool2d_with max_pool2d_with_indices;
+    /// The greatest element of each window of a volume (`torch.nn.MaxPool3d`).
+    ///
+    /// Takes `[N, C, D, H, W]` or `[C, D, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::{MaxPool3d, Module};
+    /// use torsh_tensor::tensor;
+    /// let y = MaxPool3d::new((1, 1, 2))?.forward(&tensor![[[[1.0, 5.0]], [[3.0, 2.0]]]])?;
+    /// assert_eq!(y, tensor![[[[5.0]], [[3.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    MaxPool3d MaxPool3dBuilder 3 max_pool3d_with max_pool3d_with_indices;
+}
+
+macro_rules! avg_pools {
+    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident $print:expr;)*) => {$(
+        stateless! {
+            $(#[$doc])*
+            $name $builder |self, x| {
+                let o = &self.options;
+                let options = AvgPoolOptions {
+                    stride: o.stride.map(|s| s.0),
+                    padding: o.padding.0,
+                    ceil_mode: o.ceil_mode,
+                    count_include_pad: o.count_include_pad,
+                    divisor_override: o.divisor_override,
+                };
+                F::$function(x, o.kernel_size, options)
+            },
+            {
+                let (o, print) = (&self.options, $print);
+                format!(
+                    "kernel_size={}, stride={}, padding={}",
+                    print(o.kernel_size),
+                    print(o.stride.unwrap_or(o.kernel_size)),
+                    print(o.padding)
+                )
+            }
+        }
+
+        impl $name {
+            /// Windows of this size, beside each other. An error where it is 0.
+            #[track_caller]
+            pub fn new(kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
+                $name::builder(kernel_size).build()
+            }
+
+            /// Pooling with PyTorch's other arguments.
+            pub fn builder(kernel_size: impl Into<Sizes<$n>>) -> $builder {
+                $builder::with(kernel_size.into())
+            }
+        }
+
+        builder! {
+            $builder of $name { kernel_size: Sizes<$n> } {
+                /// Steps of the window; its size unless set.
+                stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
+                /// How many zeros are added around; 0 unless set.
+                padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
+                /// Whether windows that reach over the edge count; false unless set.
+                ceil_mode: bool = false;
+                /// Whether the zeros around count in the average; true unless set.
+                count_include_pad: bool = true;
+                /// What the sums are divided by, instead of by the number of elements.
+                divisor_override: Option<i64> = None, impl Into<Option<i64>> => |d| d.into();
+            }
+        }
+
+        impl $builder {
+            /// Makes the layer. An error where a size is 0.
+            #[track_caller]
+            pub fn build(self) -> Result<$name> {
+                positive(stringify!($name), &[
+                    ("kernel_size", self.kernel_size),
+                    ("stride", self.stride.unwrap_or(self.kernel_size)),
+                ])?;
+                not_negative(stringify!($name), "padding", self.padding)?;
+                Ok($name::of(self))
+            }
+        }
+    )*};
+}
+
+avg_pools! {
+    /// The average of each window of a signal (`torch.nn.AvgPool1d`).
+    ///
+    /// Takes `[N, C, L]` or `[C, L]`.
+    ///
+    /// ```
+    /// use torsh_nn::{AvgPool1d, Module};
+    /// use torsh_tensor::tensor;
+    /// let y = AvgPool1d::new(2)?.forward(&tensor![[1.0, 5.0, 3.0, 2.0]])?;
+    /// assert_eq!(y, tensor![[3.0, 2.5]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    AvgPool1d AvgPool1dBuilder 1 avg_pool1d_with |s: Sizes<1>| s.to_string();
+    /// The average of each window of an image (`torch.nn.AvgPool2d`).
+    ///
+    /// Takes `[N, C, H, W]` or `[C, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::{AvgPool2d, Module};
+    /// use torsh_tensor::tensor;
+    /// let y = AvgPool2d::new(2)?.forward(&tensor![[[1.0, 5.0], [4.0, 2.0]]])?;
+    /// assert_eq!(y, tensor![[[3.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    AvgPool2d AvgPool2dBuilder 2 avg_pool2d_with compact;
+    /// The average of each window of a volume (`torch.nn.AvgPool3d`).
+    ///
+    /// Takes `[N, C, D, H, W]` or `[C, D, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::{AvgPool3d, Module};
+    /// use torsh_tensor::tensor;
+    /// let y = AvgPool3d::new((2, 1, 1))?.forward(&tensor![[[[1.0, 5.0]], [[3.0, 2.0]]]])?;
+    /// assert_eq!(y, tensor![[[[2.0, 3.5]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    AvgPool3d AvgPool3dBuilder 3 avg_pool3d_with compact;
+}
+
+macro_rules! lp_pools {
+    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident;)*) => {$(
+        stateless! {
+            $(#[$doc])*
+            $name $builder |self, x| {
+                let o = &self.options;
+                let options = LpPoolOptions { stride: o.stride, ceil_mode: o.ceil_mode };
+                F::$function(x, o.norm_type, o.kernel_size, options)
+            },
+            {
+                let o = &self.options;
+                let norm = match o.norm_type {
+                    // A whole number is most likely written as one.
+                    p if p.fract() == 0.0 && p.abs() < 1e15 => (p as i64).into(),
+                    p => p.into(),
+                };
+                format!(
+                    "norm_type={}, kernel_size={}, stride={}, ceil_mode={}",
+                    number(norm),
+                    compact(o.kernel_size),
+                    o.stride.map_or("None".into(), compact),
+                    python(o.ceil_mode)
+                )
+            }
+        }
+
+        impl $name {
+            /// Norms with p = `norm_type` of windows of this size, beside each other. An error
+            /// where it is 0.
+            #[track_caller]
+            pub fn new(norm_type: f64, kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
+                $name::builder(norm_type, kernel_size).build()
+            }
+
+            /// Pooling with PyTorch's other arguments.
+            pub fn builder(norm_type: f64, kernel_size: impl Into<Sizes<$n>>) -> $builder {
+                $builder::with(norm_type, kernel_size.into())
+            }
+        }
+
+        builder! {
+            $builder of $name { norm_type: f64, kernel_size: Sizes<$n> } {
+                /// Steps of the window; its size unless set.
+                stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
+                /// Whether windows that reach over the edge count; false unless set.
+                ceil_mode: bool = false;
+            }
+        }
+
+        impl $builder {
+            /// Makes the layer. An error where a size is 0.
+            #[track_caller]
+            pub fn build(self) -> Result<$name> {
+                positive(stringify!($name), &[
+                    ("kernel_size", self.kernel_size),
+                    ("stride", self.stride.unwrap_or(self.kernel_size)),
+                ])?;
+                Ok($name::of(self))
+            }
+        }
+    )*};
+}
+
+lp_pools! {
+    /// The p-norm of each window of a signal (`torch.nn.LPPool1d`).
+    ///
+    /// Takes `[N, C, L]` or `[C, L]`.
+    ///
+    /// ```
+    /// use torsh_nn::{LPPool1d, Module};
+    /// use torsh_tensor::tensor;
+    /// let y = LPPool1d::new(1.0, 2)?.forward(&tensor![[3.0, 4.0, 1.0, 2.0]])?;
+    /// assert_eq!(y, tensor![[7.0, 3.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    LPPool1d LPPool1dBuilder 1 lp_pool1d_with;
+    /// The p-norm of each window of an image (`torch.nn.LPPool2d`).
+    ///
+    /// Takes `[N, C, H, W]` or `[C, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::{LPPool2d, Module};
+    /// use torsh_tensor::tensor;
+    /// let y = LPPool2d::new(1.0, 2)?.forward(&tensor![[[3.0, 4.0], [1.0, 2.0]]])?;
+    /// assert_eq!(y, tensor![[[10.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    LPPool2d LPPool2dBuilder 2 lp_pool2d_with;
+    /// The p-norm of each window of a volume (`torch.nn.LPPool3d`).
+    ///
+    /// Takes `[N, C, D, H, W]` or `[C, D, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::{LPPool3d, Module};
+    /// use torsh_tensor::tensor;
+    /// let y = LPPool3d::new(1.0, (1, 1, 2))?.forward(&tensor![[[[3.0, 4.0]], [[1.0, 2.0]]]])?;
+    /// assert_eq!(y, tensor![[[[7.0]], [[3.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    LPPool3d LPPool3dBuilder 3 lp_pool3d_with;
 }

@@ -25,7 +25,7 @@ pub(super) fn show(module: &dyn Module) -> String {
         }
     });
     let own = module.extra_repr();
-    if children.is_empty() {
+    if children.is_empty() && own.lines().count() < 2 {
         return format!("{}({own})", module.type_name());
     }
     let mut text = format!("{}(\n", module.type_name());

@@ -14,6 +14,7 @@ pub(crate) mod einsum;
 pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
 pub(crate) mod factory;
+pub(crate) mod feature_dropout;
 pub(crate) mod fold;
 pub(crate) mod getitem;
 pub(crate) mod index;
@@ -23,6 +24,7 @@ pub(crate) mod join;
 pub(crate) mod loss;
 pub(crate) mod masked;
 pub(crate) mod matmul;
+pub(crate) mod multi_head;
 pub mod optim;
 pub(crate) mod pad;
 pub(crate) mod pointwise;
@@ -32,6 +34,7 @@ pub(crate) mod pool;
 pub(crate) mod random;
 pub(crate) mod rearrange;
 pub(crate) mod reduce;
+pub(crate) mod rnn;
 pub(crate) mod row_norm;
 pub(crate) mod sample_norm;
 pub(crate) mod scan;
@@ -44,6 +47,7 @@ pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
+pub(crate) mod unpool;
 pub(crate) mod views;
 pub(crate) mod windows;
 
@@ -96,6 +100,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     embedding::RECORDS,
     embedding_bag::RECORDS,
     attention::RECORDS,
+    multi_head::RECORDS,
     getitem::RECORDS,
     matmul::RECORDS,
     conv::RECORDS,
@@ -105,10 +110,14 @@ const FAMILIES: &[&[&OpRecord]] = &[
     avg_pool::RECORDS,
     batch_norm::RECORDS,
     row_norm::RECORDS,
+    rnn::RECORDS,
+    rnn::NETWORKS,
     sample_norm::RECORDS,
     class_loss::RECORDS,
     einsum::RECORDS,
     random::RECORDS,
+    unpool::RECORDS,
+    feature_dropout::RECORDS,
 ];
 
 struct Entry {

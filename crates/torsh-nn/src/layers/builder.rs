@@ -1,0 +1,152 @@
+//! Builders of layers, and how layers print what they were built from.
+
+use torsh_functional::Sizes;
+use torsh_tensor::{Result, Scalar, TorshError};
+
+/// A builder: what must be given, then PyTorch's other arguments with their defaults and a setter
+/// each. The layer keeps it.
+///
+/// A field is `name: type = default;`, with `, argument => conversion` behind the default where
+/// its setter takes something else.
+macro_rules! builder {
+    ($name:ident of $layer:ident { $($required:ident: $required_ty:ty),* } {
+        $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
+    }) => {
+        #[doc = concat!("Builds a [`", stringify!($layer), "`].")]
+        #[derive(Clone, Debug)]
+        pub struct $name {
+            $($required: $required_ty,)*
+            $($field: $ty,)*
+            #[allow(dead_code)]
+            factory: $crate::layers::Factory,
+        }
+
+        impl $name {
+            fn with($($required: $required_ty),*) -> $name {
+                $name {
+                    $($required,)*
+                    $($field: $default,)*
+                    factory: $crate::layers::Factory::default(),
+                }
+            }
+
+            $($crate::layers::builder::setter! {
+                $(#[$doc])* $field: $ty $(, $arg => $convert)?
+            })*
+        }
+    };
+}
+
+macro_rules! setter {
+    ($(#[$doc:meta])* $field:ident: $ty:ty) => {
+        $crate::layers::builder::setter! { $(#[$doc])* $field: $ty, $ty => |v| v }
+    };
+    ($(#[$doc:meta])* $field:ident: $ty:ty, $arg:ty => $convert:expr) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $field(mut self, $field: $arg) -> Self {
+            self.$field = $crate::layers::builder::convert($field, $convert);
+            self
+        }
+    };
+}
+
+/// A layer without parameters: what it was built from, and its computation.
+macro_rules! stateless {
+    ($(#[$doc:meta])* $name:ident $builder:ident |$self:ident, $x:ident| $forward:expr, $repr:expr) => {
+        $(#[$doc])*
+        #[derive($crate::Module)]
+        pub struct $name {
+            #[module(skip)]
+            options: $builder,
+            training: $crate::Training,
+            hooks: $crate::Hooks,
+        }
+
+        impl $name {
+            fn of(options: $builder) -> $name {
+                $name {
+                    options,
+                    training: $crate::Training::default(),
+                    hooks: $crate::Hooks::new(),
+                }
+            }
+        }
+
+        impl $crate::Module for $name {
+            #[track_caller]
+            fn forward(&$self, x: &torsh_tensor::Tensor) -> torsh_tensor::Result<torsh_tensor::Tensor> {
+                $self.hooks.run($self, x, |$x| $forward)
+            }
+
+            fn extra_repr(&$self) -> String {
+                $repr
+            }
+        }
+    };
+}
+
+pub(super) use {builder, setter, stateless};
+
+/// Calls a conversion, whose argument's type a closure alone would not know.
+pub(super) fn convert<A, T>(argument: A, conversion: impl FnOnce(A) -> T) -> T {
+    conversion(argument)
+}
+
+/// An error where one of the sizes is not positive.
+#[track_caller]
+pub(super) fn positive<const N: usize>(
+    layer: &'static str,
+    sizes: &[(&str, Sizes<N>)],
+) -> Result<()> {
+    match sizes.iter().find(|(_, s)| s.0.iter().any(|&v| v <= 0)) {
+        None => Ok(()),
+        Some((name, size)) => Err(TorshError::invalid(
+            layer,
+            format!("{name} must be positive, got {size}"),
+        )),
+    }
+}
+
+/// An error where one of the sizes is negative.
+#[track_caller]
+pub(super) fn not_negative<const N: usize>(
+    layer: &'static str,
+    name: &str,
+    size: Sizes<N>,
+) -> Result<()> {
+    match size.0.iter().all(|&v| v >= 0) {
+        true => Ok(()),
+        false => Err(TorshError::invalid(
+            layer,
+            format!("{name} must not be negative, got {size}"),
+        )),
+    }
+}
+
+/// Sizes as PyTorch prints what was given: one number where all are equal.
+pub(super) fn compact<const N: usize>(s: Sizes<N>) -> String {
+    if s.0.iter().all(|v| *v == s.0[0]) {
+        s.0[0].to_string()
+    } else {
+        s.to_string()
+    }
+}
+
+/// A tuple as Python prints it.
+pub(super) fn tuple<T: ToString>(items: &[T]) -> String {
+    let text: Vec<String> = items.iter().map(T::to_string).collect();
+    match text.len() {
+        1 => format!("({},)", text.concat()),
+        _ => format!("({})", text.join(", ")),
+    }
+}
+
+/// A number as Python prints it.
+pub(super) fn number(v: Scalar) -> String {
+    match v {
+        Scalar::Float(v) => super::python_float(v),
+        Scalar::Bool(b) => super::python(b).into(),
+        v => v.to_string(),
+    }
+}

@@ -1,0 +1,174 @@
+//! `EmbeddingBag`.
+
+use torsh_functional::{self as F, EmbeddingBagMode, EmbeddingBagOptions};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use crate::Module;
+use crate::layers::builder::builder;
+use crate::layers::embedding::{check_table, padding_row, print_limits, reset_rows};
+use crate::layers::factory_setters;
+use crate::module::{Hooks, Parameter, Training};
+
+/// The sum, mean or maximum of the rows of `weight` that each bag of indices names
+/// (`torch.nn.EmbeddingBag`), without the rows themselves in between.
+///
+/// `forward` takes integers `[bags, n]`, [`forward_with`](Self::forward_with) those of all bags in
+/// one line with the bags' offsets; both give `[bags, embedding_dim]`.
+///
+/// ```
+/// use torsh_nn::{EmbeddingBag, EmbeddingBagMode, Module};
+/// use torsh_tensor::tensor;
+/// let table = tensor![[1.0, 2.0], [3.0, 6.0], [5.0, 4.0]];
+/// let mean = EmbeddingBag::from_pretrained(table.clone(), true)?;
+/// assert_eq!(mean.forward(&tensor![[0, 1], [2, 2]])?, tensor![[2.0, 4.0], [5.0, 4.0]]);
+/// let sum = EmbeddingBag::builder(3, 2).mode(EmbeddingBagMode::Sum).weight(&table).build()?;
+/// let (input, offsets) = (tensor![0, 1, 2], tensor![0, 1]);
+/// assert_eq!(sum.forward_with(&input, &offsets, None)?, tensor![[1.0, 2.0], [8.0, 10.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Module)]
+pub struct EmbeddingBag {
+    /// `[num_embeddings, embedding_dim]`
+    pub weight: Parameter,
+    #[module(skip)]
+    options: EmbeddingBagBuilder,
+    #[module(skip)]
+    padding_idx: Option<usize>,
+    training: Training,
+    hooks: Hooks,
+}
+
+impl EmbeddingBag {
+    /// A table of `num_embeddings` rows, for means.
+    #[track_caller]
+    pub fn new(num_embeddings: usize, embedding_dim: usize) -> Result<EmbeddingBag> {
+        EmbeddingBag::builder(num_embeddings, embedding_dim).build()
+    }
+
+    /// A table with PyTorch's other arguments.
+    pub fn builder(num_embeddings: usize, embedding_dim: usize) -> EmbeddingBagBuilder {
+        EmbeddingBagBuilder::with(num_embeddings, embedding_dim)
+    }
+
+    /// A table of these rows (`EmbeddingBag.from_pretrained`), which are not trained if `freeze`;
+    /// the builder's [`weight`](EmbeddingBagBuilder::weight) goes with its other arguments.
+    #[track_caller]
+    pub fn from_pretrained(weight: impl Into<Tensor>, freeze: bool) -> Result<EmbeddingBag> {
+        let weight = weight.into();
+        let [rows, width] = check_table("EmbeddingBag", &weight)?;
+        let layer = EmbeddingBag::builder(rows, width).weight(&weight).build()?;
+        layer.weight.tensor().set_requires_grad(!freeze)?;
+        Ok(layer)
+    }
+
+    /// Draws the rows anew; that of `padding_idx` is zero.
+    #[track_caller]
+    pub fn reset_parameters(&self) -> Result<()> {
+        reset_rows(&self.weight, self.padding_idx)
+    }
+
+    /// [`forward`](Module::forward) of bags of different sizes, which start at `offsets` (1-d) of
+    /// a 1-d input; and with a factor for each index, for sums only.
+    #[track_caller]
+    pub fn forward_with<'o, 'w>(
+        &self,
+        input: &Tensor,
+        offsets: impl Into<Option<&'o Tensor>>,
+        per_sample_weights: impl Into<Option<&'w Tensor>>,
+    ) -> Result<Tensor> {
+        let o = &self.options;
+        let options = EmbeddingBagOptions {
+            offsets: offsets.into().cloned(),
+            max_norm: o.max_norm,
+            norm_type: o.norm_type,
+            scale_grad_by_freq: o.scale_grad_by_freq,
+            mode: o.mode,
+            sparse: false,
+            per_sample_weights: per_sample_weights.into().cloned(),
+            include_last_offset: o.include_last_offset,
+            padding_idx: self.padding_idx.map(|i| i as i64),
+        };
+        self.hooks.run(self, input, |x| {
+            F::embedding_bag_with(x, &self.weight, options)
+        })
+    }
+}
+
+impl Module for EmbeddingBag {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.forward_with(x, None, None)
+    }
+
+    fn extra_repr(&self) -> String {
+        let o = &self.options;
+        let mut text = format!("{}, {}", o.num_embeddings, o.embedding_dim);
+        text += &print_limits(o.max_norm, o.norm_type, o.scale_grad_by_freq);
+        text += match o.mode {
+            EmbeddingBagMode::Sum => ", mode='sum'",
+            EmbeddingBagMode::Mean => ", mode='mean'",
+            EmbeddingBagMode::Max => ", mode='max'",
+        };
+        if let Some(row) = self.padding_idx {
+            text += &format!(", padding_idx={row}");
+        }
+        text
+    }
+}
+
+builder! {
+    EmbeddingBagBuilder of EmbeddingBag { num_embeddings: usize, embedding_dim: usize } {
+        /// Rows that are used and have a larger norm are scaled down to it first, in place.
+        max_norm: Option<f64> = None, impl Into<Option<f64>> => |m| m.into();
+        /// The p of that norm; 2 unless set.
+        norm_type: f64 = 2.0;
+        /// Whether gradients are divided by how often their row is used; false unless set.
+        scale_grad_by_freq: bool = false;
+        /// What becomes of the rows of a bag; their mean unless set.
+        mode: EmbeddingBagMode = EmbeddingBagMode::Mean;
+        /// The rows themselves, which are shared and not drawn.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Whether the last offset is the end of the last bag; false unless set.
+        include_last_offset: bool = false;
+        /// A row that does not count, and gets no gradient; negative counts from the end.
+        padding_idx: Option<i64> = None, impl Into<Option<i64>> => |i| i.into();
+    }
+}
+
+impl EmbeddingBagBuilder {
+    factory_setters!();
+
+    /// Makes the layer and draws its rows. An error where `padding_idx` is no row, or a given
+    /// weight has another shape.
+    #[track_caller]
+    pub fn build(mut self) -> Result<EmbeddingBag> {
+        let padding_idx = padding_row("EmbeddingBag", self.num_embeddings, self.padding_idx)?;
+        let shape = [self.num_embeddings, self.embedding_dim];
+        let given = self.weight.take();
+        if let Some(w) = given.as_ref().filter(|w| w.dims() != shape) {
+            return Err(TorshError::shape(
+                "EmbeddingBag",
+                format!(
+                    "Shape of weight does not match num_embeddings and embedding_dim: {} is not {shape:?}",
+                    w.describe()
+                ),
+            ));
+        }
+        let drawn = given.is_none();
+        let weight = match given {
+            Some(w) => w,
+            None => self.factory.empty(&shape)?,
+        };
+        let layer = EmbeddingBag {
+            weight: Parameter::with_requires_grad(weight, true)?,
+            options: self,
+            padding_idx,
+            training: Training::default(),
+            hooks: Hooks::new(),
+        };
+        if drawn {
+            layer.reset_parameters()?;
+        }
+        Ok(layer)
+    }
+}

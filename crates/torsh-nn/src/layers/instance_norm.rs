@@ -1,0 +1,176 @@
+//! Instance normalisation.
+
+use torsh_functional::{self as F, InstanceNormOptions};
+use torsh_tensor::{Result, Tensor, TorshError};
+
+use crate::layers::batchnorm::{resets, state};
+use crate::layers::builder::builder;
+use crate::layers::{factory_setters, python, python_float};
+use crate::module::{Buffer, Hooks, Parameter, Training};
+use crate::{Module, init};
+
+macro_rules! instance_norm {
+    ($($(#[$doc:meta])* $name:ident $builder:ident $single:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Module)]
+        pub struct $name {
+            /// `[num_features]`, with `affine(true)`
+            pub weight: Option<Parameter>,
+            /// `[num_features]`, with `affine(true)`
+            pub bias: Option<Parameter>,
+            /// `[num_features]`, with `track_running_stats(true)`
+            pub running_mean: Option<Buffer>,
+            /// `[num_features]`, with `track_running_stats(true)`
+            pub running_var: Option<Buffer>,
+            /// An int64 that stays 0, as in PyTorch.
+            pub num_batches_tracked: Option<Buffer>,
+            #[module(skip)]
+            options: $builder,
+            training: Training,
+            hooks: Hooks,
+        }
+
+        impl $name {
+            /// A layer with PyTorch's defaults: `eps` 1e-5, nothing learned, nothing tracked.
+            #[track_caller]
+            pub fn new(num_features: usize) -> Result<$name> {
+                $name::builder(num_features).build()
+            }
+
+            /// A layer with PyTorch's other arguments.
+            pub fn builder(num_features: usize) -> $builder {
+                $builder::with(num_features)
+            }
+
+            resets!();
+        }
+
+        impl Module for $name {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Result<Tensor> {
+                self.hooks.run(self, x, |x| {
+                    let o = &self.options;
+                    let refuse = |why: String| Err(TorshError::shape(stringify!($name), why));
+                    if x.ndim() != $single && x.ndim() != $single + 1 {
+                        return refuse(format!(
+                            "expected {}D or {}D input, got {}",
+                            $single,
+                            $single + 1,
+                            x.describe()
+                        ));
+                    }
+                    let dim = x.ndim() - $single;
+                    if o.affine && x.dims()[dim] != o.num_features {
+                        return refuse(format!(
+                            "expected input's size at dim={dim} to match num_features ({}), but got: {}",
+                            o.num_features,
+                            x.dims()[dim]
+                        ));
+                    }
+                    let options = InstanceNormOptions {
+                        running_mean: self.running_mean.as_ref().map(Tensor::from),
+                        running_var: self.running_var.as_ref().map(Tensor::from),
+                        weight: self.weight.as_ref().map(Tensor::from),
+                        bias: self.bias.as_ref().map(Tensor::from),
+                        use_input_stats: self.training.get() || !o.track_running_stats,
+                        momentum: o.momentum.unwrap_or(0.0),
+                        eps: o.eps,
+                    };
+                    match dim {
+                        0 => F::instance_norm_with(&x.unsqueeze(0)?, options)?.squeeze(0),
+                        _ => F::instance_norm_with(x, options),
+                    }
+                })
+            }
+
+            fn extra_repr(&self) -> String {
+                let o = &self.options;
+                format!(
+                    "{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}",
+                    o.num_features,
+                    python_float(o.eps),
+                    o.momentum.map_or("None".into(), python_float),
+                    python(o.affine),
+                    python(self.bias.is_some()),
+                    python(o.track_running_stats)
+                )
+            }
+        }
+
+        builder! {
+            $builder of $name { num_features: usize } {
+                /// Added to the variance; 1e-5 unless set.
+                eps: f64 = 1e-5;
+                /// How much a batch moves the running statistics; 0.1 unless set, `None` for not
+                /// at all.
+                momentum: Option<f64> = Some(0.1), impl Into<Option<f64>> => |m| m.into();
+                /// Whether there are a weight and a bias; false unless set.
+                affine: bool = false;
+                /// Whether there is a bias beside the weight; true unless set.
+                bias: bool = true;
+                /// Whether there are running statistics, which evaluation uses; false unless set.
+                track_running_stats: bool = false;
+            }
+        }
+
+        impl $builder {
+            factory_setters!();
+
+            /// Makes the layer.
+            #[track_caller]
+            pub fn build(self) -> Result<$name> {
+                let affine = [self.affine, self.affine && self.bias];
+                let state = state(self.factory, self.num_features, affine, self.track_running_stats)?;
+                Ok($name {
+                    weight: state.weight,
+                    bias: state.bias,
+                    running_mean: state.running_mean,
+                    running_var: state.running_var,
+                    num_batches_tracked: state.num_batches_tracked,
+                    options: self,
+                    training: Training::default(),
+                    hooks: Hooks::new(),
+                })
+            }
+        }
+    )*};
+}
+
+instance_norm! {
+    /// Normalises each channel of each signal (`torch.nn.InstanceNorm1d`; Ulyanov et al., 2016).
+    ///
+    /// Takes `[N, C, L]` or `[C, L]`.
+    ///
+    /// ```
+    /// use torsh_nn::{InstanceNorm1d, Module};
+    /// use torsh_tensor::tensor;
+    /// let norm = InstanceNorm1d::builder(1).eps(0.0).build()?;
+    /// assert_eq!(norm.forward(&tensor![[1.0, 3.0]])?, tensor![[-1.0, 1.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    InstanceNorm1d InstanceNorm1dBuilder 2;
+    /// Normalises each channel of each image (`torch.nn.InstanceNorm2d`; Ulyanov et al., 2016).
+    ///
+    /// Takes `[N, C, H, W]` or `[C, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::{InstanceNorm2d, Module};
+    /// use torsh_tensor::tensor;
+    /// let norm = InstanceNorm2d::builder(1).eps(0.0).build()?;
+    /// assert_eq!(norm.forward(&tensor![[[1.0], [3.0]]])?, tensor![[[-1.0], [1.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    InstanceNorm2d InstanceNorm2dBuilder 3;
+    /// Normalises each channel of each volume (`torch.nn.InstanceNorm3d`; Ulyanov et al., 2016).
+    ///
+    /// Takes `[N, C, D, H, W]` or `[C, D, H, W]`.
+    ///
+    /// ```
+    /// use torsh_nn::{InstanceNorm3d, Module};
+    /// use torsh_tensor::tensor;
+    /// let norm = InstanceNorm3d::builder(1).eps(0.0).build()?;
+    /// assert_eq!(norm.forward(&tensor![[[[1.0]], [[3.0]]]])?, tensor![[[[-1.0]], [[1.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    InstanceNorm3d InstanceNorm3dBuilder 4;
+}

@@ -1,0 +1,3 @@
+//! Helpers around layers (`torch.nn.utils`).
+
+pub mod rnn;

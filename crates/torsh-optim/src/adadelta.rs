@@ -1,0 +1,102 @@
+//! Adadelta.
+
+use torsh_tensor::ops::optim::zeros_for;
+use torsh_tensor::{Result, Tensor};
+
+use crate::memory::{gradient, memory, real, remembered};
+use crate::options::{check_common, check_eps, options, require};
+use crate::{Algorithm, Optim};
+
+/// Steps as long as the last ones were, over the size of the gradient (`torch.optim.Adadelta`;
+/// Zeiler, 2012).
+///
+/// Settings and defaults: `lr = 1`, `rho = 0.9`, `eps = 1e-6`, `weight_decay = 0`,
+/// `maximize = false`.
+///
+/// ```
+/// use torsh_optim::{Adadelta, Optimizer};
+/// use torsh_tensor::Tensor;
+///
+/// let w = Tensor::from_data(&[1.0f64], [1])?.requires_grad_(true);
+/// let optimizer = Adadelta::builder([&w]).build()?;
+/// w.mul(&w)?.sum()?.backward()?;
+/// optimizer.step()?;
+/// let step = (1e-6f64).sqrt() / (0.1f64 * 4.0 + 1e-6).sqrt() * 2.0;
+/// assert!((w.item::<f64>()? - (1.0 - step)).abs() < 1e-12);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub type Adadelta = Optim<AdadeltaAlgorithm>;
+
+/// The update of [`Adadelta`].
+#[derive(Debug)]
+pub struct AdadeltaAlgorithm;
+
+options! {
+    /// The settings of [`Adadelta`].
+    AdadeltaOptions of AdadeltaAlgorithm ("Adadelta") {
+        /// The factor of each step.
+        lr: f64 = 1.0;
+        /// The decay of both running means.
+        rho: f64 = 0.9;
+        /// What is added under both roots.
+        eps: f64 = 1e-6;
+        /// The L2 penalty.
+        weight_decay: f64 = 0.0;
+        /// Whether to go up the gradient.
+        maximize: bool = false;
+    }
+    validate |o| {
+        check_common("Adadelta", o.lr, o.weight_decay)?;
+        require("Adadelta", (0.0..=1.0).contains(&o.rho), || {
+            format!("Invalid rho value: {} (must be between 0 and 1)", o.rho)
+        })?;
+        check_eps("Adadelta", o.eps)
+    }
+}
+
+memory! {
+    /// What Adadelta remembers of a parameter.
+    AdadeltaState {
+        /// The running mean of the squared gradient.
+        square_avg: tensor;
+        /// The running mean of the squared steps.
+        acc_delta: tensor;
+    }
+}
+
+impl Algorithm for AdadeltaAlgorithm {
+    const NAME: &'static str = "Adadelta";
+    type Options = AdadeltaOptions;
+    type State = AdadeltaState;
+
+    fn update(
+        o: &AdadeltaOptions,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<AdadeltaState>,
+    ) -> Result<()> {
+        let s = match state {
+            Some(s) => s,
+            None => state.insert(AdadeltaState {
+                step: 0,
+                square_avg: zeros_for(param)?,
+                acc_delta: zeros_for(param)?,
+            }),
+        };
+        s.step += 1;
+        let param = real(param)?;
+        let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
+        let (square, moved) = (real(&s.square_avg)?, real(&s.acc_delta)?);
+        square.mul_(o.rho)?.addcmul_(&grad, &grad, 1.0 - o.rho)?;
+        let delta = moved
+            .add(o.eps)?
+            .sqrt()?
+            .div_(square.add(o.eps)?.sqrt()?)?
+            .mul_(&grad)?;
+        moved.mul_(o.rho)?.addcmul_(&delta, &delta, 1.0 - o.rho)?;
+        param.add_with_(&delta, -o.lr)?;
+        Ok(())
+    }
+
+    remembered!();
+}

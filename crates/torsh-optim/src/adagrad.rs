@@ -1,0 +1,109 @@
+//! Adagrad.
+
+use torsh_core::Scalar;
+use torsh_tensor::{Result, Tensor};
+
+use crate::memory::{gradient, memory, real, remembered};
+use crate::options::{check_common, check_eps, check_positive, options};
+use crate::{Algorithm, Optim};
+
+/// Steps that shrink with the sum of the squared gradients (`torch.optim.Adagrad`; Duchi and
+/// others, 2011).
+///
+/// Settings and defaults: `lr = 1e-2`, `lr_decay = 0`, `weight_decay = 0`,
+/// `initial_accumulator_value = 0`, `eps = 1e-10`, `maximize = false`. As PyTorch's, it has a
+/// state of every parameter from the start.
+///
+/// ```
+/// use torsh_optim::{Adagrad, Optimizer};
+/// use torsh_tensor::Tensor;
+///
+/// let w = Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+/// let optimizer = Adagrad::builder([&w]).lr(0.25).build()?;
+/// w.mul(&w)?.sum()?.backward()?;
+/// optimizer.step()?;
+/// assert!((w.item::<f32>()? - 0.75).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub type Adagrad = Optim<AdagradAlgorithm>;
+
+/// The update of [`Adagrad`].
+#[derive(Debug)]
+pub struct AdagradAlgorithm;
+
+options! {
+    /// The settings of [`Adagrad`].
+    AdagradOptions of AdagradAlgorithm ("Adagrad") {
+        /// The learning rate.
+        lr: f64 = 1e-2;
+        /// How fast the learning rate falls: it is divided by `1 + (step - 1) * lr_decay`.
+        lr_decay: f64 = 0.0;
+        /// What is added to the denominator.
+        eps: f64 = 1e-10;
+        /// The L2 penalty.
+        weight_decay: f64 = 0.0;
+        /// What the sum of squares starts with.
+        initial_accumulator_value: f64 = 0.0;
+        /// Whether to go up the gradient.
+        maximize: bool = false;
+    }
+    validate |o| {
+        check_common("Adagrad", o.lr, o.weight_decay)?;
+        check_positive("Adagrad", "lr_decay", o.lr_decay)?;
+        check_positive("Adagrad", "initial_accumulator_value", o.initial_accumulator_value)?;
+        check_eps("Adagrad", o.eps)
+    }
+}
+
+memory! {
+    /// What Adagrad remembers of a parameter.
+    AdagradState {
+        /// The sum of the squared gradients.
+        sum: tensor;
+    }
+}
+
+fn fresh(o: &AdagradOptions, param: &Tensor) -> Result<AdagradState> {
+    let v = o.initial_accumulator_value;
+    let v = if param.dtype().is_complex() {
+        Scalar::Complex(v, v)
+    } else {
+        Scalar::Float(v)
+    };
+    Ok(AdagradState {
+        step: 0,
+        sum: param.detach().full_like(v)?,
+    })
+}
+
+impl Algorithm for AdagradAlgorithm {
+    const NAME: &'static str = "Adagrad";
+    type Options = AdagradOptions;
+    type State = AdagradState;
+
+    fn update(
+        o: &AdagradOptions,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<AdagradState>,
+    ) -> Result<()> {
+        let s = match state {
+            Some(s) => s,
+            None => state.insert(fresh(o, param)?),
+        };
+        s.step += 1;
+        let param = real(param)?;
+        let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
+        let lr = o.lr / (1.0 + (s.step as f64 - 1.0) * o.lr_decay);
+        let sum = real(&s.sum)?;
+        sum.addcmul_(&grad, &grad, 1.0)?;
+        param.addcdiv_(&grad, &sum.sqrt()?.add_(o.eps)?, -lr)?;
+        Ok(())
+    }
+
+    fn start(o: &AdagradOptions, param: &Tensor) -> Result<Option<AdagradState>> {
+        fresh(o, param).map(Some)
+    }
+
+    remembered!();
+}

@@ -1,0 +1,107 @@
+//! ASGD.
+
+use torsh_tensor::ops::optim::zeros_for;
+use torsh_tensor::{Result, Tensor};
+
+use crate::memory::{gradient, kept, memory, real, remembered};
+use crate::options::{check_common, check_positive, options};
+use crate::{Algorithm, Optim};
+
+/// Stochastic gradient descent that also keeps the mean of the parameters (`torch.optim.ASGD`;
+/// Polyak and Juditsky, 1992).
+///
+/// Settings and defaults: `lr = 1e-2`, `lambd = 1e-4`, `alpha = 0.75`, `t0 = 1e6`,
+/// `weight_decay = 0`, `maximize = false`. The mean is `ax` of the state dict.
+///
+/// ```
+/// use torsh_optim::{ASGD, Optimizer};
+/// use torsh_tensor::Tensor;
+///
+/// let w = Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+/// let optimizer = ASGD::builder([&w]).lr(0.25).lambd(0.0).build()?;
+/// w.mul(&w)?.sum()?.backward()?;
+/// optimizer.step()?;
+/// assert_eq!(w.item::<f32>()?, 0.5);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub type ASGD = Optim<AsgdAlgorithm>;
+
+/// The update of [`ASGD`].
+#[derive(Debug)]
+pub struct AsgdAlgorithm;
+
+options! {
+    /// The settings of [`ASGD`].
+    AsgdOptions of AsgdAlgorithm ("ASGD") {
+        /// The learning rate.
+        lr: f64 = 1e-2;
+        /// The decay of the parameter, and of the learning rate.
+        lambd: f64 = 1e-4;
+        /// The power of the learning rate's decay.
+        alpha: f64 = 0.75;
+        /// The step from which on the mean is taken.
+        t0: f64 = 1e6;
+        /// The L2 penalty.
+        weight_decay: f64 = 0.0;
+        /// Whether to go up the gradient.
+        maximize: bool = false;
+    }
+    validate |o| {
+        check_common("ASGD", o.lr, o.weight_decay)?;
+        check_positive("ASGD", "lambd", o.lambd)?;
+        check_positive("ASGD", "alpha", o.alpha)
+    }
+}
+
+memory! {
+    /// What ASGD remembers of a parameter.
+    AsgdState {
+        /// The learning rate of the next step.
+        eta: number;
+        /// How much of the next parameter enters the mean.
+        mu: number;
+        /// The mean of the parameter.
+        ax: tensor;
+    }
+}
+
+impl Algorithm for AsgdAlgorithm {
+    const NAME: &'static str = "ASGD";
+    type Options = AsgdOptions;
+    type State = AsgdState;
+
+    fn update(
+        o: &AsgdOptions,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<AsgdState>,
+    ) -> Result<()> {
+        let s = match state {
+            Some(s) => s,
+            None => state.insert(AsgdState {
+                step: 0,
+                eta: kept(o.lr),
+                mu: 1.0,
+                ax: zeros_for(param)?,
+            }),
+        };
+        s.step += 1;
+        let step = s.step as f64;
+        let param = real(param)?;
+        let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
+        param
+            .mul_(1.0 - o.lambd * s.eta)?
+            .add_with_(&grad, -s.eta)?;
+        let mean = real(&s.ax)?;
+        if s.mu == 1.0 {
+            mean.copy_(&param)?;
+        } else {
+            mean.add_(param.sub(&mean)?.mul_(s.mu)?)?;
+        }
+        s.eta = kept(o.lr / (1.0 + o.lambd * o.lr * step).powf(o.alpha));
+        s.mu = kept(1.0 / (step - o.t0).max(1.0));
+        Ok(())
+    }
+
+    remembered!();
+}

@@ -1,0 +1,132 @@
+//! What most optimizers remember of a parameter: a count of steps, tensors and numbers.
+
+use torsh_core::default_dtype;
+use torsh_tensor::{DType, Result, Tensor, TorshError};
+
+/// A number that PyTorch keeps as a tensor of the default dtype, rounded as that one.
+pub(crate) fn kept(v: f64) -> f64 {
+    if default_dtype() == DType::F64 {
+        v
+    } else {
+        f64::from(v as f32)
+    }
+}
+
+/// The tensor without its history, complex numbers as pairs of real ones, as PyTorch's
+/// optimizers compute with them.
+pub(crate) fn real(t: &Tensor) -> Result<Tensor> {
+    let t = t.detach();
+    if t.dtype().is_complex() {
+        t.view_as_real()
+    } else {
+        Ok(t)
+    }
+}
+
+/// [`real`] of a gradient, negated where the optimizer goes up, with the L2 penalty added.
+pub(crate) fn gradient(
+    grad: &Tensor,
+    param: &Tensor,
+    maximize: bool,
+    weight_decay: f64,
+) -> Result<Tensor> {
+    let mut grad = real(grad)?;
+    if maximize {
+        grad = grad.neg()?;
+    }
+    if weight_decay != 0.0 {
+        grad = grad.add_with(param, weight_decay)?;
+    }
+    Ok(grad)
+}
+
+/// The error for a state dict that lacks an entry.
+pub(crate) fn missing(name: &str) -> TorshError {
+    TorshError::invalid("", format!("the state has no {name}"))
+}
+
+/// Defines what an optimizer remembers of a parameter: `step`, and fields that are each a
+/// `tensor` like the parameter, an `optional` one, or a `number`.
+macro_rules! memory {
+    (
+        $(#[$meta:meta])*
+        $state:ident {
+            $($(#[doc = $doc:literal])+ $name:ident: $kind:ident;)+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub struct $state {
+            /// How many steps were done.
+            pub step: u64,
+            $($(#[doc = $doc])+ pub $name: crate::memory::memory!(@type $kind),)+
+        }
+
+        impl $state {
+            fn save(&self) -> crate::ParamState {
+                let mut out = crate::ParamState::new();
+                out.insert("step".to_string(), crate::StateValue::Int(self.step as i64));
+                $(crate::memory::memory!(@save $kind out self.$name, stringify!($name));)+
+                out
+            }
+
+            fn load(
+                saved: &crate::ParamState,
+                param: &torsh_tensor::Tensor,
+            ) -> torsh_tensor::Result<Option<Self>> {
+                let Some(step) = crate::optim::load_step(saved)? else {
+                    return Ok(None);
+                };
+                Ok(Some($state {
+                    step,
+                    $($name: crate::memory::memory!(@load $kind saved, stringify!($name), param),)+
+                }))
+            }
+        }
+    };
+    (@type tensor) => { torsh_tensor::Tensor };
+    (@type optional) => { Option<torsh_tensor::Tensor> };
+    (@type number) => { f64 };
+    (@save tensor $out:ident $value:expr, $name:expr) => {
+        $out.insert($name.to_string(), (&$value).into());
+    };
+    (@save optional $out:ident $value:expr, $name:expr) => {
+        if let Some(t) = &$value {
+            $out.insert($name.to_string(), t.into());
+        }
+    };
+    (@save number $out:ident $value:expr, $name:expr) => {
+        $out.insert($name.to_string(), $value.into());
+    };
+    (@load tensor $saved:ident, $name:expr, $param:ident) => {
+        crate::optim::load_tensor($saved, $name, $param)?
+            .ok_or_else(|| crate::memory::missing($name))?
+    };
+    (@load optional $saved:ident, $name:expr, $param:ident) => {
+        crate::optim::load_tensor($saved, $name, $param)?
+    };
+    (@load number $saved:ident, $name:expr, $param:ident) => {
+        $saved
+            .get($name)
+            .and_then(crate::StateValue::as_f64)
+            .ok_or_else(|| crate::memory::missing($name))?
+    };
+}
+pub(crate) use memory;
+
+/// The parts of an [`crate::Algorithm`] that are the same for all states of [`memory!`].
+macro_rules! remembered {
+    () => {
+        fn save(state: &Self::State) -> crate::ParamState {
+            state.save()
+        }
+
+        fn load(
+            saved: &crate::ParamState,
+            param: &torsh_tensor::Tensor,
+        ) -> torsh_tensor::Result<Option<Self::State>> {
+            Self::State::load(saved, param)
+        }
+    };
+}
+pub(crate) use remembered;

@@ -1,0 +1,162 @@
+//! Muon.
+
+use torsh_tensor::ops::optim::zeros_for;
+use torsh_tensor::{DType, Result, Tensor, TorshError};
+
+use crate::memory::missing;
+use crate::optim::load_tensor;
+use crate::options::{check_common, check_positive, options, require};
+use crate::{Algorithm, Optim, ParamState};
+
+/// Momentum made orthogonal, for the matrices of hidden layers (`torch.optim.Muon`; Jordan, 2024).
+///
+/// Settings and defaults: `lr = 1e-3`, `weight_decay = 0.1` (decoupled), `momentum = 0.95`,
+/// `nesterov = true`, `ns_coefficients = (3.4445, -4.775, 2.0315)`, `eps = 1e-7`, `ns_steps = 5`,
+/// `adjust_lr_fn = None` (`"original"`, `"match_rms_adamw"` or `"spectral_unclamped"`).
+/// Parameters must be real and have two dimensions; give the others to another optimizer. The
+/// iteration computes in bfloat16, as PyTorch's.
+///
+/// ```
+/// use torsh_optim::{Muon, Optimizer};
+/// use torsh_tensor::Tensor;
+///
+/// let w = Tensor::from_data(&[1.0f32, 0.0, 0.0, 1.0], [2, 2])?.requires_grad_(true);
+/// let optimizer = Muon::builder([&w]).lr(0.1).weight_decay(0.0).build()?;
+/// w.mul(&w)?.sum()?.backward()?;
+/// optimizer.step()?; // the step is 0.1 times a nearly orthogonal matrix
+/// let step = 1.0 - w.to_vec::<f32>()?[0];
+/// assert!((0.06..0.13).contains(&step), "{step}");
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub type Muon = Optim<MuonAlgorithm>;
+
+/// The update of [`Muon`].
+#[derive(Debug)]
+pub struct MuonAlgorithm;
+
+options! {
+    /// The settings of [`Muon`].
+    MuonOptions of MuonAlgorithm ("Muon") {
+        /// The learning rate.
+        lr: f64 = 1e-3;
+        /// What is taken off each parameter, times the learning rate.
+        weight_decay: f64 = 0.1;
+        /// How much of the momentum buffer is kept.
+        momentum: f64 = 0.95;
+        /// Whether to look ahead along the momentum.
+        nesterov: bool = true;
+        /// The coefficients of the Newton-Schulz iteration's polynomial.
+        ns_coefficients: triple = (3.4445, -4.7750, 2.0315);
+        /// The least norm that is divided by.
+        eps: f64 = 1e-7;
+        /// The number of iterations.
+        ns_steps: count = 5;
+        /// How the learning rate follows the shape of the parameter.
+        adjust_lr_fn: word = None;
+    }
+    validate |o| {
+        check_common("Muon", o.lr, o.weight_decay)?;
+        check_positive("Muon", "momentum", o.momentum)?;
+        require("Muon", o.ns_steps < 100, || {
+            format!("Number of steps must be less than 100, got {}", o.ns_steps)
+        })?;
+        let name = o.adjust_lr_fn.as_deref();
+        let known = [None, Some("original"), Some("match_rms_adamw"), Some("spectral_unclamped")];
+        require("Muon", known.contains(&name), || {
+            format!(
+                "Adjust learning rate function {} is not supported (must be original, match_rms_adamw or \
+                 spectral_unclamped)",
+                name.unwrap_or_default()
+            )
+        })
+    }
+}
+
+/// What Muon remembers of a parameter.
+#[derive(Debug)]
+pub struct MuonState {
+    /// The running mean of the gradient.
+    pub momentum_buffer: Tensor,
+}
+
+/// A nearly orthogonal matrix with the singular vectors of `grad`, by Newton-Schulz iterations.
+fn orthogonal(grad: &Tensor, o: &MuonOptions) -> Result<Tensor> {
+    let (a, b, c) = o.ns_coefficients;
+    let tall = grad.dims()[0] > grad.dims()[1];
+    let mut x = grad.to_dtype(DType::BF16)?;
+    if tall {
+        x = x.t()?;
+    }
+    x = x.div(x.norm()?.clamp_min(o.eps)?)?;
+    for _ in 0..o.ns_steps {
+        let gram = x.matmul(&x.t()?)?;
+        let update = gram.addmm_with(&gram, &gram, b, c)?;
+        x = x.addmm_with(&update, &x, a, 1.0)?;
+    }
+    if tall { x.t() } else { Ok(x) }
+}
+
+/// The learning rate for a matrix of this shape.
+fn adjusted(o: &MuonOptions, dims: &[usize]) -> f64 {
+    let (rows, cols) = (dims[0] as f64, dims[1] as f64);
+    o.lr * match o.adjust_lr_fn.as_deref() {
+        Some("match_rms_adamw") => 0.2 * rows.max(cols).sqrt(),
+        Some("spectral_unclamped") => (rows / cols).sqrt(),
+        _ => (rows / cols).max(1.0).sqrt(),
+    }
+}
+
+impl Algorithm for MuonAlgorithm {
+    const NAME: &'static str = "Muon";
+    type Options = MuonOptions;
+    type State = MuonState;
+
+    fn check(param: &Tensor, _group: usize) -> Result<()> {
+        if param.ndim() != 2 || param.dtype().is_complex() {
+            return Err(TorshError::invalid(
+                "Muon",
+                format!(
+                    "only supports real 2D parameters, found {}",
+                    param.describe()
+                ),
+            )
+            .with_hint("optimize the others by AdamW"));
+        }
+        Ok(())
+    }
+
+    fn update(
+        o: &MuonOptions,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<MuonState>,
+    ) -> Result<()> {
+        let s = match state {
+            Some(s) => s,
+            None => state.insert(MuonState {
+                momentum_buffer: zeros_for(param)?,
+            }),
+        };
+        let (param, grad) = (param.detach(), grad.detach());
+        s.momentum_buffer.lerp_(&grad, 1.0 - o.momentum)?;
+        let update = if o.nesterov {
+            grad.lerp(&s.momentum_buffer, o.momentum)?
+        } else {
+            s.momentum_buffer.clone()
+        };
+        let update = orthogonal(&update, o)?;
+        param.mul_(1.0 - o.lr * o.weight_decay)?;
+        param.add_with_(&update, -adjusted(o, param.dims()))?;
+        Ok(())
+    }
+
+    fn save(state: &MuonState) -> ParamState {
+        ParamState::from([("momentum_buffer".into(), (&state.momentum_buffer).into())])
+    }
+
+    fn load(saved: &ParamState, param: &Tensor) -> Result<Option<MuonState>> {
+        let momentum_buffer = load_tensor(saved, "momentum_buffer", param)?
+            .ok_or_else(|| missing("momentum_buffer"))?;
+        Ok(Some(MuonState { momentum_buffer }))
+    }
+}

@@ -1,0 +1,112 @@
+//! Rprop.
+
+use torsh_core::Scalar;
+use torsh_tensor::ops::optim::zeros_for;
+use torsh_tensor::{Result, Tensor};
+
+use crate::memory::{gradient, memory, real, remembered};
+use crate::options::{check_common, options, require};
+use crate::{Algorithm, Optim};
+
+/// Steps by the gradient's sign alone, which grow while it stays and shrink where it changes
+/// (`torch.optim.Rprop`; Riedmiller and Braun, 1993).
+///
+/// Settings and defaults: `lr = 1e-2`, `etas = (0.5, 1.2)`, `step_sizes = (1e-6, 50)`,
+/// `maximize = false`.
+///
+/// ```
+/// use torsh_optim::{Optimizer, Rprop};
+/// use torsh_tensor::Tensor;
+///
+/// let w = Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+/// let optimizer = Rprop::builder([&w]).lr(0.25).build()?;
+/// for _ in 0..2 {
+///     optimizer.zero_grad();
+///     w.mul(&w)?.sum()?.backward()?;
+///     optimizer.step()?;
+/// }
+/// assert!((w.item::<f32>()? - (1.0 - 0.25 - 0.3)).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub type Rprop = Optim<RpropAlgorithm>;
+
+/// The update of [`Rprop`].
+#[derive(Debug)]
+pub struct RpropAlgorithm;
+
+options! {
+    /// The settings of [`Rprop`].
+    RpropOptions of RpropAlgorithm ("Rprop") {
+        /// The first step's size.
+        lr: f64 = 1e-2;
+        /// What a step's size is multiplied by where the gradient's sign changed, and where it
+        /// stayed.
+        etas: pair = (0.5, 1.2);
+        /// The smallest and the largest step.
+        step_sizes: pair = (1e-6, 50.0);
+        /// Whether to go up the gradient.
+        maximize: bool = false;
+    }
+    validate |o| {
+        check_common("Rprop", o.lr, 0.0)?;
+        require("Rprop", 0.0 < o.etas.0 && o.etas.0 < 1.0 && 1.0 < o.etas.1, || {
+            format!("Invalid eta values: {}, {} (must be below and above 1)", o.etas.0, o.etas.1)
+        })
+    }
+}
+
+memory! {
+    /// What Rprop remembers of a parameter.
+    RpropState {
+        /// The last gradient, 0 where its sign had changed.
+        prev: tensor;
+        /// The size of each element's step.
+        step_size: tensor;
+    }
+}
+
+impl Algorithm for RpropAlgorithm {
+    const NAME: &'static str = "Rprop";
+    type Options = RpropOptions;
+    type State = RpropState;
+
+    fn update(
+        o: &RpropOptions,
+        param: &Tensor,
+        grad: &Tensor,
+        state: &mut Option<RpropState>,
+    ) -> Result<()> {
+        let s = match state {
+            Some(s) => s,
+            None => {
+                let size = if param.dtype().is_complex() {
+                    Scalar::Complex(o.lr, o.lr)
+                } else {
+                    Scalar::Float(o.lr)
+                };
+                state.insert(RpropState {
+                    step: 0,
+                    prev: zeros_for(param)?,
+                    step_size: param.detach().full_like(size)?,
+                })
+            }
+        };
+        s.step += 1;
+        let param = real(param)?;
+        let grad = gradient(grad, &param, o.maximize, 0.0)?;
+        let (prev, size) = (real(&s.prev)?, real(&s.step_size)?);
+        let turn = grad.mul(&prev)?;
+        let (turned, stayed) = (turn.lt(0.0)?, turn.gt(0.0)?);
+        let factor = turn.full_like(1.0)?;
+        factor
+            .masked_fill_(&stayed, o.etas.1)?
+            .masked_fill_(&turned, o.etas.0)?;
+        size.mul_(&factor)?.clamp_(o.step_sizes.0, o.step_sizes.1)?;
+        prev.copy_(&grad)?;
+        prev.masked_fill_(&turned, 0.0)?;
+        param.addcmul_(&prev.sign()?, &size, -1.0)?;
+        Ok(())
+    }
+
+    remembered!();
+}
