@@ -108,4 +108,5 @@ crate::for_each_unary! { kernel_enum @unary [
     SgdStep AdamStep
     Pad
     Cross RowNorm RowNormBackward EmbeddingBag EmbeddingBagBackward
+    CtcLoss CtcLossBackward
 ] }
