@@ -197,7 +197,7 @@ struct RawCase {
 }
 
 /// A JSON object in the file's order; `serde_json::Map` sorts by name.
-struct Ordered(Vec<(String, Json)>);
+pub(crate) struct Ordered(pub(crate) Vec<(String, Json)>);
 
 impl<'de> Deserialize<'de> for Ordered {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -254,7 +254,7 @@ impl RawCase {
     }
 }
 
-fn gradient(cotangents: &[Json], grads: &[Json]) -> Result<Gradient, String> {
+pub(crate) fn gradient(cotangents: &[Json], grads: &[Json]) -> Result<Gradient, String> {
     let cotangent = |json: &Json| {
         let output = json["output"]
             .as_u64()

@@ -3,7 +3,7 @@
 
 use crate::case::Value;
 use crate::layouts::Memory;
-use crate::tensors::TensorData;
+use crate::tensors::{Dtype, TensorData};
 
 /// One call by name.
 #[derive(Clone, Debug)]
@@ -38,6 +38,42 @@ pub struct Outcome {
     pub grads: Option<Result<Vec<Option<TensorData>>, String>>,
 }
 
+/// A layer to be built, loaded and run.
+#[derive(Clone, Debug)]
+pub struct ModuleCall {
+    /// PyTorch's name of the class, as `Conv2d`.
+    pub module: String,
+    /// The dtype of its parameters.
+    pub dtype: Dtype,
+    /// Whether it is in training mode.
+    pub training: bool,
+    /// The constructor's positional arguments.
+    pub init_args: Vec<Value<Memory>>,
+    /// The constructor's named arguments.
+    pub init_kwargs: Vec<(String, Value<Memory>)>,
+    /// Parameters and buffers by name.
+    pub state: Vec<(String, Memory)>,
+    /// What `forward` takes.
+    pub args: Vec<Value<Memory>>,
+    /// What `forward` takes by name.
+    pub kwargs: Vec<(String, Value<Memory>)>,
+    /// Output number and cotangent.
+    pub cotangents: Vec<(usize, Memory)>,
+}
+
+/// What came of a layer.
+#[derive(Clone, Debug)]
+pub struct ModuleOutcome {
+    /// The outputs in order.
+    pub outputs: Vec<TensorData>,
+    /// One per argument that requires grad, `None` for no gradient.
+    pub grads: Vec<Option<TensorData>>,
+    /// One per parameter, by name.
+    pub param_grads: Vec<(String, Option<TensorData>)>,
+    /// Parameters and buffers afterwards, by name.
+    pub state: Vec<(String, TensorData)>,
+}
+
 /// Runs calls. Panics are the runner's to catch.
 pub trait Executor: Sync {
     /// Whether there is an operator of that name.
@@ -48,6 +84,12 @@ pub trait Executor: Sync {
     /// # Errors
     /// The error's text.
     fn call(&self, call: &Call) -> Result<Outcome, String>;
+
+    /// Builds a layer, loads its state, runs it forward and backward; `None` where there is no
+    /// such layer. An error's text where it fails.
+    fn module(&self, _call: &ModuleCall) -> Option<Result<ModuleOutcome, String>> {
+        None
+    }
 
     /// What is printed for a tensor, or (`doubled`) for the tensor times 2.
     ///

@@ -18,6 +18,7 @@ pub mod cli;
 pub mod compare;
 pub mod executor;
 pub mod layouts;
+pub mod modules;
 pub mod operators;
 pub mod panics;
 pub mod report;

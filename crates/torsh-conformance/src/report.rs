@@ -16,6 +16,8 @@ pub enum Group {
     Promotion,
     /// The text of tensors.
     Printing,
+    /// Layers.
+    Modules,
 }
 
 impl Group {
@@ -24,6 +26,7 @@ impl Group {
             Group::Tier(tier) => tier.to_string(),
             Group::Promotion => "promotion".to_string(),
             Group::Printing => "printing".to_string(),
+            Group::Modules => "modules".to_string(),
         }
     }
 }
@@ -184,15 +187,8 @@ impl Report {
     }
 
     fn write_counts(&self, out: &mut String) -> std::fmt::Result {
-        write!(out, "\n{:<10}", "tier")?;
-        for column in [
-            "operators",
-            "absent",
-            "cases",
-            "failed",
-            "gradient",
-            "refused",
-        ] {
+        write!(out, "\n{:<10}", "kind")?;
+        for column in ["names", "absent", "cases", "failed", "gradient", "refused"] {
             write!(out, "{column:>11}")?;
         }
         for layout in Layout::ALL {

@@ -9,6 +9,7 @@ use crate::case::{Case, Expect, Gradient, OpFile, TensorRef, Value};
 use crate::compare::{compare, tolerance};
 use crate::executor::{Call, Executor, Outcome};
 use crate::layouts::{Layout, Memory};
+use crate::modules::run as modules;
 use crate::panics;
 use crate::report::{Group, OpReport, Report};
 use crate::source::Source;
@@ -69,14 +70,26 @@ impl Options {
 /// A source that cannot be read at all; a single bad file is a failure in the report.
 pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Result<Report, String> {
     let tiers = Tiers::read(source)?;
-    let stems = source.list("ops")?;
+    let mut jobs = Vec::new();
+    for section in ["ops", "modules"] {
+        jobs.extend(
+            source
+                .list(section)?
+                .into_iter()
+                .map(|stem| (section, stem)),
+        );
+    }
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
             scope.spawn(|| {
-                while let Some(stem) = stems.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Some(report) = run_stem(source, &tiers, stem, executor, options) {
+                while let Some((section, stem)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let report = match *section {
+                        "ops" => run_stem(source, &tiers, stem, executor, options),
+                        _ => modules::run_stem(source, stem, executor, options),
+                    };
+                    if let Some(report) = report {
                         done.lock()
                             .unwrap_or_else(PoisonError::into_inner)
                             .push(report);
@@ -86,7 +99,9 @@ pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Resul
         }
     });
     let mut ops = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    ops.sort_by(|a, b| a.name.cmp(&b.name));
+    ops.sort_by(|a, b| {
+        (a.group == Group::Modules, &a.name).cmp(&(b.group == Group::Modules, &b.name))
+    });
     let mut report = Report {
         ops,
         ..Report::default()
@@ -98,11 +113,9 @@ pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Resul
             report.skip(format!("refused call {i} of {op}"), reason);
         }
     }
-    for section in ["modules", "training"] {
-        if options.ops.is_empty() {
-            for stem in source.list(section)? {
-                report.skip(format!("{section}/{stem}"), "no module runner yet");
-            }
+    if options.ops.is_empty() {
+        for stem in source.list("training")? {
+            report.skip(format!("training/{stem}"), "no runner yet");
         }
     }
     Ok(report)
@@ -398,7 +411,7 @@ fn written(case: &Case) -> String {
     format!("{}({})", case.op, args.join(", "))
 }
 
-fn short(value: &Value<TensorRef>) -> String {
+pub(crate) fn short(value: &Value<TensorRef>) -> String {
     let list = |v: &[Value<TensorRef>]| v.iter().map(short).collect::<Vec<_>>().join(", ");
     match value {
         Value::None => "None".to_string(),

@@ -6,8 +6,9 @@ use torsh_core::{DType, TorshError};
 use torsh_tensor::{Tensor, Value as Arg, ops};
 
 use crate::case::Value;
-use crate::executor::{Call, Executor, Outcome};
+use crate::executor::{Call, Executor, ModuleCall, ModuleOutcome, Outcome};
 use crate::layouts::Memory;
+use crate::modules;
 use crate::tensors::{Dtype, Element, TensorData};
 
 /// Calls ToRSh on the CPU.
@@ -54,6 +55,10 @@ impl Executor for Torsh {
         Ok(Outcome { outputs, grads })
     }
 
+    fn module(&self, call: &ModuleCall) -> Option<Result<ModuleOutcome, String>> {
+        modules::call(call)
+    }
+
     fn print(&self, value: &Memory, doubled: bool) -> Result<String, String> {
         let tensor = tensor(value)?;
         if !doubled {
@@ -69,18 +74,23 @@ impl Executor for Torsh {
 /// Seeds the generator as the database does before a call that may draw, and keeps other such
 /// calls waiting.
 fn seeded(op: &str) -> Option<MutexGuard<'static, ()>> {
-    static DRAWING: Mutex<()> = Mutex::new(());
     if op != "nn.functional.scaled_dot_product_attention" {
         return None;
     }
-    let guard = DRAWING.lock().unwrap_or_else(PoisonError::into_inner);
+    let guard = drawing();
     torsh_core::random::manual_seed(42);
     Some(guard)
 }
 
+/// Keeps other threads' use of the generator waiting while the guard lives.
+pub(crate) fn drawing() -> MutexGuard<'static, ()> {
+    static DRAWING: Mutex<()> = Mutex::new(());
+    DRAWING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What the error says, without where in the source it was made: a path or a backtrace would name
 /// almost any operator.
-fn text(error: TorshError) -> String {
+pub(crate) fn text(error: TorshError) -> String {
     let text = error.to_string();
     let place = error
         .info()
@@ -104,12 +114,12 @@ fn in_torch_order(op: &str, args: &mut [Arg]) {
 }
 
 /// The dtype in ToRSh's own terms.
-fn dtype(dtype: Dtype) -> Result<DType, String> {
+pub(crate) fn dtype(dtype: Dtype) -> Result<DType, String> {
     dtype.name().parse().map_err(text)
 }
 
 /// Builds the tensor over the whole buffer, then takes the strided window.
-fn tensor(memory: &Memory) -> Result<Tensor, String> {
+pub(crate) fn tensor(memory: &Memory) -> Result<Tensor, String> {
     let dtype = dtype(memory.dtype)?;
     let length = memory.bytes.len() / memory.dtype.size();
     let buffer = Tensor::from_bytes(&memory.bytes, dtype, [length]).map_err(text)?;
@@ -169,7 +179,7 @@ impl Output {
     }
 }
 
-fn data(tensor: &Tensor) -> Result<TensorData, String> {
+pub(crate) fn data(tensor: &Tensor) -> Result<TensorData, String> {
     let name = tensor.dtype().name();
     Ok(TensorData {
         dtype: Dtype::from_name(name).ok_or_else(|| format!("a result of dtype {name}"))?,
