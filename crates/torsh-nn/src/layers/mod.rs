@@ -2,8 +2,10 @@
 
 mod activation;
 mod batchnorm;
+mod bilinear;
 mod container;
 mod conv;
+mod distance;
 mod dropout;
 mod embedding;
 mod linear;
@@ -13,12 +15,14 @@ mod shape;
 
 pub use activation::*;
 pub use batchnorm::{BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder};
+pub use bilinear::{Bilinear, BilinearBuilder};
 pub use container::{ModuleDict, ModuleList, Sequential};
 pub use conv::{Conv2d, Conv2dBuilder, PaddingMode};
+pub use distance::{CosineSimilarity, PairwiseDistance};
 pub use dropout::Dropout;
 pub use embedding::{Embedding, EmbeddingBuilder};
 pub use linear::{Linear, LinearBuilder};
-pub use loss::{CrossEntropyLoss, MSELoss, NLLLoss};
+pub use loss::*;
 pub use pool::{MaxPool2d, MaxPool2dBuilder};
 pub use shape::{Flatten, Identity};
 
