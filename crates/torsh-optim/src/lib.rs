@@ -20,7 +20,6 @@
 //! ```
 
 mod adam;
-mod clip;
 mod optim;
 mod optimizer;
 mod options;
@@ -29,10 +28,12 @@ mod sgd;
 mod state;
 
 pub use adam::{Adam, AdamAlgorithm, AdamOptions, AdamState, AdamW, AdamWAlgorithm, AdamWOptions};
-pub use clip::{ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_};
 pub use optim::{Algorithm, Builder, Optim};
 pub use optimizer::Optimizer;
 pub use options::Options;
 pub use param::{Param, ParamGroup, ParamOrGroup};
 pub use sgd::{SGD, SgdAlgorithm, SgdOptions, SgdState};
 pub use state::{GroupState, OptimizerState, ParamState, StateValue};
+pub use torsh_nn::utils::{
+    ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_,
+};

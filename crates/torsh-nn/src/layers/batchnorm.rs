@@ -52,6 +52,11 @@ macro_rules! batch_norm {
                 }
             }
 
+            /// `eps`: what is added to the variance.
+            pub(crate) fn added_to_variance(&self) -> f64 {
+                self.eps
+            }
+
             /// Forgets what was seen: means 0, variances 1.
             #[track_caller]
             pub fn reset_running_stats(&self) -> Result<()> {
