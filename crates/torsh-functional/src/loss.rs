@@ -4,9 +4,9 @@ use torsh_tensor::{Operand, Result, Tensor, TorshError};
 
 pub use torsh_tensor::{
     BceOptions, BceWithLogitsOptions, CosineEmbeddingLossOptions, CtcLossOptions,
-    GaussianNllLossOptions, HingeEmbeddingLossOptions, HuberLossOptions, IntoLengths, KlDivOptions, MarginRankingLossOptions,
-    MultiLabelSoftMarginLossOptions, MultiMarginLossOptions, PoissonNllLossOptions,
-    SmoothL1LossOptions, TripletMarginLossOptions,
+    GaussianNllLossOptions, HingeEmbeddingLossOptions, HuberLossOptions, IntoLengths, KlDivOptions,
+    MarginRankingLossOptions, MultiLabelSoftMarginLossOptions, MultiMarginLossOptions,
+    PoissonNllLossOptions, SmoothL1LossOptions, TripletMarginLossOptions,
 };
 
 use crate::{CrossEntropyOptions, NllLossOptions, Reduction};
@@ -304,7 +304,11 @@ pub fn triplet_margin_with_distance_loss_with(
     if options.swap {
         far = far.minimum(&distance(positive, negative)?)?;
     }
-    reduce(op, near.sub(&far)?.add(options.margin)?.clamp_min(0.0)?, options.reduction)
+    reduce(
+        op,
+        near.sub(&far)?.add(options.margin)?.clamp_min(0.0)?,
+        options.reduction,
+    )
 }
 
 /// The result from the losses of the elements.
@@ -353,7 +357,12 @@ pub fn linear_cross_entropy(
     linear_weight: &Tensor,
     target: &Tensor,
 ) -> Result<Tensor> {
-    linear_cross_entropy_with(input, linear_weight, target, LinearCrossEntropyOptions::default())
+    linear_cross_entropy_with(
+        input,
+        linear_weight,
+        target,
+        LinearCrossEntropyOptions::default(),
+    )
 }
 
 /// [`linear_cross_entropy`] with options.
@@ -369,7 +378,10 @@ pub fn linear_cross_entropy_with(
         return refuse("expected input with dimensionality 1 or 2, got 0".into());
     };
     if batch.len() > 1 {
-        return refuse(format!("expected input with dimensionality 1 or 2, got {}", input.ndim()));
+        return refuse(format!(
+            "expected input with dimensionality 1 or 2, got {}",
+            input.ndim()
+        ));
     }
     let [classes @ .., last] = linear_weight.dims() else {
         return refuse("expected linear_weight with dimensionality at least 2, got 0".into());
@@ -385,7 +397,10 @@ pub fn linear_cross_entropy_with(
     if let Some(bias) = options.linear_bias
         && bias.dims() != classes
     {
-        return refuse(format!("expected linear_bias shape {classes:?}, got {}", bias.shape()));
+        return refuse(format!(
+            "expected linear_bias shape {classes:?}, got {}",
+            bias.shape()
+        ));
     }
     if !outputs.is_empty() && batch.is_empty() {
         return refuse(format!(

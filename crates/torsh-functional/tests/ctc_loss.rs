@@ -40,7 +40,13 @@ fn ctc_losses_are_pytorchs() -> Result<()> {
     assert_close(&loss, &[8.972348794180423]);
     // One sequence alone: 0-d.
     let own = x.select(1, 0)?;
-    let loss = F::ctc_loss_with(&own, &tensor![1, 1, 2], 5, 3, CtcLossOptions::default().reduction(Reduction::None))?;
+    let loss = F::ctc_loss_with(
+        &own,
+        &tensor![1, 1, 2],
+        5,
+        3,
+        CtcLossOptions::default().reduction(Reduction::None),
+    )?;
     assert_eq!(loss.ndim(), 0);
     assert_close(&loss, &[5.1210929568077015]);
     Ok(())
@@ -52,19 +58,46 @@ fn ctc_loss_refuses_what_does_not_fit() -> Result<()> {
     let labels = tensor![[1, 1, 2], [3, 2, 1]];
     let refused = |r: Result<Tensor>, what: &str| {
         let text = r.unwrap_err().to_string();
-        assert!(text.starts_with("ctc_loss: ") && text.contains(what), "{text}");
+        assert!(
+            text.starts_with("ctc_loss: ") && text.contains(what),
+            "{text}"
+        );
     };
     refused(F::ctc_loss(&x, &labels, [6, 4], [3, 2]), "at most 5");
     refused(F::ctc_loss(&x, &labels, [-1, 4], [3, 2]), "at least 0");
-    refused(F::ctc_loss(&x, &labels, [5], [3, 2]), "must be of size batch_size");
-    refused(F::ctc_loss(&x, &labels, [5, 4], [4, 2]), "at least 4 at dimension 1");
-    refused(F::ctc_loss(&x, &tensor![1, 2], [5, 4], [2, 2]), "size 4 at dimension 0");
-    refused(F::ctc_loss(&x, &labels.add(3)?, [5, 4], [3, 2]), "out of bounds");
-    refused(F::ctc_loss(&x, &labels, &tensor![5.0, 4.0], [3, 2]), "integral");
-    refused(F::ctc_loss(&x.to_dtype(DType::F16)?, &labels, [5, 4], [3, 2]), "not implemented");
-    refused(F::ctc_loss(&x.select(0, 0)?.select(0, 0)?, &labels, [5, 4], [3, 2]), "[t, n, c]");
+    refused(
+        F::ctc_loss(&x, &labels, [5], [3, 2]),
+        "must be of size batch_size",
+    );
+    refused(
+        F::ctc_loss(&x, &labels, [5, 4], [4, 2]),
+        "at least 4 at dimension 1",
+    );
+    refused(
+        F::ctc_loss(&x, &tensor![1, 2], [5, 4], [2, 2]),
+        "size 4 at dimension 0",
+    );
+    refused(
+        F::ctc_loss(&x, &labels.add(3)?, [5, 4], [3, 2]),
+        "out of bounds",
+    );
+    refused(
+        F::ctc_loss(&x, &labels, &tensor![5.0, 4.0], [3, 2]),
+        "integral",
+    );
+    refused(
+        F::ctc_loss(&x.to_dtype(DType::F16)?, &labels, [5, 4], [3, 2]),
+        "not implemented",
+    );
+    refused(
+        F::ctc_loss(&x.select(0, 0)?.select(0, 0)?, &labels, [5, 4], [3, 2]),
+        "[t, n, c]",
+    );
     let blank = CtcLossOptions::default().blank(4);
-    refused(F::ctc_loss_with(&x, &labels, [5, 4], [3, 2], blank), "label range");
+    refused(
+        F::ctc_loss_with(&x, &labels, [5, 4], [3, 2], blank),
+        "label range",
+    );
     Ok(())
 }
 
@@ -79,7 +112,10 @@ fn bilinear_refuses_what_does_not_fit() -> Result<()> {
     refused(&[2, 3], &[3, 4], "do not match at dim 0: got 2 and 3");
     refused(&[2, 4], &[2, 4], "input1 size does not match");
     refused(&[2, 2, 3], &[2, 4], "got 3 and 2");
-    assert_eq!(F::bilinear(&t(&[3])?, &t(&[4])?, &weight, None)?, t(&[5])?.mul(12)?);
+    assert_eq!(
+        F::bilinear(&t(&[3])?, &t(&[4])?, &weight, None)?,
+        t(&[5])?.mul(12)?
+    );
     Ok(())
 }
 
@@ -95,7 +131,8 @@ fn linear_cross_entropy_is_its_parts() -> Result<()> {
         ..Default::default()
     };
     let loss = F::linear_cross_entropy_with(&x, &weight, &target, options)?;
-    let scores = F::linear(&x, &weight.reshape([6, 2])?, &bias.reshape([6])?)?.reshape([2, 3, 2])?;
+    let scores =
+        F::linear(&x, &weight.reshape([6, 2])?, &bias.reshape([6])?)?.reshape([2, 3, 2])?;
     let entropy = F::CrossEntropyOptions::default().reduction(Reduction::Sum);
     assert_eq!(loss, F::cross_entropy_with(&scores, &target, entropy)?);
     // The same in full: -log softmax of the chosen class at each of the three places.

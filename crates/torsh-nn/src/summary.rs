@@ -285,16 +285,18 @@ fn shown(size: Option<&Vec<usize>>) -> String {
 }
 
 fn count(n: u64) -> String {
-    if n == 0 {
-        "--".to_string()
-    } else {
-        grouped(n)
-    }
+    if n == 0 { "--".to_string() } else { grouped(n) }
 }
 
 impl fmt::Display for ModelSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let head = ["Layer (type (name))", "Input Shape", "Output Shape", "Param #", "Mult-Adds"];
+        let head = [
+            "Layer (type (name))",
+            "Input Shape",
+            "Output Shape",
+            "Param #",
+            "Mult-Adds",
+        ];
         let mut rows = vec![head.map(String::from)];
         for layer in &self.layers {
             let last = layer.name.rsplit('.').next().unwrap_or("");

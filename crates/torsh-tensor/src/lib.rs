@@ -66,9 +66,9 @@ pub use ops::into_index::{
 };
 pub use ops::loss::{
     BceOptions, BceWithLogitsOptions, CosineEmbeddingLossOptions, CtcLossOptions,
-    GaussianNllLossOptions, HingeEmbeddingLossOptions, HuberLossOptions, IntoLengths, KlDivOptions, MarginRankingLossOptions,
-    MultiLabelSoftMarginLossOptions, MultiMarginLossOptions, PoissonNllLossOptions, Reduction,
-    SmoothL1LossOptions, TripletMarginLossOptions,
+    GaussianNllLossOptions, HingeEmbeddingLossOptions, HuberLossOptions, IntoLengths, KlDivOptions,
+    MarginRankingLossOptions, MultiLabelSoftMarginLossOptions, MultiMarginLossOptions,
+    PoissonNllLossOptions, Reduction, SmoothL1LossOptions, TripletMarginLossOptions,
 };
 pub use ops::pool::{MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions};
 pub use ops::reduce::SumOptions;
@@ -82,9 +82,7 @@ pub use ops::sample_norm::{
 };
 pub use ops::scan::DiffOptions;
 pub use ops::scatter::ScatterReduceOptions;
-pub use ops::similarity::{
-    CosineSimilarityOptions, NormalizeOptions, PairwiseDistanceOptions,
-};
+pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions, PairwiseDistanceOptions};
 pub use ops::sort::{
     BincountOptions, IscloseOptions, IsinOptions, SearchsortedOptions, SortOptions, TopkOptions,
 };

@@ -161,7 +161,8 @@ fn losses<T: Real>(args: &KernelArgs<'_>) -> Result<()> {
 /// `x` must hold the batch's log-probabilities.
 unsafe fn likelihood<T: Real>(batch: &Batch, b: usize, x: Ptr<T>, alpha: &mut [f64]) -> f64 {
     // SAFETY: times and labels are within the log-probabilities.
-    let at = |t: usize, label: usize| unsafe { (*x.at((batch.row(t, b) + label) as isize)).to_f64() };
+    let at =
+        |t: usize, label: usize| unsafe { (*x.at((batch.row(t, b) + label) as isize)).to_f64() };
     let (length, states, stride) = (batch.inputs[b], batch.states_of(b), batch.states);
     alpha.fill(NONE);
     if length == 0 {

@@ -26,12 +26,10 @@ pub(super) fn build(name: &str, a: &Args) -> Result<Option<Built>> {
         "LogSigmoid" => one(LogSigmoid::new()),
         "LogSoftmax" => one(LogSoftmax::new(a.at(0, "dim")?)),
         "Mish" => one(Mish::new()),
-        "PReLU" => one(
-            PReLU::builder()
-                .num_parameters(a.or(0, "num_parameters", 1)?)
-                .init(a.or(1, "init", 0.25)?)
-                .build()?,
-        ),
+        "PReLU" => one(PReLU::builder()
+            .num_parameters(a.or(0, "num_parameters", 1)?)
+            .init(a.or(1, "init", 0.25)?)
+            .build()?),
         "RReLU" => one(RReLU::with(
             a.or(0, "lower", 1.0 / 8.0)?,
             a.or(1, "upper", 1.0 / 3.0)?,

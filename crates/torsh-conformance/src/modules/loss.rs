@@ -126,15 +126,13 @@ pub(super) fn build(name: &str, a: &Args) -> Result<Option<Built>> {
                 return Err(TorshError::invalid(name, "options are of no effect here"));
             }
             let named = usize::MAX;
-            let mut layer = LinearCrossEntropyLoss::builder(
-                a.at(0, "in_features")?,
-                a.at(1, "num_classes")?,
-            )
-            .out_features(a.or(named, "out_features", Vec::<i64>::new())?)?
-            .bias(a.or(named, "bias", false)?)
-            .reduction(reduction(named)?)
-            .ignore_index(a.opt::<i64>(named, "ignore_index")?)
-            .label_smoothing(a.or(named, "label_smoothing", 0.0)?);
+            let mut layer =
+                LinearCrossEntropyLoss::builder(a.at(0, "in_features")?, a.at(1, "num_classes")?)
+                    .out_features(a.or(named, "out_features", Vec::<i64>::new())?)?
+                    .bias(a.or(named, "bias", false)?)
+                    .reduction(reduction(named)?)
+                    .ignore_index(a.opt::<i64>(named, "ignore_index")?)
+                    .label_smoothing(a.or(named, "label_smoothing", 0.0)?);
             if let Some(weight) = a.opt::<Tensor>(named, "weight")? {
                 layer = layer.weight(&weight);
             }

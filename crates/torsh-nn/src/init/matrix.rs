@@ -139,7 +139,11 @@ fn orthogonal(tensor: &Tensor, gain: f64, generator: Option<&Generator>) -> Resu
     let draws = normal(&draws, 0.0, 1.0, generator)?.to_vec::<f64>()?;
     // The shorter side's vectors are made orthonormal.
     let wide = rows < columns;
-    let (count, length) = if wide { (rows, columns) } else { (columns, rows) };
+    let (count, length) = if wide {
+        (rows, columns)
+    } else {
+        (columns, rows)
+    };
     let index = |vector: usize, i: usize| match wide {
         true => vector * columns + i,
         false => i * columns + vector,

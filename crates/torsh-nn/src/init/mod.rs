@@ -6,9 +6,7 @@
 mod matrix;
 mod truncated;
 
-pub use matrix::{
-    dirac_, eye_, orthogonal_, orthogonal_with, sparse_, sparse_with,
-};
+pub use matrix::{dirac_, eye_, orthogonal_, orthogonal_with, sparse_, sparse_with};
 pub use truncated::{trunc_normal_, trunc_normal_with};
 
 use torsh_core::random::{default_generator, fill_normal, fill_uniform};
@@ -188,12 +186,7 @@ pub fn uniform_with(tensor: &Tensor, a: f64, b: f64, generator: &Generator) -> R
 
 /// [`normal_`] from a generator.
 #[track_caller]
-pub fn normal_with(
-    tensor: &Tensor,
-    mean: f64,
-    std: f64,
-    generator: &Generator,
-) -> Result<Tensor> {
+pub fn normal_with(tensor: &Tensor, mean: f64, std: f64, generator: &Generator) -> Result<Tensor> {
     normal(tensor, mean, std, Some(generator))
 }
 

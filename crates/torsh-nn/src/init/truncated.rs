@@ -44,11 +44,7 @@ pub fn trunc_normal_with(
 }
 
 #[track_caller]
-fn truncated(
-    tensor: &Tensor,
-    numbers: [f64; 4],
-    generator: Option<&Generator>,
-) -> Result<Tensor> {
+fn truncated(tensor: &Tensor, numbers: [f64; 4], generator: Option<&Generator>) -> Result<Tensor> {
     let [mean, std, a, b] = numbers;
     if numbers.iter().any(|n| n.is_nan()) || std <= 0.0 || a >= b {
         return Err(TorshError::invalid(

@@ -120,7 +120,9 @@ fn fuse<L: Fusible>(op: &'static str, mut layer: L, bn: &impl BatchStatistics) -
         }
         let mut along = vec![1i64; weight.ndim()];
         along[L::OUTPUTS] = -1;
-        let fused = weight.mul(&scale.reshape(along)?)?.to_dtype(weight.dtype())?;
+        let fused = weight
+            .mul(&scale.reshape(along)?)?
+            .to_dtype(weight.dtype())?;
         let start = match bias {
             Some(bias) => bias.sub(mean)?,
             None => mean.neg()?,

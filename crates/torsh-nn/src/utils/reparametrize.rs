@@ -15,7 +15,10 @@ enum Rule {
     /// `v * g / |v|`, with a norm for each index of a dimension or one of all.
     Weight { dim: Option<usize> },
     /// The original over its largest singular value.
-    Spectral { dim: usize, options: SpectralNormOptions },
+    Spectral {
+        dim: usize,
+        options: SpectralNormOptions,
+    },
 }
 
 enum Held {
@@ -179,7 +182,10 @@ impl<M: Module> Reparametrized<M> {
     fn remove(self) -> Result<M> {
         let weight = no_grad(|| self.compute(false))?.detach();
         let training = self.training.get();
-        let mut layer = self.layer.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut layer = self
+            .layer
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
         layer.set_training(training);
         exchange(
             &mut layer,
@@ -311,7 +317,7 @@ pub fn weight_norm<M: Module>(
         let dim = dim.map(|d| dimension(weight, d)).transpose()?;
         let v = weight.detach();
         let g = no_grad(|| norm_except(&v, dim))?;
-        let parameter = |t: Tensor| Ok(Held::Parameter(Parameter::with_requires_grad(t, true)?));
+        let parameter = |t: Tensor| Parameter::with_requires_grad(t, true).map(Held::Parameter);
         let own = vec![
             (format!("{name}_g"), parameter(g)?),
             (format!("{name}_v"), parameter(v)?),

@@ -44,10 +44,7 @@ pub fn vector_to_parameters<P: AsRef<Tensor>>(
     vector: &Tensor,
     parameters: impl IntoIterator<Item = P>,
 ) -> Result<()> {
-    let parameters: Vec<Tensor> = parameters
-        .into_iter()
-        .map(|p| p.as_ref().clone())
-        .collect();
+    let parameters: Vec<Tensor> = parameters.into_iter().map(|p| p.as_ref().clone()).collect();
     let total: usize = parameters.iter().map(Tensor::numel).sum();
     if vector.dims() != [total] {
         return Err(TorshError::shape(

@@ -43,7 +43,10 @@ fn bilinear(a: &Tensor, b: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> R
         ));
     }
     let [outputs, rows, columns] = *weight.dims() else {
-        return refuse(format!("weight must be [o, i, j], got {}", weight.describe()));
+        return refuse(format!(
+            "weight must be [o, i, j], got {}",
+            weight.describe()
+        ));
     };
     for (name, have, want) in [("input1", *inputs1, rows), ("input2", *inputs2, columns)] {
         if have != want {
@@ -68,8 +71,13 @@ fn bilinear(a: &Tensor, b: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> R
     }
     let n: usize = batch.iter().product();
     // One product of matrices gives, for each row, the linear map that the other input goes through.
-    let maps = weight.permute([1, 0, 2])?.reshape([rows, outputs * columns])?;
-    let maps = a.reshape([n, rows])?.matmul(&maps)?.reshape([n, outputs, columns])?;
+    let maps = weight
+        .permute([1, 0, 2])?
+        .reshape([rows, outputs * columns])?;
+    let maps = a
+        .reshape([n, rows])?
+        .matmul(&maps)?
+        .reshape([n, outputs, columns])?;
     let sums = maps.matmul(&b.reshape([n, columns, 1])?)?;
     let shape: Vec<usize> = batch.iter().copied().chain([outputs]).collect();
     let sums = sums.reshape(shape)?;

@@ -42,15 +42,24 @@ options! {
 }
 
 fn rrelu(x: &Tensor, options: &RreluOptions) -> Result<Tensor> {
-    let RreluOptions { lower, upper, training } = *options;
+    let RreluOptions {
+        lower,
+        upper,
+        training,
+    } = *options;
     if !(lower.is_finite() && upper.is_finite() && lower <= upper) {
         return Err(TorshError::invalid(
             "",
-            format!("lower bound should be less than or equal to the upper bound, both finite, got {lower} and {upper}"),
+            format!(
+                "lower bound should be less than or equal to the upper bound, both finite, got {lower} and {upper}"
+            ),
         ));
     }
     if !x.dtype().is_floating_point() {
-        return Err(TorshError::dtype("", format!("not implemented for {}", x.dtype())));
+        return Err(TorshError::dtype(
+            "",
+            format!("not implemented for {}", x.dtype()),
+        ));
     }
     if !training {
         return x.leaky_relu_with((lower + upper) / 2.0);

@@ -90,7 +90,11 @@ impl AdaptiveLogSoftmaxWithLoss {
     /// The log-probabilities of int64 targets `[N]` for inputs `[N, in_features]`, or of a 0-d
     /// target for `[in_features]`, and the loss. An error for a target that is no class.
     #[track_caller]
-    pub fn forward_with(&self, input: &Tensor, target: &Tensor) -> Result<AdaptiveLogSoftmaxOutput> {
+    pub fn forward_with(
+        &self,
+        input: &Tensor,
+        target: &Tensor,
+    ) -> Result<AdaptiveLogSoftmaxOutput> {
         let refuse = |why: String| Err(TorshError::shape(NAME, why));
         match (target.ndim(), input.ndim()) {
             (1, 2) if input.dims()[0] != target.dims()[0] => {
@@ -122,7 +126,9 @@ impl AdaptiveLogSoftmaxWithLoss {
             input.unsqueeze(0)?
         };
         let target = target.reshape([-1])?;
-        let inside = target.ge(0)?.logical_and(target.lt(self.n_classes() as i64)?)?;
+        let inside = target
+            .ge(0)?
+            .logical_and(target.lt(self.n_classes() as i64)?)?;
         if !inside.all()?.item::<bool>()? {
             return Err(TorshError::index(
                 NAME,
@@ -146,7 +152,9 @@ impl AdaptiveLogSoftmaxWithLoss {
             }
             let classes = target.index_select(0, &rows)?.sub(low)?.unsqueeze(1)?;
             let scores = self.cluster(i, &x.index_select(0, &rows)?)?;
-            let own = F::log_softmax(&scores, 1)?.gather(1, &classes)?.squeeze(1)?;
+            let own = F::log_softmax(&scores, 1)?
+                .gather(1, &classes)?
+                .squeeze(1)?;
             within = within.index_copy(0, &rows, &own)?;
             column = column.index_fill(0, &rows, (self.shortlist() + i) as i64)?;
         }
@@ -195,7 +203,9 @@ impl AdaptiveLogSoftmaxWithLoss {
                 weights.push(p.clone());
             }
         });
-        weights.iter().try_for_each(|w| crate::layers::linear::reset(w, None))
+        weights
+            .iter()
+            .try_for_each(|w| crate::layers::linear::reset(w, None))
     }
 }
 

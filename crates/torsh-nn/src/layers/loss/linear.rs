@@ -178,7 +178,11 @@ impl LinearCrossEntropyLossBuilder {
     #[track_caller]
     pub fn build(self) -> Result<LinearCrossEntropyLoss> {
         let op = "LinearCrossEntropyLoss";
-        if let Some(w) = self.weight.as_ref().filter(|w| w.dims() != [self.num_classes]) {
+        if let Some(w) = self
+            .weight
+            .as_ref()
+            .filter(|w| w.dims() != [self.num_classes])
+        {
             return Err(TorshError::shape(
                 op,
                 format!(

@@ -38,44 +38,42 @@ pub static CTC_LOSS: OpRecord = OpRecord::new(
 
 /// The losses of a batch. Attributes: the inputs' lengths, the targets' lengths, the blank label,
 /// whether infinite losses have no gradient. Results: the losses, the forward variables.
-pub static CTC_LOSS_OF_BATCH: OpRecord = OpRecord::new(
-    "_ctc_loss",
-    "The losses of ctc_loss of a batch.",
-    "",
-)
-.kernel(Kernel::CtcLoss, |c| {
-    let x = c.tensor(0)?;
-    let [time, n, _] = *x.dims() else {
-        return Err(TorshError::shape("", "log_probs must be [t, n, c]"));
-    };
-    let longest = c.attr(1).ints().iter().copied().max().unwrap_or(0);
-    let states = 2 * usize::try_from(longest).unwrap_or(0) + 1;
-    Ok(Plan::many(
-        x.dtype(),
-        [
-            Spec::new(Shape::new(&[n]), x.dtype()),
-            Spec::new(Shape::new(&[n, time, states]), DType::F64),
-        ],
-    ))
-})
-.backward(crate::record::Backward::Full {
-    inputs: 0b11,
-    outputs: 0b11,
-    constant: 0b10,
-    formula: |c| {
-        let (x, labels, losses, alpha) = (c.input(0)?, c.input(1)?, c.output(0)?, c.output(1)?);
-        let args = [
-            Arg::T(c.g()),
-            Arg::T(&x),
-            Arg::T(&labels),
-            Arg::T(&losses),
-            Arg::T(&alpha),
-        ];
-        let attrs = [c.attr(0), c.attr(1), c.attr(2), c.attr(3)];
-        let g = crate::call::call1(&CTC_LOSS_BACKWARD, &args, &attrs)?;
-        Ok(SmallVec::from_iter([Some(g), None]))
-    },
-});
+pub static CTC_LOSS_OF_BATCH: OpRecord =
+    OpRecord::new("_ctc_loss", "The losses of ctc_loss of a batch.", "")
+        .kernel(Kernel::CtcLoss, |c| {
+            let x = c.tensor(0)?;
+            let [time, n, _] = *x.dims() else {
+                return Err(TorshError::shape("", "log_probs must be [t, n, c]"));
+            };
+            let longest = c.attr(1).ints().iter().copied().max().unwrap_or(0);
+            let states = 2 * usize::try_from(longest).unwrap_or(0) + 1;
+            Ok(Plan::many(
+                x.dtype(),
+                [
+                    Spec::new(Shape::new(&[n]), x.dtype()),
+                    Spec::new(Shape::new(&[n, time, states]), DType::F64),
+                ],
+            ))
+        })
+        .backward(crate::record::Backward::Full {
+            inputs: 0b11,
+            outputs: 0b11,
+            constant: 0b10,
+            formula: |c| {
+                let (x, labels, losses, alpha) =
+                    (c.input(0)?, c.input(1)?, c.output(0)?, c.output(1)?);
+                let args = [
+                    Arg::T(c.g()),
+                    Arg::T(&x),
+                    Arg::T(&labels),
+                    Arg::T(&losses),
+                    Arg::T(&alpha),
+                ];
+                let attrs = [c.attr(0), c.attr(1), c.attr(2), c.attr(3)];
+                let g = crate::call::call1(&CTC_LOSS_BACKWARD, &args, &attrs)?;
+                Ok(SmallVec::from_iter([Some(g), None]))
+            },
+        });
 
 /// The gradient of the log-probabilities, which has no derivative of its own (nor in PyTorch).
 pub static CTC_LOSS_BACKWARD: OpRecord = OpRecord::new(
@@ -138,7 +136,10 @@ fn given(name: &str, value: &Value) -> Result<Vec<i64>> {
         .ok_or_else(|| {
             TorshError::invalid(
                 "",
-                format!("{name} must be integers or a tensor of them, not {}", value.kind()),
+                format!(
+                    "{name} must be integers or a tensor of them, not {}",
+                    value.kind()
+                ),
             )
         })
 }
@@ -186,7 +187,10 @@ fn ctc_loss(
         _ => {
             return Err(TorshError::shape(
                 "",
-                format!("log_probs must be [t, n, c] or [t, c], got {}", x.describe()),
+                format!(
+                    "log_probs must be [t, n, c] or [t, c], got {}",
+                    x.describe()
+                ),
             ));
         }
     };
