@@ -2,32 +2,78 @@
 //! labels, with blanks between them and repeats of them, is what a longer sequence shows.
 //!
 //! `CtcLoss`: log-probabilities `[t, n, c]` and int64 labels (`[n, s]`, or all labels one after the
-//! other) into each sequence's loss `[n]` and the forward variables `[n, t, 2 s + 1]` in float64.
+//! other) into each sequence's loss `[n]` and the forward variables `[n, t, 2 s + 1]`.
 //! Attributes: the lengths of the inputs, the lengths of the targets, the blank label.
 //! `CtcLossBackward`: gradient `[n]`, the log-probabilities, labels, losses and forward variables
 //! into the gradient of the log-probabilities; one more attribute says whether sequences of
 //! infinite loss have none. As in PyTorch it is the gradient of the scores whose log-softmax the
 //! log-probabilities are.
 //!
-//! float32 and float64. The sums of probabilities are computed in float64: they lose what the
-//! lengths of the sequences multiply.
+//! float32 and float64. The sums of probabilities are computed in that dtype and in PyTorch's
+//! order: what float32 rounds off a long sequence's is more than the usual tolerances.
+
+use std::ops::{Add, Mul, Neg, Sub};
 
 use torsh_core::{DType, KernelArgs, Result, TorshError, View, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing};
-use crate::scalar::Real;
 
-const NONE: f64 = f64::NEG_INFINITY;
+/// A dtype of log-probabilities.
+trait Log:
+    Copy
+    + PartialOrd
+    + Send
+    + Sync
+    + 'static
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Neg<Output = Self>
+{
+    const ZERO: Self;
+    const INFINITY: Self;
+    /// The logarithm of 0.
+    const NONE: Self;
+    fn exp(self) -> Self;
+    fn ln(self) -> Self;
+}
 
-/// `log(exp(a) + exp(b))`.
+macro_rules! log {
+    ($($t:ident)*) => {$(
+        impl Log for $t {
+            const ZERO: $t = 0.0;
+            const INFINITY: $t = $t::INFINITY;
+            const NONE: $t = $t::NEG_INFINITY;
+            #[inline(always)]
+            fn exp(self) -> $t {
+                $t::exp(self)
+            }
+            #[inline(always)]
+            fn ln(self) -> $t {
+                $t::ln(self)
+            }
+        }
+    )*};
+}
+log!(f32 f64);
+
+/// The logarithm of the sum of exponentials.
 #[inline(always)]
-fn log_add(a: f64, b: f64) -> f64 {
-    let (high, low) = if a > b { (a, b) } else { (b, a) };
-    if high == NONE || low == NONE {
-        high
-    } else {
-        high + (low - high).exp().ln_1p()
+fn log_sum<T: Log, const N: usize>(terms: [T; N]) -> T {
+    let mut high = T::NONE;
+    for t in terms {
+        if t > high {
+            high = t;
+        }
     }
+    if high == T::NONE {
+        return T::NONE;
+    }
+    let mut sum = T::ZERO;
+    for t in terms {
+        sum = sum + (t - high).exp();
+    }
+    sum.ln() + high
 }
 
 /// The sizes of a call and its labels.
@@ -127,7 +173,7 @@ pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn losses<T: Real>(args: &KernelArgs<'_>) -> Result<()> {
+fn losses<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
     let ([loss, alpha, ..], [scores, targets, ..]) = (args.outputs, args.inputs) else {
         return Err(missing());
     };
@@ -138,16 +184,16 @@ fn losses<T: Real>(args: &KernelArgs<'_>) -> Result<()> {
     let x = Dense::new(scores, args.compute)?;
     let (loss, alpha) = (
         DenseOut::new(loss, args.compute)?,
-        DenseOut::new(alpha, DType::F64)?,
+        DenseOut::new(alpha, args.compute)?,
     );
-    let (x, y, all) = (x.ptr::<T>(), loss.ptr::<T>(), alpha.ptr::<f64>());
+    let (x, y, all) = (x.ptr::<T>(), loss.ptr::<T>(), alpha.ptr::<T>());
     let size = batch.time * batch.states;
     pool::parallel_for(batch.n, 1, &|range| {
         for b in range {
             // SAFETY: each sequence has its own part of the forward variables and its own loss.
             unsafe {
                 let alpha = std::slice::from_raw_parts_mut(all.at((b * size) as isize), size);
-                *y.at(b as isize) = T::c(-likelihood(&batch, b, x, alpha));
+                *y.at(b as isize) = -likelihood(&batch, b, x, alpha);
             }
         }
     });
@@ -159,37 +205,34 @@ fn losses<T: Real>(args: &KernelArgs<'_>) -> Result<()> {
 ///
 /// # Safety
 /// `x` must hold the batch's log-probabilities.
-unsafe fn likelihood<T: Real>(batch: &Batch, b: usize, x: Ptr<T>, alpha: &mut [f64]) -> f64 {
+unsafe fn likelihood<T: Log>(batch: &Batch, b: usize, x: Ptr<T>, alpha: &mut [T]) -> T {
     // SAFETY: times and labels are within the log-probabilities.
-    let at =
-        |t: usize, label: usize| unsafe { (*x.at((batch.row(t, b) + label) as isize)).to_f64() };
+    let at = |t: usize, label: usize| unsafe { *x.at((batch.row(t, b) + label) as isize) };
     let (length, states, stride) = (batch.inputs[b], batch.states_of(b), batch.states);
-    alpha.fill(NONE);
+    alpha.fill(T::NONE);
     if length == 0 {
-        return if states == 1 { 0.0 } else { NONE };
+        return if states == 1 { T::ZERO } else { T::NONE };
     }
-    for s in 0..states.min(2) {
-        alpha[s] = at(0, batch.label(b, s));
+    for (s, alpha) in alpha.iter_mut().enumerate().take(states.min(2)) {
+        *alpha = at(0, batch.label(b, s));
     }
     for t in 1..length {
         let (before, now) = alpha.split_at_mut(t * stride);
         let before = &before[(t - 1) * stride..];
         for s in 0..states {
-            let mut sum = before[s];
-            if s > 0 {
-                sum = log_add(sum, before[s - 1]);
-            }
-            if batch.skips(b, s) {
-                sum = log_add(sum, before[s - 2]);
-            }
-            now[s] = sum + at(t, batch.label(b, s));
+            let one = if s > 0 { before[s - 1] } else { T::NONE };
+            let two = if batch.skips(b, s) {
+                before[s - 2]
+            } else {
+                T::NONE
+            };
+            now[s] = log_sum([before[s], one, two]) + at(t, batch.label(b, s));
         }
     }
-    let last = &alpha[(length - 1) * stride..][..states];
-    match last {
-        [.., a, b] => log_add(*a, *b),
+    match &alpha[(length - 1) * stride..][..states] {
+        [.., a, b] => log_sum([*b, *a]),
         [a] => *a,
-        [] => NONE,
+        [] => T::NONE,
     }
 }
 
@@ -201,7 +244,7 @@ pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn gradients<T: Real>(args: &KernelArgs<'_>) -> Result<()> {
+fn gradients<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
     let ([out], [grad, scores, targets, loss, alpha]) = (args.outputs, args.inputs) else {
         return Err(missing());
     };
@@ -216,24 +259,24 @@ fn gradients<T: Real>(args: &KernelArgs<'_>) -> Result<()> {
     let x = Dense::new(scores, args.compute)?;
     let grad = Dense::new(grad, args.compute)?;
     let loss = Dense::new(loss, args.compute)?;
-    let alpha = Dense::new(alpha, DType::F64)?;
+    let alpha = Dense::new(alpha, args.compute)?;
     let result = DenseOut::new(out, args.compute)?;
     let (x, g, nll) = (x.ptr::<T>(), grad.ptr::<T>(), loss.ptr::<T>());
-    let (all, y) = (alpha.ptr::<f64>(), result.ptr::<T>());
+    let (all, y) = (alpha.ptr::<T>(), result.ptr::<T>());
     let size = batch.time * batch.states;
     pool::parallel_for(batch.n, 1, &|range| {
-        let mut row = vec![NONE; batch.classes];
+        let mut row = vec![T::NONE; batch.classes];
         for b in range {
             // SAFETY: each sequence has its own rows of the gradient, one for each time.
             unsafe {
-                let g = (*g.at(b as isize)).to_f64();
-                let nll = (*nll.at(b as isize)).to_f64();
+                let g = *g.at(b as isize);
+                let nll = *nll.at(b as isize);
                 let mut length = batch.inputs[b];
-                if zero_infinity && nll == f64::INFINITY {
+                if zero_infinity && nll == T::INFINITY {
                     length = 0;
                 }
                 let alpha = std::slice::from_raw_parts(all.at((b * size) as isize), size);
-                let mut beta = vec![NONE; batch.states_of(b)];
+                let mut beta = vec![T::NONE; batch.states_of(b)];
                 for t in (0..batch.time).rev() {
                     let first = batch.row(t, b) as isize;
                     let y = std::slice::from_raw_parts_mut(y.at(first), batch.classes);
@@ -243,14 +286,13 @@ fn gradients<T: Real>(args: &KernelArgs<'_>) -> Result<()> {
                     }
                     let x = std::slice::from_raw_parts(x.at(first), batch.classes);
                     step_back(&batch, b, t + 1 == length, x, &mut beta);
-                    row.fill(NONE);
-                    for (s, &beta) in beta.iter().enumerate() {
+                    row.fill(T::NONE);
+                    for (s, &beta) in beta.iter().enumerate().rev() {
                         let sum = &mut row[batch.label(b, s)];
-                        *sum = log_add(*sum, alpha[t * batch.states + s] + beta);
+                        *sum = log_sum([*sum, alpha[t * batch.states + s] + beta]);
                     }
-                    for ((y, x), &sum) in y.iter_mut().zip(x).zip(&row) {
-                        let x = x.to_f64();
-                        *y = T::c((x.exp() - (sum + nll - x).exp()) * g);
+                    for ((y, &x), &sum) in y.iter_mut().zip(x).zip(&row) {
+                        *y = (x.exp() - (sum + nll - x).exp()) * g;
                     }
                 }
             }
@@ -260,21 +302,18 @@ fn gradients<T: Real>(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// The backward variables of a time from those of the time after it.
-fn step_back<T: Real>(batch: &Batch, b: usize, last: bool, x: &[T], beta: &mut [f64]) {
+fn step_back<T: Log>(batch: &Batch, b: usize, last: bool, x: &[T], beta: &mut [T]) {
     let states = beta.len();
     // Each state reads itself and those after it, which are still the later time's.
     for s in 0..states {
-        let mut sum = match last {
-            true if s + 2 >= states => 0.0,
-            true => NONE,
-            false => beta[s],
+        let own = x[batch.label(b, s)];
+        beta[s] = if last {
+            if s + 2 >= states { own } else { T::NONE }
+        } else {
+            let one = if s + 1 < states { beta[s + 1] } else { T::NONE };
+            let skips = s + 2 < states && batch.skips(b, s + 2);
+            let two = if skips { beta[s + 2] } else { T::NONE };
+            log_sum([beta[s], one, two]) + own
         };
-        if !last && s + 1 < states {
-            sum = log_add(sum, beta[s + 1]);
-        }
-        if !last && s + 2 < states && batch.skips(b, s + 2) {
-            sum = log_add(sum, beta[s + 2]);
-        }
-        beta[s] = sum + x[batch.label(b, s)].to_f64();
     }
 }

@@ -123,7 +123,10 @@ pub(super) fn build(name: &str, a: &Args) -> Result<Option<Built>> {
         "L1Loss" => two(L1Loss::with(reduction(2)?), L1Loss::forward_with),
         "LinearCrossEntropyLoss" => {
             if a.opt::<String>(usize::MAX, "options")?.is_some() {
-                return Err(TorshError::invalid(name, "options are of no effect here"));
+                return Err(TorshError::invalid(
+                    name.to_string(),
+                    "options are of no effect here",
+                ));
             }
             let named = usize::MAX;
             let mut layer =

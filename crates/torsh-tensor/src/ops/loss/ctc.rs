@@ -51,7 +51,7 @@ pub static CTC_LOSS_OF_BATCH: OpRecord =
                 x.dtype(),
                 [
                     Spec::new(Shape::new(&[n]), x.dtype()),
-                    Spec::new(Shape::new(&[n, time, states]), DType::F64),
+                    Spec::new(Shape::new(&[n, time, states]), x.dtype()),
                 ],
             ))
         })
