@@ -274,17 +274,15 @@ fn adaptive_log_softmax_is_pytorchs() -> Result<()> {
         .build()?;
     let state = layer.state_dict();
     let shapes: Vec<(&str, &[usize])> = state.iter().map(|(n, t)| (n, t.dims())).collect();
-    assert_eq!(
-        shapes,
-        [
-            ("head.weight", &[5, 8][..]),
-            ("head.bias", &[5]),
-            ("tail.0.0.weight", &[4, 8]),
-            ("tail.0.1.weight", &[3, 4]),
-            ("tail.1.0.weight", &[2, 8]),
-            ("tail.1.1.weight", &[4, 2]),
-        ]
-    );
+    let expected: [(&str, &[usize]); 6] = [
+        ("head.weight", &[5, 8]),
+        ("head.bias", &[5]),
+        ("tail.0.0.weight", &[4, 8]),
+        ("tail.0.1.weight", &[3, 4]),
+        ("tail.1.0.weight", &[2, 8]),
+        ("tail.1.1.weight", &[4, 2]),
+    ];
+    assert_eq!(shapes, expected);
     let x = Tensor::linspace(-1.0, 1.0, 32, DType::F32, Device::Cpu)?.reshape([4, 8])?;
     let x = x.detach().requires_grad_(true);
     let y = layer.forward_with(&x, &tensor![1, 4, 9, 2])?;
@@ -353,7 +351,8 @@ fn adaptive_log_softmax_is_pytorchs() -> Result<()> {
     assert!(layer.forward_with(&x, &tensor![1, 4]).is_err());
     assert!(layer.forward_with(&x, &tensor![[1]]).is_err());
     assert!(layer.forward(&x).is_err());
-    for cutoffs in [&[][..], &[0, 2], &[3, 3], &[4, 2], &[10]] {
+    let unfit: [&[usize]; 5] = [&[], &[0, 2], &[3, 3], &[4, 2], &[10]];
+    for cutoffs in unfit {
         assert!(AdaptiveLogSoftmaxWithLoss::new(8, 10, cutoffs).is_err());
     }
     Ok(())
