@@ -87,6 +87,11 @@ const EXEMPT: &[(&str, &str)] = &[
         "internal; the gradient of nll_loss, whose gradgradcheck runs its derivative",
     ),
     (
+        "nn.functional.ctc_loss",
+        "its gradient is that of the scores under a log-softmax, as PyTorch's; checked in tests/ctc_loss.rs",
+    ),
+    ("_ctc_loss", "internal; what ctc_loss calls"),
+    (
         "_row_norm",
         "internal; the kernel of layer_norm, rms_norm, group_norm and instance_norm, whose checks run it",
     ),

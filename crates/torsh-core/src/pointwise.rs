@@ -109,4 +109,5 @@ crate::for_each_unary! { kernel_enum @unary [
     Pad
     Cross RowNorm RowNormBackward EmbeddingBag EmbeddingBagBackward
     Rnn RnnBackward
+    CtcLoss CtcLossBackward
 ] }

@@ -2,6 +2,8 @@
 
 use torsh_tensor::{DType, IntoDim, Operand, Result, Scalar, Tensor};
 
+pub use torsh_tensor::RreluOptions;
+
 use crate::tensor;
 
 /// Activations with numbers that PyTorch gives defaults: a plain form and one that names them.
@@ -75,6 +77,20 @@ pub fn gelu_with<'a>(input: impl Into<Operand<'a>>, approximate: &str) -> Result
 #[track_caller]
 pub fn prelu(input: &Tensor, weight: &Tensor) -> Result<Tensor> {
     input.prelu(weight)
+}
+
+/// `x`, and for elements that are not positive `x` times the mean of the slopes 1/8 and 1/3.
+#[track_caller]
+pub fn rrelu<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
+    tensor!(input);
+    input.rrelu()
+}
+
+/// [`rrelu`] with other slopes, in training drawn for each element.
+#[track_caller]
+pub fn rrelu_with<'a>(input: impl Into<Operand<'a>>, options: RreluOptions) -> Result<Tensor> {
+    tensor!(input);
+    input.rrelu_with(options)
 }
 
 /// Exponentials divided by their sum along a dimension.

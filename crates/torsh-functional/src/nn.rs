@@ -19,6 +19,18 @@ pub fn linear<'b>(
     input.linear(weight, bias.into())
 }
 
+/// The sums of products `input1[i] * weight[o, i, j] * input2[j]`, and a bias `[o]`: `[.., i]` and
+/// `[.., j]` give `[.., o]`.
+#[track_caller]
+pub fn bilinear<'b>(
+    input1: &Tensor,
+    input2: &Tensor,
+    weight: &Tensor,
+    bias: impl Into<Option<&'b Tensor>>,
+) -> Result<Tensor> {
+    input1.bilinear(input2, weight, bias)
+}
+
 /// Normalises each channel by its running mean and variance.
 #[track_caller]
 pub fn batch_norm(input: &Tensor, running_mean: &Tensor, running_var: &Tensor) -> Result<Tensor> {

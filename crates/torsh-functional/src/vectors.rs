@@ -2,7 +2,7 @@
 
 use torsh_tensor::{IntoDim, Result, Tensor};
 
-pub use torsh_tensor::{CosineSimilarityOptions, NormalizeOptions};
+pub use torsh_tensor::{CosineSimilarityOptions, NormalizeOptions, PairwiseDistanceOptions};
 
 /// The cosine of the angle between vectors along dimension 1; the shapes broadcast.
 #[track_caller]
@@ -18,6 +18,30 @@ pub fn cosine_similarity_with(
     options: CosineSimilarityOptions,
 ) -> Result<Tensor> {
     x1.cosine_similarity_with(x2, options)
+}
+
+/// The Euclidean distances of vectors along the last dimension; the shapes broadcast.
+///
+/// ```
+/// use torsh_functional as F;
+/// use torsh_tensor::tensor;
+/// let d = F::pairwise_distance(&tensor![[3.0, 4.0]], &tensor![[0.0, 0.0]])?;
+/// assert!((d.item::<f32>()? - 5.0).abs() < 1e-5);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn pairwise_distance(x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
+    x1.pairwise_distance(x2)
+}
+
+/// [`pairwise_distance`] with options.
+#[track_caller]
+pub fn pairwise_distance_with(
+    x1: &Tensor,
+    x2: &Tensor,
+    options: PairwiseDistanceOptions,
+) -> Result<Tensor> {
+    x1.pairwise_distance_with(x2, options)
 }
 
 /// Vectors along dimension 1 divided by their Euclidean norm.

@@ -6,6 +6,7 @@ extern crate self as torsh_nn;
 pub mod init;
 mod layers;
 pub mod module;
+mod summary;
 pub mod utils;
 
 pub use layers::*;
@@ -13,6 +14,7 @@ pub use module::{
     Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, ModuleExt,
     ModuleField, ModuleFields, Parameter, RemovableHandle, StateDict, Training,
 };
+pub use summary::{LayerSummary, ModelSummary, summary, summary_with};
 pub use torsh_functional as functional;
 pub use torsh_functional::{EmbeddingBagMode, InterpolateMode, Padding, Reduction, Size2};
 pub use torsh_macros::Module;

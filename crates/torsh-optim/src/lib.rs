@@ -25,7 +25,6 @@ mod adagrad;
 mod adam;
 mod adamax;
 mod asgd;
-mod clip;
 mod lbfgs;
 pub mod lr_scheduler;
 mod memory;
@@ -47,7 +46,6 @@ pub use adagrad::{Adagrad, AdagradAlgorithm, AdagradOptions, AdagradState};
 pub use adam::{Adam, AdamAlgorithm, AdamOptions, AdamState, AdamW, AdamWAlgorithm, AdamWOptions};
 pub use adamax::{Adamax, AdamaxAlgorithm, AdamaxOptions, AdamaxState};
 pub use asgd::{ASGD, AsgdAlgorithm, AsgdOptions, AsgdState};
-pub use clip::{ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_};
 pub use lbfgs::{LBFGS, LbfgsAlgorithm, LbfgsOptions, LbfgsState};
 pub use muon::{Muon, MuonAlgorithm, MuonOptions, MuonState};
 pub use nadam::{NAdam, NAdamAlgorithm, NAdamOptions, NAdamState};
@@ -60,3 +58,6 @@ pub use rmsprop::{RMSprop, RMSpropAlgorithm, RMSpropOptions, RMSpropState};
 pub use rprop::{Rprop, RpropAlgorithm, RpropOptions, RpropState};
 pub use sgd::{SGD, SgdAlgorithm, SgdOptions, SgdState};
 pub use state::{GroupState, OptimizerState, ParamState, StateValue};
+pub use torsh_nn::utils::{
+    ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_,
+};

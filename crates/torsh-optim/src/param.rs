@@ -36,6 +36,12 @@ impl Param {
     }
 }
 
+impl AsRef<Tensor> for Param {
+    fn as_ref(&self) -> &Tensor {
+        &self.tensor
+    }
+}
+
 impl From<Tensor> for Param {
     fn from(tensor: Tensor) -> Param {
         Param {

@@ -66,10 +66,10 @@ pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,
 };
 pub use ops::loss::{
-    BceOptions, BceWithLogitsOptions, CosineEmbeddingLossOptions, GaussianNllLossOptions,
-    HingeEmbeddingLossOptions, HuberLossOptions, KlDivOptions, MarginRankingLossOptions,
-    MultiLabelSoftMarginLossOptions, MultiMarginLossOptions, PoissonNllLossOptions, Reduction,
-    SmoothL1LossOptions, TripletMarginLossOptions,
+    BceOptions, BceWithLogitsOptions, CosineEmbeddingLossOptions, CtcLossOptions,
+    GaussianNllLossOptions, HingeEmbeddingLossOptions, HuberLossOptions, IntoLengths, KlDivOptions,
+    MarginRankingLossOptions, MultiLabelSoftMarginLossOptions, MultiMarginLossOptions,
+    PoissonNllLossOptions, Reduction, SmoothL1LossOptions, TripletMarginLossOptions,
 };
 pub use ops::multi_head::{InProjection, MultiHeadAttentionForwardOptions};
 pub use ops::pool::{MaxPool1dOptions, MaxPool2dOptions, MaxPool3dOptions, MaxPoolOptions};
@@ -78,13 +78,14 @@ pub use ops::reduce::moments::VarOptions;
 pub use ops::reduce::norm::NormOptions;
 pub use ops::reduce::quantile::{Interpolation, QuantileOptions};
 pub use ops::rnn::RnnOptions;
+pub use ops::rrelu::RreluOptions;
 pub use ops::sample_norm::{
     GroupNormOptions, InstanceNormOptions, LayerNormOptions, LocalResponseNormOptions,
     RmsNormOptions,
 };
 pub use ops::scan::DiffOptions;
 pub use ops::scatter::ScatterReduceOptions;
-pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions};
+pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions, PairwiseDistanceOptions};
 pub use ops::sort::{
     BincountOptions, IscloseOptions, IsinOptions, SearchsortedOptions, SortOptions, TopkOptions,
 };

@@ -17,6 +17,12 @@ use crate::node::{Edge, Hook, Node};
 #[derive(Clone)]
 pub struct Tensor(pub(crate) Arc<Inner>);
 
+impl AsRef<Tensor> for Tensor {
+    fn as_ref(&self) -> &Tensor {
+        self
+    }
+}
+
 pub(crate) struct Inner {
     pub(crate) storage: Arc<Storage>,
     pub(crate) layout: Layout,

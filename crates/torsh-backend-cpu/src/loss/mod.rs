@@ -8,10 +8,12 @@
 //!   weights that counted. `NllLossBackward`: gradient, target, optional weight
 //!   and that sum into the gradient.
 //! - `CrossEntropy`, `CrossEntropyBackward`: see [`cross_entropy`].
+//! - `CtcLoss`, `CtcLossBackward`: see [`ctc`], whose scores and targets are others.
 //!
 //! Real floating-point types; the half types compute in float32.
 
 mod cross_entropy;
+mod ctc;
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
@@ -28,6 +30,8 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
         Kernel::NllLossBackward => nll_loss_backward,
         Kernel::CrossEntropy => cross_entropy::forward,
         Kernel::CrossEntropyBackward => cross_entropy::backward,
+        Kernel::CtcLoss => ctc::forward,
+        Kernel::CtcLossBackward => ctc::backward,
         _ => return None,
     })
 }

@@ -124,6 +124,11 @@ macro_rules! batch_norm {
                 }
             }
 
+            /// `eps`: what is added to the variance.
+            pub(crate) fn added_to_variance(&self) -> f64 {
+                self.eps
+            }
+
             resets!();
         }
 

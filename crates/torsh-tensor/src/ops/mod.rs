@@ -4,6 +4,7 @@ pub(crate) mod activation;
 pub(crate) mod attention;
 pub(crate) mod avg_pool;
 pub(crate) mod batch_norm;
+pub(crate) mod bilinear;
 pub(crate) mod clamp;
 pub(crate) mod class_loss;
 pub(crate) mod complex;
@@ -36,6 +37,7 @@ pub(crate) mod rearrange;
 pub(crate) mod reduce;
 pub(crate) mod rnn;
 pub(crate) mod row_norm;
+pub(crate) mod rrelu;
 pub(crate) mod sample_norm;
 pub(crate) mod scan;
 pub(crate) mod scatter;
@@ -93,10 +95,13 @@ const FAMILIES: &[&[&OpRecord]] = &[
     loss::FAMILIES[1],
     loss::FAMILIES[2],
     loss::FAMILIES[3],
+    loss::FAMILIES[4],
     sort::RECORDS,
     rearrange::RECORDS,
     shuffle::RECORDS,
     similarity::RECORDS,
+    bilinear::RECORDS,
+    rrelu::RECORDS,
     embedding::RECORDS,
     embedding_bag::RECORDS,
     attention::RECORDS,

@@ -8,7 +8,13 @@ use crate::options::options;
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{IntoDim, NormOptions, Tensor, Value};
 
-pub(crate) const RECORDS: &[&OpRecord] = &[&COSINE_SIMILARITY, &NORMALIZE, &LINALG_CROSS, &CROSS];
+pub(crate) const RECORDS: &[&OpRecord] = &[
+    &COSINE_SIMILARITY,
+    &PAIRWISE_DISTANCE,
+    &NORMALIZE,
+    &LINALG_CROSS,
+    &CROSS,
+];
 
 /// Cosines of angles.
 pub static COSINE_SIMILARITY: OpRecord = OpRecord::new(
@@ -24,6 +30,23 @@ pub static COSINE_SIMILARITY: OpRecord = OpRecord::new(
     Ok(vec![
         Sample::new([s.real(&[3, 4])?.into(), s.real(&[3, 4])?.into()]),
         Sample::new([s.real(&[1, 2, 3])?.into(), s.real(&[2, 1, 3])?.into()]).kw("dim", -1i64),
+    ])
+});
+
+/// Distances of vectors.
+pub static PAIRWISE_DISTANCE: OpRecord = OpRecord::new(
+    "nn.functional.pairwise_distance",
+    "The p-norms of the differences of vectors along the last dimension, with eps added to each difference.",
+    "(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False)",
+)
+.by_name(|b| {
+    let options = PairwiseDistanceOptions { p: b.float(2), eps: b.float(3), keepdim: b.bool(4) };
+    b.tensor(0)?.pairwise_distance_with(b.tensor(1)?, options).map(Value::Tensor)
+})
+.samples(|s| {
+    Ok(vec![
+        Sample::new([s.real(&[3, 4])?.into(), s.distinct(&[3, 4])?.into()]),
+        Sample::new([s.real(&[2, 3])?.into(), s.distinct(&[3])?.into()]).kw("p", 3.0).kw("keepdim", true),
     ])
 });
 
@@ -115,6 +138,18 @@ options! {
 }
 
 options! {
+    /// PyTorch's keyword arguments of `F.pairwise_distance`.
+    PairwiseDistanceOptions {
+        /// The order of the norm.
+        p: f64 = 2.0;
+        /// Added to each difference.
+        eps: f64 = 1e-6;
+        /// Whether the last dimension stays, with size 1.
+        keepdim: bool = false;
+    }
+}
+
+options! {
     /// PyTorch's keyword arguments of `F.normalize`.
     NormalizeOptions {
         /// The order of the norm.
@@ -169,6 +204,27 @@ impl Tensor {
         options: CosineSimilarityOptions,
     ) -> Result<Tensor> {
         cosine(self, other, &options).map_err(|e| e.renamed("cosine_similarity"))
+    }
+
+    /// The Euclidean distances of vectors along the last dimension
+    /// (`torch.nn.functional.pairwise_distance`). The shapes broadcast; every number type.
+    #[track_caller]
+    pub fn pairwise_distance(&self, other: &Tensor) -> Result<Tensor> {
+        self.pairwise_distance_with(other, PairwiseDistanceOptions::default())
+    }
+
+    /// [`Tensor::pairwise_distance`] by another norm, with another number added to differences.
+    #[track_caller]
+    pub fn pairwise_distance_with(
+        &self,
+        other: &Tensor,
+        options: PairwiseDistanceOptions,
+    ) -> Result<Tensor> {
+        let PairwiseDistanceOptions { p, eps, keepdim } = options;
+        let norm = NormOptions::default().p(p).dim(-1).keepdim(keepdim);
+        self.sub(other)
+            .and_then(|difference| difference.add(eps)?.norm_with(norm))
+            .map_err(|e| e.renamed("pairwise_distance"))
     }
 
     /// Vectors along dimension 1 divided by their Euclidean norm

@@ -7,7 +7,7 @@ use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
-use crate::{NormOptions, Tensor, Value};
+use crate::{PairwiseDistanceOptions, Tensor, Value};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
     &HINGE_EMBEDDING_LOSS,
@@ -242,13 +242,6 @@ fn cosine_embedding_loss(
     options.reduction.apply(alike.add(&unlike)?)
 }
 
-/// The p-norms of the differences of vectors along the last dimension, each with `eps` added.
-fn distance(a: &Tensor, b: &Tensor, p: f64, eps: f64) -> Result<Tensor> {
-    a.sub(b)?
-        .add(eps)?
-        .norm_with(NormOptions::default().p(p).dim(-1))
-}
-
 fn triplet_margin_loss(
     anchor: &Tensor,
     positive: &Tensor,
@@ -273,10 +266,12 @@ fn triplet_margin_loss(
             ),
         ));
     }
-    let near = distance(anchor, positive, p, eps)?;
-    let mut far = distance(anchor, negative, p, eps)?;
+    let norm = PairwiseDistanceOptions::default().p(p).eps(eps);
+    let distance = |a: &Tensor, b: &Tensor| a.pairwise_distance_with(b, norm.clone());
+    let near = distance(anchor, positive)?;
+    let mut far = distance(anchor, negative)?;
     if options.swap {
-        far = far.minimum(&distance(positive, negative, p, eps)?)?;
+        far = far.minimum(&distance(positive, negative)?)?;
     }
     let losses = near.add(margin)?.sub(&far)?.clamp_min(0.0)?;
     options.reduction.apply(losses)

@@ -1,9 +1,11 @@
 //! Losses of two tensors of numbers, and the reduction that all losses share.
 
+mod ctc;
 mod entropy;
 mod label;
 mod margin;
 
+pub use ctc::{CtcLossOptions, IntoLengths};
 pub use entropy::{
     BceOptions, BceWithLogitsOptions, GaussianNllLossOptions, KlDivOptions, PoissonNllLossOptions,
 };
@@ -23,11 +25,12 @@ use crate::schema::Bound;
 use crate::{Tensor, Value};
 
 /// The records of all files here.
-pub(crate) const FAMILIES: [&[&OpRecord]; 4] = [
+pub(crate) const FAMILIES: [&[&OpRecord]; 5] = [
     &[&MSE_LOSS, &L1_LOSS, &HUBER_LOSS, &SMOOTH_L1_LOSS],
     entropy::RECORDS,
     margin::RECORDS,
     label::RECORDS,
+    ctc::RECORDS,
 ];
 
 /// How the losses of elements become the result.

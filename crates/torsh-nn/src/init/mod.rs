@@ -3,6 +3,12 @@
 //! The functions draw from the default generator exactly what PyTorch's draw, so that
 //! `manual_seed` gives PyTorch's weights. Nothing is recorded for gradients.
 
+mod matrix;
+mod truncated;
+
+pub use matrix::{dirac_, eye_, orthogonal_, orthogonal_with, sparse_, sparse_with};
+pub use truncated::{trunc_normal_, trunc_normal_with};
+
 use torsh_core::random::{default_generator, fill_normal, fill_uniform};
 use torsh_core::{Element, Generator};
 use torsh_tensor::{DType, Device, Result, Scalar, Tensor, TorshError, no_grad};
@@ -172,6 +178,18 @@ pub fn normal_(tensor: &Tensor, mean: f64, std: f64) -> Result<Tensor> {
     normal(tensor, mean, std, None)
 }
 
+/// [`uniform_`] from a generator.
+#[track_caller]
+pub fn uniform_with(tensor: &Tensor, a: f64, b: f64, generator: &Generator) -> Result<Tensor> {
+    uniform(tensor, a, b, Some(generator))
+}
+
+/// [`normal_`] from a generator.
+#[track_caller]
+pub fn normal_with(tensor: &Tensor, mean: f64, std: f64, generator: &Generator) -> Result<Tensor> {
+    normal(tensor, mean, std, Some(generator))
+}
+
 /// One number everywhere.
 #[track_caller]
 pub fn constant_(tensor: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
@@ -255,4 +273,17 @@ pub fn xavier_uniform_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
 #[track_caller]
 pub fn xavier_normal_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
     normal(tensor, 0.0, xavier_std(tensor, gain)?, None)
+}
+
+/// [`xavier_uniform_`] from a generator.
+#[track_caller]
+pub fn xavier_uniform_with(tensor: &Tensor, gain: f64, generator: &Generator) -> Result<Tensor> {
+    let bound = 3f64.sqrt() * xavier_std(tensor, gain)?;
+    uniform(tensor, -bound, bound, Some(generator))
+}
+
+/// [`xavier_normal_`] from a generator.
+#[track_caller]
+pub fn xavier_normal_with(tensor: &Tensor, gain: f64, generator: &Generator) -> Result<Tensor> {
+    normal(tensor, 0.0, xavier_std(tensor, gain)?, Some(generator))
 }

@@ -1,5 +1,9 @@
 //! Activations.
 
+mod learned;
+
+pub use learned::{GLU, PReLU, PReLUBuilder, RReLU, Softmax2d, Threshold};
+
 use torsh_functional as F;
 use torsh_tensor::{Result, Tensor};
 

@@ -1,0 +1,177 @@
+//! Limits on gradients, as `torch.nn.utils`.
+
+use torsh_tensor::{DType, Device, NormOptions, Result, Tensor, TorshError, no_grad_guard};
+
+/// The settings of [`clip_grad_norm_with`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ClipGradNormOptions {
+    /// Which norm: 2, any other positive number, or infinity for the largest element.
+    pub norm_type: f64,
+    /// Whether a norm that is NaN or infinite is an error; else the gradients become NaN or 0.
+    pub error_if_nonfinite: bool,
+}
+
+impl Default for ClipGradNormOptions {
+    fn default() -> Self {
+        ClipGradNormOptions {
+            norm_type: 2.0,
+            error_if_nonfinite: false,
+        }
+    }
+}
+
+impl ClipGradNormOptions {
+    /// Which norm.
+    #[must_use]
+    pub fn norm_type(mut self, norm_type: f64) -> Self {
+        self.norm_type = norm_type;
+        self
+    }
+
+    /// Whether a norm that is NaN or infinite is an error.
+    #[must_use]
+    pub fn error_if_nonfinite(mut self, error: bool) -> Self {
+        self.error_if_nonfinite = error;
+        self
+    }
+}
+
+fn grads<P: AsRef<Tensor>>(params: impl IntoIterator<Item = P>) -> Vec<Tensor> {
+    params
+        .into_iter()
+        .filter_map(|p| p.as_ref().grad())
+        .collect()
+}
+
+/// The norm of all elements of all tensors, as of one vector, 0-d
+/// (`torch.nn.utils.get_total_norm`). Of no tensors it is 0.
+///
+/// ```
+/// use torsh_nn::utils::get_total_norm;
+/// use torsh_tensor::tensor;
+/// let norm = get_total_norm([tensor![3.0, 0.0], tensor![4.0]], 2.0, false)?;
+/// assert_eq!(norm.item::<f32>()?, 5.0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn get_total_norm<P: AsRef<Tensor>>(
+    tensors: impl IntoIterator<Item = P>,
+    norm_type: f64,
+    error_if_nonfinite: bool,
+) -> Result<Tensor> {
+    let tensors: Vec<Tensor> = tensors.into_iter().map(|t| t.as_ref().clone()).collect();
+    total_norm("get_total_norm", &tensors, norm_type, error_if_nonfinite)
+}
+
+#[track_caller]
+fn total_norm(
+    op: &'static str,
+    tensors: &[Tensor],
+    p: f64,
+    error_if_nonfinite: bool,
+) -> Result<Tensor> {
+    if p.is_nan() || p <= 0.0 {
+        return Err(TorshError::invalid(
+            op,
+            format!("norm_type must be more than 0, got {p}"),
+        ));
+    }
+    let Some(first) = tensors.first() else {
+        return Tensor::scalar(0.0f32, DType::F32, Device::Cpu);
+    };
+    let norm = |x: &Tensor| match x.numel() {
+        // The largest of no elements is not there.
+        0 => x.abs()?.sum(),
+        _ => x.norm_with(NormOptions::default().p(p)),
+    };
+    let device = first.device();
+    let norms: Vec<Tensor> = tensors
+        .iter()
+        .map(|g| norm(g)?.to_device(device))
+        .collect::<Result<_>>()?;
+    let total = norm(&Tensor::stack(&norms, 0)?)?;
+    if error_if_nonfinite && !total.item::<f64>()?.is_finite() {
+        return Err(TorshError::invalid(
+            op,
+            format!(
+                "the total norm of order {p} for gradients is non-finite, so it cannot be clipped"
+            ),
+        )
+        .with_hint("set error_if_nonfinite to false to scale them all the same"));
+    }
+    Ok(total)
+}
+
+/// Scales the gradients of all parameters in place by `max_norm / total_norm` where that is below
+/// 1 (`torch.nn.utils.clip_grads_with_norm_`).
+#[track_caller]
+pub fn clip_grads_with_norm_<P: AsRef<Tensor>>(
+    params: impl IntoIterator<Item = P>,
+    max_norm: f64,
+    total_norm: &Tensor,
+) -> Result<()> {
+    let _no_grad = no_grad_guard();
+    scale(&grads(params), max_norm, total_norm)
+}
+
+#[track_caller]
+fn scale(grads: &[Tensor], max_norm: f64, total: &Tensor) -> Result<()> {
+    let scale = total.add(1e-6)?.reciprocal()?.mul(max_norm)?.minimum(1.0)?;
+    for g in grads {
+        g.mul_(&scale.to_device(g.device())?)?;
+    }
+    Ok(())
+}
+
+/// Scales the gradients of all parameters in place so that their norm, as of one vector, is at
+/// most `max_norm`; returns the norm before, 0-d (`torch.nn.utils.clip_grad_norm_`).
+///
+/// Parameters without a gradient are left out; with none at all the norm is 0.
+///
+/// ```
+/// use torsh_tensor::Tensor;
+/// let w = Tensor::from_data(&[3.0f32, 4.0], &[2])?.requires_grad_(true);
+/// w.mul(&w)?.sum()?.backward()?; // the gradient is [6, 8]
+/// let norm = torsh_nn::utils::clip_grad_norm_([&w], 1.0)?;
+/// assert_eq!(norm.item::<f32>()?, 10.0);
+/// let g = w.grad().expect("a gradient").to_vec::<f32>()?;
+/// assert!((g[0] - 0.6).abs() < 1e-6 && (g[1] - 0.8).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn clip_grad_norm_<P: AsRef<Tensor>>(
+    params: impl IntoIterator<Item = P>,
+    max_norm: f64,
+) -> Result<Tensor> {
+    clip_grad_norm_with(params, max_norm, ClipGradNormOptions::default())
+}
+
+/// [`clip_grad_norm_`] with its other settings.
+#[track_caller]
+pub fn clip_grad_norm_with<P: AsRef<Tensor>>(
+    params: impl IntoIterator<Item = P>,
+    max_norm: f64,
+    options: ClipGradNormOptions,
+) -> Result<Tensor> {
+    let _no_grad = no_grad_guard();
+    let grads = grads(params);
+    let (p, strict) = (options.norm_type, options.error_if_nonfinite);
+    let total = total_norm("clip_grad_norm_", &grads, p, strict)?;
+    scale(&grads, max_norm, &total)?;
+    Ok(total)
+}
+
+/// Limits each element of the gradients in place to `-clip_value..=clip_value`
+/// (`torch.nn.utils.clip_grad_value_`).
+#[track_caller]
+pub fn clip_grad_value_<P: AsRef<Tensor>>(
+    params: impl IntoIterator<Item = P>,
+    clip_value: f64,
+) -> Result<()> {
+    let _no_grad = no_grad_guard();
+    for g in grads(params) {
+        g.copy_(&g.minimum(clip_value)?.maximum(-clip_value)?)?;
+    }
+    Ok(())
+}
