@@ -51,7 +51,7 @@ pub use clip::{ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_g
 pub use lbfgs::{LBFGS, LbfgsAlgorithm, LbfgsOptions, LbfgsState};
 pub use muon::{Muon, MuonAlgorithm, MuonOptions, MuonState};
 pub use nadam::{NAdam, NAdamAlgorithm, NAdamOptions, NAdamState};
-pub use optim::{Algorithm, Builder, Minimize, Optim};
+pub use optim::{Algorithm, Builder, Minimize, Optim, Step};
 pub use optimizer::Optimizer;
 pub use options::Options;
 pub use param::{Param, ParamGroup, ParamOrGroup};
