@@ -12,7 +12,9 @@ mod pool;
 mod shape;
 
 pub use activation::*;
-pub use batchnorm::{BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder};
+pub use batchnorm::{
+    BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder, cumulative_statistics,
+};
 pub use container::{ModuleDict, ModuleList, Sequential};
 pub use conv::{Conv2d, Conv2dBuilder, PaddingMode};
 pub use dropout::Dropout;
