@@ -1,10 +1,12 @@
-//! Optimizer steps: one pass over a parameter, its gradient and its state.
+//! Optimizer steps: one pass over each parameter, its gradient and its state.
 //!
-//! All operands have one dense memory order, so that they are read as flat arrays. `float16` and
+//! A call has any number of parameters: the inputs are their gradients, the outputs each
+//! parameter followed by its state, the attributes one block for each. The elements of all
+//! together are split over the threads. The operands of a parameter have one dense memory order, so that they are read as flat arrays. `float16` and
 //! `bfloat16` compute in `float32` and round once when written.
 
 use half::{bf16, f16};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, pool};
+use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, pool};
 
 use crate::arch::Arch;
 use crate::multiversion;
@@ -248,18 +250,37 @@ versions! {
     bf16 sgd_bf16 adam_bf16;
 }
 
-/// The operands as flat arrays, and their length.
-fn operands(args: &KernelArgs<'_>) -> Result<(Operands, usize)> {
-    let (param, grad) = (&args.outputs[0], &args.inputs[0]);
-    let mut o = Operands {
+/// One parameter's step.
+struct Item<S> {
+    step: unsafe fn(Operands, S, usize, usize),
+    operands: Operands,
+    numbers: S,
+    /// How many elements are before it and in it.
+    start: usize,
+    len: usize,
+}
+
+/// The step of parameter `i`, with its attributes, as `read` and `select` make it.
+fn item<S>(
+    args: &KernelArgs<'_>,
+    i: usize,
+    start: usize,
+    read: fn(&[Attr<'_>]) -> S,
+    select: fn(DType) -> Option<unsafe fn(Operands, S, usize, usize)>,
+) -> Result<Item<S>> {
+    let count = args.inputs.len();
+    let (own, block) = (args.outputs.len() / count, args.attrs.len() / count);
+    let (views, grad) = (&args.outputs[i * own..][..own], &args.inputs[i]);
+    let param = &views[0];
+    let mut operands = Operands {
         param: param.ptr,
         grad: grad.ptr,
         state: [std::ptr::null_mut(); 3],
     };
-    for (slot, v) in o.state.iter_mut().zip(&args.outputs[1..]) {
+    for (slot, v) in operands.state.iter_mut().zip(&views[1..]) {
         *slot = v.ptr;
     }
-    for v in args.outputs[1..].iter().chain([grad]) {
+    for v in views[1..].iter().chain([grad]) {
         if v.dtype != param.dtype || v.shape != param.shape || v.strides != param.strides {
             return Err(TorshError::invalid(
                 "",
@@ -267,70 +288,97 @@ fn operands(args: &KernelArgs<'_>) -> Result<(Operands, usize)> {
             ));
         }
     }
-    Ok((o, param.numel()))
+    Ok(Item {
+        step: select(param.dtype).ok_or_else(|| args.unsupported())?,
+        operands,
+        numbers: read(&args.attrs[i * block..][..block]),
+        start,
+        len: param.numel(),
+    })
+}
+
+/// Runs the steps of all parameters, whose memory does not overlap, in one parallel region.
+fn run<S: Copy + Sync>(
+    args: &KernelArgs<'_>,
+    read: fn(&[Attr<'_>]) -> S,
+    select: fn(DType) -> Option<unsafe fn(Operands, S, usize, usize)>,
+    complete: fn(&Item<S>) -> bool,
+) -> Result<()> {
+    let mut items = Vec::with_capacity(args.inputs.len());
+    let mut total = 0;
+    for i in 0..args.inputs.len() {
+        let item = item(args, i, total, read, select)?;
+        if !complete(&item) {
+            return Err(TorshError::invalid(
+                "",
+                "the step needs a state that is not there",
+            ));
+        }
+        total += item.len;
+        items.push(item);
+    }
+    pool::parallel_for(total, GRAIN, &|r| {
+        let first = items.partition_point(|i| i.start + i.len <= r.start);
+        for item in items[first..].iter().take_while(|i| i.start < r.end) {
+            let from = r.start.max(item.start) - item.start;
+            let to = (r.end - item.start).min(item.len);
+            // SAFETY: the operands have `len` elements of the step's dtype in one dense order,
+            // are locked by the caller, and each range is given to one thread.
+            unsafe { (item.step)(item.operands, item.numbers, from, to) }
+        }
+    });
+    Ok(())
+}
+
+macro_rules! select {
+    ($f32:ident $f64:ident $f16:ident $bf16:ident) => {
+        |dtype| {
+            Some(match dtype {
+                DType::F32 => $f32,
+                DType::F64 => $f64,
+                DType::F16 => $f16,
+                DType::BF16 => $bf16,
+                _ => return None,
+            })
+        }
+    };
 }
 
 /// `SgdStep`: outputs parameter and, with momentum, its buffer; input gradient; attributes
 /// lr, weight_decay, momentum, dampening, nesterov, maximize, first.
 fn sgd(args: &KernelArgs<'_>) -> Result<()> {
-    let (o, n) = operands(args)?;
-    let s = Sgd {
-        lr: args.attr(0).float(),
-        weight_decay: args.attr(1).float(),
-        momentum: args.attr(2).float(),
-        dampening: args.attr(3).float(),
-        nesterov: args.attr(4).bool(),
-        maximize: args.attr(5).bool(),
-        first: args.attr(6).bool(),
+    let read = |a: &[Attr<'_>]| Sgd {
+        lr: a[0].float(),
+        weight_decay: a[1].float(),
+        momentum: a[2].float(),
+        dampening: a[3].float(),
+        nesterov: a[4].bool(),
+        maximize: a[5].bool(),
+        first: a[6].bool(),
     };
-    if s.momentum != 0.0 && o.state[0].is_null() {
-        return Err(TorshError::invalid("", "momentum needs a buffer"));
-    }
-    let f: unsafe fn(Operands, Sgd, usize, usize) = match args.outputs[0].dtype {
-        DType::F32 => sgd_f32,
-        DType::F64 => sgd_f64,
-        DType::F16 => sgd_f16,
-        DType::BF16 => sgd_bf16,
-        _ => return Err(args.unsupported()),
-    };
-    pool::parallel_for(n, GRAIN, &|r| {
-        // Whole, so that the closure shares the operands and not their pointers.
-        let o = &o;
-        // SAFETY: all operands have `n` elements of the parameter's dtype in one dense order.
-        unsafe { f(*o, s, r.start, r.end) }
-    });
-    Ok(())
+    run(args, read, select!(sgd_f32 sgd_f64 sgd_f16 sgd_bf16), |i| {
+        i.numbers.momentum == 0.0 || !i.operands.state[0].is_null() || i.len == 0
+    })
 }
 
 /// `AdamStep`: outputs parameter, exp_avg, exp_avg_sq and, for amsgrad, max_exp_avg_sq; input
 /// gradient; attributes shrink, weight_decay, beta1, beta2, eps, step_size, square root of the
 /// second bias correction, maximize.
 fn adam(args: &KernelArgs<'_>) -> Result<()> {
-    let (o, n) = operands(args)?;
-    if o.state[0].is_null() || o.state[1].is_null() {
-        return Err(TorshError::invalid("", "two running averages are needed"));
-    }
-    let s = Adam {
-        shrink: args.attr(0).float(),
-        weight_decay: args.attr(1).float(),
-        beta1: args.attr(2).float(),
-        beta2: args.attr(3).float(),
-        eps: args.attr(4).float(),
-        step_size: args.attr(5).float(),
-        correction: args.attr(6).float(),
-        maximize: args.attr(7).bool(),
+    let read = |a: &[Attr<'_>]| Adam {
+        shrink: a[0].float(),
+        weight_decay: a[1].float(),
+        beta1: a[2].float(),
+        beta2: a[3].float(),
+        eps: a[4].float(),
+        step_size: a[5].float(),
+        correction: a[6].float(),
+        maximize: a[7].bool(),
     };
-    let f: unsafe fn(Operands, Adam, usize, usize) = match args.outputs[0].dtype {
-        DType::F32 => adam_f32,
-        DType::F64 => adam_f64,
-        DType::F16 => adam_f16,
-        DType::BF16 => adam_bf16,
-        _ => return Err(args.unsupported()),
-    };
-    pool::parallel_for(n, GRAIN, &|r| {
-        let o = &o;
-        // SAFETY: all operands have `n` elements of the parameter's dtype in one dense order.
-        unsafe { f(*o, s, r.start, r.end) }
-    });
-    Ok(())
+    run(
+        args,
+        read,
+        select!(adam_f32 adam_f64 adam_f16 adam_bf16),
+        |i| !(i.operands.state[0].is_null() || i.operands.state[1].is_null()) || i.len == 0,
+    )
 }

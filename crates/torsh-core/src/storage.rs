@@ -147,6 +147,9 @@ impl Drop for Locks<'_> {
     }
 }
 
+/// From how many storages on duplicates are looked for by sorting.
+const MANY: usize = 16;
+
 /// Locks the storages of one call: `true` for writing, `false` for reading.
 ///
 /// They are locked in the order of their addresses with duplicates merged (writing wins), so that
@@ -155,6 +158,16 @@ impl Drop for Locks<'_> {
 #[inline]
 pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
     let mut held: smallvec::SmallVec<[(&'a Storage, bool); 4]> = smallvec::SmallVec::new();
+    if storages.len() > MANY {
+        held.extend_from_slice(storages);
+        held.sort_unstable_by_key(|(s, _)| *s as *const Storage as usize);
+        held.dedup_by(|next, kept| {
+            let same = std::ptr::eq(next.0, kept.0);
+            kept.1 |= same && next.1;
+            same
+        });
+        return take(held);
+    }
     for &(s, write) in storages {
         match held.iter_mut().find(|(h, _)| std::ptr::eq(*h, s)) {
             Some(entry) => entry.1 |= write,
@@ -168,6 +181,12 @@ pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
     } else if held.len() > 2 {
         held.sort_unstable_by_key(|(s, _)| *s as *const Storage as usize);
     }
+    take(held)
+}
+
+/// Takes locks in order.
+#[inline]
+fn take<'a>(held: smallvec::SmallVec<[(&'a Storage, bool); 4]>) -> Locks<'a> {
     for (s, write) in &held {
         if *write {
             s.lock.lock_exclusive();
@@ -192,6 +211,23 @@ mod tests {
             assert!(!s.lock.try_lock_shared());
         }
         assert!(s.lock.try_lock_exclusive());
+    }
+
+    #[test]
+    fn many_storages_are_merged_too() {
+        let all: Vec<Storage> = (0..20)
+            .map(|_| Storage::host(64).expect("memory"))
+            .collect();
+        let mut asked: Vec<(&Storage, bool)> = all.iter().map(|s| (s, false)).collect();
+        asked.push((&all[3], true));
+        let l = lock_all(&asked);
+        assert_eq!(l.held.len(), 20);
+        assert!(!all[3].lock.try_lock_shared());
+        assert!(all[4].lock.try_lock_shared());
+        // SAFETY: taken in the line above.
+        unsafe { all[4].lock.unlock_shared() };
+        drop(l);
+        assert!(all[3].lock.try_lock_exclusive());
     }
 
     #[test]

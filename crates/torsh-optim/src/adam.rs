@@ -1,9 +1,9 @@
 //! Adam and AdamW.
 
-use torsh_tensor::ops::optim::{AdamStep, adam_step, zeros_for};
+use torsh_tensor::ops::optim::{AdamItem, AdamStep, adam_steps, zeros_for};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use crate::optim::{load_step, load_tensor};
+use crate::optim::{Step, load_step, load_tensor};
 use crate::options::{check_adam, options};
 use crate::{Algorithm, Optim, ParamState, StateValue};
 
@@ -80,43 +80,47 @@ pub struct AdamState {
     pub max_exp_avg_sq: Option<Tensor>,
 }
 
-fn update(
-    step: AdamStep,
-    amsgrad: bool,
-    param: &Tensor,
-    grad: &Tensor,
-    state: &mut Option<AdamState>,
+/// The steps of all parameters in one call; `numbers` are those of a group's settings.
+fn update_all<A: Algorithm<State = AdamState>>(
+    steps: &mut [Step<'_, A>],
+    numbers: impl Fn(&A::Options) -> (AdamStep, bool),
 ) -> Result<()> {
-    let state = match state {
-        Some(s) => s,
-        None => state.insert(AdamState {
-            step: 0,
-            exp_avg: zeros_for(param)?,
-            exp_avg_sq: zeros_for(param)?,
-            max_exp_avg_sq: None,
-        }),
-    };
-    if amsgrad && state.max_exp_avg_sq.is_none() {
-        state.max_exp_avg_sq = Some(zeros_for(param)?);
+    for s in &mut *steps {
+        let state = match &mut *s.state {
+            Some(state) => state,
+            None => s.state.insert(AdamState {
+                step: 0,
+                exp_avg: zeros_for(s.param)?,
+                exp_avg_sq: zeros_for(s.param)?,
+                max_exp_avg_sq: None,
+            }),
+        };
+        if numbers(s.options).1 && state.max_exp_avg_sq.is_none() {
+            state.max_exp_avg_sq = Some(zeros_for(s.param)?);
+        }
     }
-    let largest = if amsgrad {
-        state.max_exp_avg_sq.as_ref()
-    } else {
-        None
-    };
-    let step = AdamStep {
-        step: state.step + 1,
-        ..step
-    };
-    adam_step(
-        param,
-        grad,
-        &state.exp_avg,
-        &state.exp_avg_sq,
-        largest,
-        &step,
-    )?;
-    state.step += 1;
+    let items: Vec<AdamItem<'_>> = steps
+        .iter()
+        .filter_map(|s| {
+            let state = s.state.as_ref()?;
+            let (step, amsgrad) = numbers(s.options);
+            Some(AdamItem {
+                param: s.param,
+                grad: &s.grad,
+                exp_avg: &state.exp_avg,
+                exp_avg_sq: &state.exp_avg_sq,
+                max_exp_avg_sq: state.max_exp_avg_sq.as_ref().filter(|_| amsgrad),
+                step: AdamStep {
+                    step: state.step + 1,
+                    ..step
+                },
+            })
+        })
+        .collect();
+    adam_steps(&items)?;
+    for state in steps.iter_mut().filter_map(|s| s.state.as_mut()) {
+        state.step += 1;
+    }
     Ok(())
 }
 
@@ -156,22 +160,34 @@ macro_rules! algorithm {
             type State = AdamState;
 
             fn update(
-                $o: &$options,
+                options: &$options,
                 param: &Tensor,
                 grad: &Tensor,
                 state: &mut Option<AdamState>,
             ) -> Result<()> {
-                let step = AdamStep {
-                    lr: $o.lr,
-                    beta1: $o.betas.0,
-                    beta2: $o.betas.1,
-                    eps: $o.eps,
-                    weight_decay: $o.weight_decay,
-                    decoupled: $decoupled,
-                    maximize: $o.maximize,
-                    step: 0,
-                };
-                update(step, $o.amsgrad, param, grad, state)
+                let grad = grad.clone();
+                Self::update_all(&mut [Step {
+                    options,
+                    param,
+                    grad,
+                    state,
+                }])
+            }
+
+            fn update_all(steps: &mut [Step<'_, Self>]) -> Result<()> {
+                update_all(steps, |$o| {
+                    let step = AdamStep {
+                        lr: $o.lr,
+                        beta1: $o.betas.0,
+                        beta2: $o.betas.1,
+                        eps: $o.eps,
+                        weight_decay: $o.weight_decay,
+                        decoupled: $decoupled,
+                        maximize: $o.maximize,
+                        step: 0,
+                    };
+                    (step, $o.amsgrad)
+                })
             }
 
             fn save(state: &AdamState) -> ParamState {

@@ -39,6 +39,7 @@ mod rmsprop;
 mod rprop;
 mod sgd;
 mod state;
+mod swa;
 
 pub use adadelta::{Adadelta, AdadeltaAlgorithm, AdadeltaOptions, AdadeltaState};
 pub use adafactor::{Adafactor, AdafactorAlgorithm, AdafactorOptions, AdafactorState, Variance};
@@ -47,9 +48,10 @@ pub use adam::{Adam, AdamAlgorithm, AdamOptions, AdamState, AdamW, AdamWAlgorith
 pub use adamax::{Adamax, AdamaxAlgorithm, AdamaxOptions, AdamaxState};
 pub use asgd::{ASGD, AsgdAlgorithm, AsgdOptions, AsgdState};
 pub use lbfgs::{LBFGS, LbfgsAlgorithm, LbfgsOptions, LbfgsState};
+pub use lr_scheduler::SWALR;
 pub use muon::{Muon, MuonAlgorithm, MuonOptions, MuonState};
 pub use nadam::{NAdam, NAdamAlgorithm, NAdamOptions, NAdamState};
-pub use optim::{Algorithm, Builder, Minimize, Optim};
+pub use optim::{Algorithm, Builder, Minimize, Optim, Step};
 pub use optimizer::Optimizer;
 pub use options::Options;
 pub use param::{Param, ParamGroup, ParamOrGroup};
@@ -61,3 +63,4 @@ pub use state::{GroupState, OptimizerState, ParamState, StateValue};
 pub use torsh_nn::utils::{
     ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_,
 };
+pub use swa::{AveragedModel, AvgFn, get_ema_avg_fn, get_swa_avg_fn, update_bn};

@@ -28,6 +28,14 @@ pub trait Algorithm: Sized + Send + Sync + 'static {
         state: &mut Option<Self::State>,
     ) -> Result<()>;
 
+    /// One step on several parameters. By itself that is [`Algorithm::update`] of each; where a
+    /// step is a kernel, one call of it for all.
+    fn update_all(steps: &mut [Step<'_, Self>]) -> Result<()> {
+        steps
+            .iter_mut()
+            .try_for_each(|s| Self::update(s.options, s.param, &s.grad, s.state))
+    }
+
     /// An error where a parameter of the group of this number cannot be trained.
     fn check(param: &Tensor, group: usize) -> Result<()> {
         let _ = (param, group);
@@ -59,6 +67,24 @@ pub type Minimize<A> = fn(
     state: &mut Option<<A as Algorithm>::State>,
     closure: &mut dyn FnMut() -> Result<Tensor>,
 ) -> Result<Tensor>;
+
+/// What [`Algorithm::update`] takes, for one of several parameters.
+pub struct Step<'a, A: Algorithm> {
+    /// The settings of its group.
+    pub options: &'a A::Options,
+    /// The parameter.
+    pub param: &'a Tensor,
+    /// Its gradient.
+    pub grad: Tensor,
+    /// What is remembered of it.
+    pub state: &'a mut Option<A::State>,
+}
+
+impl<A: Algorithm> fmt::Debug for Step<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", A::NAME, self.param.describe())
+    }
+}
 
 struct Slot<A: Algorithm> {
     param: Param,
@@ -197,15 +223,22 @@ impl<A: Algorithm> Optimizer for Optim<A> {
             .with_hint("call step_closure(|| ..)"));
         }
         check_current(&inner)?;
-        for group in &mut inner.groups {
-            for slot in &mut group.slots {
-                if let Some(grad) = slot.param.tensor().grad() {
-                    A::update(&group.options, slot.param.tensor(), &grad, &mut slot.state)
-                        .map_err(|e| e.renamed(A::NAME))?;
+        let mut steps = Vec::new();
+        for Group { options, slots, .. } in &mut inner.groups {
+            for Slot { param, state } in slots {
+                let param = param.tensor();
+                if let Some(grad) = param.grad() {
+                    let options = &*options;
+                    steps.push(Step {
+                        options,
+                        param,
+                        grad,
+                        state,
+                    });
                 }
             }
         }
-        Ok(())
+        A::update_all(&mut steps).map_err(|e| e.renamed(A::NAME))
     }
 
     fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {

@@ -1,9 +1,9 @@
 //! Stochastic gradient descent.
 
-use torsh_tensor::ops::optim::{SgdStep, sgd_step, zeros_for};
+use torsh_tensor::ops::optim::{SgdItem, SgdStep, sgd_steps, zeros_for};
 use torsh_tensor::{Result, Tensor};
 
-use crate::optim::load_tensor;
+use crate::optim::{Step, load_tensor};
 use crate::options::{check_common, options, require};
 use crate::{Algorithm, Optim, ParamState};
 
@@ -60,29 +60,43 @@ impl Algorithm for SgdAlgorithm {
         grad: &Tensor,
         state: &mut Option<SgdState>,
     ) -> Result<()> {
-        let mut first = false;
-        let state = state.get_or_insert(SgdState {
-            momentum_buffer: None,
-        });
-        if o.momentum != 0.0 && state.momentum_buffer.is_none() {
-            state.momentum_buffer = Some(zeros_for(param)?);
-            first = true;
+        let grad = grad.clone();
+        Self::update_all(&mut [Step {
+            options: o,
+            param,
+            grad,
+            state,
+        }])
+    }
+
+    fn update_all(steps: &mut [Step<'_, Self>]) -> Result<()> {
+        let mut items = Vec::with_capacity(steps.len());
+        for s in steps {
+            let (o, mut first) = (s.options, false);
+            let state = s.state.get_or_insert(SgdState {
+                momentum_buffer: None,
+            });
+            if o.momentum != 0.0 && state.momentum_buffer.is_none() {
+                state.momentum_buffer = Some(zeros_for(s.param)?);
+                first = true;
+            }
+            let buffer = state.momentum_buffer.as_ref().filter(|_| o.momentum != 0.0);
+            items.push(SgdItem {
+                param: s.param,
+                grad: &s.grad,
+                buffer,
+                step: SgdStep {
+                    lr: o.lr,
+                    weight_decay: o.weight_decay,
+                    momentum: o.momentum,
+                    dampening: o.dampening,
+                    nesterov: o.nesterov,
+                    maximize: o.maximize,
+                    first,
+                },
+            });
         }
-        let buffer = if o.momentum != 0.0 {
-            state.momentum_buffer.as_ref()
-        } else {
-            None
-        };
-        let step = SgdStep {
-            lr: o.lr,
-            weight_decay: o.weight_decay,
-            momentum: o.momentum,
-            dampening: o.dampening,
-            nesterov: o.nesterov,
-            maximize: o.maximize,
-            first,
-        };
-        sgd_step(param, grad, buffer, &step)
+        sgd_steps(&items)
     }
 
     fn save(state: &SgdState) -> ParamState {

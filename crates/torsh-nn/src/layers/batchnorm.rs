@@ -1,5 +1,7 @@
 //! Batch normalisation.
 
+use std::cell::Cell;
+
 use torsh_functional::{self as F, BatchNormOptions};
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
@@ -79,6 +81,23 @@ macro_rules! resets {
 }
 pub(super) use resets;
 
+thread_local! {
+    static CUMULATIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a function with batch norms that weigh all batches of their running statistics the same,
+/// whatever their momentum, as `update_bn` needs.
+pub fn cumulative_statistics<T>(f: impl FnOnce() -> T) -> T {
+    struct Back(bool);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            CUMULATIVE.set(self.0);
+        }
+    }
+    let _back = Back(CUMULATIVE.replace(true));
+    f()
+}
+
 macro_rules! batch_norm {
     ($(#[$doc:meta])* $name:ident $builder:ident $title:literal $dims:pat, $expected:literal $(, $alone:ident)?) => {
         $(#[$doc])*
@@ -149,7 +168,7 @@ macro_rules! batch_norm {
                     let mut momentum = self.momentum.unwrap_or(0.0);
                     if training && let Some(n) = &self.num_batches_tracked {
                         no_grad(|| n.add_(1))?;
-                        if self.momentum.is_none() {
+                        if self.momentum.is_none() || CUMULATIVE.get() {
                             // A plain average over all batches.
                             momentum = 1.0 / n.item::<f64>()?;
                         }

@@ -30,7 +30,7 @@ pub use activation::*;
 pub use adaptive_pool::*;
 pub use batchnorm::{
     BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder, BatchNorm3d,
-    BatchNorm3dBuilder, SyncBatchNorm, SyncBatchNormBuilder,
+    BatchNorm3dBuilder, cumulative_statistics, SyncBatchNorm, SyncBatchNormBuilder,
 };
 pub use container::{ModuleDict, ModuleList, Sequential};
 pub use conv::{Conv1d, Conv1dBuilder, Conv2d, Conv2dBuilder, Conv3d, Conv3dBuilder, PaddingMode};
