@@ -579,11 +579,18 @@ fn view(
     } else {
         Creation::NoGrad
     };
-    let (layout, dtype) = match record.rule {
+    let (mut layout, dtype) = match record.rule {
         Rule::View(f) => (f(&cx)?, x.dtype()),
         Rule::ViewAs(f) => f(&cx)?,
         _ => return Err(TorshError::invalid("", "not a view")),
     };
+    layout.check(dtype.size())?;
+    // Where there is no second index its distance means nothing, but later views compute with it.
+    for (&n, s) in layout.shape.iter().zip(&mut layout.strides) {
+        if n <= 1 && s.unsigned_abs() > isize::MAX as usize / 64 {
+            *s = 1;
+        }
+    }
     if let Some((_, end)) = layout.extent()
         && x.device() != Device::Meta
         && end * dtype.size() > x.storage().bytes()
@@ -606,6 +613,10 @@ fn view(
     record_one(record, args, attrs, out, at)
 }
 
+/// What one of several views takes: the tensor, its place in the graph and its node's record.
+const VIEW_BYTES: usize =
+    size_of::<crate::tensor::Inner>() + size_of::<Tensor>() + 3 * size_of::<Output>();
+
 /// Several views of one tensor, recorded as the results of one node. Writing into one of them in
 /// place is refused while gradients are recorded, as PyTorch refuses it.
 #[track_caller]
@@ -622,6 +633,9 @@ pub(crate) fn call_views(
     } else {
         Creation::NoGrad
     };
+    // How many there are is a caller's number, which no storage bounds.
+    let n = layouts.size_hint().0;
+    torsh_core::alloc::check(n, VIEW_BYTES).map_err(|e| in_op(e.into(), record, &args, at))?;
     let outs: Outputs = layouts
         .map(|l| make_view(x, l, x.dtype(), creation))
         .collect();

@@ -585,7 +585,10 @@ impl Tensor {
                 format!("diagonal dimensions cannot be identical {a}, {b}"),
             ));
         }
-        let last = self.ndim() - 1;
+        let Some(last) = self.ndim().checked_sub(1) else {
+            let e = TorshError::index("", "diag_embed() cannot be applied to a 0-dim tensor.");
+            return self.named("diag_embed", Err(e));
+        };
         let n = (self.dims()[last] as u64)
             .checked_add(offset.unsigned_abs())
             .filter(|&n| n < 1 << 31)
@@ -606,6 +609,7 @@ impl Tensor {
             })
             .collect();
         let shape = Shape::from(dims);
+        self.named("diag_embed", shape.checked_numel(self.dtype().size()))?;
         let strides = shape.contiguous_strides();
         let mut window: SmallVec<[i64; 6]> = (0..shape.ndim())
             .filter(|d| *d != d1 && *d != d2)
