@@ -74,7 +74,7 @@ fn describe(args: &[Arg<'_>]) -> Vec<String> {
 
 /// The device all operands are on. 0-d CPU tensors go with any device, as in PyTorch.
 #[inline]
-fn common_device(args: &[Arg<'_>]) -> Result<Device> {
+pub(crate) fn common_device(args: &[Arg<'_>]) -> Result<Device> {
     let mut device: Option<Device> = None;
     for a in args {
         if let Arg::T(t) = a {
@@ -129,6 +129,15 @@ fn no_kernel(kernel: Kernel, device: Device) -> TorshError {
         format!("the backend of {device} has no kernel {kernel:?}"),
     )
     .with_hint("move the operands to the CPU with to_device(Device::Cpu)")
+}
+
+#[cold]
+fn no_data(device: Device) -> TorshError {
+    TorshError::device(
+        "",
+        format!("a meta tensor has no data to compute with on {device}"),
+    )
+    .with_hint("make all operands meta tensors, or none")
 }
 
 #[inline]
@@ -397,6 +406,9 @@ fn run_pointwise(
     for (i, a) in args.iter().enumerate() {
         inputs[i] = match a {
             Arg::T(t) => {
+                if t.device() == Device::Meta {
+                    return Err(no_data(device));
+                }
                 locks[locked] = (t.storage().as_ref(), false);
                 locked += 1;
                 let strides = if same_shape { t.stride() } else { &expanded[i] };
@@ -514,6 +526,9 @@ fn run_structural(
     for a in args {
         inputs.push(match a {
             Arg::T(t) => {
+                if t.device() == Device::Meta {
+                    return Err(no_data(device));
+                }
                 locks.push((t.storage().as_ref(), false));
                 View {
                     ptr: element_ptr(t),

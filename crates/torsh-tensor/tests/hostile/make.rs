@@ -164,7 +164,10 @@ impl Maker {
 
     /// Values of any dtype: small ones, and now and then those no index or sum expects.
     fn filled(&mut self, shape: &[usize], dtype: DType) -> Option<Tensor> {
-        let n: usize = shape.iter().product();
+        let n = shape
+            .iter()
+            .try_fold(1usize, |n, &d| n.checked_mul(d))
+            .filter(|&n| n < 1 << 14)?;
         let hostile = self.one_in(3);
         let t = if dtype.is_differentiable() {
             let v: Vec<f64> = (0..n)
@@ -538,6 +541,7 @@ impl Maker {
         if let (Rule::Pointwise(_), Samples::Intervals(operands)) = (record.rule, record.samples)
             && self.one_in(3)
             && args.len() >= operands.len()
+            && args[..operands.len()].iter().all(is_operand)
             && let Some(v) = self.target(&args[0])
         {
             args[0] = v;
@@ -561,6 +565,10 @@ impl Maker {
             gradient,
         }
     }
+}
+
+fn is_operand(v: &Value) -> bool {
+    matches!(v, Value::Tensor(_)) || v.number().is_some()
 }
 
 type Names = Vec<(&'static str, Vec<&'static OpRecord>)>;
