@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Calls of a run of which nothing else was asked.
-const CALLS: u64 = 60_000;
+const CALLS: u64 = 40_000;
 /// After so many crashes a run ends.
 const CRASHES: usize = 40;
 
