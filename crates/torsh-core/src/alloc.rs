@@ -11,8 +11,10 @@ mod small;
 mod stats;
 mod system;
 
+use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -25,6 +27,14 @@ pub use stats::MemoryStats;
 pub const ALIGN: usize = 64;
 
 static LARGE: Mutex<Cache> = Mutex::new(Cache::new());
+
+/// The most bytes in use; `usize::MAX` for no limit.
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+thread_local! {
+    /// The bytes of the request that this thread was refused last; 0 for none.
+    static REFUSED: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Host memory of at least the requested size, 64-byte aligned and not initialised. Dropping it
 /// gives it back to the cache, from any thread.
@@ -71,7 +81,8 @@ impl Drop for Block {
     }
 }
 
-/// The system has no memory for a request, or the request is larger than any memory can be.
+/// The system has no memory for a request, the request is larger than any memory can be, or it
+/// goes beyond the limit that [`set_limit`] set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocError {
     /// The bytes asked for.
@@ -86,12 +97,79 @@ impl fmt::Display for AllocError {
 
 impl std::error::Error for AllocError {}
 
+impl AllocError {
+    #[cold]
+    fn new(requested: usize) -> AllocError {
+        // Without the cell, while a thread ends, nobody will ask.
+        let _ = REFUSED.try_with(|r| r.set(requested));
+        AllocError { requested }
+    }
+}
+
+/// The bytes of the request that the calling thread was refused last; 0 for none. The text of
+/// [`TorshError::OutOfMemory`](crate::TorshError::OutOfMemory) names it.
+pub fn last_refused() -> usize {
+    REFUSED.try_with(Cell::get).unwrap_or(0)
+}
+
+/// Bounds the bytes in use: a request that would go beyond is refused as if the system had
+/// refused it. `None`, the default, leaves that to the system.
+///
+/// Bytes in use are the capacities of all blocks that were given out, over all threads, small ones
+/// to within 64 KiB per thread; a thread's free small blocks may be used again beyond the limit.
+/// What is in use already stays.
+///
+/// ```
+/// use torsh_core::alloc;
+/// alloc::set_limit(Some(64 << 20));
+/// assert!(alloc::allocate(1 << 20).is_ok());
+/// assert_eq!(alloc::allocate(1 << 30).unwrap_err().requested, 1 << 30);
+/// alloc::set_limit(None);
+/// ```
+pub fn set_limit(bytes: Option<usize>) {
+    LIMIT.store(bytes.unwrap_or(usize::MAX), Relaxed);
+}
+
+/// The bound that [`set_limit`] set.
+pub fn limit() -> Option<usize> {
+    Some(LIMIT.load(Relaxed)).filter(|&l| l != usize::MAX)
+}
+
+/// Whether `count` items of `size` bytes fit beside what is in use now: for memory that is asked
+/// of Rust's own allocator, which ends the process instead of refusing.
+///
+/// # Errors
+/// [`AllocError`] if they go beyond the limit, or beyond the machine's memory where none is set.
+pub fn check(count: usize, size: usize) -> Result<(), AllocError> {
+    /// Less than any vector's own overhead matters for.
+    const FREE: usize = 1 << 16;
+    let bytes = count.saturating_mul(size);
+    if bytes <= FREE {
+        return Ok(());
+    }
+    let most = match limit() {
+        Some(limit) => limit.saturating_sub(stats::live()),
+        None => system::most(),
+    };
+    if bytes > most {
+        return Err(AllocError::new(bytes));
+    }
+    Ok(())
+}
+
+/// Whether `capacity` more bytes stay within the limit.
+#[inline]
+fn within_limit(capacity: usize) -> bool {
+    let limit = LIMIT.load(Relaxed);
+    limit == usize::MAX || capacity <= limit.saturating_sub(stats::live())
+}
+
 /// A block of at least `bytes`, not initialised. Zero bytes give an aligned dangling pointer and
 /// allocate nothing.
 ///
 /// # Errors
-/// [`AllocError`] if the rounded size overflows `isize`, or if the system refuses even after the
-/// cache has been emptied.
+/// [`AllocError`] if the rounded size overflows `isize`, if it goes beyond the limit of
+/// [`set_limit`], or if the system refuses even after the cache has been emptied.
 #[inline]
 pub fn allocate(bytes: usize) -> Result<Block, AllocError> {
     match bytes {
@@ -101,7 +179,7 @@ pub fn allocate(bytes: usize) -> Result<Block, AllocError> {
         }),
         1..=small::LARGEST => match small::allocate(bytes) {
             Some((ptr, capacity)) => Ok(Block { ptr, capacity }),
-            None => Err(AllocError { requested: bytes }),
+            None => Err(AllocError::new(bytes)),
         },
         _ => allocate_large(bytes),
     }
@@ -115,8 +193,10 @@ const _: () = assert!(align_of::<Aligned>() == ALIGN);
 
 #[inline(never)]
 fn allocate_large(bytes: usize) -> Result<Block, AllocError> {
-    let error = AllocError { requested: bytes };
-    let wanted = system::round_up(bytes).ok_or(error)?;
+    let error = || AllocError::new(bytes);
+    let wanted = system::round_up(bytes)
+        .filter(|&w| within_limit(w))
+        .ok_or_else(error)?;
     let cached = LARGE.lock().take(wanted);
     let from_system = cached.is_none();
     let raw = cached
@@ -125,7 +205,7 @@ fn allocate_large(bytes: usize) -> Result<Block, AllocError> {
             empty_cache();
             Raw::new(wanted)
         })
-        .ok_or(error)?;
+        .ok_or_else(error)?;
     let capacity = raw.capacity();
     stats::shared_alloc(capacity, from_system);
     Ok(Block {

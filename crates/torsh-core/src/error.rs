@@ -196,9 +196,14 @@ impl TorshError {
 impl fmt::Display for TorshError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TorshError::OutOfMemory => f.write_str(
-                "out of memory: the device cannot give the bytes asked for (free tensors, or use smaller batches)",
-            ),
+            TorshError::OutOfMemory => {
+                f.write_str("out of memory: the device cannot give the bytes asked for")?;
+                match crate::alloc::last_refused() {
+                    0 => {}
+                    n => write!(f, ", {n} when this thread was last refused")?,
+                }
+                f.write_str(" (free tensors, or use smaller batches)")
+            }
             TorshError::DeviceNotAvailable(s) => write!(f, "device not available: {s}"),
             TorshError::Io(e) => write!(f, "input/output: {e}"),
             TorshError::Other(s) => f.write_str(s),
@@ -242,6 +247,12 @@ impl std::error::Error for TorshError {
 impl From<std::io::Error> for TorshError {
     fn from(e: std::io::Error) -> TorshError {
         TorshError::Io(Box::new(e))
+    }
+}
+
+impl From<crate::alloc::AllocError> for TorshError {
+    fn from(_: crate::alloc::AllocError) -> TorshError {
+        TorshError::OutOfMemory
     }
 }
 

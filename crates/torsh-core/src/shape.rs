@@ -59,7 +59,9 @@ impl Shape {
         self.0.iter().product()
     }
 
-    /// The number of elements, or an error where the product or its bytes overflow.
+    /// The number of elements, or an error where the product or its bytes overflow. Sizes of 0 are
+    /// left out of the product that is checked, so that no product of some of the sizes, as strides
+    /// and the results of reductions have them, overflows for a shape that passes.
     pub fn checked_numel(&self, element_size: usize) -> Result<usize> {
         let overflow = || {
             TorshError::invalid(
@@ -67,15 +69,14 @@ impl Shape {
                 format!("shape {self} has more elements than memory can address"),
             )
         };
-        if self.0.contains(&0) {
-            return Ok(0);
-        }
-        let mut n: usize = 1;
+        let (mut n, mut empty) = (1usize, false);
         for &d in &self.0 {
-            n = n.checked_mul(d).ok_or_else(overflow)?;
+            empty |= d == 0;
+            n = n.checked_mul(d.max(1)).ok_or_else(overflow)?;
         }
-        match n.checked_mul(element_size) {
-            Some(bytes) if bytes <= isize::MAX as usize => Ok(n),
+        let size = if empty { 1 } else { element_size };
+        match n.checked_mul(size) {
+            Some(bytes) if bytes <= isize::MAX as usize => Ok(if empty { 0 } else { n }),
             _ => Err(overflow()),
         }
     }
@@ -294,6 +295,34 @@ impl Layout {
         false
     }
 
+    /// Refuses a layout whose number of elements or whose reach overflows, in elements of
+    /// `element_size` bytes: what every view goes through before arithmetic on it.
+    pub fn check(&self, element_size: usize) -> Result<()> {
+        if self.shape.checked_numel(element_size)? == 0 {
+            return Ok(());
+        }
+        let most = isize::MAX as i128 / element_size.max(1) as i128;
+        let (mut low, mut high) = (self.offset as i128, self.offset as i128);
+        for (&n, &s) in self.shape.iter().zip(&self.strides) {
+            let span = (n as i128 - 1) * s as i128;
+            if span < 0 {
+                low += span;
+            } else {
+                high += span;
+            }
+        }
+        if low < 0 || high >= most {
+            return Err(TorshError::invalid(
+                "",
+                format!(
+                    "shape {}, strides {:?} and offset {} reach further than memory does",
+                    self.shape, self.strides, self.offset
+                ),
+            ));
+        }
+        Ok(())
+    }
+
     /// The range of storage elements the layout can reach: first and one past the last; `None`
     /// when it has no elements.
     pub fn extent(&self) -> Option<(usize, usize)> {
@@ -499,10 +528,9 @@ mod tests {
     fn huge_shapes_are_refused() {
         assert!(Shape::new(&[usize::MAX, 2]).checked_numel(4).is_err());
         assert!(Shape::new(&[1 << 62]).checked_numel(4).is_err());
+        assert!(Shape::new(&[usize::MAX, 0]).checked_numel(4).is_err());
         assert_eq!(
-            Shape::new(&[usize::MAX, 0])
-                .checked_numel(4)
-                .expect("empty"),
+            Shape::new(&[1 << 62, 0]).checked_numel(4).expect("empty"),
             0
         );
     }

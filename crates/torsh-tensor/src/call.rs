@@ -74,7 +74,7 @@ fn describe(args: &[Arg<'_>]) -> Vec<String> {
 
 /// The device all operands are on. 0-d CPU tensors go with any device, as in PyTorch.
 #[inline]
-fn common_device(args: &[Arg<'_>]) -> Result<Device> {
+pub(crate) fn common_device(args: &[Arg<'_>]) -> Result<Device> {
     let mut device: Option<Device> = None;
     for a in args {
         if let Arg::T(t) = a {
@@ -129,6 +129,15 @@ fn no_kernel(kernel: Kernel, device: Device) -> TorshError {
         format!("the backend of {device} has no kernel {kernel:?}"),
     )
     .with_hint("move the operands to the CPU with to_device(Device::Cpu)")
+}
+
+#[cold]
+fn no_data(device: Device) -> TorshError {
+    TorshError::device(
+        "",
+        format!("a meta tensor has no data to compute with on {device}"),
+    )
+    .with_hint("make all operands meta tensors, or none")
 }
 
 #[inline]
@@ -397,6 +406,9 @@ fn run_pointwise(
     for (i, a) in args.iter().enumerate() {
         inputs[i] = match a {
             Arg::T(t) => {
+                if t.device() == Device::Meta {
+                    return Err(no_data(device));
+                }
                 locks[locked] = (t.storage().as_ref(), false);
                 locked += 1;
                 let strides = if same_shape { t.stride() } else { &expanded[i] };
@@ -514,6 +526,9 @@ fn run_structural(
     for a in args {
         inputs.push(match a {
             Arg::T(t) => {
+                if t.device() == Device::Meta {
+                    return Err(no_data(device));
+                }
                 locks.push((t.storage().as_ref(), false));
                 View {
                     ptr: element_ptr(t),
@@ -579,11 +594,18 @@ fn view(
     } else {
         Creation::NoGrad
     };
-    let (layout, dtype) = match record.rule {
+    let (mut layout, dtype) = match record.rule {
         Rule::View(f) => (f(&cx)?, x.dtype()),
         Rule::ViewAs(f) => f(&cx)?,
         _ => return Err(TorshError::invalid("", "not a view")),
     };
+    layout.check(dtype.size())?;
+    // Where there is no second index its distance means nothing, but later views compute with it.
+    for (&n, s) in layout.shape.iter().zip(&mut layout.strides) {
+        if n <= 1 && s.unsigned_abs() > isize::MAX as usize / 64 {
+            *s = 1;
+        }
+    }
     if let Some((_, end)) = layout.extent()
         && x.device() != Device::Meta
         && end * dtype.size() > x.storage().bytes()
@@ -606,6 +628,10 @@ fn view(
     record_one(record, args, attrs, out, at)
 }
 
+/// What one of several views takes: the tensor, its place in the graph and its node's record.
+const VIEW_BYTES: usize =
+    size_of::<crate::tensor::Inner>() + size_of::<Tensor>() + 3 * size_of::<Output>();
+
 /// Several views of one tensor, recorded as the results of one node. Writing into one of them in
 /// place is refused while gradients are recorded, as PyTorch refuses it.
 #[track_caller]
@@ -622,6 +648,9 @@ pub(crate) fn call_views(
     } else {
         Creation::NoGrad
     };
+    // How many there are is a caller's number, which no storage bounds.
+    let n = layouts.size_hint().0;
+    torsh_core::alloc::check(n, VIEW_BYTES).map_err(|e| in_op(e.into(), record, &args, at))?;
     let outs: Outputs = layouts
         .map(|l| make_view(x, l, x.dtype(), creation))
         .collect();

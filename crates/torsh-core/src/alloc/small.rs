@@ -70,6 +70,9 @@ pub(super) fn allocate(bytes: usize) -> Option<(NonNull<u8>, usize)> {
 
 #[cold]
 fn from_system(capacity: usize) -> Option<NonNull<u8>> {
+    if !super::within_limit(capacity) {
+        return None;
+    }
     let ptr = Raw::new(capacity)?.into_ptr();
     // The lists are gone while the thread's other locals are being destroyed.
     if LISTS

@@ -64,6 +64,11 @@ fn fold(change: i64) {
     }
 }
 
+/// Bytes in use over all threads, to within [`FOLD`] bytes of small blocks for each.
+pub(super) fn live() -> usize {
+    usize::try_from(LIVE.load(Relaxed)).unwrap_or(0)
+}
+
 fn signed(bytes: usize) -> i64 {
     bytes as i64
 }

@@ -125,6 +125,12 @@ pub(super) fn physical_memory() -> Option<usize> {
     None
 }
 
+/// The most bytes that one request can hope for: the machine's memory, or what can be addressed.
+pub(super) fn most() -> usize {
+    static MOST: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *MOST.get_or_init(|| physical_memory().unwrap_or(isize::MAX as usize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -154,6 +154,7 @@ impl Tensor {
     #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let t = self.detach().host("to_bytes")?.contiguous()?;
+        torsh_core::alloc::check(t.numel(), t.dtype().size())?;
         let mut out = vec![0u8; t.numel() * t.dtype().size()];
         let _guard = lock_all(&[(t.storage().as_ref(), false)]);
         crate::raw::read_bytes(&t, &mut out);
@@ -165,6 +166,7 @@ impl Tensor {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let t = self.detach().host("to_vec")?.contiguous()?;
         let n = t.numel();
+        torsh_core::alloc::check(n, size_of::<T>())?;
         if t.dtype() == T::DTYPE {
             let mut out = vec![T::default(); n];
             let _guard = lock_all(&[(t.storage().as_ref(), false)]);
@@ -243,10 +245,11 @@ impl Tensor {
         layout: torsh_core::Layout,
         dtype: DType,
     ) -> Result<Tensor> {
+        layout
+            .check(dtype.size())
+            .map_err(|e| e.renamed("from_storage"))?;
         if let Some((_, end)) = layout.extent()
-            && end
-                .checked_mul(dtype.size())
-                .is_none_or(|b| b > storage.bytes())
+            && end * dtype.size() > storage.bytes()
         {
             return Err(TorshError::invalid(
                 "from_storage",

@@ -582,6 +582,7 @@ impl Tensor {
             .shape()
             .map_err(|e| e.in_op("from_fn", Vec::new, at))?;
         let n = shape.checked_numel(T::DTYPE.size())?;
+        torsh_core::alloc::check(n, size_of::<T>())?;
         let mut index = vec![0usize; shape.ndim()];
         let mut data = Vec::with_capacity(n);
         for _ in 0..n {

@@ -493,6 +493,10 @@ pub static TENSORDOT: OpRecord = OpRecord::new(
             if *n < 0 {
                 return Err(TorshError::invalid("tensordot", format!("dims must be 0 or more, got {n}")));
             }
+            let most = x.ndim().min(y.ndim()) as i64;
+            if *n > most {
+                return Err(TorshError::invalid("tensordot", format!("dims must be at most {most} for these tensors, got {n}")));
+            }
             ((x.ndim() as i64 - n..x.ndim() as i64).collect(), (0..*n).collect::<Vec<i64>>())
         }
         v => {

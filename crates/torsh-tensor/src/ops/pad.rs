@@ -109,8 +109,9 @@ impl Tensor {
             }
             (before[d], behind[d]) = (a.max(0), b.max(0));
             if a < 0 || b < 0 {
-                let (cut_a, cut_b) = ((-a).max(0), (-b).max(0));
-                if cut_a + cut_b > size {
+                let cut = |v: i64| v.saturating_neg().max(0);
+                let (cut_a, cut_b) = (cut(a), cut(b));
+                if cut_a.saturating_add(cut_b) > size {
                     return refuse(format!(
                         "cannot cut {cut_a} and {cut_b} off dimension {d} of size {size}"
                     ));
@@ -215,12 +216,19 @@ impl Mode {
     /// Which of the `n` indices each index of the padded dimension comes from.
     fn sources(self, n: i64, before: i64, behind: i64) -> Result<Vec<i64>> {
         let size = n.saturating_add(before).saturating_add(behind);
-        if n == 0 || size < 0 || size > isize::MAX as i64 / 8 {
+        let most = i64::MAX / 8;
+        if n == 0
+            || size < 0
+            || [size, before, behind]
+                .iter()
+                .any(|v| !(-most..=most).contains(v))
+        {
             return Err(TorshError::invalid(
                 "",
                 format!("a dimension of size {n} cannot be padded by ({before}, {behind})"),
             ));
         }
+        torsh_core::alloc::check(size as usize, size_of::<i64>())?;
         let most = before.max(behind);
         match self {
             Mode::Replicate => Ok((0..size).map(|i| (i - before).clamp(0, n - 1)).collect()),

@@ -204,12 +204,33 @@ fn triangle_indices(
             format!("not implemented for {dtype}"),
         ));
     }
-    let (mut r, mut c) = (Vec::new(), Vec::new());
-    for i in 0..rows {
-        let edge = i
-            .saturating_add(offset)
+    let edge = |i: i64| {
+        i.saturating_add(offset)
             .saturating_add(i64::from(!upper))
-            .clamp(0, columns);
+            .clamp(0, columns)
+    };
+    // Only rows that hold something, however many there are.
+    let held = match (columns, upper) {
+        (0, _) => 0..0,
+        (_, true) => 0..columns.saturating_sub(offset).clamp(0, rows),
+        (_, false) => offset.saturating_neg().clamp(0, rows)..rows,
+    };
+    // Along the rows the counts move by one from one end to the other, or stay at all columns.
+    let most = |i: i64| if upper { columns - edge(i) } else { edge(i) };
+    let (a, b) = match held.is_empty() {
+        true => (0, 0),
+        false => (most(held.start), most(held.end - 1)),
+    };
+    let (low, high) = (a.min(b) as u128, a.max(b) as u128);
+    let (steps, rows) = (high - low, (held.end - held.start) as u128);
+    let count = steps * (low + high).saturating_sub(1) / 2 + rows.saturating_sub(steps) * high;
+    torsh_core::alloc::check(
+        usize::try_from(count).unwrap_or(usize::MAX),
+        2 * size_of::<i64>(),
+    )?;
+    let (mut r, mut c) = (Vec::new(), Vec::new());
+    for i in held {
+        let edge = edge(i);
         let kept = if upper { edge..columns } else { 0..edge };
         r.extend(kept.clone().map(|_| i));
         c.extend(kept);
@@ -585,7 +606,10 @@ impl Tensor {
                 format!("diagonal dimensions cannot be identical {a}, {b}"),
             ));
         }
-        let last = self.ndim() - 1;
+        let Some(last) = self.ndim().checked_sub(1) else {
+            let e = TorshError::index("", "diag_embed() cannot be applied to a 0-dim tensor.");
+            return self.named("diag_embed", Err(e));
+        };
         let n = (self.dims()[last] as u64)
             .checked_add(offset.unsigned_abs())
             .filter(|&n| n < 1 << 31)
@@ -606,6 +630,7 @@ impl Tensor {
             })
             .collect();
         let shape = Shape::from(dims);
+        self.named("diag_embed", shape.checked_numel(self.dtype().size()))?;
         let strides = shape.contiguous_strides();
         let mut window: SmallVec<[i64; 6]> = (0..shape.ndim())
             .filter(|d| *d != d1 && *d != d2)

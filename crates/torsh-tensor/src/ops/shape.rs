@@ -251,7 +251,7 @@ pub static SLICE: OpRecord = OpRecord::new(
         l.offset = (l.offset as isize + start as isize * l.strides[d]) as usize;
     }
     dims[d] = len as usize;
-    l.strides[d] *= step as isize;
+    l.strides[d] = stepped(l.strides[d], step as isize);
     l.shape = dims.into();
     Ok(l)
 })
@@ -286,6 +286,11 @@ pub static SLICE: OpRecord = OpRecord::new(
         ]),
     ])
 });
+
+/// The stride of every `step`-th index. It overflows only where there is no second one.
+pub(super) fn stepped(stride: isize, step: isize) -> isize {
+    stride.checked_mul(step).unwrap_or(1)
+}
 
 /// Reads sizes of which one may be -1.
 fn infer(sizes: &[i64], numel: usize) -> Result<SmallVec<[i64; 6]>> {
@@ -614,7 +619,7 @@ impl Tensor {
         let mut dims = Dims::from_slice(window.shape.dims());
         dims[d] = src.dims()[d];
         window.offset += start * window.strides[d] as usize;
-        window.strides[d] *= step as isize;
+        window.strides[d] = stepped(window.strides[d], step as isize);
         window.shape = dims.into();
         super::strided::put(
             &self.reshape([-1i64])?,

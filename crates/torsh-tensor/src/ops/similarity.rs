@@ -172,6 +172,7 @@ fn cosine(a: &Tensor, b: &Tensor, options: &CosineSimilarityOptions) -> Result<T
             format!("expected common dtype to be floating point, yet common dtype is {dtype}"),
         ));
     }
+    crate::call::common_device(&[Arg::T(a), Arg::T(b)])?;
     let shape = a.shape().broadcast(b.shape())?;
     // Each vector is divided by its norm first, so that the result stays within [-1, 1].
     let unit = |t: &Tensor| -> Result<Tensor> {

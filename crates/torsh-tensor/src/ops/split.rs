@@ -1,6 +1,5 @@
 //! Cutting a tensor into several views.
 
-use smallvec::SmallVec;
 use torsh_core::{Attr, Layout, Result, Shape, TorshError};
 
 use crate::call::call_views;
@@ -256,8 +255,7 @@ impl Tensor {
             out.shape = dims.into();
             out
         });
-        let layouts: SmallVec<[Layout; 4]> = layouts.collect();
-        call_views(&SPLIT, self, layouts.into_iter(), &[Attr::Int(d as i64)]).map(|o| o.into_vec())
+        call_views(&SPLIT, self, layouts, &[Attr::Int(d as i64)]).map(|o| o.into_vec())
     }
 
     /// Views of `split_size` indices of a dimension each; the last may have fewer.

@@ -83,7 +83,7 @@ fn unfolded(l: &Layout, dim: usize, size: usize, step: usize) -> Layout {
     } else {
         let stride = l.strides[dim];
         dims[dim] = (l.shape[dim] - size) / step + 1;
-        out.strides[dim] = stride * step as isize;
+        out.strides[dim] = super::shape::stepped(stride, step as isize);
         dims.push(size);
         out.strides.push(stride);
     }
