@@ -1,9 +1,9 @@
 //! Values of what a pickle made, and of the storages it names.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use torsh_tensor::{Result, Storage, Tensor, TorshError};
+use torsh_tensor::{DType, Result, Storage, Tensor, TorshError};
 
 use super::MAX_DEPTH;
 use super::unpickle::{Id, Node, Object};
@@ -22,6 +22,8 @@ struct Builder<'a> {
     object: &'a Object,
     /// Tensors that were made: a tensor that the pickle has twice is one.
     tensors: HashMap<Id, Tensor>,
+    /// The storages of bools that a tensor was made on.
+    bools: HashSet<usize>,
     /// How much may still be built: an object that a pickle names again is built again, and a
     /// few bytes could name each other to thousands of millions.
     budget: usize,
@@ -60,6 +62,7 @@ pub(super) fn build(
         storages,
         object: &object,
         tensors: HashMap::new(),
+        bools: HashSet::new(),
         budget: object.length.saturating_mul(64).saturating_add(BUDGET),
     };
     builder.value(object.root, 0)
@@ -164,6 +167,10 @@ impl Builder<'_> {
         let Node::Tensor(t) = &self.nodes[id] else {
             return Err(self.broken("a parameter's data is no tensor"));
         };
+        if self.object.storages[t.storage].dtype == DType::Bool && !self.bools.insert(t.storage) {
+            // All its bytes are looked at again.
+            self.spend(self.storages[t.storage].1 / 64)?;
+        }
         let (storage, bytes) = &self.storages[t.storage];
         let named = &self.object.storages[t.storage];
         let tensor =

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use torsh_tensor::{Result, TorshError};
 
-use super::unpickle::{Input, Node, unpickle};
+use super::unpickle::{CUT, Input, Node, unpickle};
 use super::{build, refused};
 use crate::Value;
 use crate::source::Source;
@@ -25,8 +25,7 @@ pub(crate) fn read(source: &mut Source) -> Result<Value> {
         let all = bytes.len() as u64 == source.len.min(MAX_PICKLES);
         match pickles(source, &bytes) {
             Ok((object, keys, end)) => return storages(source, object, &keys, end),
-            Err(e) if all => return Err(e),
-            // It may only be cut off.
+            Err(e) if all || !e.to_string().contains(CUT) => return Err(e),
             Err(_) => part = (part * 16).min(MAX_PICKLES),
         }
     }

@@ -117,10 +117,10 @@ impl Pickler {
             Value::Bool(b) => self.bool(*b),
             Value::Int(i) => self.int(*i),
             Value::BigInt(b) => {
+                // PyTorch's restricted unpickler knows no longer form.
                 let bytes = b.to_le_bytes();
-                self.out.push(0x8b);
-                let n = i32::try_from(bytes.len()).map_err(|_| too_large("an int"))?;
-                self.out.extend(n.to_le_bytes());
+                let n = u8::try_from(bytes.len()).map_err(|_| too_large("an int"))?;
+                self.out.extend([0x8a, n]);
                 self.out.extend(bytes);
             }
             Value::Float(f) => self.float(*f),

@@ -220,9 +220,11 @@ fn dict_of(m: &mut Machine, from: Id) -> Res<Node> {
 }
 
 fn latin1(m: &mut Machine, text: Id) -> Res<Node> {
-    // Taken, as the text of protocol 2 stands only for its bytes.
-    let Node::Str(text) = &m.nodes[text] else {
-        return Err(bad("_codecs.encode"));
+    // Taken, as such a text stands only for its bytes: a long one that is named again and again
+    // would be copied as often.
+    let text = match &mut m.nodes[text] {
+        Node::Str(text) => std::mem::take(text),
+        _ => return Err(bad("_codecs.encode")),
     };
     let bytes: Option<Vec<u8>> = text
         .chars()
@@ -358,7 +360,8 @@ pub(super) fn set_state(m: &mut Machine, of: Id, state: Id) -> Res<()> {
 /// `('storage', class, key, location, numel[, (view key, offset, numel) or None])`.
 pub(super) fn persistent(m: &mut Machine, id: Id) -> Res<Node> {
     let what = || bad("a storage");
-    let items = m.items(id).ok_or_else(what)?.to_vec();
+    let items = m.items(id).filter(|v| v.len() <= 6).ok_or_else(what)?;
+    let items = items.to_vec();
     match items.first().and_then(|&i| m.text(i)) {
         Some("storage") => {}
         Some("module") => {

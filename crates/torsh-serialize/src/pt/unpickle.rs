@@ -16,6 +16,9 @@ use crate::BigInt;
 /// The number of an object in the arena.
 pub(super) type Id = usize;
 
+/// What is said where the pickle's bytes do not suffice.
+pub(super) const CUT: &str = "the pickle is cut off";
+
 /// Why a pickle is refused.
 #[derive(Debug)]
 pub(super) struct Why {
@@ -124,14 +127,14 @@ impl<'a> Input<'a> {
     fn take(&mut self, n: usize) -> Res<&'a [u8]> {
         let end = self.at.checked_add(n);
         let taken = end.and_then(|end| self.bytes.get(self.at..end));
-        let taken = taken.ok_or("the pickle is cut off")?;
+        let taken = taken.ok_or(CUT)?;
         self.at += n;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Res<[u8; N]> {
         let bytes = self.take(N)?;
-        bytes.try_into().map_err(|_| "the pickle is cut off".into())
+        bytes.try_into().map_err(|_| CUT.into())
     }
 
     fn byte(&mut self) -> Res<u8> {
@@ -143,15 +146,14 @@ impl<'a> Input<'a> {
     }
 
     fn u64(&mut self) -> Res<usize> {
-        usize::try_from(u64::from_le_bytes(self.array()?))
-            .map_err(|_| "the pickle is cut off".into())
+        usize::try_from(u64::from_le_bytes(self.array()?)).map_err(|_| CUT.into())
     }
 
     /// The text up to the end of the line.
     fn line(&mut self) -> Res<&'a str> {
         let rest = &self.bytes[self.at..];
         let n = rest.iter().position(|&b| b == b'\n');
-        let n = n.ok_or("the pickle is cut off")?;
+        let n = n.ok_or(CUT)?;
         self.at += n + 1;
         text(&rest[..n])
     }
