@@ -8,6 +8,7 @@ mod device;
 mod dtype;
 mod error;
 pub mod kernel;
+mod mapped;
 pub mod pointwise;
 pub mod pool;
 pub mod random;

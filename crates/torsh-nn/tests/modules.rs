@@ -259,16 +259,22 @@ fn files_round_trip_in_every_dtype() {
     );
     let whole = std::fs::read(&path).unwrap();
     let broken = dir.join("broken.safetensors");
-    for bytes in [
-        &whole[..whole.len() - 1],
-        &whole[..20],
-        &whole[..3],
-        b"PK\x03\x04 a zip file",
+    for (bytes, why) in [
+        (&whole[..whole.len() - 1], "is no whole safetensors file"),
+        (&whole[..20], "is no whole safetensors file"),
+        (
+            &whole[..3],
+            "this is no file of PyTorch, safetensors or NumPy",
+        ),
+        (
+            b"PK\x03\x04 a zip file".as_slice(),
+            "this is no whole zip archive",
+        ),
     ] {
         std::fs::write(&broken, bytes).unwrap();
         let error = StateDict::load(&broken).unwrap_err().to_string();
         assert!(
-            error.contains("broken.safetensors is no whole safetensors file"),
+            error.contains("broken.safetensors") && error.contains(why),
             "{error}"
         );
     }
@@ -279,6 +285,17 @@ fn files_round_trip_in_every_dtype() {
     a.save(&file).unwrap();
     b.load(&file).unwrap();
     assert_eq!(values(&a.weight), values(&b.weight));
+    for extension in ["pt", "npz"] {
+        let (other, file) = (Linear::new(3, 2), file.with_extension(extension));
+        a.save(&file).unwrap();
+        assert_eq!(
+            std::fs::read(&file).unwrap()[..4],
+            *b"PK\x03\x04",
+            "{extension}"
+        );
+        other.load(&file).unwrap();
+        assert_eq!(values(&a.weight), values(&other.weight));
+    }
     let error = Linear::new(4, 2).load(&file).unwrap_err().to_string();
     assert!(
         error.contains("weight is [2, 4] here and [2, 3]"),

@@ -28,6 +28,7 @@ mod raw;
 pub mod record;
 pub mod sample;
 mod schema;
+mod storage;
 mod tensor;
 mod value;
 
@@ -92,5 +93,5 @@ pub use ops::sort::{
 pub use ops::unpool::{FractionalMaxPoolOptions, MaxUnpoolOptions};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
-pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError};
+pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, Storage, TorshError};
 pub use value::Value;

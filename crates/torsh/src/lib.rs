@@ -58,6 +58,8 @@ pub mod autograd {
 pub use torsh_core::random;
 pub use torsh_core::random::{default_generator, initial_seed, manual_seed, seed};
 pub use torsh_core::{Generator, default_dtype, set_default_dtype};
+pub use torsh_serialize as serialize;
+pub use torsh_serialize::{load, save};
 pub use torsh_tensor::*;
 
 #[cfg(feature = "data")]

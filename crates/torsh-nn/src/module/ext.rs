@@ -190,13 +190,15 @@ pub trait ModuleExt: Module {
         state::load(self, from, &options)
     }
 
-    /// Writes the state dict to a safetensors file, whole or not at all.
+    /// Writes the state dict to a file as [`StateDict::save`] does, whole or not at all: safetensors, or
+    /// what the path's extension says.
     #[track_caller]
     fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         self.state_dict().save(path)
     }
 
-    /// Loads a safetensors file as [`load_state_dict`](ModuleExt::load_state_dict) does.
+    /// Loads a file that holds a state dict (safetensors, `.pt`, `.npz`) as
+    /// [`load_state_dict`](ModuleExt::load_state_dict) does.
     #[track_caller]
     fn load(&self, path: impl AsRef<Path>) -> Result<()> {
         self.load_state_dict(&StateDict::load(path)?)

@@ -1,7 +1,5 @@
 //! New tensors from sizes, numbers and slices, and numbers out of tensors.
 
-use std::sync::Arc;
-
 use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError, lock_all};
 
 use crate::call::write_fresh;
@@ -236,27 +234,6 @@ impl Tensor {
             Device::Meta => Err(TorshError::device(op, "a meta tensor has no data")),
             _ => self.to_device(Device::Cpu),
         }
-    }
-
-    /// A tensor on memory that somebody else keeps alive: a mapped file, a buffer of another
-    /// library.
-    pub fn from_storage(
-        storage: torsh_core::Storage,
-        layout: torsh_core::Layout,
-        dtype: DType,
-    ) -> Result<Tensor> {
-        layout
-            .check(dtype.size())
-            .map_err(|e| e.renamed("from_storage"))?;
-        if let Some((_, end)) = layout.extent()
-            && end * dtype.size() > storage.bytes()
-        {
-            return Err(TorshError::invalid(
-                "from_storage",
-                "the layout reaches past the storage's end",
-            ));
-        }
-        Ok(Tensor::from_parts(Arc::new(storage), layout, dtype))
     }
 }
 

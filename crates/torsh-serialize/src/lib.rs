@@ -1,0 +1,147 @@
+//! Files of tensors: PyTorch's `.pt`/`.pth`, safetensors, `.npy` and `.npz`.
+//!
+//! [`load`] reads any of them, by content; [`save`] writes the one that the path's extension
+//! names. Each format has a module of its own with what is particular to it.
+//!
+//! Tensors of a file lie in the file itself, mapped privately, where their place in it is aligned:
+//! loading reads only headers, and writing in place changes memory of this process alone.
+//!
+//! Nothing in a file is trusted. What does not fit its format is an error; no more memory is taken
+//! than the file's own bytes justify, and nothing of a checkpoint is ever executed.
+#![forbid(unsafe_code)]
+
+mod archive;
+mod atomic;
+mod layout;
+pub mod npy;
+pub mod npz;
+pub mod pt;
+pub mod safetensors;
+mod source;
+mod value;
+
+use std::path::Path;
+
+use source::Source;
+use torsh_tensor::{Result, TorshError};
+pub use value::{BigInt, Dict, Value};
+
+/// What [`load_with`] may be told.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LoadOptions {
+    /// Whether tensors may lie in the mapped file; else they are read into memory of their own.
+    pub mmap: bool,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        LoadOptions { mmap: true }
+    }
+}
+
+impl LoadOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether tensors may lie in the mapped file. Such a file may be replaced, but must not be
+    /// overwritten or cut while they live; [`save`] only ever replaces.
+    #[must_use]
+    pub fn mmap(mut self, mmap: bool) -> Self {
+        self.mmap = mmap;
+        self
+    }
+}
+
+/// Reads a file of any format of this crate, as its content says (`torch.load`, with
+/// `map_location="cpu"` and `weights_only=True`).
+///
+/// A `.pt` gives what was saved; safetensors and `.npz` a dict of tensors; `.npy` a tensor.
+///
+/// ```
+/// use torsh_serialize::{Value, load, save};
+/// use torsh_tensor::tensor;
+///
+/// let path = std::env::temp_dir().join(format!("torsh-load-{}.pt", std::process::id()));
+/// let weights = Value::from([("weight", Value::from(tensor![1.0, 2.0]))]);
+/// save(&Value::from([("state_dict", weights), ("epoch", Value::from(3))]), &path)?;
+/// let checkpoint = load(&path)?;
+/// assert_eq!(checkpoint.get("epoch")?.as_int()?, 3);
+/// let weight = checkpoint.at(&["state_dict", "weight"])?.as_tensor()?;
+/// assert_eq!(weight.to_vec::<f32>()?, [1.0, 2.0]);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// A file that cannot be read, is of no known format, is cut off or contradicts itself, or holds
+/// something that is no tensor, number, text or container; the error names it.
+#[track_caller]
+pub fn load(path: impl AsRef<Path>) -> Result<Value> {
+    load_with(path, LoadOptions::default())
+}
+
+/// [`load`] with options.
+#[track_caller]
+pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Value> {
+    read(&mut Source::open(path.as_ref(), &options)?)
+}
+
+/// [`load`] of a file's bytes in memory.
+#[track_caller]
+pub fn load_bytes(bytes: &[u8]) -> Result<Value> {
+    read(&mut Source::bytes(bytes))
+}
+
+#[track_caller]
+fn read(source: &mut Source) -> Result<Value> {
+    let start = source.start()?;
+    if start.starts_with(npy::MAGIC) {
+        return npy::read(source).map(Value::from);
+    }
+    if start.starts_with(b"PK\x03\x04") {
+        let archive = archive::Archive::open(source)?;
+        return if pt::is_checkpoint(&archive) {
+            pt::read_zip(source, archive)
+        } else {
+            npz::read(source, archive).map(Value::from)
+        };
+    }
+    if pt::is_legacy(&start) {
+        return pt::read_legacy(source);
+    }
+    if safetensors::looks_like(&start) {
+        return safetensors::read(source).map(|file| Value::from(file.tensors));
+    }
+    Err(pt::other_format(source, &start))
+}
+
+/// Writes a file, whole or not at all: safetensors, npy or npz where the path's extension is
+/// `safetensors`, `npy` or `npz`, else PyTorch's zip container (`torch.save`).
+///
+/// # Errors
+/// A file that cannot be written, or a value that the format has no place for.
+#[track_caller]
+pub fn save(value: &Value, path: impl AsRef<Path>) -> Result<()> {
+    let path = path.as_ref();
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("");
+    match extension {
+        "safetensors" => safetensors::save(value.named_tensors()?, path),
+        "npz" => npz::save(value.named_tensors()?, path),
+        "npy" => npy::save(value.as_tensor()?, path),
+        _ => pt::save(value, path),
+    }
+}
+
+/// Puts the name of the file into errors that a function about tensors made.
+fn in_file(name: &str, what: &str, e: TorshError) -> TorshError {
+    let why = e
+        .info()
+        .map_or_else(|| e.to_string(), |info| info.message.clone());
+    match e {
+        TorshError::OutOfMemory | TorshError::Io(_) => e,
+        _ => TorshError::format("load", format!("{name}: {what}: {why}")),
+    }
+}

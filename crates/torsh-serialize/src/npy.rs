@@ -1,0 +1,151 @@
+//! NumPy's `.npy` files.
+
+mod header;
+
+use std::io::Write;
+use std::path::Path;
+
+use torsh_tensor::{DType, Result, Tensor, TorshError};
+
+use crate::atomic::write_buffered;
+use crate::layout::{little_endian, on_host, usable};
+use crate::safetensors::row_major;
+use crate::source::Source;
+use crate::{LoadOptions, in_file};
+use header::Header;
+
+pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
+
+/// More than any array's header has.
+const MAX_HEADER: u64 = 1 << 20;
+
+/// Reads a `.npy` file (`numpy.load`, `torch.from_numpy`). An array in Fortran order keeps it, as
+/// strides; a big-endian one is converted.
+///
+/// ```
+/// use torsh_serialize::npy;
+/// use torsh_tensor::tensor;
+///
+/// let path = std::env::temp_dir().join(format!("torsh-{}.npy", std::process::id()));
+/// npy::save(&tensor![[1, 2], [3, 4]], &path)?;
+/// assert_eq!(npy::load(&path)?, tensor![[1, 2], [3, 4]]);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Besides broken files: dtypes that tensors do not have (uint16 to uint64, texts, dates), and
+/// structured and object arrays; the latter would execute code of the file.
+#[track_caller]
+pub fn load(path: impl AsRef<Path>) -> Result<Tensor> {
+    load_with(path, LoadOptions::default())
+}
+
+/// [`load`] with options.
+#[track_caller]
+pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Tensor> {
+    read(&mut Source::open(path.as_ref(), &options)?)
+}
+
+/// [`load`] of a file's bytes in memory.
+#[track_caller]
+pub fn load_bytes(bytes: &[u8]) -> Result<Tensor> {
+    read(&mut Source::bytes(bytes))
+}
+
+#[track_caller]
+pub(crate) fn read(source: &mut Source) -> Result<Tensor> {
+    let all = 0..source.len;
+    read_at(source, all, "the array")
+}
+
+/// Reads an array that lies in a range of a file.
+#[track_caller]
+pub(crate) fn read_at(
+    source: &mut Source,
+    range: std::ops::Range<u64>,
+    what: &str,
+) -> Result<Tensor> {
+    let file = source.name.clone();
+    let broken =
+        |why: &dyn std::fmt::Display| TorshError::format("load", format!("{file}: {what}: {why}"));
+    let cut = || broken(&"the file is cut off");
+    let within = |at: u64, n: u64| {
+        let start = range.start.checked_add(at)?;
+        let end = start.checked_add(n)?;
+        (end <= range.end).then_some(start..end)
+    };
+    let start = source.range(within(0, 8).ok_or_else(cut)?)?;
+    if !start.starts_with(MAGIC) {
+        return Err(broken(&"this is no array in NumPy's format"));
+    }
+    let size = match start[6] {
+        1 => 2,
+        2 | 3 => 4,
+        other => {
+            return Err(broken(&format!(
+                "the format's version is {other}, not 1 to 3"
+            )));
+        }
+    };
+    let mut length = [0; 8];
+    length[..size].copy_from_slice(&source.range(within(8, size as u64).ok_or_else(cut)?)?);
+    let length = u64::from_le_bytes(length);
+    if length > MAX_HEADER {
+        return Err(broken(&format!("a header of {length} bytes is too long")));
+    }
+    let at = 8 + size as u64;
+    let text = source.range(within(at, length).ok_or_else(cut)?)?;
+    let header = Header::parse(&text).map_err(|e| broken(&e))?;
+    let dtype = header.dtype;
+    let bytes = header
+        .shape
+        .iter()
+        .try_fold(dtype.size(), |n, &d| n.checked_mul(d))
+        .ok_or_else(|| broken(&format!("the shape {:?} is too large", header.shape)))?;
+    let place = within(at + length, bytes as u64).ok_or_else(cut)?;
+    let storage = source
+        .storages(&[place])?
+        .pop()
+        .ok_or(TorshError::OutOfMemory)?;
+    let stride = if header.fortran_order {
+        let reversed: Vec<usize> = header.shape.iter().rev().copied().collect();
+        row_major(&reversed)?.into_iter().rev().collect()
+    } else {
+        row_major(&header.shape)?
+    };
+    usable(storage, dtype, header.big_endian)
+        .and_then(|storage| Tensor::from_storage(storage, dtype, &header.shape, &stride, 0))
+        .map_err(|e| in_file(&file, what, e))
+}
+
+/// Writes a tensor as a `.npy` file (`numpy.save`), row-major, whole or not at all.
+///
+/// An error for bfloat16, which NumPy lacks.
+#[track_caller]
+pub fn save(tensor: &Tensor, path: impl AsRef<Path>) -> Result<()> {
+    let tensor = on_host(tensor)?;
+    let header = header_of(&tensor)?;
+    write_buffered(path.as_ref(), |to| write(&tensor, &header, to))
+}
+
+/// The bytes ahead of the elements, a multiple of 64.
+pub(crate) fn header_of(tensor: &Tensor) -> Result<Vec<u8>> {
+    if tensor.dtype() == DType::BF16 {
+        return Err(TorshError::dtype("save", "NumPy has no bfloat16")
+            .with_hint("convert it with to_dtype(DType::F32) first, or save a .pt file"));
+    }
+    Ok(Header {
+        dtype: tensor.dtype(),
+        big_endian: false,
+        fortran_order: false,
+        shape: tensor.dims().to_vec(),
+    }
+    .to_bytes())
+}
+
+pub(crate) fn write(tensor: &Tensor, header: &[u8], to: &mut (impl Write + ?Sized)) -> Result<()> {
+    to.write_all(header)?;
+    to.write_all(&little_endian(tensor)?)?;
+    Ok(())
+}

@@ -1,0 +1,257 @@
+//! The header of a `.npy` file: a dict as Python writes it.
+//!
+//! `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`. Read by hand, as a general
+//! parser of Python's literals follows the file's nesting with its own stack.
+
+use torsh_core::DType;
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Header {
+    pub(super) dtype: DType,
+    pub(super) big_endian: bool,
+    pub(super) fortran_order: bool,
+    pub(super) shape: Vec<usize>,
+}
+
+const CODES: [(&str, DType); 11] = [
+    ("f4", DType::F32),
+    ("f8", DType::F64),
+    ("f2", DType::F16),
+    ("i1", DType::I8),
+    ("u1", DType::U8),
+    ("i2", DType::I16),
+    ("i4", DType::I32),
+    ("i8", DType::I64),
+    ("b1", DType::Bool),
+    ("c8", DType::C64),
+    ("c16", DType::C128),
+];
+
+impl Header {
+    pub(super) fn parse(text: &[u8]) -> Result<Header, String> {
+        let text = std::str::from_utf8(text).map_err(|_| "the header is no text".to_string())?;
+        let mut scan = Scan(text);
+        scan.expect('{')?;
+        let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+        while !scan.eat('}') {
+            let key = scan.string()?;
+            scan.expect(':')?;
+            match key {
+                "descr" => descr = Some(dtype(scan.descr()?)?),
+                "fortran_order" => fortran_order = Some(scan.bool()?),
+                "shape" => shape = Some(scan.shape()?),
+                other => return Err(format!("the header has an unknown key '{other}'")),
+            }
+            if !scan.eat(',') {
+                scan.expect('}')?;
+                break;
+            }
+        }
+        if !scan.0.trim().is_empty() {
+            return Err("the header goes on after its end".into());
+        }
+        match (descr, fortran_order, shape) {
+            (Some((dtype, big_endian)), Some(fortran_order), Some(shape)) => Ok(Header {
+                dtype,
+                big_endian,
+                fortran_order,
+                shape,
+            }),
+            _ => Err("the header lacks one of descr, fortran_order and shape".into()),
+        }
+    }
+
+    /// Magic, version, length and the padded dict.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let code = CODES
+            .iter()
+            .find(|(_, d)| *d == self.dtype)
+            .map_or("", |(code, _)| code);
+        let order = match (self.dtype.size(), self.big_endian) {
+            (1, _) => '|',
+            (_, true) => '>',
+            (_, false) => '<',
+        };
+        let fortran = if self.fortran_order { "True" } else { "False" };
+        let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
+        let comma = if shape.len() == 1 { "," } else { "" };
+        let mut dict = format!(
+            "{{'descr': '{order}{code}', 'fortran_order': {fortran}, 'shape': ({}{comma}), }}",
+            shape.join(", ")
+        );
+        // Version 1 holds 64 KiB, more than the 64 dimensions of any array need.
+        let ahead = super::MAGIC.len() + 4;
+        while !(ahead + dict.len() + 1).is_multiple_of(64) {
+            dict.push(' ');
+        }
+        dict.push('\n');
+        let mut out = super::MAGIC.to_vec();
+        out.extend([1, 0]);
+        out.extend((dict.len() as u16).to_le_bytes());
+        out.extend(dict.into_bytes());
+        out
+    }
+}
+
+/// The dtype of a code, and whether it is big-endian.
+fn dtype(descr: &str) -> Result<(DType, bool), String> {
+    let big = match descr.as_bytes().first() {
+        Some(b'<') => false,
+        Some(b'>') => true,
+        Some(b'|') => false,
+        Some(b'=') => cfg!(target_endian = "big"),
+        _ => return Err(format!("'{descr}' is no dtype")),
+    };
+    let code = &descr[1..];
+    if let Some((_, dtype)) = CODES.iter().find(|(c, _)| *c == code) {
+        return Ok((*dtype, big));
+    }
+    let what = match code.as_bytes().first() {
+        Some(b'O') => "Python objects, which only code of the file could make".into(),
+        Some(b'u') => format!(
+            "uint{}",
+            code[1..].parse::<u32>().map_or(0, |n| n.saturating_mul(8))
+        ),
+        Some(b'U' | b'S' | b'a') => "texts".into(),
+        Some(b'M' | b'm') => "dates".into(),
+        Some(b'V') => "structures".into(),
+        _ => format!("dtype '{descr}'"),
+    };
+    Err(format!("the array holds {what}; tensors do not"))
+}
+
+/// What is left of the text.
+struct Scan<'a>(&'a str);
+
+impl<'a> Scan<'a> {
+    fn eat(&mut self, c: char) -> bool {
+        match self.0.trim_start().strip_prefix(c) {
+            Some(rest) => {
+                self.0 = rest;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn expect(&mut self, c: char) -> Result<(), String> {
+        if self.eat(c) {
+            return Ok(());
+        }
+        let there: String = self.0.trim_start().chars().take(12).collect();
+        Err(format!("the header has {there:?} where {c:?} should be"))
+    }
+
+    fn string(&mut self) -> Result<&'a str, String> {
+        let rest = self.0.trim_start();
+        let quote = rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
+        let quote = quote.ok_or("the header has no text where one should be")?;
+        let (text, rest) = rest[1..]
+            .split_once(quote)
+            .ok_or("a text of the header does not end")?;
+        self.0 = rest;
+        Ok(text)
+    }
+
+    fn descr(&mut self) -> Result<&'a str, String> {
+        if self.0.trim_start().starts_with(['[', '(']) {
+            return Err("the array is a structured one; tensors have one dtype".into());
+        }
+        self.string()
+    }
+
+    fn word(&mut self) -> &'a str {
+        let rest = self.0.trim_start();
+        let end = rest
+            .find(|c: char| !c.is_ascii_alphanumeric())
+            .unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.0 = rest;
+        word
+    }
+
+    fn bool(&mut self) -> Result<bool, String> {
+        match self.word() {
+            "True" => Ok(true),
+            "False" => Ok(false),
+            other => Err(format!("fortran_order is '{other}', not True or False")),
+        }
+    }
+
+    fn shape(&mut self) -> Result<Vec<usize>, String> {
+        self.expect('(')?;
+        let mut out = Vec::new();
+        while !self.eat(')') {
+            let word = self.word();
+            // Python 2 wrote `3L`.
+            let size = word
+                .strip_suffix('L')
+                .unwrap_or(word)
+                .parse()
+                .map_err(|_| format!("'{word}' is no size"))?;
+            out.push(size);
+            if out.len() > 64 {
+                return Err("the array has more than 64 dimensions".into());
+            }
+            if !self.eat(',') {
+                self.expect(')')?;
+                break;
+            }
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_round_trip() {
+        for (shape, text) in [
+            (vec![], "()"),
+            (vec![3], "(3,)"),
+            (vec![2, 0, 4], "(2, 0, 4)"),
+        ] {
+            for (_, dtype) in CODES {
+                let header = Header {
+                    dtype,
+                    big_endian: dtype.size() > 1,
+                    fortran_order: true,
+                    shape: shape.clone(),
+                };
+                let bytes = header.to_bytes();
+                assert!(bytes.len().is_multiple_of(64));
+                assert!(String::from_utf8_lossy(&bytes[10..]).contains(text));
+                assert_eq!(Header::parse(&bytes[10..]), Ok(header));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_array_of_numbers_is_named() {
+        let text = |descr: &str, shape: &str| {
+            format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}")
+        };
+        for (descr, shape, why) in [
+            ("'<u4'", "(2,)", "uint32"),
+            ("'|O'", "(2,)", "Python objects"),
+            ("'<U5'", "(2,)", "texts"),
+            ("'<M8[ns]'", "(2,)", "dates"),
+            ("[('a', '<f4')]", "(2,)", "structured"),
+            ("'é4'", "(2,)", "no dtype"),
+            ("'<f4'", "(-2,)", "where"),
+            ("'<f4'", "(99999999999999999999999,)", "no size"),
+            ("'<f4'", "((((((", "where"),
+            ("'<f4'", "(2,", "no size"),
+        ] {
+            let error = Header::parse(text(descr, shape).as_bytes()).unwrap_err();
+            let fits = error.contains(why) || (why == "where" && error.contains("no size"));
+            assert!(fits, "{descr} {shape}: {error}");
+        }
+        assert!(Header::parse(b"{}").unwrap_err().contains("lacks"));
+        assert!(Header::parse(b"\xff").is_err());
+        let python2 = text("'<i8'", "(3L, 2L)");
+        assert_eq!(Header::parse(python2.as_bytes()).unwrap().shape, [3, 2]);
+    }
+}

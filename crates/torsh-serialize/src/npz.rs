@@ -1,0 +1,101 @@
+//! NumPy's `.npz` files: zip archives of arrays.
+
+use std::path::Path;
+
+use torsh_tensor::{Result, Tensor};
+
+use crate::LoadOptions;
+use crate::archive::{Archive, Writer};
+use crate::atomic::write_buffered;
+use crate::layout::on_host;
+use crate::npy;
+use crate::source::Source;
+
+/// Reads the arrays of a `.npz` file by name, in the file's order (`numpy.load`). Compressed ones
+/// are read too.
+///
+/// ```
+/// use torsh_serialize::npz;
+/// use torsh_tensor::tensor;
+///
+/// let path = std::env::temp_dir().join(format!("torsh-{}.npz", std::process::id()));
+/// npz::save([("x", &tensor![1.0, 2.0]), ("y", &tensor![true])], &path)?;
+/// let arrays = npz::load(&path)?;
+/// assert_eq!((arrays[1].0.as_str(), &arrays[1].1), ("y", &tensor![true]));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// As [`npy::load`], and where the archive holds something else than arrays.
+#[track_caller]
+pub fn load(path: impl AsRef<Path>) -> Result<Vec<(String, Tensor)>> {
+    load_with(path, LoadOptions::default())
+}
+
+/// [`load`] with options.
+#[track_caller]
+pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Vec<(String, Tensor)>> {
+    let mut source = Source::open(path.as_ref(), &options)?;
+    let archive = Archive::open(&mut source)?;
+    read(&mut source, archive)
+}
+
+/// [`load`] of a file's bytes in memory.
+#[track_caller]
+pub fn load_bytes(bytes: &[u8]) -> Result<Vec<(String, Tensor)>> {
+    let mut source = Source::bytes(bytes);
+    let archive = Archive::open(&mut source)?;
+    read(&mut source, archive)
+}
+
+#[track_caller]
+pub(crate) fn read(source: &mut Source, archive: Archive) -> Result<Vec<(String, Tensor)>> {
+    let mut out = Vec::with_capacity(archive.entries.len());
+    for entry in &archive.entries {
+        let Some(name) = entry.name.strip_suffix(".npy") else {
+            return Err(source.broken(format!(
+                "{} is no array; this zip archive is neither a .npz nor a checkpoint of PyTorch",
+                entry.name
+            )));
+        };
+        let tensor = match archive.range(entry) {
+            Some(range) => npy::read_at(source, range, &entry.name)?,
+            None => {
+                let bytes = archive.read(source, entry)?;
+                let mut inner = Source::bytes(&bytes);
+                inner.name = source.name.clone();
+                npy::read_at(&mut inner, 0..bytes.len() as u64, &entry.name)?
+            }
+        };
+        out.push((name.to_string(), tensor));
+    }
+    Ok(out)
+}
+
+/// Writes tensors as a `.npz` file (`numpy.savez`), whole or not at all.
+///
+/// An error for bfloat16, which NumPy lacks, and for a name that comes twice.
+#[track_caller]
+pub fn save<'a>(
+    tensors: impl IntoIterator<Item = (impl AsRef<str>, &'a Tensor)>,
+    path: impl AsRef<Path>,
+) -> Result<()> {
+    let mut all = Vec::new();
+    for (name, tensor) in tensors {
+        let tensor = on_host(tensor)?;
+        let header = npy::header_of(&tensor)
+            .map_err(|e| e.with_hint(format!("{} is of this dtype", name.as_ref())))?;
+        all.push((name.as_ref().to_string(), header, tensor));
+    }
+    write_buffered(path.as_ref(), |to| {
+        let mut zip = Writer::new(to);
+        for (name, header, tensor) in &all {
+            let size = header.len() + tensor.numel() * tensor.dtype().size();
+            zip.add(&format!("{name}.npy"), size as u64, |to| {
+                npy::write(tensor, header, to)
+            })?;
+        }
+        zip.finish().map(drop)
+    })
+}

@@ -1,0 +1,212 @@
+//! PyTorch's files: `.pt` and `.pth`, in the zip container and in the one before PyTorch 1.6.
+//!
+//! Their objects are pickles, programs for a small stack machine. The machine here
+//! ([`unpickle`]) makes tensors, numbers, texts and containers; any other name in a file is
+//! refused, so nothing of it is executed.
+
+mod build;
+mod globals;
+mod legacy;
+mod pickle;
+mod reduce;
+mod unpickle;
+
+use std::path::Path;
+
+use torsh_tensor::{Result, TorshError};
+
+use crate::archive::{Archive, Entry, Writer};
+use crate::atomic::write_buffered;
+use crate::layout::write_storage;
+use crate::source::Source;
+use crate::{LoadOptions, Value};
+
+/// How deep containers may lie in each other.
+pub(crate) const MAX_DEPTH: usize = 128;
+
+/// Reads a file that `torch.save` wrote, to the CPU (`torch.load` with `map_location="cpu"` and
+/// `weights_only=True`).
+///
+/// Tensors that shared a storage share it again, with their strides and offsets. In the zip
+/// container they lie in the mapped file.
+///
+/// ```
+/// use torsh_serialize::{Value, pt};
+/// use torsh_tensor::tensor;
+///
+/// let path = std::env::temp_dir().join(format!("torsh-pt-{}.pt", std::process::id()));
+/// let weight = tensor![[1.0, 2.0], [3.0, 4.0]];
+/// let tied = Value::from([("a", Value::from(&weight)), ("b", Value::from(weight.t()?))]);
+/// pt::save(&tied, &path)?;
+/// let back = pt::load(&path)?;
+/// let (a, b) = (back.get("a")?.as_tensor()?, back.get("b")?.as_tensor()?);
+/// a.add_(10.0)?;
+/// assert_eq!(b.to_vec::<f32>()?, [11.0, 13.0, 12.0, 14.0]);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// What the file holds besides tensors, numbers, texts and containers is refused by its name, as
+/// whole modules and sparse, quantized or float8 tensors; so are TorchScript archives.
+#[track_caller]
+pub fn load(path: impl AsRef<Path>) -> Result<Value> {
+    load_with(path, LoadOptions::default())
+}
+
+/// [`load`] with options.
+#[track_caller]
+pub fn load_with(path: impl AsRef<Path>, options: LoadOptions) -> Result<Value> {
+    read(&mut Source::open(path.as_ref(), &options)?)
+}
+
+/// [`load`] of a file's bytes in memory.
+#[track_caller]
+pub fn load_bytes(bytes: &[u8]) -> Result<Value> {
+    read(&mut Source::bytes(bytes))
+}
+
+#[track_caller]
+fn read(source: &mut Source) -> Result<Value> {
+    let start = source.start()?;
+    if is_legacy(&start) {
+        return read_legacy(source);
+    }
+    if start.starts_with(b"PK") {
+        let archive = Archive::open(source)?;
+        return read_zip(source, archive);
+    }
+    Err(other_format(source, &start))
+}
+
+/// Whether a file starts as the container before PyTorch 1.6: a pickle of its magic number.
+pub(crate) fn is_legacy(start: &[u8]) -> bool {
+    // PROTO n, then (FRAME of protocol 4 and later, and) LONG1 of ten bytes.
+    let magic = &legacy::MAGIC[..];
+    start.first() == Some(&0x80)
+        && (start.get(2..2 + magic.len()) == Some(magic)
+            || start.get(11..11 + magic.len()) == Some(magic))
+}
+
+pub(crate) use legacy::read as read_legacy;
+
+/// Says what a file is that has none of the formats.
+#[track_caller]
+pub(crate) fn other_format(source: &Source, start: &[u8]) -> TorshError {
+    let (what, hint) = if start.get(257..262) == Some(b"ustar") {
+        (
+            "this is a tar archive, the container of PyTorch before 0.1.10 where it is one",
+            "load it with PyTorch and save it again with torch.save",
+        )
+    } else if start.first() == Some(&0x80) {
+        (
+            "this is a pickle, but none that torch.save wrote",
+            "save tensors with torch.save, or as safetensors",
+        )
+    } else if start.is_empty() {
+        ("the file is empty", "write it again")
+    } else {
+        (
+            "this is no file of PyTorch, safetensors or NumPy",
+            "it may be cut off or damaged at its start",
+        )
+    };
+    source.broken(what).with_hint(hint)
+}
+
+fn pickle_of(archive: &Archive) -> Option<&Entry> {
+    archive
+        .entries
+        .iter()
+        .find(|e| e.name.split_once('/').is_some_and(|(_, n)| n == "data.pkl"))
+}
+
+/// Whether an archive is a checkpoint, else it may be a `.npz`.
+pub(crate) fn is_checkpoint(archive: &Archive) -> bool {
+    pickle_of(archive).is_some()
+}
+
+#[track_caller]
+pub(crate) fn read_zip(source: &mut Source, archive: Archive) -> Result<Value> {
+    let Some(pickle) = pickle_of(&archive) else {
+        return Err(source.broken("this zip archive is no checkpoint: it has no data.pkl"));
+    };
+    let prefix = pickle.name.trim_end_matches("data.pkl");
+    let named = |name: &str| archive.find(&format!("{prefix}{name}"));
+    if named("constants.pkl").is_some() {
+        return Err(source
+            .broken("this is a TorchScript archive, whose code is not run here")
+            .with_hint(
+                "save the state dict of the module: torch.save(module.state_dict(), path)",
+            ));
+    }
+    let big_endian = match named("byteorder") {
+        None => false,
+        Some(entry) => match archive.read(source, entry)?.trim_ascii() {
+            b"little" => false,
+            b"big" => true,
+            other => {
+                let other = String::from_utf8_lossy(other).into_owned();
+                return Err(source.broken(format!(
+                    "the byte order {other:?} is neither little nor big"
+                )));
+            }
+        },
+    };
+    let bytes = archive.read(source, pickle)?;
+    let object = unpickle::unpickle(&mut unpickle::Input::new(&bytes))
+        .map_err(|why| refused(source, why))?;
+    let entries = object
+        .storages
+        .iter()
+        .map(|s| {
+            named(&format!("data/{}", s.key))
+                .ok_or_else(|| source.broken(format!("the storage {} is missing", s.key)))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let storages = archive.storages(source, &entries)?;
+    build::build(source, object, storages, big_endian)
+}
+
+/// An error of the unpickler, under the file's name.
+#[track_caller]
+fn refused(source: &Source, why: unpickle::Why) -> TorshError {
+    let error = source.broken(&why.what);
+    match why.hint {
+        Some(hint) => error.with_hint(hint),
+        None => error,
+    }
+}
+
+/// Writes a value as PyTorch's zip container, which `torch.load(path, weights_only=True)` reads;
+/// whole or not at all.
+///
+/// A tensor is written with all of its storage, once for all tensors that share it.
+///
+/// # Errors
+/// A file that cannot be written, tensors of different dtypes on one storage, meta tensors, and
+/// containers in each other more than 128 deep.
+#[track_caller]
+pub fn save(value: &Value, path: impl AsRef<Path>) -> Result<()> {
+    let (pickle, tensors) = pickle::pickle(value)?;
+    write_buffered(path.as_ref(), |to| {
+        let mut zip = Writer::new(to);
+        let mut text = |name: &str, bytes: &[u8]| {
+            zip.add(&format!("archive/{name}"), bytes.len() as u64, |to| {
+                Ok(to.write_all(bytes)?)
+            })
+        };
+        text("data.pkl", &pickle)?;
+        text(".format_version", b"1")?;
+        text(".storage_alignment", b"64")?;
+        text("byteorder", b"little")?;
+        for (key, tensor) in tensors.iter().enumerate() {
+            let size = tensor.untyped_storage().bytes() as u64;
+            zip.add(&format!("archive/data/{key}"), size, |to| {
+                write_storage(tensor, to)
+            })?;
+        }
+        zip.add("archive/version", 2, |to| Ok(to.write_all(b"3\n")?))?;
+        zip.finish().map(drop)
+    })
+}

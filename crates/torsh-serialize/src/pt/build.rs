@@ -1,0 +1,191 @@
+//! Values of what a pickle made, and of the storages it names.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use torsh_tensor::{DType, Result, Storage, Tensor, TorshError};
+
+use super::MAX_DEPTH;
+use super::unpickle::{Id, Node, Object};
+use crate::layout::usable;
+use crate::source::Source;
+use crate::{Dict, Value, in_file};
+
+/// What may be built in any case, in bytes.
+const BUDGET: usize = 1 << 20;
+
+struct Builder<'a> {
+    file: &'a str,
+    nodes: &'a [Node],
+    /// The storages' memory, with how many bytes of it the pickle speaks of.
+    storages: Vec<(Arc<Storage>, usize)>,
+    object: &'a Object,
+    /// Tensors that were made: a tensor that the pickle has twice is one.
+    tensors: HashMap<Id, Tensor>,
+    /// The storages of bools that a tensor was made on.
+    bools: HashSet<usize>,
+    /// How much may still be built: an object that a pickle names again is built again, and a
+    /// few bytes could name each other to thousands of millions.
+    budget: usize,
+}
+
+/// Builds the value. `storages` are those that the object names, in its order.
+#[track_caller]
+pub(super) fn build(
+    source: &Source,
+    object: Object,
+    storages: Vec<Arc<Storage>>,
+    big_endian: bool,
+) -> Result<Value> {
+    let file = source.name.as_str();
+    let storages = object
+        .storages
+        .iter()
+        .zip(storages)
+        .map(|(named, storage)| {
+            let bytes = named.numel.checked_mul(named.dtype.size());
+            let Some(bytes) = bytes.filter(|&b| b <= storage.bytes()) else {
+                return Err(source.broken(format!(
+                    "the storage {} has {} bytes, not {} elements of {}",
+                    named.key,
+                    storage.bytes(),
+                    named.numel,
+                    named.dtype
+                )));
+            };
+            Ok((usable(storage, named.dtype, big_endian)?, bytes))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let mut builder = Builder {
+        file,
+        nodes: &object.nodes,
+        storages,
+        object: &object,
+        tensors: HashMap::new(),
+        bools: HashSet::new(),
+        budget: object.length.saturating_mul(64).saturating_add(BUDGET),
+    };
+    builder.value(object.root, 0)
+}
+
+impl Builder<'_> {
+    #[track_caller]
+    fn broken(&self, why: &str) -> TorshError {
+        TorshError::format("load", format!("{}: {why}", self.file))
+    }
+
+    fn spend(&mut self, bytes: usize) -> Result<()> {
+        match self.budget.checked_sub(bytes.saturating_add(64)) {
+            Some(left) => {
+                self.budget = left;
+                Ok(())
+            }
+            None => Err(self.broken(
+                "its objects name each other so often that they would be far larger than the file",
+            )),
+        }
+    }
+
+    fn list(&mut self, items: &[Id], depth: usize) -> Result<Vec<Value>> {
+        items.iter().map(|&id| self.value(id, depth + 1)).collect()
+    }
+
+    fn value(&mut self, id: Id, depth: usize) -> Result<Value> {
+        if depth > MAX_DEPTH {
+            return Err(self.broken(&format!(
+                "its containers lie in each other more than {MAX_DEPTH} deep"
+            )));
+        }
+        let nodes = self.nodes;
+        self.spend(match &nodes[id] {
+            Node::Str(s) => s.len(),
+            Node::Bytes(b) => b.len(),
+            Node::Big(b) => b.to_le_bytes().len(),
+            Node::Size(v) => 8 * v.len(),
+            _ => 0,
+        })?;
+        Ok(match &nodes[id] {
+            Node::None => Value::None,
+            Node::Bool(b) => Value::Bool(*b),
+            Node::Int(i) => Value::Int(*i),
+            Node::Big(b) => Value::BigInt(b.clone()),
+            Node::Float(f) => Value::Float(*f),
+            Node::Complex(c) => Value::Complex(*c),
+            Node::Str(s) => Value::Str(s.clone()),
+            Node::Bytes(b) => Value::Bytes(b.clone()),
+            Node::List(items) => Value::List(self.list(items, depth)?),
+            Node::Tuple(items) => Value::Tuple(self.list(items, depth)?),
+            Node::Set(items) => Value::Set(self.list(items, depth)?),
+            Node::Dict(items) => {
+                let mut dict = Dict::new();
+                for &(key, value) in items {
+                    let key = self.value(key, depth + 1)?;
+                    let value = self.value(value, depth + 1)?;
+                    dict.insert(key, value)
+                        .map_err(|e| in_file(self.file, "a dict", e))?;
+                }
+                Value::Dict(dict)
+            }
+            Node::Size(v) => Value::Size(v.clone()),
+            Node::DType(d) => Value::DType(*d),
+            Node::Device(d) => Value::Device(*d),
+            Node::Tensor(_) => Value::Tensor(self.tensor(id)?),
+            Node::Parameter {
+                tensor,
+                requires_grad,
+            } => {
+                let parameter = match self.tensors.get(&id) {
+                    Some(p) => p.clone(),
+                    None => {
+                        let p = self.tensor(*tensor)?.detach();
+                        p.set_requires_grad(*requires_grad)
+                            .map_err(|e| in_file(self.file, "a parameter", e))?;
+                        self.tensors.insert(id, p.clone());
+                        p
+                    }
+                };
+                Value::Parameter(parameter)
+            }
+            Node::Global(global) => {
+                return Err(self.broken(&format!(
+                    "holds the class or function {global:?} as a value; only tensors, numbers, texts and plain containers are made of a file"
+                )));
+            }
+            Node::Storage { .. } => {
+                return Err(self.broken("holds a storage that is no tensor's"));
+            }
+            Node::NumpyDType { code, .. } => {
+                return Err(self.broken(&format!("holds NumPy's dtype {code:?} as a value")));
+            }
+        })
+    }
+
+    fn tensor(&mut self, id: Id) -> Result<Tensor> {
+        if let Some(t) = self.tensors.get(&id) {
+            return Ok(t.clone());
+        }
+        let Node::Tensor(t) = &self.nodes[id] else {
+            return Err(self.broken("a parameter's data is no tensor"));
+        };
+        if self.object.storages[t.storage].dtype == DType::Bool && !self.bools.insert(t.storage) {
+            // All its bytes are looked at again.
+            self.spend(self.storages[t.storage].1 / 64)?;
+        }
+        let (storage, bytes) = &self.storages[t.storage];
+        let named = &self.object.storages[t.storage];
+        let tensor =
+            Tensor::from_storage(storage.clone(), named.dtype, &t.shape, &t.stride, t.offset)
+                .and_then(|tensor| {
+                    if t.requires_grad {
+                        tensor.set_requires_grad(true)?;
+                    }
+                    Ok(tensor)
+                })
+                .map_err(|e| {
+                    let what = format!("a tensor on the storage {} ({bytes} bytes)", named.key);
+                    in_file(self.file, &what, e)
+                })?;
+        self.tensors.insert(id, tensor.clone());
+        Ok(tensor)
+    }
+}

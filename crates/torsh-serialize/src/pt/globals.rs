@@ -1,0 +1,175 @@
+//! The names a pickle may use. Everything else is refused.
+
+use torsh_core::DType;
+
+use super::unpickle::{Res, Why};
+
+/// What an allowed name stands for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Global {
+    OrderedDict,
+    DefaultDict,
+    Counter,
+    Dict,
+    List,
+    Tuple,
+    Set,
+    Complex,
+    Bytes,
+    ByteArray,
+    /// A type that only occurs as an argument, as `defaultdict`'s.
+    Type,
+    Size,
+    Device,
+    /// `torch.Tensor` as a class.
+    TensorType,
+    ParameterType,
+    DType(DType),
+    /// A class of storages; `None` for those without a dtype.
+    Storage(Option<DType>),
+    Tensor,
+    TensorV2,
+    TensorV3,
+    Parameter,
+    ParameterWithState,
+    FromType,
+    Layout,
+    /// `_codecs.encode`, how protocol 2 writes bytes.
+    Encode,
+    NumpyDType,
+    NumpyScalar,
+}
+
+/// The dtype of a name of `torch`, as `float32`; `Err` for those that tensors here lack.
+pub(super) fn dtype(name: &str) -> Option<DType> {
+    DType::ALL.into_iter().find(|d| d.name() == name)
+}
+
+/// Names of dtypes that PyTorch has and this framework has not.
+fn is_foreign_dtype(name: &str) -> bool {
+    [
+        "float8",
+        "float4",
+        "uint16",
+        "uint32",
+        "uint64",
+        "complex32",
+        "qint",
+        "quint",
+        "bits",
+    ]
+    .iter()
+    .any(|start| name.starts_with(start))
+        || matches!(
+            name,
+            "uint1" | "uint2" | "uint3" | "uint4" | "uint5" | "uint6" | "uint7"
+        )
+        || matches!(
+            name,
+            "int1" | "int2" | "int3" | "int4" | "int5" | "int6" | "int7"
+        )
+}
+
+const STORAGES: [(&str, DType); 12] = [
+    ("FloatStorage", DType::F32),
+    ("DoubleStorage", DType::F64),
+    ("HalfStorage", DType::F16),
+    ("BFloat16Storage", DType::BF16),
+    ("CharStorage", DType::I8),
+    ("ByteStorage", DType::U8),
+    ("ShortStorage", DType::I16),
+    ("IntStorage", DType::I32),
+    ("LongStorage", DType::I64),
+    ("BoolStorage", DType::Bool),
+    ("ComplexFloatStorage", DType::C64),
+    ("ComplexDoubleStorage", DType::C128),
+];
+
+/// The class of the storages of a dtype.
+pub(super) fn storage_name(dtype: DType) -> &'static str {
+    STORAGES
+        .iter()
+        .find(|(_, d)| *d == dtype)
+        .map_or("UntypedStorage", |(name, _)| name)
+}
+
+pub(super) fn find(module: &str, name: &str) -> Res<Global> {
+    let found = match (module, name) {
+        ("collections", "OrderedDict") => Global::OrderedDict,
+        ("collections", "defaultdict") => Global::DefaultDict,
+        ("collections", "Counter") => Global::Counter,
+        ("builtins" | "__builtin__", name) => match name {
+            "dict" => Global::Dict,
+            "list" => Global::List,
+            "tuple" => Global::Tuple,
+            "set" | "frozenset" => Global::Set,
+            "complex" => Global::Complex,
+            "bytes" => Global::Bytes,
+            "bytearray" => Global::ByteArray,
+            "int" | "long" | "float" | "bool" | "str" | "unicode" => Global::Type,
+            _ => return Err(refuse(module, name)),
+        },
+        ("_codecs", "encode") => Global::Encode,
+        ("torch", "Size") => Global::Size,
+        ("torch", "device") => Global::Device,
+        ("torch", "Tensor") => Global::TensorType,
+        ("torch.nn.parameter", "Parameter") => Global::ParameterType,
+        ("torch" | "torch.storage", "UntypedStorage" | "TypedStorage") => Global::Storage(None),
+        ("torch" | "torch.cuda", name) => {
+            if let Some((_, dtype)) = STORAGES.iter().find(|(n, _)| *n == name) {
+                Global::Storage(Some(*dtype))
+            } else if let Some(dtype) = dtype(name) {
+                Global::DType(dtype)
+            } else if is_foreign_dtype(name) || name.ends_with("Storage") {
+                return Err(Why {
+                    what: format!("holds tensors of torch.{name}, for which there is no dtype"),
+                    hint: Some("convert them in PyTorch before saving: tensor.to(torch.float32)"),
+                });
+            } else {
+                return Err(refuse(module, name));
+            }
+        }
+        ("torch._utils", name) => match name {
+            "_rebuild_tensor" => Global::Tensor,
+            "_rebuild_tensor_v2" => Global::TensorV2,
+            "_rebuild_tensor_v3" => Global::TensorV3,
+            "_rebuild_parameter" => Global::Parameter,
+            "_rebuild_parameter_with_state" => Global::ParameterWithState,
+            "_rebuild_qtensor" => return Err(unsupported("quantized")),
+            "_rebuild_sparse_tensor" | "_rebuild_sparse_csr_tensor" => {
+                return Err(unsupported("sparse"));
+            }
+            "_rebuild_nested_tensor" => return Err(unsupported("nested")),
+            "_rebuild_meta_tensor_no_storage" => return Err(unsupported("meta")),
+            _ => return Err(refuse(module, name)),
+        },
+        ("torch._tensor", "_rebuild_from_type_v2") => Global::FromType,
+        ("torch.serialization", "_get_layout") => Global::Layout,
+        ("numpy", "dtype") => Global::NumpyDType,
+        ("numpy.core.multiarray" | "numpy._core.multiarray", "scalar") => Global::NumpyScalar,
+        _ => return Err(refuse(module, name)),
+    };
+    Ok(found)
+}
+
+fn unsupported(kind: &str) -> Why {
+    Why {
+        what: format!("holds a {kind} tensor; strided ones can be loaded"),
+        hint: Some("convert it in PyTorch before saving: dequantize(), to_dense()"),
+    }
+}
+
+fn refuse(module: &str, name: &str) -> Why {
+    // A name is as long as the file wants it to be.
+    let short = |s: &str| s.chars().take(120).collect::<String>();
+    Why {
+        what: format!(
+            "refuses to load the global {}.{}: only tensors, numbers, texts and plain containers are made of a file",
+            short(module),
+            short(name)
+        ),
+        hint: Some(
+            "save the state dict instead of the object: torch.save(module.state_dict(), path)",
+        ),
+    }
+}

@@ -1,0 +1,80 @@
+//! Files that NumPy wrote (`data/make.py`).
+
+use num_complex::Complex;
+use torsh_serialize::{LoadOptions, Value, load, load_bytes, load_with, npy, npz};
+use torsh_tensor::DType;
+
+use super::{data, floats, tensor};
+
+#[test]
+fn archives_stored_and_packed() {
+    for name in ["arrays.npz", "packed.npz"] {
+        let path = data(name);
+        let unmapped = load_with(&path, LoadOptions::new().mmap(false)).unwrap();
+        let bytes = load_bytes(&std::fs::read(&path).unwrap()).unwrap();
+        let direct = Value::from(npz::load(&path).unwrap());
+        for value in [load(&path).unwrap(), unmapped, bytes, direct] {
+            let halves = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5];
+            for (key, dtype) in [
+                ("c", DType::F32),
+                ("f", DType::F32),
+                ("big", DType::F32),
+                ("half", DType::F16),
+                ("double", DType::F64),
+            ] {
+                assert_eq!(tensor(&value, &[key]).dtype(), dtype);
+                assert_eq!(tensor(&value, &[key]).dims(), [2, 3]);
+                assert_eq!(floats(&value, &[key]), halves, "{name} {key}");
+            }
+            assert_eq!(tensor(&value, &["f"]).stride(), [1, 2]);
+            let whole = [0.0, 0.0, 1.0, 1.0, 2.0, 2.0];
+            for key in ["uint8", "int16", "int32", "int64"] {
+                assert_eq!(floats(&value, &[key]), whole, "{key}");
+                assert_eq!(tensor(&value, &[key]).dtype().name(), key);
+            }
+            assert_eq!(floats(&value, &["int8"]), whole.map(|v| -v));
+            assert_eq!(
+                tensor(&value, &["bool"]).to_vec::<bool>().unwrap(),
+                [false, false, false, true, true, true]
+            );
+            assert_eq!(
+                tensor(&value, &["complex64"])
+                    .to_vec::<Complex<f32>>()
+                    .unwrap()[1],
+                Complex::new(0.5, 1.0)
+            );
+            assert_eq!(
+                tensor(&value, &["complex128"])
+                    .to_vec::<Complex<f64>>()
+                    .unwrap()[5],
+                Complex::new(2.5, -1.0)
+            );
+            assert_eq!(tensor(&value, &["number"]).item::<f64>().unwrap(), 1.5);
+            assert_eq!(tensor(&value, &["empty"]).dims(), [0, 2]);
+        }
+    }
+}
+
+#[test]
+fn single_arrays() {
+    let t = npy::load(data("fortran.npy")).unwrap();
+    assert_eq!(t.stride(), [1, 2]);
+    assert_eq!(t.to_vec::<f32>().unwrap(), [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]);
+    t.add_(1.0).unwrap();
+    assert_eq!(
+        load(data("fortran.npy"))
+            .unwrap()
+            .as_tensor()
+            .unwrap()
+            .to_vec::<f32>()
+            .unwrap()[0],
+        0.0
+    );
+    for (name, why) in [
+        ("structured.npy", "structured"),
+        ("objects.npy", "Python objects"),
+    ] {
+        let error = load(data(name)).unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains(name), "{error}");
+    }
+}

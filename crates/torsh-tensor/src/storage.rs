@@ -1,0 +1,104 @@
+//! Tensors on storages from outside, as mapped files.
+
+use std::sync::Arc;
+
+use torsh_core::{DType, Layout, Result, Shape, Storage, TorshError};
+
+use crate::Tensor;
+
+impl Tensor {
+    /// A tensor on memory that is there: `shape` with `stride`, in elements, from element
+    /// `storage_offset` on (`Tensor.set_`). Tensors made on one storage are views of each other's
+    /// data, but not for automatic differentiation.
+    ///
+    /// An error where an element would lie outside of the storage, the memory is not aligned for
+    /// the dtype, a stride is negative, or a bool is neither 0 nor 1.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use torsh_tensor::{DType, Storage, Tensor};
+    ///
+    /// let storage = Arc::new(Storage::filled(6, |bytes| {
+    ///     bytes.copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+    ///     Ok(())
+    /// })?);
+    /// let columns = Tensor::from_storage(storage, DType::U8, &[3, 2], &[1, 3], 0)?;
+    /// assert_eq!(columns.to_vec::<u8>()?, [1, 4, 2, 5, 3, 6]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn from_storage(
+        storage: Arc<Storage>,
+        dtype: DType,
+        shape: &[usize],
+        stride: &[usize],
+        storage_offset: usize,
+    ) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let wrong = |why: String| TorshError::invalid("from_storage", why);
+        if shape.len() != stride.len() {
+            return Err(wrong(format!(
+                "{} sizes need as many strides, not {}",
+                shape.len(),
+                stride.len()
+            )));
+        }
+        let dims = Shape::new(shape);
+        let numel = dims
+            .checked_numel(dtype.size())
+            .map_err(|e| e.in_op("from_storage", Vec::new, at))?;
+        // One past the last element, or the first where there is none.
+        let end = if numel == 0 {
+            Some(storage_offset)
+        } else {
+            shape
+                .iter()
+                .zip(stride)
+                .try_fold(storage_offset, |last, (&n, &s)| {
+                    last.checked_add((n - 1).checked_mul(s)?)
+                })
+                .and_then(|last| last.checked_add(1))
+        };
+        let reached = end.and_then(|end| end.checked_mul(dtype.size()));
+        if reached.is_none_or(|bytes| bytes > storage.bytes())
+            || stride.iter().any(|&s| isize::try_from(s).is_err())
+        {
+            return Err(wrong(format!(
+                "{dtype}{dims} with strides {stride:?} from element {storage_offset} on leaves its storage of {} bytes",
+                storage.bytes()
+            )));
+        }
+        if !(storage.ptr() as usize).is_multiple_of(dtype.size().min(8))
+            && storage.bytes() > 0
+            && storage.device() != torsh_core::Device::Meta
+        {
+            return Err(wrong(format!("the memory is not aligned for {dtype}")));
+        }
+        if dtype == DType::Bool && storage.device() == torsh_core::Device::Cpu {
+            let mut block = [0; 4096];
+            for start in (0..storage.bytes()).step_by(block.len()) {
+                let n = block.len().min(storage.bytes() - start);
+                storage.read(start, &mut block[..n])?;
+                if block[..n].iter().any(|&b| b > 1) {
+                    return Err(wrong("a bool is 0 or 1".into()));
+                }
+            }
+        }
+        let strides = stride.iter().map(|&s| s as isize).collect();
+        let t = Tensor::from_parts(storage, Layout::new(dims, strides, storage_offset), dtype);
+        if crate::mode::is_inference_mode() {
+            t.meta_or_new();
+        }
+        Ok(t)
+    }
+
+    /// The memory this tensor lies in, shared with its views (`Tensor.untyped_storage`).
+    ///
+    /// ```
+    /// let t = torsh_tensor::zeros(&[2, 3]);
+    /// assert_eq!(t.untyped_storage().bytes(), 24);
+    /// ```
+    pub fn untyped_storage(&self) -> &Arc<Storage> {
+        self.storage()
+    }
+}
