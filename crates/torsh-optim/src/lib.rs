@@ -60,7 +60,7 @@ pub use rmsprop::{RMSprop, RMSpropAlgorithm, RMSpropOptions, RMSpropState};
 pub use rprop::{Rprop, RpropAlgorithm, RpropOptions, RpropState};
 pub use sgd::{SGD, SgdAlgorithm, SgdOptions, SgdState};
 pub use state::{GroupState, OptimizerState, ParamState, StateValue};
+pub use swa::{AveragedModel, AvgFn, get_ema_avg_fn, get_swa_avg_fn, update_bn};
 pub use torsh_nn::utils::{
     ClipGradNormOptions, clip_grad_norm_, clip_grad_norm_with, clip_grad_value_,
 };
-pub use swa::{AveragedModel, AvgFn, get_ema_avg_fn, get_swa_avg_fn, update_bn};

@@ -30,14 +30,14 @@ pub use activation::*;
 pub use adaptive_pool::*;
 pub use batchnorm::{
     BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder, BatchNorm3d,
-    BatchNorm3dBuilder, cumulative_statistics, SyncBatchNorm, SyncBatchNormBuilder,
+    BatchNorm3dBuilder, SyncBatchNorm, SyncBatchNormBuilder, cumulative_statistics,
 };
+pub use bilinear::{Bilinear, BilinearBuilder};
 pub use container::{ModuleDict, ModuleList, Sequential};
 pub use conv::{Conv1d, Conv1dBuilder, Conv2d, Conv2dBuilder, Conv3d, Conv3dBuilder, PaddingMode};
 pub use conv_transpose::*;
-pub use dropout::*;
-pub use bilinear::{Bilinear, BilinearBuilder};
 pub use distance::{CosineSimilarity, PairwiseDistance};
+pub use dropout::*;
 pub use embedding::{Embedding, EmbeddingBuilder};
 pub use embedding_bag::*;
 pub use instance_norm::*;

@@ -50,7 +50,9 @@ impl Config {
 
     fn linear(&self, from: usize, to: usize) -> Result<Linear> {
         let b = Linear::builder(from, to).bias(self.bias);
-        b.device(self.factory.device).dtype(self.factory.dtype()).build()
+        b.device(self.factory.device)
+            .dtype(self.factory.dtype())
+            .build()
     }
 
     pub fn norm(&self) -> Result<LayerNorm> {
@@ -204,7 +206,9 @@ fn attend(
         .is_causal(is_causal);
     options.attn_mask = mask.clone();
     options.key_padding_mask = padding.clone();
-    attention.forward_with(x, seen, seen, options).map(|(y, _)| y)
+    attention
+        .forward_with(x, seen, seen, options)
+        .map(|(y, _)| y)
 }
 
 impl TransformerEncoderLayer {
@@ -247,7 +251,11 @@ impl TransformerEncoderLayer {
 
     /// The output under masks.
     #[track_caller]
-    pub fn forward_with(&self, src: &Tensor, options: TransformerEncoderLayerOptions) -> Result<Tensor> {
+    pub fn forward_with(
+        &self,
+        src: &Tensor,
+        options: TransformerEncoderLayerOptions,
+    ) -> Result<Tensor> {
         self.hooks.run(self, src, |x| {
             let attend = |x: &Tensor| {
                 let (mask, padding) = (&options.src_mask, &options.src_key_padding_mask);
@@ -362,7 +370,14 @@ impl TransformerDecoderLayer {
             };
             let other = |x: &Tensor| {
                 let (mask, padding) = (&o.memory_mask, &o.memory_key_padding_mask);
-                let y = attend(&self.multihead_attn, x, memory, mask, padding, o.memory_is_causal)?;
+                let y = attend(
+                    &self.multihead_attn,
+                    x,
+                    memory,
+                    mask,
+                    padding,
+                    o.memory_is_causal,
+                )?;
                 self.dropout2.forward(&y)
             };
             if self.config.norm_first {
