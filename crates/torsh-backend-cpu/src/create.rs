@@ -186,7 +186,12 @@ fn eye(args: &KernelArgs<'_>) -> Result<()> {
     let ([rows, cols], [down, right]) = (out.shape, out.strides) else {
         return Err(missing("a matrix"));
     };
-    let (n, step) = ([(*rows).min(*cols)], [down + right]);
+    let n = [(*rows).min(*cols)];
+    if n == [0] {
+        return Ok(());
+    }
+    // The strides of an empty matrix may be anything.
+    let step = [down + right];
     let diagonal = View {
         shape: &n,
         strides: &step,

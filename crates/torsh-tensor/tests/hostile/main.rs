@@ -7,6 +7,7 @@
 
 mod guard;
 mod make;
+mod methods;
 mod run;
 
 use std::path::{Path, PathBuf};

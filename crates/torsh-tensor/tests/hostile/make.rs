@@ -1,5 +1,6 @@
 //! Arguments, from an op's schema and its samples.
 
+use crate::methods::METHODS;
 use torsh_core::{Generator, Scalar};
 use torsh_tensor::record::{OpRecord, Rule, Samples};
 use torsh_tensor::sample::Sampler;
@@ -103,6 +104,8 @@ pub(crate) enum Form {
     Name,
     /// The record in place, with so many operands before its numbers.
     InPlace(&'static OpRecord, usize),
+    /// The method of this number, on the first five arguments.
+    Method(usize),
 }
 
 /// One call.
@@ -500,7 +503,58 @@ impl Maker {
         Some(Value::Tensor(view))
     }
 
+    /// A call of a method, of operands that mostly go together.
+    fn method(&mut self) -> Case {
+        let which = self.below(METHODS.len());
+        let mut args: Vec<Value> = Vec::new();
+        let dtype = self.of(&DTYPES);
+        let kinds = [
+            (&[3usize, 4][..], dtype),
+            (
+                &[3],
+                self.of(&[DType::I64, DType::I64, DType::I32, DType::F32]),
+            ),
+            (&[3, 4], DType::I64),
+            (&[3, 4], dtype),
+            (&[3, 4], DType::Bool),
+        ];
+        for (shape, dtype) in kinds {
+            let made = self.filled(shape, dtype).unwrap_or_else(|| self.tensor());
+            args.push(match self.below(12) {
+                0 => self.tensor().into(),
+                1..=3 => self.layout(&made).unwrap_or(made).into(),
+                _ => made.into(),
+            });
+        }
+        let mut leaves = Vec::new();
+        if self.one_in(2) {
+            for v in [0, 3] {
+                self.want_gradients(&mut args[v], &mut leaves);
+            }
+            if let Some(v) = self.target(&args[0]) {
+                args[0] = v;
+            }
+        }
+        args.extend([0; 4].map(|_| match self.one_in(2) {
+            true => Value::Int(self.of(&[0, 1, 1, 2, 3, -1])),
+            false => self.int().into(),
+        }));
+        args.extend([self.float().into(), self.of(&DTYPES).into()]);
+        Case {
+            name: METHODS[which].0,
+            form: Form::Method(which),
+            args,
+            kwargs: Vec::new(),
+            leaves,
+            backward: self.below(5),
+            gradient: None,
+        }
+    }
+
     pub(crate) fn case(&mut self) -> Case {
+        if self.one_in(12) {
+            return self.method();
+        }
         let names = names();
         let (name, ref records) = names[self.below(names.len())];
         let record = self.of(records);

@@ -16,6 +16,7 @@ use torsh_tensor::record::Rule;
 use torsh_tensor::{Device, Tensor, Value, grad, observe, ops};
 
 use crate::make::{Case, Form, Maker, describe};
+use crate::methods::{METHODS, Operands};
 use crate::variable;
 
 /// The most memory that the calls may use at once.
@@ -199,6 +200,28 @@ fn would_read(c: &Case) -> bool {
     }
 }
 
+fn operands(c: &Case) -> Option<Operands> {
+    let t = tensors(c);
+    let [x, index, square, source, mask] = <[Tensor; 5]>::try_from(t).ok()?;
+    let int = |i: usize| match c.args[5 + i] {
+        Value::Int(v) => v,
+        _ => 0,
+    };
+    let (Value::Float(float), Value::DType(dtype)) = (&c.args[9], &c.args[10]) else {
+        return None;
+    };
+    Some(Operands {
+        x,
+        index,
+        square,
+        source,
+        mask,
+        ints: std::array::from_fn(int),
+        float: *float,
+        dtype: *dtype,
+    })
+}
+
 /// Makes one call and what follows from it; whether the call itself gave `Ok`.
 fn one(c: &Case) -> bool {
     if tensors(c).iter().any(is_huge) && would_read(c) {
@@ -206,6 +229,10 @@ fn one(c: &Case) -> bool {
     }
     let result = match c.form {
         Form::Name => ops::call(c.name, &c.args, &c.kwargs),
+        Form::Method(which) => match operands(c) {
+            Some(o) => (METHODS[which].1)(&o).map(Value::Tensor),
+            None => return false,
+        },
         Form::InPlace(record, arity) => {
             let operands: Vec<Arg<'_>> = c.args[..arity.min(c.args.len())]
                 .iter()

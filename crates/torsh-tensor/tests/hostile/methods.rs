@@ -1,0 +1,97 @@
+//! Methods that no name reaches: those in place, and those that take sizes or positions.
+
+use torsh_tensor::{DType, Device, Result, Tensor};
+
+/// What a method gets: a target `[3, 4]` (or a view of that shape), an index for one of its
+/// dimensions or for both, a source, and numbers of any size.
+pub(crate) struct Operands {
+    pub(crate) x: Tensor,
+    pub(crate) index: Tensor,
+    pub(crate) square: Tensor,
+    pub(crate) source: Tensor,
+    pub(crate) mask: Tensor,
+    pub(crate) ints: [i64; 4],
+    pub(crate) float: f64,
+    pub(crate) dtype: DType,
+}
+
+type Method = fn(&Operands) -> Result<Tensor>;
+
+pub(crate) const METHODS: &[(&str, Method)] = &[
+    ("index_add_", |o| {
+        o.x.index_add_(o.ints[0], &o.index, &o.source)
+    }),
+    ("index_copy_", |o| {
+        o.x.index_copy_(o.ints[0], &o.index, &o.source)
+    }),
+    ("index_fill_", |o| {
+        o.x.index_fill_(o.ints[0], &o.index, o.float)
+    }),
+    ("index_put_", |o| {
+        let index = [Some(o.index.clone()), None];
+        o.x.index_put_(&index, &o.source, o.ints[0] == 0)
+    }),
+    ("put_", |o| o.x.put_(&o.square, &o.source, o.ints[0] == 0)),
+    ("scatter_", |o| {
+        o.x.scatter_(o.ints[0], &o.square, &o.source)
+    }),
+    ("scatter_ number", |o| {
+        o.x.scatter_(o.ints[0], &o.square, o.float)
+    }),
+    ("scatter_add_", |o| {
+        o.x.scatter_add_(o.ints[0], &o.square, &o.source)
+    }),
+    ("masked_fill_", |o| o.x.masked_fill_(&o.mask, o.float)),
+    ("masked_scatter_", |o| {
+        o.x.masked_scatter_(&o.mask, &o.source)
+    }),
+    ("i_put", |o| o.x.i_put((.., &o.index), o.float)),
+    ("i_put tensor", |o| o.x.i_put((.., o.ints[1]), &o.source)),
+    ("i ranges", |o| o.x.i((o.ints[0]..o.ints[1], ..o.ints[2]))),
+    ("i of a mask", |o| o.x.i(&o.mask)),
+    ("copy_", |o| o.x.copy_(&o.source)),
+    ("tril_", |o| o.x.tril_(o.ints[0])),
+    ("triu_", |o| o.x.triu_(o.ints[0])),
+    ("dropout_", |o| o.x.dropout_(o.float, true)),
+    ("as_strided_at", |o| {
+        o.x.as_strided_at(&o.ints[..2], &o.ints[2..], o.ints[0])
+    }),
+    ("view_dtype", |o| o.x.view_dtype(o.dtype)),
+    ("zeros", |o| {
+        Tensor::zeros(&o.ints[..3], o.dtype, Device::Cpu)
+    }),
+    ("empty", |o| {
+        Tensor::empty(&o.ints[..2], o.dtype, Device::Meta)
+    }),
+    ("from_data", |o| Tensor::from_data(&o.ints, &o.ints[..2])),
+    ("from_slice", |o| {
+        Tensor::from_slice(&[o.float], (), o.dtype, Device::Cpu)
+    }),
+    ("randperm", |o| {
+        Tensor::randperm(o.ints[0], o.dtype, Device::Cpu)
+    }),
+    ("arange", |o| {
+        Tensor::arange(o.ints[0], o.float, o.ints[1], o.dtype, Device::Cpu)
+    }),
+    ("linspace", |o| {
+        Tensor::linspace(o.ints[0], o.float, o.ints[1], o.dtype, Device::Cpu)
+    }),
+    ("eye", |o| {
+        Tensor::eye_nm(o.ints[0], o.ints[1], o.dtype, Device::Cpu)
+    }),
+    ("set_grad", |o| {
+        o.x.set_grad(Some(o.source.clone()))?;
+        Ok(o.x.clone())
+    }),
+    ("iter", |o| {
+        o.x.iter()?.next_back().map_or(Ok(o.source.clone()), Ok)
+    }),
+    ("item", |o| {
+        o.x.item::<u8>()?;
+        Ok(o.x.clone())
+    }),
+    ("to_vec", |o| {
+        Tensor::from_vec(o.x.to_vec::<i16>()?, &o.ints[..1])
+    }),
+    ("stack", |o| Tensor::stack(&[&o.x, &o.source], o.ints[0])),
+];
