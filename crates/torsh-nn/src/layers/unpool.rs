@@ -128,7 +128,7 @@ unpools! {
     /// use torsh_tensor::tensor;
     /// let x = tensor![[[1.0, 5.0, 9.0], [3.0, 2.0, 9.0]]];
     /// let (y, indices) = MaxPool2d::new(2)?.forward_with_indices(&x)?;
-    /// let back = MaxUnpool2d::new(2)?.forward_to_size(&y, &indices, x.shape())?;
+    /// let back = MaxUnpool2d::new(2)?.forward_to_size(&y, &indices, (2, 3))?;
     /// assert_eq!(back, tensor![[[0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```

@@ -112,6 +112,14 @@ fn drop_features(x: &Tensor, batched: usize, p: f64, training: bool) -> Result<T
 impl Tensor {
     /// Zeroes each channel with probability `p` and scales the others by `1 / (1 - p)`; the values
     /// themselves unless `training` (`torch.nn.functional.dropout1d`): `[n, c, l]` or `[c, l]`.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0], [3.0, 4.0]];
+    /// assert_eq!(x.dropout1d(1.0, true)?, tensor![[0.0, 0.0], [0.0, 0.0]]);
+    /// assert_eq!(x.dropout1d(0.5, false)?, x);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn dropout1d(&self, p: f64, training: bool) -> Result<Tensor> {
         let run = || match self.ndim() {

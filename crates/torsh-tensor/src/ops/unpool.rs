@@ -393,9 +393,11 @@ impl Tensor {
 }
 
 macro_rules! unpoolings {
-    ($($n:literal $what:literal $unpool:ident $with:ident $record:ident;)*) => {
+    ($($(#[$example:meta])* $n:literal $what:literal $unpool:ident $with:ident $record:ident;)*) => {
         impl Tensor {$(
-            #[doc = concat!("Puts the maxima of ", $what, " back where `", stringify!($n), "`-dimensional pooling with `kernel_size` found them, among zeros (`torch.nn.functional.", stringify!($unpool), "`).")]
+            #[doc = concat!("Puts the maxima of ", $what, " back where pooling with `kernel_size` found them, among zeros (`torch.nn.functional.", stringify!($unpool), "`).")]
+            ///
+            $(#[$example])*
             ///
             /// # Errors
             /// Indices that are not int64, of another shape, or outside of the result.
@@ -413,15 +415,24 @@ macro_rules! unpoolings {
     };
 }
 unpoolings! {
+    /// ```
+    /// use torsh_tensor::{MaxPool1dOptions, tensor};
+    /// let x = tensor![[1.0, 5.0, 3.0, 2.0]];
+    /// let (y, indices) = x.max_pool1d_indices(2, MaxPool1dOptions::default())?;
+    /// assert_eq!(y.max_unpool1d(&indices, 2)?, tensor![[0.0, 5.0, 3.0, 0.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     1 "signals `[n, c, l]` or `[c, l]`" max_unpool1d max_unpool1d_with MAX_UNPOOL1D;
     2 "images `[n, c, h, w]` or `[c, h, w]`" max_unpool2d max_unpool2d_with MAX_UNPOOL2D;
     3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" max_unpool3d max_unpool3d_with MAX_UNPOOL3D;
 }
 
 macro_rules! fractional {
-    ($($n:literal $what:literal $pool:ident $record:ident;)*) => {
+    ($($(#[$example:meta])* $n:literal $what:literal $pool:ident $record:ident;)*) => {
         impl Tensor {$(
             #[doc = concat!("Maxima over windows of `kernel_size` at random places of ", $what, ", and the int64 index of each among the elements of its channel (`torch.nn.functional.", stringify!($pool), "`; Graham, Fractional MaxPooling).")]
+            ///
+            $(#[$example])*
             ///
             /// # Errors
             /// Not one of `output_size` and `output_ratio`, more windows than fit.
@@ -433,6 +444,16 @@ macro_rules! fractional {
     };
 }
 fractional! {
+    /// ```
+    /// use torsh_tensor::{FractionalMaxPoolOptions, tensor};
+    /// let x = tensor![[[1.0, 5.0, 3.0], [4.0, 2.0, 9.0]]];
+    /// // Two windows have only two places.
+    /// let options = FractionalMaxPoolOptions::new().output_size((1, 2));
+    /// let (values, indices) = x.fractional_max_pool2d_indices(2, options)?;
+    /// assert_eq!(values, tensor![[[5.0, 9.0]]]);
+    /// assert_eq!(indices, tensor![[[1, 5]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     2 "images `[n, c, h, w]` or `[c, h, w]`" fractional_max_pool2d_indices FRACTIONAL_MAX_POOL2D;
     3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" fractional_max_pool3d_indices FRACTIONAL_MAX_POOL3D;
 }
