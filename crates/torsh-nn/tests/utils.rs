@@ -69,12 +69,15 @@ fn weight_norm_is_pytorchs() -> Result<()> {
 
     manual_seed(3);
     let whole = weight_norm(Linear::new(3, 2), "weight", None)?;
-    close(&whole.get_parameter("weight_g")?, &[1.074100375175476]);
+    close(
+        whole.get_parameter("weight_g")?.tensor(),
+        &[1.074100375175476],
+    );
     manual_seed(3);
     let conv = weight_norm(Conv2d::new(2, 2, 1, 1, 0)?, "weight", 1)?;
     assert_eq!(conv.get_parameter("weight_g")?.dims(), [1, 2, 1, 1]);
     close(
-        &conv.get_parameter("weight_g")?,
+        conv.get_parameter("weight_g")?.tensor(),
         &[0.7636989951133728, 0.8710307478904724],
     );
     Ok(())
