@@ -50,7 +50,9 @@ impl Config {
 
     fn linear(&self, from: usize, to: usize) -> Result<Linear> {
         let b = Linear::builder(from, to).bias(self.bias);
-        b.device(self.factory.device).dtype(self.factory.dtype()).build()
+        b.device(self.factory.device)
+            .dtype(self.factory.dtype())
+            .build()
     }
 
     pub fn norm(&self) -> Result<LayerNorm> {
@@ -72,16 +74,6 @@ impl Config {
 
 /// The setters of builders around a [`Config`].
 macro_rules! config_setters {
-    ($($(#[$doc:meta])* $field:ident: $ty:ty;)*) => {
-        $(
-            $(#[$doc])*
-            #[must_use]
-            pub fn $field(mut self, $field: $ty) -> Self {
-                self.config.$field = $field;
-                self
-            }
-        )*
-    };
     () => {
         $crate::layers::transformer::layer::config_setters! {
             /// The size between the two linear layers; 2048 unless set.
@@ -113,6 +105,16 @@ macro_rules! config_setters {
             self.config.factory.dtype = Some(dtype);
             self
         }
+    };
+    ($($(#[$doc:meta])* $field:ident: $ty:ty;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $field(mut self, $field: $ty) -> Self {
+                self.config.$field = $field;
+                self
+            }
+        )*
     };
 }
 pub(super) use config_setters;
@@ -204,7 +206,9 @@ fn attend(
         .is_causal(is_causal);
     options.attn_mask = mask.clone();
     options.key_padding_mask = padding.clone();
-    attention.forward_with(x, seen, seen, options).map(|(y, _)| y)
+    attention
+        .forward_with(x, seen, seen, options)
+        .map(|(y, _)| y)
 }
 
 impl TransformerEncoderLayer {
@@ -247,7 +251,11 @@ impl TransformerEncoderLayer {
 
     /// The output under masks.
     #[track_caller]
-    pub fn forward_with(&self, src: &Tensor, options: TransformerEncoderLayerOptions) -> Result<Tensor> {
+    pub fn forward_with(
+        &self,
+        src: &Tensor,
+        options: TransformerEncoderLayerOptions,
+    ) -> Result<Tensor> {
         self.hooks.run(self, src, |x| {
             let attend = |x: &Tensor| {
                 let (mask, padding) = (&options.src_mask, &options.src_key_padding_mask);
@@ -362,7 +370,14 @@ impl TransformerDecoderLayer {
             };
             let other = |x: &Tensor| {
                 let (mask, padding) = (&o.memory_mask, &o.memory_key_padding_mask);
-                let y = attend(&self.multihead_attn, x, memory, mask, padding, o.memory_is_causal)?;
+                let y = attend(
+                    &self.multihead_attn,
+                    x,
+                    memory,
+                    mask,
+                    padding,
+                    o.memory_is_causal,
+                )?;
                 self.dropout2.forward(&y)
             };
             if self.config.norm_first {
