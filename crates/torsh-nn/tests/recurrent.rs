@@ -3,12 +3,12 @@
 mod pytorch;
 
 use pytorch::{Case, alone, same_start};
+use torsh_core::random::manual_seed;
 use torsh_nn::utils::rnn::*;
 use torsh_nn::{
     GRU, GRUCell, LSTM, LSTMCell, Module, ModuleExt, MultiheadAttention, RNN, RNNCell,
     RNNNonlinearity,
 };
-use torsh_core::random::manual_seed;
 use torsh_tensor::{DType, Tensor, tensor};
 
 #[test]
@@ -53,14 +53,22 @@ fn packed_lstm() {
     let [x, h, c] = ["x", "h", "c"].map(|n| case.input(n));
     let packed = pack_padded_sequence_with(&x, [2, 4, 3], sorted(false)).unwrap();
     let (y, (hn, cn)) = layer.forward_packed(&packed, Some((&h, &c))).unwrap();
-    case.check(&layer, &[y.data, hn, cn], &[("x", &x), ("h", &h), ("c", &c)]);
+    case.check(
+        &layer,
+        &[y.data, hn, cn],
+        &[("x", &x), ("h", &h), ("c", &c)],
+    );
 }
 
 #[test]
 fn packed_gru() {
     let _alone = alone();
     let case = Case::new("gru_packed");
-    let layer = GRU::builder(3, 4).num_layers(2).bidirectional(true).build().unwrap();
+    let layer = GRU::builder(3, 4)
+        .num_layers(2)
+        .bidirectional(true)
+        .build()
+        .unwrap();
     case.load(&layer);
     let [x, h] = ["x", "h"].map(|n| case.input(n));
     let packed = pack_padded_sequence_with(&x, [2, 4, 1], sorted(true)).unwrap();
@@ -115,7 +123,11 @@ fn wide_states() {
 fn dropout_draws_as_pytorch() {
     let _alone = alone();
     let case = Case::new("lstm_dropout");
-    let layer = LSTM::builder(3, 4).num_layers(3).dropout(0.4).build().unwrap();
+    let layer = LSTM::builder(3, 4)
+        .num_layers(3)
+        .dropout(0.4)
+        .build()
+        .unwrap();
     case.load(&layer);
     let x = case.input("x");
     manual_seed(3);
@@ -159,7 +171,12 @@ fn cells() {
         torsh_tensor::no_grad(|| to.copy_(from)).unwrap();
     }
     let y = layer.forward(&x.unsqueeze(0).unwrap()).unwrap();
-    assert!(y.squeeze(0).unwrap().allclose(&cell.forward(&x).unwrap()).unwrap());
+    assert!(
+        y.squeeze(0)
+            .unwrap()
+            .allclose(&cell.forward(&x).unwrap())
+            .unwrap()
+    );
     let repr = RNNCell::builder(3, 4)
         .bias(false)
         .nonlinearity(RNNNonlinearity::ReLU)
@@ -175,7 +192,8 @@ fn cells() {
 fn second_derivatives_of_an_output_fed_back() {
     let _alone = alone();
     let cell = GRUCell::builder(2, 2).dtype(DType::F64).build().unwrap();
-    let x = Tensor::from_slice(&[0.3, -0.2], [1, 2], DType::F64, torsh_tensor::Device::Cpu).unwrap();
+    let x =
+        Tensor::from_slice(&[0.3, -0.2], [1, 2], DType::F64, torsh_tensor::Device::Cpu).unwrap();
     let f = |x: &[Tensor]| {
         let h = cell.forward_with(&x[0], None)?;
         Ok(vec![cell.forward_with(&h, Some(&h))?])
@@ -196,7 +214,13 @@ fn half_types_compute_in_float32() {
     let y = layer.forward(&x.to_dtype(DType::BF16).unwrap()).unwrap();
     assert_eq!(y.dtype(), DType::BF16);
     y.sum().unwrap().backward().unwrap();
-    let apart = y.to_dtype(DType::F32).unwrap().sub(&exact).unwrap().abs().unwrap();
+    let apart = y
+        .to_dtype(DType::F32)
+        .unwrap()
+        .sub(&exact)
+        .unwrap()
+        .abs()
+        .unwrap();
     assert!(apart.max().unwrap().item::<f32>().unwrap() < 0.02);
     assert!(layer.parameters().iter().all(|p| p.grad().is_some()));
 }
@@ -216,9 +240,16 @@ fn weights_are_drawn_as_pytorch_draws_them() {
     same_start("init_rnn", &RNN::builder(3, 4).bias(false).build().unwrap());
     same_start("init_cell", &GRUCell::new(3, 4).unwrap());
     let attention = MultiheadAttention::builder(4, 2);
-    same_start("init_mha", &attention.clone().add_bias_kv(true).build().unwrap());
+    same_start(
+        "init_mha",
+        &attention.clone().add_bias_kv(true).build().unwrap(),
+    );
     same_start("init_mha_kv", &attention.kdim(3).vdim(5).build().unwrap());
-    let names: Vec<String> = lstm.named_parameters().into_iter().map(|(n, _)| n).collect();
+    let names: Vec<String> = lstm
+        .named_parameters()
+        .into_iter()
+        .map(|(n, _)| n)
+        .collect();
     assert_eq!(
         names[..6],
         [
@@ -245,21 +276,33 @@ fn errors_say_what_is_wrong() {
     let layer = LSTM::new(3, 4).unwrap();
     let zeros = |s: &[usize]| Tensor::zeros(s, DType::F32, torsh_tensor::Device::Cpu).unwrap();
     let text = message(layer.forward(&zeros(&[5, 2, 2])));
-    assert!(text.contains("LSTM") && text.contains("Expected 3, got 2"), "{text}");
+    assert!(
+        text.contains("LSTM") && text.contains("Expected 3, got 2"),
+        "{text}"
+    );
     let text = message(layer.forward(&zeros(&[5])));
     assert!(text.contains("2D or 3D"), "{text}");
     let text = message(layer.forward(&zeros(&[5, 2, 3]).to_dtype(DType::F64).unwrap()));
-    assert!(text.contains("float64") && text.contains("float32"), "{text}");
+    assert!(
+        text.contains("float64") && text.contains("float32"),
+        "{text}"
+    );
     let (h, c) = (zeros(&[1, 2, 4]), zeros(&[1, 3, 4]));
     let text = message(layer.forward_with(&zeros(&[5, 2, 3]), Some((&h, &c))));
-    assert!(text.contains("hidden[1]") && text.contains("[1, 2, 4]"), "{text}");
+    assert!(
+        text.contains("hidden[1]") && text.contains("[1, 2, 4]"),
+        "{text}"
+    );
     let text = message(layer.forward(&zeros(&[0, 2, 3])));
     assert!(text.contains("sequence length"), "{text}");
     assert!(message(LSTM::builder(3, 4).proj_size(4).build()).contains("proj_size"));
     assert!(message(GRU::builder(3, 4).dropout(1.5).build()).contains("dropout"));
     assert!(message(RNN::builder(3, 4).num_layers(0).build()).contains("num_layers"));
     let text = message(LSTMCell::new(3, 4).unwrap().forward(&zeros(&[2, 2])));
-    assert!(text.contains("LSTMCell") && text.contains("got 2 expected 3"), "{text}");
+    assert!(
+        text.contains("LSTMCell") && text.contains("got 2 expected 3"),
+        "{text}"
+    );
 
     let padded = tensor![[1, 3], [2, 0]];
     let text = message(pack_padded_sequence(&padded, [1, 2]));
@@ -286,7 +329,11 @@ fn packing_and_padding() {
         .padding_value(-1.0)
         .total_length(4);
     let (padded, lengths) = pad_packed_sequence_with(&packed, options).unwrap();
-    let expected = tensor![[4.0, 5.0, -1.0, -1.0], [1.0, 2.0, 3.0, -1.0], [6.0, -1.0, -1.0, -1.0]];
+    let expected = tensor![
+        [4.0, 5.0, -1.0, -1.0],
+        [1.0, 2.0, 3.0, -1.0],
+        [6.0, -1.0, -1.0, -1.0]
+    ];
     assert_eq!(padded, expected);
     assert_eq!(lengths, tensor![2, 3, 1]);
     assert_eq!(unpack_sequence(&packed).unwrap(), sequences);
@@ -294,7 +341,10 @@ fn packing_and_padding() {
     assert!(message(pad_packed_sequence_with(&packed, short)).contains("total_length=2"));
     let left = PadSequenceOptions::new().padding_side(PaddingSide::Left);
     let padded = pad_sequence_with(&sequences, left).unwrap();
-    assert_eq!(padded, tensor![[0.0, 1.0, 0.0], [4.0, 2.0, 0.0], [5.0, 3.0, 6.0]]);
+    assert_eq!(
+        padded,
+        tensor![[0.0, 1.0, 0.0], [4.0, 2.0, 0.0], [5.0, 3.0, 6.0]]
+    );
 
     let x = tensor![[1.0, 3.0], [2.0, 0.0]].requires_grad_(true);
     let packed = pack_padded_sequence(&x, &tensor![2, 1]).unwrap();

@@ -37,14 +37,21 @@ fn attention_with_keys_of_other_sizes() {
         .average_attn_weights(false)
         .key_padding_mask(&tensor![[false, true, false], [false, false, false]]);
     let (y, weights) = layer.forward_with(&q, &k, &v, options).unwrap();
-    case.check(&layer, &[y, weights.unwrap()], &[("q", &q), ("k", &k), ("v", &v)]);
+    case.check(
+        &layer,
+        &[y, weights.unwrap()],
+        &[("q", &q), ("k", &k), ("v", &v)],
+    );
 }
 
 #[test]
 fn attention_without_weights() {
     let _alone = alone();
     let case = Case::new("mha_causal");
-    let layer = MultiheadAttention::builder(6, 3).batch_first(true).build().unwrap();
+    let layer = MultiheadAttention::builder(6, 3)
+        .batch_first(true)
+        .build()
+        .unwrap();
     case.load(&layer);
     let q = case.input("q");
     let options = MultiheadAttentionOptions::new()
@@ -56,10 +63,15 @@ fn attention_without_weights() {
     case.check(&layer, &[y], &[("q", &q)]);
 
     let case = Case::new("mha_memory");
-    let layer = MultiheadAttention::builder(6, 3).bias(false).build().unwrap();
+    let layer = MultiheadAttention::builder(6, 3)
+        .bias(false)
+        .build()
+        .unwrap();
     case.load(&layer);
     let [q, k, mask] = ["q", "k", "mask"].map(|n| case.input(n));
-    let options = MultiheadAttentionOptions::new().attn_mask(&mask).need_weights(false);
+    let options = MultiheadAttentionOptions::new()
+        .attn_mask(&mask)
+        .need_weights(false);
     let (y, _) = layer.forward_with(&q, &k, &k, options).unwrap();
     case.check(&layer, &[y], &[("q", &q), ("k", &k), ("mask", &mask)]);
 }
@@ -68,7 +80,10 @@ fn attention_without_weights() {
 fn attention_drops_weights_as_pytorch_does() {
     let _alone = alone();
     let case = Case::new("mha_dropout");
-    let layer = MultiheadAttention::builder(6, 2).dropout(0.3).build().unwrap();
+    let layer = MultiheadAttention::builder(6, 2)
+        .dropout(0.3)
+        .build()
+        .unwrap();
     case.load(&layer);
     let q = case.input("q");
     manual_seed(5);
@@ -88,11 +103,15 @@ fn errors_of_attention() {
     let x = torsh_tensor::ones(&[4, 2, 6]);
     let error = layer.forward(&x).map_err(text).unwrap_err();
     assert!(error.contains("forward_with"), "{error}");
-    let call = |o: MultiheadAttentionOptions| layer.forward_with(&x, &x, &x, o).map_err(text).unwrap_err();
+    let call =
+        |o: MultiheadAttentionOptions| layer.forward_with(&x, &x, &x, o).map_err(text).unwrap_err();
     let error = call(MultiheadAttentionOptions::new().is_causal(true));
     assert!(error.contains("attn_mask"), "{error}");
     let error = call(MultiheadAttentionOptions::new().attn_mask(&causal(3)));
-    assert!(error.contains("[4, 4]") && error.contains("[3, 3]"), "{error}");
+    assert!(
+        error.contains("[4, 4]") && error.contains("[3, 3]"),
+        "{error}"
+    );
     let error = call(MultiheadAttentionOptions::new().key_padding_mask(&padding().t().unwrap()));
     assert!(error.contains("key_padding_mask"), "{error}");
     let y = torsh_tensor::ones(&[4, 3, 6]);
@@ -125,7 +144,10 @@ fn encoders() {
         .activation(TransformerActivation::GELU)
         .build()
         .unwrap();
-    let encoder = TransformerEncoder::builder(layer, 2).norm(norm()).build().unwrap();
+    let encoder = TransformerEncoder::builder(layer, 2)
+        .norm(norm())
+        .build()
+        .unwrap();
     case.load(&encoder);
     let x = case.input("x");
     let options = TransformerEncoderOptions::new()
@@ -135,7 +157,11 @@ fn encoders() {
     case.check(&encoder, &[y], &[("x", &x)]);
 
     let case = Case::new("encoder_causal");
-    let layer = encoder_layer().dropout(0.0).batch_first(true).build().unwrap();
+    let layer = encoder_layer()
+        .dropout(0.0)
+        .batch_first(true)
+        .build()
+        .unwrap();
     let encoder = TransformerEncoder::new(layer, 2).unwrap();
     case.load(&encoder);
     let x = case.input("x");
@@ -150,7 +176,10 @@ fn padding_in_evaluation() {
     let _alone = alone();
     let case = Case::new("encoder_eval");
     let layer = encoder_layer().batch_first(true).build().unwrap();
-    let encoder = TransformerEncoder::builder(layer, 2).norm(norm()).build().unwrap();
+    let encoder = TransformerEncoder::builder(layer, 2)
+        .norm(norm())
+        .build()
+        .unwrap();
     case.load(&encoder);
     encoder.eval();
     let x = case.input("x");
@@ -196,7 +225,10 @@ fn decoders() {
     let _alone = alone();
     let case = Case::new("decoder");
     let layer = decoder_layer().dropout(0.0).build().unwrap();
-    let decoder = TransformerDecoder::builder(layer, 2).norm(norm()).build().unwrap();
+    let decoder = TransformerDecoder::builder(layer, 2)
+        .norm(norm())
+        .build()
+        .unwrap();
     case.load(&decoder);
     let [x, memory] = ["x", "memory"].map(|n| case.input(n));
     let options = TransformerDecoderOptions::new()
@@ -240,7 +272,10 @@ fn weights_are_drawn_as_pytorch_draws_them() {
     manual_seed(11);
     // What PyTorch makes ahead of them.
     use torsh_nn::{GRU, GRUCell, LSTM, RNN};
-    let lstm = LSTM::builder(3, 4).num_layers(2).bidirectional(true).proj_size(2);
+    let lstm = LSTM::builder(3, 4)
+        .num_layers(2)
+        .bidirectional(true)
+        .proj_size(2);
     lstm.build().unwrap();
     GRU::new(3, 4).unwrap();
     RNN::builder(3, 4).bias(false).build().unwrap();
@@ -250,7 +285,10 @@ fn weights_are_drawn_as_pytorch_draws_them() {
     attention.kdim(3).vdim(5).build().unwrap();
 
     let layer = encoder_layer().build().unwrap();
-    let encoder = TransformerEncoder::builder(layer, 2).norm(norm()).build().unwrap();
+    let encoder = TransformerEncoder::builder(layer, 2)
+        .norm(norm())
+        .build()
+        .unwrap();
     same_start("init_encoder", &encoder);
     let [first, second] = [0, 1].map(|i| encoder.layers[i].linear1.weight.clone());
     assert!(!first.is_same(&second) && !first.shares_storage(&second));

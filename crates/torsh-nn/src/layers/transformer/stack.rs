@@ -46,7 +46,10 @@ fn layers<M: Module>(
     of: fn(Config) -> Result<M>,
 ) -> Result<Vec<M>> {
     if n == 0 {
-        return Err(TorshError::invalid(name, "num_layers must be greater than zero"));
+        return Err(TorshError::invalid(
+            name,
+            "num_layers must be greater than zero",
+        ));
     }
     let mut all = (1..n)
         .map(|_| copied(&layer, &config, of))
@@ -56,7 +59,12 @@ fn layers<M: Module>(
 }
 
 /// Whether a mask is the causal one, where it is not said.
-fn is_causal(mask: Option<&Tensor>, said: Option<bool>, x: &Tensor, batch_first: bool) -> Result<bool> {
+fn is_causal(
+    mask: Option<&Tensor>,
+    said: Option<bool>,
+    x: &Tensor,
+    batch_first: bool,
+) -> Result<bool> {
     let (None, Some(mask)) = (said, mask) else {
         return Ok(said.unwrap_or(false));
     };
@@ -136,12 +144,18 @@ pub struct TransformerEncoder {
 impl TransformerEncoder {
     /// `num_layers` such layers, without a normalisation behind them.
     #[track_caller]
-    pub fn new(encoder_layer: TransformerEncoderLayer, num_layers: usize) -> Result<TransformerEncoder> {
+    pub fn new(
+        encoder_layer: TransformerEncoderLayer,
+        num_layers: usize,
+    ) -> Result<TransformerEncoder> {
         TransformerEncoder::builder(encoder_layer, num_layers).build()
     }
 
     /// An encoder with PyTorch's other arguments.
-    pub fn builder(encoder_layer: TransformerEncoderLayer, num_layers: usize) -> TransformerEncoderBuilder {
+    pub fn builder(
+        encoder_layer: TransformerEncoderLayer,
+        num_layers: usize,
+    ) -> TransformerEncoderBuilder {
         TransformerEncoderBuilder {
             layer: encoder_layer,
             num_layers,
@@ -245,7 +259,13 @@ impl TransformerEncoderBuilder {
         let config = self.layer.config.clone();
         let of = TransformerEncoderLayer::of;
         Ok(TransformerEncoder {
-            layers: layers("TransformerEncoder", self.layer, self.num_layers, config, of)?,
+            layers: layers(
+                "TransformerEncoder",
+                self.layer,
+                self.num_layers,
+                config,
+                of,
+            )?,
             norm: self.norm,
             enable_nested_tensor: self.enable_nested_tensor,
             training: Training::default(),
@@ -270,12 +290,18 @@ pub struct TransformerDecoder {
 impl TransformerDecoder {
     /// `num_layers` such layers, without a normalisation behind them.
     #[track_caller]
-    pub fn new(decoder_layer: TransformerDecoderLayer, num_layers: usize) -> Result<TransformerDecoder> {
+    pub fn new(
+        decoder_layer: TransformerDecoderLayer,
+        num_layers: usize,
+    ) -> Result<TransformerDecoder> {
         TransformerDecoder::builder(decoder_layer, num_layers).build()
     }
 
     /// A decoder with PyTorch's other arguments.
-    pub fn builder(decoder_layer: TransformerDecoderLayer, num_layers: usize) -> TransformerDecoderBuilder {
+    pub fn builder(
+        decoder_layer: TransformerDecoderLayer,
+        num_layers: usize,
+    ) -> TransformerDecoderBuilder {
         TransformerDecoderBuilder {
             layer: decoder_layer,
             num_layers,
@@ -294,7 +320,12 @@ impl TransformerDecoder {
         self.hooks.run(self, tgt, |tgt| {
             let batch_first = self.layers.first().is_some_and(|l| l.config.batch_first);
             let layer_options = TransformerDecoderLayerOptions {
-                tgt_is_causal: is_causal(options.tgt_mask.as_ref(), options.tgt_is_causal, tgt, batch_first)?,
+                tgt_is_causal: is_causal(
+                    options.tgt_mask.as_ref(),
+                    options.tgt_is_causal,
+                    tgt,
+                    batch_first,
+                )?,
                 tgt_mask: options.tgt_mask,
                 memory_mask: options.memory_mask,
                 tgt_key_padding_mask: options.tgt_key_padding_mask,
@@ -345,7 +376,13 @@ impl TransformerDecoderBuilder {
         let config = self.layer.config.clone();
         let of = TransformerDecoderLayer::of;
         Ok(TransformerDecoder {
-            layers: layers("TransformerDecoder", self.layer, self.num_layers, config, of)?,
+            layers: layers(
+                "TransformerDecoder",
+                self.layer,
+                self.num_layers,
+                config,
+                of,
+            )?,
             norm: self.norm,
             training: Training::default(),
             hooks: Hooks::new(),
