@@ -91,7 +91,11 @@ impl Executor for Torsh {
 /// Seeds the generator as the database does before a call that may draw, and keeps other such
 /// calls waiting.
 fn seeded(op: &str) -> Option<MutexGuard<'static, ()>> {
-    if op != "nn.functional.scaled_dot_product_attention" {
+    let draws = matches!(
+        op,
+        "nn.functional.scaled_dot_product_attention" | "nn.functional.multi_head_attention_forward"
+    );
+    if !draws {
         return None;
     }
     let guard = drawing();

@@ -74,16 +74,6 @@ impl Config {
 
 /// The setters of builders around a [`Config`].
 macro_rules! config_setters {
-    ($($(#[$doc:meta])* $field:ident: $ty:ty;)*) => {
-        $(
-            $(#[$doc])*
-            #[must_use]
-            pub fn $field(mut self, $field: $ty) -> Self {
-                self.config.$field = $field;
-                self
-            }
-        )*
-    };
     () => {
         $crate::layers::transformer::layer::config_setters! {
             /// The size between the two linear layers; 2048 unless set.
@@ -115,6 +105,16 @@ macro_rules! config_setters {
             self.config.factory.dtype = Some(dtype);
             self
         }
+    };
+    ($($(#[$doc:meta])* $field:ident: $ty:ty;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $field(mut self, $field: $ty) -> Self {
+                self.config.$field = $field;
+                self
+            }
+        )*
     };
 }
 pub(super) use config_setters;
