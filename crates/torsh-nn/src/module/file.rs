@@ -39,7 +39,8 @@ impl TryFrom<&Value> for StateDict {
 
     #[track_caller]
     fn try_from(value: &Value) -> Result<StateDict> {
-        Ok(value.named_tensors()?.into_iter().collect())
+        let tensors = value.named_tensors()?.into_iter();
+        Ok(tensors.map(|(name, t)| (name, t.clone())).collect())
     }
 }
 
