@@ -128,6 +128,7 @@ impl Storage {
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, clippy::reversed_empty_ranges)]
 mod tests {
     use super::*;
 
@@ -152,7 +153,6 @@ mod tests {
         for bad in [vec![4..11], vec![0..5, 4..6], vec![0..u64::MAX]] {
             assert!(Storage::map_file(&f, &bad).is_err(), "{bad:?}");
         }
-        #[allow(clippy::reversed_empty_ranges)]
         let backwards = [5..4];
         assert!(Storage::map_file(&f, &backwards).is_err());
         assert!(Storage::map_file(&file("empty", b""), &[0..1]).is_err());
