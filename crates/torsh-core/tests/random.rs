@@ -428,6 +428,8 @@ fn a_local_generator_stands_in_for_the_default_one() {
             s.spawn(|| assert!(default_generator().same_stream(&before)));
         });
     });
-    let panicked = std::panic::catch_unwind(|| own.scope(|| panic!("inside")));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        own.scope(|| panic!("inside"))
+    }));
     assert!(panicked.is_err() && default_generator().same_stream(&before));
 }

@@ -1,6 +1,7 @@
 //! What can be done with any module.
 
 use std::collections::{HashMap, HashSet};
+#[cfg(feature = "files")]
 use std::path::Path;
 
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
@@ -191,14 +192,16 @@ pub trait ModuleExt: Module {
     }
 
     /// Writes the state dict to a file as [`StateDict::save`] does, whole or not at all: safetensors, or
-    /// what the path's extension says.
+    /// what the path's extension says. With the feature `files`.
+    #[cfg(feature = "files")]
     #[track_caller]
     fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         self.state_dict().save(path)
     }
 
     /// Loads a file that holds a state dict (safetensors, `.pt`, `.npz`) as
-    /// [`load_state_dict`](ModuleExt::load_state_dict) does.
+    /// [`load_state_dict`](ModuleExt::load_state_dict) does. With the feature `files`.
+    #[cfg(feature = "files")]
     #[track_caller]
     fn load(&self, path: impl AsRef<Path>) -> Result<()> {
         self.load_state_dict(&StateDict::load(path)?)

@@ -2,6 +2,7 @@
 
 mod ext;
 mod fields;
+#[cfg(feature = "files")]
 mod file;
 mod functional_call;
 mod hooks;
