@@ -69,6 +69,19 @@ fn an_archive_holds_the_core_tier() {
 }
 
 #[test]
+fn an_archive_of_modules_holds_all_of_them() {
+    let root = directory("packed modules");
+    let path = root.join("modules.zip");
+    let modules = Source::open(&root.join("modules")).unwrap();
+    assert_eq!(pack(&modules, &path), Ok(1));
+    let archive = Source::open(&path).unwrap();
+    assert_eq!(archive.list("modules").unwrap(), ["Linear"]);
+    assert_eq!(archive.list("ops").unwrap(), Vec::<String>::new());
+    assert_eq!(archive.read("modules/Linear.json").unwrap().unwrap(), b"{}");
+    assert_eq!(archive.read("TIERS.json").unwrap(), None);
+}
+
+#[test]
 fn what_is_no_source_is_refused() {
     let root = directory("refused");
     assert!(

@@ -261,3 +261,67 @@ fn streams_of_different_seeds_are_unrelated() {
     assert!(mean.abs() * (N as f64).sqrt() < 4.0, "{mean}");
     assert!((variance - 1.0).abs() < 0.1, "{variance}");
 }
+
+#[test]
+fn feature_dropout_drops_whole_channels() {
+    let (n, c) = (50, 40);
+    for (seed, p) in [(21, 0.2), (22, 0.5)] {
+        let each = [
+            with_seed(seed, || ones(&[n, c, 3]).dropout1d(p, true).unwrap()),
+            with_seed(seed, || ones(&[n, c, 2, 2]).dropout2d(p, true).unwrap()),
+            with_seed(seed, || ones(&[n, c, 2, 1, 2]).dropout3d(p, true).unwrap()),
+        ];
+        for t in each {
+            let channels = t.reshape([(n * c) as i64, -1]).unwrap();
+            let v = channels.to_vec2::<f64>().unwrap();
+            assert!(v.iter().all(|row| row.iter().all(|x| *x == row[0])));
+            let kept = f64::from((1.0 / (1.0 - p)) as f32);
+            let whole = |row: &&Vec<f64>| row[0] != 0.0;
+            assert!(
+                v.iter()
+                    .filter(whole)
+                    .all(|row| (row[0] - kept).abs() < 1e-6)
+            );
+            let zeros = v.iter().filter(|row| row[0] == 0.0).count() as f64;
+            counts_fit(&[zeros, v.len() as f64 - zeros], &[p, 1.0 - p]);
+        }
+    }
+}
+
+#[test]
+fn alpha_dropout_keeps_mean_and_variance() {
+    for (seed, p) in [(23, 0.1), (24, 0.3), (25, 0.6)] {
+        let (x, y) = with_seed(seed, || {
+            let x = empty(DType::F64).normal_(0.0, 1.0).unwrap();
+            let y = x.alpha_dropout(p, true).unwrap();
+            (x, y)
+        });
+        let (mean, variance) = mean_and_variance(&values(&y));
+        let root = (N as f64).sqrt();
+        assert!(mean.abs() * root < 4.0, "{p}: {mean}");
+        assert!((variance - 1.0).abs() * root < 8.0, "{p}: {variance}");
+        // SELU's limit at minus infinity, scaled and shifted as the others are.
+        let limit = -1.758_099_340_847_376_6;
+        let a = 1.0 / ((1.0 - p) * (1.0 + p * limit * limit)).sqrt();
+        let b = -a * limit * p;
+        let (mut dropped, all) = (0.0, values(&x));
+        for (x, y) in all.iter().zip(values(&y)) {
+            if (y - (a * limit + b)).abs() < 1e-12 {
+                dropped += 1.0;
+            } else {
+                assert!((y - (a * x + b)).abs() < 1e-12);
+            }
+        }
+        counts_fit(&[dropped, N as f64 - dropped], &[p, 1.0 - p]);
+    }
+}
+
+#[test]
+fn feature_alpha_dropout_drops_whole_channels() {
+    let x = Tensor::zeros([100, 20, 4], DType::F64, Device::Cpu).unwrap();
+    let y = with_seed(26, || x.feature_alpha_dropout(0.4, true).unwrap());
+    let v = y.reshape([2000, 4]).unwrap().to_vec2::<f64>().unwrap();
+    assert!(v.iter().all(|row| row.iter().all(|x| *x == row[0])));
+    let low = v.iter().filter(|row| row[0] < 0.0).count() as f64;
+    counts_fit(&[low, 2000.0 - low], &[0.4, 0.6]);
+}

@@ -2,8 +2,8 @@
 
 use torsh_functional as F;
 use torsh_nn::{
-    BatchNorm2d, Conv2d, Embedding, Flatten, Linear, MaxPool2d, Module, Parameter, ReLU,
-    Sequential, Tanh,
+    AvgPool2d, BatchNorm2d, Conv2d, Embedding, Flatten, GRU, LSTM, LayerNorm, Linear, MaxPool2d,
+    Module, ReLU, Sequential, Tanh,
 };
 use torsh_tensor::{DType, Device, Result, Tensor};
 
@@ -25,23 +25,30 @@ pub(super) fn build(name: &str) -> Result<Option<Box<dyn Module>>> {
                 .add(MaxPool2d::new(2)?)
                 .add(Conv2d::new(4, 8, 3, 1, 1)?)
                 .add(ReLU::new())
-                .add(AvgPool {})
+                .add(AvgPool2d::new(2)?)
                 .add(Flatten::new())
                 .add(Linear::new(8 * 9, 5)),
         ),
         "resnet" => Box::new(Res::new()?),
+        "lstm" => Box::new(Rnn {
+            rnn: LSTM::builder(6, 12)
+                .num_layers(2)
+                .batch_first(true)
+                .bidirectional(true)
+                .build()?,
+            fc: Linear::new(24, 4),
+        }),
+        "gru" => Box::new(Rnn {
+            rnn: GRU::builder(6, 12)
+                .num_layers(2)
+                .batch_first(true)
+                .bidirectional(true)
+                .build()?,
+            fc: Linear::new(24, 4),
+        }),
         "gpt" => Box::new(Gpt::new()?),
         _ => return Ok(None),
     }))
-}
-
-#[derive(Module)]
-struct AvgPool {}
-
-impl Module for AvgPool {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        F::avg_pool2d(x, 2)
-    }
 }
 
 #[derive(Module)]
@@ -80,28 +87,16 @@ impl Module for Res {
     }
 }
 
-/// Layer normalisation over the last dimension.
+/// The last output of a recurrent layer, classified.
 #[derive(Module)]
-struct LayerNorm {
-    weight: Parameter,
-    bias: Parameter,
+struct Rnn<R: Module> {
+    rnn: R,
+    fc: Linear,
 }
 
-impl LayerNorm {
-    fn new(size: usize) -> Result<LayerNorm> {
-        Ok(LayerNorm {
-            weight: Parameter::new(Tensor::ones([size], DType::F32, Device::Cpu)?),
-            bias: Parameter::new(Tensor::zeros([size], DType::F32, Device::Cpu)?),
-        })
-    }
-}
-
-impl Module for LayerNorm {
+impl<R: Module> Module for Rnn<R> {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let options = torsh_tensor::LayerNormOptions::new()
-            .weight(&self.weight)
-            .bias(&self.bias);
-        F::layer_norm_with(x, self.weight.dims(), options)
+        self.fc.forward(&self.rnn.forward(x)?.select(1, -1)?)
     }
 }
 
@@ -120,8 +115,8 @@ struct Block {
 impl Block {
     fn new(size: usize, heads: i64) -> Result<Block> {
         Ok(Block {
-            ln1: LayerNorm::new(size)?,
-            ln2: LayerNorm::new(size)?,
+            ln1: LayerNorm::new([size])?,
+            ln2: LayerNorm::new([size])?,
             qkv: Linear::new(size, 3 * size),
             proj: Linear::new(size, size),
             fc1: Linear::new(size, 4 * size),
@@ -167,7 +162,7 @@ impl Gpt {
             tok: Embedding::new(words, size)?,
             pos: Embedding::new(time, size)?,
             blocks: vec![Block::new(size, 4)?, Block::new(size, 4)?],
-            ln: LayerNorm::new(size)?,
+            ln: LayerNorm::new([size])?,
             head: Linear::new(size, words),
         })
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use torsh_nn::{Conv2d, Embedding, Linear};
+use torsh_nn::{Conv2d, Embedding, LSTM, Linear, ModuleExt};
 use torsh_tensor::{DType, Device, Result, Tensor};
 
 use super::{Checked, count, load};
@@ -173,6 +173,7 @@ fn drawn(draw: &Draw, dtype: DType) -> Result<Option<Tensor>> {
         }
         "Conv2d(3,8,3).weight" => Conv2d::new(3, 8, 3, 1, 0)?.weight.tensor().detach(),
         "Embedding(10,4).weight" => Embedding::new(10, 4)?.weight.tensor().detach(),
+        "LSTM(4,6).weight_ih_l0" => LSTM::new(4, 6)?.get_parameter("weight_ih_l0")?.detach(),
         _ => return Ok(None),
     }))
 }
