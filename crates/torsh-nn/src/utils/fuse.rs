@@ -3,12 +3,15 @@
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
 use crate::module::{Module, ModuleExt, Parameter};
-use crate::{BatchNorm1d, BatchNorm2d, Conv2d, Linear};
+use crate::{
+    BatchNorm1d, BatchNorm2d, BatchNorm3d, Conv1d, Conv2d, Conv3d, ConvTranspose1d,
+    ConvTranspose2d, ConvTranspose3d, Linear, SyncBatchNorm,
+};
 
 /// A linear layer or convolution, whose outputs a batch norm behind it can be folded into.
 pub trait Fusible: Module {
-    /// The dimension of the weight that counts the outputs.
-    const OUTPUTS: usize = 0;
+    /// The dimension of the weight that counts the outputs (of each group).
+    const OUTPUTS: usize;
 
     /// The weight and the bias.
     fn weight_and_bias(&mut self) -> (&mut Parameter, &mut Option<Parameter>);
@@ -27,15 +30,18 @@ pub trait BatchStatistics: Module {
 }
 
 macro_rules! fusible {
-    ($($name:ident),*) => {$(
+    ($outputs:literal: $($name:ident),*) => {$(
         impl Fusible for $name {
+            const OUTPUTS: usize = $outputs;
+
             fn weight_and_bias(&mut self) -> (&mut Parameter, &mut Option<Parameter>) {
                 (&mut self.weight, &mut self.bias)
             }
         }
     )*};
 }
-fusible!(Linear, Conv2d);
+fusible!(0: Linear, Conv1d, Conv2d, Conv3d);
+fusible!(1: ConvTranspose1d, ConvTranspose2d, ConvTranspose3d);
 
 macro_rules! batch_statistics {
     ($($name:ident),*) => {$(
@@ -54,7 +60,7 @@ macro_rules! batch_statistics {
         }
     )*};
 }
-batch_statistics!(BatchNorm1d, BatchNorm2d);
+batch_statistics!(BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm);
 
 /// A convolution that computes what it and a batch norm behind it do in evaluation
 /// (`torch.nn.utils.fuse_conv_bn_eval`). An error unless both are in evaluation mode and the batch
