@@ -151,6 +151,10 @@ const EXEMPT: &[(&str, &str)] = &[
         "nn.functional.dropout",
         "draws random numbers; its derivative is checked in the tests of random ops",
     ),
+    (
+        "nn.functional.gumbel_softmax",
+        "draws random numbers; its derivative is checked in the tests of random ops",
+    ),
 ];
 
 /// Ops whose second derivative is not there, and why.

@@ -2,7 +2,7 @@
 
 use torsh_tensor::{DType, IntoDim, Operand, Result, Scalar, Tensor};
 
-pub use torsh_tensor::RreluOptions;
+pub use torsh_tensor::{GumbelSoftmaxOptions, RreluOptions};
 
 use crate::tensor;
 
@@ -91,6 +91,19 @@ pub fn rrelu<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
 pub fn rrelu_with<'a>(input: impl Into<Operand<'a>>, options: RreluOptions) -> Result<Tensor> {
     tensor!(input);
     input.rrelu_with(options)
+}
+
+/// Draws from the categorical distributions of logits along the last dimension, relaxed at
+/// temperature 1.
+#[track_caller]
+pub fn gumbel_softmax(logits: &Tensor) -> Result<Tensor> {
+    logits.gumbel_softmax()
+}
+
+/// [`gumbel_softmax`] with another temperature or dimension, or one-hot draws.
+#[track_caller]
+pub fn gumbel_softmax_with(logits: &Tensor, options: GumbelSoftmaxOptions) -> Result<Tensor> {
+    logits.gumbel_softmax_with(options)
 }
 
 /// Exponentials divided by their sum along a dimension.

@@ -62,6 +62,7 @@ pub use ops::conv::{
 pub use ops::embedding::EmbeddingOptions;
 pub use ops::embedding_bag::{EmbeddingBagMode, EmbeddingBagOptions};
 pub use ops::fold::UnfoldOptions;
+pub use ops::gumbel::GumbelSoftmaxOptions;
 pub use ops::interpolate::{InterpolateMode, InterpolateOptions, IntoFactors};
 pub use ops::into_index::{
     Ellipsis, IndexItem, IntoBound, IntoIndex, IntoIndexItem, NewAxis, Slice, s,

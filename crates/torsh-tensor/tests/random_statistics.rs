@@ -2,7 +2,7 @@
 //! all but a few of all seeds; the seeds here are among those.
 
 use torsh_core::Generator;
-use torsh_tensor::{DType, Device, Tensor};
+use torsh_tensor::{DType, Device, GumbelSoftmaxOptions, RreluOptions, Tensor};
 
 const N: usize = 20_000;
 
@@ -324,4 +324,82 @@ fn feature_alpha_dropout_drops_whole_channels() {
     assert!(v.iter().all(|row| row.iter().all(|x| *x == row[0])));
     let low = v.iter().filter(|row| row[0] < 0.0).count() as f64;
     counts_fit(&[low, 2000.0 - low], &[0.4, 0.6]);
+}
+
+#[test]
+fn gumbel_softmax_draws_with_the_probabilities_of_its_logits() {
+    let weights = [0.1f32, 0.2, 0.3, 0.4];
+    let logits = Tensor::from_slice(&weights, [4], DType::F32, Device::Cpu).unwrap();
+    let logits = logits.log().unwrap().expand([N, 4]).unwrap();
+    let hard = with_seed(31, || {
+        logits
+            .gumbel_softmax_with(GumbelSoftmaxOptions::new().hard(true).tau(0.3))
+            .unwrap()
+    });
+    let ones = values(&hard.sum_dim(1, false).unwrap());
+    assert!(ones.iter().all(|x| (x - 1.0).abs() < 1e-6));
+    let counts = values(&hard.sum_dim(0, false).unwrap());
+    counts_fit(&counts, &weights.map(f64::from));
+    // Relaxed draws are the same choices, blurred.
+    let soft = with_seed(31, || {
+        logits
+            .gumbel_softmax_with(GumbelSoftmaxOptions::new().tau(0.3))
+            .unwrap()
+    });
+    assert_eq!(
+        soft.argmax_dim(1, false).unwrap(),
+        hard.argmax_dim(1, false).unwrap()
+    );
+    let sums = values(&soft.sum_dim(1, false).unwrap());
+    assert!(sums.iter().all(|x| (x - 1.0).abs() < 1e-5));
+}
+
+#[test]
+fn gumbel_softmax_is_pytorchs() {
+    let x = Tensor::from_slice(
+        &[1.0f32, 2.0, 3.0, 0.5, -1.0, 0.0],
+        [2, 3],
+        DType::F32,
+        Device::Cpu,
+    );
+    let x = x.unwrap();
+    x.set_requires_grad(true).unwrap();
+    let (soft, hard) = with_seed(7, || {
+        let options = GumbelSoftmaxOptions::new().tau(0.7);
+        let soft = x.gumbel_softmax_with(options).unwrap();
+        (
+            soft,
+            x.gumbel_softmax_with(options.hard(true).dim(0)).unwrap(),
+        )
+    });
+    let want = [0.1503, 0.6495, 0.2002, 0.7931, 0.0268, 0.1802];
+    for (a, b) in values(&soft.detach()).iter().zip(want) {
+        assert!((a - b).abs() < 6e-5, "{a} is not {b}");
+    }
+    assert_eq!(values(&hard.detach()), [1.0, 1.0, 0.0, 0.0, 0.0, 1.0]);
+    let weights = Tensor::from_slice(
+        &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0],
+        [2, 3],
+        DType::F32,
+        Device::Cpu,
+    );
+    hard.mul(&weights.unwrap())
+        .unwrap()
+        .sum()
+        .unwrap()
+        .backward()
+        .unwrap();
+    let want = [-0.2479, -0.9621, -1.0519, 0.2479, 0.9621, 1.0519];
+    for (a, b) in values(&x.grad().unwrap()).iter().zip(want) {
+        assert!((a - b).abs() < 6e-5, "{a} is not {b}");
+    }
+}
+
+#[test]
+fn rrelu_draws_slopes_uniformly() {
+    let x = ones(&[N]).neg().unwrap();
+    let options = RreluOptions::new().lower(0.1).upper(0.3).training(true);
+    let y = with_seed(32, || x.rrelu_with(options).unwrap());
+    follows(&y.neg().unwrap(), |s| ((s - 0.1) / 0.2).clamp(0.0, 1.0));
+    assert_eq!(ones(&[N]).rrelu_with(options).unwrap(), ones(&[N]));
 }

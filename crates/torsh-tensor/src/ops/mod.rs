@@ -18,6 +18,7 @@ pub(crate) mod factory;
 pub(crate) mod feature_dropout;
 pub(crate) mod fold;
 pub(crate) mod getitem;
+pub(crate) mod gumbel;
 pub(crate) mod index;
 pub(crate) mod interpolate;
 pub(crate) mod into_index;
@@ -101,6 +102,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     shuffle::RECORDS,
     similarity::RECORDS,
     bilinear::RECORDS,
+    gumbel::RECORDS,
     rrelu::RECORDS,
     embedding::RECORDS,
     embedding_bag::RECORDS,

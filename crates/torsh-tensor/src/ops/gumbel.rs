@@ -1,0 +1,96 @@
+//! The softmax with drawn noise.
+
+use torsh_core::{Result, TorshError};
+
+use crate::options::options;
+use crate::record::{OpRecord, Sample};
+use crate::{IntoDim, Tensor, Value};
+
+pub(crate) const RECORDS: &[&OpRecord] = &[&GUMBEL_SOFTMAX];
+
+/// Samples of the Gumbel-softmax distribution.
+pub static GUMBEL_SOFTMAX: OpRecord = OpRecord::new(
+    "nn.functional.gumbel_softmax",
+    "Draws from the categorical distributions of logits along a dimension, relaxed by a temperature: the softmax of (logits + Gumbel noise) / tau. Hard draws are one-hot and have the relaxed ones' gradient.",
+    "(Tensor logits, float tau=1, bool hard=False, float eps=1e-10, int dim=-1)",
+)
+.by_name(|b| {
+    let options = GumbelSoftmaxOptions { tau: b.float(1), hard: b.bool(2), dim: b.int(4) };
+    Ok(Value::Tensor(b.tensor(0)?.gumbel_softmax_with(options)?))
+})
+.samples(|s| {
+    let x = s.real(&[2, 3])?;
+    Ok(vec![
+        Sample::new([x.clone().into()]).kw("tau", 0.5),
+        Sample::new([x.into()]).kw("hard", true).kw("dim", 0),
+    ])
+});
+
+options! {
+    /// PyTorch's keyword arguments of `F.gumbel_softmax`.
+    GumbelSoftmaxOptions {
+        /// The temperature: small ones give nearly one-hot draws. Above 0.
+        tau: f64 = 1.0;
+        /// Whether draws are one-hot.
+        hard: bool = false;
+        /// The dimension along which the logits are one distribution.
+        dim: i64 = -1;
+    }
+}
+
+fn gumbel_softmax(logits: &Tensor, options: &GumbelSoftmaxOptions) -> Result<Tensor> {
+    let GumbelSoftmaxOptions { tau, hard, dim } = *options;
+    if !(tau > 0.0 && tau.is_finite()) {
+        return Err(TorshError::invalid(
+            "",
+            format!("tau should be above 0 and finite, got {tau}"),
+        ));
+    }
+    if !logits.dtype().is_floating_point() {
+        return Err(TorshError::dtype(
+            "",
+            format!("not implemented for {}", logits.dtype()),
+        ));
+    }
+    let noise = crate::no_grad(|| {
+        logits
+            .detach()
+            .empty_like()?
+            .exponential_(1.0)?
+            .log()?
+            .neg()
+    })?;
+    let soft = logits.add(&noise)?.div(tau)?.softmax(dim)?;
+    if !hard {
+        return Ok(soft);
+    }
+    let dim = dim.into_dim();
+    let (_, index) = soft.detach().max_dim(dim, true)?;
+    let one_hot = soft.detach().zeros_like()?.scatter_(dim, &index, 1.0)?;
+    one_hot.sub(&soft.detach())?.add(&soft)
+}
+
+impl Tensor {
+    /// Draws from the categorical distributions of logits along the last dimension, relaxed at
+    /// temperature 1 (`torch.nn.functional.gumbel_softmax`; Jang et al., 2017). Floating-point
+    /// dtypes; the result has the same shape and sums to 1.
+    ///
+    /// ```
+    /// use torsh_tensor::{GumbelSoftmaxOptions, tensor};
+    /// let logits = tensor![[0.0, 100.0, 0.0]];
+    /// let hard = logits.gumbel_softmax_with(GumbelSoftmaxOptions::new().hard(true))?;
+    /// assert_eq!(hard, tensor![[0.0, 1.0, 0.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn gumbel_softmax(&self) -> Result<Tensor> {
+        self.gumbel_softmax_with(GumbelSoftmaxOptions::default())
+    }
+
+    /// [`Tensor::gumbel_softmax`] with another temperature or dimension, or one-hot draws with the
+    /// gradient of the relaxed ones.
+    #[track_caller]
+    pub fn gumbel_softmax_with(&self, options: GumbelSoftmaxOptions) -> Result<Tensor> {
+        gumbel_softmax(self, &options).map_err(|e| e.renamed("gumbel_softmax"))
+    }
+}
