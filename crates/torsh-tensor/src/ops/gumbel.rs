@@ -4,7 +4,7 @@ use torsh_core::{Result, TorshError};
 
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
-use crate::{IntoDim, Tensor, Value};
+use crate::{Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&GUMBEL_SOFTMAX];
 
@@ -64,7 +64,6 @@ fn gumbel_softmax(logits: &Tensor, options: &GumbelSoftmaxOptions) -> Result<Ten
     if !hard {
         return Ok(soft);
     }
-    let dim = dim.into_dim();
     let (_, index) = soft.detach().max_dim(dim, true)?;
     let one_hot = soft.detach().zeros_like()?.scatter_(dim, &index, 1.0)?;
     one_hot.sub(&soft.detach())?.add(&soft)
