@@ -25,6 +25,8 @@ mod adagrad;
 mod adam;
 mod adamax;
 mod asgd;
+#[cfg(feature = "files")]
+mod file;
 mod lbfgs;
 pub mod lr_scheduler;
 mod memory;
@@ -47,6 +49,8 @@ pub use adagrad::{Adagrad, AdagradAlgorithm, AdagradOptions, AdagradState};
 pub use adam::{Adam, AdamAlgorithm, AdamOptions, AdamState, AdamW, AdamWAlgorithm, AdamWOptions};
 pub use adamax::{Adamax, AdamaxAlgorithm, AdamaxOptions, AdamaxState};
 pub use asgd::{ASGD, AsgdAlgorithm, AsgdOptions, AsgdState};
+#[cfg(feature = "files")]
+pub use file::{named_values, values_by_name};
 pub use lbfgs::{LBFGS, LbfgsAlgorithm, LbfgsOptions, LbfgsState};
 pub use lr_scheduler::SWALR;
 pub use muon::{Muon, MuonAlgorithm, MuonOptions, MuonState};

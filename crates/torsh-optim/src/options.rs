@@ -49,8 +49,8 @@ impl Setting for (f64, f64) {
         StateValue::Floats(vec![self.0, self.1])
     }
     fn from_value(v: &StateValue) -> Option<(f64, f64)> {
-        match v.as_floats()? {
-            [a, b] => Some((*a, *b)),
+        match v.as_floats()?[..] {
+            [a, b] => Some((a, b)),
             _ => None,
         }
     }
@@ -61,8 +61,8 @@ impl Setting for (f64, f64, f64) {
         StateValue::Floats(vec![self.0, self.1, self.2])
     }
     fn from_value(v: &StateValue) -> Option<(f64, f64, f64)> {
-        match v.as_floats()? {
-            [a, b, c] => Some((*a, *b, *c)),
+        match v.as_floats()?[..] {
+            [a, b, c] => Some((a, b, c)),
             _ => None,
         }
     }
@@ -112,7 +112,7 @@ impl Setting for Vec<f64> {
         StateValue::Floats(self.clone())
     }
     fn from_value(v: &StateValue) -> Option<Vec<f64>> {
-        v.as_floats().map(<[f64]>::to_vec)
+        v.as_floats()
     }
 }
 

@@ -46,9 +46,10 @@ impl StateValue {
     }
 
     /// The numbers, where there are several.
-    pub fn as_floats(&self) -> Option<&[f64]> {
+    pub fn as_floats(&self) -> Option<Vec<f64>> {
         match self {
-            StateValue::Floats(v) => Some(v),
+            StateValue::Floats(v) => Some(v.clone()),
+            StateValue::List(v) => v.iter().map(StateValue::as_f64).collect(),
             _ => None,
         }
     }

@@ -366,7 +366,7 @@ fn gumbel_softmax_is_pytorchs() {
     x.set_requires_grad(true).unwrap();
     let (soft, hard) = with_seed(7, || {
         let options = GumbelSoftmaxOptions::new().tau(0.7);
-        let soft = x.gumbel_softmax_with(options).unwrap();
+        let soft = x.gumbel_softmax_with(options.clone()).unwrap();
         (
             soft,
             x.gumbel_softmax_with(options.hard(true).dim(0)).unwrap(),
@@ -399,7 +399,7 @@ fn gumbel_softmax_is_pytorchs() {
 fn rrelu_draws_slopes_uniformly() {
     let x = ones(&[N]).neg().unwrap();
     let options = RreluOptions::new().lower(0.1).upper(0.3).training(true);
-    let y = with_seed(32, || x.rrelu_with(options).unwrap());
+    let y = with_seed(32, || x.rrelu_with(options.clone()).unwrap());
     follows(&y.neg().unwrap(), |s| ((s - 0.1) / 0.2).clamp(0.0, 1.0));
     assert_eq!(ones(&[N]).rrelu_with(options).unwrap(), ones(&[N]));
 }

@@ -24,4 +24,12 @@ pub use torsh_functional as F;
 #[cfg(feature = "nn")]
 pub use torsh_nn::*;
 #[cfg(feature = "optim")]
-pub use torsh_optim::{Adam, AdamW, Optimizer, SGD, clip_grad_norm_, clip_grad_value_};
+pub use torsh_optim::lr_scheduler::{
+    CosineAnnealingLR, ExponentialLR, LRScheduler, LambdaLR, LinearLR, MultiStepLR, OneCycleLR,
+    ReduceLROnPlateau, SequentialLR, StepLR, WarmupCosine,
+};
+#[cfg(feature = "optim")]
+pub use torsh_optim::{
+    Adagrad, Adam, AdamW, LBFGS, NAdam, Optimizer, RAdam, RMSprop, SGD, clip_grad_norm_,
+    clip_grad_value_,
+};

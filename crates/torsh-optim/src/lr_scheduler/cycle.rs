@@ -150,11 +150,14 @@ impl Momentum {
             match self {
                 Momentum::Plain => optimizer.set_option(i, "momentum", momentum.into())?,
                 Momentum::Beta => {
-                    let mut betas = match optimizer.get_option(i, "betas") {
-                        Some(StateValue::Floats(b)) if !b.is_empty() => b,
-                        _ => continue,
+                    let betas = optimizer.get_option(i, "betas");
+                    let Some(mut betas) = betas.and_then(|b| b.as_floats()) else {
+                        continue;
                     };
-                    betas[0] = momentum;
+                    let Some(first) = betas.first_mut() else {
+                        continue;
+                    };
+                    *first = momentum;
                     optimizer.set_option(i, "betas", betas.into())?;
                 }
             }
