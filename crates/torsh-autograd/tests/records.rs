@@ -352,6 +352,7 @@ fn missing_derivatives_are_named() {
             "_rnn_backward",
             "runs only where nothing is recorded; else the gradient is written in ops",
         ),
+        ("_ctc_loss_backward", "PyTorch has none"),
         (
             "_embedding_bag_backward",
             "runs only where nothing is recorded; else the gradient is written in ops",

@@ -124,7 +124,7 @@ fn counter(items: &[StateValue]) -> Value {
 /// let net = Linear::new(2, 1);
 /// let adam = Adam::new(net.parameters(), 0.5)?;
 /// let saved = Value::from(&adam.state_dict());
-/// adam.set_lr(0.1)?;
+/// adam.set_lr(0.1);
 /// adam.load_state_dict(&OptimizerState::try_from(&saved)?)?;
 /// assert_eq!(adam.get_lr(), 0.5);
 /// # Ok::<(), torsh_tensor::TorshError>(())

@@ -20,7 +20,7 @@ use crate::{Algorithm, Optim};
 /// let optimizer = NAdam::builder([&w]).lr(0.5).build()?;
 /// w.mul(&w)?.sum()?.backward()?;
 /// optimizer.step()?;
-/// assert!((w.item::<f32>()? - 0.445).abs() < 1e-3);
+/// assert!((w.item::<f32>()? - 0.4718).abs() < 1e-3);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 pub type NAdam = Optim<NAdamAlgorithm>;

@@ -122,12 +122,12 @@ fn schedules_are_pytorchs() -> Result<()> {
     )?;
     check(
         true,
-        |o| Ok(Box::new(CyclicLR::new_with(o, 0.1, 0.4, CyclicLROptions::new().step_size_up(2usize).step_size_down(3).mode("exp_range").gamma(0.9))?)),
+        |o| Ok(Box::new(CyclicLR::new_with(o, 0.1, 0.4, CyclicLROptions::new().step_size_up(2).step_size_down(3).mode("exp_range").gamma(0.9))?)),
         &[[0.1, 0.1, 0.9], [0.23500000000000001, 0.23500000000000001, 0.8550000000000001], [0.34299999999999997, 0.34299999999999997, 0.8190000000000001], [0.24580000000000002, 0.24580000000000002, 0.8514], [0.16561, 0.16561, 0.8781300000000001], [0.1, 0.1, 0.9], [0.1797161500000001, 0.1797161500000001, 0.87342795], [0.24348907000000003, 0.24348907000000003, 0.85217031], [0.186093442, 0.186093442, 0.871302186]],
     )?;
     check(
         false,
-        |o| Ok(Box::new(CyclicLR::new_with(o, 0.1, 0.4, CyclicLROptions::new().step_size_up(2usize).base_momentum(0.5))?)),
+        |o| Ok(Box::new(CyclicLR::new_with(o, 0.1, 0.4, CyclicLROptions::new().step_size_up(2).base_momentum(0.5))?)),
         &[[0.1, 0.1, 0.9], [0.25, 0.25, 0.7], [0.4, 0.4, 0.5], [0.25, 0.25, 0.7], [0.1, 0.1, 0.9], [0.25, 0.25, 0.7], [0.4, 0.4, 0.5], [0.25, 0.25, 0.7], [0.1, 0.1, 0.9]],
     )?;
     check(

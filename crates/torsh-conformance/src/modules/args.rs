@@ -22,17 +22,22 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Makes the tensors.
+    /// Makes the tensors. Leaves of the same values are one tensor: the database draws values at
+    /// random, and passes some tensors twice (KLDivLoss).
     pub(crate) fn new(
         of: &str,
         positional: &[Value<Memory>],
         named: &[(String, Value<Memory>)],
     ) -> std::result::Result<Args, String> {
-        let mut leaves = Vec::new();
+        let mut leaves: Vec<(Memory, Tensor)> = Vec::new();
         let mut made = |memory: &Memory| {
-            let tensor = tensor(memory)?;
+            let twin = leaves.iter().find(|(m, _)| m == memory);
+            let tensor = match twin {
+                Some((_, t)) => t.clone(),
+                None => tensor(memory)?,
+            };
             if memory.requires_grad {
-                leaves.push(tensor.clone());
+                leaves.push((memory.clone(), tensor.clone()));
             }
             Ok::<_, String>(tensor)
         };
@@ -49,7 +54,7 @@ impl Args {
             of: of.to_string(),
             positional,
             named,
-            leaves,
+            leaves: leaves.into_iter().map(|(_, t)| t).collect(),
             read: RefCell::default(),
         })
     }

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::{Result, TorshError, options};
 
 use super::scheduler::settings;
 use super::{Cx, Policy, Scheduler, SchedulerState};
@@ -46,50 +46,16 @@ pub type CyclicLR = Scheduler<CyclicPolicy>;
 /// ```
 pub type OneCycleLR = Scheduler<OneCyclePolicy>;
 
-macro_rules! options {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr;)* }) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug)]
-        #[non_exhaustive]
-        pub struct $name {
-            $($(#[$doc])* pub $field: $ty,)*
-        }
-
-        impl Default for $name {
-            fn default() -> Self {
-                $name { $($field: $default,)* }
-            }
-        }
-
-        impl $name {
-            /// PyTorch's defaults.
-            pub fn new() -> Self {
-                Self::default()
-            }
-
-            $(
-                $(#[$doc])*
-                #[must_use]
-                pub fn $field(mut self, $field: impl Into<$ty>) -> Self {
-                    self.$field = $field.into();
-                    self
-                }
-            )*
-        }
-    };
-}
-pub(super) use options;
-
 options! {
     /// The settings of [`CyclicLR`] but for the two learning rates.
     CyclicLROptions {
         /// The number of steps up.
         step_size_up: usize = 2000;
         /// The number of steps down; if not set, as many as up.
-        step_size_down: Option<usize> = None;
+        step_size_down: Option<usize> = None, impl Into<Option<usize>> => |v| v.into();
         /// `triangular`, `triangular2` (half as high each cycle) or `exp_range` (lower by `gamma`
         /// each step).
-        mode: String = "triangular".into();
+        mode: String = "triangular".into(), impl Into<String> => |v| v.into();
         /// The factor of `exp_range`.
         gamma: f64 = 1.0;
         /// Whether the momentum (or the first beta) goes down where the learning rate goes up.
@@ -107,7 +73,7 @@ options! {
         /// The part of the steps that goes up.
         pct_start: f64 = 0.3;
         /// The curve: `cos` or `linear`.
-        anneal_strategy: String = "cos".into();
+        anneal_strategy: String = "cos".into(), impl Into<String> => |v| v.into();
         /// Whether the momentum (or the first beta) goes down where the learning rate goes up.
         cycle_momentum: bool = true;
         /// The least momentum.

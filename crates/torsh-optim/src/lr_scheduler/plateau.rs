@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::{Result, TorshError, options};
 
-use super::cycle::options;
 use super::scheduler::settings;
 use super::{LRScheduler, Move, SchedulerState};
 use crate::Optimizer;
@@ -16,7 +15,7 @@ options! {
     /// The settings of [`ReduceLROnPlateau`].
     ReduceLROnPlateauOptions {
         /// `min` where the metric should fall, `max` where it should rise.
-        mode: String = "min".into();
+        mode: String = "min".into(), impl Into<String> => |v| v.into();
         /// What the learning rate is multiplied by; less than 1.
         factor: f64 = 0.1;
         /// How many steps without a better metric are let pass.
@@ -24,11 +23,11 @@ options! {
         /// How much better is better.
         threshold: f64 = 1e-4;
         /// Whether the threshold is `rel`ative to the best metric or `abs`olute.
-        threshold_mode: String = "rel".into();
+        threshold_mode: String = "rel".into(), impl Into<String> => |v| v.into();
         /// How many steps after a reduction do not count.
         cooldown: usize = 0;
         /// The least learning rate: one for all groups, or one for each.
-        min_lr: Vec<f64> = vec![0.0];
+        min_lr: Vec<f64> = vec![0.0], impl Into<Vec<f64>> => |v| v.into();
         /// The least change that is made.
         eps: f64 = 1e-8;
     }
@@ -41,7 +40,7 @@ options! {
 /// use torsh_optim::lr_scheduler::{LRScheduler, ReduceLROnPlateau, ReduceLROnPlateauOptions};
 /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
 /// let optimizer = SGD::new([&w], 0.5)?;
-/// let options = ReduceLROnPlateauOptions::new().patience(1usize).factor(0.5);
+/// let options = ReduceLROnPlateauOptions::new().patience(1).factor(0.5);
 /// let scheduler = ReduceLROnPlateau::new_with(&optimizer, options)?;
 /// for loss in [1.0, 0.9, 0.95, 0.95] {
 ///     scheduler.step_metric(loss)?;
