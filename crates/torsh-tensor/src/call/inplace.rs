@@ -1,0 +1,180 @@
+//! Calls that write into a tensor.
+
+use super::*;
+
+/// Runs an op in place on `target`, which is also its first operand.
+///
+/// Pointwise ops write straight into the target; any other op is computed and then copied over.
+#[track_caller]
+pub fn call_inplace(
+    record: &'static OpRecord,
+    target: &Tensor,
+    rest: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+) -> Result<()> {
+    let at = Location::caller();
+    let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(target)]);
+    args.extend_from_slice(rest);
+    inplace_at(record, target, &args, attrs, at)
+        .map_err(|e| in_op(e, record, &args, at).in_place(record.base_name()))
+}
+
+/// Whether a derivative that will be wanted reads the operand that is about to be written over.
+fn reads_target(record: &OpRecord, args: &[Arg<'_>]) -> bool {
+    match record.backward {
+        Backward::PerInput(list) => args
+            .iter()
+            .zip(list)
+            .any(|(a, g)| matches!(a, Arg::T(t) if t.requires_grad()) && g.inputs & 1 != 0),
+        Backward::Full { inputs, .. } => inputs & 1 != 0,
+        _ => false,
+    }
+}
+
+/// A copy of a tensor that has its history: what an in-place op keeps of its target.
+fn snapshot(target: &Tensor) -> Result<Tensor> {
+    let copy = mode::no_grad(|| target.copy())?;
+    Ok(match target.gradient_edge() {
+        Some(e) => attach(copy, e.node, e.output_nr),
+        None => copy,
+    })
+}
+
+fn inplace_at(
+    record: &'static OpRecord,
+    target: &Tensor,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<()> {
+    let wanted = args
+        .iter()
+        .any(|a| matches!(a, Arg::T(t) if t.requires_grad()));
+    crate::inplace::check(target, wanted)?;
+    common_device(args)?;
+    let old;
+    let mut operands: SmallVec<[Arg<'_>; 3]> = SmallVec::from_slice(args);
+    if recording(record, args) && reads_target(record, args) {
+        old = snapshot(target)?;
+        operands[0] = Arg::T(&old);
+    }
+    let args = operands.as_slice();
+    let Rule::Pointwise(rule) = record.rule else {
+        let value = first(call_at(record, args, attrs, at)?);
+        return crate::inplace::assign(target, &value);
+    };
+    let (compute, dtype) = pointwise_dtypes(rule, args)?;
+    if !dtype.can_cast(target.dtype()) {
+        return Err(TorshError::dtype(
+            "",
+            format!(
+                "result type {dtype} can't be cast to the desired output type {}",
+                target.dtype()
+            ),
+        )
+        .with_hint("use the op that is not in place"));
+    }
+    let shape = broadcast_shape(args)?;
+    if shape != *target.shape() {
+        return Err(TorshError::shape(
+            "",
+            format!(
+                "output with shape {} doesn't match the broadcast shape {shape}",
+                target.shape()
+            ),
+        ));
+    }
+    for a in args {
+        if let Arg::T(t) = a {
+            crate::inplace::check_overlap(target, t)?;
+        }
+    }
+    let versions: SmallVec<[u64; 3]> = args
+        .iter()
+        .map(|a| if let Arg::T(t) = a { t.version() } else { 0 })
+        .collect();
+    run_pointwise(record, compute, target, args, attrs, false, true)?;
+    target.storage().bump_version();
+    observe(record, args, attrs, std::slice::from_ref(target), at);
+    let node = if recording(record, args) && target.dtype().is_differentiable() {
+        Some(make_node(
+            record,
+            args,
+            attrs,
+            std::slice::from_ref(target),
+            at,
+            Some(&versions),
+        )?)
+    } else {
+        None
+    };
+    crate::inplace::rebase(target, node)
+}
+
+/// Runs a kernel that writes into tensors that are already there (fills, copies, draws): nothing
+/// is recorded, the version is counted.
+#[track_caller]
+pub(crate) fn write_into(
+    record: &'static OpRecord,
+    compute: DType,
+    target: &Tensor,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+) -> Result<()> {
+    let at = Location::caller();
+    run_structural(
+        record,
+        compute,
+        &[],
+        std::slice::from_ref(target),
+        args,
+        attrs,
+        true,
+    )
+    .map_err(|e| in_op(e, record, args, at))?;
+    target.storage().bump_version();
+    observe(record, args, attrs, std::slice::from_ref(target), at);
+    Ok(())
+}
+
+/// [`write_into`] for a kernel that updates several tensors at once.
+#[track_caller]
+pub(crate) fn update(
+    record: &'static OpRecord,
+    targets: &[Tensor],
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+) -> Result<()> {
+    let at = Location::caller();
+    let compute = targets.first().map_or(DType::F32, Tensor::dtype);
+    run_structural(record, compute, &[], targets, args, attrs, true)
+        .map_err(|e| in_op(e, record, args, at))?;
+    for t in targets {
+        t.storage().bump_version();
+    }
+    observe(record, args, attrs, targets, at);
+    Ok(())
+}
+
+/// [`write_into`] for a tensor nobody has seen yet: the write is not counted.
+#[track_caller]
+pub(crate) fn write_fresh(
+    record: &'static OpRecord,
+    target: &Tensor,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+) -> Result<()> {
+    let at = Location::caller();
+    run_structural(
+        record,
+        target.dtype(),
+        &[],
+        std::slice::from_ref(target),
+        args,
+        attrs,
+        false,
+    )
+    .map_err(|e| in_op(e, record, args, at))?;
+    observe(record, args, attrs, std::slice::from_ref(target), at);
+    Ok(())
+}

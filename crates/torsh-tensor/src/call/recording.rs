@@ -1,0 +1,200 @@
+//! What a call leaves in the graph.
+
+use super::*;
+
+#[inline]
+pub(super) fn recording(record: &OpRecord, args: &[Arg<'_>]) -> bool {
+    args.iter()
+        .any(|a| matches!(a, Arg::T(t) if t.requires_grad()))
+        && mode::get() & mode::NO_GRAD == 0
+        && !matches!(record.backward, Backward::NonDifferentiable)
+}
+
+/// Makes the node of a call. `versions` are those its operands had before the op ran, where it
+/// ran in place.
+pub(crate) fn make_node(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    outs: &[Tensor],
+    at: &'static Location<'static>,
+    versions: Option<&[u64]>,
+) -> Result<Arc<Node>> {
+    let mut inputs: SmallVec<[Input; 2]> = SmallVec::new();
+    let mut wanted = 0u64;
+    for (i, a) in args.iter().enumerate() {
+        inputs.push(match a {
+            Arg::T(t) => {
+                crate::inplace::check_stale(t)?;
+                if t.is_inference() && !mode::is_inference_mode() && t.requires_grad() {
+                    return Err(TorshError::autograd(
+                        "",
+                        "inference tensors cannot be saved for backward",
+                    ));
+                }
+                let edge = if t.dtype().is_differentiable() {
+                    t.gradient_edge()
+                } else {
+                    None
+                };
+                if edge.is_some() {
+                    wanted |= 1 << i.min(63);
+                }
+                let same = outs
+                    .first()
+                    .is_some_and(|o| o.shape() == t.shape() && o.dtype() == t.dtype());
+                Input {
+                    edge,
+                    spec: if same {
+                        None
+                    } else {
+                        Some(Box::new((t.shape().clone(), t.dtype())))
+                    },
+                }
+            }
+            Arg::N(n) => Input {
+                edge: None,
+                spec: Some(Box::new((Shape::default(), n.dtype()))),
+            },
+            Arg::Absent => Input {
+                edge: None,
+                spec: None,
+            },
+        });
+    }
+    let (mut in_mask, mut out_mask) = (0u64, 0u64);
+    match record.backward {
+        Backward::PerInput(list) => {
+            for (i, g) in list.iter().enumerate() {
+                if wanted & (1 << i.min(63)) != 0 {
+                    in_mask |= g.inputs;
+                    out_mask |= g.outputs;
+                }
+            }
+        }
+        Backward::Full {
+            inputs, outputs, ..
+        } => {
+            in_mask = inputs;
+            out_mask = outputs;
+        }
+        _ => {}
+    }
+    let mut saved = SavedSet::default();
+    if in_mask != 0 {
+        for (i, a) in args.iter().enumerate() {
+            // Lists of operands (cat, stack) are longer than a mask; the last bit stands for all.
+            let keep = in_mask & (1u64 << i.min(63)) != 0;
+            saved.inputs.push(match a {
+                Arg::T(t) if keep => {
+                    if t.is_inference() && !mode::is_inference_mode() {
+                        return Err(TorshError::autograd(
+                            "",
+                            "inference tensors cannot be saved for backward",
+                        )
+                        .with_hint("copy() it outside of inference_mode to get a normal tensor"));
+                    }
+                    let version = versions
+                        .and_then(|v| v.get(i).copied())
+                        .unwrap_or_else(|| t.version());
+                    SavedArg::Tensor(Box::new(Saved::of(t, version)))
+                }
+                Arg::N(n) if keep => SavedArg::Number(*n),
+                _ => SavedArg::Nothing,
+            });
+        }
+    }
+    if out_mask != 0 {
+        for (i, t) in outs.iter().enumerate() {
+            saved.outputs.push(
+                (out_mask & (1u64 << i.min(63)) != 0).then(|| Box::new(Saved::of(t, t.version()))),
+            );
+        }
+    }
+    let output = |t: &Tensor| Output {
+        shape: t.shape().clone(),
+        dtype: t.dtype(),
+        device: t.device(),
+    };
+    let outputs = match outs {
+        [t] => SmallVec::from_buf([output(t)]),
+        _ => outs.iter().map(output).collect(),
+    };
+    let mut kept = SmallVec::new();
+    for a in attrs {
+        kept.push(Kept::of(a));
+    }
+    let kind = Kind::Op {
+        record,
+        attrs: kept,
+    };
+    Ok(Node::new(kind, inputs, outputs, saved, Some(at)))
+}
+
+/// Ties a result to the node that made it.
+pub(crate) fn attach(out: Tensor, node: Arc<Node>, output_nr: u32) -> Tensor {
+    match out.meta() {
+        Some(m) => {
+            let mut s = m.state.lock();
+            s.grad_fn = Some(node);
+            s.output_nr = output_nr;
+            drop(s);
+            m.requires_grad
+                .store(true, std::sync::atomic::Ordering::Release);
+            out
+        }
+        None => {
+            let state = State {
+                grad_fn: Some(node),
+                output_nr,
+                ..State::default()
+            };
+            // The tensor is fresh, so its cell is empty.
+            let _ = out.0.meta.set(Meta::new(true, None, state));
+            out
+        }
+    }
+}
+
+#[inline]
+pub(super) fn record_one(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    out: Tensor,
+    at: &'static Location<'static>,
+) -> Result<Tensor> {
+    if !recording(record, args) || !out.dtype().is_differentiable() {
+        return Ok(out);
+    }
+    let node = make_node(record, args, attrs, std::slice::from_ref(&out), at, None)?;
+    Ok(attach(out, node, 0))
+}
+
+pub(super) fn record_all(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    outs: Outputs,
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    if !recording(record, args) {
+        return Ok(outs);
+    }
+    let node = make_node(record, args, attrs, &outs, at, None)?;
+    let constant = match record.backward {
+        Backward::Full { constant, .. } => constant,
+        _ => 0,
+    };
+    Ok(outs
+        .into_iter()
+        .enumerate()
+        .map(|(i, t)| {
+            if t.dtype().is_differentiable() && constant & (1 << i.min(63)) == 0 {
+                attach(t, node.clone(), i as u32)
+            } else {
+                t
+            }
+        })
+        .collect())
+}

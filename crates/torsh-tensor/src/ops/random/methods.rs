@@ -1,0 +1,540 @@
+//! Random numbers as methods.
+
+use super::*;
+
+impl Tensor {
+    /// Fills this tensor, after the checks of writing in place.
+    #[track_caller]
+    pub(super) fn draw(&self, record: &'static OpRecord, attrs: &[Attr<'_>]) -> Result<Tensor> {
+        let at = std::panic::Location::caller();
+        let run = || -> Result<()> {
+            crate::inplace::check(self, self.requires_grad())?;
+            if self.is_complex() {
+                write_into(
+                    record,
+                    self.dtype().to_real(),
+                    &self.detach().view_as_real()?,
+                    &[],
+                    attrs,
+                )?;
+            } else {
+                write_into(record, self.dtype(), self, &[], attrs)?;
+            }
+            if !(crate::is_grad_enabled() && self.requires_grad()) {
+                return Ok(());
+            }
+            let node = make_node(
+                record,
+                &[Arg::T(self)],
+                &[],
+                std::slice::from_ref(self),
+                at,
+                None,
+            )?;
+            crate::inplace::rebase(self, Some(node))
+        };
+        run().map_err(|e| e.in_op(record.base_name(), || vec![self.describe()], at))?;
+        Ok(self.clone())
+    }
+
+    #[track_caller]
+    pub(super) fn refuse(
+        &self,
+        record: &'static OpRecord,
+        ok: bool,
+        why: impl FnOnce() -> String,
+    ) -> Result<()> {
+        match ok {
+            true => Ok(()),
+            false => self.named(record.base_name(), Err(TorshError::invalid("", why()))),
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn fill_uniform(
+        &self,
+        from: f64,
+        to: f64,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        self.refuse(&UNIFORM_, from <= to, || {
+            format!("expects to return a [from, to) range, but found from={from} > to={to}")
+        })?;
+        let (_, largest) = self.dtype().to_real().finite_range();
+        self.refuse(&UNIFORM_, to - from <= largest, || {
+            format!("expects to-from <= {largest}, but found to={to} and from={from} which result in to-from to exceed the limit")
+        })?;
+        self.draw(
+            &UNIFORM_,
+            &[source(generator), Attr::Float(from), Attr::Float(to)],
+        )
+    }
+
+    #[track_caller]
+    pub(super) fn fill_normal(
+        &self,
+        mean: f64,
+        std: f64,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        self.refuse(&NORMAL_, std >= 0.0, || {
+            format!("normal expects std >= 0.0, but found std {std}")
+        })?;
+        if self.is_complex() {
+            // Half of the variance is each part's; the mean is real.
+            let part = std / std::f64::consts::SQRT_2;
+            self.draw(
+                &NORMAL_,
+                &[source(generator), Attr::Float(0.0), Attr::Float(part)],
+            )?;
+            return if mean == 0.0 {
+                Ok(self.clone())
+            } else {
+                self.add_(mean)
+            };
+        }
+        self.draw(
+            &NORMAL_,
+            &[source(generator), Attr::Float(mean), Attr::Float(std)],
+        )
+    }
+
+    #[track_caller]
+    pub(super) fn fill_exponential(
+        &self,
+        lambda: f64,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        self.refuse(&EXPONENTIAL_, lambda > 0.0, || {
+            format!("expects lambda > 0.0, but found lambda={lambda}")
+        })?;
+        self.real_only(&EXPONENTIAL_)?;
+        self.draw(&EXPONENTIAL_, &[source(generator), Attr::Float(lambda)])
+    }
+
+    #[track_caller]
+    pub(super) fn fill_geometric(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        self.refuse(&GEOMETRIC_, p > 0.0 && p < 1.0, || {
+            format!("expects p to be in (0, 1), but got p={p}")
+        })?;
+        self.real_only(&GEOMETRIC_)?;
+        self.draw(&GEOMETRIC_, &[source(generator), Attr::Float(p)])
+    }
+
+    #[track_caller]
+    pub(super) fn fill_cauchy(
+        &self,
+        median: f64,
+        sigma: f64,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        self.refuse(&CAUCHY_, sigma > 0.0, || {
+            format!("expects sigma > 0.0, but found sigma={sigma}")
+        })?;
+        self.real_only(&CAUCHY_)?;
+        self.draw(
+            &CAUCHY_,
+            &[source(generator), Attr::Float(median), Attr::Float(sigma)],
+        )
+    }
+
+    #[track_caller]
+    pub(super) fn fill_log_normal(
+        &self,
+        mean: f64,
+        std: f64,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        self.refuse(&LOG_NORMAL_, std > 0.0, || {
+            format!("expects std > 0.0, but found std={std}")
+        })?;
+        self.real_only(&LOG_NORMAL_)?;
+        self.draw(
+            &LOG_NORMAL_,
+            &[source(generator), Attr::Float(mean), Attr::Float(std)],
+        )
+    }
+
+    #[track_caller]
+    pub(super) fn fill_bernoulli(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
+        self.refuse(&BERNOULLI_, (0.0..=1.0).contains(&p), || {
+            format!("expects p to be in [0, 1], but got p={p}")
+        })?;
+        self.real_only(&BERNOULLI_)?;
+        self.draw(&BERNOULLI_, &[source(generator), Attr::Float(p)])
+    }
+
+    #[track_caller]
+    pub(super) fn fill_integers(
+        &self,
+        from: Option<i64>,
+        to: Option<i64>,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        self.real_only(&RANDOM_)?;
+        let (low, high) = self.dtype().finite_range();
+        if let Some(v) = from {
+            self.refuse(&RANDOM_, v as f64 >= low && v as f64 <= high, || {
+                format!("from is out of bounds for {}, got {v}", self.dtype())
+            })?;
+        }
+        // Without an upper bound: up to the dtype's largest, all of int64 from its smallest.
+        let last = match (from, to) {
+            (Some(from), None) if from != i64::MIN => {
+                let largest = if high >= i64::MAX as f64 {
+                    i64::MAX
+                } else {
+                    high as i64
+                };
+                // The largest of int64 itself has no bound above it.
+                Some(largest.saturating_add(1))
+            }
+            _ => to,
+        };
+        if let (Some(from), Some(to)) = (from, last) {
+            self.refuse(&RANDOM_, from < to, || {
+                format!("expects 'from' to be less than 'to', but got from={from} >= to={to}")
+            })?;
+            self.refuse(&RANDOM_, (to - 1) as f64 <= high, || {
+                format!("to - 1 is out of bounds for {}, got to={to}", self.dtype())
+            })?;
+        }
+        let attr = |v: Option<i64>| v.map_or(Attr::None, Attr::Int);
+        self.draw(&RANDOM_, &[source(generator), attr(from), attr(last)])
+    }
+
+    #[track_caller]
+    pub(super) fn real_only(&self, record: &'static OpRecord) -> Result<()> {
+        match self.is_complex() {
+            true => self.named(
+                record.base_name(),
+                Err(TorshError::dtype(
+                    "",
+                    format!("not implemented for {}", self.dtype()),
+                )),
+            ),
+            false => Ok(()),
+        }
+    }
+
+    /// Fills this tensor with numbers drawn uniformly from `from` to below `to`.
+    #[track_caller]
+    pub fn uniform_(&self, from: f64, to: f64) -> Result<Tensor> {
+        self.fill_uniform(from, to, None)
+    }
+
+    /// [`Tensor::uniform_`] from a generator.
+    #[track_caller]
+    pub fn uniform_with_(&self, from: f64, to: f64, generator: &Generator) -> Result<Tensor> {
+        self.fill_uniform(from, to, Some(generator))
+    }
+
+    /// Fills this tensor with normal numbers; complex ones have half of the variance in each part.
+    #[track_caller]
+    pub fn normal_(&self, mean: f64, std: f64) -> Result<Tensor> {
+        self.fill_normal(mean, std, None)
+    }
+
+    /// [`Tensor::normal_`] from a generator.
+    #[track_caller]
+    pub fn normal_with_(&self, mean: f64, std: f64, generator: &Generator) -> Result<Tensor> {
+        self.fill_normal(mean, std, Some(generator))
+    }
+
+    /// Fills this tensor with exponential numbers of rate `lambd`.
+    #[track_caller]
+    pub fn exponential_(&self, lambd: f64) -> Result<Tensor> {
+        self.fill_exponential(lambd, None)
+    }
+
+    /// Fills this tensor with the number of trials up to the first success of probability `p`.
+    #[track_caller]
+    pub fn geometric_(&self, p: f64) -> Result<Tensor> {
+        self.fill_geometric(p, None)
+    }
+
+    /// Fills this tensor with Cauchy numbers.
+    #[track_caller]
+    pub fn cauchy_(&self, median: f64, sigma: f64) -> Result<Tensor> {
+        self.fill_cauchy(median, sigma, None)
+    }
+
+    /// Fills this tensor with exponentials of normal numbers.
+    #[track_caller]
+    pub fn log_normal_(&self, mean: f64, std: f64) -> Result<Tensor> {
+        self.fill_log_normal(mean, std, None)
+    }
+
+    /// Fills this tensor with 1 of probability `p` and 0 else.
+    #[track_caller]
+    pub fn bernoulli_(&self, p: f64) -> Result<Tensor> {
+        self.fill_bernoulli(p, None)
+    }
+
+    /// [`Tensor::bernoulli_`] from a generator.
+    #[track_caller]
+    pub fn bernoulli_with_(&self, p: f64, generator: &Generator) -> Result<Tensor> {
+        self.fill_bernoulli(p, Some(generator))
+    }
+
+    /// Fills this tensor with whole numbers from 0 to the largest of its dtype (of a
+    /// floating-point one, to the largest below which every whole number has its place).
+    #[track_caller]
+    pub fn random_(&self) -> Result<Tensor> {
+        self.fill_integers(None, None, None)
+    }
+
+    /// Fills this tensor with whole numbers from `from` to below `to`.
+    #[track_caller]
+    pub fn random_range_(&self, from: i64, to: i64) -> Result<Tensor> {
+        self.fill_integers(Some(from), Some(to), None)
+    }
+
+    /// 1 of the probability at the same place of this tensor and 0 else (`torch.bernoulli`).
+    #[track_caller]
+    pub fn bernoulli(&self) -> Result<Tensor> {
+        bernoulli(self, None)
+    }
+
+    /// Numbers drawn uniformly from 0 to below 1 (`torch.rand`).
+    #[track_caller]
+    pub fn rand(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
+        Tensor::empty(shape, dtype, device)?
+            .fill_uniform(0.0, 1.0, None)
+            .map_err(|e| e.renamed("rand"))
+    }
+
+    /// [`Tensor::rand`] from a generator.
+    #[track_caller]
+    pub fn rand_with(
+        shape: impl IntoShape,
+        dtype: DType,
+        device: Device,
+        generator: &Generator,
+    ) -> Result<Tensor> {
+        Tensor::empty(shape, dtype, device)?
+            .fill_uniform(0.0, 1.0, Some(generator))
+            .map_err(|e| e.renamed("rand"))
+    }
+
+    /// Normal numbers of mean 0 and deviation 1 (`torch.randn`).
+    #[track_caller]
+    pub fn randn(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
+        Tensor::empty(shape, dtype, device)?
+            .fill_normal(0.0, 1.0, None)
+            .map_err(|e| e.renamed("randn"))
+    }
+
+    /// [`Tensor::randn`] from a generator.
+    #[track_caller]
+    pub fn randn_with(
+        shape: impl IntoShape,
+        dtype: DType,
+        device: Device,
+        generator: &Generator,
+    ) -> Result<Tensor> {
+        Tensor::empty(shape, dtype, device)?
+            .fill_normal(0.0, 1.0, Some(generator))
+            .map_err(|e| e.renamed("randn"))
+    }
+
+    /// Whole numbers from `low` to below `high` (`torch.randint`).
+    #[track_caller]
+    pub fn randint(
+        low: i64,
+        high: i64,
+        shape: impl IntoShape,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
+        let t = Tensor::empty(shape, dtype, device)?;
+        t.fill_integers(Some(low), Some(high), None)
+            .map_err(|e| e.renamed("randint"))
+    }
+
+    /// [`Tensor::randint`] from a generator.
+    #[track_caller]
+    pub fn randint_with(
+        low: i64,
+        high: i64,
+        shape: impl IntoShape,
+        dtype: DType,
+        device: Device,
+        generator: &Generator,
+    ) -> Result<Tensor> {
+        let t = Tensor::empty(shape, dtype, device)?;
+        t.fill_integers(Some(low), Some(high), Some(generator))
+            .map_err(|e| e.renamed("randint"))
+    }
+
+    /// A permutation of the integers from 0 to below `n` (`torch.randperm`).
+    #[track_caller]
+    pub fn randperm(n: i64, dtype: DType, device: Device) -> Result<Tensor> {
+        permutation(n, dtype, device, None)
+    }
+
+    /// [`Tensor::randperm`] from a generator.
+    #[track_caller]
+    pub fn randperm_with(
+        n: i64,
+        dtype: DType,
+        device: Device,
+        generator: &Generator,
+    ) -> Result<Tensor> {
+        permutation(n, dtype, device, Some(generator))
+    }
+
+    /// Numbers drawn uniformly from 0 to below 1, in this tensor's shape, dtype and memory order.
+    #[track_caller]
+    pub fn rand_like(&self) -> Result<Tensor> {
+        self.empty_as(self.dtype(), self.device())?
+            .fill_uniform(0.0, 1.0, None)
+            .map_err(|e| e.renamed("rand_like"))
+    }
+
+    /// Normal numbers in this tensor's shape, dtype and memory order.
+    #[track_caller]
+    pub fn randn_like(&self) -> Result<Tensor> {
+        self.empty_as(self.dtype(), self.device())?
+            .fill_normal(0.0, 1.0, None)
+            .map_err(|e| e.renamed("randn_like"))
+    }
+
+    /// Whole numbers from `low` to below `high` in this tensor's shape, dtype and memory order.
+    #[track_caller]
+    pub fn randint_like(&self, low: i64, high: i64) -> Result<Tensor> {
+        let t = self.empty_as(self.dtype(), self.device())?;
+        t.fill_integers(Some(low), Some(high), None)
+            .map_err(|e| e.renamed("randint_like"))
+    }
+
+    /// Normal numbers whose means are this tensor's elements (`torch.normal`), of one deviation or
+    /// one each.
+    #[track_caller]
+    pub fn normal<'a>(&self, std: impl Into<crate::Operand<'a>>) -> Result<Tensor> {
+        normal(self, std.into(), None)
+    }
+
+    /// Indices drawn by this tensor's weights `[categories]` or `[rows, categories]`, which need not
+    /// sum to 1 (`torch.multinomial`): int64 `[.., num_samples]`.
+    #[track_caller]
+    pub fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor> {
+        self.multinomial_from(num_samples, replacement, None)
+    }
+
+    /// [`Tensor::multinomial`] drawing from a generator of its own.
+    #[track_caller]
+    pub fn multinomial_with(
+        &self,
+        num_samples: i64,
+        replacement: bool,
+        generator: &Generator,
+    ) -> Result<Tensor> {
+        self.multinomial_from(num_samples, replacement, Some(generator))
+    }
+
+    #[track_caller]
+    pub(super) fn multinomial_from(
+        &self,
+        samples: i64,
+        replacement: bool,
+        generator: Option<&Generator>,
+    ) -> Result<Tensor> {
+        let invalid =
+            |message: String| self.named("multinomial", Err(TorshError::invalid("", message)));
+        if !matches!(self.ndim(), 1 | 2) {
+            return invalid(format!("prob_dist must be 1 or 2 dim, got {}", self.ndim()));
+        }
+        if !self.dtype().is_floating_point() {
+            return invalid(format!(
+                "only supports floating-point dtypes for input, got {}",
+                self.dtype()
+            ));
+        }
+        let categories = self.dims()[self.ndim() - 1] as i64;
+        if samples <= 0 {
+            return invalid(format!(
+                "cannot sample n_sample <= 0 samples, got {samples}"
+            ));
+        }
+        if categories == 0 {
+            return invalid("cannot sample from no categories".to_string());
+        }
+        if !replacement && samples > categories {
+            return invalid(format!(
+                "cannot sample n_sample > prob_dist.size(-1) samples without replacement: {samples} of {categories}"
+            ));
+        }
+        let weights = self.detach();
+        if replacement && samples > 1 {
+            let rows = weights.reshape([-1, categories])?;
+            let drawn = call(
+                &MULTINOMIAL,
+                &[Arg::T(&rows)],
+                &[source(generator), Attr::Int(samples)],
+            )?;
+            let Some(drawn) = drawn.into_iter().next() else {
+                return invalid("the kernel gave no result".to_string());
+            };
+            return if self.ndim() == 1 {
+                drawn.squeeze(0)
+            } else {
+                Ok(drawn)
+            };
+        }
+        if weights.numel() > 0 {
+            let good = weights.ge(0.0)?.logical_and(&weights.lt(f64::INFINITY)?)?;
+            if !good.all()?.item::<bool>()? {
+                return invalid(
+                    "probability tensor contains either `inf`, `nan` or element < 0".to_string(),
+                );
+            }
+            if weights.sum_dim(-1, false)?.eq(0.0)?.any()?.item::<bool>()? {
+                return invalid(
+                    "invalid multinomial distribution (sum of probabilities <= 0)".to_string(),
+                );
+            }
+        }
+        // The largest of weight / exponential are a draw without replacement.
+        let q = weights
+            .empty_as(weights.dtype(), weights.device())?
+            .fill_exponential(1.0, generator)?;
+        let q = weights.div(&q)?;
+        if samples == 1 {
+            q.argmax_dim(-1, true)
+        } else {
+            Ok(q.topk(samples)?.1)
+        }
+    }
+
+    /// Zeroes each element with probability `p` and scales the others by `1 / (1 - p)`; the tensor
+    /// itself unless `training` (`torch.nn.functional.dropout`).
+    #[track_caller]
+    pub fn dropout(&self, p: f64, training: bool) -> Result<Tensor> {
+        if !(0.0..=1.0).contains(&p) {
+            let message = format!("dropout probability has to be between 0 and 1, but got {p}");
+            return self.named(DROPOUT.name, Err(TorshError::invalid("", message)));
+        }
+        if p == 0.0 || !training || self.numel() == 0 {
+            return Ok(self.clone());
+        }
+        if p == 1.0 {
+            return self.mul(&Tensor::zeros((), self.dtype(), self.device())?);
+        }
+        let results = call(&DROPOUT, &[Arg::T(self)], &[Attr::None, Attr::Float(p)])?;
+        results
+            .into_iter()
+            .next()
+            .ok_or_else(|| TorshError::invalid(DROPOUT.name, "the kernel gave no result"))
+    }
+
+    /// [`Tensor::dropout`] in place.
+    #[track_caller]
+    pub fn dropout_(&self, p: f64, training: bool) -> Result<Tensor> {
+        let dropped = self.dropout(p, training)?;
+        if !dropped.is_same(self) {
+            crate::inplace::assign(self, &dropped)?;
+        }
+        Ok(self.clone())
+    }
+}
