@@ -1,7 +1,7 @@
 //! PyTorch's files: `.pt` and `.pth`, in the zip container and in the one before PyTorch 1.6.
 //!
 //! Their objects are pickles, programs for a small stack machine. The machine here
-//! ([`unpickle`]) makes tensors, numbers, texts and containers; any other name in a file is
+//! (`unpickle`) makes tensors, numbers, texts and containers; any other name in a file is
 //! refused, so nothing of it is executed.
 
 mod build;

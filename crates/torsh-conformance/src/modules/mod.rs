@@ -10,13 +10,13 @@
 //! ),
 //! ```
 //!
-//! `a` holds the constructor's arguments. [`Args::at`] reads a required one by its position and
-//! PyTorch's name, [`Args::or`] one with a default, [`Args::opt`] one that may be `None`. What no
+//! `a` holds the constructor's arguments. `Args::at` reads a required one by its position and
+//! PyTorch's name, `Args::or` one with a default, `Args::opt` one that may be `None`. What no
 //! entry reads is a failure, so an argument of PyTorch is never ignored. The dtype needs no
 //! argument: the runner calls `to_dtype` on what was built.
 //!
-//! [`one`] is a layer whose `forward` takes one tensor, [`two`] one whose `forward_with` takes an
-//! input and a target, and [`with`] any other: its closure gets the layer and the arguments of
+//! `one` is a layer whose `forward` takes one tensor, `two` one whose `forward_with` takes an
+//! input and a target, and `with` any other: its closure gets the layer and the arguments of
 //! `forward` and returns the outputs in PyTorch's order, tuples flattened.
 //!
 //! The cases run a layer in each layout of its arguments; outputs, gradients of arguments and
