@@ -2,15 +2,14 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use torsh_core::random::manual_seed;
 use torsh_nn::*;
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
 /// Layers draw from the process's generator: tests take turns.
-fn seeded(seed: u64) -> MutexGuard<'static, ()> {
+fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    torsh_core::random::manual_seed(seed);
-    turn
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Numbers from -1.5 to 1.5 that repeat after seven.
@@ -43,7 +42,8 @@ fn assert_close(ours: &Tensor, shape: &[usize], theirs: &[f64]) {
 
 #[test]
 fn starting_weights_are_pytorchs() -> Result<()> {
-    let _turn = seeded(5);
+    let _turn = turn();
+    manual_seed(5);
     let conv = Conv1d::builder(2, 3, 2).build()?;
     let weight = [
         0.3302519, -0.3738891, 0.4074697, 0.319927, 0.4201034, -0.3833548, -0.3356085, 0.2379194,
@@ -72,8 +72,9 @@ fn starting_weights_are_pytorchs() -> Result<()> {
 
 #[test]
 fn dropouts_draw_as_pytorch() -> Result<()> {
+    let _turn = turn();
     let dropped = |layer: &dyn Module, shape: &[usize], theirs: &[f64]| -> Result<()> {
-        let _turn = seeded(3);
+        manual_seed(3);
         let x = Tensor::ones(shape, DType::F32, torsh_tensor::Device::Cpu)?;
         x.set_requires_grad(true)?;
         let y = layer.forward(&x)?;
@@ -102,7 +103,7 @@ fn dropouts_draw_as_pytorch() -> Result<()> {
     let theirs = [a, a, a, a, b, b, a, a];
     dropped(&FeatureAlphaDropout::new(0.4)?, &[1, 4, 2], &theirs)?;
 
-    let _turn = seeded(3);
+    manual_seed(3);
     let x = Tensor::from_vec(vec![1f32; 6], 6)?;
     let y = AlphaDropout::new(0.4)?.inplace(true).forward(&x)?;
     assert!(y.is_same(&x));
@@ -115,6 +116,7 @@ fn dropouts_draw_as_pytorch() -> Result<()> {
 
 #[test]
 fn fractional_pooling_draws_as_pytorch() -> Result<()> {
+    let _turn = turn();
     let images = FractionalMaxPool2d::builder(2)
         .output_ratio([0.5, 0.6])
         .build()?;
@@ -124,7 +126,7 @@ fn fractional_pooling_draws_as_pytorch() -> Result<()> {
         (DType::F64, [1, 1, 4, 5, 15, 15, 18, 19, 29, 29, 32, 33]),
     ];
     for (dtype, second) in second {
-        let _turn = seeded(11);
+        manual_seed(11);
         let x = ramp(&[1, 2, 6, 7]).to_dtype(dtype)?;
         let (values, indices) = images.forward_with_indices(&x)?;
         assert_eq!(values.dims(), [1, 2, 3, 4]);
@@ -132,7 +134,7 @@ fn fractional_pooling_draws_as_pytorch() -> Result<()> {
         assert_eq!(indices.to_vec::<i64>()?, [first, second].concat());
         let picked = x.flatten(2)?.gather(-1, &indices.flatten(2)?)?;
         assert_eq!(values.flatten(2)?, picked);
-        torsh_core::random::manual_seed(12);
+        manual_seed(12);
         let (values, indices) =
             volumes.forward_with_indices(&ramp(&[1, 4, 5, 6]).to_dtype(dtype)?)?;
         let theirs = [1.0, 1.0, 1.5, 1.5, 0.5, 1.0, 0.5, 1.0, 1.5, 1.5, 1.5, 1.0];
@@ -140,7 +142,7 @@ fn fractional_pooling_draws_as_pytorch() -> Result<()> {
         let theirs = [1, 8, 4, 18, 26, 22, 96, 92, 95, 109, 116, 113];
         assert_eq!(indices.to_vec::<i64>()?, theirs);
     }
-    let _turn = seeded(13);
+    manual_seed(13);
     let (_, indices) = FractionalMaxPool2d::new(2, 4)?.forward_with_indices(&ramp(&[1, 8, 9]))?;
     let theirs = [1, 11, 4, 8, 18, 29, 32, 25, 46, 39, 50, 53, 64, 57, 67, 71];
     assert_eq!(indices.to_vec::<i64>()?, theirs);
@@ -161,6 +163,7 @@ fn fractional_pooling_draws_as_pytorch() -> Result<()> {
 
 #[test]
 fn unpooling_undoes_pooling() -> Result<()> {
+    let _turn = turn();
     let pool = MaxPool2d::builder((2, 3))
         .stride((2, 1))
         .padding((1, 1))
@@ -190,6 +193,7 @@ fn unpooling_undoes_pooling() -> Result<()> {
 
 #[test]
 fn convolutions_pad_in_every_mode() -> Result<()> {
+    let _turn = turn();
     let images = [
         (
             PaddingMode::Reflect,
@@ -233,6 +237,7 @@ fn convolutions_pad_in_every_mode() -> Result<()> {
 
 #[test]
 fn transposed_convolutions_reach_the_size_asked_for() -> Result<()> {
+    let _turn = turn();
     let conv = ConvTranspose2d::builder(2, 2, (2, 3))
         .stride((2, 3))
         .padding((0, 1))
@@ -269,6 +274,7 @@ fn transposed_convolutions_reach_the_size_asked_for() -> Result<()> {
 
 #[test]
 fn upsampling_is_pytorchs() -> Result<()> {
+    let _turn = turn();
     let x = ramp(&[1, 1, 2, 3]);
     let bilinear = Upsample::builder()
         .scale_factor(2.0)
@@ -325,6 +331,7 @@ fn upsampling_is_pytorchs() -> Result<()> {
 
 #[test]
 fn embedding_bags_are_pytorchs() -> Result<()> {
+    let _turn = turn();
     let input = Tensor::from_data(&[1i64, 2, 0, 3, 3, 1], &[6])?;
     let offsets = Tensor::from_data(&[0i64, 2, 2, 6], &[4])?;
     let sum = EmbeddingBag::builder(4, 2)
@@ -368,6 +375,7 @@ fn embedding_bags_are_pytorchs() -> Result<()> {
 
 #[test]
 fn running_statistics_are_pytorchs() -> Result<()> {
+    let _turn = turn();
     let norm = InstanceNorm1d::builder(2)
         .momentum(0.3)
         .affine(true)
@@ -436,6 +444,7 @@ fn running_statistics_are_pytorchs() -> Result<()> {
 
 #[test]
 fn lists_of_parameters_are_modules() -> Result<()> {
+    let _turn = turn();
     #[derive(Module)]
     struct Net {
         list: ParameterList,
@@ -478,6 +487,7 @@ fn lists_of_parameters_are_modules() -> Result<()> {
 /// What PyTorch's `repr` prints.
 #[test]
 fn layers_print_as_pytorch() -> Result<()> {
+    let _turn = turn();
     let up = |b: UpsampleBuilder| b.build();
     let shown: &[(&dyn Module, &str)] = &[
         (
@@ -629,6 +639,7 @@ fn layers_print_as_pytorch() -> Result<()> {
 
 #[test]
 fn bad_arguments_are_errors() -> Result<()> {
+    let _turn = turn();
     let refused = [
         Conv1d::builder(3, 4, 0).build().err(),
         Conv3d::builder(3, 4, 2).groups(2).build().err(),

@@ -443,18 +443,18 @@ fn every_optimizer_steps_in_half_precision() -> Result<()> {
 fn many_parameters_step_as_each_alone() -> Result<()> {
     for name in ["SGD", "Adam"] {
         let make = || -> Result<Vec<Tensor>> {
-            torsh_core::random::manual_seed(3);
-            (0..40)
-                .map(|i| {
-                    let dtype = if i % 3 == 0 { DType::F64 } else { DType::F32 };
-                    let shape = [(i * 977) % 3001, 1 + i % 2];
-                    let t = torsh_tensor::randn(&shape)
-                        .to_dtype(dtype)?
-                        .requires_grad_(true);
-                    t.set_grad(Some(t.detach().mul(0.5)?))?;
-                    Ok(t)
-                })
-                .collect()
+            let one = |i: usize| {
+                let dtype = if i % 3 == 0 { DType::F64 } else { DType::F32 };
+                let shape = [(i * 977) % 3001, 1 + i % 2];
+                let t = torsh_tensor::randn(&shape)
+                    .to_dtype(dtype)?
+                    .requires_grad_(true);
+                t.set_grad(Some(t.detach().mul(0.5)?))?;
+                Ok(t)
+            };
+            // A generator of its own: other tests draw at the same time.
+            let own = torsh_core::random::LocalGenerator::new(3);
+            own.scope(|| (0..40).map(one).collect())
         };
         let (together, alone) = (make()?, make()?);
         let all = build(
