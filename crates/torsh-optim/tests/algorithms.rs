@@ -444,7 +444,11 @@ fn many_parameters_step_as_each_alone() -> Result<()> {
     for name in ["SGD", "Adam"] {
         let make = || -> Result<Vec<Tensor>> {
             let one = |i: usize| {
-                let dtype = if i % 3 == 0 { DType::F64 } else { DType::F32 };
+                let dtype = if i.is_multiple_of(3) {
+                    DType::F64
+                } else {
+                    DType::F32
+                };
                 let shape = [(i * 977) % 3001, 1 + i % 2];
                 let t = torsh_tensor::randn(&shape)
                     .to_dtype(dtype)?
