@@ -40,6 +40,27 @@ pub(crate) fn gradient(
     Ok(grad)
 }
 
+/// [`gradient`] where the decay may be taken off the parameter directly instead, as AdamW does.
+pub(crate) fn decayed_gradient(
+    grad: &Tensor,
+    param: &Tensor,
+    maximize: bool,
+    lr: f64,
+    weight_decay: f64,
+    decoupled: bool,
+) -> Result<Tensor> {
+    let grad = gradient(
+        grad,
+        param,
+        maximize,
+        if decoupled { 0.0 } else { weight_decay },
+    )?;
+    if decoupled && weight_decay != 0.0 {
+        param.mul_(1.0 - lr * weight_decay)?;
+    }
+    Ok(grad)
+}
+
 /// The error for a state dict that lacks an entry.
 pub(crate) fn missing(name: &str) -> TorshError {
     TorshError::invalid("", format!("the state has no {name}"))

@@ -3,7 +3,7 @@
 use torsh_tensor::ops::optim::zeros_for;
 use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{gradient, kept, memory, real, remembered};
+use crate::memory::{decayed_gradient, kept, memory, real, remembered};
 use crate::options::{check_adam, check_positive, options};
 use crate::{Algorithm, Optim};
 
@@ -88,15 +88,8 @@ impl Algorithm for NAdamAlgorithm {
         s.step += 1;
         let (step, (beta1, beta2)) = (s.step as f64, o.betas);
         let param = real(param)?;
-        let penalty = if o.decoupled_weight_decay {
-            0.0
-        } else {
-            o.weight_decay
-        };
-        let grad = gradient(grad, &param, o.maximize, penalty)?;
-        if o.decoupled_weight_decay && o.weight_decay != 0.0 {
-            param.mul_(1.0 - o.lr * o.weight_decay)?;
-        }
+        let decoupled = o.decoupled_weight_decay;
+        let grad = decayed_gradient(grad, &param, o.maximize, o.lr, o.weight_decay, decoupled)?;
         let mu_at = |step: f64| beta1 * (1.0 - 0.5 * 0.96f64.powf(step * o.momentum_decay));
         let (mu, mu_next) = (mu_at(step), mu_at(step + 1.0));
         s.mu_product = kept(s.mu_product * kept(mu));

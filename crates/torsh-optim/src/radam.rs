@@ -3,7 +3,7 @@
 use torsh_tensor::ops::optim::zeros_for;
 use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{gradient, memory, real, remembered};
+use crate::memory::{decayed_gradient, memory, real, remembered};
 use crate::options::{check_adam, options};
 use crate::{Algorithm, Optim};
 
@@ -81,15 +81,8 @@ impl Algorithm for RAdamAlgorithm {
         s.step += 1;
         let (step, (beta1, beta2)) = (s.step as f64, o.betas);
         let param = real(param)?;
-        let penalty = if o.decoupled_weight_decay {
-            0.0
-        } else {
-            o.weight_decay
-        };
-        let grad = gradient(grad, &param, o.maximize, penalty)?;
-        if o.decoupled_weight_decay && o.weight_decay != 0.0 {
-            param.mul_(1.0 - o.lr * o.weight_decay)?;
-        }
+        let decoupled = o.decoupled_weight_decay;
+        let grad = decayed_gradient(grad, &param, o.maximize, o.lr, o.weight_decay, decoupled)?;
         let (mean, square) = (real(&s.exp_avg)?, real(&s.exp_avg_sq)?);
         mean.lerp_(&grad, 1.0 - beta1)?;
         square.mul_(beta2)?.addcmul_(&grad, &grad, 1.0 - beta2)?;

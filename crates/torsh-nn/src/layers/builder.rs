@@ -30,23 +30,9 @@ macro_rules! builder {
                 }
             }
 
-            $($crate::layers::builder::setter! {
+            $(torsh_tensor::option_setter! {
                 $(#[$doc])* $field: $ty $(, $arg => $convert)?
             })*
-        }
-    };
-}
-
-macro_rules! setter {
-    ($(#[$doc:meta])* $field:ident: $ty:ty) => {
-        $crate::layers::builder::setter! { $(#[$doc])* $field: $ty, $ty => |v| v }
-    };
-    ($(#[$doc:meta])* $field:ident: $ty:ty, $arg:ty => $convert:expr) => {
-        $(#[$doc])*
-        #[must_use]
-        pub fn $field(mut self, $field: $arg) -> Self {
-            self.$field = $crate::layers::builder::convert($field, $convert);
-            self
         }
     };
 }
@@ -86,12 +72,7 @@ macro_rules! stateless {
     };
 }
 
-pub(super) use {builder, setter, stateless};
-
-/// Calls a conversion, whose argument's type a closure alone would not know.
-pub(super) fn convert<A, T>(argument: A, conversion: impl FnOnce(A) -> T) -> T {
-    conversion(argument)
-}
+pub(super) use {builder, stateless};
 
 /// An error where one of the sizes is not positive.
 #[track_caller]
