@@ -8,29 +8,36 @@
 //! intelligence datatype for higher-precision computations", ARITH 2019.)
 //!
 //! The unit takes subnormal numbers for zeros, so parts of a term below about 1e-38 are lost.
-//! Infinities and NaN do not survive the splitting: where a result is not finite, its block is
-//! computed again by the general kernel.
+//! Infinities and NaN do not survive the splitting: where the magnitudes of the operands allow a
+//! result that is not finite, each block is looked through, and computed again by the general
+//! kernel if there is one.
+//!
+//! A block of the right operand is packed once, by all threads; each thread packs its rows of the
+//! left one. Sums stay in the tiles for as many terms as fit into the cache, and go to the output
+//! itself.
 
-use std::arch::asm;
+mod pack;
+mod tiles;
+
 use std::arch::x86_64::*;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
+use smallvec::SmallVec;
+use torsh_core::pool;
+
+use self::pack::Lines;
+use self::tiles::{Ahead, SIDE, STEP, Sums, TILE};
 use super::gemm::{Matrix, general};
+use super::grid;
 use crate::arch::Level;
-use crate::dense::Scratch;
+use crate::dense::{Ptr, Scratch};
 
-/// Rows and columns of the results that one call of the inner kernel makes: 2 x 2 tiles.
-const SIDE: usize = 32;
-/// Terms of a step: the bfloat16 in a row of a tile.
-const STEP: usize = 32;
-/// Bytes of a tile: 16 rows of 64.
-const TILE: usize = 1024;
-/// Terms of a block, divided by the number of parts: a panel of packed lines is 96 KiB.
-const TERMS: usize = 1536;
-/// Rows of the left operand that are packed at a time and stay in the L2 cache.
-const ROWS: usize = 256;
-/// Rows and columns of results whose sums are kept from one block of terms to the next.
-const BLOCK: usize = 1024;
+/// Terms of a block, times the number of parts: a panel of packed lines is 192 KiB.
+const TERMS: usize = 3072;
+/// Bytes of packed rows of the left operand that stay in a core's second cache.
+const LEFT: usize = 768 * 1024;
+/// Columns of the right operand that are packed at a time, for all threads.
+const COLUMNS: usize = 2048;
 
 /// Whether the processor has the unit and the system lets this process use it; never where
 /// `TORSH_SIMD` names a lesser instruction set. Asked once.
@@ -64,7 +71,7 @@ fn detect() -> bool {
     let result: i64;
     // SAFETY: a system call without pointers, which changes nothing but this permission.
     unsafe {
-        asm!(
+        std::arch::asm!(
             "syscall",
             inlateout("rax") ARCH_PRCTL => result,
             in("rdi") REQUEST,
@@ -102,6 +109,10 @@ pub(super) enum Parts {
 }
 
 impl Parts {
+    pub(super) fn of(of_bf16: bool) -> Parts {
+        if of_bf16 { Parts::One } else { Parts::Three }
+    }
+
     fn count(self) -> usize {
         match self {
             Parts::One => 1,
@@ -110,35 +121,24 @@ impl Parts {
     }
 }
 
-/// The shape of the tiles, as LDTILECFG reads it.
-#[repr(C, align(64))]
-struct Config {
-    palette: u8,
-    start_row: u8,
-    reserved: [u8; 14],
-    bytes: [u16; 16],
-    rows: [u8; 16],
+/// `out = alpha a b`, or `out += alpha a b` where `add`, for `out` of `m` rows and `n` columns.
+struct Product {
+    m: usize,
+    n: usize,
+    k: usize,
+    out: Matrix<f32>,
+    a: Matrix<f32>,
+    b: Matrix<f32>,
+    alpha: f32,
+    add: bool,
+    parts: Parts,
 }
 
-static CONFIG: Config = {
-    let mut c = Config {
-        palette: 1,
-        start_row: 0,
-        reserved: [0; 14],
-        bytes: [0; 16],
-        rows: [0; 16],
-    };
-    let mut t = 0;
-    while t < 8 {
-        c.bytes[t] = 64;
-        c.rows[t] = 16;
-        t += 1;
-    }
-    c
-};
+// SAFETY: the operands are only read, and the threads write disjoint blocks of the output.
+unsafe impl Sync for Product {}
 
-/// As [`Number::product`](super::Number::product) of float32; `false`, with nothing done, where
-/// there is no memory to pack into.
+/// As [`Number::product`](super::Number::product) of float32, on `threads` threads; `false`, with
+/// nothing done, where there is no memory to pack into.
 ///
 /// # Safety
 /// As there, and [`is_available`].
@@ -153,617 +153,370 @@ pub(super) unsafe fn product(
     alpha: f32,
     add: bool,
     parts: Parts,
+    threads: usize,
 ) -> bool {
-    // SAFETY: the caller's promise; transposing all three transposes the product.
-    unsafe {
-        if out.col != 1 && out.row == 1 {
-            blocks(n, m, k, out.t(), b.t(), a.t(), alpha, add, parts)
-        } else {
-            blocks(m, n, k, out, a, b, alpha, add, parts)
+    // Transposing all three transposes the product.
+    let turned = out.col != 1 && out.row == 1;
+    let (m, n) = if turned { (n, m) } else { (m, n) };
+    let (out, a, b) = match turned {
+        true => (out.t(), b.t(), a.t()),
+        false => (out, a, b),
+    };
+    let product = Product {
+        m,
+        n,
+        k,
+        out,
+        a,
+        b,
+        alpha,
+        add,
+        parts,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { product.run(threads) }
+}
+
+/// How a product is cut.
+struct Plan {
+    /// Terms of a block, and bytes that they take of a packed line.
+    terms: usize,
+    line: usize,
+    /// Columns packed at a time, and rows that a thread packs at a time.
+    columns: usize,
+    rows: usize,
+    /// Parts of the rows and of a block's columns; a thread's panels of either.
+    grid: (usize, usize),
+    share: (usize, usize),
+    /// Whether whole blocks of sums are kept in the output.
+    direct: bool,
+    /// Blocks of sums that a thread keeps elsewhere, and bytes of all that it keeps.
+    sums: usize,
+    own: usize,
+}
+
+/// `n` in about equal pieces of at most `most`, rounded up to `unit`.
+fn even(n: usize, most: usize, unit: usize) -> usize {
+    n.div_ceil(n.div_ceil(most)).next_multiple_of(unit)
+}
+
+impl Plan {
+    fn new(p: &Product, threads: usize) -> Plan {
+        let terms = even(p.k, TERMS / p.parts.count(), STEP);
+        let line = terms * 2 * p.parts.count();
+        let columns = even(p.n, COLUMNS, SIDE);
+        let panels = (p.m.div_ceil(SIDE), columns / SIDE);
+        let grid = grid(panels.0, panels.1, threads);
+        let share = (panels.0.div_ceil(grid.0), panels.1.div_ceil(grid.1));
+        let rows = even(share.0 * SIDE, (LEFT / line).max(SIDE), SIDE);
+        let direct = p.alpha == 1.0 && !p.add && p.out.col == 1;
+        let sums = match direct || p.k <= terms {
+            true => 1,
+            false => share.0 * share.1,
+        };
+        Plan {
+            terms,
+            line,
+            columns,
+            rows,
+            grid,
+            share,
+            direct,
+            sums,
+            own: rows * line + sums * SIDE * SIDE * 4,
         }
     }
 }
 
-/// # Safety
-/// As [`product`].
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-#[allow(clippy::too_many_arguments)]
-unsafe fn blocks(
-    m: usize,
-    n: usize,
-    k: usize,
-    out: Matrix<f32>,
-    a: Matrix<f32>,
-    b: Matrix<f32>,
-    alpha: f32,
-    add: bool,
-    parts: Parts,
-) -> bool {
-    // Blocks of about equal size.
-    let even =
-        |n: usize, most: usize, unit: usize| n.div_ceil(n.div_ceil(most)).next_multiple_of(unit);
-    let terms = even(k, TERMS / parts.count(), STEP);
-    let (rows, columns) = (even(m, BLOCK, SIDE), even(n, BLOCK, SIDE));
-    let some = even(rows, ROWS, SIDE);
-    // Bytes that one row of the left operand, or column of the right one, takes in a block.
-    let line = terms * 2 * parts.count();
-    let once = k <= terms;
-    let sums = if once { SIDE * SIDE } else { rows * columns };
-    let size = (some + columns) * line + sums * 4;
-    let Ok(scratch) = Scratch::<u8>::new(size) else {
-        return false;
-    };
-    let packed_a = scratch.ptr();
-    let packed_b = packed_a.wrapping_add(some * line);
-    let sums = packed_b.wrapping_add(columns * line).cast::<f32>();
-    // SAFETY: the configuration is a valid one, and every index below is within its matrix; the
-    // scratch memory has the room computed above.
-    unsafe {
-        asm!("ldtilecfg [{}]", in(reg) &raw const CONFIG, options(nostack));
-        for i0 in (0..m).step_by(rows) {
-            for j0 in (0..n).step_by(columns) {
-                let (mb, nb) = (rows.min(m - i0), columns.min(n - j0));
-                for k0 in (0..k).step_by(terms) {
-                    let kb = terms.min(k - k0);
-                    let steps = kb.div_ceil(STEP);
-                    let (first, last) = (k0 == 0, k0 + kb == k);
-                    let panel = steps * STEP * 2 * parts.count() * SIDE;
-                    let right = Lines {
-                        ptr: b.at(k0, j0).ptr,
-                        across: b.col,
-                        along: b.row,
-                        count: nb,
-                        terms: kb,
+/// Whether a product can be done in parts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Safe {
+    Yes,
+    /// If the results turn out to be finite.
+    Maybe,
+    /// There is a NaN, which may be lost.
+    No,
+}
+
+/// A block of columns and terms of the right operand, packed.
+struct Right {
+    ptr: Ptr<u8>,
+    columns: (usize, usize),
+    terms: (usize, usize),
+    /// Bytes of a panel.
+    panel: usize,
+}
+
+impl Product {
+    /// # Safety
+    /// As [`product`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn run(&self, threads: usize) -> bool {
+        let plan = Plan::new(self, threads);
+        let parts = plan.grid.0 * plan.grid.1;
+        let packed = plan.columns * plan.line;
+        let Ok(scratch) = Scratch::<u8>::new(packed + parts * plan.own) else {
+            return false;
+        };
+        let own = Ptr::new(scratch.ptr().wrapping_add(packed));
+        // The greatest magnitudes of the right operand's columns, and of each part's rows.
+        let greatest: SmallVec<[AtomicU32; 9]> = (0..=parts).map(|_| AtomicU32::new(0)).collect();
+        for j0 in (0..self.n).step_by(plan.columns) {
+            greatest[0].store(0, Ordering::Relaxed);
+            for k0 in (0..self.k).step_by(plan.terms) {
+                let terms = plan.terms.min(self.k - k0);
+                let right = Right {
+                    ptr: Ptr::new(scratch.ptr()),
+                    columns: (j0, plan.columns.min(self.n - j0)),
+                    terms: (k0, terms),
+                    panel: terms.next_multiple_of(STEP) * 2 * self.parts.count() * SIDE,
+                };
+                let panels = right.columns.1.div_ceil(SIDE);
+                pool::parallel_parts(panels, parts, &|_, range| {
+                    let start = range.start * SIDE;
+                    let lines = Lines {
+                        ptr: self.b.at(k0, j0 + start).ptr,
+                        across: self.b.col,
+                        along: self.b.row,
+                        count: (range.len() * SIDE).min(right.columns.1.saturating_sub(start)),
+                        terms,
                     };
-                    let right_is_sound = right.pack::<true>(packed_b, parts);
-                    for i1 in (0..mb).step_by(some) {
-                        let left = Lines {
-                            ptr: a.at(i0 + i1, k0).ptr,
-                            across: a.row,
-                            along: a.col,
-                            count: some.min(mb - i1),
-                            terms: kb,
+                    let to = right.ptr.at((range.start * right.panel) as isize);
+                    // SAFETY: the columns are within the operand, and the panels within the
+                    // scratch memory; no other thread has them.
+                    let magnitude = unsafe { lines.pack::<true>(to, self.parts) };
+                    greatest[0].fetch_max(magnitude, Ordering::Relaxed);
+                });
+                pool::parallel_parts(parts, parts, &|part, _| {
+                    let own = own.at((part * plan.own) as isize);
+                    let of_part = [&greatest[0], &greatest[1 + part]];
+                    // SAFETY: `own` is this part's memory, and the right operand is packed.
+                    unsafe { self.part(&plan, &right, part, own, of_part) };
+                });
+            }
+        }
+        true
+    }
+
+    /// The sums of a part of a block's columns.
+    ///
+    /// # Safety
+    /// As [`product`]; `own` must have room for what the plan says, and `right` be packed.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn part(
+        &self,
+        plan: &Plan,
+        right: &Right,
+        part: usize,
+        own: *mut u8,
+        greatest: [&AtomicU32; 2],
+    ) {
+        let (pi, pj) = (part / plan.grid.1, part % plan.grid.1);
+        let from = pi * plan.share.0 * SIDE;
+        let to = (from + plan.share.0 * SIDE).min(self.m);
+        let panels = right.columns.1.div_ceil(SIDE);
+        let columns = pj * plan.share.1..panels.min((pj + 1) * plan.share.1);
+        let ((k0, terms), (j0, _)) = (right.terms, right.columns);
+        let (first, last) = (k0 == 0, k0 + terms == self.k);
+        let steps = terms.div_ceil(STEP);
+        let sums = own.wrapping_add(plan.rows * plan.line).cast::<f32>();
+        let elsewhere = |block: usize| Sums {
+            ptr: sums.wrapping_add(block * SIDE * SIDE),
+            step: 4 * SIDE,
+        };
+        let in_output = |i: usize, j: usize| Sums {
+            ptr: self.out.at(i, j).ptr,
+            step: 4 * self.out.row as usize,
+        };
+        // SAFETY: every index below is within its matrix, and all memory has the room that the
+        // plan says.
+        unsafe {
+            tiles::configure();
+            for i1 in (from..to).step_by(plan.rows) {
+                let left = Lines {
+                    ptr: self.a.at(i1, k0).ptr,
+                    across: self.a.row,
+                    along: self.a.col,
+                    count: plan.rows.min(to - i1),
+                    terms,
+                };
+                greatest[1].fetch_max(left.pack::<false>(own, self.parts), Ordering::Relaxed);
+                let safe = self.is_safe(greatest);
+                let count = left.count.div_ceil(SIDE);
+                for j in columns.clone() {
+                    let pb = right.ptr.at((j * right.panel) as isize);
+                    for p in 0..count {
+                        let (i, j1) = (i1 + p * SIDE, j0 + j * SIDE);
+                        let (rows, cols) = (SIDE.min(self.m - i), SIDE.min(self.n - j1));
+                        let o = self.out.at(i, j1);
+                        let whole = rows == SIDE && cols == SIDE;
+                        // Blocks lie in the order in which they are walked.
+                        let block = match plan.sums {
+                            1 => elsewhere(0),
+                            _ => elsewhere((j - columns.start) * plan.share.0 + (i - from) / SIDE),
                         };
-                        let sound = left.pack::<false>(packed_a, parts) & right_is_sound;
-                        let count = left.count.div_ceil(SIDE);
-                        for j in (0..nb).step_by(SIDE) {
-                            let pb = packed_b.add(j / SIDE * panel);
-                            for p in 0..count {
-                                let i = i1 + p * SIDE;
-                                let pa = packed_a.add(p * panel);
-                                // Blocks lie in the order in which they are walked.
-                                let block = match once {
-                                    true => sums,
-                                    false => sums.add(j * rows + i * SIDE),
-                                };
-                                // Meanwhile the cache fetches the next block and a share of
-                                // the next panel.
-                                let ahead = pb.wrapping_add(panel + panel / count * p);
-                                let near = if first {
-                                    clear();
-                                    0
-                                } else {
-                                    resume(block);
-                                    steps / 4
-                                };
-                                let kernel = match parts {
-                                    Parts::One => one,
-                                    Parts::Three => three,
-                                };
-                                if near > 0 {
-                                    kernel(near, pa, pb, block.wrapping_add(SIDE * SIDE).cast());
-                                }
-                                let skip = panel / steps * near;
-                                kernel(steps - near, pa.add(skip), pb.add(skip), ahead);
-                                store(block);
-                                if !sound {
-                                    *block = f32::NAN;
-                                }
-                                if !last {
-                                    continue;
-                                }
-                                let (rows, cols) = (SIDE.min(mb - i), SIDE.min(nb - j));
-                                let o = out.at(i0 + i, j0 + j);
-                                if !finish(block, o, rows, cols, alpha, add) {
-                                    let (a, b) = (a.at(i0 + i, 0), b.at(0, j0 + j));
-                                    general(rows, cols, k, o, a, b, alpha, add);
-                                }
+                        let (block, next) = match (plan.direct && whole, p + 1 < count) {
+                            (true, true) => (in_output(i, j1), in_output(i + SIDE, j1)),
+                            (true, false) => (in_output(i, j1), in_output(i1, j1 + SIDE)),
+                            _ => (block, block.next()),
+                        };
+                        if first {
+                            Sums::clear();
+                        } else {
+                            if plan.direct && !whole {
+                                fetch(block.ptr, o, rows, cols);
                             }
+                            block.resume();
+                        }
+                        // The next sums, where they are not in the first cache, and this block's
+                        // share of the next panel.
+                        let next = (plan.direct || plan.sums > 1).then_some(next);
+                        let ahead = pb.wrapping_add(right.panel + right.panel / count * p);
+                        let pa = own.wrapping_add(p * right.panel);
+                        self.multiply(steps, pa, pb, next, ahead);
+                        block.store();
+                        let in_place = plan.direct && whole;
+                        if last && !(safe == Safe::Yes || safe == Safe::Maybe && is_finite(block)) {
+                            let (a, b) = (self.a.at(i, 0), self.b.at(0, j1));
+                            general(rows, cols, self.k, o, a, b, self.alpha, self.add);
+                        } else if !in_place && (last || plan.direct) {
+                            self.finish(block.ptr, o, rows, cols);
                         }
                     }
                 }
             }
+            tiles::release();
         }
-        asm!("tilerelease", options(nomem, nostack));
     }
-    true
+
+    /// Adds the products of two packed panels to the tiles' sums. Meanwhile the cache fetches
+    /// `next` and then from `ahead`.
+    ///
+    /// # Safety
+    /// The panels must hold `steps` steps, and the tiles be configured.
+    unsafe fn multiply(
+        &self,
+        steps: usize,
+        left: *const u8,
+        right: *const u8,
+        next: Option<Sums>,
+        ahead: *const u8,
+    ) {
+        let (kernel, pieces): (unsafe fn(_, _, _, _), _) = match self.parts {
+            Parts::One => (tiles::one, tiles::PIECES_OF_ONE),
+            Parts::Three => (tiles::three, tiles::PIECES),
+        };
+        let near = match next {
+            Some(_) => SIDE.div_ceil(pieces).min(steps - 1),
+            None => 0,
+        };
+        let skip = near * 2 * TILE * self.parts.count();
+        // SAFETY: the caller's promise; at least one step is left for the second call.
+        unsafe {
+            if let Some(next) = next.filter(|_| near > 0) {
+                let next = Ahead {
+                    ptr: next.ptr.cast(),
+                    step: next.step,
+                };
+                kernel(near, left, right, next);
+            }
+            let ahead = Ahead {
+                ptr: ahead,
+                step: 128,
+            };
+            kernel(steps - near, left.add(skip), right.add(skip), ahead);
+        }
+    }
+
+    /// Whether operands of these magnitudes have finite parts and a finite product.
+    fn is_safe(&self, greatest: [&AtomicU32; 2]) -> Safe {
+        let bits = greatest.map(|g| g.load(Ordering::Relaxed));
+        let [right, left] = bits.map(|g| f64::from(f32::from_bits(g)));
+        let most = f64::from(2f32.powi(126));
+        if left.is_nan() || right.is_nan() {
+            Safe::No
+        } else if left < most && right < most && left * right * (self.k as f64) < most {
+            Safe::Yes
+        } else {
+            Safe::Maybe
+        }
+    }
+
+    /// Writes a block's results.
+    ///
+    /// # Safety
+    /// `block` is a whole block, `out` valid for `rows` and `cols`.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn finish(&self, block: *const f32, out: Matrix<f32>, rows: usize, cols: usize) {
+        let alpha = _mm512_set1_ps(self.alpha);
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in 0..rows {
+                let from = block.add(i * SIDE);
+                let to = out.at(i, 0);
+                if to.col != 1 {
+                    for j in 0..cols {
+                        let o = to.at(0, j).ptr;
+                        let before = if self.add { *o } else { 0.0 };
+                        *o = self.alpha.mul_add(*from.add(j), before);
+                    }
+                    continue;
+                }
+                for half in 0..2 {
+                    let mask = pack::first(cols.saturating_sub(16 * half));
+                    let to = to.ptr.wrapping_add(16 * half);
+                    let x = _mm512_loadu_ps(from.add(16 * half));
+                    let x = match self.add {
+                        true => _mm512_fmadd_ps(alpha, x, _mm512_maskz_loadu_ps(mask, to)),
+                        false => _mm512_mul_ps(alpha, x),
+                    };
+                    _mm512_mask_storeu_ps(to, mask, x);
+                }
+            }
+        }
+    }
 }
 
-/// Writes a block's results, unless one is not finite.
+/// Reads the sums of a block at the output's edge back, with zeros beyond.
 ///
 /// # Safety
-/// `block` is a whole block, `out` valid for `rows` and `cols`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-unsafe fn finish(
-    block: *const f32,
-    out: Matrix<f32>,
-    rows: usize,
-    cols: usize,
-    alpha: f32,
-    add: bool,
-) -> bool {
-    const INFINITE: i32 = 0x7f80_0000;
+/// `block` has room for a block, `out` is valid for `rows` and `cols`, adjacent ones.
+#[target_feature(enable = "avx512f")]
+unsafe fn fetch(block: *mut f32, out: Matrix<f32>, rows: usize, cols: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        let infinite = _mm512_set1_epi32(INFINITE);
-        let mut found = 0;
-        for i in 0..SIDE * SIDE / 16 {
-            let x = _mm512_loadu_si512(block.add(16 * i).cast());
+        for i in 0..SIDE {
+            for half in 0..2 {
+                let cols = if i < rows { cols } else { 0 };
+                let mask = pack::first(cols.saturating_sub(16 * half));
+                let from = out.at(i, 0).ptr.wrapping_add(16 * half);
+                let x = _mm512_maskz_loadu_ps(mask, from);
+                _mm512_storeu_ps(block.add(i * SIDE + 16 * half), x);
+            }
+        }
+    }
+}
+
+/// Whether all of a block is finite.
+///
+/// # Safety
+/// It must be valid.
+#[target_feature(enable = "avx512f")]
+unsafe fn is_finite(block: Sums) -> bool {
+    let infinite = _mm512_set1_epi32(0x7f80_0000);
+    let mut found = 0;
+    for i in 0..SIDE {
+        for half in 0..2 {
+            let from = block
+                .ptr
+                .wrapping_byte_add(i * block.step)
+                .wrapping_add(16 * half);
+            // SAFETY: the caller's promise.
+            let x = unsafe { _mm512_loadu_si512(from.cast()) };
             found |= _mm512_cmpeq_epi32_mask(_mm512_and_si512(x, infinite), infinite);
         }
-        if found != 0 {
-            return false;
-        }
-        for i in 0..rows {
-            let from = block.add(i * SIDE);
-            let to = out.at(i, 0);
-            if to.col != 1 {
-                for j in 0..cols {
-                    let o = to.at(0, j).ptr;
-                    let before = if add { *o } else { 0.0 };
-                    *o = alpha.mul_add(*from.add(j), before);
-                }
-                continue;
-            }
-            for half in 0..2 {
-                let count = cols.saturating_sub(16 * half).min(16);
-                let mask = ((1u32 << count) - 1) as u16;
-                let to = to.ptr.wrapping_add(16 * half);
-                let x = _mm512_loadu_ps(from.add(16 * half));
-                let x = match add {
-                    true => {
-                        _mm512_fmadd_ps(_mm512_set1_ps(alpha), x, _mm512_maskz_loadu_ps(mask, to))
-                    }
-                    false => _mm512_mul_ps(_mm512_set1_ps(alpha), x),
-                };
-                _mm512_mask_storeu_ps(to, mask, x);
-            }
-        }
     }
-    true
-}
-
-/// Rows of the left operand or columns of the right one.
-struct Lines {
-    ptr: *mut f32,
-    /// From one line to the next, and from one term to the next.
-    across: isize,
-    along: isize,
-    count: usize,
-    terms: usize,
-}
-
-impl Lines {
-    /// Packs the lines into tiles, with zeros where there are fewer: panels of [`SIDE`] lines, in
-    /// them for each step, for each part, two tiles of 16 lines. A tile of the left operand has a
-    /// line in each row; one of the right operand (`PAIRS`) a pair of terms of all its lines.
-    /// `false` where something is NaN.
-    ///
-    /// # Safety
-    /// The lines must be valid, and `to` have room for all panels.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn pack<const PAIRS: bool>(&self, to: *mut u8, parts: Parts) -> bool {
-        let step = 2 * TILE * parts.count();
-        let steps = self.terms.div_ceil(STEP);
-        let halves = self.count.next_multiple_of(SIDE) / 16;
-        let mut nan = 0;
-        // SAFETY: the caller's promise; every tile is within a panel.
-        unsafe {
-            // Adjacent elements one after the other.
-            if self.along == 1 {
-                for half in 0..halves {
-                    for s in 0..steps {
-                        let to = to.add((half / 2 * steps + s) * step + half % 2 * TILE);
-                        nan |= self.tile::<PAIRS>(half, s, to, parts);
-                    }
-                }
-            } else {
-                for s in 0..steps {
-                    for half in 0..halves {
-                        let to = to.add((half / 2 * steps + s) * step + half % 2 * TILE);
-                        nan |= self.tile::<PAIRS>(half, s, to, parts);
-                    }
-                }
-            }
-        }
-        nan == 0
-    }
-
-    /// Packs 16 lines of one step. Returns a mask of NaNs.
-    ///
-    /// # Safety
-    /// As [`Lines::pack`], for one tile of each part.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn tile<const PAIRS: bool>(
-        &self,
-        half: usize,
-        s: usize,
-        to: *mut u8,
-        parts: Parts,
-    ) -> u16 {
-        let count = self.count.saturating_sub(16 * half).min(16);
-        let terms = STEP.min(self.terms - s * STEP);
-        let at = (16 * half) as isize * self.across + (s * STEP) as isize * self.along;
-        let from = self.ptr.wrapping_offset(at);
-        let mut nan = 0;
-        // SAFETY: the caller's promise; the masks leave out what is not there.
-        unsafe {
-            if self.across == 1 && self.along != 1 {
-                // Term by term.
-                let first = load(from, self.along, terms, count, &mut nan);
-                let next = from.wrapping_offset(16 * self.along);
-                let second = load(next, self.along, terms.saturating_sub(16), count, &mut nan);
-                if PAIRS {
-                    by_pairs(&first, to, parts);
-                    by_pairs(&second, to.add(TILE / 2), parts);
-                } else {
-                    by_lines(&transpose(first), &transpose(second), to, parts);
-                }
-                return nan;
-            }
-            // Line by line.
-            let mut dense = [0f32; 16 * STEP];
-            let (from, across) = if self.along == 1 {
-                (from.cast_const(), self.across)
-            } else {
-                for l in 0..count {
-                    for t in 0..terms {
-                        let at = l as isize * self.across + t as isize * self.along;
-                        dense[l * STEP + t] = *from.wrapping_offset(at);
-                    }
-                }
-                (dense.as_ptr(), STEP as isize)
-            };
-            let first = load(from, across, count, terms.min(16), &mut nan);
-            let next = from.wrapping_add(16);
-            let second = load(next, across, count, terms.saturating_sub(16), &mut nan);
-            if PAIRS {
-                by_pairs(&transpose(first), to, parts);
-                by_pairs(&transpose(second), to.add(TILE / 2), parts);
-            } else {
-                by_lines(&first, &second, to, parts);
-            }
-        }
-        nan
-    }
-}
-
-/// The first `width` elements of `count` vectors, zeros beyond; notes NaNs.
-///
-/// # Safety
-/// `from` must be valid for those vectors, which are `step` elements apart.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load(
-    from: *const f32,
-    step: isize,
-    count: usize,
-    width: usize,
-    nan: &mut u16,
-) -> [__m512; 16] {
-    let mask = ((1u32 << width) - 1) as u16;
-    let mut x = [_mm512_setzero_ps(); 16];
-    if count >= 16 && width == 16 {
-        for (i, x) in x.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            *x = unsafe { _mm512_loadu_ps(from.wrapping_offset(i as isize * step)) };
-        }
-    } else {
-        for (i, x) in x.iter_mut().enumerate().take(count) {
-            // SAFETY: the caller's promise.
-            *x = unsafe { _mm512_maskz_loadu_ps(mask, from.wrapping_offset(i as isize * step)) };
-        }
-    }
-    // One comparison finds the NaNs of two vectors.
-    for i in 0..8 {
-        *nan |= _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x[2 * i], x[2 * i + 1]);
-    }
-    x
-}
-
-/// The bfloat16 whose sum a float32 is, each in the upper half of 32 bits.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn split(x: __m512, parts: Parts) -> [__m512i; 3] {
-    let upper = _mm512_set1_epi32(0xffff_0000u32 as i32);
-    if parts == Parts::One {
-        let zero = _mm512_setzero_si512();
-        return [_mm512_castps_si512(x), zero, zero];
-    }
-    // To nearest, so that the rest is of either sign and half as large.
-    let half = _mm512_set1_epi32(0x8000);
-    let first = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), upper);
-    let rest = _mm512_sub_ps(x, _mm512_castsi512_ps(first));
-    let second = _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(rest), half), upper);
-    let rest = _mm512_sub_ps(rest, _mm512_castsi512_ps(second));
-    // Whoever packs takes the upper half.
-    [
-        first,
-        second,
-        _mm512_add_epi32(_mm512_castps_si512(rest), half),
-    ]
-}
-
-/// Packs the first and second 16 terms of 16 lines, a line to a row.
-///
-/// # Safety
-/// `to` must be valid for a tile of each part.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn by_lines(first: &[__m512; 16], second: &[__m512; 16], to: *mut u8, parts: Parts) {
-    // The upper halves of 16 and 16 words.
-    const ORDER: [i16; 32] = {
-        let mut order = [0; 32];
-        let mut i = 0;
-        while i < 32 {
-            order[i] = 2 * i as i16 + 1;
-            i += 1;
-        }
-        order
-    };
-    // SAFETY: the caller's promise.
-    unsafe {
-        let order = _mm512_loadu_si512(ORDER.as_ptr().cast());
-        for l in 0..16 {
-            let (x, y) = (split(first[l], parts), split(second[l], parts));
-            for part in 0..parts.count() {
-                let row = _mm512_permutex2var_epi16(x[part], order, y[part]);
-                _mm512_storeu_si512(to.add(2 * TILE * part + 64 * l).cast(), row);
-            }
-        }
-    }
-}
-
-/// Packs 16 terms of 16 lines, a pair of terms to a row.
-///
-/// # Safety
-/// `to` must be valid for half a tile of each part.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn by_pairs(terms: &[__m512; 16], to: *mut u8, parts: Parts) {
-    let upper = _mm512_set1_epi32(0xffff_0000u32 as i32);
-    for pair in 0..8 {
-        let (x, y) = (
-            split(terms[2 * pair], parts),
-            split(terms[2 * pair + 1], parts),
-        );
-        for part in 0..parts.count() {
-            let row = _mm512_or_si512(
-                _mm512_srli_epi32::<16>(x[part]),
-                _mm512_and_si512(y[part], upper),
-            );
-            // SAFETY: the caller's promise.
-            unsafe { _mm512_storeu_si512(to.add(2 * TILE * part + 64 * pair).cast(), row) };
-        }
-    }
-}
-
-/// Transposes 16 x 16 elements.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn transpose(rows: [__m512; 16]) -> [__m512; 16] {
-    let mut r = [_mm512_setzero_si512(); 16];
-    for i in 0..16 {
-        r[i] = _mm512_castps_si512(rows[i]);
-    }
-    let mut t = r;
-    for i in 0..8 {
-        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-    }
-    for i in 0..4 {
-        let q = 4 * i;
-        r[q] = _mm512_unpacklo_epi64(t[q], t[q + 2]);
-        r[q + 1] = _mm512_unpackhi_epi64(t[q], t[q + 2]);
-        r[q + 2] = _mm512_unpacklo_epi64(t[q + 1], t[q + 3]);
-        r[q + 3] = _mm512_unpackhi_epi64(t[q + 1], t[q + 3]);
-    }
-    // Now r[4 i + j] holds column 4 l + j of rows 4 i .. 4 i + 4 in its lane l.
-    for j in 0..4 {
-        let low = _mm512_shuffle_i32x4::<0x88>(r[j], r[4 + j]);
-        let high = _mm512_shuffle_i32x4::<0xdd>(r[j], r[4 + j]);
-        let low2 = _mm512_shuffle_i32x4::<0x88>(r[8 + j], r[12 + j]);
-        let high2 = _mm512_shuffle_i32x4::<0xdd>(r[8 + j], r[12 + j]);
-        t[j] = _mm512_shuffle_i32x4::<0x88>(low, low2);
-        t[8 + j] = _mm512_shuffle_i32x4::<0xdd>(low, low2);
-        t[4 + j] = _mm512_shuffle_i32x4::<0x88>(high, high2);
-        t[12 + j] = _mm512_shuffle_i32x4::<0xdd>(high, high2);
-    }
-    let mut columns = rows;
-    for i in 0..16 {
-        columns[i] = _mm512_castsi512_ps(t[i]);
-    }
-    columns
-}
-
-/// Starts the sums of a block from zero.
-///
-/// # Safety
-/// The tiles must be configured.
-#[inline]
-unsafe fn clear() {
-    // SAFETY: nothing else uses the tiles.
-    unsafe {
-        asm!(
-            "tilezero tmm0",
-            "tilezero tmm1",
-            "tilezero tmm2",
-            "tilezero tmm3",
-            options(nomem, nostack),
-        );
-    }
-}
-
-/// Goes on with the sums of a block.
-///
-/// # Safety
-/// `block` must be valid for a block, and the tiles be configured.
-#[inline]
-unsafe fn resume(block: *const f32) {
-    // SAFETY: the caller's promise. Nothing else uses the tiles.
-    unsafe {
-        asm!(
-            "tileloadd tmm0, [{c} + {w}]",
-            "tileloadd tmm1, [{c} + {w} + 64]",
-            "tileloadd tmm2, [{c} + {w} + 2048]",
-            "tileloadd tmm3, [{c} + {w} + 2112]",
-            c = in(reg) block,
-            w = in(reg) 4 * SIDE,
-            options(readonly, nostack),
-        );
-    }
-}
-
-/// Writes the sums of a block.
-///
-/// # Safety
-/// `block` must have room for a block, and the tiles be configured.
-#[inline]
-unsafe fn store(block: *mut f32) {
-    // SAFETY: the caller's promise. Nothing else uses the tiles.
-    unsafe {
-        asm!(
-            "tilestored [{c} + {w}], tmm0",
-            "tilestored [{c} + {w} + 64], tmm1",
-            "tilestored [{c} + {w} + 2048], tmm2",
-            "tilestored [{c} + {w} + 2112], tmm3",
-            c = in(reg) block,
-            w = in(reg) 4 * SIDE,
-            options(nostack),
-        );
-    }
-}
-
-/// Adds to the sums of a block, of operands in three parts. Fetches 1024 bytes a step from `ahead`
-/// into the cache.
-///
-/// # Safety
-/// `a` and `b` must hold `steps` packed steps, more than none, and the tiles be configured.
-#[inline]
-unsafe fn three(steps: usize, a: *const u8, b: *const u8, ahead: *const u8) {
-    // The pairs of parts come in an order in which each differs from the one before in one
-    // operand, so that half of the tiles stay.
-    // SAFETY: the caller's promise. Nothing else uses the tiles.
-    unsafe {
-        asm!(
-            "2:",
-            "tileloadd tmm4, [{a} + {s}]",
-            "tileloadd tmm6, [{b} + {s} + 4096]",
-            "tileloadd tmm5, [{a} + {s} + 1024]",
-            "tileloadd tmm7, [{b} + {s} + 5120]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "prefetcht1 [{q}]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q} + 64]",
-            "tileloadd tmm6, [{b} + {s} + 2048]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q} + 128]",
-            "tileloadd tmm7, [{b} + {s} + 3072]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "prefetcht1 [{q} + 192]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm4, [{a} + {s} + 2048]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q} + 256]",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q} + 320]",
-            "tileloadd tmm5, [{a} + {s} + 3072]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q} + 384]",
-            "tileloadd tmm6, [{b} + {s}]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "prefetcht1 [{q} + 448]",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm7, [{b} + {s} + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "prefetcht1 [{q} + 512]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "prefetcht1 [{q} + 576]",
-            "tileloadd tmm4, [{a} + {s} + 4096]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q} + 640]",
-            "tileloadd tmm5, [{a} + {s} + 5120]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "prefetcht1 [{q} + 704]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm4, [{a} + {s}]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q} + 768]",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q} + 832]",
-            "tileloadd tmm5, [{a} + {s} + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "prefetcht1 [{q} + 896]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q} + 960]",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "add {a}, 6144",
-            "add {b}, 6144",
-            "add {q}, 1024",
-            "dec {n}",
-            "jnz 2b",
-            a = inout(reg) a => _,
-            b = inout(reg) b => _,
-            q = inout(reg) ahead => _,
-            n = inout(reg) steps => _,
-            s = in(reg) 64usize,
-            options(readonly, nostack),
-        );
-    }
-}
-
-/// Adds to the sums of a block, of operands in one part. Fetches 384 bytes a step from `ahead`.
-///
-/// # Safety
-/// As [`three`].
-#[inline]
-unsafe fn one(steps: usize, a: *const u8, b: *const u8, ahead: *const u8) {
-    // SAFETY: the caller's promise. Nothing else uses the tiles.
-    unsafe {
-        asm!(
-            "2:",
-            "tileloadd tmm4, [{a} + {s}]",
-            "tileloadd tmm5, [{a} + {s} + 1024]",
-            "tileloadd tmm6, [{b} + {s}]",
-            "tileloadd tmm7, [{b} + {s} + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "prefetcht1 [{q} + 128]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q} + 192]",
-            "prefetcht1 [{q} + 256]",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q} + 320]",
-            "add {a}, 2048",
-            "add {b}, 2048",
-            "add {q}, 384",
-            "dec {n}",
-            "jnz 2b",
-            a = inout(reg) a => _,
-            b = inout(reg) b => _,
-            q = inout(reg) ahead => _,
-            n = inout(reg) steps => _,
-            s = in(reg) 64usize,
-            options(readonly, nostack),
-        );
-    }
+    found == 0
 }
 
 #[cfg(test)]

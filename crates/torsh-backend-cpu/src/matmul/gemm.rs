@@ -91,6 +91,33 @@ pub(crate) trait Number:
         // SAFETY: the caller's promise.
         unsafe { Self::product(m, n, k, out, a, b, alpha, add) }
     }
+
+    /// Whether [`Number::shared`] is the better way to several threads than a product of its own
+    /// for each.
+    fn is_shared(_m: usize, _n: usize, _k: usize, _of_bf16: bool) -> bool {
+        false
+    }
+
+    /// One product by several threads together.
+    ///
+    /// # Safety
+    /// As [`Number::product`], or [`Number::product_of_bf16`].
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn shared(
+        m: usize,
+        n: usize,
+        k: usize,
+        out: Matrix<Self>,
+        a: Matrix<Self>,
+        b: Matrix<Self>,
+        alpha: Self,
+        add: bool,
+        _of_bf16: bool,
+        _threads: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::product(m, n, k, out, a, b, alpha, add) }
+    }
 }
 
 /// The general kernel.
@@ -137,7 +164,7 @@ pub(super) unsafe fn general<T: Number>(
 }
 
 macro_rules! real {
-    ($($t:ident $small:ident $large:ident $($of_bf16:item)?),*) => {$(
+    ($($t:ident $small:ident $large:ident { $($more:item)* }),*) => {$(
         multiversion! {
             unsafe fn $small<A>(m: usize, n: usize, k: usize, out: Matrix<$t>, a: Matrix<$t>, b: Matrix<$t>, alpha: $t, add: bool) {
                 // SAFETY: the caller's promise.
@@ -163,26 +190,39 @@ macro_rules! real {
                 }
             }
 
-            $($of_bf16)?
+            $($more)*
         }
     )*};
 }
 real!(
-    f32 small_f32 large_f32
+    f32 small_f32 large_f32 {
     #[inline]
     unsafe fn product_of_bf16(m: usize, n: usize, k: usize, out: Matrix<f32>, a: Matrix<f32>, b: Matrix<f32>, alpha: f32, add: bool) {
         // SAFETY: the caller's promise.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             if amx::suits(m, n, k, amx::Parts::One)
-                && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::One)
+                && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::One, 1)
             {
                 return;
             }
             Self::product(m, n, k, out, a, b, alpha, add)
         }
-    },
-    f64 small_f64 general
+    }
+    #[cfg(target_arch = "x86_64")]
+    fn is_shared(m: usize, n: usize, k: usize, of_bf16: bool) -> bool {
+        amx::suits(m, n, k, amx::Parts::of(of_bf16))
+    }
+    #[cfg(target_arch = "x86_64")]
+    unsafe fn shared(m: usize, n: usize, k: usize, out: Matrix<f32>, a: Matrix<f32>, b: Matrix<f32>, alpha: f32, add: bool, of_bf16: bool, threads: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::of(of_bf16), threads) {
+                Self::product(m, n, k, out, a, b, alpha, add);
+            }
+        }
+    }},
+    f64 small_f64 general {}
 );
 
 /// # Safety
@@ -202,7 +242,7 @@ unsafe fn large_f32(
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if amx::suits(m, n, k, amx::Parts::Three)
-            && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::Three)
+            && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::Three, 1)
         {
             return;
         }

@@ -306,6 +306,22 @@ impl Call<'_> {
         } else {
             parts
         };
+        if inside > 1 && T::is_shared(p.m, p.n, p.k, self.of_bf16) {
+            for index in 0..all {
+                pool::parallel_parts(p.m, inside, &|_, rows| {
+                    let o = p.matrix(0, out, index).at(rows.start, 0);
+                    let c = c.map(|c| p.matrix(3, c, index).at(rows.start, 0));
+                    // SAFETY: the rows are within the operands, and no other thread writes them.
+                    unsafe { start(rows.len(), p.n, o, c, beta, false) };
+                });
+                let o = p.matrix(0, out, index);
+                let (a, b) = (p.matrix(1, a, index), p.matrix(2, b, index));
+                let (add, of_bf16) = (c.is_some(), self.of_bf16);
+                // SAFETY: the matrices are the operands', and nothing else writes the output.
+                unsafe { T::shared(p.m, p.n, p.k, o, a, b, alpha, add, of_bf16, inside) };
+            }
+            return Ok(());
+        }
         let (pm, pn) = grid(p.m, p.n, inside);
         let wide_rows = p.cols[0].unsigned_abs() > p.rows[0].unsigned_abs();
         let (am, an) = if wide_rows { (64, 8) } else { (8, 64) };

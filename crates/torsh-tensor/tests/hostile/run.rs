@@ -126,7 +126,9 @@ pub(crate) fn calls(journal: &Path, count: u64) {
         used >> 10,
     );
     assert!(places.is_empty(), "{} places panic", places.len());
-    assert!(used < RESIDENT_KIB, "{used} KiB resident");
+    // AddressSanitizer keeps what was freed, to find who still uses it.
+    let keeps = std::env::var_os("ASAN_OPTIONS").is_some();
+    assert!(keeps || used < RESIDENT_KIB, "{used} KiB resident");
     // Ok is common too, or the arguments test nothing but the checks of arguments.
     assert!(only.is_some() || n - first < 1000 || good * 5 > n - first);
 }

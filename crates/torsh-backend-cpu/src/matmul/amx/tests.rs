@@ -28,6 +28,7 @@ struct Case {
     alpha: f32,
     add: bool,
     parts: Parts,
+    threads: usize,
 }
 
 /// The greatest error against float64, in units of the last bit of the terms' sum of
@@ -65,7 +66,9 @@ fn errors(c: &Case, a: &mut [f32], b: &mut [f32]) -> (f64, f64) {
     };
     // SAFETY: the matrices have these sizes, and the tests below ask whether AMX is there.
     let ours = worst(&|o| unsafe {
-        assert!(product(m, n, k, o, a, b, c.alpha, c.add, c.parts));
+        assert!(product(
+            m, n, k, o, a, b, c.alpha, c.add, c.parts, c.threads
+        ));
     });
     // SAFETY: as above.
     let theirs = worst(&|o| unsafe { general(m, n, k, o, a, b, c.alpha, c.add) });
@@ -98,6 +101,7 @@ fn of_the_precision_of_float32() {
                 alpha: if index % 2 == 0 { 1.0 } else { 0.5 },
                 add: orders[0] == orders[1],
                 parts: Parts::Three,
+                threads: 1 + orders[2],
             };
             let (ours, theirs) = errors(&case, &mut a, &mut b);
             assert!(
@@ -126,6 +130,7 @@ fn of_bfloat16_in_one_part() {
             alpha: 2.0,
             add: true,
             parts: Parts::One,
+            threads: 2,
         };
         let (mut a, mut b) = (cut(numbers(2 * m * k, 6)), cut(numbers(2 * k * n, 7)));
         let (ours, _) = errors(&case, &mut a, &mut b);
@@ -158,7 +163,7 @@ fn what_is_not_finite_comes_out_as_from_the_general_kernel() {
             let [ours, theirs] = outs.each_mut().map(|o| matrix(o, m, n, 0));
             // SAFETY: the matrices have these sizes.
             unsafe {
-                assert!(product(m, n, k, ours, a, b, 1.0, add, Parts::Three));
+                assert!(product(m, n, k, ours, a, b, 1.0, add, Parts::Three, 1));
                 general(m, n, k, theirs, a, b, 1.0, add);
             }
             for (x, y) in outs[0].iter().zip(&outs[1]) {
@@ -189,7 +194,7 @@ fn of_several_blocks_of_rows_columns_and_terms() {
         let [ours, theirs] = outs.each_mut().map(|o| matrix(o, m, n, 0));
         // SAFETY: the matrices have these sizes.
         unsafe {
-            assert!(product(m, n, k, ours, a, b, 1.0, false, parts));
+            assert!(product(m, n, k, ours, a, b, 1.0, false, parts, 3));
             general(m, n, k, theirs, a, b, 1.0, false);
         }
         // The terms' magnitudes sum up to about 3e4.

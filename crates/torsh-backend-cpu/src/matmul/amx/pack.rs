@@ -1,0 +1,264 @@
+//! Operands packed into tiles of bfloat16.
+
+use std::arch::x86_64::*;
+
+use super::Parts;
+use super::tiles::{SIDE, STEP, TILE};
+
+/// Rows of the left operand or columns of the right one.
+pub(super) struct Lines {
+    pub ptr: *const f32,
+    /// From one line to the next, and from one term to the next.
+    pub across: isize,
+    pub along: isize,
+    pub count: usize,
+    pub terms: usize,
+}
+
+/// The first `n` of 16.
+#[inline]
+pub(super) fn first(n: usize) -> u16 {
+    ((1u32 << n.min(16)) - 1) as u16
+}
+
+impl Lines {
+    /// Packs the lines into tiles, with zeros where there are fewer: panels of [`SIDE`] lines, in
+    /// them for each step, for each part, two tiles of 16 lines. A tile of the left operand has a
+    /// line in each row; one of the right operand (`PAIRS`) a pair of terms of all its lines.
+    /// Returns the bits of the greatest magnitude; those of a NaN are greater than an infinity's.
+    ///
+    /// # Safety
+    /// The lines must be valid, and `to` have room for all panels.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    pub unsafe fn pack<const PAIRS: bool>(&self, to: *mut u8, parts: Parts) -> u32 {
+        let step = 2 * TILE * parts.count();
+        let steps = self.terms.div_ceil(STEP);
+        let halves = self.count.next_multiple_of(SIDE) / 16;
+        let mut greatest = _mm512_setzero_si512();
+        let mut tile = |half: usize, s: usize| {
+            let to = to.wrapping_add((half / 2 * steps + s) * step + half % 2 * TILE);
+            // SAFETY: the caller's promise; every tile is within a panel.
+            let of_tile = unsafe { self.tile::<PAIRS>(half, s, to, parts) };
+            greatest = _mm512_max_epu32(greatest, of_tile);
+        };
+        // Adjacent elements one after the other.
+        if self.along == 1 {
+            for half in 0..halves {
+                for s in 0..steps {
+                    tile(half, s);
+                }
+            }
+        } else {
+            for s in 0..steps {
+                for half in 0..halves {
+                    tile(half, s);
+                }
+            }
+        }
+        _mm512_reduce_max_epu32(greatest)
+    }
+
+    /// Packs 16 lines of one step. Returns the bits of magnitudes.
+    ///
+    /// # Safety
+    /// As [`Lines::pack`], for one tile of each part.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn tile<const PAIRS: bool>(
+        &self,
+        half: usize,
+        s: usize,
+        to: *mut u8,
+        parts: Parts,
+    ) -> __m512i {
+        let count = self.count.saturating_sub(16 * half).min(16);
+        let terms = STEP.min(self.terms - s * STEP);
+        let at = (16 * half) as isize * self.across + (s * STEP) as isize * self.along;
+        let from = self.ptr.wrapping_offset(at);
+        let mut greatest = _mm512_setzero_si512();
+        // SAFETY: the caller's promise; the masks leave out what is not there.
+        unsafe {
+            if PAIRS && self.across == 1 {
+                let mask = first(count);
+                for pair in 0..STEP / 2 {
+                    let term = |t: usize| {
+                        let from = from.wrapping_offset(t as isize * self.along);
+                        let mask = if t < terms { mask } else { 0 };
+                        _mm512_maskz_loadu_ps(mask, from)
+                    };
+                    let (x, y) = (term(2 * pair), term(2 * pair + 1));
+                    put_pair(x, y, to.wrapping_add(64 * pair), parts, &mut greatest);
+                }
+                return greatest;
+            }
+            if !PAIRS && self.along == 1 {
+                let masks = [first(terms), first(terms.saturating_sub(16))];
+                for l in 0..16 {
+                    let from = from.wrapping_offset(l as isize * self.across);
+                    let masks = if l < count { masks } else { [0; 2] };
+                    let x = _mm512_maskz_loadu_ps(masks[0], from);
+                    let y = _mm512_maskz_loadu_ps(masks[1], from.wrapping_add(16));
+                    put_line(x, y, to.wrapping_add(64 * l), parts, &mut greatest);
+                }
+                return greatest;
+            }
+            if self.across == 1 {
+                let x = transpose(load(from, self.along, terms, count));
+                let next = from.wrapping_offset(16 * self.along);
+                let y = transpose(load(next, self.along, terms.saturating_sub(16), count));
+                for l in 0..16 {
+                    put_line(x[l], y[l], to.wrapping_add(64 * l), parts, &mut greatest);
+                }
+                return greatest;
+            }
+            if self.along == 1 {
+                for i in 0..2 {
+                    let from = from.wrapping_add(16 * i);
+                    let terms = terms.saturating_sub(16 * i);
+                    let x = transpose(load(from, self.across, count, terms));
+                    for pair in 0..8 {
+                        let to = to.wrapping_add(i * TILE / 2 + 64 * pair);
+                        put_pair(x[2 * pair], x[2 * pair + 1], to, parts, &mut greatest);
+                    }
+                }
+                return greatest;
+            }
+            let mut dense = [0f32; 16 * STEP];
+            for l in 0..count {
+                for t in 0..terms {
+                    let at = l as isize * self.across + t as isize * self.along;
+                    dense[l * STEP + t] = *from.wrapping_offset(at);
+                }
+            }
+            let dense = Lines {
+                ptr: dense.as_ptr(),
+                across: STEP as isize,
+                along: 1,
+                count,
+                terms,
+            };
+            dense.tile::<PAIRS>(0, 0, to, parts)
+        }
+    }
+}
+
+/// The first `width` elements of `count` vectors, zeros beyond.
+///
+/// # Safety
+/// `from` must be valid for those vectors, which are `step` elements apart.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn load(from: *const f32, step: isize, count: usize, width: usize) -> [__m512; 16] {
+    let mask = first(width);
+    let mut x = [_mm512_setzero_ps(); 16];
+    for (i, x) in x.iter_mut().enumerate().take(count) {
+        // SAFETY: the caller's promise.
+        *x = unsafe { _mm512_maskz_loadu_ps(mask, from.wrapping_offset(i as isize * step)) };
+    }
+    x
+}
+
+/// The bfloat16 whose sum a float32 is, each in the upper half of 32 bits. Whoever packs takes the
+/// upper half.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn split(x: __m512, parts: Parts, greatest: &mut __m512i) -> [__m512i; 3] {
+    let bits = _mm512_castps_si512(x);
+    let magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fff_ffff));
+    *greatest = _mm512_max_epu32(*greatest, magnitude);
+    if parts == Parts::One {
+        let zero = _mm512_setzero_si512();
+        return [bits, zero, zero];
+    }
+    // To nearest, so that the rest is of either sign and half as large; 16 bits of it are left at
+    // most, which are the other two.
+    let upper = _mm512_set1_epi32(0xffff_0000u32 as i32);
+    let half = _mm512_set1_epi32(0x8000);
+    let first = _mm512_and_si512(_mm512_add_epi32(bits, half), upper);
+    let rest = _mm512_sub_ps(x, _mm512_castsi512_ps(first));
+    let second = _mm512_and_si512(_mm512_castps_si512(rest), upper);
+    let third = _mm512_castps_si512(_mm512_sub_ps(rest, _mm512_castsi512_ps(second)));
+    [first, second, third]
+}
+
+/// Packs the first and second 16 terms of a line.
+///
+/// # Safety
+/// `to` must be valid for a row of a tile, and those of the further parts.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn put_line(x: __m512, y: __m512, to: *mut u8, parts: Parts, greatest: &mut __m512i) {
+    // The upper halves of 16 and 16 words.
+    const ORDER: [i16; 32] = {
+        let mut order = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            order[i] = 2 * i as i16 + 1;
+            i += 1;
+        }
+        order
+    };
+    let (x, y) = (split(x, parts, greatest), split(y, parts, greatest));
+    // SAFETY: the caller's promise.
+    unsafe {
+        let order = _mm512_loadu_si512(ORDER.as_ptr().cast());
+        for part in 0..parts.count() {
+            let row = _mm512_permutex2var_epi16(x[part], order, y[part]);
+            _mm512_storeu_si512(to.add(2 * TILE * part).cast(), row);
+        }
+    }
+}
+
+/// Packs a pair of terms of 16 lines.
+///
+/// # Safety
+/// As [`put_line`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn put_pair(x: __m512, y: __m512, to: *mut u8, parts: Parts, greatest: &mut __m512i) {
+    let (x, y) = (split(x, parts, greatest), split(y, parts, greatest));
+    for part in 0..parts.count() {
+        // The upper halves of the second and, moved down, of the first.
+        let row = _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(x[part]), y[part]);
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_si512(to.add(2 * TILE * part).cast(), row) };
+    }
+}
+
+/// Transposes 16 x 16 elements.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose(rows: [__m512; 16]) -> [__m512; 16] {
+    let mut r = [_mm512_setzero_si512(); 16];
+    for i in 0..16 {
+        r[i] = _mm512_castps_si512(rows[i]);
+    }
+    let mut t = r;
+    for i in 0..8 {
+        t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+    }
+    for i in 0..4 {
+        let q = 4 * i;
+        r[q] = _mm512_unpacklo_epi64(t[q], t[q + 2]);
+        r[q + 1] = _mm512_unpackhi_epi64(t[q], t[q + 2]);
+        r[q + 2] = _mm512_unpacklo_epi64(t[q + 1], t[q + 3]);
+        r[q + 3] = _mm512_unpackhi_epi64(t[q + 1], t[q + 3]);
+    }
+    // Now r[4 i + j] holds column 4 l + j of rows 4 i .. 4 i + 4 in its lane l.
+    for j in 0..4 {
+        let low = _mm512_shuffle_i32x4::<0x88>(r[j], r[4 + j]);
+        let high = _mm512_shuffle_i32x4::<0xdd>(r[j], r[4 + j]);
+        let low2 = _mm512_shuffle_i32x4::<0x88>(r[8 + j], r[12 + j]);
+        let high2 = _mm512_shuffle_i32x4::<0xdd>(r[8 + j], r[12 + j]);
+        t[j] = _mm512_shuffle_i32x4::<0x88>(low, low2);
+        t[8 + j] = _mm512_shuffle_i32x4::<0xdd>(low, low2);
+        t[4 + j] = _mm512_shuffle_i32x4::<0x88>(high, high2);
+        t[12 + j] = _mm512_shuffle_i32x4::<0xdd>(high, high2);
+    }
+    let mut columns = rows;
+    for i in 0..16 {
+        columns[i] = _mm512_castsi512_ps(t[i]);
+    }
+    columns
+}
