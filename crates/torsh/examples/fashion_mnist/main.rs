@@ -5,19 +5,21 @@
 //! cargo run --release -p torsh --example fashion_mnist
 //! ```
 
+#[path = "../common/mod.rs"]
+mod common;
 mod draw;
 mod files;
 mod net;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
 use torsh::data::vision::FASHION_MNIST_CLASSES;
 use torsh::prelude::*;
 
+use common::{at, positive};
 use net::{Net, Recipe, Score};
 
 /// Train a network on Fashion-MNIST. Without --data it uses the 10,000 images that come with
@@ -45,13 +47,6 @@ struct Args {
     out: PathBuf,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(v) if v > 0.0 && v.is_finite() => Ok(v),
-        _ => Err("must be a number above 0".into()),
-    }
-}
-
 fn main() -> ExitCode {
     match run(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -60,11 +55,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Names the file in an error of reading or writing it.
-fn at(path: &Path, e: impl std::fmt::Display) -> TorshError {
-    TorshError::Other(format!("{}: {e}", path.display()))
 }
 
 fn run(args: &Args) -> Result<()> {
@@ -134,13 +124,8 @@ fn run(args: &Args) -> Result<()> {
 /// Trains, and returns the scores of each epoch on training and test images.
 fn train_with_bars(net: &Net, files: &files::Files, recipe: Recipe) -> Result<Vec<(Score, Score)>> {
     let steps = torsh::data::Dataset::len(&files.train).div_ceil(recipe.batch_size);
-    let style = ProgressStyle::with_template(
-        "{prefix} [{bar:32.cyan/blue}] {pos}/{len} steps, {msg}, all done in {eta}",
-    )
-    .map_err(|e| TorshError::Other(e.to_string()))?
-    .progress_chars("=> ");
     // One bar over the whole run, so that the time left is that of the whole run.
-    let bar = ProgressBar::new((steps * recipe.epochs) as u64).with_style(style);
+    let bar = common::progress(steps * recipe.epochs);
     let mut history = Vec::with_capacity(recipe.epochs);
     bar.set_prefix(format!("epoch 1/{}", recipe.epochs));
     let mut epoch_start = Instant::now();
