@@ -1,6 +1,6 @@
 //! Convolutions.
 
-use torsh_functional::{self as F, ConvOptions, Padding, Sizes};
+use torsh_functional::{self as F, ConvOptions, PadOptions, Padding, Sizes};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::Module;
@@ -178,7 +178,7 @@ macro_rules! convolutions {
                         return F::$function(x, &self.weight, bias, options);
                     }
                     let edges = edges(o.padding, o.kernel_size.0, o.dilation.0);
-                    let x = F::pad_with(x, edges, o.padding_mode.name(), None)?;
+                    let x = F::pad_with(x, edges, PadOptions::new().mode(o.padding_mode.name()))?;
                     options.padding = Padding::Valid;
                     F::$function(&x, &self.weight, bias, options)
                 })
