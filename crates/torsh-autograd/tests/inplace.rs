@@ -3,7 +3,7 @@
 mod common;
 
 use common::{complex, fails, g, grads, ints, leaf, mask, t, v};
-use torsh_tensor::{DType, Device, Result, Tensor, no_grad};
+use torsh_tensor::{AddcmulOptions, DType, Device, Result, Tensor, no_grad};
 
 #[test]
 fn leaves_and_their_views_are_protected() -> Result<()> {
@@ -143,7 +143,7 @@ fn constants_written_with_recorded_values() -> Result<()> {
     assert_eq!(run(|y, w| y.mul_(w))?, [[2., 3.]]);
     assert_eq!(run(|y, w| y.add_(w))?, [[1., 1.]]);
     assert_eq!(run(|y, w| y.div_(w))?, [[-2. / 25., -3. / 49.]]);
-    assert_eq!(run(|y, w| y.addcmul_(w, w, 1.0))?, [[10., 14.]]);
+    assert_eq!(run(|y, w| y.addcmul_(w, w))?, [[10., 14.]]);
     assert_eq!(run(|y, w| y.copy_(&w.mul(w)?))?, [[10., 14.]]);
     assert_eq!(run(|y, w| y.index_add_(0, &ints(&[1, 1]), w))?, [[1., 1.]]);
     Ok(())
@@ -207,7 +207,7 @@ fn in_place_ops_whose_derivative_reads_the_target() -> Result<()> {
         ("abs_", |y, _| y.abs_(), |x, _| (x, 1.0, 0.0)),
         (
             "addcmul_",
-            |y, w| y.addcmul_(&y.detach().copy()?, w, 2.0),
+            |y, w| y.addcmul_with_(&y.detach().copy()?, w, AddcmulOptions::new().value(2.0)),
             |x, w| (x + 2.0 * x * w, 1.0, 2.0 * x),
         ),
         (

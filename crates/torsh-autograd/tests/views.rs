@@ -3,7 +3,7 @@
 mod common;
 
 use common::{complex, fails, g, grads, leaf, parts, t, v};
-use torsh_tensor::{DType, Result, Tensor, no_grad};
+use torsh_tensor::{DType, DiagonalOptions, Result, Tensor, no_grad};
 
 #[test]
 fn writes_show_in_bases_and_views() -> Result<()> {
@@ -91,7 +91,8 @@ fn copy_slices_of_each_kind_of_view() -> Result<()> {
     let w = leaf(&[2., 3.]);
     let y = x.mul(1.0)?;
     y.diagonal()?.mul_(5.0)?;
-    y.diagonal_with(1, 0, 1)?.add_(&w)?;
+    y.diagonal_with(DiagonalOptions::new().offset(1))?
+        .add_(&w)?;
     let found = grads(&y.mul(&y)?, &[&x, &w])?;
     assert_eq!(found[0], [50., 6., 2., 2., 50., 8., 2., 2., 50.]);
     assert_eq!(found[1], [6., 8.]);

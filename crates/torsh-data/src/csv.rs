@@ -1,24 +1,13 @@
 //! Tables of numbers in CSV files.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord};
-use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
+use torsh_tensor::{Result, TorshError};
 
-use crate::TensorDataset;
-
-/// What a missing value is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Missing {
-    /// An error that names its line and column.
-    #[default]
-    Error,
-    /// NaN; of floating-point columns only.
-    Nan,
-}
+pub use crate::table::{Missing, Table as CsvTable};
+use crate::table::{Numbers, Place, Wanted, open, wanted_setters};
 
 /// Reads a table of numbers from a CSV file.
 ///
@@ -42,40 +31,8 @@ pub enum Missing {
 pub struct CsvReader {
     has_header: bool,
     delimiter: u8,
-    columns: Option<Vec<String>>,
-    target: Option<String>,
-    dtype: DType,
-    target_dtype: Option<DType>,
-    target_classes: bool,
-    missing: Missing,
     missing_values: Vec<String>,
-}
-
-/// What a CSV file holds.
-#[derive(Clone, Debug)]
-pub struct CsvTable {
-    /// The names of the features' columns; their numbers from 0 where there is no header.
-    pub columns: Vec<String>,
-    /// `[rows, columns]`.
-    pub features: Tensor,
-    /// The target column, `[rows]`, where one was asked for.
-    pub target: Option<Tensor>,
-    /// The target's classes by number, where it holds names.
-    pub classes: Vec<String>,
-}
-
-impl CsvTable {
-    /// Rows and targets as a dataset; an error where no target was asked for.
-    pub fn into_dataset(self) -> Result<TensorDataset> {
-        match self.target {
-            Some(target) => Ok(TensorDataset::new(self.features, target)),
-            None => Err(
-                TorshError::invalid("CsvTable", "the table was read without a target").with_hint(
-                    "name one with CsvReader::target, or use TensorDataset::of(table.features)",
-                ),
-            ),
-        }
-    }
+    wanted: Wanted,
 }
 
 impl Default for CsvReader {
@@ -83,92 +40,10 @@ impl Default for CsvReader {
         CsvReader {
             has_header: true,
             delimiter: b',',
-            columns: None,
-            target: None,
-            dtype: DType::F32,
-            target_dtype: None,
-            target_classes: false,
-            missing: Missing::Error,
+            wanted: Wanted::default(),
             missing_values: ["", "NA", "N/A", "NaN", "nan", "null", "NULL"]
                 .map(String::from)
                 .to_vec(),
-        }
-    }
-}
-
-/// A place in a file, for errors.
-struct Place<'a> {
-    file: &'a str,
-    line: u64,
-    column: &'a str,
-}
-
-impl Place<'_> {
-    fn error(&self, what: impl std::fmt::Display) -> TorshError {
-        TorshError::format(
-            "csv",
-            format!(
-                "{}: line {}, column `{}`: {what}",
-                self.file, self.line, self.column
-            ),
-        )
-    }
-}
-
-/// Numbers of a dtype as they are collected.
-enum Numbers {
-    Floats(Vec<f64>),
-    Integers(Vec<i64>),
-}
-
-impl Numbers {
-    fn new(dtype: DType) -> Result<Numbers> {
-        if dtype.is_floating_point() {
-            Ok(Numbers::Floats(Vec::new()))
-        } else if dtype.is_complex() || dtype == DType::Bool {
-            Err(TorshError::dtype(
-                "csv",
-                format!("columns are read as integers or floating-point numbers, not as {dtype}"),
-            ))
-        } else {
-            Ok(Numbers::Integers(Vec::new()))
-        }
-    }
-
-    /// Adds a number; `None` where it is missing.
-    fn push(&mut self, text: Option<&str>, missing: Missing, at: &Place<'_>) -> Result<()> {
-        match (self, text) {
-            (Numbers::Floats(v), Some(text)) => v.push(
-                text.parse()
-                    .map_err(|_| at.error(format!("`{text}` is not a number")))?,
-            ),
-            (Numbers::Floats(v), None) if missing == Missing::Nan => v.push(f64::NAN),
-            (Numbers::Integers(v), Some(text)) => v.push(
-                text.parse()
-                    .map_err(|_| at.error(format!("`{text}` is not an integer")))?,
-            ),
-            (Numbers::Integers(_), None) if missing == Missing::Nan => {
-                return Err(at.error("the value is missing, and integers have no NaN"));
-            }
-            (_, None) => return Err(at.error("the value is missing")),
-        }
-        Ok(())
-    }
-
-    fn tensor(self, dtype: DType, shape: &[usize]) -> Result<Tensor> {
-        match self {
-            Numbers::Floats(v) => Tensor::from_slice(&v, shape, dtype, Device::Cpu),
-            Numbers::Integers(v) => {
-                let whole = Tensor::from_vec(v, shape)?;
-                let t = whole.to_dtype(dtype)?;
-                if dtype != DType::I64 && t.to_dtype(DType::I64)? != whole {
-                    return Err(TorshError::dtype(
-                        "csv",
-                        format!("the file has integers that {dtype} cannot hold"),
-                    ));
-                }
-                Ok(t)
-            }
         }
     }
 }
@@ -193,47 +68,7 @@ impl CsvReader {
         self
     }
 
-    /// The features' columns, in this order (all but the target).
-    #[must_use]
-    pub fn columns<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
-        self.columns = Some(columns.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// The target's column.
-    #[must_use]
-    pub fn target(mut self, target: impl Into<String>) -> Self {
-        self.target = Some(target.into());
-        self
-    }
-
-    /// The features' dtype: an integer or floating-point one (float32).
-    #[must_use]
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = dtype;
-        self
-    }
-
-    /// The target's dtype (the features', int64 for classes).
-    #[must_use]
-    pub fn target_dtype(mut self, dtype: DType) -> Self {
-        self.target_dtype = Some(dtype);
-        self
-    }
-
-    /// Whether the target's values are names of classes, numbered in alphabetic order (false).
-    #[must_use]
-    pub fn target_classes(mut self, target_classes: bool) -> Self {
-        self.target_classes = target_classes;
-        self
-    }
-
-    /// What a missing value is (an error).
-    #[must_use]
-    pub fn missing(mut self, missing: Missing) -> Self {
-        self.missing = missing;
-        self
-    }
+    wanted_setters!();
 
     /// The texts of missing values (nothing, `NA`, `N/A`, `NaN`, `null`).
     #[must_use]
@@ -245,9 +80,7 @@ impl CsvReader {
     /// Reads a file. Errors name the file, and the line and column of what is wrong.
     #[track_caller]
     pub fn read(&self, path: impl AsRef<Path>) -> Result<CsvTable> {
-        let name = path.as_ref().display().to_string();
-        let file = File::open(path.as_ref())
-            .map_err(|e| TorshError::from(std::io::Error::new(e.kind(), format!("{name}: {e}"))))?;
+        let (file, name) = open(path.as_ref())?;
         self.read_from(file, &name)
     }
 
@@ -271,26 +104,10 @@ impl CsvReader {
         } else {
             (0..first.len()).map(|i| i.to_string()).collect()
         };
-        let at = |name: &String| {
-            names.iter().position(|n| n == name).ok_or_else(|| {
-                TorshError::invalid(
-                    "csv",
-                    format!("{file}: there is no column `{name}` among {names:?}"),
-                )
-            })
-        };
-        let target = self.target.as_ref().map(at).transpose()?;
-        let picked: Vec<usize> = match &self.columns {
-            Some(columns) => columns.iter().map(at).collect::<Result<_>>()?,
-            None => (0..names.len()).filter(|i| Some(*i) != target).collect(),
-        };
-
-        let target_dtype = self.target_dtype.unwrap_or(match self.target_classes {
-            true => DType::I64,
-            false => self.dtype,
-        });
-        let mut features = Numbers::new(self.dtype)?;
-        let mut targets = Numbers::new(target_dtype)?;
+        let (picked, target) = self.wanted.pick("csv", file, &names)?;
+        let wanted = &self.wanted;
+        let mut features = Numbers::new("csv", wanted.dtype)?;
+        let mut targets = Numbers::new("csv", wanted.target_dtype())?;
         let mut labels: Vec<String> = Vec::new();
         let mut rows = 0;
         let mut record = StringRecord::new();
@@ -301,15 +118,16 @@ impl CsvReader {
                 (!self.missing_values.iter().any(|m| m == text)).then_some(text)
             };
             let place = |i: usize| Place {
+                op: "csv",
                 file,
-                line,
+                row: ("line", line),
                 column: &names[i],
             };
             for &i in &picked {
-                features.push(value(i), self.missing, &place(i))?;
+                features.push_text(value(i), wanted.missing, &place(i))?;
             }
-            match (target, self.target_classes) {
-                (Some(i), false) => targets.push(value(i), self.missing, &place(i))?,
+            match (target, wanted.target_classes) {
+                (Some(i), false) => targets.push_text(value(i), wanted.missing, &place(i))?,
                 (Some(i), true) => labels.push(
                     value(i)
                         .ok_or_else(|| place(i).error("the class is missing"))?
@@ -319,20 +137,9 @@ impl CsvReader {
             }
             rows += 1;
         }
-
-        let classes: BTreeSet<&String> = labels.iter().collect();
-        if self.target_classes && target.is_some() {
-            let number: BTreeMap<&String, i64> = classes.iter().copied().zip(0..).collect();
-            targets = Numbers::Integers(labels.iter().map(|l| number[l]).collect());
-        }
-        Ok(CsvTable {
-            columns: picked.iter().map(|&i| names[i].clone()).collect(),
-            features: features.tensor(self.dtype, &[rows, picked.len()])?,
-            target: match target {
-                Some(_) => Some(targets.tensor(target_dtype, &[rows])?),
-                None => None,
-            },
-            classes: classes.into_iter().cloned().collect(),
-        })
+        let features = features.tensor("csv", wanted.dtype, &[rows, picked.len()])?;
+        let columns = picked.iter().map(|&i| names[i].clone()).collect();
+        let target = target.map(|_| (targets, labels));
+        wanted.table("csv", columns, features, target)
     }
 }

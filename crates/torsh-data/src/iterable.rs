@@ -1,14 +1,17 @@
 //! Datasets that are read from front to back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use torsh_core::Generator;
 use torsh_core::random::{LocalGenerator, default_generator};
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use crate::Collate;
-use crate::streams::Streams;
+use crate::position::{Reader, bytes, number, refused, restore_own};
+use crate::streams::{At, Given, Items, OVER, Streams};
 use crate::worker_info::spread;
 use crate::workers::{InitFn, guarded};
 
@@ -20,6 +23,20 @@ pub trait IterableDataset: Send + Sync {
     /// does not ask [`get_worker_info`](crate::get_worker_info) for its part give all items each,
     /// as in PyTorch.
     fn iter(&self) -> Box<dyn Iterator<Item = Result<Self::Item>> + Send + '_>;
+
+    /// [`iter`](IterableDataset::iter) without its first `n` items, for a loader that goes back to
+    /// a saved position: a file, say, is opened at a later place. `None`, the default: the loader
+    /// reads them anew.
+    ///
+    /// A dataset that draws from the default generator draws here what reading them would have
+    /// drawn. A `collate_fn` that draws needs `None`: its batches are made anew with the items.
+    fn iter_from(
+        &self,
+        n: usize,
+    ) -> Option<Box<dyn Iterator<Item = Result<Self::Item>> + Send + '_>> {
+        let _ = n;
+        None
+    }
 }
 
 macro_rules! forward {
@@ -28,6 +45,12 @@ macro_rules! forward {
             type Item = D::Item;
             fn iter(&self) -> Box<dyn Iterator<Item = Result<D::Item>> + Send + '_> {
                 (**self).iter()
+            }
+            fn iter_from(
+                &self,
+                n: usize,
+            ) -> Option<Box<dyn Iterator<Item = Result<D::Item>> + Send + '_>> {
+                (**self).iter_from(n)
             }
         }
     )*};
@@ -74,6 +97,28 @@ pub struct IterableLoader<D: IterableDataset, B = <<D as IterableDataset>::Item 
     timeout: Option<Duration>,
     worker_init_fn: Option<InitFn>,
     generator: Option<Generator>,
+    progress: Mutex<Progress>,
+}
+
+/// A position in a pass.
+#[derive(Clone)]
+struct Position {
+    seed: u64,
+    at: At,
+    /// How many batches were given.
+    given: u64,
+    batch_size: usize,
+}
+
+/// How far the reading is.
+#[derive(Default)]
+struct Progress {
+    /// Counts passes from 1.
+    pass: u64,
+    /// In the pass begun last, where it is not over.
+    position: Option<Position>,
+    /// The next pass begins there.
+    resume: Option<Position>,
 }
 
 impl<D: IterableDataset> IterableLoader<D>
@@ -111,6 +156,7 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
             timeout: None,
             worker_init_fn: None,
             generator: None,
+            progress: Mutex::default(),
         })
     }
 
@@ -170,18 +216,231 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
         let generator = self.generator.as_ref();
         generator.unwrap_or(default_generator()).random64() & i64::MAX as u64
     }
+
+    /// The next pass: where it begins, and its number.
+    fn begin(&self) -> Result<(Position, u64)> {
+        if self.num_workers > 0 && self.prefetch_factor == 0 {
+            return Err(TorshError::invalid(
+                "IterableLoader",
+                "prefetch_factor must be at least 1, got 0",
+            ));
+        }
+        let streams = self.num_workers.max(1);
+        let mut progress = self.progress.lock();
+        let position = match &progress.resume {
+            None => Position {
+                seed: self.draw_seed(),
+                at: At {
+                    items: vec![0; streams],
+                    turn: 0,
+                },
+                given: 0,
+                batch_size: self.batch_size,
+            },
+            Some(p) if p.at.items.len() == streams && p.batch_size == self.batch_size => p.clone(),
+            Some(p) => {
+                return Err(of_streams(refused(format!(
+                    "the saved loader had batches of {} items from {} streams, this one has batches of {} from {streams}",
+                    p.batch_size,
+                    p.at.items.len(),
+                    self.batch_size
+                ))));
+            }
+        };
+        progress.resume = None;
+        progress.pass += 1;
+        progress.position = Some(position.clone());
+        Ok((position, progress.pass))
+    }
+
+    /// Where the loader is, for [`IterableLoader::load_state_dict`]: how many items of each
+    /// worker's stream were given, and the pass's seed; between two passes, only what the seeds to
+    /// come are drawn from. A pass that was left before its end is the loader's until another
+    /// begins. The default generator, if the loader draws from it, is to be saved beside it
+    /// (`Generator::get_state`).
+    ///
+    /// ```
+    /// use torsh_data::{IterableDataset, IterableLoader};
+    /// use torsh_tensor::Result;
+    ///
+    /// struct Count;
+    /// impl IterableDataset for Count {
+    ///     type Item = i64;
+    ///     fn iter(&self) -> Box<dyn Iterator<Item = Result<i64>> + Send + '_> {
+    ///         Box::new((0..10).map(Ok))
+    ///     }
+    /// }
+    ///
+    /// let first = IterableLoader::new(Count, 4)?;
+    /// first.iter().take(1).for_each(drop);
+    /// let second = IterableLoader::new(Count, 4)?;
+    /// second.load_state_dict(&first.state_dict()?)?;
+    /// let rest = second.iter().map(|b| b.to_vec::<i64>()).collect::<Result<Vec<_>>>()?;
+    /// assert_eq!(rest, [vec![4, 5, 6, 7], vec![8, 9]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
+        let progress = self.progress.lock();
+        let mut out = BTreeMap::new();
+        if let Some(g) = &self.generator {
+            out.insert("generator".to_string(), bytes(&g.get_state())?);
+        }
+        if let Some(p) = progress.resume.as_ref().or(progress.position.as_ref()) {
+            let items = Tensor::from_vec(p.at.items.clone(), [p.at.items.len()])?;
+            out.insert("epoch.items".to_string(), items);
+            for (name, v) in [
+                ("epoch.seed", p.seed),
+                ("epoch.turn", p.at.turn as u64),
+                ("epoch.batches", p.given),
+                ("epoch.batch_size", p.batch_size as u64),
+            ] {
+                out.insert(name.to_string(), number(v)?);
+            }
+        }
+        Ok(out)
+    }
+
+    /// Goes to a saved position: the next pass gives the batches that were not given, with the
+    /// numbers they would have drawn, and those after it are the saved loader's too. What was given
+    /// is read anew and thrown away, unless the dataset has
+    /// [`iter_from`](IterableDataset::iter_from). Errors: not a loader's state; when it is read,
+    /// another size of batches or number of workers.
+    #[track_caller]
+    pub fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
+        let resume = self.saved(state).map_err(of_streams)?;
+        let mut progress = self.progress.lock();
+        progress.pass += 1;
+        progress.position = None;
+        progress.resume = resume;
+        Ok(())
+    }
+
+    fn saved(&self, state: &BTreeMap<String, Tensor>) -> Result<Option<Position>> {
+        let r = Reader(state);
+        let epoch = ["seed", "items", "turn", "batches", "batch_size"];
+        r.only(|name| match name.strip_prefix("epoch.") {
+            Some(name) => epoch.contains(&name),
+            None => name == "generator",
+        })?;
+        let position = match state.get("epoch.items") {
+            None => None,
+            Some(t) if t.dtype() == DType::I64 && t.ndim() == 1 => {
+                let items: Vec<Items> = t.to_vec()?;
+                let turn = r.need("epoch.turn")? as usize;
+                if turn >= items.len() || items.iter().any(|&n| n < OVER) {
+                    return Err(refused("`epoch.items` and `epoch.turn` do not fit".into()));
+                }
+                Some(Position {
+                    seed: r.need("epoch.seed")?,
+                    at: At { items, turn },
+                    given: r.need("epoch.batches")?,
+                    batch_size: r.need("epoch.batch_size")? as usize,
+                })
+            }
+            Some(t) => {
+                return Err(refused(format!(
+                    "`epoch.items` must be a list of int64, got {}",
+                    t.describe()
+                )));
+            }
+        };
+        restore_own(self.generator.as_ref(), r.bytes("generator")?.as_deref())?;
+        Ok(position)
+    }
+
+    /// How many batches of the pass were given; 0 between two.
+    pub fn batches_given(&self) -> usize {
+        let progress = self.progress.lock();
+        let position = progress.resume.as_ref().or(progress.position.as_ref());
+        position.map_or(0, |p| p.given as usize)
+    }
 }
 
-/// The next batch of a stream.
-pub(crate) fn next_batch<T, B>(
-    items: &mut (dyn Iterator<Item = Result<T>> + Send + '_),
-    (batch_size, drop_last): (usize, bool),
-    collate: &(dyn Fn(Vec<T>) -> Result<B> + Send + Sync),
-) -> Option<Result<B>> {
-    match items.take(batch_size).collect::<Result<Vec<_>>>() {
-        Ok(b) if b.is_empty() || (drop_last && b.len() < batch_size) => None,
-        Ok(b) => Some(collate(b)),
-        Err(e) => Some(Err(e)),
+#[cold]
+fn of_streams(e: TorshError) -> TorshError {
+    e.renamed("IterableLoader.load_state_dict")
+}
+
+type BoxedIter<'a, T> = Box<dyn Iterator<Item = Result<T>> + Send + 'a>;
+
+/// A stream that counts.
+struct Stream<'a, T> {
+    items: BoxedIter<'a, T>,
+    read: Items,
+}
+
+impl<T> Iterator for Stream<'_, T> {
+    type Item = Result<T>;
+    fn next(&mut self) -> Option<Result<T>> {
+        let item = self.items.next();
+        self.read += Items::from(item.is_some());
+        item
+    }
+}
+
+impl<'a, T> Stream<'a, T> {
+    /// The stream of a dataset behind its first `n` items.
+    fn open<D: IterableDataset<Item = T>, B>(
+        dataset: &'a D,
+        n: Items,
+        batch: (usize, bool),
+        collate: &(dyn Fn(Vec<T>) -> Result<B> + Send + Sync),
+    ) -> Stream<'a, T> {
+        if n > 0
+            && let Some(items) = dataset.iter_from(n as usize)
+        {
+            return Stream { items, read: n };
+        }
+        let mut all = Stream {
+            items: dataset.iter(),
+            read: 0,
+        };
+        while all.read < n && all.next_batch(batch, collate).is_some() {}
+        all
+    }
+
+    /// The next batch.
+    fn next_batch<B>(
+        &mut self,
+        (batch_size, drop_last): (usize, bool),
+        collate: &(dyn Fn(Vec<T>) -> Result<B> + Send + Sync),
+    ) -> Option<Result<B>> {
+        match self.take(batch_size).collect::<Result<Vec<_>>>() {
+            Ok(b) if b.is_empty() || (drop_last && b.len() < batch_size) => None,
+            Ok(b) => Some(collate(b)),
+            Err(e) => Some(Err(e)),
+        }
+    }
+}
+
+/// The batches of one pass.
+struct Pass<'a, B> {
+    batches: Box<dyn Iterator<Item = Given<B>> + 'a>,
+    progress: &'a Mutex<Progress>,
+    /// Its number in the loader's progress; 0 once it says nothing about it any more.
+    number: u64,
+}
+
+impl<B> Iterator for Pass<'_, B> {
+    type Item = Result<B>;
+
+    fn next(&mut self) -> Option<Result<B>> {
+        let given = self.batches.next();
+        let mut progress = self.progress.lock();
+        if progress.pass == self.number {
+            match &given {
+                Some(Given { at: Some(at), .. }) => {
+                    if let Some(p) = &mut progress.position {
+                        p.at = at.clone();
+                        p.given += 1;
+                    }
+                }
+                // Its position stays before the batch that there was not.
+                Some(Given { at: None, .. }) => self.number = 0,
+                None => progress.position = None,
+            }
+        }
+        given.map(|g| g.batch)
     }
 }
 
@@ -191,47 +450,64 @@ where
 {
     /// The batches from the front. An item's error ends its batch; a panic ends its stream.
     pub fn try_iter(&self) -> Box<dyn Iterator<Item = Result<B>> + '_> {
-        let seed = self.draw_seed();
-        if self.num_workers == 0 {
-            return self.on_this_thread(seed);
-        }
-        if self.prefetch_factor == 0 {
-            let e = "prefetch_factor must be at least 1, got 0";
-            return Box::new(std::iter::once(Err(TorshError::invalid(
-                "IterableLoader",
-                e,
-            ))));
-        }
-        let mut streams = Streams::new(self.timeout);
-        for worker in 0..self.num_workers {
+        let (position, number) = match self.begin() {
+            Ok(begun) => begun,
+            Err(e) => return Box::new(std::iter::once(Err(e))),
+        };
+        let batches = if self.num_workers == 0 {
+            self.on_this_thread(position)
+        } else {
+            self.on_workers(position)
+        };
+        Box::new(Pass {
+            batches,
+            progress: &self.progress,
+            number,
+        })
+    }
+
+    fn on_workers(&self, position: Position) -> Box<dyn Iterator<Item = Given<B>> + '_> {
+        let mut streams = Streams::new(self.timeout, &position.at);
+        for (worker, &n) in position.at.items.iter().enumerate() {
+            if n == OVER {
+                continue;
+            }
             let (dataset, collate) = (self.dataset.clone(), self.collate.clone());
             let batch = (self.batch_size, self.drop_last);
             let started = streams.start(
                 worker,
                 self.num_workers,
-                seed,
+                position.seed,
                 self.prefetch_factor,
                 self.worker_init_fn.clone(),
-                move |send: &mut dyn FnMut(Result<B>) -> bool| {
-                    let mut items = dataset.iter();
-                    while let Some(b) = next_batch(&mut *items, batch, &*collate) {
-                        if !send(b) {
+                move |send: &mut dyn FnMut(Items, Result<B>) -> bool| {
+                    let mut stream = Stream::open(&*dataset, n, batch, &*collate);
+                    while let Some(b) = stream.next_batch(batch, &*collate) {
+                        if !send(stream.read, b) {
                             return;
                         }
                     }
                 },
             );
             if let Err(e) = started {
-                return Box::new(std::iter::once(Err(e)));
+                let batch = Err(e);
+                return Box::new(std::iter::once(Given { batch, at: None }));
             }
         }
         Box::new(streams)
     }
 
-    fn on_this_thread(&self, seed: u64) -> Box<dyn Iterator<Item = Result<B>> + '_> {
-        let own = LocalGenerator::new(spread(seed));
-        let mut items = None;
-        let mut over = false;
+    fn on_this_thread(&self, position: Position) -> Box<dyn Iterator<Item = Given<B>> + '_> {
+        let own = LocalGenerator::new(spread(position.seed));
+        let first = position.at.items[0];
+        let mut stream = None;
+        let mut over = first == OVER;
+        let at = |items| {
+            Some(At {
+                items: vec![items],
+                turn: 0,
+            })
+        };
         Box::new(std::iter::from_fn(move || {
             if over {
                 return None;
@@ -240,20 +516,28 @@ where
                 || "IterableLoader".to_string(),
                 || {
                     own.scope(|| {
-                        let items = items.get_or_insert_with(|| self.dataset.iter());
-                        let batch = (self.batch_size, self.drop_last);
-                        Ok(next_batch(&mut **items, batch, &*self.collate))
+                        let (batch, collate) = ((self.batch_size, self.drop_last), &*self.collate);
+                        let stream = stream.get_or_insert_with(|| {
+                            Stream::open(&*self.dataset, first, batch, collate)
+                        });
+                        Ok((stream.next_batch(batch, collate), stream.read))
                     })
                 },
             );
             match made {
-                Ok(b) => {
-                    over = b.is_none();
-                    b
+                Ok((batch, read)) => {
+                    over = batch.is_none();
+                    batch.map(|batch| Given {
+                        batch,
+                        at: at(read),
+                    })
                 }
                 Err(e) => {
                     over = true;
-                    Some(Err(e))
+                    Some(Given {
+                        batch: Err(e),
+                        at: at(OVER),
+                    })
                 }
             }
         }))

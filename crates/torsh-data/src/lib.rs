@@ -26,10 +26,13 @@ pub mod idx;
 mod image_folder;
 mod iterable;
 mod loader;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod position;
 mod sampler;
 mod streams;
 mod subset;
+mod table;
 mod tensor_dataset;
 pub mod transforms;
 pub mod vision;

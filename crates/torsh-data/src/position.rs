@@ -51,12 +51,26 @@ pub(crate) fn checksum(plan: &Plan) -> u64 {
         })
 }
 
-fn number(v: u64) -> Result<Tensor> {
+pub(crate) fn number(v: u64) -> Result<Tensor> {
     Tensor::from_vec(vec![v as i64], ())
 }
 
-fn bytes(v: &[u8]) -> Result<Tensor> {
+pub(crate) fn bytes(v: &[u8]) -> Result<Tensor> {
     Tensor::from_slice(v, [v.len()], DType::U8, Device::Cpu)
+}
+
+/// Sets the generator that a loader may have of its own to what the saved loader's was.
+pub(crate) fn restore_own(own: Option<&Generator>, saved: Option<&[u8]>) -> Result<()> {
+    match (own, saved) {
+        (Some(g), Some(state)) => restore(g, state),
+        (None, None) => Ok(()),
+        (Some(_), None) => Err(refused(
+            "the loader has a generator of its own, the saved one had none".to_string(),
+        )),
+        (None, Some(_)) => Err(refused(
+            "the saved loader had a generator of its own, this one has none".to_string(),
+        )),
+    }
 }
 
 impl Sources {
@@ -113,9 +127,7 @@ impl Saved {
             ]
             .contains(&name)
         };
-        if let Some(name) = state.keys().find(|n| !known(n)) {
-            return Err(refused(format!("`{name}` is no part of a loader's state")));
-        }
+        r.only(known)?;
         let persistent = match r.number("persistent.seed")? {
             Some(seed) => Some((seed, r.need("persistent.epochs")?)),
             None => None,
@@ -140,10 +152,19 @@ impl Saved {
     }
 }
 
-struct Reader<'a>(&'a BTreeMap<String, Tensor>);
+/// Reads the parts of a state.
+pub(crate) struct Reader<'a>(pub(crate) &'a BTreeMap<String, Tensor>);
 
 impl Reader<'_> {
-    fn number(&self, name: &str) -> Result<Option<u64>> {
+    /// An error where a name is not known.
+    pub(crate) fn only(&self, known: impl Fn(&str) -> bool) -> Result<()> {
+        match self.0.keys().find(|name| !known(name)) {
+            Some(name) => Err(refused(format!("`{name}` is no part of a loader's state"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>> {
         let Some(t) = self.0.get(name) else {
             return Ok(None);
         };
@@ -156,12 +177,12 @@ impl Reader<'_> {
         Ok(Some(t.item::<i64>()? as u64))
     }
 
-    fn need(&self, name: &str) -> Result<u64> {
+    pub(crate) fn need(&self, name: &str) -> Result<u64> {
         self.number(name)?
             .ok_or_else(|| refused(format!("`{name}` is missing")))
     }
 
-    fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let Some(t) = self.0.get(name) else {
             return Ok(None);
         };

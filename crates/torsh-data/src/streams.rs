@@ -10,10 +10,27 @@ use torsh_tensor::{Result, TorshError};
 use crate::worker_info::{WorkerInfo, set_worker_info, spread};
 use crate::workers::{InitFn, guarded, initialised};
 
+/// How many items of its stream a worker has read; `OVER` at the end of the stream.
+pub(crate) type Items = i64;
+pub(crate) const OVER: Items = -1;
+
+/// A batch, and where all streams are behind it; `None` for an error that is no batch's.
+pub(crate) struct Given<B> {
+    pub(crate) batch: Result<B>,
+    pub(crate) at: Option<At>,
+}
+
+/// Where the streams are: the items that their batches so far were made of, and whose turn it is.
+#[derive(Clone, Debug)]
+pub(crate) struct At {
+    pub(crate) items: Vec<Items>,
+    pub(crate) turn: usize,
+}
+
 /// A worker and what it has ready.
 struct Stream<B> {
     worker: usize,
-    batches: Receiver<Result<B>>,
+    batches: Receiver<(Items, Result<B>)>,
     thread: JoinHandle<()>,
 }
 
@@ -21,23 +38,29 @@ struct Stream<B> {
 pub(crate) struct Streams<B> {
     /// Those that are not at their end.
     streams: Vec<Stream<B>>,
-    /// Whose turn it is.
+    /// Whose turn it is among those.
     turn: usize,
+    /// How far each worker's batches were given.
+    items: Vec<Items>,
     timeout: Option<Duration>,
     ended: Vec<JoinHandle<()>>,
 }
 
 impl<B: Send + 'static> Streams<B> {
-    pub(crate) fn new(timeout: Option<Duration>) -> Self {
+    /// Streams to be started, one for each that is not over.
+    pub(crate) fn new(timeout: Option<Duration>, at: &At) -> Self {
+        let before = at.items.iter().take(at.turn);
         Streams {
             streams: Vec::new(),
-            turn: 0,
+            turn: before.filter(|&&n| n != OVER).count(),
+            items: at.items.clone(),
             timeout,
             ended: Vec::new(),
         }
     }
 
-    /// Starts a worker, which gives its batches to a function that says whether more are wanted.
+    /// Starts a worker, which gives its batches, and the items it has read, to a function that says
+    /// whether more are wanted.
     pub(crate) fn start(
         &mut self,
         worker: usize,
@@ -45,7 +68,7 @@ impl<B: Send + 'static> Streams<B> {
         seed: u64,
         ahead: usize,
         mut init: Option<InitFn>,
-        read: impl FnOnce(&mut dyn FnMut(Result<B>) -> bool) + Send + 'static,
+        read: impl FnOnce(&mut dyn FnMut(Items, Result<B>) -> bool) + Send + 'static,
     ) -> Result<()> {
         let (sender, batches) = sync_channel(ahead);
         let seed = seed.wrapping_add(worker as u64);
@@ -59,9 +82,9 @@ impl<B: Send + 'static> Streams<B> {
             let end = initialised(&mut init, worker).and_then(|()| {
                 guarded(place, || {
                     LocalGenerator::new(spread(seed)).scope(|| {
-                        read(&mut |b| {
+                        read(&mut |n, b| {
                             let b = b.map_err(|e| crate::dataset::in_item(e, &place()));
-                            sender.send(b).is_ok()
+                            sender.send((n, b)).is_ok()
                         });
                     });
                     Ok(())
@@ -69,7 +92,7 @@ impl<B: Send + 'static> Streams<B> {
             });
             if let Err(e) = end {
                 // A reader that has gone wants no error.
-                let _ = sender.send(Err(e));
+                let _ = sender.send((OVER, Err(e)));
             }
         };
         let thread = std::thread::Builder::new()
@@ -84,13 +107,24 @@ impl<B: Send + 'static> Streams<B> {
     }
 }
 
-impl<B> Iterator for Streams<B> {
-    type Item = Result<B>;
+impl<B> Streams<B> {
+    fn at(&self) -> At {
+        let next = self.streams.get(self.turn).or(self.streams.first());
+        At {
+            items: self.items.clone(),
+            turn: next.map_or(0, |s| s.worker),
+        }
+    }
+}
 
-    fn next(&mut self) -> Option<Result<B>> {
+impl<B> Iterator for Streams<B> {
+    type Item = Given<B>;
+
+    fn next(&mut self) -> Option<Given<B>> {
         while !self.streams.is_empty() {
             self.turn %= self.streams.len();
             let stream = &self.streams[self.turn];
+            let worker = stream.worker;
             let got = match self.timeout {
                 Some(t) => stream.batches.recv_timeout(t),
                 None => stream
@@ -99,23 +133,26 @@ impl<B> Iterator for Streams<B> {
                     .map_err(|_| RecvTimeoutError::Disconnected),
             };
             match got {
-                Ok(b) => {
+                Ok((items, batch)) => {
                     self.turn += 1;
-                    return Some(b);
+                    self.items[worker] = items;
+                    let at = Some(self.at());
+                    return Some(Given { batch, at });
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let over = self.streams.remove(self.turn);
                     self.ended.push(over.thread);
+                    self.items[worker] = OVER;
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let late = stream.worker;
                     // It may never end: none is waited for.
                     self.streams.clear();
                     self.ended.clear();
-                    return Some(Err(TorshError::Other(format!(
-                        "IterableLoader timed out after {} seconds: worker {late} has no batch",
+                    let batch = Err(TorshError::Other(format!(
+                        "IterableLoader timed out after {} seconds: worker {worker} has no batch",
                         self.timeout.unwrap_or_default().as_secs_f64()
-                    ))));
+                    )));
+                    return Some(Given { batch, at: None });
                 }
             }
         }

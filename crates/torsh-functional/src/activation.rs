@@ -1,6 +1,9 @@
 //! Activations that take more than a tensor.
 
-use torsh_tensor::{DType, IntoDim, Operand, Result, Scalar, Tensor};
+use torsh_tensor::{
+    EluOptions, GeluOptions, HardtanhOptions, IntoDim, LeakyReluOptions, Operand, Result, Scalar,
+    ShrinkOptions, SoftmaxOptions, SoftplusOptions, Tensor,
+};
 
 pub use torsh_tensor::{GumbelSoftmaxOptions, RreluOptions};
 
@@ -8,7 +11,7 @@ use crate::tensor;
 
 /// Activations with numbers that PyTorch gives defaults: a plain form and one that names them.
 macro_rules! numbers {
-    ($($(#[$doc:meta])* $name:ident $with:ident ($($p:ident),+);)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $with:ident $options:ident;)*) => {$(
         $(#[$doc])*
         #[track_caller]
         pub fn $name<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
@@ -18,28 +21,28 @@ macro_rules! numbers {
 
         #[doc = concat!("[`", stringify!($name), "`] with PyTorch's other arguments.")]
         #[track_caller]
-        pub fn $with<'a>(input: impl Into<Operand<'a>>, $($p: f64),+) -> Result<Tensor> {
+        pub fn $with<'a>(input: impl Into<Operand<'a>>, options: $options) -> Result<Tensor> {
             tensor!(input);
-            input.$with($($p),+)
+            input.$with(options)
         }
     )*};
 }
 
 numbers! {
     /// `x`, and `0.01 * x` for negative elements.
-    leaky_relu leaky_relu_with (negative_slope);
+    leaky_relu leaky_relu_with LeakyReluOptions;
     /// `x`, and `exp(x) - 1` for negative elements.
-    elu elu_with (alpha);
+    elu elu_with EluOptions;
     /// `x`, and `exp(x) - 1` for negative elements; smooth for every `alpha`.
-    celu celu_with (alpha);
+    celu celu_with EluOptions;
     /// `log(1 + exp(x))`, linear above 20.
-    softplus softplus_with (beta, threshold);
+    softplus softplus_with SoftplusOptions;
     /// `x` limited to `[-1, 1]`.
-    hardtanh hardtanh_with (min_val, max_val);
+    hardtanh hardtanh_with HardtanhOptions;
     /// `x`, and 0 within 0.5 of 0.
-    hardshrink hardshrink_with (lambd);
+    hardshrink hardshrink_with ShrinkOptions;
     /// `x` moved by 0.5 towards 0, and not beyond.
-    softshrink softshrink_with (lambd);
+    softshrink softshrink_with ShrinkOptions;
 }
 
 /// `x - tanh(x)` of each element.
@@ -68,9 +71,9 @@ pub fn gelu<'a>(input: impl Into<Operand<'a>>) -> Result<Tensor> {
 
 /// [`gelu`], exact (`"none"`) or by a hyperbolic tangent (`"tanh"`).
 #[track_caller]
-pub fn gelu_with<'a>(input: impl Into<Operand<'a>>, approximate: &str) -> Result<Tensor> {
+pub fn gelu_with<'a>(input: impl Into<Operand<'a>>, options: GeluOptions) -> Result<Tensor> {
     tensor!(input);
-    input.gelu_with(approximate)
+    input.gelu_with(options)
 }
 
 /// `x`, and `weight * x` for negative elements; `weight` has one element or one for each channel.
@@ -114,12 +117,8 @@ pub fn softmax(input: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
 
 /// [`softmax`] of the tensor converted to a dtype.
 #[track_caller]
-pub fn softmax_with(
-    input: &Tensor,
-    dim: impl IntoDim,
-    dtype: impl Into<Option<DType>>,
-) -> Result<Tensor> {
-    input.softmax_with(dim, dtype.into())
+pub fn softmax_with(input: &Tensor, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
+    input.softmax_with(dim, options)
 }
 
 /// Logarithm of the [`softmax`], exact where that is tiny.
@@ -133,9 +132,9 @@ pub fn log_softmax(input: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
 pub fn log_softmax_with(
     input: &Tensor,
     dim: impl IntoDim,
-    dtype: impl Into<Option<DType>>,
+    options: SoftmaxOptions,
 ) -> Result<Tensor> {
-    input.log_softmax_with(dim, dtype.into())
+    input.log_softmax_with(dim, options)
 }
 
 /// [`softmax`] of the negated elements.

@@ -2,7 +2,10 @@
 
 use std::borrow::Borrow;
 
-use torsh_tensor::{IntoDim, IntoDims, IntoLimit, IntoShape, Operand, Result, Scalar, Tensor};
+use torsh_tensor::{
+    AddOptions, AddcmulOptions, DiagonalOptions, DivOptions, IntoDim, IntoDims, IntoLimit,
+    IntoShape, LogitOptions, NanToNumOptions, Operand, Result, Scalar, Tensor,
+};
 
 use crate::{IscloseOptions, IsinOptions, tensor};
 
@@ -18,9 +21,9 @@ pub fn addcdiv_with(
     input: &Tensor,
     tensor1: &Tensor,
     tensor2: &Tensor,
-    value: impl Into<Scalar>,
+    options: AddcmulOptions,
 ) -> Result<Tensor> {
-    input.addcdiv_with(tensor1, tensor2, value)
+    input.addcdiv_with(tensor1, tensor2, options)
 }
 
 /// `self + tensor1 * tensor2`.
@@ -35,9 +38,9 @@ pub fn addcmul_with(
     input: &Tensor,
     tensor1: &Tensor,
     tensor2: &Tensor,
-    value: impl Into<Scalar>,
+    options: AddcmulOptions,
 ) -> Result<Tensor> {
-    input.addcmul_with(tensor1, tensor2, value)
+    input.addcmul_with(tensor1, tensor2, options)
 }
 
 /// The last two dimensions swapped, and complex numbers conjugated.
@@ -196,24 +199,19 @@ pub fn diagonal(input: &Tensor) -> Result<Tensor> {
 /// A view of the diagonal of dimensions `dim1` and `dim2`, `offset` above the main one (below
 /// it where negative), as a last dimension. Writing into it writes the tensor's diagonal.
 #[track_caller]
-pub fn diagonal_with(
-    input: &Tensor,
-    offset: i64,
-    dim1: impl IntoDim,
-    dim2: impl IntoDim,
-) -> Result<Tensor> {
-    input.diagonal_with(offset, dim1, dim2)
+pub fn diagonal_with(input: &Tensor, options: DiagonalOptions) -> Result<Tensor> {
+    input.diagonal_with(options)
 }
 
 /// The quotient rounded by `"trunc"` (towards zero) or `"floor"` (down), or not at all
 /// (`torch.div` with `rounding_mode`).
 #[track_caller]
-pub fn div_with<'a, 'm>(
+pub fn div_with<'a>(
     input: &Tensor,
     other: impl Into<Operand<'a>>,
-    rounding_mode: impl Into<Option<&'m str>>,
+    options: DivOptions,
 ) -> Result<Tensor> {
-    input.div_with(other, rounding_mode)
+    input.div_with(other, options)
 }
 
 /// The tensors one behind the other: along the third dimension.
@@ -304,8 +302,8 @@ pub fn logit(input: &Tensor) -> Result<Tensor> {
 
 /// `logit` of each element limited to [`eps`, `1 - eps`].
 #[track_caller]
-pub fn logit_with(input: &Tensor, eps: f64) -> Result<Tensor> {
-    input.logit_with(eps)
+pub fn logit_with(input: &Tensor, options: LogitOptions) -> Result<Tensor> {
+    input.logit_with(options)
 }
 
 /// Views of vectors (or 0-d tensors) as the coordinates of a grid: `indexing` is `"ij"`
@@ -342,16 +340,10 @@ pub fn nan_to_num(input: &Tensor) -> Result<Tensor> {
     input.nan_to_num()
 }
 
-/// `nan_to_num` with replacements for nan, infinity and minus infinity; `None` for
-/// the default one.
+/// `nan_to_num` with other replacements for nan, infinity and minus infinity.
 #[track_caller]
-pub fn nan_to_num_with(
-    input: &Tensor,
-    nan: impl Into<Option<f64>>,
-    posinf: impl Into<Option<f64>>,
-    neginf: impl Into<Option<f64>>,
-) -> Result<Tensor> {
-    input.nan_to_num_with(nan, posinf, neginf)
+pub fn nan_to_num_with(input: &Tensor, options: NanToNumOptions) -> Result<Tensor> {
+    input.nan_to_num_with(options)
 }
 
 /// A view of `len` indices of a dimension from `start` on.
@@ -419,9 +411,9 @@ pub fn rsub<'a>(input: &Tensor, other: impl Into<Operand<'a>>) -> Result<Tensor>
 pub fn rsub_with<'a>(
     input: &Tensor,
     other: impl Into<Operand<'a>>,
-    alpha: impl Into<Scalar>,
+    options: AddOptions,
 ) -> Result<Tensor> {
-    input.rsub_with(other, alpha)
+    input.rsub_with(other, options)
 }
 
 /// A view of one index of a dimension, which is removed.

@@ -1,6 +1,6 @@
 //! Choosing, placing and sorting elements.
 
-use torsh_tensor::{IntoDim, Operand, Result, Scalar, Tensor};
+use torsh_tensor::{AddOptions, IntoDim, Operand, Result, Tensor};
 
 pub use torsh_tensor::{
     BincountOptions, IscloseOptions, IsinOptions, ScatterReduceOptions, SearchsortedOptions,
@@ -105,9 +105,9 @@ pub fn index_add_with(
     dim: impl IntoDim,
     index: &Tensor,
     source: &Tensor,
-    alpha: impl Into<Scalar>,
+    options: AddOptions,
 ) -> Result<Tensor> {
-    input.index_add_with(dim, index, source, alpha)
+    input.index_add_with(dim, index, source, options)
 }
 
 /// This tensor with `source` at the positions of `dim` that a 1-d index names

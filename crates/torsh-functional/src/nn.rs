@@ -1,6 +1,6 @@
 //! Layers as functions.
 
-use torsh_tensor::{IntoShape, Operand, Result, Scalar, Tensor};
+use torsh_tensor::{IntoShape, Operand, PadOptions, Result, Tensor};
 
 pub use torsh_tensor::{
     EmbeddingBagMode, EmbeddingBagOptions, EmbeddingOptions, InProjection,
@@ -177,11 +177,6 @@ pub fn pad(input: &Tensor, pad: impl IntoShape) -> Result<Tensor> {
 /// [`pad`] by a mode (`constant`, `reflect`, `replicate`, `circular`), with a value for
 /// `constant`.
 #[track_caller]
-pub fn pad_with(
-    input: &Tensor,
-    pad: impl IntoShape,
-    mode: &str,
-    value: impl Into<Option<Scalar>>,
-) -> Result<Tensor> {
-    input.pad_with(pad, mode, value)
+pub fn pad_with(input: &Tensor, pad: impl IntoShape, options: PadOptions) -> Result<Tensor> {
+    input.pad_with(pad, options)
 }

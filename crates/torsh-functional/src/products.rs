@@ -1,6 +1,6 @@
 //! Products of matrices and vectors.
 
-use torsh_tensor::{Result, Scalar, Tensor};
+use torsh_tensor::{AddmmOptions, MultinomialOptions, Result, Tensor};
 
 /// `self` plus the sum over the batch of `batch1 @ batch2`.
 #[track_caller]
@@ -15,10 +15,9 @@ pub fn addbmm_with(
     input: &Tensor,
     batch1: &Tensor,
     batch2: &Tensor,
-    beta: impl Into<Scalar>,
-    alpha: impl Into<Scalar>,
+    options: AddmmOptions,
 ) -> Result<Tensor> {
-    input.addbmm_with(batch1, batch2, beta, alpha)
+    input.addbmm_with(batch1, batch2, options)
 }
 
 /// `self + mat1 @ mat2`; this tensor broadcasts.
@@ -33,10 +32,9 @@ pub fn addmm_with(
     input: &Tensor,
     mat1: &Tensor,
     mat2: &Tensor,
-    beta: impl Into<Scalar>,
-    alpha: impl Into<Scalar>,
+    options: AddmmOptions,
 ) -> Result<Tensor> {
-    input.addmm_with(mat1, mat2, beta, alpha)
+    input.addmm_with(mat1, mat2, options)
 }
 
 /// `self + mat @ vec`; this tensor broadcasts.
@@ -51,10 +49,9 @@ pub fn addmv_with(
     input: &Tensor,
     mat: &Tensor,
     vec: &Tensor,
-    beta: impl Into<Scalar>,
-    alpha: impl Into<Scalar>,
+    options: AddmmOptions,
 ) -> Result<Tensor> {
-    input.addmv_with(mat, vec, beta, alpha)
+    input.addmv_with(mat, vec, options)
 }
 
 /// `self + outer(vec1, vec2)`; this tensor broadcasts.
@@ -69,10 +66,9 @@ pub fn addr_with(
     input: &Tensor,
     vec1: &Tensor,
     vec2: &Tensor,
-    beta: impl Into<Scalar>,
-    alpha: impl Into<Scalar>,
+    options: AddmmOptions,
 ) -> Result<Tensor> {
-    input.addr_with(vec1, vec2, beta, alpha)
+    input.addr_with(vec1, vec2, options)
 }
 
 /// `self + batch1 @ batch2`; this tensor broadcasts.
@@ -87,10 +83,9 @@ pub fn baddbmm_with(
     input: &Tensor,
     batch1: &Tensor,
     batch2: &Tensor,
-    beta: impl Into<Scalar>,
-    alpha: impl Into<Scalar>,
+    options: AddmmOptions,
 ) -> Result<Tensor> {
-    input.baddbmm_with(batch1, batch2, beta, alpha)
+    input.baddbmm_with(batch1, batch2, options)
 }
 
 /// The products of two batches of matrices, `[b, n, m]` and `[b, m, p]`.
@@ -173,10 +168,20 @@ pub fn bernoulli(input: &Tensor) -> Result<Tensor> {
     input.bernoulli()
 }
 
-/// Indices drawn with the weights in the rows of `input` (`torch.multinomial`).
+/// Different indices drawn with the weights in the rows of `input` (`torch.multinomial`).
 #[track_caller]
-pub fn multinomial(input: &Tensor, num_samples: i64, replacement: bool) -> Result<Tensor> {
-    input.multinomial(num_samples, replacement)
+pub fn multinomial(input: &Tensor, num_samples: i64) -> Result<Tensor> {
+    input.multinomial(num_samples)
+}
+
+/// [`multinomial`] with replacement, or from another generator.
+#[track_caller]
+pub fn multinomial_with(
+    input: &Tensor,
+    num_samples: i64,
+    options: MultinomialOptions,
+) -> Result<Tensor> {
+    input.multinomial_with(num_samples, options)
 }
 
 /// The first half of a dimension times the sigmoid of the second (`torch.nn.functional.glu`).

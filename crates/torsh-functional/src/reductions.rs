@@ -1,8 +1,8 @@
 //! Reductions and running totals.
 
 use torsh_tensor::{
-    DType, DiffOptions, IntoDim, IntoDims, IntoShape, NormOptions, Operand, QuantileOptions,
-    Result, SumOptions, Tensor, VarOptions,
+    CumsumOptions, DiffOptions, IntoDim, IntoDims, IntoShape, NormOptions, Operand,
+    QuantileOptions, Result, SoftmaxOptions, SumOptions, Tensor, VarOptions,
 };
 
 /// Whether no element is zero, as a 0-d bool tensor; true of no elements.
@@ -111,8 +111,8 @@ pub fn cumprod(input: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
 
 /// `cumprod` in another dtype.
 #[track_caller]
-pub fn cumprod_with(input: &Tensor, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
-    input.cumprod_with(dim, dtype)
+pub fn cumprod_with(input: &Tensor, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
+    input.cumprod_with(dim, options)
 }
 
 /// The sum of all elements up to each along a dimension.
@@ -123,8 +123,8 @@ pub fn cumsum(input: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
 
 /// `cumsum` in another dtype.
 #[track_caller]
-pub fn cumsum_with(input: &Tensor, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
-    input.cumsum_with(dim, dtype)
+pub fn cumsum_with(input: &Tensor, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
+    input.cumsum_with(dim, options)
 }
 
 /// Differences of neighbours along the last dimension.
@@ -348,8 +348,8 @@ pub fn quantile_with<'a>(
 
 /// `softmin` after a conversion.
 #[track_caller]
-pub fn softmin_with(input: &Tensor, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
-    input.softmin_with(dim, dtype)
+pub fn softmin_with(input: &Tensor, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
+    input.softmin_with(dim, options)
 }
 
 /// Unbiased standard deviation of all elements, a 0-d tensor; an error for integers.

@@ -1,6 +1,6 @@
 //! Shapes.
 
-use torsh_tensor::{IntoDim, IntoDims, IntoShape, Result, Tensor};
+use torsh_tensor::{FlattenOptions, IntoDim, IntoDims, IntoShape, Result, Tensor};
 
 /// Dimensions `start_dim` and after as one.
 #[track_caller]
@@ -10,12 +10,8 @@ pub fn flatten(input: &Tensor, start_dim: impl IntoDim) -> Result<Tensor> {
 
 /// Dimensions `start_dim` to `end_dim` as one.
 #[track_caller]
-pub fn flatten_with(
-    input: &Tensor,
-    start_dim: impl IntoDim,
-    end_dim: impl IntoDim,
-) -> Result<Tensor> {
-    input.flatten_dims(start_dim, end_dim)
+pub fn flatten_with(input: &Tensor, options: FlattenOptions) -> Result<Tensor> {
+    input.flatten_dims(options.start_dim, options.end_dim)
 }
 
 /// Functions that are methods of the same name.

@@ -12,7 +12,7 @@ pub mod utils;
 pub use layers::*;
 pub use module::{
     Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, ModuleExt,
-    ModuleField, ModuleFields, Parameter, RemovableHandle, StateDict, Training,
+    ModuleField, ModuleFields, Momentum, Parameter, RemovableHandle, StateDict, Training,
 };
 pub use summary::{LayerSummary, ModelSummary, summary, summary_with};
 pub use torsh_functional as functional;

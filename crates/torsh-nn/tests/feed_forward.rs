@@ -1,16 +1,8 @@
 //! Feed-forward layers without golden cases, against values PyTorch computed.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use torsh_core::random::manual_seed;
+use torsh_core::random::{LocalGenerator, manual_seed};
 use torsh_nn::*;
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
-
-/// Layers draw from the process's generator: tests take turns.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Numbers from -1.5 to 1.5 that repeat after seven.
 fn ramp(shape: &[usize]) -> Tensor {
@@ -42,128 +34,132 @@ fn assert_close(ours: &Tensor, shape: &[usize], theirs: &[f64]) {
 
 #[test]
 fn starting_weights_are_pytorchs() -> Result<()> {
-    let _turn = turn();
-    manual_seed(5);
-    let conv = Conv1d::builder(2, 3, 2).build()?;
-    let weight = [
-        0.3302519, -0.3738891, 0.4074697, 0.319927, 0.4201034, -0.3833548, -0.3356085, 0.2379194,
-        -0.4667354, 0.4941847, 0.1064286, 0.06457126,
-    ];
-    assert_close(&conv.weight, &[3, 2, 2], &weight);
-    let bias = conv.bias.as_deref().unwrap();
-    assert_close(bias, &[3], &[-0.4275878, 0.159339, 0.2150058]);
-    let conv = ConvTranspose2d::builder(2, 4, (1, 2)).groups(2).build()?;
-    let weight = [
-        0.07932758, 0.4809269, 0.1501586, -0.4433661, 0.4201117, 0.1697648, -0.2385269, -0.4592848,
-    ];
-    assert_close(&conv.weight, &[2, 2, 1, 2], &weight);
-    let bias = conv.bias.as_deref().unwrap();
-    assert_close(bias, &[4], &[0.2850358, 0.4751613, -0.4096557, 0.02732533]);
-    let conv = Conv3d::builder(1, 2, (1, 2, 1)).build()?;
-    let weight = [0.2536904, -0.3339232, -0.1547202, -0.4721563];
-    assert_close(&conv.weight, &[2, 1, 1, 2, 1], &weight);
-    let bias = conv.bias.as_deref().unwrap();
-    assert_close(bias, &[2], &[-0.3342975, -0.644646]);
-    let bag = EmbeddingBag::builder(3, 2).padding_idx(1).build()?;
-    let rows = [2.01446, -1.326946, 0.0, 0.0, 1.379047, -1.431863];
-    assert_close(&bag.weight, &[3, 2], &rows);
-    Ok(())
+    LocalGenerator::new(0).scope(|| {
+        manual_seed(5);
+        let conv = Conv1d::builder(2, 3, 2).build()?;
+        let weight = [
+            0.3302519, -0.3738891, 0.4074697, 0.319927, 0.4201034, -0.3833548, -0.3356085,
+            0.2379194, -0.4667354, 0.4941847, 0.1064286, 0.06457126,
+        ];
+        assert_close(&conv.weight, &[3, 2, 2], &weight);
+        let bias = conv.bias.as_deref().unwrap();
+        assert_close(bias, &[3], &[-0.4275878, 0.159339, 0.2150058]);
+        let conv = ConvTranspose2d::builder(2, 4, (1, 2)).groups(2).build()?;
+        let weight = [
+            0.07932758, 0.4809269, 0.1501586, -0.4433661, 0.4201117, 0.1697648, -0.2385269,
+            -0.4592848,
+        ];
+        assert_close(&conv.weight, &[2, 2, 1, 2], &weight);
+        let bias = conv.bias.as_deref().unwrap();
+        assert_close(bias, &[4], &[0.2850358, 0.4751613, -0.4096557, 0.02732533]);
+        let conv = Conv3d::builder(1, 2, (1, 2, 1)).build()?;
+        let weight = [0.2536904, -0.3339232, -0.1547202, -0.4721563];
+        assert_close(&conv.weight, &[2, 1, 1, 2, 1], &weight);
+        let bias = conv.bias.as_deref().unwrap();
+        assert_close(bias, &[2], &[-0.3342975, -0.644646]);
+        let bag = EmbeddingBag::builder(3, 2).padding_idx(1).build()?;
+        let rows = [2.01446, -1.326946, 0.0, 0.0, 1.379047, -1.431863];
+        assert_close(&bag.weight, &[3, 2], &rows);
+        Ok(())
+    })
 }
 
 #[test]
 fn dropouts_draw_as_pytorch() -> Result<()> {
-    let _turn = turn();
-    let dropped = |layer: &dyn Module, shape: &[usize], theirs: &[f64]| -> Result<()> {
-        manual_seed(3);
-        let x = Tensor::ones(shape, DType::F32, torsh_tensor::Device::Cpu)?;
-        x.set_requires_grad(true)?;
-        let y = layer.forward(&x)?;
-        assert_close(&y, shape, theirs);
-        // What stays is scaled, in the gradient too; what drops gets none.
-        y.sum()?.backward()?;
-        let scale = theirs.iter().fold(0.0, |a: f64, &b| a.max(b));
-        let grad = x.grad().unwrap().to_vec::<f64>()?;
-        for (g, v) in grad.iter().zip(theirs) {
-            assert_eq!(*g != 0.0, *v == scale, "{grad:?}");
-        }
-        Ok(())
-    };
-    let (z, t) = (0.0, 2.0);
-    let (s, r) = (1.6666667, 1.4285714);
-    dropped(&Dropout::new(0.4)?, &[6], &[s, s, z, s, z, z])?;
-    let theirs = [t, t, t, t, z, z, t, t, z, z, z, z];
-    dropped(&Dropout1d::new(0.5)?, &[1, 6, 2], &theirs)?;
-    dropped(&Dropout1d::new(0.5)?, &[6, 1], &[t, t, z, t, z, z])?;
-    let theirs = [r, r, r, r, z, z, r, r, z, z, r, r];
-    dropped(&Dropout2d::new(0.3)?, &[2, 3, 1, 2], &theirs)?;
-    let theirs = [t, t, t, t, z, z, t, t];
-    dropped(&Dropout3d::new(0.5)?, &[4, 1, 1, 2], &theirs)?;
-    let (a, b) = (1.470377, -0.910642);
-    dropped(&AlphaDropout::new(0.4)?, &[6], &[a, a, b, a, b, b])?;
-    let theirs = [a, a, a, a, b, b, a, a];
-    dropped(&FeatureAlphaDropout::new(0.4)?, &[1, 4, 2], &theirs)?;
+    LocalGenerator::new(0).scope(|| {
+        let dropped = |layer: &dyn Module, shape: &[usize], theirs: &[f64]| -> Result<()> {
+            manual_seed(3);
+            let x = Tensor::ones(shape, DType::F32, torsh_tensor::Device::Cpu)?;
+            x.set_requires_grad(true)?;
+            let y = layer.forward(&x)?;
+            assert_close(&y, shape, theirs);
+            // What stays is scaled, in the gradient too; what drops gets none.
+            y.sum()?.backward()?;
+            let scale = theirs.iter().fold(0.0, |a: f64, &b| a.max(b));
+            let grad = x.grad().unwrap().to_vec::<f64>()?;
+            for (g, v) in grad.iter().zip(theirs) {
+                assert_eq!(*g != 0.0, *v == scale, "{grad:?}");
+            }
+            Ok(())
+        };
+        let (z, t) = (0.0, 2.0);
+        let (s, r) = (1.6666667, 1.4285714);
+        dropped(&Dropout::new(0.4)?, &[6], &[s, s, z, s, z, z])?;
+        let theirs = [t, t, t, t, z, z, t, t, z, z, z, z];
+        dropped(&Dropout1d::new(0.5)?, &[1, 6, 2], &theirs)?;
+        dropped(&Dropout1d::new(0.5)?, &[6, 1], &[t, t, z, t, z, z])?;
+        let theirs = [r, r, r, r, z, z, r, r, z, z, r, r];
+        dropped(&Dropout2d::new(0.3)?, &[2, 3, 1, 2], &theirs)?;
+        let theirs = [t, t, t, t, z, z, t, t];
+        dropped(&Dropout3d::new(0.5)?, &[4, 1, 1, 2], &theirs)?;
+        let (a, b) = (1.470377, -0.910642);
+        dropped(&AlphaDropout::new(0.4)?, &[6], &[a, a, b, a, b, b])?;
+        let theirs = [a, a, a, a, b, b, a, a];
+        dropped(&FeatureAlphaDropout::new(0.4)?, &[1, 4, 2], &theirs)?;
 
-    manual_seed(3);
-    let x = Tensor::from_vec(vec![1f32; 6], 6)?;
-    let y = AlphaDropout::new(0.4)?.inplace(true).forward(&x)?;
-    assert!(y.is_same(&x));
-    assert_close(&x, &[6], &[a, a, b, a, b, b]);
-    assert!(Dropout2d::new(1.5).is_err());
-    let refused = Dropout1d::new(0.5)?.forward(&ramp(&[6])).unwrap_err();
-    assert!(refused.to_string().contains("dropout1d"), "{refused}");
-    Ok(())
+        manual_seed(3);
+        let x = Tensor::from_vec(vec![1f32; 6], 6)?;
+        let y = AlphaDropout::new(0.4)?.inplace(true).forward(&x)?;
+        assert!(y.is_same(&x));
+        assert_close(&x, &[6], &[a, a, b, a, b, b]);
+        assert!(Dropout2d::new(1.5).is_err());
+        let refused = Dropout1d::new(0.5)?.forward(&ramp(&[6])).unwrap_err();
+        assert!(refused.to_string().contains("dropout1d"), "{refused}");
+        Ok(())
+    })
 }
 
 #[test]
 fn fractional_pooling_draws_as_pytorch() -> Result<()> {
-    let _turn = turn();
-    let images = FractionalMaxPool2d::builder(2)
-        .output_ratio([0.5, 0.6])
-        .build()?;
-    let volumes = FractionalMaxPool3d::new((1, 2, 2), (2, 2, 3))?;
-    let second: [(DType, [i64; 12]); 2] = [
-        (DType::F32, [1, 2, 4, 5, 15, 16, 18, 19, 29, 30, 32, 33]),
-        (DType::F64, [1, 1, 4, 5, 15, 15, 18, 19, 29, 29, 32, 33]),
-    ];
-    for (dtype, second) in second {
-        manual_seed(11);
-        let x = ramp(&[1, 2, 6, 7]).to_dtype(dtype)?;
-        let (values, indices) = images.forward_with_indices(&x)?;
-        assert_eq!(values.dims(), [1, 2, 3, 4]);
-        let first = [1, 1, 4, 5, 15, 15, 18, 19, 29, 29, 32, 33];
-        assert_eq!(indices.to_vec::<i64>()?, [first, second].concat());
-        let picked = x.flatten(2)?.gather(-1, &indices.flatten(2)?)?;
-        assert_eq!(values.flatten(2)?, picked);
-        manual_seed(12);
-        let (values, indices) =
-            volumes.forward_with_indices(&ramp(&[1, 4, 5, 6]).to_dtype(dtype)?)?;
-        let theirs = [1.0, 1.0, 1.5, 1.5, 0.5, 1.0, 0.5, 1.0, 1.5, 1.5, 1.5, 1.0];
-        assert_close(&values, &[1, 2, 2, 3], &theirs);
-        let theirs = [1, 8, 4, 18, 26, 22, 96, 92, 95, 109, 116, 113];
+    LocalGenerator::new(0).scope(|| {
+        let images = FractionalMaxPool2d::builder(2)
+            .output_ratio([0.5, 0.6])
+            .build()?;
+        let volumes = FractionalMaxPool3d::new((1, 2, 2), (2, 2, 3))?;
+        let second: [(DType, [i64; 12]); 2] = [
+            (DType::F32, [1, 2, 4, 5, 15, 16, 18, 19, 29, 30, 32, 33]),
+            (DType::F64, [1, 1, 4, 5, 15, 15, 18, 19, 29, 29, 32, 33]),
+        ];
+        for (dtype, second) in second {
+            manual_seed(11);
+            let x = ramp(&[1, 2, 6, 7]).to_dtype(dtype)?;
+            let (values, indices) = images.forward_with_indices(&x)?;
+            assert_eq!(values.dims(), [1, 2, 3, 4]);
+            let first = [1, 1, 4, 5, 15, 15, 18, 19, 29, 29, 32, 33];
+            assert_eq!(indices.to_vec::<i64>()?, [first, second].concat());
+            let picked = x.flatten(2)?.gather(-1, &indices.flatten(2)?)?;
+            assert_eq!(values.flatten(2)?, picked);
+            manual_seed(12);
+            let (values, indices) =
+                volumes.forward_with_indices(&ramp(&[1, 4, 5, 6]).to_dtype(dtype)?)?;
+            let theirs = [1.0, 1.0, 1.5, 1.5, 0.5, 1.0, 0.5, 1.0, 1.5, 1.5, 1.5, 1.0];
+            assert_close(&values, &[1, 2, 2, 3], &theirs);
+            let theirs = [1, 8, 4, 18, 26, 22, 96, 92, 95, 109, 116, 113];
+            assert_eq!(indices.to_vec::<i64>()?, theirs);
+        }
+        manual_seed(13);
+        let (_, indices) =
+            FractionalMaxPool2d::new(2, 4)?.forward_with_indices(&ramp(&[1, 8, 9]))?;
+        let theirs = [1, 11, 4, 8, 18, 29, 32, 25, 46, 39, 50, 53, 64, 57, 67, 71];
         assert_eq!(indices.to_vec::<i64>()?, theirs);
-    }
-    manual_seed(13);
-    let (_, indices) = FractionalMaxPool2d::new(2, 4)?.forward_with_indices(&ramp(&[1, 8, 9]))?;
-    let theirs = [1, 11, 4, 8, 18, 29, 32, 25, 46, 39, 50, 53, 64, 57, 67, 71];
-    assert_eq!(indices.to_vec::<i64>()?, theirs);
-    assert!(FractionalMaxPool2d::builder(2).build().is_err());
-    assert!(
-        FractionalMaxPool2d::builder(2)
-            .output_ratio([0.5, 1.0])
-            .build()
-            .is_err()
-    );
-    assert!(
-        FractionalMaxPool2d::new(3, 5)?
-            .forward(&ramp(&[1, 6, 7]))
-            .is_err()
-    );
-    Ok(())
+        assert!(FractionalMaxPool2d::builder(2).build().is_err());
+        assert!(
+            FractionalMaxPool2d::builder(2)
+                .output_ratio([0.5, 1.0])
+                .build()
+                .is_err()
+        );
+        assert!(
+            FractionalMaxPool2d::new(3, 5)?
+                .forward(&ramp(&[1, 6, 7]))
+                .is_err()
+        );
+        Ok(())
+    })
 }
 
 #[test]
 fn unpooling_undoes_pooling() -> Result<()> {
-    let _turn = turn();
     let pool = MaxPool2d::builder((2, 3))
         .stride((2, 1))
         .padding((1, 1))
@@ -193,7 +189,6 @@ fn unpooling_undoes_pooling() -> Result<()> {
 
 #[test]
 fn convolutions_pad_in_every_mode() -> Result<()> {
-    let _turn = turn();
     let images = [
         (
             PaddingMode::Reflect,
@@ -237,7 +232,6 @@ fn convolutions_pad_in_every_mode() -> Result<()> {
 
 #[test]
 fn transposed_convolutions_reach_the_size_asked_for() -> Result<()> {
-    let _turn = turn();
     let conv = ConvTranspose2d::builder(2, 2, (2, 3))
         .stride((2, 3))
         .padding((0, 1))
@@ -274,7 +268,6 @@ fn transposed_convolutions_reach_the_size_asked_for() -> Result<()> {
 
 #[test]
 fn upsampling_is_pytorchs() -> Result<()> {
-    let _turn = turn();
     let x = ramp(&[1, 1, 2, 3]);
     let bilinear = Upsample::builder()
         .scale_factor(2.0)
@@ -331,7 +324,6 @@ fn upsampling_is_pytorchs() -> Result<()> {
 
 #[test]
 fn embedding_bags_are_pytorchs() -> Result<()> {
-    let _turn = turn();
     let input = Tensor::from_data(&[1i64, 2, 0, 3, 3, 1], &[6])?;
     let offsets = Tensor::from_data(&[0i64, 2, 2, 6], &[4])?;
     let sum = EmbeddingBag::builder(4, 2)
@@ -360,9 +352,9 @@ fn embedding_bags_are_pytorchs() -> Result<()> {
     ];
     assert_close(&mean.weight, &[4, 2], &theirs);
 
-    let frozen = EmbeddingBag::from_pretrained(ramp(&[4, 2]), true)?;
+    let frozen = EmbeddingBag::from_pretrained(ramp(&[4, 2])).build()?;
     assert!(!frozen.weight.requires_grad());
-    assert!(EmbeddingBag::from_pretrained(ramp(&[4]), true).is_err());
+    assert!(EmbeddingBag::from_pretrained(ramp(&[4])).build().is_err());
     assert!(EmbeddingBag::builder(4, 2).padding_idx(4).build().is_err());
     assert!(
         EmbeddingBag::builder(4, 2)
@@ -375,7 +367,6 @@ fn embedding_bags_are_pytorchs() -> Result<()> {
 
 #[test]
 fn running_statistics_are_pytorchs() -> Result<()> {
-    let _turn = turn();
     let norm = InstanceNorm1d::builder(2)
         .momentum(0.3)
         .affine(true)
@@ -444,7 +435,6 @@ fn running_statistics_are_pytorchs() -> Result<()> {
 
 #[test]
 fn lists_of_parameters_are_modules() -> Result<()> {
-    let _turn = turn();
     #[derive(Module)]
     struct Net {
         list: ParameterList,
@@ -487,7 +477,6 @@ fn lists_of_parameters_are_modules() -> Result<()> {
 /// What PyTorch's `repr` prints.
 #[test]
 fn layers_print_as_pytorch() -> Result<()> {
-    let _turn = turn();
     let up = |b: UpsampleBuilder| b.build();
     let shown: &[(&dyn Module, &str)] = &[
         (
@@ -639,7 +628,6 @@ fn layers_print_as_pytorch() -> Result<()> {
 
 #[test]
 fn bad_arguments_are_errors() -> Result<()> {
-    let _turn = turn();
     let refused = [
         Conv1d::builder(3, 4, 0).build().err(),
         Conv3d::builder(3, 4, 2).groups(2).build().err(),

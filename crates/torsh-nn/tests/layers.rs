@@ -1,8 +1,8 @@
 //! Layers against PyTorch: names, starting weights, printing, and what they compute.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use torsh_core::random::LocalGenerator;
 use torsh_nn::{
     BatchNorm1d, BatchNorm2d, Conv2d, Embedding, Flatten, GELU, Linear, MSELoss, MaxPool2d, Module,
     ModuleExt, PaddingMode, ReLU, Reduction, Sequential, Softmax, StateDict, init,
@@ -68,12 +68,6 @@ fn net() -> Result<Net> {
     })
 }
 
-/// Layers draw their weights from the process's generator: tests take turns.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Equal but for the last bits of what passes through logarithms and sines.
 fn assert_close(name: &str, ours: &Tensor, theirs: &Tensor) {
     assert_eq!(ours.shape(), theirs.shape(), "{name}");
@@ -92,46 +86,46 @@ fn assert_close(name: &str, ours: &Tensor, theirs: &Tensor) {
 
 #[test]
 fn starting_weights_and_names_are_pytorchs() {
-    let _turn = turn();
-    let theirs = StateDict::load(data("init.safetensors")).unwrap();
-    torsh_core::random::manual_seed(7);
-    let net = net().unwrap();
-    let ours = net.state_dict();
-    let names = std::fs::read_to_string(data("init.names")).unwrap();
-    assert_eq!(
-        ours.keys().collect::<Vec<_>>(),
-        names.lines().collect::<Vec<_>>()
-    );
-    for (name, tensor) in ours.iter() {
-        assert_close(name, tensor, &theirs[name]);
-    }
-    assert_eq!(
-        ours["table.weight"].to_vec::<f32>().unwrap()[8..12],
-        [0.0; 4]
-    );
+    LocalGenerator::new(0).scope(|| {
+        let theirs = StateDict::load(data("init.safetensors")).unwrap();
+        torsh_core::random::manual_seed(7);
+        let net = net().unwrap();
+        let ours = net.state_dict();
+        let names = std::fs::read_to_string(data("init.names")).unwrap();
+        assert_eq!(
+            ours.keys().collect::<Vec<_>>(),
+            names.lines().collect::<Vec<_>>()
+        );
+        for (name, tensor) in ours.iter() {
+            assert_close(name, tensor, &theirs[name]);
+        }
+        assert_eq!(
+            ours["table.weight"].to_vec::<f32>().unwrap()[8..12],
+            [0.0; 4]
+        );
 
-    let t = Tensor::zeros([3, 4], DType::F32, Device::Cpu).unwrap();
-    init::xavier_uniform_(&t, 1.5).unwrap();
-    assert_close("xavier_uniform_", &t, &theirs["init.xavier_uniform_"]);
-    init::xavier_normal_(&t, 1.0).unwrap();
-    assert_close("xavier_normal_", &t, &theirs["init.xavier_normal_"]);
-    init::kaiming_uniform_(&t).unwrap();
-    assert_close("kaiming_uniform_", &t, &theirs["init.kaiming_uniform_"]);
-    let options = KaimingOptions::default()
-        .mode(FanMode::FanOut)
-        .nonlinearity(Nonlinearity::ReLU);
-    init::kaiming_normal_with(&t, options).unwrap();
-    assert_close("kaiming_normal_", &t, &theirs["init.kaiming_normal_"]);
-    init::uniform_(&t, -2.0, 3.0).unwrap();
-    assert_close("uniform_", &t, &theirs["init.uniform_"]);
-    init::normal_(&t, 1.0, 0.5).unwrap();
-    assert_close("normal_", &t, &theirs["init.normal_"]);
+        let t = Tensor::zeros([3, 4], DType::F32, Device::Cpu).unwrap();
+        init::xavier_uniform_(&t, 1.5).unwrap();
+        assert_close("xavier_uniform_", &t, &theirs["init.xavier_uniform_"]);
+        init::xavier_normal_(&t, 1.0).unwrap();
+        assert_close("xavier_normal_", &t, &theirs["init.xavier_normal_"]);
+        init::kaiming_uniform_(&t).unwrap();
+        assert_close("kaiming_uniform_", &t, &theirs["init.kaiming_uniform_"]);
+        let options = KaimingOptions::default()
+            .mode(FanMode::FanOut)
+            .nonlinearity(Nonlinearity::ReLU);
+        init::kaiming_normal_with(&t, options).unwrap();
+        assert_close("kaiming_normal_", &t, &theirs["init.kaiming_normal_"]);
+        init::uniform_(&t, -2.0, 3.0).unwrap();
+        assert_close("uniform_", &t, &theirs["init.uniform_"]);
+        init::normal_(&t, 1.0, 0.5).unwrap();
+        assert_close("normal_", &t, &theirs["init.normal_"]);
+    })
 }
 
 /// A state dict that PyTorch's safetensors wrote, into weights of other values.
 #[test]
 fn a_file_of_pytorchs_loads() {
-    let _turn = turn();
     let mut state = StateDict::load(data("init.safetensors")).unwrap();
     let net = net().unwrap();
     let error = net.load_state_dict(&state).unwrap_err().to_string();
@@ -160,7 +154,6 @@ fn a_file_of_pytorchs_loads() {
 /// `Vec<Block>` is flat where PyTorch has a `ModuleList`; everything else prints the same.
 #[test]
 fn printed_as_by_pytorch() {
-    let _turn = turn();
     let theirs = std::fs::read_to_string(data("init.repr")).unwrap();
     let ours = net().unwrap().repr();
     // PyTorch prints equal neighbours in a list once.
@@ -203,7 +196,6 @@ fn printed_as_by_pytorch() {
 
 #[test]
 fn refused_arguments() {
-    let _turn = turn();
     let text = |e: Option<torsh_tensor::TorshError>| e.map(|e| e.to_string()).unwrap_or_default();
     assert!(
         text(Conv2d::builder(3, 4, 3).groups(2).build().err())
@@ -221,7 +213,6 @@ fn refused_arguments() {
 
 #[test]
 fn activations_compute() {
-    let _turn = turn();
     let x = Tensor::from_data(&[-2.0f64, -0.5, 0.0, 1.5], [4]).unwrap();
     let check = |m: &dyn Module, expected: [f64; 4]| {
         let y = m.forward(&x).unwrap().to_vec::<f64>().unwrap();
@@ -267,7 +258,6 @@ fn activations_compute() {
 /// Against numbers that PyTorch gives for the same weights.
 #[test]
 fn layers_compute_and_train() {
-    let _turn = turn();
     let state = StateDict::load(data("init.safetensors")).unwrap();
     let want = StateDict::load(data("forward.safetensors")).unwrap();
     let fc = Linear::new(5, 3);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;
 
 use module::{
-    Buffer, FieldMut, FieldRef, Module, ModuleField, Parameter, Training, walk, walk_mut,
+    Buffer, FieldMut, FieldRef, Module, ModuleField, Momentum, Parameter, Training, walk, walk_mut,
 };
 
 #[path = "../src/module/fields.rs"]
@@ -155,6 +155,7 @@ fn show(name: &str, field: FieldRef<'_>) -> String {
         FieldRef::Buffer(b) => format!("{name}={}", b.0),
         FieldRef::Module(m) => format!("{name}:{}", m.type_name()),
         FieldRef::Training(t) => format!("{name}?{}", t.get()),
+        FieldRef::Momentum(m) => format!("{name}~{:?}", m.get()),
         FieldRef::Hooks(h) => format!("{name}!{h:?}"),
     }
 }
@@ -247,6 +248,7 @@ fn the_tree_in_the_order_of_a_state_dict() {
                 FieldMut::Buffer(b) => FieldRef::Buffer(b),
                 FieldMut::Module(m) => FieldRef::Module(&**m),
                 FieldMut::Training(t) => FieldRef::Training(t),
+                FieldMut::Momentum(m) => FieldRef::Momentum(m),
                 FieldMut::Hooks(h) => FieldRef::Hooks(h),
             },
         ));
@@ -320,6 +322,18 @@ fn a_cloned_flag_is_its_own() {
     assert!(!b.get());
     assert!(!b.clone().get());
     assert_eq!(format!("{b:?}"), "Training(false)");
+}
+
+#[test]
+fn a_cloned_momentum_is_its_own() {
+    let a = Momentum::new(Some(0.1));
+    let b = a.clone();
+    b.set(None);
+    assert_eq!(
+        (a.get(), b.get(), Momentum::default().get()),
+        (Some(0.1), None, None)
+    );
+    assert_eq!(format!("{a:?}"), "Momentum(Some(0.1))");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 mod pytorch;
 
-use pytorch::{Case, alone, same_start};
-use torsh_core::random::manual_seed;
+use pytorch::{Case, same_start};
+use torsh_core::random::{LocalGenerator, manual_seed};
 use torsh_nn::utils::rnn::*;
 use torsh_nn::{
     GRU, GRUCell, LSTM, LSTMCell, Module, ModuleExt, MultiheadAttention, RNN, RNNCell,
@@ -13,7 +13,6 @@ use torsh_tensor::{DType, Tensor, tensor};
 
 #[test]
 fn lstm_of_two_directions_with_projections_and_states() {
-    let _alone = alone();
     let case = Case::new("lstm");
     let layer = LSTM::builder(3, 4)
         .num_layers(2)
@@ -40,7 +39,6 @@ fn sorted(batch_first: bool) -> PackPaddedSequenceOptions {
 
 #[test]
 fn packed_lstm() {
-    let _alone = alone();
     let case = Case::new("lstm_packed");
     let layer = LSTM::builder(3, 4)
         .num_layers(2)
@@ -62,7 +60,6 @@ fn packed_lstm() {
 
 #[test]
 fn packed_gru() {
-    let _alone = alone();
     let case = Case::new("gru_packed");
     let layer = GRU::builder(3, 4)
         .num_layers(2)
@@ -78,7 +75,6 @@ fn packed_gru() {
 
 #[test]
 fn packed_rnn_with_relu() {
-    let _alone = alone();
     let case = Case::new("rnn_packed");
     let layer = RNN::builder(3, 4)
         .num_layers(2)
@@ -96,7 +92,6 @@ fn packed_rnn_with_relu() {
 /// States of more than one block of the kernels' loops.
 #[test]
 fn wide_states() {
-    let _alone = alone();
     let case = Case::new("rnn_wide");
     let layer = RNN::new(3, 33).unwrap();
     case.load(&layer);
@@ -121,40 +116,40 @@ fn wide_states() {
 
 #[test]
 fn dropout_draws_as_pytorch() {
-    let _alone = alone();
-    let case = Case::new("lstm_dropout");
-    let layer = LSTM::builder(3, 4)
-        .num_layers(3)
-        .dropout(0.4)
-        .build()
-        .unwrap();
-    case.load(&layer);
-    let x = case.input("x");
-    manual_seed(3);
-    let (y, (hn, cn)) = layer.forward_with(&x, None).unwrap();
-    case.check(&layer, &[y, hn, cn], &[("x", &x)]);
-    layer.eval();
-    let first = layer.forward(&x).unwrap();
-    assert_eq!(first, layer.forward(&x).unwrap());
+    LocalGenerator::new(0).scope(|| {
+        let case = Case::new("lstm_dropout");
+        let layer = LSTM::builder(3, 4)
+            .num_layers(3)
+            .dropout(0.4)
+            .build()
+            .unwrap();
+        case.load(&layer);
+        let x = case.input("x");
+        manual_seed(3);
+        let (y, (hn, cn)) = layer.forward_with(&x, None).unwrap();
+        case.check(&layer, &[y, hn, cn], &[("x", &x)]);
+        layer.eval();
+        let first = layer.forward(&x).unwrap();
+        assert_eq!(first, layer.forward(&x).unwrap());
 
-    let case = Case::new("gru_dropout");
-    let layer = GRU::builder(3, 4)
-        .num_layers(2)
-        .dropout(0.4)
-        .batch_first(true)
-        .build()
-        .unwrap();
-    case.load(&layer);
-    let x = case.input("x");
-    let packed = pack_padded_sequence_with(&x, vec![5, 3], sorted(true)).unwrap();
-    manual_seed(4);
-    let (y, hn) = layer.forward_packed(&packed, None).unwrap();
-    case.check(&layer, &[y.data, hn], &[("x", &x)]);
+        let case = Case::new("gru_dropout");
+        let layer = GRU::builder(3, 4)
+            .num_layers(2)
+            .dropout(0.4)
+            .batch_first(true)
+            .build()
+            .unwrap();
+        case.load(&layer);
+        let x = case.input("x");
+        let packed = pack_padded_sequence_with(&x, vec![5, 3], sorted(true)).unwrap();
+        manual_seed(4);
+        let (y, hn) = layer.forward_packed(&packed, None).unwrap();
+        case.check(&layer, &[y.data, hn], &[("x", &x)]);
+    })
 }
 
 #[test]
 fn cells() {
-    let _alone = alone();
     let case = Case::new("lstm_cell");
     let cell = LSTMCell::new(3, 4).unwrap();
     case.load(&cell);
@@ -190,7 +185,6 @@ fn cells() {
 /// both orders.
 #[test]
 fn second_derivatives_of_an_output_fed_back() {
-    let _alone = alone();
     let cell = GRUCell::builder(2, 2).dtype(DType::F64).build().unwrap();
     let x =
         Tensor::from_slice(&[0.3, -0.2], [1, 2], DType::F64, torsh_tensor::Device::Cpu).unwrap();
@@ -205,62 +199,64 @@ fn second_derivatives_of_an_output_fed_back() {
 
 #[test]
 fn half_types_compute_in_float32() {
-    let _alone = alone();
-    manual_seed(1);
-    let mut layer = LSTM::new(3, 4).unwrap();
-    let x = torsh_tensor::randn(&[5, 2, 3]);
-    let exact = layer.forward(&x).unwrap();
-    layer.to_dtype(DType::BF16).unwrap();
-    let y = layer.forward(&x.to_dtype(DType::BF16).unwrap()).unwrap();
-    assert_eq!(y.dtype(), DType::BF16);
-    y.sum().unwrap().backward().unwrap();
-    let apart = y
-        .to_dtype(DType::F32)
-        .unwrap()
-        .sub(&exact)
-        .unwrap()
-        .abs()
-        .unwrap();
-    assert!(apart.max().unwrap().item::<f32>().unwrap() < 0.02);
-    assert!(layer.parameters().iter().all(|p| p.grad().is_some()));
+    LocalGenerator::new(0).scope(|| {
+        manual_seed(1);
+        let mut layer = LSTM::new(3, 4).unwrap();
+        let x = torsh_tensor::randn(&[5, 2, 3]);
+        let exact = layer.forward(&x).unwrap();
+        layer.to_dtype(DType::BF16).unwrap();
+        let y = layer.forward(&x.to_dtype(DType::BF16).unwrap()).unwrap();
+        assert_eq!(y.dtype(), DType::BF16);
+        y.sum().unwrap().backward().unwrap();
+        let apart = y
+            .to_dtype(DType::F32)
+            .unwrap()
+            .sub(&exact)
+            .unwrap()
+            .abs()
+            .unwrap();
+        assert!(apart.max().unwrap().item::<f32>().unwrap() < 0.02);
+        assert!(layer.parameters().iter().all(|p| p.grad().is_some()));
+    })
 }
 
 #[test]
 fn weights_are_drawn_as_pytorch_draws_them() {
-    let _alone = alone();
-    manual_seed(11);
-    let lstm = LSTM::builder(3, 4)
-        .num_layers(2)
-        .bidirectional(true)
-        .proj_size(2)
-        .build()
-        .unwrap();
-    same_start("init_lstm", &lstm);
-    same_start("init_gru", &GRU::new(3, 4).unwrap());
-    same_start("init_rnn", &RNN::builder(3, 4).bias(false).build().unwrap());
-    same_start("init_cell", &GRUCell::new(3, 4).unwrap());
-    let attention = MultiheadAttention::builder(4, 2);
-    same_start(
-        "init_mha",
-        &attention.clone().add_bias_kv(true).build().unwrap(),
-    );
-    same_start("init_mha_kv", &attention.kdim(3).vdim(5).build().unwrap());
-    let names: Vec<String> = lstm
-        .named_parameters()
-        .into_iter()
-        .map(|(n, _)| n)
-        .collect();
-    assert_eq!(
-        names[..6],
-        [
-            "weight_ih_l0",
-            "weight_hh_l0",
-            "bias_ih_l0",
-            "bias_hh_l0",
-            "weight_hr_l0",
-            "weight_ih_l0_reverse"
-        ]
-    );
+    LocalGenerator::new(0).scope(|| {
+        manual_seed(11);
+        let lstm = LSTM::builder(3, 4)
+            .num_layers(2)
+            .bidirectional(true)
+            .proj_size(2)
+            .build()
+            .unwrap();
+        same_start("init_lstm", &lstm);
+        same_start("init_gru", &GRU::new(3, 4).unwrap());
+        same_start("init_rnn", &RNN::builder(3, 4).bias(false).build().unwrap());
+        same_start("init_cell", &GRUCell::new(3, 4).unwrap());
+        let attention = MultiheadAttention::builder(4, 2);
+        same_start(
+            "init_mha",
+            &attention.clone().add_bias_kv(true).build().unwrap(),
+        );
+        same_start("init_mha_kv", &attention.kdim(3).vdim(5).build().unwrap());
+        let names: Vec<String> = lstm
+            .named_parameters()
+            .into_iter()
+            .map(|(n, _)| n)
+            .collect();
+        assert_eq!(
+            names[..6],
+            [
+                "weight_ih_l0",
+                "weight_hh_l0",
+                "bias_ih_l0",
+                "bias_hh_l0",
+                "weight_hr_l0",
+                "weight_ih_l0_reverse"
+            ]
+        );
+    })
 }
 
 fn message<T>(r: torsh_tensor::Result<T>) -> String {
@@ -272,7 +268,6 @@ fn message<T>(r: torsh_tensor::Result<T>) -> String {
 
 #[test]
 fn errors_say_what_is_wrong() {
-    let _alone = alone();
     let layer = LSTM::new(3, 4).unwrap();
     let zeros = |s: &[usize]| Tensor::zeros(s, DType::F32, torsh_tensor::Device::Cpu).unwrap();
     let text = message(layer.forward(&zeros(&[5, 2, 2])));
@@ -316,7 +311,6 @@ fn errors_say_what_is_wrong() {
 
 #[test]
 fn packing_and_padding() {
-    let _alone = alone();
     let sequences = [tensor![4.0, 5.0], tensor![1.0, 2.0, 3.0], tensor![6.0]];
     let options = PackSequenceOptions::new().enforce_sorted(false);
     let packed = pack_sequence_with(&sequences, options).unwrap();

@@ -2,8 +2,8 @@
 
 mod pytorch;
 
-use pytorch::{Case, alone, same_start};
-use torsh_core::random::manual_seed;
+use pytorch::{Case, same_start};
+use torsh_core::random::{LocalGenerator, manual_seed};
 use torsh_nn::{
     LayerNorm, Module, ModuleExt, MultiheadAttention, MultiheadAttentionOptions, Transformer,
     TransformerActivation, TransformerDecoder, TransformerDecoderLayer,
@@ -22,7 +22,6 @@ fn padding() -> Tensor {
 
 #[test]
 fn attention_with_keys_of_other_sizes() {
-    let _alone = alone();
     let case = Case::new("mha");
     let layer = MultiheadAttention::builder(6, 2)
         .kdim(5)
@@ -46,7 +45,6 @@ fn attention_with_keys_of_other_sizes() {
 
 #[test]
 fn attention_without_weights() {
-    let _alone = alone();
     let case = Case::new("mha_causal");
     let layer = MultiheadAttention::builder(6, 3)
         .batch_first(true)
@@ -78,24 +76,24 @@ fn attention_without_weights() {
 
 #[test]
 fn attention_drops_weights_as_pytorch_does() {
-    let _alone = alone();
-    let case = Case::new("mha_dropout");
-    let layer = MultiheadAttention::builder(6, 2)
-        .dropout(0.3)
-        .build()
-        .unwrap();
-    case.load(&layer);
-    let q = case.input("q");
-    manual_seed(5);
-    let (y, weights) = layer
-        .forward_with(&q, &q, &q, MultiheadAttentionOptions::new())
-        .unwrap();
-    case.check(&layer, &[y, weights.unwrap()], &[("q", &q)]);
+    LocalGenerator::new(0).scope(|| {
+        let case = Case::new("mha_dropout");
+        let layer = MultiheadAttention::builder(6, 2)
+            .dropout(0.3)
+            .build()
+            .unwrap();
+        case.load(&layer);
+        let q = case.input("q");
+        manual_seed(5);
+        let (y, weights) = layer
+            .forward_with(&q, &q, &q, MultiheadAttentionOptions::new())
+            .unwrap();
+        case.check(&layer, &[y, weights.unwrap()], &[("q", &q)]);
+    })
 }
 
 #[test]
 fn errors_of_attention() {
-    let _alone = alone();
     let text = |e: torsh_tensor::TorshError| e.to_string();
     let error = MultiheadAttention::new(6, 4).err().map(text).unwrap();
     assert!(error.contains("divisible"), "{error}");
@@ -136,7 +134,6 @@ fn norm() -> LayerNorm {
 
 #[test]
 fn encoders() {
-    let _alone = alone();
     let case = Case::new("encoder");
     let layer = encoder_layer()
         .dropout(0.0)
@@ -173,7 +170,6 @@ fn encoders() {
 /// PyTorch leaves padding out in evaluation, and puts zeros there ahead of the last norm.
 #[test]
 fn padding_in_evaluation() {
-    let _alone = alone();
     let case = Case::new("encoder_eval");
     let layer = encoder_layer().batch_first(true).build().unwrap();
     let encoder = TransformerEncoder::builder(layer, 2)
@@ -195,34 +191,34 @@ fn padding_in_evaluation() {
 
 #[test]
 fn layers_drop_as_pytorch_does() {
-    let _alone = alone();
-    let case = Case::new("encoder_dropout");
-    let layer = encoder_layer().dropout(0.2).build().unwrap();
-    case.load(&layer);
-    let x = case.input("x");
-    manual_seed(6);
-    let y = layer.forward(&x).unwrap();
-    case.check(&layer, &[y], &[("x", &x)]);
+    LocalGenerator::new(0).scope(|| {
+        let case = Case::new("encoder_dropout");
+        let layer = encoder_layer().dropout(0.2).build().unwrap();
+        case.load(&layer);
+        let x = case.input("x");
+        manual_seed(6);
+        let y = layer.forward(&x).unwrap();
+        case.check(&layer, &[y], &[("x", &x)]);
 
-    let case = Case::new("decoder_dropout");
-    let layer = decoder_layer()
-        .dropout(0.2)
-        .norm_first(true)
-        .batch_first(true)
-        .build()
-        .unwrap();
-    case.load(&layer);
-    let [x, memory] = ["x", "memory"].map(|n| case.input(n));
-    manual_seed(7);
-    let y = layer
-        .forward_with(&x, &memory, TransformerDecoderLayerOptions::new())
-        .unwrap();
-    case.check(&layer, &[y], &[("x", &x), ("memory", &memory)]);
+        let case = Case::new("decoder_dropout");
+        let layer = decoder_layer()
+            .dropout(0.2)
+            .norm_first(true)
+            .batch_first(true)
+            .build()
+            .unwrap();
+        case.load(&layer);
+        let [x, memory] = ["x", "memory"].map(|n| case.input(n));
+        manual_seed(7);
+        let y = layer
+            .forward_with(&x, &memory, TransformerDecoderLayerOptions::new())
+            .unwrap();
+        case.check(&layer, &[y], &[("x", &x), ("memory", &memory)]);
+    })
 }
 
 #[test]
 fn decoders() {
-    let _alone = alone();
     let case = Case::new("decoder");
     let layer = decoder_layer().dropout(0.0).build().unwrap();
     let decoder = TransformerDecoder::builder(layer, 2)
@@ -240,7 +236,6 @@ fn decoders() {
 
 #[test]
 fn transformer() {
-    let _alone = alone();
     let case = Case::new("transformer");
     let model = Transformer::builder(4, 2)
         .num_encoder_layers(1)
@@ -268,36 +263,37 @@ fn transformer() {
 /// The layers of a stack are copies, whose making draws nothing.
 #[test]
 fn weights_are_drawn_as_pytorch_draws_them() {
-    let _alone = alone();
-    manual_seed(11);
-    // What PyTorch makes ahead of them.
-    use torsh_nn::{GRU, GRUCell, LSTM, RNN};
-    let lstm = LSTM::builder(3, 4)
-        .num_layers(2)
-        .bidirectional(true)
-        .proj_size(2);
-    lstm.build().unwrap();
-    GRU::new(3, 4).unwrap();
-    RNN::builder(3, 4).bias(false).build().unwrap();
-    GRUCell::new(3, 4).unwrap();
-    let attention = MultiheadAttention::builder(4, 2);
-    attention.clone().add_bias_kv(true).build().unwrap();
-    attention.kdim(3).vdim(5).build().unwrap();
+    LocalGenerator::new(0).scope(|| {
+        manual_seed(11);
+        // What PyTorch makes ahead of them.
+        use torsh_nn::{GRU, GRUCell, LSTM, RNN};
+        let lstm = LSTM::builder(3, 4)
+            .num_layers(2)
+            .bidirectional(true)
+            .proj_size(2);
+        lstm.build().unwrap();
+        GRU::new(3, 4).unwrap();
+        RNN::builder(3, 4).bias(false).build().unwrap();
+        GRUCell::new(3, 4).unwrap();
+        let attention = MultiheadAttention::builder(4, 2);
+        attention.clone().add_bias_kv(true).build().unwrap();
+        attention.kdim(3).vdim(5).build().unwrap();
 
-    let layer = encoder_layer().build().unwrap();
-    let encoder = TransformerEncoder::builder(layer, 2)
-        .norm(norm())
-        .build()
-        .unwrap();
-    same_start("init_encoder", &encoder);
-    let [first, second] = [0, 1].map(|i| encoder.layers[i].linear1.weight.clone());
-    assert!(!first.is_same(&second) && !first.shares_storage(&second));
-    same_start("init_decoder", &decoder_layer().build().unwrap());
-    let model = Transformer::builder(4, 2)
-        .num_encoder_layers(2)
-        .num_decoder_layers(1)
-        .dim_feedforward(8)
-        .build()
-        .unwrap();
-    same_start("init_transformer", &model);
+        let layer = encoder_layer().build().unwrap();
+        let encoder = TransformerEncoder::builder(layer, 2)
+            .norm(norm())
+            .build()
+            .unwrap();
+        same_start("init_encoder", &encoder);
+        let [first, second] = [0, 1].map(|i| encoder.layers[i].linear1.weight.clone());
+        assert!(!first.is_same(&second) && !first.shares_storage(&second));
+        same_start("init_decoder", &decoder_layer().build().unwrap());
+        let model = Transformer::builder(4, 2)
+            .num_encoder_layers(2)
+            .num_decoder_layers(1)
+            .dim_feedforward(8)
+            .build()
+            .unwrap();
+        same_start("init_transformer", &model);
+    })
 }

@@ -1,7 +1,7 @@
 //! Adadelta.
 
 use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{AddOptions, AddcmulOptions, Result, Tensor};
 
 use crate::memory::{gradient, memory, real, remembered};
 use crate::options::{check_common, check_eps, options, require};
@@ -87,14 +87,22 @@ impl Algorithm for AdadeltaAlgorithm {
         let param = real(param)?;
         let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
         let (square, moved) = (real(&s.square_avg)?, real(&s.acc_delta)?);
-        square.mul_(o.rho)?.addcmul_(&grad, &grad, 1.0 - o.rho)?;
+        square.mul_(o.rho)?.addcmul_with_(
+            &grad,
+            &grad,
+            AddcmulOptions::new().value(1.0 - o.rho),
+        )?;
         let delta = moved
             .add(o.eps)?
             .sqrt()?
             .div_(square.add(o.eps)?.sqrt()?)?
             .mul_(&grad)?;
-        moved.mul_(o.rho)?.addcmul_(&delta, &delta, 1.0 - o.rho)?;
-        param.add_with_(&delta, -o.lr)?;
+        moved.mul_(o.rho)?.addcmul_with_(
+            &delta,
+            &delta,
+            AddcmulOptions::new().value(1.0 - o.rho),
+        )?;
+        param.add_with_(&delta, AddOptions::new().alpha(-o.lr))?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Adafactor.
 
 use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{DType, Result, Tensor, TorshError};
+use torsh_tensor::{AddOptions, DType, Result, Tensor, TorshError};
 
 use crate::memory::missing;
 use crate::optim::{load_step, load_tensor};
@@ -175,7 +175,7 @@ impl Algorithm for AdafactorAlgorithm {
         };
         let update = estimate.clamp_min(eps * eps)?.rsqrt()?.mul_(&grad)?;
         let size = (root_mean_square(&update)? / o.d).max(1.0);
-        param.add_with_(&update, -alpha / size)?;
+        param.add_with_(&update, AddOptions::new().alpha(-alpha / size))?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Adagrad.
 
 use torsh_core::Scalar;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{AddcmulOptions, Result, Tensor};
 
 use crate::memory::{gradient, memory, real, remembered};
 use crate::options::{check_common, check_eps, check_positive, options};
@@ -96,8 +96,12 @@ impl Algorithm for AdagradAlgorithm {
         let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
         let lr = o.lr / (1.0 + (s.step as f64 - 1.0) * o.lr_decay);
         let sum = real(&s.sum)?;
-        sum.addcmul_(&grad, &grad, 1.0)?;
-        param.addcdiv_(&grad, &sum.sqrt()?.add_(o.eps)?, -lr)?;
+        sum.addcmul_(&grad, &grad)?;
+        param.addcdiv_with_(
+            &grad,
+            &sum.sqrt()?.add_(o.eps)?,
+            AddcmulOptions::new().value(-lr),
+        )?;
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Adamax.
 
 use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{AddcmulOptions, Result, Tensor};
 
 use crate::memory::{gradient, memory, real, remembered};
 use crate::options::{check_adam, options};
@@ -85,7 +85,11 @@ impl Algorithm for AdamaxAlgorithm {
         largest.mul_(beta2)?;
         largest.copy_(&largest.maximum(grad.abs()?.add_(o.eps)?)?)?;
         let correction = 1.0 - beta1.powf(s.step as f64);
-        param.addcdiv_(&mean, &largest, -(o.lr / correction))?;
+        param.addcdiv_with_(
+            &mean,
+            &largest,
+            AddcmulOptions::new().value(-(o.lr / correction)),
+        )?;
         Ok(())
     }
 

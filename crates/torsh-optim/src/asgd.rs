@@ -1,7 +1,7 @@
 //! ASGD.
 
 use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{AddOptions, Result, Tensor};
 
 use crate::memory::{gradient, kept, memory, real, remembered};
 use crate::options::{check_common, check_positive, options};
@@ -91,7 +91,7 @@ impl Algorithm for AsgdAlgorithm {
         let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
         param
             .mul_(1.0 - o.lambd * s.eta)?
-            .add_with_(&grad, -s.eta)?;
+            .add_with_(&grad, AddOptions::new().alpha(-s.eta))?;
         let mean = real(&s.ax)?;
         if s.mu == 1.0 {
             mean.copy_(&param)?;

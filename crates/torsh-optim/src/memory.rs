@@ -1,7 +1,7 @@
 //! What most optimizers remember of a parameter: a count of steps, tensors and numbers.
 
 use torsh_core::default_dtype;
-use torsh_tensor::{DType, Result, Tensor, TorshError};
+use torsh_tensor::{AddOptions, DType, Result, Tensor, TorshError};
 
 /// A number that PyTorch keeps as a tensor of the default dtype, rounded as that one.
 pub(crate) fn kept(v: f64) -> f64 {
@@ -35,7 +35,7 @@ pub(crate) fn gradient(
         grad = grad.neg()?;
     }
     if weight_decay != 0.0 {
-        grad = grad.add_with(param, weight_decay)?;
+        grad = grad.add_with(param, AddOptions::new().alpha(weight_decay))?;
     }
     Ok(grad)
 }

@@ -1,7 +1,7 @@
 //! Muon.
 
 use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{DType, Result, Tensor, TorshError};
+use torsh_tensor::{AddOptions, AddmmOptions, DType, Result, Tensor, TorshError};
 
 use crate::memory::missing;
 use crate::optim::load_tensor;
@@ -90,8 +90,8 @@ fn orthogonal(grad: &Tensor, o: &MuonOptions) -> Result<Tensor> {
     x = x.div(x.norm()?.clamp_min(o.eps)?)?;
     for _ in 0..o.ns_steps {
         let gram = x.matmul(&x.t()?)?;
-        let update = gram.addmm_with(&gram, &gram, b, c)?;
-        x = x.addmm_with(&update, &x, a, 1.0)?;
+        let update = gram.addmm_with(&gram, &gram, AddmmOptions::new().beta(b).alpha(c))?;
+        x = x.addmm_with(&update, &x, AddmmOptions::new().beta(a))?;
     }
     if tall { x.t() } else { Ok(x) }
 }
@@ -146,7 +146,7 @@ impl Algorithm for MuonAlgorithm {
         };
         let update = orthogonal(&update, o)?;
         param.mul_(1.0 - o.lr * o.weight_decay)?;
-        param.add_with_(&update, -adjusted(o, param.dims()))?;
+        param.add_with_(&update, AddOptions::new().alpha(-adjusted(o, param.dims())))?;
         Ok(())
     }
 

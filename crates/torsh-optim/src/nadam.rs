@@ -1,7 +1,7 @@
 //! NAdam.
 
 use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{AddcmulOptions, Result, Tensor};
 
 use crate::memory::{decayed_gradient, kept, memory, real, remembered};
 use crate::options::{check_adam, check_positive, options};
@@ -95,13 +95,21 @@ impl Algorithm for NAdamAlgorithm {
         s.mu_product = kept(s.mu_product * kept(mu));
         let (mean, square) = (real(&s.exp_avg)?, real(&s.exp_avg_sq)?);
         mean.lerp_(&grad, 1.0 - beta1)?;
-        square.mul_(beta2)?.addcmul_(&grad, &grad, 1.0 - beta2)?;
+        square.mul_(beta2)?.addcmul_with_(
+            &grad,
+            &grad,
+            AddcmulOptions::new().value(1.0 - beta2),
+        )?;
         let denom = square.div(1.0 - beta2.powf(step))?.sqrt()?.add_(o.eps)?;
-        param.addcdiv_(&grad, &denom, -o.lr * (1.0 - mu) / (1.0 - s.mu_product))?;
-        param.addcdiv_(
+        param.addcdiv_with_(
+            &grad,
+            &denom,
+            AddcmulOptions::new().value(-o.lr * (1.0 - mu) / (1.0 - s.mu_product)),
+        )?;
+        param.addcdiv_with_(
             &mean,
             &denom,
-            (-o.lr * mu_next) / (1.0 - s.mu_product * mu_next),
+            AddcmulOptions::new().value((-o.lr * mu_next) / (1.0 - s.mu_product * mu_next)),
         )?;
         Ok(())
     }

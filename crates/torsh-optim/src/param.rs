@@ -19,7 +19,7 @@ impl Param {
         &self.tensor
     }
 
-    /// An error where a module has another tensor in this one's place.
+    /// An error where a module has another tensor in this one's place, or none yet.
     pub(crate) fn check_current(&self, optimizer: &'static str) -> Result<()> {
         match &self.parameter {
             Some(p) if !p.is_current() => Err(TorshError::invalid(
@@ -31,6 +31,11 @@ impl Param {
                 ),
             )
             .with_hint("build the optimizer after moving or converting the model")),
+            Some(p) if p.is_uninitialized() => Err(TorshError::invalid(
+                optimizer,
+                "a parameter of a lazy layer is not initialised",
+            )
+            .with_hint("call the model once with an input as it will be, or load a state dict, first")),
             _ => Ok(()),
         }
     }

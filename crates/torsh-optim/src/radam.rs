@@ -1,7 +1,7 @@
 //! RAdam.
 
 use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{AddcmulOptions, Result, Tensor};
 
 use crate::memory::{decayed_gradient, memory, real, remembered};
 use crate::options::{check_adam, options};
@@ -85,7 +85,11 @@ impl Algorithm for RAdamAlgorithm {
         let grad = decayed_gradient(grad, &param, o.maximize, o.lr, o.weight_decay, decoupled)?;
         let (mean, square) = (real(&s.exp_avg)?, real(&s.exp_avg_sq)?);
         mean.lerp_(&grad, 1.0 - beta1)?;
-        square.mul_(beta2)?.addcmul_(&grad, &grad, 1.0 - beta2)?;
+        square.mul_(beta2)?.addcmul_with_(
+            &grad,
+            &grad,
+            AddcmulOptions::new().value(1.0 - beta2),
+        )?;
         let correction2 = 1.0 - beta2.powf(step);
         let update = mean.div(1.0 - beta1.powf(step))?.mul_(o.lr)?;
         // The length of the simple moving average that the exponential one is like.

@@ -1,7 +1,7 @@
 //! RMSprop.
 
 use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{AddOptions, AddcmulOptions, Result, Tensor};
 
 use crate::memory::{gradient, memory, real, remembered};
 use crate::options::{check_common, check_eps, check_positive, options};
@@ -100,23 +100,27 @@ impl Algorithm for RMSpropAlgorithm {
         let target = real(param)?;
         let grad = gradient(grad, &target, o.maximize, o.weight_decay)?;
         let square = real(&s.square_avg)?;
-        square
-            .mul_(o.alpha)?
-            .addcmul_(&grad, &grad, 1.0 - o.alpha)?;
+        square.mul_(o.alpha)?.addcmul_with_(
+            &grad,
+            &grad,
+            AddcmulOptions::new().value(1.0 - o.alpha),
+        )?;
         let avg = if o.centered {
             let mean = present(&mut s.grad_avg, param)?;
             mean.lerp_(&grad, 1.0 - o.alpha)?;
-            square.addcmul_with(&mean, &mean, -1.0)?.sqrt_()?
+            square
+                .addcmul_with(&mean, &mean, AddcmulOptions::new().value(-1.0))?
+                .sqrt_()?
         } else {
             square.sqrt()?
         };
         avg.add_(o.eps)?;
         if o.momentum > 0.0 {
             let buffer = present(&mut s.momentum_buffer, param)?;
-            buffer.mul_(o.momentum)?.addcdiv_(&grad, &avg, 1.0)?;
-            target.add_with_(&buffer, -o.lr)?;
+            buffer.mul_(o.momentum)?.addcdiv_(&grad, &avg)?;
+            target.add_with_(&buffer, AddOptions::new().alpha(-o.lr))?;
         } else {
-            target.addcdiv_(&grad, &avg, -o.lr)?;
+            target.addcdiv_with_(&grad, &avg, AddcmulOptions::new().value(-o.lr))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use torsh_core::Scalar;
 use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{AddcmulOptions, Result, Tensor};
 
 use crate::memory::{gradient, memory, real, remembered};
 use crate::options::{check_common, options, require};
@@ -104,7 +104,7 @@ impl Algorithm for RpropAlgorithm {
         size.mul_(&factor)?.clamp_(o.step_sizes.0, o.step_sizes.1)?;
         prev.copy_(&grad)?;
         prev.masked_fill_(&turned, 0.0)?;
-        param.addcmul_(&prev.sign()?, &size, -1.0)?;
+        param.addcmul_with_(&prev.sign()?, &size, AddcmulOptions::new().value(-1.0))?;
         Ok(())
     }
 

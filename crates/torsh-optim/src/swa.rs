@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use torsh_nn::{Buffer, FieldRef, Module, ModuleExt, cumulative_statistics};
+use torsh_nn::{Buffer, FieldRef, Module, ModuleExt};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, no_grad_guard};
 
 /// The next average from the average so far, the model's tensor and the number of models averaged.
@@ -205,31 +205,33 @@ pub fn update_bn(
     model: &(impl Module + ?Sized),
 ) -> Result<()> {
     let _no_grad = no_grad_guard();
-    let mut found = false;
-    for (_, module) in model.named_modules() {
-        if !module.type_name().starts_with("BatchNorm") {
-            continue;
-        }
-        found = true;
-        let mut reset = Ok(());
-        module.visit_fields(&mut |name, field| {
-            if let FieldRef::Buffer(b) = field {
-                let value = if name == "running_var" { 1.0 } else { 0.0 };
-                if let Err(e) = b.fill_(value) {
-                    reset = Err(e);
-                }
-            }
+    let mut momenta = Vec::new();
+    for module in model.modules() {
+        let (mut momentum, mut buffers) = (None, Vec::new());
+        module.visit_fields(&mut |name, field| match field {
+            FieldRef::Momentum(m) => momentum = Some(m),
+            FieldRef::Buffer(b) => buffers.push((name == "running_var", b)),
+            _ => {}
         });
-        reset?;
+        if let Some(momentum) = momentum {
+            for (is_var, b) in buffers {
+                b.fill_(if is_var { 1.0 } else { 0.0 })?;
+            }
+            momenta.push((momentum, momentum.get()));
+        }
     }
-    if !found {
+    if momenta.is_empty() {
         return Ok(());
     }
     let modes: Vec<bool> = model.modules().iter().map(|m| m.is_training()).collect();
     model.train();
+    momenta.iter().for_each(|(momentum, _)| momentum.set(None));
     let result = loader
         .into_iter()
-        .try_for_each(|x| cumulative_statistics(|| model.forward(&x?)).map(|_| ()));
+        .try_for_each(|x| model.forward(&x?).map(|_| ()));
+    for (momentum, value) in momenta {
+        momentum.set(value);
+    }
     for (module, mode) in model.modules().into_iter().zip(modes) {
         set_own_mode(module, mode);
     }

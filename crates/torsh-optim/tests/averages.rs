@@ -1,7 +1,7 @@
 //! Averaged models and the statistics of their batch norms.
 
-use torsh_nn::{BatchNorm1d, Linear, Module, ModuleExt};
-use torsh_optim::{AveragedModel, get_ema_avg_fn, update_bn};
+use torsh_nn::{BatchNorm1d, LazyLinear, Linear, Module, ModuleExt};
+use torsh_optim::{AveragedModel, Optimizer, SGD, get_ema_avg_fn, update_bn};
 use torsh_tensor::{Result, Tensor, no_grad};
 
 #[derive(Module)]
@@ -99,6 +99,26 @@ fn batch_norms_get_the_statistics_of_all_batches() -> Result<()> {
     assert!((of(&model.bn.running_var)? - 40.0 / 3.0).abs() < 1e-5);
     assert_eq!(of(&model.bn.num_batches_tracked)?, 3.0);
     assert!(!model.is_training() && !model.bn.is_training());
+    assert_eq!(model.bn.momentum.get(), Some(0.1));
+    Ok(())
+}
+
+#[test]
+fn lazy_parameters_are_trained_once_they_are_there() -> Result<()> {
+    let model = LazyLinear::new(1)?;
+    let e = SGD::new(model.parameters(), 0.5).map(|_| ());
+    let e = e.expect_err("not initialised").to_string();
+    assert!(e.contains("lazy layer is not initialised"), "{e}");
+    let x = Tensor::from_data(&[1.0f32, 2.0], &[1, 2])?;
+    model.forward(&x)?;
+    let weight = model.layer().expect("initialised").weight.copy()?;
+    let optimizer = SGD::new(model.parameters(), 0.5)?;
+    model.forward(&x)?.sum()?.backward()?;
+    optimizer.step()?;
+    let moved = weight.sub(model.layer().expect("initialised").weight.tensor())?;
+    for (moved, x) in moved.to_vec::<f32>()?.iter().zip([0.5, 1.0]) {
+        assert!((moved - x).abs() < 1e-6);
+    }
     Ok(())
 }
 

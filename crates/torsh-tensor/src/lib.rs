@@ -50,6 +50,12 @@ pub use mode::{
 };
 pub use node::{BackwardCx, CustomBackward, Grads, Node, NodeHookFn};
 pub use operand::{IntoDim, IntoDims, IntoShape, IntoSize, Operand, OutputSize, Sizes};
+pub use ops::arguments::{
+    AddOptions, AddcmulOptions, AddmmOptions, CumsumOptions, DiagonalOptions, DivOptions,
+    EluOptions, FlattenOptions, GeluOptions, HardtanhOptions, LeakyReluOptions, LogitOptions,
+    MultinomialOptions, NanToNumOptions, PadOptions, ShrinkOptions, SoftmaxOptions,
+    SoftplusOptions,
+};
 pub use ops::attention::ScaledDotProductAttentionOptions;
 pub use ops::avg_pool::{AvgPool1dOptions, AvgPool2dOptions, AvgPool3dOptions, AvgPoolOptions};
 pub use ops::batch_norm::BatchNormOptions;

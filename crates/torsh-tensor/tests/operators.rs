@@ -1,8 +1,8 @@
 //! Operators, literals and free functions.
 
 use torsh_tensor::{
-    DType, Device, Result, Tensor, arange, cat, device, eye, full, has_inf, has_nan, linspace,
-    logspace, ones, stack, tensor, tensor_2d, tensor_stats, zeros, zeros_like,
+    DType, Device, NanToNumOptions, Result, Tensor, arange, cat, device, eye, full, has_inf,
+    has_nan, linspace, logspace, ones, stack, tensor, tensor_2d, tensor_stats, zeros, zeros_like,
 };
 
 fn values(t: &Tensor) -> Vec<f64> {
@@ -136,7 +136,7 @@ fn checks() -> Result<()> {
     assert!(has_nan(&x) && has_inf(&x) && x.has_nan()? && !x.is_finite()?);
     assert!(!has_nan(&tensor![1, 2]) && tensor![1.0].is_finite()?);
     assert_eq!(
-        values(&x.nan_to_num_with(7.0, None, -1.0)?),
+        values(&x.nan_to_num_with(NanToNumOptions::new().nan(7.0).neginf(-1.0))?),
         [1.0, 7.0, -1.0, 0.0]
     );
     let s = tensor_stats(&tensor![1.0, 2.0, 3.0, 0.0, f64::NAN])?;

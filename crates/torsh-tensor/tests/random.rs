@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use torsh_core::Generator;
 use torsh_core::random::manual_seed;
-use torsh_tensor::{DType, Device, Result, Tensor, Value, ops};
+use torsh_tensor::{DType, Device, MultinomialOptions, Result, Tensor, Value, ops};
 
 /// The default generator is the process's: one test at a time, from seed 0.
 fn seeded() -> MutexGuard<'static, ()> {
@@ -174,13 +174,21 @@ fn the_other_distributions() -> Result<()> {
     let _one = seeded();
     let weights = Tensor::arange(1, 5, 1, DType::F32, Device::Cpu)?;
     assert_eq!(
-        weights.multinomial(6, true)?.to_vec::<i64>()?,
+        weights
+            .multinomial_with(6, MultinomialOptions::new().replacement(true))?
+            .to_vec::<i64>()?,
         [3, 3, 2, 3, 3, 3]
     );
-    assert_eq!(weights.multinomial(3, false)?.to_vec::<i64>()?, [3, 0, 1]);
+    assert_eq!(weights.multinomial(3)?.to_vec::<i64>()?, [3, 0, 1]);
     let rows = Tensor::arange(1, 7, 1, DType::F32, Device::Cpu)?.view(&[2, 3])?;
-    assert_eq!(rows.multinomial(1, false)?.to_vec::<i64>()?, [1, 2]);
-    assert!(weights.multinomial(5, false).is_err() && weights.neg()?.multinomial(2, true).is_err());
+    assert_eq!(rows.multinomial(1)?.to_vec::<i64>()?, [1, 2]);
+    assert!(
+        weights.multinomial(5).is_err()
+            && weights
+                .neg()?
+                .multinomial_with(2, MultinomialOptions::new().replacement(true))
+                .is_err()
+    );
     manual_seed(0);
     let mean = Tensor::arange(0, 4, 1, DType::F32, Device::Cpu)?;
     close(

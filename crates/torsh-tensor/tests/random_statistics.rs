@@ -2,7 +2,7 @@
 //! all but a few of all seeds; the seeds here are among those.
 
 use torsh_core::Generator;
-use torsh_tensor::{DType, Device, GumbelSoftmaxOptions, RreluOptions, Tensor};
+use torsh_tensor::{DType, Device, GumbelSoftmaxOptions, MultinomialOptions, RreluOptions, Tensor};
 
 const N: usize = 20_000;
 
@@ -190,7 +190,11 @@ fn dropout_passes_gradients_where_it_kept() {
 #[test]
 fn multinomial_with_replacement_has_its_weights() {
     let weights = Tensor::from_data(&[1.0f32, 0.0, 3.0, 4.0, 2.0], [5]).unwrap();
-    let t = with_seed(17, || weights.multinomial(N as i64, true).unwrap());
+    let t = with_seed(17, || {
+        weights
+            .multinomial_with(N as i64, MultinomialOptions::new().replacement(true))
+            .unwrap()
+    });
     let counts = histogram(&t, 5);
     assert_eq!(counts[1], 0.0, "a weight of 0 is never drawn");
     let drawn = [counts[0], counts[2], counts[3], counts[4]];
@@ -202,7 +206,7 @@ fn multinomial_without_replacement_draws_one_after_the_other() {
     let (w, rows) = ([1.0f64, 3.0, 4.0, 2.0], N / 2);
     let weights = Tensor::from_data(&w, [4]).unwrap();
     let weights = weights.expand([rows as i64, 4]).unwrap();
-    let t = with_seed(18, || weights.multinomial(2, false).unwrap());
+    let t = with_seed(18, || weights.multinomial(2).unwrap());
     let first = t.select(1, 0).unwrap();
     counts_fit(&histogram(&first, 4), &w.map(|w| w / 10.0));
     let pair = first.mul(4).unwrap().add(&t.select(1, 1).unwrap()).unwrap();

@@ -1,7 +1,10 @@
 //! Views, splits, joins and padding: values, gradients, and the rules of views that come several
 //! at once.
 
-use torsh_tensor::{DType, Device, Result, Tensor, Value, arange, no_grad, ops, tensor, zeros};
+use torsh_tensor::{
+    DType, Device, DiagonalOptions, PadOptions, Result, Tensor, Value, arange, no_grad, ops,
+    tensor, zeros,
+};
 
 fn grid(rows: i64, cols: i64) -> Tensor {
     arange(0, rows * cols, 1).reshape((rows, cols)).unwrap()
@@ -60,7 +63,8 @@ fn writing_into_one_of_several_views_is_refused_while_recording() -> Result<()> 
 #[test]
 fn diagonals_and_windows_are_views_with_gradients() -> Result<()> {
     let x = zeros((3, 3));
-    x.diagonal_with(1, 0, 1)?.fill_(5)?;
+    x.diagonal_with(DiagonalOptions::new().offset(1))?
+        .fill_(5)?;
     assert_eq!(
         x,
         tensor![[0.0, 5.0, 0.0], [0.0, 0.0, 5.0], [0.0, 0.0, 0.0]]
@@ -159,19 +163,25 @@ fn padding_in_every_mode() -> Result<()> {
     );
     assert_eq!(x.pad([-1, 2])?, tensor![[2, 3, 0, 0]]);
     assert_eq!(
-        x.pad_with([2, 1], "reflect", None)?,
+        x.pad_with([2, 1], PadOptions::new().mode("reflect"))?,
         tensor![[3, 2, 1, 2, 3, 2]]
     );
     assert_eq!(
-        x.pad_with([2, 1], "replicate", None)?,
+        x.pad_with([2, 1], PadOptions::new().mode("replicate"))?,
         tensor![[1, 1, 1, 2, 3, 3]]
     );
     assert_eq!(
-        x.pad_with([2, 1], "circular", None)?,
+        x.pad_with([2, 1], PadOptions::new().mode("circular"))?,
         tensor![[2, 3, 1, 2, 3, 1]]
     );
-    assert_eq!(x.pad_with([-1, 1], "circular", None)?, tensor![[2, 3, 2]]);
-    assert!(x.pad_with([3, 0], "reflect", None).is_err());
+    assert_eq!(
+        x.pad_with([-1, 1], PadOptions::new().mode("circular"))?,
+        tensor![[2, 3, 2]]
+    );
+    assert!(
+        x.pad_with([3, 0], PadOptions::new().mode("reflect"))
+            .is_err()
+    );
     assert!(x.pad([1]).is_err());
     Ok(())
 }

@@ -176,6 +176,9 @@ impl Module for Gpt {
         for block in &self.blocks {
             x = block.forward(&x)?;
         }
-        F::flatten_with(&self.head.forward(&self.ln.forward(&x)?)?, 0, 1)
+        F::flatten_with(
+            &self.head.forward(&self.ln.forward(&x)?)?,
+            F::FlattenOptions::new().end_dim(1),
+        )
     }
 }

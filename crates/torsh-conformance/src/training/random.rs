@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use torsh_nn::{Conv2d, Embedding, LSTM, Linear, ModuleExt};
-use torsh_tensor::{DType, Device, Result, Tensor};
+use torsh_tensor::{DType, Device, MultinomialOptions, Result, Tensor};
 
 use super::{Checked, count, load};
 use crate::case::TensorRef;
@@ -159,7 +159,7 @@ fn drawn(draw: &Draw, dtype: DType) -> Result<Option<Tensor>> {
             torsh_functional::dropout(&Tensor::ones([n], dtype, cpu)?, setting("p"), true)?
         }
         "multinomial(arange(1., 9.), n, replacement=True)" => {
-            weights()?.multinomial(n as i64, true)?
+            weights()?.multinomial_with(n as i64, MultinomialOptions::new().replacement(true))?
         }
         "cat(rand 3, randn 3, randn 20, rand 2, randn 1)" => {
             Tensor::cat(&[rand(3)?, randn(3)?, randn(20)?, rand(2)?, randn(1)?], 0)?

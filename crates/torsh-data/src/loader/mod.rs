@@ -16,7 +16,7 @@ pub use builder::DataLoaderBuilder;
 
 use crate::collate::{DefaultCollate, Fetch};
 use crate::position::{
-    Position, Saved, Sources, checksum, default_state, refused, restore, with_default,
+    Position, Saved, Sources, checksum, default_state, refused, restore_own, with_default,
 };
 use crate::sampler::Sampler;
 use crate::worker_info::spread;
@@ -204,20 +204,8 @@ impl<D: Dataset, C> DataLoader<D, C> {
     }
 
     fn set_sources(&self, sources: &Sources) -> Result<()> {
-        match (&self.settings.generator, &sources.generator) {
-            (Some(g), Some(state)) => restore(g, state)?,
-            (None, None) => {}
-            (Some(_), None) => {
-                return Err(refused(
-                    "the loader has a generator of its own, the saved one had none".to_string(),
-                ));
-            }
-            (None, Some(_)) => {
-                return Err(refused(
-                    "the saved loader had a generator of its own, this one has none".to_string(),
-                ));
-            }
-        }
+        let own = self.settings.generator.as_ref();
+        restore_own(own, sources.generator.as_deref())?;
         self.order.set_state(&sources.sampler)
     }
 

@@ -1,7 +1,7 @@
 //! Orders drawn at random.
 
 use torsh_core::random::{Generator, default_generator, fill_random_range_i64, randperm};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{MultinomialOptions, Result, Tensor, TorshError};
 
 use super::{Sampler, no_state};
 
@@ -230,7 +230,12 @@ impl Sampler for WeightedRandomSampler {
         let g = self.generator.as_ref().unwrap_or(default_generator());
         let drawn = self
             .weights
-            .multinomial_with(self.num_samples as i64, self.replacement, g)
+            .multinomial_with(
+                self.num_samples as i64,
+                MultinomialOptions::new()
+                    .replacement(self.replacement)
+                    .generator(g),
+            )
             .map_err(|e| e.renamed("WeightedRandomSampler"))?;
         Ok(to_usize(drawn.to_vec::<i64>()?).collect())
     }

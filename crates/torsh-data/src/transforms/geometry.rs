@@ -1,7 +1,7 @@
 //! Changes of size.
 
 use torsh_tensor::{
-    DType, InterpolateMode, InterpolateOptions, Result, Scalar, Tensor, TorshError,
+    DType, InterpolateMode, InterpolateOptions, PadOptions, Result, Scalar, Tensor, TorshError,
 };
 
 use super::{Transform, crop, image_size};
@@ -72,9 +72,11 @@ impl Transform for Pad {
         let pad = [left, right, top, bottom];
         let padded = match self.mode {
             PadMode::Constant if x.dtype().is_floating_point() => {
-                x.pad_with(pad, "constant", Scalar::from(self.fill))
+                x.pad_with(pad, PadOptions::new().value(Scalar::from(self.fill)))
             }
-            PadMode::Constant => x.pad_with(pad, "constant", Scalar::from(self.fill as i64)),
+            PadMode::Constant => {
+                x.pad_with(pad, PadOptions::new().value(Scalar::from(self.fill as i64)))
+            }
             PadMode::Edge => around(x, pad, "replicate"),
             PadMode::Reflect => around(x, pad, "reflect"),
         };
@@ -85,10 +87,10 @@ impl Transform for Pad {
 /// Pads with the image's own pixels, which kernels do in floating point only.
 fn around(x: &Tensor, pad: [i64; 4], mode: &str) -> Result<Tensor> {
     if x.dtype().is_floating_point() {
-        x.pad_with(pad, mode, None)
+        x.pad_with(pad, PadOptions::new().mode(mode))
     } else {
         x.to_dtype(DType::F64)?
-            .pad_with(pad, mode, None)?
+            .pad_with(pad, PadOptions::new().mode(mode))?
             .to_dtype(x.dtype())
     }
 }

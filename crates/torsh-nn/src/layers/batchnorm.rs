@@ -1,12 +1,11 @@
 //! Batch normalisation.
 
-use std::cell::Cell;
-
 use torsh_functional::{self as F, BatchNormOptions};
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
-use crate::layers::{Factory, factory_setters, python};
-use crate::module::{Buffer, Hooks, Parameter, Training};
+use crate::layers::builder::builder;
+use crate::layers::{Factory, factory_setters, python, python_float};
+use crate::module::{Buffer, Hooks, Momentum, Parameter, Training};
 use crate::{Module, init};
 
 /// What layers of normalisation by channel learn and remember.
@@ -81,25 +80,27 @@ macro_rules! resets {
 }
 pub(super) use resets;
 
-thread_local! {
-    static CUMULATIVE: Cell<bool> = const { Cell::new(false) };
-}
+/// The ways to make a lazy layer of normalisation by channel.
+macro_rules! lazy_norm {
+    ($name:ident $lazy:ident $builder:ident) => {
+        impl $crate::layers::Lazy<$name> {
+            /// A layer with PyTorch's defaults, of the channels of its first input.
+            #[track_caller]
+            pub fn new() -> Result<Self> {
+                Self::builder().build()
+            }
 
-/// Runs a function with batch norms that weigh all batches of their running statistics the same,
-/// whatever their momentum, as `update_bn` needs.
-pub fn cumulative_statistics<T>(f: impl FnOnce() -> T) -> T {
-    struct Back(bool);
-    impl Drop for Back {
-        fn drop(&mut self) {
-            CUMULATIVE.set(self.0);
+            /// A layer of the channels of its first input, with PyTorch's other arguments.
+            pub fn builder() -> $lazy {
+                $lazy($builder::with(0))
+            }
         }
-    }
-    let _back = Back(CUMULATIVE.replace(true));
-    f()
+    };
 }
+pub(super) use lazy_norm;
 
 macro_rules! batch_norm {
-    ($(#[$doc:meta])* $name:ident $builder:ident $title:literal $dims:pat, $expected:literal $(, $alone:ident)?) => {
+    ($(#[$doc:meta])* $name:ident $builder:ident $($lazy:ident)? $title:literal $dims:pat, $expected:literal $(, $alone:ident)?) => {
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -113,12 +114,10 @@ macro_rules! batch_norm {
             pub running_var: Option<Buffer>,
             /// How many batches the running statistics have seen, an int64.
             pub num_batches_tracked: Option<Buffer>,
+            /// How much a batch moves the running statistics.
+            pub momentum: Momentum,
             #[module(skip)]
-            num_features: usize,
-            #[module(skip)]
-            eps: f64,
-            #[module(skip)]
-            momentum: Option<f64>,
+            options: $builder,
             training: Training,
             hooks: Hooks,
         }
@@ -132,20 +131,12 @@ macro_rules! batch_norm {
 
             /// A layer with PyTorch's other arguments.
             pub fn builder(num_features: usize) -> $builder {
-                $builder {
-                    num_features,
-                    eps: 1e-5,
-                    momentum: Some(0.1),
-                    affine: true,
-                    bias: true,
-                    track_running_stats: true,
-                    factory: Factory::default(),
-                }
+                $builder::with(num_features)
             }
 
             /// `eps`: what is added to the variance.
             pub(crate) fn added_to_variance(&self) -> f64 {
-                self.eps
+                self.options.eps
             }
 
             resets!();
@@ -165,12 +156,12 @@ macro_rules! batch_norm {
                     $(if training {
                         return Err($alone());
                     })?
-                    let mut momentum = self.momentum.unwrap_or(0.0);
+                    let mut momentum = self.momentum.get();
                     if training && let Some(n) = &self.num_batches_tracked {
                         no_grad(|| n.add_(1))?;
-                        if self.momentum.is_none() || CUMULATIVE.get() {
+                        if momentum.is_none() {
                             // A plain average over all batches.
-                            momentum = 1.0 / n.item::<f64>()?;
+                            momentum = Some(1.0 / n.item::<f64>()?);
                         }
                     }
                     F::batch_norm_with(
@@ -181,19 +172,20 @@ macro_rules! batch_norm {
                             weight: self.weight.as_ref().map(Tensor::from),
                             bias: self.bias.as_ref().map(Tensor::from),
                             training: training || self.running_mean.is_none(),
-                            momentum,
-                            eps: self.eps,
+                            momentum: momentum.unwrap_or(0.0),
+                            eps: self.options.eps,
                         },
                     )
                 })
             }
 
             fn extra_repr(&self) -> String {
+                let known = self.running_mean.as_deref().or(self.weight.as_deref());
                 format!(
                     "{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}",
-                    self.num_features,
-                    crate::layers::python_float(self.eps),
-                    self.momentum.map_or("None".into(), crate::layers::python_float),
+                    known.map_or(self.options.num_features, Tensor::numel),
+                    python_float(self.options.eps),
+                    self.momentum.get().map_or("None".into(), python_float),
                     python(self.weight.is_some()),
                     python(self.bias.is_some()),
                     python(self.running_mean.is_some())
@@ -201,55 +193,25 @@ macro_rules! batch_norm {
             }
         }
 
-        #[doc = concat!("Builds a [`", stringify!($name), "`].")]
-        #[derive(Clone, Debug)]
-        pub struct $builder {
-            num_features: usize,
-            eps: f64,
-            momentum: Option<f64>,
-            affine: bool,
-            bias: bool,
-            track_running_stats: bool,
-            factory: Factory,
+        $(lazy_norm!($name $lazy $builder);)?
+
+        builder! {
+            $builder of $name $(infers num_features: $lazy)? { num_features: usize } {
+                /// Added to the variance; 1e-5 unless set.
+                eps: f64 = 1e-5;
+                /// How much a batch moves the running statistics; 0.1 unless set, `None` for a
+                /// plain average over all batches.
+                momentum: Option<f64> = Some(0.1), impl Into<Option<f64>> => |m| m.into();
+                /// Whether there are a weight and a bias; true unless set.
+                affine: bool = true;
+                /// Whether there is a bias beside the weight; true unless set.
+                bias: bool = true;
+                /// Whether there are running statistics, which evaluation uses; true unless set.
+                track_running_stats: bool = true;
+            }
         }
 
         impl $builder {
-            /// Added to the variance; 1e-5 unless set.
-            #[must_use]
-            pub fn eps(mut self, eps: f64) -> Self {
-                self.eps = eps;
-                self
-            }
-
-            /// How much a batch moves the running statistics; 0.1 unless set, `None` for a plain
-            /// average over all batches.
-            #[must_use]
-            pub fn momentum(mut self, momentum: impl Into<Option<f64>>) -> Self {
-                self.momentum = momentum.into();
-                self
-            }
-
-            /// Whether there are a weight and a bias; true unless set.
-            #[must_use]
-            pub fn affine(mut self, affine: bool) -> Self {
-                self.affine = affine;
-                self
-            }
-
-            /// Whether there is a bias beside the weight; true unless set.
-            #[must_use]
-            pub fn bias(mut self, bias: bool) -> Self {
-                self.bias = bias;
-                self
-            }
-
-            /// Whether there are running statistics, which evaluation uses; true unless set.
-            #[must_use]
-            pub fn track_running_stats(mut self, track: bool) -> Self {
-                self.track_running_stats = track;
-                self
-            }
-
             factory_setters!();
 
             /// Makes the layer.
@@ -263,9 +225,8 @@ macro_rules! batch_norm {
                     running_mean: state.running_mean,
                     running_var: state.running_var,
                     num_batches_tracked: state.num_batches_tracked,
-                    num_features: self.num_features,
-                    eps: self.eps,
-                    momentum: self.momentum,
+                    momentum: Momentum::new(self.momentum),
+                    options: self,
                     training: Training::default(),
                     hooks: Hooks::new(),
                 })
@@ -288,7 +249,7 @@ batch_norm!(
     /// assert_eq!(norm.forward(&tensor![[1.0], [3.0]])?, tensor![[-1.0], [1.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    BatchNorm1d BatchNorm1dBuilder "BatchNorm1d" 2 | 3, "2D or 3D"
+    BatchNorm1d BatchNorm1dBuilder LazyBatchNorm1dBuilder "BatchNorm1d" 2 | 3, "2D or 3D"
 );
 batch_norm!(
     /// Normalises each channel over the batch and the image (`torch.nn.BatchNorm2d`).
@@ -304,7 +265,7 @@ batch_norm!(
     /// assert_eq!(norm.forward(&tensor![[[[1.0, 3.0]]]])?, tensor![[[[-1.0, 1.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    BatchNorm2d BatchNorm2dBuilder "BatchNorm2d" 4, "4D"
+    BatchNorm2d BatchNorm2dBuilder LazyBatchNorm2dBuilder "BatchNorm2d" 4, "4D"
 );
 batch_norm!(
     /// Normalises each channel over the batch and the volume (`torch.nn.BatchNorm3d`).
@@ -320,7 +281,7 @@ batch_norm!(
     /// assert_eq!(norm.forward(&tensor![[[[[1.0, 3.0]]]]])?, tensor![[[[[-1.0, 1.0]]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    BatchNorm3d BatchNorm3dBuilder "BatchNorm3d" 5, "5D"
+    BatchNorm3d BatchNorm3dBuilder LazyBatchNorm3dBuilder "BatchNorm3d" 5, "5D"
 );
 batch_norm!(
     /// Normalises each channel over the batches of all processes (`torch.nn.SyncBatchNorm`).

@@ -7,8 +7,51 @@ use torsh_tensor::{Result, Scalar, TorshError};
 /// each. The layer keeps it.
 ///
 /// A field is `name: type = default;`, with `, argument => conversion` behind the default where
-/// its setter takes something else.
+/// its setter takes something else. `infers size: LazyBuilder` makes a builder of the lazy layer
+/// too, which finds that size.
 macro_rules! builder {
+    ($name:ident of $layer:ident infers $size:ident: $lazy:ident { $($required:ident: $required_ty:ty),* } {
+        $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
+    }) => {
+        builder! {
+            $name of $layer { $($required: $required_ty),* } {
+                $($(#[$doc])* $field: $ty = $default $(, $arg => $convert)?;)*
+            }
+        }
+
+        #[doc = concat!("Builds a [`", stringify!($layer), "`] that finds `", stringify!($size), "` itself.")]
+        #[derive(Clone, Debug)]
+        pub struct $lazy($name);
+
+        impl $lazy {
+            $($crate::layers::builder::forward_setter! {
+                $(#[$doc])* $field: $ty $(, $arg)?
+            })*
+
+            /// Where the layer's tensors are made.
+            #[must_use]
+            pub fn device(self, device: impl Into<torsh_tensor::Device>) -> Self {
+                Self(self.0.device(device))
+            }
+
+            /// The dtype of the layer's tensors; the default dtype unless set.
+            #[must_use]
+            pub fn dtype(self, dtype: torsh_tensor::DType) -> Self {
+                Self(self.0.dtype(dtype))
+            }
+
+            /// Makes the layer, whose weights are drawn when its input is known. The same errors
+            /// as the plain layer's.
+            #[track_caller]
+            pub fn build(self) -> torsh_tensor::Result<$crate::layers::Lazy<$layer>> {
+                $crate::layers::Lazy::of(self.0.factory, move |size, factory| {
+                    let mut builder = self.0.clone();
+                    (builder.$size, builder.factory) = (size, factory);
+                    builder.build()
+                })
+            }
+        }
+    };
     ($name:ident of $layer:ident { $($required:ident: $required_ty:ty),* } {
         $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
     }) => {
@@ -33,6 +76,20 @@ macro_rules! builder {
             $(torsh_tensor::option_setter! {
                 $(#[$doc])* $field: $ty $(, $arg => $convert)?
             })*
+        }
+    };
+}
+
+/// A setter that is another builder's.
+macro_rules! forward_setter {
+    ($(#[$doc:meta])* $field:ident: $ty:ty) => {
+        $crate::layers::builder::forward_setter! { $(#[$doc])* $field: $ty, $ty }
+    };
+    ($(#[$doc:meta])* $field:ident: $ty:ty, $arg:ty) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $field(self, $field: $arg) -> Self {
+            Self(self.0.$field($field))
         }
     };
 }
@@ -72,7 +129,7 @@ macro_rules! stateless {
     };
 }
 
-pub(super) use {builder, stateless};
+pub(super) use {builder, forward_setter, stateless};
 
 /// An error where one of the sizes is not positive.
 #[track_caller]

@@ -1,11 +1,11 @@
 //! Convolutions.
 
-use torsh_functional::{self as F, ConvOptions, Padding, Sizes};
+use torsh_functional::{self as F, ConvOptions, PadOptions, Padding, Sizes};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::Module;
 use crate::layers::builder::{builder, not_negative, positive};
-use crate::layers::{Factory, factory_setters, linear};
+use crate::layers::{Factory, factory_setters};
 use crate::module::{Hooks, Parameter, Training};
 
 /// What stands beyond the edge of an image.
@@ -86,8 +86,67 @@ fn edges<const N: usize>(padding: Padding<N>, kernel: [i64; N], dilation: [i64; 
     (0..N).rev().flat_map(sides).collect()
 }
 
+/// The ways to make a convolution, transposed or not, and its lazy form.
+macro_rules! constructors {
+    ($name:ident $builder:ident $lazy:ident $n:literal $padding:ident $what:literal) => {
+        impl $name {
+            #[doc = concat!("A ", $what, " with bias. An error where a size is 0.")]
+            #[track_caller]
+            pub fn new(
+                in_channels: usize,
+                out_channels: usize,
+                kernel_size: impl Into<Sizes<$n>>,
+                stride: impl Into<Sizes<$n>>,
+                padding: impl Into<$padding<$n>>,
+            ) -> Result<$name> {
+                $name::builder(in_channels, out_channels, kernel_size)
+                    .stride(stride)
+                    .padding(padding)
+                    .build()
+            }
+
+            #[doc = concat!("A ", $what, " with PyTorch's other arguments.")]
+            pub fn builder(
+                in_channels: usize,
+                out_channels: usize,
+                kernel_size: impl Into<Sizes<$n>>,
+            ) -> $builder {
+                $builder::with(in_channels, out_channels, kernel_size.into())
+            }
+
+            /// Draws the weights anew.
+            #[track_caller]
+            pub fn reset_parameters(&self) -> Result<()> {
+                $crate::layers::linear::reset(&self.weight, self.bias.as_deref())
+            }
+        }
+
+        impl $crate::layers::Lazy<$name> {
+            #[doc = concat!("A ", $what, " with bias, of the channels of its first input. An error where a size is 0.")]
+            #[track_caller]
+            pub fn new(
+                out_channels: usize,
+                kernel_size: impl Into<Sizes<$n>>,
+                stride: impl Into<Sizes<$n>>,
+                padding: impl Into<$padding<$n>>,
+            ) -> Result<Self> {
+                Self::builder(out_channels, kernel_size)
+                    .stride(stride)
+                    .padding(padding)
+                    .build()
+            }
+
+            #[doc = concat!("A ", $what, " of the channels of its first input, with PyTorch's other arguments.")]
+            pub fn builder(out_channels: usize, kernel_size: impl Into<Sizes<$n>>) -> $lazy {
+                $lazy($builder::with(0, out_channels, kernel_size.into()))
+            }
+        }
+    };
+}
+pub(super) use constructors;
+
 macro_rules! convolutions {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $lazy:ident $n:literal $function:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -101,37 +160,7 @@ macro_rules! convolutions {
             hooks: Hooks,
         }
 
-        impl $name {
-            /// A convolution with bias and zero padding. An error where a size is 0.
-            #[track_caller]
-            pub fn new(
-                in_channels: usize,
-                out_channels: usize,
-                kernel_size: impl Into<Sizes<$n>>,
-                stride: impl Into<Sizes<$n>>,
-                padding: impl Into<Padding<$n>>,
-            ) -> Result<$name> {
-                $name::builder(in_channels, out_channels, kernel_size)
-                    .stride(stride)
-                    .padding(padding)
-                    .build()
-            }
-
-            /// A convolution with PyTorch's other arguments.
-            pub fn builder(
-                in_channels: usize,
-                out_channels: usize,
-                kernel_size: impl Into<Sizes<$n>>,
-            ) -> $builder {
-                $builder::with(in_channels, out_channels, kernel_size.into())
-            }
-
-            /// Draws the weights anew.
-            #[track_caller]
-            pub fn reset_parameters(&self) -> Result<()> {
-                linear::reset(&self.weight, self.bias.as_deref())
-            }
-        }
+        constructors!($name $builder $lazy $n Padding "convolution");
 
         impl Module for $name {
             #[track_caller]
@@ -149,7 +178,7 @@ macro_rules! convolutions {
                         return F::$function(x, &self.weight, bias, options);
                     }
                     let edges = edges(o.padding, o.kernel_size.0, o.dilation.0);
-                    let x = F::pad_with(x, edges, o.padding_mode.name(), None)?;
+                    let x = F::pad_with(x, edges, PadOptions::new().mode(o.padding_mode.name()))?;
                     options.padding = Padding::Valid;
                     F::$function(&x, &self.weight, bias, options)
                 })
@@ -159,7 +188,7 @@ macro_rules! convolutions {
                 let o = &self.options;
                 let mut text = format!(
                     "{}, {}, kernel_size={}, stride={}",
-                    o.in_channels, o.out_channels, o.kernel_size, o.stride
+                    self.in_channels(), o.out_channels, o.kernel_size, o.stride
                 );
                 match o.padding {
                     Padding::Sizes(p) if p == [0; $n] => {}
@@ -184,7 +213,7 @@ macro_rules! convolutions {
         }
 
         builder! {
-            $builder of $name { in_channels: usize, out_channels: usize, kernel_size: Sizes<$n> } {
+            $builder of $name infers in_channels: $lazy { in_channels: usize, out_channels: usize, kernel_size: Sizes<$n> } {
                 /// Steps of the window; 1 unless set.
                 stride: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// What is added around: sizes, [`Padding::Same`] or [`Padding::Valid`]; 0 unless
@@ -198,6 +227,13 @@ macro_rules! convolutions {
                 bias: bool = true;
                 /// What stands beyond the edge; zeros unless set.
                 padding_mode: PaddingMode = PaddingMode::Zeros;
+            }
+        }
+
+        impl $name {
+            /// A lazy layer's options say 0.
+            fn in_channels(&self) -> usize {
+                self.weight.dims()[1] * self.options.groups as usize
             }
         }
 
@@ -253,7 +289,7 @@ convolutions! {
     /// assert_eq!(conv.forward(&tensor![[[1.0, 2.0, 4.0]]])?, tensor![[[3.0, 6.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    Conv1d Conv1dBuilder 1 conv1d_with;
+    Conv1d Conv1dBuilder LazyConv1dBuilder 1 conv1d_with;
     /// A convolution of images (`torch.nn.Conv2d`).
     ///
     /// Takes `[N, in_channels, H, W]` or `[in_channels, H, W]`. `weight` is
@@ -267,7 +303,7 @@ convolutions! {
     /// assert_eq!(grouped.weight.dims(), [64, 2, 3, 5]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    Conv2d Conv2dBuilder 2 conv2d_with;
+    Conv2d Conv2dBuilder LazyConv2dBuilder 2 conv2d_with;
     /// A convolution of volumes (`torch.nn.Conv3d`).
     ///
     /// Takes `[N, in_channels, D, H, W]` or `[in_channels, D, H, W]`. `weight` is
@@ -281,5 +317,5 @@ convolutions! {
     /// assert_eq!(conv.forward(&ones(&[1, 2, 2, 2]))?.item::<f32>()?, 8.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    Conv3d Conv3dBuilder 3 conv3d_with;
+    Conv3d Conv3dBuilder LazyConv3dBuilder 3 conv3d_with;
 }

@@ -5,8 +5,8 @@ use torsh_tensor::{IntoShape, Result, Tensor, TorshError};
 
 use crate::Module;
 use crate::layers::builder::{builder, not_negative, positive};
-use crate::layers::conv::{check_groups, parameters};
-use crate::layers::{factory_setters, linear};
+use crate::layers::conv::{check_groups, constructors, parameters};
+use crate::layers::factory_setters;
 use crate::module::{Hooks, Parameter, Training};
 
 /// The padding of the output that makes it `size`, spatial or with batch and channels.
@@ -57,7 +57,7 @@ fn output_padding<const N: usize>(
 }
 
 macro_rules! transposed {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $lazy:ident $n:literal $function:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -71,37 +71,9 @@ macro_rules! transposed {
             hooks: Hooks,
         }
 
+        constructors!($name $builder $lazy $n Sizes "transposed convolution");
+
         impl $name {
-            /// A transposed convolution with bias. An error where a size is 0.
-            #[track_caller]
-            pub fn new(
-                in_channels: usize,
-                out_channels: usize,
-                kernel_size: impl Into<Sizes<$n>>,
-                stride: impl Into<Sizes<$n>>,
-                padding: impl Into<Sizes<$n>>,
-            ) -> Result<$name> {
-                $name::builder(in_channels, out_channels, kernel_size)
-                    .stride(stride)
-                    .padding(padding)
-                    .build()
-            }
-
-            /// A transposed convolution with PyTorch's other arguments.
-            pub fn builder(
-                in_channels: usize,
-                out_channels: usize,
-                kernel_size: impl Into<Sizes<$n>>,
-            ) -> $builder {
-                $builder::with(in_channels, out_channels, kernel_size.into())
-            }
-
-            /// Draws the weights anew.
-            #[track_caller]
-            pub fn reset_parameters(&self) -> Result<()> {
-                linear::reset(&self.weight, self.bias.as_deref())
-            }
-
             /// [`forward`](Module::forward) to a given size, where the stride leaves several: the
             /// spatial sizes, or all. An error for a size that is not one of them.
             #[track_caller]
@@ -137,7 +109,7 @@ macro_rules! transposed {
                 let o = &self.options;
                 let mut text = format!(
                     "{}, {}, kernel_size={}, stride={}",
-                    o.in_channels, o.out_channels, o.kernel_size, o.stride
+                    self.weight.dims()[0], o.out_channels, o.kernel_size, o.stride
                 );
                 let sizes = [
                     ("padding", o.padding, 0),
@@ -160,7 +132,7 @@ macro_rules! transposed {
         }
 
         builder! {
-            $builder of $name { in_channels: usize, out_channels: usize, kernel_size: Sizes<$n> } {
+            $builder of $name infers in_channels: $lazy { in_channels: usize, out_channels: usize, kernel_size: Sizes<$n> } {
                 /// Steps of the window in the output; 1 unless set.
                 stride: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// What the output loses on both sides; 0 unless set.
@@ -225,7 +197,7 @@ transposed! {
     /// assert_eq!(conv.forward_with(&x, [5])?, tensor![[[1.0, 1.0, 2.0, 2.0, 0.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ConvTranspose1d ConvTranspose1dBuilder 1 conv_transpose1d_with;
+    ConvTranspose1d ConvTranspose1dBuilder LazyConvTranspose1dBuilder 1 conv_transpose1d_with;
     /// A transposed convolution of images (`torch.nn.ConvTranspose2d`).
     ///
     /// Takes `[N, in_channels, H, W]` or `[in_channels, H, W]`. `weight` is
@@ -239,7 +211,7 @@ transposed! {
     /// assert_eq!(conv.forward(&tensor![[[1.0, 2.0]]])?, tensor![[[1.0, 3.0, 2.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ConvTranspose2d ConvTranspose2dBuilder 2 conv_transpose2d_with;
+    ConvTranspose2d ConvTranspose2dBuilder LazyConvTranspose2dBuilder 2 conv_transpose2d_with;
     /// A transposed convolution of volumes (`torch.nn.ConvTranspose3d`).
     ///
     /// Takes `[N, in_channels, D, H, W]` or `[in_channels, D, H, W]`. `weight` is
@@ -253,5 +225,5 @@ transposed! {
     /// assert_eq!(conv.forward(&tensor![[[[1.0, 2.0]]]])?, tensor![[[[1.0, 3.0, 2.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ConvTranspose3d ConvTranspose3dBuilder 3 conv_transpose3d_with;
+    ConvTranspose3d ConvTranspose3dBuilder LazyConvTranspose3dBuilder 3 conv_transpose3d_with;
 }

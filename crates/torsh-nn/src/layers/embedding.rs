@@ -4,7 +4,7 @@ use torsh_functional::{self as F, EmbeddingOptions};
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
 use crate::layers::builder::builder;
-use crate::layers::{factory_setters, python_float};
+use crate::layers::{Factory, factory_setters, python_float};
 use crate::module::{Hooks, Parameter, Training};
 use crate::{Module, init};
 
@@ -16,7 +16,7 @@ use crate::{Module, init};
 /// ```
 /// use torsh_nn::{Embedding, Module};
 /// use torsh_tensor::tensor;
-/// let rows = Embedding::from_pretrained(tensor![[1.0, 2.0], [3.0, 4.0]], true)?;
+/// let rows = Embedding::from_pretrained(tensor![[1.0, 2.0], [3.0, 4.0]]).build()?;
 /// assert_eq!(rows.forward(&tensor![1, 0])?, tensor![[3.0, 4.0], [1.0, 2.0]]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
@@ -44,18 +44,22 @@ impl Embedding {
         EmbeddingBuilder::with(num_embeddings, embedding_dim)
     }
 
-    /// A table of these rows (`Embedding.from_pretrained`), which are not trained if `freeze`.
-    #[track_caller]
-    pub fn from_pretrained(weight: impl Into<Tensor>, freeze: bool) -> Result<Embedding> {
+    /// A table of these rows (`Embedding.from_pretrained`), which are not trained unless
+    /// `freeze(false)` is said. An error when it is built where `weight` is not 2-d.
+    ///
+    /// ```
+    /// use torsh_nn::Embedding;
+    /// use torsh_tensor::tensor;
+    /// let table = tensor![[1.0, 2.0], [3.0, 4.0]];
+    /// let rows = Embedding::from_pretrained(&table).freeze(false).padding_idx(0).build()?;
+    /// assert!(rows.weight.requires_grad() && rows.weight.tensor() == &table);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn from_pretrained(weight: impl Into<Tensor>) -> EmbeddingBuilder {
         let weight = weight.into();
-        let [rows, width] = check_table("Embedding", &weight)?;
-        Ok(Embedding {
-            weight: Parameter::with_requires_grad(weight, !freeze)?,
-            options: Embedding::builder(rows, width),
-            padding_idx: None,
-            training: Training::default(),
-            hooks: Hooks::new(),
-        })
+        let [rows, width] = sizes(&weight);
+        let builder = Embedding::builder(rows, width).weight(&weight);
+        builder.freeze(true)
     }
 
     /// Draws the rows anew; that of `padding_idx` is zero.
@@ -65,19 +69,50 @@ impl Embedding {
     }
 }
 
-/// Rows and columns of a table that is given.
+/// Rows and columns of a table that is given; zeros where it is none, which [`table`] refuses.
+pub(super) fn sizes(weight: &Tensor) -> [usize; 2] {
+    weight.dims().try_into().unwrap_or_default()
+}
+
+/// The table of a layer, the given one or one that is to be drawn.
 #[track_caller]
-pub(super) fn check_table(layer: &'static str, weight: &Tensor) -> Result<[usize; 2]> {
-    match *weight.dims() {
-        [rows, width] => Ok([rows, width]),
-        _ => Err(TorshError::shape(
-            layer,
-            format!(
-                "Embeddings parameter is expected to be 2-dimensional, got {}",
-                weight.describe()
+pub(super) fn table(
+    layer: &'static str,
+    shape: [usize; 2],
+    given: Option<Tensor>,
+    (freeze, sparse): (bool, bool),
+    factory: Factory,
+) -> Result<Parameter> {
+    if sparse {
+        return Err(
+            TorshError::invalid(layer, "there are no sparse gradients").with_hint(
+                "leave `sparse` at false: the gradient is then a dense tensor, which every optimizer takes (Adam in the place of SparseAdam)",
             ),
-        )),
+        );
     }
+    let weight = match given {
+        None => factory.empty(&shape)?,
+        Some(w) if w.ndim() != 2 => {
+            return Err(TorshError::shape(
+                layer,
+                format!(
+                    "Embeddings parameter is expected to be 2-dimensional, got {}",
+                    w.describe()
+                ),
+            ));
+        }
+        Some(w) if w.dims() != shape => {
+            return Err(TorshError::shape(
+                layer,
+                format!(
+                    "Shape of weight does not match num_embeddings and embedding_dim: {} is not {shape:?}",
+                    w.describe()
+                ),
+            ));
+        }
+        Some(w) => w,
+    };
+    Parameter::with_requires_grad(weight, !freeze)
 }
 
 /// Draws the rows of a table; one of them is zero.
@@ -159,27 +194,36 @@ builder! {
         norm_type: f64 = 2.0;
         /// Whether gradients are divided by how often their row is used; false unless set.
         scale_grad_by_freq: bool = false;
+        /// Whether gradients are sparse; an error when the layer is built, since there are none.
+        sparse: bool = false;
+        /// The rows themselves, which are shared and not drawn.
+        weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Whether the rows are not trained; false unless set.
+        freeze: bool = false;
     }
 }
 
 impl EmbeddingBuilder {
     factory_setters!();
 
-    /// Makes the layer and draws its rows. An error where `padding_idx` is no row.
+    /// Makes the layer and draws its rows. An error where `padding_idx` is no row, a given weight
+    /// has another shape, or sparse gradients are asked for.
     #[track_caller]
-    pub fn build(self) -> Result<Embedding> {
+    pub fn build(mut self) -> Result<Embedding> {
         let padding_idx = padding_row("Embedding", self.num_embeddings, self.padding_idx)?;
-        let weight = self
-            .factory
-            .empty(&[self.num_embeddings, self.embedding_dim])?;
+        let shape = [self.num_embeddings, self.embedding_dim];
+        let (given, flags) = (self.weight.take(), (self.freeze, self.sparse));
+        let drawn = given.is_none();
         let layer = Embedding {
-            weight: Parameter::with_requires_grad(weight, true)?,
+            weight: table("Embedding", shape, given, flags, self.factory)?,
             options: self,
             padding_idx,
             training: Training::default(),
             hooks: Hooks::new(),
         };
-        layer.reset_parameters()?;
+        if drawn {
+            layer.reset_parameters()?;
+        }
         Ok(layer)
     }
 }

@@ -1,11 +1,11 @@
 //! `EmbeddingBag`.
 
 use torsh_functional::{self as F, EmbeddingBagMode, EmbeddingBagOptions};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{Result, Tensor};
 
 use crate::Module;
 use crate::layers::builder::builder;
-use crate::layers::embedding::{check_table, padding_row, print_limits, reset_rows};
+use crate::layers::embedding::{padding_row, print_limits, reset_rows, sizes, table};
 use crate::layers::factory_setters;
 use crate::module::{Hooks, Parameter, Training};
 
@@ -19,7 +19,7 @@ use crate::module::{Hooks, Parameter, Training};
 /// use torsh_nn::{EmbeddingBag, EmbeddingBagMode, Module};
 /// use torsh_tensor::tensor;
 /// let table = tensor![[1.0, 2.0], [3.0, 6.0], [5.0, 4.0]];
-/// let mean = EmbeddingBag::from_pretrained(table.clone(), true)?;
+/// let mean = EmbeddingBag::from_pretrained(&table).build()?;
 /// assert_eq!(mean.forward(&tensor![[0, 1], [2, 2]])?, tensor![[2.0, 4.0], [5.0, 4.0]]);
 /// let sum = EmbeddingBag::builder(3, 2).mode(EmbeddingBagMode::Sum).weight(&table).build()?;
 /// let (input, offsets) = (tensor![0, 1, 2], tensor![0, 1]);
@@ -50,15 +50,13 @@ impl EmbeddingBag {
         EmbeddingBagBuilder::with(num_embeddings, embedding_dim)
     }
 
-    /// A table of these rows (`EmbeddingBag.from_pretrained`), which are not trained if `freeze`;
-    /// the builder's [`weight`](EmbeddingBagBuilder::weight) goes with its other arguments.
-    #[track_caller]
-    pub fn from_pretrained(weight: impl Into<Tensor>, freeze: bool) -> Result<EmbeddingBag> {
+    /// A table of these rows (`EmbeddingBag.from_pretrained`), which are not trained unless
+    /// `freeze(false)` is said. An error when it is built where `weight` is not 2-d.
+    pub fn from_pretrained(weight: impl Into<Tensor>) -> EmbeddingBagBuilder {
         let weight = weight.into();
-        let [rows, width] = check_table("EmbeddingBag", &weight)?;
-        let layer = EmbeddingBag::builder(rows, width).weight(&weight).build()?;
-        layer.weight.tensor().set_requires_grad(!freeze)?;
-        Ok(layer)
+        let [rows, width] = sizes(&weight);
+        let builder = EmbeddingBag::builder(rows, width).weight(&weight);
+        builder.freeze(true)
     }
 
     /// Draws the rows anew; that of `padding_idx` is zero.
@@ -128,6 +126,10 @@ builder! {
         mode: EmbeddingBagMode = EmbeddingBagMode::Mean;
         /// The rows themselves, which are shared and not drawn.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
+        /// Whether the rows are not trained; false unless set.
+        freeze: bool = false;
+        /// Whether gradients are sparse; an error when the layer is built, since there are none.
+        sparse: bool = false;
         /// Whether the last offset is the end of the last bag; false unless set.
         include_last_offset: bool = false;
         /// A row that does not count, and gets no gradient; negative counts from the end.
@@ -138,29 +140,16 @@ builder! {
 impl EmbeddingBagBuilder {
     factory_setters!();
 
-    /// Makes the layer and draws its rows. An error where `padding_idx` is no row, or a given
-    /// weight has another shape.
+    /// Makes the layer and draws its rows. An error where `padding_idx` is no row, a given weight
+    /// has another shape, or sparse gradients are asked for.
     #[track_caller]
     pub fn build(mut self) -> Result<EmbeddingBag> {
         let padding_idx = padding_row("EmbeddingBag", self.num_embeddings, self.padding_idx)?;
         let shape = [self.num_embeddings, self.embedding_dim];
-        let given = self.weight.take();
-        if let Some(w) = given.as_ref().filter(|w| w.dims() != shape) {
-            return Err(TorshError::shape(
-                "EmbeddingBag",
-                format!(
-                    "Shape of weight does not match num_embeddings and embedding_dim: {} is not {shape:?}",
-                    w.describe()
-                ),
-            ));
-        }
+        let (given, flags) = (self.weight.take(), (self.freeze, self.sparse));
         let drawn = given.is_none();
-        let weight = match given {
-            Some(w) => w,
-            None => self.factory.empty(&shape)?,
-        };
         let layer = EmbeddingBag {
-            weight: Parameter::with_requires_grad(weight, true)?,
+            weight: table("EmbeddingBag", shape, given, flags, self.factory)?,
             options: self,
             padding_idx,
             training: Training::default(),

@@ -3,14 +3,14 @@
 use torsh_functional::{self as F, InstanceNormOptions};
 use torsh_tensor::{Result, Tensor, TorshError};
 
-use crate::layers::batchnorm::{resets, state};
+use crate::layers::batchnorm::{lazy_norm, resets, state};
 use crate::layers::builder::builder;
 use crate::layers::{factory_setters, python, python_float};
 use crate::module::{Buffer, Hooks, Parameter, Training};
 use crate::{Module, init};
 
 macro_rules! instance_norm {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $single:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $lazy:ident $single:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -42,6 +42,12 @@ macro_rules! instance_norm {
                 $builder::with(num_features)
             }
 
+            /// A lazy layer's options say 0.
+            fn num_features(&self) -> usize {
+                let known = self.weight.as_deref().or(self.running_mean.as_deref());
+                known.map_or(self.options.num_features, Tensor::numel)
+            }
+
             resets!();
         }
 
@@ -60,10 +66,10 @@ macro_rules! instance_norm {
                         ));
                     }
                     let dim = x.ndim() - $single;
-                    if o.affine && x.dims()[dim] != o.num_features {
+                    if self.weight.is_some() && x.dims()[dim] != self.num_features() {
                         return refuse(format!(
                             "expected input's size at dim={dim} to match num_features ({}), but got: {}",
-                            o.num_features,
+                            self.num_features(),
                             x.dims()[dim]
                         ));
                     }
@@ -87,7 +93,7 @@ macro_rules! instance_norm {
                 let o = &self.options;
                 format!(
                     "{}, eps={}, momentum={}, affine={}, bias={}, track_running_stats={}",
-                    o.num_features,
+                    self.num_features(),
                     python_float(o.eps),
                     o.momentum.map_or("None".into(), python_float),
                     python(o.affine),
@@ -97,8 +103,10 @@ macro_rules! instance_norm {
             }
         }
 
+        lazy_norm!($name $lazy $builder);
+
         builder! {
-            $builder of $name { num_features: usize } {
+            $builder of $name infers num_features: $lazy { num_features: usize } {
                 /// Added to the variance; 1e-5 unless set.
                 eps: f64 = 1e-5;
                 /// How much a batch moves the running statistics; 0.1 unless set, `None` for not
@@ -148,7 +156,7 @@ instance_norm! {
     /// assert_eq!(norm.forward(&tensor![[1.0, 3.0]])?, tensor![[-1.0, 1.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    InstanceNorm1d InstanceNorm1dBuilder 2;
+    InstanceNorm1d InstanceNorm1dBuilder LazyInstanceNorm1dBuilder 2;
     /// Normalises each channel of each image (`torch.nn.InstanceNorm2d`; Ulyanov et al., 2016).
     ///
     /// Takes `[N, C, H, W]` or `[C, H, W]`.
@@ -160,7 +168,7 @@ instance_norm! {
     /// assert_eq!(norm.forward(&tensor![[[1.0], [3.0]]])?, tensor![[[-1.0], [1.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    InstanceNorm2d InstanceNorm2dBuilder 3;
+    InstanceNorm2d InstanceNorm2dBuilder LazyInstanceNorm2dBuilder 3;
     /// Normalises each channel of each volume (`torch.nn.InstanceNorm3d`; Ulyanov et al., 2016).
     ///
     /// Takes `[N, C, D, H, W]` or `[C, D, H, W]`.
@@ -172,5 +180,5 @@ instance_norm! {
     /// assert_eq!(norm.forward(&tensor![[[[1.0]], [[3.0]]]])?, tensor![[[[-1.0]], [[1.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    InstanceNorm3d InstanceNorm3dBuilder 4;
+    InstanceNorm3d InstanceNorm3dBuilder LazyInstanceNorm3dBuilder 4;
 }

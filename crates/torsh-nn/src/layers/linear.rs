@@ -4,7 +4,8 @@ use torsh_functional as F;
 use torsh_tensor::{Result, Tensor};
 
 use crate::init::{self, KaimingOptions};
-use crate::layers::{Factory, factory_setters, python};
+use crate::layers::builder::builder;
+use crate::layers::{Lazy, factory_setters, python};
 use crate::module::{Hooks, Parameter, Training};
 use crate::{Module, layers};
 
@@ -47,12 +48,7 @@ impl Linear {
 
     /// A layer with PyTorch's other arguments.
     pub fn builder(in_features: usize, out_features: usize) -> LinearBuilder {
-        LinearBuilder {
-            in_features,
-            out_features,
-            bias: true,
-            factory: Factory::default(),
-        }
+        LinearBuilder::with(in_features, out_features)
     }
 
     /// The size of the last dimension that comes in.
@@ -107,23 +103,27 @@ impl Module for Linear {
     }
 }
 
-/// Builds a [`Linear`].
-#[derive(Clone, Debug)]
-pub struct LinearBuilder {
-    in_features: usize,
-    out_features: usize,
-    bias: bool,
-    factory: Factory,
+impl Lazy<Linear> {
+    /// A layer with bias, of the features of its first input.
+    #[track_caller]
+    pub fn new(out_features: usize) -> Result<Self> {
+        Self::builder(out_features).build()
+    }
+
+    /// A layer of the features of its first input, with PyTorch's other arguments.
+    pub fn builder(out_features: usize) -> LazyLinearBuilder {
+        LazyLinearBuilder(Linear::builder(0, out_features))
+    }
+}
+
+builder! {
+    LinearBuilder of Linear infers in_features: LazyLinearBuilder { in_features: usize, out_features: usize } {
+        /// Whether a bias is added; true unless set.
+        bias: bool = true;
+    }
 }
 
 impl LinearBuilder {
-    /// Whether a bias is added; true unless set.
-    #[must_use]
-    pub fn bias(mut self, bias: bool) -> Self {
-        self.bias = bias;
-        self
-    }
-
     factory_setters!();
 
     /// Makes the layer and draws its weights.

@@ -13,6 +13,7 @@ mod dropout;
 mod embedding;
 mod embedding_bag;
 mod instance_norm;
+mod lazy;
 mod linear;
 mod loss;
 mod norm;
@@ -30,18 +31,20 @@ pub use activation::*;
 pub use adaptive_pool::*;
 pub use batchnorm::{
     BatchNorm1d, BatchNorm1dBuilder, BatchNorm2d, BatchNorm2dBuilder, BatchNorm3d,
-    BatchNorm3dBuilder, SyncBatchNorm, SyncBatchNormBuilder, cumulative_statistics,
+    BatchNorm3dBuilder, LazyBatchNorm1dBuilder, LazyBatchNorm2dBuilder, LazyBatchNorm3dBuilder,
+    SyncBatchNorm, SyncBatchNormBuilder,
 };
 pub use bilinear::{Bilinear, BilinearBuilder};
 pub use container::{ModuleDict, ModuleList, Sequential};
-pub use conv::{Conv1d, Conv1dBuilder, Conv2d, Conv2dBuilder, Conv3d, Conv3dBuilder, PaddingMode};
+pub use conv::*;
 pub use conv_transpose::*;
 pub use distance::{CosineSimilarity, PairwiseDistance};
 pub use dropout::*;
 pub use embedding::{Embedding, EmbeddingBuilder};
 pub use embedding_bag::*;
 pub use instance_norm::*;
-pub use linear::{Linear, LinearBuilder};
+pub use lazy::*;
+pub use linear::{LazyLinearBuilder, Linear, LinearBuilder};
 pub use loss::*;
 pub use norm::*;
 pub use pad::*;

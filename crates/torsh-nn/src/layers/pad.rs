@@ -1,6 +1,6 @@
 //! Padding.
 
-use torsh_functional::{self as F, Sizes};
+use torsh_functional::{self as F, PadOptions, Sizes};
 use torsh_tensor::{Result, Scalar, Tensor};
 
 use crate::Module;
@@ -33,7 +33,7 @@ macro_rules! paddings {
         impl Module for $name {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
-                self.hooks.run(self, x, |x| F::pad_with(x, self.padding.0, $mode, None))
+                self.hooks.run(self, x, |x| F::pad_with(x, self.padding.0, PadOptions::new().mode($mode)))
             }
 
             fn extra_repr(&self) -> String {
@@ -203,7 +203,7 @@ macro_rules! constants {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| {
-                    F::pad_with(x, self.padding.0, "constant", self.value)
+                    F::pad_with(x, self.padding.0, PadOptions::new().value(self.value))
                 })
             }
 

@@ -52,7 +52,11 @@ impl Module for Flatten {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         self.hooks.run(self, x, |x| {
-            torsh_functional::flatten_with(x, self.start_dim, self.end_dim)
+            let options = torsh_functional::FlattenOptions::new();
+            torsh_functional::flatten_with(
+                x,
+                options.start_dim(self.start_dim).end_dim(self.end_dim),
+            )
         })
     }
 

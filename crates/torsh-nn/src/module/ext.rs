@@ -168,13 +168,15 @@ pub trait ModuleExt: Module {
         })
     }
 
-    /// The parameters and saved buffers by name. They share their memory with the module's.
+    /// The parameters and saved buffers by name. They share their memory with the module's. Those
+    /// of lazy layers that are not initialised are left out.
     fn state_dict(&self) -> StateDict {
         state::state_dict(self)
     }
 
-    /// Copies the tensors of a state dict into this module's. An error that lists every missing,
-    /// unexpected and mis-shaped name leaves the module as it was.
+    /// Copies the tensors of a state dict into this module's, and initialises those of lazy layers.
+    /// An error that lists every missing, unexpected and mis-shaped name leaves the module as it
+    /// was.
     #[track_caller]
     fn load_state_dict(&self, from: &StateDict) -> Result<()> {
         state::load(self, from, &LoadStateDictOptions::default()).map(|_| ())
@@ -225,7 +227,8 @@ pub trait ModuleExt: Module {
         self
     }
 
-    /// The number of elements of all parameters, tied ones counted once.
+    /// The number of elements of all parameters, tied ones counted once. Lazy layers that are not
+    /// initialised have none.
     fn num_parameters(&self) -> usize {
         self.parameters().iter().map(|p| p.numel()).sum()
     }
@@ -355,7 +358,10 @@ fn replace<M: Module + ?Sized>(
         if new.dtype() == p.dtype() && new.device() == p.device() {
             continue;
         }
-        let new = Parameter::with_requires_grad(new, p.requires_grad())?;
+        let new = match p.is_uninitialized() {
+            true => Parameter::uninitialized_as(&new, p.requires_grad())?,
+            false => Parameter::with_requires_grad(new, p.requires_grad())?,
+        };
         if let Some(grad) = p.grad() {
             new.set_grad(Some(convert(&grad.detach())?))?;
         }
@@ -364,7 +370,11 @@ fn replace<M: Module + ?Sized>(
     for b in module.buffers() {
         let new = convert(&b.detach())?;
         if new.dtype() != b.dtype() || new.device() != b.device() {
-            buffers.insert(b.id(), Buffer::standing_in(new, b.is_persistent()));
+            let new = match b.is_uninitialized() {
+                true => Buffer::uninitialized_as(&new, b.is_persistent())?,
+                false => Buffer::standing_in(new, b.is_persistent()),
+            };
+            buffers.insert(b.id(), new);
         }
     }
     walk_mut(module, &mut |_, field| match field {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::module::{Buffer, Hooks, Module, Parameter};
 
@@ -22,6 +23,8 @@ pub enum FieldRef<'a> {
     Module(&'a dyn Module),
     /// The switch between training and evaluation.
     Training(&'a Training),
+    /// How much a batch moves the running statistics of a batch norm.
+    Momentum(&'a Momentum),
     /// Functions called when the module runs.
     Hooks(&'a Hooks),
 }
@@ -37,6 +40,8 @@ pub enum FieldMut<'a> {
     Module(&'a mut dyn Module),
     /// The switch between training and evaluation.
     Training(&'a mut Training),
+    /// How much a batch moves the running statistics of a batch norm.
+    Momentum(&'a mut Momentum),
     /// Functions called when the module runs.
     Hooks(&'a mut Hooks),
 }
@@ -64,7 +69,7 @@ pub trait ModuleFields: ModuleField {
 
 /// What a field of a module may be.
 ///
-/// Implemented for parameters, buffers, [`Training`], [`Hooks`], everything that derives `Module`,
+/// Implemented for parameters, buffers, [`Training`], [`Momentum`], [`Hooks`], everything that derives `Module`,
 /// `Box<dyn Module>`, and `Option`, `Box`, `Vec`, arrays, tuples and string-keyed maps of these.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a parameter, a buffer nor a module",
@@ -120,6 +125,52 @@ impl Clone for Training {
 impl fmt::Debug for Training {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Training").field(&self.get()).finish()
+    }
+}
+
+/// How much a batch moves the running statistics of a batch norm, which
+/// [`set`](Momentum::set) changes through a shared reference; `None` weighs all batches the same. A
+/// clone is a number of its own.
+///
+/// ```
+/// use torsh_nn::{BatchNorm1d, Module};
+/// use torsh_tensor::tensor;
+/// let norm = BatchNorm1d::new(1)?;
+/// norm.momentum.set(1.0);
+/// norm.forward(&tensor![[1.0], [3.0]])?;
+/// let mean = norm.running_mean.as_ref().map(|m| m.item::<f32>()).transpose()?;
+/// assert_eq!(mean, Some(2.0));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Default)]
+pub struct Momentum(Mutex<Option<f64>>);
+
+impl Momentum {
+    /// This number.
+    pub const fn new(momentum: Option<f64>) -> Self {
+        Momentum(Mutex::new(momentum))
+    }
+
+    /// The number.
+    pub fn get(&self) -> Option<f64> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts another in its place.
+    pub fn set(&self, momentum: impl Into<Option<f64>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = momentum.into();
+    }
+}
+
+impl Clone for Momentum {
+    fn clone(&self) -> Self {
+        Momentum::new(self.get())
+    }
+}
+
+impl fmt::Debug for Momentum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Momentum").field(&self.get()).finish()
     }
 }
 
@@ -252,7 +303,7 @@ macro_rules! leaf {
     )*};
 }
 
-leaf!(Parameter, Buffer, Training, Hooks);
+leaf!(Parameter, Buffer, Training, Momentum, Hooks);
 
 /// `dyn Module` is a `ModuleField` through its supertraits, so this covers `Box<dyn Module>`.
 impl<T: ModuleField + ?Sized> ModuleField for Box<T> {

@@ -40,13 +40,16 @@ pub(super) fn functional_call<M: Module + ?Sized>(
     // A tied tensor is given under one of its names, or under several as the same tensor.
     let mut by_id: HashMap<usize, (&str, &Tensor)> = HashMap::new();
     let mut unknown: Vec<&str> = tensors.keys().collect();
-    let mut clash = None;
+    let (mut clash, mut lazy) = (None, None);
     walk(&*module, &mut |name, field| {
-        let id = match field {
-            FieldRef::Parameter(p) => p.id(),
-            FieldRef::Buffer(b) => b.id(),
+        let (id, uninitialized) = match field {
+            FieldRef::Parameter(p) => (p.id(), p.is_uninitialized()),
+            FieldRef::Buffer(b) => (b.id(), b.is_uninitialized()),
             _ => return,
         };
+        if uninitialized {
+            lazy.get_or_insert_with(|| name.to_string());
+        }
         if let Some((key, tensor)) = tensors.iter().find(|(key, _)| *key == name) {
             unknown.retain(|key| *key != name);
             match by_id.get(&id) {
@@ -70,6 +73,12 @@ pub(super) fn functional_call<M: Module + ?Sized>(
                 unknown.join(", ")
             ),
         ));
+    }
+    if let Some(name) = lazy {
+        return Err(
+            TorshError::invalid("functional_call", format!("{name} is not initialised"))
+                .with_hint("call forward once with an input as it will be, or load a state dict"),
+        );
     }
     if let Some(clash) = clash {
         return Err(TorshError::invalid("functional_call", clash));

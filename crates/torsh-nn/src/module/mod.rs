@@ -11,8 +11,11 @@ mod show;
 mod state;
 
 pub use ext::ModuleExt;
-pub use fields::{FieldMut, FieldRef, ModuleField, ModuleFields, Training, walk, walk_mut};
+pub use fields::{
+    FieldMut, FieldRef, ModuleField, ModuleFields, Momentum, Training, walk, walk_mut,
+};
 pub use hooks::{Hooks, RemovableHandle};
+pub(crate) use parameter::Shared;
 pub use parameter::{Buffer, Parameter};
 pub use state::{IncompatibleKeys, LoadStateDictOptions, StateDict};
 

@@ -2,13 +2,16 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use torsh_tensor::{Operand, Result, Tensor};
+use torsh_tensor::{DType, Device, Operand, Result, Tensor, TorshError};
 
-struct Shared {
+pub(crate) struct Shared {
+    /// Without elements, of the dtype and device to come, where it is not initialised.
     tensor: Tensor,
+    /// What comes in the place of one that began uninitialised.
+    later: Option<OnceLock<Tensor>>,
     /// Set when a module put another tensor in this one's place.
     replaced: AtomicBool,
 }
@@ -17,8 +20,41 @@ impl Shared {
     fn new(tensor: Tensor) -> Arc<Shared> {
         Arc::new(Shared {
             tensor,
+            later: None,
             replaced: AtomicBool::new(false),
         })
+    }
+
+    fn uninitialized(empty: Tensor) -> Arc<Shared> {
+        Arc::new(Shared {
+            tensor: empty,
+            later: Some(OnceLock::new()),
+            replaced: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn tensor(&self) -> &Tensor {
+        match &self.later {
+            None => &self.tensor,
+            Some(later) => later.get().unwrap_or(&self.tensor),
+        }
+    }
+
+    pub(crate) fn is_uninitialized(&self) -> bool {
+        self.later.as_ref().is_some_and(|t| t.get().is_none())
+    }
+
+    /// Gives an uninitialised tensor the data of `tensor`, of its own dtype and device.
+    #[track_caller]
+    pub(crate) fn materialize(&self, tensor: &Tensor) -> Result<()> {
+        let (dtype, device) = (self.tensor.dtype(), self.tensor.device());
+        let tensor = tensor.detach().to_dtype(dtype)?.to_device(device)?.detach();
+        if self.tensor.requires_grad() {
+            tensor.set_requires_grad(true)?;
+        }
+        let refuse = || TorshError::invalid("materialize", "the tensor is initialised already");
+        let later = self.later.as_ref().ok_or_else(refuse)?;
+        later.set(tensor).map_err(|_| refuse())
     }
 }
 
@@ -47,6 +83,49 @@ impl Parameter {
         Ok(Parameter(Shared::new(tensor)))
     }
 
+    /// A parameter whose shape is not known yet (`torch.nn.UninitializedParameter`): a tensor
+    /// without elements until [`Parameter::materialize`]. All its handles stay one parameter.
+    ///
+    /// ```
+    /// use torsh_nn::Parameter;
+    /// use torsh_tensor::{DType, Device, tensor};
+    /// let p = Parameter::uninitialized(DType::F32, Device::Cpu)?;
+    /// let other = p.clone();
+    /// assert!(p.is_uninitialized() && p.numel() == 0);
+    /// p.materialize(&tensor![1.0, 2.0])?;
+    /// assert!(other.requires_grad() && other.to_vec::<f32>()? == [1.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn uninitialized(dtype: DType, device: impl Into<Device>) -> Result<Parameter> {
+        let empty = Tensor::empty([0], dtype, device.into())?;
+        Parameter::uninitialized_as(&empty, true)
+    }
+
+    /// An uninitialised parameter of a tensor's dtype and device.
+    #[track_caller]
+    pub(crate) fn uninitialized_as(tensor: &Tensor, requires_grad: bool) -> Result<Parameter> {
+        let empty = Tensor::empty([0], tensor.dtype(), tensor.device())?;
+        empty.set_requires_grad(requires_grad)?;
+        Ok(Parameter(Shared::uninitialized(empty)))
+    }
+
+    /// Whether the shape is not known yet.
+    pub fn is_uninitialized(&self) -> bool {
+        self.0.is_uninitialized()
+    }
+
+    /// Gives an uninitialised parameter its data, in its own dtype and on its own device. An error
+    /// for one that has its data.
+    #[track_caller]
+    pub fn materialize(&self, tensor: &Tensor) -> Result<()> {
+        self.0.materialize(tensor)
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0
+    }
+
     /// A stand-in with this very tensor, which may be the result of recorded ops.
     pub(crate) fn standing_in(tensor: Tensor) -> Parameter {
         Parameter(Shared::new(tensor))
@@ -54,7 +133,7 @@ impl Parameter {
 
     /// The tensor.
     pub fn tensor(&self) -> &Tensor {
-        &self.0.tensor
+        self.0.tensor()
     }
 
     /// Whether two handles are the same parameter.
@@ -104,6 +183,26 @@ impl Buffer {
         }
     }
 
+    /// A buffer whose shape is not known yet (`torch.nn.UninitializedBuffer`), of a tensor's dtype
+    /// and device.
+    #[track_caller]
+    pub(crate) fn uninitialized_as(tensor: &Tensor, persistent: bool) -> Result<Buffer> {
+        let empty = Tensor::empty([0], tensor.dtype(), tensor.device())?;
+        Ok(Buffer {
+            shared: Shared::uninitialized(empty),
+            persistent,
+        })
+    }
+
+    /// Whether the shape is not known yet.
+    pub fn is_uninitialized(&self) -> bool {
+        self.shared.is_uninitialized()
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     pub(crate) fn standing_in(tensor: Tensor, persistent: bool) -> Buffer {
         Buffer {
             shared: Shared::new(tensor),
@@ -113,7 +212,7 @@ impl Buffer {
 
     /// The tensor.
     pub fn tensor(&self) -> &Tensor {
-        &self.shared.tensor
+        self.shared.tensor()
     }
 
     /// Whether the state dict has it.

@@ -6,6 +6,7 @@ use std::ops::Index;
 
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
+use crate::module::parameter::Shared;
 use crate::module::{FieldRef, ModuleFields, walk};
 
 /// Tensors by name, in the order they were inserted (PyTorch's `OrderedDict`).
@@ -209,11 +210,11 @@ pub struct IncompatibleKeys {
 }
 
 /// The tensors that belong to a module's state, tied ones under each of their names.
-fn state<M: ModuleFields + ?Sized>(module: &M) -> Vec<(String, &Tensor)> {
+fn state<M: ModuleFields + ?Sized>(module: &M) -> Vec<(String, &Shared)> {
     let mut out = Vec::new();
     walk(module, &mut |name, field| match field {
-        FieldRef::Parameter(p) => out.push((name.to_string(), p.tensor())),
-        FieldRef::Buffer(b) if b.is_persistent() => out.push((name.to_string(), b.tensor())),
+        FieldRef::Parameter(p) => out.push((name.to_string(), p.shared())),
+        FieldRef::Buffer(b) if b.is_persistent() => out.push((name.to_string(), b.shared())),
         _ => {}
     });
     out
@@ -222,7 +223,8 @@ fn state<M: ModuleFields + ?Sized>(module: &M) -> Vec<(String, &Tensor)> {
 pub(super) fn state_dict<M: ModuleFields + ?Sized>(module: &M) -> StateDict {
     state(module)
         .into_iter()
-        .map(|(name, tensor)| (name, tensor.detach()))
+        .filter(|(_, own)| !own.is_uninitialized())
+        .map(|(name, own)| (name, own.tensor().detach()))
         .collect()
 }
 
@@ -236,10 +238,11 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
     let own = state(module);
     let mut keys = IncompatibleKeys::default();
     let mut wrong = Vec::new();
-    for (name, tensor) in &own {
+    for (name, slot) in &own {
+        let tensor = slot.tensor();
         match from.get(name) {
             None => keys.missing_keys.push(name.clone()),
-            Some(t) if t.shape() != tensor.shape() => {
+            Some(t) if t.shape() != tensor.shape() && !slot.is_uninitialized() => {
                 wrong.push(format!(
                     "{name} is {} here and {} in the state dict",
                     tensor.shape(),
@@ -291,9 +294,13 @@ pub(super) fn load<M: ModuleFields + ?Sized>(
         );
     }
     no_grad(|| {
-        for (name, tensor) in &own {
-            if let Some(t) = from.get(name) {
-                tensor.copy_(t)?;
+        for (name, slot) in &own {
+            match from.get(name) {
+                Some(t) if slot.is_uninitialized() => slot.materialize(&t.copy()?)?,
+                Some(t) => {
+                    slot.tensor().copy_(t)?;
+                }
+                None => {}
             }
         }
         Ok(())

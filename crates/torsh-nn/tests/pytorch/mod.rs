@@ -1,16 +1,9 @@
 //! Layers against what PyTorch gives, from data/recurrent.safetensors.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use torsh_nn::{Module, ModuleExt, StateDict};
 use torsh_tensor::Tensor;
-
-/// Keeps other tests from drawing: layers draw their weights from the one default generator.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    ONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The tensors of one case.
 pub struct Case {

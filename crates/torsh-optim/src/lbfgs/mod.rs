@@ -4,7 +4,7 @@ mod search;
 
 use std::collections::VecDeque;
 
-use torsh_tensor::{DType, Result, Tensor, TorshError};
+use torsh_tensor::{AddOptions, DType, Result, Tensor, TorshError};
 
 use crate::memory::{missing, real};
 use crate::options::{check_common, options, require};
@@ -119,7 +119,7 @@ impl Flat<'_> {
         for p in self.params {
             let p = real(p)?;
             let part = direction.narrow(0, start, p.numel())?.reshape(p.shape())?;
-            p.add_with_(&part, step)?;
+            p.add_with_(&part, AddOptions::new().alpha(step))?;
             start += p.numel();
         }
         Ok(())
@@ -187,12 +187,12 @@ fn direction(s: &mut LbfgsState, o: &LbfgsOptions, grad: &Tensor) -> Result<Tens
     let q = grad.neg()?;
     for i in (0..count).rev() {
         al[i] = round(dot(&s.old_stps[i], &q)? * s.ro[i]);
-        q.add_with_(&s.old_dirs[i], -al[i])?;
+        q.add_with_(&s.old_dirs[i], AddOptions::new().alpha(-al[i]))?;
     }
     let r = q.mul(s.h_diag)?;
     for i in 0..count {
         let be = round(dot(&s.old_dirs[i], &r)? * s.ro[i]);
-        r.add_with_(&s.old_stps[i], round(al[i] - be))?;
+        r.add_with_(&s.old_stps[i], AddOptions::new().alpha(round(al[i] - be)))?;
     }
     Ok(r)
 }

@@ -7,7 +7,10 @@ use super::pointwise_extra::apply;
 use crate::call::Arg;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
-use crate::{Tensor, Value};
+use crate::{
+    EluOptions, GeluOptions, HardtanhOptions, LeakyReluOptions, ShrinkOptions, SoftplusOptions,
+    Tensor, Value,
+};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &RELU,
@@ -107,7 +110,7 @@ pub static GELU: OpRecord = OpRecord::new(
     "x times the probability that a standard normal number is below it, of each element, exact (\"none\") or by the \"tanh\" formula.",
     "(Tensor input, *, str approximate='none')",
 )
-.by_name(|b| b.tensor(0)?.gelu_with(b.str(1)).map(Value::Tensor))
+.by_name(|b| b.tensor(0)?.gelu_with(GeluOptions::new().approximate(b.str(1))).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     Ok(vec![Sample::new([x.clone().into()]), Sample::new([x.into()]).kw("approximate", "tanh")])
@@ -240,25 +243,31 @@ fn threshold(x: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Res
 }
 
 macro_rules! methods {
-    ($($(#[doc = $doc:literal])+ $name:ident $with:ident $inplace:ident $f:ident($($p:ident = $default:literal),+);)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident $with:ident $inplace:ident $inplace_with:ident $f:ident $options:ident($($p:ident),+);)*) => {
         impl Tensor {
             $(
                 $(#[doc = $doc])+
                 #[track_caller]
                 pub fn $name(&self) -> Result<Tensor> {
-                    $f(self, &[$($default),+], false)
+                    self.$with($options::default())
                 }
 
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") with PyTorch's further arguments.")]
                 #[track_caller]
-                pub fn $with(&self, $($p: f64),+) -> Result<Tensor> {
-                    $f(self, &[$($p),+], false)
+                pub fn $with(&self, options: $options) -> Result<Tensor> {
+                    $f(self, &[$(options.$p),+], false)
+                }
+
+                #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
+                #[track_caller]
+                pub fn $inplace(&self) -> Result<Tensor> {
+                    self.$inplace_with($options::default())
                 }
 
                 #[doc = concat!("[`", stringify!($with), "`](Tensor::", stringify!($with), ") in place; returns this tensor.")]
                 #[track_caller]
-                pub fn $inplace(&self, $($p: f64),+) -> Result<Tensor> {
-                    $f(self, &[$($p),+], true)
+                pub fn $inplace_with(&self, options: $options) -> Result<Tensor> {
+                    $f(self, &[$(options.$p),+], true)
                 }
             )*
         }
@@ -266,16 +275,16 @@ macro_rules! methods {
 }
 methods! {
     /// Each element where positive, times 0.01 elsewhere (`F.leaky_relu`).
-    leaky_relu leaky_relu_with leaky_relu_ leaky_relu(negative_slope = 0.01);
+    leaky_relu leaky_relu_with leaky_relu_ leaky_relu_with_ leaky_relu LeakyReluOptions(negative_slope);
     /// Each element where positive, `exp(x) - 1` elsewhere (`F.elu`).
-    elu elu_with elu_ elu(alpha = 1.0);
+    elu elu_with elu_ elu_with_ elu EluOptions(alpha);
     /// Each element where positive, `alpha * (exp(x / alpha) - 1)` elsewhere, with an `alpha` of 1
     /// (`F.celu`).
-    celu celu_with celu_ celu(alpha = 1.0);
+    celu celu_with celu_ celu_with_ celu EluOptions(alpha);
     /// Each element limited to [-1, 1] (`F.hardtanh`).
-    hardtanh hardtanh_with hardtanh_ hardtanh(min_val = -1.0, max_val = 1.0);
+    hardtanh hardtanh_with hardtanh_ hardtanh_with_ hardtanh HardtanhOptions(min_val, max_val);
     /// Each element moved towards 0 by 0.5, and 0 nearer to it (`F.softshrink`).
-    softshrink softshrink_with softshrink_ softshrink(lambd = 0.5);
+    softshrink softshrink_with softshrink_ softshrink_with_ softshrink ShrinkOptions(lambd);
 }
 
 impl Tensor {
@@ -302,17 +311,17 @@ impl Tensor {
     /// 0 where an element is in [-0.5, 0.5], itself elsewhere (`F.hardshrink`).
     #[track_caller]
     pub fn hardshrink(&self) -> Result<Tensor> {
-        self.hardshrink_with(0.5)
+        self.hardshrink_with(ShrinkOptions::default())
     }
 
     /// 0 where an element is in [`-lambd`, `lambd`], itself elsewhere.
     #[track_caller]
-    pub fn hardshrink_with(&self, lambd: f64) -> Result<Tensor> {
+    pub fn hardshrink_with(&self, options: ShrinkOptions) -> Result<Tensor> {
         apply(
             &parametric::hardshrink,
             self,
             &[],
-            &[Attr::Float(lambd)],
+            &[Attr::Float(options.lambd)],
             false,
         )
     }
@@ -326,18 +335,18 @@ impl Tensor {
     /// `log(1 + exp(x))` of each element; itself above 20 (`F.softplus`).
     #[track_caller]
     pub fn softplus(&self) -> Result<Tensor> {
-        self.softplus_with(1.0, 20.0)
+        self.softplus_with(SoftplusOptions::default())
     }
 
     /// `log(1 + exp(beta * x)) / beta` of each element; itself where `beta * x` is above
     /// `threshold`.
     #[track_caller]
-    pub fn softplus_with(&self, beta: f64, threshold: f64) -> Result<Tensor> {
+    pub fn softplus_with(&self, options: SoftplusOptions) -> Result<Tensor> {
         apply(
             &parametric::softplus,
             self,
             &[],
-            &[Attr::Float(beta), Attr::Float(threshold)],
+            &[Attr::Float(options.beta), Attr::Float(options.threshold)],
             false,
         )
     }
@@ -351,8 +360,8 @@ impl Tensor {
 
     /// [`Tensor::gelu`], exact (`"none"`) or by the `"tanh"` formula.
     #[track_caller]
-    pub fn gelu_with(&self, approximate: &str) -> Result<Tensor> {
-        match approximate {
+    pub fn gelu_with(&self, options: GeluOptions) -> Result<Tensor> {
+        match options.approximate.as_str() {
             "none" => self.gelu(),
             "tanh" => {
                 apply(&parametric::gelu_tanh, self, &[], &[], false).map_err(|e| e.renamed("gelu"))

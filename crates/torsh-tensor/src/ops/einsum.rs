@@ -4,7 +4,7 @@
 use torsh_core::{Result, TorshError};
 
 use crate::record::{OpRecord, Sample};
-use crate::{Tensor, Value};
+use crate::{DiagonalOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&EINSUM, &EINSUM_EQUATION];
 
@@ -114,7 +114,9 @@ impl Operand {
                 )));
             }
             // The diagonal comes last.
-            o.tensor = o.tensor.diagonal_with(0, i as i64, j as i64)?;
+            o.tensor = o
+                .tensor
+                .diagonal_with(DiagonalOptions::new().dim1(i as i64).dim2(j as i64))?;
             let label = o.labels.remove(i);
             o.labels.remove(j - 1);
             o.labels.push(label);

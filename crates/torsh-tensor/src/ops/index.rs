@@ -6,7 +6,7 @@ use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
 use crate::call::{Arg, call1, make_node, write_into};
 use crate::node::BackwardCx;
 use crate::record::{OpRecord, Plan, PlanCx, Rule, Sample};
-use crate::{IntoDim, Operand, Tensor, Value};
+use crate::{AddOptions, IntoDim, Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &INDEX_SELECT,
@@ -321,8 +321,8 @@ pub static INDEX_ADD: OpRecord = OpRecord::new(
     Ok(SmallVec::from_iter([c.needs(0).then(|| c.g().clone()), None, source]))
 })
 .by_name(|b| {
-    let alpha = b.scalar(4);
-    b.tensor(0)?.index_add_with(b.int(1), b.tensor(2)?, b.tensor(3)?, alpha).map(Value::Tensor)
+    let options = AddOptions::new().alpha(b.scalar(4));
+    b.tensor(0)?.index_add_with(b.int(1), b.tensor(2)?, b.tensor(3)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let index = s.ints(&[4], 0, 3)?;
@@ -525,7 +525,7 @@ impl Tensor {
     /// Adds `source` to the positions of `dim` that a 1-d index names (`torch.index_add`).
     #[track_caller]
     pub fn index_add(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-        self.index_add_with(dim, index, source, 1)
+        self.index_add_with(dim, index, source, AddOptions::default())
     }
 
     /// [`Tensor::index_add`] of `alpha` times the source.
@@ -535,10 +535,10 @@ impl Tensor {
         dim: impl IntoDim,
         index: &Tensor,
         source: &Tensor,
-        alpha: impl Into<Scalar>,
+        options: AddOptions,
     ) -> Result<Tensor> {
         let d = self.dim("index_add", dim.value())?;
-        let alpha = alpha.into();
+        let alpha = options.alpha;
         check_number(alpha, self.dtype()).map_err(|e| e.renamed("index_add"))?;
         let args = [Arg::T(self), Arg::T(index), Arg::T(source)];
         call1(

@@ -9,7 +9,7 @@ use crate::call::{Arg, call1};
 use crate::node::{BackwardCx, Grads};
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::sample::Sampler;
-use crate::{Tensor, Value};
+use crate::{AddmmOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &GER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM,
@@ -400,7 +400,7 @@ pub static ADDBMM: OpRecord = OpRecord::new(
     "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
 )
 .by_name(|b| {
-    b.tensor(0)?.addbmm_with(b.tensor(1)?, b.tensor(2)?, b.scalar(3), b.scalar(4)).map(Value::Tensor)
+    b.tensor(0)?.addbmm_with(b.tensor(1)?, b.tensor(2)?, AddmmOptions::new().beta(b.scalar(3)).alpha(b.scalar(4))).map(Value::Tensor)
 })
 .samples(|s| triple(s, &[2, 3], &[2, 2, 4], &[2, 4, 3]));
 
@@ -412,7 +412,11 @@ pub static ADDR: OpRecord = OpRecord::new(
 )
 .by_name(|b| {
     b.tensor(0)?
-        .addr_with(b.tensor(1)?, b.tensor(2)?, b.scalar(3), b.scalar(4))
+        .addr_with(
+            b.tensor(1)?,
+            b.tensor(2)?,
+            AddmmOptions::new().beta(b.scalar(3)).alpha(b.scalar(4)),
+        )
         .map(Value::Tensor)
 })
 .samples(|s| triple(s, &[3], &[2], &[3]));

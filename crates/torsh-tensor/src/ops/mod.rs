@@ -1,6 +1,7 @@
 //! The op records, by family, and calls by name.
 
 pub(crate) mod activation;
+pub(crate) mod arguments;
 pub(crate) mod attention;
 pub(crate) mod avg_pool;
 pub(crate) mod batch_norm;

@@ -6,7 +6,7 @@ use torsh_core::{Attr, Dims, Kernel, Result, Scalar, TorshError};
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan, Sample};
 use crate::schema::Bound;
-use crate::{Grads, IntoShape, Tensor, Value};
+use crate::{Grads, IntoShape, PadOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&CONSTANT_PAD_ND, &PAD];
 
@@ -56,7 +56,7 @@ pub static PAD: OpRecord = OpRecord::new(
     "The tensor with a number (constant), its edge (replicate), its mirror image (reflect) or its other end (circular) around it.",
     "(Tensor input, int[] pad, str mode='constant', Scalar? value=None)",
 )
-.by_name(|b| b.tensor(0)?.pad_with(b.ints(1), b.str(2), b.opt_scalar(3)).map(Value::Tensor))
+.by_name(|b| b.tensor(0)?.pad_with(b.ints(1), PadOptions { mode: b.str(2).to_string(), value: b.opt_scalar(3) }).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 2, 3])?;
     Ok(vec![
@@ -151,21 +151,17 @@ impl Tensor {
     /// `"replicate"`, `"reflect"` or `"circular"`.
     ///
     /// ```
-    /// use torsh_tensor::tensor;
+    /// use torsh_tensor::{PadOptions, tensor};
     /// let x = tensor![[1, 2, 3]];
-    /// assert_eq!(x.pad_with([1, 2], "reflect", None)?, tensor![[2, 1, 2, 3, 2, 1]]);
+    /// let padded = x.pad_with([1, 2], PadOptions::new().mode("reflect"))?;
+    /// assert_eq!(padded, tensor![[2, 1, 2, 3, 2, 1]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn pad_with(
-        &self,
-        pad: impl IntoShape,
-        mode: &str,
-        value: impl Into<Option<Scalar>>,
-    ) -> Result<Tensor> {
-        let (pad, value) = (pad.sizes(), value.into());
+    pub fn pad_with(&self, pad: impl IntoShape, options: PadOptions) -> Result<Tensor> {
+        let (pad, value) = (pad.sizes(), options.value);
         let refuse = |why: String| self.named("pad", Err(TorshError::invalid("", why)));
-        let mode = match mode {
+        let mode = match options.mode.as_str() {
             "constant" => {
                 return self
                     .constant_pad_nd(&pad[..], value.unwrap_or(Scalar::Int(0)))

@@ -1,12 +1,12 @@
 //! Pointwise ops: records and methods made from the rows of `torsh_core::pointwise`.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Result, Scalar};
+use torsh_core::{Attr, Kernel, Result};
 
 use crate::call::{Arg, call_inplace, call1};
 use crate::record::{Backward, InputGrad, OpRecord, Pointwise, Rule};
 use crate::schema::Bound;
-use crate::{Operand, Tensor, Value};
+use crate::{AddOptions, Operand, Tensor, Value};
 
 macro_rules! rule {
     (promote) => {
@@ -267,16 +267,23 @@ impl Tensor {
     }
 
     /// `self + alpha * other` (`torch.add` with `alpha`).
+    ///
+    /// ```
+    /// use torsh_tensor::{AddOptions, tensor};
+    /// let sum = tensor![1, 2].add_with(&tensor![10, 20], AddOptions::new().alpha(2))?;
+    /// assert_eq!(sum, tensor![21, 42]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn add_with<'a>(
         &self,
         other: impl Into<Operand<'a>>,
-        alpha: impl Into<Scalar>,
+        options: AddOptions,
     ) -> Result<Tensor> {
         call1(
             &parametric::add_alpha,
             &[Arg::T(self), other.into().arg()],
-            &[Attr::Scalar(alpha.into())],
+            &[Attr::Scalar(options.alpha)],
         )
     }
 }

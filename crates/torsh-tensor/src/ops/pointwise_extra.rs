@@ -8,7 +8,10 @@ use super::pointwise::{binary, parametric};
 use crate::call::{Arg, call_inplace, call1};
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
-use crate::{IscloseOptions, Operand, Tensor, Value};
+use crate::{
+    AddOptions, AddcmulOptions, DivOptions, IscloseOptions, LogitOptions, NanToNumOptions, Operand,
+    Tensor, Value,
+};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &MAX_OTHER,
@@ -347,13 +350,13 @@ impl Tensor {
     pub fn sub_with<'a>(
         &self,
         other: impl Into<Operand<'a>>,
-        alpha: impl Into<Scalar>,
+        options: AddOptions,
     ) -> Result<Tensor> {
         scaled(
             &parametric::sub_alpha,
             self,
             other.into(),
-            alpha.into(),
+            options.alpha,
             false,
         )
     }
@@ -361,7 +364,7 @@ impl Tensor {
     /// `other - self` (`torch.rsub`).
     #[track_caller]
     pub fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
-        self.rsub_with(other, 1)
+        self.rsub_with(other, AddOptions::default())
     }
 
     /// `other - alpha * self` (`torch.rsub` with `alpha`).
@@ -369,9 +372,9 @@ impl Tensor {
     pub fn rsub_with<'a>(
         &self,
         other: impl Into<Operand<'a>>,
-        alpha: impl Into<Scalar>,
+        options: AddOptions,
     ) -> Result<Tensor> {
-        scaled(&parametric::rsub, self, other.into(), alpha.into(), false)
+        scaled(&parametric::rsub, self, other.into(), options.alpha, false)
     }
 
     /// `self += alpha * other` (`Tensor.add_` with `alpha`); returns this tensor.
@@ -379,13 +382,13 @@ impl Tensor {
     pub fn add_with_<'a>(
         &self,
         other: impl Into<Operand<'a>>,
-        alpha: impl Into<Scalar>,
+        options: AddOptions,
     ) -> Result<Tensor> {
         scaled(
             &parametric::add_alpha,
             self,
             other.into(),
-            alpha.into(),
+            options.alpha,
             true,
         )
     }
@@ -395,13 +398,13 @@ impl Tensor {
     pub fn sub_with_<'a>(
         &self,
         other: impl Into<Operand<'a>>,
-        alpha: impl Into<Scalar>,
+        options: AddOptions,
     ) -> Result<Tensor> {
         scaled(
             &parametric::sub_alpha,
             self,
             other.into(),
-            alpha.into(),
+            options.alpha,
             true,
         )
     }
@@ -410,25 +413,26 @@ impl Tensor {
     /// (`torch.div` with `rounding_mode`).
     ///
     /// ```
-    /// use torsh_tensor::Tensor;
-    /// let x = Tensor::from_data(&[-7, 7], &[2])?;
-    /// assert_eq!(x.div_with(2, "trunc")?.to_vec::<i32>()?, [-3, 3]);
-    /// assert_eq!(x.div_with(2, "floor")?.to_vec::<i32>()?, [-4, 3]);
+    /// use torsh_tensor::{DivOptions, tensor};
+    /// let (x, trunc) = (tensor![-7, 7], DivOptions::new().rounding_mode("trunc"));
+    /// assert_eq!(x.div_with(2, trunc)?, tensor![-3, 3]);
+    /// assert_eq!(x.div_with(2, DivOptions::new().rounding_mode("floor"))?, tensor![-4, 3]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
-    pub fn div_with<'a, 'm>(
+    pub fn div_with<'a>(
         &self,
         other: impl Into<Operand<'a>>,
-        rounding_mode: impl Into<Option<&'m str>>,
+        options: DivOptions,
     ) -> Result<Tensor> {
-        divide(Operand::Ref(self), other.into(), rounding_mode.into())
+        let mode = options.rounding_mode.as_deref();
+        divide(Operand::Ref(self), other.into(), mode)
     }
 
     /// `self + tensor1 * tensor2`.
     #[track_caller]
     pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
-        self.addcmul_with(tensor1, tensor2, 1)
+        self.addcmul_with(tensor1, tensor2, AddcmulOptions::default())
     }
 
     /// `self + value * tensor1 * tensor2`.
@@ -437,30 +441,36 @@ impl Tensor {
         &self,
         tensor1: &Tensor,
         tensor2: &Tensor,
-        value: impl Into<Scalar>,
+        options: AddcmulOptions,
     ) -> Result<Tensor> {
         apply(
             &parametric::addcmul,
             self,
             &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(value.into())],
+            &[Attr::Scalar(options.value)],
             false,
         )
     }
 
-    /// `self += value * tensor1 * tensor2`; returns this tensor.
+    /// [`Tensor::addcmul`] in place; returns this tensor.
     #[track_caller]
-    pub fn addcmul_(
+    pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        self.addcmul_with_(tensor1, tensor2, AddcmulOptions::default())
+    }
+
+    /// [`Tensor::addcmul_with`] in place; returns this tensor.
+    #[track_caller]
+    pub fn addcmul_with_(
         &self,
         tensor1: &Tensor,
         tensor2: &Tensor,
-        value: impl Into<Scalar>,
+        options: AddcmulOptions,
     ) -> Result<Tensor> {
         apply(
             &parametric::addcmul,
             self,
             &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(value.into())],
+            &[Attr::Scalar(options.value)],
             true,
         )
     }
@@ -468,7 +478,7 @@ impl Tensor {
     /// `self + tensor1 / tensor2`.
     #[track_caller]
     pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
-        self.addcdiv_with(tensor1, tensor2, 1)
+        self.addcdiv_with(tensor1, tensor2, AddcmulOptions::default())
     }
 
     /// `self + value * tensor1 / tensor2`.
@@ -477,30 +487,36 @@ impl Tensor {
         &self,
         tensor1: &Tensor,
         tensor2: &Tensor,
-        value: impl Into<Scalar>,
+        options: AddcmulOptions,
     ) -> Result<Tensor> {
         apply(
             &parametric::addcdiv,
             self,
             &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(value.into())],
+            &[Attr::Scalar(options.value)],
             false,
         )
     }
 
-    /// `self += value * tensor1 / tensor2`; returns this tensor.
+    /// [`Tensor::addcdiv`] in place; returns this tensor.
     #[track_caller]
-    pub fn addcdiv_(
+    pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        self.addcdiv_with_(tensor1, tensor2, AddcmulOptions::default())
+    }
+
+    /// [`Tensor::addcdiv_with`] in place; returns this tensor.
+    #[track_caller]
+    pub fn addcdiv_with_(
         &self,
         tensor1: &Tensor,
         tensor2: &Tensor,
-        value: impl Into<Scalar>,
+        options: AddcmulOptions,
     ) -> Result<Tensor> {
         apply(
             &parametric::addcdiv,
             self,
             &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(value.into())],
+            &[Attr::Scalar(options.value)],
             true,
         )
     }
@@ -524,16 +540,11 @@ impl Tensor {
         nan_to_num(self, None, None, None, false)
     }
 
-    /// [`Tensor::nan_to_num`] with replacements for nan, infinity and minus infinity; `None` for
-    /// the default one.
+    /// [`Tensor::nan_to_num`] with other replacements.
     #[track_caller]
-    pub fn nan_to_num_with(
-        &self,
-        nan: impl Into<Option<f64>>,
-        posinf: impl Into<Option<f64>>,
-        neginf: impl Into<Option<f64>>,
-    ) -> Result<Tensor> {
-        nan_to_num(self, nan.into(), posinf.into(), neginf.into(), false)
+    pub fn nan_to_num_with(&self, options: NanToNumOptions) -> Result<Tensor> {
+        let o = options;
+        nan_to_num(self, o.nan, o.posinf, o.neginf, false)
     }
 
     /// [`Tensor::nan_to_num`] in place; returns this tensor.
@@ -556,8 +567,8 @@ impl Tensor {
 
     /// [`Tensor::logit`] of each element limited to [`eps`, `1 - eps`].
     #[track_caller]
-    pub fn logit_with(&self, eps: f64) -> Result<Tensor> {
-        logit(self, Some(eps), false)
+    pub fn logit_with(&self, options: LogitOptions) -> Result<Tensor> {
+        logit(self, options.eps, false)
     }
 
     /// [`Tensor::logit`] in place; returns this tensor.

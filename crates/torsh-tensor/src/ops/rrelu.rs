@@ -4,7 +4,7 @@ use torsh_core::{DType, Result, TorshError};
 
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
-use crate::{Tensor, Value};
+use crate::{LeakyReluOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&RRELU];
 
@@ -62,7 +62,7 @@ fn rrelu(x: &Tensor, options: &RreluOptions) -> Result<Tensor> {
         ));
     }
     if !training {
-        return x.leaky_relu_with((lower + upper) / 2.0);
+        return x.leaky_relu_with(LeakyReluOptions::new().negative_slope((lower + upper) / 2.0));
     }
     let slopes = crate::no_grad(|| {
         let ones = x.detach().ones_like()?;

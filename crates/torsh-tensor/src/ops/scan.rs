@@ -11,7 +11,7 @@ use crate::node::{BackwardCx, Grads};
 use crate::options::options;
 use crate::record::{Backward, InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::sample::Sampler;
-use crate::{IntoDim, Tensor, Value};
+use crate::{CumsumOptions, IntoDim, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] =
     &[&CUMSUM, &CUMPROD, &CUMMAX, &CUMMIN, &LOGCUMSUMEXP, &DIFF];
@@ -60,7 +60,7 @@ pub static CUMSUM: OpRecord = OpRecord::new(
 }])
 .by_name(|b| {
     b.tensor(0)?
-        .cumsum_with(b.int(1), b.dtype(2))
+        .cumsum_with(b.int(1), CumsumOptions::new().dtype(b.dtype(2)))
         .map(Value::Tensor)
 })
 .samples(samples);
@@ -73,7 +73,7 @@ pub static CUMPROD: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::CumProd, plan)
 .grad(&[InputGrad { inputs: 1, outputs: 1, formula: cumprod_backward }])
-.by_name(|b| b.tensor(0)?.cumprod_with(b.int(1), b.dtype(2)).map(Value::Tensor))
+.by_name(|b| b.tensor(0)?.cumprod_with(b.int(1), CumsumOptions::new().dtype(b.dtype(2))).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 3])?;
     let zeros = Tensor::from_data(&[0.0f64, 2.0, 0.0, 1.0, 0.0, 3.0], [2, 3])?.to_dtype(x.dtype())?;
@@ -284,8 +284,8 @@ impl Tensor {
 
     /// [`Tensor::cumsum`] in another dtype.
     #[track_caller]
-    pub fn cumsum_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
-        self.scan(&CUMSUM, dim.value(), dtype)
+    pub fn cumsum_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
+        self.scan(&CUMSUM, dim.value(), options.dtype)
     }
 
     /// [`Tensor::cumsum`] in place.
@@ -309,8 +309,8 @@ impl Tensor {
 
     /// [`Tensor::cumprod`] in another dtype.
     #[track_caller]
-    pub fn cumprod_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
-        self.scan(&CUMPROD, dim.value(), dtype)
+    pub fn cumprod_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
+        self.scan(&CUMPROD, dim.value(), options.dtype)
     }
 
     /// [`Tensor::cumprod`] in place.

@@ -5,7 +5,7 @@ use torsh_core::{Attr, DType, Kernel, Result};
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
 use crate::sample::Sampler;
-use crate::{Bound, IntoDim, Tensor, Value};
+use crate::{Bound, IntoDim, SoftmaxOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &SOFTMAX,
@@ -49,7 +49,7 @@ pub static SOFTMAX: OpRecord = OpRecord::new(
 }])
 .by_name(|b| {
     b.tensor(0)?
-        .softmax_with(b.int(1), b.dtype(2))
+        .softmax_with(b.int(1), SoftmaxOptions::new().dtype(b.dtype(2)))
         .map(Value::Tensor)
 })
 .samples(samples);
@@ -74,7 +74,7 @@ pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
 }])
 .by_name(|b| {
     b.tensor(0)?
-        .log_softmax_with(b.int(1), b.dtype(2))
+        .log_softmax_with(b.int(1), SoftmaxOptions::new().dtype(b.dtype(2)))
         .map(Value::Tensor)
 })
 .samples(samples);
@@ -149,7 +149,7 @@ const FUNCTIONAL: &str = "(Tensor input, int? dim=None, int _stacklevel=3, Scala
 static F_SOFTMAX: OpRecord = OpRecord::new("nn.functional.softmax", "As softmax.", FUNCTIONAL)
     .by_name(|b| {
         b.tensor(0)?
-            .softmax_with(implicit(b)?, b.dtype(3))
+            .softmax_with(implicit(b)?, SoftmaxOptions::new().dtype(b.dtype(3)))
             .map(Value::Tensor)
     })
     .samples(samples);
@@ -159,7 +159,7 @@ static F_LOG_SOFTMAX: OpRecord =
     OpRecord::new("nn.functional.log_softmax", "As log_softmax.", FUNCTIONAL)
         .by_name(|b| {
             b.tensor(0)?
-                .log_softmax_with(implicit(b)?, b.dtype(3))
+                .log_softmax_with(implicit(b)?, SoftmaxOptions::new().dtype(b.dtype(3)))
                 .map(Value::Tensor)
         })
         .samples(samples);
@@ -172,7 +172,7 @@ pub static SOFTMIN: OpRecord = OpRecord::new(
 )
 .by_name(|b| {
     b.tensor(0)?
-        .softmin_with(implicit(b)?, b.dtype(3))
+        .softmin_with(implicit(b)?, SoftmaxOptions::new().dtype(b.dtype(3)))
         .map(Value::Tensor)
 })
 .samples(samples);
@@ -192,8 +192,8 @@ impl Tensor {
 
     /// [`Tensor::softmax`] after a conversion.
     #[track_caller]
-    pub fn softmax_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
-        self.soft(&SOFTMAX, dim.value(), dtype)
+    pub fn softmax_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
+        self.soft(&SOFTMAX, dim.value(), options.dtype)
     }
 
     /// Logarithm of softmax along a dimension; floating-point dtypes only.
@@ -204,21 +204,21 @@ impl Tensor {
 
     /// [`Tensor::log_softmax`] after a conversion.
     #[track_caller]
-    pub fn log_softmax_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
-        self.soft(&LOG_SOFTMAX, dim.value(), dtype)
+    pub fn log_softmax_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
+        self.soft(&LOG_SOFTMAX, dim.value(), options.dtype)
     }
 
     /// Softmax of the negated elements along a dimension.
     #[track_caller]
     pub fn softmin(&self, dim: impl IntoDim) -> Result<Tensor> {
-        self.softmin_with(dim, None)
+        self.softmin_with(dim, SoftmaxOptions::default())
     }
 
     /// [`Tensor::softmin`] after a conversion.
     #[track_caller]
-    pub fn softmin_with(&self, dim: impl IntoDim, dtype: Option<DType>) -> Result<Tensor> {
+    pub fn softmin_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.neg()?
-            .softmax_with(dim, dtype)
+            .softmax_with(dim, options)
             .map_err(|e| e.renamed("softmin"))
     }
 }

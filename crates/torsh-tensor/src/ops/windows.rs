@@ -4,7 +4,7 @@ use torsh_core::{Attr, Dims, Layout, Result, TorshError};
 
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Sample};
-use crate::{IntoDim, Tensor, Value};
+use crate::{DiagonalOptions, IntoDim, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&DIAGONAL, &UNFOLD];
 
@@ -63,7 +63,12 @@ pub static DIAGONAL: OpRecord = OpRecord::new(
 }])
 .by_name(|b| {
     b.tensor(0)?
-        .diagonal_with(b.int(1), b.int(2), b.int(3))
+        .diagonal_with(
+            DiagonalOptions::new()
+                .offset(b.int(1))
+                .dim1(b.int(2))
+                .dim2(b.int(3)),
+        )
         .map(Value::Tensor)
 })
 .samples(|s| {
@@ -146,30 +151,19 @@ impl Tensor {
     /// A view of the main diagonal of the first two dimensions, as a last dimension.
     #[track_caller]
     pub fn diagonal(&self) -> Result<Tensor> {
-        self.diagonal_with(0, 0, 1)
+        self.diagonal_with(DiagonalOptions::default())
     }
 
     /// A view of the diagonal of dimensions `dim1` and `dim2`, `offset` above the main one (below
     /// it where negative), as a last dimension. Writing into it writes the tensor's diagonal.
     #[track_caller]
-    pub fn diagonal_with(
-        &self,
-        offset: i64,
-        dim1: impl IntoDim,
-        dim2: impl IntoDim,
-    ) -> Result<Tensor> {
-        let (a, b) = (
-            self.dim("diagonal", dim1.value())?,
-            self.dim("diagonal", dim2.value())?,
-        );
+    pub fn diagonal_with(&self, options: DiagonalOptions) -> Result<Tensor> {
+        let DiagonalOptions { offset, dim1, dim2 } = options;
+        let (a, b) = (self.dim("diagonal", dim1)?, self.dim("diagonal", dim2)?);
         if a == b {
             let e = TorshError::invalid(
                 "",
-                format!(
-                    "diagonal dimensions cannot be identical {}, {}",
-                    dim1.value(),
-                    dim2.value()
-                ),
+                format!("diagonal dimensions cannot be identical {}, {}", dim1, dim2),
             );
             return self.named("diagonal", Err(e));
         }

@@ -65,7 +65,7 @@ plain! {
 
 /// Layers with one number that PyTorch gives a default.
 macro_rules! with_number {
-    ($($(#[$doc:meta])* $name:ident $function:ident $field:ident = $default:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $function:ident $options:ident $field:ident = $default:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -96,7 +96,7 @@ macro_rules! with_number {
         impl Module for $name {
             #[track_caller]
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
-                self.hooks.run(self, x, |x| F::$function(x, self.$field))
+                self.hooks.run(self, x, |x| F::$function(x, F::$options::new().$field(self.$field)))
             }
 
             fn extra_repr(&self) -> String {
@@ -108,15 +108,15 @@ macro_rules! with_number {
 
 with_number! {
     /// ReLU with a slope for negative elements (`torch.nn.LeakyReLU`).
-    LeakyReLU leaky_relu_with negative_slope = 0.01;
+    LeakyReLU leaky_relu_with LeakyReluOptions negative_slope = 0.01;
     /// `alpha * (exp(x) - 1)` for negative elements (`torch.nn.ELU`).
-    ELU elu_with alpha = 1.0;
+    ELU elu_with EluOptions alpha = 1.0;
     /// `alpha * (exp(x / alpha) - 1)` for negative elements (`torch.nn.CELU`).
-    CELU celu_with alpha = 1.0;
+    CELU celu_with EluOptions alpha = 1.0;
     /// 0 for elements within `lambd` of it (`torch.nn.Hardshrink`).
-    Hardshrink hardshrink_with lambd = 0.5;
+    Hardshrink hardshrink_with ShrinkOptions lambd = 0.5;
     /// Elements moved by `lambd` towards 0, and not beyond (`torch.nn.Softshrink`).
-    Softshrink softshrink_with lambd = 0.5;
+    Softshrink softshrink_with ShrinkOptions lambd = 0.5;
 }
 
 /// How [`GELU`] computes the normal distribution.
@@ -163,7 +163,9 @@ impl GELU {
 impl Module for GELU {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks.run(self, x, |x| F::gelu_with(x, self.name()))
+        self.hooks.run(self, x, |x| {
+            F::gelu_with(x, F::GeluOptions::new().approximate(self.name()))
+        })
     }
 
     fn extra_repr(&self) -> String {
@@ -208,8 +210,14 @@ impl Default for Softplus {
 impl Module for Softplus {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, x, |x| F::softplus_with(x, self.beta, self.threshold))
+        self.hooks.run(self, x, |x| {
+            F::softplus_with(
+                x,
+                F::SoftplusOptions::new()
+                    .beta(self.beta)
+                    .threshold(self.threshold),
+            )
+        })
     }
 
     fn extra_repr(&self) -> String {
@@ -258,8 +266,14 @@ impl Default for Hardtanh {
 impl Module for Hardtanh {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        self.hooks
-            .run(self, x, |x| F::hardtanh_with(x, self.min_val, self.max_val))
+        self.hooks.run(self, x, |x| {
+            F::hardtanh_with(
+                x,
+                F::HardtanhOptions::new()
+                    .min_val(self.min_val)
+                    .max_val(self.max_val),
+            )
+        })
     }
 
     fn extra_repr(&self) -> String {

@@ -1,6 +1,7 @@
 //! Products as methods.
 
 use super::*;
+use crate::AddmmOptions;
 
 impl Tensor {
     /// The product of two tensors (`torch.matmul`): of vectors their inner product, of a matrix
@@ -79,7 +80,7 @@ impl Tensor {
     /// `self + mat1 @ mat2`; this tensor broadcasts.
     #[track_caller]
     pub fn addmm(&self, mat1: &Tensor, mat2: &Tensor) -> Result<Tensor> {
-        self.addmm_with(mat1, mat2, 1, 1)
+        self.addmm_with(mat1, mat2, AddmmOptions::default())
     }
 
     /// `beta * self + alpha * (mat1 @ mat2)`; with `beta` 0 this tensor is not read.
@@ -88,34 +89,27 @@ impl Tensor {
         &self,
         mat1: &Tensor,
         mat2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
+        options: AddmmOptions,
     ) -> Result<Tensor> {
-        sum_of(&ADDMM, self, mat1, mat2, beta.into(), alpha.into())
+        sum_of(&ADDMM, self, mat1, mat2, options.beta, options.alpha)
     }
 
     /// `self + mat @ vec`; this tensor broadcasts.
     #[track_caller]
     pub fn addmv(&self, mat: &Tensor, vec: &Tensor) -> Result<Tensor> {
-        self.addmv_with(mat, vec, 1, 1)
+        self.addmv_with(mat, vec, AddmmOptions::default())
     }
 
     /// `beta * self + alpha * (mat @ vec)`; with `beta` 0 this tensor is not read.
     #[track_caller]
-    pub fn addmv_with(
-        &self,
-        mat: &Tensor,
-        vec: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        sum_of(&ADDMV, self, mat, vec, beta.into(), alpha.into())
+    pub fn addmv_with(&self, mat: &Tensor, vec: &Tensor, options: AddmmOptions) -> Result<Tensor> {
+        sum_of(&ADDMV, self, mat, vec, options.beta, options.alpha)
     }
 
     /// `self + batch1 @ batch2`; this tensor broadcasts.
     #[track_caller]
     pub fn baddbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
-        self.baddbmm_with(batch1, batch2, 1, 1)
+        self.baddbmm_with(batch1, batch2, AddmmOptions::default())
     }
 
     /// `beta * self + alpha * (batch1 @ batch2)`; with `beta` 0 this tensor is not read.
@@ -124,16 +118,15 @@ impl Tensor {
         &self,
         batch1: &Tensor,
         batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
+        options: AddmmOptions,
     ) -> Result<Tensor> {
-        sum_of(&BADDBMM, self, batch1, batch2, beta.into(), alpha.into())
+        sum_of(&BADDBMM, self, batch1, batch2, options.beta, options.alpha)
     }
 
     /// `self` plus the sum over the batch of `batch1 @ batch2`.
     #[track_caller]
     pub fn addbmm(&self, batch1: &Tensor, batch2: &Tensor) -> Result<Tensor> {
-        self.addbmm_with(batch1, batch2, 1, 1)
+        self.addbmm_with(batch1, batch2, AddmmOptions::default())
     }
 
     /// `beta * self` plus `alpha` times the sum over the batch of `batch1 @ batch2`; with `beta` 0
@@ -143,8 +136,7 @@ impl Tensor {
         &self,
         batch1: &Tensor,
         batch2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
+        options: AddmmOptions,
     ) -> Result<Tensor> {
         let (a, b) = (batch1, batch2);
         if a.ndim() != 3 || b.ndim() != 3 {
@@ -167,7 +159,7 @@ impl Tensor {
                 ),
             ));
         }
-        let (beta, alpha): (Scalar, Scalar) = (beta.into(), alpha.into());
+        let (beta, alpha) = (options.beta, options.alpha);
         if matches!(a.dtype(), DType::F16 | DType::BF16) && a.dims()[0] > 0 {
             // The half types round after each matrix of the batch, as PyTorch does.
             let mut sum = self.clone();
@@ -195,19 +187,13 @@ impl Tensor {
     /// `self + outer(vec1, vec2)`; this tensor broadcasts.
     #[track_caller]
     pub fn addr(&self, vec1: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-        self.addr_with(vec1, vec2, 1, 1)
+        self.addr_with(vec1, vec2, AddmmOptions::default())
     }
 
     /// `beta * self + alpha * outer(vec1, vec2)`; with `beta` 0 this tensor is not read.
     #[track_caller]
-    pub fn addr_with(
-        &self,
-        vec1: &Tensor,
-        vec2: &Tensor,
-        beta: impl Into<Scalar>,
-        alpha: impl Into<Scalar>,
-    ) -> Result<Tensor> {
-        let (beta, alpha): (Scalar, Scalar) = (beta.into(), alpha.into());
+    pub fn addr_with(&self, vec1: &Tensor, vec2: &Tensor, options: AddmmOptions) -> Result<Tensor> {
+        let (beta, alpha) = (options.beta, options.alpha);
         let dtype = self.dtype().promote(vec1.dtype()).promote(vec2.dtype());
         if !dtype.is_differentiable() && (alpha.is_float() || beta.is_float()) {
             return Err(TorshError::dtype(

@@ -1,6 +1,7 @@
 //! Random numbers as methods.
 
 use super::*;
+use crate::MultinomialOptions;
 
 impl Tensor {
     /// Fills this tensor, after the checks of writing in place.
@@ -415,22 +416,21 @@ impl Tensor {
         normal(self, std.into(), None)
     }
 
-    /// Indices drawn by this tensor's weights `[categories]` or `[rows, categories]`, which need not
-    /// sum to 1 (`torch.multinomial`): int64 `[.., num_samples]`.
+    /// Different indices drawn by this tensor's weights `[categories]` or `[rows, categories]`, which
+    /// need not sum to 1 (`torch.multinomial`): int64 `[.., num_samples]`.
     #[track_caller]
-    pub fn multinomial(&self, num_samples: i64, replacement: bool) -> Result<Tensor> {
-        self.multinomial_from(num_samples, replacement, None)
+    pub fn multinomial(&self, num_samples: i64) -> Result<Tensor> {
+        self.multinomial_with(num_samples, MultinomialOptions::default())
     }
 
-    /// [`Tensor::multinomial`] drawing from a generator of its own.
+    /// [`Tensor::multinomial`] with replacement, or from another generator.
     #[track_caller]
     pub fn multinomial_with(
         &self,
         num_samples: i64,
-        replacement: bool,
-        generator: &Generator,
+        options: MultinomialOptions,
     ) -> Result<Tensor> {
-        self.multinomial_from(num_samples, replacement, Some(generator))
+        self.multinomial_from(num_samples, options.replacement, options.generator.as_ref())
     }
 
     #[track_caller]

@@ -1,0 +1,169 @@
+//! The optional arguments of ops that take few.
+
+use torsh_core::Generator;
+
+use crate::{DType, Scalar};
+
+crate::options::options! {
+    /// The optional arguments of `add`, `sub`, `rsub` and `index_add`.
+    AddOptions {
+        /// What is added or subtracted is multiplied with this; 1 unless set.
+        alpha: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `addcmul` and `addcdiv`.
+    AddcmulOptions {
+        /// The product or quotient is multiplied with this; 1 unless set.
+        value: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `addmm`, `addmv`, `addr`, `addbmm` and `baddbmm`.
+    AddmmOptions {
+        /// What the addend is multiplied with; 1 unless set. With 0 it is not read.
+        beta: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
+        /// What the product is multiplied with; 1 unless set.
+        alpha: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `div`.
+    DivOptions {
+        /// `trunc` (towards zero), `floor` (down), or not at all, as unless set.
+        rounding_mode: Option<String> = None, Option<&str> => |m| m.map(String::from);
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `nan_to_num`.
+    NanToNumOptions {
+        /// What stands for nan; 0 unless set.
+        nan: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
+        /// What stands for infinity; the dtype's largest number unless set.
+        posinf: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
+        /// What stands for minus infinity; the dtype's smallest number unless set.
+        neginf: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `logit`.
+    LogitOptions {
+        /// Elements are limited to `[eps, 1 - eps]` first; not at all unless set.
+        eps: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `softmax`, `log_softmax` and `softmin`.
+    SoftmaxOptions {
+        /// What the tensor is converted to first; nothing unless set.
+        dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `cumsum` and `cumprod`.
+    CumsumOptions {
+        /// What the tensor is converted to first; int64 for bools and integers, unless set.
+        dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `diagonal`.
+    DiagonalOptions {
+        /// How far above the main diagonal, below it where negative; 0 unless set.
+        offset: i64 = 0;
+        /// The dimension of the rows; 0 unless set.
+        dim1: i64 = 0;
+        /// The dimension of the columns; 1 unless set.
+        dim2: i64 = 1;
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `flatten`.
+    FlattenOptions {
+        /// The first dimension that is flattened; 0 unless set.
+        start_dim: i64 = 0;
+        /// The last; -1 unless set.
+        end_dim: i64 = -1;
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `pad`.
+    PadOptions {
+        /// `constant`, as unless set, `replicate`, `reflect` or `circular`.
+        mode: String = "constant".to_string(), &str => |m| m.to_string();
+        /// What is around, with the mode `constant`; 0 unless set.
+        value: Option<Scalar> = None, impl Into<Scalar> => |v| Some(v.into());
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `leaky_relu`.
+    LeakyReluOptions {
+        /// What negative elements are multiplied with; 0.01 unless set.
+        negative_slope: f64 = 0.01;
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `elu` and `celu`.
+    EluOptions {
+        /// What it tends to for negative elements, but for its sign; 1 unless set.
+        alpha: f64 = 1.0;
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `hardtanh`.
+    HardtanhOptions {
+        /// The least result; -1 unless set.
+        min_val: f64 = -1.0;
+        /// The largest result; 1 unless set.
+        max_val: f64 = 1.0;
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `hardshrink` and `softshrink`.
+    ShrinkOptions {
+        /// How far from 0 elements become it; 0.5 unless set.
+        lambd: f64 = 0.5;
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `softplus`.
+    SoftplusOptions {
+        /// What elements are multiplied with, and results divided by; 1 unless set.
+        beta: f64 = 1.0;
+        /// From which `beta * x` on elements are left as they are; 20 unless set.
+        threshold: f64 = 20.0;
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `gelu`.
+    GeluOptions {
+        /// `none`, as unless set, or `tanh` for the formula with a hyperbolic tangent.
+        approximate: String = "none".to_string(), &str => |a| a.to_string();
+    }
+}
+
+crate::options::options! {
+    /// The optional arguments of `multinomial`.
+    MultinomialOptions {
+        /// Whether an index may be drawn again; false unless set.
+        replacement: bool = false;
+        /// The generator that is drawn from; the default one unless set.
+        generator: Option<Generator> = None, &Generator => |g| Some(g.clone());
+    }
+}
