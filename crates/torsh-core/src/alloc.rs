@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use large::Cache;
 use system::Raw;
 
-pub use stats::MemoryStats;
+pub use stats::{MemoryStats, ThreadStats};
 
 /// The alignment of every block: a cache line, and the widest SIMD register.
 pub const ALIGN: usize = 64;
@@ -207,7 +207,7 @@ fn allocate_large(bytes: usize) -> Result<Block, AllocError> {
         })
         .ok_or_else(error)?;
     let capacity = raw.capacity();
-    stats::shared_alloc(capacity, from_system);
+    small::count_large(capacity, from_system);
     Ok(Block {
         ptr: raw.into_ptr(),
         capacity,
@@ -216,7 +216,7 @@ fn allocate_large(bytes: usize) -> Result<Block, AllocError> {
 
 #[inline(never)]
 fn free_large(raw: Raw) {
-    stats::shared_free(raw.capacity());
+    small::count_large_free(raw.capacity());
     // A statement of its own: the lock is released before the blocks that have to go are.
     let gone = LARGE.lock().put(raw);
     drop(gone);
@@ -245,6 +245,21 @@ pub fn set_cache_limit(bytes: usize) {
 pub fn stats() -> MemoryStats {
     let cached = LARGE.lock().bytes();
     stats::read(cached)
+}
+
+/// What the calling thread has allocated and freed since it began, exactly: the capacities of the
+/// blocks. The difference of two readings is what happened between them on this thread.
+///
+/// ```
+/// use torsh_core::alloc;
+/// let before = alloc::thread_stats();
+/// drop(alloc::allocate(1 << 20));
+/// let after = alloc::thread_stats();
+/// assert_eq!(after.allocated_bytes - before.allocated_bytes, 1 << 20);
+/// assert_eq!(after.freed_bytes - before.freed_bytes, 1 << 20);
+/// ```
+pub fn thread_stats() -> ThreadStats {
+    small::thread_stats()
 }
 
 /// Lets the peak start again from what is in use now.

@@ -202,6 +202,35 @@ fn the_peak_knows_small_blocks() {
 }
 
 #[test]
+fn a_thread_knows_its_own_figures() {
+    let _guard = alone();
+    let read = |before: ThreadStats| {
+        let now = thread_stats();
+        let given = now.allocated_bytes - before.allocated_bytes;
+        (
+            given as usize,
+            (now.freed_bytes - before.freed_bytes) as usize,
+        )
+    };
+    let before = thread_stats();
+    // Another thread's blocks are none of this one's until they are freed here.
+    let (small, large) = std::thread::spawn(|| (allocate(100).unwrap(), allocate(MIB).unwrap()))
+        .join()
+        .unwrap();
+    assert_eq!(read(before), (0, 0));
+    drop((small, large));
+    assert_eq!(read(before), (0, 128 + MIB));
+    // From the lists and the cache, from the system, and beyond what a list keeps.
+    let blocks: Vec<Block> = (0..3000).map(|_| allocate(64).unwrap()).collect();
+    let big = allocate(MIB).unwrap();
+    assert_eq!(read(before), (3000 * 64 + MIB, 128 + MIB));
+    drop((blocks, big));
+    assert_eq!(read(before), (3000 * 64 + MIB, 3000 * 64 + 128 + 2 * MIB));
+    empty_cache();
+    assert_eq!(read(before), (3000 * 64 + MIB, 3000 * 64 + 128 + 2 * MIB));
+}
+
+#[test]
 fn blocks_pass_between_threads() {
     let _guard = alone();
     let base = stats();

@@ -59,6 +59,27 @@ pub struct ModelSummary {
 }
 
 impl ModelSummary {
+    /// The layers and parameters of a model that is not run: without shapes and multiply-adds,
+    /// which [`summary`] has.
+    ///
+    /// ```
+    /// use torsh_nn::{Linear, ModelSummary, ReLU, sequential};
+    /// let model = sequential![Linear::new(4, 8), ReLU::new(), Linear::new(8, 2)];
+    /// let summary = ModelSummary::new(&model);
+    /// assert_eq!((summary.total_params, summary.layers.len()), (40 + 18, 4));
+    /// summary.print_detailed();
+    /// ```
+    pub fn new(model: &dyn Module) -> ModelSummary {
+        let modules = model.named_modules();
+        let calls: Vec<Vec<Call>> = modules.iter().map(|_| Vec::new()).collect();
+        of(model, &[], &modules, &calls)
+    }
+
+    /// Prints the table.
+    pub fn print_detailed(&self) {
+        println!("{self}");
+    }
+
     /// How many elements of parameters are frozen.
     pub fn non_trainable_params(&self) -> usize {
         self.total_params - self.trainable_params
@@ -121,6 +142,16 @@ pub fn summary_with(
 ) -> Result<ModelSummary> {
     let modules = model.named_modules();
     let calls = watch(model, &modules, run)?;
+    Ok(of(model, inputs, &modules, &calls))
+}
+
+/// The summary of a model whose modules were called so.
+fn of(
+    model: &dyn Module,
+    inputs: &[&Tensor],
+    modules: &[(String, &dyn Module)],
+    calls: &[Vec<Call>],
+) -> ModelSummary {
     let mut out = ModelSummary {
         layers: Vec::new(),
         total_params: 0,
@@ -138,7 +169,7 @@ pub fn summary_with(
         }
     }
     let mut seen = HashSet::new();
-    for ((name, module), calls) in modules.iter().zip(&calls) {
+    for ((name, module), calls) in modules.iter().zip(calls) {
         let parameters = module.parameters();
         let is_leaf = module.children().is_empty();
         let mult_adds = match is_leaf {
@@ -159,7 +190,7 @@ pub fn summary_with(
             depth: if name.is_empty() {
                 0
             } else {
-                depth(name, &modules)
+                depth(name, modules)
             },
             is_leaf,
             input_size: calls.first().map(|c| c.input.clone()),
@@ -180,7 +211,7 @@ pub fn summary_with(
             out.layers[i].mult_adds = below.filter(|l| l.is_leaf).map(|l| l.mult_adds).sum();
         }
     }
-    Ok(out)
+    out
 }
 
 struct Call {

@@ -18,6 +18,7 @@ use torsh_core::{
 use crate::Tensor;
 use crate::mode;
 use crate::node::{Input, Kept, Kind, Node, Output, Saved, SavedArg, SavedSet};
+use crate::observe;
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
 use crate::tensor::{Creation, Meta, State, ViewOf};
 
@@ -164,9 +165,13 @@ fn find_kernel(record: &OpRecord, device: Device) -> Result<(Kernel, KernelFn)> 
 #[track_caller]
 pub fn call1(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<Tensor> {
     let at = Location::caller();
+    if mode::get() & mode::OBSERVE != 0 {
+        let run = || dispatch(record, args, attrs, at);
+        return observe::op(record, args, attrs, at, run).map(first);
+    }
     let r = match record.rule {
         Rule::Pointwise(rule) => pointwise(record, rule, args, attrs, at),
-        _ => return Ok(first(call_at(record, args, attrs, at)?)),
+        _ => return Ok(first(dispatch(record, args, attrs, at)?)),
     };
     r.map_err(|e| in_op(e, record, args, at))
 }
@@ -185,6 +190,19 @@ pub fn call(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> 
 }
 
 fn call_at(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    if mode::get() & mode::OBSERVE != 0 {
+        let run = || dispatch(record, args, attrs, at);
+        return observe::op(record, args, attrs, at, run);
+    }
+    dispatch(record, args, attrs, at)
+}
+
+fn dispatch(
     record: &'static OpRecord,
     args: &[Arg<'_>],
     attrs: &[Attr<'_>],
@@ -351,15 +369,10 @@ fn pointwise(
             let strides =
                 result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
             let storage = Arc::new(allocate(device, n * dtype.size())?);
-            let t = Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype);
-            if mode::is_inference_mode() {
-                t.meta_or_new();
-            }
-            t
+            Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype).made()
         }
     };
     run_pointwise(record, compute, &out, args, attrs, is_simple, false)?;
-    observe(record, args, attrs, std::slice::from_ref(&out), at);
     record_one(record, args, attrs, out, at)
 }
 
@@ -495,7 +508,6 @@ fn structural(
         attrs,
         false,
     )?;
-    observe(record, args, attrs, &outs, at);
     record_all(record, args, attrs, outs, at)
 }
 
@@ -506,11 +518,7 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
             let n = s.shape.checked_numel(s.dtype.size())?;
             let storage = Arc::new(allocate(device, n * s.dtype.size())?);
             let layout = Layout::new(s.shape.clone(), strides.clone(), 0);
-            let t = Tensor::from_parts(storage, layout, s.dtype);
-            if mode::is_inference_mode() {
-                t.meta_or_new();
-            }
-            Ok(t)
+            Ok(Tensor::from_parts(storage, layout, s.dtype).made())
         }
     }
 }
@@ -632,7 +640,6 @@ fn view(
         // The bits as another dtype: nothing that autograd could follow.
         Tensor::from_parts(x.storage().clone(), layout, dtype)
     };
-    observe(record, args, attrs, std::slice::from_ref(&out), at);
     record_one(record, args, attrs, out, at)
 }
 
@@ -665,8 +672,12 @@ pub(crate) fn call_views(
     if outs.is_empty() {
         return Ok(outs);
     }
-    observe(record, &args, attrs, &outs, at);
-    record_all(record, &args, attrs, outs, at).map_err(|e| in_op(e, record, &args, at))
+    let record_them =
+        || record_all(record, &args, attrs, outs, at).map_err(|e| in_op(e, record, &args, at));
+    if mode::get() & mode::OBSERVE != 0 {
+        return observe::op(record, &args, attrs, at, record_them);
+    }
+    record_them()
 }
 
 /// A tensor of another layout on the same storage, which knows its base where gradients are
@@ -696,17 +707,4 @@ pub(crate) fn make_view(x: &Tensor, layout: Layout, dtype: DType, creation: Crea
     // A view is an inference tensor when its base is one, wherever it is made.
     meta.inference = x.is_inference();
     Tensor::with_meta(storage, layout, dtype, meta)
-}
-
-#[inline]
-fn observe(
-    record: &'static OpRecord,
-    args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
-    outs: &[Tensor],
-    at: &'static Location<'static>,
-) {
-    if mode::get() & mode::OBSERVE != 0 {
-        crate::observe::report(record, args, attrs, outs, at);
-    }
 }

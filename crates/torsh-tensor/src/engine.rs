@@ -13,6 +13,7 @@ use torsh_core::{DType, Result, Shape, TorshError};
 use crate::Tensor;
 use crate::mode;
 use crate::node::{BackwardCx, Edge, Grads, Kind, Node, SavedSet};
+use crate::observe::{self, Work};
 use crate::record::Backward;
 
 struct Pending {
@@ -85,7 +86,7 @@ pub(crate) struct Run<'a> {
 /// Sends `roots`' gradients through the graph. Returns a gradient per asked input.
 pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Option<Tensor>>> {
     // Formulas are ops: they are recorded exactly when their result must be differentiable again.
-    let _mode = if run.create_graph {
+    let guard = if run.create_graph {
         mode::enable_grad_guard()
     } else {
         mode::no_grad_guard()
@@ -96,43 +97,72 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
     for (edge, g) in roots {
         push(&mut queue, &needed, edge, Some(g), run.create_graph)?;
     }
-    while let Some(Pending { node, mut grads }) = queue.pop() {
-        run_hooks(&node, &mut grads)?;
-        if let Some(inputs) = run.inputs {
-            for (slot, e) in found.iter_mut().zip(inputs) {
-                if Arc::ptr_eq(&e.node, &node) {
-                    *slot = grads.get(e.output_nr as usize).cloned().flatten();
-                }
-            }
-        }
-        if let Kind::Accumulate(leaf) = &node.kind {
-            if run.inputs.is_none()
-                && let Some(g) = grads.into_iter().next().flatten()
-            {
-                accumulate(leaf, g, run.create_graph)?;
-                post_hooks(&node, &mut Grads::new())?;
-            }
-            continue;
-        }
-        let goes_on = match &needed {
-            None => true,
-            Some(set) => node.inputs.iter().any(|i| {
-                i.edge
-                    .as_ref()
-                    .is_some_and(|e| set.contains(&(Arc::as_ptr(&e.node) as usize)))
-            }),
-        };
-        if !goes_on {
-            continue;
-        }
-        let results = run_node(&node, &mut grads, run, &needed)?;
-        for (input, g) in node.inputs.iter().zip(results) {
-            if let Some(e) = &input.edge {
-                push(&mut queue, &needed, e.clone(), g, run.create_graph)?;
+    let observed = guard.before() & mode::OBSERVE != 0;
+    while let Some(Pending { node, grads }) = queue.pop() {
+        tell(observed, Work::Node(&node), || {
+            step(&node, grads, run, &needed, &mut found, &mut queue, observed)
+        })?;
+    }
+    Ok(found)
+}
+
+/// Runs a part of the backward pass, and tells the thread's observers where there are some.
+#[inline]
+fn tell<T>(observed: bool, work: Work<'_>, f: impl FnOnce() -> Result<T>) -> Result<T> {
+    if !observed {
+        return f();
+    }
+    observe::scope(work, &[], &[], None, &[], f)
+}
+
+/// All there is to do for a node that has received its gradients.
+#[inline]
+fn step(
+    node: &Arc<Node>,
+    mut grads: Grads,
+    run: &Run<'_>,
+    needed: &Option<HashSet<usize>>,
+    found: &mut [Option<Tensor>],
+    queue: &mut Queue,
+    observed: bool,
+) -> Result<()> {
+    run_hooks(node, &mut grads)?;
+    if let Some(inputs) = run.inputs {
+        for (slot, e) in found.iter_mut().zip(inputs) {
+            if Arc::ptr_eq(&e.node, node) {
+                *slot = grads.get(e.output_nr as usize).cloned().flatten();
             }
         }
     }
-    Ok(found)
+    if let Kind::Accumulate(leaf) = &node.kind {
+        if run.inputs.is_none()
+            && let Some(g) = grads.into_iter().next().flatten()
+        {
+            tell(observed, Work::Formula(node), || {
+                accumulate(leaf, g, run.create_graph)
+            })?;
+            post_hooks(node, &mut Grads::new())?;
+        }
+        return Ok(());
+    }
+    let goes_on = match needed {
+        None => true,
+        Some(set) => node.inputs.iter().any(|i| {
+            i.edge
+                .as_ref()
+                .is_some_and(|e| set.contains(&(Arc::as_ptr(&e.node) as usize)))
+        }),
+    };
+    if !goes_on {
+        return Ok(());
+    }
+    let results = run_node(node, &mut grads, run, needed, observed)?;
+    for (input, g) in node.inputs.iter().zip(results) {
+        if let Some(e) = &input.edge {
+            push(queue, needed, e.clone(), g, run.create_graph)?;
+        }
+    }
+    Ok(())
 }
 
 /// Adds a gradient to what an edge's node has received.
@@ -259,6 +289,7 @@ fn run_node(
     grads: &mut Grads,
     run: &Run<'_>,
     needed: &Option<HashSet<usize>>,
+    observed: bool,
 ) -> Result<Grads> {
     if grads.iter().all(Option::is_none) {
         return Ok(SmallVec::from_elem(None, node.inputs.len()));
@@ -274,7 +305,9 @@ fn run_node(
         }
     }
     let saved = take_saved(node, run.retain_graph)?;
-    let result = apply(node, &saved, grads, wanted);
+    let result = tell(observed, Work::Formula(node), || {
+        apply(node, &saved, grads, wanted)
+    });
     let mut results = result.map_err(|e| locate(e, node))?;
     if mode::is_anomaly_enabled() {
         check_nan(node, &results)?;

@@ -10,7 +10,7 @@ pub(crate) const NO_GRAD: u8 = 1;
 pub(crate) const INFERENCE: u8 = 2;
 /// Backward checks every gradient for NaN.
 pub(crate) const ANOMALY: u8 = 4;
-/// Op calls are reported to the thread's observers.
+/// The thread has observers, who are told what it does.
 pub(crate) const OBSERVE: u8 = 8;
 
 /// Nodes hand what they save to a checkpoint.
@@ -38,6 +38,13 @@ pub struct ModeGuard {
     mask: u8,
     // A guard belongs to the thread that made it.
     _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl ModeGuard {
+    /// The mode byte before the guard.
+    pub(crate) fn before(&self) -> u8 {
+        self.before
+    }
 }
 
 impl Drop for ModeGuard {

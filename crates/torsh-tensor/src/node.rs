@@ -346,6 +346,11 @@ impl Node {
         }
     }
 
+    /// The shapes and dtypes of the op's results.
+    pub fn outputs(&self) -> impl Iterator<Item = (&Shape, DType)> {
+        self.outputs.iter().map(|o| (&o.shape, o.dtype))
+    }
+
     pub(crate) fn input_spec(&self, i: usize) -> (&Shape, DType) {
         match &self.inputs[i].spec {
             Some(s) => (&s.0, s.1),

@@ -122,11 +122,7 @@ impl Tensor {
     pub(crate) fn uninit(shape: Shape, dtype: DType, device: Device) -> Result<Tensor> {
         let n = shape.checked_numel(dtype.size())?;
         let storage = crate::call::allocate(device, n * dtype.size())?;
-        let t = Tensor::from_parts(Arc::new(storage), Layout::contiguous(shape), dtype);
-        if crate::mode::is_inference_mode() {
-            t.meta_or_new();
-        }
-        Ok(t)
+        Ok(Tensor::from_parts(Arc::new(storage), Layout::contiguous(shape), dtype).made())
     }
 
     /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed
@@ -148,10 +144,27 @@ impl Tensor {
             contiguous: true,
             meta,
         }));
-        if crate::mode::is_inference_mode() {
-            t.meta_or_new();
+        Ok(t.made())
+    }
+
+    /// What the thread's mode asks of a tensor with memory of its own, one read for all.
+    #[inline]
+    pub(crate) fn made(self) -> Tensor {
+        let mode = crate::mode::get();
+        if mode & (crate::mode::INFERENCE | crate::mode::OBSERVE) != 0 {
+            self.made_in(mode);
         }
-        Ok(t)
+        self
+    }
+
+    #[cold]
+    fn made_in(&self, mode: u8) {
+        if mode & crate::mode::INFERENCE != 0 {
+            self.meta_or_new();
+        }
+        if mode & crate::mode::OBSERVE != 0 {
+            crate::observe::made(self);
+        }
     }
 
     #[inline]
@@ -265,6 +278,24 @@ impl Tensor {
     #[inline]
     pub(crate) fn storage(&self) -> &Arc<Storage> {
         &self.0.storage
+    }
+
+    /// The storage without a share in it: whether it is still used, and by whom, can be asked of
+    /// it without keeping the memory.
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 2.0];
+    /// let storage = x.weak_storage();
+    /// let view = x.select(0, 1)?;
+    /// drop(x);
+    /// assert_eq!(storage.upgrade().map(|s| s.bytes()), Some(8));
+    /// drop(view);
+    /// assert!(storage.upgrade().is_none());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn weak_storage(&self) -> Weak<Storage> {
+        Arc::downgrade(&self.0.storage)
     }
 
     /// `float32[2, 3] cpu`, as errors name an operand.

@@ -44,7 +44,8 @@
 //!
 //! # Features
 //!
-//! All are on by default and add to each other: `nn`, `optim`, `data`, `functional`.
+//! All are on by default and add to each other: `nn`, `optim`, `data`, `functional`,
+//! `profiler`.
 
 extern crate self as torsh;
 
@@ -70,3 +71,5 @@ pub use torsh_functional as functional;
 pub use torsh_nn as nn;
 #[cfg(feature = "optim")]
 pub use torsh_optim as optim;
+#[cfg(feature = "profiler")]
+pub use torsh_profiler as profiler;

@@ -17,6 +17,8 @@ pub use crate::data;
 pub use crate::nn;
 #[cfg(feature = "optim")]
 pub use crate::optim;
+#[cfg(feature = "profiler")]
+pub use crate::profiler;
 #[cfg(feature = "data")]
 pub use torsh_data::{DataLoader, TensorDataset, random_split};
 #[cfg(feature = "functional")]
@@ -32,4 +34,9 @@ pub use torsh_optim::lr_scheduler::{
 pub use torsh_optim::{
     Adagrad, Adam, AdamW, LBFGS, NAdam, Optimizer, RAdam, RMSprop, SGD, clip_grad_norm_,
     clip_grad_value_,
+};
+#[cfg(feature = "profiler")]
+pub use torsh_profiler::{
+    MemoryProfiler, Profile, Profiler, ProfilerAction, TrainingProfiler, analyze_memory_usage,
+    create_computation_graph, find_optimal_batch_size, get_memory_usage, profile, record_function,
 };

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-use super::stats::{self, Local};
+use super::stats::{self, Local, ThreadStats};
 use super::system::Raw;
 
 const SMALLEST: usize = 64;
@@ -59,7 +59,7 @@ pub(super) fn allocate(bytes: usize) -> Option<(NonNull<u8>, usize)> {
     let capacity = SMALLEST << class;
     let hit = LISTS.try_with(|lists| {
         let ptr = lists.classes[class].pop()?;
-        lists.counts.alloc(capacity, false);
+        lists.counts.alloc(capacity);
         Some(ptr)
     });
     match hit {
@@ -76,7 +76,7 @@ fn from_system(capacity: usize) -> Option<NonNull<u8>> {
     let ptr = Raw::new(capacity)?.into_ptr();
     // The lists are gone while the thread's other locals are being destroyed.
     if LISTS
-        .try_with(|lists| lists.counts.alloc(capacity, true))
+        .try_with(|lists| lists.counts.alloc_from_system(capacity))
         .is_err()
     {
         stats::shared_alloc(capacity, true);
@@ -117,6 +117,35 @@ unsafe fn to_system(ptr: NonNull<u8>, capacity: usize) {
     drop(unsafe { Raw::from_ptr(ptr, capacity) });
 }
 
+/// Counts a block of the large cache that is given out.
+#[inline]
+pub(super) fn count_large(capacity: usize, from_system: bool) {
+    if LISTS
+        .try_with(|lists| lists.counts.alloc_large(capacity, from_system))
+        .is_err()
+    {
+        stats::shared_alloc(capacity, from_system);
+    }
+}
+
+/// Counts a large block that comes back.
+#[inline]
+pub(super) fn count_large_free(capacity: usize) {
+    if LISTS
+        .try_with(|lists| lists.counts.free_large(capacity))
+        .is_err()
+    {
+        stats::shared_free(capacity);
+    }
+}
+
+/// What the calling thread has allocated and freed.
+pub(super) fn thread_stats() -> ThreadStats {
+    LISTS
+        .try_with(|lists| lists.counts.read())
+        .unwrap_or_default()
+}
+
 /// Gives the calling thread's free blocks back to the system.
 pub(super) fn empty() {
     // Without lists there is nothing to give.
@@ -154,7 +183,7 @@ impl Lists {
                 // SAFETY: the list of this class holds blocks of this capacity from
                 // `Raw::into_ptr`.
                 unsafe { to_system(ptr, capacity) };
-                self.counts.cached(-(capacity as i64));
+                self.counts.held(-(capacity as i64));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Calls that write into a tensor.
 
 use super::*;
+use crate::observe::Work;
 
 /// Runs an op in place on `target`, which is also its first operand.
 ///
@@ -15,8 +16,15 @@ pub fn call_inplace(
     let at = Location::caller();
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(target)]);
     args.extend_from_slice(rest);
-    inplace_at(record, target, &args, attrs, at)
-        .map_err(|e| in_op(e, record, &args, at).in_place(record.base_name()))
+    let run = || {
+        inplace_at(record, target, &args, attrs, at)
+            .map_err(|e| in_op(e, record, &args, at).in_place(record.base_name()))
+    };
+    if mode::get() & mode::OBSERVE != 0 {
+        let (work, targets) = (Work::InPlace(record), std::slice::from_ref(target));
+        return observe::scope(work, &args, attrs, Some(at), targets, run);
+    }
+    run()
 }
 
 /// Whether a derivative that will be wanted reads the operand that is about to be written over.
@@ -95,7 +103,6 @@ fn inplace_at(
         .collect();
     run_pointwise(record, compute, target, args, attrs, false, true)?;
     target.storage().bump_version();
-    observe(record, args, attrs, std::slice::from_ref(target), at);
     let node = if recording(record, args) && target.dtype().is_differentiable() {
         Some(make_node(
             record,
@@ -111,7 +118,28 @@ fn inplace_at(
     crate::inplace::rebase(target, node)
 }
 
-/// Runs a kernel that writes into tensors that are already there (fills, copies, draws): nothing
+/// Runs a kernel that writes into tensors that are there, telling observers.
+#[inline]
+fn write(
+    work: Work<'_>,
+    (record, compute): (&'static OpRecord, DType),
+    targets: &[Tensor],
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    lock_out: bool,
+    at: &'static Location<'static>,
+) -> Result<()> {
+    let run = || {
+        run_structural(record, compute, &[], targets, args, attrs, lock_out)
+            .map_err(|e| in_op(e, record, args, at))
+    };
+    if mode::get() & mode::OBSERVE != 0 {
+        return observe::scope(work, args, attrs, Some(at), targets, run);
+    }
+    run()
+}
+
+/// Runs a kernel that writes into a tensor that is already there (fills, copies, draws): nothing
 /// is recorded, the version is counted.
 #[track_caller]
 pub(crate) fn write_into(
@@ -121,19 +149,10 @@ pub(crate) fn write_into(
     args: &[Arg<'_>],
     attrs: &[Attr<'_>],
 ) -> Result<()> {
-    let at = Location::caller();
-    run_structural(
-        record,
-        compute,
-        &[],
-        std::slice::from_ref(target),
-        args,
-        attrs,
-        true,
-    )
-    .map_err(|e| in_op(e, record, args, at))?;
+    let (at, targets) = (Location::caller(), std::slice::from_ref(target));
+    let work = Work::InPlace(record);
+    write(work, (record, compute), targets, args, attrs, true, at)?;
     target.storage().bump_version();
-    observe(record, args, attrs, std::slice::from_ref(target), at);
     Ok(())
 }
 
@@ -147,12 +166,11 @@ pub(crate) fn update(
 ) -> Result<()> {
     let at = Location::caller();
     let compute = targets.first().map_or(DType::F32, Tensor::dtype);
-    run_structural(record, compute, &[], targets, args, attrs, true)
-        .map_err(|e| in_op(e, record, args, at))?;
+    let work = Work::InPlace(record);
+    write(work, (record, compute), targets, args, attrs, true, at)?;
     for t in targets {
         t.storage().bump_version();
     }
-    observe(record, args, attrs, targets, at);
     Ok(())
 }
 
@@ -164,17 +182,7 @@ pub(crate) fn write_fresh(
     args: &[Arg<'_>],
     attrs: &[Attr<'_>],
 ) -> Result<()> {
-    let at = Location::caller();
-    run_structural(
-        record,
-        target.dtype(),
-        &[],
-        std::slice::from_ref(target),
-        args,
-        attrs,
-        false,
-    )
-    .map_err(|e| in_op(e, record, args, at))?;
-    observe(record, args, attrs, std::slice::from_ref(target), at);
-    Ok(())
+    let (at, targets) = (Location::caller(), std::slice::from_ref(target));
+    let (work, compute) = (Work::Op(record), target.dtype());
+    write(work, (record, compute), targets, args, attrs, false, at)
 }

@@ -2,6 +2,7 @@
 
 use torsh_core::{DType, Result, TorshError};
 
+use crate::observe::composite;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{Device, Tensor, Value};
@@ -234,6 +235,8 @@ impl Tensor {
         value: &Tensor,
         options: ScaledDotProductAttentionOptions,
     ) -> Result<Tensor> {
-        attention(self, key, value, &options).map_err(|e| e.renamed("scaled_dot_product_attention"))
+        let name = "scaled_dot_product_attention";
+        let run = || attention(self, key, value, &options);
+        composite(name, &[self, key, value], run).map_err(|e| e.renamed(name))
     }
 }

@@ -3,6 +3,7 @@
 use torsh_core::{DType, Result, Shape, TorshError};
 
 use super::attention::ScaledDotProductAttentionOptions;
+use crate::observe::composite;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
@@ -418,13 +419,11 @@ impl Tensor {
         out_proj_weight: &Tensor,
         options: MultiHeadAttentionForwardOptions,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        attention(
-            [self, key, value],
-            num_heads,
-            in_projection,
-            out_proj_weight,
-            &options,
-        )
-        .map_err(|e| e.renamed("multi_head_attention_forward"))
+        let name = "multi_head_attention_forward";
+        let inputs = [self, key, value];
+        composite(name, &inputs, || {
+            attention(inputs, num_heads, in_projection, out_proj_weight, &options)
+        })
+        .map_err(|e| e.renamed(name))
     }
 }

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use torsh_core::{Attr, Kernel, Promotion, Result, TorshError};
 
 use crate::call::{Arg, call1};
+use crate::observe::composite;
 use crate::options::options;
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{IntoDim, NormOptions, Tensor, Value};
@@ -204,7 +205,9 @@ impl Tensor {
         other: &Tensor,
         options: CosineSimilarityOptions,
     ) -> Result<Tensor> {
-        cosine(self, other, &options).map_err(|e| e.renamed("cosine_similarity"))
+        let run = || cosine(self, other, &options);
+        composite("cosine_similarity", &[self, other], run)
+            .map_err(|e| e.renamed("cosine_similarity"))
     }
 
     /// The Euclidean distances of vectors along the last dimension
@@ -223,9 +226,10 @@ impl Tensor {
     ) -> Result<Tensor> {
         let PairwiseDistanceOptions { p, eps, keepdim } = options;
         let norm = NormOptions::default().p(p).dim(-1).keepdim(keepdim);
-        self.sub(other)
-            .and_then(|difference| difference.add(eps)?.norm_with(norm))
-            .map_err(|e| e.renamed("pairwise_distance"))
+        composite("pairwise_distance", &[self, other], || {
+            self.sub(other)?.add(eps)?.norm_with(norm)
+        })
+        .map_err(|e| e.renamed("pairwise_distance"))
     }
 
     /// Vectors along dimension 1 divided by their Euclidean norm
@@ -248,9 +252,10 @@ impl Tensor {
             .p(options.p)
             .dim(options.dim)
             .keepdim(true);
-        self.norm_with(norm)
-            .and_then(|norms| self.div(&norms.clamp_min(options.eps)?))
-            .map_err(|e| e.renamed("normalize"))
+        composite("normalize", &[self], || {
+            self.div(&self.norm_with(norm)?.clamp_min(options.eps)?)
+        })
+        .map_err(|e| e.renamed("normalize"))
     }
 
     /// The cross products of vectors along the first dimension of size 3 (`torch.cross` without

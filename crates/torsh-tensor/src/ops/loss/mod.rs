@@ -19,6 +19,7 @@ use torsh_core::{Attr, DType, Result, TorshError};
 
 use super::pointwise::parametric;
 use crate::call::{Arg, call1};
+use crate::observe::composite;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
@@ -125,7 +126,9 @@ macro_rules! methods {
                     $($arg: &$crate::Tensor,)+
                     options: $options,
                 ) -> torsh_core::Result<$crate::Tensor> {
-                    $name(self, $($arg,)+ &options).map_err(|e| e.renamed(stringify!($name)))
+                    let run = || $name(self, $($arg,)+ &options);
+                    $crate::observe::composite(stringify!($name), &[self, $($arg),+], run)
+                        .map_err(|e| e.renamed(stringify!($name)))
                 }
             )*
         }
@@ -358,9 +361,10 @@ impl Tensor {
     /// [`Tensor::mse_loss`] with a reduction: `none`, `mean` or `sum`.
     #[track_caller]
     pub fn mse_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
-        Reduction::of(reduction)
-            .and_then(|r| r.apply(squared(self, target)?))
-            .map_err(|e| e.renamed("mse_loss"))
+        composite("mse_loss", &[self, target], || {
+            Reduction::of(reduction)?.apply(squared(self, target)?)
+        })
+        .map_err(|e| e.renamed("mse_loss"))
     }
 
     /// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
@@ -372,8 +376,9 @@ impl Tensor {
     /// [`Tensor::l1_loss`] with a reduction: `none`, `mean` or `sum`.
     #[track_caller]
     pub fn l1_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
-        Reduction::of(reduction)
-            .and_then(|r| r.apply(absolute(self, target)?))
-            .map_err(|e| e.renamed("l1_loss"))
+        composite("l1_loss", &[self, target], || {
+            Reduction::of(reduction)?.apply(absolute(self, target)?)
+        })
+        .map_err(|e| e.renamed("l1_loss"))
     }
 }

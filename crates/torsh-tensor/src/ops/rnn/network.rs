@@ -308,7 +308,8 @@ macro_rules! networks {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $method(&self, hx: &Tensor, params: &[Tensor], options: RnnOptions) -> Result<(Tensor, Tensor)> {
-                    network(Mode::$mode, self, [Some(hx), None], params, &options)
+                    let run = || network(Mode::$mode, self, [Some(hx), None], params, &options);
+                    crate::observe::composite($name, &[self, hx], run)
                         .map(|[y, h, _]| (y, h))
                         .map_err(|e| e.renamed($name))
                 }
@@ -487,7 +488,9 @@ impl Tensor {
         params: &[Tensor],
         options: RnnOptions,
     ) -> Result<(Tensor, Tensor, Tensor)> {
-        network(Mode::Lstm, self, [Some(hx.0), Some(hx.1)], params, &options)
+        let states = [Some(hx.0), Some(hx.1)];
+        let run = || network(Mode::Lstm, self, states, params, &options);
+        crate::observe::composite("lstm", &[self, hx.0, hx.1], run)
             .map(|[y, h, c]| (y, h, c))
             .map_err(|e| e.renamed("lstm"))
     }
