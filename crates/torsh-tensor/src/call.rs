@@ -16,6 +16,7 @@ use torsh_core::{
 };
 
 use crate::Tensor;
+use crate::autocast::Autocast;
 use crate::mode;
 use crate::node::{Input, Kept, Kind, Node, Output, Saved, SavedArg, SavedSet};
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
@@ -164,9 +165,12 @@ fn find_kernel(record: &OpRecord, device: Device) -> Result<(Kernel, KernelFn)> 
 #[track_caller]
 pub fn call1(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<Tensor> {
     let at = Location::caller();
+    if casts(record) {
+        return Ok(first(crate::autocast::call(record, args, attrs, at)?));
+    }
     let r = match record.rule {
         Rule::Pointwise(rule) => pointwise(record, rule, args, attrs, at),
-        _ => return Ok(first(call_at(record, args, attrs, at)?)),
+        _ => return Ok(first(run_at(record, args, attrs, at)?)),
     };
     r.map_err(|e| in_op(e, record, args, at))
 }
@@ -184,7 +188,26 @@ pub fn call(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> 
     call_at(record, args, attrs, Location::caller())
 }
 
+/// Whether an op's operands may be cast first, which only some ops' are, and only in a region.
+#[inline]
+fn casts(record: &OpRecord) -> bool {
+    record.autocast != Autocast::Keep && mode::get() & mode::AUTOCAST != 0
+}
+
 fn call_at(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    if casts(record) {
+        return crate::autocast::call(record, args, attrs, at);
+    }
+    run_at(record, args, attrs, at)
+}
+
+/// Runs an op on operands as they are.
+pub(crate) fn run_at(
     record: &'static OpRecord,
     args: &[Arg<'_>],
     attrs: &[Attr<'_>],
@@ -359,7 +382,7 @@ fn pointwise(
         }
     };
     run_pointwise(record, compute, &out, args, attrs, is_simple, false)?;
-    observe(record, args, attrs, std::slice::from_ref(&out), at);
+    observe(record, args, attrs, std::slice::from_ref(&out), at)?;
     record_one(record, args, attrs, out, at)
 }
 
@@ -495,7 +518,7 @@ fn structural(
         attrs,
         false,
     )?;
-    observe(record, args, attrs, &outs, at);
+    observe(record, args, attrs, &outs, at)?;
     record_all(record, args, attrs, outs, at)
 }
 
@@ -632,7 +655,7 @@ fn view(
         // The bits as another dtype: nothing that autograd could follow.
         Tensor::from_parts(x.storage().clone(), layout, dtype)
     };
-    observe(record, args, attrs, std::slice::from_ref(&out), at);
+    observe(record, args, attrs, std::slice::from_ref(&out), at)?;
     record_one(record, args, attrs, out, at)
 }
 
@@ -665,8 +688,9 @@ pub(crate) fn call_views(
     if outs.is_empty() {
         return Ok(outs);
     }
-    observe(record, &args, attrs, &outs, at);
-    record_all(record, &args, attrs, outs, at).map_err(|e| in_op(e, record, &args, at))
+    observe(record, &args, attrs, &outs, at)
+        .and_then(|()| record_all(record, &args, attrs, outs, at))
+        .map_err(|e| in_op(e, record, &args, at))
 }
 
 /// A tensor of another layout on the same storage, which knows its base where gradients are
@@ -705,8 +729,27 @@ fn observe(
     attrs: &[Attr<'_>],
     outs: &[Tensor],
     at: &'static Location<'static>,
-) {
-    if mode::get() & mode::OBSERVE != 0 {
+) -> Result<()> {
+    match mode::get() & (mode::OBSERVE | mode::CHECK_FORWARD) {
+        0 => Ok(()),
+        m => observed(m, record, args, attrs, outs, at),
+    }
+}
+
+#[cold]
+fn observed(
+    mode: u8,
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    outs: &[Tensor],
+    at: &'static Location<'static>,
+) -> Result<()> {
+    if mode & mode::OBSERVE != 0 {
         crate::observe::report(record, args, attrs, outs, at);
     }
+    if mode & mode::CHECK_FORWARD != 0 {
+        crate::anomaly::check(outs, || crate::anomaly::clean(args, attrs))?;
+    }
+    Ok(())
 }

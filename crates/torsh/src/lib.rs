@@ -61,6 +61,7 @@ pub use torsh_core::{Generator, default_dtype, set_default_dtype};
 pub use torsh_serialize as serialize;
 pub use torsh_serialize::{load, save};
 pub use torsh_tensor::*;
+pub use torsh_tensor::{checkpoint as activation_checkpoint, checkpoint as gradient_checkpoint};
 
 #[cfg(feature = "data")]
 pub use torsh_data as data;

@@ -60,7 +60,7 @@ fn inplace_at(
     }
     let args = operands.as_slice();
     let Rule::Pointwise(rule) = record.rule else {
-        let value = first(call_at(record, args, attrs, at)?);
+        let value = first(run_at(record, args, attrs, at)?);
         return crate::inplace::assign(target, &value);
     };
     let (compute, dtype) = pointwise_dtypes(rule, args)?;
@@ -93,9 +93,14 @@ fn inplace_at(
         .iter()
         .map(|a| if let Arg::T(t) = a { t.version() } else { 0 })
         .collect();
+    // The target is one of the operands, which are gone afterwards.
+    let clean = mode::get() & mode::CHECK_FORWARD != 0 && crate::anomaly::clean(args, attrs)?;
     run_pointwise(record, compute, target, args, attrs, false, true)?;
     target.storage().bump_version();
-    observe(record, args, attrs, std::slice::from_ref(target), at);
+    observe(record, args, attrs, std::slice::from_ref(target), at)?;
+    if clean {
+        crate::anomaly::check(std::slice::from_ref(target), || Ok(true))?;
+    }
     let node = if recording(record, args) && target.dtype().is_differentiable() {
         Some(make_node(
             record,
@@ -133,7 +138,7 @@ pub(crate) fn write_into(
     )
     .map_err(|e| in_op(e, record, args, at))?;
     target.storage().bump_version();
-    observe(record, args, attrs, std::slice::from_ref(target), at);
+    told(record, args, attrs, std::slice::from_ref(target), at);
     Ok(())
 }
 
@@ -152,7 +157,7 @@ pub(crate) fn update(
     for t in targets {
         t.storage().bump_version();
     }
-    observe(record, args, attrs, targets, at);
+    told(record, args, attrs, targets, at);
     Ok(())
 }
 
@@ -175,6 +180,19 @@ pub(crate) fn write_fresh(
         false,
     )
     .map_err(|e| in_op(e, record, args, at))?;
-    observe(record, args, attrs, std::slice::from_ref(target), at);
+    told(record, args, attrs, std::slice::from_ref(target), at);
     Ok(())
+}
+
+/// Tells observers of a write, whose values are the caller's.
+fn told(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    outs: &[Tensor],
+    at: &'static Location<'static>,
+) {
+    if mode::get() & mode::OBSERVE != 0 {
+        crate::observe::report(record, args, attrs, outs, at);
+    }
 }

@@ -2,6 +2,7 @@
 
 use torsh_core::{DType, Result, TorshError};
 
+use crate::autocast::{Autocast, body_opt};
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{Device, Tensor, Value};
@@ -14,6 +15,7 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpRecord = OpRecord::new(
     "The sums of values weighted by the softmax of each query's products with the keys, times scale (1 / sqrt of their length). attn_mask is true where a key counts, or is added to the products; with is_causal a query sees keys up to its own position.",
     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| {
     let options = ScaledDotProductAttentionOptions {
         attn_mask: b.opt_tensor(3).cloned(),
@@ -234,6 +236,24 @@ impl Tensor {
         value: &Tensor,
         options: ScaledDotProductAttentionOptions,
     ) -> Result<Tensor> {
-        attention(self, key, value, &options).map_err(|e| e.renamed("scaled_dot_product_attention"))
+        let mask = options.attn_mask.clone();
+        body_opt(
+            SCALED_DOT_PRODUCT_ATTENTION.autocast,
+            [self, key, value],
+            mask.as_ref(),
+            |[q, k, v], mask| {
+                let attn_mask = mask.cloned();
+                attention(
+                    q,
+                    k,
+                    v,
+                    &ScaledDotProductAttentionOptions {
+                        attn_mask,
+                        ..options
+                    },
+                )
+            },
+        )
+        .map_err(|e| e.renamed("scaled_dot_product_attention"))
     }
 }

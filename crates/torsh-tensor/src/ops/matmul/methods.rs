@@ -146,7 +146,19 @@ impl Tensor {
         beta: impl Into<Scalar>,
         alpha: impl Into<Scalar>,
     ) -> Result<Tensor> {
-        let (a, b) = (batch1, batch2);
+        let (beta, alpha): (Scalar, Scalar) = (beta.into(), alpha.into());
+        body(ADDBMM.autocast, [self, batch1, batch2], |[c, a, b]| {
+            c.sum_of_batches(a, b, beta, alpha)
+        })
+    }
+
+    fn sum_of_batches(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
         if a.ndim() != 3 || b.ndim() != 3 {
             return Err(TorshError::shape(
                 "addbmm",
@@ -167,7 +179,6 @@ impl Tensor {
                 ),
             ));
         }
-        let (beta, alpha): (Scalar, Scalar) = (beta.into(), alpha.into());
         if matches!(a.dtype(), DType::F16 | DType::BF16) && a.dims()[0] > 0 {
             // The half types round after each matrix of the batch, as PyTorch does.
             let mut sum = self.clone();
