@@ -44,7 +44,7 @@
 //!
 //! # Features
 //!
-//! All are on by default and add to each other: `nn`, `optim`, `data`, `functional`.
+//! All are on by default and add to each other: `nn`, `optim`, `data`, `functional`, `debug`.
 
 extern crate self as torsh;
 
@@ -65,6 +65,8 @@ pub use torsh_tensor::{checkpoint as activation_checkpoint, checkpoint as gradie
 
 #[cfg(feature = "data")]
 pub use torsh_data as data;
+#[cfg(feature = "debug")]
+pub use torsh_debug as debug;
 #[cfg(feature = "functional")]
 pub use torsh_functional as functional;
 #[cfg(feature = "nn")]

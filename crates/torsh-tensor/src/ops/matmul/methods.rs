@@ -322,6 +322,13 @@ impl Tensor {
         let count = |v: &[usize]| v.iter().product::<usize>();
         let shape = [sizes(&a, &ra), sizes(&b, &rb)].concat();
         let terms = count(&sizes(&a, &p));
+        if count(&shape) == 1 {
+            // One number. (Autocast regions leave it alone, as PyTorch's do.)
+            let left = a.permute([&ra[..], &p].concat())?.reshape([terms])?;
+            let right = b.permute([&q[..], &rb].concat())?.reshape([terms])?;
+            let sum = left.dot(&right).map_err(|e| e.renamed("tensordot"))?;
+            return sum.reshape(shape);
+        }
         let left = a
             .permute([&ra[..], &p].concat())?
             .reshape([count(&sizes(&a, &ra)), terms])?;
