@@ -7,7 +7,7 @@
 //! | [`vjp`], [`jvp`], [`jacobian`], [`hessian`], [`hvp`] | `torch.autograd.functional` |
 //! | [`gradcheck`], [`gradgradcheck`] | `torch.autograd.gradcheck` |
 //! | [`Function`] | `torch.autograd.Function` |
-//! | [`checkpoint`] | `torch.utils.checkpoint` |
+//! | [`checkpoint`], [`checkpoint_sequential`] | `torch.utils.checkpoint` |
 //! | [`no_grad`], [`enable_grad`], [`inference_mode`], [`detect_anomaly`] | the context managers |
 #![forbid(unsafe_code)]
 
@@ -19,8 +19,10 @@ pub use check::{GradcheckOptions, gradcheck, gradcheck_with, gradgradcheck, grad
 pub use function::{Context, Function, apply};
 pub use functional::{hessian, hvp, jacobian, jvp, vjp};
 pub use torsh_tensor::{
-    HookHandle, ModeGuard, Node, backward, checkpoint, detect_anomaly, detect_anomaly_guard,
-    enable_grad, enable_grad_guard, grad, inference_mode, inference_mode_guard, is_anomaly_enabled,
-    is_grad_enabled, is_inference_mode, no_grad, no_grad_guard, set_grad_enabled,
+    AnomalyOptions, CheckpointOptions, HookHandle, ModeGuard, Node, backward, checkpoint,
+    checkpoint_sequential, checkpoint_with, detect_anomaly, detect_anomaly_guard,
+    detect_anomaly_guard_with, detect_anomaly_with, enable_grad, enable_grad_guard, grad,
+    inference_mode, inference_mode_guard, is_anomaly_enabled, is_grad_enabled, is_inference_mode,
+    no_grad, no_grad_guard, set_grad_enabled,
 };
 pub use torsh_tensor::{checkpoint as gradient_checkpoint, checkpoint as activation_checkpoint};

@@ -6,7 +6,7 @@ use torsh_core::{DType, Device, Kernel};
 use torsh_tensor::ops::{self, find};
 use torsh_tensor::record::{Backward, OpRecord, Rule, Sample, Samples};
 use torsh_tensor::sample::Sampler;
-use torsh_tensor::{Tensor, Value};
+use torsh_tensor::{Autocast, Tensor, Value};
 
 fn converted(v: &Value, dtype: DType) -> Option<Value> {
     Some(match v {
@@ -120,6 +120,16 @@ fn backends(records: &[&'static OpRecord]) -> String {
     }
 }
 
+fn autocast(records: &[&'static OpRecord]) -> &'static str {
+    let class = records.iter().map(|r| r.autocast);
+    match class.max_by_key(|c| *c != Autocast::Keep) {
+        None | Some(Autocast::Keep) => "-",
+        Some(Autocast::Lower) => "lower",
+        Some(Autocast::Fp32) => "float32",
+        Some(Autocast::Promote) => "widest",
+    }
+}
+
 /// The page, as Markdown.
 pub fn page() -> String {
     let names = ops::names();
@@ -127,10 +137,14 @@ pub fn page() -> String {
         "# Operators\n\nMade by `cargo run -p torsh-conformance -- operators`; do not edit. Every name that \
          `torsh_tensor::ops::call` takes. Dtypes are those in which a sample call of the op runs; `-` where \
          an op has no samples. Derivative: `yes` by its own formula, `through its parts` for an op written in \
-         others, `none by nature` for results that are no differentiable function.\n\n",
+         others, `none by nature` for results that are no differentiable function. Autocast: what a region \
+         casts operands to, `lower` for its own dtype; `-` for ops that it leaves alone, whose parts may be \
+         cast. As in PyTorch, that leaves out `prod` with a dtype, `mse_loss` and `l1_loss` with weights, \
+         `max_pool3d` with indices, circular and constant padding and reflections of volumes, and an `lstm` \
+         of packed sequences or with projections.\n\n",
     );
     let _ = writeln!(out, "{} names.\n", names.len());
-    out.push_str("| name | overloads | dtypes | derivative | backends |\n|---|---|---|---|---|\n");
+    out.push_str("| name | overloads | dtypes | derivative | autocast | backends |\n|---|---|---|---|---|---|\n");
     for name in names {
         let Some(records) = find(name) else { continue };
         let types = match dtypes(name, &records) {
@@ -140,9 +154,10 @@ pub fn page() -> String {
         };
         let _ = writeln!(
             out,
-            "| `{name}` | {} | {types} | {} | {} |",
+            "| `{name}` | {} | {types} | {} | {} | {} |",
             records.len(),
             derivative(&records),
+            autocast(&records),
             backends(&records)
         );
     }

@@ -16,6 +16,7 @@ use torsh_core::{
 };
 
 use crate::Tensor;
+use crate::autocast::Autocast;
 use crate::mode;
 use crate::node::{Input, Kept, Kind, Node, Output, Saved, SavedArg, SavedSet};
 use crate::observe;
@@ -165,9 +166,8 @@ fn find_kernel(record: &OpRecord, device: Device) -> Result<(Kernel, KernelFn)> 
 #[track_caller]
 pub fn call1(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<Tensor> {
     let at = Location::caller();
-    if mode::get() & mode::OBSERVE != 0 {
-        let run = || dispatch(record, args, attrs, at);
-        return observe::op(record, args, attrs, at, run).map(first);
+    if mode::get() & mode::WATCHED != 0 {
+        return watched(record, args, attrs, at).map(first);
     }
     let r = match record.rule {
         Rule::Pointwise(rule) => pointwise(record, rule, args, attrs, at),
@@ -195,11 +195,46 @@ fn call_at(
     attrs: &[Attr<'_>],
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
-    if mode::get() & mode::OBSERVE != 0 {
-        let run = || dispatch(record, args, attrs, at);
-        return observe::op(record, args, attrs, at, run);
+    if mode::get() & mode::WATCHED != 0 {
+        return watched(record, args, attrs, at);
     }
     dispatch(record, args, attrs, at)
+}
+
+/// A call while somebody watches or a region casts.
+#[cold]
+fn watched(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    if record.autocast != Autocast::Keep && mode::get() & mode::AUTOCAST != 0 {
+        return crate::autocast::call(record, args, attrs, at);
+    }
+    run_at(record, args, attrs, at)
+}
+
+/// Runs an op on operands as they are.
+pub(crate) fn run_at(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    let mode = mode::get();
+    let run = || {
+        let outs = dispatch(record, args, attrs, at)?;
+        if mode & mode::CHECK_FORWARD != 0 {
+            crate::anomaly::check(&outs, || crate::anomaly::clean(args, attrs))
+                .map_err(|e| in_op(e, record, args, at))?;
+        }
+        Ok(outs)
+    };
+    match mode & mode::OBSERVE {
+        0 => run(),
+        _ => observe::op(record, args, attrs, at, run),
+    }
 }
 
 fn dispatch(

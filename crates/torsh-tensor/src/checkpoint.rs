@@ -11,16 +11,20 @@ use parking_lot::Mutex;
 use torsh_core::{Result, TorshError, random};
 
 use crate::Tensor;
+use crate::autocast;
 use crate::mode;
 use crate::node::SavedSet;
+use crate::options::options;
 
 type Body = Box<dyn Fn() -> Result<Tensor> + Send + Sync>;
 
 /// One checkpointed call.
 pub(crate) struct Checkpoint {
     body: Body,
-    /// The random state the call began with, so that dropout repeats.
-    rng: Vec<u8>,
+    /// The random state the call began with, so that dropout repeats; `None` where it need not.
+    rng: Option<Vec<u8>>,
+    /// What the autocast region around the call said.
+    autocast: autocast::State,
     values: Mutex<Values>,
 }
 
@@ -124,13 +128,19 @@ impl Checkpoint {
 
     fn recompute(&self) -> Result<Vec<SavedSet>> {
         let generator = random::default_generator();
-        let now = generator.get_state();
-        generator.set_state(&self.rng).map_err(TorshError::Other)?;
+        let mut now = None;
+        if let Some(rng) = &self.rng {
+            now = Some(generator.get_state());
+            generator.set_state(rng).map_err(TorshError::Other)?;
+        }
         let _grad = mode::enable_grad_guard();
+        let _region = autocast::enter(self.autocast);
         let leave = enter(Phase::Collect(Vec::new()));
         let again = (self.body)();
         let phase = leave.finish();
-        generator.set_state(&now).map_err(TorshError::Other)?;
+        if let Some(now) = now {
+            generator.set_state(&now).map_err(TorshError::Other)?;
+        }
         again?;
         match phase {
             Some(Phase::Collect(list)) => Ok(list),
@@ -149,9 +159,18 @@ impl Checkpoint {
     }
 }
 
+options! {
+    /// PyTorch's keyword arguments of `torch.utils.checkpoint.checkpoint`.
+    CheckpointOptions {
+        /// Whether the second run draws the random numbers of the first one, so that dropout drops
+        /// the same elements. Not needed, and saved, where the function draws none.
+        preserve_rng_state: bool = true;
+    }
+}
+
 /// Runs `f` without keeping what its backward needs; backward runs `f` again to get it
 /// (`torch.utils.checkpoint.checkpoint`). `f` must compute the same thing both times; the random
-/// state is restored for the second run.
+/// state and an autocast region around it are restored for the second run.
 ///
 /// ```
 /// use torsh_tensor::{checkpoint, Tensor};
@@ -164,16 +183,89 @@ impl Checkpoint {
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 pub fn checkpoint(f: impl Fn() -> Result<Tensor> + Send + Sync + 'static) -> Result<Tensor> {
+    checkpoint_with(f, CheckpointOptions::default())
+}
+
+/// [`checkpoint`] with PyTorch's keyword arguments.
+///
+/// ```
+/// use torsh_tensor::{CheckpointOptions, checkpoint_with, tensor};
+/// let x = tensor![2.0].requires_grad_(true);
+/// let inner = x.clone();
+/// let plain = CheckpointOptions::new().preserve_rng_state(false);
+/// checkpoint_with(move || inner.pow(3.0), plain)?.backward()?;
+/// assert_eq!(x.grad().expect("x took part"), tensor![12.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub fn checkpoint_with(
+    f: impl Fn() -> Result<Tensor> + Send + Sync + 'static,
+    options: CheckpointOptions,
+) -> Result<Tensor> {
     if !mode::is_grad_enabled() {
         return f();
     }
     let c = Arc::new(Checkpoint {
         body: Box::new(f),
-        rng: random::default_generator().get_state(),
+        rng: options
+            .preserve_rng_state
+            .then(|| random::default_generator().get_state()),
+        autocast: autocast::state(),
         values: Mutex::new(Values::default()),
     });
     let leave = enter(Phase::Drop(c.clone()));
     let out = (c.body)();
     leave.finish();
     out
+}
+
+/// Runs functions one after the other, each on the result of the one before, as `segments`
+/// checkpoints of about as many functions each (`torch.utils.checkpoint.checkpoint_sequential`).
+/// The last segment is not one, as backward begins with it.
+///
+/// ```
+/// use torsh_tensor::{Tensor, checkpoint_sequential, tensor};
+/// let x = tensor![0.5].requires_grad_(true);
+/// let layers = [Tensor::sin, Tensor::exp, Tensor::square, Tensor::sqrt];
+/// let y = checkpoint_sequential(layers, 2, &x)?;
+/// assert_eq!(y, x.sin()?.exp()?.square()?.sqrt()?);
+/// y.backward()?;
+/// let g = x.grad().expect("x took part").item::<f32>()?;
+/// assert!((g - 0.5f32.sin().exp() * 0.5f32.cos()).abs() < 1e-6);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// No segments, more segments than functions, or what a function returns.
+#[track_caller]
+pub fn checkpoint_sequential<F>(
+    functions: impl IntoIterator<Item = F>,
+    segments: usize,
+    input: &Tensor,
+) -> Result<Tensor>
+where
+    F: Fn(&Tensor) -> Result<Tensor> + Send + Sync + 'static,
+{
+    let functions: Vec<F> = functions.into_iter().collect();
+    if segments == 0 || segments > functions.len() {
+        return Err(TorshError::invalid(
+            "checkpoint_sequential",
+            format!(
+                "{} functions cannot be split into {segments} segments",
+                functions.len()
+            ),
+        )
+        .with_hint("pass from 1 segment to as many as there are functions"));
+    }
+    let each = functions.len() / segments;
+    let mut rest = functions.into_iter();
+    let mut x = input.clone();
+    for _ in 1..segments {
+        let segment: Vec<F> = rest.by_ref().take(each).collect();
+        x = checkpoint(move || chain(&segment, &x))?;
+    }
+    chain(&rest.collect::<Vec<F>>(), &x)
+}
+
+fn chain<F: Fn(&Tensor) -> Result<Tensor>>(functions: &[F], x: &Tensor) -> Result<Tensor> {
+    functions.iter().try_fold(x.clone(), |x, f| f(&x))
 }

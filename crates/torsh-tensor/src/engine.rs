@@ -91,6 +91,8 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
     } else {
         mode::no_grad_guard()
     };
+    // Backward computes in the dtypes that forward recorded.
+    let _plain = mode::guard(0, mode::AUTOCAST | mode::CHECK_FORWARD);
     let mut found: Vec<Option<Tensor>> = vec![None; run.inputs.map_or(0, <[Edge]>::len)];
     let needed = run.inputs.map(|inputs| needed_nodes(&roots, inputs));
     let mut queue = Queue::default();

@@ -6,6 +6,8 @@
 
 extern crate self as torsh_tensor;
 
+mod anomaly;
+mod autocast;
 mod backward;
 pub mod call;
 mod checkpoint;
@@ -32,8 +34,14 @@ mod storage;
 mod tensor;
 mod value;
 
+pub use anomaly::{AnomalyOptions, detect_anomaly_guard_with, detect_anomaly_with};
+pub use autocast::{
+    Autocast, AutocastGuard, AutocastOptions, autocast, autocast_guard, autocast_with,
+    clear_autocast_cache, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled,
+    set_autocast_dtype,
+};
 pub use backward::{HookHandle, backward, grad};
-pub use checkpoint::checkpoint;
+pub use checkpoint::{CheckpointOptions, checkpoint, checkpoint_sequential, checkpoint_with};
 pub use free::{
     IntoTo, TensorStats, arange, cat, empty, empty_like, eye, full, full_like, get_printoptions,
     has_inf, has_nan, linspace, logspace, ones, ones_like, rand, randint, randn, set_printoptions,

@@ -15,6 +15,12 @@ pub(crate) const OBSERVE: u8 = 8;
 
 /// Nodes hand what they save to a checkpoint.
 pub(crate) const CHECKPOINT: u8 = 16;
+/// Ops cast their operands; see `autocast.rs`.
+pub(crate) const AUTOCAST: u8 = 32;
+/// Every op's results are checked for nan and infinities; see `anomaly.rs`.
+pub(crate) const CHECK_FORWARD: u8 = 64;
+/// What makes a call more than its own op.
+pub(crate) const WATCHED: u8 = OBSERVE | AUTOCAST | CHECK_FORWARD;
 
 thread_local! {
     static MODE: Cell<u8> = const { Cell::new(0) };

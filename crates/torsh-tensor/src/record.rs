@@ -5,6 +5,7 @@ use torsh_core::{Attr, DType, Kernel, Layout, Result, Shape, Strides, TorshError
 
 use crate::Tensor;
 use crate::Value;
+use crate::autocast::Autocast;
 use crate::call::Arg;
 use crate::node::{BackwardCx, Grads};
 use crate::schema::Bound;
@@ -250,6 +251,8 @@ pub struct OpRecord {
     pub by_name: Option<fn(&Bound) -> Result<Value>>,
     /// Sample calls.
     pub samples: Samples,
+    /// What it does with its operands in an autocast region.
+    pub autocast: Autocast,
 }
 
 impl OpRecord {
@@ -265,6 +268,7 @@ impl OpRecord {
             backward: Backward::Composite,
             by_name: None,
             samples: Samples::Nothing,
+            autocast: Autocast::Keep,
         }
     }
 
@@ -383,6 +387,13 @@ impl OpRecord {
     #[must_use]
     pub const fn intervals(mut self, intervals: &'static [(f64, f64)]) -> OpRecord {
         self.samples = Samples::Intervals(intervals);
+        self
+    }
+
+    /// What it does with its operands in an autocast region.
+    #[must_use]
+    pub const fn autocast(mut self, class: Autocast) -> OpRecord {
+        self.autocast = class;
         self
     }
 

@@ -45,7 +45,7 @@
 //! # Features
 //!
 //! All are on by default and add to each other: `nn`, `optim`, `data`, `functional`,
-//! `profiler`.
+//! `profiler`, `debug`.
 
 extern crate self as torsh;
 
@@ -62,9 +62,12 @@ pub use torsh_core::{Generator, default_dtype, set_default_dtype};
 pub use torsh_serialize as serialize;
 pub use torsh_serialize::{load, save};
 pub use torsh_tensor::*;
+pub use torsh_tensor::{checkpoint as activation_checkpoint, checkpoint as gradient_checkpoint};
 
 #[cfg(feature = "data")]
 pub use torsh_data as data;
+#[cfg(feature = "debug")]
+pub use torsh_debug as debug;
 #[cfg(feature = "functional")]
 pub use torsh_functional as functional;
 #[cfg(feature = "nn")]

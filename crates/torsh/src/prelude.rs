@@ -1,14 +1,16 @@
 //! What most programs use: `use torsh::prelude::*;`
 
 pub use crate::autograd;
+pub use crate::{activation_checkpoint, gradient_checkpoint};
 pub use torsh_core::random::manual_seed;
 pub use torsh_core::{Generator, set_default_dtype};
 pub use torsh_tensor::{
     DType, Device, Ellipsis, IntoDim, IntoDims, IntoShape, NewAxis, Operand, Result, Scalar, Shape,
-    Tensor, TorshError, arange, cat, checkpoint, detect_anomaly, device, empty, empty_like,
-    enable_grad, eye, full, full_like, has_inf, has_nan, inference_mode, linspace, logspace,
-    no_grad, ones, ones_like, rand, randint, randn, s, set_grad_enabled, set_printoptions, stack,
-    tensor, tensor_2d, tensor_stats, zeros, zeros_like,
+    Tensor, TorshError, arange, autocast, autocast_with, cat, checkpoint, checkpoint_sequential,
+    detect_anomaly, detect_anomaly_with, device, empty, empty_like, enable_grad, eye, full,
+    full_like, has_inf, has_nan, inference_mode, linspace, logspace, no_grad, ones, ones_like,
+    rand, randint, randn, s, set_grad_enabled, set_printoptions, stack, tensor, tensor_2d,
+    tensor_stats, zeros, zeros_like,
 };
 
 #[cfg(feature = "data")]

@@ -68,7 +68,7 @@ fn inplace_at(
     }
     let args = operands.as_slice();
     let Rule::Pointwise(rule) = record.rule else {
-        let value = first(call_at(record, args, attrs, at)?);
+        let value = first(run_at(record, args, attrs, at)?);
         return crate::inplace::assign(target, &value);
     };
     let (compute, dtype) = pointwise_dtypes(rule, args)?;
@@ -101,8 +101,13 @@ fn inplace_at(
         .iter()
         .map(|a| if let Arg::T(t) = a { t.version() } else { 0 })
         .collect();
+    // The target is one of the operands, which are gone afterwards.
+    let clean = mode::get() & mode::CHECK_FORWARD != 0 && crate::anomaly::clean(args, attrs)?;
     run_pointwise(record, compute, target, args, attrs, false, true)?;
     target.storage().bump_version();
+    if clean {
+        crate::anomaly::check(std::slice::from_ref(target), || Ok(true))?;
+    }
     let node = if recording(record, args) && target.dtype().is_differentiable() {
         Some(make_node(
             record,

@@ -4,6 +4,7 @@ use torsh_core::{Attr, Result, Scalar, TorshError};
 
 use super::pointwise::{parametric, unary};
 use super::pointwise_extra::apply;
+use crate::autocast::{Autocast, body};
 use crate::call::Arg;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
@@ -156,12 +157,14 @@ pub static PRELU: OpRecord = OpRecord::new(
     PRELU_DOC,
     "(Tensor input, Tensor weight)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
 .samples(prelu_samples);
 
 /// `torch.prelu`.
 pub static TORCH_PRELU: OpRecord =
     OpRecord::new("prelu", PRELU_DOC, "(Tensor input, Tensor weight)")
+        .autocast(Autocast::Lower)
         .by_name(|b| b.tensor(0)?.prelu(b.tensor(1)?).map(Value::Tensor))
         .samples(prelu_samples);
 
@@ -403,6 +406,11 @@ impl Tensor {
     /// or one for each channel (dimension 1).
     #[track_caller]
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
+        body(PRELU.autocast, [self, weight], |[x, w]| x.leaky(w))
+    }
+
+    #[track_caller]
+    fn leaky(&self, weight: &Tensor) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let refuse = |why: String| {
             Err(TorshError::invalid("", why).in_op(

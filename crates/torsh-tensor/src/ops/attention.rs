@@ -3,6 +3,7 @@
 use torsh_core::{DType, Result, TorshError};
 
 use crate::observe::composite;
+use crate::autocast::{Autocast, body_opt};
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{Device, Tensor, Value};
@@ -15,6 +16,7 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpRecord = OpRecord::new(
     "The sums of values weighted by the softmax of each query's products with the keys, times scale (1 / sqrt of their length). attn_mask is true where a key counts, or is added to the products; with is_causal a query sees keys up to its own position.",
     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| {
     let options = ScaledDotProductAttentionOptions {
         attn_mask: b.opt_tensor(3).cloned(),
@@ -236,7 +238,18 @@ impl Tensor {
         options: ScaledDotProductAttentionOptions,
     ) -> Result<Tensor> {
         let name = "scaled_dot_product_attention";
-        let run = || attention(self, key, value, &options);
-        composite(name, &[self, key, value], run).map_err(|e| e.renamed(name))
+        let mask = options.attn_mask.clone();
+        let class = SCALED_DOT_PRODUCT_ATTENTION.autocast;
+        let run = |[q, k, v]: [&Tensor; 3], mask: Option<&Tensor>| {
+            let options = ScaledDotProductAttentionOptions {
+                attn_mask: mask.cloned(),
+                ..options
+            };
+            attention(q, k, v, &options)
+        };
+        composite(name, &[self, key, value], || {
+            body_opt(class, [self, key, value], mask.as_ref(), run)
+        })
+        .map_err(|e| e.renamed(name))
     }
 }

@@ -6,6 +6,7 @@ use torsh_core::{Attr, Kernel, Result, TorshError};
 
 use super::conv::sizes;
 use super::pool::{Ints, adaptive_shape, given, output_size, pooled_shape, stride};
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -176,6 +177,7 @@ pub static AVG_POOL3D: OpRecord = OpRecord::new(
     "Averages over windows of volumes [n, c, d, h, w] (or one of [c, d, h, w]).",
     "(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| avg_by_name::<3>(&AVG_POOL3D, b))
 .samples(|s| {
     Ok(vec![
@@ -221,6 +223,7 @@ pub static ADAPTIVE_AVG_POOL3D: OpRecord = OpRecord::new(
     "Averages of output_size parts of volumes [n, c, d, h, w] (or one of [c, d, h, w]), None keeping a size.",
     "(Tensor input, Any output_size)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| adaptive_by_name::<3>(&ADAPTIVE_AVG_POOL3D, b))
 .samples(|s| Ok(vec![Sample::new([s.real(&[1, 1, 3, 4, 3])?.into(), vec![2i64, 3, 1].into()])]));
 
@@ -259,12 +262,12 @@ impl Tensor {
         kernel: [i64; N],
         options: AvgPoolOptions<N>,
     ) -> Result<Tensor> {
-        let run = || {
+        let run = |[x]: [&Tensor; 1]| {
             if options.divisor_override == Some(0) {
                 return Err(TorshError::invalid("", "divisor must be not zero"));
             }
             let (stride, padding) = (options.stride.unwrap_or(kernel), options.padding);
-            let shape = pooled_shape(self, [kernel, stride, padding, [1; N]], options.ceil_mode)?;
+            let shape = pooled_shape(x, [kernel, stride, padding, [1; N]], options.ceil_mode)?;
             let attrs = [
                 Attr::Ints(&kernel),
                 Attr::Ints(&stride),
@@ -273,9 +276,9 @@ impl Tensor {
                 options.divisor_override.map_or(Attr::None, Attr::Int),
                 Attr::Ints(&shape),
             ];
-            call1(&AVG_POOL, &[Arg::T(self)], &attrs)
+            call1(&AVG_POOL, &[Arg::T(x)], &attrs)
         };
-        self.named(op.name, run())
+        self.named(op.name, body(op.autocast, [self], run))
     }
 
     #[track_caller]
@@ -284,13 +287,13 @@ impl Tensor {
         op: &'static OpRecord,
         size: OutputSize<N>,
     ) -> Result<Tensor> {
-        let run = || {
-            let (size, shape) = adaptive_shape(self, size)?;
+        let run = |[x]: [&Tensor; 1]| {
+            let (size, shape) = adaptive_shape(x, size)?;
             let mut attrs = [Attr::None; 6];
             (attrs[0], attrs[5]) = (Attr::Ints(&size), Attr::Ints(&shape));
-            call1(&ADAPTIVE_AVG_POOL, &[Arg::T(self)], &attrs)
+            call1(&ADAPTIVE_AVG_POOL, &[Arg::T(x)], &attrs)
         };
-        self.named(op.name, run())
+        self.named(op.name, body(op.autocast, [self], run))
     }
 
     /// From the average of the powers, so that its gradient is PyTorch's where a window is all 0.

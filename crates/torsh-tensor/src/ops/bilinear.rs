@@ -105,6 +105,8 @@ impl Tensor {
         weight: &Tensor,
         bias: impl Into<Option<&'b Tensor>>,
     ) -> Result<Tensor> {
+        // Not among PyTorch's products.
+        let _whole = crate::autocast::off();
         bilinear(self, other, weight, bias.into()).map_err(|e| e.renamed("bilinear"))
     }
 }

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::loss::Reduction;
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::node::Grads;
 use crate::options::options;
@@ -120,6 +121,7 @@ pub static NLL_LOSS: OpRecord = OpRecord::new(
     "The negative of the log-probability of each target class, times the class's weight; the mean divides by the weights.",
     "(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .kernel(Kernel::NllLoss, |c| {
     let positions = check(c)?;
     let dtype = c.tensor(0)?.dtype();
@@ -204,6 +206,7 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
     "Cross-entropy of unnormalised scores and class indices, or class probabilities of the scores' shape.",
     "(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, int ignore_index=-100, bool? reduce=None, str reduction='mean', float label_smoothing=0.0)",
 )
+.autocast(Autocast::Fp32)
 .kernel(Kernel::CrossEntropy, |c| {
     let positions = check(c)?;
     let dtype = c.tensor(0)?.dtype();
@@ -387,9 +390,10 @@ impl Tensor {
             return self.named(op, Err(TorshError::invalid("", message)));
         }
         if self.shape() == target.shape() && self.ndim() > 0 {
-            return self
-                .soft_cross_entropy(target, weight, reduction, label_smoothing)
-                .map_err(|e| e.renamed(op));
+            return body(CROSS_ENTROPY.autocast, [self, target], |[x, y]| {
+                x.soft_cross_entropy(y, weight, reduction, label_smoothing)
+            })
+            .map_err(|e| e.renamed(op));
         }
         let attrs = [
             Attr::Str(reduction),

@@ -2,6 +2,7 @@
 
 use torsh_core::{DType, Dims, Layout, Result, Scalar, Strides, TorshError};
 
+use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Sample};
 use crate::{Tensor, Value};
@@ -96,6 +97,7 @@ pub static VIEW_AS_COMPLEX: OpRecord = OpRecord::new(
     "A view of a real tensor with a last dimension of 2 as a complex one.",
     "(Tensor input)",
 )
+.autocast(Autocast::Fp32)
 .view_as(|c| {
     let l = c.layout;
     let n = l.shape.ndim();

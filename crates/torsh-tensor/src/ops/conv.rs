@@ -4,6 +4,7 @@
 use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
+use crate::autocast::{Autocast, body_opt};
 use crate::call::{Arg, call1};
 use crate::node::Grads;
 use crate::options::options;
@@ -275,6 +276,7 @@ pub static CONV1D: OpRecord = OpRecord::new(
     "Convolution of signals [n, c, l] (or one of [c, l]) with a weight of [o, c / groups, k] and a bias of [o].",
     "(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, Any padding=0, int[1] dilation=1, int groups=1)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| conv_by_name::<1>(&CONV1D, b))
 .samples(|s| {
     Ok(vec![
@@ -294,6 +296,7 @@ pub static CONV2D: OpRecord = OpRecord::new(
     "Convolution of images [n, c, h, w] (or one of [c, h, w]) with a weight of [o, c / groups, kh, kw] and a bias of [o].",
     "(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, Any padding=0, int[2] dilation=1, int groups=1)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| conv_by_name::<2>(&CONV2D, b))
 .samples(|s| {
     Ok(vec![
@@ -313,6 +316,7 @@ pub static CONV3D: OpRecord = OpRecord::new(
     "Convolution of volumes [n, c, d, h, w] (or one of [c, d, h, w]) with a weight of [o, c / groups, kd, kh, kw] and a bias of [o].",
     "(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, Any padding=0, int[3] dilation=1, int groups=1)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| conv_by_name::<3>(&CONV3D, b))
 .samples(|s| {
     Ok(vec![
@@ -331,6 +335,7 @@ pub static CONV_TRANSPOSE1D: OpRecord = OpRecord::new(
     "Transposed convolution of signals [n, c, l] (or one of [c, l]) with a weight of [c, o / groups, k] and a bias of [o].",
     "(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| transpose_by_name::<1>(&CONV_TRANSPOSE1D, b))
 .samples(|s| {
     Ok(vec![
@@ -351,6 +356,7 @@ pub static CONV_TRANSPOSE2D: OpRecord = OpRecord::new(
     "Transposed convolution of images [n, c, h, w] (or one of [c, h, w]) with a weight of [c, o / groups, kh, kw] and a bias of [o].",
     "(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| transpose_by_name::<2>(&CONV_TRANSPOSE2D, b))
 .samples(|s| {
     Ok(vec![
@@ -369,6 +375,7 @@ pub static CONV_TRANSPOSE3D: OpRecord = OpRecord::new(
     "Transposed convolution of volumes [n, c, d, h, w] (or one of [c, d, h, w]) with a weight of [c, o / groups, kd, kh, kw] and a bias of [o].",
     "(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| transpose_by_name::<3>(&CONV_TRANSPOSE3D, b))
 .samples(|s| {
     Ok(vec![Sample::new([s.real(&[2, 2, 3, 2])?.into(), s.real(&[2, 1, 2, 2, 2])?.into(), s.real(&[1])?.into()])
@@ -610,19 +617,19 @@ impl Tensor {
         } else {
             [0; N]
         };
-        let run = || {
+        let run = |[x, weight]: [&Tensor; 2], bias: Option<&Tensor>| {
             check(
                 op.name,
-                self,
+                x,
                 weight,
                 bias,
                 [stride, sides, dilation, [0; N]],
                 groups,
                 false,
             )?;
-            let (size, before) = conv_sizes(self, weight, &options)?;
-            let shape = shape(self, weight.dims()[0], &size);
-            self.convolve(
+            let (size, before) = conv_sizes(x, weight, &options)?;
+            let shape = shape(x, weight.dims()[0], &size);
+            x.convolve(
                 &CONVOLUTION,
                 weight,
                 bias,
@@ -631,7 +638,7 @@ impl Tensor {
                 &shape,
             )
         };
-        run().map_err(|e: TorshError| {
+        body_opt(op.autocast, [self, weight], bias, run).map_err(|e: TorshError| {
             e.in_op(op.name, || vec![self.describe(), weight.describe()], at)
         })
     }
@@ -652,23 +659,19 @@ impl Tensor {
             groups,
             dilation,
         } = options;
-        let run = || {
+        let run = |[x, weight]: [&Tensor; 2], bias: Option<&Tensor>| {
             check(
                 op.name,
-                self,
+                x,
                 weight,
                 bias,
                 [stride, padding, dilation, output_padding],
                 groups,
                 true,
             )?;
-            let size = transpose_sizes(self, weight, &options)?;
-            let shape = shape(
-                self,
-                weight.dims()[1].saturating_mul(groups as usize),
-                &size,
-            );
-            self.convolve(
+            let size = transpose_sizes(x, weight, &options)?;
+            let shape = shape(x, weight.dims()[1].saturating_mul(groups as usize), &size);
+            x.convolve(
                 &CONVOLUTION_TRANSPOSE,
                 weight,
                 bias,
@@ -677,7 +680,7 @@ impl Tensor {
                 &shape,
             )
         };
-        run().map_err(|e: TorshError| {
+        body_opt(op.autocast, [self, weight], bias, run).map_err(|e: TorshError| {
             e.in_op(op.name, || vec![self.describe(), weight.describe()], at)
         })
     }

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
 
+use crate::autocast::Autocast;
 use crate::call::{Arg, call1, make_node, write_into};
 use crate::node::BackwardCx;
 use crate::record::{OpRecord, Plan, PlanCx, Rule, Sample};
@@ -336,6 +337,7 @@ pub static INDEX_COPY: OpRecord = OpRecord::new(
     "The tensor with the source's positions along a dimension in place of those a 1-d index names.",
     "(Tensor input, int dim, Tensor index, Tensor source)",
 )
+.autocast(Autocast::Promote)
 .kernel(Kernel::IndexCopy, |c| {
     let (x, source) = (c.tensor(0)?, c.tensor(2)?);
     vector("index_copy_", c.tensor(1)?, false)?;

@@ -5,6 +5,7 @@ use std::borrow::Borrow;
 use smallvec::SmallVec;
 use torsh_core::{Attr, Dims, Kernel, Promotion, Result, Shape, TorshError};
 
+use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{Grads, IntoDim, IntoShape, Tensor, Value};
@@ -41,6 +42,7 @@ pub static CAT: OpRecord = OpRecord::new(
     "The tensors one after the other along a dimension; their other sizes are equal.",
     "(Tensor[] tensors, int dim=0)",
 )
+.autocast(Autocast::Promote)
 .kernel(Kernel::Cat, |c| {
     let dim = c.attr(0).int() as usize;
     let mut dtype = Promotion::default();
@@ -123,6 +125,7 @@ pub static STACK: OpRecord = OpRecord::new(
     "The tensors, all of one shape, side by side along a new dimension.",
     "(Tensor[] tensors, int dim=0)",
 )
+.autocast(Autocast::Promote)
 .by_name(|b| Tensor::stack(&b.tensors(0), b.int(1)).map(Value::Tensor))
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.real(&[2, 3])?);

@@ -5,6 +5,7 @@ mod methods;
 use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
 
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::node::{BackwardCx, Grads};
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
@@ -243,7 +244,8 @@ pub static MATMUL: OpRecord = factors(
         "matmul",
         "Product of two tensors: of vectors, matrices, or batches of matrices, whose batch dimensions broadcast.",
         "(Tensor input, Tensor other)",
-    ),
+    )
+.autocast(Autocast::Lower),
     plan,
 )
 .by_name(|b| b.tensor(0)?.matmul(b.tensor(1)?).map(Value::Tensor))
@@ -266,7 +268,8 @@ pub static MM: OpRecord = factors(
         "mm",
         "Product of two matrices.",
         "(Tensor input, Tensor mat2)",
-    ),
+    )
+    .autocast(Autocast::Lower),
     |c| ranked(c, [2, 2]),
 )
 .by_name(|b| b.tensor(0)?.mm(b.tensor(1)?).map(Value::Tensor))
@@ -278,7 +281,8 @@ pub static BMM: OpRecord = factors(
         "bmm",
         "Products of two batches of matrices.",
         "(Tensor input, Tensor mat2)",
-    ),
+    )
+    .autocast(Autocast::Lower),
     |c| ranked(c, [3, 3]),
 )
 .by_name(|b| b.tensor(0)?.bmm(b.tensor(1)?).map(Value::Tensor))
@@ -363,7 +367,8 @@ pub static ADDMM: OpRecord = factors(
         "addmm",
         "beta * input + alpha * (mat1 @ mat2); input broadcasts, and is not read where beta is 0.",
         "(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1)",
-    ),
+    )
+    .autocast(Autocast::Lower),
     |c| ranked(c, [2, 2]),
 )
 .by_name(|b| added(&ADDMM, b))
@@ -387,7 +392,8 @@ pub static BADDBMM: OpRecord = factors(
         "baddbmm",
         "beta * input + alpha * (batch1 @ batch2); input broadcasts, and is not read where beta is 0.",
         "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
-    ),
+    )
+.autocast(Autocast::Lower),
     |c| ranked(c, [3, 3]),
 )
 .by_name(|b| added(&BADDBMM, b))
@@ -399,6 +405,7 @@ pub static ADDBMM: OpRecord = OpRecord::new(
     "beta * input + alpha * the sum over the batch of batch1 @ batch2; input broadcasts, and is not read where beta is 0.",
     "(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| {
     b.tensor(0)?.addbmm_with(b.tensor(1)?, b.tensor(2)?, AddmmOptions::new().beta(b.scalar(3)).alpha(b.scalar(4))).map(Value::Tensor)
 })
@@ -460,7 +467,8 @@ pub static LINEAR: OpRecord = factors(
         "nn.functional.linear",
         "input @ weight.T + bias, for input of [.., in], weight of [out, in] or [in], bias of [out].",
         "(Tensor input, Tensor weight, Tensor? bias=None)",
-    ),
+    )
+.autocast(Autocast::Lower),
     |c| {
         let (x, w) = (c.tensor(0)?, c.tensor(1)?);
         if w.ndim() > 2 || w.ndim() == 0 {

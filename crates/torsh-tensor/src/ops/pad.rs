@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use torsh_core::{Attr, Dims, Kernel, Result, Scalar, TorshError};
 
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan, Sample};
 use crate::schema::Bound;
@@ -56,6 +57,7 @@ pub static PAD: OpRecord = OpRecord::new(
     "The tensor with a number (constant), its edge (replicate), its mirror image (reflect) or its other end (circular) around it.",
     "(Tensor input, int[] pad, str mode='constant', Scalar? value=None)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| b.tensor(0)?.pad_with(b.ints(1), PadOptions { mode: b.str(2).to_string(), value: b.opt_scalar(3) }).map(Value::Tensor))
 .samples(|s| {
     let x = s.real(&[2, 2, 3])?;
@@ -186,6 +188,16 @@ impl Tensor {
                 self.ndim()
             ));
         }
+        let class = match mode {
+            Mode::Circular => Autocast::Keep,
+            Mode::Reflect if rank == 3 => Autocast::Keep,
+            _ => PAD.autocast,
+        };
+        body(class, [self], |[x]| x.pad_from(&pad, mode))
+    }
+
+    #[track_caller]
+    fn pad_from(&self, pad: &[i64], mode: Mode) -> Result<Tensor> {
         let mut x = self.clone();
         for (i, pair) in pad.chunks(2).enumerate() {
             let d = self.ndim() - 1 - i;

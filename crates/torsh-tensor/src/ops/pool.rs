@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, TorshError};
 
 use super::conv::sizes;
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call, call1};
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Sample, Spec};
@@ -339,6 +340,7 @@ pub static MAX_POOL3D: OpRecord = OpRecord::new(
     "Maxima over windows of volumes [n, c, d, h, w] (or one of [c, d, h, w]); with return_indices also where in its volume each is.",
     "(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, bool ceil_mode=False, bool return_indices=False)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| max_by_name::<3>(&MAX_POOL3D, b))
 .samples(|s| {
     Ok(vec![
@@ -378,6 +380,7 @@ pub static ADAPTIVE_MAX_POOL3D: OpRecord = OpRecord::new(
     "Maxima of output_size parts of volumes [n, c, d, h, w] (or one of [c, d, h, w]), None keeping a size; with return_indices also where each is.",
     "(Tensor input, Any output_size, bool return_indices=False)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| adaptive_by_name::<3>(&ADAPTIVE_MAX_POOL3D, b))
 .samples(|s| Ok(vec![Sample::new([s.distinct(&[1, 1, 3, 4, 3])?.into(), vec![2i64, 3, 1].into()])]));
 
@@ -391,23 +394,28 @@ impl Tensor {
         indices: bool,
         arguments: impl FnOnce() -> Result<([[i64; N]; 4], Ints)>,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        let run = || {
+        let run = |[x]: [&Tensor; 1]| {
             let ([a, b, c, d], shape) = arguments()?;
             let attrs = [
                 Attr::Ints(&a),
                 Attr::Ints(&b),
                 Attr::Ints(&c),
                 Attr::Ints(&d),
-                Attr::Bool(indices || self.requires_grad() && crate::is_grad_enabled()),
+                Attr::Bool(indices || x.requires_grad() && crate::is_grad_enabled()),
                 Attr::Ints(&shape),
             ];
-            let mut outputs = call(record, &[Arg::T(self)], &attrs)?.into_iter();
+            let mut outputs = call(record, &[Arg::T(x)], &attrs)?.into_iter();
             let (Some(values), indices) = (outputs.next(), outputs.next()) else {
                 return Err(TorshError::invalid("", "the pooling gave no result"));
             };
             Ok((values, indices))
         };
-        self.named(op.name, run())
+        // PyTorch's max_pool3d is only cast where its indices are not asked for.
+        let class = match indices && std::ptr::eq(op, &MAX_POOL3D) {
+            true => Autocast::Keep,
+            false => op.autocast,
+        };
+        self.named(op.name, body(class, [self], run))
     }
 
     #[track_caller]

@@ -4,6 +4,7 @@ use torsh_core::{DType, Result, TorshError};
 
 use super::conv::{check_shape, sizes};
 use super::pool::{check_input, output_size, stride};
+use crate::autocast::{Autocast, body};
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
@@ -95,6 +96,7 @@ pub static MAX_UNPOOL1D: OpRecord = OpRecord::new(
     "Signals [n, c, l] (or one of [c, l]) that are 0 but where max_pool1d found its maxima.",
     "(Tensor input, Tensor indices, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[]? output_size=None)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| unpool_by_name::<1>(&MAX_UNPOOL1D, b))
 .samples(|s| {
     let indices = Tensor::from_data(&[1i64, 2, 0, 3], [1, 2, 2])?;
@@ -107,6 +109,7 @@ pub static MAX_UNPOOL2D: OpRecord = OpRecord::new(
     "Images [n, c, h, w] (or one of [c, h, w]) that are 0 but where max_pool2d found its maxima.",
     "(Tensor input, Tensor indices, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[]? output_size=None)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| unpool_by_name::<2>(&MAX_UNPOOL2D, b))
 .samples(|s| {
     let indices = Tensor::from_data(&[6i64, 4, 12, 19], [1, 2, 2])?;
@@ -120,6 +123,7 @@ pub static MAX_UNPOOL3D: OpRecord = OpRecord::new(
     "Volumes [n, c, d, h, w] (or one of [c, d, h, w]) that are 0 but where max_pool3d found its maxima.",
     "(Tensor input, Tensor indices, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[]? output_size=None)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| unpool_by_name::<3>(&MAX_UNPOOL3D, b))
 .samples(|s| {
     let indices = Tensor::from_data(&[3i64, 13], [1, 1, 1, 2])?;
@@ -132,6 +136,7 @@ pub static FRACTIONAL_MAX_POOL2D: OpRecord = OpRecord::new(
     "Maxima over windows at random places of images [n, c, h, w] (or one of [c, h, w]), as many as output_size or output_ratio says; with return_indices also where in its plane each is.",
     "(Tensor input, int[2] kernel_size, Any output_size=None, Any output_ratio=None, bool return_indices=False, Tensor? _random_samples=None)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| fractional_by_name::<2>(&FRACTIONAL_MAX_POOL2D, b))
 .samples(|s| {
     // As many windows as there are places, or one: nothing is left to chance.
@@ -147,6 +152,7 @@ pub static FRACTIONAL_MAX_POOL3D: OpRecord = OpRecord::new(
     "Maxima over windows at random places of volumes [n, c, d, h, w] (or one of [c, d, h, w]), as many as output_size or output_ratio says; with return_indices also where in its volume each is.",
     "(Tensor input, int[3] kernel_size, Any output_size=None, Any output_ratio=None, bool return_indices=False, Tensor? _random_samples=None)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| fractional_by_name::<3>(&FRACTIONAL_MAX_POOL3D, b))
 .samples(|s| {
     Ok(vec![Sample::new([s.distinct(&[1, 1, 3, 3, 4])?.into(), Value::Int(2)]).kw("output_size", vec![2i64, 2, 3])])
@@ -292,7 +298,7 @@ impl Tensor {
         kernel: [i64; N],
         options: &MaxUnpoolOptions<N>,
     ) -> Result<Tensor> {
-        let run = || {
+        let run = |[x]: [&Tensor; 1]| {
             if indices.dtype() != DType::I64 {
                 return Err(TorshError::dtype(
                     "",
@@ -302,34 +308,35 @@ impl Tensor {
                     ),
                 ));
             }
-            check_input(self, N)?;
-            if indices.shape() != self.shape() {
+            check_input(x, N)?;
+            if indices.shape() != x.shape() {
                 return Err(TorshError::shape(
                     "",
                     format!(
                         "Expected shape of indices to be same as that of the input tensor ({}) but got indices tensor with shape: {}",
-                        self.shape(),
+                        x.shape(),
                         indices.shape()
                     ),
                 ));
             }
-            let size = unpooled_size(self, kernel, options)?;
-            let mut shape: Vec<i64> = self.dims().iter().map(|&n| n as i64).collect();
+            let size = unpooled_size(x, kernel, options)?;
+            let mut shape: Vec<i64> = x.dims().iter().map(|&n| n as i64).collect();
             let lead = shape.len() - N;
             shape[lead..].copy_from_slice(&size);
-            check_shape(&shape, self.dtype())?;
+            check_shape(&shape, x.dtype())?;
             let mut flat = shape[..lead].to_vec();
             flat.push(size.iter().product());
             let from = -(N as i64);
-            Tensor::zeros(&flat[..], self.dtype(), self.device())?
+            Tensor::zeros(&flat[..], x.dtype(), x.device())?
                 .scatter(
                     -1,
                     &indices.flatten_dims(from, -1)?,
-                    &self.flatten_dims(from, -1)?,
+                    &x.flatten_dims(from, -1)?,
                 )?
                 .reshape(&shape[..])
         };
-        self.named(op.name, run()).map_err(|e| e.renamed(op.name))
+        self.named(op.name, body(op.autocast, [self], run))
+            .map_err(|e| e.renamed(op.name))
     }
 
     #[track_caller]
@@ -339,9 +346,9 @@ impl Tensor {
         kernel: [i64; N],
         options: &FractionalMaxPoolOptions<N>,
     ) -> Result<(Tensor, Tensor)> {
-        let run = || {
-            let size = fractional_size(self, kernel, options)?;
-            let d = self.dims();
+        let run = |[x]: [&Tensor; 1]| {
+            let size = fractional_size(x, kernel, options)?;
+            let d = x.dims();
             let lead = d.len() - N;
             let (n, c) = if lead == 2 { (d[0], d[1]) } else { (1, d[0]) };
             let samples = match &options.random_samples {
@@ -353,9 +360,9 @@ impl Tensor {
                     );
                     return Err(TorshError::shape("", m));
                 }
-                None => Tensor::rand([n, c, N], self.dtype(), self.device())?,
+                None => Tensor::rand([n, c, N], self.dtype(), x.device())?,
             };
-            let double = self.dtype() == DType::F64;
+            let double = x.dtype() == DType::F64;
             let spatial: [i64; N] = std::array::from_fn(|i| d[lead + i] as i64);
             let mut places = Vec::new();
             for sample in samples.detach().to_vec::<f64>()?.chunks(N) {
@@ -376,9 +383,9 @@ impl Tensor {
             let planes = (n * c) as i64;
             let by_window = [planes, windows, taps];
             let places =
-                Tensor::from_vec(places, [planes, windows * taps])?.to_device(self.device())?;
+                Tensor::from_vec(places, [planes, windows * taps])?.to_device(x.device())?;
             let plane = [planes, spatial.iter().product()];
-            let (values, tap) = self
+            let (values, tap) = x
                 .reshape(plane)?
                 .gather(1, &places)?
                 .reshape(by_window)?
@@ -388,7 +395,8 @@ impl Tensor {
             shape.extend(size);
             Ok((values.reshape(&shape[..])?, indices.reshape(&shape[..])?))
         };
-        self.named(op.name, run()).map_err(|e| e.renamed(op.name))
+        self.named(op.name, body(op.autocast, [self], run))
+            .map_err(|e| e.renamed(op.name))
     }
 }
 

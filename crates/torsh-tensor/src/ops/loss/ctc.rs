@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Kernel, Result, Shape, TorshError};
 
 use super::Reduction;
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call};
 use crate::options::options;
 use crate::record::{OpRecord, Plan, Sample, Spec};
@@ -17,6 +18,7 @@ pub static CTC_LOSS: OpRecord = OpRecord::new(
     "The negative logarithm of the probability that log-probabilities [t, n, c] or [t, c] give to sequences of labels, summed over all ways to spread these over the time with blanks between them; the mean divides each by its target's length first.",
     "(Tensor log_probs, Tensor targets, Any input_lengths, Any target_lengths, int blank=0, str reduction='mean', bool zero_infinity=False)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = CtcLossOptions {
         blank: b.int(4),
@@ -25,7 +27,7 @@ pub static CTC_LOSS: OpRecord = OpRecord::new(
     };
     let inputs = given("input_lengths", b.value(2))?;
     let targets = given("target_lengths", b.value(3))?;
-    ctc_loss(b.tensor(0)?, b.tensor(1)?, &inputs, &targets, &options).map(Value::Tensor)
+    b.tensor(0)?.ctc_loss_with(b.tensor(1)?, &inputs[..], &targets[..], options).map(Value::Tensor)
 })
 .samples(|s| {
     let scores = s.real(&[5, 2, 4])?.log_softmax(-1)?;
@@ -295,7 +297,9 @@ impl Tensor {
     ) -> Result<Tensor> {
         let loss = || {
             let (inputs, lengths) = (input_lengths.lengths()?, target_lengths.lengths()?);
-            ctc_loss(self, targets, &inputs, &lengths, &options)
+            body(CTC_LOSS.autocast, [self], |[x]| {
+                ctc_loss(x, targets, &inputs, &lengths, &options)
+            })
         };
         loss().map_err(|e| e.renamed("ctc_loss"))
     }

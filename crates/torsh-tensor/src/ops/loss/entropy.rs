@@ -3,6 +3,7 @@
 use torsh_core::{Attr, Result, TorshError};
 
 use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
+use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
@@ -23,9 +24,10 @@ pub static BINARY_CROSS_ENTROPY: OpRecord = OpRecord::new(
     "The cross entropy of probabilities and targets from 0 to 1, times a weight; the mean or sum.",
     "(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = BceOptions { weight: b.opt_tensor(2).cloned(), reduction: Reduction::bound(b, 3, 4, 5)? };
-    binary_cross_entropy(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+    b.tensor(0)?.binary_cross_entropy_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let (x, y) = (s.uniform(&[2, 3], 0.2, 0.8)?, s.uniform(&[2, 3], 0.1, 0.9)?);
@@ -40,13 +42,14 @@ pub static BINARY_CROSS_ENTROPY_WITH_LOGITS: OpRecord = OpRecord::new(
     "The cross entropy of the input's sigmoid and targets from 0 to 1, times a weight, with the part of the positive class times pos_weight; the mean or sum.",
     "(Tensor input, Tensor target, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean', Tensor? pos_weight=None)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = BceWithLogitsOptions {
         weight: b.opt_tensor(2).cloned(),
         reduction: Reduction::bound(b, 3, 4, 5)?,
         pos_weight: b.opt_tensor(6).cloned(),
     };
-    binary_cross_entropy_with_logits(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+    b.tensor(0)?.binary_cross_entropy_with_logits_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.uniform(&[2, 3], 0.1, 0.9)?);
@@ -65,13 +68,14 @@ pub static KL_DIV: OpRecord = OpRecord::new(
     "The Kullback-Leibler divergence of log-probabilities from targets, which are probabilities or, with log_target, their logarithms; the mean, sum, or sum over the batch size (batchmean).",
     "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean', bool log_target=False)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let reduction = match b.str(4) {
         "batchmean" if b.is_none(2) && b.is_none(3) => Reduction::BatchMean,
         _ => Reduction::bound(b, 2, 3, 4)?,
     };
     let options = KlDivOptions { reduction, log_target: b.bool(5) };
-    kl_div(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+    b.tensor(0)?.kl_div_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let (x, y) = (s.uniform(&[2, 3], -2.0, -0.2)?, s.uniform(&[2, 3], 0.1, 0.9)?);
@@ -89,6 +93,7 @@ pub static POISSON_NLL_LOSS: OpRecord = OpRecord::new(
     "The negative log-likelihood of counts under Poisson distributions whose rate, or with log_input its logarithm, is the input; the mean or sum. With full the logarithm of the counts' factorial is added, by Stirling's formula.",
     "(Tensor input, Tensor target, bool log_input=True, bool full=False, bool? size_average=None, float eps=1e-8, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = PoissonNllLossOptions {
         log_input: b.bool(2),
@@ -96,7 +101,7 @@ pub static POISSON_NLL_LOSS: OpRecord = OpRecord::new(
         eps: b.float(5),
         reduction: Reduction::bound(b, 4, 6, 7)?,
     };
-    poisson_nll_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+    b.tensor(0)?.poisson_nll_loss_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let (x, y) = (s.uniform(&[2, 3], 0.2, 2.0)?, s.uniform(&[2, 3], 0.3, 4.0)?);
@@ -404,18 +409,18 @@ methods! {
     ///
     /// # Errors
     /// An input outside of `[0, 1]`, or of another shape or dtype than the target.
-    binary_cross_entropy binary_cross_entropy_with (target) BceOptions;
+    binary_cross_entropy binary_cross_entropy_with (target) BceOptions Fp32;
     /// The mean cross entropy of this tensor's sigmoid and targets from 0 to 1
     /// (`torch.nn.functional.binary_cross_entropy_with_logits`). Equal shapes; floating-point
     /// dtypes.
-    binary_cross_entropy_with_logits binary_cross_entropy_with_logits_with (target) BceWithLogitsOptions;
+    binary_cross_entropy_with_logits binary_cross_entropy_with_logits_with (target) BceWithLogitsOptions Fp32;
     /// The Kullback-Leibler divergence of log-probabilities from the probabilities `target`
     /// (`torch.nn.functional.kl_div`), the mean over all elements as in PyTorch. The shapes
     /// broadcast.
-    kl_div kl_div_with (target) KlDivOptions;
+    kl_div kl_div_with (target) KlDivOptions Fp32;
     /// The mean negative log-likelihood of counts under Poisson distributions with this tensor as
     /// the logarithm of the rate (`torch.nn.functional.poisson_nll_loss`). The shapes broadcast.
-    poisson_nll_loss poisson_nll_loss_with (target) PoissonNllLossOptions;
+    poisson_nll_loss poisson_nll_loss_with (target) PoissonNllLossOptions Fp32;
 }
 
 impl Tensor {

@@ -3,6 +3,7 @@
 use torsh_core::{DType, Result, TorshError};
 
 use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
@@ -21,6 +22,7 @@ pub static MULTI_MARGIN_LOSS: OpRecord = OpRecord::new(
     "What each score other than the true class's misses of being the margin below it, to the power p, times the true class's weight; averaged over classes, then the mean or sum.",
     "(Tensor input, Tensor target, int p=1, float margin=1.0, Tensor? weight=None, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = MultiMarginLossOptions {
         p: b.int(2),
@@ -28,7 +30,7 @@ pub static MULTI_MARGIN_LOSS: OpRecord = OpRecord::new(
         weight: b.opt_tensor(4).cloned(),
         reduction: Reduction::bound(b, 5, 6, 7)?,
     };
-    multi_margin_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+    b.tensor(0)?.multi_margin_loss_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let y = s.ints(&[3], 0, 4)?;
@@ -48,6 +50,7 @@ pub static MULTILABEL_MARGIN_LOSS: OpRecord = OpRecord::new(
     "What each score of a class that is not among the true ones misses of being 1 below each true class's; the true classes are the target up to its first negative number. Averaged over classes, then the mean or sum.",
     "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     b.tensor(0)?.multilabel_margin_loss_with(b.tensor(1)?, Reduction::bound(b, 2, 3, 4)?).map(Value::Tensor)
 })
@@ -276,10 +279,10 @@ methods! {
     /// The mean over samples and classes of what scores of other classes miss of being 1 below the
     /// true class's (`torch.nn.functional.multi_margin_loss`): scores `[n, c]` or `[c]`, a target
     /// `[n]` of int64 classes; float32 and float64.
-    multi_margin_loss multi_margin_loss_with (target) MultiMarginLossOptions;
+    multi_margin_loss multi_margin_loss_with (target) MultiMarginLossOptions Fp32;
     /// The mean cross entropy of the scores' sigmoid `[.., c]` and targets from 0 to 1 of that
     /// shape (`torch.nn.functional.multilabel_soft_margin_loss`).
-    multilabel_soft_margin_loss multilabel_soft_margin_loss_with (target) MultiLabelSoftMarginLossOptions;
+    multilabel_soft_margin_loss multilabel_soft_margin_loss_with (target) MultiLabelSoftMarginLossOptions Keep;
 }
 
 impl Tensor {
@@ -298,7 +301,8 @@ impl Tensor {
         target: &Tensor,
         reduction: Reduction,
     ) -> Result<Tensor> {
-        multilabel_margin_loss(self, target, reduction)
+        let run = |[x]: [&Tensor; 1]| multilabel_margin_loss(x, target, reduction);
+        body(MULTILABEL_MARGIN_LOSS.autocast, [self], run)
             .map_err(|e| e.renamed("multilabel_margin_loss"))
     }
 }

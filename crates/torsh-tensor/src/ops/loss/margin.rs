@@ -3,6 +3,7 @@
 use torsh_core::{Attr, Result, TorshError};
 
 use super::{Reduction, in_steps, methods};
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
@@ -23,9 +24,10 @@ pub static HINGE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     "The input where the target is 1, and what it misses of the margin where the target is -1; the mean or sum.",
     "(Tensor input, Tensor target, float margin=1.0, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = HingeEmbeddingLossOptions { margin: b.float(2), reduction: Reduction::bound(b, 3, 4, 5)? };
-    hinge_embedding_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+    b.tensor(0)?.hinge_embedding_loss_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let y = Tensor::from_data(&[1i64, -1, -1, 1, 1, -1], [2, 3])?;
@@ -39,6 +41,7 @@ pub static SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
     "The logarithm of 1 + exp(-target * input) for targets 1 and -1; the mean or sum.",
     "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     b.tensor(0)?.soft_margin_loss_with(b.tensor(1)?, Reduction::bound(b, 2, 3, 4)?).map(Value::Tensor)
 })
@@ -50,9 +53,10 @@ pub static MARGIN_RANKING_LOSS: OpRecord = OpRecord::new(
     "What the difference of two scores misses of the margin: of being above it where the target is 1, below it where the target is -1; the mean or sum.",
     "(Tensor input1, Tensor input2, Tensor target, float margin=0, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = MarginRankingLossOptions { margin: b.float(3), reduction: Reduction::bound(b, 4, 5, 6)? };
-    margin_ranking_loss(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, &options).map(Value::Tensor)
+    b.tensor(0)?.margin_ranking_loss_with(b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let y = Tensor::from_data(&[1i64, -1, -1, 1, 1, -1], [2, 3])?;
@@ -67,9 +71,10 @@ pub static COSINE_EMBEDDING_LOSS: OpRecord = OpRecord::new(
     "1 less the cosine of two vectors where the target is 1, and the cosine's excess over the margin where the target is -1; the mean or sum.",
     "(Tensor input1, Tensor input2, Tensor target, float margin=0, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = CosineEmbeddingLossOptions { margin: b.float(3), reduction: Reduction::bound(b, 4, 5, 6)? };
-    cosine_embedding_loss(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, &options).map(Value::Tensor)
+    b.tensor(0)?.cosine_embedding_loss_with(b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let y = Tensor::from_data(&[1i64, -1, -1], [3])?;
@@ -89,6 +94,7 @@ pub static TRIPLET_MARGIN_LOSS: OpRecord = OpRecord::new(
     "What the distance to negative misses of exceeding that to positive by the margin; with swap the distance between these two counts where it is smaller; the mean or sum.",
     "(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = TripletMarginLossOptions {
         margin: b.float(3),
@@ -97,7 +103,7 @@ pub static TRIPLET_MARGIN_LOSS: OpRecord = OpRecord::new(
         swap: b.bool(6),
         reduction: Reduction::bound(b, 7, 8, 9)?,
     };
-    triplet_margin_loss(b.tensor(0)?, b.tensor(1)?, b.tensor(2)?, &options).map(Value::Tensor)
+    b.tensor(0)?.triplet_margin_loss_with(b.tensor(1)?, b.tensor(2)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let mut call = |p: f64| -> Result<Sample> {
@@ -280,18 +286,18 @@ fn triplet_margin_loss(
 methods! {
     /// The mean of this tensor where the target is 1, and of what it misses of the margin 1 where
     /// the target is -1 (`torch.nn.functional.hinge_embedding_loss`). The shapes broadcast.
-    hinge_embedding_loss hinge_embedding_loss_with (target) HingeEmbeddingLossOptions;
+    hinge_embedding_loss hinge_embedding_loss_with (target) HingeEmbeddingLossOptions Fp32;
     /// The mean of `max(0, -target * (self - other))` for targets 1 and -1
     /// (`torch.nn.functional.margin_ranking_loss`). The shapes broadcast.
-    margin_ranking_loss margin_ranking_loss_with (other, target) MarginRankingLossOptions;
+    margin_ranking_loss margin_ranking_loss_with (other, target) MarginRankingLossOptions Fp32;
     /// The mean of 1 less the cosine of two vectors where the target is 1, and of a positive
     /// cosine where it is -1 (`torch.nn.functional.cosine_embedding_loss`): vectors `[n, d]` with
     /// a target `[n]`, or `[d]` with a 0-d target.
-    cosine_embedding_loss cosine_embedding_loss_with (other, target) CosineEmbeddingLossOptions;
+    cosine_embedding_loss cosine_embedding_loss_with (other, target) CosineEmbeddingLossOptions Fp32;
     /// The mean of what the distance of this vector to `negative` misses of exceeding that to
     /// `positive` by 1 (`torch.nn.functional.triplet_margin_loss`); vectors are along the last
     /// dimension.
-    triplet_margin_loss triplet_margin_loss_with (positive, negative) TripletMarginLossOptions;
+    triplet_margin_loss triplet_margin_loss_with (positive, negative) TripletMarginLossOptions Fp32;
 }
 
 impl Tensor {
@@ -305,15 +311,16 @@ impl Tensor {
     /// [`Tensor::soft_margin_loss`] with another reduction.
     #[track_caller]
     pub fn soft_margin_loss_with(&self, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
-        let losses = if in_steps(self) {
-            let product = target.neg().and_then(|y| y.mul(self));
-            product.and_then(|p| p.exp()?.log1p())
-        } else {
-            let args = [Arg::T(self), Arg::T(target)];
-            call1(&parametric::soft_margin_elementwise, &args, &[])
+        let run = |[x, y]: [&Tensor; 2]| {
+            let losses = if in_steps(x) {
+                y.neg()?.mul(x)?.exp()?.log1p()?
+            } else {
+                let args = [Arg::T(x), Arg::T(y)];
+                call1(&parametric::soft_margin_elementwise, &args, &[])?
+            };
+            reduction.apply(losses)
         };
-        losses
-            .and_then(|losses| reduction.apply(losses))
+        body(SOFT_MARGIN_LOSS.autocast, [self, target], run)
             .map_err(|e| e.renamed("soft_margin_loss"))
     }
 }

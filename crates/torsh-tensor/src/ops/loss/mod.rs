@@ -18,6 +18,7 @@ pub use margin::{
 use torsh_core::{Attr, DType, Result, TorshError};
 
 use super::pointwise::parametric;
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::observe::composite;
 use crate::options::options;
@@ -108,9 +109,9 @@ impl Reduction {
 }
 
 /// Losses as methods: `NAME` with PyTorch's defaults and `NAME_with` with its options, of which
-/// the function of that name makes the result.
+/// the function of that name makes the result. The class is what an autocast region casts.
 macro_rules! methods {
-    ($($(#[$doc:meta])* $name:ident $with:ident ($($arg:ident),+) $options:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident $with:ident ($($arg:ident),+) $options:ident $class:ident;)*) => {
         impl $crate::Tensor {
             $(
                 $(#[$doc])*
@@ -126,8 +127,10 @@ macro_rules! methods {
                     $($arg: &$crate::Tensor,)+
                     options: $options,
                 ) -> torsh_core::Result<$crate::Tensor> {
-                    let run = || $name(self, $($arg,)+ &options);
-                    $crate::observe::composite(stringify!($name), &[self, $($arg),+], run)
+                    use $crate::autocast::{Autocast, body};
+                    let run = |[x, $($arg),+]: [&$crate::Tensor; _]| $name(x, $($arg,)+ &options);
+                    let cast = || body(Autocast::$class, [self, $($arg),+], run);
+                    $crate::observe::composite(stringify!($name), &[self, $($arg),+], cast)
                         .map_err(|e| e.renamed(stringify!($name)))
                 }
             )*
@@ -199,12 +202,14 @@ fn check_weight(x: &Tensor, w: &Tensor) -> Result<()> {
 fn weighted(b: &Bound, losses: fn(&Tensor, &Tensor) -> Result<Tensor>) -> Result<Value> {
     let (x, y) = (b.tensor(0)?, b.tensor(1)?);
     let reduction = Reduction::bound(b, 2, 3, 4)?;
-    let losses = losses(x, y)?;
     let Some(w) = b.opt_tensor(5) else {
-        return reduction.apply(losses).map(Value::Tensor);
+        return body(Autocast::Fp32, [x, y], |[x, y]| {
+            reduction.apply(losses(x, y)?)
+        })
+        .map(Value::Tensor);
     };
     check_weight(x, w)?;
-    let losses = losses.mul(w)?;
+    let losses = losses(x, y)?.mul(w)?;
     Ok(Value::Tensor(match reduction {
         Reduction::Mean => losses.sum()?.div(&w.sum()?)?,
         r => r.apply(losses)?,
@@ -217,6 +222,7 @@ pub static MSE_LOSS: OpRecord = OpRecord::new(
     "The squared differences of two tensors, their mean or sum.",
     SCHEMA,
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| weighted(b, squared))
 .samples(calls);
 
@@ -226,6 +232,7 @@ pub static L1_LOSS: OpRecord = OpRecord::new(
     "The absolute differences of two tensors, their mean or sum.",
     SCHEMA,
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| weighted(b, absolute))
 .samples(calls);
 
@@ -235,13 +242,14 @@ pub static HUBER_LOSS: OpRecord = OpRecord::new(
     "Half the squared difference of two tensors where it is at most delta, and delta times the difference less delta / 2 elsewhere; the mean or sum.",
     "(Tensor input, Tensor target, str reduction='mean', float delta=1.0, Tensor? weight=None)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = HuberLossOptions {
         reduction: Reduction::of(b.str(2))?,
         delta: b.float(3),
         weight: b.opt_tensor(4).cloned(),
     };
-    huber_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+    b.tensor(0)?.huber_loss_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let (x, y) = (s.real(&[2, 3])?, s.distinct(&[2, 3])?);
@@ -256,9 +264,10 @@ pub static SMOOTH_L1_LOSS: OpRecord = OpRecord::new(
     "Half the squared difference of two tensors over beta where it is below beta, and the difference less beta / 2 elsewhere; the mean or sum.",
     "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean', float beta=1.0)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     let options = SmoothL1LossOptions { reduction: Reduction::bound(b, 2, 3, 4)?, beta: b.float(5) };
-    smooth_l1_loss(b.tensor(0)?, b.tensor(1)?, &options).map(Value::Tensor)
+    b.tensor(0)?.smooth_l1_loss_with(b.tensor(1)?, options).map(Value::Tensor)
 })
 .samples(|s| {
     let mut v = calls(s)?;
@@ -345,10 +354,10 @@ fn smooth_l1_loss(x: &Tensor, y: &Tensor, options: &SmoothL1LossOptions) -> Resu
 methods! {
     /// The mean of half the squared differences, linear from differences of 1 on
     /// (`torch.nn.functional.huber_loss`). The shapes broadcast; floating-point dtypes.
-    huber_loss huber_loss_with (target) HuberLossOptions;
+    huber_loss huber_loss_with (target) HuberLossOptions Fp32;
     /// The mean of half the squared differences, linear from differences of 1 on
     /// (`torch.nn.functional.smooth_l1_loss`). The shapes broadcast; floating-point dtypes.
-    smooth_l1_loss smooth_l1_loss_with (target) SmoothL1LossOptions;
+    smooth_l1_loss smooth_l1_loss_with (target) SmoothL1LossOptions Fp32;
 }
 
 impl Tensor {
@@ -362,7 +371,10 @@ impl Tensor {
     #[track_caller]
     pub fn mse_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
         composite("mse_loss", &[self, target], || {
-            Reduction::of(reduction)?.apply(squared(self, target)?)
+            let reduction = Reduction::of(reduction)?;
+            body(Autocast::Fp32, [self, target], |[x, y]| {
+                reduction.apply(squared(x, y)?)
+            })
         })
         .map_err(|e| e.renamed("mse_loss"))
     }
@@ -377,7 +389,10 @@ impl Tensor {
     #[track_caller]
     pub fn l1_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
         composite("l1_loss", &[self, target], || {
-            Reduction::of(reduction)?.apply(absolute(self, target)?)
+            let reduction = Reduction::of(reduction)?;
+            body(Autocast::Fp32, [self, target], |[x, y]| {
+                reduction.apply(absolute(x, y)?)
+            })
         })
         .map_err(|e| e.renamed("l1_loss"))
     }

@@ -138,7 +138,19 @@ impl Tensor {
         batch2: &Tensor,
         options: AddmmOptions,
     ) -> Result<Tensor> {
-        let (a, b) = (batch1, batch2);
+        let (beta, alpha) = (options.beta, options.alpha);
+        body(ADDBMM.autocast, [self, batch1, batch2], |[c, a, b]| {
+            c.sum_of_batches(a, b, beta, alpha)
+        })
+    }
+
+    fn sum_of_batches(
+        &self,
+        a: &Tensor,
+        b: &Tensor,
+        beta: Scalar,
+        alpha: Scalar,
+    ) -> Result<Tensor> {
         if a.ndim() != 3 || b.ndim() != 3 {
             return Err(TorshError::shape(
                 "addbmm",
@@ -159,7 +171,6 @@ impl Tensor {
                 ),
             ));
         }
-        let (beta, alpha) = (options.beta, options.alpha);
         if matches!(a.dtype(), DType::F16 | DType::BF16) && a.dims()[0] > 0 {
             // The half types round after each matrix of the batch, as PyTorch does.
             let mut sum = self.clone();
@@ -297,6 +308,13 @@ impl Tensor {
         let count = |v: &[usize]| v.iter().product::<usize>();
         let shape = [sizes(&a, &ra), sizes(&b, &rb)].concat();
         let terms = count(&sizes(&a, &p));
+        if count(&shape) == 1 {
+            // One number. (Autocast regions leave it alone, as PyTorch's do.)
+            let left = a.permute([&ra[..], &p].concat())?.reshape([terms])?;
+            let right = b.permute([&q[..], &rb].concat())?.reshape([terms])?;
+            let sum = left.dot(&right).map_err(|e| e.renamed("tensordot"))?;
+            return sum.reshape(shape);
+        }
         let left = a
             .permute([&ra[..], &p].concat())?
             .reshape([count(&sizes(&a, &ra)), terms])?;

@@ -9,6 +9,7 @@ pub(crate) mod quantile;
 use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
+use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::node::BackwardCx;
 use crate::options::options;
@@ -265,6 +266,7 @@ pub static TRACE: OpRecord = OpRecord::new(
     "Sum of the diagonal of a matrix.",
     "(Tensor input)",
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| b.tensor(0)?.trace().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[3, 4])?.into()])]));
 
@@ -561,7 +563,7 @@ impl Tensor {
             let text = format!("expected a matrix, but got tensor with dim {}", self.ndim());
             return self.named("trace", Err(TorshError::shape("", text)));
         }
-        self.diagonal()?.sum()
+        body(TRACE.autocast, [self], |[x]| x.diagonal()?.sum())
     }
 
     /// Sums what broadcasting from `shape` to this tensor's shape repeated.

@@ -3,6 +3,7 @@
 use torsh_core::{Attr, DType, Kernel, Result};
 
 use super::{SumOptions, plan, restore, sum_dtype};
+use crate::autocast::{Autocast, off};
 use crate::call::{Arg, call1};
 use crate::node::BackwardCx;
 use crate::record::{InputGrad, OpRecord, Sample};
@@ -16,6 +17,7 @@ pub static PROD: OpRecord = OpRecord::new(
     "Product of all elements or along one dimension; integers and bools multiply in int64.",
     "(Tensor input, int? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
 )
+.autocast(Autocast::Fp32)
 .kernel(Kernel::Prod, |c| {
     let dtype = c.attr(2).dtype().unwrap_or(sum_dtype(c.tensor(0)?.dtype()));
     plan(c, &[dtype])
@@ -102,6 +104,8 @@ impl Tensor {
         }
         let dims = self.reduce_dims("prod", options.dim.as_deref())?;
         let dtype: Option<DType> = options.dtype;
+        // A dtype that is asked for is the last word.
+        let _whole = dtype.map(|_| off());
         let attrs = [
             Attr::Ints(&dims),
             Attr::Bool(options.keepdim),

@@ -2,6 +2,7 @@
 
 use torsh_core::{DType, Result, TorshError};
 
+use crate::autocast::{Autocast, body};
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{Bound, Operand, Tensor, Value};
@@ -74,6 +75,7 @@ pub static QUANTILE: OpRecord = OpRecord::new(
     "The q-th quantiles of all elements or along a dimension, NaN where there is one; several q make a first dimension.",
     SCHEMA,
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| b.tensor(0)?.quantile_with(b.operand(1)?, options(b)?).map(Value::Tensor))
 .samples(samples);
 
@@ -83,6 +85,7 @@ pub static NANQUANTILE: OpRecord = OpRecord::new(
     "The q-th quantiles of all elements or along a dimension, of what is not NaN.",
     SCHEMA,
 )
+.autocast(Autocast::Fp32)
 .by_name(|b| {
     b.tensor(0)?
         .nanquantile_with(b.operand(1)?, options(b)?)
@@ -105,7 +108,7 @@ impl Tensor {
         q: impl Into<Operand<'a>>,
         options: QuantileOptions,
     ) -> Result<Tensor> {
-        self.quantiles("quantile", q.into(), options, false)
+        self.any_quantiles(&QUANTILE, q.into(), options)
     }
 
     /// The q-th quantile of all elements that are not NaN.
@@ -121,22 +124,37 @@ impl Tensor {
         q: impl Into<Operand<'a>>,
         options: QuantileOptions,
     ) -> Result<Tensor> {
-        self.quantiles("nanquantile", q.into(), options, true)
+        self.any_quantiles(&NANQUANTILE, q.into(), options)
+    }
+
+    #[track_caller]
+    fn any_quantiles(
+        &self,
+        record: &'static OpRecord,
+        q: Operand<'_>,
+        options: QuantileOptions,
+    ) -> Result<Tensor> {
+        let (op, skip_nan) = (record.name, std::ptr::eq(record, &NANQUANTILE));
+        match q {
+            Operand::Number(n) => body(record.autocast, [self], |[x]| {
+                let q = Tensor::scalar(n, x.dtype(), x.device())?;
+                x.quantiles(op, &q, options, skip_nan)
+            }),
+            q => body(record.autocast, [self, &q.to_tensor()?], |[x, q]| {
+                x.quantiles(op, q, options, skip_nan)
+            }),
+        }
     }
 
     #[track_caller]
     fn quantiles(
         &self,
         op: &'static str,
-        q: Operand<'_>,
+        q: &Tensor,
         options: QuantileOptions,
         skip_nan: bool,
     ) -> Result<Tensor> {
         let refuse = |e: TorshError| self.named::<Tensor>(op, Err(e));
-        let q = match q {
-            Operand::Number(n) => Tensor::scalar(n, self.dtype(), self.device())?,
-            _ => q.to_tensor()?,
-        };
         if self.numel() == 0 {
             return refuse(TorshError::invalid("", "input tensor must be non-empty"));
         }

@@ -185,12 +185,11 @@ impl Layer<'_> {
         }
         let mut states = [Some(self.h0.clone()), self.c0.cloned()];
         let mut outputs = Vec::with_capacity(starts.len());
-        let transposed = self.weight.t()?;
         for (at, rows) in starts {
             let part = |t: &Option<Tensor>| t.as_ref().map(|t| t.narrow(0, 0, rows)).transpose();
             let (h, c) = (part(&states[0])?, part(&states[1])?);
             let Some(h) = h else { continue };
-            let step = self.step(&gx.narrow(0, at, rows)?, &h, c.as_ref(), &transposed)?;
+            let step = self.step(&gx.narrow(0, at, rows)?, &h, c.as_ref())?;
             outputs.push(step[0].clone());
             for (state, new) in states.iter_mut().zip(step) {
                 if let (Some(old), Some(new)) = (&*state, new) {
@@ -211,14 +210,8 @@ impl Layer<'_> {
     }
 
     /// Hidden state and cells of one step in plain ops.
-    fn step(
-        &self,
-        x: &Tensor,
-        h: &Tensor,
-        c: Option<&Tensor>,
-        weight: &Tensor,
-    ) -> Result<[Option<Tensor>; 2]> {
-        let sums = h.matmul(weight)?;
+    fn step(&self, x: &Tensor, h: &Tensor, c: Option<&Tensor>) -> Result<[Option<Tensor>; 2]> {
+        let sums = h.linear(self.weight, self.bias)?;
         match (self.mode, c) {
             (Mode::Tanh, _) => Ok([Some(x.add(&sums)?.tanh()?), None]),
             (Mode::Relu, _) => Ok([Some(x.add(&sums)?.relu()?), None]),
@@ -230,16 +223,12 @@ impl Layer<'_> {
                 let c = f.sigmoid()?.mul(c)?.add(&i.sigmoid()?.mul(&g.tanh()?)?)?;
                 let mut h = o.sigmoid()?.mul(&c.tanh()?)?;
                 if let Some(projection) = self.projection {
-                    h = h.matmul(&projection.t()?)?;
+                    h = h.linear(projection, None)?;
                 }
                 Ok([Some(h), Some(c)])
             }
             (Mode::Lstm, None) => Err(TorshError::invalid("", "an LSTM needs first cells")),
             (Mode::Gru, _) => {
-                let sums = match self.bias {
-                    Some(b) => sums.add(b)?,
-                    None => sums,
-                };
                 let (x, sums) = (x.chunk(3, 1)?, sums.chunk(3, 1)?);
                 let ([xr, xz, xn], [hr, hz, hn]) = (&x[..], &sums[..]) else {
                     return Err(TorshError::shape("", "a GRU has three gates"));

@@ -3,6 +3,7 @@
 use torsh_core::{Result, Shape, TorshError};
 
 use super::{Layer, Mode};
+use crate::autocast::{Autocast, lower, off};
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::sample::Sampler;
@@ -76,6 +77,78 @@ impl<'a> Weights<'a> {
             Some(w) => expect("weight_hr", w, &[p, h]),
             None => Ok(()),
         }
+    }
+
+    /// [`Weights::run`] as an autocast region has it. `whole` says that PyTorch casts this layer as
+    /// one op (it does an LSTM's); of the others it casts each step's products, and states keep
+    /// their dtype, which only matters where that is another.
+    fn cast_and_run(
+        &self,
+        mode: Mode,
+        x: &Tensor,
+        states: [Option<&Tensor>; 2],
+        sizes: &[i64],
+        (reverse, whole): (bool, bool),
+    ) -> Result<[Tensor; 3]> {
+        let Some(dtype) = states[0].and_then(lower) else {
+            return self.run(mode, x, states, sizes, reverse);
+        };
+        let wide = states.iter().flatten().any(|s| s.dtype() != dtype);
+        if wide && !whole && matches!(mode, Mode::Gru | Mode::Lstm) {
+            return self.steps(mode, x, states, sizes, reverse);
+        }
+        let at = std::panic::Location::caller();
+        let cast = |t: &Tensor| crate::autocast::lowered(t, at);
+        let (x, ih, hh) = (cast(x)?, cast(self.ih)?, cast(self.hh)?);
+        let biases = match self.biases {
+            Some([a, b]) => Some([cast(a)?, cast(b)?]),
+            None => None,
+        };
+        let projection = self.projection.map(cast).transpose()?;
+        let [h, c] = states.map(|s| s.map(cast).transpose());
+        let (h, c) = (h?, c?);
+        let _off = off();
+        let cast = Weights {
+            ih: &ih,
+            hh: &hh,
+            biases: biases.as_ref().map(|[a, b]| [a, b]),
+            projection: projection.as_ref(),
+        };
+        cast.run(mode, &x, [h.as_ref(), c.as_ref()], sizes, reverse)
+    }
+
+    /// The steps in plain ops, of which the products are cast.
+    fn steps(
+        &self,
+        mode: Mode,
+        x: &Tensor,
+        states: [Option<&Tensor>; 2],
+        sizes: &[i64],
+        reverse: bool,
+    ) -> Result<[Tensor; 3]> {
+        let [Some(h0), c0] = states else {
+            return Err(TorshError::invalid("", "a first hidden state is needed"));
+        };
+        let [input, hidden] = match self.biases {
+            Some(biases) => biases.map(Some),
+            None => [None, None],
+        };
+        let layer = Layer {
+            mode,
+            reverse,
+            sizes,
+            h0,
+            c0,
+            weight: self.hh,
+            bias: hidden,
+            projection: self.projection,
+        };
+        let [y, h, c] = layer.by_ops(&x.linear(self.ih, input)?)?;
+        let (Some(y), Some(h)) = (y, h) else {
+            return Err(TorshError::invalid("", "a layer has an output and a state"));
+        };
+        let c = c.unwrap_or_else(|| h.clone());
+        Ok([y, h, c])
     }
 
     /// Runs a layer over rows: one product for the whole input, then its steps.
@@ -202,7 +275,9 @@ fn network(
             let first = h0.select(0, at)?;
             let cell = c0.map(|c| c.select(0, at)).transpose()?;
             let states = [Some(&first), cell.as_ref()];
-            let [y, h, c] = weights.run(mode, &x, states, &sizes, direction == 1)?;
+            let whole = mode == Mode::Lstm && rank == 3 && p == h;
+            let how = (direction == 1, whole);
+            let [y, h, c] = weights.cast_and_run(mode, &x, states, &sizes, how)?;
             outputs.push(y);
             hidden.push(h);
             cells.push(c);
@@ -257,7 +332,7 @@ fn cell(
     for state in states.into_iter().flatten() {
         expect("the hidden state", state, &[*batch, h])?;
     }
-    weights.run(mode, input, states, &[*batch as i64], false)
+    weights.cast_and_run(mode, input, states, &[*batch as i64], (false, false))
 }
 
 macro_rules! networks {
@@ -418,6 +493,7 @@ pub static LSTM: OpRecord = OpRecord::new(
     "A long short-term memory over sequences: output, last hidden states and last cells.",
     "(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first)",
 )
+.autocast(Autocast::Lower)
 .by_name(|b| {
     let o = options(b, 3).batch_first(b.bool(8));
     let hx = pair(b, 1)?;
