@@ -1,6 +1,6 @@
 //! Checks of tensors that come from outside, and of what a model makes of them.
 
-use torsh_tensor::{DType, IntoShape, Result, Tensor, TorshError, options, tensor_stats};
+use torsh_tensor::{DType, IntoShape, NanToNumOptions, Result, Tensor, TorshError, options, tensor_stats};
 
 use crate::Warning;
 use crate::model::finite;
@@ -163,7 +163,7 @@ pub fn sanitize_model_input_with(input: &Tensor, options: SanitizeOptions) -> Re
     }
     input
         .clamp(options.min, options.max)?
-        .nan_to_num_with(options.replacement, None, None)?
+        .nan_to_num_with(NanToNumOptions::new().nan(options.replacement))?
         .div(options.divisor)
 }
 

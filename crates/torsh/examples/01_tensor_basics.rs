@@ -67,7 +67,7 @@ fn arithmetic() -> Result<()> {
     // A method says what went wrong in a Result; an operator panics with the same text.
     assert_eq!(a.add(&b)?, &a + &b);
     assert_eq!((&b / &a).to_vec::<f32>()?, [10.0, 10.0, 10.0]);
-    assert_eq!((2.0 * &a - 1.0).to_vec::<f32>()?, [1.0, 3.0, 5.0]);
+    assert_eq!((&a * 2.0 - 1.0).to_vec::<f32>()?, [1.0, 3.0, 5.0]);
     assert_eq!(a.pow(2.0)?.to_vec::<f32>()?, [1.0, 4.0, 9.0]);
 
     // Sizes of 1 are repeated: a column and a row make a table.
