@@ -7,7 +7,7 @@ use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
-use crate::{PairwiseDistanceOptions, Tensor, Value};
+use crate::{LossOptions, PairwiseDistanceOptions, Tensor, Value};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
     &HINGE_EMBEDDING_LOSS,
@@ -40,7 +40,7 @@ pub static SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
     "(Tensor input, Tensor target, bool? size_average=None, bool? reduce=None, str reduction='mean')",
 )
 .by_name(|b| {
-    b.tensor(0)?.soft_margin_loss_with(b.tensor(1)?, Reduction::bound(b, 2, 3, 4)?).map(Value::Tensor)
+    b.tensor(0)?.soft_margin_loss_with(b.tensor(1)?, LossOptions::new().reduction(Reduction::bound(b, 2, 3, 4)?)).map(Value::Tensor)
 })
 .samples(super::calls);
 
@@ -299,12 +299,12 @@ impl Tensor {
     /// (`torch.nn.functional.soft_margin_loss`). The shapes broadcast; floating-point dtypes.
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
-        self.soft_margin_loss_with(target, Reduction::Mean)
+        self.soft_margin_loss_with(target, LossOptions::default())
     }
 
     /// [`Tensor::soft_margin_loss`] with another reduction.
     #[track_caller]
-    pub fn soft_margin_loss_with(&self, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
+    pub fn soft_margin_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         let losses = if in_steps(self) {
             let product = target.neg().and_then(|y| y.mul(self));
             product.and_then(|p| p.exp()?.log1p())
@@ -313,7 +313,7 @@ impl Tensor {
             call1(&parametric::soft_margin_elementwise, &args, &[])
         };
         losses
-            .and_then(|losses| reduction.apply(losses))
+            .and_then(|losses| options.reduction.apply(losses))
             .map_err(|e| e.renamed("soft_margin_loss"))
     }
 }

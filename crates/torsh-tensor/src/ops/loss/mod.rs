@@ -22,7 +22,7 @@ use crate::call::{Arg, call1};
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
-use crate::{Tensor, Value};
+use crate::{LossOptions, Tensor, Value};
 
 /// The records of all files here.
 pub(crate) const FAMILIES: [&[&OpRecord]; 5] = [
@@ -352,28 +352,28 @@ impl Tensor {
     /// The mean of the squared differences (`torch.nn.functional.mse_loss`). The shapes broadcast.
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor) -> Result<Tensor> {
-        self.mse_loss_with(target, "mean")
+        self.mse_loss_with(target, LossOptions::default())
     }
 
-    /// [`Tensor::mse_loss`] with a reduction: `none`, `mean` or `sum`.
+    /// [`Tensor::mse_loss`] with another reduction.
     #[track_caller]
-    pub fn mse_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
-        Reduction::of(reduction)
-            .and_then(|r| r.apply(squared(self, target)?))
+    pub fn mse_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
+        squared(self, target)
+            .and_then(|losses| options.reduction.apply(losses))
             .map_err(|e| e.renamed("mse_loss"))
     }
 
     /// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor) -> Result<Tensor> {
-        self.l1_loss_with(target, "mean")
+        self.l1_loss_with(target, LossOptions::default())
     }
 
-    /// [`Tensor::l1_loss`] with a reduction: `none`, `mean` or `sum`.
+    /// [`Tensor::l1_loss`] with another reduction.
     #[track_caller]
-    pub fn l1_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
-        Reduction::of(reduction)
-            .and_then(|r| r.apply(absolute(self, target)?))
+    pub fn l1_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
+        absolute(self, target)
+            .and_then(|losses| options.reduction.apply(losses))
             .map_err(|e| e.renamed("l1_loss"))
     }
 }
