@@ -9,7 +9,7 @@ pub use torsh_tensor::{
     PoissonNllLossOptions, SmoothL1LossOptions, TripletMarginLossOptions,
 };
 
-use crate::{CrossEntropyOptions, NllLossOptions, Reduction};
+use crate::{CrossEntropyOptions, LossOptions, NllLossOptions, Reduction};
 
 /// Cross entropy of scores `[N, C]` (or `[C]`, `[N, C, d1, ..]`) and int64 classes of that shape
 /// without `C`, or probabilities of that shape: the mean.
@@ -40,55 +40,6 @@ pub fn nll_loss_with(input: &Tensor, target: &Tensor, options: NllLossOptions) -
     input.nll_loss_with(target, options)
 }
 
-/// Losses of two tensors with a reduction.
-macro_rules! losses {
-    ($($(#[$doc:meta])* $name:ident $with:ident;)*) => {$(
-        $(#[$doc])*
-        #[track_caller]
-        pub fn $name(input: &Tensor, target: &Tensor) -> Result<Tensor> {
-            $with(input, target, Reduction::Mean)
-        }
-
-        #[doc = concat!("[`", stringify!($name), "`] with another reduction.")]
-        #[track_caller]
-        pub fn $with(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
-            input.$with(target, reduction.name())
-        }
-    )*};
-}
-
-losses! {
-    /// The mean of the squared differences.
-    mse_loss mse_loss_with;
-    /// The mean of the absolute differences.
-    l1_loss l1_loss_with;
-}
-
-/// Losses of two tensors whose only other argument is a reduction, as a value.
-macro_rules! reduced {
-    ($($(#[$doc:meta])* $name:ident $with:ident;)*) => {$(
-        $(#[$doc])*
-        #[track_caller]
-        pub fn $name(input: &Tensor, target: &Tensor) -> Result<Tensor> {
-            input.$name(target)
-        }
-
-        #[doc = concat!("[`", stringify!($name), "`] with another reduction.")]
-        #[track_caller]
-        pub fn $with(input: &Tensor, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
-            input.$with(target, reduction)
-        }
-    )*};
-}
-
-reduced! {
-    /// The mean of `log(1 + exp(-target * input))` for targets 1 and -1.
-    soft_margin_loss soft_margin_loss_with;
-    /// The mean over samples and classes of what scores of untrue classes miss of being 1 below
-    /// those of true ones; the int64 target lists the true classes up to the first -1.
-    multilabel_margin_loss multilabel_margin_loss_with;
-}
-
 /// Losses that take options.
 macro_rules! with_options {
     ($($(#[$doc:meta])* $name:ident $with:ident ($input:ident, $($arg:ident),+) $options:ident;)*) => {$(
@@ -107,6 +58,15 @@ macro_rules! with_options {
 }
 
 with_options! {
+    /// The mean of the squared differences.
+    mse_loss mse_loss_with (input, target) LossOptions;
+    /// The mean of the absolute differences.
+    l1_loss l1_loss_with (input, target) LossOptions;
+    /// The mean of `log(1 + exp(-target * input))` for targets 1 and -1.
+    soft_margin_loss soft_margin_loss_with (input, target) LossOptions;
+    /// The mean over samples and classes of what scores of untrue classes miss of being 1 below
+    /// those of true ones; the int64 target lists the true classes up to the first -1.
+    multilabel_margin_loss multilabel_margin_loss_with (input, target) LossOptions;
     /// The mean of half the squared differences, linear from differences of 1 (`delta`) on.
     ///
     /// ```

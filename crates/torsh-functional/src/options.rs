@@ -5,8 +5,8 @@ use torsh_tensor::Sizes;
 pub use torsh_tensor::{
     AddOptions, AddcmulOptions, AddmmOptions, BatchNormOptions, CrossEntropyOptions, CumsumOptions,
     DiagonalOptions, DivOptions, EluOptions, FlattenOptions, GeluOptions, HardtanhOptions,
-    LeakyReluOptions, LogitOptions, MultinomialOptions, NanToNumOptions, NllLossOptions,
-    PadOptions, Reduction, ShrinkOptions, SoftmaxOptions, SoftplusOptions,
+    LeakyReluOptions, LogitOptions, LossOptions, MultinomialOptions, NanToNumOptions,
+    NllLossOptions, PadOptions, Reduction, ShrinkOptions, SoftmaxOptions, SoftplusOptions,
 };
 
 /// One size for both directions of an image, or one for each.

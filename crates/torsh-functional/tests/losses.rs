@@ -60,7 +60,14 @@ fn divergence_of_a_zero_and_by_batch() -> Result<()> {
     close(of(F::Reduction::BatchMean)?, 2.0f32.ln() / 2.0);
     close(of(F::Reduction::Mean)?, 2.0f32.ln() / 4.0);
     // No other loss divides by the batch.
-    assert!(F::soft_margin_loss_with(&x, &y, F::Reduction::BatchMean).is_err());
+    assert!(
+        F::soft_margin_loss_with(
+            &x,
+            &y,
+            F::LossOptions::new().reduction(F::Reduction::BatchMean)
+        )
+        .is_err()
+    );
     Ok(())
 }
 

@@ -340,7 +340,7 @@ fn layers_compute_and_train() {
         .forward_with(&want["fc"], &want["target"])
         .unwrap();
     assert_close("mse", &loss, &want["mse"]);
-    let loss = MSELoss::with(Reduction::Sum)
+    let loss = MSELoss::with(torsh_nn::functional::LossOptions::new().reduction(Reduction::Sum))
         .forward_with(&want["fc"], &want["target"])
         .unwrap();
     assert_close("mse.sum", &loss, &want["mse.sum"]);

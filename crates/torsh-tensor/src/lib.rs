@@ -61,7 +61,7 @@ pub use operand::{IntoDim, IntoDims, IntoShape, IntoSize, Operand, OutputSize, S
 pub use ops::arguments::{
     AddOptions, AddcmulOptions, AddmmOptions, CumsumOptions, DiagonalOptions, DivOptions,
     EluOptions, FlattenOptions, GeluOptions, HardtanhOptions, LeakyReluOptions, LogitOptions,
-    MultinomialOptions, NanToNumOptions, PadOptions, ShrinkOptions, SoftmaxOptions,
+    LossOptions, MultinomialOptions, NanToNumOptions, PadOptions, ShrinkOptions, SoftmaxOptions,
     SoftplusOptions,
 };
 pub use ops::attention::ScaledDotProductAttentionOptions;

@@ -120,7 +120,10 @@ pub(super) fn build(name: &str, a: &Args) -> Result<Option<Built>> {
             };
             two(KLDivLoss::with(options), KLDivLoss::forward_with)
         }
-        "L1Loss" => two(L1Loss::with(reduction(2)?), L1Loss::forward_with),
+        "L1Loss" => two(
+            L1Loss::with(LossOptions::new().reduction(reduction(2)?)),
+            L1Loss::forward_with,
+        ),
         "LinearCrossEntropyLoss" => {
             if a.opt::<String>(usize::MAX, "options")?.is_some() {
                 return Err(TorshError::invalid(
@@ -141,7 +144,10 @@ pub(super) fn build(name: &str, a: &Args) -> Result<Option<Built>> {
             }
             two(layer.build()?, LinearCrossEntropyLoss::forward_with)
         }
-        "MSELoss" => two(MSELoss::with(reduction(2)?), MSELoss::forward_with),
+        "MSELoss" => two(
+            MSELoss::with(LossOptions::new().reduction(reduction(2)?)),
+            MSELoss::forward_with,
+        ),
         "MarginRankingLoss" => {
             let options = MarginRankingLossOptions {
                 margin: a.or(0, "margin", 0.0)?,
@@ -154,7 +160,7 @@ pub(super) fn build(name: &str, a: &Args) -> Result<Option<Built>> {
             )
         }
         "MultiLabelMarginLoss" => two(
-            MultiLabelMarginLoss::with(reduction(2)?),
+            MultiLabelMarginLoss::with(LossOptions::new().reduction(reduction(2)?)),
             MultiLabelMarginLoss::forward_with,
         ),
         "MultiLabelSoftMarginLoss" => {
@@ -204,7 +210,7 @@ pub(super) fn build(name: &str, a: &Args) -> Result<Option<Built>> {
             two(SmoothL1Loss::with(options), SmoothL1Loss::forward_with)
         }
         "SoftMarginLoss" => two(
-            SoftMarginLoss::with(reduction(2)?),
+            SoftMarginLoss::with(LossOptions::new().reduction(reduction(2)?)),
             SoftMarginLoss::forward_with,
         ),
         "TripletMarginLoss" => {

@@ -115,8 +115,8 @@ impl Parameter {
         self.0.is_uninitialized()
     }
 
-    /// Gives an uninitialised parameter its data, in its own dtype and on its own device. An error
-    /// for one that has its data.
+    /// Gives an uninitialised parameter its data (shared, unless it is converted to the parameter's
+    /// dtype and device). An error for one that has its data.
     #[track_caller]
     pub fn materialize(&self, tensor: &Tensor) -> Result<()> {
         self.0.materialize(tensor)

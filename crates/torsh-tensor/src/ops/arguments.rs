@@ -2,7 +2,7 @@
 
 use torsh_core::Generator;
 
-use crate::{DType, Scalar};
+use crate::{DType, Reduction, Scalar};
 
 crate::options::options! {
     /// The optional arguments of `add`, `sub`, `rsub` and `index_add`.
@@ -165,5 +165,13 @@ crate::options::options! {
         replacement: bool = false;
         /// The generator that is drawn from; the default one unless set.
         generator: Option<Generator> = None, &Generator => |g| Some(g.clone());
+    }
+}
+
+crate::options::options! {
+    /// The optional argument of losses that have no other.
+    LossOptions {
+        /// How the losses of elements become the result; their mean unless set.
+        reduction: Reduction = Reduction::Mean;
     }
 }

@@ -12,9 +12,9 @@ pub use sequence::{CTCLoss, GaussianNLLLoss, TripletMarginWithDistanceLoss};
 
 use torsh_functional::{
     self as F, BceOptions, BceWithLogitsOptions, CosineEmbeddingLossOptions, CrossEntropyOptions,
-    HingeEmbeddingLossOptions, HuberLossOptions, KlDivOptions, MarginRankingLossOptions,
-    MultiLabelSoftMarginLossOptions, MultiMarginLossOptions, NllLossOptions, PoissonNllLossOptions,
-    Reduction, SmoothL1LossOptions, TripletMarginLossOptions,
+    HingeEmbeddingLossOptions, HuberLossOptions, KlDivOptions, LossOptions,
+    MarginRankingLossOptions, MultiLabelSoftMarginLossOptions, MultiMarginLossOptions,
+    NllLossOptions, PoissonNllLossOptions, SmoothL1LossOptions, TripletMarginLossOptions,
 };
 use torsh_tensor::{Result, Tensor};
 
@@ -88,7 +88,7 @@ macro_rules! losses {
 }
 
 losses! {
-    /// Absolute differences (`torch.nn.L1Loss`); [`with`](L1Loss::with) takes a [`Reduction`].
+    /// Absolute differences (`torch.nn.L1Loss`); [`with`](L1Loss::with) takes a reduction.
     ///
     /// ```
     /// use torsh_nn::L1Loss;
@@ -97,18 +97,19 @@ losses! {
     /// assert_eq!(loss.item::<f32>()?, 1.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    L1Loss l1_loss_with "forward_with(&input, &target)" (input, target) Reduction {}
+    L1Loss l1_loss_with "forward_with(&input, &target)" (input, target) LossOptions {}
 
-    /// Squared differences (`torch.nn.MSELoss`); [`with`](MSELoss::with) takes a [`Reduction`].
+    /// Squared differences (`torch.nn.MSELoss`); [`with`](MSELoss::with) takes a reduction.
     ///
     /// ```
-    /// use torsh_nn::{MSELoss, Reduction};
+    /// use torsh_nn::{MSELoss, Reduction, functional::LossOptions};
     /// use torsh_tensor::tensor;
-    /// let loss = MSELoss::with(Reduction::Sum).forward_with(&tensor![1.0, 2.0], &tensor![0.0, 4.0])?;
+    /// let sum = MSELoss::with(LossOptions::new().reduction(Reduction::Sum));
+    /// let loss = sum.forward_with(&tensor![1.0, 2.0], &tensor![0.0, 4.0])?;
     /// assert_eq!(loss.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    MSELoss mse_loss_with "forward_with(&input, &target)" (input, target) Reduction {}
+    MSELoss mse_loss_with "forward_with(&input, &target)" (input, target) LossOptions {}
 
     /// Cross entropy of scores and classes (`torch.nn.CrossEntropyLoss`).
     ///
@@ -213,7 +214,7 @@ losses! {
     SmoothL1Loss smooth_l1_loss_with "forward_with(&input, &target)" (input, target) SmoothL1LossOptions {}
 
     /// `log(1 + exp(-target * input))` for targets 1 and -1 (`torch.nn.SoftMarginLoss`);
-    /// [`with`](SoftMarginLoss::with) takes a [`Reduction`].
+    /// [`with`](SoftMarginLoss::with) takes a reduction.
     ///
     /// ```
     /// use torsh_nn::SoftMarginLoss;
@@ -222,7 +223,7 @@ losses! {
     /// assert!((loss.item::<f64>()? - 2f64.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    SoftMarginLoss soft_margin_loss_with "forward_with(&input, &target)" (input, target) Reduction {}
+    SoftMarginLoss soft_margin_loss_with "forward_with(&input, &target)" (input, target) LossOptions {}
 
     /// The input where the target is 1, and what it misses of the margin where it is -1
     /// (`torch.nn.HingeEmbeddingLoss`).
@@ -238,7 +239,7 @@ losses! {
 
     /// What scores of untrue classes miss of being 1 below those of true ones
     /// (`torch.nn.MultiLabelMarginLoss`); the int64 target lists the true classes up to the first
-    /// -1. [`with`](MultiLabelMarginLoss::with) takes a [`Reduction`].
+    /// -1. [`with`](MultiLabelMarginLoss::with) takes a reduction.
     ///
     /// ```
     /// use torsh_nn::MultiLabelMarginLoss;
@@ -248,7 +249,7 @@ losses! {
     /// assert!((loss.item::<f32>()? - 0.85).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    MultiLabelMarginLoss multilabel_margin_loss_with "forward_with(&input, &target)" (input, target) Reduction {}
+    MultiLabelMarginLoss multilabel_margin_loss_with "forward_with(&input, &target)" (input, target) LossOptions {}
 
     /// Cross entropy of sigmoids and targets from 0 to 1, averaged over classes
     /// (`torch.nn.MultiLabelSoftMarginLoss`).

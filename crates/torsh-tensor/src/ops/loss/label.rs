@@ -8,7 +8,7 @@ use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
-use crate::{Tensor, Value};
+use crate::{LossOptions, Tensor, Value};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
     &MULTI_MARGIN_LOSS,
@@ -52,7 +52,7 @@ pub static MULTILABEL_MARGIN_LOSS: OpRecord = OpRecord::new(
 )
 .autocast(Autocast::Fp32)
 .by_name(|b| {
-    b.tensor(0)?.multilabel_margin_loss_with(b.tensor(1)?, Reduction::bound(b, 2, 3, 4)?).map(Value::Tensor)
+    b.tensor(0)?.multilabel_margin_loss_with(b.tensor(1)?, LossOptions::new().reduction(Reduction::bound(b, 2, 3, 4)?)).map(Value::Tensor)
 })
 .samples(|s| {
     let y = Tensor::from_data(&[3i64, 0, -1, 1, 2, -1, -1, 3], [2, 4])?;
@@ -291,7 +291,7 @@ impl Tensor {
     /// and int64 classes of that shape, which end at the first -1; float32 and float64.
     #[track_caller]
     pub fn multilabel_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
-        self.multilabel_margin_loss_with(target, Reduction::Mean)
+        self.multilabel_margin_loss_with(target, LossOptions::default())
     }
 
     /// [`Tensor::multilabel_margin_loss`] with another reduction.
@@ -299,9 +299,9 @@ impl Tensor {
     pub fn multilabel_margin_loss_with(
         &self,
         target: &Tensor,
-        reduction: Reduction,
+        options: LossOptions,
     ) -> Result<Tensor> {
-        let run = |[x]: [&Tensor; 1]| multilabel_margin_loss(x, target, reduction);
+        let run = |[x]: [&Tensor; 1]| multilabel_margin_loss(x, target, options.reduction);
         body(MULTILABEL_MARGIN_LOSS.autocast, [self], run)
             .map_err(|e| e.renamed("multilabel_margin_loss"))
     }

@@ -8,7 +8,7 @@ use crate::call::{Arg, call1};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
-use crate::{PairwiseDistanceOptions, Tensor, Value};
+use crate::{LossOptions, PairwiseDistanceOptions, Tensor, Value};
 
 pub(super) const RECORDS: &[&OpRecord] = &[
     &HINGE_EMBEDDING_LOSS,
@@ -43,7 +43,7 @@ pub static SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
 )
 .autocast(Autocast::Fp32)
 .by_name(|b| {
-    b.tensor(0)?.soft_margin_loss_with(b.tensor(1)?, Reduction::bound(b, 2, 3, 4)?).map(Value::Tensor)
+    b.tensor(0)?.soft_margin_loss_with(b.tensor(1)?, LossOptions::new().reduction(Reduction::bound(b, 2, 3, 4)?)).map(Value::Tensor)
 })
 .samples(super::calls);
 
@@ -305,12 +305,12 @@ impl Tensor {
     /// (`torch.nn.functional.soft_margin_loss`). The shapes broadcast; floating-point dtypes.
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
-        self.soft_margin_loss_with(target, Reduction::Mean)
+        self.soft_margin_loss_with(target, LossOptions::default())
     }
 
     /// [`Tensor::soft_margin_loss`] with another reduction.
     #[track_caller]
-    pub fn soft_margin_loss_with(&self, target: &Tensor, reduction: Reduction) -> Result<Tensor> {
+    pub fn soft_margin_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         let run = |[x, y]: [&Tensor; 2]| {
             let losses = if in_steps(x) {
                 y.neg()?.mul(x)?.exp()?.log1p()?
@@ -318,7 +318,7 @@ impl Tensor {
                 let args = [Arg::T(x), Arg::T(y)];
                 call1(&parametric::soft_margin_elementwise, &args, &[])?
             };
-            reduction.apply(losses)
+            options.reduction.apply(losses)
         };
         body(SOFT_MARGIN_LOSS.autocast, [self, target], run)
             .map_err(|e| e.renamed("soft_margin_loss"))

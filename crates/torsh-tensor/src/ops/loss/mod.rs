@@ -24,7 +24,7 @@ use crate::observe::composite;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
-use crate::{Tensor, Value};
+use crate::{LossOptions, Tensor, Value};
 
 /// The records of all files here.
 pub(crate) const FAMILIES: [&[&OpRecord]; 5] = [
@@ -364,16 +364,15 @@ impl Tensor {
     /// The mean of the squared differences (`torch.nn.functional.mse_loss`). The shapes broadcast.
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor) -> Result<Tensor> {
-        self.mse_loss_with(target, "mean")
+        self.mse_loss_with(target, LossOptions::default())
     }
 
-    /// [`Tensor::mse_loss`] with a reduction: `none`, `mean` or `sum`.
+    /// [`Tensor::mse_loss`] with another reduction.
     #[track_caller]
-    pub fn mse_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
+    pub fn mse_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         composite("mse_loss", &[self, target], || {
-            let reduction = Reduction::of(reduction)?;
             body(Autocast::Fp32, [self, target], |[x, y]| {
-                reduction.apply(squared(x, y)?)
+                options.reduction.apply(squared(x, y)?)
             })
         })
         .map_err(|e| e.renamed("mse_loss"))
@@ -382,16 +381,15 @@ impl Tensor {
     /// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor) -> Result<Tensor> {
-        self.l1_loss_with(target, "mean")
+        self.l1_loss_with(target, LossOptions::default())
     }
 
-    /// [`Tensor::l1_loss`] with a reduction: `none`, `mean` or `sum`.
+    /// [`Tensor::l1_loss`] with another reduction.
     #[track_caller]
-    pub fn l1_loss_with(&self, target: &Tensor, reduction: &str) -> Result<Tensor> {
+    pub fn l1_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         composite("l1_loss", &[self, target], || {
-            let reduction = Reduction::of(reduction)?;
             body(Autocast::Fp32, [self, target], |[x, y]| {
-                reduction.apply(absolute(x, y)?)
+                options.reduction.apply(absolute(x, y)?)
             })
         })
         .map_err(|e| e.renamed("l1_loss"))
