@@ -27,6 +27,7 @@ mod adamax;
 mod asgd;
 #[cfg(feature = "files")]
 mod file;
+mod fused;
 mod lbfgs;
 pub mod lr_scheduler;
 mod memory;
