@@ -30,6 +30,6 @@ pub use torsh_optim::lr_scheduler::{
 };
 #[cfg(feature = "optim")]
 pub use torsh_optim::{
-    Adagrad, Adam, AdamW, LBFGS, NAdam, Optimizer, RAdam, RMSprop, SGD, clip_grad_norm_,
-    clip_grad_value_,
+    Adagrad, Adam, AdamW, GradScaler, LBFGS, NAdam, Optimizer, RAdam, RMSprop, SGD,
+    clip_grad_norm_, clip_grad_value_,
 };
