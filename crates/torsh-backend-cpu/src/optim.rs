@@ -1,129 +1,70 @@
 //! Optimizer steps: one pass over each parameter, its gradient and its state.
 //!
 //! A call has any number of parameters: the inputs are their gradients, the outputs each
-//! parameter followed by its state, the attributes one block for each. The elements of all
-//! together are split over the threads. The operands of a parameter have one dense memory order, so that they are read as flat arrays. `float16` and
-//! `bfloat16` compute in `float32` and round once when written.
+//! parameter followed by the state that is there, the attributes one block for each. The elements
+//! of all together are split over the threads. The operands of a parameter have one dense memory
+//! order, so that they are read as flat arrays. `float16` and `bfloat16` compute in `float32` and
+//! round once when written. The formulas are the rows of [`torsh_core::steps`].
 
-use half::{bf16, f16};
-use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, pool};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::arch::Arch;
-use crate::multiversion;
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+
+use crate::arch::{self, Arch, Level};
+use crate::blocks::Packed;
+use crate::convert::convert;
+use crate::scalar::Real;
 
 /// The kernels of this family.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::SgdStep => sgd,
-        Kernel::AdamStep => adam,
-        _ => return None,
-    })
+    match k {
+        Kernel::UnscaleGradients => Some(unscale),
+        k => entry(k).map(|_| step as KernelFn),
+    }
 }
 
 /// The least number of elements worth a thread of their own.
 const GRAIN: usize = 16 * 1024;
+/// The most tensors of state, numbers and flags that a row has.
+const STATE: usize = 3;
+const NUMBERS: usize = 8;
+const FLAGS: usize = 2;
+/// How many elements of a half type are converted at once.
+const BLOCK: usize = 512;
 
-/// The type that a step computes in.
-trait Math: Copy + PartialOrd {
-    fn of(v: f64) -> Self;
-    fn plus(self, o: Self) -> Self;
-    fn minus(self, o: Self) -> Self;
-    fn times(self, o: Self) -> Self;
-    fn over(self, o: Self) -> Self;
-    fn root(self) -> Self;
-    /// The larger; NaN wins.
-    fn larger(self, o: Self) -> Self;
+/// A row of [`torsh_core::steps`], with the bits of `HAS` for the state that may be absent.
+trait StepRow<const HAS: u8> {
+    /// Which state is there.
+    const PRESENT: [bool; STATE];
+    /// Parameter and state after the step.
+    fn apply<A: Arch, T: Real>(
+        p: T,
+        g: T,
+        state: [T; STATE],
+        numbers: [T; NUMBERS],
+        flags: [bool; FLAGS],
+    ) -> (T, [T; STATE]);
 }
 
-macro_rules! math {
-    ($($t:ident),*) => {$(
-        impl Math for $t {
-            #[inline(always)]
-            fn of(v: f64) -> Self { v as $t }
-            #[inline(always)]
-            fn plus(self, o: Self) -> Self { self + o }
-            #[inline(always)]
-            fn minus(self, o: Self) -> Self { self - o }
-            #[inline(always)]
-            fn times(self, o: Self) -> Self { self * o }
-            #[inline(always)]
-            fn over(self, o: Self) -> Self { self / o }
-            #[inline(always)]
-            fn root(self) -> Self { self.sqrt() }
-            #[inline(always)]
-            fn larger(self, o: Self) -> Self { if o > self || o.is_nan() { o } else { self } }
-        }
-    )*};
-}
-math!(f32, f64);
-
-/// An element in memory.
-trait Stored: Copy {
-    type M: Math;
-    fn load(self) -> Self::M;
-    fn store(m: Self::M) -> Self;
-}
-
-macro_rules! stored {
-    ($($t:ident)*) => {$(
-        impl Stored for $t {
-            type M = $t;
-            #[inline(always)]
-            fn load(self) -> $t { self }
-            #[inline(always)]
-            fn store(m: $t) -> $t { m }
-        }
-    )*};
-}
-stored!(f32 f64);
-
-macro_rules! stored_half {
-    ($($t:ident)*) => {$(
-        impl Stored for $t {
-            type M = f32;
-            #[inline(always)]
-            fn load(self) -> f32 { self.to_f32() }
-            #[inline(always)]
-            fn store(m: f32) -> $t { <$t>::from_f32(m) }
-        }
-    )*};
-}
-stored_half!(f16 bf16);
-
-/// `torch.optim.SGD`'s numbers.
+/// What is not a tensor.
 #[derive(Clone, Copy)]
-struct Sgd {
-    lr: f64,
-    weight_decay: f64,
-    momentum: f64,
-    dampening: f64,
-    nesterov: bool,
+struct Numbers {
     maximize: bool,
-    /// Whether the buffer holds nothing yet.
-    first: bool,
-}
-
-/// `torch.optim.Adam`'s numbers.
-#[derive(Clone, Copy)]
-struct Adam {
-    /// What the parameter is multiplied by first (decoupled weight decay).
+    /// The L2 penalty.
+    weight_decay: f64,
+    /// What the parameter is multiplied by first.
     shrink: f64,
-    weight_decay: f64,
-    beta1: f64,
-    beta2: f64,
-    eps: f64,
-    step_size: f64,
-    /// The square root of the second bias correction.
-    correction: f64,
-    maximize: bool,
+    values: [f64; NUMBERS],
+    flags: [bool; FLAGS],
 }
 
-/// Where a step's operands start; null for state that the step does not have.
+/// Where a step's operands start; null for state that is not there.
 #[derive(Clone, Copy)]
 struct Operands {
     param: *mut u8,
     grad: *const u8,
-    state: [*mut u8; 3],
+    state: [*mut u8; STATE],
 }
 
 // SAFETY: threads get disjoint ranges of the elements, which the caller has locked.
@@ -131,254 +72,488 @@ unsafe impl Send for Operands {}
 // SAFETY: as above.
 unsafe impl Sync for Operands {}
 
-/// # Safety
-/// The operands that the step has must be valid for elements `start..end` of `T`.
-#[inline(always)]
-unsafe fn sgd_body<A: Arch, T: Stored>(o: Operands, s: Sgd, start: usize, end: usize) {
-    let (param, grad) = (o.param.cast::<T>(), o.grad.cast::<T>());
-    let buffer = o.state[0].cast::<T>();
-    let (lr, wd) = (T::M::of(-s.lr), T::M::of(s.weight_decay));
-    let (momentum, keep) = (T::M::of(s.momentum), T::M::of(1.0 - s.dampening));
-    let (decays, has_momentum) = (s.weight_decay != 0.0, s.momentum != 0.0);
-    for i in start..end {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let p = (*param.add(i)).load();
-            let mut g = (*grad.add(i)).load();
-            if s.maximize {
-                g = T::M::of(0.0).minus(g);
-            }
-            if decays {
-                g = g.plus(p.times(wd));
-            }
-            if has_momentum {
-                let mut b = g;
-                if !s.first {
-                    b = (*buffer.add(i)).load().times(momentum).plus(g.times(keep));
-                }
-                *buffer.add(i) = T::store(b);
-                g = if s.nesterov {
-                    g.plus(b.times(momentum))
-                } else {
-                    b
-                };
-            }
-            *param.add(i) = T::store(p.plus(g.times(lr)));
+impl Operands {
+    /// Operands without state.
+    fn new(param: *mut u8, grad: *const u8) -> Operands {
+        Operands {
+            param,
+            grad,
+            state: [std::ptr::null_mut(); STATE],
         }
     }
-}
 
-/// # Safety
-/// The operands that the step has must be valid for elements `start..end` of `T`.
-#[inline(always)]
-unsafe fn adam_body<A: Arch, T: Stored>(o: Operands, s: Adam, start: usize, end: usize) {
-    let (param, grad) = (o.param.cast::<T>(), o.grad.cast::<T>());
-    let (mean, square, largest) = (
-        o.state[0].cast::<T>(),
-        o.state[1].cast::<T>(),
-        o.state[2].cast::<T>(),
-    );
-    let amsgrad = !largest.is_null();
-    let of = T::M::of;
-    let (shrink, wd) = (of(s.shrink), of(s.weight_decay));
-    let (rest1, beta1) = (of(1.0 - s.beta1), of(s.beta1));
-    let (rest2, beta2) = (of(1.0 - s.beta2), of(s.beta2));
-    let (eps, step, correction) = (of(s.eps), of(-s.step_size), of(s.correction));
-    let decays = s.weight_decay != 0.0;
-    // lerp is written from its nearer end, as PyTorch's.
-    let near = 1.0 - s.beta1 < 0.5;
-    for i in start..end {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let mut p = (*param.add(i)).load().times(shrink);
-            let mut g = (*grad.add(i)).load();
-            if s.maximize {
-                g = of(0.0).minus(g);
-            }
-            if decays {
-                g = g.plus(p.times(wd));
-            }
-            let m = (*mean.add(i)).load();
-            let m = if near {
-                m.plus(rest1.times(g.minus(m)))
+    /// The operands from element `i` on, of `size` bytes each.
+    fn at(&self, i: usize, size: usize) -> Operands {
+        let from = |p: *mut u8| {
+            if p.is_null() {
+                p
             } else {
-                g.minus(g.minus(m).times(beta1))
-            };
-            *mean.add(i) = T::store(m);
-            let v = (*square.add(i))
-                .load()
-                .times(beta2)
-                .plus(g.times(g).times(rest2));
-            *square.add(i) = T::store(v);
-            let mut top = v;
-            if amsgrad {
-                top = (*largest.add(i)).load().larger(v);
-                *largest.add(i) = T::store(top);
+                p.wrapping_add(i * size)
             }
-            p = p.plus(step.times(m.over(top.root().over(correction).plus(eps))));
-            *param.add(i) = T::store(p);
+        };
+        Operands {
+            param: from(self.param),
+            grad: self.grad.wrapping_add(i * size),
+            state: self.state.map(from),
         }
     }
 }
 
-macro_rules! versions {
-    ($($t:ident $sgd:ident $adam:ident;)*) => {
-        multiversion! {$(
-            /// The SGD step of elements `start..end`.
-            ///
-            /// # Safety
-            /// The operands that the step has must be valid for these elements.
-            unsafe fn $sgd<A>(o: Operands, s: Sgd, start: usize, end: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { sgd_body::<A, $t>(o, s, start, end) }
+/// A step on so many elements.
+///
+/// # Safety
+/// The operands that the row has must be valid for them.
+type StepFn = unsafe fn(&Operands, usize, &Numbers);
+
+/// # Safety
+/// As [`StepFn`].
+#[inline(always)]
+unsafe fn body<A: Arch, T: Real, R: StepRow<HAS>, const HAS: u8>(
+    o: &Operands,
+    len: usize,
+    n: &Numbers,
+) {
+    let numbers = n.values.map(T::c);
+    let (decay, shrink) = (T::c(n.weight_decay), T::c(n.shrink));
+    let (maximize, decays, flags) = (n.maximize, n.weight_decay != 0.0, n.flags);
+    let (param, grad) = (o.param as *mut Packed<T>, o.grad as *const Packed<T>);
+    let [a, b, c] = o.state.map(|s| s as *mut Packed<T>);
+    let [has_a, has_b, has_c] = R::PRESENT;
+    for i in 0..len {
+        // SAFETY: the caller's promise; what the row does not have is left alone.
+        unsafe {
+            let p = (*param.add(i)).0;
+            let g = (*grad.add(i)).0;
+            let g = if maximize { -g } else { g };
+            let g = if decays { p.fma::<A>(decay, g) } else { g };
+            let state = [
+                if has_a { (*a.add(i)).0 } else { T::ZERO },
+                if has_b { (*b.add(i)).0 } else { T::ZERO },
+                if has_c { (*c.add(i)).0 } else { T::ZERO },
+            ];
+            let (p, state) = R::apply::<A, T>(p * shrink, g, state, numbers, flags);
+            *param.add(i) = Packed(p);
+            if has_a {
+                *a.add(i) = Packed(state[0]);
             }
-            /// The Adam step of elements `start..end`.
-            ///
-            /// # Safety
-            /// The operands that the step has must be valid for these elements.
-            unsafe fn $adam<A>(o: Operands, s: Adam, start: usize, end: usize) {
-                // SAFETY: the caller's promise.
-                unsafe { adam_body::<A, $t>(o, s, start, end) }
+            if has_b {
+                *b.add(i) = Packed(state[1]);
             }
-        )*}
+            if has_c {
+                *c.add(i) = Packed(state[2]);
+            }
+        }
+    }
+}
+
+unsafe fn base<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers) {
+    // SAFETY: the caller's promise.
+    unsafe { body::<arch::Base, T, R, HAS>(o, len, n) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
+unsafe fn avx2<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers) {
+    // SAFETY: the caller's promise.
+    unsafe { body::<arch::Avx2, T, R, HAS>(o, len, n) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
+unsafe fn avx512<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers) {
+    // SAFETY: the caller's promise.
+    unsafe { body::<arch::Avx512, T, R, HAS>(o, len, n) }
+}
+
+/// A step for `float32` and for `float64`.
+#[derive(Clone, Copy)]
+struct Loops {
+    single: StepFn,
+    double: StepFn,
+}
+
+fn loops<R: StepRow<HAS>, const HAS: u8>(level: Level) -> Loops {
+    let (single, double): (StepFn, StepFn) = match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => (avx512::<f32, R, HAS>, avx512::<f64, R, HAS>),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => (avx2::<f32, R, HAS>, avx2::<f64, R, HAS>),
+        _ => (base::<f32, R, HAS>, base::<f64, R, HAS>),
+    };
+    Loops { single, double }
+}
+
+/// What the driver knows of a row.
+struct Entry {
+    kernel: Kernel,
+    /// A loop for each combination of the state that may be absent.
+    loops: Vec<Loops>,
+    /// For each tensor of state whether it may be absent.
+    optional: Vec<bool>,
+    numbers: usize,
+    flags: usize,
+}
+
+/// The loops of a row: those of all combinations of what may be absent.
+macro_rules! variants {
+    ($row:ident $level:ident []) => {
+        vec![loops::<$row, 0>($level)]
+    };
+    ($row:ident $level:ident [$a:ident]) => {
+        vec![loops::<$row, 0>($level), loops::<$row, 1>($level)]
+    };
+    ($row:ident $level:ident [$a:ident $b:ident]) => {
+        vec![
+            loops::<$row, 0>($level),
+            loops::<$row, 1>($level),
+            loops::<$row, 2>($level),
+            loops::<$row, 3>($level),
+        ]
     };
 }
-versions! {
-    f32 sgd_f32 adam_f32;
-    f64 sgd_f64 adam_f64;
-    f16 sgd_f16 adam_f16;
-    bf16 sgd_bf16 adam_bf16;
+
+macro_rules! optional {
+    () => {
+        false
+    };
+    ($has:ident) => {
+        true
+    };
+}
+
+macro_rules! rows {
+    ($(
+        $(#[doc = $doc:literal])+
+        $method:ident $name:literal $kernel:ident ( $($state:ident $(if $has:ident)?),* )
+        [$($number:ident)*] [$($flag:ident)*] |$p:ident, $g:ident| $body:block
+    )*) => {
+        fn entries() -> Vec<Entry> {
+            let level = arch::level();
+            let mut all = Vec::new();
+            $({
+                struct This;
+                #[allow(unused_mut, unused_variables, unused_assignments)]
+                impl<const HAS: u8> StepRow<HAS> for This {
+                    const PRESENT: [bool; STATE] = {
+                        let (mut present, mut i, mut bit) = ([false; STATE], 0, 0);
+                        $(
+                            present[i] = true;
+                            $(
+                                let _ = stringify!($has);
+                                present[i] = HAS >> bit & 1 == 1;
+                                bit += 1;
+                            )?
+                            i += 1;
+                            let _ = stringify!($state);
+                        )*
+                        present
+                    };
+                    #[inline(always)]
+                    fn apply<A: Arch, T: Real>(
+                        mut $p: T,
+                        mut $g: T,
+                        [$(mut $state,)* ..]: [T; STATE],
+                        [$($number,)* ..]: [T; NUMBERS],
+                        [$($flag,)* ..]: [bool; FLAGS],
+                    ) -> (T, [T; STATE]) {
+                        let mut bit = 0;
+                        $($(
+                            let $has = HAS >> bit & 1 == 1;
+                            bit += 1;
+                        )?)*
+                        $body
+                        let mut state = [T::ZERO; STATE];
+                        let mut i = 0;
+                        $(
+                            state[i] = $state;
+                            i += 1;
+                        )*
+                        ($p, state)
+                    }
+                }
+                all.push(Entry {
+                    kernel: Kernel::$kernel,
+                    loops: variants!(This level [$($($has)?)*]),
+                    optional: vec![$(optional!($($has)?)),*],
+                    numbers: <[&str]>::len(&[$(stringify!($number)),*]),
+                    flags: <[&str]>::len(&[$(stringify!($flag)),*]),
+                });
+            })*
+            all
+        }
+    };
+}
+torsh_core::for_each_step! { rows }
+
+fn entry(kernel: Kernel) -> Option<&'static Entry> {
+    static ENTRIES: OnceLock<Vec<Entry>> = OnceLock::new();
+    let all = ENTRIES.get_or_init(entries);
+    all.iter().find(|e| e.kernel == kernel)
 }
 
 /// One parameter's step.
-struct Item<S> {
-    step: unsafe fn(Operands, S, usize, usize),
+struct Item {
+    step: StepFn,
+    dtype: DType,
     operands: Operands,
-    numbers: S,
+    numbers: Numbers,
     /// How many elements are before it and in it.
     start: usize,
     len: usize,
 }
 
-/// The step of parameter `i`, with its attributes, as `read` and `select` make it.
-fn item<S>(
-    args: &KernelArgs<'_>,
-    i: usize,
-    start: usize,
-    read: fn(&[Attr<'_>]) -> S,
-    select: fn(DType) -> Option<unsafe fn(Operands, S, usize, usize)>,
-) -> Result<Item<S>> {
-    let count = args.inputs.len();
-    let (own, block) = (args.outputs.len() / count, args.attrs.len() / count);
-    let (views, grad) = (&args.outputs[i * own..][..own], &args.inputs[i]);
-    let param = &views[0];
-    let mut operands = Operands {
-        param: param.ptr,
-        grad: grad.ptr,
-        state: [std::ptr::null_mut(); 3],
-    };
-    for (slot, v) in operands.state.iter_mut().zip(&views[1..]) {
-        *slot = v.ptr;
-    }
-    for v in views[1..].iter().chain([grad]) {
-        if v.dtype != param.dtype || v.shape != param.shape || v.strides != param.strides {
-            return Err(TorshError::invalid(
-                "",
-                "parameter, gradient and state must have one dtype and layout",
-            ));
+impl Item {
+    /// Makes the step of elements `from..to`.
+    ///
+    /// # Safety
+    /// The operands must be valid for these elements.
+    unsafe fn run(&self, from: usize, to: usize) {
+        let size = self.dtype.size();
+        if matches!(self.dtype, DType::F32 | DType::F64) {
+            // SAFETY: the caller's promise.
+            return unsafe { (self.step)(&self.operands.at(from, size), to - from, &self.numbers) };
+        }
+        let half = self.dtype;
+        let mut blocks = [[0f32; BLOCK]; STATE + 2];
+        let [param, grad, state @ ..] = &mut blocks;
+        for i in (from..to).step_by(BLOCK) {
+            let n = (to - i).min(BLOCK);
+            let there = self.operands.at(i, size);
+            let mut own =
+                Operands::new(param.as_mut_ptr() as *mut u8, grad.as_mut_ptr() as *mut u8);
+            // SAFETY: the caller's promise; a block has room for `n` floats.
+            unsafe {
+                convert(half, there.param, DType::F32, own.param, n);
+                convert(half, there.grad, DType::F32, own.grad as *mut u8, n);
+                for (k, block) in state.iter_mut().enumerate() {
+                    if !there.state[k].is_null() {
+                        own.state[k] = block.as_mut_ptr() as *mut u8;
+                        convert(half, there.state[k], DType::F32, own.state[k], n);
+                    }
+                }
+                (self.step)(&own, n, &self.numbers);
+                convert(DType::F32, own.param, half, there.param, n);
+                for (from, to) in own.state.into_iter().zip(there.state) {
+                    if !to.is_null() {
+                        convert(DType::F32, from, half, to, n);
+                    }
+                }
+            }
         }
     }
-    Ok(Item {
-        step: select(param.dtype).ok_or_else(|| args.unsupported())?,
-        operands,
-        numbers: read(&args.attrs[i * block..][..block]),
-        start,
-        len: param.numel(),
-    })
 }
 
-/// Runs the steps of all parameters, whose memory does not overlap, in one parallel region.
-fn run<S: Copy + Sync>(
-    args: &KernelArgs<'_>,
-    read: fn(&[Attr<'_>]) -> S,
-    select: fn(DType) -> Option<unsafe fn(Operands, S, usize, usize)>,
-    complete: fn(&Item<S>) -> bool,
-) -> Result<()> {
-    let mut items = Vec::with_capacity(args.inputs.len());
-    let mut total = 0;
-    for i in 0..args.inputs.len() {
-        let item = item(args, i, total, read, select)?;
-        if !complete(&item) {
-            return Err(TorshError::invalid(
-                "",
-                "the step needs a state that is not there",
-            ));
-        }
-        total += item.len;
-        items.push(item);
-    }
+/// Splits `items`, of which each has a start and a length, over the threads.
+fn split<I: Sync>(
+    items: &[I],
+    place: fn(&I) -> (usize, usize),
+    f: impl Fn(&I, usize, usize) + Sync,
+) {
+    let total = items.last().map_or(0, |i| place(i).0 + place(i).1);
     pool::parallel_for(total, GRAIN, &|r| {
-        let first = items.partition_point(|i| i.start + i.len <= r.start);
-        for item in items[first..].iter().take_while(|i| i.start < r.end) {
-            let from = r.start.max(item.start) - item.start;
-            let to = (r.end - item.start).min(item.len);
-            // SAFETY: the operands have `len` elements of the step's dtype in one dense order,
-            // are locked by the caller, and each range is given to one thread.
-            unsafe { (item.step)(item.operands, item.numbers, from, to) }
+        let first = items.partition_point(|i| place(i).0 + place(i).1 <= r.start);
+        for item in &items[first..] {
+            let (start, len) = place(item);
+            if start >= r.end {
+                break;
+            }
+            f(item, r.start.max(start) - start, (r.end - start).min(len));
         }
     });
+}
+
+/// The steps of all parameters, whose memory does not overlap, in one parallel region. The
+/// attributes of each: the bits of the state that is there, `maximize`, `weight_decay`, `shrink`,
+/// then the numbers and the flags of the row.
+fn step(args: &KernelArgs<'_>) -> Result<()> {
+    let entry = entry(args.kernel).ok_or_else(|| args.unsupported())?;
+    let block = 4 + entry.numbers + entry.flags;
+    let mut outputs = args.outputs.iter();
+    let mut items = Vec::with_capacity(args.inputs.len());
+    let mut start = 0;
+    for (grad, attrs) in args.inputs.iter().zip(args.attrs.chunks_exact(block)) {
+        let missing = || TorshError::invalid("", "the step needs a state that is not there");
+        let param = outputs.next().ok_or_else(missing)?;
+        let mut operands = Operands::new(param.ptr, grad.ptr);
+        let (bits, mut variant, mut bit) = (attrs[0].int(), 0, 0);
+        let fits = |v: &View<'_>| {
+            let same = v.dtype == param.dtype && v.shape == param.shape;
+            match same && v.strides == param.strides {
+                true => Ok(()),
+                false => Err(TorshError::invalid(
+                    "",
+                    "parameter, gradient and state must have one dtype and layout",
+                )),
+            }
+        };
+        fits(grad)?;
+        for (i, &optional) in entry.optional.iter().enumerate() {
+            let there = bits >> i & 1 == 1;
+            if optional {
+                variant |= usize::from(there) << bit;
+                bit += 1;
+            } else if !there {
+                return Err(missing());
+            }
+            if there {
+                let view = outputs.next().ok_or_else(missing)?;
+                operands.state[i] = view.ptr;
+                fits(view)?;
+            }
+        }
+        let loops = entry.loops[variant];
+        let mut numbers = Numbers {
+            maximize: attrs[1].bool(),
+            weight_decay: attrs[2].float(),
+            shrink: attrs[3].float(),
+            values: [0.0; NUMBERS],
+            flags: [false; FLAGS],
+        };
+        let (values, flags) = attrs[4..].split_at(entry.numbers);
+        for (to, from) in numbers.values.iter_mut().zip(values) {
+            *to = from.float();
+        }
+        for (to, from) in numbers.flags.iter_mut().zip(flags) {
+            *to = from.bool();
+        }
+        let len = param.numel();
+        items.push(Item {
+            step: match param.dtype {
+                DType::F32 | DType::F16 | DType::BF16 => loops.single,
+                DType::F64 => loops.double,
+                _ => return Err(args.unsupported()),
+            },
+            dtype: param.dtype,
+            operands,
+            numbers,
+            start,
+            len,
+        });
+        start += len;
+    }
+    split(
+        &items,
+        |i| (i.start, i.len),
+        |item, from, to| {
+            // SAFETY: the operands have `len` elements of the step's dtype in one dense order, are
+            // locked by the caller, and each range is given to one thread.
+            unsafe { item.run(from, to) }
+        },
+    );
     Ok(())
 }
 
-macro_rules! select {
-    ($f32:ident $f64:ident $f16:ident $bf16:ident) => {
-        |dtype| {
-            Some(match dtype {
-                DType::F32 => $f32,
-                DType::F64 => $f64,
-                DType::F16 => $f16,
-                DType::BF16 => $bf16,
-                _ => return None,
-            })
+/// Multiplies elements in place; whether any of them was not finite before.
+#[inline(always)]
+unsafe fn unscale_all<T: Real>(values: *mut u8, n: usize, factor: f64) -> bool {
+    let (values, factor) = (values as *mut Packed<T>, T::c(factor));
+    let mut bad = false;
+    for i in 0..n {
+        // SAFETY: the caller's promise: `n` elements are there.
+        unsafe {
+            let v = (*values.add(i)).0;
+            bad |= !v.is_finite();
+            *values.add(i) = Packed(v * factor);
         }
-    };
+    }
+    bad
 }
 
-/// `SgdStep`: outputs parameter and, with momentum, its buffer; input gradient; attributes
-/// lr, weight_decay, momentum, dampening, nesterov, maximize, first.
-fn sgd(args: &KernelArgs<'_>) -> Result<()> {
-    let read = |a: &[Attr<'_>]| Sgd {
-        lr: a[0].float(),
-        weight_decay: a[1].float(),
-        momentum: a[2].float(),
-        dampening: a[3].float(),
-        nesterov: a[4].bool(),
-        maximize: a[5].bool(),
-        first: a[6].bool(),
-    };
-    run(args, read, select!(sgd_f32 sgd_f64 sgd_f16 sgd_bf16), |i| {
-        i.numbers.momentum == 0.0 || !i.operands.state[0].is_null() || i.len == 0
-    })
+crate::multiversion! {
+    /// [`unscale_all`] of `float32`.
+    ///
+    /// # Safety
+    /// `n` elements must be there.
+    unsafe fn unscale_single<A>(values: *mut u8, n: usize, factor: f64) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { unscale_all::<f32>(values, n, factor) }
+    }
+    /// [`unscale_all`] of `float64`.
+    ///
+    /// # Safety
+    /// `n` elements must be there.
+    unsafe fn unscale_double<A>(values: *mut u8, n: usize, factor: f64) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { unscale_all::<f64>(values, n, factor) }
+    }
 }
 
-/// `AdamStep`: outputs parameter, exp_avg, exp_avg_sq and, for amsgrad, max_exp_avg_sq; input
-/// gradient; attributes shrink, weight_decay, beta1, beta2, eps, step_size, square root of the
-/// second bias correction, maximize.
-fn adam(args: &KernelArgs<'_>) -> Result<()> {
-    let read = |a: &[Attr<'_>]| Adam {
-        shrink: a[0].float(),
-        weight_decay: a[1].float(),
-        beta1: a[2].float(),
-        beta2: a[3].float(),
-        eps: a[4].float(),
-        step_size: a[5].float(),
-        correction: a[6].float(),
-        maximize: a[7].bool(),
+/// One gradient, for [`unscale`].
+struct Scaled {
+    dtype: DType,
+    values: Operands,
+    start: usize,
+    len: usize,
+}
+
+impl Scaled {
+    /// # Safety
+    /// Elements `from..to` must be there.
+    unsafe fn run(&self, from: usize, to: usize, factor: f64) -> bool {
+        let size = self.dtype.size();
+        let values = self.values.at(from, size).param;
+        // SAFETY: the caller's promise; a block has room for `n` floats.
+        unsafe {
+            match self.dtype {
+                DType::F32 => unscale_single(values, to - from, factor),
+                DType::F64 => unscale_double(values, to - from, factor),
+                half => {
+                    let mut block = [0f32; BLOCK];
+                    let block = block.as_mut_ptr() as *mut u8;
+                    let mut bad = false;
+                    for i in (0..to - from).step_by(BLOCK) {
+                        let n = (to - from - i).min(BLOCK);
+                        let there = values.add(i * size);
+                        convert(half, there, DType::F32, block, n);
+                        bad |= unscale_single(block, n, factor);
+                        convert(DType::F32, block, half, there, n);
+                    }
+                    bad
+                }
+            }
+        }
+    }
+}
+
+/// `UnscaleGradients`: outputs are the gradients, whose memory does not overlap, and a `float32`
+/// number, which becomes 1 where any of their elements was not finite and 0 elsewhere; the
+/// attribute is what they are multiplied by.
+fn unscale(args: &KernelArgs<'_>) -> Result<()> {
+    let Some((found, grads)) = args.outputs.split_last() else {
+        return Err(TorshError::invalid(
+            "",
+            "there is nowhere to put the result",
+        ));
     };
-    run(
-        args,
-        read,
-        select!(adam_f32 adam_f64 adam_f16 adam_bf16),
-        |i| !(i.operands.state[0].is_null() || i.operands.state[1].is_null()) || i.len == 0,
-    )
+    let mut items = Vec::with_capacity(grads.len());
+    let mut start = 0;
+    for g in grads {
+        if !matches!(g.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16) {
+            return Err(args.unsupported());
+        }
+        let len = g.numel();
+        items.push(Scaled {
+            dtype: g.dtype,
+            values: Operands::new(g.ptr, g.ptr),
+            start,
+            len,
+        });
+        start += len;
+    }
+    let (factor, bad) = (args.attr(0).float(), AtomicBool::new(false));
+    split(
+        &items,
+        |i| (i.start, i.len),
+        |item, from, to| {
+            // SAFETY: the gradient has `len` dense elements, which the caller has locked, and each
+            // range is given to one thread.
+            if unsafe { item.run(from, to, factor) } {
+                bad.store(true, Ordering::Relaxed);
+            }
+        },
+    );
+    let result = if bad.into_inner() { 1.0f32 } else { 0.0 };
+    // SAFETY: the plan made it a `float32` number.
+    unsafe { *(found.ptr as *mut Packed<f32>) = Packed(result) };
+    Ok(())
 }

@@ -48,6 +48,17 @@ pub trait Real:
     fn to_f64(self) -> f64;
     /// `self * b + c`, fused where the hardware fuses.
     fn fma<A: Arch>(self, b: Self, c: Self) -> Self;
+    /// `self + weight * (end - self)`, written from the nearer end.
+    #[inline(always)]
+    fn lerp<A: Arch>(self, end: Self, weight: Self) -> Self {
+        let near = weight.abs() < Self::c(0.5);
+        let (factor, base) = if near {
+            (weight, self)
+        } else {
+            (weight - Self::ONE, end)
+        };
+        factor.fma::<A>(end - self, base)
+    }
     /// Magnitude.
     fn abs(self) -> Self;
     /// Square root, correctly rounded.

@@ -14,6 +14,7 @@ pub mod pool;
 pub mod random;
 mod scalar;
 pub mod shape;
+pub mod steps;
 mod storage;
 
 pub use backend::{Backend, DeviceProperties};

@@ -105,7 +105,8 @@ crate::for_each_unary! { kernel_enum @unary [
     KthValue Mode CumMax CumMin LogCumSumExp
     Exponential Cauchy LogNormal Geometric Multinomial
     IndexReduce Put MaskedCount MaskedFill RepeatCount Bincount SearchSorted Equal
-    SgdStep AdamStep
+    SgdStep AdamStep NAdamStep RAdamStep AdamaxStep AdagradStep AdadeltaStep RMSpropStep RpropStep AsgdStep
+    MuonMomentum AdafactorUpdate UnscaleGradients
     Pad
     Cross RowNorm RowNormBackward EmbeddingBag EmbeddingBagBackward
     Rnn RnnBackward

@@ -1,9 +1,10 @@
 //! Adadelta.
 
-use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{AddOptions, AddcmulOptions, Result, Tensor};
+use torsh_tensor::ops::optim::{AdadeltaStep, Target};
+use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{gradient, memory, real, remembered};
+use crate::fused::{Fused, fused};
+use crate::memory::{memory, remembered};
 use crate::options::{check_common, check_eps, options, require};
 use crate::{Algorithm, Optim};
 
@@ -69,42 +70,36 @@ impl Algorithm for AdadeltaAlgorithm {
     type Options = AdadeltaOptions;
     type State = AdadeltaState;
 
-    fn update(
-        o: &AdadeltaOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<AdadeltaState>,
-    ) -> Result<()> {
-        let s = match state {
-            Some(s) => s,
-            None => state.insert(AdadeltaState {
-                step: 0,
-                square_avg: zeros_for(param)?,
-                acc_delta: zeros_for(param)?,
-            }),
-        };
-        s.step += 1;
-        let param = real(param)?;
-        let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
-        let (square, moved) = (real(&s.square_avg)?, real(&s.acc_delta)?);
-        square.mul_(o.rho)?.addcmul_with_(
-            &grad,
-            &grad,
-            AddcmulOptions::new().value(1.0 - o.rho),
-        )?;
-        let delta = moved
-            .add(o.eps)?
-            .sqrt()?
-            .div_(square.add(o.eps)?.sqrt()?)?
-            .mul_(&grad)?;
-        moved.mul_(o.rho)?.addcmul_with_(
-            &delta,
-            &delta,
-            AddcmulOptions::new().value(1.0 - o.rho),
-        )?;
-        param.add_with_(&delta, AddOptions::new().alpha(-o.lr))?;
-        Ok(())
+    fused!();
+    remembered!();
+}
+
+impl Fused for AdadeltaAlgorithm {
+    type Row<'a> = AdadeltaStep<'a>;
+
+    fn fresh(_: &AdadeltaOptions, param: &Tensor) -> Result<AdadeltaState> {
+        AdadeltaState::zeros(param)
     }
 
-    remembered!();
+    fn row<'a>(
+        o: &AdadeltaOptions,
+        mut target: Target<'a>,
+        s: &'a AdadeltaState,
+    ) -> AdadeltaStep<'a> {
+        target.maximize = o.maximize;
+        target.weight_decay = o.weight_decay;
+        AdadeltaStep {
+            target,
+            square_avg: &s.square_avg,
+            acc_delta: &s.acc_delta,
+            lr: o.lr,
+            rho: o.rho,
+            rest: 1.0 - o.rho,
+            eps: o.eps,
+        }
+    }
+
+    fn stepped(_: &AdadeltaOptions, state: &mut AdadeltaState) {
+        state.step += 1;
+    }
 }

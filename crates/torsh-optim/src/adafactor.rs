@@ -1,10 +1,11 @@
 //! Adafactor.
 
-use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{AddOptions, DType, Result, Tensor, TorshError};
+use torsh_tensor::ops::optim::{AdafactorUpdate, Target, step, zeros_for};
+use torsh_tensor::{DType, Result, Tensor, TorshError};
 
+use crate::fused::{descent, update_one};
 use crate::memory::missing;
-use crate::optim::{load_step, load_tensor};
+use crate::optim::{Step, load_step, load_tensor};
 use crate::options::{check_common, check_positive, options, require};
 use crate::{Algorithm, Optim, ParamState, StateValue};
 
@@ -94,13 +95,14 @@ fn factors(param: &Tensor) -> (Vec<usize>, Vec<usize>) {
     (row, col)
 }
 
-fn epsilon(dtype: DType) -> f64 {
-    match dtype {
+/// The least root of the second moment.
+fn floor(o: &AdafactorOptions, param: &Tensor) -> f64 {
+    o.eps.0.unwrap_or(match param.dtype() {
         DType::F64 => f64::EPSILON,
         DType::F16 => 2f64.powi(-10),
         DType::BF16 => 2f64.powi(-7),
         _ => f64::from(f32::EPSILON),
-    }
+    })
 }
 
 /// The mean of the squares along a dimension.
@@ -110,73 +112,88 @@ fn mean_square(grad: &Tensor, dim: i64) -> Result<Tensor> {
         .div_(grad.size(dim)? as f64)
 }
 
+fn root_mean_square(t: &Tensor) -> Result<f64> {
+    Ok(t.norm()?.item::<f64>()? / (t.numel() as f64).sqrt())
+}
+
+/// Takes a gradient into the second moment, which it returns for each element.
+fn estimate(s: &mut Step<'_, AdafactorAlgorithm>) -> Result<Tensor> {
+    let (param, o) = (s.param, s.options);
+    if param.dtype().is_complex() {
+        return Err(TorshError::dtype(
+            "",
+            format!("does not support complex parameters ({})", param.describe()),
+        ));
+    }
+    let state = match &mut *s.state {
+        Some(state) => state,
+        None => {
+            let variance = if param.ndim() > 1 {
+                let (row, col) = factors(param);
+                let zeros = |shape| Tensor::zeros(shape, param.dtype(), param.device());
+                Variance::Factors {
+                    row: zeros(row)?,
+                    col: zeros(col)?,
+                }
+            } else {
+                Variance::Whole(zeros_for(param)?)
+            };
+            s.state.insert(AdafactorState { step: 0, variance })
+        }
+    };
+    let grad = s.grad.detach();
+    let rest = (state.step as f64 + 1.0).powf(o.beta2_decay);
+    let estimate = match &state.variance {
+        Variance::Factors { row, col } => {
+            row.lerp_(&mean_square(&grad, -1)?, rest)?;
+            col.lerp_(&mean_square(&grad, -2)?, rest)?;
+            let eps = floor(o, param);
+            row.mul(col)?
+                .div_(row.mean_dim(-2, true)?.clamp_min(eps)?)?
+        }
+        Variance::Whole(v) => {
+            v.lerp_(&grad.mul(&grad)?, rest)?;
+            v.copy()?
+        }
+    };
+    state.step += 1;
+    Ok(estimate)
+}
+
 impl Algorithm for AdafactorAlgorithm {
     const NAME: &'static str = "Adafactor";
     type Options = AdafactorOptions;
     type State = AdafactorState;
 
-    fn update(
-        o: &AdafactorOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<AdafactorState>,
-    ) -> Result<()> {
-        if param.dtype().is_complex() {
-            return Err(TorshError::dtype(
-                "",
-                format!("does not support complex parameters ({})", param.describe()),
-            ));
+    update_one!();
+
+    /// What is done with each element of estimates and parameters is one call each for all.
+    fn update_all(steps: &mut [Step<'_, Self>]) -> Result<()> {
+        let mut updates = Vec::with_capacity(steps.len());
+        for s in &mut *steps {
+            updates.push(estimate(s)?);
         }
-        let s = match state {
-            Some(s) => s,
-            None => {
-                let variance = if param.ndim() > 1 {
-                    let (row, col) = factors(param);
-                    let zeros = |shape| Tensor::zeros(shape, param.dtype(), param.device());
-                    Variance::Factors {
-                        row: zeros(row)?,
-                        col: zeros(col)?,
-                    }
-                } else {
-                    Variance::Whole(zeros_for(param)?)
-                };
-                state.insert(AdafactorState { step: 0, variance })
+        let scaled = steps.iter().zip(&updates).map(|(s, estimate)| {
+            let mut target = Target::new(estimate, &s.grad);
+            target.maximize = s.options.maximize;
+            let eps = floor(s.options, s.param);
+            AdafactorUpdate {
+                target,
+                floor: eps * eps,
             }
-        };
-        s.step += 1;
-        let step = s.step as f64;
-        let param = param.detach();
-        let grad = if o.maximize {
-            grad.neg()?
-        } else {
-            grad.detach()
-        };
-        let eps = o.eps.0.unwrap_or_else(|| epsilon(param.dtype()));
-        let rest = step.powf(o.beta2_decay);
-        let relative = o.lr.min(1.0 / step.sqrt());
-        let root_mean_square = |t: &Tensor| -> Result<f64> {
-            Ok(t.norm()?.item::<f64>()? / (t.numel() as f64).sqrt())
-        };
-        let alpha = root_mean_square(&param)?.max(o.eps.1) * relative;
-        if o.weight_decay != 0.0 {
-            param.mul_(1.0 - o.lr * o.weight_decay)?;
+        });
+        step(&scaled.collect::<Vec<_>>())?;
+        let mut last = Vec::with_capacity(steps.len());
+        for (s, update) in steps.iter().zip(&updates) {
+            let (o, param) = (s.options, &s.param.detach());
+            let count = s.state.as_ref().map_or(1, |s| s.step) as f64;
+            let relative = o.lr.min(1.0 / count.sqrt());
+            let alpha = root_mean_square(param)?.max(o.eps.1) * relative;
+            let size = (root_mean_square(update)? / o.d).max(1.0);
+            let shrink = 1.0 - o.lr * o.weight_decay;
+            last.push(descent(s.param, update, alpha / size, shrink));
         }
-        let estimate = match &s.variance {
-            Variance::Factors { row, col } => {
-                row.lerp_(&mean_square(&grad, -1)?, rest)?;
-                col.lerp_(&mean_square(&grad, -2)?, rest)?;
-                row.matmul(col)?
-                    .div_(row.mean_dim(-2, true)?.clamp_min(eps)?)?
-            }
-            Variance::Whole(v) => {
-                v.lerp_(&grad.mul(&grad)?, rest)?;
-                v.copy()?
-            }
-        };
-        let update = estimate.clamp_min(eps * eps)?.rsqrt()?.mul_(&grad)?;
-        let size = (root_mean_square(&update)? / o.d).max(1.0);
-        param.add_with_(&update, AddOptions::new().alpha(-alpha / size))?;
-        Ok(())
+        step(&last)
     }
 
     fn save(state: &AdafactorState) -> ParamState {

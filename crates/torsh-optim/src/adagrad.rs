@@ -1,9 +1,10 @@
 //! Adagrad.
 
-use torsh_core::Scalar;
-use torsh_tensor::{AddcmulOptions, Result, Tensor};
+use torsh_tensor::ops::optim::{AdagradStep, Target};
+use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{gradient, memory, real, remembered};
+use crate::fused::{Fused, fill, fused};
+use crate::memory::{memory, remembered};
 use crate::options::{check_common, check_eps, check_positive, options};
 use crate::{Algorithm, Optim};
 
@@ -63,51 +64,40 @@ memory! {
     }
 }
 
-fn fresh(o: &AdagradOptions, param: &Tensor) -> Result<AdagradState> {
-    let v = o.initial_accumulator_value;
-    let v = if param.dtype().is_complex() {
-        Scalar::Complex(v, v)
-    } else {
-        Scalar::Float(v)
-    };
-    Ok(AdagradState {
-        step: 0,
-        sum: param.detach().full_like(v)?,
-    })
-}
-
 impl Algorithm for AdagradAlgorithm {
     const NAME: &'static str = "Adagrad";
     type Options = AdagradOptions;
     type State = AdagradState;
 
-    fn update(
-        o: &AdagradOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<AdagradState>,
-    ) -> Result<()> {
-        let s = match state {
-            Some(s) => s,
-            None => state.insert(fresh(o, param)?),
-        };
-        s.step += 1;
-        let param = real(param)?;
-        let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
-        let lr = o.lr / (1.0 + (s.step as f64 - 1.0) * o.lr_decay);
-        let sum = real(&s.sum)?;
-        sum.addcmul_(&grad, &grad)?;
-        param.addcdiv_with_(
-            &grad,
-            &sum.sqrt()?.add_(o.eps)?,
-            AddcmulOptions::new().value(-lr),
-        )?;
-        Ok(())
-    }
+    fused!();
+    remembered!();
 
     fn start(o: &AdagradOptions, param: &Tensor) -> Result<Option<AdagradState>> {
-        fresh(o, param).map(Some)
+        Self::fresh(o, param).map(Some)
+    }
+}
+
+impl Fused for AdagradAlgorithm {
+    type Row<'a> = AdagradStep<'a>;
+
+    fn fresh(o: &AdagradOptions, param: &Tensor) -> Result<AdagradState> {
+        let state = AdagradState::zeros(param)?;
+        fill(&state.sum, o.initial_accumulator_value)?;
+        Ok(state)
     }
 
-    remembered!();
+    fn row<'a>(o: &AdagradOptions, mut target: Target<'a>, s: &'a AdagradState) -> AdagradStep<'a> {
+        target.maximize = o.maximize;
+        target.weight_decay = o.weight_decay;
+        AdagradStep {
+            target,
+            sum: &s.sum,
+            step_size: o.lr / (1.0 + s.step as f64 * o.lr_decay),
+            eps: o.eps,
+        }
+    }
+
+    fn stepped(_: &AdagradOptions, state: &mut AdagradState) {
+        state.step += 1;
+    }
 }

@@ -1,11 +1,12 @@
 //! Adam and AdamW.
 
-use torsh_tensor::ops::optim::{AdamItem, AdamStep, adam_steps, zeros_for};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::ops::optim::{AdamStep, Target};
+use torsh_tensor::{Result, Tensor};
 
-use crate::optim::{Step, load_step, load_tensor};
+use crate::fused::{Fused, decay, fused, present};
+use crate::memory::{memory, remembered};
 use crate::options::{check_adam, options};
-use crate::{Algorithm, Optim, ParamState, StateValue};
+use crate::{Algorithm, Optim};
 
 /// Adam (`torch.optim.Adam`; Kingma and Ba, 2014).
 ///
@@ -67,89 +68,16 @@ options! {
     validate |o| check_adam("AdamW", o.lr, o.betas, o.eps, o.weight_decay)
 }
 
-/// What Adam remembers of a parameter.
-#[derive(Debug)]
-pub struct AdamState {
-    /// How many steps were done.
-    pub step: u64,
-    /// The running mean of the gradient.
-    pub exp_avg: Tensor,
-    /// The running mean of its square.
-    pub exp_avg_sq: Tensor,
-    /// The largest of these so far, with `amsgrad`.
-    pub max_exp_avg_sq: Option<Tensor>,
-}
-
-/// The steps of all parameters in one call; `numbers` are those of a group's settings.
-fn update_all<A: Algorithm<State = AdamState>>(
-    steps: &mut [Step<'_, A>],
-    numbers: impl Fn(&A::Options) -> (AdamStep, bool),
-) -> Result<()> {
-    for s in &mut *steps {
-        let state = match &mut *s.state {
-            Some(state) => state,
-            None => s.state.insert(AdamState {
-                step: 0,
-                exp_avg: zeros_for(s.param)?,
-                exp_avg_sq: zeros_for(s.param)?,
-                max_exp_avg_sq: None,
-            }),
-        };
-        if numbers(s.options).1 && state.max_exp_avg_sq.is_none() {
-            state.max_exp_avg_sq = Some(zeros_for(s.param)?);
-        }
+memory! {
+    /// What Adam remembers of a parameter.
+    AdamState {
+        /// The running mean of the gradient.
+        exp_avg: tensor;
+        /// The running mean of its square.
+        exp_avg_sq: tensor;
+        /// The largest of these so far, with `amsgrad`.
+        max_exp_avg_sq: optional;
     }
-    let items: Vec<AdamItem<'_>> = steps
-        .iter()
-        .filter_map(|s| {
-            let state = s.state.as_ref()?;
-            let (step, amsgrad) = numbers(s.options);
-            Some(AdamItem {
-                param: s.param,
-                grad: &s.grad,
-                exp_avg: &state.exp_avg,
-                exp_avg_sq: &state.exp_avg_sq,
-                max_exp_avg_sq: state.max_exp_avg_sq.as_ref().filter(|_| amsgrad),
-                step: AdamStep {
-                    step: state.step + 1,
-                    ..step
-                },
-            })
-        })
-        .collect();
-    adam_steps(&items)?;
-    for state in steps.iter_mut().filter_map(|s| s.state.as_mut()) {
-        state.step += 1;
-    }
-    Ok(())
-}
-
-fn save(s: &AdamState) -> ParamState {
-    let mut out = ParamState::from([
-        ("step".to_string(), StateValue::Int(s.step as i64)),
-        ("exp_avg".to_string(), StateValue::from(&s.exp_avg)),
-        ("exp_avg_sq".to_string(), StateValue::from(&s.exp_avg_sq)),
-    ]);
-    if let Some(t) = &s.max_exp_avg_sq {
-        out.insert("max_exp_avg_sq".to_string(), StateValue::from(t));
-    }
-    out
-}
-
-fn load(saved: &ParamState, param: &Tensor) -> Result<Option<AdamState>> {
-    let need = |name: &str| {
-        load_tensor(saved, name, param)?
-            .ok_or_else(|| TorshError::invalid("", format!("the state has no {name}")))
-    };
-    let Some(step) = load_step(saved)? else {
-        return Ok(None);
-    };
-    Ok(Some(AdamState {
-        step,
-        exp_avg: need("exp_avg")?,
-        exp_avg_sq: need("exp_avg_sq")?,
-        max_exp_avg_sq: load_tensor(saved, "max_exp_avg_sq", param)?,
-    }))
 }
 
 macro_rules! algorithm {
@@ -159,43 +87,45 @@ macro_rules! algorithm {
             type Options = $options;
             type State = AdamState;
 
-            fn update(
-                options: &$options,
-                param: &Tensor,
-                grad: &Tensor,
-                state: &mut Option<AdamState>,
-            ) -> Result<()> {
-                let grad = grad.clone();
-                Self::update_all(&mut [Step {
-                    options,
-                    param,
-                    grad,
-                    state,
-                }])
+            fused!();
+            remembered!();
+        }
+
+        impl Fused for $algorithm {
+            type Row<'a> = AdamStep<'a>;
+
+            fn fresh(_: &$options, param: &Tensor) -> Result<AdamState> {
+                AdamState::zeros(param)
             }
 
-            fn update_all(steps: &mut [Step<'_, Self>]) -> Result<()> {
-                update_all(steps, |$o| {
-                    let step = AdamStep {
-                        lr: $o.lr,
-                        beta1: $o.betas.0,
-                        beta2: $o.betas.1,
-                        eps: $o.eps,
-                        weight_decay: $o.weight_decay,
-                        decoupled: $decoupled,
-                        maximize: $o.maximize,
-                        step: 0,
-                    };
-                    (step, $o.amsgrad)
-                })
+            fn complete(o: &$options, param: &Tensor, state: &mut AdamState) -> Result<()> {
+                if o.amsgrad {
+                    present(&mut state.max_exp_avg_sq, param)?;
+                }
+                Ok(())
             }
 
-            fn save(state: &AdamState) -> ParamState {
-                save(state)
+            fn row<'a>($o: &$options, mut target: Target<'a>, s: &'a AdamState) -> AdamStep<'a> {
+                decay(&mut target, $o.lr, $o.weight_decay, $decoupled);
+                target.maximize = $o.maximize;
+                let (beta1, beta2) = $o.betas;
+                let step = s.step as f64 + 1.0;
+                AdamStep {
+                    target,
+                    exp_avg: &s.exp_avg,
+                    exp_avg_sq: &s.exp_avg_sq,
+                    max_exp_avg_sq: s.max_exp_avg_sq.as_ref().filter(|_| $o.amsgrad),
+                    rest1: 1.0 - beta1,
+                    beta2,
+                    rest2: 1.0 - beta2,
+                    eps: $o.eps,
+                    step_size: $o.lr / (1.0 - beta1.powf(step)),
+                    correction: (1.0 - beta2.powf(step)).sqrt(),
+                }
             }
 
-            fn load(saved: &ParamState, param: &Tensor) -> Result<Option<AdamState>> {
-                load(saved, param)
+            fn stepped(_: &$options, state: &mut AdamState) {
+                state.step += 1;
             }
         }
     };

@@ -1,9 +1,10 @@
 //! Adamax.
 
-use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{AddcmulOptions, Result, Tensor};
+use torsh_tensor::ops::optim::{AdamaxStep, Target};
+use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{gradient, memory, real, remembered};
+use crate::fused::{Fused, fused};
+use crate::memory::{memory, remembered};
 use crate::options::{check_adam, options};
 use crate::{Algorithm, Optim};
 
@@ -62,36 +63,33 @@ impl Algorithm for AdamaxAlgorithm {
     type Options = AdamaxOptions;
     type State = AdamaxState;
 
-    fn update(
-        o: &AdamaxOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<AdamaxState>,
-    ) -> Result<()> {
-        let s = match state {
-            Some(s) => s,
-            None => state.insert(AdamaxState {
-                step: 0,
-                exp_avg: zeros_for(param)?,
-                exp_inf: zeros_for(param)?,
-            }),
-        };
-        s.step += 1;
-        let (beta1, beta2) = o.betas;
-        let param = real(param)?;
-        let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
-        let (mean, largest) = (real(&s.exp_avg)?, real(&s.exp_inf)?);
-        mean.lerp_(&grad, 1.0 - beta1)?;
-        largest.mul_(beta2)?;
-        largest.copy_(&largest.maximum(grad.abs()?.add_(o.eps)?)?)?;
-        let correction = 1.0 - beta1.powf(s.step as f64);
-        param.addcdiv_with_(
-            &mean,
-            &largest,
-            AddcmulOptions::new().value(-(o.lr / correction)),
-        )?;
-        Ok(())
+    fused!();
+    remembered!();
+}
+
+impl Fused for AdamaxAlgorithm {
+    type Row<'a> = AdamaxStep<'a>;
+
+    fn fresh(_: &AdamaxOptions, param: &Tensor) -> Result<AdamaxState> {
+        AdamaxState::zeros(param)
     }
 
-    remembered!();
+    fn row<'a>(o: &AdamaxOptions, mut target: Target<'a>, s: &'a AdamaxState) -> AdamaxStep<'a> {
+        target.maximize = o.maximize;
+        target.weight_decay = o.weight_decay;
+        let (beta1, beta2) = o.betas;
+        AdamaxStep {
+            target,
+            exp_avg: &s.exp_avg,
+            exp_inf: &s.exp_inf,
+            rest1: 1.0 - beta1,
+            beta2,
+            eps: o.eps,
+            step_size: o.lr / (1.0 - beta1.powf(s.step as f64 + 1.0)),
+        }
+    }
+
+    fn stepped(_: &AdamaxOptions, state: &mut AdamaxState) {
+        state.step += 1;
+    }
 }

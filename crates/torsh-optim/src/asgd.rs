@@ -1,9 +1,10 @@
 //! ASGD.
 
-use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{AddOptions, Result, Tensor};
+use torsh_tensor::ops::optim::{AsgdStep, Target};
+use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{gradient, kept, memory, real, remembered};
+use crate::fused::{Fused, fused};
+use crate::memory::{kept, memory, remembered};
 use crate::options::{check_common, check_positive, options};
 use crate::{Algorithm, Optim};
 
@@ -70,38 +71,38 @@ impl Algorithm for AsgdAlgorithm {
     type Options = AsgdOptions;
     type State = AsgdState;
 
-    fn update(
-        o: &AsgdOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<AsgdState>,
-    ) -> Result<()> {
-        let s = match state {
-            Some(s) => s,
-            None => state.insert(AsgdState {
-                step: 0,
-                eta: kept(o.lr),
-                mu: 1.0,
-                ax: zeros_for(param)?,
-            }),
-        };
-        s.step += 1;
-        let step = s.step as f64;
-        let param = real(param)?;
-        let grad = gradient(grad, &param, o.maximize, o.weight_decay)?;
-        param
-            .mul_(1.0 - o.lambd * s.eta)?
-            .add_with_(&grad, AddOptions::new().alpha(-s.eta))?;
-        let mean = real(&s.ax)?;
-        if s.mu == 1.0 {
-            mean.copy_(&param)?;
-        } else {
-            mean.add_(param.sub(&mean)?.mul_(s.mu)?)?;
-        }
-        s.eta = kept(o.lr / (1.0 + o.lambd * o.lr * step).powf(o.alpha));
-        s.mu = kept(1.0 / (step - o.t0).max(1.0));
-        Ok(())
+    fused!();
+    remembered!();
+}
+
+impl Fused for AsgdAlgorithm {
+    type Row<'a> = AsgdStep<'a>;
+
+    fn fresh(o: &AsgdOptions, param: &Tensor) -> Result<AsgdState> {
+        Ok(AsgdState {
+            eta: kept(o.lr),
+            mu: 1.0,
+            ..AsgdState::zeros(param)?
+        })
     }
 
-    remembered!();
+    fn row<'a>(o: &AsgdOptions, mut target: Target<'a>, s: &'a AsgdState) -> AsgdStep<'a> {
+        target.maximize = o.maximize;
+        target.weight_decay = o.weight_decay;
+        target.shrink = 1.0 - o.lambd * s.eta;
+        AsgdStep {
+            target,
+            ax: &s.ax,
+            eta: s.eta,
+            mu: s.mu,
+            first: s.mu == 1.0,
+        }
+    }
+
+    fn stepped(o: &AsgdOptions, state: &mut AsgdState) {
+        state.step += 1;
+        let step = state.step as f64;
+        state.eta = kept(o.lr / (1.0 + o.lambd * o.lr * step).powf(o.alpha));
+        state.mu = kept(1.0 / (step - o.t0).max(1.0));
+    }
 }

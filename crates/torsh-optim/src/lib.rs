@@ -27,6 +27,8 @@ mod adamax;
 mod asgd;
 #[cfg(feature = "files")]
 mod file;
+mod fused;
+mod grad_scaler;
 mod lbfgs;
 pub mod lr_scheduler;
 mod memory;
@@ -51,6 +53,7 @@ pub use adamax::{Adamax, AdamaxAlgorithm, AdamaxOptions, AdamaxState};
 pub use asgd::{ASGD, AsgdAlgorithm, AsgdOptions, AsgdState};
 #[cfg(feature = "files")]
 pub use file::{named_values, values_by_name};
+pub use grad_scaler::{GradScaler, GradScalerOptions};
 pub use lbfgs::{LBFGS, LbfgsAlgorithm, LbfgsOptions, LbfgsState};
 pub use lr_scheduler::SWALR;
 pub use muon::{Muon, MuonAlgorithm, MuonOptions, MuonState};

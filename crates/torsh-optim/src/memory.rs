@@ -1,7 +1,7 @@
 //! What most optimizers remember of a parameter: a count of steps, tensors and numbers.
 
 use torsh_core::default_dtype;
-use torsh_tensor::{AddOptions, DType, Result, Tensor, TorshError};
+use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 /// A number that PyTorch keeps as a tensor of the default dtype, rounded as that one.
 pub(crate) fn kept(v: f64) -> f64 {
@@ -21,44 +21,6 @@ pub(crate) fn real(t: &Tensor) -> Result<Tensor> {
     } else {
         Ok(t)
     }
-}
-
-/// [`real`] of a gradient, negated where the optimizer goes up, with the L2 penalty added.
-pub(crate) fn gradient(
-    grad: &Tensor,
-    param: &Tensor,
-    maximize: bool,
-    weight_decay: f64,
-) -> Result<Tensor> {
-    let mut grad = real(grad)?;
-    if maximize {
-        grad = grad.neg()?;
-    }
-    if weight_decay != 0.0 {
-        grad = grad.add_with(param, AddOptions::new().alpha(weight_decay))?;
-    }
-    Ok(grad)
-}
-
-/// [`gradient`] where the decay may be taken off the parameter directly instead, as AdamW does.
-pub(crate) fn decayed_gradient(
-    grad: &Tensor,
-    param: &Tensor,
-    maximize: bool,
-    lr: f64,
-    weight_decay: f64,
-    decoupled: bool,
-) -> Result<Tensor> {
-    let grad = gradient(
-        grad,
-        param,
-        maximize,
-        if decoupled { 0.0 } else { weight_decay },
-    )?;
-    if decoupled && weight_decay != 0.0 {
-        param.mul_(1.0 - lr * weight_decay)?;
-    }
-    Ok(grad)
 }
 
 /// The error for a state dict that lacks an entry.
@@ -84,6 +46,14 @@ macro_rules! memory {
         }
 
         impl $state {
+            /// No steps: tensors of zeros, numbers of 0.
+            fn zeros(param: &torsh_tensor::Tensor) -> torsh_tensor::Result<Self> {
+                Ok($state {
+                    step: 0,
+                    $($name: crate::memory::memory!(@zeros $kind param),)+
+                })
+            }
+
             fn save(&self) -> crate::ParamState {
                 let mut out = crate::ParamState::new();
                 out.insert("step".to_string(), crate::StateValue::Int(self.step as i64));
@@ -108,6 +78,9 @@ macro_rules! memory {
     (@type tensor) => { torsh_tensor::Tensor };
     (@type optional) => { Option<torsh_tensor::Tensor> };
     (@type number) => { f64 };
+    (@zeros tensor $param:ident) => { torsh_tensor::ops::optim::zeros_for($param)? };
+    (@zeros optional $param:ident) => { None };
+    (@zeros number $param:ident) => { 0.0 };
     (@save tensor $out:ident $value:expr, $name:expr) => {
         $out.insert($name.to_string(), (&$value).into());
     };

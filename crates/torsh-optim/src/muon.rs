@@ -1,10 +1,11 @@
 //! Muon.
 
-use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{AddOptions, AddmmOptions, DType, Result, Tensor, TorshError};
+use torsh_tensor::ops::optim::{MuonMomentum, Target, step, zeros_for};
+use torsh_tensor::{AddmmOptions, DType, Result, Tensor, TorshError};
 
+use crate::fused::{descent, update_one};
 use crate::memory::missing;
-use crate::optim::load_tensor;
+use crate::optim::{Step, load_tensor};
 use crate::options::{check_common, check_positive, options, require};
 use crate::{Algorithm, Optim, ParamState};
 
@@ -125,29 +126,37 @@ impl Algorithm for MuonAlgorithm {
         Ok(())
     }
 
-    fn update(
-        o: &MuonOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<MuonState>,
-    ) -> Result<()> {
-        let s = match state {
-            Some(s) => s,
-            None => state.insert(MuonState {
-                momentum_buffer: zeros_for(param)?,
-            }),
-        };
-        let (param, grad) = (param.detach(), grad.detach());
-        s.momentum_buffer.lerp_(&grad, 1.0 - o.momentum)?;
-        let update = if o.nesterov {
-            grad.lerp(&s.momentum_buffer, o.momentum)?
-        } else {
-            s.momentum_buffer.clone()
-        };
-        let update = orthogonal(&update, o)?;
-        param.mul_(1.0 - o.lr * o.weight_decay)?;
-        param.add_with_(&update, AddOptions::new().alpha(-adjusted(o, param.dims())))?;
-        Ok(())
+    update_one!();
+
+    /// What is done with each element is one call for all before the iterations and one after.
+    fn update_all(steps: &mut [Step<'_, Self>]) -> Result<()> {
+        let mut updates = Vec::with_capacity(steps.len());
+        for s in &mut *steps {
+            if s.state.is_none() {
+                let momentum_buffer = zeros_for(s.param)?;
+                *s.state = Some(MuonState { momentum_buffer });
+            }
+            updates.push(s.param.detach().empty_like()?);
+        }
+        let moments = steps.iter().zip(&updates).filter_map(|(s, update)| {
+            Some(MuonMomentum {
+                target: Target::new(update, &s.grad),
+                momentum_buffer: &s.state.as_ref()?.momentum_buffer,
+                momentum: s.options.momentum,
+                rest: 1.0 - s.options.momentum,
+                nesterov: s.options.nesterov,
+            })
+        });
+        step(&moments.collect::<Vec<_>>())?;
+        for (s, update) in steps.iter().zip(&mut updates) {
+            *update = orthogonal(update, s.options)?.to_dtype(s.param.dtype())?;
+        }
+        let last = steps.iter().zip(&updates).map(|(s, update)| {
+            let o = s.options;
+            let shrink = 1.0 - o.lr * o.weight_decay;
+            descent(s.param, update, adjusted(o, s.param.dims()), shrink)
+        });
+        step(&last.collect::<Vec<_>>())
     }
 
     fn save(state: &MuonState) -> ParamState {

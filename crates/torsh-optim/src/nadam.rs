@@ -1,9 +1,10 @@
 //! NAdam.
 
-use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{AddcmulOptions, Result, Tensor};
+use torsh_tensor::ops::optim::{NAdamStep, Target};
+use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{decayed_gradient, kept, memory, real, remembered};
+use crate::fused::{Fused, decay, fused};
+use crate::memory::{kept, memory, remembered};
 use crate::options::{check_adam, check_positive, options};
 use crate::{Algorithm, Optim};
 
@@ -65,54 +66,53 @@ memory! {
     }
 }
 
+/// The momentum of a step.
+fn mu(o: &NAdamOptions, step: f64) -> f64 {
+    o.betas.0 * (1.0 - 0.5 * 0.96f64.powf(step * o.momentum_decay))
+}
+
 impl Algorithm for NAdamAlgorithm {
     const NAME: &'static str = "NAdam";
     type Options = NAdamOptions;
     type State = NAdamState;
 
-    fn update(
-        o: &NAdamOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<NAdamState>,
-    ) -> Result<()> {
-        let s = match state {
-            Some(s) => s,
-            None => state.insert(NAdamState {
-                step: 0,
-                mu_product: 1.0,
-                exp_avg: zeros_for(param)?,
-                exp_avg_sq: zeros_for(param)?,
-            }),
-        };
-        s.step += 1;
-        let (step, (beta1, beta2)) = (s.step as f64, o.betas);
-        let param = real(param)?;
-        let decoupled = o.decoupled_weight_decay;
-        let grad = decayed_gradient(grad, &param, o.maximize, o.lr, o.weight_decay, decoupled)?;
-        let mu_at = |step: f64| beta1 * (1.0 - 0.5 * 0.96f64.powf(step * o.momentum_decay));
-        let (mu, mu_next) = (mu_at(step), mu_at(step + 1.0));
-        s.mu_product = kept(s.mu_product * kept(mu));
-        let (mean, square) = (real(&s.exp_avg)?, real(&s.exp_avg_sq)?);
-        mean.lerp_(&grad, 1.0 - beta1)?;
-        square.mul_(beta2)?.addcmul_with_(
-            &grad,
-            &grad,
-            AddcmulOptions::new().value(1.0 - beta2),
-        )?;
-        let denom = square.div(1.0 - beta2.powf(step))?.sqrt()?.add_(o.eps)?;
-        param.addcdiv_with_(
-            &grad,
-            &denom,
-            AddcmulOptions::new().value(-o.lr * (1.0 - mu) / (1.0 - s.mu_product)),
-        )?;
-        param.addcdiv_with_(
-            &mean,
-            &denom,
-            AddcmulOptions::new().value((-o.lr * mu_next) / (1.0 - s.mu_product * mu_next)),
-        )?;
-        Ok(())
+    fused!();
+    remembered!();
+}
+
+impl Fused for NAdamAlgorithm {
+    type Row<'a> = NAdamStep<'a>;
+
+    fn fresh(_: &NAdamOptions, param: &Tensor) -> Result<NAdamState> {
+        Ok(NAdamState {
+            mu_product: 1.0,
+            ..NAdamState::zeros(param)?
+        })
     }
 
-    remembered!();
+    fn row<'a>(o: &NAdamOptions, mut target: Target<'a>, s: &'a NAdamState) -> NAdamStep<'a> {
+        decay(&mut target, o.lr, o.weight_decay, o.decoupled_weight_decay);
+        target.maximize = o.maximize;
+        let (beta1, beta2) = o.betas;
+        let step = s.step as f64 + 1.0;
+        let (mu, mu_next) = (mu(o, step), mu(o, step + 1.0));
+        let product = kept(s.mu_product * kept(mu));
+        NAdamStep {
+            target,
+            exp_avg: &s.exp_avg,
+            exp_avg_sq: &s.exp_avg_sq,
+            rest1: 1.0 - beta1,
+            beta2,
+            rest2: 1.0 - beta2,
+            correction2: 1.0 - beta2.powf(step),
+            eps: o.eps,
+            step_grad: o.lr * (1.0 - mu) / (1.0 - product),
+            step_mean: o.lr * mu_next / (1.0 - product * mu_next),
+        }
+    }
+
+    fn stepped(o: &NAdamOptions, state: &mut NAdamState) {
+        state.step += 1;
+        state.mu_product = kept(state.mu_product * kept(mu(o, state.step as f64)));
+    }
 }

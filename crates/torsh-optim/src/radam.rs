@@ -1,9 +1,10 @@
 //! RAdam.
 
-use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{AddcmulOptions, Result, Tensor};
+use torsh_tensor::ops::optim::{RAdamStep, Target};
+use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{decayed_gradient, memory, real, remembered};
+use crate::fused::{Fused, decay, fused};
+use crate::memory::{memory, remembered};
 use crate::options::{check_adam, options};
 use crate::{Algorithm, Optim};
 
@@ -64,50 +65,45 @@ impl Algorithm for RAdamAlgorithm {
     type Options = RAdamOptions;
     type State = RAdamState;
 
-    fn update(
-        o: &RAdamOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<RAdamState>,
-    ) -> Result<()> {
-        let s = match state {
-            Some(s) => s,
-            None => state.insert(RAdamState {
-                step: 0,
-                exp_avg: zeros_for(param)?,
-                exp_avg_sq: zeros_for(param)?,
-            }),
-        };
-        s.step += 1;
-        let (step, (beta1, beta2)) = (s.step as f64, o.betas);
-        let param = real(param)?;
-        let decoupled = o.decoupled_weight_decay;
-        let grad = decayed_gradient(grad, &param, o.maximize, o.lr, o.weight_decay, decoupled)?;
-        let (mean, square) = (real(&s.exp_avg)?, real(&s.exp_avg_sq)?);
-        mean.lerp_(&grad, 1.0 - beta1)?;
-        square.mul_(beta2)?.addcmul_with_(
-            &grad,
-            &grad,
-            AddcmulOptions::new().value(1.0 - beta2),
-        )?;
+    fused!();
+    remembered!();
+}
+
+impl Fused for RAdamAlgorithm {
+    type Row<'a> = RAdamStep<'a>;
+
+    fn fresh(_: &RAdamOptions, param: &Tensor) -> Result<RAdamState> {
+        RAdamState::zeros(param)
+    }
+
+    fn row<'a>(o: &RAdamOptions, mut target: Target<'a>, s: &'a RAdamState) -> RAdamStep<'a> {
+        decay(&mut target, o.lr, o.weight_decay, o.decoupled_weight_decay);
+        target.maximize = o.maximize;
+        let (beta1, beta2) = o.betas;
+        let step = s.step as f64 + 1.0;
         let correction2 = 1.0 - beta2.powf(step);
-        let update = mean.div(1.0 - beta1.powf(step))?.mul_(o.lr)?;
         // The length of the simple moving average that the exponential one is like.
         let longest = 2.0 / (1.0 - beta2) - 1.0;
         let length = longest - 2.0 * step * beta2.powf(step) / correction2;
-        if length > 5.0 {
-            let rectified = (length - 4.0) * (length - 2.0) * longest
-                / ((longest - 4.0) * (longest - 2.0) * length);
-            let adaptive = square
-                .sqrt()?
-                .add_(o.eps)?
-                .reciprocal()?
-                .mul_(correction2.sqrt())?;
-            update.mul_(&adaptive)?.mul_(rectified.sqrt())?;
+        let rectified = (length - 4.0) * (length - 2.0) * longest
+            / ((longest - 4.0) * (longest - 2.0) * length);
+        RAdamStep {
+            target,
+            exp_avg: &s.exp_avg,
+            exp_avg_sq: &s.exp_avg_sq,
+            lr: o.lr,
+            rest1: 1.0 - beta1,
+            beta2,
+            rest2: 1.0 - beta2,
+            eps: o.eps,
+            correction1: 1.0 - beta1.powf(step),
+            correction2: correction2.sqrt(),
+            rect: rectified.sqrt(),
+            rectified: length > 5.0,
         }
-        param.sub_(&update)?;
-        Ok(())
     }
 
-    remembered!();
+    fn stepped(_: &RAdamOptions, state: &mut RAdamState) {
+        state.step += 1;
+    }
 }

@@ -1,9 +1,10 @@
 //! RMSprop.
 
-use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{AddOptions, AddcmulOptions, Result, Tensor};
+use torsh_tensor::ops::optim::{RMSpropStep, Target};
+use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{gradient, memory, real, remembered};
+use crate::fused::{Fused, fused, present};
+use crate::memory::{memory, remembered};
 use crate::options::{check_common, check_eps, check_positive, options};
 use crate::{Algorithm, Optim};
 
@@ -68,62 +69,49 @@ memory! {
     }
 }
 
-/// The tensor, made of zeros where it is not there yet.
-fn present(t: &mut Option<Tensor>, param: &Tensor) -> Result<Tensor> {
-    match t {
-        Some(t) => real(t),
-        None => real(t.insert(zeros_for(param)?)),
-    }
-}
-
 impl Algorithm for RMSpropAlgorithm {
     const NAME: &'static str = "RMSprop";
     type Options = RMSpropOptions;
     type State = RMSpropState;
 
-    fn update(
-        o: &RMSpropOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<RMSpropState>,
-    ) -> Result<()> {
-        let s = match state {
-            Some(s) => s,
-            None => state.insert(RMSpropState {
-                step: 0,
-                square_avg: zeros_for(param)?,
-                momentum_buffer: None,
-                grad_avg: None,
-            }),
-        };
-        s.step += 1;
-        let target = real(param)?;
-        let grad = gradient(grad, &target, o.maximize, o.weight_decay)?;
-        let square = real(&s.square_avg)?;
-        square.mul_(o.alpha)?.addcmul_with_(
-            &grad,
-            &grad,
-            AddcmulOptions::new().value(1.0 - o.alpha),
-        )?;
-        let avg = if o.centered {
-            let mean = present(&mut s.grad_avg, param)?;
-            mean.lerp_(&grad, 1.0 - o.alpha)?;
-            square
-                .addcmul_with(&mean, &mean, AddcmulOptions::new().value(-1.0))?
-                .sqrt_()?
-        } else {
-            square.sqrt()?
-        };
-        avg.add_(o.eps)?;
+    fused!();
+    remembered!();
+}
+
+impl Fused for RMSpropAlgorithm {
+    type Row<'a> = RMSpropStep<'a>;
+
+    fn fresh(_: &RMSpropOptions, param: &Tensor) -> Result<RMSpropState> {
+        RMSpropState::zeros(param)
+    }
+
+    fn complete(o: &RMSpropOptions, param: &Tensor, state: &mut RMSpropState) -> Result<()> {
+        if o.centered {
+            present(&mut state.grad_avg, param)?;
+        }
         if o.momentum > 0.0 {
-            let buffer = present(&mut s.momentum_buffer, param)?;
-            buffer.mul_(o.momentum)?.addcdiv_(&grad, &avg)?;
-            target.add_with_(&buffer, AddOptions::new().alpha(-o.lr))?;
-        } else {
-            target.addcdiv_with_(&grad, &avg, AddcmulOptions::new().value(-o.lr))?;
+            present(&mut state.momentum_buffer, param)?;
         }
         Ok(())
     }
 
-    remembered!();
+    fn row<'a>(o: &RMSpropOptions, mut target: Target<'a>, s: &'a RMSpropState) -> RMSpropStep<'a> {
+        target.maximize = o.maximize;
+        target.weight_decay = o.weight_decay;
+        RMSpropStep {
+            target,
+            square_avg: &s.square_avg,
+            grad_avg: s.grad_avg.as_ref().filter(|_| o.centered),
+            momentum_buffer: s.momentum_buffer.as_ref().filter(|_| o.momentum > 0.0),
+            lr: o.lr,
+            alpha: o.alpha,
+            rest: 1.0 - o.alpha,
+            eps: o.eps,
+            momentum: o.momentum,
+        }
+    }
+
+    fn stepped(_: &RMSpropOptions, state: &mut RMSpropState) {
+        state.step += 1;
+    }
 }

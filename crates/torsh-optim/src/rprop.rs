@@ -1,10 +1,10 @@
 //! Rprop.
 
-use torsh_core::Scalar;
-use torsh_tensor::ops::optim::zeros_for;
-use torsh_tensor::{AddcmulOptions, Result, Tensor};
+use torsh_tensor::ops::optim::{RpropStep, Target};
+use torsh_tensor::{Result, Tensor};
 
-use crate::memory::{gradient, memory, real, remembered};
+use crate::fused::{Fused, fill, fused};
+use crate::memory::{memory, remembered};
 use crate::options::{check_common, options, require};
 use crate::{Algorithm, Optim};
 
@@ -70,43 +70,33 @@ impl Algorithm for RpropAlgorithm {
     type Options = RpropOptions;
     type State = RpropState;
 
-    fn update(
-        o: &RpropOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<RpropState>,
-    ) -> Result<()> {
-        let s = match state {
-            Some(s) => s,
-            None => {
-                let size = if param.dtype().is_complex() {
-                    Scalar::Complex(o.lr, o.lr)
-                } else {
-                    Scalar::Float(o.lr)
-                };
-                state.insert(RpropState {
-                    step: 0,
-                    prev: zeros_for(param)?,
-                    step_size: param.detach().full_like(size)?,
-                })
-            }
-        };
-        s.step += 1;
-        let param = real(param)?;
-        let grad = gradient(grad, &param, o.maximize, 0.0)?;
-        let (prev, size) = (real(&s.prev)?, real(&s.step_size)?);
-        let turn = grad.mul(&prev)?;
-        let (turned, stayed) = (turn.lt(0.0)?, turn.gt(0.0)?);
-        let factor = turn.full_like(1.0)?;
-        factor
-            .masked_fill_(&stayed, o.etas.1)?
-            .masked_fill_(&turned, o.etas.0)?;
-        size.mul_(&factor)?.clamp_(o.step_sizes.0, o.step_sizes.1)?;
-        prev.copy_(&grad)?;
-        prev.masked_fill_(&turned, 0.0)?;
-        param.addcmul_with_(&prev.sign()?, &size, AddcmulOptions::new().value(-1.0))?;
-        Ok(())
+    fused!();
+    remembered!();
+}
+
+impl Fused for RpropAlgorithm {
+    type Row<'a> = RpropStep<'a>;
+
+    fn fresh(o: &RpropOptions, param: &Tensor) -> Result<RpropState> {
+        let state = RpropState::zeros(param)?;
+        fill(&state.step_size, o.lr)?;
+        Ok(state)
     }
 
-    remembered!();
+    fn row<'a>(o: &RpropOptions, mut target: Target<'a>, s: &'a RpropState) -> RpropStep<'a> {
+        target.maximize = o.maximize;
+        RpropStep {
+            target,
+            prev: &s.prev,
+            step_size: &s.step_size,
+            shorter: o.etas.0,
+            longer: o.etas.1,
+            smallest: o.step_sizes.0,
+            largest: o.step_sizes.1,
+        }
+    }
+
+    fn stepped(_: &RpropOptions, state: &mut RpropState) {
+        state.step += 1;
+    }
 }

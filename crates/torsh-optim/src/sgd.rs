@@ -1,9 +1,10 @@
 //! Stochastic gradient descent.
 
-use torsh_tensor::ops::optim::{SgdItem, SgdStep, sgd_steps, zeros_for};
+use torsh_tensor::ops::optim::{SgdStep, Target};
 use torsh_tensor::{Result, Tensor};
 
-use crate::optim::{Step, load_tensor};
+use crate::fused::{Fused, fused, present};
+use crate::optim::load_tensor;
 use crate::options::{check_common, options, require};
 use crate::{Algorithm, Optim, ParamState};
 
@@ -47,6 +48,8 @@ options! {
 pub struct SgdState {
     /// The momentum buffer, where there is momentum.
     pub momentum_buffer: Option<Tensor>,
+    /// Whether a step was written to it.
+    filled: bool,
 }
 
 impl Algorithm for SgdAlgorithm {
@@ -54,62 +57,55 @@ impl Algorithm for SgdAlgorithm {
     type Options = SgdOptions;
     type State = SgdState;
 
-    fn update(
-        o: &SgdOptions,
-        param: &Tensor,
-        grad: &Tensor,
-        state: &mut Option<SgdState>,
-    ) -> Result<()> {
-        let grad = grad.clone();
-        Self::update_all(&mut [Step {
-            options: o,
-            param,
-            grad,
-            state,
-        }])
-    }
-
-    fn update_all(steps: &mut [Step<'_, Self>]) -> Result<()> {
-        let mut items = Vec::with_capacity(steps.len());
-        for s in steps {
-            let (o, mut first) = (s.options, false);
-            let state = s.state.get_or_insert(SgdState {
-                momentum_buffer: None,
-            });
-            if o.momentum != 0.0 && state.momentum_buffer.is_none() {
-                state.momentum_buffer = Some(zeros_for(s.param)?);
-                first = true;
-            }
-            let buffer = state.momentum_buffer.as_ref().filter(|_| o.momentum != 0.0);
-            items.push(SgdItem {
-                param: s.param,
-                grad: &s.grad,
-                buffer,
-                step: SgdStep {
-                    lr: o.lr,
-                    weight_decay: o.weight_decay,
-                    momentum: o.momentum,
-                    dampening: o.dampening,
-                    nesterov: o.nesterov,
-                    maximize: o.maximize,
-                    first,
-                },
-            });
-        }
-        sgd_steps(&items)
-    }
+    fused!();
 
     fn save(state: &SgdState) -> ParamState {
-        let value = state
-            .momentum_buffer
-            .as_ref()
-            .map_or(crate::StateValue::None, crate::StateValue::from);
+        let buffer = state.momentum_buffer.as_ref().filter(|_| state.filled);
+        let value = buffer.map_or(crate::StateValue::None, crate::StateValue::from);
         ParamState::from([("momentum_buffer".to_string(), value)])
     }
 
     fn load(saved: &ParamState, param: &Tensor) -> Result<Option<SgdState>> {
+        let momentum_buffer = load_tensor(saved, "momentum_buffer", param)?;
         Ok(Some(SgdState {
-            momentum_buffer: load_tensor(saved, "momentum_buffer", param)?,
+            filled: momentum_buffer.is_some(),
+            momentum_buffer,
         }))
+    }
+}
+
+impl Fused for SgdAlgorithm {
+    type Row<'a> = SgdStep<'a>;
+
+    fn fresh(_: &SgdOptions, _: &Tensor) -> Result<SgdState> {
+        Ok(SgdState {
+            momentum_buffer: None,
+            filled: false,
+        })
+    }
+
+    fn complete(o: &SgdOptions, param: &Tensor, state: &mut SgdState) -> Result<()> {
+        if o.momentum != 0.0 {
+            present(&mut state.momentum_buffer, param)?;
+        }
+        Ok(())
+    }
+
+    fn row<'a>(o: &SgdOptions, mut target: Target<'a>, s: &'a SgdState) -> SgdStep<'a> {
+        target.maximize = o.maximize;
+        target.weight_decay = o.weight_decay;
+        SgdStep {
+            target,
+            momentum_buffer: s.momentum_buffer.as_ref().filter(|_| o.momentum != 0.0),
+            lr: o.lr,
+            momentum: o.momentum,
+            rest: 1.0 - o.dampening,
+            nesterov: o.nesterov,
+            first: !s.filled,
+        }
+    }
+
+    fn stepped(o: &SgdOptions, state: &mut SgdState) {
+        state.filled |= o.momentum != 0.0;
     }
 }

@@ -441,7 +441,20 @@ fn every_optimizer_steps_in_half_precision() -> Result<()> {
 
 #[test]
 fn many_parameters_step_as_each_alone() -> Result<()> {
-    for name in ["SGD", "Adam"] {
+    for name in [
+        "SGD",
+        "Adam",
+        "NAdam",
+        "RAdam",
+        "Adamax",
+        "Adagrad",
+        "Adadelta",
+        "RMSprop",
+        "Rprop",
+        "ASGD",
+        "Adafactor",
+        "Muon",
+    ] {
         let make = || -> Result<Vec<Tensor>> {
             let one = |i: usize| {
                 let dtype = if i.is_multiple_of(3) {

@@ -1,10 +1,15 @@
 //! Checkpoints of PyTorch go on here, and ours there.
 
 use torsh_nn::{Linear, Module, ModuleExt, StateDict};
-use torsh_optim::lr_scheduler::{LRScheduler, MultiStepLR, StepLR};
-use torsh_optim::{Adam, Optimizer, OptimizerState, named_values, values_by_name};
-use torsh_serialize::Value;
-use torsh_tensor::{DType, Device, Tensor};
+use torsh_optim::lr_scheduler::{
+    CosineAnnealingLR, ExponentialLR, LRScheduler, MultiStepLR, StepLR,
+};
+use torsh_optim::{
+    ASGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, GradScaler, GradScalerOptions, Muon,
+    NAdam, Optimizer, OptimizerState, RAdam, RMSprop, Rprop, SGD, named_values, values_by_name,
+};
+use torsh_serialize::{Dict, Value};
+use torsh_tensor::{DType, Device, Result, Tensor};
 
 /// Saved by PyTorch 2.15 after a step of `Adam(model.parameters(), lr=0.01)` and
 /// `StepLR(adam, 10)` on the sum of `Linear(2, 1)` at (1, 1), from the weights (0.5, -0.25) and
@@ -121,4 +126,257 @@ fn what_is_no_state_is_refused() {
     ]);
     assert!(OptimizerState::try_from(&bad).is_err());
     assert!(named_values(&Value::from([("a", Value::Bytes(vec![1]))])).is_err());
+}
+
+/// A training run of one optimizer, with a scheduler and a scaler.
+struct Training {
+    params: Vec<Tensor>,
+    optimizer: Box<dyn Optimizer>,
+    scheduler: StepLR,
+    scaler: GradScaler,
+}
+
+type Build = fn(&[Tensor]) -> Result<Box<dyn Optimizer>>;
+
+macro_rules! optimizers {
+    ($($name:ident)*) => {
+        [$((stringify!($name), |p| Ok(Box::new($name::new(p, 0.05)?))),)*]
+    };
+}
+
+const OPTIMIZERS: [(&str, Build); 13] = optimizers! {
+    SGD Adam AdamW NAdam RAdam Adamax Adagrad Adadelta RMSprop Rprop ASGD Adafactor Muon
+};
+
+impl Training {
+    fn new(build: Build) -> Result<Training> {
+        let values = [[1.0, -2.0], [0.5, 0.25], [-0.75, 3.0]];
+        let first = Tensor::from_data(&values.concat(), [3, 2])?;
+        let second = first.narrow(0, 1, 1)?.neg()?;
+        let params = vec![first.requires_grad_(true), second.requires_grad_(true)];
+        let optimizer = build(&params)?;
+        let scaler = GradScalerOptions::new().init_scale(8.0).growth_interval(2);
+        Ok(Training {
+            scheduler: StepLR::new(&*optimizer, 2, 0.5)?,
+            scaler: GradScaler::new_with(scaler)?,
+            params,
+            optimizer,
+        })
+    }
+
+    /// The steps of these numbers, with the gradients of `data/go_on.py`.
+    fn run(&self, steps: std::ops::Range<usize>) -> Result<()> {
+        for step in steps {
+            let scale = self
+                .scaler
+                .scale(&Tensor::ones((), DType::F64, Device::Cpu)?)?;
+            for (i, p) in self.params.iter().enumerate() {
+                let g = gradient(p, i, step).to_dtype(DType::F64)?.mul(&scale)?;
+                p.set_grad(Some(g))?;
+            }
+            self.scaler.step(&self.optimizer)?;
+            self.scaler.update()?;
+            self.scheduler.step()?;
+        }
+        Ok(())
+    }
+
+    fn save(&self) -> Value {
+        let params = self.params.iter().map(|p| Value::from(p.detach()));
+        Value::from([
+            ("params", Value::List(params.collect())),
+            ("optimizer", Value::from(&self.optimizer.state_dict())),
+            ("scheduler", values_by_name(&self.scheduler.state_dict())),
+            ("scaler", values_by_name(&self.scaler.state_dict())),
+        ])
+    }
+
+    fn load(&self, saved: &Value) -> Result<()> {
+        for (p, s) in self.params.iter().zip(saved.get("params")?.as_list()?) {
+            p.detach().copy_(s.as_tensor()?)?;
+        }
+        let optimizer = OptimizerState::try_from(saved.get("optimizer")?)?;
+        self.optimizer.load_state_dict(&optimizer)?;
+        let scheduler = named_values(saved.get("scheduler")?)?;
+        self.scheduler.load_state_dict(&scheduler)?;
+        let scaler = named_values(saved.get("scaler")?)?;
+        self.scaler.load_state_dict(&scaler)
+    }
+
+    fn near(&self, other: &Training, name: &str) -> Result<()> {
+        // Muon's iterations are in bfloat16, whose sums have no fixed order.
+        let near = if name == "Muon" { 1e-3 } else { 1e-12 };
+        for (p, q) in self.params.iter().zip(&other.params) {
+            for (a, b) in p.to_vec::<f64>()?.into_iter().zip(q.to_vec::<f64>()?) {
+                assert!((a - b).abs() < near, "{name}: {a}, not {b}");
+            }
+        }
+        assert_eq!(self.optimizer.get_lr(), other.optimizer.get_lr(), "{name}");
+        assert_eq!(self.scaler.get_scale(), other.scaler.get_scale(), "{name}");
+        Ok(())
+    }
+}
+
+/// Every optimizer is saved after two steps and goes on from the file; where `TORSH_PYTHON` names
+/// a Python, PyTorch goes on too, and this crate from PyTorch's file.
+#[test]
+fn every_optimizer_goes_on_from_a_file() -> Result<()> {
+    let dir = std::env::temp_dir().join(format!("torsh-optim-live-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    let mut all = Vec::new();
+    let mut saved = Dict::new();
+    for (name, build) in OPTIMIZERS {
+        let training = Training::new(build)?;
+        training.run(0..2)?;
+        saved.insert(name, training.save())?;
+        all.push((name, build, training));
+    }
+    torsh_serialize::save(&Value::Dict(saved), dir.join("ours.pt"))?;
+    let ours = torsh_serialize::load(dir.join("ours.pt"))?;
+    for (name, build, training) in &all {
+        let resumed = Training::new(*build)?;
+        resumed.load(ours.get(*name)?)?;
+        training.run(2..5)?;
+        resumed.run(2..5)?;
+        training.near(&resumed, name)?;
+    }
+    if let Some(python) = std::env::var_os("TORSH_PYTHON") {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/go_on.py");
+        let out = std::process::Command::new(python)
+            .arg(script)
+            .arg(&dir)
+            .output()?;
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+        let theirs = torsh_serialize::load(dir.join("theirs.pt"))?;
+        for (name, build, training) in &all {
+            let resumed = Training::new(*build)?;
+            resumed.load(theirs.get(*name)?)?;
+            training.near(&resumed, name)?;
+            training.run(5..7)?;
+            resumed.run(5..7)?;
+            training.near(&resumed, name)?;
+        }
+    }
+    std::fs::remove_dir_all(&dir)?;
+    Ok(())
+}
+
+/// A published training state, and what PyTorch 2.15 comes to in three steps from it
+/// (`data/resume.py`).
+struct Published {
+    file: &'static str,
+    /// The learning rate after each step.
+    lrs: [f64; 3],
+    /// The sums of the sizes of all parameters, of `exp_avg` and of `exp_avg_sq`.
+    sums: [f64; 3],
+    /// The last elements of parameters 1, 9, 40, 90 and 98.
+    elements: [f64; 5],
+}
+
+#[rustfmt::skip]
+const PUBLISHED: [Published; 3] = [
+    Published {
+        file: "chgnet_0.2.0_e30f77s348m32.pth.tar",
+        lrs: [4.612593268764345e-06, 4.474215470701414e-06, 4.339989006580372e-06],
+        sums: [130263.7427701535, 156.6909750020165, 0.031750586575194695],
+        elements: [0.991511881351471, 0.7991986870765686, -0.7730109691619873, -0.016830552369356155, 0.09221151471138],
+    },
+    Published {
+        file: "chgnet_0.3.0_e29f68s314m37.pth.tar",
+        lrs: [7.40754531284672e-05, 6.906046381238714e-05, 6.431342517651088e-05],
+        sums: [893045.0125364114, 161.3520785009995, 0.02818359869869247],
+        elements: [-1.509296178817749, 3.002393960952759, 2.1456942558288574, 0.215281680226326, -2.9976747035980225],
+    },
+    Published {
+        file: "chgnet_r2scan_transfer_learning_e15f36s161m23.pth.tar",
+        lrs: [1.000977087621213e-05, 1.0039083119111029e-05, 1.008793557149957e-05],
+        sums: [899041.9984459267, 161.50147466486868, 0.043341392003995116],
+        elements: [-1.9252561330795288, 3.155221462249756, 1.8064566850662231, 0.24391524493694305, -2.9349758625030518],
+    },
+];
+
+/// The gradients that `data/resume.py` and `data/go_on.py` give.
+fn gradient(p: &Tensor, i: usize, step: usize) -> Tensor {
+    let element = |k: usize| (((k * 37 + i * 11 + step * 5) % 17) as f32 - 8.0) / 1024.0;
+    let values: Vec<f32> = (0..p.numel()).map(element).collect();
+    Tensor::from_data(&values, p.shape()).unwrap()
+}
+
+fn size_of_all<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> f64 {
+    let sum = |t: &Tensor| t.detach().to_dtype(DType::F64)?.abs()?.sum()?.item::<f64>();
+    tensors.into_iter().map(|t| sum(t).unwrap()).sum()
+}
+
+/// Runs where `TORSH_CHECKPOINTS` names a folder with the checkpoints of the package chgnet 0.4.2.
+#[test]
+fn published_training_goes_on() {
+    let Some(dir) = std::env::var_os("TORSH_CHECKPOINTS") else {
+        return;
+    };
+    for want in PUBLISHED {
+        let path = std::path::Path::new(&dir).join(want.file);
+        let saved = torsh_serialize::load(path).unwrap();
+        let model = saved.at(&["model", "state_dict"]).unwrap();
+        let model = StateDict::try_from(model).unwrap();
+        let params: Vec<Tensor> = model
+            .iter()
+            .map(|(_, t)| t.copy().unwrap().requires_grad_(true))
+            .collect();
+        let adam = Adam::new(&params, 1.0).unwrap();
+        let settings = saved.get("scheduler").unwrap();
+        let scheduler: Box<dyn LRScheduler> = if settings.get("T_max").is_ok() {
+            Box::new(CosineAnnealingLR::new(&adam, 1, 0.0).unwrap())
+        } else {
+            Box::new(ExponentialLR::new(&adam, 0.5).unwrap())
+        };
+        let state = OptimizerState::try_from(saved.get("optimizer").unwrap()).unwrap();
+        adam.load_state_dict(&state).unwrap();
+        scheduler
+            .load_state_dict(&named_values(settings).unwrap())
+            .unwrap();
+        for (step, lr) in want.lrs.into_iter().enumerate() {
+            for (i, p) in params.iter().enumerate() {
+                let has = state.state.contains_key(&i) || step == 2;
+                p.set_grad(has.then(|| gradient(p, i, step))).unwrap();
+            }
+            adam.step().unwrap();
+            scheduler.step().unwrap();
+            let got = adam.get_lr();
+            assert!(
+                (got / lr - 1.0).abs() < 1e-12,
+                "{}: {got}, not {lr}",
+                want.file
+            );
+        }
+        for (i, element) in [1, 9, 40, 90, 98].into_iter().zip(want.elements) {
+            let got = *params[i].to_vec::<f64>().unwrap().last().unwrap();
+            assert!(
+                (got / element - 1.0).abs() < 2e-7,
+                "{}: {got}, not {element}",
+                want.file
+            );
+        }
+        let state = adam.state_dict().state;
+        assert_eq!(state.len(), params.len());
+        let all = |key: &str| {
+            let of = |s: &torsh_optim::ParamState| s[key].as_tensor().unwrap().clone();
+            state.values().map(of).collect::<Vec<_>>()
+        };
+        let sums = [
+            size_of_all(&params),
+            size_of_all(&all("exp_avg")),
+            size_of_all(&all("exp_avg_sq")),
+        ];
+        for (got, sum) in sums.into_iter().zip(want.sums) {
+            assert!(
+                (got / sum - 1.0).abs() < 1e-9,
+                "{}: {got}, not {sum}",
+                want.file
+            );
+        }
+    }
 }

@@ -34,8 +34,8 @@ pub use torsh_optim::lr_scheduler::{
 };
 #[cfg(feature = "optim")]
 pub use torsh_optim::{
-    Adagrad, Adam, AdamW, LBFGS, NAdam, Optimizer, RAdam, RMSprop, SGD, clip_grad_norm_,
-    clip_grad_value_,
+    Adagrad, Adam, AdamW, GradScaler, LBFGS, NAdam, Optimizer, RAdam, RMSprop, SGD,
+    clip_grad_norm_, clip_grad_value_,
 };
 #[cfg(feature = "profiler")]
 pub use torsh_profiler::{

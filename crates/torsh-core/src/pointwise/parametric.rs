@@ -69,11 +69,7 @@ addcdiv "addcdiv" Addcdiv(x, y, z) "(Tensor input, Tensor tensor1, Tensor tensor
 
 /// `input + weight * (end - input)`, elementwise, exact at both ends.
 lerp_scalar "lerp.scalar" LerpScalar(x, y) "" -> promote {
-    float |x, y; p| {
-        let low = p[0].fma::<A>(y - x, x);
-        let high = y - (y - x) * (T::ONE - p[0]);
-        if p[0].abs() < T::c(0.5) { low } else { high }
-    };
+    float |x, y; p| x.lerp::<A>(y, p[0]);
     complex |x, y; p| {
         if p[0].abs() < T::R::c(0.5) {
             x + p[0] * (y - x)
@@ -92,11 +88,7 @@ lerp_scalar "lerp.scalar" LerpScalar(x, y) "" -> promote {
 
 /// `input + weight * (end - input)` with a tensor of weights, elementwise, exact at both ends.
 lerp_tensor "lerp.tensor" LerpTensor(x, y, z) "" -> promote {
-    float |x, y, z| {
-        let low = z.fma::<A>(y - x, x);
-        let high = y - (y - x) * (T::ONE - z);
-        if z.abs() < T::c(0.5) { low } else { high }
-    };
+    float |x, y, z| x.lerp::<A>(y, z);
     complex |x, y, z| {
         if z.abs() < T::R::c(0.5) { x + z * (y - x) } else { y - (y - x) * (T::c(1.0) - z) }
     };

@@ -4,8 +4,10 @@ mod search;
 
 use std::collections::VecDeque;
 
+use torsh_tensor::ops::optim::step;
 use torsh_tensor::{AddOptions, DType, Result, Tensor, TorshError};
 
+use crate::fused::descent;
 use crate::memory::{missing, real};
 use crate::options::{check_common, options, require};
 use crate::{Algorithm, Minimize, Optim, ParamState, StateValue};
@@ -114,15 +116,18 @@ impl Flat<'_> {
     }
 
     /// Moves the parameters along a direction.
-    fn walk(&self, step: f64, direction: &Tensor) -> Result<()> {
+    fn walk(&self, length: f64, direction: &Tensor) -> Result<()> {
+        let params: Vec<Tensor> = self.params.iter().map(real).collect::<Result<_>>()?;
         let mut start = 0;
-        for p in self.params {
-            let p = real(p)?;
-            let part = direction.narrow(0, start, p.numel())?.reshape(p.shape())?;
-            p.add_with_(&part, AddOptions::new().alpha(step))?;
+        let mut parts = Vec::with_capacity(params.len());
+        for p in &params {
+            let part = direction.narrow(0, start, p.numel())?;
+            parts.push(part.reshape(p.shape())?);
             start += p.numel();
         }
-        Ok(())
+        let steps = params.iter().zip(&parts);
+        let steps = steps.map(|(p, part)| descent(p, part, -length, 1.0));
+        step(&steps.collect::<Vec<_>>())
     }
 
     fn copy(&self) -> Result<Vec<Tensor>> {

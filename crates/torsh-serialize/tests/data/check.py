@@ -44,11 +44,17 @@ for name in z.files:
 assert len(z.files) == 11
 assert np.array_equal(np.load("ours.npy"), [[1, 3], [0, 4], [2, 5]])
 try:
+    from safetensors import safe_open
     from safetensors.torch import load_file
 except ImportError:
     print("safetensors is not there")
 else:
     s = load_file("ours.safetensors")
-    assert torch.equal(s["bfloat16"], torch.tensor([[1, 0, 2], [3, 4, 5]]).bfloat16())
+    assert len(s) == 12, list(s)
+    for name in set(s) - {"transposed"}:
+        assert s[name].dtype == getattr(torch, name), (name, s[name])
+        assert torch.equal(s[name], torch.tensor([[1, 0, 2], [3, 4, 5]]).to(s[name].dtype)), name
     assert torch.equal(s["transposed"], torch.tensor([[1.0, 3], [0, 4], [2, 5]]))
+    with safe_open("ours.safetensors", "pt") as f:
+        assert f.metadata() == {"format": "pt"}, f.metadata()
 print("ok")

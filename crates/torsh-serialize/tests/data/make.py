@@ -1,15 +1,17 @@
-"""Writes the files that the tests read, with PyTorch 2.15 and NumPy 2: python make.py
+"""Writes the files that the tests read, with PyTorch 2.15, NumPy 2 and safetensors:
+python make.py [DIR], where DIR is this folder by itself.
 
 pnet.pt is not made here; see pnet.LICENSE.md.
 """
 
 from collections import OrderedDict
 import os
+import sys
 
 import numpy as np
 import torch
 
-os.chdir(os.path.dirname(os.path.abspath(__file__)))
+os.chdir(sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__)))
 DTYPES = [
     "float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64",
     "bool", "complex64", "complex128",
@@ -91,3 +93,16 @@ np.savez_compressed("packed.npz", **arrays)
 np.save("fortran.npy", arrays["f"])
 np.save("structured.npy", np.zeros(2, dtype=[("a", "f4"), ("b", "i4")]))
 np.save("objects.npy", np.array([{}], dtype=object))
+
+try:
+    from safetensors.torch import save_file
+except ImportError:
+    print("safetensors is not there")
+else:
+    # The format has no complex128.
+    tensors = {name: torch.tensor([1, 0, 3]).to(getattr(torch, name)) for name in DTYPES[:-1]}
+    tensors["complex64"] = torch.tensor([1 + 2j, -3.5j])
+    tensors["matrix"] = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    tensors["number"] = torch.tensor(2.5, dtype=torch.float64)
+    tensors["empty"] = torch.zeros(0, 3)
+    save_file(tensors, "arrays.safetensors", metadata={"by": "safetensors.torch"})

@@ -1,8 +1,10 @@
 //! Files of PyTorch and NumPy, read and written.
 
 mod hostile;
+mod live;
 mod numpy;
 mod pytorch;
+mod safe;
 mod written;
 
 use std::path::PathBuf;

@@ -1,5 +1,7 @@
 //! Files that NumPy wrote (`data/make.py`).
 
+use std::path::Path;
+
 use num_complex::Complex;
 use torsh_serialize::{LoadOptions, Value, load, load_bytes, load_with, npy, npz};
 use torsh_tensor::DType;
@@ -8,8 +10,13 @@ use super::{data, floats, tensor};
 
 #[test]
 fn archives_stored_and_packed() {
+    archives(&data(""));
+}
+
+/// What `data/make.py` wrote to a folder with `numpy.savez` and `numpy.savez_compressed`.
+pub(super) fn archives(dir: &Path) {
     for name in ["arrays.npz", "packed.npz"] {
-        let path = data(name);
+        let path = dir.join(name);
         let unmapped = load_with(&path, LoadOptions::new().mmap(false)).unwrap();
         let bytes = load_bytes(&std::fs::read(&path).unwrap()).unwrap();
         let direct = Value::from(npz::load(&path).unwrap());
@@ -57,12 +64,17 @@ fn archives_stored_and_packed() {
 
 #[test]
 fn single_arrays() {
-    let t = npy::load(data("fortran.npy")).unwrap();
+    arrays(&data(""));
+}
+
+/// What `data/make.py` wrote to a folder with `numpy.save`.
+pub(super) fn arrays(dir: &Path) {
+    let t = npy::load(dir.join("fortran.npy")).unwrap();
     assert_eq!(t.stride(), [1, 2]);
     assert_eq!(t.to_vec::<f32>().unwrap(), [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]);
     t.add_(1.0).unwrap();
     assert_eq!(
-        load(data("fortran.npy"))
+        load(dir.join("fortran.npy"))
             .unwrap()
             .as_tensor()
             .unwrap()
@@ -74,7 +86,7 @@ fn single_arrays() {
         ("structured.npy", "structured"),
         ("objects.npy", "Python objects"),
     ] {
-        let error = load(data(name)).unwrap_err().to_string();
+        let error = load(dir.join(name)).unwrap_err().to_string();
         assert!(error.contains(why) && error.contains(name), "{error}");
     }
 }

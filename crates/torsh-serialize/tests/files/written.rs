@@ -8,6 +8,7 @@ use num_complex::Complex;
 use torsh_serialize::{BigInt, Dict, Value, load, npy, npz, pt, safetensors, save};
 use torsh_tensor::{DType, Device, Tensor};
 
+use super::live::python;
 use super::{data, floats, scratch, tensor};
 
 fn base() -> Tensor {
@@ -116,17 +117,8 @@ fn the_committed_files_are_written_again() {
         );
     }
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), NAMES.len());
-    if let Some(python) = std::env::var_os("TORSH_PYTHON") {
-        let out = std::process::Command::new(python)
-            .arg(data("check.py"))
-            .arg(&dir)
-            .output()
-            .unwrap();
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
-        );
+    if let Some(said) = python("check.py", &dir) {
+        assert!(said.ends_with("ok\n"), "{said}");
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -4,67 +4,121 @@
 //! Complex parameters are updated as pairs of real numbers, as PyTorch does.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Result, TorshError};
+use torsh_core::{Attr, DType, Kernel, Result, TorshError};
 
 use crate::Tensor;
 use crate::call::{Arg, update};
 use crate::mode::no_grad_guard;
 use crate::record::{OpRecord, Plan};
 
-static SGD_STEP: OpRecord = OpRecord::new("_sgd_step", "One step of SGD, in place.", "")
-    .kernel(Kernel::SgdStep, |c| {
-        c.tensor(0)
-            .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
-    })
-    .constant();
-
-static ADAM_STEP: OpRecord =
-    OpRecord::new("_adam_step", "One step of Adam or AdamW, in place.", "")
-        .kernel(Kernel::AdamStep, |c| {
-            c.tensor(0)
-                .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
-        })
-        .constant();
-
-/// The numbers of [`sgd_steps`], with PyTorch's names.
+/// A parameter, its gradient and what every step does before its formula.
 #[derive(Clone, Copy, Debug)]
-pub struct SgdStep {
-    /// The learning rate.
-    pub lr: f64,
+pub struct Target<'a> {
+    /// The parameter, which is written.
+    pub param: &'a Tensor,
+    /// Its gradient.
+    pub grad: &'a Tensor,
+    /// Whether to go up the gradient.
+    pub maximize: bool,
     /// The L2 penalty.
     pub weight_decay: f64,
-    /// How much of the buffer is kept.
-    pub momentum: f64,
-    /// How much of the gradient is left out of the buffer.
-    pub dampening: f64,
-    /// Whether Nesterov's momentum is used.
-    pub nesterov: bool,
-    /// Whether to go up the gradient.
-    pub maximize: bool,
-    /// Whether the buffer holds nothing yet and becomes the gradient.
-    pub first: bool,
+    /// What the parameter is multiplied by (decoupled weight decay); 1 where it is not.
+    pub shrink: f64,
 }
 
-/// The numbers of [`adam_steps`], with PyTorch's names.
-#[derive(Clone, Copy, Debug)]
-pub struct AdamStep {
-    /// The learning rate.
-    pub lr: f64,
-    /// The decay of the running mean of the gradient.
-    pub beta1: f64,
-    /// The decay of the running mean of its square.
-    pub beta2: f64,
-    /// What is added to the denominator.
-    pub eps: f64,
-    /// The L2 penalty, or the decay where `decoupled`.
-    pub weight_decay: f64,
-    /// Whether the decay is taken off the parameter directly (AdamW).
-    pub decoupled: bool,
-    /// Whether to go up the gradient.
-    pub maximize: bool,
-    /// How many steps were done, this one included.
-    pub step: u64,
+impl<'a> Target<'a> {
+    /// No decay, down the gradient.
+    pub fn new(param: &'a Tensor, grad: &'a Tensor) -> Target<'a> {
+        Target {
+            param,
+            grad,
+            maximize: false,
+            weight_decay: 0.0,
+            shrink: 1.0,
+        }
+    }
 }
+
+/// A step of an optimizer on one parameter: a row of [`torsh_core::steps`] with its operands and
+/// numbers. Parameter, gradient and state have one shape, dtype (floating point or complex) and
+/// device.
+pub trait Step {
+    /// The op.
+    #[doc(hidden)]
+    fn record() -> &'static OpRecord;
+    /// The operands and numbers.
+    #[doc(hidden)]
+    fn part(&self) -> Part<'_>;
+}
+
+/// One parameter's part of a call.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Part<'a> {
+    target: Target<'a>,
+    /// The state that is there, and its bits among that of the row.
+    state: SmallVec<[&'a Tensor; 3]>,
+    bits: i64,
+    /// The row's numbers and flags.
+    attrs: SmallVec<[Attr<'static>; 12]>,
+}
+
+macro_rules! state {
+    ($lt:lifetime) => { &$lt Tensor };
+    ($lt:lifetime $has:ident) => { Option<&$lt Tensor> };
+}
+
+macro_rules! steps {
+    ($(
+        $(#[doc = $doc:literal])+
+        $method:ident $name:literal $kernel:ident ( $($state:ident $(if $has:ident)?),* )
+        [$($number:ident)*] [$($flag:ident)*] |$p:ident, $g:ident| $body:block
+    )*) => {$(
+        $(#[doc = $doc])+
+        ///
+        /// The formula, from the parameter `p` and the gradient `g`:
+        ///
+        #[doc = concat!("```text\n", stringify!($body), "\n```")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $kernel<'a> {
+            /// Parameter and gradient.
+            pub target: Target<'a>,
+            $(
+                #[doc = concat!("`", stringify!($state), "`, which is written.")]
+                pub $state: state!('a $($has)?),
+            )*
+            $(#[doc = concat!("`", stringify!($number), "` of the formula.")] pub $number: f64,)*
+            $(#[doc = concat!("`", stringify!($flag), "` of the formula.")] pub $flag: bool,)*
+        }
+
+        impl Step for $kernel<'_> {
+            fn record() -> &'static OpRecord {
+                static RECORD: OpRecord = OpRecord::new($name, concat!($($doc),+), "")
+                    .kernel(Kernel::$kernel, |c| {
+                        c.tensor(0)
+                            .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+                    })
+                    .constant();
+                &RECORD
+            }
+
+            fn part(&self) -> Part<'_> {
+                let all: [Option<&Tensor>; _] = [$(self.$state.into()),*];
+                let bits = all.iter().enumerate().map(|(i, t)| i64::from(t.is_some()) << i).sum();
+                Part {
+                    target: self.target,
+                    state: all.into_iter().flatten().collect(),
+                    bits,
+                    attrs: SmallVec::from_iter([
+                        $(Attr::Float(self.$number),)*
+                        $(Attr::Bool(self.$flag),)*
+                    ]),
+                }
+            }
+        }
+    )*};
+}
+torsh_core::for_each_step! { steps }
 
 /// The tensor as the kernels see it: complex numbers as pairs.
 fn real(t: &Tensor) -> Result<Tensor> {
@@ -75,18 +129,10 @@ fn real(t: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// One parameter's part of a call: its operands and numbers.
-struct Part<'a> {
-    param: &'a Tensor,
-    grad: &'a Tensor,
-    state: SmallVec<[&'a Tensor; 3]>,
-    attrs: SmallVec<[Attr<'static>; 8]>,
-}
-
 /// An error where operands of a step do not go together.
 fn check(record: &'static OpRecord, part: &Part<'_>) -> Result<()> {
-    let param = part.param;
-    for t in part.state.iter().copied().chain([part.grad]) {
+    let param = part.target.param;
+    for t in part.state.iter().copied().chain([part.target.grad]) {
         if t.shape() != param.shape() || t.dtype() != param.dtype() || t.device() != param.device()
         {
             return Err(TorshError::invalid(
@@ -108,56 +154,70 @@ fn check(record: &'static OpRecord, part: &Part<'_>) -> Result<()> {
     Ok(())
 }
 
+fn address(t: &Tensor) -> usize {
+    t.storage().ptr() as usize
+}
+
 /// Whether something that one part writes is memory of another, so that the parts must run one
 /// after the other.
-fn overlaps(parts: &[&Part<'_>]) -> bool {
-    let address = |t: &Tensor| t.storage().ptr() as usize;
+fn overlaps(parts: &[Part<'_>]) -> bool {
     let written = |p: &Part<'_>| {
-        let mut own: SmallVec<[usize; 4]> = SmallVec::from_iter([address(p.param)]);
+        let mut own: SmallVec<[usize; 4]> = SmallVec::from_iter([address(p.target.param)]);
         own.extend(p.state.iter().map(|t| address(t)));
         own.sort_unstable();
         own.dedup();
         own
     };
-    let mut all: Vec<usize> = parts.iter().flat_map(|p| written(p)).collect();
+    let mut all: Vec<usize> = parts.iter().flat_map(written).collect();
     all.sort_unstable();
     all.windows(2).any(|w| w[0] == w[1])
         || parts.iter().any(|p| {
-            let a = address(p.grad);
+            let a = address(p.target.grad);
             all.binary_search(&a).is_ok() && !written(p).contains(&a)
         })
 }
 
-/// Runs the steps of all parameters: those with equally much state in one call, through copies
-/// where the operands have no common dense memory order. Nothing is written where one is refused.
-fn run(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
+/// Makes the steps of all parameters, in place.
+///
+/// Each element of memory is read and written once, and all elements of all parameters are split
+/// over the threads together: one call for all, but for operands without a common dense memory
+/// order, which are copied, and for parameters that share memory, whose steps follow one another.
+/// Nothing is written where an operand is refused.
+#[track_caller]
+pub fn step<S: Step>(items: &[S]) -> Result<()> {
     let _no_grad = no_grad_guard();
+    let record = S::record();
+    let parts: Vec<Part<'_>> = items.iter().map(S::part).collect();
     parts.iter().try_for_each(|p| check(record, p))?;
-    let mut rest: Vec<&Part<'_>> = parts
-        .iter()
-        .filter(|p| p.param.device() != crate::Device::Meta)
+    let mut rest: Vec<Part<'_>> = parts
+        .into_iter()
+        .filter(|p| p.target.param.device() != crate::Device::Meta)
         .collect();
     while let Some(first) = rest.first() {
-        let key = |p: &Part<'_>| (p.state.len(), p.param.device());
-        let wanted = key(first);
-        let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|p| key(p) == wanted);
+        let device = first.target.param.device();
+        let (now, later): (Vec<_>, Vec<_>) = rest
+            .into_iter()
+            .partition(|p| p.target.param.device() == device);
         if now.len() > 1 && overlaps(&now) {
-            now.iter().try_for_each(|p| run_at_once(record, &[p]))?;
+            now.chunks(1).try_for_each(|p| run(record, p))?;
         } else {
-            run_at_once(record, &now)?;
+            run(record, &now)?;
         }
         rest = later;
     }
     Ok(())
 }
 
-fn run_at_once(record: &'static OpRecord, parts: &[&Part<'_>]) -> Result<()> {
+/// Runs the steps of parameters of one device in one call, through copies where the operands have
+/// no common dense memory order.
+fn run(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
     let mut targets = Vec::with_capacity(4 * parts.len());
     let mut grads = Vec::with_capacity(parts.len());
-    let mut attrs = Vec::with_capacity(8 * parts.len());
+    let mut attrs = Vec::with_capacity(16 * parts.len());
     let mut written_back: Vec<(Tensor, Tensor)> = Vec::new();
     for p in parts {
-        let param = real(p.param)?;
+        let t = &p.target;
+        let param = real(t.param)?;
         let work = if param.layout().is_dense() {
             param
         } else {
@@ -166,7 +226,7 @@ fn run_at_once(record: &'static OpRecord, parts: &[&Part<'_>]) -> Result<()> {
             work
         };
         let fits = |t: &Tensor| t.stride() == work.stride();
-        let grad = real(p.grad)?;
+        let grad = real(t.grad)?;
         grads.push(if fits(&grad) {
             grad
         } else {
@@ -183,6 +243,12 @@ fn run_at_once(record: &'static OpRecord, parts: &[&Part<'_>]) -> Result<()> {
                 targets.push(copy);
             }
         }
+        attrs.extend([
+            Attr::Int(p.bits),
+            Attr::Bool(t.maximize),
+            Attr::Float(t.weight_decay),
+            Attr::Float(t.shrink),
+        ]);
         attrs.extend_from_slice(&p.attrs);
     }
     let args: Vec<Arg<'_>> = grads.iter().map(Arg::T).collect();
@@ -193,105 +259,71 @@ fn run_at_once(record: &'static OpRecord, parts: &[&Part<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// One parameter of [`sgd_steps`]. All tensors have the parameter's shape, dtype (floating point
-/// or complex) and device.
-#[derive(Clone, Copy, Debug)]
-pub struct SgdItem<'a> {
-    /// The parameter, which is written.
-    pub param: &'a Tensor,
-    /// Its gradient.
-    pub grad: &'a Tensor,
-    /// The momentum buffer, which is written and must be there where `momentum` is not 0.
-    pub buffer: Option<&'a Tensor>,
-    /// The numbers.
-    pub step: SgdStep,
-}
+static UNSCALE: OpRecord = OpRecord::new(
+    "_amp_foreach_non_finite_check_and_unscale_",
+    "Multiplies gradients in place and looks for what is not finite.",
+    "",
+)
+.kernel(Kernel::UnscaleGradients, |c| {
+    c.tensor(0)
+        .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+})
+.constant();
 
-/// One step of `torch.optim.SGD` on many parameters, in place.
-///
-/// Each element of memory is read and written once, and all elements of all parameters are split
-/// over the threads together.
+/// Multiplies gradients (floating point or complex) in place by a number; whether any of their
+/// elements was infinite or nan before. Each is read and written once
+/// (`torch._amp_foreach_non_finite_check_and_unscale_`).
 #[track_caller]
-pub fn sgd_steps(items: &[SgdItem<'_>]) -> Result<()> {
-    let parts = items
+pub fn unscale(grads: &[Tensor], factor: f64) -> Result<bool> {
+    let _no_grad = no_grad_guard();
+    for g in grads {
+        if !g.dtype().is_differentiable() {
+            return Err(TorshError::dtype(
+                UNSCALE.name,
+                format!("a gradient cannot be {}", g.describe()),
+            ));
+        }
+    }
+    let mut rest: Vec<&Tensor> = grads
         .iter()
-        .map(|i| {
-            let s = &i.step;
-            if s.momentum != 0.0 && i.buffer.is_none() {
-                return Err(TorshError::invalid("_sgd_step", "momentum needs a buffer"));
-            }
-            Ok(Part {
-                param: i.param,
-                grad: i.grad,
-                state: i.buffer.into_iter().collect(),
-                attrs: SmallVec::from_slice(&[
-                    Attr::Float(s.lr),
-                    Attr::Float(s.weight_decay),
-                    Attr::Float(s.momentum),
-                    Attr::Float(s.dampening),
-                    Attr::Bool(s.nesterov),
-                    Attr::Bool(s.maximize),
-                    Attr::Bool(s.first),
-                ]),
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
-    run(&SGD_STEP, &parts)
-}
-
-/// One parameter of [`adam_steps`]. All tensors have the parameter's shape, dtype (floating point
-/// or complex) and device.
-#[derive(Clone, Copy, Debug)]
-pub struct AdamItem<'a> {
-    /// The parameter, which is written.
-    pub param: &'a Tensor,
-    /// Its gradient.
-    pub grad: &'a Tensor,
-    /// The running mean of the gradient, which is written.
-    pub exp_avg: &'a Tensor,
-    /// The running mean of its square, which is written.
-    pub exp_avg_sq: &'a Tensor,
-    /// The largest of these so far, which is written, for AMSGrad.
-    pub max_exp_avg_sq: Option<&'a Tensor>,
-    /// The numbers.
-    pub step: AdamStep,
-}
-
-/// One step of `torch.optim.Adam` or `AdamW` on many parameters, in place, as [`sgd_steps`].
-#[track_caller]
-pub fn adam_steps(items: &[AdamItem<'_>]) -> Result<()> {
-    let parts: Vec<Part<'_>> = items
-        .iter()
-        .map(|i| {
-            let s = &i.step;
-            let steps = s.step as f64;
-            let correction1 = 1.0 - s.beta1.powf(steps);
-            let correction2 = 1.0 - s.beta2.powf(steps);
-            let (shrink, penalty) = if s.decoupled {
-                (1.0 - s.lr * s.weight_decay, 0.0)
-            } else {
-                (1.0, s.weight_decay)
-            };
-            let mut state = SmallVec::from_slice(&[i.exp_avg, i.exp_avg_sq]);
-            state.extend(i.max_exp_avg_sq);
-            Part {
-                param: i.param,
-                grad: i.grad,
-                state,
-                attrs: SmallVec::from_slice(&[
-                    Attr::Float(shrink),
-                    Attr::Float(penalty),
-                    Attr::Float(s.beta1),
-                    Attr::Float(s.beta2),
-                    Attr::Float(s.eps),
-                    Attr::Float(s.lr / correction1),
-                    Attr::Float(correction2.sqrt()),
-                    Attr::Bool(s.maximize),
-                ]),
-            }
-        })
+        .filter(|g| g.device() != crate::Device::Meta)
         .collect();
-    run(&ADAM_STEP, &parts)
+    let mut bad = false;
+    while let Some(first) = rest.first() {
+        let device = first.device();
+        let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|g| g.device() == device);
+        let mut seen: Vec<usize> = now.iter().map(|g| address(g)).collect();
+        seen.sort_unstable();
+        let shared = seen.windows(2).any(|w| w[0] == w[1]);
+        for part in now.chunks(if shared { 1 } else { now.len() }) {
+            bad |= unscale_at_once(part, factor)?;
+        }
+        rest = later;
+    }
+    Ok(bad)
+}
+
+fn unscale_at_once(grads: &[&Tensor], factor: f64) -> Result<bool> {
+    let mut written_back: Vec<(Tensor, Tensor)> = Vec::new();
+    let mut targets = Vec::with_capacity(grads.len() + 1);
+    for g in grads {
+        let g = real(g)?;
+        if g.layout().is_dense() {
+            targets.push(g);
+        } else {
+            let copy = g.contiguous()?;
+            targets.push(copy.clone());
+            written_back.push((g, copy));
+        }
+    }
+    let device = targets[0].device();
+    let found = Tensor::zeros((), DType::F32, device)?;
+    targets.push(found.clone());
+    update(&UNSCALE, &targets, &[], &[Attr::Float(factor)])?;
+    for (g, copy) in &written_back {
+        g.copy_(copy)?;
+    }
+    Ok(found.item::<f32>()? != 0.0)
 }
 
 /// A state tensor for a parameter: zeros in its dtype and memory order.

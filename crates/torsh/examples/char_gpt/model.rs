@@ -121,7 +121,7 @@ impl Gpt {
                 let seen = &text[text.len().saturating_sub(self.size.context)..];
                 let scores = self.forward(&Tensor::from_data(seen, [1, seen.len()])?)?;
                 let last = scores.i((0, -1))?.div(temperature)?;
-                let next = F::softmax(&last, -1)?.multinomial(1, false)?;
+                let next = F::softmax(&last, -1)?.multinomial(1)?;
                 text.push(next.item::<i64>()?);
             }
             Ok(text.split_off(start.len()))
