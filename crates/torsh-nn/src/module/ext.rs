@@ -6,6 +6,7 @@ use std::path::Path;
 
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
+use crate::module::fields::reachable;
 use crate::module::{
     Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, Parameter,
     RemovableHandle, StateDict, functional_call, show, state, walk, walk_mut,
@@ -348,6 +349,7 @@ fn replace<M: Module + ?Sized>(
     module: &mut M,
     convert: impl Fn(&Tensor) -> Result<Tensor>,
 ) -> Result<()> {
+    reachable("to_device or to_dtype", module)?;
     let mut parameters: HashMap<usize, Parameter> = HashMap::new();
     let mut buffers: HashMap<usize, Buffer> = HashMap::new();
     for p in module.parameters() {

@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use torsh_tensor::{Result, TorshError};
 
 use crate::module::{Buffer, Hooks, Module, Parameter};
 
@@ -65,7 +68,8 @@ pub trait ModuleFields: ModuleField {
 /// What a field of a module may be.
 ///
 /// Implemented for parameters, buffers, [`Training`], [`Hooks`], everything that derives `Module`,
-/// `Box<dyn Module>`, and `Option`, `Box`, `Vec`, arrays, tuples and string-keyed maps of these.
+/// `Box<dyn Module>`, and `Option`, `Box`, `Vec`, arrays, tuples and string-keyed maps of these, and
+/// `Arc` of modules, which a checkpoint can keep.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a parameter, a buffer nor a module",
     label = "not a `Parameter`, `Buffer` or module, nor a container of them",
@@ -276,6 +280,63 @@ impl<T: ModuleFields + ?Sized> ModuleFields for Box<T> {
 
     fn type_name(&self) -> &'static str {
         (**self).type_name()
+    }
+}
+
+/// Fields of a module that somebody else holds too are shown, but not for changing them: what has
+/// to change them all looks first whether it can.
+impl<T: ModuleFields + ?Sized> ModuleField for Arc<T> {
+    fn visit_field<'a>(&'a self, name: &str, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
+        (**self).visit_field(name, visitor);
+    }
+
+    fn visit_field_mut(&mut self, name: &str, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+        if let Some(module) = Arc::get_mut(self) {
+            module.visit_field_mut(name, visitor);
+        }
+    }
+}
+
+impl<T: ModuleFields + ?Sized> ModuleFields for Arc<T> {
+    fn visit_fields<'a>(&'a self, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
+        (**self).visit_fields(visitor);
+    }
+
+    fn visit_fields_mut(&mut self, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+        if let Some(module) = Arc::get_mut(self) {
+            module.visit_fields_mut(visitor);
+        }
+    }
+
+    fn type_name(&self) -> &'static str {
+        (**self).type_name()
+    }
+}
+
+/// An error where a parameter or buffer cannot be exchanged, as somebody else holds its module.
+#[track_caller]
+pub(crate) fn reachable<M: ModuleFields + ?Sized>(op: &'static str, module: &mut M) -> Result<()> {
+    let mut names = Vec::new();
+    walk(&*module, &mut |name, field| {
+        if matches!(field, FieldRef::Parameter(_) | FieldRef::Buffer(_)) {
+            names.push(name.to_string());
+        }
+    });
+    let mut at = 0;
+    walk_mut(module, &mut |name, field| {
+        if matches!(field, FieldMut::Parameter(_) | FieldMut::Buffer(_))
+            && names.get(at).is_some_and(|n| n == name)
+        {
+            at += 1;
+        }
+    });
+    match names.get(at) {
+        None => Ok(()),
+        Some(name) => Err(TorshError::invalid(
+            op,
+            format!("`{name}` cannot be exchanged: its module is in an Arc that somebody else holds too"),
+        )
+        .with_hint("drop the other handles first; the graph of a checkpointed call is one until its backward or its end")),
     }
 }
 
