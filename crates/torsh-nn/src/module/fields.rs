@@ -9,8 +9,6 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use torsh_tensor::{Result, TorshError};
-
 use crate::module::{Buffer, Hooks, Module, Parameter};
 
 /// A field of a module.
@@ -310,33 +308,6 @@ impl<T: ModuleFields + ?Sized> ModuleFields for Arc<T> {
 
     fn type_name(&self) -> &'static str {
         (**self).type_name()
-    }
-}
-
-/// An error where a parameter or buffer cannot be exchanged, as somebody else holds its module.
-#[track_caller]
-pub(crate) fn reachable<M: ModuleFields + ?Sized>(op: &'static str, module: &mut M) -> Result<()> {
-    let mut names = Vec::new();
-    walk(&*module, &mut |name, field| {
-        if matches!(field, FieldRef::Parameter(_) | FieldRef::Buffer(_)) {
-            names.push(name.to_string());
-        }
-    });
-    let mut at = 0;
-    walk_mut(module, &mut |name, field| {
-        if matches!(field, FieldMut::Parameter(_) | FieldMut::Buffer(_))
-            && names.get(at).is_some_and(|n| n == name)
-        {
-            at += 1;
-        }
-    });
-    match names.get(at) {
-        None => Ok(()),
-        Some(name) => Err(TorshError::invalid(
-            op,
-            format!("`{name}` cannot be exchanged: its module is in an Arc that somebody else holds too"),
-        )
-        .with_hint("drop the other handles first; the graph of a checkpointed call is one until its backward or its end")),
     }
 }
 
