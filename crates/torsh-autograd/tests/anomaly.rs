@@ -27,12 +27,18 @@ fn the_first_op_is_named_with_its_call() -> Result<()> {
     );
     // A product, whose operands are large.
     let big = Tensor::full([2, 2], 1e30, DType::F32, Device::Cpu)?;
-    fails(checked(|| big.matmul(&big)), &["matmul", "0 nan and 4 infinite"]);
+    fails(
+        checked(|| big.matmul(&big)),
+        &["matmul", "0 nan and 4 infinite"],
+    );
     // And an in-place op, whose target is gone by then.
     let y = t(&[1., 2.]);
     let line = line!() + 1;
     let result = checked(|| y.div_(0.0));
-    fails(result, &["div_", "2 infinite", &format!("anomaly.rs:{line}")]);
+    fails(
+        result,
+        &["div_", "2 infinite", &format!("anomaly.rs:{line}")],
+    );
     let y = leaf(&[0., 4.]).mul(1.0)?;
     fails(checked(|| y.reciprocal_()), &["reciprocal_", "1 infinite"]);
     Ok(())
@@ -81,7 +87,10 @@ fn backward_is_checked_for_nan_only_and_checkpoints_once() -> Result<()> {
     let inner = x.clone();
     let line = line!() + 1;
     let result = checked(|| checkpoint(move || inner.log()));
-    fails(result, &["log", "1 infinite", &format!("anomaly.rs:{line}")]);
+    fails(
+        result,
+        &["log", "1 infinite", &format!("anomaly.rs:{line}")],
+    );
     Ok(())
 }
 

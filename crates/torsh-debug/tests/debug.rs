@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use torsh_debug::{
     GradientLimits, GradientState, InputLimits, ModelConstraints, ModelStateLimits,
-    SanitizeOptions, TensorReport, debug_gradients, debug_gradients_with,
-    load_expected_hash, load_model_with_constraints, safe_division, safe_load_model,
-    sanitize_model_input, sanitize_model_input_with, save_expected_hash, secure_model_loading,
-    validate_input_tensor, validate_input_tensor_with, validate_model_architecture,
-    validate_model_inputs, validate_model_output, validate_model_state_with,
-    validate_model_structure, verify_model_checksum,
+    SanitizeOptions, TensorReport, debug_gradients, debug_gradients_with, load_expected_hash,
+    load_model_with_constraints, safe_division, safe_load_model, sanitize_model_input,
+    sanitize_model_input_with, save_expected_hash, secure_model_loading, validate_input_tensor,
+    validate_input_tensor_with, validate_model_architecture, validate_model_inputs,
+    validate_model_output, validate_model_state_with, validate_model_structure,
+    verify_model_checksum,
 };
 use torsh_nn::{Conv2d, Linear, Module, ModuleExt, ReLU, Sequential};
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError, no_grad, randn, tensor, zeros};
@@ -72,14 +72,20 @@ fn reports_of_tensors() -> Result<()> {
         Tensor::zeros(&[2], DType::C64, Device::Cpu)?,
     ] {
         let report = TensorReport::of(&t, "t")?;
-        assert_eq!((report.stats, report.values, report.dtype), (None, None, t.dtype()));
+        assert_eq!(
+            (report.stats, report.values, report.dtype),
+            (None, None, t.dtype())
+        );
     }
     Ok(())
 }
 
 #[test]
 fn reports_of_gradients() -> Result<()> {
-    let model = Sequential::new().add(Linear::new(2, 2)).add(ReLU::new()).add(Linear::new(2, 1));
+    let model = Sequential::new()
+        .add(Linear::new(2, 2))
+        .add(ReLU::new())
+        .add(Linear::new(2, 1));
     let empty = debug_gradients(&model)?;
     assert_eq!(empty.names(GradientState::Missing).len(), 4);
     for (i, p) in model.parameters().into_iter().enumerate() {
@@ -93,8 +99,14 @@ fn reports_of_gradients() -> Result<()> {
     assert_eq!(report.names(GradientState::NotFinite), ["2.weight"]);
     assert_eq!(report.names(GradientState::Large), ["2.bias"]);
     let text = report.to_string();
-    assert!(text.contains("0.weight: gradient norm 6.000000e0\n"), "{text}");
-    assert!(text.contains("2.bias: gradient norm 2.000000e1  warning: large"), "{text}");
+    assert!(
+        text.contains("0.weight: gradient norm 6.000000e0\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("2.bias: gradient norm 2.000000e1  warning: large"),
+        "{text}"
+    );
     let strict = GradientLimits::new().large(5.0).small(1e-12);
     let report = debug_gradients_with(&model as &dyn Module, strict)?;
     assert_eq!(report.names(GradientState::Large), ["0.weight", "2.bias"]);
@@ -115,23 +127,44 @@ fn states_of_models() -> Result<()> {
     let warnings = validate_model_state_with(&model, ModelStateLimits::new().large(1e-3))?;
     let fields: Vec<&str> = warnings.iter().map(|w| w.field.as_str()).collect();
     assert_eq!(fields, ["weight", "bias"]);
-    assert_eq!(warnings[0].to_string(), "weight: the parameter's norm is very small (0.0000e0)");
+    assert_eq!(
+        warnings[0].to_string(),
+        "weight: the parameter's norm is very small (0.0000e0)"
+    );
     no_grad(|| model.weight.fill_(f64::NEG_INFINITY))?;
     fails(
         validate_model_state_with(&model, ModelStateLimits::new()),
-        &["validate_model_state", "`weight` has 18 infinite values of 18"],
+        &[
+            "validate_model_state",
+            "`weight` has 18 infinite values of 18",
+        ],
     );
-    fails(validate_model_structure(&model), &["validate_model_structure", "`weight`"]);
+    fails(
+        validate_model_structure(&model),
+        &["validate_model_structure", "`weight`"],
+    );
     Ok(())
 }
 
 #[test]
 fn inputs_and_outputs() -> Result<()> {
     let x = tensor![[0.5, f32::NAN]];
-    fails(validate_model_inputs(&x, [1, 2], DType::F32), &["input has 1 nan values of 2"]);
-    fails(validate_model_inputs(&x, [1, 2], DType::F64), &["expected float64, got float32[1, 2]"]);
-    fails(validate_input_tensor(&x, [2, 1]), &["expected shape [2, 1]", "float32[1, 2]"]);
-    fails(validate_input_tensor(&x, [1, 2]), &["validate_input_tensor", "nan"]);
+    fails(
+        validate_model_inputs(&x, [1, 2], DType::F32),
+        &["input has 1 nan values of 2"],
+    );
+    fails(
+        validate_model_inputs(&x, [1, 2], DType::F64),
+        &["expected float64, got float32[1, 2]"],
+    );
+    fails(
+        validate_input_tensor(&x, [2, 1]),
+        &["expected shape [2, 1]", "float32[1, 2]"],
+    );
+    fails(
+        validate_input_tensor(&x, [1, 2]),
+        &["validate_input_tensor", "nan"],
+    );
     let x = tensor![[-0.5, 0.5]];
     let warnings = validate_model_inputs(&x, (1, 2), DType::F32)?;
     assert_eq!((warnings.len(), warnings[0].value), (1, -0.5));
@@ -149,7 +182,11 @@ fn inputs_and_outputs() -> Result<()> {
     assert_eq!(clean.dtype(), DType::BF16);
     let bytes = sanitize_model_input(&tensor![0, 51])?;
     assert_eq!(bytes.to_vec::<f32>()?, [0.0, 0.2]);
-    let plain = SanitizeOptions::new().min(-1.0).max(1.0).replacement(0.5).divisor(1.0);
+    let plain = SanitizeOptions::new()
+        .min(-1.0)
+        .max(1.0)
+        .replacement(0.5)
+        .divisor(1.0);
     let y = sanitize_model_input_with(&tensor![f32::NAN, f32::NEG_INFINITY, 0.25], plain)?;
     assert_eq!(y, tensor![0.5, -1.0, 0.25]);
     fails(
@@ -161,7 +198,10 @@ fn inputs_and_outputs() -> Result<()> {
     assert!(validate_model_output(&tensor![0.0, 0.0])?.is_empty());
     let warnings = validate_model_output(&zeros(&[4, 11]))?;
     assert!((warnings[0].value - 1.0 / 11.0).abs() < 1e-6);
-    fails(validate_model_output(&tensor![[f32::NAN]]), &["output has 1 nan values of 1"]);
+    fails(
+        validate_model_output(&tensor![[f32::NAN]]),
+        &["output has 1 nan values of 1"],
+    );
     Ok(())
 }
 
@@ -171,7 +211,13 @@ fn divisions() -> Result<()> {
     let b = tensor![[1.0], [2.0]];
     assert_eq!(safe_division(&a, &b)?, a.div(&b)?);
     let b = tensor![[1.0, -0.0, 2.0], [0.0, 1.0, 1.0]];
-    fails(safe_division(&a, &b), &["safe_division", "b has 2 zero of 6 values, the first at index 1"]);
+    fails(
+        safe_division(&a, &b),
+        &[
+            "safe_division",
+            "b has 2 zero of 6 values, the first at index 1",
+        ],
+    );
     fails(safe_division(&tensor![1], &tensor![0]), &["b has 1 zero"]);
     assert_eq!(safe_division(&zeros(&[0]), &zeros(&[0]))?.numel(), 0);
     Ok(())
@@ -186,16 +232,26 @@ fn hashes() -> Result<()> {
     assert_eq!(save_expected_hash(&file.0)?, empty);
     assert_eq!(load_expected_hash(&file.0)?, empty);
     // As sha256sum and others write it.
-    for text in [empty.to_uppercase(), format!("\\{empty} *a\n"), format!("{empty}\n")] {
+    for text in [
+        empty.to_uppercase(),
+        format!("\\{empty} *a\n"),
+        format!("{empty}\n"),
+    ] {
         std::fs::write(file.beside(), text).unwrap();
         verify_model_checksum(&file.0)?;
     }
     for text in ["", "0123", &"g".repeat(64), &"0".repeat(65)] {
         std::fs::write(file.beside(), text).unwrap();
-        fails(verify_model_checksum(&file.0), &["load_expected_hash", "64 hexadecimal digits"]);
+        fails(
+            verify_model_checksum(&file.0),
+            &["load_expected_hash", "64 hexadecimal digits"],
+        );
     }
     std::fs::write(file.beside(), "0".repeat(64)).unwrap();
-    fails(verify_model_checksum(&file.0), &["verify_model_checksum", empty, "was changed"]);
+    fails(
+        verify_model_checksum(&file.0),
+        &["verify_model_checksum", empty, "was changed"],
+    );
     Ok(())
 }
 
@@ -233,29 +289,59 @@ fn files_within_limits() -> Result<()> {
     let limits = ModelConstraints::new;
     // None of these touch the model.
     for (constraints, parts) in [
-        (limits().max_file_size_mb(1), ["max_file_size_mb", "1 MiB are allowed"]),
-        (limits().max_parameters(300_999), ["max_parameters", "there are 301000 elements"]),
-        (limits().disallowed_operations(&["linear"]), ["disallowed_operations", "Linear"]),
+        (
+            limits().max_file_size_mb(1),
+            ["max_file_size_mb", "1 MiB are allowed"],
+        ),
+        (
+            limits().max_parameters(300_999),
+            ["max_parameters", "there are 301000 elements"],
+        ),
+        (
+            limits().disallowed_operations(&["linear"]),
+            ["disallowed_operations", "Linear"],
+        ),
     ] {
-        fails(load_model_with_constraints(&model, &file.0, &constraints), &parts);
+        fails(
+            load_model_with_constraints(&model, &file.0, &constraints),
+            &parts,
+        );
     }
-    fails(secure_model_loading(&model, &file.0, &limits()), &["model.safetensors.sha256"]);
+    fails(
+        secure_model_loading(&model, &file.0, &limits()),
+        &["model.safetensors.sha256"],
+    );
     save_expected_hash(&file.0)?;
     let mut bytes = std::fs::read(&file.0).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&file.0, &bytes).unwrap();
-    fails(secure_model_loading(&model, &file.0, &limits()), &["was changed"]);
+    fails(
+        secure_model_loading(&model, &file.0, &limits()),
+        &["was changed"],
+    );
     no_grad(|| trained.weight.mul_(1e6))?;
     trained.save(&file.0)?;
     save_expected_hash(&file.0)?;
-    fails(secure_model_loading(&model, &file.0, &limits()), &["norm of parameter `weight`"]);
-    fails(safe_load_model(&model, &file.0), &["safe_load_model", "above 1000"]);
+    fails(
+        secure_model_loading(&model, &file.0, &limits()),
+        &["norm of parameter `weight`"],
+    );
+    fails(
+        safe_load_model(&model, &file.0),
+        &["safe_load_model", "above 1000"],
+    );
     assert_eq!(model.weight.to_vec::<f32>()?, before);
     // And what they let in.
     load_model_with_constraints(&model, &file.0, &limits())?;
-    assert_eq!(model.weight.to_vec::<f32>()?, trained.weight.to_vec::<f32>()?);
+    assert_eq!(
+        model.weight.to_vec::<f32>()?,
+        trained.weight.to_vec::<f32>()?
+    );
 
-    fails(safe_load_model(&model, "model.exe"), &["model.exe", "extension"]);
+    fails(
+        safe_load_model(&model, "model.exe"),
+        &["model.exe", "extension"],
+    );
     fails(safe_load_model(&model, "nowhere.pth"), &["nowhere.pth"]);
     let other = Scratch::new("other.pt");
     Linear::new(2, 2).save(&other.0)?;

@@ -351,6 +351,7 @@ fn replace<M: Module + ?Sized>(
     module: &mut M,
     convert: impl Fn(&Tensor) -> Result<Tensor>,
 ) -> Result<()> {
+    reachable("to_device or to_dtype", module)?;
     let mut parameters: HashMap<usize, Parameter> = HashMap::new();
     let mut buffers: HashMap<usize, Buffer> = HashMap::new();
     for p in module.parameters() {
@@ -393,4 +394,31 @@ fn replace<M: Module + ?Sized>(
         _ => {}
     });
     Ok(())
+}
+
+/// An error where a parameter or buffer cannot be exchanged, as somebody else holds its module.
+#[track_caller]
+pub(crate) fn reachable<M: Module + ?Sized>(op: &'static str, module: &mut M) -> Result<()> {
+    let mut names = Vec::new();
+    walk(&*module, &mut |name, field| {
+        if matches!(field, FieldRef::Parameter(_) | FieldRef::Buffer(_)) {
+            names.push(name.to_string());
+        }
+    });
+    let mut at = 0;
+    walk_mut(module, &mut |name, field| {
+        if matches!(field, FieldMut::Parameter(_) | FieldMut::Buffer(_))
+            && names.get(at).is_some_and(|n| n == name)
+        {
+            at += 1;
+        }
+    });
+    match names.get(at) {
+        None => Ok(()),
+        Some(name) => Err(TorshError::invalid(
+            op,
+            format!("`{name}` cannot be exchanged: its module is in an Arc that somebody else holds too"),
+        )
+        .with_hint("drop the other handles first; the graph of a checkpointed call is one until its backward or its end")),
+    }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -69,8 +70,9 @@ pub trait ModuleFields: ModuleField {
 
 /// What a field of a module may be.
 ///
-/// Implemented for parameters, buffers, [`Training`], [`Momentum`], [`Hooks`], everything that derives `Module`,
-/// `Box<dyn Module>`, and `Option`, `Box`, `Vec`, arrays, tuples and string-keyed maps of these.
+/// Implemented for parameters, buffers, [`Training`], [`Momentum`], [`Hooks`], everything that
+/// derives `Module`, `Box<dyn Module>`, and `Option`, `Box`, `Vec`, arrays, tuples and string-keyed
+/// maps of these, and `Arc` of modules, which a checkpoint can keep.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a parameter, a buffer nor a module",
     label = "not a `Parameter`, `Buffer` or module, nor a container of them",
@@ -323,6 +325,36 @@ impl<T: ModuleFields + ?Sized> ModuleFields for Box<T> {
 
     fn visit_fields_mut(&mut self, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
         (**self).visit_fields_mut(visitor);
+    }
+
+    fn type_name(&self) -> &'static str {
+        (**self).type_name()
+    }
+}
+
+/// Fields of a module that somebody else holds too are shown, but not for changing them: what has
+/// to change them all looks first whether it can.
+impl<T: ModuleFields + ?Sized> ModuleField for Arc<T> {
+    fn visit_field<'a>(&'a self, name: &str, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
+        (**self).visit_field(name, visitor);
+    }
+
+    fn visit_field_mut(&mut self, name: &str, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+        if let Some(module) = Arc::get_mut(self) {
+            module.visit_field_mut(name, visitor);
+        }
+    }
+}
+
+impl<T: ModuleFields + ?Sized> ModuleFields for Arc<T> {
+    fn visit_fields<'a>(&'a self, visitor: &mut dyn FnMut(&str, FieldRef<'a>)) {
+        (**self).visit_fields(visitor);
+    }
+
+    fn visit_fields_mut(&mut self, visitor: &mut dyn FnMut(&str, FieldMut<'_>)) {
+        if let Some(module) = Arc::get_mut(self) {
+            module.visit_fields_mut(visitor);
+        }
     }
 
     fn type_name(&self) -> &'static str {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use torsh_tensor::{Result, Tensor, TorshError};
 
+use crate::module::ext::reachable;
 use crate::module::{Buffer, FieldMut, FieldRef, Module, Parameter, StateDict, walk, walk_mut};
 
 enum Old {
@@ -83,6 +84,7 @@ pub(super) fn functional_call<M: Module + ?Sized>(
     if let Some(clash) = clash {
         return Err(TorshError::invalid("functional_call", clash));
     }
+    reachable("functional_call", module)?;
     let mut guard = Restore {
         module,
         saved: HashMap::new(),

@@ -68,6 +68,46 @@ pub trait Module: ModuleFields + Send + Sync + 'static {
     }
 }
 
+/// A module with several owners, as [`checkpoint`](torsh_tensor::checkpoint) needs of the layers it
+/// runs again:
+///
+/// ```
+/// use std::sync::Arc;
+/// use torsh_nn::{Linear, Module, ModuleExt};
+/// use torsh_tensor::{Result, Tensor, checkpoint, ones};
+///
+/// #[derive(Module)]
+/// struct Deep {
+///     layers: Vec<Arc<Linear>>,
+/// }
+///
+/// impl Module for Deep {
+///     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+///         let mut x = x.clone();
+///         for layer in &self.layers {
+///             let layer = layer.clone();
+///             x = checkpoint(move || layer.forward(&x)?.tanh())?;
+///         }
+///         Ok(x)
+///     }
+/// }
+///
+/// let net = Deep { layers: (0..4).map(|_| Arc::new(Linear::new(3, 3))).collect() };
+/// net.forward(&ones(&[2, 3]))?.sum()?.backward()?;
+/// assert!(net.parameters().iter().all(|p| p.grad().is_some()));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+impl<M: Module + ?Sized> Module for std::sync::Arc<M> {
+    #[track_caller]
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        (**self).forward(x)
+    }
+
+    fn extra_repr(&self) -> String {
+        (**self).extra_repr()
+    }
+}
+
 impl<M: Module + ?Sized> Module for Box<M> {
     #[track_caller]
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
