@@ -1,0 +1,4 @@
+//! Training: metrics.
+#![forbid(unsafe_code)]
+
+pub mod metrics;
