@@ -16,6 +16,7 @@ use torsh_serialize::Value;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 pub use builder::CheckpointBuilder;
+pub(crate) use stateful::Rng;
 pub use stateful::Stateful;
 
 /// The version of the form of checkpoints.

@@ -143,7 +143,7 @@ impl Stateful for Generator {
 }
 
 /// The process's default generators.
-pub(super) struct Rng;
+pub(crate) struct Rng;
 
 impl Stateful for Rng {
     fn save_state(&self) -> Result<Value> {
