@@ -121,16 +121,30 @@ impl Archive {
         let mut crc = Crc::new();
         crc.update(&bytes);
         if bytes.len() as u64 != entry.size || crc.sum() != entry.crc {
-            return Err(source.broken(format!(
-                "{} is damaged: its bytes do not have the checksum written with them",
-                entry.name
-            )));
+            return Err(damaged(source, entry));
         }
         Ok(bytes)
     }
 
+    /// Computes the checksum of an entry that is not compressed.
+    #[track_caller]
+    fn verify(&self, source: &mut Source, entry: &Entry) -> Result<()> {
+        const BLOCK: u64 = 1 << 20;
+        let mut crc = Crc::new();
+        let mut at = entry.data.start;
+        while at < entry.data.end {
+            let end = entry.data.end.min(at + BLOCK);
+            crc.update(&source.range(at..end)?);
+            at = end;
+        }
+        match crc.sum() == entry.crc {
+            true => Ok(()),
+            false => Err(damaged(source, entry)),
+        }
+    }
+
     /// The memory of several entries; those that are not compressed may be mapped, and then
-    /// nothing is read, nor a checksum computed.
+    /// nothing is read, nor a checksum computed unless the caller asked for it.
     #[track_caller]
     pub(crate) fn storages(
         &self,
@@ -145,6 +159,8 @@ impl Archive {
         for (storage, entry) in out.iter_mut().zip(entries) {
             if entry.deflated {
                 *storage = to_storage(&self.read(source, entry)?)?;
+            } else if source.verify {
+                self.verify(source, entry)?;
             }
         }
         Ok(out)
@@ -154,6 +170,15 @@ impl Archive {
     pub(crate) fn range(&self, entry: &Entry) -> Option<Range<u64>> {
         (!entry.deflated).then(|| entry.data.clone())
     }
+}
+
+#[cold]
+#[track_caller]
+fn damaged(source: &Source, entry: &Entry) -> TorshError {
+    source.broken(format!(
+        "{} is damaged: its bytes do not have the checksum written with them",
+        entry.name
+    ))
 }
 
 /// New memory with these bytes.

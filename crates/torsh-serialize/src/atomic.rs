@@ -33,13 +33,23 @@ pub(crate) fn write_whole(path: &Path, write: impl FnOnce(&Path) -> Result<()>) 
         // Writable, as some systems ask of a file that is to be synced.
         let file = File::options().write(true).open(&beside).map_err(io)?;
         file.sync_all().map_err(io)?;
-        std::fs::rename(&beside, path).map_err(io)
+        std::fs::rename(&beside, path).map_err(io)?;
+        sync_folder(path).map_err(io)
     });
     if written.is_err() {
         // The first error is the one to report.
         let _ = std::fs::remove_file(&beside);
     }
     written
+}
+
+/// Puts the new name itself on the disk, where the system lets a folder be synced.
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    if cfg!(not(unix)) {
+        return Ok(());
+    }
+    let folder = path.parent().filter(|f| !f.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// [`write_whole`] of what `write` gives to a buffered writer.

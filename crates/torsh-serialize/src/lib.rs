@@ -32,11 +32,16 @@ pub use value::{BigInt, Dict, Value};
 pub struct LoadOptions {
     /// Whether tensors may lie in the mapped file; else they are read into memory of their own.
     pub mmap: bool,
+    /// Whether the checksums that zip archives (`.pt`, `.npz`) have of their tensors are computed.
+    pub verify: bool,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        LoadOptions { mmap: true }
+        LoadOptions {
+            mmap: true,
+            verify: false,
+        }
     }
 }
 
@@ -51,6 +56,14 @@ impl LoadOptions {
     #[must_use]
     pub fn mmap(mut self, mmap: bool) -> Self {
         self.mmap = mmap;
+        self
+    }
+
+    /// Whether the checksums that zip archives (`.pt`, `.npz`) have of their tensors are computed,
+    /// for which all of the file is read; damage is an error then.
+    #[must_use]
+    pub fn verify(mut self, verify: bool) -> Self {
+        self.verify = verify;
         self
     }
 }

@@ -26,6 +26,7 @@ pub(crate) struct Source<'a> {
     pub(crate) len: u64,
     input: Input<'a>,
     mmap: bool,
+    pub(crate) verify: bool,
 }
 
 impl<'a> Source<'a> {
@@ -43,6 +44,7 @@ impl<'a> Source<'a> {
             len: about.len(),
             input: Input::File(BufReader::new(file)),
             mmap: options.mmap,
+            verify: options.verify,
         })
     }
 
@@ -52,6 +54,7 @@ impl<'a> Source<'a> {
             len: bytes.len() as u64,
             input: Input::Bytes(Cursor::new(bytes)),
             mmap: false,
+            verify: false,
         }
     }
 

@@ -267,3 +267,25 @@ fn other_formats_and_cut_files() {
     assert!(load(dir.join("none.pt")).is_err());
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+#[test]
+fn damage_of_tensors_is_noticed_where_it_is_asked_for() {
+    let folder = scratch("damaged");
+    let path = folder.join("a.pt");
+    let tensor =
+        torsh_tensor::Tensor::ones([64], torsh_tensor::DType::F32, torsh_tensor::Device::Cpu);
+    torsh_serialize::pt::save(&tensor.unwrap().into(), &path).unwrap();
+    let verify = torsh_serialize::LoadOptions::new().verify(true);
+    assert!(torsh_serialize::load_with(&path, verify.clone()).is_ok());
+    let mut bytes = std::fs::read(&path).unwrap();
+    let one = 1f32.to_le_bytes();
+    let at = bytes.chunks(4).position(|c| c == one).unwrap() * 4;
+    bytes[at] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    for mmap in [true, false] {
+        let e = torsh_serialize::load_with(&path, verify.clone().mmap(mmap)).unwrap_err();
+        assert!(e.to_string().contains("data/0 is damaged"), "{e}");
+    }
+    assert!(load(&path).is_ok());
+    std::fs::remove_dir_all(&folder).unwrap();
+}

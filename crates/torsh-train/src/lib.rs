@@ -1,0 +1,17 @@
+//! Training: the [`Trainer`] with its [`callbacks`], [`metrics`], checkpoints ([`Checkpoint`]),
+//! configurations ([`ExperimentConfig`]) and registries.
+#![forbid(unsafe_code)]
+
+pub mod callbacks;
+pub mod checkpoint;
+pub mod config;
+pub mod metrics;
+pub mod registry;
+mod trainer;
+
+pub use checkpoint::{Checkpoint, CheckpointBuilder, Stateful};
+pub use config::ExperimentConfig;
+pub use trainer::{
+    EpochResults, Loader, LossScaler, Metrics, StepOutput, Stop, StopHandle, Trainer,
+    TrainerBuilder, TrainingResults,
+};

@@ -1,0 +1,142 @@
+//! Metrics: fed batch by batch, equal to scikit-learn's on the same data.
+//!
+//! | here | scikit-learn |
+//! |---|---|
+//! | [`Accuracy`], [`TopKAccuracy`] | `accuracy_score`, `top_k_accuracy_score` |
+//! | [`Precision`], [`Recall`], [`F1`], [`FBeta`] | `precision_score`, `recall_score`, `f1_score`, `fbeta_score` |
+//! | [`ConfusionMatrix`] | `confusion_matrix` |
+//! | [`RocAuc`], [`AveragePrecision`] | `roc_auc_score`, `average_precision_score` |
+//! | [`MeanAbsoluteError`], [`MeanSquaredError`], [`R2`] | `mean_absolute_error`, `mean_squared_error`, `r2_score` |
+//! | [`Perplexity`] | the exponential of `log_loss` |
+//!
+//! ```
+//! use torsh_tensor::tensor;
+//! use torsh_train::metrics::{Accuracy, Metric};
+//!
+//! let mut accuracy = Accuracy::new();
+//! accuracy.update(&tensor![[0.1, 0.9], [0.8, 0.2]], &tensor![1, 0])?;
+//! accuracy.update(&tensor![[0.3, 0.7], [0.6, 0.4]], &tensor![0, 0])?;
+//! assert_eq!(accuracy.compute()?.scalar()?, 0.75);
+//! # Ok::<(), torsh_tensor::TorshError>(())
+//! ```
+
+mod accuracy;
+mod confusion;
+mod labels;
+mod perplexity;
+mod precision;
+mod ranking;
+mod regression;
+mod value;
+
+pub use accuracy::{Accuracy, TopKAccuracy};
+pub use confusion::{ConfusionMatrix, Normalize};
+pub use perplexity::Perplexity;
+pub use precision::{Average, F1, FBeta, Precision, Recall};
+pub use ranking::{AveragePrecision, MultiClass, RankingAverage, RocAuc};
+pub use regression::{MeanAbsoluteError, MeanSquaredError, MultiOutput, R2};
+pub use value::MetricValue;
+
+use torsh_serialize::Value;
+use torsh_tensor::{Result, Tensor, TorshError};
+
+/// A number (or several) about predictions, computed from all batches since the last reset.
+///
+/// Several workers each feed their own; [`Metric::merge`] takes what another has seen, also from
+/// another process, since [`Metric::state`] is plain data.
+pub trait Metric: Send {
+    /// The name under which it is logged.
+    fn name(&self) -> &str;
+
+    /// Takes in a batch: what the model gave, and what it should have given.
+    fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()>;
+
+    /// The value over all batches; an error where there was none.
+    fn compute(&self) -> Result<MetricValue>;
+
+    /// Forgets all batches.
+    fn reset(&mut self);
+
+    /// What the batches left, for [`Metric::merge`] and for checkpoints.
+    fn state(&self) -> Result<Value>;
+
+    /// Takes in the batches of another metric of the same settings.
+    fn merge(&mut self, state: &Value) -> Result<()>;
+}
+
+impl<M: Metric + ?Sized> Metric for Box<M> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
+        (**self).update(output, target)
+    }
+    fn compute(&self) -> Result<MetricValue> {
+        (**self).compute()
+    }
+    fn reset(&mut self) {
+        (**self).reset();
+    }
+    fn state(&self) -> Result<Value> {
+        (**self).state()
+    }
+    fn merge(&mut self, state: &Value) -> Result<()> {
+        (**self).merge(state)
+    }
+}
+
+/// The part of one batch's predictions that are right; see [`Accuracy`].
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// let right = torsh_train::metrics::accuracy(&tensor![[2.0, 1.0], [0.0, 3.0]], &tensor![0, 0])?;
+/// assert_eq!(right, 0.5);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn accuracy(output: &Tensor, target: &Tensor) -> Result<f64> {
+    let mut metric = Accuracy::new();
+    metric.update(output, target)?;
+    metric.compute()?.scalar()
+}
+
+/// The error of a metric without batches.
+#[cold]
+#[track_caller]
+fn nothing(name: &str) -> TorshError {
+    TorshError::invalid(
+        name.to_string(),
+        "there is nothing to compute from: no batch was taken in",
+    )
+    .with_hint("call update(&output, &target) for each batch first")
+}
+
+#[cold]
+#[track_caller]
+fn other_state(name: &str, why: impl Into<String>) -> TorshError {
+    TorshError::invalid(
+        name.to_string(),
+        format!(
+            "the state is not that of a metric of the same settings: {}",
+            why.into()
+        ),
+    )
+}
+
+/// A count of a state, which is 0 or more.
+fn count_of(name: &str, value: &Value) -> Result<u64> {
+    u64::try_from(value.as_int()?).map_err(|_| other_state(name, "a count is negative"))
+}
+
+/// A setter of the name under which a metric is logged.
+macro_rules! named {
+    () => {
+        /// Logs under another name.
+        #[must_use]
+        pub fn named(mut self, name: impl Into<String>) -> Self {
+            self.name = name.into();
+            self
+        }
+    };
+}
+use named;

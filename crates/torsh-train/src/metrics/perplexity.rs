@@ -1,0 +1,102 @@
+//! Perplexity.
+
+use torsh_serialize::Value;
+use torsh_tensor::{CrossEntropyOptions, DType, Reduction, Result, Tensor, no_grad};
+
+use super::{Metric, MetricValue, count_of, named, nothing};
+
+/// How many classes a model is torn between: the exponential of the mean cross-entropy
+/// (that of `sklearn.metrics.log_loss`).
+///
+/// The output has the classes' logits along dimension 1 and the target their numbers, as
+/// `cross_entropy` takes them; targets of `ignore_index` (-100) are left out.
+///
+/// ```
+/// use torsh_tensor::tensor;
+/// use torsh_train::metrics::{Metric, Perplexity};
+///
+/// let mut perplexity = Perplexity::new();
+/// perplexity.update(&tensor![[0.0, 0.0, 0.0, 0.0]], &tensor![2])?;
+/// assert!((perplexity.compute()?.scalar()? - 4.0).abs() < 1e-12);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Perplexity {
+    name: String,
+    ignore_index: i64,
+    sum: f64,
+    count: u64,
+}
+
+impl Default for Perplexity {
+    fn default() -> Self {
+        Perplexity::new()
+    }
+}
+
+impl Perplexity {
+    /// With targets of -100 left out.
+    pub fn new() -> Perplexity {
+        Perplexity {
+            name: "perplexity".into(),
+            ignore_index: -100,
+            sum: 0.0,
+            count: 0,
+        }
+    }
+
+    /// Leaves out the items whose target is this.
+    #[must_use]
+    pub fn ignore_index(mut self, ignore_index: i64) -> Self {
+        self.ignore_index = ignore_index;
+        self
+    }
+
+    named!();
+}
+
+impl Metric for Perplexity {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
+        let options = CrossEntropyOptions::new()
+            .ignore_index(self.ignore_index)
+            .reduction(Reduction::Sum);
+        let (sum, count) = no_grad(|| {
+            let logits = output.detach().to_dtype(DType::F64)?;
+            let sum = logits.cross_entropy_with(target, options)?;
+            let counted = target.ne(self.ignore_index)?.sum()?;
+            Ok((sum.item::<f64>()?, counted.item::<i64>()?))
+        })?;
+        self.sum += sum;
+        self.count += count.unsigned_abs();
+        Ok(())
+    }
+
+    fn compute(&self) -> Result<MetricValue> {
+        match self.count {
+            0 => Err(nothing(&self.name)),
+            n => Ok(MetricValue::Scalar((self.sum / n as f64).exp())),
+        }
+    }
+
+    fn reset(&mut self) {
+        (self.sum, self.count) = (0.0, 0);
+    }
+
+    fn state(&self) -> Result<Value> {
+        Ok(Value::from([
+            ("sum", self.sum.into()),
+            ("count", self.count.into()),
+        ]))
+    }
+
+    fn merge(&mut self, state: &Value) -> Result<()> {
+        let sum = state.get("sum")?.as_float()?;
+        self.count += count_of(&self.name, state.get("count")?)?;
+        self.sum += sum;
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Models, optimizers, schedulers and metrics by name.
+
+mod metrics;
+mod models;
+mod optimizers;
+mod schedulers;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use parking_lot::RwLock;
+use torsh_tensor::{Result, TorshError};
+
+pub use metrics::create_metric;
+pub use models::{ModelBuilder, ModelFactory, create_model, models, register_model};
+pub use optimizers::{OptimizerFactory, create_optimizer, optimizers, register_optimizer};
+pub use schedulers::{SchedulerFactory, create_scheduler, register_scheduler, schedulers};
+
+/// Things by name, of which programs may add their own.
+///
+/// Names are compared without case and without `_` and `-`: `CosineAnnealingLR`,
+/// `cosine_annealing_lr` and `cosine-annealing` (the end `lr` may be left out) are one.
+pub struct Registry<F> {
+    kind: &'static str,
+    entries: RwLock<BTreeMap<String, (String, F)>>,
+}
+
+impl<F> fmt::Debug for Registry<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Registry").field(&self.names()).finish()
+    }
+}
+
+fn plain(name: &str) -> String {
+    let name = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+    let name: String = name.flat_map(char::to_lowercase).collect();
+    name.strip_suffix("lr").map(str::to_string).unwrap_or(name)
+}
+
+impl<F> Registry<F> {
+    fn new(kind: &'static str, entries: impl IntoIterator<Item = (&'static str, F)>) -> Self {
+        let registry = Registry {
+            kind,
+            entries: RwLock::default(),
+        };
+        for (name, f) in entries {
+            registry.register(name, f);
+        }
+        registry
+    }
+
+    /// Adds a thing; one that had the name comes back.
+    pub fn register(&self, name: &str, thing: F) -> Option<F> {
+        let entry = (name.to_string(), thing);
+        let before = self.entries.write().insert(plain(name), entry);
+        before.map(|(_, thing)| thing)
+    }
+
+    /// The names there are.
+    pub fn names(&self) -> Vec<String> {
+        let entries = self.entries.read();
+        entries.values().map(|(name, _)| name.clone()).collect()
+    }
+}
+
+impl<F: Clone> Registry<F> {
+    /// The thing of a name; an error that lists the names there are, where there is none.
+    #[track_caller]
+    pub fn get(&self, name: &str) -> Result<F> {
+        let found = self
+            .entries
+            .read()
+            .get(&plain(name))
+            .map(|(_, f)| f.clone());
+        found.ok_or_else(|| {
+            TorshError::invalid("", format!("there is no {} `{name}`", self.kind))
+                .with_hint(format!("there are {}", self.names().join(", ")))
+        })
+    }
+}

@@ -1,0 +1,116 @@
+//! Optimizers by name.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+use torsh_optim::{
+    ASGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, Algorithm, LBFGS, Muon, NAdam, Optim,
+    Optimizer, Param, ParamGroup, RAdam, RMSprop, Rprop, SGD, StateValue,
+};
+use torsh_tensor::{Result, TorshError};
+
+use super::Registry;
+use crate::config::{OptimizerConfig, Options};
+
+/// Makes an optimizer of parameters with settings.
+pub type OptimizerFactory =
+    Arc<dyn Fn(Vec<Param>, &Options) -> Result<Arc<dyn Optimizer>> + Send + Sync>;
+
+/// A setting of a file as one of an optimizer.
+fn setting(name: &str, value: &Value) -> Result<StateValue> {
+    Ok(match value {
+        Value::Null => StateValue::None,
+        Value::Bool(b) => StateValue::Bool(*b),
+        Value::Number(n) => match n.as_i64() {
+            Some(i) => StateValue::Int(i),
+            None => StateValue::Float(n.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(s) => StateValue::Str(s.clone()),
+        Value::Array(items) => {
+            let items = items.iter().map(|v| setting(name, v));
+            StateValue::List(items.collect::<Result<_>>()?)
+        }
+        Value::Object(_) => {
+            return Err(TorshError::invalid(
+                "",
+                format!("`{name}` cannot be a section"),
+            ));
+        }
+    })
+}
+
+fn make<A: Algorithm>(params: Vec<Param>, options: &Options) -> Result<Arc<dyn Optimizer>> {
+    let mut group = ParamGroup::new(params);
+    for (name, value) in options {
+        group = group.set(name, setting(name, value)?);
+    }
+    let optimizer = Optim::<A>::builder([group]).build()?;
+    Ok(Arc::new(optimizer))
+}
+
+/// The algorithm of an optimizer.
+trait Of {
+    type Algorithm: Algorithm;
+}
+
+impl<A: Algorithm> Of for Optim<A> {
+    type Algorithm = A;
+}
+
+macro_rules! entries {
+    ($($name:ident)*) => {
+        [$((
+            stringify!($name),
+            Arc::new(make::<<$name as Of>::Algorithm>) as OptimizerFactory,
+        )),*]
+    };
+}
+
+/// The optimizers by name: those of `torsh_optim`, and what was registered.
+pub fn optimizers() -> &'static Registry<OptimizerFactory> {
+    static ALL: LazyLock<Registry<OptimizerFactory>> = LazyLock::new(|| {
+        let entries = entries!(
+            ASGD Adadelta Adafactor Adagrad Adam AdamW Adamax LBFGS Muon NAdam RAdam RMSprop Rprop SGD
+        );
+        Registry::new("optimizer", entries)
+    });
+    &ALL
+}
+
+/// Adds an optimizer of one's own to [`optimizers`].
+pub fn register_optimizer(
+    name: &str,
+    make: impl Fn(Vec<Param>, &Options) -> Result<Arc<dyn Optimizer>> + Send + Sync + 'static,
+) {
+    optimizers().register(name, Arc::new(make));
+}
+
+/// The optimizer of a configuration.
+///
+/// ```
+/// use torsh_nn::{Linear, ModuleExt};
+/// use torsh_optim::Optimizer;
+/// use torsh_train::config::OptimizerConfig;
+/// use torsh_train::registry::create_optimizer;
+///
+/// let net = Linear::new(2, 1);
+/// let config = OptimizerConfig::sgd(0.1).option("momentum", 0.9);
+/// let sgd = create_optimizer(&config, net.parameters())?;
+/// assert_eq!(sgd.get_lr(), 0.1);
+/// assert_eq!(sgd.get_option(0, "momentum").and_then(|v| v.as_f64()), Some(0.9));
+///
+/// let error = create_optimizer(&OptimizerConfig::new("adm"), net.parameters()).err();
+/// assert!(error.is_some_and(|e| e.to_string().contains("Adam, Adamax, AdamW")));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+#[track_caller]
+pub fn create_optimizer<P: Into<Param>>(
+    config: &OptimizerConfig,
+    params: impl IntoIterator<Item = P>,
+) -> Result<Arc<dyn Optimizer>> {
+    let make = optimizers().get(&config.name)?;
+    make(
+        params.into_iter().map(Into::into).collect(),
+        &config.options,
+    )
+}

@@ -1,0 +1,250 @@
+//! The run as a whole.
+
+use torsh_nn::{Module, ModuleExt};
+use torsh_tensor::{Result, TorshError};
+
+use super::interrupt::Listening;
+use super::results::Metrics;
+use super::{EpochResults, Loader, Pending, Stop, Trainer, TrainingResults};
+use crate::callbacks::{Callback, Context, Request};
+use crate::checkpoint::{Rng, Stateful};
+
+/// What does not change while a run goes on.
+pub(super) struct Run<'a, B> {
+    pub(super) train: &'a dyn Loader<Batch = B>,
+    pub(super) val: Option<&'a dyn Loader<Batch = B>>,
+    listening: Option<Listening>,
+}
+
+/// What callbacks asked for.
+#[derive(Default)]
+pub(super) struct Told {
+    requests: Vec<Request>,
+    stop: Option<String>,
+}
+
+impl<M: Module, B> Trainer<M, B> {
+    /// Trains until all epochs are done, a callback or a signal ends it, or the steps are used up.
+    /// A run that was stopped goes on with the next call.
+    ///
+    /// # Errors
+    /// What the loader, the model, the optimizer or a callback report; a loss that is NaN or
+    /// infinite, with its epoch, batch and step; a loader without batches.
+    #[track_caller]
+    pub fn fit(
+        &mut self,
+        train: &dyn Loader<Batch = B>,
+        val: Option<&dyn Loader<Batch = B>>,
+    ) -> Result<TrainingResults> {
+        let listening = match self.settings.interrupt {
+            Some(_) => Some(Listening::start()?),
+            None => None,
+        };
+        let run = Run {
+            train,
+            val,
+            listening,
+        };
+        let stop = self.run(&run).inspect_err(|e| {
+            for c in &mut self.callbacks {
+                c.on_error(e);
+            }
+        })?;
+        Ok(TrainingResults {
+            history: self.state.history.clone(),
+            best_metric: self.state.best,
+            best_epoch: self.state.best_epoch,
+            final_epoch: self.state.epoch,
+            steps: self.state.step,
+            stop,
+        })
+    }
+
+    fn run(&mut self, run: &Run<'_, B>) -> Result<Stop> {
+        if let Some(pending) = self.pending.take() {
+            if !pending.loader.is_none() {
+                run.train.load_state(&pending.loader, self.state.batch)?;
+            }
+            if let Some(rng) = pending.rng {
+                Rng.load_state(&rng)?;
+            }
+        }
+        let told = self.tell(run, |c, cx| c.on_fit_start(cx))?;
+        let mut stop = self.obey(run, told)?;
+        while stop.is_none() && self.state.epoch < self.settings.epochs {
+            stop = match self.steps_left() {
+                false => Some(Stop::MaxSteps),
+                true => self.epoch(run)?,
+            };
+        }
+        if stop == Some(Stop::Interrupted)
+            && let Some(path) = self.settings.interrupt.clone()
+        {
+            self.save(run, &path)?;
+        }
+        if self.state.batch > 0 {
+            let loader = run.train.save_state()?;
+            self.pending = Some(Pending { loader, rng: None });
+        }
+        let told = self.tell(run, |c, cx| c.on_fit_end(cx))?;
+        self.obey(run, told)?;
+        Ok(stop.unwrap_or(Stop::Finished))
+    }
+
+    pub(super) fn steps_left(&self) -> bool {
+        self.settings.max_steps.is_none_or(|n| self.state.step < n)
+    }
+
+    /// Whether a signal or a handle asks for the end.
+    pub(super) fn interrupted(&self, run: &Run<'_, B>) -> bool {
+        self.stop.take() || run.listening.as_ref().is_some_and(Listening::interrupted)
+    }
+
+    /// Tells the callbacks of an event.
+    pub(super) fn tell(
+        &mut self,
+        run: &Run<'_, B>,
+        event: impl Fn(&mut dyn Callback, &mut Context<'_>) -> Result<()>,
+    ) -> Result<Told> {
+        if self.callbacks.is_empty() {
+            return Ok(Told::default());
+        }
+        let mut callbacks = std::mem::take(&mut self.callbacks);
+        let lrs = self.optimizer.group_lrs();
+        let mut cx = Context {
+            epoch: self.state.epoch,
+            epochs: self.settings.epochs,
+            batch: self.state.batch,
+            batches: run.train.num_batches(),
+            step: self.state.step,
+            loss: self.state.last_loss,
+            train_metrics: &self.state.train_metrics,
+            val_metrics: &self.state.val_metrics,
+            has_validation: run.val.is_some(),
+            learning_rates: &lrs,
+            model: &self.model,
+            optimizer: &*self.optimizer,
+            logged: Metrics::new(),
+            requests: Vec::new(),
+            stop: None,
+        };
+        let result = callbacks
+            .iter_mut()
+            .try_for_each(|c| event(&mut **c, &mut cx));
+        let told = Told {
+            requests: std::mem::take(&mut cx.requests),
+            stop: cx.stop.take(),
+        };
+        self.callbacks = callbacks;
+        result.map(|()| told)
+    }
+
+    /// Does what the callbacks asked for.
+    pub(super) fn obey(&mut self, run: &Run<'_, B>, told: Told) -> Result<Option<Stop>> {
+        for request in told.requests {
+            match request {
+                Request::Save(path) => {
+                    self.save(run, &path)?;
+                    for c in &mut self.callbacks {
+                        c.on_checkpoint(&path)?;
+                    }
+                }
+                Request::Remove(path) => {
+                    let removed = match path.is_dir() {
+                        true => std::fs::remove_dir_all(&path),
+                        false => std::fs::remove_file(&path),
+                    };
+                    match removed {
+                        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                            let text = format!("{}: {e}", path.display());
+                            return Err(std::io::Error::new(e.kind(), text).into());
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(told.stop.map(Stop::Callback))
+    }
+
+    /// Validation, schedule and record of an epoch whose batches were all learned from.
+    pub(super) fn end_epoch(&mut self, run: &Run<'_, B>) -> Result<Option<Stop>> {
+        let done = self.state.epoch + 1;
+        let due = done.is_multiple_of(self.settings.validate_every) || done >= self.settings.epochs;
+        self.state.val_metrics.clear();
+        if let Some(val) = run.val.filter(|_| due) {
+            let rng = Rng.save_state()?;
+            let told = self.tell(run, |c, cx| c.on_validation_start(cx))?;
+            self.obey(run, told)?;
+            let Some(metrics) = self.validate(run, val)? else {
+                // The validation is made anew when training goes on, with the same numbers.
+                Rng.load_state(&rng)?;
+                return Ok(Some(Stop::Interrupted));
+            };
+            self.state.val_metrics = metrics;
+            let told = self.tell(run, |c, cx| c.on_validation_end(cx))?;
+            self.obey(run, told)?;
+        }
+        let learning_rate = self.optimizer.get_lr();
+        self.follow_metric(run.val.is_some())?;
+        self.state.history.push(EpochResults {
+            epoch: self.state.epoch,
+            train_metrics: self.state.train_metrics.clone(),
+            val_metrics: self.state.val_metrics.clone(),
+            learning_rate,
+        });
+        let told = self.tell(run, |c, cx| c.on_epoch_end(cx))?;
+        // Checkpoints that callbacks ask for begin with the next epoch.
+        self.state.next_epoch();
+        self.obey(run, told)
+    }
+
+    /// Notes the best epoch, and makes the scheduler's step.
+    fn follow_metric(&mut self, validated: bool) -> Result<()> {
+        let (name, mode) = self.settings.monitor.clone();
+        let (of, plain) = match (name.strip_prefix("train_"), name.strip_prefix("val_")) {
+            (Some(plain), _) => (&self.state.train_metrics, plain),
+            (_, Some(plain)) => (&self.state.val_metrics, plain),
+            _ if validated => (&self.state.val_metrics, &*name),
+            _ => (&self.state.train_metrics, &*name),
+        };
+        let metric = of.get(plain).copied();
+        if metric.is_none() && !(validated && self.state.val_metrics.is_empty()) {
+            let names: Vec<&str> = of.keys().map(String::as_str).collect();
+            return Err(TorshError::invalid(
+                "Trainer",
+                format!("the monitored metric `{name}` is not there"),
+            )
+            .with_hint(format!("there are {}", names.join(", "))));
+        }
+        if let Some(value) = metric {
+            if mode.is_better(value, self.state.best, 0.0) {
+                self.state.best = Some(value);
+                self.state.best_epoch = Some(self.state.epoch);
+            }
+            self.state.monitored = Some(value);
+        }
+        match (&self.scheduler, self.state.monitored) {
+            (Some((s, crate::config::Interval::Epoch)), Some(metric)) => s.step_metric(metric),
+            (Some((s, crate::config::Interval::Epoch)), None) => s.step(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Judges the model (its average, where there is one) on data without learning from it: `loss`
+    /// and the metrics.
+    #[track_caller]
+    pub fn evaluate(&mut self, data: &dyn Loader<Batch = B>) -> Result<Metrics> {
+        let run = Run {
+            train: data,
+            val: None,
+            listening: None,
+        };
+        let was_training = self.model.is_training();
+        let kept = self.metric_states()?;
+        let metrics = self.validate(&run, data);
+        self.model.set_training(was_training);
+        self.set_metric_states(&kept)?;
+        metrics?.ok_or_else(|| TorshError::invalid("Trainer", "the evaluation was stopped"))
+    }
+}

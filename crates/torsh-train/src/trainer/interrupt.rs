@@ -1,0 +1,75 @@
+//! Ctrl-C while training runs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::Mutex;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use torsh_tensor::Result;
+
+struct Signals {
+    /// Set by a signal, and while nothing listens: then a signal does what it does by default.
+    flag: Arc<AtomicBool>,
+    /// How many listen; `None` before the first.
+    listening: Mutex<Option<usize>>,
+}
+
+static SIGNALS: LazyLock<Signals> = LazyLock::new(|| Signals {
+    flag: Arc::new(AtomicBool::new(true)),
+    listening: Mutex::new(None),
+});
+
+/// As long as this lives, the first SIGINT or SIGTERM only sets a flag; the second one ends the
+/// process as it would have done without.
+pub(super) struct Listening(());
+
+impl Listening {
+    pub(super) fn start() -> Result<Listening> {
+        let mut listening = SIGNALS.listening.lock();
+        if listening.is_none() {
+            for signal in [SIGINT, SIGTERM] {
+                // In this order: a signal sees the flag of those before it.
+                signal_hook::flag::register_conditional_default(signal, SIGNALS.flag.clone())?;
+                signal_hook::flag::register(signal, SIGNALS.flag.clone())?;
+            }
+        }
+        let count = listening.get_or_insert(0);
+        if *count == 0 {
+            SIGNALS.flag.store(false, Ordering::SeqCst);
+        }
+        *count += 1;
+        Ok(Listening(()))
+    }
+
+    pub(super) fn interrupted(&self) -> bool {
+        SIGNALS.flag.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut listening = SIGNALS.listening.lock();
+        if let Some(count) = &mut *listening {
+            *count -= 1;
+            if *count == 0 {
+                SIGNALS.flag.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// Stops a training run from outside, as Ctrl-C does; a clone stops the same run.
+#[derive(Clone, Debug, Default)]
+pub struct StopHandle(Arc<AtomicBool>);
+
+impl StopHandle {
+    /// Asks the run to stop after the batch it is at.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it was asked to stop, which it forgets.
+    pub(super) fn take(&self) -> bool {
+        self.0.swap(false, Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,177 @@
+//! The trainer: the loop that everybody writes, written once.
+
+mod builder;
+mod epoch;
+mod fit;
+mod interrupt;
+mod loader;
+mod results;
+mod scaler;
+mod state;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use torsh_nn::Module;
+use torsh_optim::lr_scheduler::LRScheduler;
+use torsh_optim::{AveragedModel, Optimizer};
+use torsh_serialize::Value;
+use torsh_tensor::{Result, Tensor};
+
+pub use builder::TrainerBuilder;
+pub use interrupt::StopHandle;
+pub use loader::Loader;
+pub use results::{EpochResults, Metrics, Stop, TrainingResults};
+pub use scaler::LossScaler;
+
+use crate::callbacks::Callback;
+use crate::config::{Interval, Mode};
+use crate::metrics::Metric;
+use state::State;
+
+/// What a model makes of a batch.
+#[derive(Clone, Debug)]
+pub struct StepOutput {
+    /// The loss, of one element.
+    pub loss: Tensor,
+    /// What the model gave and what it should have given, for the metrics.
+    pub prediction: Option<(Tensor, Tensor)>,
+}
+
+impl From<Tensor> for StepOutput {
+    /// A loss alone; metrics are left out.
+    fn from(loss: Tensor) -> Self {
+        StepOutput {
+            loss,
+            prediction: None,
+        }
+    }
+}
+
+type StepFn<M, B> = Arc<dyn Fn(&M, &B) -> Result<StepOutput> + Send + Sync>;
+
+struct Settings {
+    epochs: usize,
+    max_steps: Option<usize>,
+    accumulate: usize,
+    clip_norm: Option<f64>,
+    clip_value: Option<f64>,
+    detect_anomaly: bool,
+    validate_every: usize,
+    monitor: (String, Mode),
+    interrupt: Option<PathBuf>,
+    config: Option<serde_json::Value>,
+}
+
+/// What is taken up when training goes on.
+struct Pending {
+    loader: Value,
+    rng: Option<Value>,
+}
+
+/// Trains a model: epochs, accumulation, clipping, schedules, validation, metrics, callbacks, and
+/// checkpoints from which a run goes on bit for bit as if it had not been stopped.
+///
+/// ```
+/// use torsh_data::{DataLoader, TensorDataset};
+/// use torsh_functional as F;
+/// use torsh_nn::{Linear, ModuleExt};
+/// use torsh_optim::{SGD, lr_scheduler::StepLR};
+/// use torsh_tensor::{Result, Tensor};
+/// use torsh_train::{Trainer, callbacks::EarlyStopping};
+///
+/// // y = 2 x - 1
+/// let x = Tensor::from_fn([32, 1], |i| i[0] as f32 / 16.0 - 1.0)?;
+/// let y = x.mul(2.0)?.sub(1.0)?;
+/// let loader = DataLoader::builder(TensorDataset::new(x, y)).batch_size(8).shuffle(true).seed(0).build()?;
+///
+/// let model = Linear::new(1, 1);
+/// let optimizer = SGD::new(model.parameters(), 0.2)?;
+/// let mut trainer = Trainer::builder(model, &optimizer)
+///     .loss(|output, target| F::mse_loss(output, target))
+///     .scheduler(StepLR::new(&optimizer, 20, 0.5)?)
+///     .callback(EarlyStopping::new(10))
+///     .epochs(40)
+///     .build()?;
+/// let results = trainer.fit(&loader, None)?;
+/// assert!(results.final_loss() < Some(1e-3));
+/// assert!((trainer.model().weight.item::<f64>()? - 2.0).abs() < 0.05);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+pub struct Trainer<M: Module, B = (Tensor, Tensor)> {
+    model: M,
+    optimizer: Arc<dyn Optimizer>,
+    scheduler: Option<(Box<dyn LRScheduler>, Interval)>,
+    scaler: Option<Box<dyn LossScaler>>,
+    ema: Option<AveragedModel<M>>,
+    metrics: Vec<Box<dyn Metric>>,
+    callbacks: Vec<Box<dyn Callback>>,
+    forward: StepFn<M, B>,
+    settings: Settings,
+    state: State,
+    pending: Option<Pending>,
+    stop: StopHandle,
+}
+
+impl<M: Module, B> std::fmt::Debug for Trainer<M, B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trainer")
+            .field("model", &self.model.type_name())
+            .field("epoch", &self.state.epoch)
+            .field("step", &self.state.step)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<M: Module, B> Trainer<M, B> {
+    /// The model.
+    pub fn model(&self) -> &M {
+        &self.model
+    }
+
+    /// The average of the model's weights, where the trainer keeps one.
+    pub fn ema(&self) -> Option<&AveragedModel<M>> {
+        self.ema.as_ref()
+    }
+
+    /// The optimizer.
+    pub fn optimizer(&self) -> &Arc<dyn Optimizer> {
+        &self.optimizer
+    }
+
+    /// Gives the model back.
+    pub fn into_model(self) -> M {
+        self.model
+    }
+
+    /// How many epochs are done.
+    pub fn epochs_done(&self) -> usize {
+        self.state.epoch
+    }
+
+    /// How many steps of the optimizer are done.
+    pub fn steps_done(&self) -> usize {
+        self.state.step
+    }
+
+    /// Changes how many epochs there are in all: a run that is over goes on with the next
+    /// [`fit`](Trainer::fit) where there are more.
+    pub fn set_epochs(&mut self, epochs: usize) {
+        self.settings.epochs = epochs;
+    }
+
+    /// Changes how many steps there are in all.
+    pub fn set_max_steps(&mut self, max_steps: impl Into<Option<usize>>) {
+        self.settings.max_steps = max_steps.into();
+    }
+
+    /// Stops the run from another thread.
+    pub fn stop_handle(&self) -> StopHandle {
+        self.stop.clone()
+    }
+
+    /// What the model makes of a batch: the only place where it is called.
+    fn run_model(&self, model: &M, batch: &B) -> Result<StepOutput> {
+        (self.forward)(model, batch)
+    }
+}

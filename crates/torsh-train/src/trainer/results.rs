@@ -1,0 +1,114 @@
+//! What a training run gives.
+
+use std::collections::BTreeMap;
+
+use torsh_serialize::Value;
+use torsh_tensor::{Result, TorshError};
+
+/// Numbers by name.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// What came out of an epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EpochResults {
+    /// The epoch's number, from 0.
+    pub epoch: usize,
+    /// `loss` and the metrics on the training data, as the model was learning.
+    pub train_metrics: Metrics,
+    /// `loss` and the metrics on the validation data; empty without a validation.
+    pub val_metrics: Metrics,
+    /// The learning rate of the first group during its last step.
+    pub learning_rate: f64,
+}
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// All epochs are done.
+    Finished,
+    /// All steps are done.
+    MaxSteps,
+    /// A callback ended it, and says why.
+    Callback(String),
+    /// A signal, or a [`StopHandle`](super::StopHandle), ended it.
+    Interrupted,
+}
+
+/// What came out of a training run, the epochs before it was resumed included.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrainingResults {
+    /// The epochs that were finished.
+    pub history: Vec<EpochResults>,
+    /// The best value of the monitored metric.
+    pub best_metric: Option<f64>,
+    /// The epoch that had it.
+    pub best_epoch: Option<usize>,
+    /// How many epochs are done.
+    pub final_epoch: usize,
+    /// How many steps of the optimizer are done.
+    pub steps: usize,
+    /// Why it ended.
+    pub stop: Stop,
+}
+
+impl TrainingResults {
+    /// A metric of an epoch, of the validation where there was one.
+    fn metric(epoch: Option<&EpochResults>, name: &str) -> Option<f64> {
+        let e = epoch?;
+        e.val_metrics
+            .get(name)
+            .or(e.train_metrics.get(name))
+            .copied()
+    }
+
+    /// The loss of the first epoch.
+    pub fn initial_loss(&self) -> Option<f64> {
+        self.history.first()?.train_metrics.get("loss").copied()
+    }
+
+    /// The training loss of the last epoch.
+    pub fn final_loss(&self) -> Option<f64> {
+        self.history.last()?.train_metrics.get("loss").copied()
+    }
+
+    /// The accuracy of the last epoch, where it was measured: of the validation, if there was one.
+    pub fn final_accuracy(&self) -> Option<f64> {
+        Self::metric(self.history.last(), "accuracy")
+    }
+}
+
+fn metrics(m: &Metrics) -> Value {
+    m.iter().map(|(name, v)| (name, Value::from(*v))).collect()
+}
+
+pub(super) fn metrics_of(value: &Value) -> Result<Metrics> {
+    let entries = value.as_dict()?.iter();
+    entries
+        .map(|(name, v)| Ok((name.as_str()?.to_string(), v.as_float()?)))
+        .collect()
+}
+
+pub(super) fn count(value: &Value, name: &str) -> Result<usize> {
+    usize::try_from(value.get(name)?.as_int()?)
+        .map_err(|_| TorshError::format("Trainer", format!("{name} is negative")))
+}
+
+impl EpochResults {
+    pub(super) fn to_value(&self) -> Value {
+        Value::from([
+            ("epoch", self.epoch.into()),
+            ("train", metrics(&self.train_metrics)),
+            ("val", metrics(&self.val_metrics)),
+            ("lr", self.learning_rate.into()),
+        ])
+    }
+
+    pub(super) fn from_value(value: &Value) -> Result<EpochResults> {
+        Ok(EpochResults {
+            epoch: count(value, "epoch")?,
+            train_metrics: metrics_of(value.get("train")?)?,
+            val_metrics: metrics_of(value.get("val")?)?,
+            learning_rate: value.get("lr")?.as_float()?,
+        })
+    }
+}
