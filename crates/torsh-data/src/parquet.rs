@@ -42,8 +42,8 @@ const STEP: usize = 8192;
 ///     .read(path)?;
 /// assert_eq!(table.features.to_vec2::<f32>()?[1], [-2.0, -1.0]);
 /// assert_eq!(table.classes, ["a", "b", "c"]);
-/// for (x, y) in &DataLoader::builder(table.into_dataset()?).batch_size(2).build()? {
-///     assert_eq!((x.dims(), y.dims()), (&[2, 2][..], &[2][..]));
+/// for (_, y) in &DataLoader::builder(table.into_dataset()?).batch_size(5).build()? {
+///     assert_eq!(y.to_vec::<i64>()?, [1, 0, 2, 0, 1]);
 /// }
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```

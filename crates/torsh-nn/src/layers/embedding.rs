@@ -51,7 +51,7 @@ impl Embedding {
     /// use torsh_nn::Embedding;
     /// use torsh_tensor::tensor;
     /// let table = tensor![[1.0, 2.0], [3.0, 4.0]];
-    /// let rows = Embedding::from_pretrained(&table).freeze(false).padding_idx(0).build()?;
+    /// let rows = Embedding::from_pretrained(table.clone()).freeze(false).padding_idx(0).build()?;
     /// assert!(rows.weight.requires_grad() && rows.weight.tensor() == &table);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```

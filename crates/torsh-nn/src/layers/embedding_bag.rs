@@ -19,7 +19,7 @@ use crate::module::{Hooks, Parameter, Training};
 /// use torsh_nn::{EmbeddingBag, EmbeddingBagMode, Module};
 /// use torsh_tensor::tensor;
 /// let table = tensor![[1.0, 2.0], [3.0, 6.0], [5.0, 4.0]];
-/// let mean = EmbeddingBag::from_pretrained(&table).build()?;
+/// let mean = EmbeddingBag::from_pretrained(table.clone()).build()?;
 /// assert_eq!(mean.forward(&tensor![[0, 1], [2, 2]])?, tensor![[2.0, 4.0], [5.0, 4.0]]);
 /// let sum = EmbeddingBag::builder(3, 2).mode(EmbeddingBagMode::Sum).weight(&table).build()?;
 /// let (input, offsets) = (tensor![0, 1, 2], tensor![0, 1]);

@@ -34,7 +34,7 @@ crate::options::options! {
     /// The optional arguments of `div`.
     DivOptions {
         /// `trunc` (towards zero), `floor` (down), or not at all, as unless set.
-        rounding_mode: Option<String> = None, Option<&str> => |m| m.map(String::from);
+        rounding_mode: Option<String> = None, &str => |m| Some(m.to_string());
     }
 }
 
