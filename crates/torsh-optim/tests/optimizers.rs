@@ -3,8 +3,9 @@
 use serde_json::Value as Json;
 use torsh_nn::{Linear, Module, ModuleExt};
 use torsh_optim::{
-    Adam, AdamW, ClipGradNormOptions, Optimizer, Options, ParamGroup, SGD, StateValue,
-    clip_grad_norm_, clip_grad_norm_with, clip_grad_value_,
+    ASGD, Adadelta, Adagrad, Adam, AdamW, Adamax, ClipGradNormOptions, NAdam, Optimizer, Options,
+    ParamGroup, RAdam, RMSprop, Rprop, SGD, StateValue, clip_grad_norm_, clip_grad_norm_with,
+    clip_grad_value_,
 };
 use torsh_tensor::{DType, Device, Result, Tensor};
 
@@ -385,6 +386,44 @@ fn the_state_dict_has_pytorchs_names() -> Result<()> {
     assert!((mean - 0.2).abs() < 1e-7);
     for name in <torsh_optim::AdamOptions as Options>::NAMES {
         assert!(s.param_groups[0].options.contains_key(*name), "{name}");
+    }
+    Ok(())
+}
+
+/// More elements than are converted at once, in both orders of memory.
+#[test]
+fn half_steps_are_float32_steps_rounded_once() -> Result<()> {
+    type Build = fn(&Tensor) -> Result<Box<dyn Optimizer>>;
+    macro_rules! optimizers {
+        ($($name:ident)*) => {
+            [$((stringify!($name), (|p| Ok(Box::new($name::new([p], 0.0625)?))) as Build),)*]
+        };
+    }
+    let all = optimizers!(SGD Adam AdamW NAdam RAdam Adamax Adagrad Adadelta RMSprop Rprop ASGD);
+    let value = |k: usize, i: usize| ((k * 7919 + i * 104_729) % 20011) as f32 / 6670.0 - 1.5;
+    for dtype in [DType::F16, DType::BF16] {
+        for (name, build) in all {
+            let tensor = |i: usize| -> Result<Tensor> {
+                let values: Vec<f32> = (0..1300).map(|k| value(k, i)).collect();
+                let t = Tensor::from_data(&values, [50, 26])?.to_dtype(dtype)?;
+                if i == 0 {
+                    t.t()?.contiguous()?.t()
+                } else {
+                    Ok(t)
+                }
+            };
+            let half = tensor(0)?.requires_grad_(true);
+            let wide = half.detach().to_dtype(DType::F32)?.requires_grad_(true);
+            half.set_grad(Some(tensor(1)?))?;
+            wide.set_grad(Some(tensor(1)?.to_dtype(DType::F32)?))?;
+            for p in [&half, &wide] {
+                build(p)?.step()?;
+            }
+            assert!(
+                half.detach() == wide.detach().to_dtype(dtype)?,
+                "{name} {dtype}"
+            );
+        }
     }
     Ok(())
 }
