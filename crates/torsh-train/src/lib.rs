@@ -12,6 +12,6 @@ mod trainer;
 pub use checkpoint::{Checkpoint, CheckpointBuilder, Stateful};
 pub use config::ExperimentConfig;
 pub use trainer::{
-    EpochResults, Loader, LossScaler, Metrics, StepOutput, Stop, StopHandle, Trainer,
+    EpochResults, Loader, Metrics, StepOutput, Stop, StopHandle, Trainer,
     TrainerBuilder, TrainingResults,
 };

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use torsh_nn::{Module, ModuleExt};
 use torsh_optim::lr_scheduler::LRScheduler;
-use torsh_optim::{AveragedModel, Optimizer};
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_optim::{AveragedModel, GradScaler, Optimizer};
+use torsh_tensor::{DType, Result, Tensor, TorshError};
 
-use super::{LossScaler, Settings, StepFn, StepOutput, StopHandle, Trainer};
+use super::{Settings, StepFn, StepOutput, StopHandle, Trainer};
 use crate::callbacks::{
     Callback, CsvLogger, JsonLinesLogger, ModelCheckpoint, ProgressBar, TensorBoardLogger,
 };
@@ -23,7 +23,7 @@ pub struct TrainerBuilder<M: Module, B = (Tensor, Tensor)> {
     model: M,
     optimizer: Arc<dyn Optimizer>,
     scheduler: Option<(Box<dyn LRScheduler>, Interval)>,
-    scaler: Option<Box<dyn LossScaler>>,
+    scaler: Option<GradScaler>,
     ema: Option<AveragedModel<M>>,
     metrics: Vec<Box<dyn Metric>>,
     callbacks: Vec<Box<dyn Callback>>,
@@ -50,6 +50,7 @@ impl<M: Module> Trainer<M> {
                 clip_norm: None,
                 clip_value: None,
                 detect_anomaly: false,
+                autocast: None,
                 validate_every: 1,
                 monitor: ("loss".into(), Mode::Min),
                 interrupt: None,
@@ -67,13 +68,6 @@ impl<M: Module> Trainer<M> {
     pub fn from_config(model: M, config: &ExperimentConfig) -> Result<TrainerBuilder<M>> {
         config.validate()?;
         let t = &config.training;
-        if t.mixed_precision {
-            return Err(TorshError::invalid(
-                "Trainer",
-                "training.mixed_precision: the trainer does not compute in lower precision yet",
-            )
-            .with_hint("set it to false, or call autocast in training_step"));
-        }
         let optimizer = create_optimizer(&config.optimizer, model.parameters())?;
         let mut builder = Trainer::builder(model, &optimizer)
             .epochs(t.epochs)
@@ -82,6 +76,7 @@ impl<M: Module> Trainer<M> {
             .validate_every(config.evaluation.every_n_epochs)
             .monitor(config.checkpoint.metric.clone(), config.checkpoint.mode)
             .config(config)?;
+        builder.settings.autocast = t.mixed_precision.then_some(DType::BF16);
         builder.settings.clip_norm = t.clip_grad_norm;
         builder.settings.clip_value = t.clip_grad_value;
         if let Some(s) = &config.scheduler {
@@ -197,9 +192,18 @@ impl<M: Module, B> TrainerBuilder<M, B> {
         self
     }
 
-    /// Scales losses and gradients, for dtypes of half precision.
-    pub fn scaler(mut self, scaler: impl LossScaler + 'static) -> Self {
-        self.scaler = Some(Box::new(scaler));
+    /// Runs the model and its loss in mixed precision ([`torsh_tensor::autocast_with`]), in
+    /// training and in validation: `DType::BF16`, or `DType::F16` with a
+    /// [`scaler`](TrainerBuilder::scaler).
+    pub fn autocast(mut self, dtype: DType) -> Self {
+        self.settings.autocast = Some(dtype);
+        self
+    }
+
+    /// Scales losses and gradients, so that small ones do not become 0 in float16; a step whose
+    /// gradients are infinite or NaN is left out.
+    pub fn scaler(mut self, scaler: GradScaler) -> Self {
+        self.scaler = Some(scaler);
         self
     }
 

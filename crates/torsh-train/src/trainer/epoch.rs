@@ -157,7 +157,7 @@ impl<M: Module, B> Trainer<M, B> {
         let (norm, value) = (self.settings.clip_norm, self.settings.clip_value);
         if norm.is_some() || value.is_some() {
             if let Some(scaler) = &self.scaler {
-                scaler.unscale(&*self.optimizer)?;
+                scaler.unscale_(&*self.optimizer)?;
             }
             let parameters = self.optimizer.parameters();
             if let Some(max) = norm {

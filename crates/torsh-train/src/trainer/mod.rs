@@ -12,17 +12,16 @@ mod state;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use torsh_nn::Module;
+use torsh_nn::{Module, ModuleExt};
 use torsh_optim::lr_scheduler::LRScheduler;
-use torsh_optim::{AveragedModel, Optimizer};
+use torsh_optim::{AveragedModel, GradScaler, Optimizer};
 use torsh_serialize::Value;
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{DType, Device, Result, Tensor, autocast_with};
 
 pub use builder::TrainerBuilder;
 pub use interrupt::StopHandle;
 pub use loader::Loader;
 pub use results::{EpochResults, Metrics, Stop, TrainingResults};
-pub use scaler::LossScaler;
 
 use crate::callbacks::Callback;
 use crate::config::{Interval, Mode};
@@ -57,6 +56,7 @@ struct Settings {
     clip_norm: Option<f64>,
     clip_value: Option<f64>,
     detect_anomaly: bool,
+    autocast: Option<DType>,
     validate_every: usize,
     monitor: (String, Mode),
     interrupt: Option<PathBuf>,
@@ -77,7 +77,7 @@ struct Pending {
 /// use torsh_functional as F;
 /// use torsh_nn::{Linear, ModuleExt};
 /// use torsh_optim::{SGD, lr_scheduler::StepLR};
-/// use torsh_tensor::{Result, Tensor};
+/// use torsh_tensor::{DType, Device, Result, Tensor, autocast_with};
 /// use torsh_train::{Trainer, callbacks::EarlyStopping};
 ///
 /// // y = 2 x - 1
@@ -102,7 +102,7 @@ pub struct Trainer<M: Module, B = (Tensor, Tensor)> {
     model: M,
     optimizer: Arc<dyn Optimizer>,
     scheduler: Option<(Box<dyn LRScheduler>, Interval)>,
-    scaler: Option<Box<dyn LossScaler>>,
+    scaler: Option<GradScaler>,
     ema: Option<AveragedModel<M>>,
     metrics: Vec<Box<dyn Metric>>,
     callbacks: Vec<Box<dyn Callback>>,
@@ -172,6 +172,13 @@ impl<M: Module, B> Trainer<M, B> {
 
     /// What the model makes of a batch: the only place where it is called.
     fn run_model(&self, model: &M, batch: &B) -> Result<StepOutput> {
-        (self.forward)(model, batch)
+        let forward = || (self.forward)(model, batch);
+        match self.settings.autocast {
+            Some(dtype) => {
+                let device = model.parameters().first().map_or(Device::Cpu, |p| p.device());
+                autocast_with(device, dtype, forward)
+            }
+            None => forward(),
+        }
     }
 }

@@ -135,7 +135,7 @@ impl<M: Module, B> Trainer<M, B> {
             parts = parts.scheduler(&**scheduler);
         }
         if let Some(scaler) = &self.scaler {
-            parts = parts.scaler(&**scaler);
+            parts = parts.scaler(scaler);
         }
         if let Some(ema) = &self.ema {
             parts = parts.model_named("ema", ema);
