@@ -1,10 +1,11 @@
 //! Training: the [`Trainer`] with its [`callbacks`], [`metrics`], checkpoints ([`Checkpoint`]),
-//! configurations ([`ExperimentConfig`]) and registries.
+//! configurations ([`ExperimentConfig`]), registries and pools of [`memory`].
 #![forbid(unsafe_code)]
 
 pub mod callbacks;
 pub mod checkpoint;
 pub mod config;
+pub mod memory;
 pub mod metrics;
 pub mod registry;
 mod trainer;

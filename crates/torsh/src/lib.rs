@@ -44,7 +44,7 @@
 //!
 //! # Features
 //!
-//! All are on by default and add to each other: `nn`, `optim`, `data`, `functional`.
+//! All are on by default and add to each other: `nn`, `optim`, `data`, `functional`, `train`.
 
 extern crate self as torsh;
 
@@ -70,3 +70,7 @@ pub use torsh_functional as functional;
 pub use torsh_nn as nn;
 #[cfg(feature = "optim")]
 pub use torsh_optim as optim;
+#[cfg(feature = "train")]
+pub use torsh_train as train;
+#[cfg(feature = "train")]
+pub use torsh_train::{checkpoint, memory, metrics};

@@ -17,6 +17,8 @@ pub use crate::data;
 pub use crate::nn;
 #[cfg(feature = "optim")]
 pub use crate::optim;
+#[cfg(feature = "train")]
+pub use crate::{metrics, train};
 #[cfg(feature = "data")]
 pub use torsh_data::{DataLoader, TensorDataset, random_split};
 #[cfg(feature = "functional")]
@@ -33,3 +35,5 @@ pub use torsh_optim::{
     Adagrad, Adam, AdamW, LBFGS, NAdam, Optimizer, RAdam, RMSprop, SGD, clip_grad_norm_,
     clip_grad_value_,
 };
+#[cfg(feature = "train")]
+pub use torsh_train::{Checkpoint, ExperimentConfig, Trainer};
