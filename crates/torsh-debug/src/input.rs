@@ -1,6 +1,8 @@
 //! Checks of tensors that come from outside, and of what a model makes of them.
 
-use torsh_tensor::{DType, IntoShape, NanToNumOptions, Result, Tensor, TorshError, options, tensor_stats};
+use torsh_tensor::{
+    DType, IntoShape, NanToNumOptions, Result, Tensor, TorshError, options, tensor_stats,
+};
 
 use crate::Warning;
 use crate::model::finite;

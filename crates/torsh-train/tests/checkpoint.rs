@@ -1,8 +1,11 @@
 //! Checkpoints keep everything, and say what is wrong with a file.
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use common::Scratch;
 use torsh_core::Generator;
 use torsh_data::{DataLoader, TensorDataset};
 use torsh_nn::{BatchNorm1d, Linear, Module, ModuleExt, Sequential};
@@ -10,37 +13,6 @@ use torsh_optim::lr_scheduler::{LRScheduler, MultiStepLR};
 use torsh_optim::{AdamW, Optimizer};
 use torsh_tensor::{DType, Device, Result, Tensor};
 use torsh_train::Checkpoint;
-
-/// A folder of its own for each test, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("torsh-train-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Scratch(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<String> = entries
-            .map(|e| e.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 struct Run {
     net: Sequential,

@@ -46,7 +46,10 @@ fn shapes_and_indices() -> Result<()> {
     println!("{a}");
     assert_eq!(a.i((1, 2))?.item::<i64>()?, 6);
     assert_eq!(a.i(-1)?.to_vec::<i64>()?, [8, 9, 10, 11]);
-    assert_eq!(a.i((.., 1..3))?.to_vec2::<i64>()?, [[1, 2], [5, 6], [9, 10]]);
+    assert_eq!(
+        a.i((.., 1..3))?.to_vec2::<i64>()?,
+        [[1, 2], [5, 6], [9, 10]]
+    );
     assert_eq!(a.i((s(0, 3, 2), 0))?.to_vec::<i64>()?, [0, 8]);
     let mask = a.gt(8)?;
     assert_eq!(a.i(&mask)?.to_vec::<i64>()?, [9, 10, 11]);

@@ -44,8 +44,8 @@
 //!
 //! # Features
 //!
-//! All are on by default and add to each other: `nn`, `optim`, `data`, `functional`,
-//! `profiler`, `debug`.
+//! All but `parquet` are on by default and add to each other: `nn`, `optim`, `data`, `functional`,
+//! `train`, `profiler`, `debug`, `parquet`.
 
 extern crate self as torsh;
 
@@ -76,3 +76,7 @@ pub use torsh_nn as nn;
 pub use torsh_optim as optim;
 #[cfg(feature = "profiler")]
 pub use torsh_profiler as profiler;
+#[cfg(feature = "train")]
+pub use torsh_train as train;
+#[cfg(feature = "train")]
+pub use torsh_train::{checkpoint, memory, metrics};

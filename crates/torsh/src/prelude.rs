@@ -21,6 +21,8 @@ pub use crate::nn;
 pub use crate::optim;
 #[cfg(feature = "profiler")]
 pub use crate::profiler;
+#[cfg(feature = "train")]
+pub use crate::{metrics, train};
 #[cfg(feature = "data")]
 pub use torsh_data::{DataLoader, TensorDataset, random_split};
 #[cfg(feature = "functional")]
@@ -42,3 +44,5 @@ pub use torsh_profiler::{
     MemoryProfiler, Profile, Profiler, ProfilerAction, TrainingProfiler, analyze_memory_usage,
     create_computation_graph, find_optimal_batch_size, get_memory_usage, profile, record_function,
 };
+#[cfg(feature = "train")]
+pub use torsh_train::{Checkpoint, ExperimentConfig, Trainer};

@@ -2,8 +2,8 @@
 
 use torsh_core::{DType, Result, TorshError};
 
-use crate::observe::composite;
 use crate::autocast::{Autocast, body_opt};
+use crate::observe::composite;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{Device, Tensor, Value};

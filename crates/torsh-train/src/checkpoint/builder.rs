@@ -49,18 +49,6 @@ impl std::fmt::Debug for CheckpointBuilder<'_> {
     }
 }
 
-struct Borrowed<'a, S: ?Sized>(&'a S);
-
-impl<S: Stateful + ?Sized> Stateful for Borrowed<'_, S> {
-    fn save_state(&self) -> Result<torsh_serialize::Value> {
-        self.0.save_state()
-    }
-
-    fn load_state(&self, state: &torsh_serialize::Value) -> Result<()> {
-        self.0.load_state(state)
-    }
-}
-
 impl<'a> CheckpointBuilder<'a> {
     fn part(mut self, name: impl Into<String>, part: impl Stateful + 'a) -> Self {
         self.parts.push((name.into(), Box::new(part)));
@@ -136,7 +124,7 @@ impl<'a> CheckpointBuilder<'a> {
     /// Anything else under a name, as a [`Generator`](torsh_core::Generator).
     #[must_use]
     pub fn with<S: Stateful + ?Sized>(self, name: &str, part: &'a S) -> Self {
-        self.part(name, Borrowed(part))
+        self.part(name, part)
     }
 
     /// The states as they are now. Their tensors are those of the parts: save the checkpoint

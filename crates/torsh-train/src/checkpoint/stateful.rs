@@ -1,6 +1,7 @@
 //! What can be part of a checkpoint.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use torsh_core::Generator;
 use torsh_core::random::default_generator;
@@ -49,6 +50,20 @@ pub trait Stateful {
     /// Takes over a state, whose tensors are copied.
     fn load_state(&self, state: &Value) -> Result<()>;
 }
+
+macro_rules! forward {
+    ($($t:ty),*) => {$(
+        impl<S: Stateful + ?Sized> Stateful for $t {
+            fn save_state(&self) -> Result<Value> {
+                (**self).save_state()
+            }
+            fn load_state(&self, state: &Value) -> Result<()> {
+                (**self).load_state(state)
+            }
+        }
+    )*};
+}
+forward!(&S, Box<S>, Arc<S>);
 
 pub(super) struct ModulePart<'a, M: ?Sized>(pub(super) &'a M);
 

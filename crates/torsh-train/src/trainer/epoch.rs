@@ -132,10 +132,15 @@ impl<M: Module, B> Trainer<M, B> {
         }
         match out.loss.backward() {
             Err(e) => {
-                let why = e
-                    .info()
-                    .map_or_else(|| e.to_string(), |i| i.message.clone());
-                TorshError::autograd("Trainer", format!("{what}: {why}"))
+                let (why, at) = match e.info() {
+                    Some(i) => (i.message.clone(), i.hint.clone()),
+                    None => (e.to_string(), None),
+                };
+                let e = TorshError::autograd("Trainer", format!("{what}: {why}"));
+                match at {
+                    Some(at) => e.with_hint(at),
+                    None => e,
+                }
             }
             Ok(()) => TorshError::autograd("Trainer", what)
                 .with_hint("no gradient is NaN: look at the loss function and the targets"),

@@ -175,7 +175,10 @@ impl<M: Module, B> Trainer<M, B> {
         let forward = || (self.forward)(model, batch);
         match self.settings.autocast {
             Some(dtype) => {
-                let device = model.parameters().first().map_or(Device::Cpu, |p| p.device());
+                let device = model
+                    .parameters()
+                    .first()
+                    .map_or(Device::Cpu, |p| p.device());
                 autocast_with(device, dtype, forward)
             }
             None => forward(),

@@ -163,9 +163,7 @@ fn run(args: &Args) -> Result<()> {
     // One channel, mean 0 and standard deviation 1.
     let images = images.unsqueeze(1)?.to_dtype(DType::F32)?;
     let train_images = images.narrow(0, 0, 8000)?;
-    let images = images
-        .sub(train_images.mean()?)?
-        .div(train_images.std()?)?;
+    let images = images.sub(train_images.mean()?)?.div(train_images.std()?)?;
     let part = |from, len| -> Result<TensorDataset> {
         Ok(TensorDataset::new(
             images.narrow(0, from, len)?,
@@ -208,7 +206,11 @@ fn run(args: &Args) -> Result<()> {
         .metric(Accuracy::new())
         .monitor("accuracy", Mode::Max)
         .callback(EarlyStopping::new(3).metric("accuracy").mode(Mode::Max))
-        .callback(ModelCheckpoint::new(&args.out).keep_last(2).best("accuracy", Mode::Max))
+        .callback(
+            ModelCheckpoint::new(&args.out)
+                .keep_last(2)
+                .best("accuracy", Mode::Max),
+        )
         .callback(CsvLogger::new(args.out.join("metrics.csv")))
         .callback(ProgressBar::new())
         .on_interrupt(args.out.join("interrupted.pt"))
