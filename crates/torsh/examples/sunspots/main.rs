@@ -24,10 +24,10 @@ use torsh::prelude::*;
 #[command(name = "sunspots")]
 struct Args {
     /// How often the years to learn from are seen
-    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
     epochs: u32,
     /// The learning rate
-    #[arg(long, default_value_t = 1e-2, value_parser = positive)]
+    #[arg(long, default_value_t = 5e-3, value_parser = positive)]
     lr: f64,
     /// Years that a forecast sees
     #[arg(long, default_value_t = 24, value_parser = clap::value_parser!(u32).range(11..=100))]
