@@ -187,7 +187,7 @@ fn run(args: &Args) -> Result<()> {
 
     let model = ResNet::new()?;
     let average = torsh::optim::AveragedModel::new(ResNet::new()?, &model)?
-        .avg_fn(torsh::optim::get_ema_avg_fn(0.98)?)
+        .avg_fn(torsh::optim::get_ema_avg_fn(0.95)?)
         .use_buffers(true);
     let optimizer = AdamW::builder(model.parameters())
         .lr(args.lr)
@@ -223,7 +223,7 @@ fn run(args: &Args) -> Result<()> {
     for e in &results.history {
         println!(
             "epoch {:2}: loss {:.4}, accuracy {:.2} %; held out, averaged weights: loss {:.4}, accuracy {:.2} %",
-            e.epoch,
+            e.epoch + 1,
             e.train_metrics["loss"],
             100.0 * e.train_metrics["accuracy"],
             e.val_metrics["loss"],
@@ -243,7 +243,7 @@ fn run(args: &Args) -> Result<()> {
         points: results
             .history
             .iter()
-            .map(|e| (e.epoch as f64, 100.0 * f(e)))
+            .map(|e| ((e.epoch + 1) as f64, 100.0 * f(e)))
             .collect(),
         color,
     };
