@@ -93,6 +93,11 @@ fn ctc_loss_refuses_what_does_not_fit() -> Result<()> {
         F::ctc_loss(&x.select(0, 0)?.select(0, 0)?, &labels, [5, 4], [3, 2]),
         "[t, n, c]",
     );
+    // Lengths whose sum is beyond an int64.
+    refused(
+        F::ctc_loss(&x, &labels, [5, 4], [2, i64::MAX]),
+        "at least 9223372036854775807",
+    );
     let blank = CtcLossOptions::default().blank(4);
     refused(
         F::ctc_loss_with(&x, &labels, [5, 4], [3, 2], blank),

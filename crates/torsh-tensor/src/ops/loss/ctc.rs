@@ -219,7 +219,7 @@ fn ctc_loss(
     check_lengths("input_lengths", inputs, n, Some(time))?;
     check_lengths("target_lengths", lengths, n, None)?;
     let longest = lengths.iter().copied().max().unwrap_or(0) as usize;
-    let total: i64 = lengths.iter().sum();
+    let total = lengths.iter().fold(0i64, |sum, &l| sum.saturating_add(l));
     let expected = match *targets.dims() {
         [count] if count as i64 == total => None,
         [count] => Some(format!(

@@ -218,7 +218,8 @@ fn network(
     let sizes = match &o.batch_sizes {
         Some(sizes) => {
             let falls = sizes.windows(2).all(|w| w[0] >= w[1]) && sizes.iter().all(|&n| n > 0);
-            if sizes.is_empty() || !falls || sizes.iter().sum::<i64>() != input.dims()[0] as i64 {
+            let rows = sizes.iter().fold(0i64, |sum, &n| sum.saturating_add(n));
+            if sizes.is_empty() || !falls || rows != input.dims()[0] as i64 {
                 return Err(shape_error(format!(
                     "batch_sizes must be positive, must not grow and must add up to the rows of the input, got {sizes:?} and {}",
                     input.describe()
