@@ -114,6 +114,19 @@ impl Geometry {
         if planes != same {
             return Err(missing());
         }
+        if small.shape.contains(&0) {
+            // No windows; sizes beside a 0 may be anything.
+            let nothing = large.shape.contains(&0);
+            let axis = |input| Axis {
+                input: if nothing { 0 } else { input },
+                windows: Vec::new(),
+                dilation: 1,
+            };
+            return Ok(Geometry {
+                planes: if nothing { 0 } else { planes },
+                axes: input.map(axis),
+            });
+        }
         let sizes = |i: usize, fill: usize| three(args.attr(i).ints(), fill);
         let adaptive = matches!(
             args.kernel,

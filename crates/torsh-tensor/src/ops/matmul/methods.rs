@@ -305,10 +305,10 @@ impl Tensor {
         let (ra, rb) = (rest(&a, &p), rest(&b, &q));
         let sizes =
             |t: &Tensor, list: &[usize]| list.iter().map(|&d| t.dims()[d]).collect::<Vec<usize>>();
-        let count = |v: &[usize]| v.iter().product::<usize>();
+        let count = |v: &[usize]| Shape::new(v).checked_numel(1);
         let shape = [sizes(&a, &ra), sizes(&b, &rb)].concat();
-        let terms = count(&sizes(&a, &p));
-        if count(&shape) == 1 {
+        let terms = count(&sizes(&a, &p))?;
+        if count(&shape)? == 1 {
             // One number. (Autocast regions leave it alone, as PyTorch's do.)
             let left = a.permute([&ra[..], &p].concat())?.reshape([terms])?;
             let right = b.permute([&q[..], &rb].concat())?.reshape([terms])?;
@@ -317,10 +317,10 @@ impl Tensor {
         }
         let left = a
             .permute([&ra[..], &p].concat())?
-            .reshape([count(&sizes(&a, &ra)), terms])?;
+            .reshape([count(&sizes(&a, &ra))?, terms])?;
         let right = b
             .permute([&q[..], &rb].concat())?
-            .reshape([terms, count(&sizes(&b, &rb))])?;
+            .reshape([terms, count(&sizes(&b, &rb))?])?;
         left.mm(&right)
             .map_err(|e| e.renamed("tensordot"))?
             .reshape(shape)
