@@ -314,7 +314,8 @@ impl Tensor {
                 ..AvgPoolOptions::default()
             };
             let mean = self.pow(norm_type)?.avg_pool(average, kernel, options)?;
-            let n: i64 = kernel.iter().product();
+            // A window may be far larger than what it sees.
+            let n = kernel.iter().fold(1i64, |n, &k| n.saturating_mul(k));
             mean.sign()?
                 .mul(&mean.abs()?.relu()?)?
                 .mul(n)?

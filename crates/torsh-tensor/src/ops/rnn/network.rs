@@ -233,6 +233,8 @@ fn network(
                     "Expected sequence length to be larger than 0 in RNN".into(),
                 ));
             }
+            // A broadcast input may have more steps than memory can count.
+            torsh_core::alloc::check(input.dims()[0], size_of::<i64>())?;
             vec![input.dims()[1] as i64; input.dims()[0]]
         }
     };
