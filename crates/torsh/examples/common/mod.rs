@@ -5,9 +5,21 @@ pub mod canvas;
 pub mod chart;
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use torsh::TorshError;
+
+/// What a run ends with, its error told.
+pub fn exit(result: torsh::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// A positive number on the command line.
 pub fn positive(text: &str) -> Result<f64, String> {

@@ -51,13 +51,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    match run(&Args::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    common::exit(run(&Args::parse()))
 }
 
 /// Two convolutions, added to what comes in (K. He et al., "Deep residual learning for image
