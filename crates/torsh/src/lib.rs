@@ -49,6 +49,8 @@
 
 extern crate self as torsh;
 
+#[cfg(all(doctest, feature = "train", feature = "profiler", feature = "debug"))]
+mod book;
 pub mod prelude;
 
 /// Automatic differentiation, as `torch.autograd`.

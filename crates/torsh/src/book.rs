@@ -1,0 +1,20 @@
+//! The pages of `docs/`, whose code blocks are doc tests of this crate.
+
+macro_rules! pages {
+    ($($name:ident $path:literal),* $(,)?) => {$(
+        #[doc = include_str!(concat!("../../../docs/", $path))]
+        mod $name {}
+    )*};
+}
+
+pages! {
+    introduction "introduction.md",
+    comprehensive "guides/comprehensive.md",
+    moving_a_script "moving-a-script.md",
+    pytorch_to_torsh "pytorch-to-torsh.md",
+    errors "errors.md",
+    handbook "guides/handbook.md",
+    best_practices "guides/best-practices.md",
+    engineering "guides/engineering.md",
+    performance "guides/performance.md",
+}
