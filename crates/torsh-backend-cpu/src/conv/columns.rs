@@ -91,7 +91,7 @@ impl Geometry {
     /// pixels: which of its columns these are, and the offset of the input's row that the tap
     /// reads, where it lies inside the image.
     #[inline(always)]
-    fn each_row(
+    pub fn each_row(
         &self,
         tap: &Tap,
         pixels: &Range<usize>,

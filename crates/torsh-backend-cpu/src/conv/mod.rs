@@ -17,7 +17,9 @@
 mod columns;
 mod depthwise;
 mod fold;
+mod implicit;
 mod number;
+mod windows;
 
 use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
@@ -26,7 +28,7 @@ use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::matmul::Matrix;
 use crate::spatial::three;
 use columns::{Geometry, from_columns, to_columns};
-use number::{ConvNumber, clear, fill};
+use number::{ConvNumber, Way, clear, fill};
 
 /// Multiply-adds that are worth a thread of their own.
 const GRAIN: usize = 64 * 1024;
@@ -179,6 +181,11 @@ fn forward<T: ConvNumber>(
         depthwise::forward(g, input, weight, bias, out);
         return Ok(());
     }
+    if k > 0
+        && let Some(done) = T::implicit(Way::Forward, g, [input, weight, out], bias)
+    {
+        return done;
+    }
     let tile = tile::<T>(g);
     let tiles = p.div_ceil(tile);
     let tasks = g.images * g.groups * tiles;
@@ -247,6 +254,11 @@ fn transposed<T: ConvNumber>(
     if p * oc > 0 && depthwise::suits(g) {
         depthwise::transposed(g, grad, weight, bias, out);
         return Ok(());
+    }
+    if p * oc > 0
+        && let Some(done) = T::implicit(Way::Transposed, g, [grad, weight, out], bias)
+    {
+        return done;
     }
     let taps = g.taps();
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
@@ -327,6 +339,9 @@ fn weight_grad<T: ConvNumber>(
         // SAFETY: the output holds that many elements.
         unsafe { clear(out.get(), size) };
         return Ok(());
+    }
+    if let Some(done) = T::implicit(Way::Weight, g, [grad, input, out], None) {
+        return done;
     }
     let tile = tile::<T>(g);
     let tiles = p.div_ceil(tile);

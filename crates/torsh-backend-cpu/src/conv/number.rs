@@ -2,7 +2,10 @@
 
 use num_complex::Complex;
 
-use crate::matmul::{Matrix, Number, Wrapping};
+use super::columns::Geometry;
+use super::implicit;
+use crate::dense::Ptr;
+use crate::matmul::{Matrix, Number, Product, Wrapping};
 use crate::multiversion;
 
 /// A number type of the convolution kernels.
@@ -40,7 +43,28 @@ pub(super) trait ConvNumber: Copy + Default + Send + Sync + 'static {
     /// # Safety
     /// Both are valid for `n` elements and do not overlap.
     unsafe fn add(n: usize, src: *const Self, dst: *mut Self, dst_step: usize);
+
+    /// [`Kernel::Conv`](torsh_core::Kernel), [`Kernel::ConvTranspose`](torsh_core::Kernel) and
+    /// [`Kernel::ConvWeight`](torsh_core::Kernel) as blocked products of windows that are never
+    /// written out, where that is the better way.
+    fn implicit(_: Way, _: &Geometry, _: [Ptr<Self>; 3], _: Option<Ptr<Self>>) -> Implicit {
+        None
+    }
 }
+
+/// Which of a convolution's kernels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Input, weight, output.
+    Forward,
+    /// The output's gradient, weight, the input's gradient.
+    Transposed,
+    /// The output's gradient, input, the weight's gradient.
+    Weight,
+}
+
+/// The outcome, if the way was taken.
+pub(super) type Implicit = Option<torsh_core::Result<()>>;
 
 macro_rules! loops {
     ($t:ty, $axpy:ident, $add:ident, |$a:ident, $b:ident| $sum:expr, |$x:ident, $y:ident| $product:expr) => {
@@ -100,22 +124,36 @@ macro_rules! members {
 }
 
 macro_rules! floating {
-    ($($t:ty, $axpy:ident, $add:ident;)*) => {$(
+    ($($t:ty, $axpy:ident, $add:ident, { $($more:tt)* };)*) => {$(
         loops!($t, $axpy, $add, |a, b| a + b, |x, y| x * y);
         impl ConvNumber for $t {
             unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
+                let alpha = num_traits::One::one();
                 // SAFETY: the caller's promise.
-                unsafe { <$t as Number>::product(m, n, k, out, a, b, num_traits::One::one(), add) }
+                unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }) }
             }
             members!($axpy, $add);
+            $($more)*
         }
     )*};
 }
+macro_rules! implicit {
+    () => {
+        fn implicit(
+            way: Way,
+            g: &Geometry,
+            operands: [Ptr<Self>; 3],
+            bias: Option<Ptr<Self>>,
+        ) -> Implicit {
+            implicit::run(way, g, operands, bias)
+        }
+    };
+}
 floating! {
-    f32, axpy_f32, add_f32;
-    f64, axpy_f64, add_f64;
-    Complex<f32>, axpy_c64, add_c64;
-    Complex<f64>, axpy_c128, add_c128;
+    f32, axpy_f32, add_f32, { implicit!(); };
+    f64, axpy_f64, add_f64, { implicit!(); };
+    Complex<f32>, axpy_c64, add_c64, {};
+    Complex<f64>, axpy_c128, add_c128, {};
 }
 
 loops!(u64, axpy_u64, add_u64, |a, b| a.wrapping_add(b), |x, y| x

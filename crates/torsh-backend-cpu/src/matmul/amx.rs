@@ -9,8 +9,8 @@
 //!
 //! The unit takes subnormal numbers for zeros, so parts of a term below about 1e-38 are lost.
 //! Infinities and NaN do not survive the splitting: where the magnitudes of the operands allow a
-//! result that is not finite, each block is looked through, and computed again by the general
-//! kernel if there is one.
+//! result that is not finite, each block is looked through, and computed again by the blocked
+//! product if there is one.
 //!
 //! A block of the right operand is packed once, by all threads; each thread packs its rows of the
 //! left one. Sums stay in the tiles for as many terms as fit into the cache, and go to the output
@@ -27,7 +27,7 @@ use torsh_core::pool;
 
 use self::pack::Lines;
 use self::tiles::{Ahead, SIDE, STEP, Sums, TILE};
-use super::gemm::{Matrix, general};
+use super::gemm::{self, Matrix};
 use super::grid;
 use crate::arch::Level;
 use crate::dense::{Ptr, Scratch};
@@ -121,60 +121,32 @@ impl Parts {
     }
 }
 
-/// `out = alpha a b`, or `out += alpha a b` where `add`, for `out` of `m` rows and `n` columns.
+/// A product, and how its operands are split.
 struct Product {
-    m: usize,
-    n: usize,
-    k: usize,
-    out: Matrix<f32>,
-    a: Matrix<f32>,
-    b: Matrix<f32>,
-    alpha: f32,
-    add: bool,
+    x: gemm::Product<f32>,
     parts: Parts,
 }
 
-// SAFETY: the operands are only read, and the threads write disjoint blocks of the output.
-unsafe impl Sync for Product {}
+impl std::ops::Deref for Product {
+    type Target = gemm::Product<f32>;
+    fn deref(&self) -> &gemm::Product<f32> {
+        &self.x
+    }
+}
 
 /// As [`Number::product`](super::Number::product) of float32, on `threads` threads; `false`, with
 /// nothing done, where there is no memory to pack into.
 ///
 /// # Safety
 /// As there, and [`is_available`].
-#[allow(clippy::too_many_arguments)]
-pub(super) unsafe fn product(
-    m: usize,
-    n: usize,
-    k: usize,
-    out: Matrix<f32>,
-    a: Matrix<f32>,
-    b: Matrix<f32>,
-    alpha: f32,
-    add: bool,
-    parts: Parts,
-    threads: usize,
-) -> bool {
+pub(super) unsafe fn product(x: &gemm::Product<f32>, parts: Parts, threads: usize) -> bool {
     // Transposing all three transposes the product.
-    let turned = out.col != 1 && out.row == 1;
-    let (m, n) = if turned { (n, m) } else { (m, n) };
-    let (out, a, b) = match turned {
-        true => (out.t(), b.t(), a.t()),
-        false => (out, a, b),
-    };
-    let product = Product {
-        m,
-        n,
-        k,
-        out,
-        a,
-        b,
-        alpha,
-        add,
-        parts,
+    let x = match x.out.col != 1 && x.out.row == 1 {
+        true => x.turned(),
+        false => *x,
     };
     // SAFETY: the caller's promise.
-    unsafe { product.run(threads) }
+    unsafe { Product { x, parts }.run(threads) }
 }
 
 /// How a product is cut.
@@ -377,8 +349,15 @@ impl Product {
                         block.store();
                         let in_place = plan.direct && whole;
                         if last && !(safe == Safe::Yes || safe == Safe::Maybe && is_finite(block)) {
-                            let (a, b) = (self.a.at(i, 0), self.b.at(0, j1));
-                            general(rows, cols, self.k, o, a, b, self.alpha, self.add);
+                            let again = gemm::Product {
+                                m: rows,
+                                n: cols,
+                                out: o,
+                                a: self.a.at(i, 0),
+                                b: self.b.at(0, j1),
+                                ..self.x
+                            };
+                            gemm::plain(&again, 1);
                         } else if !in_place && (last || plan.direct) {
                             self.finish(block.ptr, o, rows, cols);
                         }

@@ -1,12 +1,11 @@
-//! One serial product of two matrices, by the kernel that suits its size.
+//! One product of two matrices, by the kernel that suits its size.
 
-use gemm::Parallelism;
 use num_complex::Complex;
 use num_traits::{One, Zero};
 
 #[cfg(target_arch = "x86_64")]
 use super::amx;
-use super::vector;
+use super::{blocked, vector};
 use crate::multiversion;
 use crate::scalar::Real;
 
@@ -49,132 +48,80 @@ impl<T> Matrix<T> {
     }
 }
 
-/// Up to this many multiply-adds the loops here beat the general kernel's set-up.
+/// One product: `out = alpha * a b`, or `out += alpha * a b` where `add`, for `out` of `m` rows
+/// and `n` columns, over `k` terms.
+#[derive(Clone, Copy)]
+pub(crate) struct Product<T> {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub out: Matrix<T>,
+    pub a: Matrix<T>,
+    pub b: Matrix<T>,
+    pub alpha: T,
+    pub add: bool,
+}
+
+// SAFETY: the operands are only read, and threads write disjoint parts of the output.
+unsafe impl<T: Sync> Sync for Product<T> {}
+
+impl<T: Copy> Product<T> {
+    /// The same product, transposed.
+    #[inline]
+    pub fn turned(&self) -> Product<T> {
+        Product {
+            m: self.n,
+            n: self.m,
+            out: self.out.t(),
+            a: self.b.t(),
+            b: self.a.t(),
+            ..*self
+        }
+    }
+}
+
+/// Up to this many multiply-adds the loops here beat the blocked product's set-up.
 const SMALL: usize = 4096;
 
 /// What products are computed in.
 pub(crate) trait Number:
     Copy + Send + Sync + PartialEq + Zero + One + std::ops::Mul<Output = Self> + 'static
 {
-    /// `out = alpha * a b`, or `out += alpha * a b` where `add`, for `out` of `m` rows and `n`
-    /// columns; `k` is not 0.
+    /// Computes a product of at least one term on this thread.
     ///
     /// # Safety
     /// The matrices are valid for their sizes, and `out` overlaps neither other.
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn product(
-        m: usize,
-        n: usize,
-        k: usize,
-        out: Matrix<Self>,
-        a: Matrix<Self>,
-        b: Matrix<Self>,
-        alpha: Self,
-        add: bool,
-    );
+    unsafe fn product(x: &Product<Self>);
 
     /// [`Number::product`] of operands that are exact in bfloat16.
     ///
     /// # Safety
     /// As there.
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn product_of_bf16(
-        m: usize,
-        n: usize,
-        k: usize,
-        out: Matrix<Self>,
-        a: Matrix<Self>,
-        b: Matrix<Self>,
-        alpha: Self,
-        add: bool,
-    ) {
+    unsafe fn product_of_bf16(x: &Product<Self>) {
         // SAFETY: the caller's promise.
-        unsafe { Self::product(m, n, k, out, a, b, alpha, add) }
+        unsafe { Self::product(x) }
     }
 
-    /// Whether [`Number::shared`] is the better way to several threads than a product of its own
-    /// for each.
-    fn is_shared(_m: usize, _n: usize, _k: usize, _of_bf16: bool) -> bool {
-        false
-    }
-
-    /// One product by several threads together.
+    /// Computes a product on several threads together.
     ///
     /// # Safety
     /// As [`Number::product`], or [`Number::product_of_bf16`].
-    #[allow(clippy::too_many_arguments)]
-    unsafe fn shared(
-        m: usize,
-        n: usize,
-        k: usize,
-        out: Matrix<Self>,
-        a: Matrix<Self>,
-        b: Matrix<Self>,
-        alpha: Self,
-        add: bool,
-        _of_bf16: bool,
-        _threads: usize,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe { Self::product(m, n, k, out, a, b, alpha, add) }
-    }
-}
-
-/// The general kernel.
-///
-/// # Safety
-/// As [`Number::product`].
-#[allow(clippy::too_many_arguments)]
-pub(super) unsafe fn general<T: Number>(
-    m: usize,
-    n: usize,
-    k: usize,
-    out: Matrix<T>,
-    a: Matrix<T>,
-    b: Matrix<T>,
-    alpha: T,
-    add: bool,
-) {
-    // The crate's `alpha` scales what is there, its `beta` the product.
-    let keep = if add { T::one() } else { T::zero() };
-    // SAFETY: the caller's promise.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            out.ptr,
-            out.col,
-            out.row,
-            add,
-            a.ptr,
-            a.col,
-            a.row,
-            b.ptr,
-            b.col,
-            b.row,
-            keep,
-            alpha,
-            false,
-            false,
-            false,
-            Parallelism::None,
-        );
-    }
+    unsafe fn shared(x: &Product<Self>, of_bf16: bool, threads: usize);
 }
 
 macro_rules! real {
-    ($($t:ident $small:ident $large:ident { $($more:item)* }),*) => {$(
+    ($($t:ident $small:ident { $($more:item)* }),*) => {$(
         multiversion! {
-            unsafe fn $small<A>(m: usize, n: usize, k: usize, out: Matrix<$t>, a: Matrix<$t>, b: Matrix<$t>, alpha: $t, add: bool) {
+            unsafe fn $small<A>(x: &Product<$t>) {
                 // SAFETY: the caller's promise.
-                unsafe { small::<A, $t>(m, n, k, out, a, b, alpha, add) }
+                unsafe { small::<A, $t>(x) }
             }
         }
 
         impl Number for $t {
             #[inline]
-            unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<$t>, a: Matrix<$t>, b: Matrix<$t>, alpha: $t, add: bool) {
+            unsafe fn product(x: &Product<$t>) {
+                let Product { m, n, k, out, a, b, alpha, add } = *x;
                 // SAFETY: the caller's promise, with the roles of rows and columns exchanged for
                 // a row times a matrix.
                 unsafe {
@@ -183,9 +130,9 @@ macro_rules! real {
                     } else if m == 1 {
                         vector::$t(n, k, out.ptr, out.col, b.t(), a.ptr, a.col, alpha, add);
                     } else if m * n * k <= SMALL {
-                        $small(m, n, k, out, a, b, alpha, add);
+                        $small(x);
                     } else {
-                        $large(m, n, k, out, a, b, alpha, add);
+                        Self::shared(x, false, 1);
                     }
                 }
             }
@@ -195,70 +142,65 @@ macro_rules! real {
     )*};
 }
 real!(
-    f32 small_f32 large_f32 {
+    f32 small_f32 {
     #[inline]
-    unsafe fn product_of_bf16(m: usize, n: usize, k: usize, out: Matrix<f32>, a: Matrix<f32>, b: Matrix<f32>, alpha: f32, add: bool) {
+    unsafe fn product_of_bf16(x: &Product<f32>) {
         // SAFETY: the caller's promise.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if amx::suits(m, n, k, amx::Parts::One)
-                && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::One, 1)
+            if amx::suits(x.m, x.n, x.k, amx::Parts::One) && amx::product(x, amx::Parts::One, 1) {
+                return;
+            }
+            Self::product(x)
+        }
+    }
+    unsafe fn shared(x: &Product<f32>, of_bf16: bool, threads: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if amx::suits(x.m, x.n, x.k, amx::Parts::of(of_bf16))
+                && amx::product(x, amx::Parts::of(of_bf16), threads)
             {
                 return;
             }
-            Self::product(m, n, k, out, a, b, alpha, add)
-        }
-    }
-    #[cfg(target_arch = "x86_64")]
-    fn is_shared(m: usize, n: usize, k: usize, of_bf16: bool) -> bool {
-        amx::suits(m, n, k, amx::Parts::of(of_bf16))
-    }
-    #[cfg(target_arch = "x86_64")]
-    unsafe fn shared(m: usize, n: usize, k: usize, out: Matrix<f32>, a: Matrix<f32>, b: Matrix<f32>, alpha: f32, add: bool, of_bf16: bool, threads: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if !amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::of(of_bf16), threads) {
-                Self::product(m, n, k, out, a, b, alpha, add);
-            }
+            plain(x, threads);
         }
     }},
-    f64 small_f64 general {}
+    f64 small_f64 {
+    unsafe fn shared(x: &Product<f64>, _of_bf16: bool, threads: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if blocked::product(x, None, threads).is_err() {
+                small_f64(x);
+            }
+        }
+    }}
 );
 
+/// A float32 product without a matrix unit.
+///
 /// # Safety
 /// As [`Number::product`].
-#[allow(clippy::too_many_arguments)]
-unsafe fn large_f32(
-    m: usize,
-    n: usize,
-    k: usize,
-    out: Matrix<f32>,
-    a: Matrix<f32>,
-    b: Matrix<f32>,
-    alpha: f32,
-    add: bool,
-) {
+pub(super) unsafe fn plain(x: &Product<f32>, threads: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if amx::suits(m, n, k, amx::Parts::Three)
-            && amx::product(m, n, k, out, a, b, alpha, add, amx::Parts::Three, 1)
-        {
-            return;
+        // Without memory for panels the loops over whole rows remain.
+        if blocked::product(x, None, threads).is_err() {
+            small_f32(x);
         }
-        general(m, n, k, out, a, b, alpha, add);
     }
 }
 
 macro_rules! complex {
-    ($($t:ident),*) => {$(
+    ($($t:ident $small:ident),*) => {$(
         impl Number for Complex<$t> {
-            unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, alpha: Self, add: bool) {
+            unsafe fn product(x: &Product<Self>) {
+                let Product { m, n, k, out, a, b, alpha, add } = *x;
                 let wide = |v: Self| Complex::new(f64::from(v.re), f64::from(v.im));
                 // SAFETY: the caller's promise.
                 unsafe {
                     if m * n * k > SMALL / 2 {
-                        return general(m, n, k, out, a, b, alpha, add);
+                        return Self::shared(x, false, 1);
                     }
                     // In double precision: complex sums cancel more than real ones.
                     for i in 0..m {
@@ -277,10 +219,47 @@ macro_rules! complex {
                     }
                 }
             }
+
+            /// Four real products, of the real and the imaginary parts where they lie; two more
+            /// for each part of `alpha` that is not 0.
+            unsafe fn shared(x: &Product<Self>, _of_bf16: bool, threads: usize) {
+                let part = |m: Matrix<Self>, imaginary: usize| {
+                    let ptr = m.ptr.cast::<$t>().wrapping_add(imaginary);
+                    Matrix::new(ptr, 2 * m.row, 2 * m.col)
+                };
+                let mut started = [x.add; 2];
+                // i^(p + q + r), for the parts p of a, q of b and r of alpha.
+                for (r, factor) in [x.alpha.re, x.alpha.im].into_iter().enumerate() {
+                    if r == 1 && factor == 0.0 {
+                        continue;
+                    }
+                    for (p, q) in [(0, 0), (1, 1), (0, 1), (1, 0)] {
+                        let turns = p + q + r;
+                        let to = turns % 2;
+                        let real = Product {
+                            m: x.m,
+                            n: x.n,
+                            k: x.k,
+                            out: part(x.out, to),
+                            a: part(x.a, p),
+                            b: part(x.b, q),
+                            alpha: if turns >= 2 { -factor } else { factor },
+                            add: started[to],
+                        };
+                        // SAFETY: the caller's promise; the parts lie within the operands.
+                        unsafe {
+                            if blocked::product(&real, None, threads).is_err() {
+                                $small(&real);
+                            }
+                        }
+                        started[to] = true;
+                    }
+                }
+            }
         }
     )*};
 }
-complex!(f32, f64);
+complex!(f32 small_f32, f64 small_f64);
 
 /// # Safety
 /// `out` must be valid for a read (where `add`) and a write.
@@ -331,17 +310,17 @@ unsafe fn strip<A: crate::arch::Arch, T: Real, const W: usize>(
 /// # Safety
 /// As [`Number::product`].
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
-unsafe fn small<A: crate::arch::Arch, T: Real>(
-    m: usize,
-    n: usize,
-    k: usize,
-    out: Matrix<T>,
-    a: Matrix<T>,
-    b: Matrix<T>,
-    alpha: T,
-    add: bool,
-) {
+unsafe fn small<A: crate::arch::Arch, T: Real>(x: &Product<T>) {
+    let Product {
+        m,
+        n,
+        k,
+        out,
+        a,
+        b,
+        alpha,
+        add,
+    } = *x;
     // SAFETY: the caller's promise; every index is below its size.
     unsafe {
         if b.col == 1 && out.col == 1 {

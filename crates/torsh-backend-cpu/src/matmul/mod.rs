@@ -10,15 +10,19 @@
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+pub(crate) mod blocked;
 mod gemm;
 mod integer;
+mod lane;
+mod panel;
+mod tile;
 mod vector;
 
 use num_complex::Complex;
 use smallvec::SmallVec;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, pool};
 
-pub(crate) use gemm::{Matrix, Number};
+pub(crate) use gemm::{Matrix, Number, Product};
 pub(crate) use integer::Wrapping;
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
@@ -248,6 +252,26 @@ impl Problem {
         let ptr = ptr.at(self.offset(which, index));
         Matrix::new(ptr, self.rows[which], self.cols[which])
     }
+
+    /// The product number `index`, of the matrices at `out`, `a` and `b`.
+    fn product<T>(
+        &self,
+        [out, a, b]: [Ptr<T>; 3],
+        index: usize,
+        alpha: T,
+        add: bool,
+    ) -> Product<T> {
+        Product {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            out: self.matrix(0, out, index),
+            a: self.matrix(1, a, index),
+            b: self.matrix(2, b, index),
+            alpha,
+            add,
+        }
+    }
 }
 
 /// How many parts to cut the rows and columns of a product into: the pair with `parts` as its
@@ -306,19 +330,23 @@ impl Call<'_> {
         } else {
             parts
         };
-        if inside > 1 && T::is_shared(p.m, p.n, p.k, self.of_bf16) {
+        // Not for a matrix and a vector, whose reading is what counts.
+        if inside > 1 && p.m > 1 && p.n > 1 {
             for index in 0..all {
-                pool::parallel_parts(p.m, inside, &|_, rows| {
-                    let o = p.matrix(0, out, index).at(rows.start, 0);
-                    let c = c.map(|c| p.matrix(3, c, index).at(rows.start, 0));
-                    // SAFETY: the rows are within the operands, and no other thread writes them.
-                    unsafe { start(rows.len(), p.n, o, c, beta, false) };
-                });
-                let o = p.matrix(0, out, index);
-                let (a, b) = (p.matrix(1, a, index), p.matrix(2, b, index));
-                let (add, of_bf16) = (c.is_some(), self.of_bf16);
-                // SAFETY: the matrices are the operands', and nothing else writes the output.
-                unsafe { T::shared(p.m, p.n, p.k, o, a, b, alpha, add, of_bf16, inside) };
+                if c.is_some() || p.k == 0 {
+                    pool::parallel_parts(p.m, inside, &|_, rows| {
+                        let o = p.matrix(0, out, index).at(rows.start, 0);
+                        let c = c.map(|c| p.matrix(3, c, index).at(rows.start, 0));
+                        // SAFETY: the rows are within the operands, and no other thread writes
+                        // them.
+                        unsafe { start(rows.len(), p.n, o, c, beta, p.k == 0) };
+                    });
+                }
+                if p.k > 0 {
+                    let x = p.product([out, a, b], index, alpha, c.is_some());
+                    // SAFETY: the matrices are the operands', and nothing else writes the output.
+                    unsafe { T::shared(&x, self.of_bf16, inside) };
+                }
             }
             return Ok(());
         }
@@ -346,9 +374,15 @@ impl Call<'_> {
                 unsafe {
                     start(m, n, o, c, beta, p.k == 0);
                     if p.k > 0 {
-                        let a = p.matrix(1, a, index).at(i0, 0);
-                        let b = p.matrix(2, b, index).at(0, j0);
-                        product(m, n, p.k, o, a, b, alpha, c.is_some());
+                        let whole = p.product([out, a, b], index, alpha, c.is_some());
+                        product(&Product {
+                            m,
+                            n,
+                            out: o,
+                            a: whole.a.at(i0, 0),
+                            b: whole.b.at(0, j0),
+                            ..whole
+                        });
                     }
                 }
             }
@@ -483,11 +517,19 @@ fn split_terms<T: Number>(
     let sums = Ptr::new(partial.ptr());
     pool::parallel_parts(p.k, parts, &|part, terms| {
         let sum = Matrix::new(sums.at((part * m * n) as isize), n as isize, 1);
-        let a = p.matrix(1, a, 0).at(0, terms.start);
-        let b = p.matrix(2, b, 0).at(terms.start, 0);
+        let x = Product {
+            m,
+            n,
+            k: terms.len(),
+            out: sum,
+            a: p.matrix(1, a, 0).at(0, terms.start),
+            b: p.matrix(2, b, 0).at(terms.start, 0),
+            alpha,
+            add: false,
+        };
         // SAFETY: the terms are within the operands (there are more of them than parts), and each
         // part writes its own sums.
-        unsafe { T::product(m, n, terms.len(), sum, a, b, alpha, false) };
+        unsafe { T::product(&x) };
     });
     let o = p.matrix(0, out, 0);
     // SAFETY: all sums are written, and the threads are done.

@@ -32,7 +32,7 @@ struct Case {
 }
 
 /// The greatest error against float64, in units of the last bit of the terms' sum of
-/// magnitudes; the same of the general kernel.
+/// magnitudes; the same of the blocked product.
 fn errors(c: &Case, a: &mut [f32], b: &mut [f32]) -> (f64, f64) {
     let [m, n, k] = c.sizes;
     let start = numbers(2 * m * n, 5);
@@ -66,13 +66,40 @@ fn errors(c: &Case, a: &mut [f32], b: &mut [f32]) -> (f64, f64) {
     };
     // SAFETY: the matrices have these sizes, and the tests below ask whether AMX is there.
     let ours = worst(&|o| unsafe {
-        assert!(product(
-            m, n, k, o, a, b, c.alpha, c.add, c.parts, c.threads
-        ));
+        let x = of([m, n, k], o, a, b, (c.alpha, c.add));
+        assert!(product(&x, c.parts, c.threads));
     });
     // SAFETY: as above.
-    let theirs = worst(&|o| unsafe { general(m, n, k, o, a, b, c.alpha, c.add) });
+    let theirs = worst(&|o| unsafe { plain(&of([m, n, k], o, a, b, (c.alpha, c.add))) });
     (ours, theirs)
+}
+
+fn of(
+    [m, n, k]: [usize; 3],
+    out: Matrix<f32>,
+    a: Matrix<f32>,
+    b: Matrix<f32>,
+    (alpha, add): (f32, bool),
+) -> gemm::Product<f32> {
+    gemm::Product {
+        m,
+        n,
+        k,
+        out,
+        a,
+        b,
+        alpha,
+        add,
+    }
+}
+
+/// The same without AMX.
+///
+/// # Safety
+/// As [`product`].
+unsafe fn plain(x: &gemm::Product<f32>) {
+    // SAFETY: the caller's promise.
+    unsafe { gemm::plain(x, 1) }
 }
 
 #[test]
@@ -106,7 +133,7 @@ fn of_the_precision_of_float32() {
             let (ours, theirs) = errors(&case, &mut a, &mut b);
             assert!(
                 ours < 3.0 && ours < 2.0 * theirs + 1.0,
-                "{sizes:?} {orders:?}: {ours} of the general kernel's {theirs}"
+                "{sizes:?} {orders:?}: {ours} of the blocked product's {theirs}"
             );
         }
     }
@@ -163,8 +190,9 @@ fn what_is_not_finite_comes_out_as_from_the_general_kernel() {
             let [ours, theirs] = outs.each_mut().map(|o| matrix(o, m, n, 0));
             // SAFETY: the matrices have these sizes.
             unsafe {
-                assert!(product(m, n, k, ours, a, b, 1.0, add, Parts::Three, 1));
-                general(m, n, k, theirs, a, b, 1.0, add);
+                let sizes = [m, n, k];
+                assert!(product(&of(sizes, ours, a, b, (1.0, add)), Parts::Three, 1));
+                plain(&of(sizes, theirs, a, b, (1.0, add)));
             }
             for (x, y) in outs[0].iter().zip(&outs[1]) {
                 let close = (x - y).abs() <= 1e-5 * y.abs().max(1e3);
@@ -194,8 +222,8 @@ fn of_several_blocks_of_rows_columns_and_terms() {
         let [ours, theirs] = outs.each_mut().map(|o| matrix(o, m, n, 0));
         // SAFETY: the matrices have these sizes.
         unsafe {
-            assert!(product(m, n, k, ours, a, b, 1.0, false, parts, 3));
-            general(m, n, k, theirs, a, b, 1.0, false);
+            assert!(product(&of([m, n, k], ours, a, b, (1.0, false)), parts, 3));
+            plain(&of([m, n, k], theirs, a, b, (1.0, false)));
         }
         // The terms' magnitudes sum up to about 3e4.
         let worst = outs[0].iter().zip(&outs[1]);

@@ -1,0 +1,249 @@
+//! Convolutions as blocked products whose right operand, the windows of the images, is never
+//! there as a whole: its panels are written as the product asks for them.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use torsh_core::{Result, TorshError, pool};
+
+use super::GRAIN;
+use super::columns::Geometry;
+use super::number::{Implicit, Way, fill};
+use super::windows::{Windowed, Windows};
+use crate::dense::{Ptr, Scratch};
+use crate::matmul::{Matrix, Product, blocked};
+
+/// Numbers of the lines that are turned into a panel at a time, in the first-level cache.
+const LINES: usize = 2048;
+/// Output pixels of an image up to which several images make one product: panels cut at an
+/// image's end would hold too little.
+const FEW: usize = 256;
+
+/// Computes one of the kernels, unless another way is better.
+pub(super) fn run<T: Windowed>(
+    way: Way,
+    g: &Geometry,
+    [x, y, out]: [Ptr<T>; 3],
+    bias: Option<Ptr<T>>,
+) -> Implicit {
+    // A matrix unit wants the windows written out.
+    if T::has_unit(g.out_channels, g.out_pixels(), g.window()) {
+        return None;
+    }
+    match way {
+        Way::Forward => Some(forward(g, x, y, bias, out)),
+        Way::Transposed => transposed(g, x, y, bias, out),
+        Way::Weight => Some(weight_grad(g, x, y, out)),
+    }
+}
+
+/// The images of a group.
+fn windows<'a, T>(g: &'a Geometry, input: Ptr<T>, image: usize, group: usize) -> Windows<'a, T> {
+    let planes = g.in_channels * g.in_pixels();
+    Windows {
+        g,
+        image: input.at(((image * g.groups + group) * planes) as isize),
+        step: g.groups * planes,
+    }
+}
+
+/// `output = windows weight + bias`.
+fn forward<T: Windowed>(
+    g: &Geometry,
+    input: Ptr<T>,
+    weight: Ptr<T>,
+    bias: Option<Ptr<T>>,
+    out: Ptr<T>,
+) -> Result<()> {
+    let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
+    let parts = pool::chunk_count(g.work(), GRAIN).max(1);
+    // Several images at once, where they are small and the sums repay another copy of the result.
+    let together = match g.images > 1 && p < FEW && !p.is_multiple_of(16) && k >= 64 {
+        true => g.images,
+        false => 1,
+    };
+    let n = together * p;
+    let scratch = Scratch::<T>::new(if together > 1 { g.groups * oc * n } else { 0 })?;
+    let rows = Ptr::new(scratch.ptr());
+    let tasks = g.images / together * g.groups;
+    let failed = AtomicBool::new(false);
+    let task = |task: usize, threads: usize| {
+        let (image, group) = (task / g.groups, task % g.groups);
+        let windows = windows(g, input, image, group);
+        let to = match together {
+            1 => out.at((task * oc * p) as isize),
+            _ => rows.at((group * oc * n) as isize),
+        };
+        // SAFETY: the task's part of the result is written by no other; the operands have the
+        // sizes that the geometry says.
+        unsafe {
+            if let Some(bias) = bias {
+                (0..oc).for_each(|o| fill(to.add(o * n), n, *bias.at((group * oc + o) as isize)));
+            }
+            let x = Product {
+                m: oc,
+                n,
+                k,
+                out: Matrix::new(to, n as isize, 1),
+                a: Matrix::new(weight.at((group * oc * k) as isize), k as isize, 1),
+                b: Matrix::new(windows.image.cast_mut(), p as isize, 1),
+                alpha: T::one(),
+                add: bias.is_some(),
+            };
+            let done = if g.is_pointwise() && together == 1 {
+                blocked::product(&x, None, threads)
+            } else {
+                let panel = |terms, columns, to, pitch| windows.panel(terms, columns, to, pitch);
+                blocked::product(&x, Some(&panel), threads)
+            };
+            failed.fetch_or(done.is_err(), Ordering::Relaxed);
+        }
+    };
+    if tasks.is_multiple_of(parts) || tasks >= 4 * parts {
+        pool::parallel_parts(tasks, parts, &|_, range| range.for_each(|i| task(i, 1)));
+    } else {
+        (0..tasks).for_each(|i| task(i, parts));
+    }
+    if failed.into_inner() {
+        return Err(TorshError::OutOfMemory);
+    }
+    if together > 1 {
+        let planes = g.groups * oc;
+        pool::parallel_for(g.images * planes, (GRAIN / p.max(1)).max(1), &|range| {
+            for plane in range {
+                let (image, row) = (plane / planes, plane % planes);
+                let from = rows.at((row * n + image * p) as isize);
+                // SAFETY: both have room for all pixels, and no other task writes this plane.
+                unsafe { std::ptr::copy_nonoverlapping(from, out.at((plane * p) as isize), p) };
+            }
+        });
+    }
+    Ok(())
+}
+
+/// The convolution whose windows give the gradient of the input, where all strides are 1: of the
+/// output's gradient with turned kernels. `None` where padding goes beyond the kernel.
+fn turned(g: &Geometry) -> Option<Geometry> {
+    let mut padding = [0; 3];
+    for (d, padding) in padding.iter_mut().enumerate() {
+        *padding = (g.dilation[d] * (g.kernel[d] - 1)).checked_sub(g.padding[d])?;
+    }
+    (g.stride == [1; 3]).then_some(Geometry {
+        in_channels: g.out_channels,
+        out_channels: g.in_channels,
+        input: g.output,
+        output: g.input,
+        padding,
+        ..*g
+    })
+}
+
+/// The gradient of the input, or `None` where [`turned`] has no convolution for it.
+fn transposed<T: Windowed>(
+    g: &Geometry,
+    grad: Ptr<T>,
+    weight: Ptr<T>,
+    bias: Option<Ptr<T>>,
+    out: Ptr<T>,
+) -> Option<Result<()>> {
+    let back = turned(g)?;
+    let (taps, ic, oc) = (g.taps(), g.in_channels, g.out_channels);
+    let weights = match Scratch::<T>::new(g.groups * ic * oc * taps) {
+        Ok(weights) => weights,
+        Err(e) => return Some(Err(e)),
+    };
+    for group in 0..g.groups {
+        for (o, c) in (0..oc).flat_map(|o| (0..ic).map(move |c| (o, c))) {
+            let from = weight.at((((group * oc + o) * ic + c) * taps) as isize);
+            let to = weights
+                .ptr()
+                .wrapping_add(((group * ic + c) * oc + o) * taps);
+            for t in 0..taps {
+                // SAFETY: both hold all taps of every pair of channels.
+                unsafe { *to.add(taps - 1 - t) = *from.add(t) };
+            }
+        }
+    }
+    Some(forward(&back, grad, Ptr::new(weights.ptr()), bias, out))
+}
+
+/// The gradient of the weight: products over the pixels of each image.
+fn weight_grad<T: Windowed>(g: &Geometry, grad: Ptr<T>, input: Ptr<T>, out: Ptr<T>) -> Result<()> {
+    let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
+    let size = g.groups * oc * k;
+    let threads = pool::chunk_count(g.work(), GRAIN).max(1);
+    // Each thread has groups of its own, else images and sums of its own; few images are done one
+    // by one by all threads.
+    let by_group = g.groups >= 4 * threads || (g.groups > 1 && g.groups.is_multiple_of(threads));
+    let by_image = g.images.is_multiple_of(threads) || g.images >= 4 * threads;
+    let parts = if by_group || by_image { threads } else { 1 };
+    let inside = if parts == 1 { threads } else { 1 };
+    let sums = Scratch::<T>::new(if by_group { 0 } else { (parts - 1) * size })?;
+    let partial = Ptr::new(sums.ptr());
+    let failed = AtomicBool::new(false);
+    let add_image = |image: usize, group: usize, sum: *mut T, add: bool| {
+        let windows = windows(g, input, image, group);
+        let grad = grad.at(((image * g.groups + group) * oc * p) as isize);
+        let panel = |terms: Range<usize>, lines: Range<usize>, to: *mut T, pitch: usize| {
+            let mut memory = [const { MaybeUninit::<T>::uninit() }; LINES];
+            let rows = memory.as_mut_ptr().cast::<T>();
+            let most = LINES / pitch;
+            for first in terms.clone().step_by(most) {
+                let some = first..(first + most).min(terms.end);
+                let to = to.wrapping_add((first - terms.start) * pitch);
+                // SAFETY: the lines and pixels are the image's, and the panel has room for them;
+                // the memory has, since there are at most `pitch` lines.
+                unsafe {
+                    windows.lines(lines.clone(), &some, rows, some.len());
+                    blocked::turn(rows, some.len(), lines.len(), to, pitch);
+                }
+            }
+        };
+        let x = Product {
+            m: oc,
+            n: k,
+            k: p,
+            out: Matrix::new(sum.wrapping_add(group * oc * k), k as isize, 1),
+            a: Matrix::new(grad, p as isize, 1),
+            b: Matrix::new(windows.image.cast_mut(), 1, p as isize),
+            alpha: T::one(),
+            add,
+        };
+        // SAFETY: the sums are the calling thread's, and the operands have these sizes.
+        let done = unsafe {
+            match g.is_pointwise() {
+                true => blocked::product(&x, None, inside),
+                false => blocked::product(&x, Some(&panel), inside),
+            }
+        };
+        failed.fetch_or(done.is_err(), Ordering::Relaxed);
+    };
+    let tasks = if by_group { g.groups } else { g.images };
+    pool::parallel_parts(tasks, parts.min(tasks), &|part, range| {
+        if by_group {
+            for group in range {
+                (0..g.images).for_each(|i| add_image(i, group, out.get(), i > 0));
+            }
+            return;
+        }
+        let sum = match part {
+            0 => out.get(),
+            _ => partial.at(((part - 1) * size) as isize),
+        };
+        let first = range.start;
+        for image in range {
+            (0..g.groups).for_each(|group| add_image(image, group, sum, image > first));
+        }
+    });
+    if failed.into_inner() {
+        return Err(TorshError::OutOfMemory);
+    }
+    if !by_group {
+        for part in 1..parts.min(tasks) {
+            // SAFETY: the threads are done, and both hold `size` elements.
+            unsafe { T::add(size, partial.at(((part - 1) * size) as isize), out.get(), 1) };
+        }
+    }
+    Ok(())
+}

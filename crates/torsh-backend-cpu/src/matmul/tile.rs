@@ -1,0 +1,204 @@
+//! The inner loops of the blocked product: one tile of the result, held in registers.
+
+use super::lane::Lane;
+use crate::arch::Level;
+
+/// One tile of a product: up to `MR` rows by `NR` columns, over `k` terms.
+pub(crate) struct Tile<T> {
+    pub k: usize,
+    /// The left operand: either its panel (`[k][rows]`), or its rows, `a_row` elements apart.
+    pub a: *const T,
+    pub a_row: isize,
+    /// The right operand: `NR` adjacent numbers for each term, `b_term` elements apart.
+    pub b: *const T,
+    pub b_term: isize,
+    /// The result, and the steps to its next row and column.
+    pub out: *mut T,
+    pub out_row: isize,
+    pub out_column: isize,
+    /// Columns to write, `NR` at most.
+    pub columns: usize,
+    pub alpha: T,
+    pub add: bool,
+}
+
+/// A version of [`tile`].
+pub(crate) type TileFn<T> = unsafe fn(&Tile<T>);
+
+/// The tiles of one instruction set.
+pub(crate) struct Tiles<T: 'static> {
+    /// Rows of the largest one.
+    pub rows: usize,
+    /// Columns of each.
+    pub columns: usize,
+    /// By rows less one: for a panel of the left operand.
+    pub packed: &'static [TileFn<T>],
+    /// By rows less one: for rows of the left operand where they are.
+    pub in_place: &'static [TileFn<T>],
+}
+
+/// The largest tile of any instruction set, in numbers.
+const LARGEST: usize = 32;
+
+/// Adds one term's products.
+///
+/// # Safety
+/// As [`tile`].
+#[inline(always)]
+unsafe fn term<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
+    a: *const V::T,
+    a_row: isize,
+    b: *const V::T,
+    sums: &mut [[V; C]; R],
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut right = [V::load(b); C];
+        for c in 1..C {
+            right[c] = V::load(b.add(c * V::N));
+        }
+        for r in 0..R {
+            let left = V::splat(match PACKED {
+                true => *a.add(r),
+                false => *a.offset(r as isize * a_row),
+            });
+            for c in 0..C {
+                sums[r][c] = sums[r][c].add_product(left, right[c]);
+            }
+        }
+    }
+}
+
+/// `out = alpha a b`, or `out += alpha a b`.
+///
+/// # Safety
+/// The operands of `t` are valid for `R` rows, `V::N * C` columns (`t.columns` of the result) and
+/// `t.k` terms; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(t: &Tile<V::T>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let zero = V::splat(std::mem::zeroed());
+        let mut sums = [[zero; C]; R];
+        let (mut a, mut b) = (t.a, t.b);
+        // What the sums go to comes from the second or third cache meanwhile.
+        for r in 0..R {
+            let out = t.out.wrapping_offset(r as isize * t.out_row);
+            V::fetch(out);
+            V::fetch(out.wrapping_add(C * V::N - 1));
+        }
+        let step = if PACKED { R } else { 1 };
+        let mut k = t.k;
+        while k >= 4 {
+            for u in 0..4 {
+                let b = b.offset(u as isize * t.b_term);
+                term::<V, R, C, PACKED>(a.add(u * step), t.a_row, b, &mut sums);
+            }
+            a = a.add(4 * step);
+            b = b.offset(4 * t.b_term);
+            k -= 4;
+        }
+        while k > 0 {
+            term::<V, R, C, PACKED>(a, t.a_row, b, &mut sums);
+            a = a.add(step);
+            b = b.offset(t.b_term);
+            k -= 1;
+        }
+        let alpha = V::splat(t.alpha);
+        if t.columns == C * V::N && t.out_column == 1 {
+            for r in 0..R {
+                let out = t.out.offset(r as isize * t.out_row);
+                for c in 0..C {
+                    let out = out.add(c * V::N);
+                    if t.add {
+                        V::load(out).add_product(sums[r][c], alpha).store(out);
+                    } else {
+                        sums[r][c].times(alpha).store(out);
+                    }
+                }
+            }
+        } else {
+            for r in 0..R {
+                let out = t.out.offset(r as isize * t.out_row);
+                let at = |i: usize| out.offset(i as isize * t.out_column);
+                let mut row = [std::mem::zeroed::<V::T>(); LARGEST];
+                if t.add {
+                    for i in 0..t.columns {
+                        row[i] = *at(i);
+                    }
+                }
+                for c in 0..C {
+                    let row = row.as_mut_ptr().add(c * V::N);
+                    if t.add {
+                        V::load(row).add_product(sums[r][c], alpha).store(row);
+                    } else {
+                        sums[r][c].times(alpha).store(row);
+                    }
+                }
+                for i in 0..t.columns {
+                    *at(i) = row[i];
+                }
+            }
+        }
+    }
+}
+
+macro_rules! tiles {
+    ($name:ident, $t:ident, $v:ty, $c:literal, [$($r:literal)*] $(, $features:literal)?) => {
+        mod $name {
+            use super::*;
+            #[cfg(target_arch = "x86_64")]
+            #[allow(unused_imports)]
+            use std::arch::x86_64::*;
+
+            /// # Safety
+            /// As [`tile`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn of<const R: usize, const PACKED: bool>(t: &Tile<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { tile::<$v, R, $c, PACKED>(t) }
+            }
+
+            pub(super) static TILES: Tiles<$t> = Tiles {
+                rows: [$($r),*].len(),
+                columns: $c * <$v as Lane>::N,
+                packed: &[$(of::<$r, true>),*],
+                in_place: &[$(of::<$r, false>),*],
+            };
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+tiles!(avx512_f32, f32, __m512, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "x86_64")]
+tiles!(avx512_f64, f64, __m512d, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "x86_64")]
+tiles!(avx2_f32, f32, __m256, 2, [1 2 3 4 5 6], "avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "x86_64")]
+tiles!(avx2_f64, f64, __m256d, 2, [1 2 3 4 5 6], "avx2,fma,f16c,bmi1,bmi2");
+tiles!(base_f32, f32, [f32; 4], 2, [1 2 3 4 5 6]);
+tiles!(base_f64, f64, [f64; 2], 2, [1 2 3 4 5 6]);
+
+/// A number with tiles of its own.
+pub(crate) trait Tiled: Sized + Copy + 'static {
+    /// The tiles of a level.
+    fn tiles(level: Level) -> &'static Tiles<Self>;
+}
+
+macro_rules! tiled {
+    ($($t:ident: $avx512:ident $avx2:ident $base:ident),*) => {$(
+        impl Tiled for $t {
+            #[inline]
+            fn tiles(level: Level) -> &'static Tiles<$t> {
+                match level {
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => &$avx512::TILES,
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 => &$avx2::TILES,
+                    _ => &$base::TILES,
+                }
+            }
+        }
+    )*};
+}
+tiled!(f32: avx512_f32 avx2_f32 base_f32, f64: avx512_f64 avx2_f64 base_f64);
