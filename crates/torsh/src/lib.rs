@@ -53,6 +53,7 @@ extern crate self as torsh;
 mod book;
 mod device;
 pub mod prelude;
+pub mod testing;
 mod threads;
 
 /// Automatic differentiation, as `torch.autograd`.
@@ -62,6 +63,7 @@ pub mod autograd {
 
 pub use device::{DeviceExt, DeviceManager};
 pub use threads::{get_num_threads, set_num_threads};
+pub use torsh_core::alloc;
 pub use torsh_core::random;
 pub use torsh_core::random::{default_generator, initial_seed, manual_seed, seed};
 pub use torsh_core::{Generator, default_dtype, set_default_dtype};
