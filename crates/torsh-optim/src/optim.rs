@@ -205,9 +205,13 @@ fn no_group(name: &'static str, group: usize, count: usize) -> TorshError {
 }
 
 /// An error where a module has put another tensor in a parameter's place.
+#[track_caller]
 fn check_current<A: Algorithm>(inner: &Inner<A>) -> Result<()> {
-    let mut slots = inner.groups.iter().flat_map(|g| &g.slots);
-    slots.try_for_each(|s| s.param.check_current(A::NAME))
+    // No closure, which would hide the caller.
+    for slot in inner.groups.iter().flat_map(|g| &g.slots) {
+        slot.param.check_current(A::NAME)?;
+    }
+    Ok(())
 }
 
 impl<A: Algorithm> Optimizer for Optim<A> {

@@ -20,6 +20,7 @@ impl Param {
     }
 
     /// An error where a module has another tensor in this one's place, or none yet.
+    #[track_caller]
     pub(crate) fn check_current(&self, optimizer: &'static str) -> Result<()> {
         match &self.parameter {
             Some(p) if !p.is_current() => Err(TorshError::invalid(

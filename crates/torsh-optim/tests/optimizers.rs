@@ -315,6 +315,7 @@ fn a_replaced_parameter_is_an_error() -> Result<()> {
         .expect_err("the parameters were replaced")
         .to_string();
     assert!(e.contains("was replaced") && e.contains("hint"), "{e}");
+    assert!(e.contains(file!()), "the place is the caller's: {e}");
     Adam::new(layer.parameters(), 1e-3)?.step()
 }
 
