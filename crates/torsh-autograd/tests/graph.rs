@@ -5,6 +5,31 @@ mod common;
 use common::{complex, fails, g, grads, leaf, parts, recorded_grad, t, v};
 use torsh_tensor::{DType, Result, Tensor, backward, grad, no_grad};
 
+/// Where an error says it was made.
+fn place<T>(r: Result<T>) -> (String, u32) {
+    let e = r.map(drop).expect_err("an error");
+    let info = e.info().expect("an operation's");
+    (info.location.file().to_string(), info.location.line())
+}
+
+#[test]
+fn errors_of_a_pass_name_the_line_that_asked_for_it() -> Result<()> {
+    let x = leaf(&[1., 2.]);
+    let y = x.mul(&x)?;
+    let here = |line| (file!().to_string(), line);
+    assert_eq!(place(y.backward()), here(line!()));
+    assert_eq!(place(x.detach().sum()?.backward()), here(line!()));
+    let sum = y.sum()?;
+    sum.backward()?;
+    assert_eq!(place(sum.backward()), here(line!()));
+    let of = [x.detach()];
+    assert_eq!(
+        place(grad(&[sum], &of, &[], false, false, false)),
+        here(line!() - 1)
+    );
+    Ok(())
+}
+
 #[test]
 fn a_second_pass_needs_retain_graph() -> Result<()> {
     let x = leaf(&[1., 2.]);

@@ -177,6 +177,20 @@ impl TorshError {
         self
     }
 
+    /// Names `caller` as the place where the place so far lies in the crate of `file`, which is the
+    /// crate's own `file!()`: a closure in a library is not where a user looks.
+    #[must_use]
+    #[cold]
+    pub fn called_from(mut self, file: &str, caller: &'static Location<'static>) -> TorshError {
+        let sources = file.rfind("src").map_or(file, |i| &file[..i + 3]);
+        if let Some(i) = self.info_mut()
+            && i.location.file().starts_with(sources)
+        {
+            i.location = caller;
+        }
+        self
+    }
+
     /// Puts the error under the name of the operation the user called, when an inner one made it.
     #[must_use]
     #[cold]
@@ -285,6 +299,17 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("error.rs"), "{text}");
+    }
+
+    #[test]
+    fn a_place_within_a_library_becomes_the_callers() {
+        let here = Location::caller();
+        let made = || TorshError::shape("add", "no").with_hint("none");
+        let place = |e: TorshError| e.info().map(|i| (i.location.file(), i.location.line()));
+        let elsewhere = made().called_from("other/src/lib.rs", here);
+        assert_ne!(place(elsewhere), Some((here.file(), here.line())));
+        let library = made().called_from(file!(), here);
+        assert_eq!(place(library), Some((here.file(), here.line())));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What can be done with any module.
 
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -324,6 +325,50 @@ fn modes() {
     let boxed: Box<dyn Module> = Box::new(m);
     boxed.set_training(false);
     assert!(!boxed.is_training());
+}
+
+#[test]
+fn an_error_names_the_line_that_called_the_layer() {
+    #[track_caller]
+    fn refused(r: Result<Tensor>) {
+        let e = r.expect_err("an error");
+        let place = e.info().expect("an operation's").location;
+        let here = Location::caller();
+        assert_eq!((place.file(), place.line()), (here.file(), here.line()));
+    }
+    let x = t(&[0.0; 6], &[2, 3]);
+    refused(Linear::new(2, 1).forward(&x));
+    let norm = BatchNorm2d::new(3).unwrap();
+    refused(norm.forward(&x));
+    refused(sequential![ReLU::new(), Linear::new(2, 1)].forward(&x));
+    let boxed: Box<dyn Module> = Box::new(Sequential::new().add(Linear::new(2, 1)));
+    boxed.forward(&x).expect_err("an error");
+    // Inside of a module's own hooks the line of its forward is the better one.
+    struct_with_hooks(&x);
+
+    fn struct_with_hooks(x: &Tensor) {
+        #[derive(Module)]
+        struct Net {
+            fc: Linear,
+            hooks: Hooks,
+        }
+        impl Module for Net {
+            #[track_caller]
+            fn forward(&self, x: &Tensor) -> Result<Tensor> {
+                self.hooks.run(self, x, |x| {
+                    refused(self.fc.forward(x));
+                    self.fc.forward(x)
+                })
+            }
+        }
+        let net = Net {
+            fc: Linear::new(2, 1),
+            hooks: Hooks::new(),
+        };
+        let before = line!();
+        let e = net.forward(x).expect_err("an error");
+        assert!(e.info().expect("an operation's").location.line() < before);
+    }
 }
 
 #[test]

@@ -35,8 +35,10 @@ impl Archive {
     pub(crate) fn open(source: &mut Source) -> Result<Archive> {
         let (name, len) = (source.name.clone(), source.len);
         let broken = |why: String| TorshError::format("load", format!("{name}: {why}"));
-        let no_zip =
-            |e: &dyn std::fmt::Display| broken(format!("this is no whole zip archive: {e}"));
+        let no_zip = |e: &dyn std::fmt::Display| {
+            broken(format!("this is no whole zip archive: {e}"))
+                .with_hint("it may be cut off; write it again, or copy it again")
+        };
         let mut zip = ZipArchive::new(&mut *source).map_err(|e| no_zip(&e))?;
         let directory = zip.central_directory_start();
         let mut out = Archive {

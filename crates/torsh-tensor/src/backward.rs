@@ -1,5 +1,6 @@
 //! Starting backward passes, and hooks on tensors.
 
+use std::panic::Location;
 use std::sync::{Arc, Weak};
 
 use torsh_core::{Result, TorshError};
@@ -115,6 +116,17 @@ pub fn grad(
     create_graph: bool,
     allow_unused: bool,
 ) -> Result<Vec<Option<Tensor>>> {
+    let at = Location::caller();
+    let options = (retain_graph, create_graph, allow_unused);
+    grads_of(outputs, inputs, grad_outputs, options).map_err(|e| e.called_from(file!(), at))
+}
+
+fn grads_of(
+    outputs: &[Tensor],
+    inputs: &[Tensor],
+    grad_outputs: &[Option<Tensor>],
+    (retain_graph, create_graph, allow_unused): (bool, bool, bool),
+) -> Result<Vec<Option<Tensor>>> {
     if !grad_outputs.is_empty() && grad_outputs.len() != outputs.len() {
         return Err(TorshError::autograd(
             "grad",
@@ -166,19 +178,19 @@ pub fn backward(
     retain_graph: bool,
     create_graph: bool,
 ) -> Result<()> {
-    let mut roots = Vec::with_capacity(outputs.len());
-    for (i, t) in outputs.iter().enumerate() {
-        roots.push(root(t, grads.get(i).and_then(Option::as_ref))?);
-    }
-    engine::run(
-        roots,
-        &Run {
-            retain_graph: retain_graph || create_graph,
-            create_graph,
-            inputs: None,
-        },
-    )?;
-    Ok(())
+    let at = Location::caller();
+    let run = Run {
+        retain_graph: retain_graph || create_graph,
+        create_graph,
+        inputs: None,
+    };
+    let roots = outputs.iter().enumerate();
+    roots
+        .map(|(i, t)| root(t, grads.get(i).and_then(Option::as_ref)))
+        .collect::<Result<Vec<_>>>()
+        .and_then(|roots| engine::run(roots, &run))
+        .map(drop)
+        .map_err(|e| e.called_from(file!(), at))
 }
 
 impl Tensor {

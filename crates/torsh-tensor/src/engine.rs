@@ -336,7 +336,7 @@ fn take_saved(node: &Node, retain: bool) -> Result<SavedSet> {
             "backward",
             "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed)",
         )
-        .with_hint("pass retain_graph = true to the first backward")
+        .with_hint("compute the result anew for each pass (what was computed before a loop belongs to its first pass: detach() it), or pass retain_graph = true to the first backward: backward_with(None, true, false)")
     };
     if let Some((c, index)) = &node.checkpoint {
         let set = s.is_some().then(|| c.saved(*index)).ok_or_else(again)??;

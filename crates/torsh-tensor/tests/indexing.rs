@@ -125,6 +125,15 @@ fn bad_indices_are_refused_with_pytorchs_text() {
         "index -4 is out of bounds for dimension 1 with size 3",
     );
     refused(
+        x.i((0, -4)),
+        "index -4 is out of bounds for dimension 1 with size 3",
+    );
+    let nine = Tensor::scalar(9, DType::I64, Device::Cpu).expect("fits");
+    refused(
+        x.i((NewAxis, 0, Ellipsis, nine)),
+        "index 9 is out of bounds for dimension 2 with size 4",
+    );
+    refused(
         x.i((0, 0, 0, 0)),
         "too many indices for tensor of dimension 3",
     );

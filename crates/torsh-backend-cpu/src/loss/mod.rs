@@ -115,7 +115,8 @@ impl Targets {
                 t if t >= 0 && (t as usize) < sizes.c => Ok(t),
                 t => {
                     let message = format!("Target {t} is out of bounds for {} classes", sizes.c);
-                    Err(TorshError::index("", message))
+                    Err(TorshError::index("", message)
+                        .with_hint("classes count from 0, and the scores need one column for each"))
                 }
             })
             .collect::<Result<Vec<i64>>>()?;

@@ -1,6 +1,7 @@
 //! Functions that are called when a module runs.
 
 use std::fmt;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -65,6 +66,8 @@ impl Hooks {
         x: &Tensor,
         forward: impl FnOnce(&Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
+        let caller = Location::caller();
+        let forward = |x: &Tensor| forward(x).map_err(|e| e.called_from(file!(), caller));
         let Some(lists) = self.0.get() else {
             return forward(x);
         };

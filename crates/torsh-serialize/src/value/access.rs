@@ -4,9 +4,18 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::{Dict, Value};
 
+/// A key as one would write it.
+fn shown(key: &Value) -> String {
+    match key {
+        Value::Str(s) => format!("{s:?}"),
+        Value::Int(i) => i.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
 /// The first keys of a dict, for an error.
 fn some_keys(dict: &Dict) -> String {
-    let mut text: Vec<String> = dict.keys().take(8).map(|k| format!("{k:?}")).collect();
+    let mut text: Vec<String> = dict.keys().take(8).map(shown).collect();
     if dict.len() > text.len() {
         text.push(format!("and {} more", dict.len() - text.len()));
     }
@@ -66,7 +75,8 @@ impl Value {
             (Value::Dict(d), _) => match d.get(key.clone()) {
                 Some(v) => Ok(v),
                 None => missing(format!(
-                    "there is no key {key:?}; there are {}",
+                    "there is no key {}; there are {}",
+                    shown(&key),
                     some_keys(d)
                 )),
             },
@@ -76,7 +86,7 @@ impl Value {
                     None => missing(format!("there is no item {i} of {}", v.len())),
                 }
             }
-            _ => missing(format!("{} has no {key:?}", self.kind())),
+            _ => missing(format!("{} has no {}", self.kind(), shown(&key))),
         }
     }
 
@@ -112,7 +122,8 @@ impl Value {
                     Ok((name.as_str(), t))
                 }
                 _ => Err(wrong(format!(
-                    "the value of {key:?} is {}, no tensor by name",
+                    "the value of {} is {}, no tensor by name",
+                    shown(key),
                     value.kind()
                 ))
                 .with_hint(format!(

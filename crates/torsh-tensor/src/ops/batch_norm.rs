@@ -246,7 +246,9 @@ impl Tensor {
                 "Expected more than 1 value per channel when training, got input size {}",
                 self.shape()
             );
-            return self.named(op, Err(TorshError::invalid("", message)));
+            let e = TorshError::invalid("", message)
+                .with_hint("for predictions call eval() on the model; for training use larger batches, or drop_last(true)");
+            return self.named(op, Err(e));
         }
         if self.numel() == 0 {
             // There is nothing to normalise, whatever the shape.

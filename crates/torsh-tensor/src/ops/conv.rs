@@ -457,7 +457,7 @@ fn check<const N: usize>(
                 x.dtype(),
                 t.dtype()
             );
-            return Err(TorshError::dtype("", m));
+            return Err(TorshError::dtype("", m).with_hint("convert the input with to_dtype(..)"));
         }
     }
     let (ws, groups) = (weight.dims(), groups as usize);

@@ -274,6 +274,18 @@ pub(super) fn is_mask(t: &Tensor) -> bool {
     matches!(t.dtype(), DType::Bool | DType::U8)
 }
 
+/// An error with the tensor's own dimension, where a view that lost some would name another.
+#[track_caller]
+fn in_range(i: i64, axis: usize, n: usize) -> Result<()> {
+    if i < -(n as i64) || i >= n as i64 {
+        return Err(TorshError::index(
+            "",
+            format!("index {i} is out of bounds for dimension {axis} with size {n}"),
+        ));
+    }
+    Ok(())
+}
+
 /// What an index makes of a tensor before index tensors are read: the view, and the index tensors
 /// by its dimensions.
 struct Applied {
@@ -312,7 +324,11 @@ impl Tensor {
 
     #[track_caller]
     fn get(&self, items: Vec<IndexItem>) -> Result<Tensor> {
-        let named = |e: TorshError| e.renamed("__getitem__");
+        let at = std::panic::Location::caller();
+        let named = |e: TorshError| {
+            e.in_op("__getitem__", || vec![self.describe()], at)
+                .renamed("__getitem__")
+        };
         let a = self.apply(items).map_err(named)?;
         if a.indices.iter().all(Option::is_none) {
             return Ok(a.view);
@@ -338,6 +354,7 @@ impl Tensor {
         )
     }
 
+    #[track_caller]
     fn apply(&self, items: Vec<IndexItem>) -> Result<Applied> {
         let takes: usize = items.iter().map(IndexItem::dims).sum();
         if takes > self.ndim() {
@@ -356,10 +373,18 @@ impl Tensor {
         let rest = self.ndim() - takes;
         let mut view = self.clone();
         let mut indices: Vec<Option<Tensor>> = Vec::new();
-        let mut d = 0;
+        // Where the next item is in the view, and in this tensor.
+        let (mut d, mut axis) = (0, 0);
         for item in items {
+            let takes = match &item {
+                IndexItem::Ellipsis => rest,
+                other => other.dims(),
+            };
             match item {
-                IndexItem::Int(i) => view = view.select(d, i)?,
+                IndexItem::Int(i) => {
+                    in_range(i, axis, self.dims()[axis])?;
+                    view = view.select(d, i)?;
+                }
                 IndexItem::Slice(None, None, 1) => d += 1,
                 IndexItem::Slice(start, stop, step) => {
                     if step <= 0 {
@@ -387,7 +412,9 @@ impl Tensor {
                     d += 1;
                 }
                 IndexItem::Tensor(t) if t.ndim() == 0 && !is_mask(&t) && t.dtype().is_integer() => {
-                    view = view.select(d, t.item::<i64>()?)?;
+                    let i = t.item::<i64>()?;
+                    in_range(i, axis, self.dims()[axis])?;
+                    view = view.select(d, i)?;
                 }
                 IndexItem::Tensor(t) if t.ndim() == 0 && is_mask(&t) => {
                     view = view.unsqueeze(d)?;
@@ -406,6 +433,7 @@ impl Tensor {
                     d += n;
                 }
             }
+            axis += takes;
         }
         // Even an index that changes nothing gives a view, not the tensor itself.
         if view.is_same(self) {

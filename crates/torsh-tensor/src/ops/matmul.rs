@@ -477,8 +477,9 @@ pub static LINEAR: OpRecord = factors(
         if x.ndim() > 0 && x.dims()[x.ndim() - 1] != w.dims()[w.ndim() - 1] {
             return Err(TorshError::shape(
                 "",
-                format!("mat1 and mat2 shapes cannot be multiplied: input of {} has not the last size of weight {}", x.shape(), w.shape()),
-            ));
+                format!("mat1 and mat2 shapes cannot be multiplied: the last size of the input {} is not that of the weight {}", x.shape(), w.shape()),
+            )
+            .with_hint("a layer's input is [.., in_features]; flatten(1) makes one row of each sample of a batch"));
         }
         plan(c)
     },
