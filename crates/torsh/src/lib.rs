@@ -51,13 +51,17 @@ extern crate self as torsh;
 
 #[cfg(all(doctest, feature = "train", feature = "profiler", feature = "debug"))]
 mod book;
+mod device;
 pub mod prelude;
+mod threads;
 
 /// Automatic differentiation, as `torch.autograd`.
 pub mod autograd {
     pub use torsh_autograd::*;
 }
 
+pub use device::{DeviceExt, DeviceManager};
+pub use threads::{get_num_threads, set_num_threads};
 pub use torsh_core::random;
 pub use torsh_core::random::{default_generator, initial_seed, manual_seed, seed};
 pub use torsh_core::{Generator, default_dtype, set_default_dtype};

@@ -1,5 +1,6 @@
 //! What most programs use: `use torsh::prelude::*;`
 
+pub use crate::DeviceExt;
 pub use crate::autograd;
 pub use crate::{activation_checkpoint, gradient_checkpoint};
 pub use torsh_core::random::manual_seed;

@@ -1,0 +1,121 @@
+//! Which devices are there, and what is asked of them.
+
+use torsh_core::alloc::MemoryStats;
+use torsh_core::{Device, DeviceProperties, Result, TorshError};
+use torsh_tensor::Tensor;
+
+/// What a [`Device`] can be asked.
+///
+/// ```
+/// use torsh::prelude::*;
+/// assert!(Device::Cpu.is_available());
+/// let device = Device::best_available();
+/// let x = Tensor::ones(&[256], DType::F32, device)?;
+/// assert!(device.memory_stats()?.allocated_bytes >= 1024);
+/// assert!(device.properties()?.compute_units > 0);
+/// # drop(x);
+/// # Ok::<(), torsh::TorshError>(())
+/// ```
+pub trait DeviceExt: Copy {
+    /// Whether tensors can live on the device.
+    fn is_available(self) -> bool;
+    /// What the device is and can do. An error where it is not there, which says what is missing.
+    fn properties(self) -> Result<DeviceProperties>;
+    /// What its allocator holds. Errors as [`DeviceExt::properties`].
+    fn memory_stats(self) -> Result<MemoryStats>;
+    /// Gives its cached memory back to the system. Errors as [`DeviceExt::properties`].
+    fn empty_cache(self) -> Result<()>;
+    /// Waits until its work is done. Errors as [`DeviceExt::properties`].
+    fn synchronize(self) -> Result<()>;
+    /// Whether there is an NVIDIA GPU.
+    fn cuda_is_available() -> bool {
+        torsh_backend::is_available(Device::Cuda(0))
+    }
+    /// Whether there is a GPU of Apple's.
+    fn metal_is_available() -> bool {
+        torsh_backend::is_available(Device::Metal)
+    }
+    /// The first NVIDIA GPU, or the CPU where there is none.
+    fn cuda_if_available() -> Device {
+        torsh_backend::cuda_if_available(0)
+    }
+    /// The fastest device that is there: CUDA, then Metal, then WebGPU, then the CPU.
+    fn best_available() -> Device {
+        torsh_backend::best_available()
+    }
+}
+
+impl DeviceExt for Device {
+    fn is_available(self) -> bool {
+        torsh_backend::is_available(self)
+    }
+    fn properties(self) -> Result<DeviceProperties> {
+        torsh_backend::properties(self)
+    }
+    fn memory_stats(self) -> Result<MemoryStats> {
+        torsh_backend::memory_stats(self)
+    }
+    fn empty_cache(self) -> Result<()> {
+        torsh_backend::empty_cache(self)
+    }
+    fn synchronize(self) -> Result<()> {
+        torsh_backend::synchronize(self)
+    }
+}
+
+/// A device to compute on, and one for what does not fit there.
+///
+/// ```
+/// use torsh::prelude::*;
+/// use torsh::DeviceManager;
+///
+/// let devices = DeviceManager::with(Device::Cuda(0), Device::Cpu);
+/// let x = devices.move_to_device(&tensor![1.0, 2.0])?;
+/// assert_eq!(x.device(), Device::cuda_if_available());
+/// # Ok::<(), torsh::TorshError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceManager {
+    primary: Device,
+    fallback: Device,
+}
+
+impl Default for DeviceManager {
+    fn default() -> Self {
+        DeviceManager::new()
+    }
+}
+
+impl DeviceManager {
+    /// The fastest device that is there, and the CPU.
+    pub fn new() -> Self {
+        DeviceManager::with(Device::best_available(), Device::Cpu)
+    }
+
+    /// These two.
+    pub fn with(primary: Device, fallback: Device) -> Self {
+        DeviceManager { primary, fallback }
+    }
+
+    /// The device to compute on.
+    pub fn get_device(&self) -> Device {
+        self.primary
+    }
+
+    /// The device for what does not fit there.
+    pub fn fallback_device(&self) -> Device {
+        self.fallback
+    }
+
+    /// The tensor on the first device, or on the second where the first is not there or has no
+    /// memory left.
+    #[track_caller]
+    pub fn move_to_device(&self, tensor: &Tensor) -> Result<Tensor> {
+        match tensor.to_device(self.primary) {
+            Err(TorshError::DeviceNotAvailable(_) | TorshError::OutOfMemory) => {
+                tensor.to_device(self.fallback)
+            }
+            result => result,
+        }
+    }
+}
