@@ -53,6 +53,7 @@ extern crate self as torsh;
 mod book;
 mod device;
 pub mod prelude;
+mod rng;
 mod threads;
 
 /// Automatic differentiation, as `torch.autograd`.
@@ -61,6 +62,7 @@ pub mod autograd {
 }
 
 pub use device::{DeviceExt, DeviceManager};
+pub use rng::{get_rng_state, set_rng_state};
 pub use threads::{get_num_threads, set_num_threads};
 pub use torsh_core::random;
 pub use torsh_core::random::{default_generator, initial_seed, manual_seed, seed};

@@ -130,6 +130,9 @@ pub struct Item {
 impl Item {
     /// The setters of a struct of options or a builder.
     pub fn setters(&self) -> Vec<&str> {
+        if self.kind == "trait" {
+            return Vec::new();
+        }
         let is_setter =
             |s: &Signature| s.method && (s.returns == "Self" || s.returns.starts_with(self.name()));
         let setters = self.methods.iter().filter(|(_, s)| is_setter(s));
@@ -149,7 +152,7 @@ pub struct Api {
 }
 
 /// The crates whose names the book tells.
-pub const CRATES: [&str; 11] = [
+pub const CRATES: [&str; 12] = [
     "torsh_core",
     "torsh_tensor",
     "torsh_functional",
@@ -161,6 +164,7 @@ pub const CRATES: [&str; 11] = [
     "torsh_train",
     "torsh_profiler",
     "torsh_debug",
+    "torsh",
 ];
 
 impl Api {
@@ -227,6 +231,7 @@ impl Api {
         self.items
             .values()
             .filter(|i| i.name() == name && i.path.split("::").next() == Some(krate))
+            .filter(|i| i.kind != "derive")
             .min_by_key(|i| i.path.len())
     }
 
@@ -254,6 +259,15 @@ impl Api {
         })
     }
 
+    /// Whether a function or method of this name takes so many arguments; `true` for what is none.
+    pub fn takes(&self, name: &str, arguments: usize) -> bool {
+        let functions = self.items.values().filter(|i| i.name() == name);
+        let functions = functions.filter_map(|i| i.signature.as_ref());
+        let methods = self.items.values().filter_map(|i| i.methods.get(name));
+        let mut all = functions.chain(methods).peekable();
+        all.peek().is_none() || all.any(|s| s.params.len() == arguments)
+    }
+
     /// Every item.
     pub fn items(&self) -> impl Iterator<Item = &Item> {
         self.items.values()
@@ -263,7 +277,7 @@ impl Api {
 /// Kind, file and path of each item that `all.html` lists.
 fn listed(html: &str) -> Vec<(String, String, String)> {
     let mut out = Vec::new();
-    let Some(start) = html.find("List of all items") else {
+    let Some(start) = html.find("<h1>List of all items") else {
         return out;
     };
     for link in html[start..].split("<li><a href=\"").skip(1) {
@@ -338,11 +352,14 @@ impl Item {
         for id in ["id=\"method.", "id=\"tymethod."] {
             for piece in html[..end].split(id).skip(1) {
                 let name = piece.split('"').next().unwrap_or_default();
+                // A method of several impls keeps its first signature; rustdoc numbers the others.
+                if name.contains('-') {
+                    continue;
+                }
                 let Some(head) = between(piece, "<h4 class=\"code-header\">", "</h4>") else {
                     continue;
                 };
                 if let Some(signature) = Signature::parse(&plain(head)) {
-                    // A method of several impls keeps its first signature.
                     item.methods.entry(name.to_string()).or_insert(signature);
                 }
             }
@@ -397,7 +414,10 @@ mod tests {
         let relu = "<pre class=\"rust item-decl\"><code>pub fn relu(x: &amp;<a>Tensor</a>) -&gt; <a>Result</a>&lt;<a>Tensor</a>&gt;</code></pre>";
         let relu = Item::parse("fn", "torsh_functional::relu", relu);
         let api = Api::of(vec![item, alias, relu]);
-        assert_eq!(api.find("torsh_tensor", "Two").unwrap().setters(), ["alpha"]);
+        assert_eq!(
+            api.find("torsh_tensor", "Two").unwrap().setters(),
+            ["alpha"]
+        );
         assert!(
             api.find("torsh_tensor", "Two")
                 .unwrap()
@@ -406,11 +426,12 @@ mod tests {
         );
         assert!(api.function("relu").unwrap().fails());
         assert!(api.knows("alpha") && !api.knows("beta"));
+        assert!(api.takes("relu", 1) && !api.takes("relu", 2) && api.takes("beta", 2));
     }
 
     #[test]
     fn the_list_of_items_is_read() {
-        let html = "<li><a href=\"#structs\">Structs</a></li><h1>List of all items</h1><ul class=\"all-items\">\
+        let html = "<title>List of all items</title><li><a href=\"#structs\">Structs</a></li><h1>List of all items</h1><ul class=\"all-items\">\
             <li><a href=\"lr/struct.StepLR.html\">lr::StepLR</a></li><li><a href=\"fn.relu.html\">relu</a></li></ul>";
         let all = listed(html);
         assert_eq!(

@@ -3,9 +3,7 @@
 use super::api::{Api, Item, Signature};
 
 /// Endings of the methods that take more than the plain one, or something else.
-const ENDINGS: &[&str] = &[
-    "dim", "dims", "at", "step", "nm", "decimals", "guard", "vec", "range_",
-];
+const ENDINGS: &[&str] = &["dim", "dims", "at", "step", "nm", "decimals", "range_"];
 
 /// Methods whose name is not PyTorch's.
 const RENAMED: &[(&str, &str)] = &[
@@ -16,6 +14,9 @@ const RENAMED: &[(&str, &str)] = &[
     ("scalar_tensor", "scalar"),
     ("linalg.vector_norm", "norm_with"),
 ];
+
+/// What PyTorch's name also is, by another method.
+const BESIDES: &[(&str, &str)] = &[("max", "maximum"), ("min", "minimum")];
 
 /// The modules of `torsh::nn`, which the prelude brings.
 pub const NN_MODULES: &[&str] = &["init", "utils", "module"];
@@ -72,11 +73,9 @@ pub fn with_options(api: &Api, before: &str, name: &str, s: &Signature) -> Strin
     let mut names: Vec<String> = s.params.iter().map(|(n, _)| n.clone()).collect();
     names[at] = item.name().to_string();
     let setters: Vec<_> = item.setters().iter().map(|s| format!("`{s}`")).collect();
-    format!(
-        "`{before}{name}({})?`: {}",
-        names.join(", "),
-        setters.join(", ")
-    )
+    let q = if s.fails() { "?" } else { "" };
+    let names = names.join(", ");
+    format!("`{before}{name}({names}){q}`: {}", setters.join(", "))
 }
 
 /// The forms of a name of PyTorch.
@@ -105,15 +104,24 @@ pub fn of(api: &Api, name: &str) -> Forms {
         if let Some((before, s)) = shown(&m)
             && base.ends_with('_') == m.ends_with('_')
         {
-            forms.calls.push(call(before, &m, s));
+            match m.ends_with('_') {
+                true => forms.in_place.push(call(before, &m, s)),
+                false => forms.calls.push(call(before, &m, s)),
+            }
         }
+    }
+    if let Some((_, other)) = BESIDES.iter().find(|(n, _)| *n == name)
+        && let Some((before, s)) = shown(other)
+    {
+        forms.calls.push(call(before, other, s));
     }
     let with = format!("{}_with", base.trim_end_matches('_'));
     if !base.ends_with('_') || base == "where_" {
         if let Some((before, s)) = shown(&with) {
             forms.options.push(with_options(api, before, &with, s));
         }
-        if let Some((_, s)) = shown(&format!("{base}_")) {
+        let writes = shown(&format!("{base}_")).filter(|(_, s)| s.fails());
+        if let Some((_, s)) = writes.filter(|_| base == last(name)) {
             forms.in_place.push(match s.params.len() {
                 0 => format!("`{base}_()`"),
                 _ => format!("`{base}_({})`", s.names()),
@@ -141,17 +149,17 @@ pub fn reached(item: &Item, prelude: &str) -> Option<String> {
     let name = item.name();
     let mut words = prelude.split(|c: char| !c.is_alphanumeric() && c != '_');
     let (krate, rest) = item.path.split_once("::")?;
-    if krate == "torsh_nn" {
-        return Some(rest.to_string());
-    }
     if words.any(|w| w == name) {
         return Some(name.to_string());
+    }
+    if krate == "torsh_nn" {
+        return Some(rest.trim_start_matches("module::").to_string());
     }
     Some(match krate {
         "torsh_core" if rest.starts_with("random::") => format!("torsh::{rest}"),
         "torsh_core" => return None,
         "torsh_functional" => format!("F::{rest}"),
-        "torsh_tensor" => format!("torsh::{rest}"),
+        "torsh" | "torsh_tensor" => format!("torsh::{rest}"),
         "torsh_serialize" | "torsh_debug" => {
             format!("torsh::{}::{rest}", krate.trim_start_matches("torsh_"))
         }
@@ -195,6 +203,17 @@ pub fn class(api: &Api, item: &Item, prelude: &str) -> (String, String) {
             if setters.is_empty() { "" } else { ": " },
             setters.join(", ")
         ));
+    }
+    // Other constructors, such as `with` of the losses.
+    for (name, s) in &item.methods {
+        let makes = s.returns.contains("Self") || s.returns.contains(item.name());
+        let known = matches!(
+            name.as_str(),
+            "new" | "from_tensors" | "builder" | "default"
+        );
+        if !s.method && makes && !known {
+            other.push(with_options(api, &format!("{}::", item.name()), name, s));
+        }
     }
     // A struct without a builder may have setters of its own.
     let own: Vec<_> = item

@@ -54,14 +54,7 @@ const FAMILIES: &[Family] = &[
             || l.starts_with("lu_")
             || piece(
                 l,
-                &[
-                    "cholesky",
-                    "svd",
-                    "matrix_",
-                    "triangular",
-                    "lowrank",
-                    "qr",
-                ],
+                &["cholesky", "svd", "matrix_", "triangular", "lowrank", "qr"],
             )
             || any(
                 l,

@@ -37,7 +37,8 @@ const EVERYWHERE: &[&str] = &[
 
 /// PyTorch's call without the parameters that all its kin take.
 pub fn left(name: &str, parameters: &str) -> String {
-    let inner = parameters.trim_start_matches('(').trim_end_matches(')');
+    let inner = parameters.strip_prefix('(').unwrap_or(parameters);
+    let inner = inner.strip_suffix(')').unwrap_or(inner);
     let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
     for (i, c) in inner.char_indices() {
         match c {
@@ -131,6 +132,7 @@ const NAMESPACES: &[(&str, &[&str], &str)] = &[
         "",
         &[
             "torsh_tensor",
+            "torsh",
             "torsh_core",
             "torsh_serialize",
             "torsh_autograd",
@@ -147,8 +149,14 @@ fn item<'a>(api: &'a Api, krate: &str, within: &str, name: &str) -> Option<&'a I
     found.min_by_key(|i| i.path.len())
 }
 
+/// Names that ToRSh uses for something else.
+const ANOTHER_THING: &[&str] = &["layout", "range"];
+
 /// What a name of PyTorch is in ToRSh; `None` where there is nothing.
 pub fn find(api: &Api, prelude: &str, name: &str) -> Option<Found> {
+    if ANOTHER_THING.contains(&name) {
+        return None;
+    }
     if let Some((_, form)) = equivalents().iter().find(|(n, _)| *n == name) {
         return Some(Found::of((*form).to_string()));
     }
@@ -166,14 +174,21 @@ pub fn find(api: &Api, prelude: &str, name: &str) -> Option<Found> {
         *prefix,
         "" | "Tensor." | "nn.functional." | "linalg." | "special."
     ) {
-        let known = torsh_tensor::ops::find(last).or_else(|| torsh_tensor::ops::find(name));
         let plain = !matches!(*prefix, "linalg." | "special.");
+        let known = torsh_tensor::ops::find(if plain { last } else { name });
         let base = match &known {
-            Some(records) if plain => records[0].base_name(),
-            Some(_) | None if plain => last,
-            _ if torsh_tensor::ops::find(name).is_some() => name,
-            _ => return None,
+            Some(records) => records[0].base_name(),
+            None if plain => last,
+            None => return None,
         };
+        if last.ends_with('_') && plain {
+            // Of `relu_` only the form that writes counts; `arccos_` is `acos_`.
+            let other = torsh_tensor::ops::find(last.trim_end_matches('_'));
+            let other = other.map(|r| format!("{}_", forms::last(r[0].base_name())));
+            let writes = |m: &str| Some(call("x.", m, api.tensor(m)?));
+            let form = writes(last).or_else(|| writes(&other?))?;
+            return Some(Found::of(form));
+        }
         let own = forms::of(api, last);
         let forms = match plain && !own.is_empty() {
             true => own,
@@ -181,17 +196,14 @@ pub fn find(api: &Api, prelude: &str, name: &str) -> Option<Found> {
         };
         if !forms.is_empty() {
             let mut all = forms.calls;
+            if *prefix == "Tensor." && all.iter().any(|c| c.starts_with("`x.")) {
+                all.retain(|c| c.starts_with("`x."));
+            }
             all.extend(forms.function);
             all.extend(forms.in_place);
-            let in_place = last.ends_with('_');
-            if in_place {
-                // Of `relu_` only the form that writes counts.
-                let method = api.tensor(last)?;
-                all = vec![call("x.", last, method)];
-            }
             return Some(Found {
                 form: all.join(", "),
-                other: forms.options.join(", "),
+                other: forms.options.join("; "),
                 path: None,
             });
         }
@@ -255,6 +267,60 @@ pub fn words(form: &str) -> Vec<String> {
     out
 }
 
+/// The calls in a form, with the number of their arguments; those of `name(..)` are left out.
+pub fn arities(form: &str) -> Vec<(String, usize)> {
+    let mut out = Vec::new();
+    for code in form.split('`').skip(1).step_by(2) {
+        for (open, _) in code.match_indices('(') {
+            let before = &code[..open];
+            // `to_vec::<f32>(` is a call of `to_vec`.
+            let before = match before.strip_suffix('>').and_then(|b| b.rfind("::<")) {
+                Some(generics) => &before[..generics],
+                None => before,
+            };
+            let is_part = |c: char| c.is_alphanumeric() || c == '_';
+            let start = before.rfind(|c| !is_part(c)).map_or(0, |i| i + 1);
+            let (name, inner) = (&before[start..], arguments(&code[open + 1..]));
+            if !name.is_empty() && inner.trim() != ".." {
+                let commas = top_level_commas(inner);
+                out.push((
+                    name.to_string(),
+                    commas + usize::from(!inner.trim().is_empty()),
+                ));
+            }
+        }
+    }
+    out
+}
+
+/// What stands before the bracket that closes an open one.
+fn arguments(text: &str) -> &str {
+    let mut depth = 0;
+    for (i, c) in text.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' if depth == 0 => return &text[..i],
+            ')' | ']' => depth -= 1,
+            _ => {}
+        }
+    }
+    text
+}
+
+fn top_level_commas(text: &str) -> usize {
+    let mut depth = 0;
+    text.chars()
+        .filter(|c| {
+            match c {
+                '(' | '[' => depth += 1,
+                ')' | ']' => depth -= 1,
+                _ => {}
+            }
+            *c == ',' && depth == 0
+        })
+        .count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,6 +367,13 @@ mod tests {
             words("`optim::get_swa_avg_fn()`"),
             ["optim", "get_swa_avg_fn"]
         );
+    }
+
+    #[test]
+    fn the_arguments_of_calls_are_counted() {
+        let found = arities("`x.f(a.g(b), [1, 2])?`, `to_vec::<f32>()`, `h(..)`, `tensor![1, 2]`");
+        let found: Vec<_> = found.iter().map(|(n, c)| (n.as_str(), *c)).collect();
+        assert_eq!(found, [("f", 2), ("g", 1), ("to_vec", 0)]);
     }
 
     #[test]

@@ -33,6 +33,19 @@ fn internal(name: &str) -> bool {
     name.starts_with('_') && name != "__getitem__" || name.ends_with("_backward")
 }
 
+/// Parameters that the table leaves out: deprecated ones, and those that have no form here.
+const NOT_TAKEN: &[&str] = &[
+    "layout",
+    "pin_memory",
+    "memory_format",
+    "size_average",
+    "reduce",
+    "out",
+    "inplace",
+    "_stacklevel",
+    "_random_samples",
+];
+
 /// PyTorch's parameters, from a schema: `(Tensor input, *, int dim=1)` is `input, *, dim=1`.
 pub fn parameters(schema: &str) -> String {
     let inner = schema.trim().trim_start_matches('(');
@@ -58,11 +71,15 @@ pub fn parameters(schema: &str) -> String {
                 None => (p.trim(), String::new()),
             };
             let name = declared.rsplit(' ').next().unwrap_or(declared);
-            format!("{name}{default}")
+            let left_out = !default.is_empty() && NOT_TAKEN.contains(&name);
+            match left_out {
+                true => String::new(),
+                false => format!("{name}{default}"),
+            }
         })
         .filter(|n| !n.is_empty())
         .collect();
-    names.join(", ")
+    names.join(", ").trim_end_matches(", *").to_string()
 }
 
 /// The calls of PyTorch that a name's records take; what only starts another is left out.
@@ -96,7 +113,7 @@ fn calls(name: &str) -> Vec<String> {
 fn row(out: &mut String, left: &[String], forms: &Forms) {
     let dash = |v: &[String]| match v.is_empty() {
         true => "-".to_string(),
-        false => v.join(", "),
+        false => v.join("; ").replace("`; `", "`, `"),
     };
     let function: Vec<String> = forms.function.iter().cloned().collect();
     let _ = writeln!(
@@ -172,7 +189,10 @@ mod tests {
 
     #[test]
     fn overloads_that_say_less_are_left_out() {
-        assert_eq!(calls("add"), ["`add(input, other)`", "`add(input, other, *, alpha)`"]);
+        assert_eq!(
+            calls("add"),
+            ["`add(input, other)`", "`add(input, other, *, alpha)`"]
+        );
         assert_eq!(calls("sum").len(), 1);
         assert_eq!(calls("nn.functional.relu"), ["`relu(input)`"]);
     }

@@ -129,14 +129,14 @@ pub fn page(api: &Api, prelude: &str) -> (String, Vec<String>) {
     let mut out = String::from(HEAD);
     out.push_str(
         "## How to read the tables\n\nThe tables of operators have PyTorch's call as the op table knows it, the method \
-         (`x` is the tensor), the function of `F::`, the method that writes in place, and how the arguments with \
+         (`x` is the tensor, of `embedding` and `embedding_bag` the weights), the function of `F::`, the method that writes in place, and how the arguments with \
          defaults are given: the names behind the colon are setters of the struct, as in \
          `AddOptions::new().alpha(2)`. The structs are `F::AddOptions` or `torsh::AddOptions`. Binary operators \
-         also take numbers (`x.add(1.0)?`), and have aliases such as `add_scalar`. `operators.md` beside the sources \
+         also take numbers (`x.add(1.0)?`), and have aliases such as `add_scalar`. `OPERATORS.md` in the repository \
          lists the dtypes and derivatives.\n\n",
     );
     out = out.replace(
-        "`operators.md` beside the sources",
+        "`OPERATORS.md` in the repository",
         "`OPERATORS.md` in the repository",
     );
     let (tables, formless) = operators::tables(api);
@@ -173,10 +173,19 @@ pub fn page(api: &Api, prelude: &str) -> (String, Vec<String>) {
     let by_hand = names::equivalents()
         .into_iter()
         .chain(TRAINING.lines().filter_map(|l| l.split_once('\t')));
-    for (name, form) in by_hand {
+    for (name, form) in by_hand.clone() {
         for word in names::words(form) {
             if !api.knows(&word) && !OUTSIDE.contains(&word.as_str()) {
                 wrong.push(format!("{name}: ToRSh has no `{word}`"));
+            }
+        }
+    }
+    for (name, form) in by_hand {
+        for (function, arguments) in names::arities(form) {
+            if !api.takes(&function, arguments) {
+                wrong.push(format!(
+                    "{name}: no `{function}` of ToRSh takes {arguments} arguments"
+                ));
             }
         }
     }
@@ -256,7 +265,7 @@ fn imports(paths: &BTreeSet<String>) -> String {
         out.push('\n');
     }
     out.push_str(
-        "\nlet order: Vec<usize> = SequentialSampler::new(3).iter().collect();\nassert_eq!(order, [0, 1, 2]);\n```\n\n",
+        "\nassert_eq!(SequentialSampler::new(3).indices()?, [0, 1, 2]);\n# Ok::<(), torsh::TorshError>(())\n```\n\n",
     );
     out
 }

@@ -167,7 +167,8 @@ impl Book<'_> {
             "# What is tested where\n\nMade by `cargo run -p torsh-conformance -- book`; do not edit. Five guides \
              were written before the library was; this table names, for each piece of code in them, the block of \
              this book that does the same with the library as it is. Every block is compiled, run and asserts what \
-             comes out; one is run by `cargo test --doc -p torsh 'book::PAGE'` with the name of its page.\n\n",
+             comes out; one is run by its name: `cargo test --doc -p torsh 'book::handbook (line 12)'`, all of a page by \
+             `cargo test --doc -p torsh book::handbook`.\n\n",
         );
         let _ = writeln!(
             out,
@@ -181,12 +182,12 @@ impl Book<'_> {
     fn link(&self, path: &str, block: &fences::Block) -> String {
         let title = path.trim_end_matches(".md").rsplit('/').next();
         format!(
-            "[{}, {}]({path}#{}), line {} (`book::{}`)",
+            "[{}, {}]({path}#{}), `book::{} (line {})`",
             title.unwrap_or(path),
             cell(&block.heading),
             fences::anchor(&block.heading),
-            block.line,
-            self.module(path).unwrap_or("?")
+            self.module(path).unwrap_or("?"),
+            block.line
         )
     }
 }
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "| S1 | best | Views: `split`, `join` | [a, Views](guides/a.md#views), line 5 (`book::a_page`) |",
+                "| S1 | best | Views: `split`, `join` | [a, Views](guides/a.md#views), `book::a_page (line 5)` |",
                 "| S2 | best | Streams | later: needs torsh-gpu |",
             ]
         );
