@@ -12,6 +12,7 @@ pub const USAGE: &str = "\
 usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--verbose] [--list-absent]
        torsh-conformance pack DIR FILE.zip
        torsh-conformance operators [--check] FILE.md
+       torsh-conformance book [--check] [--doc DIR] DOCS
 
 DIR            directory of golden cases (ops, modules, training, or their parent), or a zip file
 --op NAME ...  only these operators (add), files (add.extra), modules (Linear), or of the training
@@ -22,7 +23,9 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --threads N    files run at the same time; 1 is the default
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
                without operators, all modules or training files
-operators      write the page of operators, or check that it is current";
+operators      write the page of operators, or check that it is current
+book           write the book's pages that are made from the code, or check them and the others;
+               DOCS is the folder docs, and --doc what cargo doc made, target/doc unless given";
 
 /// What the arguments ask for.
 #[derive(Clone, Debug)]
@@ -45,6 +48,15 @@ pub enum Command {
         /// The page.
         file: PathBuf,
         /// Only compare it.
+        check: bool,
+    },
+    /// Write or check pages of the book.
+    Book {
+        /// The folder of pages.
+        docs: PathBuf,
+        /// What rustdoc made.
+        rustdoc: PathBuf,
+        /// Only compare and check them.
         check: bool,
     },
     /// Write an archive.
@@ -86,6 +98,9 @@ impl Command {
                 }),
                 _ => Err("operators takes the file to write, or --check and the file".to_string()),
             };
+        }
+        if args.first().is_some_and(|a| a == "book") {
+            return book_command(&args[1..]);
         }
         let (mut source, mut options) = (None, Options::default());
         let (mut verbose, mut list_absent) = (false, false);
@@ -131,6 +146,25 @@ impl Command {
     }
 }
 
+fn book_command(args: &[String]) -> Result<Command, String> {
+    let (mut docs, mut rustdoc, mut check) = (None, PathBuf::from("target/doc"), false);
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--check" => check = true,
+            "--doc" => rustdoc = args.next().ok_or("--doc needs a folder")?.into(),
+            flag if flag.starts_with('-') => return Err(format!("book has no flag {flag}")),
+            folder if docs.is_none() => docs = Some(PathBuf::from(folder)),
+            more => return Err(format!("book takes one folder, not also {more}")),
+        }
+    }
+    Ok(Command::Book {
+        docs: docs.ok_or("book takes the folder of pages")?,
+        rustdoc,
+        check,
+    })
+}
+
 /// Does what the arguments ask for; returns the exit code: 0 if nothing failed, 1 if a case did,
 /// 2 if nothing could be run.
 pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
@@ -145,6 +179,11 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
         }
         Ok(Command::Pack { source, to }) => packed(&source, &to),
         Ok(Command::Operators { file, check }) => operators(&file, check),
+        Ok(Command::Book {
+            docs,
+            rustdoc,
+            check,
+        }) => book(&docs, &rustdoc, check),
         Ok(Command::Run {
             source,
             options,
@@ -169,21 +208,44 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
 
 fn operators(file: &Path, check: bool) -> Result<u8, String> {
     let page = crate::operators::page();
+    written(file, &page, check, "operators").map(u8::from)
+}
+
+/// Writes a page, or tells whether it is out of date.
+fn written(file: &Path, page: &str, check: bool, command: &str) -> Result<bool, String> {
+    let fail = |e: std::io::Error| format!("{}: {e}", file.display());
     if !check {
-        std::fs::write(file, page).map_err(|e| format!("{}: {e}", file.display()))?;
-        return Ok(0);
+        std::fs::write(file, page).map_err(fail)?;
+        return Ok(false);
     }
-    let there = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let there = std::fs::read_to_string(file).map_err(fail)?;
     if there == page {
         println!("{} is current", file.display());
-        return Ok(0);
+        return Ok(false);
     }
+    let line = there
+        .lines()
+        .zip(page.lines())
+        .take_while(|(a, b)| a == b)
+        .count()
+        + 1;
     eprintln!(
-        "{} is out of date: run `torsh-conformance operators {}`",
-        file.display(),
+        "{} is out of date from line {line}: run `torsh-conformance {command}`",
         file.display()
     );
-    Ok(1)
+    Ok(true)
+}
+
+fn book(docs: &Path, rustdoc: &Path, check: bool) -> Result<u8, String> {
+    let made = crate::book::make(docs, rustdoc)?;
+    let mut bad = !made.wrong.is_empty();
+    for mistake in &made.wrong {
+        eprintln!("{mistake}");
+    }
+    for (file, page) in &made.pages {
+        bad |= written(file, page, check, "book")?;
+    }
+    Ok(u8::from(bad))
 }
 
 fn packed(source: &Path, to: &Path) -> Result<u8, String> {
@@ -224,6 +286,15 @@ mod tests {
         assert!(verbose && !list_absent);
         assert!(matches!(parse("pack a b.zip"), Ok(Command::Pack { .. })));
         assert!(matches!(parse("a --help"), Ok(Command::Help)));
+        let Ok(Command::Book {
+            docs,
+            rustdoc,
+            check,
+        }) = parse("book --check --doc made docs")
+        else {
+            panic!("book");
+        };
+        assert_eq!((docs, rustdoc, check), ("docs".into(), "made".into(), true));
     }
 
     #[test]
@@ -236,6 +307,10 @@ mod tests {
             ("a --op --verbose", "--op"),
             ("a --threads 0", "--threads"),
             ("pack a", "pack"),
+            ("book", "folder"),
+            ("book --doc", "--doc"),
+            ("book a b", "also b"),
+            ("book --what", "--what"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

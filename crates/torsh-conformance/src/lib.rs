@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod beside;
+pub mod book;
 pub mod case;
 pub mod cli;
 pub mod compare;

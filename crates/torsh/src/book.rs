@@ -1,4 +1,4 @@
-//! The pages of `docs/`, whose code blocks are doc tests of this crate.
+//! The pages of `docs/` and the README, whose code blocks are doc tests of this crate.
 
 macro_rules! pages {
     ($($name:ident $path:literal),* $(,)?) => {$(
@@ -8,6 +8,7 @@ macro_rules! pages {
 }
 
 pages! {
+    readme "../README.md",
     introduction "introduction.md",
     comprehensive "guides/comprehensive.md",
     moving_a_script "moving-a-script.md",

@@ -54,6 +54,7 @@ mod book;
 mod device;
 pub mod prelude;
 pub mod testing;
+mod rng;
 mod threads;
 
 /// Automatic differentiation, as `torch.autograd`.
@@ -64,6 +65,8 @@ pub mod autograd {
 pub use device::{DeviceExt, DeviceManager};
 pub use threads::{get_num_threads, set_num_threads};
 pub use torsh_core::alloc;
+pub use rng::{get_rng_state, set_rng_state};
+pub use threads::{get_num_threads, set_num_threads};
 pub use torsh_core::random;
 pub use torsh_core::random::{default_generator, initial_seed, manual_seed, seed};
 pub use torsh_core::{Generator, default_dtype, set_default_dtype};

@@ -1,0 +1,243 @@
+//! What PyTorch has and ToRSh does not, by family.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// A family: its title, and which names belong to it. The first that holds a name has it.
+type Family = (&'static str, fn(&str, &str) -> bool);
+
+fn any(last: &str, names: &[&str]) -> bool {
+    names.contains(&last)
+}
+
+/// Whether a piece of a name is one of these.
+fn piece(last: &str, pieces: &[&str]) -> bool {
+    pieces.iter().any(|p| last.contains(p))
+}
+
+const FAMILIES: &[Family] = &[
+    ("Quantization", |_, l| {
+        piece(
+            l,
+            &["quant", "q_per", "q_scale", "q_zero", "qscheme", "int_repr"],
+        )
+    }),
+    ("Sparse tensors", |n, l| {
+        piece(
+            l,
+            &[
+                "sparse",
+                "coalesce",
+                "crow_indices",
+                "col_indices",
+                "smm",
+                "spmm",
+                "SparseAdam",
+            ],
+        ) || any(
+            l,
+            &[
+                "values",
+                "indices",
+                "dense_dim",
+                "to_dense",
+                "values_copy",
+                "indices_copy",
+            ],
+        ) || n == "Tensor.to_padded_tensor"
+    }),
+    ("Fourier transforms and windows", |n, l| {
+        n.starts_with("fft.") || l.ends_with("_window") || any(l, &["stft", "istft"])
+    }),
+    ("Linear algebra", |n, l| {
+        n.starts_with("linalg.")
+            || l.starts_with("lu_")
+            || piece(
+                l,
+                &["cholesky", "svd", "matrix_", "triangular", "lowrank", "qr"],
+            )
+            || any(
+                l,
+                &[
+                    "det",
+                    "logdet",
+                    "slogdet",
+                    "inverse",
+                    "pinverse",
+                    "lobpcg",
+                    "lu",
+                    "geqrf",
+                    "chain_matmul",
+                    "kron",
+                    "block_diag",
+                    "vander",
+                    "cdist",
+                    "pdist",
+                    "renorm",
+                    "renorm_",
+                ],
+            )
+    }),
+    ("Special functions", |n, l| {
+        n.starts_with("special.")
+            || any(
+                l.trim_end_matches('_'),
+                &[
+                    "i0",
+                    "igamma",
+                    "igammac",
+                    "polygamma",
+                    "mvlgamma",
+                    "ldexp",
+                    "frexp",
+                ],
+            )
+    }),
+    ("Other devices, several machines", |n, l| {
+        any(
+            l,
+            &[
+                "cuda",
+                "xpu",
+                "ipu",
+                "mtia",
+                "pin_memory",
+                "is_pinned",
+                "record_stream",
+                "get_device",
+                "get_device_module",
+                "share_memory",
+                "share_memory_",
+                "is_shared",
+                "to_mkldnn",
+                "DataParallel",
+                "SyncBatchNorm",
+                "from_dlpack",
+                "to_dlpack",
+                "set_default_device",
+                "get_default_device",
+            ],
+        ) || n.starts_with("Tensor.is_")
+            && any(l, &["is_cuda", "is_xla", "is_xpu", "is_ipu", "is_mps"])
+    }),
+    ("Compilation and transforms", |_, l| {
+        any(
+            l,
+            &[
+                "compile",
+                "compiled_with_cxx11_abi",
+                "vmap",
+                "cond",
+                "while_loop",
+                "fork",
+                "wait",
+            ],
+        )
+    }),
+    ("Hooks", |_, l| piece(l, &["_hook"])),
+    ("Modules", |n, _| n.starts_with("nn.Module.")),
+    ("Layers, initialisation and their helpers", |n, _| {
+        n.starts_with("nn.") && !n.starts_with("nn.functional.")
+    }),
+    ("Optimizers, scalers, generators", |n, _| {
+        n.starts_with("optim.") || n.starts_with("amp.") || n.starts_with("Generator.")
+    }),
+    ("Autograd", |n, _| n.starts_with("autograd.")),
+    ("Data loading", |n, _| n.starts_with("utils.")),
+    ("Functions of `torch.nn.functional`", |n, l| {
+        n.starts_with("nn.functional.") && !l.ends_with('_')
+    }),
+    ("Copies of views, and their inverses", |_, l| {
+        l.ends_with("_copy") || piece(l, &["_scatter"]) || l.starts_with("unsafe_")
+    }),
+    ("Forms that write in place", |_, l| l.ends_with('_')),
+    ("Switches of the whole program", |n, l| {
+        !n.contains('.')
+            && (piece(l, &["determin", "set_", "get_", "_enabled", "num_threads"])
+                || l == "init_num_threads")
+    }),
+    ("Other functions and methods of tensors", |_, _| true),
+];
+
+/// The names that are not there, by family.
+pub fn families(missing: &[String]) -> Vec<(&'static str, BTreeSet<String>)> {
+    let mut out: Vec<(&str, BTreeSet<String>)> = FAMILIES
+        .iter()
+        .map(|(t, _)| (*t, BTreeSet::new()))
+        .collect();
+    for name in missing {
+        // A method that is also a function is told once, as the function.
+        if let Some(method) = name.strip_prefix("Tensor.")
+            && missing.iter().any(|m| m == method)
+        {
+            continue;
+        }
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let at = FAMILIES.iter().position(|(_, holds)| holds(name, last));
+        if let Some(family) = at.and_then(|i| out.get_mut(i)) {
+            family.1.insert(name.clone());
+        }
+    }
+    out.retain(|(_, names)| !names.is_empty());
+    out
+}
+
+/// The section, as Markdown.
+pub fn section(missing: &[String], of: usize) -> String {
+    let families = families(missing);
+    let count: usize = families.iter().map(|(_, n)| n.len()).sum();
+    let mut out = format!(
+        "## What is not there\n\nPyTorch 2.15 documents {of} names in the namespaces of this page. ToRSh does not have {count} of \
+         them yet (a method that is also a function counts once). A name that is missing is a compile error, or, \
+         called by name, an error that says so; nothing here is a stub.\n\n",
+    );
+    for (title, names) in families {
+        let names: Vec<_> = names.iter().map(|n| format!("`{n}`")).collect();
+        let _ = writeln!(
+            out,
+            "**{title}** ({}): {}.\n",
+            names.len(),
+            names.join(", ")
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_in_one_family() {
+        let missing = [
+            "linalg.svd",
+            "svd",
+            "Tensor.svd",
+            "relu_",
+            "Tensor.kron",
+            "quantize_per_tensor",
+            "histc",
+        ]
+        .map(str::to_string);
+        let families = families(&missing);
+        let of = |title: &str| {
+            let found = families.iter().find(|(t, _)| *t == title);
+            found.map(|(_, n)| n.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            of("Linear algebra").unwrap(),
+            ["Tensor.kron", "linalg.svd", "svd"]
+        );
+        assert_eq!(of("Forms that write in place").unwrap(), ["relu_"]);
+        assert_eq!(of("Quantization").unwrap(), ["quantize_per_tensor"]);
+        assert_eq!(
+            of("Other functions and methods of tensors").unwrap(),
+            ["histc"]
+        );
+        let text = section(&missing, 10);
+        assert!(
+            text.contains("documents 10 names") && text.contains("does not have 6 of"),
+            "{text}"
+        );
+    }
+}
