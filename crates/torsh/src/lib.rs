@@ -53,8 +53,8 @@ extern crate self as torsh;
 mod book;
 mod device;
 pub mod prelude;
-pub mod testing;
 mod rng;
+pub mod testing;
 mod threads;
 
 /// Automatic differentiation, as `torch.autograd`.
@@ -63,10 +63,9 @@ pub mod autograd {
 }
 
 pub use device::{DeviceExt, DeviceManager};
-pub use threads::{get_num_threads, set_num_threads};
-pub use torsh_core::alloc;
 pub use rng::{get_rng_state, set_rng_state};
 pub use threads::{get_num_threads, set_num_threads};
+pub use torsh_core::alloc;
 pub use torsh_core::random;
 pub use torsh_core::random::{default_generator, initial_seed, manual_seed, seed};
 pub use torsh_core::{Generator, default_dtype, set_default_dtype};
