@@ -1,5 +1,7 @@
 //! The inner loops of the blocked product: one tile of the result, held in registers.
 
+use std::mem::MaybeUninit;
+
 use super::lane::Lane;
 use crate::arch::Level;
 
@@ -118,26 +120,51 @@ unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(t: &
                 }
             }
         } else {
+            // The sums leave their registers here, and only here: an index that is not a constant
+            // would keep them in memory all along.
+            let mut block = [const { MaybeUninit::<[V::T; LARGEST]>::uninit() }; R];
             for r in 0..R {
-                let out = t.out.offset(r as isize * t.out_row);
-                let at = |i: usize| out.offset(i as isize * t.out_column);
-                let mut row = [std::mem::zeroed::<V::T>(); LARGEST];
-                if t.add {
-                    for i in 0..t.columns {
-                        row[i] = *at(i);
-                    }
-                }
                 for c in 0..C {
-                    let row = row.as_mut_ptr().add(c * V::N);
-                    if t.add {
-                        V::load(row).add_product(sums[r][c], alpha).store(row);
-                    } else {
-                        sums[r][c].times(alpha).store(row);
-                    }
+                    let row = block[r].as_mut_ptr().cast::<V::T>();
+                    sums[r][c].store(row.add(c * V::N));
                 }
+            }
+            edge::<V>(t, block.as_mut_ptr().cast(), R, C);
+        }
+    }
+}
+
+/// Writes the part of a tile that the result has, or columns that are not adjacent. Every number
+/// is rounded as in a whole tile.
+///
+/// # Safety
+/// As [`tile`]; `block` holds the sums, rows of [`LARGEST`].
+#[inline(always)]
+unsafe fn edge<V: Lane>(t: &Tile<V::T>, block: *mut V::T, rows: usize, vectors: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let alpha = V::splat(t.alpha);
+        for r in 0..rows {
+            let out = t.out.offset(r as isize * t.out_row);
+            let at = |i: usize| out.offset(i as isize * t.out_column);
+            let sums = block.add(r * LARGEST);
+            let mut row = [std::mem::zeroed::<V::T>(); LARGEST];
+            if t.add {
                 for i in 0..t.columns {
-                    *at(i) = row[i];
+                    row[i] = *at(i);
                 }
+            }
+            for c in 0..vectors {
+                let row = row.as_mut_ptr().add(c * V::N);
+                let sum = V::load(sums.add(c * V::N));
+                if t.add {
+                    V::load(row).add_product(sum, alpha).store(row);
+                } else {
+                    sum.times(alpha).store(row);
+                }
+            }
+            for i in 0..t.columns {
+                *at(i) = row[i];
             }
         }
     }

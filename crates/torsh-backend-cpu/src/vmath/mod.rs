@@ -102,16 +102,33 @@ pub(crate) const MAGIC32: f32 = 12_582_912.0;
 /// Adding it rounds a small f64 to an integer, left in the low bits.
 pub(crate) const MAGIC64: f64 = 6_755_399_441_055_744.0;
 
-/// `c[0] + c[1] x + ...`, unrolled.
+/// `c[0] + c[1] x + ...`, unrolled. The even and the odd powers are summed side by side: a chain of
+/// half the length, which is what bounds the speed of these loops.
 #[inline(always)]
 pub(crate) fn poly32<A: Arch, const N: usize>(x: f32, c: &[f32; N]) -> f32 {
-    let mut p = c[N - 1];
-    let mut i = N - 1;
-    while i > 0 {
-        i -= 1;
-        p = fma32::<A>(p, x, c[i]);
+    if N < 5 {
+        let mut p = c[N - 1];
+        let mut i = N - 1;
+        while i > 0 {
+            i -= 1;
+            p = fma32::<A>(p, x, c[i]);
+        }
+        return p;
     }
-    p
+    let square = x * x;
+    let (mut high, mut low) = (c[N - 1], c[N - 2]);
+    let mut i = N - 2;
+    while i >= 2 {
+        i -= 2;
+        high = fma32::<A>(high, square, c[i + 1]);
+        low = fma32::<A>(low, square, c[i]);
+    }
+    if i == 1 {
+        // `high` begins with c[2], `low` with c[1].
+        fma32::<A>(fma32::<A>(high, x, low), x, c[0])
+    } else {
+        fma32::<A>(high, x, low)
+    }
 }
 
 /// `c[0] + c[1] x + ...`, unrolled.

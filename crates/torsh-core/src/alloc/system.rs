@@ -11,25 +11,25 @@ const MIB: usize = 1 << 20;
 /// The size of a huge page on x86-64 and on AArch64 with 4 KiB pages.
 const HUGE_PAGE: usize = 2 * MIB;
 
-/// From this capacity on, blocks are made of huge pages where the system has them.
-const HUGE_FROM: usize = 4 * MIB;
-
-/// The capacity given to a request above the small classes: some 12% more at worst, or 512 bytes,
-/// so that nearly equal requests share blocks. `None` if it overflows `isize`.
+/// The capacity given to a request above the small classes: an eighth more at worst, or 512 bytes,
+/// so that nearly equal requests share blocks; whole huge pages where that costs no more. `None`
+/// if it overflows `isize`.
 pub(super) fn round_up(bytes: usize) -> Option<usize> {
-    let unit = match bytes {
-        ..=MIB => 512,
-        _ if bytes < HUGE_FROM => 64 * KIB,
-        _ => HUGE_PAGE,
-    };
-    bytes
-        .checked_next_multiple_of(unit)
-        .filter(|&capacity| isize::try_from(capacity).is_ok())
+    let fits = |capacity: &usize| isize::try_from(*capacity).is_ok();
+    let pages = bytes.checked_next_multiple_of(HUGE_PAGE).filter(fits);
+    if bytes > MIB
+        && let Some(pages) = pages
+        && pages - bytes <= bytes / 8
+    {
+        return Some(pages);
+    }
+    let unit = if bytes <= MIB { 512 } else { 64 * KIB };
+    bytes.checked_next_multiple_of(unit).filter(fits)
 }
 
 /// A capacity alone determines its layout, so that a block need not carry one.
 fn layout(capacity: usize) -> Option<Layout> {
-    let align = if capacity >= HUGE_FROM {
+    let align = if capacity >= HUGE_PAGE {
         HUGE_PAGE
     } else {
         ALIGN
@@ -54,7 +54,7 @@ impl Raw {
         debug_assert!(capacity > 0);
         // SAFETY: the layout's size is not 0.
         let ptr = NonNull::new(unsafe { alloc(layout) })?;
-        if capacity >= HUGE_FROM {
+        if capacity >= HUGE_PAGE {
             ask_for_huge_pages(ptr, capacity);
         }
         Some(Self { ptr, capacity })
@@ -141,9 +141,12 @@ mod tests {
         assert_eq!(round_up(4608), Some(4608));
         assert_eq!(round_up(MIB), Some(MIB));
         assert_eq!(round_up(MIB + 1), Some(MIB + 64 * KIB));
-        assert_eq!(round_up(HUGE_FROM - 1), Some(HUGE_FROM));
-        assert_eq!(round_up(HUGE_FROM), Some(HUGE_FROM));
-        assert_eq!(round_up(HUGE_FROM + 1), Some(3 * HUGE_PAGE));
+        assert_eq!(round_up(2 * MIB - 1), Some(HUGE_PAGE));
+        assert_eq!(round_up(2 * MIB + 1), Some(2 * MIB + 64 * KIB));
+        assert_eq!(round_up(4_000_000), Some(2 * HUGE_PAGE));
+        assert_eq!(round_up(4 * MIB), Some(2 * HUGE_PAGE));
+        assert_eq!(round_up(4 * MIB + 1), Some(4 * MIB + 64 * KIB));
+        assert_eq!(round_up(15 * MIB), Some(16 * MIB));
         assert_eq!(round_up(usize::MAX), None);
         assert_eq!(round_up(isize::MAX as usize), None);
     }
