@@ -88,7 +88,8 @@ fn check(spec: &Spec, layout: Layout) -> Result<()> {
                     tolerance,
                 ),
                 Spec::View { .. } => {
-                    match results[0].stride() == [1, w.inputs[0].dims()[1] as isize] {
+                    let (of, view) = (w.inputs[0].stride(), results[0].stride());
+                    match view == [of[1], of[0]] {
                         true => Ok(()),
                         false => Err(differ("not a view".into())),
                     }
