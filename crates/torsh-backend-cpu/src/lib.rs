@@ -14,6 +14,7 @@ mod index;
 mod loss;
 mod matmul;
 mod optim;
+pub mod peak;
 mod pointwise;
 mod pooling;
 mod random;

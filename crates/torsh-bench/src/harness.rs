@@ -1,13 +1,12 @@
 //! Selecting workloads, timing them and printing their lines.
 
+use std::fmt::Display;
 use std::hint::black_box;
 use std::io::{self, Write};
 use std::time::Instant;
 
-use torsh_tensor::Result;
-
 /// Rounds whose median is the result.
-const ROUNDS: usize = 7;
+pub const ROUNDS: usize = 7;
 
 /// What to do with the selected workloads.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +27,11 @@ pub struct Summary {
     pub selected: usize,
     /// Workloads that ended with an error.
     pub failed: usize,
+}
+
+/// Whether `only` selects the name: by one of its parts, or all where it is empty.
+pub fn selects(only: &[String], name: &str) -> bool {
+    only.is_empty() || only.iter().any(|o| name.contains(o.as_str()))
 }
 
 /// Runs workloads as they are registered.
@@ -54,15 +58,14 @@ impl<'a> Suite<'a> {
     /// Registers a workload. `make` builds the inputs and returns the call to time, so that
     /// nothing is built for a workload left out; `flops` and `bytes` are what one call must
     /// compute and move at least, 0 where that says nothing.
-    pub fn bench<R, F: FnMut() -> Result<R>>(
+    pub fn bench<R, E: Display, F: FnMut() -> Result<R, E>>(
         &mut self,
         name: &str,
-        make: impl FnOnce() -> Result<F>,
+        make: impl FnOnce() -> Result<F, E>,
         flops: usize,
         bytes: usize,
     ) {
-        let selected = self.only.is_empty() || self.only.iter().any(|o| name.contains(o.as_str()));
-        if !selected || self.broken.is_some() {
+        if !selects(&self.only, name) || self.broken.is_some() {
             return;
         }
         self.summary.selected += 1;
@@ -72,7 +75,7 @@ impl<'a> Suite<'a> {
                 Ok(us) => line(name, us, flops, bytes),
                 Err(e) => {
                     self.summary.failed += 1;
-                    eprintln!("torsh-bench: {name}: {e}");
+                    eprintln!("{name}: {e}");
                     return;
                 }
             },
@@ -91,7 +94,7 @@ impl<'a> Suite<'a> {
 }
 
 /// Seconds of `n` calls, the dropping of their results included.
-fn time<R>(f: &mut impl FnMut() -> Result<R>, n: u64) -> Result<f64> {
+fn time<R, E>(f: &mut impl FnMut() -> Result<R, E>, n: u64) -> Result<f64, E> {
     let start = Instant::now();
     for _ in 0..n {
         drop(black_box(f()?));
@@ -99,8 +102,12 @@ fn time<R>(f: &mut impl FnMut() -> Result<R>, n: u64) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// The microseconds per call of each round, sorted.
-fn measure<R>(f: &mut impl FnMut() -> Result<R>, budget: f64) -> Result<[f64; ROUNDS]> {
+/// The microseconds per call of each round, sorted; all rounds together take about `budget`
+/// seconds, or seven calls where these take longer.
+pub fn measure<R, E>(
+    f: &mut impl FnMut() -> Result<R, E>,
+    budget: f64,
+) -> Result<[f64; ROUNDS], E> {
     time(f, 2)?;
     let round = budget / ROUNDS as f64;
     let mut n = 1u64;
@@ -129,85 +136,5 @@ fn line(name: &str, us: [f64; ROUNDS], flops: usize, bytes: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn a_line_has_the_median_and_the_minimum() {
-        let us = [1.0, 2.0, 3.0, 4.00049, 5.0, 6.0, 100.0];
-        let text = line("add_1", us, 7, 8);
-        assert_eq!(
-            text,
-            r#"{"name": "add_1", "us": 4, "min_us": 1, "flops": 7, "bytes": 8}"#
-        );
-        assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());
-    }
-
-    #[test]
-    fn times_are_those_of_one_call() {
-        let us = measure(
-            &mut || {
-                std::thread::sleep(Duration::from_micros(500));
-                Ok(())
-            },
-            0.02,
-        )
-        .unwrap();
-        assert!(us.is_sorted());
-        assert!(us[0] >= 500.0 && us[0] < 20_000.0, "{us:?}");
-    }
-
-    #[test]
-    fn nothing_is_built_for_a_workload_left_out() {
-        let mut out = Vec::new();
-        let mut s = Suite::new(Mode::Time { budget: 1e-9 }, vec!["mul".into()], &mut out);
-        let mut built = Vec::new();
-        for name in ["add_1", "mul_1"] {
-            s.bench(
-                name,
-                || {
-                    built.push(name);
-                    Ok(|| Ok(()))
-                },
-                0,
-                0,
-            );
-        }
-        assert_eq!(s.finish().unwrap().selected, 1);
-        assert_eq!(built, ["mul_1"]);
-        assert!(out.starts_with(b"{\"name\": \"mul_1\", "));
-    }
-
-    #[test]
-    fn a_failing_workload_is_counted_and_prints_no_line() {
-        let mut out = Vec::new();
-        let mut s = Suite::new(Mode::Time { budget: 1e-9 }, vec![], &mut out);
-        let fail = || Err::<(), _>(torsh_tensor::TorshError::invalid("op", "no"));
-        s.bench("a", || Ok(fail), 0, 0);
-        s.bench("b", || Ok(|| Ok(())), 0, 0);
-        let summary = s.finish().unwrap();
-        assert_eq!((summary.selected, summary.failed), (2, 1));
-        assert_eq!(out.iter().filter(|&&c| c == b'\n').count(), 1);
-    }
-
-    struct Closed;
-    impl Write for Closed {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn a_closed_output_ends_the_run() {
-        let mut out = Closed;
-        let mut s = Suite::new(Mode::List, vec![], &mut out);
-        s.bench("a", || Ok(|| Ok(())), 0, 0);
-        s.bench("b", || Ok(|| Ok(())), 0, 0);
-        assert_eq!(s.summary.selected, 1);
-        assert_eq!(s.finish().unwrap_err().kind(), io::ErrorKind::BrokenPipe);
-    }
-}
+#[path = "harness_tests.rs"]
+mod tests;

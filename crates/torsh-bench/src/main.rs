@@ -32,21 +32,26 @@
 //! to warm up, raises the number of calls per round until one round takes a seventh of the budget
 //! (0.35 s), and then times seven rounds. The result of a call is dropped before the next, as
 //! Python does.
+//!
+//! # Other questions
+//!
+//! `--limits` measures what the machine can do at most (multiply-adds in registers, copies beyond
+//! its caches), with one thread and with all, and how near to it the workloads come. `--sweep`
+//! looks for sizes that take over twice the time of the next larger one. `--memory` prints the
+//! bytes that training needs and holds. `docs/performance.md` tells more.
 
-mod harness;
-mod inputs;
-mod nn;
-mod overhead;
-mod products;
-mod tensor_ops;
-mod train;
+#![forbid(unsafe_code)]
 
+use std::collections::HashMap;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-
-use harness::{Mode, Suite};
+use torsh_bench::harness::{Mode, Suite, selects};
+use torsh_bench::spec::Spec;
+use torsh_bench::{limits, memory, register, suite, sweep};
+use torsh_core::pool;
 
 /// Times the workloads of ToRSh and prints a JSON line for each.
 #[derive(Debug, Parser)]
@@ -56,14 +61,35 @@ struct Args {
     #[arg(value_name = "NAME_PART")]
     only: Vec<String>,
     /// Print the names and time nothing
-    #[arg(long)]
+    #[arg(long, group = "mode")]
     list: bool,
-    /// Threads of one op; all cores by default
+    /// Set workloads against the machine's limits
+    #[arg(long, group = "mode")]
+    limits: bool,
+    /// Look for sizes that take over twice the time of the next larger
+    #[arg(long, group = "mode")]
+    sweep: bool,
+    /// The memory of training, of each workload in a process of its own
+    #[arg(long, group = "mode")]
+    memory: bool,
+    /// The memory of one workload in this process
+    #[arg(long, group = "mode", value_name = "NAME", hide = true)]
+    memory_of: Option<String>,
+    /// Threads of one op; all cores by default, with --limits both one and all
     #[arg(long, value_name = "N")]
     threads: Option<std::num::NonZeroUsize>,
-    /// Seconds that the timed rounds of one workload take together
+    /// Seconds that the timed rounds of one workload take together; a hundredth with --sweep
     #[arg(long, value_name = "SECONDS", default_value_t = 0.35, value_parser = seconds)]
     budget: f64,
+    /// With --limits: lines of another program, for targets that are multiples of its speed
+    #[arg(long, value_name = "FILE")]
+    peer: Option<PathBuf>,
+    /// With --sweep: print every time
+    #[arg(long)]
+    all: bool,
+    /// With --memory: steps after which the bytes held are read a second time
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(10..))]
+    steps: u32,
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -74,104 +100,118 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Registers every workload, in the order in which they run.
-fn register(s: &mut Suite<'_>) {
-    products::register(s);
-    tensor_ops::register(s);
-    nn::register(s);
-    overhead::register(s);
-    train::register(s);
+/// The microseconds of each name in a file of lines as this program prints them.
+fn read_lines(path: &Path) -> io::Result<HashMap<String, f64>> {
+    let text = std::fs::read_to_string(path)?;
+    let parse = |line: &str| {
+        let v: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some((v["name"].as_str()?.to_string(), v["us"].as_f64()?))
+    };
+    Ok(text.lines().filter_map(parse).collect())
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    let all = pool::num_threads();
     if let Some(n) = args.threads
-        && let Err(e) = torsh_core::pool::set_num_threads(n.get())
+        && let Err(e) = pool::set_num_threads(n.get())
     {
         eprintln!("torsh-bench: --threads: {e}");
         return ExitCode::from(2);
     }
     torsh_core::random::manual_seed(0);
-    let mode = if args.list {
-        Mode::List
-    } else {
-        Mode::Time {
-            budget: args.budget,
-        }
-    };
-    let mut out = io::stdout().lock();
-    let mut suite = Suite::new(mode, args.only, &mut out);
-    register(&mut suite);
-    match suite.finish() {
-        Ok(summary) if summary.selected == 0 => {
-            eprintln!("torsh-bench: no workload has such a name; --list prints the names");
-            ExitCode::SUCCESS
-        }
-        Ok(summary) if summary.failed > 0 => {
-            eprintln!("torsh-bench: {} workloads failed", summary.failed);
-            ExitCode::FAILURE
-        }
-        Ok(_) => ExitCode::SUCCESS,
+    match run(args, all, &mut io::stdout().lock()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         // The reader of a pipe has seen enough.
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(e) => {
-            let _ = writeln!(io::stderr(), "torsh-bench: cannot write: {e}");
+            let _ = writeln!(io::stderr(), "torsh-bench: {e}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// Does what was asked; whether all of it could be done. `all` is the number of threads where
+/// none is asked for.
+fn run(args: Args, all: usize, out: &mut dyn Write) -> io::Result<bool> {
+    if args.limits {
+        let mut threads = match args.threads {
+            Some(n) => vec![n.get()],
+            None => vec![1, all],
+        };
+        threads.dedup();
+        let peer = args.peer.as_deref().map(read_lines).transpose()?;
+        let options = limits::Options {
+            only: args.only,
+            budget: args.budget,
+            threads,
+            peer: peer.unwrap_or_default(),
+        };
+        limits::run(&options, out)?;
+        return Ok(true);
+    }
+    if args.sweep {
+        sweep::run(&args.only, args.budget / 100.0, args.all, out)?;
+        return Ok(true);
+    }
+    if args.memory {
+        return memory(&args, out);
+    }
+    if let Some(name) = &args.memory_of {
+        return memory_of(name, args.steps as usize, out);
+    }
+    let mode = match args.list {
+        true => Mode::List,
+        false => Mode::Time {
+            budget: args.budget,
+        },
+    };
+    let mut suite = Suite::new(mode, args.only, out);
+    register(&mut suite);
+    let summary = suite.finish()?;
+    if summary.selected == 0 {
+        eprintln!("torsh-bench: no workload has such a name; --list prints the names");
+    }
+    if summary.failed > 0 {
+        eprintln!("torsh-bench: {} workloads failed", summary.failed);
+    }
+    Ok(summary.failed == 0)
+}
+
+/// The memory of every selected workload that trains, each in a process of its own.
+fn memory(args: &Args, out: &mut dyn Write) -> io::Result<bool> {
+    let trains = |spec: &Spec| matches!(spec, Spec::Train { .. });
+    for (name, spec) in suite::workloads() {
+        if trains(&spec) && selects(&args.only, &name) {
+            let line = memory::in_a_process(&name, args.steps as usize, pool::num_threads())?;
+            writeln!(out, "{line}")?;
+            out.flush()?;
+        }
+    }
+    Ok(true)
+}
+
+fn memory_of(name: &str, steps: usize, out: &mut dyn Write) -> io::Result<bool> {
+    let Some((_, spec)) = suite::workloads().into_iter().find(|(n, _)| n == name) else {
+        return Err(io::Error::other(format!(
+            "no workload is called {name}; --list prints the names"
+        )));
+    };
+    let m = memory::measure(&spec, &[10, steps]).map_err(io::Error::other)?;
+    writeln!(out, "{}", m.line(name))?;
+    Ok(true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines(mode: Mode, only: &[&str]) -> Vec<String> {
+    fn output(args: &[&str]) -> io::Result<String> {
+        let args = Args::try_parse_from([&["torsh-bench"], args].concat()).unwrap();
         let mut out = Vec::new();
-        let only = only.iter().map(|s| s.to_string()).collect();
-        let mut suite = Suite::new(mode, only, &mut out);
-        register(&mut suite);
-        let summary = suite.finish().unwrap();
-        assert_eq!(summary.failed, 0);
-        let text = String::from_utf8(out).unwrap();
-        text.lines().map(str::to_string).collect()
-    }
-
-    #[test]
-    fn names_are_unique() {
-        let mut names = lines(Mode::List, &[]);
-        let n = names.len();
-        names.sort();
-        names.dedup();
-        assert_eq!(names.len(), n);
-        assert!(names.iter().any(|n| n == "op_overhead_add1"));
-    }
-
-    #[test]
-    fn name_parts_select() {
-        assert_eq!(
-            lines(Mode::List, &["exp_1", "chain100"]),
-            [
-                "exp_100",
-                "exp_10000",
-                "exp_1000000",
-                "exp_16000000",
-                "autograd_chain100"
-            ]
-        );
-    }
-
-    /// Every workload runs without an error and prints its line.
-    #[test]
-    fn every_workload_runs() {
-        let names = lines(Mode::List, &[]);
-        let timed = lines(Mode::Time { budget: 1e-9 }, &[]);
-        assert_eq!(timed.len(), names.len());
-        for (line, name) in timed.iter().zip(&names) {
-            let v: serde_json::Value = serde_json::from_str(line).unwrap();
-            assert_eq!(v["name"], name.as_str());
-            assert!(v["us"].as_f64().unwrap() >= v["min_us"].as_f64().unwrap());
-            assert!(v["flops"].is_u64() && v["bytes"].is_u64());
-        }
+        assert!(run(args, 2, &mut out)?);
+        Ok(String::from_utf8(out).unwrap())
     }
 
     #[test]
@@ -182,11 +222,44 @@ mod tests {
             (2, 2, 0.35)
         );
         for bad in [
-            ["x", "--threads=0"],
-            ["x", "--budget=0"],
-            ["x", "--budget=nan"],
+            vec!["x", "--threads=0"],
+            vec!["x", "--budget=0"],
+            vec!["x", "--budget=nan"],
+            vec!["x", "--steps=9"],
+            vec!["x", "--list", "--limits"],
         ] {
             assert!(Args::try_parse_from(bad).is_err());
         }
+    }
+
+    #[test]
+    fn names_are_listed() {
+        let text = output(&["--list", "infer_encoder"]).unwrap();
+        let expected = "infer_encoder_l6_d384_h12_b1_t128\ninfer_encoder_l6_d384_h12_b16_t128\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn memory_of_one_workload() {
+        let name = "train_mlp_16_32_32_2_b16_adam";
+        let text = output(&["--memory-of", name, "--steps", "11"]).unwrap();
+        let v: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let held = v["held_bytes"]["11"].as_u64().unwrap();
+        let parameters = 4 * (16 * 32 + 32 + 32 * 32 + 32 + 32 * 2 + 2);
+        assert!(
+            held >= 4 * parameters && v["peak_bytes"].as_u64().unwrap() >= held,
+            "{text}"
+        );
+        assert!(output(&["--memory-of", "no_such"]).is_err());
+    }
+
+    #[test]
+    fn lines_of_the_other_side() {
+        let path = std::env::temp_dir().join(format!("torsh-bench-lines-{}", std::process::id()));
+        let text = "# said before\n{\"name\": \"sort_1\", \"us\": 12.5, \"min_us\": 1.0}\n";
+        std::fs::write(&path, text).unwrap();
+        let read = read_lines(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read.unwrap(), HashMap::from([("sort_1".to_string(), 12.5)]));
     }
 }

@@ -17,7 +17,10 @@
 //! itself.
 
 mod pack;
+mod peak;
 mod tiles;
+
+pub(crate) use peak::peak;
 
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -41,7 +44,7 @@ const COLUMNS: usize = 2048;
 
 /// Whether the processor has the unit and the system lets this process use it; never where
 /// `TORSH_SIMD` names a lesser instruction set. Asked once.
-pub(super) fn is_available() -> bool {
+pub(crate) fn is_available() -> bool {
     static STATE: AtomicU8 = AtomicU8::new(0);
     match STATE.load(Ordering::Relaxed) {
         1 => true,

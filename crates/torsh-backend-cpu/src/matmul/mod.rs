@@ -22,6 +22,8 @@ use num_complex::Complex;
 use smallvec::SmallVec;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, pool};
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
 pub(crate) use gemm::{Matrix, Number, Product};
 pub(crate) use integer::Wrapping;
 

@@ -1,0 +1,70 @@
+//! The benchmark suite of ToRSh: its workloads, the machine's limits, cliffs between sizes, and
+//! memory. The program `torsh-bench` says how to use it.
+
+#![forbid(unsafe_code)]
+
+pub mod harness;
+pub mod inputs;
+pub mod limits;
+mod make;
+pub mod memory;
+pub mod models;
+pub mod spec;
+pub mod suite;
+pub mod sweep;
+
+use harness::Suite;
+use inputs::Layout;
+
+/// Registers every workload, in the order in which they run.
+pub fn register(s: &mut Suite<'_>) {
+    for (name, spec) in suite::workloads() {
+        let make = || spec.make(Layout::Contiguous).map(|w| w.call);
+        s.bench(&name, make, spec.flops(), spec.bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use harness::Mode;
+
+    fn lines(mode: Mode, only: &[&str]) -> Vec<String> {
+        let mut out = Vec::new();
+        let only = only.iter().map(|s| s.to_string()).collect();
+        let mut suite = Suite::new(mode, only, &mut out);
+        register(&mut suite);
+        let summary = suite.finish().unwrap();
+        assert_eq!(summary.failed, 0);
+        let text = String::from_utf8(out).unwrap();
+        text.lines().map(str::to_string).collect()
+    }
+
+    #[test]
+    fn name_parts_select() {
+        assert_eq!(
+            lines(Mode::List, &["exp_1", "chain100"]),
+            [
+                "exp_100",
+                "exp_10000",
+                "exp_1000000",
+                "exp_16000000",
+                "autograd_chain100"
+            ]
+        );
+    }
+
+    /// Every workload runs at the size of its name without an error and prints its line.
+    #[test]
+    fn every_workload_runs() {
+        let names = lines(Mode::List, &[]);
+        let timed = lines(Mode::Time { budget: 1e-9 }, &[]);
+        assert_eq!(timed.len(), names.len());
+        for (line, name) in timed.iter().zip(&names) {
+            let v: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(v["name"], name.as_str());
+            assert!(v["us"].as_f64().unwrap() >= v["min_us"].as_f64().unwrap());
+            assert!(v["flops"].is_u64() && v["bytes"].is_u64());
+        }
+    }
+}
