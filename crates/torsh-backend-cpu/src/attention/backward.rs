@@ -16,10 +16,10 @@ const KEYS: usize = 128;
 const GRAIN: usize = 256 * 1024;
 
 pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([dq, dk, dv], [g, q, k, v, mask, out, lse]) = (args.outputs, args.inputs) else {
+    let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = (args.outputs, args.inputs) else {
         return Err(missing());
     };
-    let sizes = Sizes::new(args, 1, out.shape)?;
+    let sizes = Sizes::new(args, out.shape)?;
     let wanted = [3, 4, 5].map(|i| args.attr(i).bool());
     let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
     let result = |i: usize, view, lead| match wanted[i] {

@@ -20,7 +20,7 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
     let ([out, lse], [q, k, v, mask]) = (args.outputs, args.inputs) else {
         return Err(missing());
     };
-    let sizes = Sizes::new(args, 0, out.shape)?;
+    let sizes = Sizes::new(args, out.shape)?;
     let lead = &sizes.lead[..];
     let result = Results::new(out, dtype, lead)?;
     let call = Forward::<T> {

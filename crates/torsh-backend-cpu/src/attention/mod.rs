@@ -5,7 +5,7 @@
 //! | key | inputs | outputs | attributes |
 //! |---|---|---|---|
 //! | `Attention` | query, key, value, optional mask | result, and log of each query's sum | causal, scale, grouped |
-//! | `AttentionBackward` | gradient, query, key, value, optional mask, result, log of the sums | gradients of query, key, value | these, and which of the three are wanted |
+//! | `AttentionBackward` | query, key, value, optional mask, gradient, result, log of the sums | gradients of query, key, value | these, and which of the three are wanted |
 //!
 //! Query `[.., l, e]`, key `[.., s, e]`, value `[.., s, d]`, no size of them 0; what is ahead
 //! broadcasts to the result's, as the mask does to `[.., l, s]`. If `grouped`, dimension -3 of key
@@ -63,9 +63,9 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// From the arguments, `at` the place of the query among the inputs, and the result's sizes.
-    fn new(args: &KernelArgs<'_>, at: usize, result: &[usize]) -> Result<Sizes> {
-        let (Some(q), Some(k)) = (args.inputs.get(at), args.inputs.get(at + 1)) else {
+    /// From the arguments and the result's sizes.
+    fn new(args: &KernelArgs<'_>, result: &[usize]) -> Result<Sizes> {
+        let [q, k, ..] = args.inputs else {
             return Err(missing());
         };
         let &[ref lead @ .., l, d] = result else {

@@ -272,7 +272,7 @@ fn fused<T: Float>(c: &Call, o: &Operands, apart: bool) -> [Vec<f64>; 4] {
     run(
         Kernel::AttentionBackward,
         &grads,
-        &[gv, qv, kv, vv, mask, ov, lse],
+        &[qv, kv, vv, mask, gv, ov, lse],
     );
     [read(3, &out), read(0, &dq), read(1, &dk), read(2, &dv)]
 }
