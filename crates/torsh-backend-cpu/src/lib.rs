@@ -1,6 +1,7 @@
 //! CPU kernels of ToRSh
 
 pub mod arch;
+mod attention;
 mod batch_norm;
 mod blocks;
 mod conv;

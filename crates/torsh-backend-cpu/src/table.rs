@@ -22,6 +22,7 @@ const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::conv::kernel,
     crate::random::kernel,
     crate::loss::kernel,
+    crate::attention::kernel,
     crate::batch_norm::kernel,
     crate::row_norm::kernel,
     crate::rnn::kernel,

@@ -111,4 +111,5 @@ crate::for_each_unary! { kernel_enum @unary [
     Cross RowNorm RowNormBackward EmbeddingBag EmbeddingBagBackward
     Rnn RnnBackward
     CtcLoss CtcLossBackward
+    Attention AttentionBackward
 ] }

@@ -7,7 +7,7 @@ use torsh_profiler::{
     EventKind, EventList, KeyAveragesOptions, Profile, ProfileOptions, profile, profile_with,
     record_function, schedule,
 };
-use torsh_tensor::{DType, Device, Result, Tensor, ones, tensor};
+use torsh_tensor::{DType, Device, Result, ScaledDotProductAttentionOptions, Tensor, ones, tensor};
 
 fn names(events: &EventList) -> Vec<&str> {
     events.iter().map(|e| e.name.as_str()).collect()
@@ -269,6 +269,15 @@ fn composite_functions_hold_their_parts() {
     let tree = tree(&events);
     assert_eq!(tree[0], "aten::scaled_dot_product_attention");
     assert!(tree[1..].iter().all(|n| n.starts_with(' ')));
+    let parts = |n: &str| events.iter().filter(|e| e.name == n).count();
+    assert_eq!(
+        parts("aten::_scaled_dot_product_flash_attention_for_cpu"),
+        1
+    );
+    let mask = ones(&[2, 2]).requires_grad_(true);
+    let options = ScaledDotProductAttentionOptions::new().attn_mask(&mask);
+    let prof = profile(|| q.scaled_dot_product_attention_with(&q, &q, options)).unwrap();
+    let events = prof.events();
     let parts = |n: &str| events.iter().filter(|e| e.name == n).count();
     assert_eq!((parts("aten::matmul"), parts("aten::softmax")), (2, 1));
 }

@@ -4,6 +4,7 @@ use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 
 use super::axis::{Divisor, Geometry, Window};
+use super::runs::{Row, Run, means_f32, means_f64};
 use super::{GRAIN, each_row};
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 
@@ -11,9 +12,16 @@ use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 trait Average: Copy + Default + Send + Sync {
     fn plus(self, other: Self) -> Self;
     fn over(self, n: f64) -> Self;
+    /// The means of a run of windows; whether there is this fast way.
+    ///
+    /// # Safety
+    /// The windows lie inside of the plane.
+    unsafe fn means(_row: &Row<Self>, _n: f64) -> bool {
+        false
+    }
 }
 macro_rules! average {
-    ($($t:ty, $real:ty;)*) => {$(
+    ($($t:ty, $real:ty $(, $means:path)?;)*) => {$(
         impl Average for $t {
             #[inline(always)]
             fn plus(self, other: $t) -> $t {
@@ -23,12 +31,17 @@ macro_rules! average {
             fn over(self, n: f64) -> $t {
                 self / n as $real
             }
+            $(unsafe fn means(row: &Row<$t>, n: f64) -> bool {
+                // SAFETY: the caller's promise.
+                unsafe { $means(row, n as $real) };
+                true
+            })?
         }
     )*};
 }
 average! {
-    f32, f32;
-    f64, f64;
+    f32, f32, means_f32;
+    f64, f64, means_f64;
     Complex<f32>, f32;
     Complex<f64>, f64;
 }
@@ -86,10 +99,13 @@ fn run<T: Average>(args: &KernelArgs<'_>, g: &Geometry, forward: bool, dtype: DT
     out.finish()
 }
 
+/// Elements of a row from which on its sum is taken in lanes.
+const LONG: usize = 16;
+
 /// The sum of a row, in as many parts as a register has lanes.
 #[inline(always)]
 fn sum<T: Average>(row: &[T]) -> T {
-    if row.len() < 16 {
+    if row.len() < LONG {
         return row.iter().fold(T::default(), |a, &v| a.plus(v));
     }
     let mut lanes = [T::default(); 8];
@@ -114,6 +130,13 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
     let parts = pool::chunk_count(units, grain);
     let scratch = Scratch::<T>::new(parts * width)?;
     let scratch = Ptr::new(scratch.ptr());
+    // Longer windows are summed in lanes of their own.
+    let fits = |r: &Run| {
+        let w = &dx.windows[r.first];
+        let mut all = dx.windows[r.first..r.end].iter();
+        w.end - w.start < LONG && all.all(|v| v.padded == w.padded)
+    };
+    let run = Run::of(dx).filter(fits);
     pool::parallel_parts(units, parts, &|part, range| {
         each_row(g, range, |plane, z, y, unit| {
             let (wz, wy) = (dz.windows[z], dy.windows[y]);
@@ -124,6 +147,26 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
                 let row = |z: usize, y: usize| {
                     std::slice::from_raw_parts(src.add((z * height + y) * width), width)
                 };
+                let dst = dst.at((unit * columns) as isize);
+                let mut done = 0..0;
+                if let Some(run) = run {
+                    let wx = dx.windows[run.first];
+                    let row = Row {
+                        src,
+                        height,
+                        width,
+                        extents: [wz, wy, wx],
+                        dilations: [1; 3],
+                        run,
+                        dst: dst.add(run.first),
+                    };
+                    if T::means(&row, number(divisor, [wz, wy, wx])) {
+                        done = run.first..run.end;
+                    }
+                }
+                if done.len() == columns {
+                    return;
+                }
                 let one = (wz.end - wz.start) * (wy.end - wy.start) == 1;
                 let added = if one {
                     row(wz.start, wy.start)
@@ -140,10 +183,9 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
                     }
                     sums
                 };
-                let dst = dst.at((unit * columns) as isize);
-                let dst = std::slice::from_raw_parts_mut(dst, columns);
-                for (out, &wx) in dst.iter_mut().zip(&dx.windows) {
-                    *out = match wx.end - wx.start {
+                for x in (0..done.start).chain(done.end..columns) {
+                    let wx = dx.windows[x];
+                    *dst.add(x) = match wx.end - wx.start {
                         0 => T::default(),
                         _ => sum(&added[wx.start..wx.end]).over(number(divisor, [wz, wy, wx])),
                     };

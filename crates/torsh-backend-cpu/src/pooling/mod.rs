@@ -15,6 +15,7 @@
 
 mod avg;
 mod axis;
+mod runs;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,8 @@ use half::{bf16, f16};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
 use crate::dense::{Dense, DenseOut, missing, wide};
-use axis::{Axis, Geometry, Window};
+use axis::{Geometry, Window};
+use runs::{Row, Run};
 
 /// Window elements that are worth a thread of their own.
 const GRAIN: usize = 16 * 1024;
@@ -46,22 +48,39 @@ trait Ordered: Copy + Send + Sync {
     const LOWEST: Self;
     /// Whether `self` takes the place of the maximum so far.
     fn wins(self, best: Self) -> bool;
+    /// The maxima of a run of windows.
+    ///
+    /// # Safety
+    /// As for [`runs::maxima`].
+    unsafe fn maxima(row: &Row<Self>, at: Option<*mut i64>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match row.run.step {
+                1 => runs::maxima::<Self, 1>(row, at),
+                _ => runs::maxima::<Self, 2>(row, at),
+            }
+        }
+    }
 }
 macro_rules! ordered {
-    ($($t:ty: $lowest:expr, $wins:expr;)*) => {$(
+    ($($t:ty: $lowest:expr, |$v:ident, $best:ident| $wins:expr $(, $maxima:path)?;)*) => {$(
         impl Ordered for $t {
             const LOWEST: $t = $lowest;
             #[inline(always)]
-            fn wins(self, best: $t) -> bool {
-                let wins: fn($t, $t) -> bool = $wins;
-                wins(self, best)
+            fn wins(self, $best: $t) -> bool {
+                let $v = self;
+                $wins
             }
+            $(unsafe fn maxima(row: &Row<$t>, at: Option<*mut i64>) {
+                // SAFETY: the caller's promise.
+                unsafe { $maxima(row, at) }
+            })?
         }
     )*};
 }
 ordered! {
-        f32: f32::NEG_INFINITY, |v, best| v > best || v.is_nan();
-        f64: f64::NEG_INFINITY, |v, best| v > best || v.is_nan();
+        f32: f32::NEG_INFINITY, |v, best| (v > best) | v.is_nan(), runs::maxima_f32;
+        f64: f64::NEG_INFINITY, |v, best| (v > best) | v.is_nan(), runs::maxima_f64;
         f16: f16::NEG_INFINITY, |v, best| v.to_f32() > best.to_f32() || v.is_nan();
         bf16: bf16::NEG_INFINITY, |v, best| v.to_f32() > best.to_f32() || v.is_nan();
         u8: u8::MIN, |v, best| v > best;
@@ -118,13 +137,7 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
     let at = indices.as_ref().map(|i| i.ptr::<i64>());
     let [dz, dy, dx] = &g.axes;
     let units = g.planes * dz.windows.len() * dy.windows.len();
-    // Windows of two by two without padding, the most frequent, read no bounds.
-    let pairs = |a: &Axis| a.dilation == 1 && a.windows.iter().all(|w| w.end - w.start == 2);
-    let single = dz.windows.iter().all(|w| w.end - w.start == 1);
-    let step = match single && pairs(dy) && pairs(dx) {
-        true => step(dx),
-        false => None,
-    };
+    let run = Run::of(dx).filter(|_| g.in_pixels() <= u32::MAX as usize);
     let grain = GRAIN.div_ceil((g.reads() / units.max(1)).max(1));
     pool::parallel_for(units, grain, &|range| {
         each_row(g, range, |plane, z, y, unit| {
@@ -135,13 +148,22 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
                 let dst = dst.at(first as isize);
                 let at = at.map(|i| i.at(first as isize));
                 let (wz, wy) = (dz.windows[z], dy.windows[y]);
-                match step {
-                    Some(step) => {
-                        let corner = (wz.start * dy.input + wy.start) * dx.input;
-                        two_by_two(corner, dx, step, src, dst, at);
-                    }
-                    None => windows(g, wz, wy, src, dst, at),
+                let mut done = 0..0;
+                if let Some(run) = run {
+                    let row = Row {
+                        src,
+                        height: dy.input,
+                        width: dx.input,
+                        extents: [wz, wy, dx.windows[run.first]],
+                        dilations: [dz, dy, dx].map(|a| a.dilation),
+                        run,
+                        dst: dst.add(run.first),
+                    };
+                    T::maxima(&row, at.map(|at| at.add(run.first)));
+                    done = run.first..run.end;
                 }
+                windows(g, [wz, wy], 0..done.start, src, dst, at);
+                windows(g, [wz, wy], done.end..dx.windows.len(), src, dst, at);
             }
         });
     });
@@ -151,19 +173,12 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
     out.finish()
 }
 
-/// The distance between the windows, where it is the same for all and the first is at 0.
-fn step(axis: &Axis) -> Option<usize> {
-    let step = axis.windows.get(1).map_or(0, |w| w.start);
-    let even = |(i, w): (usize, &Window)| w.start == i * step;
-    axis.windows.iter().enumerate().all(even).then_some(step)
-}
-
 /// # Safety
 /// `src` is to one plane, the others to one row of the output.
 unsafe fn windows<T: Ordered>(
     g: &Geometry,
-    wz: Window,
-    wy: Window,
+    [wz, wy]: [Window; 2],
+    which: Range<usize>,
     src: *const T,
     dst: *mut T,
     at: Option<*mut i64>,
@@ -172,7 +187,8 @@ unsafe fn windows<T: Ordered>(
     // Once, since the compiler cannot know that the writes below leave them alone.
     let (height, width) = (dy.input, dx.input);
     let [deep, down, right] = [dz, dy, dx].map(|a| a.dilation);
-    for (x, &wx) in dx.windows.iter().enumerate() {
+    for x in which {
+        let wx = dx.windows[x];
         let first = (wz.start * height + wy.start) * width + wx.start;
         let (mut best, mut index) = (T::LOWEST, first);
         let mut z = wz.start;
@@ -195,38 +211,6 @@ unsafe fn windows<T: Ordered>(
         }
         // SAFETY: one element of each output's row.
         unsafe {
-            *dst.add(x) = best;
-            if let Some(at) = at {
-                *at.add(x) = index as i64;
-            }
-        }
-    }
-}
-
-/// Windows of two by two, `step` apart, the first at `corner`.
-///
-/// # Safety
-/// As [`windows`], and every window lies inside.
-unsafe fn two_by_two<T: Ordered>(
-    corner: usize,
-    dx: &Axis,
-    step: usize,
-    src: *const T,
-    dst: *mut T,
-    at: Option<*mut i64>,
-) {
-    let width = dx.input;
-    for x in 0..dx.windows.len() {
-        let corner = corner + x * step;
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (mut best, mut index) = (T::LOWEST, corner);
-            for offset in [0, 1, width, width + 1] {
-                let v = *src.add(corner + offset);
-                let wins = v.wins(best);
-                best = if wins { v } else { best };
-                index = if wins { corner + offset } else { index };
-            }
             *dst.add(x) = best;
             if let Some(at) = at {
                 *at.add(x) = index as i64;

@@ -140,3 +140,74 @@ fn volumes_are_pooled_over_all_three() {
     let (v, _) = floats(Kernel::AvgPool, &x, &[1, 1, 1, 2], &attrs);
     assert_eq!(v, [52.0 / 8.0, 68.0 / 8.0]);
 }
+
+/// Maxima and means of images of every width, window, stride, padding and dilation against windows
+/// looked through one by one; with nan, infinities and equal numbers among them.
+#[test]
+fn runs_of_windows_are_as_single_ones() {
+    let value = |i: usize| match i * 37 % 101 {
+        3 => f64::NAN,
+        5 | 7 => f64::NEG_INFINITY,
+        n => (n % 17) as f64,
+    };
+    let mean_value = |i: usize| (i * 37 % 101) as f64;
+    for width in [4usize, 9, 17, 40, 150] {
+        for (k, stride, padding, dilation) in [
+            (2, 2, 0, 1),
+            (3, 2, 1, 1),
+            (3, 1, 1, 1),
+            (2, 1, 0, 2),
+            (3, 2, 1, 2),
+            (5, 3, 2, 1),
+        ] {
+            let span = (k - 1) * dilation + 1;
+            let (height, depth) = (7usize, 2usize);
+            let of = |n: usize| (n + 2 * padding).checked_sub(span).map(|n| n / stride + 1);
+            let (Some(rows), Some(columns)) = (of(height), of(width)) else {
+                continue;
+            };
+            let x = Host::<f64>::new(&[depth, height, width], value);
+            let n = |v: usize| [v as i64; 2];
+            let (k2, s2, p2, d2) = (n(k), n(stride), n(padding), n(dilation));
+            let attrs = [&k2, &s2, &p2, &d2].map(|v| Attr::Ints(v));
+            let shape = [depth, rows, columns];
+            let (got, at) = floats(Kernel::MaxPool, &x, &shape, &attrs);
+            let means = Host::<f64>::new(&[depth, height, width], mean_value);
+            let plain = [attrs[0], attrs[1], attrs[2], Attr::Bool(true), Attr::None];
+            let averaged =
+                (dilation == 1).then(|| floats(Kernel::AvgPool, &means, &shape, &plain).0);
+            for i in 0..depth * rows * columns {
+                let (plane, y, x0) = (i / (rows * columns), i / columns % rows, i % columns);
+                let (mut best, mut index, mut sum) = (f64::NEG_INFINITY, None, 0.0);
+                for a in 0..k {
+                    for b in 0..k {
+                        let row = (y * stride + a * dilation).wrapping_sub(padding);
+                        let column = (x0 * stride + b * dilation).wrapping_sub(padding);
+                        if row < height && column < width {
+                            let place = row * width + column;
+                            let v = value(plane * height * width + place);
+                            sum += mean_value(plane * height * width + place);
+                            if index.is_none() || v > best || v.is_nan() {
+                                (best, index) = (v, Some(place as i64));
+                            }
+                        }
+                    }
+                }
+                let same = got[i] == best || got[i].is_nan() && best.is_nan();
+                assert!(
+                    same && Some(at[i]) == index,
+                    "{width} {k} {stride} {padding} {i}"
+                );
+                if let Some(averaged) = &averaged {
+                    let count =
+                        |i: usize, n: usize| (i * stride + k).min(n + 2 * padding) - i * stride;
+                    let mean = sum / (count(y, height) * count(x0, width)) as f64;
+                    assert!(
+                        (averaged[i] - mean).abs() < 1e-12,
+                        "{width} {k} {stride} {i}"
+                    );
+                }
+            }
+        }
+    }
+}

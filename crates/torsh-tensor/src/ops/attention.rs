@@ -1,7 +1,9 @@
-//! Scaled dot product attention, in other ops.
+//! Scaled dot product attention: one kernel, or other ops where the weights are dropped, the mask
+//! has a gradient or something is empty.
 
 use torsh_core::{DType, Result, TorshError};
 
+use super::fused_attention;
 use crate::autocast::{Autocast, body_opt};
 use crate::observe::composite;
 use crate::options::options;
@@ -119,7 +121,7 @@ fn check(q: &Tensor, k: &Tensor, v: &Tensor, o: &ScaledDotProductAttentionOption
 }
 
 /// Key and value with each head as often as queries share it.
-fn grouped(q: &Tensor, kv: &Tensor) -> Result<Tensor> {
+pub(super) fn grouped(q: &Tensor, kv: &Tensor) -> Result<Tensor> {
     let heads = |t: &Tensor| t.ndim().checked_sub(3).map(|d| t.dims()[d]);
     match (heads(q), heads(kv)) {
         (Some(n), Some(m)) if n == m => Ok(kv.clone()),
@@ -137,27 +139,27 @@ fn grouped(q: &Tensor, kv: &Tensor) -> Result<Tensor> {
     }
 }
 
-fn attention(
+/// The dtype to compute in: the half types compute in float32 throughout.
+pub(super) fn wide(dtype: DType) -> DType {
+    match dtype {
+        DType::F64 => dtype,
+        _ => DType::F32,
+    }
+}
+
+/// The products' factor.
+pub(super) fn scale(q: &Tensor, given: Option<f64>) -> f64 {
+    given.unwrap_or(1.0 / (q.dims()[q.ndim() - 1] as f64).sqrt())
+}
+
+/// The weight of each key for each query, of operands in the dtype to compute in.
+pub(super) fn weights(
     q: &Tensor,
     k: &Tensor,
-    v: &Tensor,
-    o: &ScaledDotProductAttentionOptions,
+    mask: Option<&Tensor>,
+    is_causal: bool,
+    scale: f64,
 ) -> Result<Tensor> {
-    check(q, k, v, o)?;
-    // The half types compute in float32 throughout.
-    let dtype = q.dtype();
-    let wide = if dtype == DType::F64 {
-        dtype
-    } else {
-        DType::F32
-    };
-    let (q, k, v) = (&q.to_dtype(wide)?, k.to_dtype(wide)?, v.to_dtype(wide)?);
-    let (k, v) = match o.enable_gqa {
-        true => (grouped(q, &k)?, grouped(q, &v)?),
-        false => (k, v),
-    };
-    let length = q.dims()[q.ndim() - 1] as f64;
-    let scale = o.scale.unwrap_or(1.0 / length.sqrt());
     // Each factor takes its half of the scale, as PyTorch's do: both products stay small.
     let root = scale.abs().sqrt();
     let mut products = q
@@ -166,10 +168,10 @@ fn attention(
     let last = products.ndim() - 2;
     // Queries for which no key counts; their result is 0.
     let mut unseeing = None;
-    if o.is_causal {
+    if is_causal {
         let square = Tensor::ones(&products.dims()[last..], DType::Bool, q.device())?;
         products = products.masked_fill(&square.triu(1)?, f64::NEG_INFINITY)?;
-    } else if let Some(mask) = &o.attn_mask {
+    } else if let Some(mask) = mask {
         if !mask.shape().can_broadcast_to(products.shape()) {
             return Err(TorshError::shape(
                 "",
@@ -202,11 +204,31 @@ fn attention(
             unseeing = Some(all);
         }
     }
-    let mut weights = products.softmax(-1)?;
-    if let Some(rows) = &unseeing {
-        weights = weights.masked_fill(rows, 0.0)?;
+    let weights = products.softmax(-1)?;
+    match &unseeing {
+        Some(rows) => weights.masked_fill(rows, 0.0),
+        None => Ok(weights),
     }
-    weights
+}
+
+fn attention(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    o: &ScaledDotProductAttentionOptions,
+) -> Result<Tensor> {
+    check(q, k, v, o)?;
+    if fused_attention::fits(q, k, v, o) {
+        return fused_attention::run(q, k, v, o);
+    }
+    let dtype = q.dtype();
+    let to = wide(dtype);
+    let (q, k, v) = (&q.to_dtype(to)?, k.to_dtype(to)?, v.to_dtype(to)?);
+    let (k, v) = match o.enable_gqa {
+        true => (grouped(q, &k)?, grouped(q, &v)?),
+        false => (k, v),
+    };
+    weights(q, &k, o.attn_mask.as_ref(), o.is_causal, scale(q, o.scale))?
         .dropout(o.dropout_p, true)?
         .matmul(&v)?
         .to_dtype(dtype)

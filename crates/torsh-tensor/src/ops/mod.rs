@@ -18,6 +18,7 @@ pub(crate) mod embedding_bag;
 pub(crate) mod factory;
 pub(crate) mod feature_dropout;
 pub(crate) mod fold;
+mod fused_attention;
 pub(crate) mod getitem;
 pub(crate) mod gumbel;
 pub(crate) mod index;
@@ -108,6 +109,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     embedding::RECORDS,
     embedding_bag::RECORDS,
     attention::RECORDS,
+    fused_attention::RECORDS,
     multi_head::RECORDS,
     getitem::RECORDS,
     matmul::RECORDS,

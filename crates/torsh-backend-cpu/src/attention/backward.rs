@@ -1,0 +1,375 @@
+//! The gradients of attention: the scores anew, block by block.
+
+use torsh_core::{DType, KernelArgs, Result, pool};
+
+use super::Sizes;
+use super::operand::{Mask, Matrices, Results, copy_rows, pack_columns, pack_rows, up};
+use super::product::{Band, Number, Product};
+use super::scores::{LANES, Scores};
+use crate::arch::level;
+use crate::dense::{Ptr, Scratch, missing};
+
+/// Queries and keys of a block.
+const QUERIES: usize = 96;
+const KEYS: usize = 128;
+/// Products of a query, a key and a column that are worth a thread of their own.
+const GRAIN: usize = 256 * 1024;
+
+pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+    let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let sizes = Sizes::new(args, out.shape)?;
+    let wanted = [3, 4, 5].map(|i| args.attr(i).bool());
+    let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
+    let result = |i: usize, view, lead| match wanted[i] {
+        true => Results::<T>::new(view, dtype, lead).map(Some),
+        false => Ok(None),
+    };
+    let [dq, dk, dv] = [
+        result(0, dq, lead)?,
+        result(1, dk, lead_kv)?,
+        result(2, dv, lead_kv)?,
+    ];
+    let call = Backward::<T> {
+        g: Matrices::new(g, dtype, lead)?,
+        q: Matrices::new(q, dtype, lead)?,
+        k: Matrices::new(k, dtype, lead_kv)?,
+        v: Matrices::new(v, dtype, lead_kv)?,
+        mask: Mask::new(Some(mask), dtype, lead)?,
+        out: Matrices::new(out, dtype, lead)?,
+        lse: Ptr::new(lse.ptr.cast()),
+        dq: dq.as_ref().map(|r| &r.to),
+        dk: dk.as_ref().map(|r| &r.to),
+        dv: dv.as_ref().map(|r| &r.to),
+        width: T::width(level()),
+        sizes: &sizes,
+    };
+    let heads = sizes.heads_kv();
+    let work = sizes.group * sizes.l * sizes.seen() * (sizes.e + sizes.d);
+    let enough = heads.saturating_mul(work) > GRAIN;
+    let threads = match enough && !pool::in_parallel() {
+        true => pool::num_threads(),
+        false => 1,
+    };
+    let each = call.layout();
+    let scratch = Scratch::<T>::new(threads * each.total)?;
+    let start = Ptr::new(scratch.ptr());
+    let at = |part: usize| start.at((part * each.total) as isize);
+    // As many heads for each thread; what is left over is split inside of the heads.
+    let whole = heads / threads * threads;
+    pool::parallel_parts(whole, threads, &|part, range| {
+        for head in range {
+            // SAFETY: the operands have the sizes that the record planned, the scratch memory what
+            // `layout` says.
+            unsafe { call.head(head, at(part), &each, [true, true], [0, 1]) };
+        }
+    });
+    for head in whole..heads {
+        pool::parallel_parts(threads, threads, &|part, _| {
+            for of in [[true, false], [false, true]] {
+                // SAFETY: as above; each part writes rows of its own.
+                unsafe { call.head(head, at(part), &each, of, [part, threads]) };
+            }
+        });
+    }
+    for result in [dq, dk, dv].into_iter().flatten() {
+        result.finish()?;
+    }
+    Ok(())
+}
+
+/// The operands of a call.
+struct Backward<'a, T> {
+    g: Matrices<T>,
+    q: Matrices<T>,
+    k: Matrices<T>,
+    v: Matrices<T>,
+    mask: Option<Mask<T>>,
+    out: Matrices<T>,
+    lse: Ptr<T>,
+    dq: Option<&'a Matrices<T>>,
+    dk: Option<&'a Matrices<T>>,
+    dv: Option<&'a Matrices<T>>,
+    width: usize,
+    sizes: &'a Sizes,
+}
+
+/// Where things lie in a thread's memory.
+struct Layout {
+    /// Keys and values in panels of rows, and keys in panels of columns.
+    k_rows: usize,
+    v_rows: usize,
+    k_columns: usize,
+    /// Scaled queries as rows, and queries and gradients in panels of columns.
+    q: usize,
+    q_columns: usize,
+    g_columns: usize,
+    /// Products of gradient and result, summed over a row.
+    delta: usize,
+    dq: usize,
+    dk: usize,
+    dv: usize,
+    scores: usize,
+    grads: usize,
+    ld: usize,
+    /// Columns of queries and of values, rounded up to panels.
+    e: usize,
+    d: usize,
+    total: usize,
+}
+
+impl<T: Number> Backward<'_, T> {
+    fn layout(&self) -> Layout {
+        let Sizes { l, e, d, .. } = *self.sizes;
+        let seen = self.sizes.seen();
+        let (e_up, d_up) = (up(e, self.width), up(d, self.width));
+        let ld = up(seen.min(KEYS), self.width.max(LANES)) + LANES;
+        let rows = QUERIES.min(l);
+        let (to_q, to_k, to_v) = (self.dq.is_some(), self.dk.is_some(), self.dv.is_some());
+        let mut total = 0;
+        let mut place = |wanted: bool, n: usize| {
+            let at = total;
+            total += if wanted { up(n, 64) } else { 0 };
+            at
+        };
+        Layout {
+            k_rows: place(true, up(seen, self.width) * e),
+            v_rows: place(true, up(seen, self.width) * d),
+            k_columns: place(to_q, seen * e_up),
+            q: place(true, l * e),
+            q_columns: place(to_k, l * e_up),
+            g_columns: place(to_v, l * d_up),
+            delta: place(true, l),
+            dq: place(to_q, l * e_up),
+            dk: place(to_k, seen * e_up),
+            dv: place(to_v, seen * d_up),
+            scores: place(true, rows * ld),
+            grads: place(true, rows * ld),
+            ld,
+            e: e_up,
+            d: d_up,
+            total,
+        }
+    }
+
+    /// The gradients that a head of key and value takes part in: those of its queries, and those
+    /// of its keys and values; of the `part`-th of every `parts` blocks of them.
+    ///
+    /// # Safety
+    /// `at` must be memory of this layout, and blocks be nobody else's.
+    unsafe fn head(
+        &self,
+        kv: usize,
+        at: *mut T,
+        to: &Layout,
+        [queries, keys]: [bool; 2],
+        [part, parts]: [usize; 2],
+    ) {
+        let Sizes {
+            l,
+            s,
+            e,
+            d,
+            group,
+            scale,
+            ..
+        } = *self.sizes;
+        let seen = self.sizes.seen();
+        let dq = self.dq.filter(|_| queries);
+        let (dk, dv) = (self.dk.filter(|_| keys), self.dv.filter(|_| keys));
+        if dq.is_none() && dk.is_none() && dv.is_none() {
+            return;
+        }
+        let mine = |block: usize| block % parts == part;
+        let place = |n: usize| at.wrapping_add(n);
+        let (k, v) = (self.k.head(kv), self.v.head(kv));
+        // SAFETY: the caller's promise.
+        unsafe {
+            pack_rows(k, self.k.steps, [seen, e], self.width, place(to.k_rows));
+            pack_rows(v, self.v.steps, [seen, d], self.width, place(to.v_rows));
+            if dq.is_some() {
+                let columns = place(to.k_columns);
+                pack_columns(k, self.k.steps, [seen, e], self.width, T::ONE, columns);
+            }
+            if dk.is_some() {
+                (0..seen * to.e).for_each(|i| *place(to.dk).wrapping_add(i) = T::ZERO);
+            }
+            if dv.is_some() {
+                (0..seen * to.d).for_each(|i| *place(to.dv).wrapping_add(i) = T::ZERO);
+            }
+            for head in kv * group..(kv + 1) * group {
+                let (q, g) = (self.q.head(head), self.g.head(head));
+                let factor = T::c(scale);
+                let whole = [l, e];
+                copy_rows(q, self.q.steps, place(to.q), [e as isize, 1], whole, factor);
+                if dk.is_some() {
+                    let columns = place(to.q_columns);
+                    pack_columns(q, self.q.steps, whole, self.width, factor, columns);
+                }
+                if dv.is_some() {
+                    let columns = place(to.g_columns);
+                    pack_columns(g, self.g.steps, [l, d], self.width, T::ONE, columns);
+                }
+                let out = self.out.head(head);
+                for i in 0..l as isize {
+                    let g = g.wrapping_offset(i * self.g.steps[0]);
+                    let out = out.wrapping_offset(i * self.out.steps[0]);
+                    let steps = [self.g.steps[1], self.out.steps[1]];
+                    *place(to.delta).wrapping_offset(i) = T::dot(g, out, steps, d);
+                }
+                if dq.is_some() {
+                    (0..l * to.e).for_each(|i| *place(to.dq).wrapping_add(i) = T::ZERO);
+                }
+                let wanted = [dq.is_some(), dk.is_some(), dv.is_some()];
+                for j in (0..seen)
+                    .step_by(KEYS)
+                    .filter(|&j| queries || mine(j / KEYS))
+                {
+                    for i in (0..l)
+                        .step_by(QUERIES)
+                        .filter(|&i| keys || mine(i / QUERIES))
+                    {
+                        self.block(head, [i, j], at, to, wanted);
+                    }
+                }
+                if let Some(dq) = dq {
+                    for i in (0..l)
+                        .step_by(QUERIES)
+                        .filter(|&i| keys || mine(i / QUERIES))
+                    {
+                        let rows = [QUERIES.min(l - i), e];
+                        let from = place(to.dq).wrapping_add(i * to.e);
+                        let out = dq.head(head).wrapping_offset(i as isize * dq.steps[0]);
+                        copy_rows(from, [to.e as isize, 1], out, dq.steps, rows, factor);
+                    }
+                }
+            }
+            for (result, from, ld, n) in [(dk, to.dk, to.e, e), (dv, to.dv, to.d, d)] {
+                let Some(result) = result else { continue };
+                for j in (0..s).step_by(KEYS).filter(|&j| queries || mine(j / KEYS)) {
+                    let from = place(from).wrapping_add(j * ld);
+                    let out = result
+                        .head(kv)
+                        .wrapping_offset(j as isize * result.steps[0]);
+                    let some = KEYS.min(s - j).min(seen.saturating_sub(j));
+                    copy_rows(from, [ld as isize, 1], out, result.steps, [some, n], T::ONE);
+                    // Keys that no query sees.
+                    for r in some..KEYS.min(s - j) {
+                        for c in 0..n as isize {
+                            let at = r as isize * result.steps[0] + c * result.steps[1];
+                            *out.wrapping_offset(at) = T::ZERO;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What queries from `i` on and keys from `j` on add to each other's gradients.
+    ///
+    /// # Safety
+    /// `at` must be memory of this layout with all that `head` puts there.
+    unsafe fn block(
+        &self,
+        head: usize,
+        [i, j]: [usize; 2],
+        at: *mut T,
+        to: &Layout,
+        [to_q, to_k, to_v]: [bool; 3],
+    ) {
+        let Sizes {
+            l, e, d, causal, ..
+        } = *self.sizes;
+        let seen = self.sizes.seen();
+        let rows = QUERIES.min(l - i);
+        let mut keys = KEYS.min(seen - j);
+        if causal {
+            keys = keys.min((i + rows).saturating_sub(j));
+        }
+        if keys == 0 {
+            return;
+        }
+        let place = |n: usize| at.wrapping_add(n);
+        let d_ij = i as isize - j as isize;
+        let band = |b: fn(isize) -> Band| if causal { b(d_ij) } else { Band::All };
+        let (scores, grads) = (place(to.scores), place(to.grads));
+        let of_scores = Product {
+            m: rows,
+            n: keys,
+            k: e,
+            a: place(to.q).wrapping_add(i * e).cast_const(),
+            steps: [e as isize, 1],
+            b: place(to.k_rows).wrapping_add(j * e).cast_const(),
+            panel: e * self.width,
+            c: scores,
+            ld: to.ld,
+            add: false,
+            band: band(Band::Columns),
+        };
+        let of_grads = Product {
+            k: d,
+            a: self
+                .g
+                .head(head)
+                .wrapping_offset(i as isize * self.g.steps[0]),
+            steps: self.g.steps,
+            b: place(to.v_rows).wrapping_add(j * d),
+            panel: d * self.width,
+            c: grads,
+            ..of_scores
+        };
+        let block = Scores {
+            rows,
+            keys,
+            reach: if causal { d_ij + 1 } else { isize::MAX },
+            at: scores,
+            ld: to.ld,
+        };
+        // Sums over the block's queries, for its keys.
+        let across = |from: *mut T, panels: usize, sums: usize, n: usize, ld: usize| Product {
+            m: keys,
+            n,
+            k: rows,
+            a: from,
+            steps: [1, to.ld as isize],
+            b: place(panels).wrapping_add(i * self.width),
+            panel: l * self.width,
+            c: place(sums).wrapping_add(j * ld),
+            ld,
+            add: true,
+            band: band(Band::Since),
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            T::product(&of_scores);
+            if let Some(mask) = &self.mask {
+                mask.apply(head, [i, rows], [j, keys], scores, to.ld);
+            }
+            T::product(&of_grads);
+            let lse = self.lse.at((head * l + i) as isize);
+            T::weigh_back(&block, grads, lse, place(to.delta).wrapping_add(i));
+            if to_v {
+                T::product(&across(scores, to.g_columns, to.dv, d, to.d));
+            }
+            if to_k {
+                T::product(&across(grads, to.q_columns, to.dk, e, to.e));
+            }
+            if to_q {
+                T::product(&Product {
+                    m: rows,
+                    n: e,
+                    k: keys,
+                    a: grads,
+                    steps: [to.ld as isize, 1],
+                    b: place(to.k_columns).wrapping_add(j * self.width),
+                    panel: seen * self.width,
+                    c: place(to.dq).wrapping_add(i * to.e),
+                    ld: to.e,
+                    add: true,
+                    band: band(Band::Terms),
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The results of attention.
+
+use torsh_core::{DType, KernelArgs, Result, pool};
+
+use super::Sizes;
+use super::operand::{Mask, Matrices, Results, copy_rows, pack_columns, pack_rows, up};
+use super::product::{Band, Number, Product};
+use super::scores::{LANES, Scores};
+use crate::arch::level;
+use crate::dense::{Ptr, Scratch, missing};
+
+/// Queries of a block.
+const QUERIES: usize = 48;
+/// Keys of a block.
+const KEYS: usize = 256;
+/// Products of a query, a key and a column that are worth a thread of their own.
+const GRAIN: usize = 512 * 1024;
+
+pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+    let ([out, lse], [q, k, v, mask]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let sizes = Sizes::new(args, out.shape)?;
+    let lead = &sizes.lead[..];
+    let result = Results::new(out, dtype, lead)?;
+    let call = Forward::<T> {
+        q: Matrices::new(q, dtype, lead)?,
+        k: Matrices::new(k, dtype, &sizes.lead_kv)?,
+        v: Matrices::new(v, dtype, &sizes.lead_kv)?,
+        mask: Mask::new(Some(mask), dtype, lead)?,
+        out: &result.to,
+        lse: Ptr::new(lse.ptr.cast()),
+        width: T::width(level()),
+        sizes: &sizes,
+    };
+    let blocks = sizes.l.div_ceil(QUERIES);
+    let items = lead.iter().product::<usize>() * blocks;
+    let work = QUERIES.min(sizes.l) * sizes.seen() * (sizes.e + sizes.d);
+    let parts = pool::chunk_count(items, (GRAIN / work.max(1)).max(1));
+    let each = call.layout();
+    let scratch = Scratch::<T>::new(parts * each.total)?;
+    let start = Ptr::new(scratch.ptr());
+    pool::parallel_parts(items, parts, &|part, range| {
+        let at = start.at((part * each.total) as isize);
+        let mut packed = None;
+        for item in range {
+            let (head, i) = (item / blocks, item % blocks);
+            // Early blocks see fewer keys: an early and a late one by turns.
+            let block = if i % 2 == 0 {
+                i / 2
+            } else {
+                blocks - 1 - i / 2
+            };
+            // SAFETY: the operands have the sizes that the record planned, the scratch memory what
+            // `layout` says.
+            unsafe {
+                let kv = head / sizes.group;
+                if packed != Some(kv) {
+                    call.pack(kv, at, &each);
+                    packed = Some(kv);
+                }
+                call.block(head, block * QUERIES, at, &each);
+            }
+        }
+    });
+    result.finish()
+}
+
+/// The operands of a call.
+struct Forward<'a, T> {
+    q: Matrices<T>,
+    k: Matrices<T>,
+    v: Matrices<T>,
+    mask: Option<Mask<T>>,
+    out: &'a Matrices<T>,
+    lse: Ptr<T>,
+    width: usize,
+    sizes: &'a Sizes,
+}
+
+/// Where things lie in a thread's memory; keys come first.
+struct Layout {
+    values: usize,
+    queries: usize,
+    scores: usize,
+    sums: usize,
+    rows: usize,
+    ld: usize,
+    columns: usize,
+    total: usize,
+}
+
+impl<T: Number> Forward<'_, T> {
+    fn layout(&self) -> Layout {
+        let Sizes { l, e, d, .. } = *self.sizes;
+        let seen = self.sizes.seen();
+        let rows = QUERIES.min(l);
+        let columns = up(d, self.width);
+        let ld = up(seen.min(KEYS), self.width.max(LANES)) + LANES;
+        let mut total = 0;
+        let mut place = |n: usize| {
+            let at = total;
+            total += up(n, 64);
+            at
+        };
+        place(up(seen, self.width) * e);
+        Layout {
+            values: place(seen * columns),
+            queries: place(rows * e),
+            scores: place(rows * ld),
+            sums: place(rows * columns),
+            rows: place(2 * rows),
+            ld,
+            columns,
+            total,
+        }
+    }
+
+    /// Packs the keys and values of a head.
+    ///
+    /// # Safety
+    /// `at` must be memory of this layout, the head one of key and value.
+    unsafe fn pack(&self, head: usize, at: *mut T, to: &Layout) {
+        let Sizes { e, d, .. } = *self.sizes;
+        let (k, v, n) = (self.k.head(head), self.v.head(head), self.sizes.seen());
+        let values = at.wrapping_add(to.values);
+        // SAFETY: the caller's promise.
+        unsafe {
+            pack_rows(k, self.k.steps, [n, e], self.width, at);
+            pack_columns(v, self.v.steps, [n, d], self.width, T::ONE, values);
+        }
+    }
+
+    /// The results of a block of queries from `i` on.
+    ///
+    /// # Safety
+    /// `at` must be memory of this layout with the packed keys and values of the head's.
+    unsafe fn block(&self, head: usize, i: usize, at: *mut T, to: &Layout) {
+        let Sizes {
+            l,
+            e,
+            d,
+            causal,
+            scale,
+            ..
+        } = *self.sizes;
+        let (rows, seen) = (QUERIES.min(l - i), self.sizes.seen());
+        let keys_end = if causal { seen.min(i + rows) } else { seen };
+        let place = |n: usize| at.wrapping_add(n);
+        let (queries, scores, sums) = (place(to.queries), place(to.scores), place(to.sums));
+        let (most, total) = (place(to.rows), place(to.rows + QUERIES.min(l)));
+        let q = self
+            .q
+            .head(head)
+            .wrapping_offset(i as isize * self.q.steps[0]);
+        // SAFETY: the caller's promise.
+        unsafe {
+            copy_rows(
+                q,
+                self.q.steps,
+                queries,
+                [e as isize, 1],
+                [rows, e],
+                T::c(scale),
+            );
+            for r in 0..rows {
+                *most.wrapping_add(r) = -T::INFINITY;
+                *total.wrapping_add(r) = T::ZERO;
+            }
+            for j in (0..keys_end).step_by(KEYS) {
+                let keys = KEYS.min(keys_end - j);
+                let d_ij = i as isize - j as isize;
+                let band = |b: fn(isize) -> Band| if causal { b(d_ij) } else { Band::All };
+                T::product(&Product {
+                    m: rows,
+                    n: keys,
+                    k: e,
+                    a: queries,
+                    steps: [e as isize, 1],
+                    b: at.wrapping_add(j * e),
+                    panel: e * self.width,
+                    c: scores,
+                    ld: to.ld,
+                    add: false,
+                    band: band(Band::Columns),
+                });
+                if let Some(mask) = &self.mask {
+                    mask.apply(head, [i, rows], [j, keys], scores, to.ld);
+                }
+                let block = Scores {
+                    rows,
+                    keys,
+                    reach: if causal { d_ij + 1 } else { isize::MAX },
+                    at: scores,
+                    ld: to.ld,
+                };
+                let before = if j == 0 { std::ptr::null_mut() } else { sums };
+                T::weigh(&block, most, total, before, to.columns);
+                T::product(&Product {
+                    m: rows,
+                    n: d,
+                    k: keys,
+                    a: scores,
+                    steps: [to.ld as isize, 1],
+                    b: place(to.values).wrapping_add(j * self.width),
+                    panel: seen * self.width,
+                    c: sums,
+                    ld: to.columns,
+                    add: j > 0,
+                    band: band(Band::Terms),
+                });
+            }
+            for r in 0..rows {
+                let (most, total) = (*most.wrapping_add(r), *total.wrapping_add(r));
+                let none = total == T::ZERO;
+                let factor = if none { T::ZERO } else { T::ONE / total };
+                let lse = if none {
+                    T::INFINITY
+                } else {
+                    most + T::c(total.to_f64().ln())
+                };
+                *self.lse.at((head * l + i + r) as isize) = lse;
+                let out = self
+                    .out
+                    .head(head)
+                    .wrapping_offset((i + r) as isize * self.out.steps[0]);
+                let from = sums.wrapping_add(r * to.columns);
+                copy_rows(from, [0, 1], out, self.out.steps, [1, d], factor);
+            }
+        }
+    }
+}

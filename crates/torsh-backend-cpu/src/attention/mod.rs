@@ -1,0 +1,117 @@
+//! Attention without a matrix of scores: blocks of queries against blocks of keys, whose scores
+//! stay in the cache, with the running maximum and sum of each query (T. Dao et al.,
+//! "FlashAttention", 2022).
+//!
+//! | key | inputs | outputs | attributes |
+//! |---|---|---|---|
+//! | `Attention` | query, key, value, optional mask | result, and log of each query's sum | causal, scale, grouped |
+//! | `AttentionBackward` | query, key, value, optional mask, gradient, result, log of the sums | gradients of query, key, value | these, and which of the three are wanted |
+//!
+//! Query `[.., l, e]`, key `[.., s, e]`, value `[.., s, d]`, no size of them 0; what is ahead
+//! broadcasts to the result's, as the mask does to `[.., l, s]`. If `grouped`, dimension -3 of key
+//! and value divides the query's. The mask is bool, true where a key counts, or real and added.
+//!
+//! Real floating-point types; the half types compute in float32. A query that sees no key gives 0
+//! (and has positive infinity as its logarithm). Each number comes from the same operations
+//! whatever the number of threads.
+
+mod backward;
+mod forward;
+mod operand;
+mod product;
+mod scores;
+#[cfg(test)]
+mod tests;
+
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result};
+
+use crate::dense::{missing, wide};
+
+/// The kernel for a key of this module.
+pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
+    match k {
+        Kernel::Attention | Kernel::AttentionBackward => Some(attention),
+        _ => None,
+    }
+}
+
+fn attention(args: &KernelArgs<'_>) -> Result<()> {
+    let forward = args.kernel == Kernel::Attention;
+    match (wide(args.compute), forward) {
+        (DType::F32, true) => forward::run::<f32>(args, DType::F32),
+        (DType::F64, true) => forward::run::<f64>(args, DType::F64),
+        (DType::F32, false) => backward::run::<f32>(args, DType::F32),
+        (DType::F64, false) => backward::run::<f64>(args, DType::F64),
+        _ => Err(args.unsupported()),
+    }
+}
+
+/// The sizes of one call.
+struct Sizes {
+    /// What is ahead of the last two dimensions of the result.
+    lead: Vec<usize>,
+    /// The same of key and value.
+    lead_kv: Vec<usize>,
+    /// Heads of the query for each of key and value.
+    group: usize,
+    l: usize,
+    s: usize,
+    e: usize,
+    d: usize,
+    causal: bool,
+    scale: f64,
+}
+
+impl Sizes {
+    /// From the arguments and the result's sizes.
+    fn new(args: &KernelArgs<'_>, result: &[usize]) -> Result<Sizes> {
+        let [q, k, ..] = args.inputs else {
+            return Err(missing());
+        };
+        let &[ref lead @ .., l, d] = result else {
+            return Err(missing());
+        };
+        let (&[.., e], &[.., s, _]) = (q.shape, k.shape) else {
+            return Err(missing());
+        };
+        let grouped = args.attr(2).bool();
+        let heads = k.shape.len().checked_sub(3).map(|h| k.shape[h]);
+        let mut lead_kv = lead.to_vec();
+        let mut group = 1;
+        if let (true, Some(last), Some(heads)) = (grouped, lead_kv.last_mut(), heads) {
+            if heads == 0 || !last.is_multiple_of(heads) {
+                return Err(missing());
+            }
+            group = *last / heads;
+            *last = heads;
+        }
+        if [l, s, e, d].contains(&0) {
+            return Err(missing());
+        }
+        Ok(Sizes {
+            lead: lead.to_vec(),
+            lead_kv,
+            group,
+            l,
+            s,
+            e,
+            d,
+            causal: args.attr(0).bool(),
+            scale: args.attr(1).float(),
+        })
+    }
+
+    /// How many heads of key and value there are in all.
+    fn heads_kv(&self) -> usize {
+        self.lead_kv.iter().product()
+    }
+
+    /// How many keys some query sees.
+    fn seen(&self) -> usize {
+        if self.causal {
+            self.s.min(self.l)
+        } else {
+            self.s
+        }
+    }
+}

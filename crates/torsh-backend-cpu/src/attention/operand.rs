@@ -1,0 +1,243 @@
+//! The operands of attention: a matrix for each head.
+
+use torsh_core::{DType, Result, View, shape::Shape};
+
+use super::product::Number;
+use crate::dense::{Dense, DenseOut, Ptr};
+
+/// Matrices by their strides.
+pub(super) struct Matrices<T> {
+    ptr: Ptr<T>,
+    sizes: Vec<usize>,
+    strides: Vec<isize>,
+    /// From row to row, and from column to column.
+    pub steps: [isize; 2],
+    _held: Option<Dense>,
+}
+
+impl<T> Matrices<T> {
+    /// A view whose dimensions broadcast to `lead` and two more.
+    fn of(
+        ptr: *mut u8,
+        shape: &[usize],
+        strides: &[isize],
+        lead: &[usize],
+        held: Option<Dense>,
+    ) -> Matrices<T> {
+        let step = |back: usize| match shape.len().checked_sub(back) {
+            Some(d) if shape[d] != 1 => strides[d],
+            _ => 0,
+        };
+        let rank = lead.len() + 2;
+        Matrices {
+            ptr: Ptr::new(ptr.cast()),
+            sizes: lead.to_vec(),
+            strides: (0..lead.len()).map(|d| step(rank - d)).collect(),
+            steps: [step(2), step(1)],
+            _held: held,
+        }
+    }
+
+    /// An input in a dtype: itself where it has it already, else a copy.
+    pub fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<Matrices<T>> {
+        if v.dtype == dtype {
+            return Ok(Matrices::of(v.ptr, v.shape, v.strides, lead, None));
+        }
+        let dense = Dense::new(v, dtype)?;
+        let strides = Shape::new(v.shape).contiguous_strides();
+        let ptr = dense.ptr::<u8>().get();
+        Ok(Matrices::of(ptr, v.shape, &strides, lead, Some(dense)))
+    }
+
+    /// The first element of a head's matrix.
+    pub fn head(&self, mut index: usize) -> *mut T {
+        let mut offset = 0;
+        for (n, s) in self.sizes.iter().zip(&self.strides).rev() {
+            offset += (index % n) as isize * s;
+            index /= n;
+        }
+        self.ptr.at(offset)
+    }
+}
+
+/// A result: itself where it has the dtype, else memory that is copied to it in the end.
+pub(super) struct Results<'a, T> {
+    pub to: Matrices<T>,
+    dense: Option<DenseOut<'a>>,
+}
+
+impl<'a, T> Results<'a, T> {
+    pub fn new(v: &View<'a>, dtype: DType, lead: &[usize]) -> Result<Results<'a, T>> {
+        if v.dtype == dtype {
+            let to = Matrices::of(v.ptr, v.shape, v.strides, lead, None);
+            return Ok(Results { to, dense: None });
+        }
+        let dense = DenseOut::new(v, dtype)?;
+        let strides = Shape::new(v.shape).contiguous_strides();
+        let to = Matrices::of(dense.ptr::<u8>().get(), v.shape, &strides, lead, None);
+        Ok(Results {
+            to,
+            dense: Some(dense),
+        })
+    }
+
+    pub fn finish(self) -> Result<()> {
+        self.dense.map_or(Ok(()), DenseOut::finish)
+    }
+}
+
+/// A mask of either kind.
+pub(super) enum Mask<T> {
+    Shown(Matrices<u8>),
+    Added(Matrices<T>),
+}
+
+impl<T: Number> Mask<T> {
+    pub fn new(v: Option<&View<'_>>, dtype: DType, lead: &[usize]) -> Result<Option<Mask<T>>> {
+        Ok(match v {
+            Some(v) if v.is_present() => Some(match v.dtype {
+                DType::Bool => Mask::Shown(Matrices::new(v, DType::Bool, lead)?),
+                _ => Mask::Added(Matrices::new(v, dtype, lead)?),
+            }),
+            _ => None,
+        })
+    }
+
+    /// Masks the scores of `rows` queries from `i` on against `keys` keys from `j` on.
+    ///
+    /// # Safety
+    /// The mask must have them, and `s` must hold rows of `ld` scores.
+    pub unsafe fn apply(
+        &self,
+        head: usize,
+        [i, rows]: [usize; 2],
+        [j, keys]: [usize; 2],
+        s: *mut T,
+        ld: usize,
+    ) {
+        let null = std::ptr::null();
+        for r in 0..rows {
+            let at = |[row, step]: [isize; 2]| (i + r) as isize * row + j as isize * step;
+            let row = s.wrapping_add(r * ld);
+            // SAFETY: the caller's promise.
+            unsafe {
+                match self {
+                    Mask::Shown(m) => {
+                        let from = m.head(head).wrapping_offset(at(m.steps));
+                        T::mask(row, std::ptr::null(), from, m.steps[1], keys);
+                    }
+                    Mask::Added(m) => {
+                        let from = m.head(head).wrapping_offset(at(m.steps));
+                        T::mask(row, from, null, m.steps[1], keys);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `n` rounded up to a multiple of `to`.
+pub(super) fn up(n: usize, to: usize) -> usize {
+    n.div_ceil(to) * to
+}
+
+/// Packs `rows` rows of `columns` into panels of `width` rows: `width` rows' first elements, then
+/// their second ones. Rows that are missing are 0.
+///
+/// # Safety
+/// `from` must hold the rows, `to` as many elements, the rows rounded up to whole panels.
+pub(super) unsafe fn pack_rows<T: Number>(
+    from: *const T,
+    [row, step]: [isize; 2],
+    [rows, columns]: [usize; 2],
+    width: usize,
+    to: *mut T,
+) {
+    for first in (0..rows).step_by(width) {
+        let panel = to.wrapping_add(first * columns);
+        for r in 0..width {
+            let from = from.wrapping_offset((first + r) as isize * row);
+            // SAFETY: the caller's promise.
+            unsafe {
+                if first + r >= rows {
+                    (0..columns).for_each(|c| *panel.wrapping_add(c * width + r) = T::ZERO);
+                } else if step == 1 {
+                    for c in 0..columns {
+                        *panel.wrapping_add(c * width + r) = *from.wrapping_add(c);
+                    }
+                } else {
+                    for c in 0..columns {
+                        let v = *from.wrapping_offset(c as isize * step);
+                        *panel.wrapping_add(c * width + r) = v;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Packs rows, times a factor, into panels of `width` columns. Columns that are missing are 0.
+///
+/// # Safety
+/// As for [`pack_rows`], with the columns rounded up.
+pub(super) unsafe fn pack_columns<T: Number>(
+    from: *const T,
+    [row, step]: [isize; 2],
+    [rows, columns]: [usize; 2],
+    width: usize,
+    factor: T,
+    to: *mut T,
+) {
+    for first in (0..columns).step_by(width) {
+        let panel = to.wrapping_add(first * rows);
+        let n = width.min(columns - first);
+        for r in 0..rows {
+            let to = panel.wrapping_add(r * width);
+            let from = from.wrapping_offset(r as isize * row + first as isize * step);
+            // SAFETY: the caller's promise.
+            unsafe {
+                if step == 1 {
+                    for c in 0..n {
+                        *to.wrapping_add(c) = *from.wrapping_add(c) * factor;
+                    }
+                } else {
+                    for c in 0..n {
+                        *to.wrapping_add(c) = *from.wrapping_offset(c as isize * step) * factor;
+                    }
+                }
+                (n..width).for_each(|c| *to.wrapping_add(c) = T::ZERO);
+            }
+        }
+    }
+}
+
+/// Copies rows, times a factor.
+///
+/// # Safety
+/// Both must hold the rows.
+pub(super) unsafe fn copy_rows<T: Number>(
+    from: *const T,
+    from_steps: [isize; 2],
+    to: *mut T,
+    to_steps: [isize; 2],
+    [rows, columns]: [usize; 2],
+    factor: T,
+) {
+    for r in 0..rows as isize {
+        let from = from.wrapping_offset(r * from_steps[0]);
+        let to = to.wrapping_offset(r * to_steps[0]);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if from_steps[1] == 1 && to_steps[1] == 1 {
+                for c in 0..columns {
+                    *to.wrapping_add(c) = *from.wrapping_add(c) * factor;
+                }
+            } else {
+                for c in 0..columns as isize {
+                    *to.wrapping_offset(c * to_steps[1]) =
+                        *from.wrapping_offset(c * from_steps[1]) * factor;
+                }
+            }
+        }
+    }
+}

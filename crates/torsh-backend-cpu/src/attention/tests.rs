@@ -1,0 +1,468 @@
+//! Attention against plain sums in float64.
+
+use torsh_core::{Attr, DType, Kernel, KernelArgs, View, pool};
+
+use super::kernel;
+use super::product::{Band, Number, Product};
+use crate::arch::Level;
+
+/// Numbers in [-1, 1) that look random.
+fn numbers(n: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..n)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 40) as f64 / (1u64 << 23) as f64 - 1.0
+        })
+        .collect()
+}
+
+trait Float: Number {
+    const DTYPE: DType;
+}
+impl Float for f32 {
+    const DTYPE: DType = DType::F32;
+}
+impl Float for f64 {
+    const DTYPE: DType = DType::F64;
+}
+
+#[derive(Clone)]
+struct Call {
+    batch: usize,
+    heads: usize,
+    group: usize,
+    l: usize,
+    s: usize,
+    e: usize,
+    d: usize,
+    causal: bool,
+    scale: f64,
+    /// 0: none, 1: bool `[l, s]`, 2: added `[batch, 1, l, s]`, 3: bool `[batch, 1, 1, s]`.
+    mask: usize,
+}
+
+impl Call {
+    fn new(l: usize, s: usize, e: usize, d: usize) -> Call {
+        Call {
+            batch: 2,
+            heads: 2,
+            group: 1,
+            l,
+            s,
+            e,
+            d,
+            causal: false,
+            scale: 0.3,
+            mask: 0,
+        }
+    }
+    fn mask_shape(&self) -> Vec<usize> {
+        match self.mask {
+            0 => vec![],
+            1 => vec![self.l, self.s],
+            2 => vec![self.batch, 1, self.l, self.s],
+            _ => vec![self.batch, 1, 1, self.s],
+        }
+    }
+}
+
+struct Operands {
+    q: Vec<f64>,
+    k: Vec<f64>,
+    v: Vec<f64>,
+    g: Vec<f64>,
+    added: Vec<f64>,
+    shown: Vec<u8>,
+}
+
+impl Operands {
+    fn new(c: &Call) -> Operands {
+        let kv = c.batch * c.heads / c.group;
+        let n = c.mask_shape().iter().product::<usize>().max(1);
+        let shown: Vec<u8> = numbers(n, 5).iter().map(|&v| u8::from(v > -0.3)).collect();
+        let mut added = numbers(n, 6);
+        if c.mask == 2 {
+            // A query that sees nothing.
+            added[..c.s].fill(f64::NEG_INFINITY);
+            let last = added.len() - 1;
+            added[last] = f64::NEG_INFINITY;
+        }
+        Operands {
+            q: numbers(c.batch * c.heads * c.l * c.e, 1),
+            k: numbers(kv * c.s * c.e, 2),
+            v: numbers(kv * c.s * c.d, 3),
+            g: numbers(c.batch * c.heads * c.l * c.d, 4),
+            added,
+            shown,
+        }
+    }
+
+    /// What is added to the score of a query and a key.
+    fn masked(&self, c: &Call, b: usize, i: usize, j: usize) -> f64 {
+        let hide = |shown: bool| if shown { 0.0 } else { f64::NEG_INFINITY };
+        match c.mask {
+            _ if c.causal && j > i => f64::NEG_INFINITY,
+            0 => 0.0,
+            1 => hide(self.shown[i * c.s + j] != 0),
+            2 => self.added[(b * c.l + i) * c.s + j],
+            _ => hide(self.shown[b * c.s + j] != 0),
+        }
+    }
+}
+
+/// The result and the gradients of query, key and value.
+fn plain(c: &Call, o: &Operands) -> [Vec<f64>; 4] {
+    let mut out = vec![0.0; c.batch * c.heads * c.l * c.d];
+    let (mut dq, mut dk, mut dv) = (o.q.clone(), o.k.clone(), o.v.clone());
+    [&mut dq, &mut dk, &mut dv]
+        .into_iter()
+        .for_each(|t| t.fill(0.0));
+    for h in 0..c.batch * c.heads {
+        let (b, kv) = (h / c.heads, h / c.group);
+        for i in 0..c.l {
+            let q = &o.q[(h * c.l + i) * c.e..][..c.e];
+            let key = |j: usize| (kv * c.s + j) * c.e;
+            let value = |j: usize| (kv * c.s + j) * c.d;
+            let scores: Vec<f64> = (0..c.s)
+                .map(|j| {
+                    let dot: f64 = q.iter().zip(&o.k[key(j)..]).map(|(a, b)| a * b).sum();
+                    dot * c.scale + o.masked(c, b, i, j)
+                })
+                .collect();
+            let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            if most == f64::NEG_INFINITY {
+                continue;
+            }
+            let mut p: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
+            let total: f64 = p.iter().sum();
+            p.iter_mut().for_each(|p| *p /= total);
+            let at = (h * c.l + i) * c.d;
+            let g = &o.g[at..at + c.d];
+            let mut dp = vec![0.0; c.s];
+            for j in 0..c.s {
+                for n in 0..c.d {
+                    out[at + n] += p[j] * o.v[value(j) + n];
+                    dv[value(j) + n] += p[j] * g[n];
+                    dp[j] += g[n] * o.v[value(j) + n];
+                }
+            }
+            let delta: f64 = p.iter().zip(&dp).map(|(a, b)| a * b).sum();
+            for j in 0..c.s {
+                let ds = p[j] * (dp[j] - delta) * c.scale;
+                for n in 0..c.e {
+                    dq[(h * c.l + i) * c.e + n] += ds * o.k[key(j) + n];
+                    dk[key(j) + n] += ds * q[n];
+                }
+            }
+        }
+    }
+    [out, dq, dk, dv]
+}
+
+fn row_major(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![1; shape.len()];
+    for d in (1..shape.len()).rev() {
+        strides[d - 1] = strides[d] * shape[d] as isize;
+    }
+    strides
+}
+
+/// The kernels' result and gradients; `apart` lays batch, head, row, column out in another order.
+fn fused<T: Float>(c: &Call, o: &Operands, apart: bool) -> [Vec<f64>; 4] {
+    let kv_heads = c.heads / c.group;
+    let shapes = [
+        [c.batch, c.heads, c.l, c.e],
+        [c.batch, kv_heads, c.s, c.e],
+        [c.batch, kv_heads, c.s, c.d],
+        [c.batch, c.heads, c.l, c.d],
+    ];
+    let strides = shapes.map(|s| {
+        let major = row_major(&s);
+        match apart {
+            // Rows, batch, heads, columns.
+            true => {
+                let n = row_major(&[s[2], s[0], s[1], s[3]]);
+                vec![n[1], n[2], n[0], n[3]]
+            }
+            false => major,
+        }
+    });
+    let offset = |t: usize, index: usize| -> usize {
+        let (mut rest, mut at) = (index, 0);
+        for d in (0..4).rev() {
+            at += (rest % shapes[t][d]) * strides[t][d] as usize;
+            rest /= shapes[t][d];
+        }
+        at
+    };
+    let laid = |t: usize, from: &[f64]| {
+        let mut to = vec![T::ZERO; from.len()];
+        from.iter()
+            .enumerate()
+            .for_each(|(i, &v)| to[offset(t, i)] = T::c(v));
+        to
+    };
+    let read = |t: usize, from: &[T]| -> Vec<f64> {
+        (0..from.len())
+            .map(|i| from[offset(t, i)].to_f64())
+            .collect()
+    };
+    let [mut q, mut k, mut v, mut g] = [laid(0, &o.q), laid(1, &o.k), laid(2, &o.v), laid(3, &o.g)];
+    let view = |t: usize, data: &mut [T]| View {
+        ptr: data.as_mut_ptr().cast(),
+        dtype: T::DTYPE,
+        shape: &shapes[t][..],
+        strides: &strides[t][..],
+    };
+    let mask_shape = c.mask_shape();
+    let mask_strides = row_major(&mask_shape);
+    let mut added: Vec<T> = o.added.iter().map(|&v| T::c(v)).collect();
+    let mut shown = o.shown.clone();
+    let mask = match c.mask {
+        0 => View::ABSENT,
+        n => View {
+            ptr: if n == 2 {
+                added.as_mut_ptr().cast()
+            } else {
+                shown.as_mut_ptr()
+            },
+            dtype: if n == 2 { T::DTYPE } else { DType::Bool },
+            shape: &mask_shape,
+            strides: &mask_strides,
+        },
+    };
+    let nan = |like: &[T]| vec![T::NAN; like.len()];
+    let (mut out, mut dq, mut dk, mut dv) = (nan(&g), nan(&q), nan(&k), nan(&v));
+    let lse_shape = [c.batch, c.heads, c.l];
+    let lse_strides = row_major(&lse_shape);
+    let mut lse = vec![T::NAN; lse_shape.iter().product()];
+    let lse = View {
+        ptr: lse.as_mut_ptr().cast(),
+        dtype: T::DTYPE,
+        shape: &lse_shape,
+        strides: &lse_strides,
+    };
+    let yes = Attr::Bool(true);
+    let attrs = [
+        Attr::Bool(c.causal),
+        Attr::Float(c.scale),
+        Attr::Bool(c.group > 1),
+        yes,
+        yes,
+        yes,
+    ];
+    let run = |kernel_key: Kernel, outputs: &[View<'_>], inputs: &[View<'_>]| {
+        let args = KernelArgs {
+            kernel: kernel_key,
+            compute: T::DTYPE,
+            outputs,
+            inputs,
+            attrs: &attrs,
+        };
+        kernel(kernel_key).unwrap()(&args).unwrap();
+    };
+    let (qv, kv, vv) = (view(0, &mut q), view(1, &mut k), view(2, &mut v));
+    let ov = view(3, &mut out);
+    run(Kernel::Attention, &[ov, lse], &[qv, kv, vv, mask]);
+    let grads = [view(0, &mut dq), view(1, &mut dk), view(2, &mut dv)];
+    let gv = view(3, &mut g);
+    run(
+        Kernel::AttentionBackward,
+        &grads,
+        &[qv, kv, vv, mask, gv, ov, lse],
+    );
+    [read(3, &out), read(0, &dq), read(1, &dk), read(2, &dv)]
+}
+
+fn check<T: Float>(c: &Call, tolerance: f64) {
+    let o = Operands::new(c);
+    let expected = plain(c, &o);
+    for apart in [false, true] {
+        let got = fused::<T>(c, &o, apart);
+        for (which, (got, expected)) in got.iter().zip(&expected).enumerate() {
+            for (i, (a, b)) in got.iter().zip(expected).enumerate() {
+                assert!(
+                    (a - b).abs() <= tolerance * (1.0 + b.abs()),
+                    "{which} at {i}: {a}, expected {b}; l {} s {} e {} d {} causal {} mask {} group {} apart {apart}",
+                    c.l,
+                    c.s,
+                    c.e,
+                    c.d,
+                    c.causal,
+                    c.mask,
+                    c.group
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn odd_sizes_masks_and_groups() {
+    for (l, s, e, d) in [
+        (1, 1, 1, 1),
+        (1, 300, 5, 3),
+        (5, 7, 3, 2),
+        (7, 5, 17, 33),
+        (49, 33, 8, 16),
+        (100, 270, 9, 20),
+        (270, 100, 4, 4),
+        (97, 129, 64, 64),
+    ] {
+        let call = Call::new(l, s, e, d);
+        let causal = Call {
+            causal: true,
+            ..call.clone()
+        };
+        let shared = Call {
+            heads: 4,
+            group: 2,
+            ..call.clone()
+        };
+        let mut calls = vec![call.clone(), causal, shared];
+        calls.push(Call {
+            group: 2,
+            causal: true,
+            ..call.clone()
+        });
+        calls.extend([1, 2, 3].map(|mask| Call {
+            mask,
+            ..call.clone()
+        }));
+        calls.push(Call {
+            scale: -1.5,
+            batch: 1,
+            heads: 1,
+            ..call
+        });
+        for c in &calls {
+            check::<f32>(c, 2e-5);
+            check::<f64>(c, 1e-11);
+        }
+    }
+}
+
+#[test]
+fn the_same_bits_for_any_number_of_threads() {
+    let before = pool::num_threads();
+    for (batch, heads, causal) in [(1, 1, false), (1, 1, true), (1, 3, false), (2, 2, true)] {
+        let c = Call {
+            batch,
+            heads,
+            causal,
+            ..Call::new(300, 310, 16, 24)
+        };
+        let o = Operands::new(&c);
+        let mut first = None;
+        for threads in [1, 2, 3, 5] {
+            pool::set_num_threads(threads).unwrap();
+            let got = fused::<f32>(&c, &o, false)
+                .map(|t| t.into_iter().map(f64::to_bits).collect::<Vec<_>>());
+            assert!(
+                first.get_or_insert_with(|| got.clone()) == &got,
+                "{threads} threads"
+            );
+        }
+    }
+    pool::set_num_threads(before).unwrap();
+}
+
+#[test]
+fn nan_and_infinities() {
+    let c = Call {
+        batch: 1,
+        heads: 1,
+        ..Call::new(60, 40, 4, 4)
+    };
+    let nan_rows = |o: &Operands, c: &Call| -> Vec<usize> {
+        let [out, ..] = fused::<f32>(c, o, false);
+        (0..c.l)
+            .filter(|i| out[i * c.d..(i + 1) * c.d].iter().any(|v| v.is_nan()))
+            .collect()
+    };
+    let mut o = Operands::new(&c);
+    o.q[3 * c.e] = f64::NAN;
+    assert_eq!(nan_rows(&o, &c), [3], "a query");
+    let mut o = Operands::new(&c);
+    o.k[39 * c.e] = f64::NAN;
+    assert_eq!(nan_rows(&o, &c), (0..60).collect::<Vec<_>>(), "a key");
+    let causal = Call {
+        causal: true,
+        ..c.clone()
+    };
+    assert_eq!(
+        nan_rows(&o, &causal),
+        (39..60).collect::<Vec<_>>(),
+        "a key that few see"
+    );
+    let hidden = Call {
+        mask: 3,
+        ..c.clone()
+    };
+    o.shown = vec![1; 40];
+    o.shown[39] = 0;
+    assert_eq!(nan_rows(&o, &hidden), [], "a key that nobody sees");
+    // Scores of negative infinity alone: no key counts, and nothing has a gradient.
+    let mut o = Operands::new(&c);
+    o.k.fill(-1.0);
+    o.q[..c.e].fill(f64::INFINITY);
+    let [out, ..] = fused::<f32>(&c, &o, false);
+    assert_eq!(out[..c.d], [0.0; 4]);
+    // Scores far from 0.
+    let mut o = Operands::new(&c);
+    o.q.iter_mut().for_each(|v| *v *= 1e4);
+    let (got, expected) = (fused::<f64>(&c, &o, false), plain(&c, &o));
+    assert!(
+        got[0]
+            .iter()
+            .zip(&expected[0])
+            .all(|(a, b)| (a - b).abs() < 1e-9)
+    );
+}
+
+#[test]
+fn products_at_every_level() {
+    for level in Level::ALL {
+        if !level.is_available() {
+            continue;
+        }
+        let width = f32::width(level);
+        for m in 1..14 {
+            let (k, n) = (19, width + 3);
+            let a: Vec<f32> = numbers(m * k, 7).iter().map(|&v| v as f32).collect();
+            let b: Vec<f32> = numbers(2 * width * k, 8)
+                .iter()
+                .map(|&v| v as f32)
+                .collect();
+            let mut c = vec![1.0f32; m * 2 * width];
+            let p = Product {
+                m,
+                n,
+                k,
+                a: a.as_ptr(),
+                steps: [1, m as isize],
+                b: b.as_ptr(),
+                panel: width * k,
+                c: c.as_mut_ptr(),
+                ld: 2 * width,
+                add: true,
+                band: Band::Terms(-3),
+            };
+            // SAFETY: the buffers have the sizes that the product says.
+            unsafe { super::product::product_f32::at(level)(&p) };
+            for r in 0..m {
+                // Rows are limited six at a time.
+                let terms = ((r / 6 * 6 + 6).min(m) as isize - 3).clamp(0, k as isize) as usize;
+                for j in 0..n {
+                    let right = |t: usize| b[(j / width * k + t) * width + j % width];
+                    let sum: f32 = (0..terms).map(|t| a[t * m + r] * right(t)).sum();
+                    let got = c[r * 2 * width + j];
+                    assert!((got - 1.0 - sum).abs() < 1e-5, "{level:?} {m} {r} {j}");
+                }
+            }
+        }
+    }
+}
