@@ -4,6 +4,8 @@
 //! - `Fill`: the number `attrs[0]` into `outputs[0]`.
 //! - `Where`: `inputs[1]` where `inputs[0]` (bool) is true, else `inputs[2]`.
 
+pub(crate) mod stream;
+
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
 use crate::arch::{self, Level};
@@ -51,12 +53,17 @@ fn copy(args: &KernelArgs<'_>) -> Result<()> {
     let same = out.dtype == src.dtype;
     if n == 1 || (src.shape == out.shape && out.is_contiguous() && src.is_contiguous()) {
         let (from, to, from_size) = (src.dtype, out.dtype, src.dtype.size());
+        let apart = (out.ptr as usize).abs_diff(src.ptr as usize) >= n * size;
+        let streams = same && apart && stream::pays(n * size);
         blocks::parallel(n, &|r| {
             let [dst, src_ptr] = *both.get();
             // SAFETY: both are contiguous and hold `n` elements; the ranges are disjoint.
             unsafe {
                 let (dst, src_ptr) = (dst.add(r.start * size), src_ptr.add(r.start * from_size));
-                if same {
+                if streams {
+                    stream::copy(src_ptr, dst, r.len() * size);
+                    stream::fence();
+                } else if same {
                     // A copy onto itself is allowed.
                     std::ptr::copy(src_ptr, dst, r.len() * size);
                 } else {

@@ -8,11 +8,14 @@
 //! - `Pad`: the operand with `attrs[0][d]` elements before it in dimension `d`, and as many behind
 //!   it as the output has room for, all of value `attrs[1]`.
 
+use std::ops::Range;
+use std::sync::Mutex;
+
 use half::{bf16, f16};
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
-use crate::blocks;
+use crate::blocks::{self, GRAIN};
 use crate::copy::{Addresses, fill_view};
 
 /// The kernel for a key of this file.
@@ -225,6 +228,24 @@ fn copy_into(args: &KernelArgs<'_>, out: &View<'_>, offset: isize, src: &View<'_
     })
 }
 
+/// The operands of `cat`, each with the offset at which it goes into the output.
+struct Pieces<'a> {
+    args: &'a KernelArgs<'a>,
+    out: &'a View<'a>,
+    parts: Vec<(isize, &'a View<'a>)>,
+}
+
+// SAFETY: operands are only read, and each is written to a part of the output of its own.
+unsafe impl Sync for Pieces<'_> {}
+
+impl Pieces<'_> {
+    fn copy(&self, range: Range<usize>) -> Result<()> {
+        self.parts[range]
+            .iter()
+            .try_for_each(|(offset, src)| copy_into(self.args, self.out, *offset, src))
+    }
+}
+
 fn cat(args: &KernelArgs<'_>) -> Result<()> {
     let Some(out) = args.outputs.first() else {
         return Err(missing("1 output"));
@@ -234,6 +255,8 @@ fn cat(args: &KernelArgs<'_>) -> Result<()> {
         return Err(missing("a dimension of the output"));
     };
     let mut at = 0usize;
+    // Where each operand goes.
+    let mut parts = Vec::with_capacity(args.inputs.len());
     for src in args.inputs {
         // Empty vectors go with tensors of any rank.
         if src.numel() == 0 {
@@ -252,10 +275,25 @@ fn cat(args: &KernelArgs<'_>) -> Result<()> {
         if !fits || at + src.shape[dim] > room {
             return Err(missing("operands that fill the output"));
         }
-        copy_into(args, out, at as isize * step, src)?;
+        parts.push((at as isize * step, src));
         at += src.shape[dim];
     }
-    Ok(())
+    let pieces = Pieces { args, out, parts };
+    let (parts, pieces) = (&pieces.parts, &pieces);
+    // Threads share many operands of like size, or each operand.
+    let most = parts.iter().map(|(_, s)| s.numel()).max().unwrap_or(0);
+    let threads = pool::num_threads();
+    if parts.len() < 4 * threads || most * parts.len() > 2 * out.numel() {
+        return pieces.copy(0..parts.len());
+    }
+    let failed = Mutex::new(Ok(()));
+    let grain = (GRAIN / most.max(1)).max(1);
+    pool::parallel_for(parts.len(), grain, &|range| {
+        if let Err(e) = pieces.copy(range) {
+            *failed.lock().unwrap_or_else(|p| p.into_inner()) = Err(e);
+        }
+    });
+    failed.into_inner().unwrap_or_else(|p| p.into_inner())
 }
 
 fn pad(args: &KernelArgs<'_>) -> Result<()> {

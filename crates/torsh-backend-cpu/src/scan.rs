@@ -9,10 +9,13 @@
 //! Attribute 0 is the dimension; outputs have the input's shape. Sums and products are carried in
 //! float64 (int64 for integers), as PyTorch does for float32.
 
+mod sums;
+
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, pool};
 
 use crate::reduce::load::{As, Load, Out, loader};
 use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
@@ -259,6 +262,9 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
         second.map_or(0, |v| v.ptr as usize),
     ];
     let dtype = out.dtype;
+    let contiguous = !columns && along.i == 1 && along.o[0] == 1;
+    let sums = sums::line(args).filter(|_| contiguous);
+    let failed = AtomicBool::new(false);
     pool::parallel_for(units, (16 * 1024 / (along.n * width)).max(1), &|range| {
         for unit in range {
             let walk = Walk::new(&outer, unit / blocks);
@@ -279,7 +285,11 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
                     0 => std::ptr::null_mut(),
                     p => (p as *mut i64).offset(walk.o[1] + f * inner.o[1]),
                 };
-                if columns {
+                if let Some(sums) = sums {
+                    if sums(x, o.ptr, along.n).is_err() {
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                } else if columns {
                     task.columns::<S>(x, o, p, w);
                 } else {
                     task.line::<S>(x, o, p);
@@ -287,6 +297,9 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
             }
         }
     });
+    if failed.into_inner() {
+        return Err(TorshError::OutOfMemory);
+    }
     Ok(())
 }
 

@@ -6,11 +6,13 @@ mod x86;
 use torsh_core::pool;
 
 use crate::blocks::{GRAIN, Packed, by_size};
-use crate::copy::Addresses;
+use crate::copy::{Addresses, stream};
 use crate::strided::StridedLoop;
 
-/// The side of a tile, in elements.
-const TILE: usize = 32;
+/// Bytes of a tile along the output's lines: a cache line, which is written whole.
+const ROWS: usize = 64;
+/// Bytes of a tile along the input's lines.
+const COLUMNS: usize = 256;
 
 /// A loop over an output and an input where the output is contiguous in the inner dimension and
 /// the input in another one.
@@ -35,14 +37,18 @@ impl Plan {
     /// `dst` and `src` must be valid for every element of the loop, and not overlap.
     pub unsafe fn run(&self, l: &StridedLoop, dst: *mut u8, src: *const u8, size: usize) {
         let (rows, columns) = (l.inner(), l.shape()[self.dim]);
-        let (down, across) = (rows.div_ceil(TILE), columns.div_ceil(TILE));
+        let (high, wide) = ((ROWS / size).max(16), (COLUMNS / size).max(16));
+        let (down, across) = (rows.div_ceil(high), columns.div_ceil(wide));
         let others: usize = (1..l.ndim())
             .filter(|&d| d != self.dim)
             .map(|d| l.shape()[d])
             .product();
         let (from, to) = (l.stride(0, 1), l.stride(self.dim, 0));
-        let tile_elements = rows.min(TILE) * columns.min(TILE);
-        let kernel = block(size);
+        let tile_elements = rows.min(high) * columns.min(wide);
+        let streams = stream::pays(others * rows * columns * size)
+            && (0..l.ndim()).all(|d| d == 0 || l.stride(d, 0) % ROWS as isize == 0)
+            && dst as usize % ROWS == 0;
+        let kernel = block(size, streams);
         let ends = Addresses([dst, src as *mut u8]);
         pool::parallel_for(
             others * down * across,
@@ -50,8 +56,8 @@ impl Plan {
             &|range| {
                 for at in range {
                     let (mut rest, inside) = (at / (down * across), at % (down * across));
-                    // Neighbouring tiles share the output's lines.
-                    let (i, j) = (inside % down * TILE, inside / down * TILE);
+                    // Neighbouring tiles share the input's lines.
+                    let (i, j) = (inside / across * high, inside % across * wide);
                     let [mut dst, mut src] = *ends.get();
                     for d in (1..l.ndim()).filter(|&d| d != self.dim) {
                         let index = (rest % l.shape()[d]) as isize;
@@ -70,33 +76,44 @@ impl Plan {
                         },
                         Side { ptr: dst, step: to },
                     );
-                    let (high, wide) = ((rows - i).min(TILE), (columns - j).min(TILE));
+                    let (high, wide) = ((rows - i).min(high), (columns - j).min(wide));
+                    for row in 0..high {
+                        for line in (0..wide * size).step_by(64) {
+                            stream::prefetch(src.at(row, wide, size).wrapping_add(line));
+                        }
+                    }
                     // SAFETY: the tile is within the loop's elements.
                     unsafe { tile(size, kernel, src, dst, high, wide) };
+                }
+                if streams {
+                    stream::fence();
                 }
             },
         );
     }
 }
 
-/// A square block: `dst[j][i] = src[i][j]`, with the steps of the rows in bytes.
+/// A block: `dst[j][i] = src[i][j]`, with the steps of the rows in bytes.
 type BlockFn = unsafe fn(*const u8, isize, *mut u8, isize);
 
-/// The block kernel for elements of `size` bytes, and its side.
+/// The block kernel for elements of `size` bytes, and its rows and columns. It writes past the
+/// caches if `streams`, to lines that start at multiples of [`ROWS`].
 #[cfg(target_arch = "x86_64")]
-fn block(size: usize) -> Option<(usize, BlockFn)> {
+fn block(size: usize, streams: bool) -> Option<(usize, usize, BlockFn)> {
     let wide = crate::arch::Level::Avx2.is_available();
     match size {
-        1 => Some((8, x86::block8_of_1)),
-        2 => Some((8, x86::block8_of_2)),
-        4 if wide => Some((8, x86::block8_of_4)),
-        8 if wide => Some((4, x86::block4_of_8)),
+        1 => Some((8, 8, x86::block8_of_1)),
+        2 => Some((8, 8, x86::block8_of_2)),
+        4 if wide && streams => Some((16, 8, x86::lines_of_4::<true>)),
+        4 if wide => Some((16, 8, x86::lines_of_4::<false>)),
+        8 if wide && streams => Some((8, 4, x86::lines_of_8::<true>)),
+        8 if wide => Some((8, 4, x86::lines_of_8::<false>)),
         _ => None,
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn block(_: usize) -> Option<(usize, BlockFn)> {
+fn block(_: usize, _: bool) -> Option<(usize, usize, BlockFn)> {
     None
 }
 
@@ -121,17 +138,17 @@ impl Side {
 /// Both must be valid for the tile, and the kernel be one for elements of `size` bytes.
 unsafe fn tile(
     size: usize,
-    kernel: Option<(usize, BlockFn)>,
+    kernel: Option<(usize, usize, BlockFn)>,
     src: Side,
     dst: Side,
     rows: usize,
     columns: usize,
 ) {
     let (mut whole_rows, mut whole_columns) = (0, 0);
-    if let Some((side, f)) = kernel {
-        (whole_rows, whole_columns) = (rows / side * side, columns / side * side);
-        for j in (0..whole_columns).step_by(side) {
-            for i in (0..whole_rows).step_by(side) {
+    if let Some((high, wide, f)) = kernel {
+        (whole_rows, whole_columns) = (rows / high * high, columns / wide * wide);
+        for j in (0..whole_columns).step_by(wide) {
+            for i in (0..whole_rows).step_by(high) {
                 // SAFETY: the block is within the tile.
                 unsafe { f(src.at(i, j, size), src.step, dst.at(j, i, size), dst.step) };
             }
@@ -165,5 +182,73 @@ unsafe fn tile_of<T: Copy>(
             unsafe { *d.wrapping_add(i) = *s };
             s = s.wrapping_byte_offset(from);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use torsh_core::{Attr, DType, Kernel, KernelArgs, View};
+
+    /// Copies the transposes of `batch` matrices into rows `gap` elements longer than they need be.
+    fn check<T: Copy + Default + PartialEq>(
+        dtype: DType,
+        [batch, rows, columns]: [usize; 3],
+        gap: usize,
+        f: impl Fn(usize) -> T,
+    ) {
+        let n = batch * rows * columns;
+        let mut src: Vec<T> = (0..n).map(f).collect();
+        let long = rows + gap;
+        let mut out = vec![T::default(); batch * columns * long + 64];
+        let start = out.as_ptr().align_offset(64);
+        let shape = [batch, columns, rows];
+        let (c, l) = (columns as isize, long as isize);
+        let view = |ptr, strides| View {
+            ptr,
+            dtype,
+            shape: &shape,
+            strides,
+        };
+        crate::copy::kernel(Kernel::Copy).expect("exists")(&KernelArgs {
+            kernel: Kernel::Copy,
+            compute: dtype,
+            outputs: &[view(out[start..].as_mut_ptr().cast(), &[c * l, l, 1])],
+            inputs: &[view(src.as_mut_ptr().cast(), &[rows as isize * c, 1, c])],
+            attrs: &[Attr::None],
+        })
+        .expect("copies");
+        for b in 0..batch {
+            for j in 0..columns {
+                for i in 0..long {
+                    let got = out[start + (b * columns + j) * long + i];
+                    let at = (b * rows + i) * columns + j;
+                    let want = if i < rows { src[at] } else { T::default() };
+                    assert!(got == want, "{shape:?} {b} {j} {i}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_size_and_shape() {
+        for rows in [4, 15, 16, 17, 33, 64, 100] {
+            for columns in [4, 7, 8, 31, 64, 65, 130] {
+                for gap in [0, 3] {
+                    let shape = [2, rows, columns];
+                    check::<u8>(DType::U8, shape, gap, |i| (i * 7 % 251) as u8);
+                    check::<i16>(DType::I16, shape, gap, |i| i as i16 + 1);
+                    check::<f32>(DType::F32, shape, gap, |i| i as f32 + 1.0);
+                    check::<i64>(DType::I64, shape, gap, |i| i as i64 + 1);
+                    check::<[f64; 2]>(DType::C128, shape, gap, |i| [i as f64, 1.0]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn results_larger_than_the_caches() {
+        check::<f32>(DType::F32, [2, 1040, 2023], 0, |i| i as f32);
+        check::<f32>(DType::F32, [2, 1040, 2023], 8, |i| i as f32);
+        check::<i64>(DType::I64, [1, 1032, 2047], 0, |i| i as i64);
     }
 }

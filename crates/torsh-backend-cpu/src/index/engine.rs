@@ -4,7 +4,8 @@ use torsh_core::pool;
 
 use super::GRAIN;
 use super::num::Num;
-use super::positions::Index;
+use super::positions::{Index, Offsets};
+use super::rows;
 use super::walk::{Ptr, Walk, copy_run};
 
 /// The three operands of a gather or scatter, seen with one shape.
@@ -20,7 +21,7 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn walk(&self) -> Walk<3> {
+    pub(crate) fn walk(&self) -> Walk<3> {
         Walk::new(self.shape, [self.dense, self.indexed, self.at])
     }
 
@@ -60,14 +61,26 @@ impl Job<'_> {
     /// # Safety
     /// The pointers must be valid for the job's walk, the dense side for disjoint writes.
     pub(crate) unsafe fn get<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
-        self.walk().par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
+        let (walk, at) = (self.walk(), index.offsets());
+        // SAFETY: the caller's promise.
+        if unsafe { rows::get(&walk, dense, indexed, at) } {
+            return;
+        }
+        let plain = at.plain();
+        walk.par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
             // SAFETY: the walk stays within the operands, and the index was checked.
             unsafe {
                 if is == 0 {
-                    copy_run(dense.at(d), ds, indexed.at(s + index.offset(i)), ss, n);
+                    copy_run(dense.at(d), ds, indexed.at(s + at.offset(i)), ss, n);
+                } else if let (Some(values), 1, 0, 1) = (plain, ds, ss, is) {
+                    let (dense, indexed, values) = (dense.at(d), indexed.at(s), values.at(i));
+                    for j in 0..n {
+                        *dense.add(j) = *indexed.offset(*values.add(j) as isize);
+                    }
                 } else {
+                    let (dense, indexed) = (dense.at(d), indexed.at(s));
                     for j in 0..n as isize {
-                        *dense.at(d + j * ds) = *indexed.at(s + j * ss + index.offset(i + j * is));
+                        *dense.offset(j * ds) = *indexed.offset(j * ss + at.offset(i + j * is));
                     }
                 }
             }
@@ -86,22 +99,17 @@ impl Job<'_> {
         index: &Index<'_>,
         f: impl Fn(T, T) -> T + Sync + Copy,
     ) {
+        let at = index.offsets();
         self.by_lines(|walk| {
+            // SAFETY: as below.
+            if unsafe { rows::update(walk, dense, indexed, at, f) } {
+                return;
+            }
             walk.all(|[d, s, i], n, [ds, ss, is]| {
                 // SAFETY: the walk stays within the operands, the index was checked, and
                 // `by_lines` lets no two threads write the same element.
                 unsafe {
-                    if is == 0 && ds == 1 && ss == 1 {
-                        let (to, from) = (indexed.at(s + index.offset(i)), dense.at(d));
-                        for j in 0..n {
-                            *to.add(j) = f(*to.add(j), *from.add(j));
-                        }
-                    } else {
-                        for j in 0..n as isize {
-                            let to = indexed.at(s + j * ss + index.offset(i + j * is));
-                            *to = f(*to, *dense.at(d + j * ds));
-                        }
-                    }
+                    update_run([dense.at(d), indexed.at(s)], [ds, ss], at, i, is, n, f);
                 }
             });
         });
@@ -112,21 +120,66 @@ impl Job<'_> {
     /// # Safety
     /// As [`Job::update`].
     pub(crate) unsafe fn put<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
+        let at = index.offsets();
         self.by_lines(|walk| {
             walk.all(|[d, s, i], n, [ds, ss, is]| {
                 // SAFETY: as in `update`.
                 unsafe {
                     if is == 0 {
-                        copy_run(indexed.at(s + index.offset(i)), ss, dense.at(d), ds, n);
+                        copy_run(indexed.at(s + at.offset(i)), ss, dense.at(d), ds, n);
                     } else {
-                        for j in 0..n as isize {
-                            *indexed.at(s + j * ss + index.offset(i + j * is)) =
-                                *dense.at(d + j * ds);
-                        }
+                        let ends = [dense.at(d), indexed.at(s)];
+                        update_run(ends, [ds, ss], at, i, is, n, |_, new| new);
                     }
                 }
             });
         });
+    }
+}
+
+/// Elements taken together by [`update_run`].
+const FEW: usize = 4;
+
+/// `to[j * ss + offset(i + j * is)] = f(what is there, from[j * ds])`, in order. Everything the loop
+/// reads but memory is a value of its own: read through a reference it would be read anew after
+/// every write.
+///
+/// # Safety
+/// The elements must be valid; the two sides must not overlap.
+#[inline(always)]
+unsafe fn update_run<T: Copy>(
+    [from, to]: [*mut T; 2],
+    [ds, ss]: [isize; 2],
+    at: Offsets,
+    i: isize,
+    is: isize,
+    n: usize,
+    f: impl Fn(T, T) -> T,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let (Some(values), 1, 0, 1) = (at.plain(), ds, ss, is) {
+            let values = values.at(i);
+            // Some are read before any is written: what is written might be what is read next.
+            let whole = n / FEW * FEW;
+            for j in (0..whole).step_by(FEW) {
+                let to: [*mut T; FEW] =
+                    std::array::from_fn(|k| to.offset(*values.add(j + k) as isize));
+                let new: [T; FEW] = std::array::from_fn(|k| *from.add(j + k));
+                for (to, new) in to.into_iter().zip(new) {
+                    *to = f(*to, new);
+                }
+            }
+            for j in whole..n {
+                let to = to.offset(*values.add(j) as isize);
+                *to = f(*to, *from.add(j));
+            }
+        } else {
+            for j in 0..n as isize {
+                let to = to.offset(j * ss + at.offset(i + j * is));
+                *to = f(*to, *from.offset(j * ds));
+            }
+        }
     }
 }
 

@@ -32,18 +32,62 @@ fn count_pieces(v: &View<'_>, parts: usize) -> Result<Scratch<u64>> {
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut count = 0u64;
             walk.run(range, |[i], n, [step]| {
-                let mut here = 0u64;
-                for j in 0..n as isize {
-                    // SAFETY: the walk stays within the view.
-                    here += u64::from(unsafe { *p.at(i + j * step) } != T::ZERO);
-                }
-                count += here;
+                // SAFETY: the walk stays within the view.
+                count += unsafe { count_run(p.at(i), step, n) };
             });
             // SAFETY: every part has its own slot.
             unsafe { *slots.at(part as isize) = count };
         });
     });
     Ok(counts)
+}
+
+/// How many elements of a run are not 0.
+///
+/// # Safety
+/// The run must be valid.
+#[inline(always)]
+unsafe fn count_run<T: Num>(p: *const T, step: isize, n: usize) -> u64 {
+    if step != 1 {
+        // SAFETY: the caller's promise.
+        let is = |j| u64::from(unsafe { *p.offset(j * step) } != T::ZERO);
+        return (0..n as isize).map(is).sum();
+    }
+    // SAFETY: the caller's promise.
+    let run = unsafe { std::slice::from_raw_parts(p, n) };
+    // Few enough at once for a count of one byte.
+    let is = |few: &[T]| {
+        few.iter()
+            .fold(0u8, |c, x| c.wrapping_add(u8::from(*x != T::ZERO)))
+    };
+    run.chunks(128).map(|few| u64::from(is(few))).sum()
+}
+
+/// Elements looked at before those selected are moved on.
+const BLOCK: usize = 256;
+
+/// Calls `f` with the positions `first + j` of the elements of a run that are not 0, in order and
+/// some at a time. Without a branch for each element: what is random cannot be predicted.
+///
+/// # Safety
+/// The run must be valid.
+#[inline(always)]
+unsafe fn each_true<T: Num>(p: *const T, step: isize, n: usize, mut f: impl FnMut(&[usize])) {
+    let mut found = [0usize; BLOCK];
+    let mut at = 0;
+    while at < n {
+        let end = n.min(at + BLOCK);
+        let mut count = 0usize;
+        for j in at..end {
+            // SAFETY: the caller's promise; at most as many are found as were looked at.
+            unsafe {
+                *found.get_unchecked_mut(count) = j;
+                count = count.wrapping_add(usize::from(*p.offset(j as isize * step) != T::ZERO));
+            }
+        }
+        f(&found[..count]);
+        at = end;
+    }
 }
 
 /// The number of elements that are not 0 (complex: neither part is): input any tensor, output a
@@ -76,20 +120,27 @@ fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
     let walk = Walk::new(src.shape, [src.strides, mask.strides]);
     let m = Ptr::<u8>::of(mask);
     let starts = &starts;
+    let ends: Vec<isize> = (1..=parts)
+        .map(|p| starts.get(p).map_or(out.numel(), |&s| s as usize) as isize)
+        .collect();
     by_size!(out.dtype, T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
         // The pieces are those of the count: both walks have `mask.numel()` elements.
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut k = starts[part] as isize;
             walk.run(range, |[s, i], n, [ss, is]| {
-                for j in 0..n as isize {
-                    // SAFETY: the walk stays within both; there is room for every true element.
-                    unsafe {
-                        if *m.at(i + j * is) != 0 {
-                            *to.at(k * out_step) = *from.at(s + j * ss);
-                            k += 1;
+                // SAFETY: the walk stays within both; there is room for every true element, unless
+                // the mask changed meanwhile.
+                unsafe {
+                    let (from, end) = (from.at(s), ends[part]);
+                    each_true(m.at(i), is, n, |found| {
+                        let found = &found[..found.len().min((end - k) as usize)];
+                        let to = to.at(k * out_step);
+                        for (c, &j) in found.iter().enumerate() {
+                            *to.offset(c as isize * out_step) = *from.offset(j as isize * ss);
                         }
-                    }
+                        k += found.len() as isize;
+                    });
                 }
             });
         });
@@ -304,18 +355,24 @@ fn nonzero(args: &KernelArgs<'_>) -> Result<()> {
             let mut position = vec![0i64; src.shape.len()];
             let mut known = usize::MAX;
             walk.run(range, |[i], n, [step]| {
-                for j in 0..n as isize {
-                    // SAFETY: the walk stays within the view.
-                    if unsafe { *p.at(i + j * step) } != T::ZERO {
-                        unravel(&mut position, &mut known, flat, src.shape);
-                        for (d, &v) in position.iter().enumerate() {
-                            // SAFETY: there is a row for every element counted.
-                            unsafe { *to.at(k * rows + d as isize * columns) = v };
+                // SAFETY: the walk stays within the view; there is a row for every element counted.
+                unsafe {
+                    each_true(p.at(i), step, n, |found| {
+                        for &j in found {
+                            let at = flat + j;
+                            if let [only] = &mut position[..] {
+                                *only = at as i64;
+                            } else {
+                                unravel(&mut position, &mut known, at, src.shape);
+                            }
+                            for (d, &v) in position.iter().enumerate() {
+                                *to.at(k * rows + d as isize * columns) = v;
+                            }
+                            k += 1;
                         }
-                        k += 1;
-                    }
-                    flat += 1;
+                    });
                 }
+                flat += n;
             });
         });
     });

@@ -8,11 +8,13 @@
 
 mod compare;
 mod engine;
+mod flat;
 mod gather;
 mod masked;
 mod misc;
 mod num;
 mod positions;
+mod rows;
 mod scatter;
 mod scratch;
 mod strided;
@@ -22,7 +24,7 @@ mod walk;
 
 use torsh_core::{Kernel, KernelFn};
 
-pub(crate) use scratch::Scratch;
+pub(crate) use scratch::{Room, Scratch};
 pub(crate) use walk::{Ptr, Walk};
 
 /// The kernels of this family.

@@ -8,6 +8,8 @@ use torsh_core::{Element, Scalar};
 pub(crate) trait Num: Element {
     const ZERO: Self;
     const ONE: Self;
+    /// What changes nothing it is added to: 0 would make +0 of -0.
+    const NOTHING: Self = Self::ZERO;
     /// Where a maximum starts.
     const LOWEST: Self;
     /// Where a minimum starts.
@@ -62,6 +64,7 @@ macro_rules! float {
     ($($t:ty),*) => {$(
         impl Num for $t {
             const ZERO: Self = 0.0;
+            const NOTHING: Self = -0.0;
             const ONE: Self = 1.0;
             const LOWEST: Self = <$t>::NEG_INFINITY;
             const HIGHEST: Self = <$t>::INFINITY;
@@ -112,6 +115,7 @@ macro_rules! complex {
     ($($t:ty),*) => {$(
         impl Num for Complex<$t> {
             const ZERO: Self = Complex::new(0.0, 0.0);
+            const NOTHING: Self = Complex::new(-0.0, -0.0);
             const ONE: Self = Complex::new(1.0, 0.0);
             const LOWEST: Self = Complex::new(<$t>::NEG_INFINITY, 0.0);
             const HIGHEST: Self = Complex::new(<$t>::INFINITY, 0.0);

@@ -19,6 +19,70 @@ pub(crate) struct Index<'a> {
     _own: Option<Scratch<i64>>,
 }
 
+/// The part of an [`Index`] that inner loops read, small enough to stay in registers.
+#[derive(Clone, Copy)]
+pub(crate) struct Offsets {
+    ptr: Ptr<i64>,
+    wrap: i64,
+    step: isize,
+}
+
+impl Offsets {
+    /// As [`Index::offset`].
+    ///
+    /// # Safety
+    /// As [`Index::offset`].
+    #[inline(always)]
+    pub(crate) unsafe fn offset(self, i: isize) -> isize {
+        // SAFETY: the caller's promise.
+        let v = unsafe { *self.ptr.at(i) };
+        // Without wrapping, `wrap` is 0 and negative values were refused.
+        let v = v.wrapping_add(self.wrap & (v >> 63)) as isize;
+        v.wrapping_mul(self.step)
+    }
+
+    /// The values themselves, where they are the offsets.
+    pub(crate) fn plain(self) -> Option<Ptr<i64>> {
+        (self.wrap == 0 && self.step == 1).then_some(self.ptr)
+    }
+
+    /// The same with another step.
+    pub(crate) fn with_step(self, step: isize) -> Offsets {
+        Offsets { step, ..self }
+    }
+
+    /// Whether the `n` values from `i` on are positions in a dimension of this size.
+    ///
+    /// # Safety
+    /// They must be elements of the index tensor.
+    #[inline(always)]
+    pub(crate) unsafe fn within(self, i: isize, step: isize, n: usize, size: usize) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { !outside(self.ptr.at(i), step, n, -self.wrap, size as i64) }
+    }
+}
+
+/// Whether one of `n` values is not in `low..high`.
+///
+/// # Safety
+/// The values must be valid.
+#[inline(always)]
+unsafe fn outside(p: *const i64, step: isize, n: usize, low: i64, high: i64) -> bool {
+    // A place in the range is below its length, counted from its start.
+    let length = high.wrapping_sub(low) as u64;
+    let far = |v: i64| v.wrapping_sub(low) as u64 >= length;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if step == 1 {
+            std::slice::from_raw_parts(p, n)
+                .iter()
+                .fold(false, |bad, &v| bad | far(v))
+        } else {
+            (0..n as isize).fold(false, |bad, j| bad | far(*p.offset(j * step)))
+        }
+    }
+}
+
 impl<'a> Index<'a> {
     /// Checks that every value of `view` lies in `0..size` (in `-size..size` if `negative`) of the
     /// dimension `dim`, whose stride is `step`. An index whose memory may be that of `written` is
@@ -27,6 +91,19 @@ impl<'a> Index<'a> {
         view: &View<'a>,
         size: usize,
         dim: usize,
+        step: isize,
+        negative: bool,
+        written: Option<&View<'_>>,
+    ) -> Result<Index<'a>> {
+        let index = Index::unchecked(view, size, step, negative, written)?;
+        index.check(view.shape, size, dim)?;
+        Ok(index)
+    }
+
+    /// As [`Index::new`] before its values are checked, which must be done before they are used.
+    pub(crate) fn unchecked(
+        view: &View<'a>,
+        size: usize,
         step: isize,
         negative: bool,
         written: Option<&View<'_>>,
@@ -47,15 +124,13 @@ impl<'a> Index<'a> {
             Some(values) => (Ptr::new(values.ptr()), contiguous(view.shape).into()),
             None => (Ptr::of(view), Cow::Borrowed(view.strides)),
         };
-        let index = Index {
+        Ok(Index {
             ptr,
             strides,
             wrap,
             step,
             _own: own,
-        };
-        index.check(view.shape, size, dim)?;
-        Ok(index)
+        })
     }
 
     /// Several checked index tensors of one shape become one, contiguous, whose values are the
@@ -112,12 +187,21 @@ impl<'a> Index<'a> {
     #[inline(always)]
     pub(crate) unsafe fn offset(&self, i: isize) -> isize {
         // SAFETY: the caller's promise.
-        let v = unsafe { *self.ptr.at(i) };
-        // Without wrapping, `wrap` is 0 and negative values were refused.
-        (v + if v < 0 { self.wrap } else { 0 }) as isize * self.step
+        unsafe { self.offsets().offset(i) }
     }
 
-    fn check(&self, shape: &[usize], size: usize, dim: usize) -> Result<()> {
+    /// What inner loops read offsets with.
+    #[inline(always)]
+    pub(crate) fn offsets(&self) -> Offsets {
+        Offsets {
+            ptr: self.ptr,
+            wrap: self.wrap,
+            step: self.step,
+        }
+    }
+
+    /// Refuses values outside of a dimension.
+    pub(crate) fn check(&self, shape: &[usize], size: usize, dim: usize) -> Result<()> {
         let (low, high) = (-self.wrap, size as i64);
         // Broadcast dimensions repeat the same values.
         let once: Vec<usize> = shape
@@ -128,13 +212,8 @@ impl<'a> Index<'a> {
         let bad = std::sync::atomic::AtomicBool::new(false);
         let walk = Walk::new(&once, [&self.strides]);
         walk.par(GRAIN, |[i], n, [step]| {
-            let mut outside = false;
-            for j in 0..n as isize {
-                // SAFETY: the walk stays within the index tensor.
-                let v = unsafe { *self.ptr.at(i + j * step) };
-                outside |= v < low || v >= high;
-            }
-            if outside {
+            // SAFETY: the walk stays within the index tensor.
+            if unsafe { outside(self.ptr.at(i), step, n, low, high) } {
                 bad.store(true, std::sync::atomic::Ordering::Relaxed);
             }
         });

@@ -7,9 +7,11 @@ use half::{bf16, f16};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
 use super::engine::{Job, Reduce};
+use super::flat;
 use super::gather::{advanced, along_dim, at_least_1d, flat_index};
 use super::num::Num;
 use super::positions::{Index, contiguous, no_overlap};
+use super::rows;
 use super::walk::{Ptr, Walk, copy_strided};
 use super::{GRAIN, Scratch, by_dtype, by_size};
 
@@ -259,6 +261,20 @@ struct Elementwise<'a> {
 impl<'a> Elementwise<'a> {
     /// `None` where the index is empty.
     fn new(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<Option<Elementwise<'a>>> {
+        let walk = Elementwise::unchecked(args, source)?;
+        walk.as_ref().map_or(Ok(()), |w| w.check(args))?;
+        Ok(walk)
+    }
+
+    /// Refuses index values out of bounds.
+    fn check(&self, args: &KernelArgs<'_>) -> Result<()> {
+        let (sizes, _) = at_least_1d(&args.outputs[0]);
+        let shape = args.inputs[1].shape;
+        self.index.check(shape, sizes[self.dim], self.dim)
+    }
+
+    /// As [`Elementwise::new`], with index values yet to be checked.
+    fn unchecked(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<Option<Elementwise<'a>>> {
         let (out, idx) = (&args.outputs[0], &args.inputs[1]);
         let dim = args.attr(0).int() as usize;
         no_overlap(out, idx)?;
@@ -269,14 +285,8 @@ impl<'a> Elementwise<'a> {
             return Ok(None);
         }
         let (sizes, strides) = at_least_1d(out);
-        let index = Index::new(
-            idx,
-            sizes[dim],
-            dim,
-            strides[dim],
-            args.attr(1).bool(),
-            Some(out),
-        )?;
+        let (size, step) = (sizes[dim], strides[dim]);
+        let index = Index::unchecked(idx, size, step, args.attr(1).bool(), Some(out))?;
         let (shape, _) = at_least_1d(idx);
         let mut indexed = strides.to_vec();
         indexed[dim] = 0;
@@ -325,10 +335,14 @@ fn scatter_with(
     {
         return Err(args.unsupported());
     }
-    let Some(walk) = Elementwise::new(args, &source)? else {
+    let Some(walk) = Elementwise::unchecked(args, &source)? else {
         start_from(out, &args.inputs[0]);
         return Ok(());
     };
+    if reduce == Reduce::Sum && include_self && sum_into_few(args, &source, &walk)? {
+        return Ok(());
+    }
+    walk.check(args)?;
     match out.dtype {
         DType::F16 => scatter_half::<f16>(args, &source, &walk, reduce, include_self),
         DType::BF16 => scatter_half::<bf16>(args, &source, &walk, reduce, include_self),
@@ -340,6 +354,43 @@ fn scatter_with(
             })
         }
     }
+}
+
+/// A sum where all elements go to few places of one dimension; `false`, and nothing done, where they
+/// do not, or an index value is out of bounds.
+fn sum_into_few(
+    args: &KernelArgs<'_>,
+    source: &Source<'_>,
+    walk: &Elementwise<'_>,
+) -> Result<bool> {
+    let out = &args.outputs[0];
+    let (sizes, strides) = at_least_1d(out);
+    let (places, step) = (sizes[walk.dim], strides[walk.dim]);
+    let Some((n, [ds, 0, is])) = walk.job().walk().single() else {
+        return Ok(false);
+    };
+    // The half types are summed in float32, which is done elsewhere.
+    let half = matches!(out.dtype, DType::F16 | DType::BF16);
+    if half || out.numel() != places || !flat::pays(n, places) {
+        return Ok(false);
+    }
+    by_dtype!(out.dtype, T => {
+        let from = flat::Elements::<T> {
+            first: source.ptr(),
+            step: ds,
+            n,
+            index: walk.index.offsets().with_step(1),
+            index_step: is,
+        };
+        // SAFETY: the walk was built from these views.
+        let Some(partial) = (unsafe { flat::reduce(from, places, T::NOTHING, T::add)? }) else {
+            return Ok(false);
+        };
+        start_from(out, &args.inputs[0]);
+        // SAFETY: the places are those of the output.
+        unsafe { partial.join(Ptr::of(out), step, T::add) };
+    });
+    Ok(true)
 }
 
 /// The reduction on `out`, which holds `self`.
@@ -622,11 +673,18 @@ fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
                     Some(&c) if c > 1 => Some(T::cast(Scalar::Float(1.0 / c as f64))),
                     _ => None,
                 };
-                for c in columns.start as isize..columns.end as isize {
-                    // SAFETY: the row was checked, the column is below the width.
-                    unsafe {
-                        let to = to.at(first + c * out_step);
-                        let g = *from.at(start + c * step);
+                // SAFETY: the row was checked, the columns are below the width; the gradient
+                // is another tensor than the output.
+                unsafe {
+                    let c = columns.start as isize;
+                    let to = to.at(first + c * out_step);
+                    let from = from.at(start + c * step);
+                    if scale.is_none() && step == 1 && out_step == 1 {
+                        rows::update_row(to, from, columns.len(), T::add);
+                        continue;
+                    }
+                    for c in 0..columns.len() as isize {
+                        let (to, g) = (to.offset(c * out_step), *from.offset(c * step));
                         *to = match scale {
                             None => (*to).add(g),
                             Some(s) => (*to).add_scaled(g, s),

@@ -43,6 +43,31 @@ impl<T: Copy> Scratch<T> {
     }
 }
 
+/// Room for elements that a kernel writes before it reads them.
+pub(crate) struct Room<T> {
+    block: Block,
+    _elements: PhantomData<T>,
+}
+
+impl<T: Copy> Room<T> {
+    /// Room for `n` elements.
+    pub(crate) fn new(n: usize) -> Result<Room<T>> {
+        let bytes = n
+            .checked_mul(std::mem::size_of::<T>())
+            .ok_or(TorshError::OutOfMemory)?;
+        let block = allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+        Ok(Room {
+            block,
+            _elements: PhantomData,
+        })
+    }
+
+    /// The first element.
+    pub(crate) fn ptr(&self) -> *mut T {
+        self.block.ptr().as_ptr().cast()
+    }
+}
+
 impl<T: Copy> Deref for Scratch<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {

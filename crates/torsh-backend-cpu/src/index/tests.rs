@@ -40,6 +40,15 @@ impl<T: Element> Buffer<T> {
         }
     }
 
+    /// The elements of a 1-d buffer, each next to the last.
+    fn packed(&self) -> Self {
+        let step = self.strides[0] as usize;
+        let data = (0..self.shape[0])
+            .map(|i| self.data[self.first + i * step])
+            .collect();
+        Buffer::new(data, &self.shape)
+    }
+
     fn view(&self) -> View<'_> {
         View {
             ptr: self.data[self.first.min(self.data.len())..]
@@ -443,4 +452,140 @@ fn rolls_flips_and_triangles() {
     )
     .expect("runs");
     assert_eq!(x.data, [0; 12]);
+}
+
+/// Many elements into few places: as the sum in order, whatever the layout and the threads.
+#[test]
+fn scatter_add_of_many_into_few() {
+    let before = pool::num_threads();
+    let n = 40_003;
+    for places in [1usize, 7, 300, 1200] {
+        let at = numbers(n, places as u64);
+        let index = Buffer::new(at.clone(), &[n]);
+        let floats = Buffer::new(
+            (0..n).map(|i| (i % 1013) as f32 * 0.25).collect(),
+            &[n],
+        );
+        let ints = Buffer::new((0..n as i64).map(|i| i << 40).collect(), &[n]);
+        let start = Buffer::new((0..places).map(|i| i as f32).collect(), &[places]);
+        let mut expected: Vec<f64> = (0..places).map(|i| i as f64).collect();
+        let mut whole = vec![0i64; places];
+        for (i, &p) in at.iter().enumerate() {
+            expected[p as usize] += floats.data[i] as f64;
+            whole[p as usize] = whole[p as usize].wrapping_add(ints.data[i]);
+        }
+        let mut first: Option<Vec<f32>> = None;
+        for threads in [1, 2, 3] {
+            pool::set_num_threads(threads).expect("not 0");
+            for spread in [false, true] {
+                let pick = |b: &Buffer<f32>| if spread { b.spread(9.0) } else { b.spread(9.0).packed() };
+                let (src, index) = (pick(&floats), if spread { index.spread(-1) } else { index.spread(-1).packed() });
+                let out = Buffer::filled(&[places], 0f32).spread(5.0);
+                run(
+                    Kernel::ScatterAdd,
+                    &[out.view()],
+                    &[start.view(), index.view(), src.view()],
+                    &[Attr::Int(0), Attr::Bool(spread)],
+                )
+                .expect("in bounds");
+                let got = out.packed().data;
+                for (g, e) in got.iter().zip(&expected) {
+                    assert!((*g as f64 - e).abs() <= 1e-5 * e.abs(), "{g} {e}");
+                }
+                assert_eq!(&got, first.get_or_insert_with(|| got.clone()));
+            }
+            let out = Buffer::filled(&[places], 0i64);
+            let zeros = Buffer::filled(&[places], 0i64);
+            run(
+                Kernel::ScatterAdd,
+                &[out.view()],
+                &[zeros.view(), index.view(), ints.view()],
+                &[Attr::Int(0), Attr::Bool(false)],
+            )
+            .expect("in bounds");
+            assert_eq!(out.data, whole);
+        }
+    }
+    // Nothing makes +0 of -0, and a value out of bounds is refused before anything is written.
+    let out = Buffer::filled(&[3], -0.0f32);
+    let src = Buffer::filled(&[n], 1.0f32);
+    let mut index = Buffer::filled(&[n], 1i64);
+    let call = |index: &Buffer<i64>| {
+        run(
+            Kernel::ScatterAdd,
+            &[out.view()],
+            &[out.view(), index.view(), src.view()],
+            &[Attr::Int(0), Attr::Bool(false)],
+        )
+    };
+    call(&index).expect("in bounds");
+    assert_eq!(out.data[1], n as f32);
+    assert!(out.data[0].is_sign_negative() && out.data[2].is_sign_negative());
+    index.data[n - 2] = 3;
+    let error = call(&index).expect_err("out of bounds").to_string();
+    assert!(error.contains("index 3 is out of bounds for dimension 0 with size 3"), "{error}");
+    assert_eq!(out.data[1], n as f32);
+    pool::set_num_threads(before).expect("not 0");
+}
+
+/// Rows far apart, of lengths around those that are copied and fetched in pieces.
+#[test]
+fn rows_of_every_length() {
+    for width in [1usize, 3, 8, 16, 24, 64, 100, 300] {
+        let (rows, n) = (50, 2000);
+        let src = Buffer::new((0..(rows * width) as i64).collect(), &[rows, width]);
+        let at = numbers(n, rows as u64);
+        let index = Buffer::new(at.clone(), &[n]);
+        let out = Buffer::filled(&[n, width], 0i64);
+        let inputs = [src.view(), index.view()];
+        run(Kernel::IndexSelect, &[out.view()], &inputs, &[Attr::Int(0)]).expect("in bounds");
+        let mut sums = vec![0i64; rows * width];
+        for (i, &row) in at.iter().enumerate() {
+            for c in 0..width {
+                let x = row * width as i64 + c as i64;
+                assert_eq!(out.data[i * width + c], x);
+                sums[row as usize * width + c] += x;
+            }
+        }
+        let total = Buffer::filled(&[rows, width], 0i64);
+        let zeros = Buffer::filled(&[rows, width], 0i64);
+        run(
+            Kernel::IndexAdd,
+            &[total.view()],
+            &[zeros.view(), index.view(), out.view()],
+            &[Attr::Int(0), Attr::Scalar(Scalar::Int(1))],
+        )
+        .expect("in bounds");
+        assert_eq!(total.data, sums);
+    }
+}
+
+/// Masks longer than the blocks in which they are read, next to one another or not.
+#[test]
+fn long_masks_select_in_order() {
+    let shape = [70usize, 901];
+    let n = shape[0] * shape[1];
+    let src = Buffer::new((0..n as i64).collect(), &shape);
+    for one_in in [1, 2, 50, 100_000] {
+        let on: Vec<bool> = numbers(n, one_in).iter().map(|&v| v == 0).collect();
+        let mask = Buffer::new(on.clone(), &shape);
+        let expected: Vec<i64> = (0..n).filter(|&i| on[i]).map(|i| i as i64).collect();
+        for (src, mask) in [
+            (src.spread(-1), mask.spread(true)),
+            (src.spread(-1), Buffer::new(on.clone(), &shape)),
+            (Buffer::new(src.data.clone(), &shape), mask),
+        ] {
+            let count = Buffer::filled(&[1], 0i64);
+            run(Kernel::MaskedCount, &[count.view()], &[mask.view()], &[]).expect("counts");
+            assert_eq!(count.data[0], expected.len() as i64);
+            let out = Buffer::filled(&[expected.len()], 0i64);
+            let inputs = [src.view(), mask.view()];
+            run(Kernel::MaskedSelect, &[out.view()], &inputs, &[]).expect("selects");
+            assert_eq!(out.data, expected);
+            let at = Buffer::filled(&[expected.len(), 2], 0i64);
+            run(Kernel::Nonzero, &[at.view()], &[mask.view()], &[]).expect("finds");
+            let flat = at.data.chunks(2).map(|p| p[0] * 901 + p[1]);
+            assert!(flat.eq(expected.iter().copied()));
+        }
+    }
 }

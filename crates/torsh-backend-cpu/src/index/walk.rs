@@ -98,6 +98,39 @@ impl<const N: usize> Walk<N> {
         self
     }
 
+    /// The size and steps of the only dimension.
+    pub(crate) fn single(&self) -> Option<(usize, [isize; N])> {
+        match &*self.dims {
+            [only] => Some((only.size, only.step)),
+            _ => None,
+        }
+    }
+
+    /// The two innermost dimensions, with their sizes and steps, outermost first.
+    pub(crate) fn innermost(&self) -> Option<[(usize, [isize; N]); 2]> {
+        match &*self.dims {
+            [.., rows, inner] => Some([(rows.size, rows.step), (inner.size, inner.step)]),
+            _ => None,
+        }
+    }
+
+    /// The walk over what its last dimension repeats.
+    pub(crate) fn without_innermost(&self) -> Walk<N> {
+        let mut dims = self.dims.clone();
+        let size = dims.pop().map_or(1, |d| d.size);
+        if dims.is_empty() {
+            dims.push(Dim {
+                size: 1,
+                step: [0; N],
+            });
+        }
+        Walk {
+            dims,
+            base: self.base,
+            numel: if size == 0 { 0 } else { self.numel / size },
+        }
+    }
+
     /// The number of elements of each operand.
     pub(crate) fn numel(&self) -> usize {
         self.numel

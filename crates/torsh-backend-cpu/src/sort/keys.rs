@@ -10,6 +10,13 @@ pub(crate) trait Ordered: Copy + Send + Sync + 'static {
     const NAN: Option<u64>;
     /// The element's place in the order.
     fn key(self) -> u64;
+    /// The element of a key, if it is the only one.
+    fn of_key(key: u64) -> Option<Self>;
+    /// Whether the element comes after `o` in the order.
+    #[inline(always)]
+    fn above(self, o: Self) -> bool {
+        self.key() > o.key()
+    }
 }
 
 macro_rules! int {
@@ -21,6 +28,14 @@ macro_rules! int {
             fn key(self) -> u64 {
                 // Signed types: the sign bit, inverted, is the highest.
                 (self as $u ^ (<$t>::MIN as $u)) as u64
+            }
+            #[inline(always)]
+            fn of_key(key: u64) -> Option<Self> {
+                Some((key as $u ^ (<$t>::MIN as $u)) as $t)
+            }
+            #[inline(always)]
+            fn above(self, o: Self) -> bool {
+                self > o
             }
         }
     )*};
@@ -34,10 +49,14 @@ impl Ordered for bool {
     fn key(self) -> u64 {
         self as u64
     }
+    #[inline(always)]
+    fn of_key(key: u64) -> Option<Self> {
+        Some(key != 0)
+    }
 }
 
 macro_rules! float {
-    ($($t:ty, $u:ty, $i:ty);*) => {$(
+    ($($t:ty, $u:ty, $i:ty $(, $native:ident)?);*) => {$(
         impl Ordered for $t {
             const BITS: u32 = <$u>::BITS;
             const NAN: Option<u64> = Some(<$u>::MAX as u64);
@@ -50,14 +69,66 @@ macro_rules! float {
                 let ordered = bits ^ (((bits as $i) >> (<$u>::BITS - 1)) as $u | SIGN);
                 (if self.is_nan() { <$u>::MAX } else { ordered }) as u64
             }
+            #[inline(always)]
+            fn of_key(key: u64) -> Option<Self> {
+                const SIGN: $u = 1 << (<$u>::BITS - 1);
+                let key = key as $u;
+                // There are two zeros, and many kinds of NaN.
+                if key == SIGN || key == <$u>::MAX {
+                    return None;
+                }
+                let negative = ((!key as $i) >> (<$u>::BITS - 1)) as $u;
+                Some(<$t>::from_bits(key ^ (negative | SIGN)))
+            }
+            $(
+            #[inline(always)]
+            fn above(self, $native: Self) -> bool {
+                // NaN is above all but NaN.
+                ((self > $native) | self.is_nan()) & !$native.is_nan()
+            }
+            )?
         }
     )*};
 }
-float!(f16, u16, i16; bf16, u16, i16; f32, u32, i32; f64, u64, i64);
+float!(f16, u16, i16; bf16, u16, i16; f32, u32, i32, o; f64, u64, i64, o);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elements_come_back_from_their_keys() {
+        for bits in (0..=u32::MAX).step_by(65_521) {
+            let x = f32::from_bits(bits);
+            match f32::of_key(x.key()) {
+                Some(y) => assert_eq!(y.to_bits(), bits),
+                None => assert!(x == 0.0 || x.is_nan()),
+            }
+        }
+        for bits in 0..=u16::MAX {
+            let x = f16::from_bits(bits);
+            match f16::of_key(x.key()) {
+                Some(y) => assert_eq!(y.to_bits(), bits),
+                None => assert!(x == f16::ZERO || x.is_nan()),
+            }
+            assert_eq!(i16::of_key((bits as i16).key()), Some(bits as i16));
+        }
+        for x in [i64::MIN, -1, 0, 7, i64::MAX] {
+            assert_eq!(i64::of_key(x.key()), Some(x));
+        }
+    }
+
+    #[test]
+    fn above_is_the_order_of_keys() {
+        let all = [f64::NEG_INFINITY, -2.0, -0.0, 0.0, 1.0, f64::INFINITY];
+        for a in all.into_iter().chain([f64::NAN]) {
+            for b in all.into_iter().chain([-f64::NAN]) {
+                assert_eq!(a.above(b), a.key() > b.key(), "{a} {b}");
+                let (x, y) = (f16::from_f64(a), f16::from_f64(b));
+                assert_eq!(x.above(y), x.key() > y.key(), "{a} {b}");
+            }
+        }
+    }
 
     #[test]
     fn keys_keep_the_order() {

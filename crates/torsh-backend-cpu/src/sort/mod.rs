@@ -1,19 +1,22 @@
 //! Sorting: `sort` and `topk`.
 //!
 //! Elements become unsigned integers of the same order ([`Ordered`]), paired with their positions;
-//! pairs are distinct, so every sort of them is stable.
+//! pairs are distinct, so every sort of them is stable. Threads share the lines, or a line where
+//! there are few long ones; what comes out does not depend on their number.
 
 mod keys;
+mod line;
 mod radix;
 mod topk;
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
-use crate::index::{Ptr, Scratch, Walk};
+use crate::index::{Ptr, Room, Walk};
 pub(crate) use keys::Ordered;
-use radix::{Item, Packed, Wide};
+use line::Line;
 
 /// The kernels of this family.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -24,21 +27,25 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     })
 }
 
-/// Calls `$f::<T, I>(..)` with the element type of a dtype and the pair that holds its keys;
-/// complex numbers have no order.
+/// The least number of elements worth a thread.
+const GRAIN: usize = 1 << 12;
+/// From this length on the threads share a line where there are fewer lines than threads.
+const LONG: usize = 1 << 16;
+
+/// Calls `$f::<T>(..)` with the element type of a dtype; complex numbers have no order.
 macro_rules! by_ordered {
     ($args:ident, $f:ident) => {
         match $args.inputs[0].dtype {
-            DType::U8 => $f::<u8, Packed>($args),
-            DType::I8 => $f::<i8, Packed>($args),
-            DType::I16 => $f::<i16, Packed>($args),
-            DType::I32 => $f::<i32, Packed>($args),
-            DType::I64 => $f::<i64, Wide>($args),
-            DType::F16 => $f::<half::f16, Packed>($args),
-            DType::BF16 => $f::<half::bf16, Packed>($args),
-            DType::F32 => $f::<f32, Packed>($args),
-            DType::F64 => $f::<f64, Wide>($args),
-            DType::Bool => $f::<bool, Packed>($args),
+            DType::U8 => $f::<u8>($args),
+            DType::I8 => $f::<i8>($args),
+            DType::I16 => $f::<i16>($args),
+            DType::I32 => $f::<i32>($args),
+            DType::I64 => $f::<i64>($args),
+            DType::F16 => $f::<half::f16>($args),
+            DType::BF16 => $f::<half::bf16>($args),
+            DType::F32 => $f::<f32>($args),
+            DType::F64 => $f::<f64>($args),
+            DType::Bool => $f::<bool>($args),
             DType::C64 | DType::C128 => Err($args.unsupported()),
         }
     };
@@ -90,23 +97,34 @@ impl Lines {
         })
     }
 
-    /// Calls `f` for every line, in parallel; `n` pairs of scratch come with it, uninitialised
-    /// between lines.
-    fn each<I: Item>(&self, n: usize, f: impl Fn([isize; 3], &mut [I]) + Sync) -> Result<()> {
+    /// Calls `f` for every line, in parallel, with room for `n` items of scratch.
+    fn each<I: Copy>(
+        &self,
+        n: usize,
+        f: impl Fn([isize; 3], Ptr<I>) -> Result<()> + Sync,
+    ) -> Result<()> {
         let lines = self.starts.numel();
         let failed = AtomicBool::new(false);
-        let grain = ((1 << 12) / self.length.max(1)).max(1);
-        pool::parallel_for(lines, grain, &|range| {
-            let Ok(mut items) = Scratch::filled(n, I::new(0, 0)) else {
+        let some = |range: Range<usize>| {
+            let Ok(room) = Room::<I>::new(n) else {
                 failed.store(true, Ordering::Relaxed);
                 return;
             };
+            let items = Ptr::new(room.ptr());
             self.starts.run(range, |first, n, steps| {
                 for j in 0..n as isize {
-                    f(std::array::from_fn(|k| first[k] + j * steps[k]), &mut items);
+                    let first = std::array::from_fn(|k| first[k] + j * steps[k]);
+                    if f(first, items).is_err() {
+                        failed.store(true, Ordering::Relaxed);
+                    }
                 }
             });
-        });
+        };
+        if lines < pool::num_threads() && self.length >= LONG {
+            some(0..lines);
+        } else {
+            pool::parallel_for(lines, (GRAIN / self.length.max(1)).max(1), &some);
+        }
         if failed.into_inner() {
             Err(TorshError::OutOfMemory)
         } else {
@@ -114,22 +132,21 @@ impl Lines {
         }
     }
 
-    /// Writes the elements and positions of `items` into a line of the outputs.
+    /// The line whose first elements are at these offsets.
     ///
     /// # Safety
-    /// `first` must be a line of this one, `items` no more than the outputs' lines, with positions
-    /// of the input's.
-    unsafe fn write<T: Copy, I: Item>(&self, first: [isize; 3], items: &[I]) {
+    /// They must be those of a line.
+    unsafe fn line<T>(&self, first: [isize; 3], invert: u64) -> Line<T> {
         let [input, values, indices] = self.ptrs;
-        let (input, values, indices) =
-            (input.cast::<T>(), values.cast::<T>(), indices.cast::<i64>());
-        let [step, value_step, index_step] = self.steps;
-        for (j, item) in items.iter().enumerate() {
-            let (at, j) = (item.at() as isize, j as isize);
-            // SAFETY: the caller's promise.
-            unsafe {
-                *values.at(first[1] + j * value_step) = *input.at(first[0] + at * step);
-                *indices.at(first[2] + j * index_step) = at as i64;
+        // SAFETY: the caller's promise.
+        unsafe {
+            Line {
+                input: Ptr::new(input.cast::<T>().at(first[0])),
+                values: Ptr::new(values.cast::<T>().at(first[1])),
+                indices: Ptr::new(indices.cast::<i64>().at(first[2])),
+                steps: self.steps,
+                n: self.length,
+                invert,
             }
         }
     }
@@ -150,23 +167,14 @@ fn sort(args: &KernelArgs<'_>) -> Result<()> {
     by_ordered!(args, sort_as)
 }
 
-fn sort_as<T: Ordered, I: Item>(args: &KernelArgs<'_>) -> Result<()> {
+fn sort_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let lines = Lines::new(args, args.attr(0).int() as usize)?;
     let invert = inversion::<T>(args.attr(1).bool());
-    let (n, step) = (lines.length, lines.steps[0]);
-    let input = lines.ptrs[0].cast::<T>();
-    lines.each::<I>(2 * n, |first, scratch| {
-        let (items, spare) = scratch.split_at_mut(n);
-        let mut differing = 0;
-        let mut before = None;
-        for (j, item) in items.iter_mut().enumerate() {
-            // SAFETY: the line has `n` elements.
-            let key = unsafe { *input.at(first[0] + j as isize * step) }.key() ^ invert;
-            *item = I::new(key, j as u32);
-            differing |= key ^ *before.get_or_insert(key);
-        }
-        let sorted = radix::sort(items, spare, differing);
-        // SAFETY: the outputs have the input's shape.
-        unsafe { lines.write::<T, I>(first, sorted) };
+    lines.each(radix::room(lines.length), |first, scratch| {
+        // SAFETY: the outputs have the input's shape and are new.
+        unsafe { radix::sort(&lines.line::<T>(first, invert), scratch) }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,148 +1,269 @@
-//! Sorting pairs of key and position.
+//! Sorting one line: keys of 32 bits with their positions, by counting.
+//!
+//! Keys that differ in more bits are sorted by the highest 32 of these, then runs of equal ones by
+//! comparison. Results do not depend on the number of threads: a pass keeps the order of equal
+//! digits, whoever moves them.
 
-/// A key with the position it came from; ordered by key, then position.
-pub(super) trait Item: Copy + Ord + Send + Sync + 'static {
-    fn new(key: u64, at: u32) -> Self;
-    fn key(self) -> u64;
-    fn at(self) -> u32;
+use torsh_core::{Result, pool};
+
+use super::Line;
+use super::keys::Ordered;
+use crate::index::{Ptr, Scratch};
+
+/// Below this many elements a comparison sort is faster than counting.
+const SMALL: usize = 512;
+/// Bits of a digit where several passes are needed: what 256 digits write to at a time stays in
+/// the first-level cache.
+const DIGIT: u32 = 8;
+/// Keys of no more bits are sorted in one pass.
+const ONE_PASS: u32 = 11;
+/// The least number of elements worth a thread.
+const GRAIN: usize = 1 << 15;
+
+/// Which bits of the keys differ: a field of at most 32 bits.
+#[derive(Clone, Copy)]
+struct Field {
+    low: u32,
+    bits: u32,
+    /// What all keys have in common above and below the field, if that is all there is.
+    rest: Option<u64>,
 }
 
-/// A pair whose key has 32 bits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Packed(u64);
+impl Field {
+    fn new(differing: u64, some_key: u64) -> Field {
+        let high = 64 - differing.leading_zeros();
+        let exact = differing.trailing_zeros().min(high);
+        let low = exact.max(high.saturating_sub(32));
+        let bits = high - low;
+        let mask = (1u64 << bits) - 1;
+        let rest = (low == exact).then_some(some_key & !(mask << low));
+        Field { low, bits, rest }
+    }
 
-impl Item for Packed {
+    /// The field of a key above a position.
     #[inline(always)]
-    fn new(key: u64, at: u32) -> Self {
-        Packed(key << 32 | at as u64)
-    }
-    #[inline(always)]
-    fn key(self) -> u64 {
-        self.0 >> 32
-    }
-    #[inline(always)]
-    fn at(self) -> u32 {
-        self.0 as u32
+    fn pack(self, key: u64, at: usize) -> u64 {
+        (key >> self.low) << 32 | at as u64
     }
 }
 
-/// A pair whose key has 64 bits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Wide(u64, u32);
-
-impl Item for Wide {
-    #[inline(always)]
-    fn new(key: u64, at: u32) -> Self {
-        Wide(key, at)
-    }
-    #[inline(always)]
-    fn key(self) -> u64 {
-        self.0
-    }
-    #[inline(always)]
-    fn at(self) -> u32 {
-        self.1
-    }
+/// Room for a line of `n` elements, used by [`sort`].
+pub(super) fn room(n: usize) -> usize {
+    2 * n
 }
 
-/// Below this many pairs a comparison sort is faster than counting.
-const SMALL: usize = 1024;
-/// Bits per counting pass: 2,048 counters stay in the first-level cache.
-const DIGIT: u32 = 11;
-const PASSES: usize = 3;
-
-/// Sorts `items`, whose keys differ in the bits of `differing` alone; `spare` is as long. The
-/// positions must ascend, so that counting passes, which keep the order of equal keys, agree with
-/// the order of pairs. Gives whichever of the two holds the result.
+/// Sorts a line; `scratch` has [`room`].
 ///
-/// At most three counting passes over the highest differing bits (least significant digit first);
-/// what then still has equal bits is sorted by comparison.
-pub(super) fn sort<'a, I: Item>(
-    items: &'a mut [I],
-    spare: &'a mut [I],
-    differing: u64,
-) -> &'a mut [I] {
-    if items.len() < SMALL {
+/// # Safety
+/// The line must be valid, its outputs be other memory than its input, and `scratch` hold as many
+/// elements.
+pub(super) unsafe fn sort<T: Ordered>(line: &Line<T>, scratch: Ptr<u64>) -> Result<()> {
+    if line.n == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's promise, here and below.
+    let first = unsafe { line.key(0) };
+    let field = if line.n < SMALL && T::BITS <= 32 {
+        Field::new(u64::MAX >> (64 - T::BITS), first)
+    } else {
+        Field::new(unsafe { differing(line, first) }, first)
+    };
+    if line.n < SMALL {
+        let items = unsafe {
+            for i in 0..line.n {
+                *scratch.at(i as isize) = field.pack(line.key(i), i);
+            }
+            std::slice::from_raw_parts_mut(scratch.at(0), line.n)
+        };
         items.sort_unstable();
-        return items;
+        unsafe { finish(line, field, scratch) };
+        return Ok(());
     }
-    if differing == 0 {
-        return items;
-    }
-    let high = 64 - differing.leading_zeros();
-    let low = differing
-        .trailing_zeros()
-        .max(high.saturating_sub(DIGIT * PASSES as u32));
-    let passes = (high - low).div_ceil(DIGIT);
-    let width = (high - low).div_ceil(passes);
-    let mask = (1u64 << width) - 1;
-    let digit = |item: I, pass: u32| (item.key() >> (low + pass * width) & mask) as usize;
-
-    let mut counts = [[0u32; 1 << DIGIT]; PASSES];
-    for &item in items.iter() {
-        for pass in 0..passes {
-            counts[pass as usize][digit(item, pass)] += 1;
-        }
-    }
-    let (mut from, mut to) = (items, spare);
-    for pass in 0..passes {
-        let starts = &mut counts[pass as usize];
-        let mut total = 0;
-        for c in starts.iter_mut() {
-            (*c, total) = (total, total + *c);
-        }
-        for &item in from.iter() {
-            let slot = &mut starts[digit(item, pass)];
-            to[*slot as usize] = item;
-            *slot += 1;
-        }
-        (from, to) = (to, from);
-    }
-    if low > differing.trailing_zeros() {
-        from.chunk_by_mut(|a, b| a.key() >> low == b.key() >> low)
-            .filter(|run| run.len() > 1)
-            .for_each(|run| run.sort_unstable());
-    }
-    from
+    unsafe { by_counting(line, field, scratch) }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The bits in which some key differs from `first`.
+unsafe fn differing<T: Ordered>(line: &Line<T>, first: u64) -> u64 {
+    let all = std::sync::atomic::AtomicU64::new(0);
+    pool::parallel_for(line.n, GRAIN, &|range| {
+        let mut bits = 0;
+        for i in range {
+            // SAFETY: the range is within the line.
+            bits |= unsafe { line.key(i) } ^ first;
+        }
+        all.fetch_or(bits, std::sync::atomic::Ordering::Relaxed);
+    });
+    all.into_inner()
+}
 
-    fn check<I: Item + std::fmt::Debug>(keys: impl Iterator<Item = u64>) {
-        let mut items: Vec<I> = keys.enumerate().map(|(i, k)| I::new(k, i as u32)).collect();
-        let first = items[0].key();
-        let differing = items.iter().fold(0, |d, i| d | (i.key() ^ first));
-        let mut expected = items.clone();
-        expected.sort();
-        let mut spare = items.clone();
-        assert_eq!(sort(&mut items, &mut spare, differing), &expected[..]);
-    }
-
-    #[test]
-    fn sorts_every_width_of_keys() {
-        let mut state = 1u64;
-        let mut random = move || {
-            state = state
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            state ^ state >> 29
+unsafe fn by_counting<T: Ordered>(line: &Line<T>, field: Field, scratch: Ptr<u64>) -> Result<()> {
+    let n = line.n;
+    let passes = match field.bits {
+        0..=ONE_PASS => 1,
+        bits => bits.div_ceil(DIGIT),
+    };
+    let width = field.bits.div_ceil(passes);
+    let parts = pool::chunk_count(n, GRAIN);
+    let counts = Scratch::filled(parts << width, 0u32)?;
+    // SAFETY: the line is valid; both halves of the scratch hold `n` pairs.
+    unsafe {
+        let (mut from, mut to) = (scratch, Ptr::new(scratch.at(n as isize)));
+        let pass = |p: u32| Pass {
+            n,
+            parts,
+            // The field lies above the position.
+            shift: 32 + p * width,
+            mask: (1 << width) - 1,
+            counts: Ptr::new(counts.ptr()),
         };
-        for n in [1, 2, 30, 1023, 1024, 5000] {
-            for bits in [1, 3, 8, 11, 12, 23, 32] {
-                let keys: Vec<u64> = (0..n).map(|_| random() >> (64 - bits)).collect();
-                check::<Packed>(keys.iter().copied());
-                check::<Wide>(keys.iter().map(|k| k << 7));
+        let line = *line;
+        let input = move |i: usize| field.pack(line.key(i), i);
+        let place = move |slot: usize, item: u64| write(&line, field, slot, item);
+        let exact = field.rest.is_some();
+        if passes == 1 && exact {
+            pass(0).run(input, place);
+            return Ok(());
+        }
+        let b = to;
+        pass(0).run(input, move |slot, item| *b.at(slot as isize) = item);
+        (from, to) = (to, from);
+        for p in 1..passes {
+            let (a, b) = (from, to);
+            let read = move |i: usize| *a.at(i as isize);
+            if p + 1 == passes && exact {
+                pass(p).run(read, place);
+                return Ok(());
             }
-            let keys: Vec<u64> = (0..n).map(|_| random()).collect();
-            check::<Wide>(keys.iter().copied());
-            // One far key, the others near: the counting passes see almost nothing.
-            check::<Wide>(
-                keys.iter()
-                    .enumerate()
-                    .map(|(i, k)| if i == 7 { !0 } else { k >> 40 }),
-            );
+            pass(p).run(read, move |slot, item| *b.at(slot as isize) = item);
+            (from, to) = (to, from);
+        }
+        finish(&line, field, from);
+    }
+    Ok(())
+}
+
+/// One stable pass over a digit.
+struct Pass {
+    n: usize,
+    parts: usize,
+    shift: u32,
+    mask: u64,
+    counts: Ptr<u32>,
+}
+
+impl Pass {
+    /// Moves the items that `get` gives in order to where `put` puts them.
+    ///
+    /// # Safety
+    /// Both must be good for positions below `n`, the counts for `parts` tables.
+    #[inline(always)]
+    unsafe fn run(
+        &self,
+        get: impl Fn(usize) -> u64 + Copy + Sync,
+        put: impl Fn(usize, u64) + Copy + Sync,
+    ) {
+        let &Pass {
+            n,
+            parts,
+            shift,
+            mask,
+            counts,
+        } = self;
+        let digits = mask as usize + 1;
+        // SAFETY: every part has its own table; a digit is below the size of a table.
+        let table = move |part: usize| unsafe {
+            std::slice::from_raw_parts_mut(counts.at((part * digits) as isize), digits)
+        };
+        pool::parallel_parts(n, parts, &|part, range| {
+            let (get, counts) = (get, table(part));
+            counts.fill(0);
+            for i in range {
+                let digit = (get(i) >> shift & mask) as usize;
+                // SAFETY: the mask keeps it within the table.
+                unsafe {
+                    let c = counts.get_unchecked_mut(digit);
+                    *c = c.wrapping_add(1);
+                }
+            }
+        });
+        let mut total = 0u32;
+        for digit in 0..digits {
+            for part in 0..parts {
+                let c = &mut table(part)[digit];
+                (*c, total) = (total, total.wrapping_add(*c));
+            }
+        }
+        pool::parallel_parts(n, parts, &|part, range| {
+            // Values of its own: read through references, what the closures hold would be read anew
+            // after every write.
+            let (get, put, starts) = (get, put, table(part));
+            for i in range {
+                let item = get(i);
+                let digit = (item >> shift & mask) as usize;
+                // SAFETY: as above.
+                let slot = unsafe {
+                    let s = starts.get_unchecked_mut(digit);
+                    let slot = *s;
+                    *s = slot.wrapping_add(1);
+                    slot
+                };
+                put(slot as usize, item);
+            }
+        });
+    }
+}
+
+/// Writes the result of an item whose field is all its key: most often the element can be made of
+/// the key, which spares reading it where it is.
+#[inline(always)]
+unsafe fn write<T: Ordered>(line: &Line<T>, field: Field, slot: usize, item: u64) {
+    let key = (field.rest.unwrap_or(0) | item >> 32 << field.low) ^ line.invert;
+    let at = item as u32;
+    // SAFETY: the caller's promise: a position and a slot of the line.
+    unsafe {
+        let value = T::of_key(key).unwrap_or_else(|| line.element(at));
+        line.put(slot, value, at);
+    }
+}
+
+/// Sorts runs of equal fields where these are not all of the keys, and writes the results.
+unsafe fn finish<T: Ordered>(line: &Line<T>, field: Field, items: Ptr<u64>) {
+    let n = line.n;
+    // SAFETY: `n` items are there; ranges are disjoint.
+    let item = |i: usize| unsafe { *items.at(i as isize) };
+    if field.rest.is_some() {
+        pool::parallel_for(n, GRAIN, &|range| {
+            for i in range {
+                // SAFETY: positions of the line.
+                unsafe { write(line, field, i, item(i)) };
+            }
+        });
+        return;
+    }
+    let parts = pool::chunk_count(n, GRAIN);
+    let mut ends: smallvec::SmallVec<[usize; 9]> = (0..=parts).map(|p| p * n / parts).collect();
+    for end in &mut ends[1..parts] {
+        while *end < n && item(*end - 1) >> 32 == item(*end) >> 32 {
+            *end += 1;
         }
     }
+    pool::parallel_for(parts, 1, &|range| {
+        for part in range {
+            // One part may end within another's run, which then begins later.
+            let (start, end) = (ends[part], ends[part + 1].max(ends[part]));
+            // SAFETY: items of this part alone.
+            let items =
+                unsafe { std::slice::from_raw_parts_mut(items.at(start as isize), end - start) };
+            // SAFETY: positions of the line.
+            let key = |item: u64| unsafe { line.key(item as u32 as usize) };
+            items
+                .chunk_by_mut(|a, b| a >> 32 == b >> 32)
+                .filter(|run| run.len() > 1)
+                .for_each(|run| run.sort_unstable_by_key(|&i| (key(i), i as u32)));
+            for (slot, &item) in (start..end).zip(&*items) {
+                // SAFETY: as above.
+                unsafe { line.put(slot, line.element(item as u32), item as u32) };
+            }
+        }
+    });
 }

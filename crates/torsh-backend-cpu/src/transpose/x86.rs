@@ -1,4 +1,4 @@
-//! Square blocks in registers: rows are interleaved in pairs, then pairs of pairs, until a
+//! Blocks in registers: rows are interleaved in pairs, then pairs of pairs, until a
 //! register holds a column. Rows are `from` bytes apart in the input, `to` in the output.
 
 use std::arch::x86_64::*;
@@ -58,12 +58,38 @@ pub(super) unsafe fn block8_of_2(src: *const u8, from: isize, dst: *mut u8, to: 
     }
 }
 
-/// 8 x 8 elements of 4 bytes.
+/// Two registers side by side, a cache line, past the caches if `STREAM`.
 ///
 /// # Safety
-/// Both blocks must be valid, and the machine must have AVX2.
+/// 64 bytes must be writable, at a multiple of 32 if `STREAM`, and the machine must have AVX2.
+#[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn block8_of_4(src: *const u8, from: isize, dst: *mut u8, to: isize) {
+unsafe fn put<const STREAM: bool>(dst: *mut u8, a: __m256, b: __m256) {
+    let dst = dst as *mut f32;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if STREAM {
+            _mm256_stream_ps(dst, a);
+            _mm256_stream_ps(dst.add(8), b);
+        } else {
+            _mm256_storeu_ps(dst, a);
+            _mm256_storeu_ps(dst.add(8), b);
+        }
+    }
+}
+
+/// 16 rows of 8 elements of 4 bytes: 8 whole lines of the output.
+///
+/// # Safety
+/// Both blocks must be valid, the output's lines aligned to 32 bytes if `STREAM`, and the machine
+/// must have AVX2.
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn lines_of_4<const STREAM: bool>(
+    src: *const u8,
+    from: isize,
+    dst: *mut u8,
+    to: isize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let row = |i: isize| _mm256_loadu_ps(src.wrapping_offset(from * i) as *const f32);
@@ -79,21 +105,34 @@ pub(super) unsafe fn block8_of_4(src: *const u8, from: isize, dst: *mut u8, to: 
             ]
         };
         // Each holds column j of four rows in its lower half, column j + 4 in its upper one.
-        for (j, (x, y)) in four(0).into_iter().zip(four(4)).enumerate() {
+        let (x, y, z, w) = (four(0), four(4), four(8), four(12));
+        for j in 0..4 {
             let at = dst.wrapping_offset(to * j as isize);
-            _mm256_storeu_ps(at as *mut f32, _mm256_permute2f128_ps::<0x20>(x, y));
-            let next = at.wrapping_offset(to * 4);
-            _mm256_storeu_ps(next as *mut f32, _mm256_permute2f128_ps::<0x31>(x, y));
+            put::<STREAM>(
+                at,
+                _mm256_permute2f128_ps::<0x20>(x[j], y[j]),
+                _mm256_permute2f128_ps::<0x20>(z[j], w[j]),
+            );
+            put::<STREAM>(
+                at.wrapping_offset(to * 4),
+                _mm256_permute2f128_ps::<0x31>(x[j], y[j]),
+                _mm256_permute2f128_ps::<0x31>(z[j], w[j]),
+            );
         }
     }
 }
 
-/// 4 x 4 elements of 8 bytes.
+/// 8 rows of 4 elements of 8 bytes: 4 whole lines of the output.
 ///
 /// # Safety
-/// Both blocks must be valid, and the machine must have AVX2.
+/// As [`lines_of_4`].
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn block4_of_8(src: *const u8, from: isize, dst: *mut u8, to: isize) {
+pub(super) unsafe fn lines_of_8<const STREAM: bool>(
+    src: *const u8,
+    from: isize,
+    dst: *mut u8,
+    to: isize,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let row = |i: isize| _mm256_loadu_pd(src.wrapping_offset(from * i) as *const f64);
@@ -101,11 +140,14 @@ pub(super) unsafe fn block4_of_8(src: *const u8, from: isize, dst: *mut u8, to: 
             let (a, b) = (row(i), row(i + 1));
             [_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b)]
         };
-        for (j, (x, y)) in two(0).into_iter().zip(two(2)).enumerate() {
+        let (x, y, z, w) = (two(0), two(2), two(4), two(6));
+        for j in 0..2 {
             let at = dst.wrapping_offset(to * j as isize);
-            _mm256_storeu_pd(at as *mut f64, _mm256_permute2f128_pd::<0x20>(x, y));
+            let low = |a, b| _mm256_castpd_ps(_mm256_permute2f128_pd::<0x20>(a, b));
+            let high = |a, b| _mm256_castpd_ps(_mm256_permute2f128_pd::<0x31>(a, b));
+            put::<STREAM>(at, low(x[j], y[j]), low(z[j], w[j]));
             let next = at.wrapping_offset(to * 2);
-            _mm256_storeu_pd(next as *mut f64, _mm256_permute2f128_pd::<0x31>(x, y));
+            put::<STREAM>(next, high(x[j], y[j]), high(z[j], w[j]));
         }
     }
 }

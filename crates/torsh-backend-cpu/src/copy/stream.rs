@@ -1,0 +1,95 @@
+//! Writing past the caches.
+//!
+//! A result larger than the caches is gone from them before anybody reads it. Written the usual
+//! way its lines are first read from memory, a third of all traffic of a copy.
+
+/// From this many bytes on a result is written past the caches.
+const STREAMED: usize = 16 << 20;
+
+/// Whether a result of this size is to be written with this module's functions.
+pub(crate) fn pays(bytes: usize) -> bool {
+    cfg!(target_arch = "x86_64") && bytes >= STREAMED
+}
+
+/// Asks for the cache line of an address, which need not be valid.
+#[inline(always)]
+pub(crate) fn prefetch(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: part of x86-64; a prefetch of any address is harmless.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(p.cast())
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
+/// Orders streamed writes before what follows; each thread does so once it has written its part.
+#[inline(always)]
+pub(crate) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    };
+}
+
+/// Copies `n` bytes, past the caches but for the ends that are no whole lines.
+///
+/// # Safety
+/// Both must be valid for `n` bytes and not overlap.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, n: usize) {
+    use std::arch::x86_64::*;
+    // SAFETY: the caller's promise; SSE2 is part of x86-64.
+    unsafe {
+        let head = dst.align_offset(64).min(n);
+        if head > 0 {
+            std::ptr::copy_nonoverlapping(src, dst, head);
+        }
+        let mut at = head;
+        while at + 64 <= n {
+            let (s, d) = (src.add(at).cast::<__m128i>(), dst.add(at).cast::<__m128i>());
+            let (a, b) = (_mm_loadu_si128(s), _mm_loadu_si128(s.add(1)));
+            let (c, e) = (_mm_loadu_si128(s.add(2)), _mm_loadu_si128(s.add(3)));
+            _mm_stream_si128(d, a);
+            _mm_stream_si128(d.add(1), b);
+            _mm_stream_si128(d.add(2), c);
+            _mm_stream_si128(d.add(3), e);
+            at += 64;
+        }
+        if at < n {
+            std::ptr::copy_nonoverlapping(src.add(at), dst.add(at), n - at);
+        }
+    }
+}
+
+/// Copies `n` bytes.
+///
+/// # Safety
+/// Both must be valid for `n` bytes and not overlap.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(src, dst, n) }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn copies_every_alignment_and_length() {
+        let src: Vec<u8> = (0..400).map(|i| (i * 7 % 251) as u8).collect();
+        for from in [0, 1, 5, 16] {
+            for to in [0, 3, 8, 32, 63] {
+                for n in [0, 1, 15, 64, 65, 127, 128, 200, 300] {
+                    let mut dst = vec![0u8; 400];
+                    // SAFETY: both ranges are within their vectors.
+                    unsafe { super::copy(src.as_ptr().add(from), dst.as_mut_ptr().add(to), n) };
+                    super::fence();
+                    assert_eq!(dst[to..to + n], src[from..from + n]);
+                    assert!(dst[..to].iter().chain(&dst[to + n..]).all(|&b| b == 0));
+                }
+            }
+        }
+    }
+}

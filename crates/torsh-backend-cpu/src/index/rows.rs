@@ -1,0 +1,156 @@
+//! Gathers of whole rows: `index_select`, `embedding` and indexing by leading dimensions.
+//!
+//! The rows lie anywhere, so what such a copy waits for is memory: rows are fetched some time
+//! before they are copied, and results too large for the caches are written past them.
+
+use torsh_core::pool;
+
+use super::GRAIN;
+use super::positions::Offsets;
+use super::walk::{Ptr, Walk};
+use crate::copy::stream;
+
+/// Bytes of rows that are fetched ahead.
+const AHEAD: usize = 8192;
+/// Of long rows only the start is fetched; the processor follows from there.
+const FETCHED: usize = 1024;
+
+/// `dense[row] = indexed[index[row]]` where the innermost dimension is a row that both sides hold
+/// in one piece; `false`, and nothing done, where it is not.
+///
+/// # Safety
+/// The pointers must be valid for the walk over the dense side, the indexed side and the index,
+/// the dense side for disjoint writes.
+pub(super) unsafe fn get<T: Copy>(
+    walk: &Walk<3>,
+    dense: Ptr<T>,
+    indexed: Ptr<T>,
+    at: Offsets,
+) -> bool {
+    let Some([_, (n, [1, 1, 0])]) = walk.innermost() else {
+        return false;
+    };
+    if walk.numel() == 0 {
+        return true;
+    }
+    let bytes = n * size_of::<T>();
+    let rows = walk.without_innermost();
+    let streams = stream::pays(rows.numel() * bytes);
+    let ahead = (AHEAD / bytes).clamp(1, 32);
+    pool::parallel_for(rows.numel(), (GRAIN / n).max(1), &|range| {
+        rows.run(range, |[d, s, i], count, [ds, ss, is]| {
+            // SAFETY: the walk stays within the operands, and the index was checked.
+            let row = |j: isize| unsafe { indexed.at(s + j * ss + at.offset(i + j * is)) };
+            for j in 0..count.min(ahead) {
+                fetch(row(j as isize).cast(), bytes);
+            }
+            for j in 0..count {
+                if j + ahead < count {
+                    fetch(row((j + ahead) as isize).cast(), bytes);
+                }
+                let j = j as isize;
+                // SAFETY: as above; both rows have `n` elements.
+                unsafe {
+                    let to = dense.at(d + j * ds).cast::<u8>();
+                    let from = row(j).cast::<u8>();
+                    if streams {
+                        stream::copy(from, to, bytes);
+                    } else {
+                        copy_row(from, to, bytes);
+                    }
+                }
+            }
+        });
+        if streams {
+            stream::fence();
+        }
+    });
+    true
+}
+
+/// `indexed[index[row]] = f(what is there, dense[row])` in order, on the calling thread, where the
+/// innermost dimension is a row that both sides hold in one piece; `false`, and nothing done, where
+/// it is not.
+///
+/// # Safety
+/// The pointers must be valid for the walk over the dense side, the indexed side and the index; no
+/// other thread may write its elements.
+pub(super) unsafe fn update<T: Copy>(
+    walk: &Walk<3>,
+    dense: Ptr<T>,
+    indexed: Ptr<T>,
+    at: Offsets,
+    f: impl Fn(T, T) -> T + Copy,
+) -> bool {
+    let Some([_, (n, [1, 1, 0])]) = walk.innermost() else {
+        return false;
+    };
+    if walk.numel() == 0 {
+        return true;
+    }
+    let bytes = n * size_of::<T>();
+    let ahead = (AHEAD / bytes).clamp(1, 32);
+    walk.without_innermost()
+        .all(|[d, s, i], count, [ds, ss, is]| {
+            // SAFETY: the walk stays within the operands, and the index was checked.
+            let row = |j: isize| unsafe { indexed.at(s + j * ss + at.offset(i + j * is)) };
+            for j in 0..count {
+                if j + ahead < count {
+                    fetch(row((j + ahead) as isize).cast(), bytes);
+                }
+                let j = j as isize;
+                // SAFETY: as above; both rows have `n` elements.
+                unsafe { update_row(row(j), dense.at(d + j * ds), n, f) };
+            }
+        });
+    true
+}
+
+/// `to[j] = f(to[j], from[j])`.
+///
+/// # Safety
+/// Both must be valid for `n` elements and not overlap.
+#[inline(always)]
+pub(super) unsafe fn update_row<T: Copy>(
+    to: *mut T,
+    from: *const T,
+    n: usize,
+    f: impl Fn(T, T) -> T,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (to, from) = (
+            std::slice::from_raw_parts_mut(to, n),
+            std::slice::from_raw_parts(from, n),
+        );
+        for (to, &from) in to.iter_mut().zip(from) {
+            *to = f(*to, from);
+        }
+    }
+}
+
+#[inline(always)]
+fn fetch(row: *const u8, bytes: usize) {
+    for line in (0..bytes.min(FETCHED)).step_by(64) {
+        stream::prefetch(row.wrapping_add(line));
+    }
+}
+
+/// A copy of a few cache lines; a call would cost as much again.
+///
+/// # Safety
+/// Both must be valid for `n` bytes and not overlap.
+#[inline(always)]
+unsafe fn copy_row(from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if n % 32 == 0 && n <= 512 {
+            for k in (0..n).step_by(32) {
+                let piece = from.add(k).cast::<[u64; 4]>().read_unaligned();
+                to.add(k).cast::<[u64; 4]>().write_unaligned(piece);
+            }
+        } else {
+            std::ptr::copy_nonoverlapping(from, to, n);
+        }
+    }
+}

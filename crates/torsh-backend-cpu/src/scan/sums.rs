@@ -1,0 +1,273 @@
+//! Running sums of contiguous lines of float32 (carried in float64) and int64.
+//!
+//! A line is cut into chunks. Each is summed from 0, in groups whose sums need no wait for one
+//! another, and what came before the chunk is added. So threads can share a line: they first sum
+//! their chunks, then write them; and what comes out does not depend on their number.
+//!
+//! Other dtypes are left to the general loop: products, and sums of float64, might overflow in a
+//! group where they do not in order.
+
+use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
+
+use crate::index::{Ptr, Scratch};
+use crate::reduce::level::{by_level, index};
+
+/// Elements of a chunk.
+const CHUNK: usize = 4096;
+/// The least number of chunks worth a thread.
+const GRAIN: usize = 8;
+/// Rows and columns of a group.
+const SIDE: usize = 4;
+
+/// A running sum over contiguous elements.
+pub(super) type Line = fn(*const u8, *mut u8, usize) -> Result<()>;
+
+/// The loop for these operands, lines of which are contiguous, if it is one of this file's.
+pub(super) fn line(args: &KernelArgs<'_>) -> Option<Line> {
+    match (args.kernel, args.inputs[0].dtype, args.outputs[0].dtype) {
+        (Kernel::CumSum, DType::F32, DType::F32) => Some(run::<Single>),
+        (Kernel::CumSum, DType::I64, DType::I64) => Some(run::<Integer>),
+        _ => None,
+    }
+}
+
+trait Sum: 'static {
+    type X: Copy;
+    type S: Copy + Send + Sync;
+    const ZERO: Self::S;
+    fn wide(x: Self::X) -> Self::S;
+    fn narrow(s: Self::S) -> Self::X;
+    fn add(a: Self::S, b: Self::S) -> Self::S;
+}
+
+struct Single;
+impl Sum for Single {
+    type X = f32;
+    type S = f64;
+    const ZERO: f64 = 0.0;
+    #[inline(always)]
+    fn wide(x: f32) -> f64 {
+        x as f64
+    }
+    #[inline(always)]
+    fn narrow(s: f64) -> f32 {
+        s as f32
+    }
+    #[inline(always)]
+    fn add(a: f64, b: f64) -> f64 {
+        a + b
+    }
+}
+
+struct Integer;
+impl Sum for Integer {
+    type X = i64;
+    type S = i64;
+    const ZERO: i64 = 0;
+    #[inline(always)]
+    fn wide(x: i64) -> i64 {
+        x
+    }
+    #[inline(always)]
+    fn narrow(s: i64) -> i64 {
+        s
+    }
+    #[inline(always)]
+    fn add(a: i64, b: i64) -> i64 {
+        a.wrapping_add(b)
+    }
+}
+
+fn run<C: Sum>(x: *const u8, out: *mut u8, n: usize) -> Result<()> {
+    let (x, out) = (
+        Ptr::<C::X>::new(x.cast_mut().cast()),
+        Ptr::<C::X>::new(out.cast()),
+    );
+    let chunks = n.div_ceil(CHUNK);
+    let write = chunk::table::<C>()[index()];
+    let part = |at: usize| {
+        let first = at * CHUNK;
+        (first as isize, CHUNK.min(n - first))
+    };
+    let parts = pool::chunk_count(chunks, GRAIN);
+    if parts <= 1 {
+        let mut before = C::ZERO;
+        for at in 0..chunks {
+            let ((first, n), mut sum) = (part(at), C::ZERO);
+            // SAFETY: the chunk is within the line; the level is the machine's.
+            unsafe { write(x.at(first), out.at(first), n, before, &mut sum) };
+            before = C::add(before, sum);
+        }
+        return Ok(());
+    }
+    let mut sums = Scratch::filled(chunks, C::ZERO)?;
+    let slots = Ptr::new(sums.ptr());
+    let total = total::table::<C>()[index()];
+    // What follows the last chunk needs no sum.
+    pool::parallel_for(chunks - chunks / parts, GRAIN, &|range| {
+        for at in range {
+            let (first, n) = part(at);
+            // SAFETY: as above; every chunk has its slot.
+            unsafe { total(x.at(first), n, &mut *slots.at(at as isize)) };
+        }
+    });
+    let mut before = C::ZERO;
+    for sum in sums.iter_mut() {
+        (*sum, before) = (before, C::add(before, *sum));
+    }
+    pool::parallel_parts(chunks, parts, &|_, range| {
+        // The chunks of a thread follow one another: only the first asks what came before it.
+        let mut before = match range.clone().next() {
+            // SAFETY: every chunk has its slot.
+            Some(at) => unsafe { *slots.at(at as isize) },
+            None => return,
+        };
+        for at in range {
+            let ((first, n), mut sum) = (part(at), C::ZERO);
+            // SAFETY: as above.
+            unsafe { write(x.at(first), out.at(first), n, before, &mut sum) };
+            before = C::add(before, sum);
+        }
+    });
+    Ok(())
+}
+
+by_level! {
+    /// Writes the running sums of a chunk, with `before` added, and the chunk's own sum.
+    fn chunk<A, C: Sum>(x: *const C::X, out: *mut C::X, n: usize, before: C::S, sum: &mut C::S) {
+        let mut s = C::ZERO;
+        let mut at = 0;
+        // SAFETY: the caller's promise: n elements on both sides.
+        unsafe {
+            while at + SIDE * SIDE <= n {
+                // Sums along the rows, all rows at once: `p[j][r]` is that of j + 1 elements.
+                let mut p = [[C::ZERO; SIDE]; SIDE];
+                for r in 0..SIDE {
+                    p[0][r] = C::wide(*x.add(at + SIDE * r));
+                }
+                for j in 1..SIDE {
+                    for r in 0..SIDE {
+                        p[j][r] = C::add(p[j - 1][r], C::wide(*x.add(at + SIDE * r + j)));
+                    }
+                }
+                let (starts, next) = carry::<C>(s, p[SIDE - 1]);
+                s = next;
+                for r in 0..SIDE {
+                    let start = C::add(before, starts[r]);
+                    for j in 0..SIDE {
+                        *out.add(at + SIDE * r + j) = C::narrow(C::add(start, p[j][r]));
+                    }
+                }
+                at += SIDE * SIDE;
+            }
+            while at < n {
+                s = C::add(s, C::wide(*x.add(at)));
+                *out.add(at) = C::narrow(C::add(before, s));
+                at += 1;
+            }
+        }
+        *sum = s;
+    }
+}
+
+by_level! {
+    /// The sum of a chunk, bit for bit that of [`chunk`].
+    fn total<A, C: Sum>(x: *const C::X, n: usize, sum: &mut C::S) {
+        let mut s = C::ZERO;
+        let mut at = 0;
+        // SAFETY: the caller's promise: n elements.
+        unsafe {
+            while at + SIDE * SIDE <= n {
+                let mut p = [C::ZERO; SIDE];
+                for r in 0..SIDE {
+                    p[r] = C::wide(*x.add(at + SIDE * r));
+                }
+                for j in 1..SIDE {
+                    for r in 0..SIDE {
+                        p[r] = C::add(p[r], C::wide(*x.add(at + SIDE * r + j)));
+                    }
+                }
+                s = carry::<C>(s, p).1;
+                at += SIDE * SIDE;
+            }
+            while at < n {
+                s = C::add(s, C::wide(*x.add(at)));
+                at += 1;
+            }
+        }
+        *sum = s;
+    }
+}
+
+/// What comes before each row of a group, given its rows' sums, and what comes after the group: one
+/// addition from one group to the next.
+#[inline(always)]
+fn carry<C: Sum>(s: C::S, rows: [C::S; SIDE]) -> ([C::S; SIDE], C::S) {
+    let two = C::add(rows[0], rows[1]);
+    let starts = [
+        s,
+        C::add(s, rows[0]),
+        C::add(s, two),
+        C::add(s, C::add(two, rows[2])),
+    ];
+    (starts, C::add(s, C::add(two, C::add(rows[2], rows[3]))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums<C: Sum>(x: &[C::X], zero: C::X) -> Vec<C::X> {
+        let mut out = vec![zero; x.len()];
+        run::<C>(x.as_ptr().cast(), out.as_mut_ptr().cast(), x.len()).expect("memory");
+        out
+    }
+
+    #[test]
+    fn lines_of_every_length_with_any_threads() {
+        let before = pool::num_threads();
+        let x: Vec<f32> = (0..200_003u64)
+            .map(|i| ((i.wrapping_mul(2_654_435_761) >> 7) % 2001) as f32 * 0.37 - 370.0)
+            .collect();
+        let ints: Vec<i64> = x.iter().map(|&v| (v * 1e15) as i64).collect();
+        for n in [0, 1, 15, 16, 17, 4095, 4096, 4097, 9000, x.len()] {
+            let mut first: Option<Vec<f32>> = None;
+            for threads in [1, 2, 3] {
+                pool::set_num_threads(threads).expect("not 0");
+                let got = sums::<Single>(&x[..n], 0.0);
+                let mut s = 0.0f64;
+                for (g, &v) in got.iter().zip(&x) {
+                    s += v as f64;
+                    assert!((*g as f64 - s).abs() <= 1e-7 * s.abs() + 1e-6, "{g} {s}");
+                }
+                assert_eq!(&got, first.get_or_insert_with(|| got.clone()));
+                let mut s = 0i64;
+                for (g, &v) in sums::<Integer>(&ints[..n], 0).iter().zip(&ints) {
+                    s = s.wrapping_add(v);
+                    assert_eq!(*g, s);
+                }
+            }
+        }
+        pool::set_num_threads(before).expect("not 0");
+    }
+
+    #[test]
+    fn what_is_not_finite_reaches_only_what_follows() {
+        for at in [0, 3, 7, 30, 5000] {
+            for bad in [f32::NAN, f32::INFINITY] {
+                let mut x = vec![1.0f32; 6000];
+                x[at] = bad;
+                let got = sums::<Single>(&x, 0.0);
+                for (i, &g) in got.iter().enumerate() {
+                    if i < at {
+                        assert_eq!(g, (i + 1) as f32);
+                    } else {
+                        assert!(g == bad || (g.is_nan() && bad.is_nan()));
+                    }
+                }
+            }
+        }
+        let x = [f32::MAX, f32::MAX, -f32::MAX];
+        assert_eq!(sums::<Single>(&x, 0.0), [f32::MAX, f32::INFINITY, f32::MAX]);
+    }
+}
