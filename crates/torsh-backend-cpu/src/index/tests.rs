@@ -462,10 +462,7 @@ fn scatter_add_of_many_into_few() {
     for places in [1usize, 7, 300, 1200] {
         let at = numbers(n, places as u64);
         let index = Buffer::new(at.clone(), &[n]);
-        let floats = Buffer::new(
-            (0..n).map(|i| (i % 1013) as f32 * 0.25).collect(),
-            &[n],
-        );
+        let floats = Buffer::new((0..n).map(|i| (i % 1013) as f32 * 0.25).collect(), &[n]);
         let ints = Buffer::new((0..n as i64).map(|i| i << 40).collect(), &[n]);
         let start = Buffer::new((0..places).map(|i| i as f32).collect(), &[places]);
         let mut expected: Vec<f64> = (0..places).map(|i| i as f64).collect();
@@ -478,8 +475,21 @@ fn scatter_add_of_many_into_few() {
         for threads in [1, 2, 3] {
             pool::set_num_threads(threads).expect("not 0");
             for spread in [false, true] {
-                let pick = |b: &Buffer<f32>| if spread { b.spread(9.0) } else { b.spread(9.0).packed() };
-                let (src, index) = (pick(&floats), if spread { index.spread(-1) } else { index.spread(-1).packed() });
+                let pick = |b: &Buffer<f32>| {
+                    if spread {
+                        b.spread(9.0)
+                    } else {
+                        b.spread(9.0).packed()
+                    }
+                };
+                let (src, index) = (
+                    pick(&floats),
+                    if spread {
+                        index.spread(-1)
+                    } else {
+                        index.spread(-1).packed()
+                    },
+                );
                 let out = Buffer::filled(&[places], 0f32).spread(5.0);
                 run(
                     Kernel::ScatterAdd,
@@ -523,7 +533,10 @@ fn scatter_add_of_many_into_few() {
     assert!(out.data[0].is_sign_negative() && out.data[2].is_sign_negative());
     index.data[n - 2] = 3;
     let error = call(&index).expect_err("out of bounds").to_string();
-    assert!(error.contains("index 3 is out of bounds for dimension 0 with size 3"), "{error}");
+    assert!(
+        error.contains("index 3 is out of bounds for dimension 0 with size 3"),
+        "{error}"
+    );
     assert_eq!(out.data[1], n as f32);
     pool::set_num_threads(before).expect("not 0");
 }

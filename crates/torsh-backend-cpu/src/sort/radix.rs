@@ -12,11 +12,8 @@ use crate::index::{Ptr, Scratch};
 
 /// Below this many elements a comparison sort is faster than counting.
 const SMALL: usize = 512;
-/// Bits of a digit where several passes are needed: what 256 digits write to at a time stays in
-/// the first-level cache.
+/// Bits of a digit: what 256 digits write to at a time stays in the first-level cache.
 const DIGIT: u32 = 8;
-/// Keys of no more bits are sorted in one pass.
-const ONE_PASS: u32 = 11;
 /// The least number of elements worth a thread.
 const GRAIN: usize = 1 << 15;
 
@@ -98,10 +95,7 @@ unsafe fn differing<T: Ordered>(line: &Line<T>, first: u64) -> u64 {
 
 unsafe fn by_counting<T: Ordered>(line: &Line<T>, field: Field, scratch: Ptr<u64>) -> Result<()> {
     let n = line.n;
-    let passes = match field.bits {
-        0..=ONE_PASS => 1,
-        bits => bits.div_ceil(DIGIT),
-    };
+    let passes = field.bits.div_ceil(DIGIT).max(1);
     let width = field.bits.div_ceil(passes);
     let parts = pool::chunk_count(n, GRAIN);
     let counts = Scratch::filled(parts << width, 0u32)?;
