@@ -361,13 +361,10 @@ fn a_loss_that_is_nan_is_reported_with_its_step_and_op() -> Result<()> {
     assert!(plain.contains("hint: detect_anomaly(true)"), "{plain}");
     let named = run(true)?;
     assert!(
-        named.contains("the loss is NaN in epoch 0, batch 2, step 2: "),
+        named.contains("the loss is NaN in epoch 0, batch 2, step 2: sqrt: output 0 has 1 nan"),
         "{named}"
     );
-    assert!(
-        named.contains("Backward") && named.contains("tests/trainer.rs"),
-        "{named}"
-    );
+    assert!(named.contains("tests/trainer.rs"), "{named}");
     Ok(())
 }
 

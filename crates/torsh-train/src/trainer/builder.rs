@@ -257,7 +257,7 @@ impl<M: Module, B> TrainerBuilder<M, B> {
     }
 
     /// Whether a loss or gradient that is NaN is reported with the op that made it, for which each
-    /// backward pass checks all gradients (false).
+    /// backward pass checks all gradients, and a loss that is none is computed again (false).
     pub fn detect_anomaly(mut self, detect_anomaly: bool) -> Self {
         self.settings.detect_anomaly = detect_anomaly;
         self

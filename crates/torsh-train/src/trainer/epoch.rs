@@ -2,7 +2,10 @@
 
 use torsh_nn::{Module, ModuleExt};
 use torsh_optim::{clip_grad_norm_, clip_grad_value_};
-use torsh_tensor::{Result, TorshError, detect_anomaly_guard, no_grad, no_grad_guard};
+use torsh_tensor::{
+    AnomalyOptions, Result, TorshError, detect_anomaly_guard, detect_anomaly_guard_with, no_grad,
+    no_grad_guard,
+};
 
 use super::fit::Run;
 use super::results::Metrics;
@@ -88,7 +91,7 @@ impl<M: Module, B> Trainer<M, B> {
         let out = self.run_model(&self.model, batch)?;
         let loss = out.loss.detach().item::<f64>()?;
         if !loss.is_finite() {
-            return Err(self.not_finite(loss, &out));
+            return Err(self.not_finite(loss, &out, batch));
         }
         let mut scaled = out.loss.clone();
         if self.settings.accumulate > 1 {
@@ -121,29 +124,36 @@ impl<M: Module, B> Trainer<M, B> {
         e.renamed(&format!("Trainer, {}", self.here()))
     }
 
-    /// The error for a loss that is no number.
+    /// The error for a loss that is no number. Where anomalies are looked for: with the first op of
+    /// the forward pass that made one of numbers, else the first gradient that is none.
     #[cold]
-    fn not_finite(&self, loss: f64, out: &StepOutput) -> TorshError {
+    fn not_finite(&self, loss: f64, out: &StepOutput, batch: &B) -> TorshError {
         let what = format!("the loss is {loss} in {}", self.here());
         if !self.settings.detect_anomaly {
             return TorshError::autograd("Trainer", what).with_hint(
                 "detect_anomaly(true) names the op; a lower learning rate or clip_grad_norm may help",
             );
         }
-        match out.loss.backward() {
-            Err(e) => {
-                let (why, at) = match e.info() {
-                    Some(i) => (i.message.clone(), i.hint.clone()),
-                    None => (e.to_string(), None),
-                };
-                let e = TorshError::autograd("Trainer", format!("{what}: {why}"));
-                match at {
-                    Some(at) => e.with_hint(at),
-                    None => e,
-                }
-            }
-            Ok(()) => TorshError::autograd("Trainer", what)
-                .with_hint("no gradient is NaN: look at the loss function and the targets"),
+        let forward = || {
+            let options = AnomalyOptions::new().check_forward(true);
+            let _checked = detect_anomaly_guard_with(options);
+            self.run_model(&self.model, batch)
+        };
+        let Err(e) = forward().and_then(|_| out.loss.backward()) else {
+            return TorshError::autograd("Trainer", what)
+                .with_hint("no op made it of numbers: look at the inputs and the parameters");
+        };
+        let (why, hint) = match e.info() {
+            Some(i) => (
+                format!("{}: {} (at {})", i.op, i.message, i.location),
+                i.hint.clone(),
+            ),
+            None => (e.to_string(), None),
+        };
+        let e = TorshError::autograd("Trainer", format!("{what}: {why}"));
+        match hint {
+            Some(hint) => e.with_hint(hint),
+            None => e,
         }
     }
 
