@@ -244,9 +244,9 @@ fn memory(all: &mut Vec<Row>) {
             },
         ),
         (
-            "interpolate_bilinear_64x3x224",
+            "interpolate_bilinear_128x3x224",
             Spec::Bilinear {
-                input: [64, 3, 112, 112],
+                input: [128, 3, 112, 112],
                 factor: 2,
             },
         ),
