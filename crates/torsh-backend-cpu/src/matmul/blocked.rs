@@ -341,6 +341,7 @@ impl<T: Blocked> Block<'_, T> {
                         columns,
                         alpha: x.alpha,
                         add: self.add,
+                        one: T::one(),
                     };
                     // SAFETY: the operands of the tile are those of the product.
                     unsafe { of[lines - 1](&tile) };

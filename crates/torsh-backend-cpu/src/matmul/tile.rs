@@ -22,6 +22,8 @@ pub(crate) struct Tile<T> {
     pub columns: usize,
     pub alpha: T,
     pub add: bool,
+    /// The number 1.
+    pub one: T,
 }
 
 /// A version of [`tile`].
@@ -38,6 +40,10 @@ pub(crate) struct Tiles<T: 'static> {
     /// By rows less one: for rows of the left operand where they are.
     pub in_place: &'static [TileFn<T>],
 }
+
+/// Terms that are summed one after the other. The sums of such stretches are summed in turn, so that
+/// the rounding of a long sum grows with the root of their length and number, not of all terms.
+const STRETCH: usize = 96;
 
 /// The largest tile of any instruction set, in numbers.
 const LARGEST: usize = 32;
@@ -90,21 +96,46 @@ unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(t: &
             V::fetch(out.wrapping_add(C * V::N - 1));
         }
         let step = if PACKED { R } else { 1 };
-        let mut k = t.k;
-        while k >= 4 {
-            for u in 0..4 {
-                let b = b.offset(u as isize * t.b_term);
-                term::<V, R, C, PACKED>(a.add(u * step), t.a_row, b, &mut sums);
+        let one = V::splat(t.one);
+        let mut totals = [[zero; C]; R];
+        let mut left = t.k;
+        let stretch =
+            t.k.div_ceil(t.k.div_ceil(STRETCH).max(1))
+                .next_multiple_of(4);
+        loop {
+            let mut k = left.min(stretch);
+            left -= k;
+            while k >= 4 {
+                for u in 0..4 {
+                    let b = b.offset(u as isize * t.b_term);
+                    term::<V, R, C, PACKED>(a.add(u * step), t.a_row, b, &mut sums);
+                }
+                a = a.add(4 * step);
+                b = b.offset(4 * t.b_term);
+                k -= 4;
             }
-            a = a.add(4 * step);
-            b = b.offset(4 * t.b_term);
-            k -= 4;
+            while k > 0 {
+                term::<V, R, C, PACKED>(a, t.a_row, b, &mut sums);
+                a = a.add(step);
+                b = b.offset(t.b_term);
+                k -= 1;
+            }
+            if left == 0 {
+                break;
+            }
+            for r in 0..R {
+                for c in 0..C {
+                    totals[r][c] = totals[r][c].add_product(sums[r][c], one);
+                    sums[r][c] = zero;
+                }
+            }
         }
-        while k > 0 {
-            term::<V, R, C, PACKED>(a, t.a_row, b, &mut sums);
-            a = a.add(step);
-            b = b.offset(t.b_term);
-            k -= 1;
+        if t.k > stretch {
+            for r in 0..R {
+                for c in 0..C {
+                    sums[r][c] = sums[r][c].add_product(totals[r][c], one);
+                }
+            }
         }
         let alpha = V::splat(t.alpha);
         if t.columns == C * V::N && t.out_column == 1 {

@@ -3,7 +3,6 @@
 
 use super::Ordered;
 use super::axis::{Axis, Window};
-use crate::arch::Arch;
 use crate::multiversion;
 
 /// Windows that are computed at once.
