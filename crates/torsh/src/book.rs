@@ -18,4 +18,5 @@ pages! {
     best_practices "guides/best-practices.md",
     engineering "guides/engineering.md",
     performance "guides/performance.md",
+    measured "performance.md",
 }
