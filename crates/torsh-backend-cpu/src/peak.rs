@@ -1,5 +1,5 @@
 //! The processor's limits, to set a kernel's speed against: loops of nothing but multiply-adds in
-//! registers, at the instruction set in use ([`level`](crate::arch::level)).
+//! registers, at the instruction set in use ([`level`]).
 //!
 //! Each function makes `rounds` rounds on the calling thread and says how many floating-point
 //! operations these were, two for a multiply-add. The chains of multiply-adds are as many as hide
