@@ -47,7 +47,7 @@ impl Plan {
         let tile_elements = rows.min(high) * columns.min(wide);
         let streams = stream::pays(others * rows * columns * size)
             && (0..l.ndim()).all(|d| d == 0 || l.stride(d, 0) % ROWS as isize == 0)
-            && dst as usize % ROWS == 0;
+            && (dst as usize).is_multiple_of(ROWS);
         let kernel = block(size, streams);
         let ends = Addresses([dst, src as *mut u8]);
         pool::parallel_for(

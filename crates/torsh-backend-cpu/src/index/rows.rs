@@ -144,7 +144,7 @@ fn fetch(row: *const u8, bytes: usize) {
 unsafe fn copy_row(from: *const u8, to: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        if n % 32 == 0 && n <= 512 {
+        if n.is_multiple_of(32) && n <= 512 {
             for k in (0..n).step_by(32) {
                 let piece = from.add(k).cast::<[u64; 4]>().read_unaligned();
                 to.add(k).cast::<[u64; 4]>().write_unaligned(piece);

@@ -127,7 +127,7 @@ impl<const N: usize> Walk<N> {
         Walk {
             dims,
             base: self.base,
-            numel: if size == 0 { 0 } else { self.numel / size },
+            numel: self.numel.checked_div(size).unwrap_or(0),
         }
     }
 

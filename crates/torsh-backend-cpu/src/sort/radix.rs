@@ -58,14 +58,16 @@ pub(super) unsafe fn sort<T: Ordered>(line: &Line<T>, scratch: Ptr<u64>) -> Resu
     if line.n == 0 {
         return Ok(());
     }
-    // SAFETY: the caller's promise, here and below.
+    // SAFETY: the caller's promise; there is an element.
     let first = unsafe { line.key(0) };
     let field = if line.n < SMALL && T::BITS <= 32 {
         Field::new(u64::MAX >> (64 - T::BITS), first)
     } else {
+        // SAFETY: the caller's promise.
         Field::new(unsafe { differing(line, first) }, first)
     };
     if line.n < SMALL {
+        // SAFETY: the scratch memory holds as many elements as the line.
         let items = unsafe {
             for i in 0..line.n {
                 *scratch.at(i as isize) = field.pack(line.key(i), i);
@@ -73,9 +75,11 @@ pub(super) unsafe fn sort<T: Ordered>(line: &Line<T>, scratch: Ptr<u64>) -> Resu
             std::slice::from_raw_parts_mut(scratch.at(0), line.n)
         };
         items.sort_unstable();
+        // SAFETY: the line's elements are in the scratch memory, in order.
         unsafe { finish(line, field, scratch) };
         return Ok(());
     }
+    // SAFETY: the caller's promise.
     unsafe { by_counting(line, field, scratch) }
 }
 

@@ -61,7 +61,7 @@ pub fn randn(seed: u32, n: usize) -> Vec<f64> {
     for block in out.chunks_exact_mut(16) {
         polar(block);
     }
-    if n % 16 != 0 {
+    if !n.is_multiple_of(16) {
         let block = &mut out[n - 16..];
         block.fill_with(|| g.uniform());
         polar(block);

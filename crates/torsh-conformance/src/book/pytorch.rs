@@ -135,10 +135,6 @@ pub fn page(api: &Api, prelude: &str) -> (String, Vec<String>) {
          also take numbers (`x.add(1.0)?`), and have aliases such as `add_scalar`. `OPERATORS.md` in the repository \
          lists the dtypes and derivatives.\n\n",
     );
-    out = out.replace(
-        "`OPERATORS.md` in the repository",
-        "`OPERATORS.md` in the repository",
-    );
     let (tables, formless) = operators::tables(api);
     out.push_str(&tables);
     wrong.extend(
