@@ -96,6 +96,10 @@ const EXEMPT: &[(&str, &str)] = &[
         "internal; the kernel of layer_norm, rms_norm, group_norm and instance_norm, whose checks run it",
     ),
     (
+        "_scaled_dot_product_flash_attention_for_cpu",
+        "scaled_dot_product_attention calls it, and is checked on its samples",
+    ),
+    (
         "_rnn",
         "internal; the kernel of lstm, gru, rnn_tanh and rnn_relu, whose checks run it",
     ),
@@ -339,6 +343,10 @@ fn missing_derivatives_are_named() {
         (
             "_batch_norm_backward",
             "runs only where nothing is recorded; else batch_norm's gradient is written in ops",
+        ),
+        (
+            "_scaled_dot_product_flash_attention_for_cpu_backward",
+            "runs only where nothing is recorded; else the gradient is written in ops",
         ),
         (
             "_cross_entropy_backward",
