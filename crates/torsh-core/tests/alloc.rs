@@ -69,7 +69,10 @@ fn capacities() {
     let requests = [1, 64, 65, 4096, 4097, MIB + 1, 4 * MIB, 4 * MIB + 1];
     let capacities = requests.map(|n| allocate(n).unwrap().capacity());
     assert_eq!(capacities[..5], [64, 64, 128, 4096, 4608]);
-    assert_eq!(capacities[5..], [MIB + 64 * KIB, 4 * MIB, 4 * MIB + 64 * KIB]);
+    assert_eq!(
+        capacities[5..],
+        [MIB + 64 * KIB, 4 * MIB, 4 * MIB + 64 * KIB]
+    );
 }
 
 #[test]
