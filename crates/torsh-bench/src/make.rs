@@ -97,6 +97,7 @@ pub(crate) fn make(spec: &Spec, layout: Layout) -> Result<Workload> {
         Spec::MaskedSelect { n } => Workload::new([x(&[n])?], |[x]| x.masked_select(&x.gt(0)?)),
         Spec::Sort { n } => Workload::new([x(&[n])?], |[x]| x.sort()),
         Spec::Topk { n, k } => Workload::new([x(&[n])?], move |[x]| x.topk(k)),
+        Spec::Unique { n } => Workload::new([x(&[n])?], |[x]| x.unique()),
         Spec::Cumsum { n } => Workload::new([x(&[n])?], |[x]| x.cumsum(0)),
         Spec::Randn { n } => Workload::new([], move |[]| Tensor::randn([n], f32, cpu)),
         Spec::Rand { n } => Workload::new([], move |[]| Tensor::rand([n], f32, cpu)),

@@ -167,6 +167,8 @@ pub enum Spec {
     Sort { n: usize },
     /// The `k` greatest elements, and where they were.
     Topk { n: usize, k: usize },
+    /// The distinct elements.
+    Unique { n: usize },
     /// The sums of the elements up to each.
     Cumsum { n: usize },
     /// New normal numbers.
@@ -330,6 +332,7 @@ impl Spec {
             | Spec::AddInplace { n }
             | Spec::Chain { n }
             | Spec::Copy { n }
+            | Spec::Unique { n }
             | Spec::Cumsum { n } => 8 * n,
             Spec::Sum { n } | Spec::Randn { n } | Spec::Rand { n } => 4 * n,
             Spec::Cat { parts, n } => 8 * parts * n,

@@ -4,7 +4,7 @@ use torsh_tensor::{AddOptions, IntoDim, Operand, Result, Tensor};
 
 pub use torsh_tensor::{
     BincountOptions, IscloseOptions, IsinOptions, ScatterReduceOptions, SearchsortedOptions,
-    SortOptions, TopkOptions,
+    SortOptions, TopkOptions, Unique, UniqueConsecutiveOptions, UniqueOptions,
 };
 
 /// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
@@ -327,4 +327,34 @@ pub fn topk_with(
     options: TopkOptions,
 ) -> Result<(Tensor, Tensor)> {
     input.topk_with(k, options)
+}
+
+/// The distinct elements, sorted, in one dimension (`torch.unique`).
+#[track_caller]
+pub fn unique(input: &Tensor) -> Result<Tensor> {
+    input.unique()
+}
+
+/// [`unique`] of the slices along a dimension, or with the places of the elements and their
+/// numbers.
+#[track_caller]
+pub fn unique_with(input: &Tensor, options: UniqueOptions) -> Result<Unique> {
+    input.unique_with(options)
+}
+
+/// The elements in one dimension without those equal to the one before
+/// (`torch.unique_consecutive`).
+#[track_caller]
+pub fn unique_consecutive(input: &Tensor) -> Result<Tensor> {
+    input.unique_consecutive()
+}
+
+/// [`unique_consecutive`] of the slices along a dimension, or with the places of the elements and
+/// the lengths of the runs.
+#[track_caller]
+pub fn unique_consecutive_with(
+    input: &Tensor,
+    options: UniqueConsecutiveOptions,
+) -> Result<Unique> {
+    input.unique_consecutive_with(options)
 }

@@ -105,6 +105,7 @@ pub use ops::similarity::{CosineSimilarityOptions, NormalizeOptions, PairwiseDis
 pub use ops::sort::{
     BincountOptions, IscloseOptions, IsinOptions, SearchsortedOptions, SortOptions, TopkOptions,
 };
+pub use ops::unique::{Unique, UniqueConsecutiveOptions, UniqueOptions};
 pub use ops::unpool::{FractionalMaxPoolOptions, MaxUnpoolOptions};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;

@@ -374,5 +374,12 @@ fn ordering(all: &mut Vec<Row>) {
         Spec::Topk { n, k: 100 },
         peer.clone(),
     );
-    row(all, group, "cumsum_1000000", Spec::Cumsum { n }, peer);
+    row(
+        all,
+        group,
+        "cumsum_1000000",
+        Spec::Cumsum { n },
+        peer.clone(),
+    );
+    row(all, group, "unique_1000000", Spec::Unique { n }, peer);
 }

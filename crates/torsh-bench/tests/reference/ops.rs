@@ -96,6 +96,12 @@ pub fn results(spec: &Spec, inputs: &[T], state: &[T], seed: u32) -> Vec<Vec<f64
         }
         Spec::Sort { n } => order(&number(0), *n, 1.0),
         Spec::Topk { k, .. } => order(&number(0), *k, -1.0),
+        Spec::Unique { .. } => {
+            let mut sorted = number(0);
+            sorted.sort_by(f64::total_cmp);
+            sorted.dedup();
+            vec![sorted]
+        }
         Spec::Cumsum { .. } => {
             let mut total = 0.0;
             let up_to = |v| {

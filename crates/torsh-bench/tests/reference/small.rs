@@ -26,6 +26,7 @@ pub fn small(spec: &Spec) -> Spec {
         | Spec::Copy { n }
         | Spec::MaskedSelect { n }
         | Spec::Sort { n }
+        | Spec::Unique { n }
         | Spec::Cumsum { n }
         | Spec::Randn { n }
         | Spec::Rand { n }

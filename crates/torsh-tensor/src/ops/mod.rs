@@ -52,6 +52,7 @@ pub(crate) mod softmax;
 pub(crate) mod sort;
 pub(crate) mod split;
 pub(crate) mod strided;
+pub(crate) mod unique;
 pub(crate) mod unpool;
 pub(crate) mod views;
 pub(crate) mod windows;
@@ -100,6 +101,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     loss::FAMILIES[3],
     loss::FAMILIES[4],
     sort::RECORDS,
+    unique::RECORDS,
     rearrange::RECORDS,
     shuffle::RECORDS,
     similarity::RECORDS,

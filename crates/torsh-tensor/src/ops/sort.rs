@@ -628,9 +628,7 @@ impl Tensor {
             Some(w) => Some(w.detach().to_dtype(DType::F64)?),
             None => None,
         };
-        // The bins end where the sorted values do.
-        let (sorted, _) = self.sort_with(SortOptions::default().descending(true))?;
-        let largest = sorted.select(0, 0)?.item::<i64>()?;
+        let largest = self.max()?.item::<i64>()?;
         let bins = largest.saturating_add(1).max(minlength).max(1);
         call1(
             &BINCOUNT,
