@@ -8,7 +8,9 @@ pub(crate) mod stream;
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
-use crate::arch::{self, Level};
+use crate::arch;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Level;
 use crate::blocks::{self, GRAIN, Operand, Packed, by_size};
 use crate::convert::convert;
 use crate::strided::StridedLoop;

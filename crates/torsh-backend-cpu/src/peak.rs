@@ -8,6 +8,7 @@
 
 use std::hint::black_box;
 
+#[cfg(target_arch = "x86_64")]
 use crate::arch::{Level, level};
 
 /// One loop over `$chains` vectors of `$lanes`.
@@ -147,6 +148,7 @@ pub fn bf16(rounds: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::{Level, level};
     use std::time::Instant;
 
     #[test]

@@ -8,7 +8,9 @@ use smallvec::SmallVec;
 
 use super::columns::Geometry;
 use super::number::ConvNumber;
-use crate::arch::{Arch, Level};
+use crate::arch::Arch;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Level;
 use crate::matmul::blocked::Blocked;
 use crate::multiversion;
 
