@@ -32,9 +32,15 @@ pub(super) fn run<T: Windowed>(
         return None;
     }
     match way {
-        Way::Forward => Some(forward(g, x, y, bias, out)),
+        Way::Forward => match T::winograd(way, g, [x, y, out], bias) {
+            Ok(false) => Some(forward(g, x, y, bias, out)),
+            done => Some(done.map(drop)),
+        },
         Way::Transposed => transposed(g, x, y, bias, out),
-        Way::Weight => Some(weight_grad(g, x, y, out)),
+        Way::Weight => match T::winograd(way, g, [x, y, out], None) {
+            Ok(false) => Some(weight_grad(g, x, y, out)),
+            done => Some(done.map(drop)),
+        },
     }
 }
 
@@ -148,6 +154,10 @@ fn transposed<T: Windowed>(
     out: Ptr<T>,
 ) -> Option<Result<()>> {
     let back = turned(g)?;
+    match T::winograd(Way::Transposed, &back, [grad, weight, out], bias) {
+        Ok(false) => {}
+        done => return Some(done.map(drop)),
+    }
     let (taps, ic, oc) = (g.taps(), g.in_channels, g.out_channels);
     let weights = match Scratch::<T>::new(g.groups * ic * oc * taps) {
         Ok(weights) => weights,

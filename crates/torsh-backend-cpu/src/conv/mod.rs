@@ -20,6 +20,7 @@ mod fold;
 mod implicit;
 mod number;
 mod windows;
+mod winograd;
 
 use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};

@@ -5,12 +5,15 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 use smallvec::SmallVec;
+use torsh_core::Result;
 
 use super::columns::Geometry;
-use super::number::ConvNumber;
+use super::number::{ConvNumber, Way};
+use super::winograd;
 use crate::arch::Arch;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::Level;
+use crate::dense::Ptr;
 use crate::matmul::blocked::Blocked;
 use crate::multiversion;
 
@@ -21,6 +24,11 @@ pub(super) trait Windowed: ConvNumber + Blocked {
     /// # Safety
     /// The runs lie inside the planes and inside the rows, which have room for their width.
     unsafe fn taps(runs: &[Run], from: Planes<Self>, to: Rows<Self>, count: usize);
+    /// Computes a convolution in the way of [`winograd`](super::winograd), or says that another is
+    /// to do it.
+    fn winograd(_: Way, _: &Geometry, _: [Ptr<Self>; 3], _: Option<Ptr<Self>>) -> Result<bool> {
+        Ok(false)
+    }
 }
 
 /// Adjacent pixels of a panel, whose tap is read `step` apart in a plane.
@@ -48,7 +56,7 @@ pub(super) struct Rows<T> {
 }
 
 macro_rules! windowed {
-    ($($t:ident: $taps:ident $body:ident),*) => {$(
+    ($($t:ident: $taps:ident $body:ident { $($more:tt)* }),*) => {$(
         multiversion! {
             /// # Safety
             /// As [`Windowed::taps`].
@@ -63,10 +71,23 @@ macro_rules! windowed {
                 // SAFETY: the caller's promise.
                 unsafe { $taps(runs, from, to, count) }
             }
+            $($more)*
         }
     )*};
 }
-windowed!(f32: taps_f32 of_f32, f64: taps_f64 of_f64);
+windowed! {
+    f32: taps_f32 of_f32 {
+        fn winograd(
+            way: Way,
+            g: &Geometry,
+            operands: [Ptr<f32>; 3],
+            bias: Option<Ptr<f32>>,
+        ) -> Result<bool> {
+            winograd::run(way, g, operands, bias)
+        }
+    },
+    f64: taps_f64 of_f64 {}
+}
 
 /// # Safety
 /// As [`Windowed::taps`].

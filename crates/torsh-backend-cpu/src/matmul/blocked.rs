@@ -8,7 +8,7 @@ use torsh_core::{Result, pool};
 
 use super::gemm::Product;
 use super::panel::{Lines, Square};
-use super::tile::{Tile, Tiled, Tiles};
+use super::tile::{STRETCH, Tile, Tiled, Tiles};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch};
 
@@ -341,7 +341,7 @@ impl<T: Blocked> Block<'_, T> {
                         columns,
                         alpha: x.alpha,
                         add: self.add,
-                        one: T::one(),
+                        stretch: STRETCH,
                     };
                     // SAFETY: the operands of the tile are those of the product.
                     unsafe { of[lines - 1](&tile) };

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 /// A vector of `N` numbers. All functions must be inlined into a function compiled for the
 /// instruction set.
-pub(super) trait Lane: Copy {
+pub(crate) trait Lane: Copy {
     /// What it holds.
     type T: Copy;
     /// How many.
@@ -30,6 +30,11 @@ pub(super) trait Lane: Copy {
     /// # Safety
     /// As [`Lane::splat`].
     unsafe fn times(self, b: Self) -> Self;
+    /// `self + b`
+    ///
+    /// # Safety
+    /// As [`Lane::splat`].
+    unsafe fn plus(self, b: Self) -> Self;
     /// Fetches the cache line of an address that will be read and written.
     ///
     /// # Safety
@@ -39,7 +44,7 @@ pub(super) trait Lane: Copy {
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! x86 {
-    ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident),*) => {$(
+    ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident),*) => {$(
         impl Lane for $v {
             type T = $t;
             const N: usize = $n;
@@ -69,6 +74,11 @@ macro_rules! x86 {
                 unsafe { $mul(self, b) }
             }
             #[inline(always)]
+            unsafe fn plus(self, b: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $add(self, b) }
+            }
+            #[inline(always)]
             unsafe fn fetch(at: *const $t) {
                 // SAFETY: the caller's promise.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
@@ -78,10 +88,10 @@ macro_rules! x86 {
 }
 #[cfg(target_arch = "x86_64")]
 x86! {
-    __m256 of f32 8: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps,
-    __m256d of f64 4: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd,
-    __m512 of f32 16: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps,
-    __m512d of f64 8: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd
+    __m256 of f32 8: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps,
+    __m256d of f64 4: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd,
+    __m512 of f32 16: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps,
+    __m512d of f64 8: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd
 }
 
 /// The vectors of the target's baseline: 16 bytes, which LLVM makes of plain loops.
@@ -111,6 +121,10 @@ macro_rules! portable {
             #[inline(always)]
             unsafe fn times(self, b: Self) -> Self {
                 std::array::from_fn(|i| self[i] * b[i])
+            }
+            #[inline(always)]
+            unsafe fn plus(self, b: Self) -> Self {
+                std::array::from_fn(|i| self[i] + b[i])
             }
             #[inline(always)]
             unsafe fn fetch(_: *const $t) {}

@@ -13,9 +13,9 @@ mod amx;
 pub(crate) mod blocked;
 mod gemm;
 mod integer;
-mod lane;
-mod panel;
-mod tile;
+pub(crate) mod lane;
+pub(crate) mod panel;
+pub(crate) mod tile;
 mod vector;
 
 use num_complex::Complex;

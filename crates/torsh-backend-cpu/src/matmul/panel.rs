@@ -31,7 +31,7 @@ impl<T> Lines<T> {
         }
     }
     #[inline(always)]
-    fn at(self, line: usize, term: usize) -> *const T {
+    pub fn at(self, line: usize, term: usize) -> *const T {
         let offset = line as isize * self.line + term as isize * self.term;
         self.ptr.wrapping_offset(offset)
     }

@@ -22,8 +22,8 @@ pub(crate) struct Tile<T> {
     pub columns: usize,
     pub alpha: T,
     pub add: bool,
-    /// The number 1.
-    pub one: T,
+    /// Terms that are summed one after the other, [`STRETCH`] unless smaller errors are wanted.
+    pub stretch: usize,
 }
 
 /// A version of [`tile`].
@@ -43,7 +43,7 @@ pub(crate) struct Tiles<T: 'static> {
 
 /// Terms that are summed one after the other. The sums of such stretches are summed in turn, so that
 /// the rounding of a long sum grows with the root of their length and number, not of all terms.
-const STRETCH: usize = 96;
+pub(crate) const STRETCH: usize = 96;
 
 /// The largest tile of any instruction set, in numbers.
 const LARGEST: usize = 32;
@@ -96,11 +96,10 @@ unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(t: &
             V::fetch(out.wrapping_add(C * V::N - 1));
         }
         let step = if PACKED { R } else { 1 };
-        let one = V::splat(t.one);
         let mut totals = [[zero; C]; R];
         let mut left = t.k;
         let stretch =
-            t.k.div_ceil(t.k.div_ceil(STRETCH).max(1))
+            t.k.div_ceil(t.k.div_ceil(t.stretch).max(1))
                 .next_multiple_of(4);
         loop {
             let mut k = left.min(stretch);
@@ -125,7 +124,7 @@ unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(t: &
             }
             for r in 0..R {
                 for c in 0..C {
-                    totals[r][c] = totals[r][c].add_product(sums[r][c], one);
+                    totals[r][c] = totals[r][c].plus(sums[r][c]);
                     sums[r][c] = zero;
                 }
             }
@@ -133,7 +132,7 @@ unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(t: &
         if t.k > stretch {
             for r in 0..R {
                 for c in 0..C {
-                    sums[r][c] = sums[r][c].add_product(totals[r][c], one);
+                    sums[r][c] = sums[r][c].plus(totals[r][c]);
                 }
             }
         }

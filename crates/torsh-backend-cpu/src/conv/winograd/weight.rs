@@ -1,0 +1,287 @@
+//! The gradient of the weight: for each of a tile's 36 products a sum over all tiles, the product
+//! of `[out channels, tiles]` by `[tiles, channels]`.
+
+use super::kernels::{Sums, transform_sums};
+use super::tiles::{Gradients, transform_gradients};
+use super::*;
+use crate::matmul::panel::{Lines, Square};
+
+/// Terms that are summed one after the other.
+const STRETCH: usize = 32;
+/// Panels of tiles whose sums are added up in registers: more would not stay in the first-level
+/// cache.
+const TOGETHER: usize = 16;
+
+/// The sums of some output channels: the first product's, and the step to the next product's.
+#[derive(Clone, Copy)]
+struct Slab {
+    at: *mut f32,
+    product: usize,
+}
+
+/// A gradient under way. The job's output is that of the convolution, whose gradient is read.
+struct Weight<'a> {
+    job: Job<'a>,
+    threads: usize,
+    /// Panels at a time.
+    most: usize,
+    /// Whether there are several blocks of panels, so that the sums of all channels are kept.
+    keep: bool,
+    /// Register tiles of output channels at a time.
+    chunk: usize,
+    memory: Ptr<f32>,
+}
+
+impl Weight<'_> {
+    fn channels(&self) -> usize {
+        self.job.grid.g.in_channels
+    }
+    /// Tiles that there is room for.
+    fn tiles(&self) -> usize {
+        self.most * self.job.tiles.columns
+    }
+    /// Panels of channels.
+    fn groups(&self) -> usize {
+        self.channels().div_ceil(self.job.tiles.columns)
+    }
+    /// Numbers between the transformed inputs of two products.
+    fn of_turned(&self) -> usize {
+        self.groups() * self.tiles() * self.job.tiles.columns + GAP
+    }
+    /// Numbers between the transformed gradients of two products.
+    fn of_gradients(&self, row_tiles: usize) -> usize {
+        row_tiles * self.job.tiles.rows * self.tiles() + GAP
+    }
+
+    /// Numbers between the sums of two products that are kept, and of two of a thread's own.
+    fn of_kept(&self) -> usize {
+        let rows = if self.keep {
+            self.job.grid.g.out_channels
+        } else {
+            0
+        };
+        rows * self.channels() + GAP
+    }
+    fn of_sums(&self) -> usize {
+        let rows = if self.keep {
+            0
+        } else {
+            self.chunk * self.job.tiles.rows
+        };
+        rows * self.channels() + GAP
+    }
+    /// Numbers that all threads share: transformed inputs, with the channels of a register tile
+    /// adjacent, and the sums that are kept.
+    fn of_all(&self) -> usize {
+        PRODUCTS * (self.of_turned() + self.of_kept())
+    }
+    /// Numbers that each thread has for itself.
+    fn of_thread(&self) -> usize {
+        let inputs = PRODUCTS * self.job.tiles.columns.pow(2) + self.job.of_lines(1);
+        inputs.max(PRODUCTS * (self.of_gradients(self.chunk) + self.of_sums()))
+    }
+    fn own(&self, thread: usize) -> *mut f32 {
+        self.memory
+            .at((self.of_all() + thread * self.of_thread()) as isize)
+    }
+
+    /// Where a thread has the sums of the channels from a register tile on.
+    fn sums(&self, thread: usize, tile: usize) -> Slab {
+        let row = tile * self.job.tiles.rows * self.channels();
+        match self.keep {
+            true => Slab {
+                at: self.memory.at((PRODUCTS * self.of_turned() + row) as isize),
+                product: self.of_kept(),
+            },
+            false => Slab {
+                at: self
+                    .own(thread)
+                    .wrapping_add(PRODUCTS * self.of_gradients(self.chunk)),
+                product: self.of_sums(),
+            },
+        }
+    }
+
+    /// Transforms a group of channels of a panel, the `index`-th of those that are there.
+    ///
+    /// # Safety
+    /// The operands have the sizes of the geometry; `memory` has room for a square of each product,
+    /// and for the lines of a panel behind.
+    unsafe fn inputs(&self, group: usize, panel: usize, index: usize, memory: *mut f32) {
+        let width = self.job.tiles.columns;
+        let channels = group * width..((group + 1) * width).min(self.channels());
+        let square = width * width;
+        let to = Panels {
+            first: panel,
+            at: Ptr::new(memory.wrapping_sub(channels.start * width)),
+            product: square,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let lines = memory.add(PRODUCTS * square);
+            self.job
+                .inputs(channels.clone(), panel..panel + 1, to, lines);
+            for p in 0..PRODUCTS {
+                let from = Lines {
+                    ptr: memory.add(p * square).cast_const(),
+                    line: width as isize,
+                    term: 1,
+                };
+                let at = p * self.of_turned() + (group * self.tiles() + index * width) * width;
+                let to = self.memory.at(at as isize);
+                if channels.len() < width {
+                    super::super::clear(to, square);
+                }
+                f32::copy(from, channels.len(), width, to, width);
+            }
+        }
+    }
+
+    /// Adds the products of some panels to the sums of the channels of some register tiles, or
+    /// writes them.
+    ///
+    /// # Safety
+    /// As [`Weight::inputs`]; the inputs of the panels are there, and `memory` has room for the
+    /// gradients'.
+    unsafe fn products(
+        &self,
+        row_tiles: &Range<usize>,
+        some: &Range<usize>,
+        sums: Slab,
+        add: bool,
+        memory: *mut f32,
+    ) {
+        let (g, tiles) = (self.job.grid.g, self.job.tiles);
+        let rows = self.job.channels(row_tiles);
+        let (width, length) = (tiles.columns, self.tiles());
+        let step = self.of_gradients(row_tiles.len());
+        let mut targets = [Target::default(); WIDEST];
+        for (index, panel) in some.clone().enumerate() {
+            self.job.targets(panel, &mut targets);
+            for (row, channel) in rows.clone().enumerate() {
+                let x = Gradients {
+                    from: self.job.out.at((channel * g.out_pixels()) as isize),
+                    row: g.output[2],
+                    tiles: &targets[..width],
+                    to: memory.wrapping_add(row * length + index * width),
+                    product: step,
+                };
+                // SAFETY: the caller's promise.
+                unsafe { transform_gradients::at(self.job.level)(&x) };
+            }
+        }
+        for (p, group) in (0..PRODUCTS).flat_map(|p| (0..self.groups()).map(move |i| (p, i))) {
+            let inputs = self
+                .memory
+                .at((p * self.of_turned() + group * length * width) as isize);
+            for row in (0..rows.len()).step_by(tiles.rows) {
+                let out = p * sums.product + row * g.in_channels + group * width;
+                let tile = Tile {
+                    k: some.len() * width,
+                    a: memory.wrapping_add(p * step + row * length).cast_const(),
+                    a_row: length as isize,
+                    b: inputs.cast_const(),
+                    b_term: width as isize,
+                    out: sums.at.wrapping_add(out),
+                    out_row: g.in_channels as isize,
+                    out_column: 1,
+                    columns: width.min(g.in_channels - group * width),
+                    alpha: 1.0,
+                    add,
+                    stretch: STRETCH,
+                };
+                // SAFETY: the caller's promise.
+                unsafe { tiles.in_place[tiles.rows.min(rows.len() - row) - 1](&tile) };
+            }
+        }
+    }
+
+    /// Writes the gradients of the channels of some register tiles, and says whether all are
+    /// finite.
+    ///
+    /// # Safety
+    /// As [`Weight::inputs`].
+    unsafe fn finish(&self, row_tiles: &Range<usize>, sums: Slab, out: Ptr<f32>) -> bool {
+        let mut finite = true;
+        for (row, channel) in self.job.channels(row_tiles).enumerate() {
+            let x = Sums {
+                from: sums.at.wrapping_add(row * self.channels()).cast_const(),
+                product: sums.product,
+                channels: self.channels(),
+                to: out.at((channel * self.job.grid.g.window()) as isize),
+            };
+            // SAFETY: the caller's promise.
+            finite &= unsafe { transform_sums::at(self.job.level)(&x) };
+        }
+        finite
+    }
+
+    /// Computes the gradient, and says whether all of it is finite.
+    ///
+    /// # Safety
+    /// As [`Weight::inputs`]; the memory has room for what is shared and for each thread's own.
+    unsafe fn compute(&self, out: Ptr<f32>) -> bool {
+        let (panels, row_tiles) = (self.job.panels(), self.job.row_tiles());
+        let finite = AtomicBool::new(true);
+        for first in (0..panels).step_by(self.most) {
+            let some = first..(first + self.most).min(panels);
+            let tasks = self.groups() * some.len();
+            pool::parallel_parts(tasks, self.threads.min(tasks), &|thread, range| {
+                for task in range {
+                    let (group, index) = (task / some.len(), task % some.len());
+                    // SAFETY: the group's panel and the memory are the thread's own.
+                    unsafe { self.inputs(group, first + index, index, self.own(thread)) };
+                }
+            });
+            pool::parallel_parts(row_tiles, self.threads.min(row_tiles), &|thread, range| {
+                let mut all = true;
+                for tile in range.clone().step_by(self.chunk) {
+                    let tiles = tile..(tile + self.chunk).min(range.end);
+                    let sums = self.sums(thread, tile);
+                    // SAFETY: the channels and the memory are the thread's own.
+                    unsafe {
+                        self.products(&tiles, &some, sums, first > 0, self.own(thread));
+                        if some.end == panels {
+                            all &= self.finish(&tiles, sums, out);
+                        }
+                    }
+                }
+                finite.fetch_and(all, Ordering::Relaxed);
+            });
+        }
+        finite.into_inner()
+    }
+}
+
+/// The gradient of the weight, or `false` as [`run`]. Operands are the output's gradient, the input
+/// and the result.
+pub(super) fn at(level: Level, g: &Geometry, [grad, input, out]: [Ptr<f32>; 3]) -> Result<bool> {
+    let job = Job {
+        level,
+        grid: Grid::new(g),
+        tiles: f32::tiles(level),
+        input,
+        weights: None,
+        bias: None,
+        out: grad,
+    };
+    let (panels, rows) = (job.panels(), job.tiles.rows);
+    let threads = pool::chunk_count(g.work(), 4 * GRAIN).max(1);
+    let fits = INPUTS / (PRODUCTS * job.of_panel() * size_of::<f32>());
+    let blocks = panels.div_ceil(fits.clamp(1, TOGETHER));
+    let (most, keep) = (panels.div_ceil(blocks), blocks > 1);
+    let of_row = most * job.tiles.columns + if keep { 0 } else { g.in_channels };
+    let fits = OWN / 2 / (PRODUCTS * of_row * rows * size_of::<f32>());
+    let mut x = Weight {
+        threads,
+        most,
+        keep,
+        chunk: fits.clamp(1, job.row_tiles().div_ceil(threads)),
+        memory: out,
+        job,
+    };
+    let memory = Scratch::<f32>::new(x.of_all() + threads * x.of_thread())?;
+    x.memory = Ptr::new(memory.ptr());
+    // SAFETY: the memory is that; the operands have the sizes of the geometry.
+    Ok(unsafe { x.compute(out) })
+}
