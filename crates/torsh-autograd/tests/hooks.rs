@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use common::{fails, g, leaf, recorded_grad, t, v};
-use torsh_tensor::{DType, Result, Tensor, TorshError, backward, grad};
+use torsh_tensor::{DType, Result, Shared, Tensor, TorshError, backward, grad};
 
 /// Gradients that a hook saw.
 type Seen = Arc<Mutex<Vec<Vec<f64>>>>;
@@ -295,7 +295,7 @@ fn hooks_on_accumulators() -> Result<()> {
         Ok(())
     }));
     let after = Seen::default();
-    let (seen, leaf) = (after.clone(), Arc::downgrade(&node));
+    let (seen, leaf) = (after.clone(), Shared::downgrade(&node));
     node.register_hook(Arc::new(move |grads| {
         assert!(grads.is_empty());
         if let Some(node) = leaf.upgrade() {

@@ -7,6 +7,8 @@
 //! [`set_cache_limit`] bounds and [`empty_cache`] empties.
 
 mod large;
+mod list;
+pub(crate) mod objects;
 mod small;
 mod stats;
 mod system;
@@ -222,12 +224,14 @@ fn free_large(raw: Raw) {
     drop(gone);
 }
 
-/// Gives all cached memory back to the system: the shared cache, and the small blocks kept by the
-/// calling thread (those of other threads, at most 704 KiB each, stay). Blocks in use stay.
+/// Gives all cached memory back to the system: the shared cache, and what the calling thread keeps,
+/// small blocks and the memory of objects (tensors and nodes, which no statistics count; what other
+/// threads keep, at most 2 MiB each, stays). Blocks in use stay.
 pub fn empty_cache() {
     let gone = LARGE.lock().clear();
     drop(gone);
     small::empty();
+    objects::empty();
 }
 
 /// Bounds the shared cache to `bytes`, now and from now on; the blocks unused for longest go

@@ -14,6 +14,7 @@ pub mod pool;
 pub mod random;
 mod scalar;
 pub mod shape;
+mod shared;
 pub mod steps;
 mod storage;
 
@@ -25,4 +26,5 @@ pub use kernel::{Attr, Kernel, KernelArgs, KernelFn, View};
 pub use random::Generator;
 pub use scalar::Scalar;
 pub use shape::{Dims, Layout, Shape, Strides};
+pub use shared::{OnceBox, Shared, WeakShared};
 pub use storage::{Locks, Owner, Storage, lock_all};

@@ -59,6 +59,12 @@ impl Shape {
         self.0.iter().product()
     }
 
+    /// Swaps two sizes.
+    #[inline]
+    pub fn swap(&mut self, a: usize, b: usize) {
+        self.0.swap(a, b);
+    }
+
     /// The number of elements, or an error where the product or its bytes overflow. Sizes of 0 are
     /// left out of the product that is checked, so that no product of some of the sizes, as strides
     /// and the results of reductions have them, overflows for a shape that passes.

@@ -168,19 +168,30 @@ pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
         });
         return take(held);
     }
+    // One or two distinct storages: what nearly every op has.
+    if let &[a] = storages {
+        return take(smallvec::SmallVec::from_buf_and_len([a; 4], 1));
+    }
+    if let &[a, b] = storages {
+        let (first, second) = (a.0 as *const Storage, b.0 as *const Storage);
+        if first == second {
+            let merged = (a.0, a.1 | b.1);
+            return take(smallvec::SmallVec::from_buf_and_len([merged; 4], 1));
+        }
+        let ordered = if first < second {
+            [a, b, a, a]
+        } else {
+            [b, a, a, a]
+        };
+        return take(smallvec::SmallVec::from_buf_and_len(ordered, 2));
+    }
     for &(s, write) in storages {
         match held.iter_mut().find(|(h, _)| std::ptr::eq(*h, s)) {
             Some(entry) => entry.1 |= write,
             None => held.push((s, write)),
         }
     }
-    if held.len() == 2 {
-        if held[0].0 as *const Storage > held[1].0 as *const Storage {
-            held.swap(0, 1);
-        }
-    } else if held.len() > 2 {
-        held.sort_unstable_by_key(|(s, _)| *s as *const Storage as usize);
-    }
+    held.sort_unstable_by_key(|(s, _)| *s as *const Storage as usize);
     take(held)
 }
 

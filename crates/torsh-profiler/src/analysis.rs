@@ -3,9 +3,8 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::Weak;
 
-use torsh_core::Storage;
+use torsh_core::{Storage, WeakShared};
 use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::observe::{Observer, watch};
 use torsh_tensor::{Device, Result, Tensor, enable_grad, no_grad, options};
@@ -15,7 +14,7 @@ use crate::MB;
 /// The memory that tensors made on this thread use, to the byte of their elements, on any device.
 #[derive(Default)]
 pub(crate) struct Live {
-    made: RefCell<Vec<Weak<Storage>>>,
+    made: RefCell<Vec<WeakShared<Storage>>>,
     peak: std::cell::Cell<usize>,
 }
 
@@ -24,7 +23,7 @@ impl Live {
     pub(crate) fn bytes(&self) -> usize {
         let mut made = self.made.borrow_mut();
         made.retain(|s| s.strong_count() > 0);
-        let held = made.iter().filter_map(Weak::upgrade);
+        let held = made.iter().filter_map(WeakShared::upgrade);
         held.map(|s| s.bytes()).sum()
     }
 

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
-use std::sync::Arc;
 
 use torsh_nn::{Module, ModuleExt};
-use torsh_tensor::{Node, Result, Tensor, TorshError};
+use torsh_tensor::{Node, Result, Shared, Tensor, TorshError};
 
 /// What a node of a [`ComputationGraph`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,7 +108,7 @@ impl ComputationGraph {
         // Depth first in the order of operands, without recursion.
         let mut stack = vec![(root, 0)];
         while let Some((node, to)) = stack.pop() {
-            let key = Arc::as_ptr(&node);
+            let key = Shared::as_ptr(&node);
             if let Some(&place) = places.get(&key) {
                 graph.edges.push((place, to));
                 continue;

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use torsh_core::{Storage, alloc};
+use torsh_core::{Storage, WeakShared, alloc};
 use torsh_tensor::observe::{Call, Observer, ObserverGuard, Work, watch};
 use torsh_tensor::{DType, Shape, Tensor};
 
@@ -74,7 +74,7 @@ impl fmt::Display for MemoryReport {
 }
 
 struct Made {
-    storage: Weak<Storage>,
+    storage: WeakShared<Storage>,
     /// The op's name and place; unknown until an op has it among its results.
     op: Option<(String, Option<String>)>,
     shape: Shape,
@@ -295,7 +295,7 @@ impl Observer for Watcher {
         for t in outputs.unwrap_or_default() {
             let storage = t.weak_storage();
             let mut newest = s.made.iter_mut().rev();
-            if let Some(m) = newest.find(|m| m.storage.ptr_eq(&storage))
+            if let Some(m) = newest.find(|m| std::ptr::eq(m.storage.as_ptr(), storage.as_ptr()))
                 && m.op.is_none()
             {
                 m.op = Some((name::of(call), Self::place(call)));

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::sync::Arc;
 
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
-use torsh_tensor::{Result, Storage, TorshError};
+use torsh_tensor::{Result, Shared, Storage, TorshError};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
@@ -152,7 +151,7 @@ impl Archive {
         &self,
         source: &mut Source,
         entries: &[&Entry],
-    ) -> Result<Vec<Arc<Storage>>> {
+    ) -> Result<Vec<Shared<Storage>>> {
         let ranges: Vec<Range<u64>> = entries
             .iter()
             .map(|e| if e.deflated { 0..0 } else { e.data.clone() })
@@ -184,12 +183,12 @@ fn damaged(source: &Source, entry: &Entry) -> TorshError {
 }
 
 /// New memory with these bytes.
-pub(crate) fn to_storage(bytes: &[u8]) -> Result<Arc<Storage>> {
+pub(crate) fn to_storage(bytes: &[u8]) -> Result<Shared<Storage>> {
     Storage::filled(bytes.len(), |to| {
         to.copy_from_slice(bytes);
         Ok(())
     })
-    .map(Arc::new)
+    .map(Shared::new)
 }
 
 /// How many headers the central directory has: the `zip` crate keeps one of each name.

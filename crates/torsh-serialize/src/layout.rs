@@ -1,9 +1,8 @@
 //! Bytes of files as memory of tensors.
 
 use std::io::Write;
-use std::sync::Arc;
 
-use torsh_tensor::{DType, Device, Result, Storage, Tensor, TorshError};
+use torsh_tensor::{DType, Device, Result, Shared, Storage, Tensor, TorshError};
 
 use crate::archive::to_storage;
 
@@ -15,10 +14,10 @@ fn part(dtype: DType) -> usize {
 /// The storage as a tensor of `dtype` can use it: itself where it is aligned and of this
 /// machine's byte order, else a copy.
 pub(crate) fn usable(
-    storage: Arc<Storage>,
+    storage: Shared<Storage>,
     dtype: DType,
     big_endian: bool,
-) -> Result<Arc<Storage>> {
+) -> Result<Shared<Storage>> {
     let swap = big_endian != cfg!(target_endian = "big") && part(dtype) > 1;
     let aligned = (storage.ptr() as usize).is_multiple_of(part(dtype));
     if (aligned && !swap) || storage.bytes() == 0 {

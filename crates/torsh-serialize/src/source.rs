@@ -4,9 +4,8 @@ use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 
-use torsh_tensor::{Result, Storage, TorshError};
+use torsh_tensor::{Result, Shared, Storage, TorshError};
 
 use crate::LoadOptions;
 
@@ -93,7 +92,7 @@ impl<'a> Source<'a> {
     /// The memory of ranges that are within the file and apart: mapped where it may be, else
     /// read.
     #[track_caller]
-    pub(crate) fn storages(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Arc<Storage>>> {
+    pub(crate) fn storages(&mut self, ranges: &[Range<u64>]) -> Result<Vec<Shared<Storage>>> {
         if ranges.iter().any(|r| r.end > self.len || r.start > r.end) {
             return Err(self.broken("the file is cut off"));
         }
@@ -102,7 +101,7 @@ impl<'a> Source<'a> {
             // A system that cannot map the file can read it.
             && let Ok(storages) = Storage::map_file(file.get_ref(), ranges)
         {
-            return Ok(storages.into_iter().map(Arc::new).collect());
+            return Ok(storages.into_iter().map(Shared::new).collect());
         }
         ranges
             .iter()
@@ -113,7 +112,7 @@ impl<'a> Source<'a> {
                     self.seek(SeekFrom::Start(r.start))?;
                     self.read_exact(to)
                 })
-                .map(Arc::new)
+                .map(Shared::new)
             })
             .collect()
     }

@@ -8,10 +8,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::panic::Location;
-use std::sync::Weak;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Device, Result, TorshError};
+use torsh_core::{Attr, DType, Device, Result, Shared, TorshError, WeakShared};
 
 use crate::Tensor;
 use crate::call::{Arg, Outputs, run_at};
@@ -80,7 +79,7 @@ pub(crate) struct State {
 /// The cast of a parameter.
 struct Cast {
     /// Keeps the address, which is the key, from being another tensor's.
-    source: Weak<Inner>,
+    source: WeakShared<Inner>,
     version: u64,
     /// Whether gradients flow through it to the parameter.
     recorded: bool,
@@ -313,7 +312,7 @@ fn convert(t: &Tensor, to: DType, at: &'static Location<'static>) -> Result<Tens
 }
 
 fn cached(t: &Tensor, to: DType, at: &'static Location<'static>) -> Result<Tensor> {
-    let key = (std::sync::Arc::as_ptr(&t.0) as usize, to);
+    let key = (Shared::as_ptr(&t.0) as usize, to);
     let recorded = mode::is_grad_enabled();
     let have = CACHE.with_borrow(|c| {
         let have = c.get(&key)?;
@@ -325,7 +324,7 @@ fn cached(t: &Tensor, to: DType, at: &'static Location<'static>) -> Result<Tenso
     }
     let result = convert(t, to, at)?;
     let entry = Cast {
-        source: std::sync::Arc::downgrade(&t.0),
+        source: Shared::downgrade(&t.0),
         version: t.version(),
         recorded,
         result: result.clone(),

@@ -1,9 +1,9 @@
 //! Starting backward passes, and hooks on tensors.
 
 use std::panic::Location;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use torsh_core::{Result, TorshError};
+use torsh_core::{Result, Shared, TorshError, WeakShared};
 
 use crate::engine::{self, Run};
 use crate::node::{Edge, Hook, Node, next_seq};
@@ -15,9 +15,9 @@ use crate::{Device, Tensor};
 /// It keeps neither tensor nor graph alive.
 pub struct HookHandle {
     id: u64,
-    tensor: Weak<Inner>,
+    tensor: WeakShared<Inner>,
     /// The node of the hook; the tensor's own changes with every in-place op.
-    node: Weak<Node>,
+    node: WeakShared<Node>,
 }
 
 impl std::fmt::Debug for HookHandle {
@@ -231,11 +231,10 @@ impl Tensor {
             && edge.node.variable().is_none()
         {
             edge.node
-                .hooks
+                .hooks_or_new()
                 .lock()
-                .get_or_insert_default()
                 .retain
-                .push((edge.output_nr, Arc::downgrade(&self.0)));
+                .push((edge.output_nr, Shared::downgrade(&self.0)));
         }
         Ok(())
     }
@@ -257,16 +256,15 @@ impl Tensor {
         let hook = Hook { id, f: Arc::new(f) };
         let handle = HookHandle {
             id,
-            tensor: Arc::downgrade(&self.0),
-            node: Arc::downgrade(&edge.node),
+            tensor: Shared::downgrade(&self.0),
+            node: Shared::downgrade(&edge.node),
         };
         if edge.node.variable().is_some() {
             self.meta_or_new().state.lock().hooks.push(hook);
         } else {
             edge.node
-                .hooks
+                .hooks_or_new()
                 .lock()
-                .get_or_insert_default()
                 .tensor
                 .push((edge.output_nr, hook));
         }

@@ -7,18 +7,17 @@ mod inplace;
 mod recording;
 
 use std::panic::Location;
-use std::sync::Arc;
 
 use smallvec::SmallVec;
 use torsh_core::{
-    Attr, DType, Device, Kernel, KernelArgs, KernelFn, Layout, Promotion, Result, Scalar, Shape,
-    Storage, Strides, TorshError, View, lock_all,
+    Attr, DType, Device, Kernel, KernelArgs, KernelFn, Layout, OnceBox, Promotion, Result, Scalar,
+    Shape, Shared, Storage, Strides, TorshError, View, lock_all,
 };
 
 use crate::Tensor;
 use crate::autocast::Autocast;
 use crate::mode;
-use crate::node::{Input, Kept, Kind, Node, Output, Saved, SavedArg, SavedSet};
+use crate::node::{Input, InputSpec, Kept, Kind, Node, Output, Saved, SavedArg, SavedSet};
 use crate::observe;
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
 use crate::tensor::{Creation, Meta, State, ViewOf};
@@ -171,6 +170,7 @@ pub fn call1(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) ->
     }
     let r = match record.rule {
         Rule::Pointwise(rule) => pointwise(record, rule, args, attrs, at),
+        Rule::View(_) => view(record, args, attrs, at),
         _ => return Ok(first(dispatch(record, args, attrs, at)?)),
     };
     r.map_err(|e| in_op(e, record, args, at))
@@ -259,36 +259,52 @@ fn dispatch(
     r.map_err(|e| in_op(e, record, args, at))
 }
 
-/// The dtype a pointwise op computes in, and its result's.
+/// The first tensor, where all tensors are like it: row-major, of its shape, dtype and device, and
+/// beside numbers that leave the dtype as it is. This is the common case, found in one pass.
 #[inline]
-fn pointwise_dtypes(rule: Pointwise, args: &[Arg<'_>]) -> Result<(DType, DType)> {
-    let mut promoted = None;
-    let mut same = true;
+fn uniform<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
+    let mut first: Option<&'a Tensor> = None;
+    let mut numbers = false;
     for a in args {
-        match a {
-            Arg::T(t) if promoted.is_none() => promoted = Some(t.dtype()),
-            Arg::T(t) if promoted == Some(t.dtype()) => {}
-            _ => same = false,
+        match *a {
+            Arg::T(t) => match first {
+                None if t.contiguous_flag() => first = Some(t),
+                Some(f) if t.is_same(f) => {}
+                Some(f)
+                    if t.contiguous_flag()
+                        && t.dtype() == f.dtype()
+                        && t.shape() == f.shape()
+                        && t.device() == f.device() => {}
+                _ => return None,
+            },
+            Arg::N(Scalar::Complex(..)) => return None,
+            Arg::N(_) => numbers = true,
+            Arg::Absent => {}
         }
     }
-    let promoted = match promoted {
-        Some(d) if same => d,
-        _ => {
-            let mut p = Promotion::default();
-            for a in args {
-                match a {
-                    Arg::T(t) => p.tensor(t.dtype(), t.ndim()),
-                    Arg::N(n) => p.number(*n),
-                    Arg::Absent => {}
-                }
-            }
-            match rule {
-                Pointwise::Equality => p.result_or_complex64(),
-                _ => p.result()?,
-            }
-            .unwrap_or(torsh_core::default_dtype())
+    first.filter(|f| !numbers || f.dtype().is_floating_point())
+}
+
+/// The common dtype of a pointwise op's operands.
+fn promoted(rule: Pointwise, args: &[Arg<'_>]) -> Result<DType> {
+    let mut p = Promotion::default();
+    for a in args {
+        match a {
+            Arg::T(t) => p.tensor(t.dtype(), t.ndim()),
+            Arg::N(n) => p.number(*n),
+            Arg::Absent => {}
         }
+    }
+    let d = match rule {
+        Pointwise::Equality => p.result_or_complex64(),
+        _ => p.result()?,
     };
+    Ok(d.unwrap_or_else(torsh_core::default_dtype))
+}
+
+/// The dtype a pointwise op computes in, and its result's.
+#[inline]
+fn pointwise_dtypes(rule: Pointwise, promoted: DType, args: &[Arg<'_>]) -> Result<(DType, DType)> {
     Ok(match rule {
         Pointwise::Promote => (promoted, promoted),
         Pointwise::Number => {
@@ -380,34 +396,20 @@ fn pointwise(
     attrs: &[Attr<'_>],
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
-    let device = common_device(args)?;
-    let (compute, dtype) = pointwise_dtypes(rule, args)?;
-    // The common case first: all tensors have one shape and are row-major.
-    let mut simple: Option<&Tensor> = None;
-    let mut is_simple = true;
-    for a in args {
-        if let Arg::T(t) = a {
-            match simple {
-                None => {
-                    is_simple &= t.contiguous_flag();
-                    simple = Some(t);
-                }
-                Some(s) => is_simple &= t.contiguous_flag() && s.shape() == t.shape(),
-            }
-        }
+    if let Some(first) = uniform(args) {
+        let (compute, dtype) = pointwise_dtypes(rule, first.dtype(), args)?;
+        let out = Tensor::uninit_like(first.layout(), dtype, first.device())?;
+        run_pointwise(record, compute, &out, args, attrs, true, false)?;
+        return record_one(record, args, attrs, out, at);
     }
-    let out = match simple {
-        Some(s) if is_simple => Tensor::uninit_like(s.layout(), dtype, device)?,
-        _ => {
-            let shape = broadcast_shape(args)?;
-            let n = shape.checked_numel(dtype.size())?;
-            let strides =
-                result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
-            let storage = Arc::new(allocate(device, n * dtype.size())?);
-            Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype).made()
-        }
-    };
-    run_pointwise(record, compute, &out, args, attrs, is_simple, false)?;
+    let device = common_device(args)?;
+    let (compute, dtype) = pointwise_dtypes(rule, promoted(rule, args)?, args)?;
+    let shape = broadcast_shape(args)?;
+    let n = shape.checked_numel(dtype.size())?;
+    let strides = result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
+    let storage = Shared::new(allocate(device, n * dtype.size())?);
+    let out = Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype).made();
+    run_pointwise(record, compute, &out, args, attrs, false, false)?;
     record_one(record, args, attrs, out, at)
 }
 
@@ -430,8 +432,8 @@ fn run_pointwise(
         return Ok(());
     }
     let (kernel, f) = find_kernel(record, device)?;
-    let shape = out.shape();
-    if shape.ndim() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
+    let (shape, strides) = (out.dims(), out.stride());
+    if shape.len() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
         return Err(TorshError::shape(
             "",
             format!("tensors have at most {} dimensions", ZERO_STRIDES.len()),
@@ -444,15 +446,15 @@ fn run_pointwise(
         compute
     };
     let mut numbers = [[0u8; 16]; MAX_OPERANDS];
-    for (n, a) in numbers.iter_mut().zip(args) {
+    for (i, a) in args.iter().enumerate() {
         if let Arg::N(v) = a {
-            *n = v.to_bytes(number_dtype);
+            numbers[i] = v.to_bytes(number_dtype);
         }
     }
     let mut expanded: SmallVec<[Strides; 3]> = SmallVec::new();
     if !same_shape {
         expanded.extend(args.iter().map(|a| match a {
-            Arg::T(t) => t.layout().broadcast_strides(shape),
+            Arg::T(t) => t.layout().broadcast_strides(out.shape()),
             _ => Strides::new(),
         }));
     }
@@ -467,19 +469,19 @@ fn run_pointwise(
                 }
                 locks[locked] = (t.storage().as_ref(), false);
                 locked += 1;
-                let strides = if same_shape { t.stride() } else { &expanded[i] };
                 View {
                     ptr: element_ptr(t),
                     dtype: t.dtype(),
                     shape,
-                    strides,
+                    // The very slice of the result, by which the kernel knows the layout.
+                    strides: if same_shape { strides } else { &expanded[i] },
                 }
             }
             Arg::N(_) => View {
                 ptr: numbers[i].as_ptr() as *mut u8,
                 dtype: number_dtype,
                 shape,
-                strides: &ZERO_STRIDES[..shape.ndim()],
+                strides: &ZERO_STRIDES[..shape.len()],
             },
             Arg::Absent => View::ABSENT,
         };
@@ -488,7 +490,7 @@ fn run_pointwise(
         ptr: element_ptr(out),
         dtype: out.dtype(),
         shape,
-        strides: out.stride(),
+        strides,
     }];
     let guard = lock_all(&locks[..locked]);
     let r = f(&KernelArgs {
@@ -551,7 +553,7 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
         None => Tensor::uninit(s.shape.clone(), s.dtype, device),
         Some(strides) => {
             let n = s.shape.checked_numel(s.dtype.size())?;
-            let storage = Arc::new(allocate(device, n * s.dtype.size())?);
+            let storage = Shared::new(allocate(device, n * s.dtype.size())?);
             let layout = Layout::new(s.shape.clone(), strides.clone(), 0);
             Ok(Tensor::from_parts(storage, layout, s.dtype).made())
         }
@@ -650,10 +652,49 @@ fn view(
         Rule::ViewAs(f) => f(&cx)?,
         _ => return Err(TorshError::invalid("", "not a view")),
     };
+    if !lies_within(&layout, dtype.size(), x.storage()) {
+        check_view(&mut layout, dtype, x)?;
+    }
+    let out = if record.is_differentiable() {
+        make_view(x, layout, dtype, creation)
+    } else {
+        // The bits as another dtype: nothing that autograd could follow.
+        Tensor::from_parts(x.storage().clone(), layout, dtype)
+    };
+    record_one(record, args, attrs, out, at)
+}
+
+/// Strides beyond this are none that memory could have.
+const LONGEST: usize = isize::MAX as usize / 64;
+
+/// Whether a layout without negative strides plainly lies inside of a storage, nothing overflowing
+/// on the way: what [`check_view`] finds out of any layout.
+#[inline]
+fn lies_within(layout: &Layout, element_size: usize, storage: &Storage) -> bool {
+    let (mut numel, mut last) = (element_size, layout.offset);
+    for (&n, &s) in layout.shape.iter().zip(&layout.strides) {
+        let s = s as usize;
+        let (product, overflow) = numel.overflowing_mul(n);
+        if n == 0 || overflow || s > LONGEST {
+            return false;
+        }
+        let Some(span) = (n - 1).checked_mul(s) else {
+            return false;
+        };
+        (numel, last) = (product, last.saturating_add(span));
+    }
+    numel <= isize::MAX as usize
+        && last < storage.bytes() / element_size
+        && storage.device() != Device::Meta
+}
+
+/// Refuses a view that overflows or leaves its storage.
+#[cold]
+fn check_view(layout: &mut Layout, dtype: DType, x: &Tensor) -> Result<()> {
     layout.check(dtype.size())?;
     // Where there is no second index its distance means nothing, but later views compute with it.
     for (&n, s) in layout.shape.iter().zip(&mut layout.strides) {
-        if n <= 1 && s.unsigned_abs() > isize::MAX as usize / 64 {
+        if n <= 1 && s.unsigned_abs() > LONGEST {
             *s = 1;
         }
     }
@@ -669,13 +710,7 @@ fn view(
             ),
         ));
     }
-    let out = if record.is_differentiable() {
-        make_view(x, layout, dtype, creation)
-    } else {
-        // The bits as another dtype: nothing that autograd could follow.
-        Tensor::from_parts(x.storage().clone(), layout, dtype)
-    };
-    record_one(record, args, attrs, out, at)
+    Ok(())
 }
 
 /// What one of several views takes: the tensor, its place in the graph and its node's record.

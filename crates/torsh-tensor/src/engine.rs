@@ -5,10 +5,9 @@
 //! counting dependencies, and nothing recurses.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 use smallvec::SmallVec;
-use torsh_core::{DType, Result, Shape, TorshError};
+use torsh_core::{DType, Result, Shape, Shared, TorshError};
 
 use crate::Tensor;
 use crate::mode;
@@ -17,15 +16,15 @@ use crate::observe::{self, Work};
 use crate::record::Backward;
 
 struct Pending {
-    node: Arc<Node>,
+    node: Shared<Node>,
     grads: Grads,
 }
 
 /// Unique: the number, then the address (all leaves have the number 0).
 type Key = (u64, usize);
 
-fn key(node: &Arc<Node>) -> Key {
-    (node.seq, Arc::as_ptr(node) as usize)
+fn key(node: &Shared<Node>) -> Key {
+    (node.seq, Shared::as_ptr(node) as usize)
 }
 
 /// Nodes that wait for their turn.
@@ -47,9 +46,9 @@ impl Queue {
     }
 
     /// What `node` has received so far.
-    fn entry(&mut self, node: Arc<Node>) -> &mut Pending {
+    fn entry(&mut self, node: Shared<Node>) -> &mut Pending {
         let k = key(&node);
-        let new = |node: Arc<Node>| Pending {
+        let new = |node: Shared<Node>| Pending {
             grads: match node.outputs.len() {
                 1 => SmallVec::from_buf_and_len([None, None, None], 1),
                 n => SmallVec::from_elem(None, n),
@@ -120,7 +119,7 @@ fn tell<T>(observed: bool, work: Work<'_>, f: impl FnOnce() -> Result<T>) -> Res
 /// All there is to do for a node that has received its gradients.
 #[inline]
 fn step(
-    node: &Arc<Node>,
+    node: &Shared<Node>,
     mut grads: Grads,
     run: &Run<'_>,
     needed: &Option<HashSet<usize>>,
@@ -131,7 +130,7 @@ fn step(
     run_hooks(node, &mut grads)?;
     if let Some(inputs) = run.inputs {
         for (slot, e) in found.iter_mut().zip(inputs) {
-            if Arc::ptr_eq(&e.node, node) {
+            if Shared::ptr_eq(&e.node, node) {
                 *slot = grads.get(e.output_nr as usize).cloned().flatten();
             }
         }
@@ -152,7 +151,7 @@ fn step(
         Some(set) => node.inputs.iter().any(|i| {
             i.edge
                 .as_ref()
-                .is_some_and(|e| set.contains(&(Arc::as_ptr(&e.node) as usize)))
+                .is_some_and(|e| set.contains(&(Shared::as_ptr(&e.node) as usize)))
         }),
     };
     if !goes_on {
@@ -176,7 +175,7 @@ fn push(
     create_graph: bool,
 ) -> Result<()> {
     if let Some(set) = needed
-        && !set.contains(&(Arc::as_ptr(&edge.node) as usize))
+        && !set.contains(&(Shared::as_ptr(&edge.node) as usize))
     {
         return Ok(());
     }
@@ -204,10 +203,10 @@ fn add(have: Tensor, g: Tensor, create_graph: bool) -> Result<Tensor> {
 /// The nodes on a way from the roots to the inputs, inputs included.
 fn needed_nodes(roots: &[(Edge, Tensor)], inputs: &[Edge]) -> HashSet<usize> {
     let mut seen: HashSet<usize> = HashSet::new();
-    let mut all: Vec<Arc<Node>> = Vec::new();
-    let mut stack: Vec<Arc<Node>> = roots.iter().map(|(e, _)| e.node.clone()).collect();
+    let mut all: Vec<Shared<Node>> = Vec::new();
+    let mut stack: Vec<Shared<Node>> = roots.iter().map(|(e, _)| e.node.clone()).collect();
     while let Some(n) = stack.pop() {
-        if !seen.insert(Arc::as_ptr(&n) as usize) {
+        if !seen.insert(Shared::as_ptr(&n) as usize) {
             continue;
         }
         for i in &n.inputs {
@@ -220,21 +219,21 @@ fn needed_nodes(roots: &[(Edge, Tensor)], inputs: &[Edge]) -> HashSet<usize> {
     all.sort_by_key(|n| n.seq);
     let mut needed: HashSet<usize> = inputs
         .iter()
-        .map(|e| Arc::as_ptr(&e.node) as usize)
+        .map(|e| Shared::as_ptr(&e.node) as usize)
         .collect();
     for n in &all {
         if n.inputs.iter().any(|i| {
             i.edge
                 .as_ref()
-                .is_some_and(|e| needed.contains(&(Arc::as_ptr(&e.node) as usize)))
+                .is_some_and(|e| needed.contains(&(Shared::as_ptr(&e.node) as usize)))
         }) {
-            needed.insert(Arc::as_ptr(n) as usize);
+            needed.insert(Shared::as_ptr(n) as usize);
         }
     }
     needed
 }
 
-fn run_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
+fn run_hooks(node: &Shared<Node>, grads: &mut Grads) -> Result<()> {
     if let Kind::Accumulate(leaf) = &node.kind {
         let hooks = leaf
             .meta()
@@ -249,8 +248,10 @@ fn run_hooks(node: &Arc<Node>, grads: &mut Grads) -> Result<()> {
         }
     }
     let (tensor, pre, retain) = {
-        let h = node.hooks.lock();
-        let Some(h) = h.as_ref() else { return Ok(()) };
+        let Some(h) = node.hooks.get() else {
+            return Ok(());
+        };
+        let h = h.lock();
         (h.tensor.clone(), h.pre.clone(), h.retain.clone())
     };
     for (nr, h) in tensor {
@@ -287,7 +288,7 @@ fn checked_hook(old: &Tensor, new: Tensor) -> Result<Tensor> {
 }
 
 fn run_node(
-    node: &Arc<Node>,
+    node: &Shared<Node>,
     grads: &mut Grads,
     run: &Run<'_>,
     needed: &Option<HashSet<usize>>,
@@ -301,7 +302,7 @@ fn run_node(
         if let Some(e) = &input.edge
             && needed
                 .as_ref()
-                .is_none_or(|s| s.contains(&(Arc::as_ptr(&e.node) as usize)))
+                .is_none_or(|s| s.contains(&(Shared::as_ptr(&e.node) as usize)))
         {
             wanted |= 1 << i.min(63);
         }
@@ -319,10 +320,10 @@ fn run_node(
 }
 
 fn post_hooks(node: &Node, results: &mut Grads) -> Result<()> {
-    let post = {
-        let h = node.hooks.lock();
-        h.as_ref().map_or(Vec::new(), |h| h.post.clone())
+    let Some(h) = node.hooks.get() else {
+        return Ok(());
     };
+    let post = h.lock().post.clone();
     for (_, f) in post {
         f(results)?;
     }
@@ -394,7 +395,7 @@ fn check_nan(node: &Node, results: &Grads) -> Result<()> {
 }
 
 /// Runs one node's formula.
-fn apply(node: &Arc<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) -> Result<Grads> {
+fn apply(node: &Shared<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) -> Result<Grads> {
     match &node.kind {
         Kind::Op { record, .. } => {
             if let Backward::Missing = record.backward {

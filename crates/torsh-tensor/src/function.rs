@@ -6,7 +6,9 @@ use torsh_core::{Result, TorshError};
 use crate::Tensor;
 use crate::call::{attach, make_view};
 use crate::mode;
-use crate::node::{CustomBackward, Input, Kind, Node, Output, Saved, SavedArg, SavedSet, Source};
+use crate::node::{
+    CustomBackward, Input, InputSpec, Kind, Node, Output, Saved, SavedArg, SavedSet, Source,
+};
 use crate::tensor::Creation;
 
 /// Makes `outputs`, which were computed from `inputs` without recording, the results of one node
@@ -51,14 +53,13 @@ pub fn record_function(
             } else {
                 None
             },
-            spec: Some(Box::new((t.shape().clone(), t.dtype()))),
+            spec: InputSpec::Own(Box::new((t.shape().clone(), t.dtype()))),
         })
         .collect();
     let mut set = SavedSet::default();
     let mut sources = Vec::new();
     for t in saved {
-        set.inputs
-            .push(SavedArg::Tensor(Box::new(Saved::of(t, t.version()))));
+        set.inputs.push(SavedArg::Tensor(Saved::of(t, t.version())));
         let at_input = inputs.iter().position(|i| i.is_same(t));
         let at_output = outputs.iter().position(|o| {
             o.shares_storage(t) && o.layout() == t.layout() && o.dtype() == t.dtype()

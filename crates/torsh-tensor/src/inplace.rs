@@ -8,15 +8,14 @@
 //!   from the base again, as a strided window of it.
 //! * Saved values carry the version they were saved at; see `node.rs`.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use torsh_core::{DType, Device, Layout, Result, Shape, TorshError};
+use torsh_core::{DType, Device, Layout, Result, Shape, Shared, TorshError};
 
 use crate::Tensor;
 use crate::mode;
-use crate::node::{CopySlices, Edge, Input, Kept, Kind, Node, Output, SavedSet};
+use crate::node::{CopySlices, Edge, Input, InputSpec, Kept, Kind, Node, Output, SavedSet};
 use crate::ops::{complex, strided};
 use crate::record::OpRecord;
 use crate::tensor::{Creation, Meta};
@@ -173,7 +172,7 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 /// Gives a tensor the history of an in-place op on it; `None` where the op was not recorded.
-pub(crate) fn rebase(target: &Tensor, node: Option<Arc<Node>>) -> Result<()> {
+pub(crate) fn rebase(target: &Tensor, node: Option<Shared<Node>>) -> Result<()> {
     let Some(node) = node else { return Ok(()) };
     let site = node.site;
     let m = target.meta_or_new();
@@ -185,12 +184,12 @@ pub(crate) fn rebase(target: &Tensor, node: Option<Arc<Node>>) -> Result<()> {
     let mut inputs: SmallVec<[Input; 2]> = SmallVec::new();
     inputs.push(Input {
         edge: old,
-        spec: None,
+        spec: InputSpec::AsOutput,
     });
     for i in node.inputs.iter().skip(1) {
         inputs.push(Input {
             edge: i.edge.clone(),
-            spec: None,
+            spec: InputSpec::AsOutput,
         });
     }
     let out = Output {
@@ -217,13 +216,12 @@ pub(crate) fn rebase(target: &Tensor, node: Option<Arc<Node>>) -> Result<()> {
     Ok(())
 }
 
-fn set_history(t: &Tensor, m: &Meta, node: Arc<Node>) -> Result<()> {
+fn set_history(t: &Tensor, m: &Meta, node: Shared<Node>) -> Result<()> {
     let mut s = m.state.lock();
     let hooks = std::mem::take(&mut s.hooks);
     if !hooks.is_empty() {
-        node.hooks
+        node.hooks_or_new()
             .lock()
-            .get_or_insert_default()
             .tensor
             .extend(hooks.into_iter().map(|k| (0, k)));
     }
@@ -243,9 +241,9 @@ fn set_history(t: &Tensor, m: &Meta, node: Arc<Node>) -> Result<()> {
 /// `retain_grad` asks for the gradient of the tensor as it is last: it goes along to its new node.
 fn move_retained(t: &Tensor, from: &Node, to: &Node) {
     let mut moved = Vec::new();
-    if let Some(h) = from.hooks.lock().as_mut() {
-        h.retain.retain(|(_, w)| {
-            let other = w.as_ptr() != Arc::as_ptr(&t.0);
+    if let Some(h) = from.hooks.get() {
+        h.lock().retain.retain(|(_, w)| {
+            let other = w.as_ptr() != Shared::as_ptr(&t.0);
             if !other {
                 moved.push((0, w.clone()));
             }
@@ -253,7 +251,7 @@ fn move_retained(t: &Tensor, from: &Node, to: &Node) {
         });
     }
     if !moved.is_empty() {
-        to.hooks.lock().get_or_insert_default().retain.extend(moved);
+        to.hooks_or_new().lock().retain.extend(moved);
     }
 }
 
@@ -279,7 +277,7 @@ pub(crate) fn refresh_view(t: &Tensor, m: &Meta) {
             .inputs
             .first()
             .and_then(|i| i.edge.as_ref())
-            .is_some_and(|e| Arc::ptr_eq(&e.node, &edge.node))
+            .is_some_and(|e| Shared::ptr_eq(&e.node, &edge.node))
         && matches!(&have.kind, Kind::Op { .. })
         && have.inputs.len() == 1
     {
@@ -359,7 +357,7 @@ fn history(
 ) -> Edge {
     let input = Input {
         edge: Some(edge),
-        spec: Some(Box::new(input)),
+        spec: InputSpec::Own(Box::new(input)),
     };
     let out = Output {
         shape,

@@ -109,5 +109,7 @@ pub use ops::unique::{Unique, UniqueConsecutiveOptions, UniqueOptions};
 pub use ops::unpool::{FractionalMaxPoolOptions, MaxUnpoolOptions};
 pub use schema::{Bound, Param, Signature, Type};
 pub use tensor::Tensor;
-pub use torsh_core::{DType, Device, Element, Result, Scalar, Shape, Storage, TorshError};
+pub use torsh_core::{
+    DType, Device, Element, Result, Scalar, Shape, Shared, Storage, TorshError, WeakShared,
+};
 pub use value::Value;

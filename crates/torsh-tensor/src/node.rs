@@ -3,11 +3,13 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Device, Layout, Result, Scalar, Shape, Storage, TorshError};
+use torsh_core::{
+    Attr, DType, Device, Layout, OnceBox, Result, Scalar, Shape, Shared, TorshError, WeakShared,
+};
 
 use crate::Tensor;
 use crate::record::OpRecord;
@@ -32,16 +34,27 @@ pub type NodeHookFn = Arc<dyn Fn(&mut [Option<Tensor>]) -> Result<()> + Send + S
 /// An edge to the output of a node a gradient flows to.
 #[derive(Clone)]
 pub(crate) struct Edge {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Shared<Node>,
     pub(crate) output_nr: u32,
 }
 
 /// What a node knows of one of its operands.
 pub(crate) struct Input {
     pub(crate) edge: Option<Edge>,
-    /// Shape and dtype where they are not those of output 0.
-    pub(crate) spec: Option<Box<(Shape, DType)>>,
+    pub(crate) spec: InputSpec,
 }
+
+/// Shape and dtype of an operand.
+pub(crate) enum InputSpec {
+    /// Those of output 0.
+    AsOutput,
+    /// A number's.
+    Number(DType),
+    Own(Box<(Shape, DType)>),
+}
+
+/// The shape of numbers.
+static NO_DIMENSIONS: LazyLock<Shape> = LazyLock::new(Shape::default);
 
 /// What a node knows of one of its results.
 #[derive(Clone)]
@@ -54,9 +67,8 @@ pub(crate) struct Output {
 /// An operand or result kept for backward: its data and the version it had, never its history.
 #[derive(Clone)]
 pub(crate) struct Saved {
-    storage: Arc<Storage>,
-    layout: Layout,
-    dtype: DType,
+    /// The data alone: a tensor of its own, which nobody else has.
+    data: Tensor,
     version: u64,
 }
 
@@ -94,7 +106,7 @@ impl Kept {
 
 /// One saved operand: a tensor or a number.
 pub(crate) enum SavedArg {
-    Tensor(Box<Saved>),
+    Tensor(Saved),
     Number(Scalar),
     Nothing,
 }
@@ -102,7 +114,7 @@ pub(crate) enum SavedArg {
 #[derive(Default)]
 pub(crate) struct SavedSet {
     pub(crate) inputs: SmallVec<[SavedArg; 2]>,
-    pub(crate) outputs: SmallVec<[Option<Box<Saved>>; 1]>,
+    pub(crate) outputs: SmallVec<[Option<Saved>; 1]>,
 }
 
 /// What a node does in backward.
@@ -125,7 +137,7 @@ pub(crate) enum Kind {
 
 /// The op, and where the window it wrote lies in its base.
 pub(crate) struct CopySlices {
-    pub(crate) inner: Arc<Node>,
+    pub(crate) inner: Shared<Node>,
     pub(crate) base: Layout,
     pub(crate) view: Layout,
 }
@@ -157,7 +169,7 @@ pub struct Node {
     pub(crate) saved: Mutex<Option<SavedSet>>,
     /// Where the saved values are computed again, for a node inside of a checkpoint.
     pub(crate) checkpoint: Option<(Arc<crate::checkpoint::Checkpoint>, usize)>,
-    pub(crate) hooks: Mutex<Option<Box<Hooks>>>,
+    pub(crate) hooks: OnceBox<Mutex<Hooks>>,
     pub(crate) site: Option<&'static Location<'static>>,
 }
 
@@ -169,7 +181,7 @@ pub(crate) struct Hooks {
     pub(crate) pre: Vec<(u64, NodeHookFn)>,
     pub(crate) post: Vec<(u64, NodeHookFn)>,
     /// Tensors that keep the gradient that flows through them.
-    pub(crate) retain: Vec<(u32, Weak<Inner>)>,
+    pub(crate) retain: Vec<(u32, WeakShared<Inner>)>,
 }
 
 static SEQ: AtomicU64 = AtomicU64::new(1);
@@ -187,8 +199,8 @@ impl SavedSet {
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut h = DefaultHasher::new();
         let mut add = |s: &Saved| {
-            s.layout.shape.dims().hash(&mut h);
-            s.dtype.hash(&mut h);
+            s.data.dims().hash(&mut h);
+            s.data.dtype().hash(&mut h);
         };
         for a in &self.inputs {
             if let SavedArg::Tensor(s) = a {
@@ -220,52 +232,64 @@ impl SavedSet {
 impl Saved {
     pub(crate) fn of(t: &Tensor, version: u64) -> Saved {
         Saved {
-            storage: t.storage().clone(),
-            layout: t.layout().clone(),
-            dtype: t.dtype(),
+            data: t.without_history(),
             version,
         }
     }
 
     /// The tensor again, with `edge` as its history.
-    fn unpack(&self, edge: Option<Edge>, describe: impl FnOnce() -> String) -> Result<Tensor> {
-        if self.storage.version() != self.version {
-            return Err(TorshError::autograd(
-                "backward",
-                format!(
-                    "one of the variables needed for gradient computation has been modified by an inplace operation: [{}{}], which is {}, is at version {}; expected version {} instead",
-                    self.dtype,
-                    self.layout.shape,
-                    describe(),
-                    self.storage.version(),
-                    self.version
-                ),
-            )
-            .with_hint("use the op that is not in place, or copy() the tensor before it is changed; detect_anomaly names the forward call"));
+    #[inline]
+    fn unpack(
+        &self,
+        edge: impl FnOnce() -> Option<Edge>,
+        describe: impl FnOnce() -> String,
+    ) -> Result<Tensor> {
+        if self.data.version() != self.version {
+            return Err(self.modified(describe()));
         }
-        let (storage, layout) = (self.storage.clone(), self.layout.clone());
-        Ok(match edge {
-            Some(e) if crate::mode::is_grad_enabled() => {
-                let state = State {
-                    grad_fn: Some(e.node),
-                    output_nr: e.output_nr,
-                    ..State::default()
-                };
-                Tensor::with_meta(storage, layout, self.dtype, Meta::new(true, None, state))
-            }
-            _ => Tensor::from_parts(storage, layout, self.dtype),
-        })
+        let edge = if crate::mode::is_grad_enabled() {
+            edge()
+        } else {
+            None
+        };
+        let Some(e) = edge else {
+            return Ok(self.data.clone());
+        };
+        let state = State {
+            grad_fn: Some(e.node),
+            output_nr: e.output_nr,
+            ..State::default()
+        };
+        let (storage, layout) = (self.data.storage().clone(), self.data.layout().clone());
+        let meta = Meta::new(true, None, state);
+        Ok(Tensor::with_meta(storage, layout, self.data.dtype(), meta))
+    }
+
+    #[cold]
+    fn modified(&self, what: String) -> TorshError {
+        TorshError::autograd(
+            "backward",
+            format!(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: [{}{}], which is {what}, is at version {}; expected version {} instead",
+                self.data.dtype(),
+                self.data.shape(),
+                self.data.version(),
+                self.version
+            ),
+        )
+        .with_hint("use the op that is not in place, or copy() the tensor before it is changed; detect_anomaly names the forward call")
     }
 }
 
 impl Node {
+    #[inline]
     pub(crate) fn new(
         kind: Kind,
         inputs: SmallVec<[Input; 2]>,
         outputs: SmallVec<[Output; 1]>,
         saved: SavedSet,
         site: Option<&'static Location<'static>>,
-    ) -> Arc<Node> {
+    ) -> Shared<Node> {
         // Nodes that save nothing (accumulators, the history of views) may be made in one of the
         // two runs only, so they are not counted.
         let leaf = matches!(kind, Kind::Accumulate(_));
@@ -275,7 +299,7 @@ impl Node {
         } else {
             (saved, None)
         };
-        Arc::new(Node {
+        Shared::with(|| Node {
             kind,
             // Leaves come last: everything that adds to them has run by then.
             seq: if leaf { 0 } else { next_seq() },
@@ -283,12 +307,12 @@ impl Node {
             inputs,
             outputs,
             saved: Mutex::new(Some(saved)),
-            hooks: Mutex::new(None),
+            hooks: OnceBox::new(),
             site,
         })
     }
 
-    pub(crate) fn accumulator(leaf: Tensor) -> Arc<Node> {
+    pub(crate) fn accumulator(leaf: Tensor) -> Shared<Node> {
         let out = Output {
             shape: leaf.shape().clone(),
             dtype: leaf.dtype(),
@@ -331,7 +355,7 @@ impl Node {
     }
 
     /// The nodes the gradients flow to, `None` for operands that need none.
-    pub fn next_functions(&self) -> Vec<Option<(Arc<Node>, u32)>> {
+    pub fn next_functions(&self) -> Vec<Option<(Shared<Node>, u32)>> {
         self.inputs
             .iter()
             .map(|i| i.edge.as_ref().map(|e| (e.node.clone(), e.output_nr)))
@@ -353,29 +377,36 @@ impl Node {
 
     pub(crate) fn input_spec(&self, i: usize) -> (&Shape, DType) {
         match &self.inputs[i].spec {
-            Some(s) => (&s.0, s.1),
-            None => (&self.outputs[0].shape, self.outputs[0].dtype),
+            InputSpec::AsOutput => (&self.outputs[0].shape, self.outputs[0].dtype),
+            InputSpec::Number(dtype) => (&NO_DIMENSIONS, *dtype),
+            InputSpec::Own(s) => (&s.0, s.1),
         }
+    }
+
+    pub(crate) fn hooks_or_new(&self) -> &Mutex<Hooks> {
+        self.hooks.get_or_init(Mutex::default)
     }
 
     /// Calls `f` with the gradients of the outputs before the node runs; it may replace them.
     pub fn register_prehook(&self, f: NodeHookFn) -> u64 {
         let id = next_seq();
-        self.hooks.lock().get_or_insert_default().pre.push((id, f));
+        self.hooks_or_new().lock().pre.push((id, f));
         id
     }
 
     /// Calls `f` with the gradients of the operands after the node ran; it may replace them.
     pub fn register_hook(&self, f: NodeHookFn) -> u64 {
         let id = next_seq();
-        self.hooks.lock().get_or_insert_default().post.push((id, f));
+        self.hooks_or_new().lock().post.push((id, f));
         id
     }
 
     /// Removes a hook; whether there was one.
     pub fn remove_hook(&self, id: u64) -> bool {
-        let mut h = self.hooks.lock();
-        let Some(h) = h.as_mut() else { return false };
+        let Some(h) = self.hooks.get() else {
+            return false;
+        };
+        let mut h = h.lock();
         let before = h.pre.len() + h.post.len() + h.tensor.len();
         h.pre.retain(|(i, _)| *i != id);
         h.post.retain(|(i, _)| *i != id);
@@ -394,27 +425,25 @@ impl Drop for Node {
     /// A long chain must not be dropped by recursion: the nodes only this one holds are taken
     /// apart one by one.
     fn drop(&mut self) {
-        let mut stack: Vec<Arc<Node>> = Vec::new();
+        let mut stack: Vec<Shared<Node>> = Vec::new();
         take_edges(self, &mut stack);
         while let Some(node) = stack.pop() {
-            if let Some(mut node) = Arc::into_inner(node) {
-                take_edges(&mut node, &mut stack);
-            }
+            Shared::drop_with(node, |node| take_edges(node, &mut stack));
         }
     }
 }
 
-fn take_edges(node: &mut Node, stack: &mut Vec<Arc<Node>>) {
+fn take_edges(node: &mut Node, stack: &mut Vec<Shared<Node>>) {
     for input in &mut node.inputs {
         if let Some(e) = input.edge.take() {
             // Only what would be freed here needs the stack.
-            if Arc::strong_count(&e.node) == 1 {
+            if Shared::strong_count(&e.node) == 1 {
                 stack.push(e.node);
             }
         }
     }
     if let Kind::CopySlices(c) = &node.kind
-        && Arc::strong_count(&c.inner) == 1
+        && Shared::strong_count(&c.inner) == 1
     {
         stack.push(c.inner.clone());
     }
@@ -422,7 +451,7 @@ fn take_edges(node: &mut Node, stack: &mut Vec<Arc<Node>>) {
 
 /// What a backward formula reads.
 pub struct BackwardCx<'a> {
-    pub(crate) node: &'a Arc<Node>,
+    pub(crate) node: &'a Shared<Node>,
     pub(crate) saved: &'a SavedSet,
     pub(crate) grads: &'a [Option<Tensor>],
     /// Which operands' gradients are wanted; a bit each.
@@ -453,14 +482,13 @@ impl BackwardCx<'_> {
     /// Operand `i`, with its history; a number comes as a 0-d tensor.
     pub fn input(&self, i: usize) -> Result<Tensor> {
         match self.saved.inputs.get(i) {
-            Some(SavedArg::Tensor(s)) => {
-                s.unpack(self.node.inputs[i].edge.clone(), || {
-                    match &self.node.inputs[i].edge {
-                        Some(e) => format!("output {} of {}", e.output_nr, e.node.name()),
-                        None => "a tensor that requires no gradient".to_string(),
-                    }
-                })
-            }
+            Some(SavedArg::Tensor(s)) => s.unpack(
+                || self.node.inputs[i].edge.clone(),
+                || match &self.node.inputs[i].edge {
+                    Some(e) => format!("output {} of {}", e.output_nr, e.node.name()),
+                    None => "a tensor that requires no gradient".to_string(),
+                },
+            ),
             // Formulas compute with it, which a bool would refuse.
             Some(SavedArg::Number(Scalar::Bool(b))) => {
                 Tensor::from_number(Scalar::Int(*b as i64), DType::I64)
@@ -495,10 +523,12 @@ impl BackwardCx<'_> {
     pub fn output(&self, i: usize) -> Result<Tensor> {
         match self.saved.outputs.get(i) {
             Some(Some(s)) => s.unpack(
-                Some(Edge {
-                    node: self.node.clone(),
-                    output_nr: i as u32,
-                }),
+                || {
+                    Some(Edge {
+                        node: self.node.clone(),
+                        output_nr: i as u32,
+                    })
+                },
                 || format!("output {i} of {}", self.node.name()),
             ),
             _ => Err(self.not_saved(i)),
@@ -520,7 +550,16 @@ impl BackwardCx<'_> {
         };
         match self.saved.inputs.get(i) {
             Some(SavedArg::Tensor(s)) => {
-                s.unpack(edge, || format!("saved tensor {i} of {}", self.node.name()))
+                let t = s.unpack(
+                    || edge,
+                    || format!("saved tensor {i} of {}", self.node.name()),
+                )?;
+                // What a user's function does to it is not to be seen in the node.
+                Ok(if t.is_same(&s.data) {
+                    t.without_history()
+                } else {
+                    t
+                })
             }
             _ => Err(self.not_saved(i)),
         }

@@ -1,8 +1,6 @@
 //! Tensors on storages from outside, as mapped files.
 
-use std::sync::Arc;
-
-use torsh_core::{DType, Layout, Result, Shape, Storage, TorshError};
+use torsh_core::{DType, Layout, Result, Shape, Shared, Storage, TorshError};
 
 use crate::Tensor;
 
@@ -15,10 +13,9 @@ impl Tensor {
     /// the dtype, a stride is negative, or a bool is neither 0 nor 1.
     ///
     /// ```
-    /// use std::sync::Arc;
-    /// use torsh_tensor::{DType, Storage, Tensor};
+    /// use torsh_tensor::{DType, Shared, Storage, Tensor};
     ///
-    /// let storage = Arc::new(Storage::filled(6, |bytes| {
+    /// let storage = Shared::new(Storage::filled(6, |bytes| {
     ///     bytes.copy_from_slice(&[1, 2, 3, 4, 5, 6]);
     ///     Ok(())
     /// })?);
@@ -28,7 +25,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn from_storage(
-        storage: Arc<Storage>,
+        storage: Shared<Storage>,
         dtype: DType,
         shape: &[usize],
         stride: &[usize],
@@ -98,7 +95,7 @@ impl Tensor {
     /// let t = torsh_tensor::zeros(&[2, 3]);
     /// assert_eq!(t.untyped_storage().bytes(), 24);
     /// ```
-    pub fn untyped_storage(&self) -> &Arc<Storage> {
+    pub fn untyped_storage(&self) -> &Shared<Storage> {
         self.storage()
     }
 }

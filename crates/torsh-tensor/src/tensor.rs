@@ -1,10 +1,11 @@
 //! The tensor: a storage, a layout on it, a dtype, and its place in the recorded graph.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
-use torsh_core::{DType, Device, Layout, Result, Shape, Storage, TorshError};
+use torsh_core::{
+    DType, Device, Layout, OnceBox, Result, Shape, Shared, Storage, TorshError, WeakShared,
+};
 
 use crate::node::{Edge, Hook, Node};
 
@@ -15,7 +16,7 @@ use crate::node::{Edge, Hook, Node};
 /// strides, dtype and device of a tensor never change; its data changes through the in-place
 /// methods, whose names end in `_`, and shows in all views.
 #[derive(Clone)]
-pub struct Tensor(pub(crate) Arc<Inner>);
+pub struct Tensor(pub(crate) Shared<Inner>);
 
 impl AsRef<Tensor> for Tensor {
     fn as_ref(&self) -> &Tensor {
@@ -24,12 +25,12 @@ impl AsRef<Tensor> for Tensor {
 }
 
 pub(crate) struct Inner {
-    pub(crate) storage: Arc<Storage>,
+    pub(crate) storage: Shared<Storage>,
     pub(crate) layout: Layout,
     pub(crate) dtype: DType,
     pub(crate) contiguous: bool,
     /// Made when the tensor first takes part in recording, or is a view.
-    pub(crate) meta: OnceLock<Meta>,
+    pub(crate) meta: OnceBox<Meta>,
 }
 
 /// A tensor's place in the recorded graph.
@@ -44,10 +45,10 @@ pub(crate) struct Meta {
 
 #[derive(Default)]
 pub(crate) struct State {
-    pub(crate) grad_fn: Option<Arc<Node>>,
+    pub(crate) grad_fn: Option<Shared<Node>>,
     pub(crate) output_nr: u32,
     /// The node that adds to `grad`, for a leaf; the node holds the tensor.
-    pub(crate) accumulator: Weak<Node>,
+    pub(crate) accumulator: Option<WeakShared<Node>>,
     pub(crate) grad: Option<Tensor>,
     pub(crate) hooks: Vec<Hook>,
     /// The storage's version at which `grad_fn` of a view was made.
@@ -87,34 +88,31 @@ impl Meta {
 
 impl Tensor {
     #[inline]
-    pub(crate) fn from_parts(storage: Arc<Storage>, layout: Layout, dtype: DType) -> Tensor {
+    pub(crate) fn from_parts(storage: Shared<Storage>, layout: Layout, dtype: DType) -> Tensor {
         let contiguous = layout.is_contiguous();
-        Tensor(Arc::new(Inner {
+        Tensor(Shared::with(|| Inner {
             storage,
             layout,
             dtype,
             contiguous,
-            meta: OnceLock::new(),
+            meta: OnceBox::new(),
         }))
     }
 
     #[inline]
     pub(crate) fn with_meta(
-        storage: Arc<Storage>,
+        storage: Shared<Storage>,
         layout: Layout,
         dtype: DType,
         meta: Meta,
     ) -> Tensor {
         let contiguous = layout.is_contiguous();
-        let cell = OnceLock::new();
-        // A new cell is empty, so this cannot fail.
-        let _ = cell.set(meta);
-        Tensor(Arc::new(Inner {
+        Tensor(Shared::with(|| Inner {
             storage,
             layout,
             dtype,
             contiguous,
-            meta: cell,
+            meta: OnceBox::with(|| meta),
         }))
     }
 
@@ -122,7 +120,7 @@ impl Tensor {
     pub(crate) fn uninit(shape: Shape, dtype: DType, device: Device) -> Result<Tensor> {
         let n = shape.checked_numel(dtype.size())?;
         let storage = crate::call::allocate(device, n * dtype.size())?;
-        Ok(Tensor::from_parts(Arc::new(storage), Layout::contiguous(shape), dtype).made())
+        Ok(Tensor::from_parts(Shared::new(storage), Layout::contiguous(shape), dtype).made())
     }
 
     /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed
@@ -133,11 +131,11 @@ impl Tensor {
         let Some(bytes) = n.checked_mul(dtype.size()) else {
             return Tensor::uninit(like.shape.clone(), dtype, device);
         };
-        let storage = Arc::new(crate::call::allocate(device, bytes)?);
+        let storage = Shared::new(crate::call::allocate(device, bytes)?);
         let mut layout = like.clone();
         layout.offset = 0;
-        let meta = OnceLock::new();
-        let t = Tensor(Arc::new(Inner {
+        let meta = OnceBox::new();
+        let t = Tensor(Shared::new(Inner {
             storage,
             layout,
             dtype,
@@ -267,16 +265,16 @@ impl Tensor {
 
     /// Whether two handles are the same tensor (Python's `is`).
     pub fn is_same(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Shared::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether two tensors use the same storage.
     pub fn shares_storage(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0.storage, &other.0.storage)
+        Shared::ptr_eq(&self.0.storage, &other.0.storage)
     }
 
     #[inline]
-    pub(crate) fn storage(&self) -> &Arc<Storage> {
+    pub(crate) fn storage(&self) -> &Shared<Storage> {
         &self.0.storage
     }
 
@@ -294,8 +292,8 @@ impl Tensor {
     /// assert!(storage.upgrade().is_none());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    pub fn weak_storage(&self) -> Weak<Storage> {
-        Arc::downgrade(&self.0.storage)
+    pub fn weak_storage(&self) -> WeakShared<Storage> {
+        Shared::downgrade(&self.0.storage)
     }
 
     /// `float32[2, 3] cpu`, as errors name an operand.
@@ -382,7 +380,7 @@ impl Tensor {
     }
 
     /// The node that computed this tensor, where it was recorded.
-    pub fn grad_fn(&self) -> Option<Arc<Node>> {
+    pub fn grad_fn(&self) -> Option<Shared<Node>> {
         let m = self.meta()?;
         if m.view.is_some() {
             crate::inplace::refresh_view(self, m);
@@ -406,11 +404,11 @@ impl Tensor {
         if !m.requires_grad.load(Ordering::Acquire) {
             return None;
         }
-        let node = match s.accumulator.upgrade() {
+        let node = match s.accumulator.as_ref().and_then(WeakShared::upgrade) {
             Some(n) => n,
             None => {
                 let n = Node::accumulator(self.clone());
-                s.accumulator = Arc::downgrade(&n);
+                s.accumulator = Some(Shared::downgrade(&n));
                 n
             }
         };
@@ -455,22 +453,33 @@ impl Tensor {
         }
     }
 
+    /// The same data as a tensor of its own, without a place in the graph.
+    #[inline]
+    pub(crate) fn without_history(&self) -> Tensor {
+        Tensor(Shared::with(|| Inner {
+            storage: self.0.storage.clone(),
+            layout: self.0.layout.clone(),
+            dtype: self.0.dtype,
+            contiguous: self.0.contiguous,
+            meta: OnceBox::new(),
+        }))
+    }
+
     /// The same data cut off from the graph; writing into either shows in both.
     pub fn detach(&self) -> Tensor {
-        let (storage, layout) = (self.0.storage.clone(), self.0.layout.clone());
         if self.is_inference() {
+            let (storage, layout) = (self.0.storage.clone(), self.0.layout.clone());
             let mut meta = Meta::new(false, None, State::default());
             meta.inference = true;
             return Tensor::with_meta(storage, layout, self.0.dtype, meta);
         }
-        Tensor::from_parts(storage, layout, self.0.dtype)
+        self.without_history()
     }
 
     /// Whether this tensor is the only user of its memory.
     pub(crate) fn owns_buffer(&self) -> bool {
-        Arc::strong_count(&self.0) == 1
-            && Arc::strong_count(&self.0.storage) == 1
-            && Arc::weak_count(&self.0) == 0
+        Shared::is_unique(&self.0)
+            && Shared::strong_count(&self.0.storage) == 1
             && self.0.storage.is_owned()
     }
 }

@@ -1,8 +1,8 @@
 //! Blocks of at most 4 KiB: free lists of the thread's own, so no locks.
 
-use std::cell::Cell;
 use std::ptr::NonNull;
 
+use super::list::List;
 use super::stats::{self, Local, ThreadStats};
 use super::system::Raw;
 
@@ -14,16 +14,6 @@ pub(super) const LARGEST: usize = 4096;
 /// Powers of two from [`SMALLEST`] to [`LARGEST`].
 const CLASSES: usize = 7;
 
-/// The head of a free block: the lists run through the blocks themselves.
-struct Node {
-    next: Option<NonNull<Node>>,
-}
-
-struct List {
-    head: Cell<Option<NonNull<Node>>>,
-    length: Cell<usize>,
-}
-
 /// A thread's free blocks by class, each of a capacity of 64 bytes `<<` its class.
 struct Lists {
     classes: [List; CLASSES],
@@ -33,7 +23,7 @@ struct Lists {
 thread_local! {
     static LISTS: Lists = const {
         Lists {
-            classes: [const { List { head: Cell::new(None), length: Cell::new(0) } }; CLASSES],
+            classes: [const { List::new() }; CLASSES],
             counts: Local::new(),
         }
     };
@@ -92,7 +82,7 @@ fn from_system(capacity: usize) -> Option<NonNull<u8>> {
 pub(super) unsafe fn free(ptr: NonNull<u8>, capacity: usize) {
     let freed = LISTS.try_with(|lists| {
         let list = &lists.classes[class_of(capacity)];
-        let keep = list.length.get() < kept(capacity);
+        let keep = list.len() < kept(capacity);
         if keep {
             // SAFETY: the block is ours to write to, and large and aligned enough for a node.
             unsafe { list.push(ptr) };
@@ -150,29 +140,6 @@ pub(super) fn thread_stats() -> ThreadStats {
 pub(super) fn empty() {
     // Without lists there is nothing to give.
     let _ = LISTS.try_with(Lists::empty);
-}
-
-impl List {
-    #[inline]
-    fn pop(&self) -> Option<NonNull<u8>> {
-        let node = self.head.get()?;
-        // SAFETY: `push` wrote this node, and since then nobody else had the block.
-        self.head.set(unsafe { node.as_ref() }.next);
-        self.length.set(self.length.get() - 1);
-        Some(node.cast())
-    }
-
-    /// # Safety
-    /// The block is unused, of 64 bytes or more, and aligned to 64.
-    #[inline]
-    unsafe fn push(&self, ptr: NonNull<u8>) {
-        let node = ptr.cast::<Node>();
-        let next = self.head.get();
-        // SAFETY: the caller's promise.
-        unsafe { node.write(Node { next }) };
-        self.head.set(Some(node));
-        self.length.set(self.length.get() + 1);
-    }
 }
 
 impl Lists {

@@ -1,9 +1,8 @@
 //! Values of what a pickle made, and of the storages it names.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use torsh_tensor::{DType, Result, Storage, Tensor, TorshError};
+use torsh_tensor::{DType, Result, Shared, Storage, Tensor, TorshError};
 
 use super::MAX_DEPTH;
 use super::unpickle::{Id, Node, Object};
@@ -18,7 +17,7 @@ struct Builder<'a> {
     file: &'a str,
     nodes: &'a [Node],
     /// The storages' memory, with how many bytes of it the pickle speaks of.
-    storages: Vec<(Arc<Storage>, usize)>,
+    storages: Vec<(Shared<Storage>, usize)>,
     object: &'a Object,
     /// Tensors that were made: a tensor that the pickle has twice is one.
     tensors: HashMap<Id, Tensor>,
@@ -34,7 +33,7 @@ struct Builder<'a> {
 pub(super) fn build(
     source: &Source,
     object: Object,
-    storages: Vec<Arc<Storage>>,
+    storages: Vec<Shared<Storage>>,
     big_endian: bool,
 ) -> Result<Value> {
     let file = source.name.as_str();

@@ -1,9 +1,8 @@
 //! Values as pickles of protocol 2, as `torch.save` writes them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{Result, Shared, Tensor, TorshError};
 
 use super::MAX_DEPTH;
 use super::reduce::storage_class;
@@ -195,7 +194,7 @@ impl Pickler {
 
     fn tensor(&mut self, tensor: &Tensor, requires_grad: bool) -> Result<()> {
         let t = on_host(tensor)?;
-        let address = Arc::as_ptr(t.untyped_storage()) as usize;
+        let address = Shared::as_ptr(t.untyped_storage()) as usize;
         let key = match self.storages.get(&address) {
             Some(&key) => key,
             None => {

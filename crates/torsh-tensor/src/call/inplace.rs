@@ -71,7 +71,12 @@ fn inplace_at(
         let value = first(run_at(record, args, attrs, at)?);
         return crate::inplace::assign(target, &value);
     };
-    let (compute, dtype) = pointwise_dtypes(rule, args)?;
+    let simple = uniform(args).filter(|f| target.contiguous_flag() && f.shape() == target.shape());
+    let common = match simple {
+        Some(f) => f.dtype(),
+        None => promoted(rule, args)?,
+    };
+    let (compute, dtype) = pointwise_dtypes(rule, common, args)?;
     if !dtype.can_cast(target.dtype()) {
         return Err(TorshError::dtype(
             "",
@@ -82,15 +87,8 @@ fn inplace_at(
         )
         .with_hint("use the op that is not in place"));
     }
-    let shape = broadcast_shape(args)?;
-    if shape != *target.shape() {
-        return Err(TorshError::shape(
-            "",
-            format!(
-                "output with shape {} doesn't match the broadcast shape {shape}",
-                target.shape()
-            ),
-        ));
+    if simple.is_none() {
+        check_fits(target, &broadcast_shape(args)?)?;
     }
     for a in args {
         if let Arg::T(t) = a {
@@ -103,7 +101,7 @@ fn inplace_at(
         .collect();
     // The target is one of the operands, which are gone afterwards.
     let clean = mode::get() & mode::CHECK_FORWARD != 0 && crate::anomaly::clean(args, attrs)?;
-    run_pointwise(record, compute, target, args, attrs, false, true)?;
+    run_pointwise(record, compute, target, args, attrs, simple.is_some(), true)?;
     target.storage().bump_version();
     if clean {
         crate::anomaly::check(std::slice::from_ref(target), || Ok(true))?;
@@ -121,6 +119,20 @@ fn inplace_at(
         None
     };
     crate::inplace::rebase(target, node)
+}
+
+/// Refuses a result of another shape than the target's.
+fn check_fits(target: &Tensor, shape: &Shape) -> Result<()> {
+    if shape == target.shape() {
+        return Ok(());
+    }
+    Err(TorshError::shape(
+        "",
+        format!(
+            "output with shape {} doesn't match the broadcast shape {shape}",
+            target.shape()
+        ),
+    ))
 }
 
 /// Runs a kernel that writes into tensors that are there, telling observers.

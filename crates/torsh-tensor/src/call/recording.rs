@@ -4,9 +4,10 @@ use super::*;
 
 #[inline]
 pub(super) fn recording(record: &OpRecord, args: &[Arg<'_>]) -> bool {
-    args.iter()
-        .any(|a| matches!(a, Arg::T(t) if t.requires_grad()))
-        && mode::get() & mode::NO_GRAD == 0
+    mode::get() & mode::NO_GRAD == 0
+        && args
+            .iter()
+            .any(|a| matches!(a, Arg::T(t) if t.requires_grad()))
         && !matches!(record.backward, Backward::NonDifferentiable)
 }
 
@@ -19,7 +20,7 @@ pub(crate) fn make_node(
     outs: &[Tensor],
     at: &'static Location<'static>,
     versions: Option<&[u64]>,
-) -> Result<Arc<Node>> {
+) -> Result<Shared<Node>> {
     let mut inputs: SmallVec<[Input; 2]> = SmallVec::new();
     let mut wanted = 0u64;
     for (i, a) in args.iter().enumerate() {
@@ -46,19 +47,19 @@ pub(crate) fn make_node(
                 Input {
                     edge,
                     spec: if same {
-                        None
+                        InputSpec::AsOutput
                     } else {
-                        Some(Box::new((t.shape().clone(), t.dtype())))
+                        InputSpec::Own(Box::new((t.shape().clone(), t.dtype())))
                     },
                 }
             }
             Arg::N(n) => Input {
                 edge: None,
-                spec: Some(Box::new((Shape::default(), n.dtype()))),
+                spec: InputSpec::Number(n.dtype()),
             },
             Arg::Absent => Input {
                 edge: None,
-                spec: None,
+                spec: InputSpec::AsOutput,
             },
         });
     }
@@ -97,7 +98,7 @@ pub(crate) fn make_node(
                     let version = versions
                         .and_then(|v| v.get(i).copied())
                         .unwrap_or_else(|| t.version());
-                    SavedArg::Tensor(Box::new(Saved::of(t, version)))
+                    SavedArg::Tensor(Saved::of(t, version))
                 }
                 Arg::N(n) if keep => SavedArg::Number(*n),
                 _ => SavedArg::Nothing,
@@ -106,9 +107,9 @@ pub(crate) fn make_node(
     }
     if out_mask != 0 {
         for (i, t) in outs.iter().enumerate() {
-            saved.outputs.push(
-                (out_mask & (1u64 << i.min(63)) != 0).then(|| Box::new(Saved::of(t, t.version()))),
-            );
+            saved
+                .outputs
+                .push((out_mask & (1u64 << i.min(63)) != 0).then(|| Saved::of(t, t.version())));
         }
     }
     let output = |t: &Tensor| Output {
@@ -132,7 +133,7 @@ pub(crate) fn make_node(
 }
 
 /// Ties a result to the node that made it.
-pub(crate) fn attach(out: Tensor, node: Arc<Node>, output_nr: u32) -> Tensor {
+pub(crate) fn attach(mut out: Tensor, node: Shared<Node>, output_nr: u32) -> Tensor {
     match out.meta() {
         Some(m) => {
             let mut s = m.state.lock();
@@ -149,8 +150,14 @@ pub(crate) fn attach(out: Tensor, node: Arc<Node>, output_nr: u32) -> Tensor {
                 output_nr,
                 ..State::default()
             };
-            // The tensor is fresh, so its cell is empty.
-            let _ = out.0.meta.set(Meta::new(true, None, state));
+            let meta = || Meta::new(true, None, state);
+            match Shared::get_mut(&mut out.0) {
+                // A fresh tensor, as nearly always.
+                Some(inner) => inner.meta = OnceBox::with(meta),
+                None => {
+                    out.0.meta.get_or_init(meta);
+                }
+            }
             out
         }
     }

@@ -110,10 +110,8 @@ pub static TRANSPOSE: OpRecord = OpRecord::new(
     let mut l = c.layout.clone();
     if l.shape.ndim() > 0 {
         let (a, b) = (c.int(0) as usize, c.int(1) as usize);
-        let mut dims = Dims::from_slice(l.shape.dims());
-        dims.swap(a, b);
+        l.shape.swap(a, b);
         l.strides.swap(a, b);
-        l.shape = dims.into();
     }
     Ok(l)
 })

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use torsh_tensor::{DType, Device, IntoShape, Operand, Result, Tensor, TorshError};
+use torsh_tensor::{DType, Device, IntoShape, Operand, Result, Shared, Tensor, TorshError};
 
 #[derive(Default)]
 struct Inner {
@@ -197,7 +197,7 @@ impl Drop for PooledTensor {
         let size = bytes(&flat);
         let mut inner = self.pool.inner.lock();
         inner.used -= size;
-        if Arc::strong_count(flat.untyped_storage()) == 1 {
+        if Shared::strong_count(flat.untyped_storage()) == 1 {
             inner.kept += size;
             inner.free.push(flat);
         }
