@@ -13,7 +13,7 @@ mod amx;
 pub(crate) mod blocked;
 mod gemm;
 mod integer;
-mod lane;
+pub(crate) mod lane;
 mod panel;
 mod tile;
 mod vector;
