@@ -10,6 +10,7 @@ use super::columns::Geometry;
 use super::number::{ConvNumber, Implicit, clear};
 use super::plan::{Phase, Plan};
 use super::strip::{DOTS, Dots, Loops, PadRows, Strip};
+use crate::arch::level;
 use crate::dense::{Ptr, Scratch};
 
 /// Channels of a group, in or out, up to which tiles of a product would be mostly empty.
@@ -36,7 +37,7 @@ pub(super) fn forward<T: ConvNumber>(
     if !suits(g, g.in_channels, g.out_channels) {
         return None;
     }
-    let loops = T::loops();
+    let loops = T::loops(level());
     let plan = Plan::forward(g, loops.lanes, size_of::<T>())?;
     let operands = [input, weight, out];
     Some(run(
@@ -61,7 +62,7 @@ pub(super) fn transposed<T: ConvNumber>(
     if !suits(g, g.out_channels, g.in_channels) {
         return None;
     }
-    let loops = T::loops();
+    let loops = T::loops(level());
     let plan = Plan::transposed(g, loops.lanes, size_of::<T>())?;
     let taps = g.taps();
     let (ic, each) = (g.in_channels, g.in_channels * g.out_channels * taps);
@@ -105,7 +106,7 @@ pub(super) fn weight_grad<T: ConvNumber>(
     if !suits(g, g.in_channels, g.out_channels) {
         return None;
     }
-    let loops = T::loops();
+    let loops = T::loops(level());
     let plan = Plan::forward(g, loops.lanes, size_of::<T>())?;
     let operands = [input, grad, out];
     let call = Call {
@@ -424,3 +425,6 @@ fn weights<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

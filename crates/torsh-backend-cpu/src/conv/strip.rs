@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use num_complex::Complex;
 
 use super::number::ConvNumber;
-use crate::arch::{Level, level};
+use crate::arch::Level;
 use crate::matmul::lane::Lane;
 
 /// Rows of the result and the padded rows they are made of.
@@ -296,8 +296,8 @@ unsafe fn weave<T: Copy>(n: usize, [even, odd]: [*const T; 2], to: *mut T) {
 
 /// A number with loops of its own.
 pub(super) trait Direct: Sized + 'static {
-    /// The loops of the machine's level.
-    fn loops() -> &'static Loops<Self>;
+    /// The loops of a level.
+    fn loops(level: Level) -> &'static Loops<Self>;
 }
 
 macro_rules! loops {
@@ -376,8 +376,8 @@ macro_rules! direct {
     ($($t:ty: $avx512:ident $avx2:ident $base:ident;)*) => {$(
         impl Direct for $t {
             #[inline]
-            fn loops() -> &'static Loops<$t> {
-                match level() {
+            fn loops(level: Level) -> &'static Loops<$t> {
+                match level {
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx512 => &$avx512::LOOPS,
                     #[cfg(target_arch = "x86_64")]
