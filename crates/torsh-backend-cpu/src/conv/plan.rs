@@ -95,7 +95,7 @@ pub(super) struct Phase {
     pub count: usize,
 }
 
-/// One term: input channel and tap, and where it is in a band, counted from the result's place.
+/// One term of a result: an input channel and a tap.
 pub(super) struct Term {
     pub channel: usize,
     pub tap: usize,
@@ -126,6 +126,7 @@ pub(super) struct Plan {
     /// By phases of all three dimensions, the last one's in order.
     pub phases: Vec<Phase>,
     pub terms: Vec<Term>,
+    /// Where each term is in a band, counted from the result's place.
     pub offsets: Vec<usize>,
 }
 

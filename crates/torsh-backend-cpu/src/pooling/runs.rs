@@ -136,7 +136,7 @@ unsafe fn lay_out<T: Copy, F: Fold<T>, const S: usize>(
     let [even, odd] = to;
     let (even, odd) = (even.as_mut_ptr().cast::<T>(), odd.as_mut_ptr().cast::<T>());
     // From one buffer to the other: what is both read and written would be stored under a mask,
-    // which costs some processors a hundred times a plain store.
+    // which takes several times as long.
     let mut buffers = [const { MaybeUninit::<[T; 2 * WIDTH]>::uninit() }; 2];
     let [a, b] = &mut buffers;
     let (mut all, mut next) = (a.as_mut_ptr().cast::<T>(), b.as_mut_ptr().cast::<T>());
