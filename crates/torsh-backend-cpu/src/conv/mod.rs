@@ -15,10 +15,12 @@
 //! integers too.
 
 mod columns;
-mod depthwise;
+mod direct;
 mod fold;
 mod implicit;
 mod number;
+mod plan;
+mod strip;
 mod windows;
 mod winograd;
 
@@ -178,9 +180,8 @@ fn forward<T: ConvNumber>(
     if g.images * g.groups * oc * p == 0 {
         return Ok(());
     }
-    if depthwise::suits(g) {
-        depthwise::forward(g, input, weight, bias, out);
-        return Ok(());
+    if let Some(done) = direct::forward(g, input, weight, bias, out) {
+        return done;
     }
     if k > 0
         && let Some(done) = T::implicit(Way::Forward, g, [input, weight, out], bias)
@@ -252,9 +253,10 @@ fn transposed<T: ConvNumber>(
     if images * g.in_channels * q == 0 {
         return Ok(());
     }
-    if p * oc > 0 && depthwise::suits(g) {
-        depthwise::transposed(g, grad, weight, bias, out);
-        return Ok(());
+    if p * oc > 0
+        && let Some(done) = direct::transposed(g, grad, weight, bias, out)
+    {
+        return done;
     }
     if p * oc > 0
         && let Some(done) = T::implicit(Way::Transposed, g, [grad, weight, out], bias)
@@ -340,6 +342,9 @@ fn weight_grad<T: ConvNumber>(
         // SAFETY: the output holds that many elements.
         unsafe { clear(out.get(), size) };
         return Ok(());
+    }
+    if let Some(done) = direct::weight_grad(g, grad, input, out) {
+        return done;
     }
     if let Some(done) = T::implicit(Way::Weight, g, [grad, input, out], None) {
         return done;

@@ -4,12 +4,13 @@ use num_complex::Complex;
 
 use super::columns::Geometry;
 use super::implicit;
+use super::strip::Direct;
 use crate::dense::Ptr;
 use crate::matmul::{Matrix, Number, Product, Wrapping};
 use crate::multiversion;
 
 /// A number type of the convolution kernels.
-pub(super) trait ConvNumber: Copy + Default + Send + Sync + 'static {
+pub(super) trait ConvNumber: Copy + Default + Send + Sync + Direct {
     /// `out = a b`, or `out += a b` where `add`.
     ///
     /// # Safety
@@ -23,19 +24,6 @@ pub(super) trait ConvNumber: Copy + Default + Send + Sync + 'static {
         a: Matrix<Self>,
         b: Matrix<Self>,
         add: bool,
-    );
-
-    /// `dst[i * dst_step] += s * src[i * src_step]` for `i` below `n`.
-    ///
-    /// # Safety
-    /// Both are valid for `n` elements and do not overlap.
-    unsafe fn axpy(
-        n: usize,
-        s: Self,
-        src: *const Self,
-        src_step: usize,
-        dst: *mut Self,
-        dst_step: usize,
     );
 
     /// `dst[i * dst_step] += src[i]` for `i` below `n`.
@@ -67,24 +55,8 @@ pub(super) enum Way {
 pub(super) type Implicit = Option<torsh_core::Result<()>>;
 
 macro_rules! loops {
-    ($t:ty, $axpy:ident, $add:ident, |$a:ident, $b:ident| $sum:expr, |$x:ident, $y:ident| $product:expr) => {
+    ($t:ty, $add:ident, |$a:ident, $b:ident| $sum:expr) => {
         multiversion! {
-            unsafe fn $axpy<A>(n: usize, s: $t, src: *const $t, src_step: usize, dst: *mut $t, dst_step: usize) {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let put = |d: *mut $t, v: $t| {
-                        let ($x, $y) = (s, v);
-                        let ($a, $b) = (*d, $product);
-                        *d = $sum;
-                    };
-                    if src_step == 1 && dst_step == 1 {
-                        (0..n).for_each(|i| put(dst.add(i), *src.add(i)));
-                    } else {
-                        (0..n).for_each(|i| put(dst.add(i * dst_step), *src.add(i * src_step)));
-                    }
-                }
-            }
-
             unsafe fn $add<A>(n: usize, src: *const $t, dst: *mut $t, dst_step: usize) {
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -104,18 +76,7 @@ macro_rules! loops {
 }
 
 macro_rules! members {
-    ($axpy:ident, $add:ident) => {
-        unsafe fn axpy(
-            n: usize,
-            s: Self,
-            src: *const Self,
-            src_step: usize,
-            dst: *mut Self,
-            dst_step: usize,
-        ) {
-            // SAFETY: the caller's promise.
-            unsafe { $axpy(n, s, src, src_step, dst, dst_step) }
-        }
+    ($add:ident) => {
         unsafe fn add(n: usize, src: *const Self, dst: *mut Self, dst_step: usize) {
             // SAFETY: the caller's promise.
             unsafe { $add(n, src, dst, dst_step) }
@@ -124,15 +85,15 @@ macro_rules! members {
 }
 
 macro_rules! floating {
-    ($($t:ty, $axpy:ident, $add:ident, { $($more:tt)* };)*) => {$(
-        loops!($t, $axpy, $add, |a, b| a + b, |x, y| x * y);
+    ($($t:ty, $add:ident, { $($more:tt)* };)*) => {$(
+        loops!($t, $add, |a, b| a + b);
         impl ConvNumber for $t {
             unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
                 let alpha = num_traits::One::one();
                 // SAFETY: the caller's promise.
                 unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }) }
             }
-            members!($axpy, $add);
+            members!($add);
             $($more)*
         }
     )*};
@@ -150,14 +111,13 @@ macro_rules! implicit {
     };
 }
 floating! {
-    f32, axpy_f32, add_f32, { implicit!(); };
-    f64, axpy_f64, add_f64, { implicit!(); };
-    Complex<f32>, axpy_c64, add_c64, {};
-    Complex<f64>, axpy_c128, add_c128, {};
+    f32, add_f32, { implicit!(); };
+    f64, add_f64, { implicit!(); };
+    Complex<f32>, add_c64, {};
+    Complex<f64>, add_c128, {};
 }
 
-loops!(u64, axpy_u64, add_u64, |a, b| a.wrapping_add(b), |x, y| x
-    .wrapping_mul(y));
+loops!(u64, add_u64, |a, b| a.wrapping_add(b));
 impl ConvNumber for u64 {
     unsafe fn product(
         m: usize,
@@ -171,7 +131,7 @@ impl ConvNumber for u64 {
         // SAFETY: the caller's promise.
         unsafe { <u64 as Wrapping>::product(m, n, k, out, a, b, 1, add) }
     }
-    members!(axpy_u64, add_u64);
+    members!(add_u64);
 }
 
 /// Writes `n` times the same value.

@@ -1,4 +1,6 @@
-//! Vectors of one instruction set, as the tiles of products are written over them.
+//! Vectors of one instruction set, as the tiles of products and convolutions are written over them.
+
+use num_complex::Complex;
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
@@ -35,6 +37,11 @@ pub(crate) trait Lane: Copy {
     /// # Safety
     /// As [`Lane::splat`].
     unsafe fn plus(self, b: Self) -> Self;
+    /// The first `n` numbers, and zeros; `n` is at most `N`.
+    ///
+    /// # Safety
+    /// As [`Lane::splat`].
+    unsafe fn first(self, n: usize) -> Self;
     /// Fetches the cache line of an address that will be read and written.
     ///
     /// # Safety
@@ -42,9 +49,13 @@ pub(crate) trait Lane: Copy {
     unsafe fn fetch(at: *const Self::T);
 }
 
+/// Read at `8 - n`: ones in the first `n` places of 32 bits.
+#[cfg(target_arch = "x86_64")]
+static ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
 #[cfg(target_arch = "x86_64")]
 macro_rules! x86 {
-    ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident),*) => {$(
+    ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident $first:expr),*) => {$(
         impl Lane for $v {
             type T = $t;
             const N: usize = $n;
@@ -79,6 +90,11 @@ macro_rules! x86 {
                 unsafe { $add(self, b) }
             }
             #[inline(always)]
+            unsafe fn first(self, n: usize) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $first(self, n) }
+            }
+            #[inline(always)]
             unsafe fn fetch(at: *const $t) {
                 // SAFETY: the caller's promise.
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
@@ -88,15 +104,19 @@ macro_rules! x86 {
 }
 #[cfg(target_arch = "x86_64")]
 x86! {
-    __m256 of f32 8: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps,
-    __m256d of f64 4: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd,
-    __m512 of f32 16: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps,
-    __m512d of f64 8: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd
+    __m256 of f32 8: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps |v, n| {
+        _mm256_and_ps(v, _mm256_loadu_ps(ONES.as_ptr().add(8 - n).cast()))
+    },
+    __m256d of f64 4: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd |v, n| {
+        _mm256_and_pd(v, _mm256_loadu_pd(ONES.as_ptr().add(8 - 2 * n).cast()))
+    },
+    __m512 of f32 16: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps |v, n| _mm512_maskz_mov_ps(((1u32 << n) - 1) as u16, v),
+    __m512d of f64 8: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd |v, n| _mm512_maskz_mov_pd(((1u32 << n) - 1) as u8, v)
 }
 
 /// The vectors of the target's baseline: 16 bytes, which LLVM makes of plain loops.
 macro_rules! portable {
-    ($($t:ident $n:literal $fma:path),*) => {$(
+    ($($t:ty, $n:literal, |$a:ident, $b:ident, $sum:ident| $fma:expr, $mul:expr, $add:expr;)*) => {$(
         impl Lane for [$t; $n] {
             type T = $t;
             const N: usize = $n;
@@ -116,19 +136,38 @@ macro_rules! portable {
             }
             #[inline(always)]
             unsafe fn add_product(self, a: Self, b: Self) -> Self {
-                std::array::from_fn(|i| $fma(a[i], b[i], self[i]))
+                std::array::from_fn(|i| {
+                    let ($a, $b, $sum) = (a[i], b[i], self[i]);
+                    $fma
+                })
             }
             #[inline(always)]
             unsafe fn times(self, b: Self) -> Self {
-                std::array::from_fn(|i| self[i] * b[i])
+                std::array::from_fn(|i| {
+                    let ($a, $b) = (self[i], b[i]);
+                    $mul
+                })
+            }
+            #[inline(always)]
+            unsafe fn first(self, n: usize) -> Self {
+                std::array::from_fn(|i| if i < n { self[i] } else { Default::default() })
             }
             #[inline(always)]
             unsafe fn plus(self, b: Self) -> Self {
-                std::array::from_fn(|i| self[i] + b[i])
+                std::array::from_fn(|i| {
+                    let ($a, $b) = (self[i], b[i]);
+                    $add
+                })
             }
             #[inline(always)]
             unsafe fn fetch(_: *const $t) {}
         }
     )*};
 }
-portable!(f32 4 crate::arch::fma32::<crate::arch::Base>, f64 2 crate::arch::fma64::<crate::arch::Base>);
+portable! {
+    f32, 4, |a, b, sum| crate::arch::fma32::<crate::arch::Base>(a, b, sum), a * b, a + b;
+    f64, 2, |a, b, sum| crate::arch::fma64::<crate::arch::Base>(a, b, sum), a * b, a + b;
+    Complex<f32>, 2, |a, b, sum| sum + a * b, a * b, a + b;
+    Complex<f64>, 1, |a, b, sum| sum + a * b, a * b, a + b;
+    u64, 2, |a, b, sum| sum.wrapping_add(a.wrapping_mul(b)), a.wrapping_mul(b), a.wrapping_add(b);
+}

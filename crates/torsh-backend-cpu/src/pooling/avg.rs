@@ -1,10 +1,12 @@
 //! Averages over windows, and their transpose.
 
+use std::ops::Range;
+
 use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 
 use super::axis::{Divisor, Geometry, Window};
-use super::runs::{Row, Run, means_f32, means_f64};
+use super::runs::{Row, Run, fits, means_f32, means_f64};
 use super::{GRAIN, each_row};
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 
@@ -94,7 +96,7 @@ fn run<T: Average>(args: &KernelArgs<'_>, g: &Geometry, forward: bool, dtype: DT
     let divisor = Divisor::new(args);
     match forward {
         true => averages::<T>(g, divisor, x.ptr(), out.ptr())?,
-        false => shares::<T>(g, divisor, x.ptr(), out.ptr()),
+        false => shares::<T>(g, divisor, x.ptr(), out.ptr())?,
     }
     out.finish()
 }
@@ -130,29 +132,33 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
     let parts = pool::chunk_count(units, grain);
     let scratch = Scratch::<T>::new(parts * width)?;
     let scratch = Ptr::new(scratch.ptr());
+    let size = g.in_pixels();
     // Longer windows are summed in lanes of their own.
-    let fits = |r: &Run| {
+    let short = |r: &Run| {
         let w = &dx.windows[r.first];
         let mut all = dx.windows[r.first..r.end].iter();
         w.end - w.start < LONG && all.all(|v| v.padded == w.padded)
     };
-    let run = Run::of(dx).filter(fits);
+    let run = Run::of(dx).filter(short);
     pool::parallel_parts(units, parts, &|part, range| {
         each_row(g, range, |plane, z, y, unit| {
             let (wz, wy) = (dz.windows[z], dy.windows[y]);
             // SAFETY: the scratch row is this part's, the output's row this unit's, and windows lie
             // inside their plane.
             unsafe {
-                let src = src.at((plane * g.in_pixels()) as isize);
+                let src = src.at((plane * size) as isize);
                 let row = |z: usize, y: usize| {
                     std::slice::from_raw_parts(src.add((z * height + y) * width), width)
                 };
                 let dst = dst.at((unit * columns) as isize);
                 let mut done = 0..0;
-                if let Some(run) = run {
+                if let Some(run) = run
+                    && fits([wz, wy], [1; 2])
+                {
                     let wx = dx.windows[run.first];
                     let row = Row {
                         src,
+                        plane: size,
                         height,
                         width,
                         extents: [wz, wy, wx],
@@ -164,7 +170,19 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
                         done = run.first..run.end;
                     }
                 }
-                if done.len() == columns {
+                if !done.is_empty() {
+                    // The few others one by one.
+                    for x in (0..done.start).chain(done.end..columns) {
+                        let wx = dx.windows[x];
+                        let mut all = T::default();
+                        for z in wz.start..wz.end {
+                            for y in wy.start..wy.end {
+                                let row = &row(z, y)[wx.start..wx.end];
+                                all = row.iter().fold(all, |a, &v| a.plus(v));
+                            }
+                        }
+                        *dst.add(x) = all.over(number(divisor, [wz, wy, wx]));
+                    }
                     return;
                 }
                 let one = (wz.end - wz.start) * (wy.end - wy.start) == 1;
@@ -183,7 +201,7 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
                     }
                     sums
                 };
-                for x in (0..done.start).chain(done.end..columns) {
+                for x in 0..columns {
                     let wx = dx.windows[x];
                     *dst.add(x) = match wx.end - wx.start {
                         0 => T::default(),
@@ -205,37 +223,101 @@ fn number(divisor: Divisor, windows: [Window; 3]) -> f64 {
     }
 }
 
-/// Each input's share of the gradients of the windows that hold it, by rows of the input.
-fn shares<T: Average>(g: &Geometry, divisor: Divisor, grad: Ptr<T>, dst: Ptr<T>) {
+/// Each input's share of the gradients of the windows that hold it, by rows of the input: the shares
+/// of a row's windows are added first, then given to what they hold.
+fn shares<T: Average>(g: &Geometry, divisor: Divisor, grad: Ptr<T>, dst: Ptr<T>) -> Result<()> {
     let [dz, dy, dx] = &g.axes;
     let (zs, ys) = (dz.holders(), dy.holders());
     let (width, columns) = (dx.input, dx.windows.len());
     let units = g.planes * dz.input * dy.input;
     let grain = GRAIN.div_ceil(((g.reads() + g.planes * g.in_pixels()) / units.max(1)).max(1));
-    pool::parallel_for(units, grain, &|range| {
+    let parts = pool::chunk_count(units, grain);
+    let scratch = Scratch::<T>::new(parts * columns)?;
+    let scratch = Ptr::new(scratch.ptr());
+    // Windows whose shares are alike, and evenly apart.
+    let run = Run::of(dx).map_or(0..0, |r| r.first..r.end);
+    let alike = |r: &Range<usize>| {
+        let all = &dx.windows[r.clone()];
+        all.iter().all(|w| w.padded == all[0].padded)
+    };
+    let run = if alike(&run) { run } else { 0..0 };
+    pool::parallel_parts(units, parts, &|part, range| {
+        let mut last = None;
         for unit in range {
             let (plane, row) = (unit / (dz.input * dy.input), unit % (dz.input * dy.input));
             let (z, y) = (row / dy.input, row % dy.input);
-            // SAFETY: the output's row is this unit's, and windows lie inside their plane.
+            // SAFETY: the scratch row is this part's, the output's row this unit's, and windows lie
+            // inside their plane.
             unsafe {
-                let dst = dst.at((unit * width) as isize);
-                let dst = std::slice::from_raw_parts_mut(dst, width);
-                dst.fill(T::default());
-                let grad = grad.at((plane * g.out_pixels()) as isize);
-                for oz in zs[z].0..zs[z].1 {
-                    for oy in ys[y].0..ys[y].1 {
-                        let grad = grad.add((oz * dy.windows.len() + oy) * columns);
-                        let grad = std::slice::from_raw_parts(grad, columns);
-                        for (&v, &wx) in grad.iter().zip(&dx.windows) {
-                            let n = number(divisor, [dz.windows[oz], dy.windows[oy], wx]);
-                            let share = v.over(n);
-                            for d in &mut dst[wx.start..wx.end] {
-                                *d = d.plus(share);
-                            }
+                let sums = scratch.at((part * columns) as isize);
+                let sums = std::slice::from_raw_parts_mut(sums, columns);
+                // Rows in the same windows have the same sums.
+                let held = (plane, zs[z], ys[y]);
+                if last.replace(held) != Some(held) {
+                    sums.fill(T::default());
+                    let grad = grad.at((plane * g.out_pixels()) as isize);
+                    for oz in zs[z].0..zs[z].1 {
+                        for oy in ys[y].0..ys[y].1 {
+                            let grad = grad.add((oz * dy.windows.len() + oy) * columns);
+                            let grad = std::slice::from_raw_parts(grad, columns);
+                            let windows = [dz.windows[oz], dy.windows[oy]];
+                            add_shares(sums, grad, &dx.windows, &run, |wx| {
+                                number(divisor, [windows[0], windows[1], wx])
+                            });
                         }
                     }
                 }
+                let dst = dst.at((unit * width) as isize);
+                let dst = std::slice::from_raw_parts_mut(dst, width);
+                dst.fill(T::default());
+                give(dst, sums, &dx.windows, &run);
             }
         }
     });
+    Ok(())
+}
+
+/// Adds each window's share to its sum; those of `alike` are over one number.
+fn add_shares<T: Average>(
+    sums: &mut [T],
+    grad: &[T],
+    windows: &[Window],
+    alike: &Range<usize>,
+    over: impl Fn(Window) -> f64,
+) {
+    if !alike.is_empty() {
+        let n = over(windows[alike.start]);
+        for (sum, &v) in sums[alike.clone()].iter_mut().zip(&grad[alike.clone()]) {
+            *sum = sum.plus(v.over(n));
+        }
+    }
+    for x in (0..alike.start).chain(alike.end..windows.len()) {
+        sums[x] = sums[x].plus(grad[x].over(over(windows[x])));
+    }
+}
+
+/// Adds each window's sum to the elements it holds; those of `alike` are evenly apart.
+fn give<T: Average>(dst: &mut [T], sums: &[T], windows: &[Window], alike: &Range<usize>) {
+    for x in (0..alike.start).chain(alike.end..windows.len()) {
+        for d in &mut dst[windows[x].start..windows[x].end] {
+            *d = d.plus(sums[x]);
+        }
+    }
+    let [first, second, ..] = windows[alike.clone()] else {
+        return;
+    };
+    let step = second.start - first.start;
+    let sums = &sums[alike.clone()];
+    if step == 2 && first.end - first.start == 2 {
+        for (d, &sum) in dst[first.start..].chunks_exact_mut(2).zip(sums) {
+            d[0] = d[0].plus(sum);
+            d[1] = d[1].plus(sum);
+        }
+        return;
+    }
+    for tap in first.start..first.end {
+        for (d, &sum) in dst[tap..].iter_mut().step_by(step).zip(sums) {
+            *d = d.plus(sum);
+        }
+    }
 }

@@ -55,10 +55,7 @@ trait Ordered: Copy + Send + Sync {
     unsafe fn maxima(row: &Row<Self>, at: Option<*mut i64>) {
         // SAFETY: the caller's promise.
         unsafe {
-            match row.run.step {
-                1 => runs::maxima::<Self, 1>(row, at),
-                _ => runs::maxima::<Self, 2>(row, at),
-            }
+            runs::maxima(row, at);
         }
     }
 }
@@ -139,31 +136,39 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
     let units = g.planes * dz.windows.len() * dy.windows.len();
     let run = Run::of(dx).filter(|_| g.in_pixels() <= u32::MAX as usize);
     let grain = GRAIN.div_ceil((g.reads() / units.max(1)).max(1));
+    let (columns, plane_size) = (dx.windows.len(), g.in_pixels());
+    let dilations = [dz.dilation, dy.dilation, dx.dilation];
     pool::parallel_for(units, grain, &|range| {
         each_row(g, range, |plane, z, y, unit| {
-            let first = unit * dx.windows.len();
+            let first = unit * columns;
             // SAFETY: rows are disjoint, and windows lie inside their plane.
             unsafe {
-                let src = src.at((plane * g.in_pixels()) as isize);
+                let src = src.at((plane * plane_size) as isize);
                 let dst = dst.at(first as isize);
                 let at = at.map(|i| i.at(first as isize));
                 let (wz, wy) = (dz.windows[z], dy.windows[y]);
                 let mut done = 0..0;
-                if let Some(run) = run {
+                if let Some(run) = run
+                    && runs::fits([wz, wy], [dz.dilation, dy.dilation])
+                {
                     let row = Row {
                         src,
+                        plane: plane_size,
                         height: dy.input,
                         width: dx.input,
                         extents: [wz, wy, dx.windows[run.first]],
-                        dilations: [dz, dy, dx].map(|a| a.dilation),
+                        dilations,
                         run,
                         dst: dst.add(run.first),
                     };
                     T::maxima(&row, at.map(|at| at.add(run.first)));
                     done = run.first..run.end;
                 }
-                windows(g, [wz, wy], 0..done.start, src, dst, at);
-                windows(g, [wz, wy], done.end..dx.windows.len(), src, dst, at);
+                for which in [0..done.start, done.end..columns] {
+                    if !which.is_empty() {
+                        windows(g, [wz, wy], which, src, dst, at);
+                    }
+                }
             }
         });
     });
@@ -186,7 +191,7 @@ unsafe fn windows<T: Ordered>(
     let [dz, dy, dx] = &g.axes;
     // Once, since the compiler cannot know that the writes below leave them alone.
     let (height, width) = (dy.input, dx.input);
-    let [deep, down, right] = [dz, dy, dx].map(|a| a.dilation);
+    let (deep, down, right) = (dz.dilation, dy.dilation, dx.dilation);
     for x in which {
         let wx = dx.windows[x];
         let first = (wz.start * height + wy.start) * width + wx.start;

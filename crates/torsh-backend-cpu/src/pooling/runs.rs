@@ -1,14 +1,21 @@
 //! Rows of windows that all lie inside of the image, at even distances: one element of all windows
 //! after the other.
 
+use std::mem::MaybeUninit;
+
 use super::Ordered;
 use super::axis::{Axis, Window};
 use crate::multiversion;
 
-/// Windows that are computed at once.
+/// Windows whose part of the image is laid out at once.
 const LANES: usize = 64;
-/// The longest windows that are computed so.
+/// Windows that are computed at once, in registers; a row is laid out by so many elements.
+const TILE: usize = 16;
+/// The longest windows that are computed so, and the most rows of them.
 const SPAN: usize = 32;
+const ROWS: usize = 16;
+/// Elements of a row, laid out for all lanes.
+const WIDTH: usize = LANES + SPAN + TILE;
 
 /// The longest run of whole windows along the last dimension.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +56,7 @@ impl Run {
 pub(super) struct Row<T> {
     /// The image's plane, and its sizes.
     pub src: *const T,
+    pub plane: usize,
     pub height: usize,
     pub width: usize,
     /// The windows' extents; that along the row of the first one.
@@ -60,182 +68,287 @@ pub(super) struct Row<T> {
 }
 
 impl<T> Row<T> {
-    /// The place of an element of the first window.
+    /// The length of the windows.
     #[inline(always)]
-    fn place(&self, z: usize, y: usize, x: usize) -> usize {
-        let row = z.wrapping_mul(self.height).wrapping_add(y);
-        row.wrapping_mul(self.width).wrapping_add(x)
+    fn span(&self) -> usize {
+        self.extents[2].end - self.extents[2].start
+    }
+
+    /// Where the windows' rows begin, and how many there are, `along` elements from the first one.
+    #[inline(always)]
+    fn rows(&self, along: usize) -> ([usize; ROWS], usize) {
+        let [wz, wy, wx] = self.extents;
+        let along = wx.start.wrapping_add(along);
+        let (mut places, mut taken) = ([0; ROWS], 0);
+        let mut z = wz.start;
+        while z < wz.end {
+            let mut y = wy.start;
+            while y < wy.end {
+                let row = z.wrapping_mul(self.height).wrapping_add(y);
+                places[taken] = row.wrapping_mul(self.width).wrapping_add(along);
+                taken = taken.wrapping_add(1);
+                y = y.wrapping_add(self.dilations[1]);
+            }
+            z = z.wrapping_add(self.dilations[0]);
+        }
+        (places, taken)
+    }
+}
+
+/// What windows do with two elements.
+pub(super) trait Fold<T> {
+    const START: T;
+    fn fold(a: T, b: T) -> T;
+}
+
+/// The larger one.
+struct Larger;
+impl<T: Ordered> Fold<T> for Larger {
+    const START: T = T::LOWEST;
+    #[inline(always)]
+    fn fold(a: T, b: T) -> T {
+        if b.wins(a) { b } else { a }
     }
 }
 
 /// Part of an image's row with its even and its odd places apart, so that windows two apart have
-/// their elements side by side. Lanes past the last window hold what once was there.
-struct Apart<T>([[T; LANES + SPAN]; 2]);
+/// their elements side by side; all in the first half for windows one apart.
+type Apart<T> = [MaybeUninit<[T; WIDTH]>; 2];
 
-impl<T: Copy> Apart<T> {
-    /// # Safety
-    /// `from` must hold `n` elements, at most `S * LANES + SPAN`.
-    #[inline(always)]
-    unsafe fn fill<const S: usize>(&mut self, from: *const T, n: usize) {
-        let [even, odd] = self.0.each_mut().map(|a| a.as_mut_ptr());
-        // SAFETY: the caller's promise.
-        unsafe {
-            if S == 1 {
-                (0..n).for_each(|i| *even.wrapping_add(i) = *from.wrapping_add(i));
-                return;
-            }
-            for i in 0..n / 2 {
-                *even.wrapping_add(i) = *from.wrapping_add(i.wrapping_mul(2));
-                *odd.wrapping_add(i) = *from.wrapping_add(i.wrapping_mul(2).wrapping_add(1));
-            }
-            if n % 2 == 1 {
-                *even.wrapping_add(n / 2) = *from.wrapping_add(n.wrapping_sub(1));
-            }
-        }
-    }
-
-    /// Element `x` of the windows' rows, one after the other.
-    #[inline(always)]
-    fn tap<const S: usize>(&self, x: usize) -> *const T {
-        match (S, x % 2) {
-            (1, _) => self.0[0].as_ptr().wrapping_add(x),
-            (_, 0) => self.0[0].as_ptr().wrapping_add(x / 2),
-            _ => self.0[1].as_ptr().wrapping_add(x / 2),
-        }
-    }
-}
-
-/// Maxima and, where wanted, where they are.
+/// Lays out what rows of the plane that begin at `places` are together, as far as `n` windows and
+/// what makes them whole tiles need it.
 ///
 /// # Safety
 /// The windows lie inside of the plane.
 #[inline(always)]
-pub(super) unsafe fn maxima<T: Ordered, const S: usize>(row: &Row<T>, at: Option<*mut i64>) {
-    let [wz, wy, wx] = row.extents;
-    let [deep, down, right] = row.dilations;
-    let count = row.run.end - row.run.first;
-    let span = wx.end - wx.start;
-    let mut parts = Apart([[T::LOWEST; LANES + SPAN]; 2]);
-    let (mut best, mut index) = ([T::LOWEST; LANES], [0u32; LANES]);
-    let (best, index) = (best.as_mut_ptr(), index.as_mut_ptr());
-    let mut from = 0;
-    while from < count {
-        let n = LANES.min(count - from);
-        // Whole registers.
-        let lanes = n.wrapping_add(7) & !7;
-        let along = wx.start.wrapping_add(from.wrapping_mul(S));
-        let corner = row.place(wz.start, wy.start, along) as u32;
-        let mut z = wz.start;
-        // SAFETY: the caller's promise; all lanes lie in their arrays.
+unsafe fn lay_out<T: Copy, F: Fold<T>, const S: usize>(
+    row: &Row<T>,
+    places: &[usize],
+    n: usize,
+    to: &mut Apart<T>,
+) {
+    let windows = n.wrapping_add(TILE - 1) / TILE * TILE;
+    let length = windows
+        .wrapping_sub(1)
+        .wrapping_mul(S)
+        .wrapping_add(row.span());
+    let length = length.wrapping_add(TILE - 1) / TILE * TILE;
+    let [even, odd] = to;
+    let (even, odd) = (even.as_mut_ptr().cast::<T>(), odd.as_mut_ptr().cast::<T>());
+    // From one buffer to the other: what is both read and written would be stored under a mask,
+    // which takes several times as long.
+    let mut buffers = [const { MaybeUninit::<[T; 2 * WIDTH]>::uninit() }; 2];
+    let [a, b] = &mut buffers;
+    let (mut all, mut next) = (a.as_mut_ptr().cast::<T>(), b.as_mut_ptr().cast::<T>());
+    if S == 1 && places.len() == 1 {
+        all = even;
+    }
+    for (index, &place) in places.iter().enumerate() {
+        let src = row.src.wrapping_add(place);
+        // What lies behind the windows is not looked at, but must be there to be read.
+        let there = row.plane.saturating_sub(place);
+        let there = if there < length { there } else { length };
+        // SAFETY: elements of the plane, and room for as many.
         unsafe {
-            for l in 0..lanes {
-                *best.wrapping_add(l) = T::LOWEST;
-                *index.wrapping_add(l) = corner.wrapping_add((l as u32).wrapping_mul(S as u32));
+            if index == 0 {
+                (0..there).for_each(|i| *all.wrapping_add(i) = *src.wrapping_add(i));
+                (there..length).for_each(|i| *all.wrapping_add(i) = F::START);
+                continue;
             }
-            while z < wz.end {
-                let mut y = wy.start;
-                while y < wy.end {
-                    let place = row.place(z, y, along);
-                    let length = n.wrapping_sub(1).wrapping_mul(S).wrapping_add(span);
-                    parts.fill::<S>(row.src.wrapping_add(place), length);
-                    let mut x = 0;
-                    while x < span {
-                        let src = parts.tap::<S>(x);
-                        let place = place.wrapping_add(x) as u32;
-                        for l in 0..lanes {
-                            let v = *src.wrapping_add(l);
-                            let here = place.wrapping_add((l as u32).wrapping_mul(S as u32));
-                            let (most, its) = (*best.wrapping_add(l), *index.wrapping_add(l));
-                            let wins = v.wins(most);
-                            *best.wrapping_add(l) = if wins { v } else { most };
-                            *index.wrapping_add(l) = if wins { here } else { its };
-                        }
-                        x = x.wrapping_add(right);
-                    }
-                    y = y.wrapping_add(down);
-                }
-                z = z.wrapping_add(deep);
+            if S == 1 && index.wrapping_add(1) == places.len() {
+                next = even;
             }
-            for l in 0..n {
-                *row.dst.wrapping_add(from.wrapping_add(l)) = *best.wrapping_add(l);
+            for i in 0..there {
+                let v = F::fold(*all.wrapping_add(i), *src.wrapping_add(i));
+                *next.wrapping_add(i) = v;
             }
-            if let Some(at) = at {
-                for l in 0..n {
-                    *at.wrapping_add(from.wrapping_add(l)) = i64::from(*index.wrapping_add(l));
-                }
+            (there..length).for_each(|i| *next.wrapping_add(i) = *all.wrapping_add(i));
+        }
+        std::mem::swap(&mut all, &mut next);
+    }
+    if S == 2 {
+        for i in 0..length / 2 {
+            let at = i.wrapping_mul(2);
+            // SAFETY: all were written, and there is room for half as many in each.
+            unsafe {
+                *even.wrapping_add(i) = *all.wrapping_add(at);
+                *odd.wrapping_add(i) = *all.wrapping_add(at.wrapping_add(1));
             }
         }
-        from = from.wrapping_add(n);
     }
 }
 
-/// Sums over windows, rows first, then along them, each over `over`.
+/// A tile of element `x` of the windows from `first` on.
 ///
 /// # Safety
-/// As for [`maxima`].
+/// They are laid out.
 #[inline(always)]
-unsafe fn means<T: Sums, const S: usize>(row: &Row<T>, over: T) {
-    let [wz, wy, wx] = row.extents;
-    let count = row.run.end - row.run.first;
-    let (mut sums, mut column) = ([T::default(); LANES], [T::default(); LANES]);
+unsafe fn tap<T: Copy, const S: usize>(row: &Apart<T>, x: usize, first: usize) -> [T; TILE] {
+    let half = row[if S == 1 { 0 } else { x % 2 }].as_ptr().cast::<T>();
+    let at = half.wrapping_add(x / S).wrapping_add(first);
+    // SAFETY: the caller's promise.
+    unsafe { at.cast::<[T; TILE]>().read_unaligned() }
+}
+
+/// Writes `n` results of a tile.
+///
+/// # Safety
+/// There is room for so many.
+#[inline(always)]
+unsafe fn put<T: Copy>(tile: [T; TILE], n: usize, to: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match n >= TILE {
+            true => to.cast::<[T; TILE]>().write_unaligned(tile),
+            false => (0..n).for_each(|l| *to.wrapping_add(l) = tile[l]),
+        }
+    }
+}
+
+/// Whether a window has few enough rows for the loops here.
+pub(super) fn fits(extents: [Window; 2], dilations: [usize; 2]) -> bool {
+    let rows = |w: Window, by: usize| (w.end - w.start).div_ceil(by);
+    rows(extents[0], dilations[0]) * rows(extents[1], dilations[1]) <= ROWS
+}
+
+/// Maxima and where they are.
+///
+/// # Safety
+/// The windows lie inside of the plane, and have few enough rows.
+#[inline(always)]
+unsafe fn indexed<T: Ordered, const S: usize>(row: &Row<T>, at: *mut i64) {
+    let (count, span) = (row.run.end - row.run.first, row.span());
+    let mut rows = [const { [const { MaybeUninit::uninit() }; 2] }; ROWS];
     let mut from = 0;
     while from < count {
         let n = LANES.min(count - from);
-        let along = wx.start.wrapping_add(from.wrapping_mul(S));
-        for l in 0..n {
-            sums[l] = T::default();
+        let (places, taken) = row.rows(from.wrapping_mul(S));
+        let corner = places[0];
+        for i in 0..taken {
+            // SAFETY: the caller's promise.
+            unsafe { lay_out::<T, Larger, S>(row, &[places[i]], n, &mut rows[i]) };
         }
-        for x in 0..wx.end.wrapping_sub(wx.start) {
-            for l in 0..n {
-                column[l] = T::default();
-            }
-            for z in wz.start..wz.end {
-                for y in wy.start..wy.end {
-                    let src = row.src.wrapping_add(row.place(z, y, along.wrapping_add(x)));
-                    for l in 0..n {
-                        // SAFETY: the caller's promise.
-                        column[l] = column[l] + unsafe { *src.wrapping_add(l.wrapping_mul(S)) };
+        let mut first = 0;
+        while first < n {
+            let (mut best, mut index) = ([T::LOWEST; TILE], [0u32; TILE]);
+            for i in 0..taken {
+                let mut x = 0;
+                while x < span {
+                    // SAFETY: all rows are laid out.
+                    let v = unsafe { tap::<T, S>(&rows[i], x, first) };
+                    let here = places[i].wrapping_sub(corner).wrapping_add(x) as u32;
+                    for l in 0..TILE {
+                        let wins = v[l].wins(best[l]);
+                        best[l] = if wins { v[l] } else { best[l] };
+                        index[l] = if wins { here } else { index[l] };
                     }
+                    x = x.wrapping_add(row.dilations[2]);
                 }
             }
-            for l in 0..n {
-                sums[l] = sums[l] + column[l];
+            let begin = from.wrapping_add(first);
+            let corner = corner.wrapping_add(first.wrapping_mul(S));
+            let mut places = [0i64; TILE];
+            for l in 0..TILE {
+                let window = corner.wrapping_add(l.wrapping_mul(S)) as u32;
+                places[l] = i64::from(window.wrapping_add(index[l]));
             }
-        }
-        for l in 0..n {
             // SAFETY: the results of these windows.
-            unsafe { *row.dst.wrapping_add(from.wrapping_add(l)) = sums[l] / over };
+            unsafe {
+                put(best, n.wrapping_sub(first), row.dst.wrapping_add(begin));
+                put(places, n.wrapping_sub(first), at.wrapping_add(begin));
+            }
+            first = first.wrapping_add(TILE);
         }
         from = from.wrapping_add(n);
     }
 }
 
-/// What [`means`] needs.
-trait Sums: Copy + Default + std::ops::Add<Output = Self> + std::ops::Div<Output = Self> {}
-impl Sums for f32 {}
-impl Sums for f64 {}
+/// What the windows' elements are together, and `last` of it: rows first, then along them.
+///
+/// # Safety
+/// As [`indexed`].
+#[inline(always)]
+unsafe fn folded<T: Copy, F: Fold<T>, const S: usize>(row: &Row<T>, last: impl Fn(T) -> T) {
+    let (count, span) = (row.run.end - row.run.first, row.span());
+    let mut apart = [const { MaybeUninit::uninit() }; 2];
+    let mut from = 0;
+    while from < count {
+        let n = LANES.min(count - from);
+        let (places, taken) = row.rows(from.wrapping_mul(S));
+        // SAFETY: the caller's promise.
+        unsafe { lay_out::<T, F, S>(row, &places[..taken], n, &mut apart) };
+        let mut first = 0;
+        while first < n {
+            let mut all = [F::START; TILE];
+            let mut x = 0;
+            while x < span {
+                // SAFETY: the row is laid out.
+                let v = unsafe { tap::<T, S>(&apart, x, first) };
+                for l in 0..TILE {
+                    all[l] = F::fold(all[l], v[l]);
+                }
+                x = x.wrapping_add(row.dilations[2]);
+            }
+            for v in &mut all {
+                *v = last(*v);
+            }
+            let to = row.dst.wrapping_add(from.wrapping_add(first));
+            // SAFETY: the results of these windows.
+            unsafe { put(all, n.wrapping_sub(first), to) };
+            first = first.wrapping_add(TILE);
+        }
+        from = from.wrapping_add(n);
+    }
+}
+
+/// Maxima of a row and, where wanted, where they are.
+///
+/// # Safety
+/// The windows lie inside of the plane, and have few enough rows.
+#[inline(always)]
+pub(super) unsafe fn maxima<T: Ordered>(row: &Row<T>, at: Option<*mut i64>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (row.run.step, at) {
+            (1, Some(at)) => indexed::<T, 1>(row, at),
+            (_, Some(at)) => indexed::<T, 2>(row, at),
+            (1, None) => folded::<T, Larger, 1>(row, |v| v),
+            (_, None) => folded::<T, Larger, 2>(row, |v| v),
+        }
+    }
+}
+
+/// The sum.
+struct Sum;
 
 macro_rules! rows {
     ($($t:ident $maxima:ident $means:ident;)*) => {
+        $(
+            impl Fold<$t> for Sum {
+                const START: $t = 0.0;
+                #[inline(always)]
+                fn fold(a: $t, b: $t) -> $t {
+                    a + b
+                }
+            }
+        )*
         multiversion! {
             $(
                 /// See `maxima`.
                 pub(super) unsafe fn $maxima<A>(row: &Row<$t>, at: Option<*mut i64>) {
                     // SAFETY: the caller's promise.
-                    unsafe {
-                        match row.run.step {
-                            1 => maxima::<$t, 1>(row, at),
-                            _ => maxima::<$t, 2>(row, at),
-                        }
-                    }
+                    unsafe { maxima::<$t>(row, at) }
                 }
-                /// See `means`.
+                /// The sums of windows, each over `n`.
+                ///
+                /// # Safety
+                /// As for `maxima`.
                 pub(super) unsafe fn $means<A>(row: &Row<$t>, n: $t) {
                     // SAFETY: the caller's promise.
                     unsafe {
                         match row.run.step {
-                            1 => means::<$t, 1>(row, n),
-                            _ => means::<$t, 2>(row, n),
+                            1 => folded::<$t, Sum, 1>(row, |v| v / n),
+                            _ => folded::<$t, Sum, 2>(row, |v| v / n),
                         }
                     }
                 }

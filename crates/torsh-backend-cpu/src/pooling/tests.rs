@@ -172,6 +172,10 @@ fn runs_of_windows_are_as_single_ones() {
             let attrs = [&k2, &s2, &p2, &d2].map(|v| Attr::Ints(v));
             let shape = [depth, rows, columns];
             let (got, at) = floats(Kernel::MaxPool, &x, &shape, &attrs);
+            assert_maxima::<f64>(&x.data, [depth, height, width], &got, shape, &attrs);
+            let single: Vec<f32> = x.data.iter().map(|&v| v as f32).collect();
+            let want: Vec<f32> = got.iter().map(|&v| v as f32).collect();
+            assert_maxima(&single, [depth, height, width], &want, shape, &attrs);
             let means = Host::<f64>::new(&[depth, height, width], mean_value);
             let plain = [attrs[0], attrs[1], attrs[2], Attr::Bool(true), Attr::None];
             let averaged =
@@ -207,6 +211,73 @@ fn runs_of_windows_are_as_single_ones() {
                         "{width} {k} {stride} {i}"
                     );
                 }
+            }
+        }
+    }
+}
+
+/// Checks maxima that are computed without their places.
+fn assert_maxima<T: Element + PartialEq + std::fmt::Debug>(
+    x: &[T],
+    input: [usize; 3],
+    want: &[T],
+    output: [usize; 3],
+    attrs: &[Attr<'_>],
+) {
+    let x = Host::<T>::new(&input, |i| x[i]);
+    let out = Host::<T>::new(&output, |_| T::default());
+    let args = KernelArgs {
+        kernel: Kernel::MaxPool,
+        compute: T::DTYPE,
+        outputs: &[out.view()],
+        inputs: &[x.view()],
+        attrs,
+    };
+    max_pool(&args).expect("a pooling");
+    for (i, (got, want)) in out.data.iter().zip(want).enumerate() {
+        let nan = |v: &T| !v.eq(v);
+        assert!(got == want || nan(got) && nan(want), "{attrs:?} {i}");
+    }
+}
+
+/// The gradient against each window's share given to its elements one by one.
+#[test]
+fn shares_of_averages_go_to_what_the_windows_hold() {
+    for width in [4usize, 9, 40, 70] {
+        for (k, stride, padding, counted) in [
+            (2, 2, 0, true),
+            (3, 2, 1, true),
+            (3, 2, 1, false),
+            (3, 1, 1, true),
+            (5, 3, 2, false),
+            (7, 7, 0, true),
+        ] {
+            let height = 9usize;
+            let of = |n: usize| (n + 2 * padding).checked_sub(k).map(|n| n / stride + 1);
+            let (Some(rows), Some(columns)) = (of(height), of(width)) else {
+                continue;
+            };
+            let grad = Host::<f64>::new(&[2, rows, columns], |i| (i * 37 % 101) as f64);
+            let (k2, s2, p2) = ([k as i64; 2], [stride as i64; 2], [padding as i64; 2]);
+            let sizes = [&k2, &s2, &p2].map(|v| Attr::Ints(v));
+            let attrs = [&sizes[..], &[Attr::Bool(counted), Attr::None]].concat();
+            let (got, _) = floats(Kernel::AvgPoolBackward, &grad, &[2, height, width], &attrs);
+            let mut want = vec![0.0; 2 * height * width];
+            for (i, &v) in grad.data.iter().enumerate() {
+                let (plane, y, x) = (i / rows / columns, i / columns % rows, i % columns);
+                let held = |at: usize, n: usize| {
+                    let all = at * stride..(at * stride + k).min(n + 2 * padding);
+                    let inside =
+                        (all.start.max(padding) - padding)..(all.end.max(padding) - padding).min(n);
+                    (if counted { all.len() } else { inside.len() }, inside)
+                };
+                let ((ny, ys), (nx, xs)) = (held(y, height), held(x, width));
+                for (y, x) in ys.flat_map(|y| xs.clone().map(move |x| (y, x))) {
+                    want[(plane * height + y) * width + x] += v / (ny * nx) as f64;
+                }
+            }
+            for (i, (got, want)) in got.iter().zip(&want).enumerate() {
+                assert!((got - want).abs() < 1e-9, "{width} {k} {stride} {i}");
             }
         }
     }

@@ -1,0 +1,430 @@
+//! Convolutions of few channels, depthwise ones above all: bands of the image are padded, and the sums
+//! over all taps are taken in registers.
+
+use std::ops::Range;
+
+use torsh_core::{Result, pool};
+
+use super::GRAIN;
+use super::columns::Geometry;
+use super::number::{ConvNumber, Implicit, clear};
+use super::plan::{Phase, Plan};
+use super::strip::{DOTS, Dots, Loops, PadRows, Strip};
+use crate::arch::level;
+use crate::dense::{Ptr, Scratch};
+
+/// Channels of a group, in or out, up to which tiles of a product would be mostly empty.
+const FEW: usize = 4;
+/// Input channels of one of several groups, which are products of their own.
+const GROUPED: usize = 16;
+/// Terms that are summed one after the other, but for depthwise convolutions.
+const TERMS: usize = 640;
+
+/// Whether the loops here are for results of `channels` channels in each group.
+fn suits(g: &Geometry, channels: usize, outs: usize) -> bool {
+    let few = channels.min(outs) <= FEW || g.groups > 1 && channels <= GROUPED;
+    few && (channels == 1 && g.groups > 1 || channels.saturating_mul(g.taps()) <= TERMS)
+}
+
+/// A convolution; `None` where another way is better.
+pub(super) fn forward<T: ConvNumber>(
+    g: &Geometry,
+    input: Ptr<T>,
+    weight: Ptr<T>,
+    bias: Option<Ptr<T>>,
+    out: Ptr<T>,
+) -> Implicit {
+    if !suits(g, g.in_channels, g.out_channels) {
+        return None;
+    }
+    let loops = T::loops(level());
+    let plan = Plan::forward(g, loops.lanes, size_of::<T>())?;
+    let operands = [input, weight, out];
+    Some(run(
+        &Call {
+            plan: &plan,
+            loops,
+            operands,
+            bias,
+        },
+        g.work(),
+    ))
+}
+
+/// The gradient of a convolution's input; `None` where another way is better.
+pub(super) fn transposed<T: ConvNumber>(
+    g: &Geometry,
+    grad: Ptr<T>,
+    weight: Ptr<T>,
+    bias: Option<Ptr<T>>,
+    out: Ptr<T>,
+) -> Implicit {
+    if !suits(g, g.out_channels, g.in_channels) {
+        return None;
+    }
+    let loops = T::loops(level());
+    let plan = Plan::transposed(g, loops.lanes, size_of::<T>())?;
+    let taps = g.taps();
+    let (ic, each) = (g.in_channels, g.in_channels * g.out_channels * taps);
+    let weights = match Scratch::<T>::new(g.groups * each) {
+        Ok(weights) => weights,
+        Err(e) => return Some(Err(e)),
+    };
+    // The weights of each phase's terms, by channels of the result.
+    let mut to = weights.ptr();
+    for group in 0..g.groups {
+        for phase in &plan.phases {
+            for c in 0..ic {
+                for term in &plan.terms[phase.first..phase.first + phase.count] {
+                    let from = group * each + (term.channel * ic + c) * taps + term.tap;
+                    // SAFETY: both hold a weight for each group, pair of channels and tap.
+                    unsafe { *to = *weight.at(from as isize) };
+                    to = to.wrapping_add(1);
+                }
+            }
+        }
+    }
+    let operands = [grad, Ptr::new(weights.ptr()), out];
+    Some(run(
+        &Call {
+            plan: &plan,
+            loops,
+            operands,
+            bias,
+        },
+        g.work(),
+    ))
+}
+
+/// The gradient of a convolution's weight; `None` where another way is better.
+pub(super) fn weight_grad<T: ConvNumber>(
+    g: &Geometry,
+    grad: Ptr<T>,
+    input: Ptr<T>,
+    out: Ptr<T>,
+) -> Implicit {
+    if !suits(g, g.in_channels, g.out_channels) {
+        return None;
+    }
+    let loops = T::loops(level());
+    let plan = Plan::forward(g, loops.lanes, size_of::<T>())?;
+    let operands = [input, grad, out];
+    let call = Call {
+        plan: &plan,
+        loops,
+        operands,
+        bias: None,
+    };
+    Some(weights(&call, g.work()))
+}
+
+/// Part of a plane: its band along each dimension.
+#[derive(Clone, Copy)]
+struct Band {
+    plane: usize,
+    z: usize,
+    /// The first result of each phase along the others, and how many.
+    first: [usize; 2],
+    count: [usize; 2],
+}
+
+struct Call<'a, T: 'static> {
+    plan: &'a Plan,
+    loops: &'static Loops<T>,
+    /// The image, the weights (or the output's gradient) and the result.
+    operands: [Ptr<T>; 3],
+    bias: Option<Ptr<T>>,
+}
+
+impl<T: ConvNumber> Call<'_, T> {
+    /// The bands of one group of planes.
+    fn bands(&self) -> usize {
+        self.plan.bands.iter().product()
+    }
+
+    fn band(&self, plane: usize, index: usize) -> Band {
+        let p = self.plan;
+        let [_, ys, xs] = p.bands;
+        let first = [index / xs % ys * p.rows, index % xs * p.columns];
+        let [_, y, x] = &p.axes;
+        Band {
+            plane,
+            z: index / xs / ys,
+            first,
+            count: [
+                p.rows.min(y.results(0) - first[0]),
+                p.columns.min(x.results(0) - first[1]),
+            ],
+        }
+    }
+
+    /// Writes the padded rows of a band.
+    ///
+    /// # Safety
+    /// The image is the plan's, and `to` has room for a band.
+    unsafe fn pad(&self, band: &Band, to: *mut T) {
+        let p = self.plan;
+        let [z, y, x] = &p.axes;
+        let start = x.start + (band.first[1] * x.step) as isize;
+        let top = y.start + (band.first[0] * y.step) as isize;
+        let rows = y.reach(band.count[0]);
+        // The rows inside the image, and the row there of the first of them.
+        let inside = |input: usize| (input as isize - top).clamp(0, rows as isize) as usize;
+        let inside = inside(0)..inside(y.input);
+        let first = top + inside.start as isize;
+        let size = y.input * x.input;
+        for plane in 0..p.channels * p.depths.len() {
+            let (channel, depth) = (plane / p.depths.len(), p.depths[plane % p.depths.len()]);
+            let iz = z.start + (band.z * z.step + depth) as isize;
+            let within = (0..z.input as isize).contains(&iz);
+            let channel = band.plane * p.channels + channel;
+            let image = self.operands[0].at((channel * z.input * size) as isize);
+            let row = image.wrapping_offset(iz * size as isize + first * x.input as isize);
+            for &phase in &p.places {
+                // The places of the rows whose column lies inside the image.
+                let from = start + phase as isize;
+                let place = |column: isize| {
+                    let n = (column - from).max(0) as usize;
+                    n.div_ceil(x.step).min(p.width)
+                };
+                let (left, right) = (place(0), place(x.input as isize));
+                let line = plane * p.plane + phase * p.width;
+                let rows = PadRows {
+                    src: row.wrapping_offset(from + (left * x.step) as isize),
+                    step: x.step,
+                    src_row: x.input,
+                    inside: if within { inside.clone() } else { 0..0 },
+                    rows,
+                    left,
+                    right,
+                    width: p.width,
+                    dst: to.wrapping_add(line),
+                    dst_row: p.line,
+                };
+                // SAFETY: the places are the image's; the caller's promise.
+                unsafe { (self.loops.pad)(&rows) };
+            }
+        }
+    }
+
+    /// The results of a band.
+    ///
+    /// # Safety
+    /// The operands are the plan's, and no other thread writes the band's results; `memory` has
+    /// room for a band and for the lines of [`Call::memory`].
+    unsafe fn results(&self, band: &Band, memory: *mut T) {
+        let p = self.plan;
+        let [z, y, x] = &p.axes;
+        // SAFETY: the caller's promise.
+        unsafe { self.pad(band, memory) };
+        for (index, phases) in p.phases.chunks(x.spread).enumerate() {
+            let (oz, top) = (band.z * z.spread + index / y.spread, index % y.spread);
+            let rows = band.count[0].min(y.results(top).saturating_sub(band.first[0]));
+            if oz >= z.output || rows == 0 {
+                continue;
+            }
+            let oy = band.first[0] * y.spread + top;
+            let mut o = 0;
+            while o < p.outs {
+                let planes = [1, 1, 2, 2, 4][(p.outs - o).min(4)];
+                let plane = (band.plane * p.outs + o) * z.output + oz;
+                let at = (plane * y.output + oy) * x.output + band.first[1] * x.spread;
+                // SAFETY: the caller's promise; these planes and rows are the band's.
+                unsafe { self.planes(band, phases, [o, planes, rows], at, memory) };
+                o += planes;
+            }
+        }
+    }
+
+    /// The results of `phases` along the last dimension, of `planes` planes from `o` on, whose first
+    /// one is at `at`.
+    ///
+    /// # Safety
+    /// As [`Call::results`].
+    unsafe fn planes(
+        &self,
+        band: &Band,
+        phases: &[Phase],
+        [o, planes, rows]: [usize; 3],
+        at: usize,
+        memory: *mut T,
+    ) {
+        let p = self.plan;
+        let [z, y, x] = &p.axes;
+        let zeros = [T::default(); 4];
+        let group = band.plane % p.groups;
+        let bias = self.bias.map(|b| b.at((group * p.outs + o) as isize));
+        let out = self.operands[2].at(at as isize);
+        let [row, plane] = [y.spread * x.output, z.output * y.output * x.output];
+        // With phases the results go through lines of their own.
+        let width = band.count[1];
+        let lines = memory.wrapping_add(p.band);
+        let line = |phase: usize| lines.wrapping_add(phase * planes * rows * width);
+        let columns = |phase| width.min(x.results(phase).saturating_sub(band.first[1]));
+        for (i, phase) in phases.iter().enumerate() {
+            let weight = (group * p.terms.len() + phase.first) * p.outs + o * phase.count;
+            let (out, out_row, out_plane) = match x.spread {
+                1 => (out, row, plane),
+                _ => (line(i), width, rows * width),
+            };
+            let strip = Strip {
+                terms: p.offsets[phase.first..].as_ptr(),
+                count: phase.count,
+                weights: self.operands[1].at(weight as isize),
+                bias: bias.map_or(zeros.as_ptr(), |b| b.cast_const()),
+                src: memory,
+                src_row: y.step * p.line,
+                out,
+                out_row,
+                out_plane,
+                rows,
+                width: columns(i),
+            };
+            // SAFETY: the caller's promise; all planes of the strip are there.
+            unsafe { self.loops.strips[planes / 2](&strip) };
+        }
+        if x.spread == 1 {
+            return;
+        }
+        for i in 0..planes * rows {
+            let to = out.wrapping_add(i / rows * plane + i % rows * row);
+            let from = |phase: usize| line(phase).wrapping_add(i * width).cast_const();
+            let pairs = if x.spread == 2 { columns(1) } else { 0 };
+            // SAFETY: the caller's promise.
+            unsafe {
+                (self.loops.weave)(pairs, [from(0), from(1)], to);
+                for phase in 0..x.spread {
+                    for j in pairs..columns(phase) {
+                        *to.add(j * x.spread + phase) = *from(phase).add(j);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the products of a band's gradients and windows to the sums for its group's weights.
+    ///
+    /// # Safety
+    /// The operands are the plan's; `memory` has room for a band, and nobody else has `sums`, a
+    /// vector for each weight.
+    unsafe fn products(&self, band: &Band, memory: *mut T, sums: *mut T) {
+        let p = self.plan;
+        let [z, y, x] = &p.axes;
+        // SAFETY: the caller's promise.
+        unsafe { self.pad(band, memory) };
+        for o in 0..p.outs {
+            let plane = (band.plane * p.outs + o) * z.output + band.z;
+            let at = (plane * y.output + band.first[0]) * x.output + band.first[1];
+            let mut term = 0;
+            while term < p.terms.len() {
+                let left = p.terms.len() - term;
+                let index = DOTS.iter().rposition(|&n| n <= left).unwrap_or(0);
+                let dots = Dots {
+                    terms: p.offsets[term..].as_ptr(),
+                    src: memory,
+                    src_row: y.step * p.line,
+                    grad: self.operands[1].at(at as isize),
+                    grad_row: x.output,
+                    rows: band.count[0],
+                    width: band.count[1],
+                    sums: sums.wrapping_add((o * p.terms.len() + term) * self.loops.lanes),
+                };
+                // SAFETY: the caller's promise; the terms are some of the plan's.
+                unsafe { self.loops.dots[index](&dots) };
+                term += DOTS[index];
+            }
+        }
+    }
+
+    /// Numbers of what a thread needs for a band.
+    fn memory(&self) -> usize {
+        let p = self.plan;
+        let spread = p.axes[2].spread;
+        let lines = if spread > 1 {
+            4 * spread * p.rows * p.columns
+        } else {
+            0
+        };
+        (p.band + lines + self.loops.lanes).next_multiple_of(64)
+    }
+}
+
+/// Computes all results.
+fn run<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
+    let bands = call.bands();
+    let tasks = call.plan.planes * bands;
+    let parts = pool::chunk_count(work, GRAIN).clamp(1, tasks.max(1));
+    let each = call.memory();
+    let scratch = Scratch::<T>::new(parts * each)?;
+    let memory = Ptr::new(scratch.ptr());
+    pool::parallel_parts(tasks, parts, &|part, range| {
+        for task in range {
+            let band = call.band(task / bands, task % bands);
+            // SAFETY: each part has its memory, and no two bands the same results.
+            unsafe { call.results(&band, memory.at((part * each) as isize)) };
+        }
+    });
+    Ok(())
+}
+
+/// Computes the weight's gradient: each thread has groups of its own, else bands and sums of its
+/// own.
+fn weights<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
+    let p = call.plan;
+    let (bands, images) = (call.bands(), p.planes / p.groups);
+    let threads = pool::chunk_count(work, GRAIN).max(1);
+    let by_group = p.groups >= 4 * threads || (p.groups > 1 && p.groups.is_multiple_of(threads));
+    let tasks = if by_group { p.groups } else { images * bands };
+    let parts = threads.min(tasks);
+    let (each, size, lanes) = (call.memory(), p.outs * p.terms.len(), call.loops.lanes);
+    // Sums of all groups, or of one at a time.
+    let all = if by_group { size } else { p.groups * size };
+    let scratch = Scratch::<T>::new(parts * (each + all * lanes))?;
+    let memory = Ptr::new(scratch.ptr());
+    let sums = Ptr::new(memory.at((parts * each) as isize));
+    // The sum of a weight's lanes, and of its parts in order.
+    let total = |parts: Range<usize>, n: usize, to: *mut T| {
+        // SAFETY: the result has `n` weights there, and their sums are done.
+        unsafe {
+            clear(to, n);
+            for part in parts {
+                for i in 0..n {
+                    let from = sums.at(((part * all + i) * lanes) as isize);
+                    // A step of 0: all lanes are added to one number.
+                    T::add(lanes, from, to.add(i), 0);
+                }
+            }
+        }
+    };
+    let out = call.operands[2];
+    pool::parallel_parts(tasks, parts, &|part, range| {
+        let memory = memory.at((part * each) as isize);
+        let sums = sums.at((part * all * lanes) as isize);
+        let (groups, tasks) = match by_group {
+            true => (range, 0..images * bands),
+            false => (0..p.groups, range),
+        };
+        for group in groups {
+            let first = if by_group { 0 } else { group * size };
+            // SAFETY: each part has its memory and its sums.
+            unsafe {
+                let sums = sums.add(first * lanes);
+                clear(sums, size * lanes);
+                for task in tasks.clone() {
+                    let band = call.band(task / bands * p.groups + group, task % bands);
+                    call.products(&band, memory, sums);
+                }
+            }
+            if by_group {
+                total(part..part + 1, size, out.at((group * size) as isize));
+            }
+        }
+    });
+    if !by_group {
+        total(0..parts, all, out.get());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

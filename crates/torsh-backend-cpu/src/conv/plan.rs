@@ -1,0 +1,247 @@
+//! How a direct convolution goes through its image: bands of padded rows, and where the taps of each
+//! result lie in them.
+
+use smallvec::{SmallVec, smallvec};
+
+use super::columns::Geometry;
+
+/// Bytes of a band of padded rows, about: they are to stay in the first two levels of the cache.
+const BAND: usize = 32 * 1024;
+/// The most bytes of a band.
+const MOST: usize = 512 * 1024;
+/// The longest stride that has places of its own in the padded rows.
+const STRIDE: usize = 8;
+
+/// Taps and where they are, counted from the window's start.
+type Taps = SmallVec<[(usize, usize); 8]>;
+
+/// One dimension of the result. The gradient of the input of a strided convolution has phases:
+/// results `spread` apart that take the same taps.
+#[derive(Debug)]
+pub(super) struct Axis {
+    pub input: usize,
+    pub output: usize,
+    /// Where the first window starts, and the step to that of the next result of a phase.
+    pub start: isize,
+    pub step: usize,
+    pub spread: usize,
+    /// The length of the windows.
+    extent: usize,
+    phases: SmallVec<[Taps; 2]>,
+}
+
+impl Axis {
+    /// Of a convolution.
+    fn forward(g: &Geometry, d: usize) -> Axis {
+        Axis {
+            input: g.input[d],
+            output: g.output[d],
+            start: -(g.padding[d] as isize),
+            step: g.stride[d],
+            spread: 1,
+            extent: (g.kernel[d] - 1) * g.dilation[d] + 1,
+            phases: smallvec![(0..g.kernel[d]).map(|k| (k, k * g.dilation[d])).collect()],
+        }
+    }
+
+    /// Of its transpose: position `i` takes tap `k` of output `(i + padding - k dilation) / stride`,
+    /// where that is a whole number.
+    fn transposed(g: &Geometry, d: usize) -> Axis {
+        let spread = g.stride[d];
+        let at = |phase: usize, k: usize| {
+            let from = (phase + g.padding[d]) as isize - (k * g.dilation[d]) as isize;
+            (from % spread as isize == 0).then(|| from / spread as isize)
+        };
+        let all = || (0..spread).flat_map(|r| (0..g.kernel[d]).filter_map(move |k| at(r, k)));
+        let (least, most) = (all().min().unwrap_or(0), all().max().unwrap_or(0));
+        let phase = |r| {
+            let tap = |k| at(r, k).map(|at| (k, (at - least) as usize));
+            (0..g.kernel[d]).filter_map(tap).collect()
+        };
+        Axis {
+            input: g.output[d],
+            output: g.input[d],
+            start: least,
+            step: 1,
+            spread,
+            extent: (most - least) as usize + 1,
+            phases: (0..spread).map(phase).collect(),
+        }
+    }
+
+    /// Results of a phase.
+    pub fn results(&self, phase: usize) -> usize {
+        self.output.saturating_sub(phase).div_ceil(self.spread)
+    }
+
+    /// The places modulo the step that taps have.
+    fn taken(&self) -> SmallVec<[usize; 4]> {
+        let places = || self.phases.iter().flatten().map(|t| t.1 % self.step);
+        (0..self.step)
+            .filter(|&at| places().any(|place| place == at))
+            .collect()
+    }
+
+    /// The input positions of `n` results of a phase.
+    pub fn reach(&self, n: usize) -> usize {
+        (n - 1) * self.step + self.extent
+    }
+}
+
+/// The terms of the results of some phases.
+pub(super) struct Phase {
+    /// The first of [`Plan::terms`], and how many.
+    pub first: usize,
+    pub count: usize,
+}
+
+/// One term of a result: an input channel and a tap.
+pub(super) struct Term {
+    pub channel: usize,
+    pub tap: usize,
+}
+
+/// A direct convolution of `planes` groups of `channels` planes each into `outs` planes each.
+pub(super) struct Plan {
+    pub planes: usize,
+    pub groups: usize,
+    pub channels: usize,
+    pub outs: usize,
+    pub axes: [Axis; 3],
+    /// Rows and columns of results that are done with one band.
+    pub rows: usize,
+    pub columns: usize,
+    /// The planes along the first dimension that a result takes.
+    pub depths: SmallVec<[usize; 8]>,
+    /// The places modulo the step that are taken in a row.
+    pub places: SmallVec<[usize; 4]>,
+    /// A padded row, of which there is one for each place modulo the step.
+    pub width: usize,
+    /// Numbers of all padded rows for one row of the image, for one plane of it, and for a band.
+    pub line: usize,
+    pub plane: usize,
+    pub band: usize,
+    /// How many bands there are, by dimension.
+    pub bands: [usize; 3],
+    /// By phases of all three dimensions, the last one's in order.
+    pub phases: Vec<Phase>,
+    pub terms: Vec<Term>,
+    /// Where each term is in a band, counted from the result's place.
+    pub offsets: Vec<usize>,
+}
+
+impl Plan {
+    /// The plan of a convolution, for vectors of `lanes` numbers of `size` bytes; `None` where the
+    /// windows are too large for bands.
+    pub fn forward(g: &Geometry, lanes: usize, size: usize) -> Option<Plan> {
+        let channels = [g.in_channels, g.out_channels];
+        Plan::new(g, Axis::forward, channels, lanes, size)
+    }
+
+    /// The plan of its transpose.
+    pub fn transposed(g: &Geometry, lanes: usize, size: usize) -> Option<Plan> {
+        let channels = [g.out_channels, g.in_channels];
+        Plan::new(g, Axis::transposed, channels, lanes, size)
+    }
+
+    fn new(
+        g: &Geometry,
+        axis: fn(&Geometry, usize) -> Axis,
+        [channels, outs]: [usize; 2],
+        lanes: usize,
+        size: usize,
+    ) -> Option<Plan> {
+        let sane = |d: usize| {
+            let far = g.kernel[d].checked_mul(g.dilation[d]);
+            g.stride[d] <= STRIDE && far.is_some_and(|n| n <= MOST) && g.padding[d] <= MOST
+        };
+        if !(0..3).all(sane) {
+            return None;
+        }
+        let axes: [Axis; 3] = std::array::from_fn(|d| axis(g, d));
+        let [z, y, x] = &axes;
+        let mut depths: SmallVec<[usize; 8]> = z.phases.iter().flatten().map(|t| t.1).collect();
+        depths.sort_unstable();
+        depths.dedup();
+        let lines = channels * depths.len();
+        // Whole vectors of results, with what their last taps reach beyond.
+        let width = |columns: usize| {
+            let reach = columns.next_multiple_of(lanes) + x.extent.div_ceil(x.step);
+            reach.next_multiple_of(lanes)
+        };
+        let bytes = |rows: usize, columns: usize| {
+            (lines * y.reach(rows)).saturating_mul(width(columns) * x.step * size)
+        };
+        // All columns and as many rows as fit, but no band whose greater part is in the next too.
+        let (mut rows, mut columns) = (y.results(0), x.results(0));
+        while columns > 128 && bytes(1, columns) > 2 * BAND {
+            columns = columns.div_ceil(2).next_multiple_of(lanes);
+        }
+        while rows > 1 && bytes(rows, columns) > BAND && rows * y.step > 2 * y.extent {
+            rows = rows.div_ceil(2);
+        }
+        while rows > 1 && bytes(rows, columns) > MOST {
+            rows = rows.div_ceil(2);
+        }
+        if bytes(rows, columns) > MOST {
+            return None;
+        }
+        let line = x.step * width(columns);
+        let plane = y.reach(rows) * line;
+        let mut plan = Plan {
+            planes: g.images * g.groups,
+            groups: g.groups,
+            channels,
+            outs,
+            rows,
+            columns,
+            depths,
+            places: x.taken(),
+            width: width(columns),
+            line,
+            plane,
+            band: lines * plane,
+            bands: [
+                z.results(0),
+                y.results(0).div_ceil(rows),
+                x.results(0).div_ceil(columns),
+            ],
+            phases: Vec::new(),
+            terms: Vec::new(),
+            offsets: Vec::new(),
+            axes,
+        };
+        plan.find_terms(g.kernel);
+        Some(plan)
+    }
+
+    fn find_terms(&mut self, [_, height, width]: [usize; 3]) {
+        let [z, y, x] = &self.axes;
+        let depth = |place| self.depths.iter().position(|&d| d == place).unwrap_or(0);
+        for (tz, ty) in z
+            .phases
+            .iter()
+            .flat_map(|z| y.phases.iter().map(move |y| (z, y)))
+        {
+            for tx in &x.phases {
+                let first = self.terms.len();
+                for channel in 0..self.channels {
+                    for &(kz, pz) in tz {
+                        let plane = channel * self.depths.len() + depth(pz);
+                        for &(ky, py) in ty {
+                            let row = plane * self.plane + py * self.line;
+                            for &(kx, px) in tx {
+                                let tap = (kz * height + ky) * width + kx;
+                                let (place, line) = (px / x.step, px % x.step);
+                                self.terms.push(Term { channel, tap });
+                                self.offsets.push(row + line * self.width + place);
+                            }
+                        }
+                    }
+                }
+                let count = self.terms.len() - first;
+                self.phases.push(Phase { first, count });
+            }
+        }
+    }
+}

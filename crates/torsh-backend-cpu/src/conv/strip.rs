@@ -1,0 +1,397 @@
+//! The inner loops of direct convolutions: tiles of the result, or sums for the weight, that stay in
+//! registers over all taps.
+
+use std::mem::MaybeUninit;
+
+use num_complex::Complex;
+
+use super::number::ConvNumber;
+use crate::arch::Level;
+use crate::matmul::lane::Lane;
+
+/// Rows of the result and the padded rows they are made of.
+pub(super) struct Strip<T> {
+    /// Where the terms of a pixel are, from its place in `src` on.
+    pub terms: *const usize,
+    pub count: usize,
+    /// The terms' weights, for each plane of the result; what each plane starts from.
+    pub weights: *const T,
+    pub bias: *const T,
+    pub src: *const T,
+    pub src_row: usize,
+    pub out: *mut T,
+    pub out_row: usize,
+    pub out_plane: usize,
+    pub rows: usize,
+    pub width: usize,
+}
+
+/// Rows of the output's gradient and the padded rows whose products with it are the weight's.
+pub(super) struct Dots<T> {
+    /// Where the taps of a pixel are, from its place in `src` on.
+    pub terms: *const usize,
+    pub src: *const T,
+    pub src_row: usize,
+    pub grad: *const T,
+    pub grad_row: usize,
+    pub rows: usize,
+    pub width: usize,
+    /// What the taps' products are added to: a vector for each.
+    pub sums: *mut T,
+}
+
+/// Rows of an image, on their way to padded ones.
+pub(super) struct PadRows<T> {
+    /// The element that goes to place `left` of the first row inside the image, the step to the
+    /// next element and to the next row.
+    pub src: *const T,
+    pub step: usize,
+    pub src_row: usize,
+    /// The rows inside the image, of so many.
+    pub inside: std::ops::Range<usize>,
+    pub rows: usize,
+    /// The places of a row to fill from the image; the others below `width` become zeros.
+    pub left: usize,
+    pub right: usize,
+    pub width: usize,
+    pub dst: *mut T,
+    pub dst_row: usize,
+}
+
+/// The loops of one instruction set.
+pub(super) struct Loops<T: 'static> {
+    /// Numbers of a vector.
+    pub lanes: usize,
+    /// The result of 1, 2 and 4 planes.
+    pub strips: [unsafe fn(&Strip<T>); 3],
+    /// The sums of as many taps as [`DOTS`] says.
+    pub dots: [unsafe fn(&Dots<T>); DOTS.len()],
+    pub pad: unsafe fn(&PadRows<T>),
+    /// Writes numbers of two rows in turn, `n` of each.
+    pub weave: unsafe fn(usize, [*const T; 2], *mut T),
+}
+
+/// Taps whose sums are taken at once.
+pub(super) const DOTS: [usize; 4] = [1, 3, 9, 12];
+
+/// The most numbers of a vector.
+const LANES: usize = 16;
+type Temporary<T> = MaybeUninit<[T; LANES]>;
+
+/// A tile of `H` rows of `R` planes by `C` vectors; there is room for `room` pixels from the start
+/// of the last row's on.
+///
+/// # Safety
+/// As [`strip`].
+#[inline(always)]
+unsafe fn tile<V: Lane, const R: usize, const H: usize, const C: usize>(
+    s: &Strip<V::T>,
+    src: *const V::T,
+    out: *mut V::T,
+    room: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [[[V::splat(*s.bias); C]; H]; R];
+        for r in 1..R {
+            sums[r] = [[V::splat(*s.bias.add(r)); C]; H];
+        }
+        for t in 0..s.count {
+            let at = src.add(*s.terms.add(t));
+            for h in 0..H {
+                let at = at.add(h * s.src_row);
+                let mut pixels = [V::load(at); C];
+                for c in 1..C {
+                    pixels[c] = V::load(at.add(c * V::N));
+                }
+                for r in 0..R {
+                    let weight = V::splat(*s.weights.add(r * s.count + t));
+                    for c in 0..C {
+                        sums[r][h][c] = sums[r][h][c].add_product(weight, pixels[c]);
+                    }
+                }
+            }
+        }
+        for h in 0..H {
+            // Of adjacent rows the start of those below is written later: vectors may reach into it.
+            let room = match s.out_row == s.width {
+                true => room + (H - 1 - h) * s.width,
+                false => room,
+            };
+            for r in 0..R {
+                let out = out.add(r * s.out_plane + h * s.out_row);
+                for c in 0..C - 1 {
+                    sums[r][h][c].store(out.add(c * V::N));
+                }
+                let (last, before) = (out.add((C - 1) * V::N), (C - 1) * V::N);
+                if room >= C * V::N {
+                    sums[r][h][C - 1].store(last);
+                } else {
+                    let mut some = Temporary::<V::T>::uninit();
+                    sums[r][h][C - 1].store(some.as_mut_ptr().cast());
+                    std::ptr::copy_nonoverlapping(some.as_ptr().cast(), last, room - before);
+                }
+            }
+        }
+    }
+}
+
+/// Rows of `R` planes of the result, `H` of them at a time.
+///
+/// # Safety
+/// The operands hold what `s` says, `src` whole vectors; the processor has the instruction set of
+/// `V`.
+#[inline(always)]
+unsafe fn strip<V: Lane, const R: usize, const H: usize>(s: &Strip<V::T>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let whole = s.rows / H * H;
+        (0..whole).step_by(H).for_each(|y| row::<V, R, H>(s, y));
+        (whole..s.rows).for_each(|y| row::<V, R, 1>(s, y));
+    }
+}
+
+/// `H` rows from row `y` on.
+///
+/// # Safety
+/// As [`strip`].
+#[inline(always)]
+unsafe fn row<V: Lane, const R: usize, const H: usize>(s: &Strip<V::T>, y: usize) {
+    let vectors = s.width.div_ceil(V::N);
+    let tiles = vectors.div_ceil(3);
+    let below = match s.out_row == s.width {
+        true => (s.rows - y - H) * s.width,
+        false => 0,
+    };
+    // From the end, since the last vectors may reach into the next rows' first.
+    let mut end = vectors;
+    for left in (1..=tiles).rev() {
+        let some = end.div_ceil(left);
+        end -= some;
+        let x = end * V::N;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (src, out) = (s.src.add(y * s.src_row + x), s.out.add(y * s.out_row + x));
+            let room = s.width - x + below;
+            match some {
+                1 => tile::<V, R, H, 1>(s, src, out, room),
+                2 => tile::<V, R, H, 2>(s, src, out, room),
+                _ => tile::<V, R, H, 3>(s, src, out, room),
+            }
+        }
+    }
+}
+
+/// The sums of `K` taps' products.
+///
+/// # Safety
+/// As [`strip`].
+#[inline(always)]
+unsafe fn dots<V: Lane, const K: usize>(d: &Dots<V::T>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [V::load(d.sums); K];
+        for k in 1..K {
+            sums[k] = V::load(d.sums.add(k * V::N));
+        }
+        let whole = d.width / V::N * V::N;
+        let rest = d.width - whole;
+        for y in 0..d.rows {
+            let (src, grad) = (d.src.add(y * d.src_row), d.grad.add(y * d.grad_row));
+            let mut x = 0;
+            while x < whole {
+                let g = V::load(grad.add(x));
+                for k in 0..K {
+                    let v = V::load(src.add(*d.terms.add(k) + x));
+                    sums[k] = sums[k].add_product(g, v);
+                }
+                x += V::N;
+            }
+            if rest > 0 {
+                // Beyond the row may be what is not finite, and not a number times 0.
+                let g = if (d.rows - 1 - y) * d.grad_row + rest >= V::N {
+                    V::load(grad.add(x)).first(rest)
+                } else {
+                    let mut some = MaybeUninit::<[V::T; LANES]>::zeroed();
+                    std::ptr::copy_nonoverlapping(grad.add(x), some.as_mut_ptr().cast(), rest);
+                    V::load(some.as_ptr().cast())
+                };
+                for k in 0..K {
+                    let v = V::load(src.add(*d.terms.add(k) + x)).first(rest);
+                    sums[k] = sums[k].add_product(g, v);
+                }
+            }
+        }
+        for k in 0..K {
+            sums[k].store(d.sums.add(k * V::N));
+        }
+    }
+}
+
+/// Fills padded rows.
+///
+/// # Safety
+/// As [`strip`]; the width is one of whole vectors.
+#[inline(always)]
+unsafe fn pad<V: Lane>(p: &PadRows<V::T>)
+where
+    V::T: ConvNumber,
+{
+    let n = p.right - p.left;
+    for y in 0..p.rows {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let zero = V::splat(V::T::default());
+            let row = p.dst.add(y * p.dst_row);
+            let some = n > 0 && p.inside.contains(&y);
+            // The vectors that are not wholly filled from the image.
+            let (left, right) = if some { (p.left, p.right) } else { (0, 0) };
+            let mut i = 0;
+            while i < left {
+                zero.store(row.add(i));
+                i += V::N;
+            }
+            i = right / V::N * V::N;
+            while i < p.width {
+                zero.store(row.add(i));
+                i += V::N;
+            }
+            if !some {
+                continue;
+            }
+            let (src, dst) = (p.src.add((y - p.inside.start) * p.src_row), row.add(p.left));
+            if p.step == 2 {
+                // With the number known the loop is one of vectors.
+                (0..n).for_each(|i| *dst.add(i) = *src.add(i * 2));
+                continue;
+            }
+            if p.step > 2 || n < V::N {
+                (0..n).for_each(|i| *dst.add(i) = *src.add(i * p.step));
+                continue;
+            }
+            i = 0;
+            while i + V::N <= n {
+                V::load(src.add(i)).store(dst.add(i));
+                i += V::N;
+            }
+            V::load(src.add(n - V::N)).store(dst.add(n - V::N));
+        }
+    }
+}
+
+/// Writes numbers of two rows in turn, `n` of each.
+///
+/// # Safety
+/// All are valid for so many, and do not overlap.
+#[inline(always)]
+unsafe fn weave<T: Copy>(n: usize, [even, odd]: [*const T; 2], to: *mut T) {
+    for i in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe {
+            *to.wrapping_add(i.wrapping_mul(2)) = *even.wrapping_add(i);
+            *to.wrapping_add(i.wrapping_mul(2).wrapping_add(1)) = *odd.wrapping_add(i);
+        }
+    }
+}
+
+/// A number with loops of its own.
+pub(super) trait Direct: Sized + 'static {
+    /// The loops of a level.
+    fn loops(level: Level) -> &'static Loops<Self>;
+}
+
+macro_rules! loops {
+    ($name:ident, $t:ty, $v:ty $(, $features:literal)?) => {
+        mod $name {
+            use super::*;
+            #[cfg(target_arch = "x86_64")]
+            #[allow(unused_imports)]
+            use std::arch::x86_64::*;
+
+            /// # Safety
+            /// As [`strip`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn strip_of<const R: usize, const H: usize>(s: &Strip<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { strip::<$v, R, H>(s) }
+            }
+            /// # Safety
+            /// As [`dots`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn dots_of<const K: usize>(d: &Dots<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { dots::<$v, K>(d) }
+            }
+            /// # Safety
+            /// As [`pad`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn pad_of(p: &PadRows<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { pad::<$v>(p) }
+            }
+
+            /// # Safety
+            /// As [`weave`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn weave_of(n: usize, from: [*const $t; 2], to: *mut $t) {
+                // SAFETY: the caller's promise.
+                unsafe { weave(n, from, to) }
+            }
+
+            pub(super) static LOOPS: Loops<$t> = Loops {
+                lanes: <$v as Lane>::N,
+                strips: [strip_of::<1, 4>, strip_of::<2, 2>, strip_of::<4, 1>],
+                dots: [dots_of::<1>, dots_of::<3>, dots_of::<9>, dots_of::<12>],
+                pad: pad_of,
+                weave: weave_of,
+            };
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+loops!(
+    avx512_f32,
+    f32,
+    __m512,
+    "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
+);
+#[cfg(target_arch = "x86_64")]
+loops!(
+    avx512_f64,
+    f64,
+    __m512d,
+    "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
+);
+#[cfg(target_arch = "x86_64")]
+loops!(avx2_f32, f32, __m256, "avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "x86_64")]
+loops!(avx2_f64, f64, __m256d, "avx2,fma,f16c,bmi1,bmi2");
+loops!(base_f32, f32, [f32; 4]);
+loops!(base_f64, f64, [f64; 2]);
+loops!(base_c64, Complex<f32>, [Complex<f32>; 2]);
+loops!(base_c128, Complex<f64>, [Complex<f64>; 1]);
+loops!(base_u64, u64, [u64; 2]);
+
+macro_rules! direct {
+    ($($t:ty: $avx512:ident $avx2:ident $base:ident;)*) => {$(
+        impl Direct for $t {
+            #[inline]
+            fn loops(level: Level) -> &'static Loops<$t> {
+                match level {
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => &$avx512::LOOPS,
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 => &$avx2::LOOPS,
+                    _ => &$base::LOOPS,
+                }
+            }
+        }
+    )*};
+}
+direct! {
+    f32: avx512_f32 avx2_f32 base_f32;
+    f64: avx512_f64 avx2_f64 base_f64;
+    Complex<f32>: base_c64 base_c64 base_c64;
+    Complex<f64>: base_c128 base_c128 base_c128;
+    u64: base_u64 base_u64 base_u64;
+}
