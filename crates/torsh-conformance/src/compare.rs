@@ -46,6 +46,22 @@ pub const EXCEPTIONS: &[Exception] = &[
                  exact ones",
     },
     Exception {
+        op: "Conv3d",
+        dtype: Dtype::Float32,
+        rtol: 1.3e-6,
+        atol: 3e-5,
+        reason: "gradients of weights are sums of products of 100 that cancel: PyTorch's own are 5e-6 beyond its \
+                 rtol off the exact ones, and other orders of summing as much to the other side",
+    },
+    Exception {
+        op: "ConvTranspose3d",
+        dtype: Dtype::Float32,
+        rtol: 1.3e-6,
+        atol: 3e-5,
+        reason: "gradients of weights are sums of products of 100 that cancel: PyTorch's own are 8.7e-6 beyond the \
+                 tolerance off the exact ones",
+    },
+    Exception {
         op: "nn.functional.conv3d",
         dtype: Dtype::Complex64,
         rtol: 1.3e-6,
