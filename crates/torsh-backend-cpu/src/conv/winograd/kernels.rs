@@ -6,7 +6,9 @@ use std::arch::x86_64::*;
 use super::points::{
     POINTS, PRODUCTS, TALLEST, TAPS, kernel, kernel_gradients, load, with_vectors,
 };
-use crate::arch::{Arch, Level};
+use crate::arch::Arch;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Level;
 use crate::matmul::lane::Lane;
 use crate::matmul::panel::{Lines, Square};
 use crate::multiversion;

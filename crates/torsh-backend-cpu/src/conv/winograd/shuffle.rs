@@ -4,7 +4,9 @@
 use std::arch::x86_64::*;
 
 use super::points::{POINTS, SIDE, WIDEST};
-use crate::arch::{Arch, Level};
+use crate::arch::Arch;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Level;
 
 /// Reads the six pixels of a row of each tile: row `j` of `to` has pixel `j` of all.
 ///

@@ -8,7 +8,9 @@ use super::points::{
     POINTS, PRODUCTS, SIDE, TALLEST, WIDEST, gradients, inputs, load, outputs, with_vectors,
 };
 use super::shuffle::{copy_row, gather, interleave};
-use crate::arch::{Arch, Level};
+use crate::arch::Arch;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Level;
 use crate::matmul::lane::Lane;
 use crate::multiversion;
 
