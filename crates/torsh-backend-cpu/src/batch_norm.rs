@@ -12,6 +12,7 @@
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, rounded, wide};
+use crate::lanes;
 use crate::multiversion;
 use crate::scalar::Real;
 
@@ -77,32 +78,6 @@ pub(crate) trait Loops: Real {
     );
 }
 
-const LANES: usize = 16;
-
-/// Sums `f(i)` for `i` below `n`: in lanes, then in float64.
-#[inline(always)]
-fn lanes<T: Real>(n: usize, f: impl Fn(usize) -> T) -> f64 {
-    let mut total = 0.0;
-    let mut i = 0;
-    // Blocks short enough that float32 lanes stay exact to a few units.
-    while i < n {
-        let end = n.min(i + 128 * LANES);
-        let mut acc = [T::ZERO; LANES];
-        while i + LANES <= end {
-            for (l, acc) in acc.iter_mut().enumerate() {
-                *acc = *acc + f(i + l);
-            }
-            i += LANES;
-        }
-        total += acc.iter().map(|v| v.to_f64()).sum::<f64>();
-        while i < end {
-            total += f(i).to_f64();
-            i += 1;
-        }
-    }
-    total
-}
-
 macro_rules! loops {
     ($($t:ident $add:ident $sum:ident $affine:ident $dots:ident $gradient:ident;)*) => {$(
         multiversion! {
@@ -122,8 +97,8 @@ macro_rules! loops {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match mean {
-                        None => lanes(n, |i| *x.add(i)),
-                        Some(mean) => lanes(n, |i| (*x.add(i) - mean) * (*x.add(i) - mean)),
+                        None => lanes::sum(n, |i| *x.add(i)),
+                        Some(mean) => lanes::sum(n, |i| (*x.add(i) - mean) * (*x.add(i) - mean)),
                     }
                 }
             }
@@ -143,8 +118,8 @@ macro_rules! loops {
                 unsafe {
                     if one {
                         let mean = *mean;
-                        *acc += lanes(n, |i| *g.add(i));
-                        *acc.add(1) += lanes(n, |i| *g.add(i) * (*x.add(i) - mean));
+                        *acc += lanes::sum(n, |i| *g.add(i));
+                        *acc.add(1) += lanes::sum(n, |i| *g.add(i) * (*x.add(i) - mean));
                     } else {
                         (0..n).for_each(|i| *acc.add(i) += f64::from(*g.add(i)));
                         let acc = acc.add(n);

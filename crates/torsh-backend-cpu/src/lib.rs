@@ -12,6 +12,7 @@ mod cross;
 mod dense;
 mod embedding_bag;
 mod index;
+mod lanes;
 mod loss;
 mod matmul;
 mod optim;

@@ -18,7 +18,9 @@ use std::ops::Range;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, pool};
 
 use crate::batch_norm::Loops;
+use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+use crate::lanes;
 use crate::multiversion;
 use crate::scalar::Real;
 
@@ -58,6 +60,13 @@ trait RowLoops: Loops {
         parameters: [*const Self; 2],
         one: bool,
     );
+    /// The sum of `(x - mean)^2`, meanwhile asking for rows of `n` elements to read and to write.
+    unsafe fn squares_fetching(
+        n: usize,
+        x: *const Self,
+        mean: Self,
+        next: (*const Self, *mut Self),
+    ) -> f64;
     /// The sums of `g weight` and of `g weight (x - mean)`.
     unsafe fn weighted_dots(
         n: usize,
@@ -87,7 +96,7 @@ trait RowLoops: Loops {
 }
 
 macro_rules! loops {
-    ($($t:ident $normalise:ident $dots:ident $gradient:ident $collect:ident;)*) => {$(
+    ($($t:ident $normalise:ident $squares:ident $dots:ident $gradient:ident $collect:ident;)*) => {$(
         multiversion! {
             unsafe fn $normalise<A>(n: usize, x: *const $t, y: *mut $t, mean_rstd: [$t; 2], parameters: [*const $t; 2], one: bool) {
                 let ([mean, rstd], [w, b]) = (mean_rstd, parameters);
@@ -107,6 +116,14 @@ macro_rules! loops {
                         }),
                     }
                 }
+            }
+            unsafe fn $squares<A>(n: usize, x: *const $t, mean: $t, next: (*const $t, *mut $t)) -> f64 {
+                let fetch = |i| {
+                    stream::prefetch_all::<$t, { lanes::LANES }>(next.0.wrapping_add(i));
+                    stream::prefetch_write_all::<$t, { lanes::LANES }>(next.1.wrapping_add(i));
+                };
+                // SAFETY: the caller's promise.
+                unsafe { lanes::sum_with(n, fetch, |i| (*x.add(i) - mean) * (*x.add(i) - mean)) }
             }
             unsafe fn $dots<A>(n: usize, g: *const $t, x: *const $t, weight: *const $t, mean: $t) -> [f64; 2] {
                 // SAFETY: the caller's promise.
@@ -149,6 +166,10 @@ macro_rules! loops {
                 // SAFETY: the caller's promise.
                 unsafe { $normalise(n, x, y, mean_rstd, parameters, one) }
             }
+            unsafe fn squares_fetching(n: usize, x: *const $t, mean: $t, next: (*const $t, *mut $t)) -> f64 {
+                // SAFETY: the caller's promise.
+                unsafe { $squares(n, x, mean, next) }
+            }
             unsafe fn weighted_dots(n: usize, g: *const $t, x: *const $t, weight: *const $t, mean: $t) -> [f64; 2] {
                 // SAFETY: the caller's promise.
                 unsafe { $dots(n, g, x, weight, mean) }
@@ -165,8 +186,8 @@ macro_rules! loops {
     )*};
 }
 loops! {
-    f32 normalise_f32 dots_f32 gradient_f32 collect_f32;
-    f64 normalise_f64 dots_f64 gradient_f64 collect_f64;
+    f32 normalise_f32 squares_f32 dots_f32 gradient_f32 collect_f32;
+    f64 normalise_f64 squares_f64 dots_f64 gradient_f64 collect_f64;
 }
 
 const LANES: usize = 16;
@@ -278,8 +299,13 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let bias = bias.as_ref().map(Dense::ptr::<T>);
     let count = sizes.n as f64;
     let grain = (GRAIN / sizes.n.max(1)).max(1);
+    let fetch = stream::fetches_rows(sizes.n * size_of::<T>());
     pool::parallel_for(sizes.rows, grain, &|range| {
         for row in range {
+            let next = (
+                x.at(sizes.at(row + 1)).cast_const(),
+                y.at(sizes.at(row + 1)),
+            );
             let (x, y) = (x.at(sizes.at(row)), y.at(sizes.at(row)));
             // SAFETY: the operands have the sizes that the record planned.
             unsafe {
@@ -290,7 +316,11 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                 let mean = T::c(exact);
                 // What rounding the mean added to each squared distance.
                 let off = exact - mean.to_f64();
-                let var = T::sum(sizes.n, x, Some(mean)) / count - off * off;
+                let squares = match fetch {
+                    true => T::squares_fetching(sizes.n, x, mean, next),
+                    false => T::sum(sizes.n, x, Some(mean)),
+                };
+                let var = squares / count - off * off;
                 let var = if var < 0.0 { 0.0 } else { var };
                 let rstd = T::c(1.0 / (var + eps).sqrt());
                 *means.at(row as isize) = mean;

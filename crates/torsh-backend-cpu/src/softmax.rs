@@ -13,6 +13,8 @@ use std::mem::MaybeUninit;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, alloc, pool};
 
 use crate::arch::{Arch, fma64};
+use crate::copy::stream;
+use crate::lanes;
 use crate::reduce::fold::{self, Half, ToBF16, ToF16};
 use crate::reduce::level::{by_level, index};
 use crate::reduce::load::{As, Load, Store, loader, storer};
@@ -86,9 +88,11 @@ trait Float: Copy + PartialOrd + 'static {
     fn recip(self) -> Self;
     fn ln(self) -> Self;
     fn exp<A: Arch>(self) -> Self;
+    /// e^x for x <= 0.
+    fn exp_low<A: Arch>(self) -> Self;
 }
 macro_rules! float {
-    ($t:ident, $exp:path) => {
+    ($t:ident, $exp:path, $low:path) => {
         impl Float for $t {
             const ZERO: $t = 0.0;
             const LOW: $t = $t::NEG_INFINITY;
@@ -116,13 +120,18 @@ macro_rules! float {
             fn exp<A: Arch>(self) -> $t {
                 $exp(self)
             }
+            #[inline(always)]
+            fn exp_low<A: Arch>(self) -> $t {
+                $low(self)
+            }
         }
     };
 }
-float!(f32, VMath::exp::<A>);
-float!(f64, exp64::<A>);
+float!(f32, VMath::exp::<A>, VMath::exp_low::<A>);
+float!(f64, exp64::<A>, exp64::<A>);
 
-/// Sums `f` of the elements of one or two rows, storing what `f` says to store.
+/// Sums `f` of the elements of one or two rows, storing what `f` says to store, and asking for the
+/// rows that follow meanwhile.
 ///
 /// # Safety
 /// `x` and `y` must be valid for `n` reads, `dst`, if `STORE`, for `n` writes.
@@ -136,10 +145,19 @@ unsafe fn sum_map<T: Float, const STORE: bool>(
 ) -> T {
     let mut acc = [T::ZERO; N];
     let whole = n / N * N;
+    let fetch = stream::fetches_rows(n * size_of::<T>());
     let mut i = 0;
     // SAFETY: the caller's promise; reads of a chunk come before its writes, so rows may coincide.
     unsafe {
         while i < whole {
+            if fetch {
+                let next = n + i;
+                stream::prefetch_all::<T, N>(x.wrapping_add(next));
+                if y != x {
+                    stream::prefetch_all::<T, N>(y.wrapping_add(next));
+                }
+                stream::prefetch_write_all::<T, N>(dst.wrapping_add(next));
+            }
             let mut e = [T::ZERO; N];
             for j in 0..N {
                 e[j] = f(*x.add(i + j), *y.add(i + j));
@@ -157,8 +175,8 @@ unsafe fn sum_map<T: Float, const STORE: bool>(
             for (j, e) in e.iter_mut().enumerate().take(n - i) {
                 *e = f(*x.add(i + j), *y.add(i + j));
             }
-            for (a, e) in acc.iter_mut().zip(e) {
-                *a = a.add(e);
+            for j in 0..N {
+                acc[j] = acc[j].add(e[j]);
             }
             if STORE {
                 for (j, e) in e.iter().enumerate().take(n - i) {
@@ -167,14 +185,7 @@ unsafe fn sum_map<T: Float, const STORE: bool>(
             }
         }
     }
-    let mut half = N / 2;
-    while half > 0 {
-        for j in 0..half {
-            acc[j] = acc[j].add(acc[j + half]);
-        }
-        half /= 2;
-    }
-    acc[0]
+    lanes::tree(acc, T::add)
 }
 
 /// `dst = f(x, y)` elementwise; `dst` may be `x` or `y`.
@@ -226,22 +237,15 @@ unsafe fn top<T: Float>(x: *const T, n: usize) -> T {
     // SAFETY: the caller's promise.
     unsafe {
         for i in (0..whole).step_by(LANES) {
-            for (j, a) in acc.iter_mut().enumerate() {
-                *a = greater(*a, *x.add(i + j));
+            for j in 0..LANES {
+                acc[j] = greater(acc[j], *x.add(i + j));
             }
         }
         for i in whole..n {
             acc[i - whole] = greater(acc[i - whole], *x.add(i));
         }
     }
-    let mut half = LANES / 2;
-    while half > 0 {
-        for j in 0..half {
-            acc[j] = greater(acc[j], acc[j + half]);
-        }
-        half /= 2;
-    }
-    acc[0]
+    lanes::tree(acc, greater)
 }
 
 /// Rows of a tile: where they start and the stride from one to the next.
@@ -332,7 +336,7 @@ impl<T: Float> Op for Soft<T> {
         // SAFETY: the caller's promise.
         unsafe {
             let m = top(x, n);
-            let scale = sum_map::<T, true>(x, x, dst, n, |x, _| x.sub(m).exp::<A>()).recip();
+            let scale = sum_map::<T, true>(x, x, dst, n, |x, _| x.sub(m).exp_low::<A>()).recip();
             map_in_place(dst, n, |e| e.mul(scale));
         }
     }
@@ -355,7 +359,7 @@ impl<T: Float> Op for Soft<T> {
             for r in 0..n {
                 let (x, d) = (x.row(r), dst.row(r));
                 for j in 0..w {
-                    let e = (*x.add(j)).sub(*m.add(j)).exp::<A>();
+                    let e = (*x.add(j)).sub(*m.add(j)).exp_low::<A>();
                     *s.add(j) = (*s.add(j)).add(e);
                     *d.add(j) = e;
                 }
@@ -381,7 +385,7 @@ impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
         unsafe {
             let m = top(x, n);
             let l = R::log(sum_map::<T, false>(x, x, dst, n, |x, _| {
-                x.sub(m).exp::<A>()
+                x.sub(m).exp_low::<A>()
             }));
             map(x, x, dst, n, |x, _| x.sub(m).sub(l));
         }
@@ -405,7 +409,7 @@ impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
             for r in 0..n {
                 let x = x.row(r);
                 for j in 0..w {
-                    *s.add(j) = (*s.add(j)).add((*x.add(j)).sub(*m.add(j)).exp::<A>());
+                    *s.add(j) = (*s.add(j)).add((*x.add(j)).sub(*m.add(j)).exp_low::<A>());
                 }
             }
             for j in 0..w {

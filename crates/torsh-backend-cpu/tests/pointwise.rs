@@ -269,6 +269,24 @@ fn gaps_of_the_output_stay() {
     }
 }
 
+/// Results of 16 MiB or more, with an odd end, where a result may be written past the caches.
+#[test]
+fn larger_than_the_caches() {
+    let n = (16 << 20) / 4 + 1003;
+    let x = Array::new(DType::F32, &[n], |i| Scalar::Int(i as i64 % 4099));
+    let y = Array::new(DType::F32, &[n], |i| Scalar::Int(i as i64 % 5));
+    let right = |out: &Array| {
+        let mut values = out.to_f64().into_iter().enumerate();
+        values.all(|(i, v)| v == (i % 4099 + i % 5) as f64)
+    };
+    let mut out = Array::empty(DType::F32, &[n]);
+    call(Kernel::Add, DType::F32, &mut out, &[&x, &y], &[]).expect("add");
+    assert!(right(&out));
+    let mut out = x;
+    call_in_place(Kernel::Add, DType::F32, &mut out, &[&y]).expect("add_");
+    assert!(right(&out));
+}
+
 #[test]
 fn large_ones_over_threads() {
     torsh_core::pool::set_num_threads(4).expect("positive");

@@ -59,6 +59,7 @@ macro_rules! unary {
 }
 
 unary! {
+    exp_low erf_normal
     exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan
     asinh acosh atanh erf erfc erfinv sigmoid lgamma digamma
 }
@@ -461,5 +462,45 @@ fn the_scalar_functions_have_their_special_values() {
         let mut got = [0.0];
         double(name, Level::Base)(&[x.into()], &mut got);
         assert_eq!(ulp64(got[0], want.into()), 0, "{name} {x}: {}", got[0]);
+    }
+}
+
+#[test]
+fn exponentials_of_numbers_not_above_0_are_exact_to_an_ulp() {
+    let mut x: Vec<f32> = (0..200_000).map(|i| i as f32 * -5.5e-4).collect();
+    x.extend([-0.0, -1e-30, -87.4, -103.9, -104.5, -1e30, f32::MIN]);
+    x.extend([f32::NEG_INFINITY, f32::NAN]);
+    let mut got = vec![0.0; x.len()];
+    for level in levels() {
+        single("exp_low", level)(&x, &mut got);
+        for (&x, &got) in x.iter().zip(&got) {
+            let want = f64::from(x).exp();
+            assert!(
+                ulp32(got, want) <= 1.0,
+                "{level:?} {x:e}: {got:e}, not {want:e}"
+            );
+        }
+    }
+}
+
+#[test]
+fn normal_probabilities_are_exact_to_4e_7() {
+    let mut x: Vec<f32> = (-70_000..=70_000).map(|i| i as f32 * 1e-4).collect();
+    x.extend([0.0, -0.0, 1e-40, -1e-20, 1e10, -1e30]);
+    let mut got = vec![0.0; x.len()];
+    for level in levels() {
+        single("erf_normal", level)(&x, &mut got);
+        for (&x, &got) in x.iter().zip(&got) {
+            let want = libm::erf(f64::from(x) * std::f64::consts::FRAC_1_SQRT_2);
+            let error = (f64::from(got) - want).abs();
+            // Near 0 the error is relative, so that the density there is right.
+            let bound = 4e-7_f64.min(5e-7 * want.abs() + 1e-44);
+            assert!(error <= bound, "{level:?} {x:e}: {got:e}, not {want:e}");
+            assert!(got.abs() <= 1.0 && got.is_sign_negative() == x.is_sign_negative());
+        }
+        let mut ends = [0.0; 3];
+        single("erf_normal", level)(&[f32::INFINITY, f32::NEG_INFINITY, f32::NAN], &mut ends);
+        assert_eq!(ends[..2], [1.0, -1.0]);
+        assert!(ends[2].is_nan());
     }
 }

@@ -1,4 +1,7 @@
-//! Writing past the caches.
+//! Asking for cache lines ahead, and writing past the caches.
+//!
+//! Processors fetch ahead by themselves, but not beyond the 4 KiB of a page. A row of a thousand
+//! numbers is one: loops over rows wait at each, unless they ask for the next in time.
 //!
 //! A result larger than the caches is gone from them before anybody reads it. Written the usual
 //! way its lines are first read from memory, a third of all traffic of a copy.
@@ -21,6 +24,49 @@ pub(crate) fn prefetch(p: *const u8) {
     };
     #[cfg(not(target_arch = "x86_64"))]
     let _ = p;
+}
+
+/// Asks for the cache line of an address that will be written; it need not be valid.
+#[inline(always)]
+pub(crate) fn prefetch_write(p: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor takes this instruction, those without its function as none;
+    // a prefetch of any address is harmless.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) p, options(nostack, preserves_flags))
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
+/// Whether a loop over rows of so many bytes should ask for the next row while it is at one;
+/// through longer ones the processor finds its way.
+#[inline(always)]
+pub(crate) fn fetches_rows(bytes: usize) -> bool {
+    bytes <= 16 * 1024
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Asks for the cache lines of `N` elements.
+#[inline(always)]
+pub(crate) fn prefetch_all<T, const N: usize>(p: *const T) {
+    let mut at = 0;
+    while at < N * size_of::<T>() {
+        prefetch(p.cast::<u8>().wrapping_add(at));
+        at += LINE;
+    }
+}
+
+/// Asks for the cache lines of `N` elements that will be written.
+#[inline(always)]
+pub(crate) fn prefetch_write_all<T, const N: usize>(p: *mut T) {
+    let mut at = 0;
+    while at < N * size_of::<T>() {
+        prefetch_write(p.cast::<u8>().wrapping_add(at));
+        at += LINE;
+    }
 }
 
 /// Orders streamed writes before what follows; each thread does so once it has written its part.

@@ -14,14 +14,16 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::{GRAIN, Reduction, Sizes, Targets, Upstream, total, total_weight, weights};
 use crate::arch::Arch;
+use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, missing, wide};
+use crate::lanes::tree;
 use crate::multiversion;
 use crate::scalar::Real;
 use crate::vmath::VMath;
 
 /// Positions worked on together where their scores are adjacent.
 const BLOCK: usize = 64;
-const LANES: usize = 16;
+const LANES: usize = 32;
 
 /// The loops over one row of scores, or over a block of positions.
 trait Rows: Real {
@@ -60,13 +62,13 @@ unsafe fn max_of<T: Real>(c: usize, x: *const T) -> T {
     unsafe {
         let mut i = 0;
         while i < whole {
-            for (l, lane) in lanes.iter_mut().enumerate() {
-                *lane = pick(*lane, *x.add(i + l));
+            for l in 0..LANES {
+                lanes[l] = pick(lanes[l], *x.add(i + l));
             }
             i += LANES;
         }
         let tail = (whole..c).fold(lanes[0], |m, i| pick(m, *x.add(i)));
-        lanes.iter().fold(tail, |m, &v| pick(m, v))
+        pick(tail, tree(lanes, pick))
     }
 }
 
@@ -78,10 +80,14 @@ unsafe fn lse_row<A: Arch, T: Real>(c: usize, x: *const T) -> T {
         // Where all are -inf, or one is inf, the differences are nan, as in PyTorch.
         let mut lanes = [T::ZERO; LANES];
         let whole = c / LANES * LANES;
+        let fetch = stream::fetches_rows(c * size_of::<T>());
         let mut i = 0;
         while i < whole {
-            for (l, lane) in lanes.iter_mut().enumerate() {
-                *lane = *lane + VMath::exp::<A>(*x.add(i + l) - max);
+            if fetch {
+                stream::prefetch_all::<T, LANES>(x.wrapping_add(c + i));
+            }
+            for l in 0..LANES {
+                lanes[l] = lanes[l] + VMath::exp_low::<A>(*x.add(i + l) - max);
             }
             i += LANES;
         }
@@ -91,11 +97,11 @@ unsafe fn lse_row<A: Arch, T: Real>(c: usize, x: *const T) -> T {
             for (l, v) in rest[..c - whole].iter_mut().enumerate() {
                 *v = *x.add(whole + l) - max;
             }
-            for (lane, v) in lanes.iter_mut().zip(rest) {
-                *lane = *lane + VMath::exp::<A>(v);
+            for l in 0..LANES {
+                lanes[l] = lanes[l] + VMath::exp_low::<A>(rest[l]);
             }
         }
-        let sum = lanes.iter().fold(T::ZERO, |s, &v| s + v);
+        let sum = tree(lanes, |a, b| a + b);
         max + VMath::log::<A>(sum)
     }
 }
@@ -122,7 +128,7 @@ unsafe fn lse_positions<A: Arch, T: Real>(
         for j in 0..c {
             let row = x.add(j * step);
             for (i, (s, &m)) in sum.iter_mut().zip(max.iter()).enumerate() {
-                *s = *s + VMath::exp::<A>(*row.add(i) - m);
+                *s = *s + VMath::exp_low::<A>(*row.add(i) - m);
             }
         }
         for (i, (&s, &m)) in sum.iter().zip(max.iter()).enumerate() {

@@ -16,6 +16,7 @@ use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, 
 
 use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
 use crate::convert::convert;
+use crate::copy::stream;
 use crate::strided::StridedLoop;
 use loops::{Loop, Rule, entries};
 
@@ -250,6 +251,9 @@ fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: us
 /// Contiguous operands over threads.
 #[inline(never)]
 fn large(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *const u8) {
+    // A result in the place of an input is in the caches already.
+    let fresh = ins[..f.arity].iter().all(|&i| i != out.cast_const());
+    let streams = fresh && stream::pays(n * f.out_size);
     let ins = Addresses(ins);
     let rest = Addresses([out, p, p, p]);
     blocks::parallel(n, &|r| {
@@ -257,14 +261,39 @@ fn large(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *cons
         let [out, p, ..] = *rest.get();
         // SAFETY: the ranges are disjoint and within `n` elements.
         unsafe {
-            f.call(
-                (out as *mut u8).add(r.start * f.out_size),
-                &from,
-                r.len(),
-                p,
-            )
+            let to = (out as *mut u8).add(r.start * f.out_size);
+            if streams {
+                streamed(f, to, from, r.len(), p);
+            } else {
+                f.call(to, &from, r.len(), p);
+            }
         };
     });
+}
+
+/// Results on their way past the caches.
+#[repr(align(64))]
+struct Results(MaybeUninit<[u8; RESULTS]>);
+const RESULTS: usize = 8192;
+
+/// A loop whose results are written past the caches.
+///
+/// # Safety
+/// As for the loop; the output must be none of the inputs.
+unsafe fn streamed(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *const u8) {
+    let mut results = Results(MaybeUninit::uninit());
+    let results = results.0.as_mut_ptr().cast::<u8>();
+    let block = RESULTS / f.out_size;
+    for at in (0..n).step_by(block) {
+        let m = block.min(n - at);
+        let from = ins.map(|i| i.wrapping_add(at * f.size));
+        // SAFETY: the caller's promise; a block of results fits the buffer.
+        unsafe {
+            f.call(results, &from, m, p);
+            stream::copy(results, out.add(at * f.out_size), m * f.out_size);
+        }
+    }
+    stream::fence();
 }
 
 /// An error where an element of the divisor is 0.

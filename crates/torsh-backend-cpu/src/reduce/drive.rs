@@ -360,8 +360,9 @@ impl Ctx<'_> {
         } else {
             (BUFFER / self.job.fold.elem).min(RUN)
         };
+        // After its last position it is at the first again, for the next result.
+        let mut walk = Walk::new(red, 0);
         for j in 0..w {
-            let mut walk = Walk::new(red, 0);
             // SAFETY: a state of the caller's.
             let s = unsafe { s.add(j * state) };
             for q in 0..outer {

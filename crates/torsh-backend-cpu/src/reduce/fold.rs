@@ -5,9 +5,11 @@ use std::mem::{MaybeUninit, size_of};
 
 use num_complex::Complex;
 
-use super::drive::{Params, Tile, WIDTH};
+use super::drive::{Params, RUN, Tile, WIDTH};
 use super::load::{Out, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::arch::Arch;
+use crate::copy::stream;
+use crate::lanes;
 use crate::vmath::VMath;
 
 /// A reduction by a lane that takes in an element.
@@ -51,19 +53,24 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
     const CHAIN: usize = 16;
     let mut acc = [M::ZERO; N];
     let whole = n / N * N;
+    // Less is a row, likely with another after it; through long runs the processor finds its way.
+    let fetch = n < RUN;
     let mut i = 0;
     while i < whole {
         let end = whole.min(i + CHAIN * N);
         let mut short = [M::ZERO; N];
         while i < end {
-            for (j, a) in short.iter_mut().enumerate() {
+            if fetch {
+                stream::prefetch_all::<M::T, N>(x.wrapping_add(n + i));
+            }
+            for j in 0..N {
                 // SAFETY: i + j < whole <= n.
-                *a = M::step::<A>(p, *a, unsafe { *x.add(i + j) });
+                short[j] = M::step::<A>(p, short[j], unsafe { *x.add(i + j) });
             }
             i += N;
         }
-        for (a, s) in acc.iter_mut().zip(short) {
-            *a = M::join(*a, s);
+        for j in 0..N {
+            acc[j] = M::join(acc[j], short[j]);
         }
     }
     if whole < n {
@@ -73,18 +80,11 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
             // SAFETY: whole + j < n.
             *a = M::step::<A>(p, *a, unsafe { *x.add(whole + j) });
         }
-        for (a, t) in acc.iter_mut().zip(tail) {
-            *a = M::join(*a, t);
+        for j in 0..N {
+            acc[j] = M::join(acc[j], tail[j]);
         }
     }
-    let mut half = N / 2;
-    while half > 0 {
-        for j in 0..half {
-            acc[j] = M::join(acc[j], acc[j + half]);
-        }
-        half /= 2;
-    }
-    acc[0]
+    lanes::tree(acc, M::join)
 }
 
 /// [`fold_lanes`] with as many lanes as fill four wide registers.

@@ -147,6 +147,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes one on; after the last position comes the first.
+    #[inline]
     pub(crate) fn step(&mut self) {
         for (d, c) in self.dims.iter().zip(self.at.iter_mut()).rev() {
             *c += 1;

@@ -14,6 +14,7 @@ macro_rules! forward {
 impl VMath for f64 {
     forward! {
         exp: f64::exp;
+        exp_low: f64::exp;
         exp2: f64::exp2;
         expm1: f64::exp_m1;
         log: f64::ln;
@@ -36,6 +37,11 @@ impl VMath for f64 {
         erfinv: erf::erfinv64;
         lgamma: libm::lgamma;
         digamma: special::digamma64;
+    }
+
+    #[inline(always)]
+    fn erf_normal<A: Arch>(self) -> f64 {
+        libm::erf(self * std::f64::consts::FRAC_1_SQRT_2)
     }
 
     #[inline(always)]

@@ -23,6 +23,26 @@ const ERF_LARGE: [f32; 7] = [
     -0.003_043_201_3,
     0.000_195_935_5,
 ];
+/// Numerator and denominator of erf(x / sqrt 2) / x in x^2 on |x| <= 5.5, fitted for the error of
+/// the function, 2^-26. All coefficients are positive, so nothing cancels.
+const ERF_NORMAL: [[f32; 6]; 2] = [
+    [
+        0.797_884_5,
+        0.067_705_11,
+        0.009_354_51,
+        0.000_337_649_55,
+        1.270_422_7e-5,
+        4.549_896_5e-8,
+    ],
+    [
+        1.0,
+        0.251_521_7,
+        0.028_645_82,
+        0.001_884_439_6,
+        7.364_722_8e-5,
+        1.197_507_1e-6,
+    ],
+];
 /// (1 + 2x) e^(x^2) erfc(x) in (x-3)/(x+3) on [0, 10.2], relative error 2^-41
 /// (the variables of Shepherd and Laframboise, Math. Comp. 36, 1981).
 const ERFC: [f64; 15] = [
@@ -52,6 +72,19 @@ pub(super) fn erf<A: Arch>(x: f32) -> f32 {
     let large = 1.0 - exp_normal32::<A>(poly32::<A, 7>(t, &ERF_LARGE));
     let r = if a < 0.93 { small } else { large };
     r.copysign(x)
+}
+
+/// A quotient of polynomials: half the operations of [`erf`] and a shorter chain of them, for an
+/// error of up to 4e-7.
+#[inline(always)]
+pub(super) fn erf_normal<A: Arch>(x: f32) -> f32 {
+    let [num, den] = &ERF_NORMAL;
+    let square = x * x;
+    // erf(5.5 / sqrt 2) is 1 in float32; the comparisons let nan through.
+    let square = if square > 30.25 { 30.25 } else { square };
+    let r = x * poly32::<A, 6>(square, num) / poly32::<A, 6>(square, den);
+    let r = if r > 1.0 { 1.0 } else { r };
+    if r < -1.0 { -1.0 } else { r }
 }
 
 #[inline(always)]

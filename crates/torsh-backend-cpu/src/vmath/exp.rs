@@ -91,6 +91,16 @@ pub(super) fn exp<A: Arch>(x: f32) -> f32 {
     scale2(p, t)
 }
 
+/// e^x for x <= 0 or nan. A factor of 2^64 keeps 2^n normal and is taken out again at the end,
+/// where a subnormal result is rounded; that is less work than [`scale2`].
+#[inline(always)]
+pub(super) fn exp_low<A: Arch>(x: f32) -> f32 {
+    let x = if x < -104.0 { -104.0 } else { x };
+    let (t, p) = exp_parts32::<A>(x);
+    let raised = f32::from_bits(t.to_bits().wrapping_add(127 + 64) << 23);
+    p * raised * f32::from_bits((127 - 64) << 23)
+}
+
 #[inline(always)]
 pub(super) fn exp2<A: Arch>(x: f32) -> f32 {
     let x = if x > 129.0 { 129.0 } else { x };
@@ -105,7 +115,7 @@ pub(super) fn exp2<A: Arch>(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn sigmoid<A: Arch>(x: f32) -> f32 {
     // exp of a negative argument only: no overflow, and the lower tail stays exact.
-    let e = exp::<A>(-x.abs());
+    let e = exp_low::<A>(-x.abs());
     let num = if x < 0.0 { e } else { 1.0 };
     // num / (1 + e) as num - num e / (1 + e), where the rounding of 1 + e weighs less.
     fma32::<A>(-num, e / (1.0 + e), num)

@@ -30,6 +30,8 @@ pub use crate::arch::{Arch, Avx2, Avx512, Base, fma32, fma64};
 pub trait VMath: Copy {
     /// e to the power of `self`.
     fn exp<A: Arch>(self) -> Self;
+    /// e to the power of `self`, which is not above 0: cheaper than [`exp`](Self::exp).
+    fn exp_low<A: Arch>(self) -> Self;
     /// 2 to the power of `self`.
     fn exp2<A: Arch>(self) -> Self;
     /// `exp(self) - 1`, exact near 0.
@@ -68,6 +70,9 @@ pub trait VMath: Copy {
     fn atanh<A: Arch>(self) -> Self;
     /// Error function.
     fn erf<A: Arch>(self) -> Self;
+    /// `erf(self / sqrt(2))`, how likely a standard normal number is nearer to 0; in float32 its
+    /// absolute error is up to 4e-7.
+    fn erf_normal<A: Arch>(self) -> Self;
     /// `1 - erf(self)`, exact in the upper tail.
     fn erfc<A: Arch>(self) -> Self;
     /// Inverse of [`erf`](Self::erf), nan outside [-1, 1].

@@ -13,11 +13,11 @@ macro_rules! forward {
 
 impl VMath for f32 {
     forward! {
-        exp: exp exp2 expm1 sinh cosh tanh sigmoid;
+        exp: exp exp_low exp2 expm1 sinh cosh tanh sigmoid;
         log: log log2 log10 log1p asinh acosh atanh;
         trig: sin cos tan;
         trig_inverse: asin acos atan;
-        erf: erf erfc;
+        erf: erf erf_normal erfc;
     }
 
     #[inline(always)]

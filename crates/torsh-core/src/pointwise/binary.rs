@@ -337,7 +337,7 @@ silu_backward "silu_backward" SiluBackward(x, y) "" -> promote {
 /// Gradient of the exact `gelu`: `input` times its derivative at `x`.
 gelu_erf_backward "gelu_backward.none" GeluErfBackward(x, y) "" -> promote {
     float |x, y| {
-        let below = T::c(0.5) + T::c(0.5) * (y * T::c(std::f64::consts::FRAC_1_SQRT_2)).erf::<A>();
+        let below = T::c(0.5) + T::c(0.5) * y.erf_normal::<A>();
         let density = (y * y * T::c(-0.5)).exp::<A>() * T::c(0.3989422804014327);
         x * (below + y * density)
     };

@@ -389,8 +389,7 @@ softshrink "nn.functional.softshrink" Softshrink(x) "(Tensor input, float lambd=
 /// `x` times the probability that a standard normal number is below it, of each element.
 gelu_erf "gelu.none" GeluErf(x) "" -> promote {
     float |x| {
-        let below = T::ONE + (x * T::c(std::f64::consts::FRAC_1_SQRT_2)).erf::<A>();
-        x * T::c(0.5) * below
+        x * T::c(0.5) * (T::ONE + x.erf_normal::<A>())
     };
     gpu "0.5 * x * (1 + erf(x * 0.7071067811865476))";
     grad [x] |c| c.g().gelu_erf_backward(c.x()?);

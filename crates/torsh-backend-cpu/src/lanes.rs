@@ -1,0 +1,120 @@
+//! Sums over rows, in lanes that become vectors.
+//!
+//! Loops count indices: iterators over arrays of lanes are not always seen through, and leave the
+//! lanes in memory.
+
+use std::hint::black_box;
+
+use crate::scalar::Real;
+
+/// Lanes of a sum: as many vectors as additions overlap.
+pub(crate) const LANES: usize = 32;
+/// A rest of this many elements still goes to lanes.
+const HALF: usize = LANES / 2;
+
+/// The sum of `f(i)` for `i` below `n`: in lanes, then in float64.
+#[inline(always)]
+pub(crate) fn sum<T: Real>(n: usize, f: impl Fn(usize) -> T) -> f64 {
+    sum_with(n, |_| (), f)
+}
+
+/// [`sum`], calling `each` before each [`LANES`] elements, with the first's index.
+#[inline(always)]
+pub(crate) fn sum_with<T: Real>(n: usize, each: impl Fn(usize), f: impl Fn(usize) -> T) -> f64 {
+    let mut total = 0.0;
+    let mut i = 0;
+    // Blocks short enough that float32 lanes stay exact to a few units.
+    while i < n {
+        let end = n.min(i + 64 * LANES);
+        let mut acc = [T::ZERO; LANES];
+        while i + LANES <= end {
+            each(i);
+            for l in 0..LANES {
+                acc[l] = acc[l] + f(i + l);
+            }
+            i += LANES;
+        }
+        let mut acc = apart(acc);
+        if i + HALF <= end {
+            for l in 0..HALF {
+                acc[l] = acc[l] + f(i + l);
+            }
+            i += HALF;
+        }
+        let mut wide = [0.0; LANES];
+        for l in 0..LANES {
+            wide[l] = acc[l].to_f64();
+        }
+        total += join(wide, |a, b| a + b);
+        while i < end {
+            total += f(i).to_f64();
+            i += 1;
+        }
+    }
+    total
+}
+
+/// The lanes joined two by two, `N` being a power of 2.
+#[inline(always)]
+pub(crate) fn tree<T: Copy, const N: usize>(lanes: [T; N], f: impl Fn(T, T) -> T) -> T {
+    join(apart(lanes), f)
+}
+
+/// Lanes by way of memory: LLVM otherwise makes the loop that filled them of the pairs in which
+/// they are joined, with vectors of two.
+#[inline(always)]
+fn apart<T: Copy, const N: usize>(lanes: [T; N]) -> [T; N] {
+    black_box(lanes)
+}
+
+#[inline(always)]
+fn join<T: Copy, const N: usize>(mut lanes: [T; N], f: impl Fn(T, T) -> T) -> T {
+    let mut half = N / 2;
+    while half > 0 {
+        for l in 0..half {
+            lanes[l] = f(lanes[l], lanes[l + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn every_element_is_added_once() {
+        for n in (0..100usize).chain([2047, 2048, 2049, 5000]) {
+            let want = (n * n.saturating_sub(1) / 2) as f64;
+            assert_eq!(sum(n, |i| i as f32), want, "{n}");
+            assert_eq!(sum(n, |i| i as f64), want, "{n}");
+        }
+    }
+
+    #[test]
+    fn each_is_called_for_whole_groups() {
+        let calls = Cell::new(0);
+        let each = |i: usize| calls.set(calls.get() + i + 1);
+        assert_eq!(sum_with(3 * LANES + 1, each, |_| 1.0f32), 97.0);
+        assert_eq!(calls.get(), 3 + LANES + 2 * LANES);
+    }
+
+    #[test]
+    fn a_tree_joins_every_lane() {
+        let lanes: [f32; 64] = std::array::from_fn(|i| (i * 37 % 64) as f32);
+        assert_eq!(tree(lanes, |a, b| a + b), 2016.0);
+        assert_eq!(tree(lanes, |a, b| if b > a { b } else { a }), 63.0);
+        assert_eq!(tree([5.0], |_, _| 0.0), 5.0);
+    }
+
+    #[test]
+    fn nan_and_infinity_pass() {
+        assert!(sum(77, |i| if i == 70 { f32::NAN } else { 0.0 }).is_nan());
+        assert_eq!(
+            sum(50, |i| if i == 3 { f32::INFINITY } else { 1.0 }),
+            f64::INFINITY
+        );
+    }
+}
