@@ -207,7 +207,7 @@ impl SavedSet {
                 add(s);
             }
         }
-        self.outputs.iter().flatten().for_each(|s| add(s));
+        self.outputs.iter().flatten().for_each(add);
         (self.inputs.len(), self.outputs.len()).hash(&mut h);
         h.finish()
     }
