@@ -280,7 +280,7 @@ fn layers(s: &mut Suite<'_>) {
 }
 
 /// A step of Adam on a batch.
-fn train<N: Module + 'static, const D: usize, K: burn::tensor::BasicOps + 'static>(
+fn train<N: Module + 'static, const D: usize, K: burn::tensor::kind::Basic + 'static>(
     s: &mut Suite<'_>,
     name: &str,
     x: impl FnOnce(&Device) -> Tensor<D, K>,
