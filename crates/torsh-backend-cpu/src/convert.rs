@@ -217,13 +217,18 @@ crate::multiversion! {
     fn narrow_bf16<A>(src: &[Packed<u32>], dst: &mut [Packed<u16>]) {
         let _ = A::LEVEL;
         for (d, s) in dst.iter_mut().zip(src) {
-            let bits = s.0;
-            // To nearest, ties to even; every nan becomes the one PyTorch makes.
-            let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
-            let nan = bits & 0x7fff_ffff > 0x7f80_0000;
-            *d = Packed(if nan { 0x7fc0 } else { rounded as u16 });
+            *d = Packed(rounded_to_bf16(s.0));
         }
     }
+}
+
+/// The bits of a float32 rounded to bfloat16: to nearest, ties to even; every nan becomes the one
+/// PyTorch makes.
+#[inline(always)]
+pub(crate) fn rounded_to_bf16(bits: u32) -> u16 {
+    let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+    let nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    if nan { 0x7fc0 } else { rounded as u16 }
 }
 
 /// `n` elements each; the bytes may be any, the addresses need not be aligned.

@@ -15,10 +15,11 @@ use crate::arch::Arch;
 use crate::arch::Level;
 use crate::dense::Ptr;
 use crate::matmul::blocked::Blocked;
+use crate::matmul::tile::Tiled;
 use crate::multiversion;
 
 /// Numbers whose convolutions are blocked products.
-pub(super) trait Windowed: ConvNumber + Blocked {
+pub(super) trait Windowed: ConvNumber + Blocked + Tiled + num_traits::One {
     /// Writes a tap of a panel's pixels, of `count` channels.
     ///
     /// # Safety

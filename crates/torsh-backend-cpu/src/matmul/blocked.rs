@@ -8,14 +8,10 @@ use torsh_core::{Result, pool};
 
 use super::gemm::Product;
 use super::panel::{Lines, Square};
-use super::tile::{STRETCH, Tile, Tiled, Tiles};
+use super::tile::{Tile, Tiled, Tiles};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch};
 
-/// Terms of a block: a panel of the right operand fills most of a first-level cache.
-const TERMS: usize = 384;
-/// Bytes of a block of the left operand, in a core's second-level cache.
-const LEFT: usize = 192 * 1024;
 /// Bytes of a block of the right operand, in the shared cache.
 const RIGHT: usize = 2 * 1024 * 1024;
 
@@ -23,7 +19,7 @@ const RIGHT: usize = 2 * 1024 * 1024;
 const SPILL: usize = 8;
 
 /// Numbers with the blocked product.
-pub(crate) trait Blocked: Tiled + Square + num_traits::One + Send + Sync + 'static {
+pub(crate) trait Blocked: Square + Send + Sync + 'static {
     /// Whether the processor has a unit that multiplies matrices of this size faster than the
     /// blocked product.
     fn has_unit(_m: usize, _n: usize, _k: usize) -> bool {
@@ -74,7 +70,7 @@ pub(crate) unsafe fn turn<T: Blocked>(
 ///
 /// # Safety
 /// The matrices are valid for their sizes, and `out` overlaps neither other.
-pub(crate) unsafe fn product<T: Blocked>(
+pub(crate) unsafe fn product<T: Blocked + Tiled>(
     x: &Product<T>,
     panels: Option<&PanelFn<'_, T>>,
     threads: usize,
@@ -85,6 +81,19 @@ pub(crate) unsafe fn product<T: Blocked>(
         return unsafe { product(&x.turned(), None, threads) };
     }
     // SAFETY: the caller's promise.
+    unsafe { into(x, panels, threads) }
+}
+
+/// [`product`], whatever the order of the result.
+///
+/// # Safety
+/// As there.
+pub(super) unsafe fn into<T: Blocked + Tiled<O>, O: Send + Sync + 'static>(
+    x: &Product<T, O>,
+    panels: Option<&PanelFn<'_, T>>,
+    threads: usize,
+) -> Result<()> {
+    // SAFETY: the caller's promise.
     unsafe { with(x, panels, threads, T::tiles(level())) }
 }
 
@@ -92,11 +101,11 @@ pub(crate) unsafe fn product<T: Blocked>(
 ///
 /// # Safety
 /// As there; the processor has the level.
-unsafe fn with<T: Blocked>(
-    x: &Product<T>,
+unsafe fn with<T: Blocked, O: Send + Sync>(
+    x: &Product<T, O>,
     right: Option<&PanelFn<'_, T>>,
     threads: usize,
-    tiles: &'static Tiles<T>,
+    tiles: &'static Tiles<T, O>,
 ) -> Result<()> {
     // Few rows: each thread has columns of its own. Else rows, and the columns are copied once.
     let panels = x.n.div_ceil(tiles.columns);
@@ -107,13 +116,16 @@ unsafe fn with<T: Blocked>(
     let inside = threads / parts;
     let size = size_of::<T>();
     // Panels that all rows are done with at once need not outlast a core's own cache.
-    let few = x.m * TERMS * size <= LEFT;
-    let bytes = if few { LEFT } else { RIGHT };
-    let columns = (bytes / (TERMS * size)).next_multiple_of(tiles.columns);
+    let few = x.m * tiles.block.terms * size <= tiles.block.left;
+    let bytes = if few { tiles.block.left } else { RIGHT };
+    let columns = (bytes / (tiles.block.terms * size)).next_multiple_of(tiles.columns);
     let columns = columns.min(panels.div_ceil(parts) * tiles.columns);
-    let terms = x.k.min(TERMS);
+    let terms = x.k.min(tiles.block.terms);
     let of_right = columns * terms;
-    let of_left = (LEFT / size).max(tiles.rows * terms).min(x.m * terms) + SPILL;
+    let of_left = (tiles.block.left / size)
+        .max(tiles.rows * terms)
+        .min(x.m * terms)
+        + SPILL;
     let of_left = of_left.next_multiple_of(64);
     let memory = Scratch::<T>::new(parts * (of_right + inside * of_left))?;
     let start = Ptr::new(memory.ptr());
@@ -137,10 +149,10 @@ unsafe fn with<T: Blocked>(
 }
 
 /// A product on some threads.
-struct Part<'a, T: 'static> {
-    x: &'a Product<T>,
+struct Part<'a, T: 'static, O: 'static> {
+    x: &'a Product<T, O>,
     right: Option<&'a PanelFn<'a, T>>,
-    tiles: &'static Tiles<T>,
+    tiles: &'static Tiles<T, O>,
     threads: usize,
     /// Columns whose panels there is room for.
     columns: usize,
@@ -150,7 +162,7 @@ struct Part<'a, T: 'static> {
     of_left: usize,
 }
 
-impl<T: Blocked> Part<'_, T> {
+impl<T: Blocked, O: Send + Sync> Part<'_, T, O> {
     /// # Safety
     /// As [`product`].
     unsafe fn all(&self, all: Range<usize>) {
@@ -162,11 +174,11 @@ impl<T: Blocked> Part<'_, T> {
             let mut term = 0;
             while term < x.k {
                 // Two blocks of about one size rather than a full and a tiny one.
-                let left = x.k - term;
+                let (left, most) = (x.k - term, self.tiles.block.terms);
                 let terms = match left {
-                    _ if left <= TERMS => left,
-                    _ if left < 2 * TERMS => left.div_ceil(2).next_multiple_of(8),
-                    _ => TERMS,
+                    _ if left <= most => left,
+                    _ if left < 2 * most => left.div_ceil(2).next_multiple_of(8),
+                    _ => most,
                 };
                 let block = Block {
                     part: self,
@@ -183,21 +195,21 @@ impl<T: Blocked> Part<'_, T> {
 }
 
 /// Some terms of some columns.
-struct Block<'a, T: 'static> {
-    part: &'a Part<'a, T>,
+struct Block<'a, T: 'static, O: 'static> {
+    part: &'a Part<'a, T, O>,
     terms: Range<usize>,
     columns: Range<usize>,
     add: bool,
 }
 
-impl<'a, T: 'static> std::ops::Deref for Block<'a, T> {
-    type Target = Part<'a, T>;
-    fn deref(&self) -> &Part<'a, T> {
+impl<'a, T: 'static, O: 'static> std::ops::Deref for Block<'a, T, O> {
+    type Target = Part<'a, T, O>;
+    fn deref(&self) -> &Part<'a, T, O> {
         self.part
     }
 }
 
-impl<T: Blocked> Block<'_, T> {
+impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
     /// # Safety
     /// As [`product`].
     unsafe fn compute(&self) {
@@ -291,9 +303,10 @@ impl<T: Blocked> Block<'_, T> {
         panel: &dyn Fn(usize) -> (*const T, isize),
     ) {
         let (x, tiles, terms) = (self.x, self.tiles, self.terms.len());
-        let most = (LEFT / (terms * size_of::<T>())).max(tiles.rows) / tiles.rows * tiles.rows;
+        let most =
+            (tiles.block.left / (terms * size_of::<T>())).max(tiles.rows) / tiles.rows * tiles.rows;
         // Rows of adjacent terms are read where they are if few panels would not repay a copy.
-        let direct = x.a.col == 1 && panels <= 4;
+        let direct = x.a.col == 1 && panels <= tiles.block.in_place;
         let memory = self.left_panels.at((thread * self.of_left) as isize);
         let mut row = rows.start;
         while row < rows.end {
@@ -341,7 +354,7 @@ impl<T: Blocked> Block<'_, T> {
                         columns,
                         alpha: x.alpha,
                         add: self.add,
-                        stretch: STRETCH,
+                        stretch: tiles.block.stretch,
                     };
                     // SAFETY: the operands of the tile are those of the product.
                     unsafe { of[lines - 1](&tile) };

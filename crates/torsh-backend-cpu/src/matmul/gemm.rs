@@ -51,11 +51,11 @@ impl<T> Matrix<T> {
 /// One product: `out = alpha * a b`, or `out += alpha * a b` where `add`, for `out` of `m` rows
 /// and `n` columns, over `k` terms.
 #[derive(Clone, Copy)]
-pub(crate) struct Product<T> {
+pub(crate) struct Product<T, O = T> {
     pub m: usize,
     pub n: usize,
     pub k: usize,
-    pub out: Matrix<T>,
+    pub out: Matrix<O>,
     pub a: Matrix<T>,
     pub b: Matrix<T>,
     pub alpha: T,
@@ -63,7 +63,7 @@ pub(crate) struct Product<T> {
 }
 
 // SAFETY: the operands are only read, and threads write disjoint parts of the output.
-unsafe impl<T: Sync> Sync for Product<T> {}
+unsafe impl<T: Sync, O: Sync> Sync for Product<T, O> {}
 
 impl<T: Copy> Product<T> {
     /// The same product, transposed.

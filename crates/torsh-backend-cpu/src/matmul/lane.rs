@@ -27,6 +27,15 @@ pub(crate) trait Lane: Copy {
     /// # Safety
     /// As [`Lane::splat`].
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    /// `self` and the products of a term of `a` and `b`, or of all terms that an element holds.
+    ///
+    /// # Safety
+    /// As [`Lane::splat`].
+    #[inline(always)]
+    unsafe fn add_terms(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.add_product(a, b) }
+    }
     /// `self * b`
     ///
     /// # Safety
@@ -97,7 +106,7 @@ macro_rules! x86 {
             #[inline(always)]
             unsafe fn fetch(at: *const $t) {
                 // SAFETY: the caller's promise.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
             }
         }
     )*};

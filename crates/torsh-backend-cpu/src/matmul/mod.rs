@@ -14,6 +14,8 @@ pub(crate) mod blocked;
 mod gemm;
 mod integer;
 pub(crate) mod lane;
+#[cfg(target_arch = "x86_64")]
+mod pairs;
 pub(crate) mod panel;
 pub(crate) mod tile;
 mod vector;
@@ -29,8 +31,8 @@ pub(crate) use integer::Wrapping;
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
 
-/// Multiply-adds that are worth a thread of their own.
-const GRAIN: usize = 64 * 1024;
+/// Multiply-adds that are worth a thread of their own: some microseconds.
+const GRAIN: usize = 256 * 1024;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -393,18 +395,18 @@ impl Call<'_> {
     }
 
     fn half(&self) -> Result<()> {
+        #[cfg(target_arch = "x86_64")]
+        if self.of_pairs()? {
+            return Ok(());
+        }
         let out = DenseOut::new(self.out, DType::F32)?;
         let strides = torsh_core::Shape::new(self.out.shape).contiguous_strides();
-        let widened = View {
-            ptr: out.ptr::<u8>().get(),
-            dtype: DType::F32,
-            shape: self.out.shape,
-            strides: &strides,
-        };
+        let widened = self.widened(&out, &strides);
+        let c = self.c.map(Widened::new).transpose()?;
+        let c = c.as_ref().map(Widened::view);
         let a = Widened::new(self.a)?;
         let b = Widened::new(self.b)?;
-        let c = self.c.map(Widened::new).transpose()?;
-        let (a, b, c) = (a.view(), b.view(), c.as_ref().map(Widened::view));
+        let (a, b) = (a.view(), b.view());
         let call = Call {
             out: &widened,
             a: &a,
@@ -415,6 +417,91 @@ impl Call<'_> {
         };
         call.float::<f32>(self.alpha.to_f64() as f32, self.beta.to_f64() as f32)?;
         out.finish()
+    }
+
+    /// The output in float32.
+    fn widened<'s>(&'s self, out: &DenseOut<'_>, strides: &'s [isize]) -> View<'s> {
+        View {
+            ptr: out.ptr::<u8>().get(),
+            dtype: DType::F32,
+            shape: self.out.shape,
+            strides,
+        }
+    }
+
+    /// A product of bfloat16 as they are; `false`, with nothing done, where the processor cannot or
+    /// it would not pay.
+    #[cfg(target_arch = "x86_64")]
+    fn of_pairs(&self) -> Result<bool> {
+        if self.a.dtype != DType::BF16 || self.b.dtype != DType::BF16 {
+            return Ok(false);
+        }
+        let p = Problem::new(self.out, self.a, self.b, self.c);
+        if amx::suits(p.m, p.n, p.k, amx::Parts::One) || !pairs::suits(p.m, p.n, p.k) {
+            return Ok(false);
+        }
+        if self.c.is_none() && p.k <= pairs::AT_ONCE {
+            self.paired::<half::bf16>(self.out, None)?;
+            return Ok(true);
+        }
+        let out = DenseOut::new(self.out, DType::F32)?;
+        let strides = torsh_core::Shape::new(self.out.shape).contiguous_strides();
+        let widened = self.widened(&out, &strides);
+        let c = self.c.map(Widened::new).transpose()?;
+        self.paired::<pairs::Pair>(&widened, c.as_ref().map(Widened::view).as_ref())?;
+        out.finish()?;
+        Ok(true)
+    }
+
+    /// The products of bfloat16, into `out` of float32 with `c` of float32, or of bfloat16 without.
+    #[cfg(target_arch = "x86_64")]
+    fn paired<O: Send + Sync + 'static>(&self, out: &View<'_>, c: Option<&View<'_>>) -> Result<()>
+    where
+        pairs::Pair: tile::Tiled<O>,
+    {
+        let p = Problem::new(out, self.a, self.b, c);
+        let all: usize = p.batch.iter().product();
+        let [a, b] = [self.a, self.b].map(|v| Ptr::new(v.ptr.cast::<half::bf16>()));
+        let o = Ptr::new(out.ptr.cast::<O>());
+        let c = c.map(|c| Ptr::new(c.ptr.cast::<f32>()));
+        let (alpha, beta) = (self.alpha.to_f64() as f32, self.beta.to_f64() as f32);
+        let each = |index: usize, threads: usize| {
+            if let Some(c) = c {
+                pool::parallel_parts(p.m, threads, &|_, rows| {
+                    let o = Ptr::new(o.get().cast::<f32>());
+                    let o = p.matrix(0, o, index).at(rows.start, 0);
+                    let c = p.matrix(3, c, index).at(rows.start, 0);
+                    // SAFETY: the rows are within the operands, and no other thread writes them.
+                    unsafe { start(rows.len(), p.n, o, Some(c), beta, false) };
+                });
+            }
+            let x = pairs::Operands {
+                m: p.m,
+                n: p.n,
+                k: p.k,
+                out: p.matrix(0, o, index),
+                a: p.matrix(1, a, index),
+                b: p.matrix(2, b, index),
+                alpha,
+                add: c.is_some(),
+            };
+            // SAFETY: the matrices are the operands', nothing else writes this one's output, and the
+            // processor has the instructions.
+            unsafe { pairs::product(&x, threads) }
+        };
+        let parts = pool::chunk_count(all.saturating_mul(p.m * p.n * p.k), GRAIN);
+        if parts > 1 && (all.is_multiple_of(parts) || all >= 4 * parts) {
+            let failed = std::sync::OnceLock::new();
+            pool::parallel_parts(all, parts, &|_, some| {
+                for index in some {
+                    if let Err(e) = each(index, 1) {
+                        let _ = failed.set(e);
+                    }
+                }
+            });
+            return failed.into_inner().map_or(Ok(()), Err);
+        }
+        (0..all).try_for_each(|index| each(index, parts))
     }
 
     fn integer<T: Wrapping>(&self, alpha: T, beta: T) -> Result<()> {

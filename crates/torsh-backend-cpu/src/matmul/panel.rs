@@ -22,6 +22,16 @@ impl<T> Clone for Lines<T> {
 impl<T> Copy for Lines<T> {}
 
 impl<T> Lines<T> {
+    /// The same lines of elements of the same size.
+    #[inline(always)]
+    pub fn cast<U>(self) -> Lines<U> {
+        const { assert!(size_of::<T>() == size_of::<U>()) };
+        Lines {
+            ptr: self.ptr.cast(),
+            line: self.line,
+            term: self.term,
+        }
+    }
     /// The lines from `first` on.
     #[inline(always)]
     pub fn from(self, first: usize) -> Lines<T> {
@@ -46,6 +56,8 @@ pub(crate) trait Square: Copy {
     /// # Safety
     /// As there; the processor has the level that the square is for.
     unsafe fn transpose(from: Lines<Self>, lines: usize, to: *mut Self, pitch: usize);
+    /// Asks for the cache line of an address, which need not be valid.
+    fn fetch(at: *const Self);
     /// Writes term `p` of line `i` to `to[p * pitch + i]`.
     ///
     /// # Safety
@@ -75,6 +87,16 @@ macro_rules! square {
             unsafe fn transpose(from: Lines<$t>, lines: usize, to: *mut $t, pitch: usize) {
                 // SAFETY: the caller's promise.
                 unsafe { $transpose(from, lines, to, pitch) }
+            }
+            #[inline(always)]
+            fn fetch(at: *const $t) {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: a prefetch of any address is harmless, and SSE is in the baseline.
+                unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(at.cast())
+                }
+                #[cfg(not(target_arch = "x86_64"))]
+                let _ = at;
             }
             #[cfg(not(target_arch = "x86_64"))]
             unsafe fn transpose(_: Lines<$t>, _: usize, _: *mut $t, _: usize) {
@@ -245,6 +267,10 @@ unsafe fn spread_by<T: Copy, const W: usize>(
     }
 }
 
+/// Terms of which all lines are copied before further ones, so that what is written stays in the
+/// first-level cache until it is whole.
+const CHUNK: usize = 128;
+
 /// # Safety
 /// As [`Square::copy`].
 #[inline(always)]
@@ -274,18 +300,35 @@ unsafe fn copy<A: Arch, T: Square>(
         } else {
             0
         };
-        for square in 0..squares {
-            let p = square * side;
-            // A group of fewer lines than the square has writes into the next term, so it is the
-            // first to be written: terms and groups that follow put right what it spoils.
+        // A group of fewer lines than the square has writes into the next term, so it is the first to
+        // be written: groups that follow put right what it spoils. The stretch of lines that comes
+        // next is asked for meanwhile, in the end that of the next panel.
+        let last = lines.saturating_sub(1) / side * side;
+        let mut first = 0;
+        while first < squares * side {
+            let end = (first + CHUNK).min(squares * side);
             for group in (0..lines.div_ceil(side)).rev() {
                 let i = group * side;
-                let start = Lines {
-                    ptr: from.at(i, p),
-                    ..from
+                let ahead = match group {
+                    0 if end < squares * side => from.at(last, end),
+                    0 => from.at(lines + last, 0),
+                    _ => from.at(i - side, first),
                 };
-                T::transpose(start, (lines - i).min(side), to.add(p * pitch + i), pitch);
+                let ahead = Lines { ptr: ahead, ..from };
+                let mut p = first;
+                while p < end {
+                    for line in 0..side {
+                        T::fetch(ahead.at(line, p - first));
+                    }
+                    let start = Lines {
+                        ptr: from.at(i, p),
+                        ..from
+                    };
+                    T::transpose(start, (lines - i).min(side), to.add(p * pitch + i), pitch);
+                    p += side;
+                }
             }
+            first = end;
         }
         rest(from, lines, squares * side, terms, to, pitch);
     }

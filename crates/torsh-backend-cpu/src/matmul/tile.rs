@@ -6,7 +6,7 @@ use super::lane::Lane;
 use crate::arch::Level;
 
 /// One tile of a product: up to `MR` rows by `NR` columns, over `k` terms.
-pub(crate) struct Tile<T> {
+pub(crate) struct Tile<T, O = T> {
     pub k: usize,
     /// The left operand: either its panel (`[k][rows]`), or its rows, `a_row` elements apart.
     pub a: *const T,
@@ -15,35 +15,65 @@ pub(crate) struct Tile<T> {
     pub b: *const T,
     pub b_term: isize,
     /// The result, and the steps to its next row and column.
-    pub out: *mut T,
+    pub out: *mut O,
     pub out_row: isize,
     pub out_column: isize,
     /// Columns to write, `NR` at most.
     pub columns: usize,
     pub alpha: T,
     pub add: bool,
-    /// Terms that are summed one after the other, [`STRETCH`] unless smaller errors are wanted.
+    /// Terms that are summed one after the other, fewer than usual where smaller errors are wanted.
     pub stretch: usize,
 }
 
 /// A version of [`tile`].
-pub(crate) type TileFn<T> = unsafe fn(&Tile<T>);
+pub(crate) type TileFn<T, O = T> = unsafe fn(&Tile<T, O>);
 
-/// The tiles of one instruction set.
-pub(crate) struct Tiles<T: 'static> {
+/// The tiles of one instruction set, for products of `T` into `O`.
+pub(crate) struct Tiles<T: 'static, O: 'static = T> {
     /// Rows of the largest one.
     pub rows: usize,
     /// Columns of each.
     pub columns: usize,
+    pub block: BlockSizes,
     /// By rows less one: for a panel of the left operand.
-    pub packed: &'static [TileFn<T>],
+    pub packed: &'static [TileFn<T, O>],
     /// By rows less one: for rows of the left operand where they are.
-    pub in_place: &'static [TileFn<T>],
+    pub in_place: &'static [TileFn<T, O>],
 }
 
-/// Terms that are summed one after the other. The sums of such stretches are summed in turn, so that
-/// the rounding of a long sum grows with the root of their length and number, not of all terms.
-pub(crate) const STRETCH: usize = 96;
+/// What the product of large matrices is cut into.
+#[derive(Clone, Copy)]
+pub(crate) struct BlockSizes {
+    /// Terms of a block. A panel of the right operand stays in the nearest caches while the left
+    /// operand's pass by; the more terms, the less often the result is read and written.
+    pub terms: usize,
+    /// Bytes of a block of the left operand, in a core's second-level cache.
+    pub left: usize,
+    /// Terms that are summed one after the other. The sums of such stretches are summed in turn, so
+    /// that the rounding of a long sum grows with the root of their length and number, not of all
+    /// terms.
+    pub stretch: usize,
+    /// Panels of the right operand up to which rows of the left one are read where they are.
+    /// Addresses of 14 rows leave registers for nothing else, so that it pays for one panel only.
+    pub in_place: usize,
+}
+
+/// For second-level caches of 512 KiB.
+const MODEST: BlockSizes = BlockSizes {
+    terms: 384,
+    left: 192 * 1024,
+    stretch: 96,
+    in_place: 4,
+};
+/// For those of 1 MiB and more, which all processors with AVX-512 have.
+#[cfg(target_arch = "x86_64")]
+const LARGE: BlockSizes = BlockSizes {
+    terms: 512,
+    left: 384 * 1024,
+    stretch: 128,
+    in_place: 1,
+};
 
 /// The largest tile of any instruction set, in numbers.
 const LARGEST: usize = 32;
@@ -71,7 +101,7 @@ unsafe fn term<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
                 false => *a.offset(r as isize * a_row),
             });
             for c in 0..C {
-                sums[r][c] = sums[r][c].add_product(left, right[c]);
+                sums[r][c] = sums[r][c].add_terms(left, right[c]);
             }
         }
     }
@@ -83,7 +113,9 @@ unsafe fn term<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
 /// The operands of `t` are valid for `R` rows, `V::N * C` columns (`t.columns` of the result) and
 /// `t.k` terms; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(t: &Tile<V::T>) {
+pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
+    t: &Tile<V::T>,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         let zero = V::splat(std::mem::zeroed());
@@ -201,45 +233,50 @@ unsafe fn edge<V: Lane>(t: &Tile<V::T>, block: *mut V::T, rows: usize, vectors: 
 }
 
 macro_rules! tiles {
-    ($name:ident, $t:ident, $v:ty, $c:literal, [$($r:literal)*] $(, $features:literal)?) => {
+    ($name:ident, $tile:ident of $t:ident into $o:ty, $v:ty, $c:literal, [$($r:literal)*], $block:expr $(, $features:literal)?) => {
         mod $name {
             use super::*;
             #[cfg(target_arch = "x86_64")]
             #[allow(unused_imports)]
             use std::arch::x86_64::*;
 
+            use $crate::matmul::tile::Tile;
+
             /// # Safety
             /// As [`tile`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn of<const R: usize, const PACKED: bool>(t: &Tile<$t>) {
+            unsafe fn of<const R: usize, const PACKED: bool>(t: &Tile<$t, $o>) {
                 // SAFETY: the caller's promise.
-                unsafe { tile::<$v, R, $c, PACKED>(t) }
+                unsafe { $tile::<$v, R, $c, PACKED>(t) }
             }
 
-            pub(super) static TILES: Tiles<$t> = Tiles {
+            pub(super) static TILES: Tiles<$t, $o> = Tiles {
                 rows: [$($r),*].len(),
                 columns: $c * <$v as Lane>::N,
+                block: $block,
                 packed: &[$(of::<$r, true>),*],
                 in_place: &[$(of::<$r, false>),*],
             };
         }
     };
 }
-#[cfg(target_arch = "x86_64")]
-tiles!(avx512_f32, f32, __m512, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
-#[cfg(target_arch = "x86_64")]
-tiles!(avx512_f64, f64, __m512d, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
-#[cfg(target_arch = "x86_64")]
-tiles!(avx2_f32, f32, __m256, 2, [1 2 3 4 5 6], "avx2,fma,f16c,bmi1,bmi2");
-#[cfg(target_arch = "x86_64")]
-tiles!(avx2_f64, f64, __m256d, 2, [1 2 3 4 5 6], "avx2,fma,f16c,bmi1,bmi2");
-tiles!(base_f32, f32, [f32; 4], 2, [1 2 3 4 5 6]);
-tiles!(base_f64, f64, [f64; 2], 2, [1 2 3 4 5 6]);
+pub(super) use tiles;
 
-/// A number with tiles of its own.
-pub(crate) trait Tiled: Sized + Copy + 'static {
+#[cfg(target_arch = "x86_64")]
+tiles!(avx512_f32, tile of f32 into f32, __m512, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "x86_64")]
+tiles!(avx512_f64, tile of f64 into f64, __m512d, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "x86_64")]
+tiles!(avx2_f32, tile of f32 into f32, __m256, 2, [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "x86_64")]
+tiles!(avx2_f64, tile of f64 into f64, __m256d, 2, [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
+tiles!(base_f32, tile of f32 into f32, [f32; 4], 2, [1 2 3 4 5 6], MODEST);
+tiles!(base_f64, tile of f64 into f64, [f64; 2], 2, [1 2 3 4 5 6], MODEST);
+
+/// A number with tiles of its own, whose products are an `O`.
+pub(crate) trait Tiled<O = Self>: Sized + Copy + 'static {
     /// The tiles of a level.
-    fn tiles(level: Level) -> &'static Tiles<Self>;
+    fn tiles(level: Level) -> &'static Tiles<Self, O>;
 }
 
 macro_rules! tiled {

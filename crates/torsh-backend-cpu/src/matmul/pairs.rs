@@ -1,0 +1,393 @@
+//! Products of bfloat16 by the instructions that add the products of two neighbouring terms to a
+//! float32 (AVX512-BF16): a pair of terms is one element of the blocked product, 32 bits as a
+//! float32 is, and a pair of a row of the left operand is multiplied by those of 16 columns at once.
+//!
+//! The sums are float32. Unlike those of widened numbers, they take subnormal operands for zeros, as
+//! the instruction does.
+
+use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use half::bf16;
+use torsh_core::{Result, pool};
+
+use super::blocked::{self, Blocked};
+use super::gemm::{Matrix, Product};
+use super::lane::Lane;
+use super::panel::{Lines, Square};
+use super::tile::{BlockSizes, Tile, Tiled, Tiles, tile, tiles};
+use crate::arch::{Arch, Level, level};
+use crate::convert::rounded_to_bf16;
+use crate::dense::{Ptr, Scratch};
+
+/// Two neighbouring terms, or a float32 of the result.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(super) struct Pair(u32);
+
+/// Whether the processor has the instructions, and `TORSH_SIMD` allows them.
+pub(super) fn is_available() -> bool {
+    level() == Level::Avx512 && std::arch::is_x86_feature_detected!("avx512bf16")
+}
+
+/// Whether a product is large enough to be cut into panels.
+pub(super) fn suits(m: usize, n: usize, k: usize) -> bool {
+    m > 1 && n > 1 && k >= 16 && m * n * k > 32 * 1024 && is_available()
+}
+
+/// 16 pairs, or 16 sums.
+#[derive(Clone, Copy)]
+struct Pairs(__m512i);
+
+impl Pairs {
+    #[inline(always)]
+    fn sums(self) -> __m512 {
+        // SAFETY: both are 64 bytes, and any bits are valid.
+        unsafe { std::mem::transmute(self.0) }
+    }
+    #[inline(always)]
+    fn of(sums: __m512) -> Pairs {
+        // SAFETY: as above.
+        Pairs(unsafe { std::mem::transmute::<__m512, __m512i>(sums) })
+    }
+}
+
+impl Lane for Pairs {
+    type T = Pair;
+    const N: usize = 16;
+
+    #[inline(always)]
+    unsafe fn splat(value: Pair) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { _mm512_set1_epi32(value.0 as i32) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const Pair) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { _mm512_loadu_si512(from.cast()) })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut Pair) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add_terms(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller's promise; vectors of 64 bytes.
+        unsafe {
+            let pairs = |p: Pairs| std::mem::transmute::<__m512i, __m512bh>(p.0);
+            Pairs::of(_mm512_dpbf16_ps(self.sums(), pairs(a), pairs(b)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_product(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs::of(unsafe { _mm512_fmadd_ps(a.sums(), b.sums(), self.sums()) })
+    }
+    #[inline(always)]
+    unsafe fn times(self, b: Self) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs::of(unsafe { _mm512_mul_ps(self.sums(), b.sums()) })
+    }
+    #[inline(always)]
+    unsafe fn plus(self, b: Self) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs::of(unsafe { _mm512_add_ps(self.sums(), b.sums()) })
+    }
+    #[inline(always)]
+    unsafe fn first(self, n: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { _mm512_maskz_mov_epi32(((1u32 << n) - 1) as u16, self.0) })
+    }
+    #[inline(always)]
+    unsafe fn fetch(at: *const Pair) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+    }
+}
+
+/// Terms of a block are twice as many as pairs.
+const BLOCK: BlockSizes = BlockSizes {
+    terms: 1024,
+    left: 512 * 1024,
+    stretch: 512,
+    in_place: 1,
+};
+
+/// Terms up to which a result is summed in one go, so that it can be rounded at once.
+pub(super) const AT_ONCE: usize = 2 * BLOCK.terms;
+
+/// The processor's module has a `bf16` of its own.
+type Bf16 = bf16;
+
+tiles!(avx512, tile of Pair into Pair, Pairs, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512_rounded, rounded of Pair into Bf16, Pairs, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
+
+impl Tiled for Pair {
+    fn tiles(_: Level) -> &'static Tiles<Pair> {
+        &avx512::TILES
+    }
+}
+
+impl Tiled<bf16> for Pair {
+    fn tiles(_: Level) -> &'static Tiles<Pair, bf16> {
+        &avx512_rounded::TILES
+    }
+}
+
+/// A tile whose sums are rounded to bfloat16, over all terms at once.
+///
+/// # Safety
+/// As [`tile`].
+#[inline(always)]
+unsafe fn rounded<V: Lane<T = Pair>, const R: usize, const C: usize, const PACKED: bool>(
+    t: &Tile<Pair, bf16>,
+) {
+    const COLUMNS: usize = 32;
+    let mut sums = [[const { MaybeUninit::<Pair>::uninit() }; COLUMNS]; R];
+    // SAFETY: the caller's promise; the sums have room for a whole tile.
+    unsafe {
+        // The tile asks for the place of its sums only.
+        for r in 0..R {
+            V::fetch(t.out.wrapping_offset(r as isize * t.out_row).cast());
+        }
+        tile::<V, R, C, PACKED>(&Tile {
+            k: t.k,
+            a: t.a,
+            a_row: t.a_row,
+            b: t.b,
+            b_term: t.b_term,
+            out: sums.as_mut_ptr().cast(),
+            out_row: COLUMNS as isize,
+            out_column: 1,
+            columns: COLUMNS,
+            alpha: t.alpha,
+            add: false,
+            stretch: t.stretch,
+        });
+        for (r, row) in sums.iter().enumerate() {
+            let out = t.out.offset(r as isize * t.out_row);
+            let row = &*(row as *const [MaybeUninit<Pair>; COLUMNS]).cast::<[u32; COLUMNS]>();
+            // Not `from_fn`: its closure would be a call.
+            let mut half = [0; COLUMNS];
+            for i in 0..COLUMNS {
+                half[i] = rounded_to_bf16(row[i]);
+            }
+            if t.columns == COLUMNS && t.out_column == 1 {
+                out.cast::<[u16; COLUMNS]>().write_unaligned(half);
+            } else {
+                for (i, &half) in half[..t.columns].iter().enumerate() {
+                    *out.offset(i as isize * t.out_column) = bf16::from_bits(half);
+                }
+            }
+        }
+    }
+}
+
+/// Pairs are copied as the float32 that are as large.
+impl Square for Pair {
+    fn side<A: Arch>() -> usize {
+        f32::side::<A>()
+    }
+    #[inline(always)]
+    fn fetch(at: *const Pair) {
+        f32::fetch(at.cast())
+    }
+    unsafe fn transpose(from: Lines<Pair>, lines: usize, to: *mut Pair, pitch: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { f32::transpose(from.cast(), lines, to.cast(), pitch) }
+    }
+    unsafe fn copy(from: Lines<Pair>, lines: usize, terms: usize, to: *mut Pair, pitch: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { f32::copy(from.cast(), lines, terms, to.cast(), pitch) }
+    }
+    unsafe fn spread(from: Lines<Pair>, panels: usize, width: usize, terms: usize, to: *mut Pair) {
+        // SAFETY: the caller's promise.
+        unsafe { f32::spread(from.cast(), panels, width, terms, to.cast()) }
+    }
+}
+
+impl Blocked for Pair {}
+
+/// A product of bfloat16 matrices: `out = alpha a b`, or `out += alpha a b`, where `O` is [`Pair`] for
+/// float32 results, or bfloat16 for up to [`AT_ONCE`] terms that are not added to anything.
+pub(super) struct Operands<O> {
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub out: Matrix<O>,
+    pub a: Matrix<bf16>,
+    pub b: Matrix<bf16>,
+    pub alpha: f32,
+    pub add: bool,
+}
+
+impl<O> Operands<O> {
+    fn turned(&self) -> Operands<O> {
+        Operands {
+            m: self.n,
+            n: self.m,
+            out: self.out.t(),
+            a: self.b.t(),
+            b: self.a.t(),
+            ..*self
+        }
+    }
+}
+
+/// Terms that are asked for ahead of those that are copied.
+const AHEAD: usize = 32;
+
+/// Writes `count` lines of `terms` terms as pairs: pair `p` of line `i` to `to[p * pitch + i]`. Where
+/// the terms are odd, the last one's partner is 0.
+///
+/// # Safety
+/// `from` is valid for the lines and terms, and `to` for the pairs.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
+unsafe fn weave(from: Lines<bf16>, count: usize, terms: usize, to: *mut u32, pitch: usize) {
+    // SAFETY: the caller's promise; every index is below its size.
+    unsafe {
+        for p in 0..terms / 2 {
+            let to = to.add(p * pitch);
+            let (even, odd) = (
+                from.at(0, 2 * p).cast::<u16>(),
+                from.at(0, 2 * p + 1).cast::<u16>(),
+            );
+            let mut i = 0;
+            if from.line == 1 {
+                // Rows lie on pages of their own, where the processor does not look ahead.
+                for row in [AHEAD, AHEAD + 1] {
+                    _mm_prefetch::<_MM_HINT_T0>(from.at(0, 2 * p + row).cast());
+                }
+                while i + 16 <= count {
+                    let low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(even.add(i).cast()));
+                    let high = _mm512_cvtepu16_epi32(_mm256_loadu_si256(odd.add(i).cast()));
+                    let both = _mm512_or_si512(low, _mm512_slli_epi32::<16>(high));
+                    _mm512_storeu_si512(to.add(i).cast(), both);
+                    i += 16;
+                }
+            }
+            while i < count {
+                let at = i as isize * from.line;
+                *to.add(i) = u32::from(*even.offset(at)) | u32::from(*odd.offset(at)) << 16;
+                i += 1;
+            }
+        }
+        if terms % 2 == 1 {
+            let to = to.add(terms / 2 * pitch);
+            for i in 0..count {
+                *to.add(i) = u32::from(from.at(i, terms - 1).cast::<u16>().read());
+            }
+        }
+    }
+}
+
+/// Whether pairs of adjacent terms can be read as such: all lines start an even number of numbers
+/// apart.
+fn is_paired(term: isize, line: isize, k: usize) -> bool {
+    term == 1 && line % 2 == 0 && k.is_multiple_of(2)
+}
+
+/// Computes a product by up to `threads` threads. The result does not depend on their number.
+/// Fails, with nothing done, where there is no memory for the panels.
+///
+/// # Safety
+/// The matrices are valid for their sizes, `out` overlaps neither other, and [`is_available`].
+pub(super) unsafe fn product<O: Send + Sync + 'static>(
+    x: &Operands<O>,
+    threads: usize,
+) -> Result<()>
+where
+    Pair: Tiled<O>,
+{
+    if x.out.col != 1 && x.out.row == 1 {
+        // SAFETY: the caller's promise.
+        return unsafe { product(&x.turned(), threads) };
+    }
+    let pairs = x.k.div_ceil(2);
+    let in_place = is_paired(x.a.col, x.a.row, x.k);
+    let memory = match in_place {
+        true => None,
+        false => Some(Scratch::<Pair>::new(pairs * x.m)?),
+    };
+    let left = match &memory {
+        None => Matrix::new(x.a.ptr.cast(), x.a.row / 2, 1),
+        Some(memory) => {
+            let (line, term) = (x.a.row, x.a.col);
+            let to = Ptr::new(memory.ptr());
+            let (m, k, start) = (x.m, x.k, Ptr::new(x.a.ptr));
+            pool::parallel_parts(pairs, threads.min(pairs), &|_, some| {
+                let terms = 2 * some.start..(2 * some.end).min(k);
+                let from = Lines {
+                    ptr: start.at(terms.start as isize * term).cast_const(),
+                    line,
+                    term,
+                };
+                let to = to.at((some.start * m) as isize).cast();
+                // SAFETY: the memory has room for all pairs, and these are the thread's own.
+                unsafe { weave(from, m, terms.len(), to, m) };
+            });
+            Matrix::new(memory.ptr(), 1, x.m as isize)
+        }
+    };
+    let whole = Product {
+        m: x.m,
+        n: x.n,
+        k: pairs,
+        out: x.out,
+        a: left,
+        b: Matrix::new(x.b.ptr.cast(), x.b.row, x.b.col),
+        alpha: Pair(x.alpha.to_bits()),
+        add: x.add,
+    };
+    let right = Right { k: x.k, b: x.b };
+    // SAFETY: the caller's promise.
+    unsafe {
+        blocked::into(
+            &whole,
+            Some(&|terms, columns, to, pitch| right.write(terms, columns, to, pitch)),
+            threads,
+        )
+    }
+}
+
+/// The right operand, from which panels are written.
+struct Right {
+    k: usize,
+    b: Matrix<bf16>,
+}
+// SAFETY: the operand is only read.
+unsafe impl Sync for Right {}
+
+impl Right {
+    fn write(&self, pairs: Range<usize>, columns: Range<usize>, to: *mut Pair, pitch: usize) {
+        let x = self;
+        let b = x.b.at(2 * pairs.start, columns.start);
+        let terms = (2 * pairs.end).min(x.k) - 2 * pairs.start;
+        // SAFETY: the terms and columns are the operand's, and the panel has room for all of them.
+        unsafe {
+            if columns.len() < pitch {
+                std::ptr::write_bytes(to, 0, pairs.len() * pitch);
+            }
+            if is_paired(x.b.row, x.b.col, x.k) {
+                let lines = Lines {
+                    ptr: b.ptr.cast_const().cast::<Pair>(),
+                    line: x.b.col / 2,
+                    term: 1,
+                };
+                Pair::copy(lines, columns.len(), pairs.len(), to, pitch);
+            } else {
+                let lines = Lines {
+                    ptr: b.ptr.cast_const(),
+                    line: x.b.col,
+                    term: x.b.row,
+                };
+                weave(lines, columns.len(), terms, to.cast(), pitch);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
