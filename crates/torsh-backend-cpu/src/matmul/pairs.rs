@@ -112,17 +112,37 @@ const BLOCK: BlockSizes = BlockSizes {
     terms: 1024,
     left: 512 * 1024,
     stretch: 512,
-    in_place: 1,
+    in_place: 0,
 };
 
 /// Terms up to which a result is summed in one go, so that it can be rounded at once.
 pub(super) const AT_ONCE: usize = 2 * BLOCK.terms;
 
-/// The processor's module has a `bf16` of its own.
-type Bf16 = bf16;
+tiles!(avx512, tile of Pair into Pair, Pairs, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
 
-tiles!(avx512, tile of Pair into Pair, Pairs, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
-tiles!(avx512_rounded, rounded of Pair into Bf16, Pairs, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
+/// The same tiles, whose sums are rounded.
+static ROUNDED: Tiles<Pair, bf16> = Tiles {
+    rows: avx512::TILES.rows,
+    columns: avx512::TILES.columns,
+    block: BLOCK,
+    packed: &[
+        rounded::<1>,
+        rounded::<2>,
+        rounded::<3>,
+        rounded::<4>,
+        rounded::<5>,
+        rounded::<6>,
+        rounded::<7>,
+        rounded::<8>,
+        rounded::<9>,
+        rounded::<10>,
+        rounded::<11>,
+        rounded::<12>,
+        rounded::<13>,
+        rounded::<14>,
+    ],
+    in_place: &[],
+};
 
 impl Tiled for Pair {
     fn tiles(_: Level) -> &'static Tiles<Pair> {
@@ -132,27 +152,24 @@ impl Tiled for Pair {
 
 impl Tiled<bf16> for Pair {
     fn tiles(_: Level) -> &'static Tiles<Pair, bf16> {
-        &avx512_rounded::TILES
+        &ROUNDED
     }
 }
 
-/// A tile whose sums are rounded to bfloat16, over all terms at once.
+/// A tile of `R` rows whose sums are rounded to bfloat16, over all terms at once.
 ///
 /// # Safety
 /// As [`tile`].
-#[inline(always)]
-unsafe fn rounded<V: Lane<T = Pair>, const R: usize, const C: usize, const PACKED: bool>(
-    t: &Tile<Pair, bf16>,
-) {
+unsafe fn rounded<const R: usize>(t: &Tile<Pair, bf16>) {
     const COLUMNS: usize = 32;
     let mut sums = [[const { MaybeUninit::<Pair>::uninit() }; COLUMNS]; R];
     // SAFETY: the caller's promise; the sums have room for a whole tile.
     unsafe {
         // The tile asks for the place of its sums only.
         for r in 0..R {
-            V::fetch(t.out.wrapping_offset(r as isize * t.out_row).cast());
+            Pairs::fetch(t.out.wrapping_offset(r as isize * t.out_row).cast());
         }
-        tile::<V, R, C, PACKED>(&Tile {
+        avx512::TILES.packed[R - 1](&Tile {
             k: t.k,
             a: t.a,
             a_row: t.a_row,
@@ -168,18 +185,29 @@ unsafe fn rounded<V: Lane<T = Pair>, const R: usize, const C: usize, const PACKE
         });
         for (r, row) in sums.iter().enumerate() {
             let out = t.out.offset(r as isize * t.out_row);
-            let row = &*(row as *const [MaybeUninit<Pair>; COLUMNS]).cast::<[u32; COLUMNS]>();
-            // Not `from_fn`: its closure would be a call.
-            let mut half = [0; COLUMNS];
-            for i in 0..COLUMNS {
-                half[i] = rounded_to_bf16(row[i]);
-            }
-            if t.columns == COLUMNS && t.out_column == 1 {
-                out.cast::<[u16; COLUMNS]>().write_unaligned(half);
-            } else {
-                for (i, &half) in half[..t.columns].iter().enumerate() {
-                    *out.offset(i as isize * t.out_column) = bf16::from_bits(half);
-                }
+            round(row.as_ptr().cast(), out, t.columns, t.out_column);
+        }
+    }
+}
+
+/// Rounds 32 sums, and writes the first `columns`.
+///
+/// # Safety
+/// `sums` holds them, and `out` has room for the columns, a step apart.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
+unsafe fn round(sums: *const [u32; 32], out: *mut bf16, columns: usize, step: isize) {
+    let mut half = [0; 32];
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Not `from_fn`: its closure would be a call.
+        for i in 0..32 {
+            half[i] = rounded_to_bf16((*sums)[i]);
+        }
+        if columns == 32 && step == 1 {
+            out.cast::<[u16; 32]>().write_unaligned(half);
+        } else {
+            for (i, &half) in half[..columns].iter().enumerate() {
+                *out.offset(i as isize * step) = bf16::from_bits(half);
             }
         }
     }

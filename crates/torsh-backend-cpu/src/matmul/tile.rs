@@ -38,7 +38,7 @@ pub(crate) struct Tiles<T: 'static, O: 'static = T> {
     pub block: BlockSizes,
     /// By rows less one: for a panel of the left operand.
     pub packed: &'static [TileFn<T, O>],
-    /// By rows less one: for rows of the left operand where they are.
+    /// By rows less one: for rows of the left operand where they are; empty where nothing takes them.
     pub in_place: &'static [TileFn<T, O>],
 }
 
@@ -54,8 +54,8 @@ pub(crate) struct BlockSizes {
     /// that the rounding of a long sum grows with the root of their length and number, not of all
     /// terms.
     pub stretch: usize,
-    /// Panels of the right operand up to which rows of the left one are read where they are.
-    /// Addresses of 14 rows leave registers for nothing else, so that it pays for one panel only.
+    /// Panels of the right operand up to which rows of the left one are read where they are. With
+    /// 14 rows their addresses do not fit the registers, and a copy pays from one panel on.
     pub in_place: usize,
 }
 
@@ -72,7 +72,7 @@ const LARGE: BlockSizes = BlockSizes {
     terms: 512,
     left: 384 * 1024,
     stretch: 128,
-    in_place: 1,
+    in_place: 0,
 };
 
 /// The largest tile of any instruction set, in numbers.
@@ -233,7 +233,7 @@ unsafe fn edge<V: Lane>(t: &Tile<V::T>, block: *mut V::T, rows: usize, vectors: 
 }
 
 macro_rules! tiles {
-    ($name:ident, $tile:ident of $t:ident into $o:ty, $v:ty, $c:literal, [$($r:literal)*], $block:expr $(, $features:literal)?) => {
+    ($name:ident, $tile:ident of $t:ident into $o:ty, $v:ty, $c:literal, [$($r:literal)*] [$($i:literal)*], $block:expr $(, $features:literal)?) => {
         mod $name {
             use super::*;
             #[cfg(target_arch = "x86_64")]
@@ -255,7 +255,7 @@ macro_rules! tiles {
                 columns: $c * <$v as Lane>::N,
                 block: $block,
                 packed: &[$(of::<$r, true>),*],
-                in_place: &[$(of::<$r, false>),*],
+                in_place: &[$(of::<$i, false>),*],
             };
         }
     };
@@ -263,15 +263,15 @@ macro_rules! tiles {
 pub(super) use tiles;
 
 #[cfg(target_arch = "x86_64")]
-tiles!(avx512_f32, tile of f32 into f32, __m512, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512_f32, tile of f32 into f32, __m512, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4 5 6 7 8 9 10 11 12 13 14], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-tiles!(avx512_f64, tile of f64 into f64, __m512d, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512_f64, tile of f64 into f64, __m512d, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-tiles!(avx2_f32, tile of f32 into f32, __m256, 2, [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx2_f32, tile of f32 into f32, __m256, 2, [1 2 3 4 5 6] [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-tiles!(avx2_f64, tile of f64 into f64, __m256d, 2, [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
-tiles!(base_f32, tile of f32 into f32, [f32; 4], 2, [1 2 3 4 5 6], MODEST);
-tiles!(base_f64, tile of f64 into f64, [f64; 2], 2, [1 2 3 4 5 6], MODEST);
+tiles!(avx2_f64, tile of f64 into f64, __m256d, 2, [1 2 3 4 5 6] [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
+tiles!(base_f32, tile of f32 into f32, [f32; 4], 2, [1 2 3 4 5 6] [1 2 3 4 5 6], MODEST);
+tiles!(base_f64, tile of f64 into f64, [f64; 2], 2, [1 2 3 4 5 6] [1 2 3 4 5 6], MODEST);
 
 /// A number with tiles of its own, whose products are an `O`.
 pub(crate) trait Tiled<O = Self>: Sized + Copy + 'static {
