@@ -285,8 +285,8 @@ fn uniform<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
     first.filter(|f| !numbers || f.dtype().is_floating_point())
 }
 
-/// The common dtype of a pointwise op's operands.
-fn promoted(rule: Pointwise, args: &[Arg<'_>]) -> Result<DType> {
+/// The promotion of all operands.
+pub(crate) fn promotion(args: &[Arg<'_>]) -> Promotion {
     let mut p = Promotion::default();
     for a in args {
         match a {
@@ -295,6 +295,12 @@ fn promoted(rule: Pointwise, args: &[Arg<'_>]) -> Result<DType> {
             Arg::Absent => {}
         }
     }
+    p
+}
+
+/// The common dtype of a pointwise op's operands.
+fn promoted(rule: Pointwise, args: &[Arg<'_>]) -> Result<DType> {
+    let p = promotion(args);
     let d = match rule {
         Pointwise::Equality => p.result_or_complex64(),
         _ => p.result()?,

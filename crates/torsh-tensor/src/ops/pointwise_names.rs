@@ -1,8 +1,8 @@
 //! What PyTorch takes for pointwise ops by name: numbers in place of tensors, and further names.
 
-use torsh_core::{Attr, DType, Promotion, Result, Scalar, TorshError, default_dtype};
+use torsh_core::{Attr, DType, Result, Scalar, TorshError, default_dtype};
 
-use crate::call::Arg;
+use crate::call::{Arg, promotion};
 use crate::record::OpRecord;
 use crate::schema::{Signature, Type};
 use crate::{Operand, Tensor};
@@ -86,15 +86,7 @@ pub(super) fn check_numbers(
 
 /// The dtype the operands promote to.
 pub(super) fn promoted(args: &[Arg<'_>]) -> Result<DType> {
-    let mut p = Promotion::default();
-    for a in args {
-        match a {
-            Arg::T(t) => p.tensor(t.dtype(), t.ndim()),
-            Arg::N(n) => p.number(*n),
-            Arg::Absent => {}
-        }
-    }
-    Ok(p.result()?.unwrap_or_else(default_dtype))
+    Ok(promotion(args).result()?.unwrap_or_else(default_dtype))
 }
 
 macro_rules! scalar_aliases {
