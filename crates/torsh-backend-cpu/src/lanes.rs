@@ -54,10 +54,31 @@ pub(crate) fn sum_with<T: Real>(n: usize, each: impl Fn(usize), f: impl Fn(usize
     total
 }
 
-/// The lanes joined two by two, `N` being a power of 2.
+/// The lanes joined two by two, `N` being a power of 2: whole vectors down to one, whose lanes are
+/// the few that are read one by one.
 #[inline(always)]
 pub(crate) fn tree<T: Copy, const N: usize>(lanes: [T; N], f: impl Fn(T, T) -> T) -> T {
-    join(apart(lanes), f)
+    const FEW: usize = 16;
+    let mut lanes = apart(lanes);
+    if N <= FEW {
+        return join(lanes, f);
+    }
+    let mut half = N / 2;
+    while half >= FEW {
+        for l in 0..half {
+            lanes[l] = f(lanes[l], lanes[l + half]);
+        }
+        half /= 2;
+    }
+    let mut few = [lanes[0]; FEW];
+    for l in 0..FEW {
+        few[l] = lanes[l];
+    }
+    let few = apart(few);
+    // Not `join`, which LLVM turns into lanes written and read back.
+    let eight = |l: usize| f(few[l], few[l + 8]);
+    let four = |l: usize| f(eight(l), eight(l + 4));
+    f(f(four(0), four(2)), f(four(1), four(3)))
 }
 
 /// Lanes by way of memory: LLVM otherwise makes the loop that filled them of the pairs in which

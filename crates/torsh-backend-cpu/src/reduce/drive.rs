@@ -382,7 +382,9 @@ impl Ctx<'_> {
                     }
                     done += n;
                 }
-                walk.step();
+                if outer > 1 {
+                    walk.step();
+                }
             }
         }
     }

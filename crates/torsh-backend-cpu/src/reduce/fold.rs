@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, size_of};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 use num_complex::Complex;
 
@@ -62,6 +63,10 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
         while i < end {
             if fetch {
                 stream::prefetch_all::<M::T, N>(x.wrapping_add(n + i));
+            } else {
+                // No instruction. LLVM would make vectors of neighbouring rounds of integers,
+                // gathered lane by lane.
+                compiler_fence(Ordering::SeqCst);
             }
             for j in 0..N {
                 // SAFETY: i + j < whole <= n.
