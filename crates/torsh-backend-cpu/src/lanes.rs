@@ -41,17 +41,23 @@ pub(crate) fn sum_with<T: Real>(n: usize, each: impl Fn(usize), f: impl Fn(usize
             }
             i += HALF;
         }
-        let mut wide = [0.0; LANES];
-        for l in 0..LANES {
-            wide[l] = acc[l].to_f64();
-        }
-        total += join(wide, |a, b| a + b);
+        total += total_of(acc, T::to_f64);
         while i < end {
             total += f(i).to_f64();
             i += 1;
         }
     }
     total
+}
+
+/// The sum of lanes that are [`apart`], in float64.
+#[inline(always)]
+pub(crate) fn total_of<T: Copy, const N: usize>(lanes: [T; N], wide: impl Fn(T) -> f64) -> f64 {
+    let mut wider = [0.0; N];
+    for l in 0..N {
+        wider[l] = wide(lanes[l]);
+    }
+    join(wider, |a, b| a + b)
 }
 
 /// The lanes joined two by two, `N` being a power of 2: whole vectors down to one, whose lanes are
@@ -84,7 +90,7 @@ pub(crate) fn tree<T: Copy, const N: usize>(lanes: [T; N], f: impl Fn(T, T) -> T
 /// Lanes by way of memory: LLVM otherwise makes the loop that filled them of the pairs in which
 /// they are joined, with vectors of two.
 #[inline(always)]
-fn apart<T: Copy, const N: usize>(lanes: [T; N]) -> [T; N] {
+pub(crate) fn apart<T: Copy, const N: usize>(lanes: [T; N]) -> [T; N] {
     black_box(lanes)
 }
 

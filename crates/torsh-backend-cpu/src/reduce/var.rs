@@ -9,6 +9,7 @@ use super::drive::{Params, Tile, WIDTH};
 use super::fold::{Lanes, SumF32, SumF64, fold_block};
 use super::load::Out;
 use crate::arch::Arch;
+use crate::lanes;
 
 /// Count, mean and sum of squared deviations.
 #[derive(Clone, Copy)]
@@ -127,11 +128,10 @@ impl<T: Real> Tile for Var<T> {
             }
             i += N;
         }
-        let (mut a, mut b) = (0.0, 0.0);
-        for j in 0..N {
-            a += s1[j].into();
-            b += s2[j].into();
-        }
+        let (mut a, mut b) = (
+            lanes::total_of(lanes::apart(s1), T::into),
+            lanes::total_of(lanes::apart(s2), T::into),
+        );
         while i < n {
             // SAFETY: i < n.
             let d: f64 = unsafe { *x.add(i) }.sub(m).into();
