@@ -104,32 +104,51 @@ unsafe fn add<T: Copy, const L: usize>(
     let whole = n / LANES * LANES;
     // SAFETY: the caller's promise.
     unsafe {
-        // Some are read before any is written: what is written might be what is read next.
-        let some = |at: [isize; LANES], new: [T; LANES]| {
-            for (lane, (at, new)) in at.into_iter().zip(new).enumerate() {
-                let to = to.add(lane % L * places).offset(at);
-                *to = f(*to, new);
-            }
-        };
         if let (Some(values), 1, 1) = (index.plain(), ds, is) {
             let (values, src) = (values.at(i), src.at(0));
             for j in (0..whole).step_by(LANES) {
-                some(
-                    std::array::from_fn(|k| *values.add(j + k) as isize),
-                    std::array::from_fn(|k| *src.add(j + k)),
+                add_some::<T, L>(
+                    to,
+                    places,
+                    |k| (*values.add(j + k) as isize, *src.add(j + k)),
+                    &f,
                 );
             }
         } else {
             for j in (0..whole).step_by(LANES) {
-                some(
-                    std::array::from_fn(|k| index.offset(i + (j + k) as isize * is)),
-                    std::array::from_fn(|k| *src.at((j + k) as isize * ds)),
-                );
+                let one = |k: usize| {
+                    let k = (j + k) as isize;
+                    (index.offset(i + k * is), *src.at(k * ds))
+                };
+                add_some::<T, L>(to, places, one, &f);
             }
         }
         for j in whole as isize..n as isize {
             let to = to.offset(index.offset(i + j * is));
             *to = f(*to, *src.at(j * ds));
+        }
+    }
+}
+
+/// Takes in [`LANES`] elements, each a place and what goes there. All are read before any is written:
+/// what is written might be what is read next.
+///
+/// # Safety
+/// The places must be valid in all `L` copies at `to`.
+#[inline(always)]
+unsafe fn add_some<T: Copy, const L: usize>(
+    to: *mut T,
+    places: usize,
+    one: impl Fn(usize) -> (isize, T),
+    f: &impl Fn(T, T) -> T,
+) {
+    let some = [one(0), one(1), one(2), one(3)];
+    for lane in 0..LANES {
+        let (at, new) = some[lane];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = to.add(lane % L * places).offset(at);
+            *to = f(*to, new);
         }
     }
 }

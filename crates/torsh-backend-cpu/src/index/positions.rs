@@ -6,6 +6,7 @@ use torsh_core::{DType, Result, TorshError, View};
 
 use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch};
+use crate::multiversion;
 
 /// An index tensor whose values were checked.
 pub(crate) struct Index<'a> {
@@ -66,20 +67,32 @@ impl Offsets {
 ///
 /// # Safety
 /// The values must be valid.
-#[inline(always)]
 unsafe fn outside(p: *const i64, step: isize, n: usize, low: i64, high: i64) -> bool {
     // A place in the range is below its length, counted from its start.
     let length = high.wrapping_sub(low) as u64;
-    let far = |v: i64| v.wrapping_sub(low) as u64 >= length;
     // SAFETY: the caller's promise.
     unsafe {
         if step == 1 {
-            std::slice::from_raw_parts(p, n)
-                .iter()
-                .fold(false, |bad, &v| bad | far(v))
+            outside_run(p, n, low, length)
         } else {
+            let far = |v: i64| v.wrapping_sub(low) as u64 >= length;
             (0..n as isize).fold(false, |bad, j| bad | far(*p.offset(j * step)))
         }
+    }
+}
+
+multiversion! {
+    /// [`outside`] of neighbours; the range as its start and length.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn outside_run<A>(p: *const i64, n: usize, low: i64, length: u64) -> bool {
+        let mut bad = false;
+        for j in 0..n {
+            // SAFETY: the caller's promise.
+            bad |= unsafe { *p.add(j) }.wrapping_sub(low) as u64 >= length;
+        }
+        bad
     }
 }
 
