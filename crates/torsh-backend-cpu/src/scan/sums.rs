@@ -9,6 +9,7 @@
 
 use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 
+use crate::arch::Level;
 use crate::index::{Ptr, Scratch};
 use crate::reduce::level::{by_level, index};
 
@@ -38,6 +39,81 @@ trait Sum: 'static {
     fn wide(x: Self::X) -> Self::S;
     fn narrow(s: Self::S) -> Self::X;
     fn add(a: Self::S, b: Self::S) -> Self::S;
+    /// [`chunk`] of whole groups of eight with AVX-512, or [`total`] without `WRITE`; how many
+    /// elements these are.
+    ///
+    /// # Safety
+    /// As there; the level must be AVX-512.
+    unsafe fn eights<const WRITE: bool>(
+        x: *const Self::X,
+        out: *mut Self::X,
+        n: usize,
+        before: Self::S,
+        sum: &mut Self::S,
+    ) -> usize;
+}
+
+/// [`Sum::eights`]: the sums within a vector in three steps, each of which adds the last of the
+/// lower lanes to all of the upper ones, of pairs, of fours, of the eight.
+macro_rules! eights {
+    (
+        $x:ty, $s:ty, $set:ident, $add:ident, $mask_add:ident, $across:ident, $permute:ident,
+        load |$from:ident| $load:expr, store |$to:ident, $v:ident| $store:expr,
+        even |$e:ident| $even:expr, first |$f:ident| $first:expr
+    ) => {
+        #[cfg(target_arch = "x86_64")]
+        unsafe fn eights<const WRITE: bool>(
+            x: *const $x,
+            out: *mut $x,
+            n: usize,
+            before: $s,
+            sum: &mut $s,
+        ) -> usize {
+            use std::arch::x86_64::*;
+            #[target_feature(enable = "avx512f")]
+            unsafe fn with_avx512<const WRITE: bool>(
+                x: *const $x,
+                out: *mut $x,
+                n: usize,
+                before: $s,
+                sum: &mut $s,
+            ) -> usize {
+                let (middle, last) = (_mm512_set1_epi64(3), _mm512_set1_epi64(7));
+                let (before, mut s) = ($set(before), $set(*sum));
+                let whole = n / 8 * 8;
+                for at in (0..whole).step_by(8) {
+                    // SAFETY: the caller's promise: eight elements are there on both sides.
+                    unsafe {
+                        let ($from, $to) = (x.add(at), out.add(at));
+                        let $e = $load;
+                        let p = $mask_add($e, 0b1010_1010, $e, $even);
+                        let p = $mask_add(p, 0b1100_1100, p, $across::<0b01_01_00_00>(p));
+                        let p = $mask_add(p, 0b1111_0000, p, $permute(middle, p));
+                        if WRITE {
+                            let $v = $add($add(before, s), p);
+                            $store;
+                        }
+                        s = $add(s, $permute(last, p));
+                    }
+                }
+                let $f = s;
+                *sum = $first;
+                whole
+            }
+            // SAFETY: the caller's promise.
+            unsafe { with_avx512::<WRITE>(x, out, n, before, sum) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        unsafe fn eights<const WRITE: bool>(
+            _: *const $x,
+            _: *mut $x,
+            _: usize,
+            _: $s,
+            _: &mut $s,
+        ) -> usize {
+            0
+        }
+    };
 }
 
 struct Single;
@@ -57,6 +133,20 @@ impl Sum for Single {
     fn add(a: f64, b: f64) -> f64 {
         a + b
     }
+    eights!(
+        f32,
+        f64,
+        _mm512_set1_pd,
+        _mm512_add_pd,
+        _mm512_mask_add_pd,
+        _mm512_permutex_pd,
+        _mm512_permutexvar_pd,
+        load | from | _mm512_cvtps_pd(_mm256_loadu_ps(from)),
+        store | to,
+        v | _mm256_storeu_ps(to, _mm512_cvtpd_ps(v)),
+        even | e | _mm512_permute_pd::<0>(e),
+        first | s | _mm512_cvtsd_f64(s)
+    );
 }
 
 struct Integer;
@@ -76,6 +166,20 @@ impl Sum for Integer {
     fn add(a: i64, b: i64) -> i64 {
         a.wrapping_add(b)
     }
+    eights!(
+        i64,
+        i64,
+        _mm512_set1_epi64,
+        _mm512_add_epi64,
+        _mm512_mask_add_epi64,
+        _mm512_permutex_epi64,
+        _mm512_permutexvar_epi64,
+        load | from | _mm512_loadu_epi64(from),
+        store | to,
+        v | _mm512_storeu_epi64(to, v),
+        even | e | _mm512_unpacklo_epi64(e, e),
+        first | s | _mm_cvtsi128_si64(_mm512_castsi512_si128(s))
+    );
 }
 
 fn run<C: Sum>(x: *const u8, out: *mut u8, n: usize) -> Result<()> {
@@ -139,6 +243,9 @@ by_level! {
         let mut at = 0;
         // SAFETY: the caller's promise: n elements on both sides.
         unsafe {
+            if A::LEVEL == Level::Avx512 {
+                at = C::eights::<true>(x, out, n, before, &mut s);
+            }
             while at + SIDE * SIDE <= n {
                 // Sums along the rows, all rows at once: `p[j][r]` is that of j + 1 elements.
                 let mut p = [[C::ZERO; SIDE]; SIDE];
@@ -177,6 +284,9 @@ by_level! {
         let mut at = 0;
         // SAFETY: the caller's promise: n elements.
         unsafe {
+            if A::LEVEL == Level::Avx512 {
+                at = C::eights::<false>(x, x.cast_mut(), n, C::ZERO, &mut s);
+            }
             while at + SIDE * SIDE <= n {
                 let mut p = [C::ZERO; SIDE];
                 for r in 0..SIDE {
