@@ -232,7 +232,24 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
         *b = o.ptr;
     }
     let base = &base[..operands.len()];
-    if l.inner() >= LONG_RUN || l.inner() == l.numel() {
+    let long = l.inner() >= LONG_RUN || l.inner() == l.numel();
+    let adjacent = |(k, o): (usize, &Operand)| l.stride(0, k) == o.memory.size() as isize;
+    if long && !operands.iter().any(Operand::converts) && operands.iter().enumerate().all(adjacent)
+    {
+        // Runs that the loop takes as they lie.
+        l.for_each_run(range, base, |ptrs, n, steps| {
+            for at in (0..n).step_by(block) {
+                let place = |k: usize| ptrs[k].wrapping_offset(steps[k] * at as isize);
+                let mut ins = [std::ptr::null(); MAX_INPUTS];
+                for k in 1..operands.len() {
+                    ins[k - 1] = place(k).cast_const();
+                }
+                f(place(0), &ins, block.min(n - at));
+            }
+        });
+        return;
+    }
+    if long {
         l.for_each_run(range, base, |ptrs, n, steps| {
             let mut at = 0;
             while at < n {
@@ -442,6 +459,56 @@ pub(crate) unsafe fn scatter(size: usize, src: *const u8, dst: *mut u8, step: is
             std::ptr::copy_nonoverlapping(src, dst, n * size);
         } else {
             by_size!(size, all(src, dst, step, n));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `out[r][c] = a[c] + b[r][c]` over rows with gaps between them.
+    #[test]
+    fn long_rows_are_taken_as_they_lie() {
+        for (rows, columns) in [(1, 200), (7, 128), (5, 3001), (40, 1024)] {
+            let (long, longer) = (columns + 3, columns + 10);
+            let a: Vec<f32> = (0..columns).map(|i| i as f32).collect();
+            let b: Vec<f32> = (0..rows * longer).map(|i| 0.5 * i as f32).collect();
+            let mut out = vec![-1.0f32; rows * long];
+            let shape = [rows, columns];
+            let view = |ptr: *const f32, strides| View {
+                ptr: ptr.cast_mut().cast(),
+                dtype: DType::F32,
+                shape: &shape,
+                strides,
+            };
+            let [to, from] = [[long as isize, 1], [longer as isize, 1]];
+            let views = [
+                view(out.as_mut_ptr(), &to),
+                view(a.as_ptr(), &[0, 1]),
+                view(b.as_ptr(), &from),
+            ];
+            let [o, x, y] = &views;
+            let l = StridedLoop::of_views(&shape, &[o, x, y]);
+            let operands = [o, x, y].map(|v| Operand::new(v, DType::F32));
+            // SAFETY: the views are valid for their layouts, and the output is a tensor of its own.
+            unsafe {
+                run(&l, &operands, &|to, ins, n| {
+                    let (x, y) = (ins[0].cast::<f32>(), ins[1].cast::<f32>());
+                    for i in 0..n {
+                        *to.cast::<f32>().add(i) = *x.add(i) + *y.add(i);
+                    }
+                });
+            }
+            for (i, &got) in out.iter().enumerate() {
+                let (r, c) = (i / long, i % long);
+                let want = if c < columns {
+                    a[c] + b[r * longer + c]
+                } else {
+                    -1.0
+                };
+                assert_eq!(got, want, "{rows} x {columns}: {r} {c}");
+            }
         }
     }
 }
