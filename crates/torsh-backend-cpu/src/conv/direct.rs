@@ -73,9 +73,9 @@ pub(super) fn transposed<T: ConvNumber>(
     // The weights of each phase's terms, by channels of the result.
     let mut to = weights.ptr();
     for group in 0..g.groups {
-        for phase in &plan.phases {
+        for phase in &plan.all.phases {
             for c in 0..ic {
-                for term in &plan.terms[phase.first..phase.first + phase.count] {
+                for term in &plan.all.terms[phase.first..phase.first + phase.count] {
                     let from = group * each + (term.channel * ic + c) * taps + term.tap;
                     // SAFETY: both hold a weight for each group, pair of channels and tap.
                     unsafe { *to = *weight.at(from as isize) };
@@ -217,7 +217,7 @@ impl<T: ConvNumber> Call<'_, T> {
         let [z, y, x] = &p.axes;
         // SAFETY: the caller's promise.
         unsafe { self.pad(band, memory) };
-        for (index, phases) in p.phases.chunks(x.spread).enumerate() {
+        for (index, phases) in p.all.phases.chunks(x.spread).enumerate() {
             let (oz, top) = (band.z * z.spread + index / y.spread, index % y.spread);
             let rows = band.count[0].min(y.results(top).saturating_sub(band.first[0]));
             if oz >= z.output || rows == 0 {
@@ -262,13 +262,13 @@ impl<T: ConvNumber> Call<'_, T> {
         let line = |phase: usize| lines.wrapping_add(phase * planes * rows * width);
         let columns = |phase| width.min(x.results(phase).saturating_sub(band.first[1]));
         for (i, phase) in phases.iter().enumerate() {
-            let weight = (group * p.terms.len() + phase.first) * p.outs + o * phase.count;
+            let weight = (group * p.all.terms.len() + phase.first) * p.outs + o * phase.count;
             let (out, out_row, out_plane) = match x.spread {
                 1 => (out, row, plane),
                 _ => (line(i), width, rows * width),
             };
             let strip = Strip {
-                terms: p.offsets[phase.first..].as_ptr(),
+                terms: p.all.offsets[phase.first..].as_ptr(),
                 count: phase.count,
                 weights: self.operands[1].at(weight as isize),
                 bias: bias.map_or(zeros.as_ptr(), |b| b.cast_const()),
@@ -316,18 +316,18 @@ impl<T: ConvNumber> Call<'_, T> {
             let plane = (band.plane * p.outs + o) * z.output + band.z;
             let at = (plane * y.output + band.first[0]) * x.output + band.first[1];
             let mut term = 0;
-            while term < p.terms.len() {
-                let left = p.terms.len() - term;
+            while term < p.all.terms.len() {
+                let left = p.all.terms.len() - term;
                 let index = DOTS.iter().rposition(|&n| n <= left).unwrap_or(0);
                 let dots = Dots {
-                    terms: p.offsets[term..].as_ptr(),
+                    terms: p.all.offsets[term..].as_ptr(),
                     src: memory,
                     src_row: y.step * p.line,
                     grad: self.operands[1].at(at as isize),
                     grad_row: x.output,
                     rows: band.count[0],
                     width: band.count[1],
-                    sums: sums.wrapping_add((o * p.terms.len() + term) * self.loops.lanes),
+                    sums: sums.wrapping_add((o * p.all.terms.len() + term) * self.loops.lanes),
                 };
                 // SAFETY: the caller's promise; the terms are some of the plan's.
                 unsafe { self.loops.dots[index](&dots) };
@@ -376,7 +376,7 @@ fn weights<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
     let by_group = p.groups >= 4 * threads || (p.groups > 1 && p.groups.is_multiple_of(threads));
     let tasks = if by_group { p.groups } else { images * bands };
     let parts = threads.min(tasks);
-    let (each, size, lanes) = (call.memory(), p.outs * p.terms.len(), call.loops.lanes);
+    let (each, size, lanes) = (call.memory(), p.outs * p.all.terms.len(), call.loops.lanes);
     // Sums of all groups, or of one at a time.
     let all = if by_group { size } else { p.groups * size };
     let scratch = Scratch::<T>::new(parts * (each + all * lanes))?;

@@ -9,6 +9,7 @@ use torsh_core::{Result, TorshError, pool};
 
 use super::GRAIN;
 use super::columns::Geometry;
+use super::flat;
 use super::number::{Implicit, Way, fill};
 use super::windows::{Windowed, Windows};
 use crate::dense::{Ptr, Scratch};
@@ -33,7 +34,9 @@ pub(super) fn run<T: Windowed>(
     }
     match way {
         Way::Forward => match T::winograd(way, g, [x, y, out], bias) {
-            Ok(false) => Some(forward(g, x, y, bias, out)),
+            Ok(false) => {
+                flat::run(way, g, [x, y, out], bias).or_else(|| Some(forward(g, x, y, bias, out)))
+            }
             done => Some(done.map(drop)),
         },
         Way::Transposed => transposed(g, x, y, bias, out),
@@ -153,11 +156,18 @@ fn transposed<T: Windowed>(
     bias: Option<Ptr<T>>,
     out: Ptr<T>,
 ) -> Option<Result<()>> {
-    let back = turned(g)?;
-    match T::winograd(Way::Transposed, &back, [grad, weight, out], bias) {
-        Ok(false) => {}
-        done => return Some(done.map(drop)),
+    let back = turned(g);
+    let operands = [grad, weight, out];
+    if let Some(back) = &back {
+        match T::winograd(Way::Transposed, back, operands, bias) {
+            Ok(false) => {}
+            done => return Some(done.map(drop)),
+        }
     }
+    if let Some(done) = flat::run(Way::Transposed, g, operands, bias) {
+        return Some(done);
+    }
+    let back = back?;
     let (taps, ic, oc) = (g.taps(), g.in_channels, g.out_channels);
     let weights = match Scratch::<T>::new(g.groups * ic * oc * taps) {
         Ok(weights) => weights,

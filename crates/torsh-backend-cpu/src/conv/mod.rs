@@ -16,6 +16,7 @@
 
 mod columns;
 mod direct;
+mod flat;
 mod fold;
 mod implicit;
 mod number;

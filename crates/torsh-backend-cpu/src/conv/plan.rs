@@ -10,7 +10,7 @@ const BAND: usize = 32 * 1024;
 /// The most bytes of a band.
 const MOST: usize = 512 * 1024;
 /// The longest stride that has places of its own in the padded rows.
-const STRIDE: usize = 8;
+pub(super) const STRIDE: usize = 8;
 
 /// Taps and where they are, counted from the window's start.
 type Taps = SmallVec<[(usize, usize); 8]>;
@@ -27,12 +27,12 @@ pub(super) struct Axis {
     pub spread: usize,
     /// The length of the windows.
     extent: usize,
-    phases: SmallVec<[Taps; 2]>,
+    pub phases: SmallVec<[Taps; 2]>,
 }
 
 impl Axis {
     /// Of a convolution.
-    fn forward(g: &Geometry, d: usize) -> Axis {
+    pub fn forward(g: &Geometry, d: usize) -> Axis {
         Axis {
             input: g.input[d],
             output: g.output[d],
@@ -46,7 +46,7 @@ impl Axis {
 
     /// Of its transpose: position `i` takes tap `k` of output `(i + padding - k dilation) / stride`,
     /// where that is a whole number.
-    fn transposed(g: &Geometry, d: usize) -> Axis {
+    pub fn transposed(g: &Geometry, d: usize) -> Axis {
         let spread = g.stride[d];
         let at = |phase: usize, k: usize| {
             let from = (phase + g.padding[d]) as isize - (k * g.dilation[d]) as isize;
@@ -75,11 +75,16 @@ impl Axis {
     }
 
     /// The places modulo the step that taps have.
-    fn taken(&self) -> SmallVec<[usize; 4]> {
+    pub fn taken(&self) -> SmallVec<[usize; 4]> {
         let places = || self.phases.iter().flatten().map(|t| t.1 % self.step);
         (0..self.step)
             .filter(|&at| places().any(|place| place == at))
             .collect()
+    }
+
+    /// The place of the last tap in rows that a step separates: how much longer they are than results.
+    pub fn beyond(&self) -> usize {
+        (self.extent - 1) / self.step
     }
 
     /// The input positions of `n` results of a phase.
@@ -89,6 +94,7 @@ impl Axis {
 }
 
 /// The terms of the results of some phases.
+#[derive(Debug)]
 pub(super) struct Phase {
     /// The first of [`Plan::terms`], and how many.
     pub first: usize,
@@ -96,6 +102,7 @@ pub(super) struct Phase {
 }
 
 /// One term of a result: an input channel and a tap.
+#[derive(Debug)]
 pub(super) struct Term {
     pub channel: usize,
     pub tap: usize,
@@ -123,11 +130,7 @@ pub(super) struct Plan {
     pub band: usize,
     /// How many bands there are, by dimension.
     pub bands: [usize; 3],
-    /// By phases of all three dimensions, the last one's in order.
-    pub phases: Vec<Phase>,
-    pub terms: Vec<Term>,
-    /// Where each term is in a band, counted from the result's place.
-    pub offsets: Vec<usize>,
+    pub all: Terms,
 }
 
 impl Plan {
@@ -188,16 +191,22 @@ impl Plan {
         }
         let line = x.step * width(columns);
         let plane = y.reach(rows) * line;
-        let mut plan = Plan {
+        let (width, depth) = (width(columns), |at| depths.iter().position(|&d| d == at));
+        let all = Terms::new(&axes, channels, g.kernel, |channel, [pz, py, px]| {
+            (channel * depths.len() + depth(pz).unwrap_or(0)) * plane
+                + py * line
+                + px % x.step * width
+                + px / x.step
+        });
+        Some(Plan {
             planes: g.images * g.groups,
             groups: g.groups,
             channels,
             outs,
             rows,
             columns,
-            depths,
             places: x.taken(),
-            width: width(columns),
+            width,
             line,
             plane,
             band: lines * plane,
@@ -206,42 +215,56 @@ impl Plan {
                 y.results(0).div_ceil(rows),
                 x.results(0).div_ceil(columns),
             ],
-            phases: Vec::new(),
-            terms: Vec::new(),
-            offsets: Vec::new(),
+            all,
+            depths,
             axes,
-        };
-        plan.find_terms(g.kernel);
-        Some(plan)
+        })
     }
+}
 
-    fn find_terms(&mut self, [_, height, width]: [usize; 3]) {
-        let [z, y, x] = &self.axes;
-        let depth = |place| self.depths.iter().position(|&d| d == place).unwrap_or(0);
+/// The terms of all phases.
+#[derive(Debug, Default)]
+pub(super) struct Terms {
+    /// By phases of all three dimensions, the last one's in order.
+    pub phases: Vec<Phase>,
+    pub terms: Vec<Term>,
+    /// Where each term is in a band, counted from the result's place.
+    pub offsets: Vec<usize>,
+}
+
+impl Terms {
+    /// Those of `channels`, where `place` says where a tap of a channel is, from its places along each
+    /// dimension.
+    pub fn new(
+        axes: &[Axis; 3],
+        channels: usize,
+        [_, height, width]: [usize; 3],
+        place: impl Fn(usize, [usize; 3]) -> usize,
+    ) -> Terms {
+        let [z, y, x] = axes;
+        let mut all = Terms::default();
         for (tz, ty) in z
             .phases
             .iter()
             .flat_map(|z| y.phases.iter().map(move |y| (z, y)))
         {
             for tx in &x.phases {
-                let first = self.terms.len();
-                for channel in 0..self.channels {
+                let first = all.terms.len();
+                for channel in 0..channels {
                     for &(kz, pz) in tz {
-                        let plane = channel * self.depths.len() + depth(pz);
                         for &(ky, py) in ty {
-                            let row = plane * self.plane + py * self.line;
                             for &(kx, px) in tx {
                                 let tap = (kz * height + ky) * width + kx;
-                                let (place, line) = (px / x.step, px % x.step);
-                                self.terms.push(Term { channel, tap });
-                                self.offsets.push(row + line * self.width + place);
+                                all.terms.push(Term { channel, tap });
+                                all.offsets.push(place(channel, [pz, py, px]));
                             }
                         }
                     }
                 }
-                let count = self.terms.len() - first;
-                self.phases.push(Phase { first, count });
+                let count = all.terms.len() - first;
+                all.phases.push(Phase { first, count });
             }
         }
+        all
     }
 }

@@ -40,6 +40,33 @@ pub(super) struct Dots<T> {
     pub sums: *mut T,
 }
 
+/// A tile of results and some of its terms: channels by vectors of adjacent places.
+pub(super) struct Block<T> {
+    /// Where the terms are, from `src` on.
+    pub terms: *const usize,
+    pub count: usize,
+    pub src: *const T,
+    /// The channels' weights, term by term.
+    pub weights: *const T,
+    pub vectors: usize,
+    /// What the sums are added to: for each channel a row, `from_row` apart, or one number.
+    pub from: *const T,
+    pub from_row: usize,
+    pub is_first: bool,
+    pub to: *mut T,
+    pub to_row: usize,
+}
+
+/// Results of some channels, on their way to their rows.
+pub(super) struct Rows<T> {
+    pub from: *const T,
+    pub from_row: usize,
+    pub to: *mut T,
+    pub to_row: usize,
+    pub rows: usize,
+    pub width: usize,
+}
+
 /// Rows of an image, on their way to padded ones.
 pub(super) struct PadRows<T> {
     /// The element that goes to place `left` of the first row inside the image, the step to the
@@ -66,6 +93,10 @@ pub(super) struct Loops<T: 'static> {
     pub strips: [unsafe fn(&Strip<T>); 3],
     /// The sums of as many taps as [`DOTS`] says.
     pub dots: [unsafe fn(&Dots<T>); DOTS.len()],
+    /// The most vectors of a tile's row, and the tiles by their channels, ascending from one.
+    pub vectors: usize,
+    pub blocks: &'static [(usize, unsafe fn(&Block<T>))],
+    pub put: unsafe fn(&Rows<T>),
     pub pad: unsafe fn(&PadRows<T>),
     /// Writes numbers of two rows in turn, `n` of each.
     pub weave: unsafe fn(usize, [*const T; 2], *mut T),
@@ -75,7 +106,7 @@ pub(super) struct Loops<T: 'static> {
 pub(super) const DOTS: [usize; 4] = [1, 3, 9, 12];
 
 /// The most numbers of a vector.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 type Temporary<T> = MaybeUninit<[T; LANES]>;
 
 /// A tile of `H` rows of `R` planes by `C` vectors; there is room for `room` pixels from the start
@@ -177,6 +208,67 @@ unsafe fn row<V: Lane, const R: usize, const H: usize>(s: &Strip<V::T>, y: usize
                 1 => tile::<V, R, H, 1>(s, src, out, room),
                 2 => tile::<V, R, H, 2>(s, src, out, room),
                 _ => tile::<V, R, H, 3>(s, src, out, room),
+            }
+        }
+    }
+}
+
+/// A tile of `R` channels by `C` vectors.
+///
+/// # Safety
+/// As [`strip`].
+#[inline(always)]
+unsafe fn block<V: Lane, const R: usize, const C: usize>(b: &Block<V::T>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [[V::splat(std::mem::zeroed()); C]; R];
+        let mut weights = b.weights;
+        for t in 0..b.count {
+            let at = b.src.add(*b.terms.add(t));
+            let mut pixels = [V::load(at); C];
+            for c in 1..C {
+                pixels[c] = V::load(at.add(c * V::N));
+            }
+            for r in 0..R {
+                let weight = V::splat(*weights.add(r));
+                for c in 0..C {
+                    sums[r][c] = sums[r][c].add_product(weight, pixels[c]);
+                }
+            }
+            weights = weights.add(R);
+        }
+        for r in 0..R {
+            let (from, to) = (b.from.add(r * b.from_row), b.to.add(r * b.to_row));
+            for c in 0..C {
+                let sum = match b.is_first {
+                    true => V::splat(*from),
+                    false => V::load(from.add(c * V::N)),
+                };
+                sum.plus(sums[r][c]).store(to.add(c * V::N));
+            }
+        }
+    }
+}
+
+/// Copies rows of results.
+///
+/// # Safety
+/// As [`strip`].
+#[inline(always)]
+unsafe fn put<V: Lane>(p: &Rows<V::T>) {
+    let whole = p.width / V::N * V::N;
+    let rest = p.width - whole;
+    for row in 0..p.rows {
+        // SAFETY: the caller's promise; `from` holds whole vectors.
+        unsafe {
+            let (from, to) = (p.from.add(row * p.from_row), p.to.add(row * p.to_row));
+            let mut i = 0;
+            while i < whole {
+                V::load(from.add(i)).store(to.add(i));
+                i += V::N;
+            }
+            if rest > 0 {
+                V::load(from.add(i)).store_first(rest, to.add(i));
             }
         }
     }
@@ -301,7 +393,7 @@ pub(super) trait Direct: Sized + 'static {
 }
 
 macro_rules! loops {
-    ($name:ident, $t:ty, $v:ty $(, $features:literal)?) => {
+    ($name:ident, $t:ty, $v:ty, $c:literal [$($r:literal)*] $(, $features:literal)?) => {
         mod $name {
             use super::*;
             #[cfg(target_arch = "x86_64")]
@@ -323,6 +415,27 @@ macro_rules! loops {
                 unsafe { dots::<$v, K>(d) }
             }
             /// # Safety
+            /// As [`block`].
+            #[allow(dead_code, reason = "not all numbers have them")]
+            $(#[target_feature(enable = $features)])?
+            unsafe fn block_of<const R: usize>(b: &Block<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match b.vectors {
+                        1 => block::<$v, R, 1>(b),
+                        2 => block::<$v, R, 2>(b),
+                        _ => block::<$v, R, $c>(b),
+                    }
+                }
+            }
+            /// # Safety
+            /// As [`put`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn put_of(p: &Rows<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { put::<$v>(p) }
+            }
+            /// # Safety
             /// As [`pad`].
             $(#[target_feature(enable = $features)])?
             unsafe fn pad_of(p: &PadRows<$t>) {
@@ -342,6 +455,9 @@ macro_rules! loops {
                 lanes: <$v as Lane>::N,
                 strips: [strip_of::<1, 4>, strip_of::<2, 2>, strip_of::<4, 1>],
                 dots: [dots_of::<1>, dots_of::<3>, dots_of::<9>, dots_of::<12>],
+                vectors: $c,
+                blocks: &[$(($r, block_of::<$r>)),*],
+                put: put_of,
                 pad: pad_of,
                 weave: weave_of,
             };
@@ -353,6 +469,7 @@ loops!(
     avx512_f32,
     f32,
     __m512,
+    3 [1 2 4 8],
     "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
 );
 #[cfg(target_arch = "x86_64")]
@@ -360,17 +477,18 @@ loops!(
     avx512_f64,
     f64,
     __m512d,
+    3 [1 2 4 8],
     "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
 );
 #[cfg(target_arch = "x86_64")]
-loops!(avx2_f32, f32, __m256, "avx2,fma,f16c,bmi1,bmi2");
+loops!(avx2_f32, f32, __m256, 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-loops!(avx2_f64, f64, __m256d, "avx2,fma,f16c,bmi1,bmi2");
-loops!(base_f32, f32, [f32; 4]);
-loops!(base_f64, f64, [f64; 2]);
-loops!(base_c64, Complex<f32>, [Complex<f32>; 2]);
-loops!(base_c128, Complex<f64>, [Complex<f64>; 1]);
-loops!(base_u64, u64, [u64; 2]);
+loops!(avx2_f64, f64, __m256d, 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
+loops!(base_f32, f32, [f32; 4], 2 [1 2 4 6]);
+loops!(base_f64, f64, [f64; 2], 2 [1 2 4 6]);
+loops!(base_c64, Complex<f32>, [Complex<f32>; 2], 2 []);
+loops!(base_c128, Complex<f64>, [Complex<f64>; 1], 2 []);
+loops!(base_u64, u64, [u64; 2], 2 []);
 
 macro_rules! direct {
     ($($t:ty: $avx512:ident $avx2:ident $base:ident;)*) => {$(

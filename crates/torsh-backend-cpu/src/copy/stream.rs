@@ -69,6 +69,14 @@ pub(crate) fn prefetch_write_all<T, const N: usize>(p: *mut T) {
     }
 }
 
+/// Asks for the cache lines of a row of `n` elements.
+#[inline(always)]
+pub(crate) fn prefetch_row<T>(p: *const T, n: usize) {
+    for at in (0..n * size_of::<T>()).step_by(LINE) {
+        prefetch(p.cast::<u8>().wrapping_add(at));
+    }
+}
+
 /// Orders streamed writes before what follows; each thread does so once it has written its part.
 #[inline(always)]
 pub(crate) fn fence() {

@@ -1,5 +1,7 @@
 //! Vectors of one instruction set, as the tiles of products and convolutions are written over them.
 
+use std::mem::MaybeUninit;
+
 use num_complex::Complex;
 
 #[cfg(target_arch = "x86_64")]
@@ -51,6 +53,19 @@ pub(crate) trait Lane: Copy {
     /// # Safety
     /// As [`Lane::splat`].
     unsafe fn first(self, n: usize) -> Self;
+    /// Writes the first `n` numbers; `n` is at most `N`.
+    ///
+    /// # Safety
+    /// `to` is valid for `n` writes.
+    #[inline(always)]
+    unsafe fn store_first(self, n: usize, to: *mut Self::T) {
+        let mut all = MaybeUninit::<Self>::uninit();
+        // SAFETY: the caller's promise; a vector is its numbers.
+        unsafe {
+            self.store(all.as_mut_ptr().cast());
+            std::ptr::copy_nonoverlapping(all.as_ptr().cast(), to, n);
+        }
+    }
     /// Fetches the cache line of an address that will be read and written.
     ///
     /// # Safety
@@ -62,9 +77,16 @@ pub(crate) trait Lane: Copy {
 #[cfg(target_arch = "x86_64")]
 static ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
+/// Ones in the lowest `n` bits.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn ones(n: usize) -> u32 {
+    (1 << n) - 1
+}
+
 #[cfg(target_arch = "x86_64")]
 macro_rules! x86 {
-    ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident $first:expr),*) => {$(
+    ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident $first:expr $(, $store_first:expr)?);*) => {$(
         impl Lane for $v {
             type T = $t;
             const N: usize = $n;
@@ -103,6 +125,11 @@ macro_rules! x86 {
                 // SAFETY: the caller's promise.
                 unsafe { $first(self, n) }
             }
+            $(#[inline(always)]
+            unsafe fn store_first(self, n: usize, to: *mut $t) {
+                // SAFETY: the caller's promise.
+                unsafe { $store_first(self, n, to) }
+            })?
             #[inline(always)]
             unsafe fn fetch(at: *const $t) {
                 // SAFETY: the caller's promise.
@@ -115,12 +142,14 @@ macro_rules! x86 {
 x86! {
     __m256 of f32 8: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps |v, n| {
         _mm256_and_ps(v, _mm256_loadu_ps(ONES.as_ptr().add(8 - n).cast()))
-    },
+    };
     __m256d of f64 4: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd |v, n| {
         _mm256_and_pd(v, _mm256_loadu_pd(ONES.as_ptr().add(8 - 2 * n).cast()))
-    },
-    __m512 of f32 16: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps |v, n| _mm512_maskz_mov_ps(((1u32 << n) - 1) as u16, v),
-    __m512d of f64 8: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd |v, n| _mm512_maskz_mov_pd(((1u32 << n) - 1) as u8, v)
+    };
+    __m512 of f32 16: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps |v, n| _mm512_maskz_mov_ps(ones(n) as u16, v),
+        |v, n, to| _mm512_mask_storeu_ps(to, ones(n) as u16, v);
+    __m512d of f64 8: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd |v, n| _mm512_maskz_mov_pd(ones(n) as u8, v),
+        |v, n, to| _mm512_mask_storeu_pd(to, ones(n) as u8, v)
 }
 
 /// The vectors of the target's baseline: 16 bytes, which LLVM makes of plain loops.
