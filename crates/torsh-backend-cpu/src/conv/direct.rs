@@ -11,6 +11,7 @@ use super::number::{ConvNumber, Implicit, clear};
 use super::plan::{Phase, Plan};
 use super::strip::{DOTS, Dots, Loops, PadRows, Strip};
 use crate::arch::level;
+use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
 
 /// Channels of a group, in or out, up to which tiles of a product would be mostly empty.
@@ -46,6 +47,7 @@ pub(super) fn forward<T: ConvNumber>(
             loops,
             operands,
             bias,
+            streamed: plan.streams(size_of::<T>()),
         },
         g.work(),
     ))
@@ -91,6 +93,7 @@ pub(super) fn transposed<T: ConvNumber>(
             loops,
             operands,
             bias,
+            streamed: plan.streams(size_of::<T>()),
         },
         g.work(),
     ))
@@ -114,6 +117,7 @@ pub(super) fn weight_grad<T: ConvNumber>(
         loops,
         operands,
         bias: None,
+        streamed: false,
     };
     Some(weights(&call, g.work()))
 }
@@ -134,6 +138,8 @@ struct Call<'a, T: 'static> {
     /// The image, the weights (or the output's gradient) and the result.
     operands: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
+    /// Whether results are written past the caches.
+    streamed: bool,
 }
 
 impl<T: ConvNumber> Call<'_, T> {
@@ -180,6 +186,15 @@ impl<T: ConvNumber> Call<'_, T> {
             let channel = band.plane * p.channels + channel;
             let image = self.operands[0].at((channel * z.input * size) as isize);
             let row = image.wrapping_offset(iz * size as isize + first * x.input as isize);
+            // The next plane's rows come meanwhile, or those of the next band, which is the first
+            // plane's.
+            let mut next = match plane + 1 == p.channels * p.depths.len() && self.bands() > 1 {
+                true => {
+                    (p.rows * y.step * x.input) as isize
+                        - ((p.channels - 1) * z.input * size) as isize
+                }
+                false => (z.input * size) as isize,
+            };
             for &phase in &p.places {
                 // The places of the rows whose column lies inside the image.
                 let from = start + phase as isize;
@@ -191,6 +206,7 @@ impl<T: ConvNumber> Call<'_, T> {
                 let line = plane * p.plane + phase * p.width;
                 let rows = PadRows {
                     src: row.wrapping_offset(from + (left * x.step) as isize),
+                    next: std::mem::take(&mut next),
                     step: x.step,
                     src_row: x.input,
                     inside: if within { inside.clone() } else { 0..0 },
@@ -256,7 +272,8 @@ impl<T: ConvNumber> Call<'_, T> {
         let bias = self.bias.map(|b| b.at((group * p.outs + o) as isize));
         let out = self.operands[2].at(at as isize);
         let [row, plane] = [y.spread * x.output, z.output * y.output * x.output];
-        // With phases the results go through lines of their own.
+        // With phases the results go through lines of their own, and so they do on their way past
+        // the caches.
         let width = band.count[1];
         let lines = memory.wrapping_add(p.band);
         let line = |phase: usize| lines.wrapping_add(phase * planes * rows * width);
@@ -264,7 +281,7 @@ impl<T: ConvNumber> Call<'_, T> {
         for (i, phase) in phases.iter().enumerate() {
             let weight = (group * p.all.terms.len() + phase.first) * p.outs + o * phase.count;
             let (out, out_row, out_plane) = match x.spread {
-                1 => (out, row, plane),
+                1 if !self.streamed => (out, row, plane),
                 _ => (line(i), width, rows * width),
             };
             let strip = Strip {
@@ -284,6 +301,19 @@ impl<T: ConvNumber> Call<'_, T> {
             unsafe { self.loops.strips[planes / 2](&strip) };
         }
         if x.spread == 1 {
+            if self.streamed {
+                // Whole rows are one piece.
+                let (pieces, each) = match width == x.output && y.spread == 1 {
+                    true => (1, rows * width),
+                    false => (rows, width),
+                };
+                for i in 0..planes * pieces {
+                    let to = out.wrapping_add(i / pieces * plane + i % pieces * row);
+                    let from = line(0).wrapping_add(i * each).cast_const();
+                    // SAFETY: the caller's promise.
+                    unsafe { stream::copy(from.cast(), to.cast(), each * size_of::<T>()) };
+                }
+            }
             return;
         }
         for i in 0..planes * rows {
@@ -340,7 +370,7 @@ impl<T: ConvNumber> Call<'_, T> {
     fn memory(&self) -> usize {
         let p = self.plan;
         let spread = p.axes[2].spread;
-        let lines = if spread > 1 {
+        let lines = if spread > 1 || self.streamed {
             4 * spread * p.rows * p.columns
         } else {
             0
@@ -362,6 +392,9 @@ fn run<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
             let band = call.band(task / bands, task % bands);
             // SAFETY: each part has its memory, and no two bands the same results.
             unsafe { call.results(&band, memory.at((part * each) as isize)) };
+        }
+        if call.streamed {
+            stream::fence();
         }
     });
     Ok(())

@@ -14,7 +14,6 @@ use super::plan::{Axis, STRIDE, Terms};
 use super::strip::{Block, LANES, Loops, PadRows, Rows};
 use super::windows::Windowed;
 use crate::arch::{Level, level};
-use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
 use crate::matmul::panel::Lines;
 use crate::matmul::tile::STRETCH;
@@ -367,21 +366,20 @@ impl<T: Windowed> Call<'_, T> {
             let channel = band.plane * p.channels + channel;
             let image = self.operands[0].at((channel * z.input * size) as isize);
             let image = image.wrapping_offset(iz * size as isize);
-            // The next plane's rows, which the processor does not foresee.
-            if p.depths.len() == 1 && channel + 1 < p.planes * p.channels && within {
-                self.fetch(band, image.wrapping_add(z.input * size));
-            }
             let mut dst = to.wrapping_add(plane * p.plane);
             for &py in &p.places[0] {
                 let top = y.start + (band.first[0] * y.step + py) as isize;
                 let inside = before(top, y, 0, rows)..before(top, y, y.input, rows);
                 let row = top + (inside.start * y.step) as isize;
+                // The next plane's rows come meanwhile.
+                let mut next = (z.input * size) as isize;
                 for &px in &p.places[1] {
                     let from = x.start + (band.first[1] * x.step + px) as isize;
                     let left = before(from, x, 0, p.pitch);
                     let column = from + (left * x.step) as isize;
                     let pad = PadRows {
                         src: image.wrapping_offset(row * x.input as isize + column),
+                        next: std::mem::take(&mut next),
                         step: x.step,
                         src_row: y.step * x.input,
                         inside: if within { inside.clone() } else { 0..0 },
@@ -396,19 +394,6 @@ impl<T: Windowed> Call<'_, T> {
                     // write behind a row is written later, or behind the last plane.
                     unsafe { (self.loops.pad)(&pad) };
                     dst = dst.wrapping_add(p.sheet);
-                }
-            }
-        }
-    }
-
-    /// Asks for a band's rows of a plane.
-    fn fetch(&self, band: &Band, plane: *const T) {
-        let [_, y, x] = &self.plan.axes;
-        for &py in &self.plan.places[0] {
-            for row in 0..band.count[0] + y.beyond() {
-                let row = y.start + ((band.first[0] + row) * y.step + py) as isize;
-                if (0..y.input as isize).contains(&row) {
-                    stream::prefetch_row(plane.wrapping_offset(row * x.input as isize), x.input);
                 }
             }
         }

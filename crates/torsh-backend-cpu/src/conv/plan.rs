@@ -4,6 +4,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::columns::Geometry;
+use crate::copy::stream;
 
 /// Bytes of a band of padded rows, about: they are to stay in the first two levels of the cache.
 const BAND: usize = 32 * 1024;
@@ -219,6 +220,13 @@ impl Plan {
             depths,
             axes,
         })
+    }
+
+    /// Whether the results, of numbers of `size` bytes, are to be written past the caches: only where
+    /// they are well beyond them, since what adds up many terms has time to write lines back.
+    pub fn streams(&self, size: usize) -> bool {
+        let results: usize = self.axes.iter().map(|a| a.output).product();
+        self.axes[2].spread == 1 && stream::pays(self.planes * self.outs * results * size / 2)
     }
 }
 

@@ -7,6 +7,7 @@ use num_complex::Complex;
 
 use super::number::ConvNumber;
 use crate::arch::Level;
+use crate::copy::stream;
 use crate::matmul::lane::Lane;
 
 /// Rows of the result and the padded rows they are made of.
@@ -74,6 +75,8 @@ pub(super) struct PadRows<T> {
     pub src: *const T,
     pub step: usize,
     pub src_row: usize,
+    /// How far on is what will be read next, of which as much is asked for; 0 for nothing.
+    pub next: isize,
     /// The rows inside the image, of so many.
     pub inside: std::ops::Range<usize>,
     pub rows: usize,
@@ -352,6 +355,9 @@ where
                 continue;
             }
             let (src, dst) = (p.src.add((y - p.inside.start) * p.src_row), row.add(p.left));
+            if p.next != 0 {
+                stream::prefetch_row(src.wrapping_offset(p.next), n * p.step);
+            }
             if p.step == 2 {
                 // With the number known the loop is one of vectors.
                 (0..n).for_each(|i| *dst.add(i) = *src.add(i * 2));

@@ -31,8 +31,8 @@ fn ptr<T>(v: &mut [T]) -> Ptr<T> {
     Ptr::new(v.as_mut_ptr())
 }
 
-/// The three results with the loops of one level.
-fn results(g: &Geometry, level: Level) -> [Vec<f32>; 3] {
+/// The three results with the loops of one level, the first written past the caches or not.
+fn results(g: &Geometry, level: Level, streamed: bool) -> [Vec<f32>; 3] {
     let loops = <f32 as Direct>::loops(level);
     let planes = g.images * g.groups;
     let mut x = numbers(planes * g.in_channels * g.in_pixels(), 1);
@@ -46,6 +46,7 @@ fn results(g: &Geometry, level: Level) -> [Vec<f32>; 3] {
         loops,
         operands,
         bias,
+        streamed,
     };
     let forward = call(
         [ptr(&mut x), ptr(&mut w), ptr(&mut y)],
@@ -63,6 +64,7 @@ fn results(g: &Geometry, level: Level) -> [Vec<f32>; 3] {
         loops,
         operands: [ptr(&mut dy), ptr(&mut ones), ptr(&mut dx)],
         bias: None,
+        streamed: false,
     };
     run(&back, g.work()).expect("a gradient");
     [y, dw, dx]
@@ -82,9 +84,11 @@ fn all_instruction_sets_agree() {
         geometry([1, 2, 1, 1], [3, 9001], [3, 2, 1, 1]),
     ];
     for g in &cases {
-        let want = results(g, Level::Base);
+        let want = results(g, Level::Base, false);
         for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
-            assert_eq!(results(g, level), want, "{level:?} {g:?}");
+            for streamed in [false, true] {
+                assert_eq!(results(g, level, streamed), want, "{level:?} {g:?}");
+            }
         }
     }
 }
