@@ -15,9 +15,10 @@ mod table;
 
 use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
+use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::spatial::three;
-use pass::{Blend, pass};
+use pass::{Blend, Pairs, pairs, pass};
 use table::{Axis, Mode, Table};
 
 /// Multiply-adds that are worth a thread of their own.
@@ -161,6 +162,9 @@ fn gather<T: Copy + Send + Sync, W: num_traits::Float>(
 /// One step of a resampling: a dimension's table, and the sizes around it.
 struct Step<T> {
     table: Table<T>,
+    /// The number of items of every element, where it is the same.
+    uniform: Option<usize>,
+    pairs: Option<Vec<Pairs<T>>>,
     input: usize,
     outer: usize,
     inner: usize,
@@ -200,15 +204,21 @@ fn weighted<T: Blend>(
         if table.is_identity(axis.input) {
             continue;
         }
+        let table = match forward {
+            true => table,
+            false => table.transposed(axis.input),
+        };
+        let inner = sizes[d + 1..].iter().product();
+        let uniform = table.uniform();
         steps.push(Step {
-            table: if forward {
-                table
-            } else {
-                table.transposed(axis.input)
-            },
+            pairs: (inner == 1 && uniform == Some(2))
+                .then(|| pairs(&table.items))
+                .flatten(),
+            uniform,
+            table,
             input: sizes[d],
             outer: sizes[..d].iter().product(),
-            inner: sizes[d + 1..].iter().product(),
+            inner,
         });
         sizes[d] = ends[d];
     }
@@ -225,6 +235,7 @@ fn weighted<T: Blend>(
         parts if parts > g.planes => 1,
         parts => parts.max(1),
     };
+    let streamed = stream::pays(g.planes * to * size_of::<T>());
     let scratch = Scratch::<T>::new(parts * 2 * between)?;
     let scratch = Ptr::new(scratch.ptr());
     pool::parallel_parts(g.planes, parts, &|part, range| {
@@ -232,13 +243,14 @@ fn weighted<T: Blend>(
         for plane in range {
             let mut current = src.at((plane * from) as isize);
             for (i, step) in steps.iter().enumerate() {
-                let target = match i + 1 == steps.len() {
+                let is_last = i + 1 == steps.len();
+                let target = match is_last {
                     true => dst.at((plane * to) as isize),
                     false => halves[i % 2],
                 };
                 // SAFETY: the scratch is this part's, and holds the result of every step but the
                 // last; planes are disjoint.
-                unsafe { pass(step, current, target) };
+                unsafe { pass(step, current, target, streamed && is_last) };
                 current = target;
             }
         }

@@ -87,3 +87,53 @@ fn images_are_blended_down_and_right() {
     resample(&args).expect("a gradient");
     assert_eq!(back.data, [0.25, 1.25, 3.25, 4.25]);
 }
+
+#[test]
+fn results_chosen_from_registers_are_those_of_the_table() {
+    for (input, output) in [
+        (112, 224),
+        (33, 47),
+        (5, 70),
+        (40, 21),
+        (100, 100),
+        (1, 9),
+        (64, 17),
+    ] {
+        let table = axis(Mode::Linear, input, output).table::<f32>();
+        let Some(pairs) = pass::pairs(&table.items) else {
+            assert!(input > 2 * output, "{input} to {output}");
+            continue;
+        };
+        let from: Vec<f32> = (0..input).map(|i| ((i * 7) % 11) as f32 - 5.0).collect();
+        let sum = |o: usize| table.of(o).iter().fold(0.0, |s, &(i, w)| s + from[i] * w);
+        let want: Vec<f32> = (0..output).map(sum).collect();
+        let mut to = vec![99.0; output];
+        if f32::blend_pairs(&pairs, &from, &mut to) {
+            assert_eq!(to, want, "{input} to {output}");
+        }
+    }
+}
+
+#[test]
+fn rows_past_the_caches_are_those_of_the_usual_way() {
+    // Rows of more than a piece, and of no whole cache lines.
+    for (rows, width) in [(3, 2500), (7, 41)] {
+        let from: Vec<f64> = (0..rows * width).map(|i| ((i * 5) % 13) as f64).collect();
+        let table = axis(Mode::Linear, rows, 2 * rows).table::<f64>();
+        let step = Step {
+            uniform: table.uniform(),
+            pairs: None,
+            table,
+            input: rows,
+            outer: 1,
+            inner: width,
+        };
+        let results = |streamed: bool| {
+            let (mut from, mut to) = (from.clone(), vec![99.0; 2 * rows * width]);
+            // SAFETY: both hold what the step says.
+            unsafe { pass(&step, from.as_mut_ptr(), to.as_mut_ptr(), streamed) };
+            to
+        };
+        assert_eq!(results(true), results(false));
+    }
+}
