@@ -3,7 +3,7 @@
 use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::Sizes;
-use super::operand::{Mask, Matrices, Results, copy_rows, pack_columns, pack_rows, up};
+use super::operand::{Mask, Matrices, Results, Rows, pack_rows, up};
 use super::product::{Band, Number, Product};
 use super::scores::{LANES, Scores};
 use crate::arch::level;
@@ -190,7 +190,14 @@ impl<T: Number> Backward<'_, T> {
             pack_rows(v, self.v.steps, [seen, d], self.width, place(to.v_rows));
             if dq.is_some() {
                 let columns = place(to.k_columns);
-                pack_columns(k, self.k.steps, [seen, e], self.width, T::ONE, columns);
+                let k = Rows {
+                    from: k.cast_const(),
+                    steps: self.k.steps,
+                    sizes: [seen, e],
+                    factor: T::ONE,
+                    factors: std::ptr::null(),
+                };
+                T::pack_columns(&k, self.width, columns);
             }
             if dk.is_some() {
                 (0..seen * to.e).for_each(|i| *place(to.dk).wrapping_add(i) = T::ZERO);
@@ -201,15 +208,28 @@ impl<T: Number> Backward<'_, T> {
             for head in kv * group..(kv + 1) * group {
                 let (q, g) = (self.q.head(head), self.g.head(head));
                 let factor = T::c(scale);
-                let whole = [l, e];
-                copy_rows(q, self.q.steps, place(to.q), [e as isize, 1], whole, factor);
+                let q = Rows {
+                    from: q.cast_const(),
+                    steps: self.q.steps,
+                    sizes: [l, e],
+                    factor,
+                    factors: std::ptr::null(),
+                };
+                T::copy_rows(&q, place(to.q), [e as isize, 1]);
                 if dk.is_some() {
                     let columns = place(to.q_columns);
-                    pack_columns(q, self.q.steps, whole, self.width, factor, columns);
+                    T::pack_columns(&q, self.width, columns);
                 }
                 if dv.is_some() {
                     let columns = place(to.g_columns);
-                    pack_columns(g, self.g.steps, [l, d], self.width, T::ONE, columns);
+                    let g = Rows {
+                        from: g.cast_const(),
+                        steps: self.g.steps,
+                        sizes: [l, d],
+                        factor: T::ONE,
+                        factors: std::ptr::null(),
+                    };
+                    T::pack_columns(&g, self.width, columns);
                 }
                 let out = self.out.head(head);
                 for i in 0..l as isize {
@@ -238,22 +258,33 @@ impl<T: Number> Backward<'_, T> {
                         .step_by(QUERIES)
                         .filter(|&i| keys || mine(i / QUERIES))
                     {
-                        let rows = [QUERIES.min(l - i), e];
-                        let from = place(to.dq).wrapping_add(i * to.e);
+                        let rows = Rows {
+                            from: place(to.dq).wrapping_add(i * to.e).cast_const(),
+                            steps: [to.e as isize, 1],
+                            sizes: [QUERIES.min(l - i), e],
+                            factor,
+                            factors: std::ptr::null(),
+                        };
                         let out = dq.head(head).wrapping_offset(i as isize * dq.steps[0]);
-                        copy_rows(from, [to.e as isize, 1], out, dq.steps, rows, factor);
+                        T::copy_rows(&rows, out, dq.steps);
                     }
                 }
             }
             for (result, from, ld, n) in [(dk, to.dk, to.e, e), (dv, to.dv, to.d, d)] {
                 let Some(result) = result else { continue };
                 for j in (0..s).step_by(KEYS).filter(|&j| queries || mine(j / KEYS)) {
-                    let from = place(from).wrapping_add(j * ld);
                     let out = result
                         .head(kv)
                         .wrapping_offset(j as isize * result.steps[0]);
                     let some = KEYS.min(s - j).min(seen.saturating_sub(j));
-                    copy_rows(from, [ld as isize, 1], out, result.steps, [some, n], T::ONE);
+                    let rows = Rows {
+                        from: place(from).wrapping_add(j * ld).cast_const(),
+                        steps: [ld as isize, 1],
+                        sizes: [some, n],
+                        factor: T::ONE,
+                        factors: std::ptr::null(),
+                    };
+                    T::copy_rows(&rows, out, result.steps);
                     // Keys that no query sees.
                     for r in some..KEYS.min(s - j) {
                         for c in 0..n as isize {

@@ -3,16 +3,16 @@
 use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::Sizes;
-use super::operand::{Mask, Matrices, Results, copy_rows, pack_columns, pack_rows, up};
+use super::operand::{Mask, Matrices, Results, Rows, pack_rows, up};
 use super::product::{Band, Number, Product};
-use super::scores::{LANES, Scores};
+use super::scores::{self, LANES, Scores};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
 
 /// Queries of a block.
 const QUERIES: usize = 48;
 /// Keys of a block.
-const KEYS: usize = 256;
+const KEYS: usize = 512;
 /// Products of a query, a key and a column that are worth a thread of their own.
 const GRAIN: usize = 512 * 1024;
 
@@ -109,7 +109,7 @@ impl<T: Number> Forward<'_, T> {
             queries: place(rows * e),
             scores: place(rows * ld),
             sums: place(rows * columns),
-            rows: place(2 * rows),
+            rows: place(4 * up(rows, LANES)),
             ld,
             columns,
             total,
@@ -127,7 +127,14 @@ impl<T: Number> Forward<'_, T> {
         // SAFETY: the caller's promise.
         unsafe {
             pack_rows(k, self.k.steps, [n, e], self.width, at);
-            pack_columns(v, self.v.steps, [n, d], self.width, T::ONE, values);
+            let v = Rows {
+                from: v.cast_const(),
+                steps: self.v.steps,
+                sizes: [n, d],
+                factor: T::ONE,
+                factors: std::ptr::null(),
+            };
+            T::pack_columns(&v, self.width, values);
         }
     }
 
@@ -148,25 +155,27 @@ impl<T: Number> Forward<'_, T> {
         let keys_end = if causal { seen.min(i + rows) } else { seen };
         let place = |n: usize| at.wrapping_add(n);
         let (queries, scores, sums) = (place(to.queries), place(to.scores), place(to.sums));
-        let (most, total) = (place(to.rows), place(to.rows + QUERIES.min(l)));
+        let each = |n: usize| place(to.rows + n * up(QUERIES.min(l), LANES));
+        let each = scores::Rows {
+            most: each(0),
+            sum: each(1),
+            before: each(2),
+            added: each(3),
+        };
         let q = self
             .q
             .head(head)
             .wrapping_offset(i as isize * self.q.steps[0]);
         // SAFETY: the caller's promise.
         unsafe {
-            copy_rows(
-                q,
-                self.q.steps,
-                queries,
-                [e as isize, 1],
-                [rows, e],
-                T::c(scale),
-            );
-            for r in 0..rows {
-                *most.wrapping_add(r) = -T::INFINITY;
-                *total.wrapping_add(r) = T::ZERO;
-            }
+            let q = Rows {
+                from: q.cast_const(),
+                steps: self.q.steps,
+                sizes: [rows, e],
+                factor: T::c(scale),
+                factors: std::ptr::null(),
+            };
+            T::copy_rows(&q, queries, [e as isize, 1]);
             for j in (0..keys_end).step_by(KEYS) {
                 let keys = KEYS.min(keys_end - j);
                 let d_ij = i as isize - j as isize;
@@ -195,7 +204,7 @@ impl<T: Number> Forward<'_, T> {
                     ld: to.ld,
                 };
                 let before = if j == 0 { std::ptr::null_mut() } else { sums };
-                T::weigh(&block, most, total, before, to.columns);
+                T::weigh(&block, &each, before, to.columns);
                 T::product(&Product {
                     m: rows,
                     n: d,
@@ -210,23 +219,20 @@ impl<T: Number> Forward<'_, T> {
                     band: band(Band::Terms),
                 });
             }
-            for r in 0..rows {
-                let (most, total) = (*most.wrapping_add(r), *total.wrapping_add(r));
-                let none = total == T::ZERO;
-                let factor = if none { T::ZERO } else { T::ONE / total };
-                let lse = if none {
-                    T::INFINITY
-                } else {
-                    most + T::c(total.to_f64().ln())
-                };
-                *self.lse.at((head * l + i + r) as isize) = lse;
-                let out = self
-                    .out
-                    .head(head)
-                    .wrapping_offset((i + r) as isize * self.out.steps[0]);
-                let from = sums.wrapping_add(r * to.columns);
-                copy_rows(from, [0, 1], out, self.out.steps, [1, d], factor);
-            }
+            let lse = self.lse.at((head * l + i) as isize);
+            T::finish(&each, rows, lse);
+            let sums = Rows {
+                from: sums.cast_const(),
+                steps: [to.columns as isize, 1],
+                sizes: [rows, d],
+                factor: T::ONE,
+                factors: each.sum,
+            };
+            let out = self
+                .out
+                .head(head)
+                .wrapping_offset(i as isize * self.out.steps[0]);
+            T::copy_rows(&sums, out, self.out.steps);
         }
     }
 }

@@ -3,7 +3,9 @@
 use torsh_core::{DType, Result, View, shape::Shape};
 
 use super::product::Number;
+use super::scores::LANES;
 use crate::dense::{Dense, DenseOut, Ptr};
+use crate::matmul::panel::Lines;
 
 /// Matrices by their strides.
 pub(super) struct Matrices<T> {
@@ -153,89 +155,126 @@ pub(super) unsafe fn pack_rows<T: Number>(
     width: usize,
     to: *mut T,
 ) {
+    let lines = Lines {
+        ptr: from,
+        line: row,
+        term: step,
+    };
     for first in (0..rows).step_by(width) {
         let panel = to.wrapping_add(first * columns);
-        for r in 0..width {
-            let from = from.wrapping_offset((first + r) as isize * row);
-            // SAFETY: the caller's promise.
-            unsafe {
-                if first + r >= rows {
-                    (0..columns).for_each(|c| *panel.wrapping_add(c * width + r) = T::ZERO);
-                } else if step == 1 {
-                    for c in 0..columns {
-                        *panel.wrapping_add(c * width + r) = *from.wrapping_add(c);
-                    }
-                } else {
-                    for c in 0..columns {
-                        let v = *from.wrapping_offset(c as isize * step);
-                        *panel.wrapping_add(c * width + r) = v;
-                    }
+        let some = width.min(rows - first);
+        // SAFETY: the caller's promise; panels are multiples of the squares that are transposed, so
+        // that nothing is written beyond them.
+        unsafe {
+            T::copy(lines.from(first), some, columns, panel, width);
+            if some < width {
+                for c in 0..columns {
+                    (some..width).for_each(|r| *panel.wrapping_add(c * width + r) = T::ZERO);
                 }
             }
         }
     }
 }
 
-/// Packs rows, times a factor, into panels of `width` columns. Columns that are missing are 0.
+/// Rows of a matrix, times a factor, to be copied or packed.
+pub(super) struct Rows<T> {
+    pub from: *const T,
+    pub steps: [isize; 2],
+    /// Rows and columns.
+    pub sizes: [usize; 2],
+    pub factor: T,
+    /// A factor for each row besides, or null.
+    pub factors: *const T,
+}
+
+impl<T: Number> Rows<T> {
+    #[inline(always)]
+    unsafe fn factor(&self, row: usize) -> T {
+        if self.factors.is_null() {
+            return self.factor;
+        }
+        // SAFETY: the caller's promise that there is such a row.
+        unsafe { self.factor * *self.factors.wrapping_add(row) }
+    }
+}
+
+/// # Safety
+/// `from` must hold `n` elements, `step` apart, and `to` adjacent ones.
+#[inline(always)]
+unsafe fn scale<T: Number>(from: *const T, step: isize, n: usize, factor: T, to: *mut T) {
+    let whole = if step == 1 { n / LANES * LANES } else { 0 };
+    let mut i = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while i < whole {
+            let mut v = *from.wrapping_add(i).cast::<[T; LANES]>();
+            for l in 0..LANES {
+                v[l] = v[l] * factor;
+            }
+            *to.wrapping_add(i).cast::<[T; LANES]>() = v;
+            i += LANES;
+        }
+        while i < n {
+            let v = *from.wrapping_offset((i as isize).wrapping_mul(step));
+            *to.wrapping_add(i) = v * factor;
+            i += 1;
+        }
+    }
+}
+
+/// Packs rows into panels of `width` columns. Columns that are missing are 0.
 ///
 /// # Safety
-/// As for [`pack_rows`], with the columns rounded up.
-pub(super) unsafe fn pack_columns<T: Number>(
-    from: *const T,
-    [row, step]: [isize; 2],
-    [rows, columns]: [usize; 2],
-    width: usize,
-    factor: T,
-    to: *mut T,
-) {
-    for first in (0..columns).step_by(width) {
-        let panel = to.wrapping_add(first * rows);
-        let n = width.min(columns - first);
-        for r in 0..rows {
-            let to = panel.wrapping_add(r * width);
-            let from = from.wrapping_offset(r as isize * row + first as isize * step);
+/// `rows` must be there, `to` hold as many elements, the columns rounded up to whole panels.
+#[inline(always)]
+pub(super) unsafe fn pack_columns<T: Number>(rows: &Rows<T>, width: usize, to: *mut T) {
+    let ([count, columns], [row, step]) = (rows.sizes, rows.steps);
+    for r in 0..count {
+        let from = rows.from.wrapping_offset((r as isize).wrapping_mul(row));
+        // SAFETY: the row is there.
+        let factor = unsafe { rows.factor(r) };
+        let mut first = 0;
+        while first < columns {
+            let n = width.min(columns - first);
+            let to = to.wrapping_add(
+                first
+                    .wrapping_mul(count)
+                    .wrapping_add(r.wrapping_mul(width)),
+            );
+            let from = from.wrapping_offset((first as isize).wrapping_mul(step));
             // SAFETY: the caller's promise.
             unsafe {
-                if step == 1 {
-                    for c in 0..n {
-                        *to.wrapping_add(c) = *from.wrapping_add(c) * factor;
-                    }
-                } else {
-                    for c in 0..n {
-                        *to.wrapping_add(c) = *from.wrapping_offset(c as isize * step) * factor;
-                    }
+                scale(from, step, n, factor, to);
+                for c in n..width {
+                    *to.wrapping_add(c) = T::ZERO;
                 }
-                (n..width).for_each(|c| *to.wrapping_add(c) = T::ZERO);
             }
+            first += width;
         }
     }
 }
 
-/// Copies rows, times a factor.
+/// Copies rows to others, `steps` apart.
 ///
 /// # Safety
 /// Both must hold the rows.
-pub(super) unsafe fn copy_rows<T: Number>(
-    from: *const T,
-    from_steps: [isize; 2],
-    to: *mut T,
-    to_steps: [isize; 2],
-    [rows, columns]: [usize; 2],
-    factor: T,
-) {
-    for r in 0..rows as isize {
-        let from = from.wrapping_offset(r * from_steps[0]);
-        let to = to.wrapping_offset(r * to_steps[0]);
+#[inline(always)]
+pub(super) unsafe fn copy_rows<T: Number>(rows: &Rows<T>, to: *mut T, steps: [isize; 2]) {
+    let [count, columns] = rows.sizes;
+    for r in 0..count {
+        let from = rows
+            .from
+            .wrapping_offset((r as isize).wrapping_mul(rows.steps[0]));
+        let to = to.wrapping_offset((r as isize).wrapping_mul(steps[0]));
         // SAFETY: the caller's promise.
         unsafe {
-            if from_steps[1] == 1 && to_steps[1] == 1 {
-                for c in 0..columns {
-                    *to.wrapping_add(c) = *from.wrapping_add(c) * factor;
-                }
+            let factor = rows.factor(r);
+            if steps[1] == 1 {
+                scale(from, rows.steps[1], columns, factor, to);
             } else {
                 for c in 0..columns as isize {
-                    *to.wrapping_offset(c * to_steps[1]) =
-                        *from.wrapping_offset(c * from_steps[1]) * factor;
+                    let v = *from.wrapping_offset(c.wrapping_mul(rows.steps[1]));
+                    *to.wrapping_offset(c.wrapping_mul(steps[1])) = v * factor;
                 }
             }
         }

@@ -3,8 +3,13 @@
 //! A panel is `width` columns of the right operand: `width` adjacent numbers for each of the `k`
 //! terms. Six rows of one panel are summed in registers.
 
-use super::scores::{self, Scores};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::__m512;
+
+use super::operand::{self, Rows};
+use super::scores::{self, LANES, Scores};
 use crate::arch::{Arch, Level};
+use crate::matmul::panel::Square;
 use crate::multiversion;
 use crate::scalar::Real;
 use crate::vmath::VMath;
@@ -137,7 +142,7 @@ unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>) {
 }
 
 /// The numbers that attention computes in.
-pub(super) trait Number: Real {
+pub(super) trait Number: Real + Square {
     /// Columns of a panel.
     fn width(level: Level) -> usize;
     /// e to the power of a number that is not above 0 by more than rounding.
@@ -145,17 +150,23 @@ pub(super) trait Number: Real {
     /// See [`multiply`].
     unsafe fn product(p: &Product<Self>);
     /// See [`scores::weigh`].
-    unsafe fn weigh(s: &Scores<Self>, max: *mut Self, sum: *mut Self, out: *mut Self, width: usize);
+    unsafe fn weigh(s: &Scores<Self>, rows: &scores::Rows<Self>, out: *mut Self, width: usize);
+    /// See [`scores::finish`].
+    unsafe fn finish(rows: &scores::Rows<Self>, n: usize, lse: *mut Self);
     /// See [`scores::weigh_back`].
     unsafe fn weigh_back(s: &Scores<Self>, g: *mut Self, lse: *const Self, delta: *const Self);
     /// See [`scores::dot`].
     unsafe fn dot(x: *const Self, y: *const Self, steps: [isize; 2], n: usize) -> Self;
+    /// See [`operand::pack_columns`].
+    unsafe fn pack_columns(rows: &Rows<Self>, width: usize, to: *mut Self);
+    /// See [`operand::copy_rows`].
+    unsafe fn copy_rows(rows: &Rows<Self>, to: *mut Self, steps: [isize; 2]);
     /// See [`scores::mask`].
     unsafe fn mask(s: *mut Self, added: *const Self, shown: *const u8, step: isize, n: usize);
 }
 
 macro_rules! number {
-    ($($t:ident $exp:path, $base:literal $fused:literal $avx2:literal $avx512:literal, $product:ident $weigh:ident $weigh_back:ident $mask:ident $dot:ident;)*) => {$(
+    ($($t:ident $vector:ty, $exp:path, $base:literal $fused:literal $avx2:literal $avx512:literal, $product:ident $weigh:ident $finish:ident $weigh_back:ident $mask:ident $dot:ident $pack_columns:ident $copy_rows:ident;)*) => {$(
         multiversion! {
             pub(super) unsafe fn $product<A>(p: &Product<$t>) {
                 // SAFETY: the caller's promise.
@@ -168,17 +179,41 @@ macro_rules! number {
                     }
                 }
             }
-            unsafe fn $weigh<A>(s: &Scores<$t>, max: *mut $t, sum: *mut $t, out: *mut $t, width: usize) {
+            pub(super) unsafe fn $weigh<A>(s: &Scores<$t>, rows: &scores::Rows<$t>, out: *mut $t, width: usize) {
                 // SAFETY: the caller's promise.
-                unsafe { scores::weigh::<A, $t>(s, max, sum, out, width) }
+                unsafe {
+                    match A::LEVEL {
+                        #[cfg(target_arch = "x86_64")]
+                        Level::Avx512 => scores::weigh::<A, $t, $vector>(s, rows, out, width),
+                        _ => scores::weigh::<A, $t, [$t; LANES]>(s, rows, out, width),
+                    }
+                }
+            }
+            unsafe fn $finish<A>(rows: &scores::Rows<$t>, n: usize, lse: *mut $t) {
+                // SAFETY: the caller's promise.
+                unsafe { scores::finish::<A, $t>(rows, n, lse) }
             }
             unsafe fn $weigh_back<A>(s: &Scores<$t>, g: *mut $t, lse: *const $t, delta: *const $t) {
                 // SAFETY: the caller's promise.
-                unsafe { scores::weigh_back::<A, $t>(s, g, lse, delta) }
+                unsafe {
+                    match A::LEVEL {
+                        #[cfg(target_arch = "x86_64")]
+                        Level::Avx512 => scores::weigh_back::<A, $t, $vector>(s, g, lse, delta),
+                        _ => scores::weigh_back::<A, $t, [$t; LANES]>(s, g, lse, delta),
+                    }
+                }
             }
             unsafe fn $dot<A>(x: *const $t, y: *const $t, steps: [isize; 2], n: usize) -> $t {
                 // SAFETY: the caller's promise.
                 unsafe { scores::dot::<A, $t>(x, y, steps, n) }
+            }
+            unsafe fn $pack_columns<A>(rows: &Rows<$t>, width: usize, to: *mut $t) {
+                // SAFETY: the caller's promise.
+                unsafe { operand::pack_columns(rows, width, to) }
+            }
+            unsafe fn $copy_rows<A>(rows: &Rows<$t>, to: *mut $t, steps: [isize; 2]) {
+                // SAFETY: the caller's promise.
+                unsafe { operand::copy_rows(rows, to, steps) }
             }
             unsafe fn $mask<A>(s: *mut $t, added: *const $t, shown: *const u8, step: isize, n: usize) {
                 // SAFETY: the caller's promise.
@@ -202,9 +237,13 @@ macro_rules! number {
                 // SAFETY: the caller's promise.
                 unsafe { $product(p) }
             }
-            unsafe fn weigh(s: &Scores<$t>, max: *mut $t, sum: *mut $t, out: *mut $t, width: usize) {
+            unsafe fn weigh(s: &Scores<$t>, rows: &scores::Rows<$t>, out: *mut $t, width: usize) {
                 // SAFETY: the caller's promise.
-                unsafe { $weigh(s, max, sum, out, width) }
+                unsafe { $weigh(s, rows, out, width) }
+            }
+            unsafe fn finish(rows: &scores::Rows<$t>, n: usize, lse: *mut $t) {
+                // SAFETY: the caller's promise.
+                unsafe { $finish(rows, n, lse) }
             }
             unsafe fn weigh_back(s: &Scores<$t>, g: *mut $t, lse: *const $t, delta: *const $t) {
                 // SAFETY: the caller's promise.
@@ -214,6 +253,14 @@ macro_rules! number {
                 // SAFETY: the caller's promise.
                 unsafe { $dot(x, y, steps, n) }
             }
+            unsafe fn pack_columns(rows: &Rows<$t>, width: usize, to: *mut $t) {
+                // SAFETY: the caller's promise.
+                unsafe { $pack_columns(rows, width, to) }
+            }
+            unsafe fn copy_rows(rows: &Rows<$t>, to: *mut $t, steps: [isize; 2]) {
+                // SAFETY: the caller's promise.
+                unsafe { $copy_rows(rows, to, steps) }
+            }
             unsafe fn mask(s: *mut $t, added: *const $t, shown: *const u8, step: isize, n: usize) {
                 // SAFETY: the caller's promise.
                 unsafe { $mask(s, added, shown, step, n) }
@@ -222,6 +269,6 @@ macro_rules! number {
     )*};
 }
 number! {
-    f32 VMath::exp::<A>, 8 16 16 32, product_f32 weigh_f32 weigh_back_f32 mask_f32 dot_f32;
-    f64 crate::softmax::exp64::<A>, 4 8 8 16, product_f64 weigh_f64 weigh_back_f64 mask_f64 dot_f64;
+    f32 __m512, VMath::exp_low::<A>, 8 16 16 32, product_f32 weigh_f32 finish_f32 weigh_back_f32 mask_f32 dot_f32 pack_columns_f32 copy_rows_f32;
+    f64 [f64; LANES], crate::softmax::exp64::<A>, 4 8 8 16, product_f64 weigh_f64 finish_f64 weigh_back_f64 mask_f64 dot_f64 pack_columns_f64 copy_rows_f64;
 }

@@ -1,29 +1,255 @@
 //! Passes over a block of scores, between the products.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
 use super::product::{Number, ROWS};
 use crate::arch::Arch;
+use crate::lanes::tree;
 use crate::scalar::Real;
+use crate::vmath::VMath;
 
 /// Lanes of the passes; rows of scores are padded to a multiple.
 pub(super) const LANES: usize = 16;
 
+/// Vectors that are summed side by side, so that additions do not wait for one another.
+const WAYS: usize = 4;
+
+/// [`LANES`] scores. All functions must be inlined into a function compiled for the instruction set.
+pub(super) trait Vector<T>: Copy {
+    /// # Safety
+    /// The processor has the vector's instruction set; here and in every function below.
+    unsafe fn splat(value: T) -> Self;
+    /// # Safety
+    /// `from` is valid for reads of the lanes.
+    unsafe fn load(from: *const T) -> Self;
+    /// # Safety
+    /// `to` is valid for writes of the lanes.
+    unsafe fn store(self, to: *mut T);
+    /// The greater ones of each two; those of `self` where `other` has nan.
+    ///
+    /// # Safety
+    /// As [`Vector::splat`].
+    unsafe fn greater(self, other: Self) -> Self;
+    /// # Safety
+    /// As [`Vector::splat`].
+    unsafe fn plus(self, other: Self) -> Self;
+    /// # Safety
+    /// As [`Vector::splat`].
+    unsafe fn minus(self, other: Self) -> Self;
+    /// # Safety
+    /// As [`Vector::splat`].
+    unsafe fn times(self, other: Self) -> Self;
+    /// e to the power of numbers that are not above 0 by more than rounding.
+    ///
+    /// # Safety
+    /// As [`Vector::splat`].
+    unsafe fn exponential<A: Arch>(self) -> Self;
+    /// The greatest of the lanes, none of which is nan.
+    ///
+    /// # Safety
+    /// As [`Vector::splat`].
+    unsafe fn most(self) -> T;
+    /// # Safety
+    /// As [`Vector::splat`].
+    unsafe fn total(self) -> T;
+}
+
+impl<T: Number> Vector<T> for [T; LANES] {
+    #[inline(always)]
+    unsafe fn splat(value: T) -> Self {
+        [value; LANES]
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const T) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { from.cast::<Self>().read() }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut T) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<Self>().write(self) }
+    }
+    #[inline(always)]
+    unsafe fn greater(mut self, other: Self) -> Self {
+        for l in 0..LANES {
+            self[l] = if other[l] > self[l] {
+                other[l]
+            } else {
+                self[l]
+            };
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn plus(mut self, other: Self) -> Self {
+        for l in 0..LANES {
+            self[l] = self[l] + other[l];
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn minus(mut self, other: Self) -> Self {
+        for l in 0..LANES {
+            self[l] = self[l] - other[l];
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn times(mut self, other: Self) -> Self {
+        for l in 0..LANES {
+            self[l] = self[l] * other[l];
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn exponential<A: Arch>(mut self) -> Self {
+        for l in 0..LANES {
+            self[l] = Number::exponential::<A>(self[l]);
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn most(self) -> T {
+        tree(self, |a, b| if b > a { b } else { a })
+    }
+    #[inline(always)]
+    unsafe fn total(self) -> T {
+        tree(self, |a, b| a + b)
+    }
+}
+
+/// `2^r` for r in [0, 1), but for the constant term 1: the coefficients of `r` to `r^6`, with a relative
+/// error below 2^-28.
+#[cfg(target_arch = "x86_64")]
+const POWER: [f32; 6] = [
+    0.693_147_06,
+    0.240_229_31,
+    0.055_485_282,
+    0.009_675_452,
+    0.001_246_784_7,
+    0.000_216_129_15,
+];
+
+#[cfg(target_arch = "x86_64")]
+impl Vector<f32> for __m512 {
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the caller's promise; here and below.
+        unsafe { _mm512_set1_ps(value) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_ps(to, self) }
+    }
+    #[inline(always)]
+    unsafe fn greater(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_max_ps(other, self) }
+    }
+    #[inline(always)]
+    unsafe fn plus(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_add_ps(self, other) }
+    }
+    #[inline(always)]
+    unsafe fn minus(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_sub_ps(self, other) }
+    }
+    #[inline(always)]
+    unsafe fn times(self, other: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_mul_ps(self, other) }
+    }
+    /// `2^r` times 2 to the power of the integer below, where the instructions that take numbers
+    /// apart do right by infinities and subnormal results.
+    #[inline(always)]
+    unsafe fn exponential<A: Arch>(self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = _mm512_mul_ps(self, _mm512_set1_ps(std::f32::consts::LOG2_E));
+            let r = _mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(x);
+            let mut p = _mm512_set1_ps(POWER[5]);
+            for c in [POWER[4], POWER[3], POWER[2], POWER[1], POWER[0], 1.0] {
+                p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
+            }
+            _mm512_scalef_ps(p, x)
+        }
+    }
+    #[inline(always)]
+    unsafe fn most(self) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_reduce_max_ps(self) }
+    }
+    #[inline(always)]
+    unsafe fn total(self) -> f32 {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_reduce_add_ps(self) }
+    }
+}
+
 /// The greatest of `n` numbers, a multiple of the lanes, and `most`; nan is passed over.
 ///
 /// # Safety
-/// `x` must hold them.
+/// `x` must hold them; the processor has the vector's instruction set.
 #[inline(always)]
-unsafe fn greatest<T: Real>(x: *const T, n: usize, most: T) -> T {
-    let mut lanes = [most; LANES];
-    let mut i = 0;
-    while i < n {
-        // SAFETY: the caller's promise.
-        let v = unsafe { *x.wrapping_add(i).cast::<[T; LANES]>() };
-        for l in 0..LANES {
-            lanes[l] = if v[l] > lanes[l] { v[l] } else { lanes[l] };
+unsafe fn greatest<T: Number, V: Vector<T>>(x: *const T, n: usize, most: T) -> T {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut ways = [V::splat(most); WAYS];
+        let mut i = 0;
+        while i + WAYS * LANES <= n {
+            for w in 0..WAYS {
+                ways[w] = ways[w].greater(V::load(x.wrapping_add(i + w * LANES)));
+            }
+            i += WAYS * LANES;
         }
-        i += LANES;
+        while i < n {
+            ways[0] = ways[0].greater(V::load(x.wrapping_add(i)));
+            i += LANES;
+        }
+        let all = ways[0].greater(ways[1]).greater(ways[2].greater(ways[3]));
+        all.most()
     }
-    lanes.iter().fold(most, |m, &v| if v > m { v } else { m })
+}
+
+/// Makes `n` numbers, a multiple of the lanes, into `exp(x - base)`, and gives their sum.
+///
+/// # Safety
+/// As [`greatest`].
+#[inline(always)]
+unsafe fn exponentials<A: Arch, T: Number, V: Vector<T>>(x: *mut T, n: usize, base: T) -> T {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let base = V::splat(base);
+        let mut ways = [V::splat(T::ZERO); WAYS];
+        let mut i = 0;
+        while i + WAYS * LANES <= n {
+            for w in 0..WAYS {
+                let at = x.wrapping_add(i + w * LANES);
+                let v = V::load(at).minus(base).exponential::<A>();
+                ways[w] = ways[w].plus(v);
+                v.store(at);
+            }
+            i += WAYS * LANES;
+        }
+        while i < n {
+            let at = x.wrapping_add(i);
+            let v = V::load(at).minus(base).exponential::<A>();
+            ways[0] = ways[0].plus(v);
+            v.store(at);
+            i += LANES;
+        }
+        let all = ways[0].plus(ways[1]).plus(ways[2].plus(ways[3]));
+        all.total()
+    }
 }
 
 /// Scores of a block of rows against a block of keys.
@@ -51,20 +277,31 @@ impl<T: Real> Scores<T> {
     }
 }
 
-/// Makes scores into `exp(score - maximum)`, and moves the rows' maxima, sums and, where there
-/// already are some, results.
+/// What is known of each row of a block so far, in as many whole vectors as that takes.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<T> {
+    /// The greatest score.
+    pub most: *mut T,
+    /// The sum of the weights, which are `exp(score - most)`.
+    pub sum: *mut T,
+    /// Room for the greatest score and the sum of one block of keys.
+    pub before: *mut T,
+    pub added: *mut T,
+}
+
+/// Makes scores into `exp(score - maximum)`, and moves the rows' maxima, sums and, unless these are
+/// the first keys, results.
 ///
 /// # Safety
-/// `max` and `sum` must hold a number for each row, `out` be null or hold rows of `width`, a
-/// multiple of the lanes.
+/// `rows` must hold the block's, `out` be null or hold rows of `width`.
 #[inline(always)]
-pub(super) unsafe fn weigh<A: Arch, T: Number>(
+pub(super) unsafe fn weigh<A: Arch, T: Number, V: Vector<T>>(
     s: &Scores<T>,
-    max: *mut T,
-    sum: *mut T,
+    rows: &Rows<T>,
     out: *mut T,
     width: usize,
 ) {
+    let first = out.is_null();
     for r in 0..s.rows {
         // SAFETY: the caller's promise.
         unsafe {
@@ -73,34 +310,74 @@ pub(super) unsafe fn weigh<A: Arch, T: Number>(
             for i in seen..read {
                 *row.wrapping_add(i) = -T::INFINITY;
             }
-            let before = *max.wrapping_add(r);
-            let most = greatest(row, read, before);
+            let before = match first {
+                true => -T::INFINITY,
+                false => *rows.most.wrapping_add(r),
+            };
+            let most = greatest::<T, V>(row, read, before);
             // A row that sees nothing has weights of 0, not of nan.
             let base = if most == -T::INFINITY { T::ZERO } else { most };
-            let mut lanes = [T::ZERO; LANES];
-            let mut i = 0;
-            while i < read {
-                let at = row.wrapping_add(i).cast::<[T; LANES]>();
-                let mut v = *at;
-                for l in 0..LANES {
-                    v[l] = Number::exponential::<A>(v[l] - base);
-                }
-                for l in 0..LANES {
-                    lanes[l] = lanes[l] + v[l];
-                }
-                *at = v;
-                i += LANES;
+            let added = exponentials::<A, T, V>(row, read, base);
+            *rows.before.wrapping_add(r) = before - base;
+            *rows.most.wrapping_add(r) = most;
+            *rows.added.wrapping_add(r) = added;
+        }
+    }
+    for r in s.rows..s.rows.next_multiple_of(LANES) {
+        // SAFETY: the caller's promise: the arrays are whole vectors.
+        unsafe {
+            *rows.before.wrapping_add(r) = T::ZERO;
+            *rows.added.wrapping_add(r) = T::ZERO;
+        }
+    }
+    let mut r = 0;
+    while r < s.rows {
+        // SAFETY: as above; sums are there from the first keys on.
+        unsafe {
+            let mut sum = V::load(rows.added.wrapping_add(r));
+            if !first {
+                let before = rows.before.wrapping_add(r);
+                let shrink = V::load(before).exponential::<A>();
+                shrink.store(before);
+                sum = V::load(rows.sum.wrapping_add(r)).times(shrink).plus(sum);
             }
-            let total = lanes.iter().fold(T::ZERO, |a, &v| a + v);
-            let shrink = Number::exponential::<A>(before - base);
-            *max.wrapping_add(r) = most;
-            *sum.wrapping_add(r) = shrink.fma::<A>(*sum.wrapping_add(r), total);
-            if !out.is_null() && !(shrink == T::ONE) {
-                let o = out.wrapping_add(r.wrapping_mul(width));
-                for i in 0..width {
-                    *o.wrapping_add(i) = *o.wrapping_add(i) * shrink;
-                }
+            sum.store(rows.sum.wrapping_add(r));
+        }
+        r += LANES;
+    }
+    if first {
+        return;
+    }
+    for r in 0..s.rows {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let shrink = *rows.before.wrapping_add(r);
+            if shrink == T::ONE {
+                continue;
             }
+            let out = out.wrapping_add(r.wrapping_mul(width));
+            for i in 0..width {
+                *out.wrapping_add(i) = *out.wrapping_add(i) * shrink;
+            }
+        }
+    }
+}
+
+/// Makes the rows' sums into what their results are multiplied by, and writes the logarithms of the
+/// sums of `exp(score)`.
+///
+/// # Safety
+/// `rows` must hold `n` rows, `lse` have room for as many.
+#[inline(always)]
+pub(super) unsafe fn finish<A: Arch, T: Number>(rows: &Rows<T>, n: usize, lse: *mut T) {
+    for r in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let sum = *rows.sum.wrapping_add(r);
+            let none = sum == T::ZERO;
+            let log = *rows.most.wrapping_add(r) + VMath::log::<A>(sum);
+            *lse.wrapping_add(r) = if none { T::INFINITY } else { log };
+            *rows.sum.wrapping_add(r) = if none { T::ZERO } else { T::ONE / sum };
         }
     }
 }
@@ -111,7 +388,7 @@ pub(super) unsafe fn weigh<A: Arch, T: Number>(
 /// # Safety
 /// `g` must lie as the scores, `lse` and `delta` hold a number for each row.
 #[inline(always)]
-pub(super) unsafe fn weigh_back<A: Arch, T: Number>(
+pub(super) unsafe fn weigh_back<A: Arch, T: Number, V: Vector<T>>(
     s: &Scores<T>,
     g: *mut T,
     lse: *const T,
@@ -128,19 +405,13 @@ pub(super) unsafe fn weigh_back<A: Arch, T: Number>(
                 *row.wrapping_add(i) = -T::INFINITY;
                 *grad.wrapping_add(i) = T::ZERO;
             }
+            let (lse, delta) = (V::splat(lse), V::splat(delta));
             let mut i = 0;
             while i < read {
-                let at = row.wrapping_add(i).cast::<[T; LANES]>();
-                let to = grad.wrapping_add(i).cast::<[T; LANES]>();
-                let (mut v, mut g) = (*at, *to);
-                for l in 0..LANES {
-                    v[l] = Number::exponential::<A>(v[l] - lse);
-                }
-                for l in 0..LANES {
-                    g[l] = v[l] * (g[l] - delta);
-                }
-                *at = v;
-                *to = g;
+                let (at, to) = (row.wrapping_add(i), grad.wrapping_add(i));
+                let weights = V::load(at).minus(lse).exponential::<A>();
+                weights.store(at);
+                weights.times(V::load(to).minus(delta)).store(to);
                 i += LANES;
             }
         }
@@ -211,7 +482,7 @@ pub(super) unsafe fn dot<A: Arch, T: Real>(
             }
             i += LANES;
         }
-        let mut sum = lanes.iter().fold(T::ZERO, |a, &v| a + v);
+        let mut sum = tree(lanes, |a, b| a + b);
         for i in whole as isize..n as isize {
             let a = *x.wrapping_offset(i.wrapping_mul(dx));
             sum = a.fma::<A>(*y.wrapping_offset(i.wrapping_mul(dy)), sum);

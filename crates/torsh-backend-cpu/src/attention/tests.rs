@@ -4,6 +4,7 @@ use torsh_core::{Attr, DType, Kernel, KernelArgs, View, pool};
 
 use super::kernel;
 use super::product::{Band, Number, Product};
+use super::scores::{Rows, Scores};
 use crate::arch::Level;
 
 /// Numbers in [-1, 1) that look random.
@@ -311,6 +312,8 @@ fn odd_sizes_masks_and_groups() {
         (100, 270, 9, 20),
         (270, 100, 4, 4),
         (97, 129, 64, 64),
+        (60, 1100, 4, 5),
+        (530, 520, 3, 9),
     ] {
         let call = Call::new(l, s, e, d);
         let causal = Call {
@@ -463,6 +466,76 @@ fn products_at_every_level() {
                     assert!((got - 1.0 - sum).abs() < 1e-5, "{level:?} {m} {r} {j}");
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn weights_at_every_level() {
+    // Keys that make an incomplete vector, and results below the normal numbers.
+    let keys = 150usize;
+    let scores: Vec<f32> = (0..keys)
+        .map(|i| match i {
+            3 => f32::NEG_INFINITY,
+            9 => f32::MIN,
+            _ => 7.0 - 0.77 * ((i * 37) % keys) as f32,
+        })
+        .collect();
+    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let expected: Vec<f64> = scores
+        .iter()
+        .map(|&x| (f64::from(x) - f64::from(most)).exp())
+        .collect();
+    for level in Level::ALL {
+        if !level.is_available() {
+            continue;
+        }
+        for before in [None, Some(most), Some(most - 2.0), Some(most + 1.0)] {
+            let mut row = scores.clone();
+            row.resize(keys.next_multiple_of(16), f32::NAN);
+            let block = Scores {
+                rows: 1,
+                keys,
+                reach: isize::MAX,
+                at: row.as_mut_ptr(),
+                ld: row.len(),
+            };
+            let mut each = [[f32::NAN; 16]; 4];
+            (each[0][0], each[1][0]) = (before.unwrap_or(f32::NAN), 3.0);
+            let [maxima, sums, shrunk, added] = each.each_mut().map(|v| v.as_mut_ptr());
+            let rows = Rows {
+                most: maxima,
+                sum: sums,
+                before: shrunk,
+                added,
+            };
+            let mut out = [2.0f32; 5];
+            let results = match before {
+                Some(_) => out.as_mut_ptr(),
+                None => std::ptr::null_mut(),
+            };
+            // SAFETY: the buffers have the sizes that the block says.
+            unsafe { super::product::weigh_f32::at(level)(&block, &rows, results, 5) };
+            let greatest = before.map_or(most, |b| b.max(most));
+            let factor = (f64::from(most) - f64::from(greatest)).exp();
+            let shrink = before.map_or(1.0, |b| (f64::from(b) - f64::from(greatest)).exp());
+            let near = |got: f32, want: f64| {
+                // An exponent's rounding weighs as much as the exponent.
+                let unit = f64::from(f32::EPSILON) * (2.0 - want.max(1e-45).ln());
+                (f64::from(got) - want).abs() <= unit * want + 1e-45
+            };
+            for (&got, want) in row.iter().zip(&expected) {
+                assert!(near(got, want * factor), "{level:?} {got} {want}");
+            }
+            assert_eq!(each[0][0], greatest, "{level:?}");
+            let old = if before.is_some() { 3.0 } else { 0.0 };
+            let sum = expected.iter().sum::<f64>() * factor + old * shrink;
+            assert!(
+                (f64::from(each[1][0]) - sum).abs() < 1e-6 * sum,
+                "{level:?}"
+            );
+            let result = if before.is_some() { 2.0 * shrink } else { 2.0 };
+            assert!(near(out[0], result) && out == [out[0]; 5], "{level:?}");
         }
     }
 }
