@@ -16,6 +16,7 @@ mod lanes;
 mod loss;
 mod matmul;
 mod optim;
+mod panels;
 pub mod peak;
 mod pointwise;
 mod pooling;

@@ -3,11 +3,12 @@
 use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::Sizes;
-use super::operand::{Mask, Matrices, Results, Rows, pack_rows, up};
-use super::product::{Band, Number, Product};
+use super::number::Number;
+use super::operand::{Mask, Matrices, Results, up};
 use super::scores::{LANES, Scores};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
+use crate::panels::{Band, Product, Rows, pack_rows};
 
 /// Queries and keys of a block.
 const QUERIES: usize = 96;

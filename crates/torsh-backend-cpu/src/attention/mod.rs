@@ -17,8 +17,8 @@
 
 mod backward;
 mod forward;
+mod number;
 mod operand;
-mod product;
 mod scores;
 #[cfg(test)]
 mod tests;

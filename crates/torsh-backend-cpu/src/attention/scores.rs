@@ -3,9 +3,10 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use super::product::{Number, ROWS};
+use super::number::Number;
 use crate::arch::Arch;
 use crate::lanes::tree;
+use crate::panels::ROWS;
 use crate::scalar::Real;
 use crate::vmath::VMath;
 

@@ -3,9 +3,10 @@
 use torsh_core::{Attr, DType, Kernel, KernelArgs, View, pool};
 
 use super::kernel;
-use super::product::{Band, Number, Product};
+use super::number::Number;
 use super::scores::{Rows, Scores};
 use crate::arch::Level;
+use crate::panels::{self, Band, Panels, Product};
 
 /// Numbers in [-1, 1) that look random.
 fn numbers(n: usize, seed: u64) -> Vec<f64> {
@@ -455,7 +456,7 @@ fn products_at_every_level() {
                 band: Band::Terms(-3),
             };
             // SAFETY: the buffers have the sizes that the product says.
-            unsafe { super::product::product_f32::at(level)(&p) };
+            unsafe { panels::product_f32::at(level)(&p) };
             for r in 0..m {
                 // Rows are limited six at a time.
                 let terms = ((r / 6 * 6 + 6).min(m) as isize - 3).clamp(0, k as isize) as usize;
@@ -515,7 +516,7 @@ fn weights_at_every_level() {
                 None => std::ptr::null_mut(),
             };
             // SAFETY: the buffers have the sizes that the block says.
-            unsafe { super::product::weigh_f32::at(level)(&block, &rows, results, 5) };
+            unsafe { super::number::weigh_f32::at(level)(&block, &rows, results, 5) };
             let greatest = before.map_or(most, |b| b.max(most));
             let factor = (f64::from(most) - f64::from(greatest)).exp();
             let shrink = before.map_or(1.0, |b| (f64::from(b) - f64::from(greatest)).exp());
