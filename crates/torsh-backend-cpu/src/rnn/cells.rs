@@ -2,8 +2,8 @@
 //! first-level cache.
 
 use crate::arch::Arch;
-use crate::matmul::Number;
 use crate::multiversion;
+use crate::panels::Panels;
 use crate::scalar::Real;
 use crate::vmath::VMath;
 
@@ -11,7 +11,7 @@ use crate::vmath::VMath;
 const L: usize = 32;
 
 /// The loops of each cell over the `n` elements of one row's hidden state.
-pub(super) trait Cells: Real + Number {
+pub(super) trait Cells: Real + Panels {
     /// `y = act(gx + y)`.
     unsafe fn plain(n: usize, gx: *const Self, y: *mut Self, relu: bool);
     /// `s` holds four gates' products, then the cells: gates and cells are put there, and
@@ -62,7 +62,8 @@ pub(super) trait Cells: Real + Number {
     );
 }
 
-/// The elements from `at` on of a block, zeros behind the end and for null.
+/// The elements from `at` on of a block, zeros behind the end and for null. A whole block is a load of
+/// its own: one copy of either length would be a call.
 #[inline(always)]
 unsafe fn load<T: Real>(p: *const T, at: usize, len: usize) -> [T; L] {
     let mut v = [T::ZERO; L];
@@ -70,10 +71,21 @@ unsafe fn load<T: Real>(p: *const T, at: usize, len: usize) -> [T; L] {
         // SAFETY: the caller's promise.
         unsafe {
             match len == L {
-                true => std::ptr::copy_nonoverlapping(p.add(at), v.as_mut_ptr(), L),
-                false => std::ptr::copy_nonoverlapping(p.add(at), v.as_mut_ptr(), len),
+                true => v = p.add(at).cast::<[T; L]>().read(),
+                false => (0..len).for_each(|k| v[k] = *p.add(at + k)),
             }
         }
+    }
+    v
+}
+
+/// The sums of two blocks' elements. No closure: those of two gates would be calls.
+#[inline(always)]
+unsafe fn sum<T: Real>(p: *const T, q: *const T, at: usize, len: usize) -> [T; L] {
+    // SAFETY: the caller's promise.
+    let (mut v, x) = unsafe { (load(p, at, len), load(q, at, len)) };
+    for k in 0..L {
+        v[k] = v[k] + x[k];
     }
     v
 }
@@ -83,8 +95,8 @@ unsafe fn store<T: Real>(v: &[T; L], p: *mut T, at: usize, len: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         match len == L {
-            true => std::ptr::copy_nonoverlapping(v.as_ptr(), p.add(at), L),
-            false => std::ptr::copy_nonoverlapping(v.as_ptr(), p.add(at), len),
+            true => p.add(at).cast::<[T; L]>().write(*v),
+            false => (0..len).for_each(|k| *p.add(at + k) = v[k]),
         }
     }
 }
@@ -120,14 +132,12 @@ unsafe fn plain<A: Arch, T: Real>(n: usize, gx: *const T, y: *mut T, relu: bool)
 unsafe fn lstm<A: Arch, T: Real>(n: usize, gx: *const T, s: *mut T, c: *const T, h: *mut T) {
     // SAFETY: the caller's promise.
     blocks(n, |at, len| unsafe {
-        let gate = |q: usize| {
-            let (x, mut v) = (load(gx, q * n + at, len), load(s, q * n + at, len));
-            for k in 0..L {
-                v[k] = v[k] + x[k];
-            }
-            v
-        };
-        let (mut i, mut f, mut g, mut o) = (gate(0), gate(1), gate(2), gate(3));
+        let [mut i, mut f, mut g, mut o] = [
+            sum(s, gx, at, len),
+            sum(s, gx, n + at, len),
+            sum(s, gx, 2 * n + at, len),
+            sum(s, gx, 3 * n + at, len),
+        ];
         let mut c = load(c, at, len);
         let mut h_new = [T::ZERO; L];
         for k in 0..L {
@@ -166,14 +176,11 @@ unsafe fn gru<A: Arch, T: Real>(
 ) {
     // SAFETY: the caller's promise.
     blocks(n, |at, len| unsafe {
-        let hidden = |q: usize| {
-            let (b, mut v) = (load(bias, q * n + at, len), load(s, q * n + at, len));
-            for k in 0..L {
-                v[k] = v[k] + b[k];
-            }
-            v
-        };
-        let (mut r, mut z, q) = (hidden(0), hidden(1), hidden(2));
+        let [mut r, mut z, q] = [
+            sum(s, bias, at, len),
+            sum(s, bias, n + at, len),
+            sum(s, bias, 2 * n + at, len),
+        ];
         let (xr, xz, mut new) = (
             load(gx, at, len),
             load(gx, n + at, len),

@@ -17,11 +17,16 @@
 //!   output (projection), and what was projected. The last three are empty where not needed;
 //!   attribute 3 says whether the hidden states are.
 //!
-//! A step is one product and one pass over the cells.
+//! A step is one product and one pass over the cells. Where there are sequences enough for each thread
+//! and the weight stays in the cache, every thread takes its sequences through all steps.
 
 mod cells;
+mod packed;
+#[cfg(test)]
+mod tests;
 
 use cells::Cells;
+use packed::Packed;
 use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, copy, missing, wide};
@@ -247,69 +252,98 @@ fn run<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let c0 = c0.as_ref().map(Dense::ptr::<T>);
     let width = call.gates * h;
     let kept = call.saved * h;
-    let wt = transposed::<T>(dtype, w.ptr(), width, p)?;
-    let wt = Rows::new(wt.ptr(), p, width, width);
-    let projection = match &w_hr {
-        Some(w) => Some((
-            transposed::<T>(dtype, w.ptr(), p, h)?,
-            Scratch::<T>::new(batch * h)?,
-        )),
-        None => None,
-    };
-    for k in 0..call.steps.len() {
-        let (rows, at, before) = call.step(k);
-        // Where the sums of the step go, and the rows apart.
-        let (sums, step) = match call.saved {
-            0 => (y.at((at * p) as isize), p),
-            _ => (s.at((at * kept) as isize), kept),
-        };
-        let state = |i: usize| state(before, i, p, h0, y);
-        for (from, to) in [(0, before.rows), (before.rows, rows)] {
-            if from < to {
-                let out = Rows::new(sums.wrapping_add(from * step), to - from, width, step);
-                product(
-                    dtype,
-                    out,
-                    Rows::new(state(from), to - from, p, p),
-                    &wt,
-                    None,
-                )?;
+    // The pointwise part of row `i` of a step; its sums and what it gives on.
+    let cell = |[at, i]: [usize; 2], before: Before, sum: *mut T, y_i: *mut T| {
+        let x = gx.at(((at + i) * width) as isize);
+        // SAFETY: the operands have the sizes that the record planned, and every row is one thread's.
+        unsafe {
+            match call.mode {
+                Mode::Tanh => T::plain(h, x, sum, false),
+                Mode::Relu => T::plain(h, x, sum, true),
+                Mode::Lstm => {
+                    let cell = match (i < before.rows, c0) {
+                        (true, _) => s.at(((before.at + i) * kept + 4 * h) as isize),
+                        (false, Some(c0)) => c0.at((i * h) as isize),
+                        (false, None) => std::ptr::null_mut(),
+                    };
+                    T::lstm(h, x, sum, cell, y_i);
+                }
+                Mode::Gru => T::gru(h, x, sum, bias.get(), state(before, i, p, h0, y), y_i),
             }
         }
-        let hidden = match &projection {
-            Some((_, m)) => Ptr::new(m.ptr()),
-            None => Ptr::new(y.at((at * p) as isize)),
-        };
-        let sums = Ptr::new(sums);
-        pool::parallel_for(rows, call.grain(), &|range| {
-            for i in range {
-                let x = gx.at(((at + i) * width) as isize);
-                let (sum, y) = (sums.at((i * step) as isize), hidden.at((i * h) as isize));
-                // SAFETY: the operands have the sizes that the record planned, and every row is
-                // one thread's.
-                unsafe {
-                    match call.mode {
-                        Mode::Tanh => T::plain(h, x, sum, false),
-                        Mode::Relu => T::plain(h, x, sum, true),
-                        Mode::Lstm => {
-                            let cell = match (i < before.rows, c0) {
-                                (true, _) => s.at(((before.at + i) * kept + 4 * h) as isize),
-                                (false, Some(c0)) => c0.at((i * h) as isize),
-                                (false, None) => std::ptr::null_mut(),
-                            };
-                            T::lstm(h, x, sum, cell, y);
+    };
+    // Where the sums of a row go, and the rows apart.
+    let sums = |row: usize| match call.saved {
+        0 => (y.at((row * p) as isize), p),
+        _ => (s.at((row * kept) as isize), kept),
+    };
+    let shares = match w_hr {
+        Some(_) => None,
+        None => packed::shares(&call, batch, width * p),
+    };
+    if let Some(shares) = shares {
+        let wt = Packed::transposed(w.ptr::<T>(), [p, width])?;
+        let room = wt.beside(batch);
+        let beside = Scratch::<T>::new(room * shares.len())?;
+        let beside = Ptr::new(beside.ptr());
+        pool::parallel_parts(shares.len(), shares.len(), &|_, parts| {
+            for part in parts {
+                let mine = &shares[part];
+                for k in 0..call.steps.len() {
+                    let (rows, at, before) = call.step(k);
+                    let end = rows.min(mine.end);
+                    let middle = before.rows.clamp(mine.start.min(end), end);
+                    for (from, to) in [(mine.start, middle), (middle, end)] {
+                        if from >= to {
+                            continue;
                         }
-                        Mode::Gru => {
-                            T::gru(h, x, sum, bias.get(), state(i), y);
-                        }
+                        let (out, step) = sums(at + from);
+                        let a = state(before, from, p, h0, y);
+                        let beside = beside.at((part * room) as isize);
+                        // SAFETY: as in `cell`.
+                        unsafe { wt.times(a, to - from, out, step, false, beside) };
+                    }
+                    for i in mine.start..end {
+                        let y_i = y.at(((at + i) * p) as isize);
+                        cell([at, i], before, sums(at + i).0, y_i);
                     }
                 }
             }
         });
-        if let Some((w, m)) = &projection {
-            let out = Rows::new(y.at((at * p) as isize), rows, p, p);
-            let w = Rows::new(w.ptr(), h, p, p);
-            product(dtype, out, Rows::new(m.ptr(), rows, h, h), &w, None)?;
+    } else {
+        let wt = transposed::<T>(dtype, w.ptr(), width, p)?;
+        let wt = Rows::new(wt.ptr(), p, width, width);
+        let projection = match &w_hr {
+            Some(w) => Some((
+                transposed::<T>(dtype, w.ptr(), p, h)?,
+                Scratch::<T>::new(batch * h)?,
+            )),
+            None => None,
+        };
+        for k in 0..call.steps.len() {
+            let (rows, at, before) = call.step(k);
+            for (from, to) in [(0, before.rows), (before.rows, rows)] {
+                if from < to {
+                    let (out, step) = sums(at + from);
+                    let out = Rows::new(out, to - from, width, step);
+                    let a = Rows::new(state(before, from, p, h0, y), to - from, p, p);
+                    product(dtype, out, a, &wt, None)?;
+                }
+            }
+            let hidden = match &projection {
+                Some((_, m)) => Ptr::new(m.ptr()),
+                None => Ptr::new(y.at((at * p) as isize)),
+            };
+            pool::parallel_for(rows, call.grain(), &|range| {
+                for i in range {
+                    cell([at, i], before, sums(at + i).0, hidden.at((i * h) as isize));
+                }
+            });
+            if let Some((w, m)) = &projection {
+                let out = Rows::new(y.at((at * p) as isize), rows, p, p);
+                let w = Rows::new(w.ptr(), h, p, p);
+                product(dtype, out, Rows::new(m.ptr(), rows, h, h), &w, None)?;
+            }
         }
     }
     for i in 0..batch {
@@ -365,7 +399,7 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let wants_ahead = args.attr(3).bool();
     let (dy, h0, y, s) = (dy.ptr::<T>(), h0.ptr::<T>(), y.ptr::<T>(), saved.ptr::<T>());
     let c0 = c0.as_ref().map(Dense::ptr::<T>);
-    let w = Rows::new(w.ptr::<T>().get(), width, p, p);
+    let w = w.ptr::<T>();
     let w_hr = w_hr.map(|w| Rows::new(w.ptr::<T>().get(), p, h, h));
     let (dx, dg, m) = (dgx.ptr::<T>(), dhidden.ptr::<T>(), projected.ptr::<T>());
     let (dstate, dcell) = (dh0.ptr::<T>(), dc0.ptr::<T>());
@@ -388,7 +422,100 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     // The part that passes a GRU's step by, or the gradients of what is projected.
     let aside = Scratch::<T>::new(batch * h)?;
     let aside_rows = Ptr::new(aside.ptr());
-    for k in (0..call.steps.len()).rev() {
+    // The pointwise part of row `i` of a step.
+    let cell = |[at, i]: [usize; 2], before: Before| {
+        let row = at + i;
+        let of = |base: Ptr<T>, width: usize| base.at((row * width) as isize);
+        let (d, from_output) = match w_hr {
+            Some(_) => (aside_rows.at((i * h) as isize), std::ptr::null_mut()),
+            None => (dstate.at((i * p) as isize), of(dy, p)),
+        };
+        let state = state(before, i, p, h0, y);
+        // SAFETY: the operands have the sizes that the record planned, and every row is
+        // one thread's.
+        unsafe {
+            if wants_ahead {
+                put(state, of(ahead_rows, p), p);
+            }
+            match call.mode {
+                Mode::Tanh => {
+                    T::plain_backward(h, of(y, p), d, from_output, of(dx, width), false);
+                }
+                Mode::Relu => {
+                    T::plain_backward(h, of(y, p), d, from_output, of(dx, width), true);
+                }
+                Mode::Lstm => {
+                    let cell = match (i < before.rows, c0) {
+                        (true, _) => s.at(((before.at + i) * kept + 4 * h) as isize),
+                        (false, Some(c0)) => c0.at((i * h) as isize),
+                        (false, None) => std::ptr::null_mut(),
+                    };
+                    let m = match w_hr {
+                        Some(_) => of(m, h),
+                        None => std::ptr::null_mut(),
+                    };
+                    let dc = dcell.at((i * h) as isize);
+                    T::lstm_backward(h, of(s, kept), cell, d, from_output, dc, of(dx, width), m);
+                }
+                Mode::Gru => {
+                    let carry = aside_rows.at((i * h) as isize);
+                    T::gru_backward(
+                        h,
+                        of(s, kept),
+                        state,
+                        d,
+                        from_output,
+                        of(dx, width),
+                        of(dg, width),
+                        carry,
+                    );
+                }
+            }
+        }
+    };
+    let shares = match w_hr {
+        Some(_) => None,
+        None => packed::shares(&call, batch, width * p),
+    };
+    let from = if call.mode == Mode::Gru { dg } else { dx };
+    if let Some(shares) = &shares {
+        let w = Packed::new(w, [width, p])?;
+        let room = w.beside(batch);
+        let beside = Scratch::<T>::new(room * shares.len())?;
+        let beside = Ptr::new(beside.ptr());
+        pool::parallel_parts(shares.len(), shares.len(), &|_, parts| {
+            for part in parts {
+                let mine = &shares[part];
+                for k in (0..call.steps.len()).rev() {
+                    let (rows, at, before) = call.step(k);
+                    let end = rows.min(mine.end);
+                    if end <= mine.start {
+                        continue;
+                    }
+                    (mine.start..end).for_each(|i| cell([at, i], before));
+                    let rows = end - mine.start;
+                    let a = from.at(((at + mine.start) * width) as isize);
+                    let out = dstate.at((mine.start * p) as isize);
+                    let carry = call.mode == Mode::Gru;
+                    // SAFETY: as in `cell`; a GRU's states are as wide as what passes its step by.
+                    unsafe {
+                        if carry {
+                            put(aside_rows.at((mine.start * h) as isize), out, rows * h);
+                        }
+                        let beside = beside.at((part * room) as isize);
+                        w.times(a, rows, out, p, carry, beside);
+                    }
+                }
+            }
+        });
+    }
+    let w = Rows::new(w.get(), width, p, p);
+    let left = if shares.is_some() {
+        0
+    } else {
+        call.steps.len()
+    };
+    for k in (0..left).rev() {
         let (rows, at, before) = call.step(k);
         if let Some(w_hr) = &w_hr {
             let total = dg.at((at * p) as isize);
@@ -403,69 +530,11 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
             product(dtype, out, Rows::new(total, rows, p, p), w_hr, None)?;
         }
         pool::parallel_for(rows, call.grain(), &|range| {
-            for i in range {
-                let row = at + i;
-                let of = |base: Ptr<T>, width: usize| base.at((row * width) as isize);
-                let (d, from_output) = match w_hr {
-                    Some(_) => (aside_rows.at((i * h) as isize), std::ptr::null_mut()),
-                    None => (dstate.at((i * p) as isize), of(dy, p)),
-                };
-                let state = state(before, i, p, h0, y);
-                // SAFETY: the operands have the sizes that the record planned, and every row is
-                // one thread's.
-                unsafe {
-                    if wants_ahead {
-                        put(state, of(ahead_rows, p), p);
-                    }
-                    match call.mode {
-                        Mode::Tanh => {
-                            T::plain_backward(h, of(y, p), d, from_output, of(dx, width), false);
-                        }
-                        Mode::Relu => {
-                            T::plain_backward(h, of(y, p), d, from_output, of(dx, width), true);
-                        }
-                        Mode::Lstm => {
-                            let cell = match (i < before.rows, c0) {
-                                (true, _) => s.at(((before.at + i) * kept + 4 * h) as isize),
-                                (false, Some(c0)) => c0.at((i * h) as isize),
-                                (false, None) => std::ptr::null_mut(),
-                            };
-                            let m = match w_hr {
-                                Some(_) => of(m, h),
-                                None => std::ptr::null_mut(),
-                            };
-                            let dc = dcell.at((i * h) as isize);
-                            T::lstm_backward(
-                                h,
-                                of(s, kept),
-                                cell,
-                                d,
-                                from_output,
-                                dc,
-                                of(dx, width),
-                                m,
-                            );
-                        }
-                        Mode::Gru => {
-                            let carry = aside_rows.at((i * h) as isize);
-                            T::gru_backward(
-                                h,
-                                of(s, kept),
-                                state,
-                                d,
-                                from_output,
-                                of(dx, width),
-                                of(dg, width),
-                                carry,
-                            );
-                        }
-                    }
-                }
-            }
+            range.for_each(|i| cell([at, i], before));
         });
-        let (from, carry) = match call.mode {
-            Mode::Gru => (dg, Some(Rows::new(aside.ptr(), rows, h, h))),
-            _ => (dx, None),
+        let carry = match call.mode {
+            Mode::Gru => Some(Rows::new(aside.ptr(), rows, h, h)),
+            _ => None,
         };
         let from = Rows::new(from.at((at * width) as isize), rows, width, width);
         product(dtype, Rows::new(dstate.get(), rows, p, p), from, &w, carry)?;
