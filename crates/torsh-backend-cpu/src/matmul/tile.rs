@@ -59,11 +59,14 @@ pub(crate) struct BlockSizes {
     pub in_place: usize,
 }
 
+/// [`BlockSizes::stretch`] where nothing speaks for another.
+pub(crate) const STRETCH: usize = 96;
+
 /// For second-level caches of 512 KiB.
 const MODEST: BlockSizes = BlockSizes {
     terms: 384,
     left: 192 * 1024,
-    stretch: 96,
+    stretch: STRETCH,
     in_place: 4,
 };
 /// For those of 1 MiB and more, which all processors with AVX-512 have.
