@@ -18,6 +18,8 @@ use crate::scalar::Real;
 
 /// Elements that are worth a thread of their own.
 const GRAIN: usize = 16 * 1024;
+/// Elements of channels that are read several times before the next ones are.
+const CACHED: usize = 64 * 1024;
 /// Adjacent elements of a channel from which loops along them pay.
 const LONG: usize = 8;
 
@@ -199,12 +201,23 @@ impl Sizes {
         self.s >= LONG
     }
 
-    /// Calls `f` for ranges of channels, in parallel.
+    /// Calls `f` for ranges of channels, in parallel; where they are long, for so few that they
+    /// are still in a cache when they are read again.
     fn channels(&self, f: &(dyn Fn(std::ops::Range<usize>) + Sync)) {
         let each = (self.n * self.s).max(1);
+        let few = if self.long() {
+            (CACHED / each).max(1)
+        } else {
+            self.c.max(1)
+        };
+        let f = |range: std::ops::Range<usize>| {
+            for at in range.clone().step_by(few) {
+                f(at..range.end.min(at + few));
+            }
+        };
         // Where channels are short, a cache line of them at least.
         let least = if self.long() { 1 } else { 64 };
-        pool::parallel_for(self.c, (GRAIN / each).max(least).min(self.c.max(1)), f);
+        pool::parallel_for(self.c, (GRAIN / each).max(least).min(self.c.max(1)), &f);
     }
 
     /// The first element of channel `c` of image `n`.
