@@ -9,10 +9,12 @@ use crate::blocks::{GRAIN, Packed, by_size};
 use crate::copy::{Addresses, stream};
 use crate::strided::StridedLoop;
 
-/// Bytes of a tile along the output's lines: a cache line, which is written whole.
-const ROWS: usize = 64;
-/// Bytes of a tile along the input's lines.
-const COLUMNS: usize = 256;
+/// Bytes of a tile along the output's lines where they are written past the caches: a cache line,
+/// which is written whole.
+const LINE: usize = 64;
+/// Bytes of a tile along the input's lines, and along the output's in the caches: so many
+/// neighbouring lines are written one soon after the other.
+const SIDE: usize = 256;
 
 /// A loop over an output and an input where the output is contiguous in the inner dimension and
 /// the input in another one.
@@ -37,17 +39,18 @@ impl Plan {
     /// `dst` and `src` must be valid for every element of the loop, and not overlap.
     pub unsafe fn run(&self, l: &StridedLoop, dst: *mut u8, src: *const u8, size: usize) {
         let (rows, columns) = (l.inner(), l.shape()[self.dim]);
-        let (high, wide) = ((ROWS / size).max(16), (COLUMNS / size).max(16));
-        let (down, across) = (rows.div_ceil(high), columns.div_ceil(wide));
         let others: usize = (1..l.ndim())
             .filter(|&d| d != self.dim)
             .map(|d| l.shape()[d])
             .product();
         let (from, to) = (l.stride(0, 1), l.stride(self.dim, 0));
-        let tile_elements = rows.min(high) * columns.min(wide);
         let streams = stream::pays(others * rows * columns * size)
-            && (0..l.ndim()).all(|d| d == 0 || l.stride(d, 0) % ROWS as isize == 0)
-            && (dst as usize).is_multiple_of(ROWS);
+            && (0..l.ndim()).all(|d| d == 0 || l.stride(d, 0) % LINE as isize == 0)
+            && (dst as usize).is_multiple_of(LINE);
+        let high = if streams { LINE } else { SIDE };
+        let (high, wide) = ((high / size).max(16), (SIDE / size).max(16));
+        let (down, across) = (rows.div_ceil(high), columns.div_ceil(wide));
+        let tile_elements = rows.min(high) * columns.min(wide);
         let kernel = block(size, streams);
         let ends = Addresses([dst, src as *mut u8]);
         pool::parallel_for(
@@ -97,7 +100,7 @@ impl Plan {
 type BlockFn = unsafe fn(*const u8, isize, *mut u8, isize);
 
 /// The block kernel for elements of `size` bytes, and its rows and columns. It writes past the
-/// caches if `streams`, to lines that start at multiples of [`ROWS`].
+/// caches if `streams`, to lines that start at multiples of [`LINE`].
 #[cfg(target_arch = "x86_64")]
 fn block(size: usize, streams: bool) -> Option<(usize, usize, BlockFn)> {
     let wide = crate::arch::Level::Avx2.is_available();
