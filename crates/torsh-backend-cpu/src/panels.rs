@@ -4,14 +4,21 @@
 //! terms. Some rows of one panel are summed in registers.
 
 use crate::arch::{Arch, Level};
+use crate::copy::stream::prefetch;
 use crate::matmul::panel::{Lines, Square};
 use crate::multiversion;
 use crate::scalar::Real;
 
-/// Rows that are summed at once where not all products count.
-pub(crate) const ROWS: usize = 6;
-/// Rows that are summed at once elsewhere, where there are 32 registers.
-const MORE_ROWS: usize = 8;
+/// Rows that are summed at once, at most.
+pub(crate) const ROWS: usize = 8;
+
+/// Rows that are summed at once: as many as the level has registers for.
+pub(crate) const fn rows(level: Level) -> usize {
+    match level {
+        Level::Avx512 => ROWS,
+        _ => 6,
+    }
+}
 
 /// Which products count where a query sees no later keys: row `r` of the scores reaches column
 /// `r + d`.
@@ -26,6 +33,60 @@ pub(crate) enum Band {
     /// Terms from the one on that reaches the row: the left operand is transposed.
     Since(isize),
 }
+
+/// Rows of bytes that will be needed soon: products fetch some cache lines of them before each tile,
+/// so that what lies beyond the caches comes while they compute.
+#[derive(Clone, Copy)]
+pub(crate) struct Soon {
+    at: *const u8,
+    /// From row to row.
+    step: isize,
+    rows: usize,
+    /// Bytes of a row, and those asked for.
+    bytes: usize,
+    done: usize,
+}
+
+impl Soon {
+    pub const NOTHING: Soon = Soon {
+        at: std::ptr::null(),
+        step: 0,
+        rows: 0,
+        bytes: 0,
+        done: 0,
+    };
+
+    /// `rows` rows of `columns` adjacent numbers, `step` numbers apart.
+    pub fn rows<T>(at: *const T, step: isize, rows: usize, columns: usize) -> Soon {
+        Soon {
+            at: at.cast(),
+            step: step * size_of::<T>() as isize,
+            rows: if columns > 0 { rows } else { 0 },
+            bytes: columns * size_of::<T>(),
+            done: 0,
+        }
+    }
+}
+
+/// Asks for the next cache lines of what is needed soon.
+#[inline(always)]
+fn fetch(soon: &mut [Soon]) {
+    for _ in 0..LINES {
+        let Some(s) = soon.iter_mut().find(|s| s.rows > 0) else {
+            return;
+        };
+        prefetch(s.at.wrapping_add(s.done));
+        s.done += 64;
+        if s.done >= s.bytes {
+            s.at = s.at.wrapping_offset(s.step);
+            s.rows -= 1;
+            s.done = 0;
+        }
+    }
+}
+
+/// Cache lines that are asked for before a tile.
+const LINES: usize = 12;
 
 /// `c = a b` or `c += a b`; `c` has rows of whole panels.
 #[derive(Clone, Copy)]
@@ -93,11 +154,8 @@ unsafe fn tile<A: Arch, T: Real, const M: usize, const N: usize>(
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>) {
-    let most = match (A::LEVEL, p.band) {
-        (Level::Avx512, Band::All) => MORE_ROWS,
-        _ => ROWS,
-    };
+unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, soon: &mut [Soon]) {
+    let most = const { rows(A::LEVEL) };
     // Tiles of about the same height: a low one waits for its sums.
     let height = match p.band {
         Band::All => p.m.div_ceil(p.m.div_ceil(most).max(1)),
@@ -121,6 +179,7 @@ unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>) {
             // Scores beyond the reach are never read, sums of no terms are.
             let skip = high == 0 && matches!(p.band, Band::Columns(_));
             if !skip {
+                fetch(soon);
                 let a =
                     p.a.wrapping_offset(r as isize * p.steps[0] + low as isize * p.steps[1]);
                 let b = b.wrapping_add(low * N);
@@ -294,7 +353,13 @@ pub(crate) trait Panels: Real + Square {
     /// Columns of a panel.
     fn width(level: Level) -> usize;
     /// See [`multiply`].
-    unsafe fn product(p: &Product<Self>);
+    unsafe fn product_with(p: &Product<Self>, soon: &mut [Soon]);
+    /// See [`multiply`].
+    #[inline]
+    unsafe fn product(p: &Product<Self>) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::product_with(p, &mut []) }
+    }
     /// See [`pack_columns`].
     unsafe fn pack_columns(rows: &Rows<Self>, width: usize, to: *mut Self);
     /// See [`copy_rows`].
@@ -304,14 +369,14 @@ pub(crate) trait Panels: Real + Square {
 macro_rules! panels {
     ($($t:ident $base:literal $fused:literal $avx2:literal $avx512:literal, $product:ident $pack_columns:ident $copy_rows:ident;)*) => {$(
         multiversion! {
-            pub(crate) unsafe fn $product<A>(p: &Product<$t>) {
+            pub(crate) unsafe fn $product<A>(p: &Product<$t>, soon: &mut [Soon]) {
                 // SAFETY: the caller's promise.
                 unsafe {
                     match (A::LEVEL, A::FMA) {
-                        (Level::Avx512, _) => multiply::<A, $t, $avx512>(p),
-                        (Level::Avx2, _) => multiply::<A, $t, $avx2>(p),
-                        (Level::Base, true) => multiply::<A, $t, $fused>(p),
-                        (Level::Base, false) => multiply::<A, $t, $base>(p),
+                        (Level::Avx512, _) => multiply::<A, $t, $avx512>(p, soon),
+                        (Level::Avx2, _) => multiply::<A, $t, $avx2>(p, soon),
+                        (Level::Base, true) => multiply::<A, $t, $fused>(p, soon),
+                        (Level::Base, false) => multiply::<A, $t, $base>(p, soon),
                     }
                 }
             }
@@ -333,9 +398,9 @@ macro_rules! panels {
                     Level::Base => $base,
                 }
             }
-            unsafe fn product(p: &Product<$t>) {
+            unsafe fn product_with(p: &Product<$t>, soon: &mut [Soon]) {
                 // SAFETY: the caller's promise.
-                unsafe { $product(p) }
+                unsafe { $product(p, soon) }
             }
             unsafe fn pack_columns(rows: &Rows<$t>, width: usize, to: *mut $t) {
                 // SAFETY: the caller's promise.

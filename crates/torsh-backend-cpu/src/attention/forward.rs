@@ -8,7 +8,7 @@ use super::operand::{Mask, Matrices, Results, up};
 use super::scores::{self, LANES, Scores};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
-use crate::panels::{Band, Product, Rows, pack_rows};
+use crate::panels::{Band, Product, Rows, Soon, pack_rows};
 
 /// Queries of a block.
 const QUERIES: usize = 48;
@@ -44,13 +44,24 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
     pool::parallel_parts(items, parts, &|part, range| {
         let at = start.at((part * each.total) as isize);
         let mut packed = None;
-        for item in range {
+        // The head and first query of an item. Early blocks see fewer keys: an early and a late one by
+        // turns.
+        let of = |item: usize| {
             let (head, i) = (item / blocks, item % blocks);
-            // Early blocks see fewer keys: an early and a late one by turns.
             let block = if i % 2 == 0 {
                 i / 2
             } else {
                 blocks - 1 - i / 2
+            };
+            (head, block * QUERIES)
+        };
+        let end = range.end;
+        for item in range {
+            let (head, i) = of(item);
+            let next = if item + 1 < end {
+                Some(of(item + 1))
+            } else {
+                None
             };
             // SAFETY: the operands have the sizes that the record planned, the scratch memory what
             // `layout` says.
@@ -60,7 +71,13 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
                     call.pack(kv, at, &each);
                     packed = Some(kv);
                 }
-                call.block(head, block * QUERIES, at, &each);
+                let mut soon = call.soon(
+                    [head, i],
+                    next,
+                    [item % blocks, blocks],
+                    end > (head + 1) * blocks,
+                );
+                call.block(head, i, at, &each, &mut soon);
             }
         }
     });
@@ -139,11 +156,46 @@ impl<T: Number> Forward<'_, T> {
         }
     }
 
+    /// What is read and written after the products of a block: its results, the next block's
+    /// queries, and where the next head has keys and values of its own, as much of them as falls to
+    /// this block.
+    fn soon(
+        &self,
+        [head, i]: [usize; 2],
+        next: Option<(usize, usize)>,
+        [block, blocks]: [usize; 2],
+        more: bool,
+    ) -> [Soon; 4] {
+        let Sizes { l, e, d, group, .. } = *self.sizes;
+        let of = |m: &Matrices<T>, head: usize, first: usize, rows: usize, columns: usize| {
+            if m.steps[1] != 1 {
+                return Soon::NOTHING;
+            }
+            let at = m.head(head).wrapping_offset(first as isize * m.steps[0]);
+            Soon::rows(at.cast_const(), m.steps[0], rows, columns)
+        };
+        let mut soon = [Soon::NOTHING; 4];
+        soon[0] = of(self.out, head, i, QUERIES.min(l - i), d);
+        if let Some((head, i)) = next {
+            soon[1] = of(&self.q, head, i, QUERIES.min(l - i), e);
+        }
+        if more && (head + 1) % group == 0 {
+            let seen = self.sizes.seen();
+            let rows = seen.div_ceil(blocks);
+            let first = (block * rows).min(seen);
+            let rows = rows.min(seen - first);
+            let kv = (head + 1) / group;
+            soon[2] = of(&self.k, kv, first, rows, e);
+            soon[3] = of(&self.v, kv, first, rows, d);
+        }
+        soon
+    }
+
     /// The results of a block of queries from `i` on.
     ///
     /// # Safety
     /// `at` must be memory of this layout with the packed keys and values of the head's.
-    unsafe fn block(&self, head: usize, i: usize, at: *mut T, to: &Layout) {
+    unsafe fn block(&self, head: usize, i: usize, at: *mut T, to: &Layout, soon: &mut [Soon]) {
         let Sizes {
             l,
             e,
@@ -181,19 +233,22 @@ impl<T: Number> Forward<'_, T> {
                 let keys = KEYS.min(keys_end - j);
                 let d_ij = i as isize - j as isize;
                 let band = |b: fn(isize) -> Band| if causal { b(d_ij) } else { Band::All };
-                T::product(&Product {
-                    m: rows,
-                    n: keys,
-                    k: e,
-                    a: queries,
-                    steps: [e as isize, 1],
-                    b: at.wrapping_add(j * e),
-                    panel: e * self.width,
-                    c: scores,
-                    ld: to.ld,
-                    add: false,
-                    band: band(Band::Columns),
-                });
+                T::product_with(
+                    &Product {
+                        m: rows,
+                        n: keys,
+                        k: e,
+                        a: queries,
+                        steps: [e as isize, 1],
+                        b: at.wrapping_add(j * e),
+                        panel: e * self.width,
+                        c: scores,
+                        ld: to.ld,
+                        add: false,
+                        band: band(Band::Columns),
+                    },
+                    soon,
+                );
                 if let Some(mask) = &self.mask {
                     mask.apply(head, [i, rows], [j, keys], scores, to.ld);
                 }
@@ -206,19 +261,22 @@ impl<T: Number> Forward<'_, T> {
                 };
                 let before = if j == 0 { std::ptr::null_mut() } else { sums };
                 T::weigh(&block, &each, before, to.columns);
-                T::product(&Product {
-                    m: rows,
-                    n: d,
-                    k: keys,
-                    a: scores,
-                    steps: [to.ld as isize, 1],
-                    b: place(to.values).wrapping_add(j * self.width),
-                    panel: seen * self.width,
-                    c: sums,
-                    ld: to.columns,
-                    add: j > 0,
-                    band: band(Band::Terms),
-                });
+                T::product_with(
+                    &Product {
+                        m: rows,
+                        n: d,
+                        k: keys,
+                        a: scores,
+                        steps: [to.ld as isize, 1],
+                        b: place(to.values).wrapping_add(j * self.width),
+                        panel: seen * self.width,
+                        c: sums,
+                        ld: to.columns,
+                        add: j > 0,
+                        band: band(Band::Terms),
+                    },
+                    soon,
+                );
             }
             let lse = self.lse.at((head * l + i) as isize);
             T::finish(&each, rows, lse);

@@ -196,6 +196,20 @@ impl Vector<f32> for __m512 {
     }
 }
 
+/// Writes one value from `start` to `end`, and up to a vector more.
+///
+/// # Safety
+/// `x` must have room for that; the processor has the vector's instruction set.
+#[inline(always)]
+unsafe fn fill<T: Number, V: Vector<T>>(x: *mut T, start: usize, end: usize, value: T) {
+    let mut i = start;
+    while i < end {
+        // SAFETY: the caller's promise.
+        unsafe { V::splat(value).store(x.wrapping_add(i)) };
+        i += LANES;
+    }
+}
+
 /// The greatest of `n` numbers, a multiple of the lanes, and `most`; nan is passed over.
 ///
 /// # Safety
@@ -262,6 +276,7 @@ pub(super) struct Scores<T> {
     /// How far row 0 reaches: row `r` sees the keys below `r + reach`.
     pub reach: isize,
     pub at: *mut T,
+    /// From row to row: a vector more than the keys, rounded up to vectors.
     pub ld: usize,
 }
 
@@ -308,9 +323,7 @@ pub(super) unsafe fn weigh<A: Arch, T: Number, V: Vector<T>>(
         unsafe {
             let row = s.at.wrapping_add(r.wrapping_mul(s.ld));
             let (seen, read) = s.seen(r);
-            for i in seen..read {
-                *row.wrapping_add(i) = -T::INFINITY;
-            }
+            fill::<T, V>(row, seen, read, -T::INFINITY);
             let before = match first {
                 true => -T::INFINITY,
                 false => *rows.most.wrapping_add(r),
@@ -402,10 +415,8 @@ pub(super) unsafe fn weigh_back<A: Arch, T: Number, V: Vector<T>>(
             let grad = g.wrapping_add(r.wrapping_mul(s.ld));
             let (seen, read) = s.seen(r);
             let (lse, delta) = (*lse.wrapping_add(r), *delta.wrapping_add(r));
-            for i in seen..read {
-                *row.wrapping_add(i) = -T::INFINITY;
-                *grad.wrapping_add(i) = T::ZERO;
-            }
+            fill::<T, V>(row, seen, read, -T::INFINITY);
+            fill::<T, V>(grad, seen, read, T::ZERO);
             let (lse, delta) = (V::splat(lse), V::splat(delta));
             let mut i = 0;
             while i < read {

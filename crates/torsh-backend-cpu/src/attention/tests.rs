@@ -433,8 +433,8 @@ fn products_at_every_level() {
         if !level.is_available() {
             continue;
         }
-        let width = f32::width(level);
-        for m in 1..14 {
+        let (width, height) = (f32::width(level), panels::rows(level));
+        for m in 1..20 {
             let (k, n) = (19, width + 3);
             let a: Vec<f32> = numbers(m * k, 7).iter().map(|&v| v as f32).collect();
             let b: Vec<f32> = numbers(2 * width * k, 8)
@@ -456,10 +456,11 @@ fn products_at_every_level() {
                 band: Band::Terms(-3),
             };
             // SAFETY: the buffers have the sizes that the product says.
-            unsafe { panels::product_f32::at(level)(&p) };
+            unsafe { panels::product_f32::at(level)(&p, &mut []) };
             for r in 0..m {
-                // Rows are limited six at a time.
-                let terms = ((r / 6 * 6 + 6).min(m) as isize - 3).clamp(0, k as isize) as usize;
+                // Rows are limited some at a time.
+                let end = (r / height * height + height).min(m);
+                let terms = (end as isize - 3).clamp(0, k as isize) as usize;
                 for j in 0..n {
                     let right = |t: usize| b[(j / width * k + t) * width + j % width];
                     let sum: f32 = (0..terms).map(|t| a[t * m + r] * right(t)).sum();
@@ -493,7 +494,7 @@ fn weights_at_every_level() {
         }
         for before in [None, Some(most), Some(most - 2.0), Some(most + 1.0)] {
             let mut row = scores.clone();
-            row.resize(keys.next_multiple_of(16), f32::NAN);
+            row.resize(keys.next_multiple_of(16) + 16, f32::NAN);
             let block = Scores {
                 rows: 1,
                 keys,
