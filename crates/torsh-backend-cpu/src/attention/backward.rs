@@ -2,10 +2,10 @@
 
 use torsh_core::{DType, KernelArgs, Result, pool};
 
-use super::Sizes;
 use super::number::Number;
 use super::operand::{Mask, Matrices, Results, up};
 use super::scores::{LANES, Scores};
+use super::{Queue, Sizes};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
 use crate::panels::{Band, Product, Rows, pack_rows};
@@ -57,10 +57,12 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
     let scratch = Scratch::<T>::new(threads * each.total)?;
     let start = Ptr::new(scratch.ptr());
     let at = |part: usize| start.at((part * each.total) as isize);
-    // As many heads for each thread; what is left over is split inside of the heads.
+    // Whole heads while there are enough for all threads; what is left over is split inside of the
+    // heads.
     let whole = heads / threads * threads;
-    pool::parallel_parts(whole, threads, &|part, range| {
-        for head in range {
+    let queue = Queue::new(whole);
+    pool::parallel_parts(threads, threads, &|part, _| {
+        while let Some(head) = queue.take() {
             // SAFETY: the operands have the sizes that the record planned, the scratch memory what
             // `layout` says.
             unsafe { call.head(head, at(part), &each, [true, true], [0, 1]) };

@@ -1,11 +1,13 @@
 //! The results of attention.
 
+use std::ops::Range;
+
 use torsh_core::{DType, KernelArgs, Result, pool};
 
-use super::Sizes;
 use super::number::Number;
 use super::operand::{Mask, Matrices, Results, up};
 use super::scores::{self, LANES, Scores};
+use super::{Queue, Sizes};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
 use crate::panels::{Band, Product, Rows, Soon, pack_rows};
@@ -41,7 +43,8 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
     let each = call.layout();
     let scratch = Scratch::<T>::new(parts * each.total)?;
     let start = Ptr::new(scratch.ptr());
-    pool::parallel_parts(items, parts, &|part, range| {
+    // Some items, and the first one of those that come after them.
+    let run = |part: usize, range: Range<usize>, after: Option<usize>| {
         let at = start.at((part * each.total) as isize);
         let mut packed = None;
         // The head and first query of an item. Early blocks see fewer keys: an early and a late one by
@@ -59,9 +62,14 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
         for item in range {
             let (head, i) = of(item);
             let next = if item + 1 < end {
-                Some(of(item + 1))
+                Some(item + 1)
             } else {
-                None
+                after
+            };
+            let next_head = if (head + 1) * blocks < end {
+                Some(head + 1)
+            } else {
+                after.map(|item| item / blocks)
             };
             // SAFETY: the operands have the sizes that the record planned, the scratch memory what
             // `layout` says.
@@ -71,16 +79,25 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
                     call.pack(kv, at, &each);
                     packed = Some(kv);
                 }
-                let mut soon = call.soon(
-                    [head, i],
-                    next,
-                    [item % blocks, blocks],
-                    end > (head + 1) * blocks,
-                );
+                let mut soon =
+                    call.soon([head, i], next.map(of), [item % blocks, blocks], next_head);
                 call.block(head, i, at, &each, &mut soon);
             }
         }
-    });
+    };
+    let unit = sizes.group * blocks;
+    if items >= 2 * parts * unit {
+        let queue = Queue::new(items / unit);
+        pool::parallel_parts(parts, parts, &|part, _| {
+            let mut mine = queue.take();
+            while let Some(kv) = mine {
+                mine = queue.take();
+                run(part, kv * unit..(kv + 1) * unit, mine.map(|kv| kv * unit));
+            }
+        });
+    } else {
+        pool::parallel_parts(items, parts, &|part, range| run(part, range, None));
+    }
     result.finish()
 }
 
@@ -164,7 +181,7 @@ impl<T: Number> Forward<'_, T> {
         [head, i]: [usize; 2],
         next: Option<(usize, usize)>,
         [block, blocks]: [usize; 2],
-        more: bool,
+        next_head: Option<usize>,
     ) -> [Soon; 4] {
         let Sizes { l, e, d, group, .. } = *self.sizes;
         let of = |m: &Matrices<T>, head: usize, first: usize, rows: usize, columns: usize| {
@@ -179,12 +196,14 @@ impl<T: Number> Forward<'_, T> {
         if let Some((head, i)) = next {
             soon[1] = of(&self.q, head, i, QUERIES.min(l - i), e);
         }
-        if more && (head + 1) % group == 0 {
+        if let Some(kv) = next_head
+            .map(|h| h / group)
+            .filter(|&kv| kv != head / group)
+        {
             let seen = self.sizes.seen();
             let rows = seen.div_ceil(blocks);
             let first = (block * rows).min(seen);
             let rows = rows.min(seen - first);
-            let kv = (head + 1) / group;
             soon[2] = of(&self.k, kv, first, rows, e);
             soon[3] = of(&self.v, kv, first, rows, d);
         }

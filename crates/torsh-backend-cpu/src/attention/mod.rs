@@ -23,6 +23,8 @@ mod scores;
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result};
 
 use crate::dense::{missing, wide};
@@ -43,6 +45,26 @@ fn attention(args: &KernelArgs<'_>) -> Result<()> {
         (DType::F32, false) => backward::run::<f32>(args, DType::F32),
         (DType::F64, false) => backward::run::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
+    }
+}
+
+/// Heads of which each thread takes the next one as it becomes free: one core may be slower than
+/// another. What is computed for a head does not depend on who does it.
+struct Queue {
+    next: AtomicUsize,
+    end: usize,
+}
+
+impl Queue {
+    fn new(end: usize) -> Queue {
+        Queue {
+            next: AtomicUsize::new(0),
+            end,
+        }
+    }
+
+    fn take(&self) -> Option<usize> {
+        Some(self.next.fetch_add(1, Ordering::Relaxed)).filter(|&head| head < self.end)
     }
 }
 
