@@ -21,6 +21,9 @@ const GROUPED: usize = 16;
 /// Terms that are summed one after the other, but for depthwise convolutions.
 const TERMS: usize = 640;
 
+/// Bytes of images from which on they are asked for ahead of time.
+const FAR: usize = 2 * 1024 * 1024;
+
 /// Whether the loops here are for results of `channels` channels in each group.
 fn suits(g: &Geometry, channels: usize, outs: usize) -> bool {
     let few = channels.min(outs) <= FEW || g.groups > 1 && channels <= GROUPED;
@@ -179,6 +182,7 @@ impl<T: ConvNumber> Call<'_, T> {
         let inside = inside(0)..inside(y.input);
         let first = top + inside.start as isize;
         let size = y.input * x.input;
+        let far = p.planes * p.channels * z.input * size * size_of::<T>() >= FAR;
         for plane in 0..p.channels * p.depths.len() {
             let (channel, depth) = (plane / p.depths.len(), p.depths[plane % p.depths.len()]);
             let iz = z.start + (band.z * z.step + depth) as isize;
@@ -189,6 +193,7 @@ impl<T: ConvNumber> Call<'_, T> {
             // The next plane's rows come meanwhile, or those of the next band, which is the first
             // plane's.
             let mut next = match plane + 1 == p.channels * p.depths.len() && self.bands() > 1 {
+                _ if !far => 0,
                 true => {
                     (p.rows * y.step * x.input) as isize
                         - ((p.channels - 1) * z.input * size) as isize

@@ -82,15 +82,20 @@ impl Plan {
         depths.dedup();
         let places = [y.taken(), x.taken()];
         let sheets = places[0].len() * places[1].len();
-        let sheet = |rows: usize, columns: usize| (rows + y.beyond()) * (columns + x.beyond());
+        let sheet =
+            |rows: usize, columns: usize| (rows + y.beyond()).saturating_mul(columns + x.beyond());
         // An odd number of cache lines, so that planes do not meet in the same part of the cache.
         let line = 64 / size;
         let plane = |rows, columns| {
-            let lines = (sheets * sheet(rows, columns)).div_ceil(line);
-            (lines | 1) * line
+            let numbers = sheet(rows, columns).saturating_mul(sheets);
+            (numbers.div_ceil(line) | 1).saturating_mul(line)
         };
-        let all = channels * depths.len();
-        let bytes = |rows: usize, columns: usize| all * plane(rows, columns) * size;
+        let all = channels.saturating_mul(depths.len());
+        let bytes = |rows, columns| {
+            plane(rows, columns)
+                .saturating_mul(all)
+                .saturating_mul(size)
+        };
         let (mut rows, mut columns) = (y.results(0), x.results(0));
         if rows * columns == 0 {
             return None;

@@ -28,11 +28,11 @@ pub(super) trait Blend: Float + Default + Send + Sync + 'static {
     }
 }
 
+/// Adjacent results of a row that are each made of two of `2 * LANES` adjacent elements.
 #[cfg_attr(
     not(target_arch = "x86_64"),
     expect(dead_code, reason = "no vectors choose from it")
 )]
-/// Adjacent results of a row that are each made of two of `2 * LANES` adjacent elements.
 pub(super) struct Pairs<T> {
     first: usize,
     /// By the first and the second: their places behind the first element, and their weights.

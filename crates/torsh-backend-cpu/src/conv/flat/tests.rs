@@ -154,3 +154,20 @@ fn float32_is_right_at_every_level() {
 fn float64_is_right_at_every_level() {
     at_all_levels::<f64>();
 }
+
+#[test]
+fn windows_that_no_band_holds_are_left_to_others() {
+    let far = 4 << 20;
+    let sizes = [
+        [1, 2, 2],
+        [1, 2, 2],
+        ONE,
+        [0, far / 2, far / 2],
+        [1, far, far],
+    ];
+    let g = geometry(&([1, 1, 1 << 40, 8], sizes));
+    assert_eq!(g.output, [1, 2, 2]);
+    for way in [Way::Forward, Way::Transposed] {
+        assert!(Plan::new(&g, way, 16, 4, 1).is_none());
+    }
+}
