@@ -16,7 +16,7 @@ use super::blocked::{self, Blocked};
 use super::gemm::{Matrix, Product};
 use super::lane::Lane;
 use super::panel::{Lines, Square};
-use super::tile::{BlockSizes, Tile, Tiled, Tiles, tile, tiles};
+use super::tile::{BlockSizes, Tile, Tiled, Tiles, edge, tile, tiles};
 use crate::arch::{Arch, Level, level};
 use crate::convert::rounded_to_bf16;
 use crate::dense::{Ptr, Scratch};

@@ -114,10 +114,11 @@ unsafe fn term<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
 ///
 /// # Safety
 /// The operands of `t` are valid for `R` rows, `V::N * C` columns (`t.columns` of the result) and
-/// `t.k` terms; the processor has the instruction set of `V`.
+/// `t.k` terms; the processor has the instruction set of `V`; `edge` is [`edge`].
 #[inline(always)]
 pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
     t: &Tile<V::T>,
+    edge: unsafe fn(&Tile<V::T>, *mut V::T, usize),
 ) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -194,7 +195,7 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
                     sums[r][c].store(row.add(c * V::N));
                 }
             }
-            edge::<V>(t, block.as_mut_ptr().cast(), R, C);
+            edge(t, block.as_mut_ptr().cast(), R);
         }
     }
 }
@@ -205,7 +206,7 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
 /// # Safety
 /// As [`tile`]; `block` holds the sums, rows of [`LARGEST`].
 #[inline(always)]
-unsafe fn edge<V: Lane>(t: &Tile<V::T>, block: *mut V::T, rows: usize, vectors: usize) {
+pub(super) unsafe fn edge<V: Lane, const C: usize>(t: &Tile<V::T>, block: *mut V::T, rows: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         let alpha = V::splat(t.alpha);
@@ -219,7 +220,7 @@ unsafe fn edge<V: Lane>(t: &Tile<V::T>, block: *mut V::T, rows: usize, vectors: 
                     row[i] = *at(i);
                 }
             }
-            for c in 0..vectors {
+            for c in 0..C {
                 let row = row.as_mut_ptr().add(c * V::N);
                 let sum = V::load(sums.add(c * V::N));
                 if t.add {
@@ -250,7 +251,18 @@ macro_rules! tiles {
             $(#[target_feature(enable = $features)])?
             unsafe fn of<const R: usize, const PACKED: bool>(t: &Tile<$t, $o>) {
                 // SAFETY: the caller's promise.
-                unsafe { $tile::<$v, R, $c, PACKED>(t) }
+                unsafe { $tile::<$v, R, $c, PACKED>(t, edges) }
+            }
+
+            /// One for the tiles of any number of rows.
+            ///
+            /// # Safety
+            /// As [`tile`].
+            $(#[target_feature(enable = $features)])?
+            #[inline(never)]
+            unsafe fn edges(t: &Tile<$t, $o>, block: *mut $t, rows: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { edge::<$v, $c>(t, block, rows) }
             }
 
             pub(super) static TILES: Tiles<$t, $o> = Tiles {
