@@ -59,6 +59,24 @@ impl Shape {
         self.0.iter().product()
     }
 
+    /// Sets the size of a dimension.
+    #[inline]
+    pub fn set(&mut self, dim: usize, size: usize) {
+        self.0[dim] = size;
+    }
+
+    /// Puts a dimension before the one that is at `dim`, or behind the last.
+    #[inline]
+    pub fn insert(&mut self, dim: usize, size: usize) {
+        self.0.insert(dim, size);
+    }
+
+    /// Takes a dimension away.
+    #[inline]
+    pub fn remove(&mut self, dim: usize) {
+        self.0.remove(dim);
+    }
+
     /// Swaps two sizes.
     #[inline]
     pub fn swap(&mut self, a: usize, b: usize) {
@@ -246,9 +264,32 @@ impl Clone for Layout {
             offset: self.offset,
         }
     }
+
+    /// A copy from place to place: by way of the stack, it would be put together from parts.
+    #[inline]
+    fn clone_from(&mut self, from: &Layout) {
+        let spilled = |l: &Layout| l.shape.0.spilled() || l.strides.spilled();
+        if spilled(self) || spilled(from) {
+            *self = from.clone();
+            return;
+        }
+        // SAFETY: vectors that have not spilled hold their elements inline and own nothing else,
+        // and the elements are `Copy`; the two places are different ones.
+        unsafe { std::ptr::copy_nonoverlapping(from, self, 1) }
+    }
 }
 
 impl Layout {
+    /// A layout of no dimensions, and so of one element, the first.
+    #[inline]
+    pub fn scalar() -> Layout {
+        Layout {
+            shape: Shape(Dims::new()),
+            strides: Strides::new(),
+            offset: 0,
+        }
+    }
+
     /// A row-major layout.
     #[inline]
     pub fn contiguous(shape: Shape) -> Layout {

@@ -300,7 +300,7 @@ fn cast(
     }
     // Parameters: what many calls of a region share.
     let leaf = to == lower && t.dtype() == DType::F32 && t.requires_grad() && t.is_leaf();
-    if leaf && STATE.get().cache && t.meta().is_some_and(|m| m.view.is_none()) {
+    if leaf && STATE.get().cache && t.view_of().is_none() {
         return cached(t, to, at).map(Some);
     }
     convert(t, to, at).map(Some)

@@ -20,7 +20,7 @@ use crate::mode;
 use crate::node::{Input, InputSpec, Kept, Kind, Node, Output, Saved, SavedArg, SavedSet};
 use crate::observe;
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
-use crate::tensor::{Creation, Meta, State, ViewOf};
+use crate::tensor::{Creation, Inner, Memory, Meta, State, ViewOf};
 
 pub use inplace::call_inplace;
 pub(crate) use inplace::{update, write_fresh, write_into};
@@ -653,19 +653,23 @@ fn view(
     } else {
         Creation::NoGrad
     };
-    let (mut layout, dtype) = match record.rule {
-        Rule::View(f) => (f(&cx)?, x.dtype()),
-        Rule::ViewAs(f) => f(&cx)?,
+    let dtype = x.dtype();
+    let out = match record.rule {
+        Rule::View(f) => make_view(x, dtype, creation, |layout| {
+            f(&cx, layout)?;
+            within(layout, dtype, x)
+        })?,
+        Rule::ViewAs(f) => {
+            let (mut layout, dtype) = f(&cx)?;
+            within(&mut layout, dtype, x)?;
+            if record.is_differentiable() {
+                make_view(x, dtype, creation, becomes(layout))?
+            } else {
+                // The bits as another dtype: nothing that autograd could follow.
+                Tensor::from_parts(x.storage().clone(), layout, dtype)
+            }
+        }
         _ => return Err(TorshError::invalid("", "not a view")),
-    };
-    if !lies_within(&layout, dtype.size(), x.storage()) {
-        check_view(&mut layout, dtype, x)?;
-    }
-    let out = if record.is_differentiable() {
-        make_view(x, layout, dtype, creation)
-    } else {
-        // The bits as another dtype: nothing that autograd could follow.
-        Tensor::from_parts(x.storage().clone(), layout, dtype)
     };
     record_one(record, args, attrs, out, at)
 }
@@ -694,7 +698,16 @@ fn lies_within(layout: &Layout, element_size: usize, storage: &Storage) -> bool 
         && storage.device() != Device::Meta
 }
 
-/// Refuses a view that overflows or leaves its storage.
+/// Refuses a view of a tensor that overflows or leaves its storage.
+#[inline]
+fn within(layout: &mut Layout, dtype: DType, x: &Tensor) -> Result<()> {
+    match lies_within(layout, dtype.size(), x.storage()) {
+        true => Ok(()),
+        false => check_view(layout, dtype, x),
+    }
+}
+
+/// What [`within`] does about layouts that are not plain.
 #[cold]
 fn check_view(layout: &mut Layout, dtype: DType, x: &Tensor) -> Result<()> {
     layout.check(dtype.size())?;
@@ -743,8 +756,8 @@ pub(crate) fn call_views(
     let n = layouts.size_hint().0;
     torsh_core::alloc::check(n, VIEW_BYTES).map_err(|e| in_op(e.into(), record, &args, at))?;
     let outs: Outputs = layouts
-        .map(|l| make_view(x, l, x.dtype(), creation))
-        .collect();
+        .map(|l| make_view(x, x.dtype(), creation, becomes(l)))
+        .collect::<Result<_>>()?;
     if outs.is_empty() {
         return Ok(outs);
     }
@@ -756,31 +769,66 @@ pub(crate) fn call_views(
     record_them()
 }
 
-/// A tensor of another layout on the same storage, which knows its base where gradients are
-/// possible.
-pub(crate) fn make_view(x: &Tensor, layout: Layout, dtype: DType, creation: Creation) -> Tensor {
-    let storage = x.storage().clone();
-    if !dtype.is_differentiable() && !x.is_inference() {
-        return Tensor::from_parts(storage, layout, dtype);
+/// A change of a view's layout into one that is made already.
+pub(crate) fn becomes(layout: Layout) -> impl FnOnce(&mut Layout) -> Result<()> {
+    |l| {
+        *l = layout;
+        Ok(())
     }
-    let (base, creation) = match x.meta().and_then(|m| m.view.as_ref()) {
-        Some(v) => (
-            v.base.clone(),
-            if v.creation == Creation::Recorded {
-                creation
-            } else {
-                v.creation
+}
+
+/// A tensor of another layout on the same storage, which knows its base where gradients are
+/// possible. The layout is that of `x` until `change` makes another of it, where it stays: to move
+/// it would cost as much as the rest.
+#[inline]
+pub(crate) fn make_view(
+    x: &Tensor,
+    dtype: DType,
+    creation: Creation,
+    change: impl FnOnce(&mut Layout) -> Result<()>,
+) -> Result<Tensor> {
+    let inference = x.is_inference();
+    let memory = || {
+        if !dtype.is_differentiable() && !inference {
+            return Memory::Own(x.storage().clone());
+        }
+        let version = x.version();
+        Memory::View(match x.view_of() {
+            Some(v) => ViewOf {
+                base: v.base.clone(),
+                creation: match v.creation {
+                    Creation::Recorded => creation,
+                    other => other,
+                },
+                version,
             },
-        ),
-        None => (x.clone(), creation),
+            None => ViewOf {
+                base: x.clone(),
+                creation,
+                version,
+            },
+        })
     };
-    let version = storage.version();
-    let state = State {
-        view_version: version,
-        ..State::default()
-    };
-    let mut meta = Meta::new(false, Some(ViewOf { base, creation }), state);
-    // A view is an inference tensor when its base is one, wherever it is made.
-    meta.inference = x.is_inference();
-    Tensor::with_meta(storage, layout, dtype, meta)
+    let mut out = Tensor(Shared::with(|| Inner {
+        memory: memory(),
+        layout: Layout::scalar(),
+        dtype,
+        contiguous: false,
+        meta: OnceBox::new(),
+    }));
+    if let Some(inner) = Shared::get_mut(&mut out.0) {
+        inner.layout.clone_from(x.layout());
+        change(&mut inner.layout)?;
+        inner.contiguous = inner.layout.is_contiguous();
+        // A view is an inference tensor when its base is one, wherever it is made.
+        if inference {
+            let version = x.version();
+            let state = State {
+                view_version: version,
+                ..State::default()
+            };
+            inner.meta = OnceBox::with(|| Meta::new(false, true, state));
+        }
+    }
+    Ok(out)
 }

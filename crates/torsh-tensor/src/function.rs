@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use torsh_core::{Result, TorshError};
 
 use crate::Tensor;
-use crate::call::{attach, make_view};
+use crate::call::{attach, becomes, make_view};
 use crate::mode;
 use crate::node::{
     CustomBackward, Input, InputSpec, Kind, Node, Output, Saved, SavedArg, SavedSet, Source,
@@ -28,11 +28,12 @@ pub fn record_function(
         .into_iter()
         .map(|t| match inputs.iter().find(|i| i.shares_storage(&t)) {
             Some(base) if recorded => {
-                make_view(base, t.layout().clone(), t.dtype(), Creation::Function)
+                let layout = becomes(t.layout().clone());
+                make_view(base, t.dtype(), Creation::Function, layout)
             }
-            _ => t.detach(),
+            _ => Ok(t.detach()),
         })
-        .collect();
+        .collect::<Result<_>>()?;
     if !recorded {
         return Ok(outputs);
     }

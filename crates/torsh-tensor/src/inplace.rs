@@ -18,7 +18,7 @@ use crate::mode;
 use crate::node::{CopySlices, Edge, Input, InputSpec, Kept, Kind, Node, Output, SavedSet};
 use crate::ops::{complex, strided};
 use crate::record::OpRecord;
-use crate::tensor::{Creation, Meta};
+use crate::tensor::{Creation, Meta, ViewOf};
 
 /// Refuses an in-place op that cannot be recorded, before anything is written.
 pub(crate) fn check(target: &Tensor, recorded: bool) -> Result<()> {
@@ -50,10 +50,7 @@ pub(crate) fn check_history(target: &Tensor, recorded: bool) -> Result<()> {
     if !mode::is_grad_enabled() {
         return Ok(());
     }
-    let Some(m) = target.meta() else {
-        return Ok(());
-    };
-    if let Some(v) = &m.view {
+    if let Some(v) = target.view_of() {
         let wants = recorded || target.requires_grad() || v.base.requires_grad();
         match v.creation {
             Creation::Recorded if wants && v.base.requires_grad() && v.base.is_leaf() => {
@@ -87,7 +84,10 @@ pub(crate) fn check_history(target: &Tensor, recorded: bool) -> Result<()> {
             _ => {}
         }
     }
-    if m.requires_grad.load(Ordering::Acquire) && target.is_leaf() {
+    let wants = target
+        .meta()
+        .is_some_and(|m| m.requires_grad.load(Ordering::Acquire));
+    if wants && target.is_leaf() {
         return Err(TorshError::autograd(
             "",
             "a leaf Variable that requires grad is being used in an in-place operation",
@@ -99,19 +99,20 @@ pub(crate) fn check_history(target: &Tensor, recorded: bool) -> Result<()> {
 
 /// Whether a view's history cannot be made anew and its data was written since it was made, while
 /// its base takes part in recording: what its gradient would be, nobody knows.
-pub(crate) fn is_stale(t: &Tensor, m: &Meta) -> bool {
-    m.view.as_ref().is_some_and(|v| {
+pub(crate) fn is_stale(t: &Tensor) -> bool {
+    t.view_of().is_some_and(|v| {
         v.creation != Creation::Recorded
             && v.base.requires_grad()
-            && m.state.lock().view_version != t.storage().version()
+            && t.view_version(v) != t.storage().version()
     })
 }
 
 /// Refuses to record an op on a view whose history is out of date.
 pub(crate) fn check_stale(t: &Tensor) -> Result<()> {
-    let Some(m) = t.meta() else { return Ok(()) };
-    let Some(view) = &m.view else { return Ok(()) };
-    if view.creation == Creation::Recorded || !is_stale(t, m) {
+    let Some(view) = t.view_of() else {
+        return Ok(());
+    };
+    if view.creation == Creation::Recorded || !is_stale(t) {
         return Ok(());
     }
     let how = match view.creation {
@@ -176,7 +177,7 @@ pub(crate) fn rebase(target: &Tensor, node: Option<Shared<Node>>) -> Result<()> 
     let Some(node) = node else { return Ok(()) };
     let site = node.site;
     let m = target.meta_or_new();
-    let Some(view) = &m.view else {
+    let Some(view) = target.view_of() else {
         return set_history(target, m, node);
     };
     let base = &view.base;
@@ -256,19 +257,16 @@ fn move_retained(t: &Tensor, from: &Node, to: &Node) {
 }
 
 /// Makes the history of a view anew when its storage was written since it was made.
-pub(crate) fn refresh_view(t: &Tensor, m: &Meta) {
-    let Some(view) = &m.view else { return };
+pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
     if view.creation != Creation::Recorded || !t.dtype().is_differentiable() {
         return;
     }
     let version = t.storage().version();
-    {
-        let s = m.state.lock();
-        if s.view_version == version {
-            return;
-        }
+    if t.view_version(view) == version {
+        return;
     }
     let edge: Option<Edge> = view.base.gradient_edge();
+    let m = t.meta_or_new();
     let mut s = m.state.lock();
     s.view_version = version;
     let Some(edge) = edge else { return };

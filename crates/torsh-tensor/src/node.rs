@@ -261,7 +261,7 @@ impl Saved {
             ..State::default()
         };
         let (storage, layout) = (self.data.storage().clone(), self.data.layout().clone());
-        let meta = Meta::new(true, None, state);
+        let meta = Meta::new(true, crate::mode::is_inference_mode(), state);
         Ok(Tensor::with_meta(storage, layout, self.data.dtype(), meta))
     }
 

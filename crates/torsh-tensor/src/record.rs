@@ -16,7 +16,7 @@ pub enum Rule {
     /// Broadcast, promote, one kernel of the pointwise table.
     Pointwise(Pointwise),
     /// Another layout on the same storage.
-    View(fn(&ViewCx<'_>) -> Result<Layout>),
+    View(fn(&ViewCx<'_>, &mut Layout) -> Result<()>),
     /// Another layout on the same storage, with another dtype (in units of which the layout
     /// counts).
     ViewAs(fn(&ViewCx<'_>) -> Result<(Layout, DType)>),
@@ -310,9 +310,9 @@ impl OpRecord {
         self
     }
 
-    /// A view.
+    /// A view: the rule makes the layout of the tensor, which it is given, that of the view.
     #[must_use]
-    pub const fn view(mut self, layout: fn(&ViewCx<'_>) -> Result<Layout>) -> OpRecord {
+    pub const fn view(mut self, layout: fn(&ViewCx<'_>, &mut Layout) -> Result<()>) -> OpRecord {
         self.rule = Rule::View(layout);
         self.backward = Backward::Missing;
         self

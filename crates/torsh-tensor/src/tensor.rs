@@ -25,12 +25,20 @@ impl AsRef<Tensor> for Tensor {
 }
 
 pub(crate) struct Inner {
-    pub(crate) storage: Shared<Storage>,
+    pub(crate) memory: Memory,
     pub(crate) layout: Layout,
     pub(crate) dtype: DType,
     pub(crate) contiguous: bool,
-    /// Made when the tensor first takes part in recording, or is a view.
+    /// Made when the tensor first takes part in recording.
     pub(crate) meta: OnceBox<Meta>,
+}
+
+/// Where a tensor's elements are.
+pub(crate) enum Memory {
+    /// In a storage that it has a share of.
+    Own(Shared<Storage>),
+    /// In the storage of its base.
+    View(ViewOf),
 }
 
 /// A tensor's place in the recorded graph.
@@ -39,7 +47,6 @@ pub(crate) struct Meta {
     pub(crate) requires_grad: AtomicBool,
     /// Made in inference mode: never to be recorded.
     pub(crate) inference: bool,
-    pub(crate) view: Option<ViewOf>,
     pub(crate) state: Mutex<State>,
 }
 
@@ -57,9 +64,12 @@ pub(crate) struct State {
 
 /// Where a differentiable view comes from.
 pub(crate) struct ViewOf {
-    /// The tensor at the root, itself no view.
+    /// The tensor at the root, itself no view. Its share of the storage is the view's as well: a
+    /// second one would be two more atomic instructions for every view.
     pub(crate) base: Tensor,
     pub(crate) creation: Creation,
+    /// The storage's version when the view was made.
+    pub(crate) version: u64,
 }
 
 /// What in-place ops must know about how a view was made.
@@ -76,11 +86,10 @@ pub(crate) enum Creation {
 }
 
 impl Meta {
-    pub(crate) fn new(requires_grad: bool, view: Option<ViewOf>, state: State) -> Meta {
+    pub(crate) fn new(requires_grad: bool, inference: bool, state: State) -> Meta {
         Meta {
             requires_grad: AtomicBool::new(requires_grad),
-            inference: crate::mode::is_inference_mode(),
-            view,
+            inference,
             state: Mutex::new(state),
         }
     }
@@ -91,7 +100,7 @@ impl Tensor {
     pub(crate) fn from_parts(storage: Shared<Storage>, layout: Layout, dtype: DType) -> Tensor {
         let contiguous = layout.is_contiguous();
         Tensor(Shared::with(|| Inner {
-            storage,
+            memory: Memory::Own(storage),
             layout,
             dtype,
             contiguous,
@@ -108,7 +117,7 @@ impl Tensor {
     ) -> Tensor {
         let contiguous = layout.is_contiguous();
         Tensor(Shared::with(|| Inner {
-            storage,
+            memory: Memory::Own(storage),
             layout,
             dtype,
             contiguous,
@@ -136,7 +145,7 @@ impl Tensor {
         layout.offset = 0;
         let meta = OnceBox::new();
         let t = Tensor(Shared::new(Inner {
-            storage,
+            memory: Memory::Own(storage),
             layout,
             dtype,
             contiguous: true,
@@ -173,7 +182,36 @@ impl Tensor {
     pub(crate) fn meta_or_new(&self) -> &Meta {
         self.0
             .meta
-            .get_or_init(|| Meta::new(false, None, State::default()))
+            .get_or_init(|| self.new_meta(false, State::default()))
+    }
+
+    /// A place in the graph for a tensor that has none yet.
+    pub(crate) fn new_meta(&self, requires_grad: bool, mut state: State) -> Meta {
+        // A view of an inference tensor got its place when it was made, and others are none, no
+        // matter where they are recorded first.
+        let inference = match self.view_of() {
+            Some(v) => {
+                state.view_version = v.version;
+                false
+            }
+            None => crate::mode::is_inference_mode(),
+        };
+        Meta::new(requires_grad, inference, state)
+    }
+
+    /// Where the tensor comes from, if it is a differentiable view.
+    #[inline]
+    pub(crate) fn view_of(&self) -> Option<&ViewOf> {
+        match &self.0.memory {
+            Memory::Own(_) => None,
+            Memory::View(v) => Some(v),
+        }
+    }
+
+    /// The storage's version at which a view's history was made.
+    pub(crate) fn view_version(&self, view: &ViewOf) -> u64 {
+        self.meta()
+            .map_or(view.version, |m| m.state.lock().view_version)
     }
 
     /// The sizes.
@@ -244,12 +282,12 @@ impl Tensor {
     /// Where the data lives.
     #[inline]
     pub fn device(&self) -> Device {
-        self.0.storage.device()
+        self.storage().device()
     }
 
     /// How often the data was changed in place, by any of its views.
     pub fn version(&self) -> u64 {
-        self.0.storage.version()
+        self.storage().version()
     }
 
     /// Whether the elements lie row-major without gaps. (Never an error today; a `Result` as
@@ -270,12 +308,18 @@ impl Tensor {
 
     /// Whether two tensors use the same storage.
     pub fn shares_storage(&self, other: &Tensor) -> bool {
-        Shared::ptr_eq(&self.0.storage, &other.0.storage)
+        Shared::ptr_eq(self.storage(), other.storage())
     }
 
     #[inline]
     pub(crate) fn storage(&self) -> &Shared<Storage> {
-        &self.0.storage
+        match &self.0.memory {
+            Memory::Own(storage) => storage,
+            Memory::View(v) => match &v.base.0.memory {
+                Memory::Own(storage) => storage,
+                Memory::View(_) => unreachable!("the base of a view is none itself"),
+            },
+        }
     }
 
     /// The storage without a share in it: whether it is still used, and by whom, can be asked of
@@ -293,7 +337,7 @@ impl Tensor {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     pub fn weak_storage(&self) -> WeakShared<Storage> {
-        Shared::downgrade(&self.0.storage)
+        Shared::downgrade(self.storage())
     }
 
     /// `float32[2, 3] cpu`, as errors name an operand.
@@ -304,19 +348,16 @@ impl Tensor {
     /// Whether ops on this tensor are recorded.
     #[inline]
     pub fn requires_grad(&self) -> bool {
-        match self.meta() {
-            None => false,
-            Some(m) => {
-                m.requires_grad.load(Ordering::Acquire)
-                    || m.view.as_ref().is_some_and(|v| {
-                        self.dtype().is_differentiable()
-                            && v.base.requires_grad()
-                            // Recording an op on a view out of date is an error; see inplace.rs.
-                            && (v.creation == Creation::Recorded
-                                || crate::inplace::is_stale(self, m))
-                    })
-            }
-        }
+        self.meta()
+            .is_some_and(|m| m.requires_grad.load(Ordering::Acquire))
+            || self.view_of().is_some_and(|v| {
+                v.base
+                    .meta()
+                    .is_some_and(|m| m.requires_grad.load(Ordering::Acquire))
+                    && self.dtype().is_differentiable()
+                    // Recording an op on a view out of date is an error; see inplace.rs.
+                    && (v.creation == Creation::Recorded || crate::inplace::is_stale(self))
+            })
     }
 
     /// Whether the tensor is no result of a recorded op.
@@ -381,19 +422,22 @@ impl Tensor {
 
     /// The node that computed this tensor, where it was recorded.
     pub fn grad_fn(&self) -> Option<Shared<Node>> {
-        let m = self.meta()?;
-        if m.view.is_some() {
-            crate::inplace::refresh_view(self, m);
-        }
+        let m = self.history()?;
         m.state.lock().grad_fn.clone()
+    }
+
+    /// The tensor's place in the graph, where it has one, up to date.
+    fn history(&self) -> Option<&Meta> {
+        let Some(view) = self.view_of() else {
+            return self.meta();
+        };
+        crate::inplace::refresh_view(self, view);
+        self.meta()
     }
 
     /// Where this tensor's gradient goes; `None` when it needs none.
     pub(crate) fn gradient_edge(&self) -> Option<Edge> {
-        let m = self.meta()?;
-        if m.view.is_some() {
-            crate::inplace::refresh_view(self, m);
-        }
+        let m = self.history()?;
         let mut s = m.state.lock();
         if let Some(node) = &s.grad_fn {
             return Some(Edge {
@@ -457,7 +501,7 @@ impl Tensor {
     #[inline]
     pub(crate) fn without_history(&self) -> Tensor {
         Tensor(Shared::with(|| Inner {
-            storage: self.0.storage.clone(),
+            memory: Memory::Own(self.storage().clone()),
             layout: self.0.layout.clone(),
             dtype: self.0.dtype,
             contiguous: self.0.contiguous,
@@ -468,18 +512,23 @@ impl Tensor {
     /// The same data cut off from the graph; writing into either shows in both.
     pub fn detach(&self) -> Tensor {
         if self.is_inference() {
-            let (storage, layout) = (self.0.storage.clone(), self.0.layout.clone());
-            let mut meta = Meta::new(false, None, State::default());
-            meta.inference = true;
+            let (storage, layout) = (self.storage().clone(), self.0.layout.clone());
+            let meta = Meta::new(false, true, State::default());
             return Tensor::with_meta(storage, layout, self.0.dtype, meta);
         }
         self.without_history()
     }
 
-    /// Whether this tensor is the only user of its memory.
+    /// Whether this tensor is the only user of its memory: there is no other handle of it, no view,
+    /// and nothing else on its storage, which is not lent either.
     pub(crate) fn owns_buffer(&self) -> bool {
-        Shared::is_unique(&self.0)
-            && Shared::strong_count(&self.0.storage) == 1
-            && self.0.storage.is_owned()
+        match &self.0.memory {
+            Memory::Own(storage) => {
+                Shared::is_unique(&self.0)
+                    && Shared::strong_count(storage) == 1
+                    && storage.is_owned()
+            }
+            Memory::View(_) => false,
+        }
     }
 }

@@ -150,12 +150,12 @@ pub(crate) fn attach(mut out: Tensor, node: Shared<Node>, output_nr: u32) -> Ten
                 output_nr,
                 ..State::default()
             };
-            let meta = || Meta::new(true, None, state);
+            let meta = out.new_meta(true, state);
             match Shared::get_mut(&mut out.0) {
                 // A fresh tensor, as nearly always.
-                Some(inner) => inner.meta = OnceBox::with(meta),
+                Some(inner) => inner.meta = OnceBox::with(|| meta),
                 None => {
-                    out.0.meta.get_or_init(meta);
+                    out.0.meta.get_or_init(|| meta);
                 }
             }
             out

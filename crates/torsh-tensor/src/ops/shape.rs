@@ -1,7 +1,7 @@
 //! Views that change the shape: no data moves.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Layout, Result, Shape, Strides, TorshError};
+use torsh_core::{Attr, Dims, Result, Shape, Strides, TorshError};
 
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Sample};
@@ -17,10 +17,11 @@ pub static EXPAND: OpRecord = OpRecord::new(
     "A view in which dimensions of size 1 are repeated to the given size; -1 keeps a size.",
     "(Tensor input, int[] size)",
 )
-.view(|c| {
-    c.layout.expand(&Shape::from(
+.view(|c, l| {
+    *l = c.layout.expand(&Shape::from(
         c.ints(0).iter().map(|&v| v as usize).collect::<Dims>(),
-    ))
+    ))?;
+    Ok(())
 })
 // The engine sums what was broadcast.
 .grad(&[InputGrad {
@@ -47,15 +48,16 @@ pub static VIEW: OpRecord = OpRecord::new(
     "A view of another shape with the same elements in the same order; one size may be -1.",
     "(Tensor input, int[] size)",
 )
-.view(|c| {
+.view(|c, l| {
     let to = Shape::from(c.ints(0).iter().map(|&v| v as usize).collect::<Dims>());
-    c.layout.reshape(&to).ok_or_else(|| {
+    *l = c.layout.reshape(&to).ok_or_else(|| {
         TorshError::shape(
             "",
             format!("view size {to} is not compatible with the tensor's size {} and stride {:?}", c.layout.shape, c.layout.strides),
         )
         .with_hint("at least one dimension spans across two contiguous subspaces: use reshape(), which copies where it must")
-    })
+    })?;
+    Ok(())
 })
 .grad(&[InputGrad { inputs: 0, outputs: 0, formula: reshape_back }])
 .by_name(|b| b.tensor(0)?.view(b.ints(1)).map(Value::Tensor))
@@ -76,9 +78,13 @@ pub static PERMUTE: OpRecord = OpRecord::new(
     "A view with the dimensions in the given order.",
     "(Tensor input, int[] dims)",
 )
-.view(|c| {
-    let order: SmallVec<[usize; 6]> = c.ints(0).iter().map(|&d| d as usize).collect();
-    Ok(c.layout.permute(&order))
+.view(|c, l| {
+    for (to, &d) in c.ints(0).iter().enumerate() {
+        let d = d as usize;
+        l.shape.set(to, c.layout.shape[d]);
+        l.strides[to] = c.layout.strides[d];
+    }
+    Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,
@@ -106,14 +112,13 @@ pub static TRANSPOSE: OpRecord = OpRecord::new(
     "A view with two dimensions swapped.",
     "(Tensor input, int dim0, int dim1)",
 )
-.view(|c| {
-    let mut l = c.layout.clone();
+.view(|c, l| {
     if l.shape.ndim() > 0 {
         let (a, b) = (c.int(0) as usize, c.int(1) as usize);
         l.shape.swap(a, b);
         l.strides.swap(a, b);
     }
-    Ok(l)
+    Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,
@@ -139,7 +144,7 @@ pub static SQUEEZE: OpRecord = OpRecord::new(
     "A view without dimensions of size 1: all of them, or those named.",
     "(Tensor input, int[1]? dim=None)",
 )
-.view(|c| {
+.view(|c, l| {
     let drop = c.ints(0);
     let mut dims = Dims::new();
     let mut strides = Strides::new();
@@ -149,7 +154,8 @@ pub static SQUEEZE: OpRecord = OpRecord::new(
             strides.push(c.layout.strides[d]);
         }
     }
-    Ok(Layout::new(dims.into(), strides, c.layout.offset))
+    (l.shape, l.strides) = (dims.into(), strides);
+    Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,
@@ -179,19 +185,16 @@ pub static UNSQUEEZE: OpRecord = OpRecord::new(
     "A view with a dimension of size 1 put in before `dim`.",
     "(Tensor input, int dim)",
 )
-.view(|c| {
+.view(|c, l| {
     let d = c.int(0) as usize;
-    let mut l = c.layout.clone();
-    let mut dims = Dims::from_slice(l.shape.dims());
-    let stride = if d < dims.len() {
-        l.strides[d] * dims[d] as isize
+    let stride = if d < l.shape.ndim() {
+        l.strides[d] * l.shape[d] as isize
     } else {
         1
     };
-    dims.insert(d, 1);
+    l.shape.insert(d, 1);
     l.strides.insert(d, stride);
-    l.shape = dims.into();
-    Ok(l)
+    Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,
@@ -207,15 +210,12 @@ pub static SELECT: OpRecord = OpRecord::new(
     "A view of one index of a dimension, which is removed.",
     "(Tensor input, int dim, int index)",
 )
-.view(|c| {
+.view(|c, l| {
     let (d, i) = (c.int(0) as usize, c.int(1));
-    let mut l = c.layout.clone();
     l.offset = (l.offset as isize + i as isize * l.strides[d]) as usize;
-    let mut dims = Dims::from_slice(l.shape.dims());
-    dims.remove(d);
+    l.shape.remove(d);
     l.strides.remove(d);
-    l.shape = dims.into();
-    Ok(l)
+    Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,
@@ -241,17 +241,14 @@ pub static SLICE: OpRecord = OpRecord::new(
     "A view of the indices start, start + step, ... below end of a dimension.",
     "(Tensor input, int dim=0, int? start=None, int? end=None, int step=1)",
 )
-.view(|c| {
+.view(|c, l| {
     let (d, start, len, step) = (c.int(0) as usize, c.int(1), c.int(2), c.int(3));
-    let mut l = c.layout.clone();
-    let mut dims = Dims::from_slice(l.shape.dims());
     if len > 0 {
         l.offset = (l.offset as isize + start as isize * l.strides[d]) as usize;
     }
-    dims[d] = len as usize;
+    l.shape.set(d, len as usize);
     l.strides[d] = stepped(l.strides[d], step as isize);
-    l.shape = dims.into();
-    Ok(l)
+    Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,

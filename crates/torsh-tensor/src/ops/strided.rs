@@ -57,7 +57,10 @@ pub static AS_STRIDED: OpRecord = OpRecord::new(
     "A view of the tensor's storage with this size, stride and offset (in elements).",
     "(Tensor input, int[] size, int[] stride, int? storage_offset=None)",
 )
-.view(|c| layout_of(c.ints(0), c.ints(1), c.int(2)))
+.view(|c, l| {
+    *l = layout_of(c.ints(0), c.ints(1), c.int(2))?;
+    Ok(())
+})
 .grads(0, 0, |c| {
     let base = layout_of(c.attr(3).ints(), c.attr(4).ints(), c.attr(5).int())?;
     let view = layout_of(c.attr(0).ints(), c.attr(1).ints(), c.attr(2).int())?;

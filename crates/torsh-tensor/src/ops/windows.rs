@@ -43,13 +43,10 @@ pub static DIAGONAL: OpRecord = OpRecord::new(
     "A view of the diagonal of two dimensions, `offset` above the main one, as a last dimension.",
     "(Tensor input, int offset=0, int dim1=0, int dim2=1)",
 )
-.view(|c| {
-    Ok(diagonal_of(
-        c.layout,
-        c.int(0),
-        c.int(1) as usize,
-        c.int(2) as usize,
-    ))
+.view(|c, l| {
+    let (d1, d2) = (c.int(1) as usize, c.int(2) as usize);
+    *l = diagonal_of(c.layout, c.int(0), d1, d2);
+    Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,
@@ -102,13 +99,10 @@ pub static UNFOLD: OpRecord = OpRecord::new(
     "A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.",
     "(Tensor input, int dimension, int size, int step)",
 )
-.view(|c| {
-    Ok(unfolded(
-        c.layout,
-        c.int(0) as usize,
-        c.int(1) as usize,
-        c.int(2) as usize,
-    ))
+.view(|c, l| {
+    let (d, size, step) = (c.int(0) as usize, c.int(1) as usize, c.int(2) as usize);
+    *l = unfolded(c.layout, d, size, step);
+    Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,
