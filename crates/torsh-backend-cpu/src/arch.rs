@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::matmul::lane::Lane;
+
 /// Instruction set a loop is compiled for, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -34,6 +36,10 @@ pub trait Arch: Copy + Send + Sync + 'static {
     const FMA: bool;
     /// The level this type stands for.
     const LEVEL: Level;
+    /// Its widest vectors.
+    type F32: Lane<T = f32>;
+    /// As above.
+    type F64: Lane<T = f64>;
 }
 
 /// AVX-512: see [`Level::Avx512`].
@@ -49,14 +55,32 @@ pub struct Base;
 impl Arch for Avx512 {
     const FMA: bool = true;
     const LEVEL: Level = Level::Avx512;
+    #[cfg(target_arch = "x86_64")]
+    type F32 = std::arch::x86_64::__m512;
+    #[cfg(target_arch = "x86_64")]
+    type F64 = std::arch::x86_64::__m512d;
+    #[cfg(not(target_arch = "x86_64"))]
+    type F32 = [f32; 4];
+    #[cfg(not(target_arch = "x86_64"))]
+    type F64 = [f64; 2];
 }
 impl Arch for Avx2 {
     const FMA: bool = true;
     const LEVEL: Level = Level::Avx2;
+    #[cfg(target_arch = "x86_64")]
+    type F32 = std::arch::x86_64::__m256;
+    #[cfg(target_arch = "x86_64")]
+    type F64 = std::arch::x86_64::__m256d;
+    #[cfg(not(target_arch = "x86_64"))]
+    type F32 = [f32; 4];
+    #[cfg(not(target_arch = "x86_64"))]
+    type F64 = [f64; 2];
 }
 impl Arch for Base {
     const FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
     const LEVEL: Level = Level::Base;
+    type F32 = [f32; 4];
+    type F64 = [f64; 2];
 }
 
 /// `a * b + c`: fused where the hardware fuses, two roundings elsewhere.

@@ -5,6 +5,7 @@ use num_traits::{One, Zero};
 
 #[cfg(target_arch = "x86_64")]
 use super::amx;
+use super::lane::Vectors;
 use super::{blocked, vector};
 use crate::multiversion;
 use crate::scalar::Real;
@@ -80,8 +81,18 @@ impl<T: Copy> Product<T> {
     }
 }
 
-/// Up to this many multiply-adds the loops here beat the blocked product's set-up.
+/// Up to this many multiply-adds the loops here beat the blocked product's set-up, where they are
+/// over whole vectors of adjacent columns.
 const SMALL: usize = 4096;
+/// The same for other operands.
+const TINY: usize = 1024;
+
+/// Whether the loops here are to compute a product of real numbers.
+#[inline]
+fn is_small<T>(x: &Product<T>) -> bool {
+    let vectors = x.b.col == 1 && x.out.col == 1 && x.n.is_multiple_of(8);
+    x.m * x.n * x.k <= if vectors { SMALL } else { TINY }
+}
 
 /// What products are computed in.
 pub(crate) trait Number:
@@ -129,7 +140,7 @@ macro_rules! real {
                         vector::$t(m, k, out.ptr, out.row, a, b.ptr, b.row, alpha, add);
                     } else if m == 1 {
                         vector::$t(n, k, out.ptr, out.col, b.t(), a.ptr, a.col, alpha, add);
-                    } else if m * n * k <= SMALL {
+                    } else if is_small(x) {
                         $small(x);
                     } else {
                         Self::shared(x, false, 1);
@@ -312,7 +323,7 @@ unsafe fn strip<A: crate::arch::Arch, T: Real, const W: usize>(
 /// # Safety
 /// As [`Number::product`].
 #[inline(always)]
-unsafe fn small<A: crate::arch::Arch, T: Real>(x: &Product<T>) {
+unsafe fn small<A: crate::arch::Arch, T: Vectors>(x: &Product<T>) {
     let Product {
         m,
         n,

@@ -4,12 +4,15 @@ use std::mem::MaybeUninit;
 
 use num_complex::Complex;
 
+use crate::arch::Arch;
+use crate::scalar::Real;
+
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 /// A vector of `N` numbers. All functions must be inlined into a function compiled for the
 /// instruction set.
-pub(crate) trait Lane: Copy {
+pub trait Lane: Copy {
     /// What it holds.
     type T: Copy;
     /// How many.
@@ -53,6 +56,11 @@ pub(crate) trait Lane: Copy {
     /// # Safety
     /// As [`Lane::splat`].
     unsafe fn first(self, n: usize) -> Self;
+    /// The last `n` numbers, and zeros before them; `n` is at most `N`.
+    ///
+    /// # Safety
+    /// As [`Lane::splat`].
+    unsafe fn last(self, n: usize) -> Self;
     /// Writes the first `n` numbers; `n` is at most `N`.
     ///
     /// # Safety
@@ -73,9 +81,11 @@ pub(crate) trait Lane: Copy {
     unsafe fn fetch(at: *const Self::T);
 }
 
-/// Read at `8 - n`: ones in the first `n` places of 32 bits.
+/// Read at `8 - n`: ones in the first `n` places of 32 bits. Read at `8 + n`: in the last.
 #[cfg(target_arch = "x86_64")]
-static ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+static ONES: [i32; 24] = [
+    -1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1,
+];
 
 /// Ones in the lowest `n` bits.
 #[cfg(target_arch = "x86_64")]
@@ -86,7 +96,7 @@ fn ones(n: usize) -> u32 {
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! x86 {
-    ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident $first:expr $(, $store_first:expr)?);*) => {$(
+    ($($v:ident of $t:ident $n:literal: $splat:ident $load:ident $store:ident $fma:ident $mul:ident $add:ident $first:expr, $last:expr $(, $store_first:expr)?);*) => {$(
         impl Lane for $v {
             type T = $t;
             const N: usize = $n;
@@ -125,6 +135,11 @@ macro_rules! x86 {
                 // SAFETY: the caller's promise.
                 unsafe { $first(self, n) }
             }
+            #[inline(always)]
+            unsafe fn last(self, n: usize) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $last(self, n) }
+            }
             $(#[inline(always)]
             unsafe fn store_first(self, n: usize, to: *mut $t) {
                 // SAFETY: the caller's promise.
@@ -142,13 +157,15 @@ macro_rules! x86 {
 x86! {
     __m256 of f32 8: _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_fmadd_ps _mm256_mul_ps _mm256_add_ps |v, n| {
         _mm256_and_ps(v, _mm256_loadu_ps(ONES.as_ptr().add(8 - n).cast()))
-    };
+    }, |v, n| _mm256_and_ps(v, _mm256_loadu_ps(ONES.as_ptr().add(8 + n).cast()));
     __m256d of f64 4: _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_fmadd_pd _mm256_mul_pd _mm256_add_pd |v, n| {
         _mm256_and_pd(v, _mm256_loadu_pd(ONES.as_ptr().add(8 - 2 * n).cast()))
-    };
+    }, |v, n| _mm256_and_pd(v, _mm256_loadu_pd(ONES.as_ptr().add(8 + 2 * n).cast()));
     __m512 of f32 16: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_fmadd_ps _mm512_mul_ps _mm512_add_ps |v, n| _mm512_maskz_mov_ps(ones(n) as u16, v),
+        |v, n| _mm512_maskz_mov_ps(!ones(16 - n) as u16, v),
         |v, n, to| _mm512_mask_storeu_ps(to, ones(n) as u16, v);
     __m512d of f64 8: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_fmadd_pd _mm512_mul_pd _mm512_add_pd |v, n| _mm512_maskz_mov_pd(ones(n) as u8, v),
+        |v, n| _mm512_maskz_mov_pd(!ones(8 - n) as u8, v),
         |v, n, to| _mm512_mask_storeu_pd(to, ones(n) as u8, v)
 }
 
@@ -191,6 +208,10 @@ macro_rules! portable {
                 std::array::from_fn(|i| if i < n { self[i] } else { Default::default() })
             }
             #[inline(always)]
+            unsafe fn last(self, n: usize) -> Self {
+                std::array::from_fn(|i| if i + n >= $n { self[i] } else { Default::default() })
+            }
+            #[inline(always)]
             unsafe fn plus(self, b: Self) -> Self {
                 std::array::from_fn(|i| {
                     let ($a, $b) = (self[i], b[i]);
@@ -208,4 +229,16 @@ portable! {
     Complex<f32>, 2, |a, b, sum| sum + a * b, a * b, a + b;
     Complex<f64>, 1, |a, b, sum| sum + a * b, a * b, a + b;
     u64, 2, |a, b, sum| sum.wrapping_add(a.wrapping_mul(b)), a.wrapping_mul(b), a.wrapping_add(b);
+}
+
+/// Numbers that every level has vectors of.
+pub(crate) trait Vectors: Real {
+    /// Those of a level.
+    type V<A: Arch>: Lane<T = Self>;
+}
+impl Vectors for f32 {
+    type V<A: Arch> = A::F32;
+}
+impl Vectors for f64 {
+    type V<A: Arch> = A::F64;
 }

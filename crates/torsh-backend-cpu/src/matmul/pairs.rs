@@ -101,6 +101,11 @@ impl Lane for Pairs {
         Pairs(unsafe { _mm512_maskz_mov_epi32(((1u32 << n) - 1) as u16, self.0) })
     }
     #[inline(always)]
+    unsafe fn last(self, n: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Pairs(unsafe { _mm512_maskz_mov_epi32(!((1u32 << (16 - n)) - 1) as u16, self.0) })
+    }
+    #[inline(always)]
     unsafe fn fetch(at: *const Pair) {
         // SAFETY: the caller's promise.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }

@@ -1,12 +1,16 @@
 //! A matrix times a vector, and the inner product: bound by memory, not arithmetic.
 
 use super::gemm::Matrix;
+use super::lane::{Lane, Vectors};
 use crate::arch::Arch;
 use crate::multiversion;
 use crate::scalar::Real;
 
 /// Rows whose sums are kept in the first-level cache while columns stream by.
 const ROWS: usize = 1024;
+
+/// Numbers of the widest vector.
+const WIDEST: usize = 16;
 
 macro_rules! versions {
     ($($t:ident),*) => {$(
@@ -28,7 +32,7 @@ versions!(f32, f64);
 /// As the functions above.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-unsafe fn times<A: Arch, T: Real>(
+unsafe fn times<A: Arch, T: Vectors>(
     m: usize,
     k: usize,
     y: *mut T,
@@ -55,7 +59,7 @@ unsafe fn times<A: Arch, T: Real>(
         if a.col == 1 && x_step == 1 {
             let mut i = 0;
             while i + 4 <= m {
-                let sums = dots::<A, T, 4, 16>(k, a.at(i, 0), x);
+                let sums = dots::<T::V<A>, 4, 2>(k, a.at(i, 0), x);
                 for (r, &sum) in sums.iter().enumerate() {
                     put(i + r, sum);
                 }
@@ -99,11 +103,19 @@ unsafe fn times<A: Arch, T: Real>(
             }
         } else {
             for i in 0..m {
-                let row = a.at(i, 0);
                 let mut sums = [T::ZERO; 4];
-                for p in 0..k {
+                let mut p = 0;
+                while p + 4 <= k {
+                    for q in 0..4 {
+                        let v = *x.wrapping_offset((p + q) as isize * x_step);
+                        sums[q] = v.fma::<A>(*a.at(i, p + q).ptr, sums[q]);
+                    }
+                    p += 4;
+                }
+                while p < k {
                     let v = *x.wrapping_offset(p as isize * x_step);
-                    sums[p % 4] = v.fma::<A>(*row.at(0, p).ptr, sums[p % 4]);
+                    sums[0] = v.fma::<A>(*a.at(i, p).ptr, sums[0]);
+                    p += 1;
                 }
                 put(i, (sums[0] + sums[1]) + (sums[2] + sums[3]));
             }
@@ -111,10 +123,16 @@ unsafe fn times<A: Arch, T: Real>(
     }
 }
 
-/// The sum of lanes, pairwise.
+/// The sum of a vector's numbers, pairwise.
+///
+/// # Safety
+/// The processor has the vector.
 #[inline(always)]
-fn total<T: Real, const L: usize>(mut lanes: [T; L]) -> T {
-    let mut half = L / 2;
+unsafe fn total<V: Lane<T: Real>>(v: V) -> V::T {
+    let mut lanes = [V::T::ZERO; WIDEST];
+    // SAFETY: there is room for the widest vector.
+    unsafe { v.store(lanes.as_mut_ptr()) };
+    let mut half = V::N / 2;
     while half > 0 {
         for l in 0..half {
             lanes[l] = lanes[l] + lanes[l + half];
@@ -124,38 +142,60 @@ fn total<T: Real, const L: usize>(mut lanes: [T; L]) -> T {
     lanes[0]
 }
 
-/// The inner products of `R` rows with `x`.
+/// The inner products of `R` rows with `x`, `C` vectors of terms at a time.
 ///
 /// # Safety
-/// The rows and `x` are valid for `k` adjacent values.
+/// The rows and `x` are valid for `k` adjacent values; the processor has the vectors.
 #[inline(always)]
-unsafe fn dots<A: Arch, T: Real, const R: usize, const L: usize>(
+unsafe fn dots<V: Lane<T: Real>, const R: usize, const C: usize>(
     k: usize,
-    a: Matrix<T>,
-    x: *const T,
-) -> [T; R] {
-    let rows: [*mut T; R] = std::array::from_fn(|r| a.at(r, 0).ptr);
-    let mut acc = [[T::ZERO; L]; R];
-    let mut tail = [T::ZERO; R];
-    let whole = k / L * L;
-    // SAFETY: every index is below `k`.
+    a: Matrix<V::T>,
+    x: *const V::T,
+) -> [V::T; R] {
+    let mut sums = [V::T::ZERO; R];
+    // SAFETY: the caller's promise; every index is below `k`. Loops over indices: closures would not
+    // be compiled for the instruction set.
     unsafe {
+        let mut acc = [[V::splat(V::T::ZERO); C]; R];
         let mut p = 0;
-        while p < whole {
-            for (acc, row) in acc.iter_mut().zip(rows) {
-                for (l, acc) in acc.iter_mut().enumerate() {
-                    *acc = (*row.add(p + l)).fma::<A>(*x.add(p + l), *acc);
+        while p + C * V::N <= k {
+            for c in 0..C {
+                let x = V::load(x.add(p + c * V::N));
+                for r in 0..R {
+                    let a = V::load(a.at(r, p + c * V::N).ptr);
+                    acc[r][c] = acc[r][c].add_product(a, x);
                 }
             }
-            p += L;
+            p += C * V::N;
         }
-        for (tail, row) in tail.iter_mut().zip(rows) {
-            for p in whole..k {
-                *tail = (*row.add(p)).fma::<A>(*x.add(p), *tail);
+        while p + V::N <= k {
+            let x = V::load(x.add(p));
+            for r in 0..R {
+                acc[r][0] = acc[r][0].add_product(V::load(a.at(r, p).ptr), x);
             }
+            p += V::N;
+        }
+        if p < k && k >= V::N {
+            // The last vector, what is summed already as zeros.
+            let (start, rest) = (k - V::N, k - p);
+            let x = V::load(x.add(start)).last(rest);
+            for r in 0..R {
+                let a = V::load(a.at(r, start).ptr).last(rest);
+                acc[r][C - 1] = acc[r][C - 1].add_product(a, x);
+            }
+            p = k;
+        }
+        for r in 0..R {
+            for q in p..k {
+                sums[r] = sums[r] + *a.at(r, q).ptr * *x.add(q);
+            }
+            for c in 1..C {
+                acc[r][0] = acc[r][0].plus(acc[r][c]);
+            }
+            sums[r] = sums[r] + total(acc[r][0]);
         }
     }
-    std::array::from_fn(|r| total(acc[r]) + tail[r])
+    sums
 }
 
 /// The inner product of `k` adjacent values each.
@@ -163,13 +203,42 @@ unsafe fn dots<A: Arch, T: Real, const R: usize, const L: usize>(
 /// # Safety
 /// Both are valid for `k` reads.
 #[inline(always)]
-pub(super) unsafe fn dot<A: Arch, T: Real>(k: usize, a: *mut T, x: *const T) -> T {
+pub(super) unsafe fn dot<A: Arch, T: Vectors>(k: usize, a: *mut T, x: *const T) -> T {
     // SAFETY: the caller's promise.
-    unsafe {
-        if k >= 256 {
-            dots::<A, T, 1, 64>(k, Matrix::new(a, 0, 1), x)[0]
-        } else {
-            dots::<A, T, 1, 16>(k, Matrix::new(a, 0, 1), x)[0]
+    unsafe { dots::<T::V<A>, 1, 4>(k, Matrix::new(a, 0, 1), x)[0] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Level;
+
+    /// Rows of every length, with nan behind each, and an infinity in what the last vector of a row
+    /// has summed already.
+    #[test]
+    fn rows_of_any_length_times_a_vector() {
+        const M: usize = 6;
+        for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
+            for k in 1..=100 {
+                let value = |i: usize| ((i * 7 + 3) % 5) as f32 - 2.0;
+                let line = |i: usize| (0..k).map(move |p| value(i * k + p)).chain([f32::NAN]);
+                let mut a: Vec<f32> = (0..M).flat_map(line).collect();
+                let x: Vec<f32> = line(M).collect();
+                let mut want: Vec<f32> = (0..M)
+                    .map(|i| (0..k).map(|p| a[i * (k + 1) + p] * x[p]).sum())
+                    .collect();
+                if k > 1 && x[k - 2] != 0.0 {
+                    a[k - 2] = f32::INFINITY;
+                    want[0] = f32::INFINITY * x[k - 2];
+                }
+                let mut y = [f32::NAN; M];
+                let matrix = Matrix::new(a.as_mut_ptr(), k as isize + 1, 1);
+                // SAFETY: the operands hold what the call says.
+                unsafe {
+                    f32::at(level)(M, k, y.as_mut_ptr(), 1, matrix, x.as_ptr(), 1, 1.0, false);
+                }
+                assert_eq!(y, want[..], "{level:?}, {k} terms");
+            }
         }
     }
 }
