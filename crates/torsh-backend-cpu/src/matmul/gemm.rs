@@ -50,26 +50,26 @@ impl<T> Matrix<T> {
 }
 
 /// One product: `out = alpha * a b`, or `out += alpha * a b` where `add`, for `out` of `m` rows
-/// and `n` columns, over `k` terms.
+/// and `n` columns, over `k` terms; `alpha` may be of a type of its own.
 #[derive(Clone, Copy)]
-pub(crate) struct Product<T, O = T> {
+pub(crate) struct Product<T, O = T, S = T> {
     pub m: usize,
     pub n: usize,
     pub k: usize,
     pub out: Matrix<O>,
     pub a: Matrix<T>,
     pub b: Matrix<T>,
-    pub alpha: T,
+    pub alpha: S,
     pub add: bool,
 }
 
 // SAFETY: the operands are only read, and threads write disjoint parts of the output.
-unsafe impl<T: Sync, O: Sync> Sync for Product<T, O> {}
+unsafe impl<T: Sync, O: Sync, S: Sync> Sync for Product<T, O, S> {}
 
-impl<T: Copy> Product<T> {
+impl<T, O, S: Copy> Product<T, O, S> {
     /// The same product, transposed.
     #[inline]
-    pub fn turned(&self) -> Product<T> {
+    pub fn turned(&self) -> Product<T, O, S> {
         Product {
             m: self.n,
             n: self.m,

@@ -396,14 +396,26 @@ impl Call<'_> {
 
     fn half(&self) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
-        if self.of_pairs()? {
-            return Ok(());
+        let paired = self.suits_pairs();
+        #[cfg(target_arch = "x86_64")]
+        if paired && self.c.is_none() && self.a.shape[self.a.shape.len() - 1] <= pairs::AT_ONCE {
+            return self.paired::<half::bf16>(self.out, None);
         }
         let out = DenseOut::new(self.out, DType::F32)?;
         let strides = torsh_core::Shape::new(self.out.shape).contiguous_strides();
-        let widened = self.widened(&out, &strides);
+        let widened = View {
+            ptr: out.ptr::<u8>().get(),
+            dtype: DType::F32,
+            shape: self.out.shape,
+            strides: &strides,
+        };
         let c = self.c.map(Widened::new).transpose()?;
         let c = c.as_ref().map(Widened::view);
+        #[cfg(target_arch = "x86_64")]
+        if paired {
+            self.paired::<pairs::Pair>(&widened, c.as_ref())?;
+            return out.finish();
+        }
         let a = Widened::new(self.a)?;
         let b = Widened::new(self.b)?;
         let (a, b) = (a.view(), b.view());
@@ -419,38 +431,14 @@ impl Call<'_> {
         out.finish()
     }
 
-    /// The output in float32.
-    fn widened<'s>(&'s self, out: &DenseOut<'_>, strides: &'s [isize]) -> View<'s> {
-        View {
-            ptr: out.ptr::<u8>().get(),
-            dtype: DType::F32,
-            shape: self.out.shape,
-            strides,
-        }
-    }
-
-    /// A product of bfloat16 as they are; `false`, with nothing done, where the processor cannot or
-    /// it would not pay.
+    /// Whether to multiply bfloat16 as they are: the processor can, and it pays.
     #[cfg(target_arch = "x86_64")]
-    fn of_pairs(&self) -> Result<bool> {
-        if self.a.dtype != DType::BF16 || self.b.dtype != DType::BF16 {
-            return Ok(false);
-        }
+    fn suits_pairs(&self) -> bool {
         let p = Problem::new(self.out, self.a, self.b, self.c);
-        if amx::suits(p.m, p.n, p.k, amx::Parts::One) || !pairs::suits(p.m, p.n, p.k) {
-            return Ok(false);
-        }
-        if self.c.is_none() && p.k <= pairs::AT_ONCE {
-            self.paired::<half::bf16>(self.out, None)?;
-            return Ok(true);
-        }
-        let out = DenseOut::new(self.out, DType::F32)?;
-        let strides = torsh_core::Shape::new(self.out.shape).contiguous_strides();
-        let widened = self.widened(&out, &strides);
-        let c = self.c.map(Widened::new).transpose()?;
-        self.paired::<pairs::Pair>(&widened, c.as_ref().map(Widened::view).as_ref())?;
-        out.finish()?;
-        Ok(true)
+        self.a.dtype == DType::BF16
+            && self.b.dtype == DType::BF16
+            && !amx::suits(p.m, p.n, p.k, amx::Parts::One)
+            && pairs::suits(p.m, p.n, p.k)
     }
 
     /// The products of bfloat16, into `out` of float32 with `c` of float32, or of bfloat16 without.
@@ -475,7 +463,7 @@ impl Call<'_> {
                     unsafe { start(rows.len(), p.n, o, Some(c), beta, false) };
                 });
             }
-            let x = pairs::Operands {
+            let x = Product {
                 m: p.m,
                 n: p.n,
                 k: p.k,

@@ -243,32 +243,6 @@ impl Square for Pair {
 
 impl Blocked for Pair {}
 
-/// A product of bfloat16 matrices: `out = alpha a b`, or `out += alpha a b`, where `O` is [`Pair`] for
-/// float32 results, or bfloat16 for up to [`AT_ONCE`] terms that are not added to anything.
-pub(super) struct Operands<O> {
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-    pub out: Matrix<O>,
-    pub a: Matrix<bf16>,
-    pub b: Matrix<bf16>,
-    pub alpha: f32,
-    pub add: bool,
-}
-
-impl<O> Operands<O> {
-    fn turned(&self) -> Operands<O> {
-        Operands {
-            m: self.n,
-            n: self.m,
-            out: self.out.t(),
-            a: self.b.t(),
-            b: self.a.t(),
-            ..*self
-        }
-    }
-}
-
 /// Terms that are asked for ahead of those that are copied.
 const AHEAD: usize = 32;
 
@@ -322,13 +296,14 @@ fn is_paired(term: isize, line: isize, k: usize) -> bool {
     term == 1 && line % 2 == 0 && k.is_multiple_of(2)
 }
 
-/// Computes a product by up to `threads` threads. The result does not depend on their number.
-/// Fails, with nothing done, where there is no memory for the panels.
+/// Computes a product by up to `threads` threads, where `O` is [`Pair`] for float32 results, or
+/// bfloat16 for up to [`AT_ONCE`] terms that are not added to anything. The result does not depend
+/// on the number of threads. Fails, with nothing done, where there is no memory for the panels.
 ///
 /// # Safety
 /// The matrices are valid for their sizes, `out` overlaps neither other, and [`is_available`].
 pub(super) unsafe fn product<O: Send + Sync + 'static>(
-    x: &Operands<O>,
+    x: &Product<bf16, O, f32>,
     threads: usize,
 ) -> Result<()>
 where

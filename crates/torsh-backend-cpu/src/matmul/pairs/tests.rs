@@ -50,7 +50,7 @@ where
 {
     let (mut a, mut b) = (numbers(2 * m * k, 1), numbers(2 * k * n, 2));
     let mut out = vec![O::of(3.0); 2 * m * n];
-    let x = Operands {
+    let x = Product {
         m,
         n,
         k,
@@ -126,7 +126,7 @@ fn special_values_go_through() {
     a[k + 3] = bf16::NAN;
     let mut b = vec![bf16::ONE; k * n];
     let mut out = vec![bf16::ZERO; m * n];
-    let x = Operands {
+    let x = Product {
         m,
         n,
         k,
