@@ -198,10 +198,12 @@ macro_rules! portable {
             }
             #[inline(always)]
             unsafe fn times(self, b: Self) -> Self {
-                std::array::from_fn(|i| {
+                let mut all = self;
+                for i in 0..$n {
                     let ($a, $b) = (self[i], b[i]);
-                    $mul
-                })
+                    all[i] = $mul;
+                }
+                all
             }
             #[inline(always)]
             unsafe fn first(self, n: usize) -> Self {
@@ -213,10 +215,12 @@ macro_rules! portable {
             }
             #[inline(always)]
             unsafe fn plus(self, b: Self) -> Self {
-                std::array::from_fn(|i| {
+                let mut all = self;
+                for i in 0..$n {
                     let ($a, $b) = (self[i], b[i]);
-                    $add
-                })
+                    all[i] = $add;
+                }
+                all
             }
             #[inline(always)]
             unsafe fn fetch(_: *const $t) {}

@@ -6,6 +6,7 @@ use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 
 use super::axis::{Divisor, Geometry, Window};
+use super::lines;
 use super::runs::{Row, Run, fits, means_f32, means_f64};
 use super::{GRAIN, each_row};
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
@@ -14,6 +15,10 @@ use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 trait Average: Copy + Default + Send + Sync {
     fn plus(self, other: Self) -> Self;
     fn over(self, n: f64) -> Self;
+    /// All means, where the windows are small; whether they are.
+    fn small(_: &Geometry, _: Divisor, _src: Ptr<Self>, _dst: Ptr<Self>) -> Option<Result<()>> {
+        None
+    }
     /// The means of a run of windows; whether there is this fast way.
     ///
     /// # Safety
@@ -33,7 +38,10 @@ macro_rules! average {
             fn over(self, n: f64) -> $t {
                 self / n as $real
             }
-            $(unsafe fn means(row: &Row<$t>, n: f64) -> bool {
+            $(fn small(g: &Geometry, by: Divisor, src: Ptr<$t>, dst: Ptr<$t>) -> Option<Result<()>> {
+                lines::pool(g, Some(by), src, dst)
+            }
+            unsafe fn means(row: &Row<$t>, n: f64) -> bool {
                 // SAFETY: the caller's promise.
                 unsafe { $means(row, n as $real) };
                 true
@@ -124,6 +132,9 @@ fn sum<T: Average>(row: &[T]) -> T {
 
 /// Adds the rows of a window first, then along the sum.
 fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>) -> Result<()> {
+    if let Some(done) = T::small(g, divisor, src, dst) {
+        return done;
+    }
     let [dz, dy, dx] = &g.axes;
     let (height, width) = (dy.input, dx.input);
     let (rows, columns) = (dz.windows.len() * dy.windows.len(), dx.windows.len());
@@ -166,7 +177,7 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
                         run,
                         dst: dst.add(run.first),
                     };
-                    if T::means(&row, number(divisor, [wz, wy, wx])) {
+                    if T::means(&row, divisor.of([wz, wy, wx])) {
                         done = run.first..run.end;
                     }
                 }
@@ -181,7 +192,7 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
                                 all = row.iter().fold(all, |a, &v| a.plus(v));
                             }
                         }
-                        *dst.add(x) = all.over(number(divisor, [wz, wy, wx]));
+                        *dst.add(x) = all.over(divisor.of([wz, wy, wx]));
                     }
                     return;
                 }
@@ -205,22 +216,13 @@ fn averages<T: Average>(g: &Geometry, divisor: Divisor, src: Ptr<T>, dst: Ptr<T>
                     let wx = dx.windows[x];
                     *dst.add(x) = match wx.end - wx.start {
                         0 => T::default(),
-                        _ => sum(&added[wx.start..wx.end]).over(number(divisor, [wz, wy, wx])),
+                        _ => sum(&added[wx.start..wx.end]).over(divisor.of([wz, wy, wx])),
                     };
                 }
             }
         });
     });
     Ok(())
-}
-
-/// How many elements count; never 0.
-#[inline(always)]
-fn number(divisor: Divisor, windows: [Window; 3]) -> f64 {
-    match divisor.of(windows) {
-        0.0 => 1.0,
-        n => n,
-    }
 }
 
 /// Each input's share of the gradients of the windows that hold it, by rows of the input: the shares
@@ -262,7 +264,7 @@ fn shares<T: Average>(g: &Geometry, divisor: Divisor, grad: Ptr<T>, dst: Ptr<T>)
                             let grad = std::slice::from_raw_parts(grad, columns);
                             let windows = [dz.windows[oz], dy.windows[oy]];
                             add_shares(sums, grad, &dx.windows, &run, |wx| {
-                                number(divisor, [windows[0], windows[1], wx])
+                                divisor.of([windows[0], windows[1], wx])
                             });
                         }
                     }

@@ -204,13 +204,31 @@ impl Divisor {
         }
     }
 
-    /// The number for a window.
+    /// The number for a window; never 0.
     #[inline(always)]
-    pub fn of(self, windows: [Window; 3]) -> f64 {
+    pub fn of(self, [z, y, x]: [Window; 3]) -> f64 {
+        match self.across([z, y]) * self.along(x) {
+            0.0 => 1.0,
+            n => n,
+        }
+    }
+
+    /// What the last dimension gives to the number, by which the others' is multiplied.
+    #[inline(always)]
+    pub fn along(self, window: Window) -> f64 {
         match self {
-            Divisor::Inside => windows.iter().map(|w| (w.end - w.start) as f64).product(),
-            Divisor::Padded => windows.iter().map(|w| w.padded as f64).product(),
+            Divisor::Inside => (window.end - window.start) as f64,
+            Divisor::Padded => window.padded as f64,
+            Divisor::Given(_) => 1.0,
+        }
+    }
+
+    /// What the first two dimensions give to it.
+    #[inline(always)]
+    pub fn across(self, [z, y]: [Window; 2]) -> f64 {
+        match self {
             Divisor::Given(n) => n,
+            _ => self.along(z) * self.along(y),
         }
     }
 }

@@ -15,6 +15,7 @@
 
 mod avg;
 mod axis;
+mod lines;
 mod runs;
 
 use std::ops::Range;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use half::{bf16, f16};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
-use crate::dense::{Dense, DenseOut, missing, wide};
+use crate::dense::{Dense, DenseOut, Ptr, missing, wide};
 use axis::{Geometry, Window};
 use runs::{Row, Run};
 
@@ -48,6 +49,10 @@ trait Ordered: Copy + Send + Sync {
     const LOWEST: Self;
     /// Whether `self` takes the place of the maximum so far.
     fn wins(self, best: Self) -> bool;
+    /// All maxima, where the windows are small; whether they are.
+    fn small(_: &Geometry, _src: Ptr<Self>, _dst: Ptr<Self>) -> Option<Result<()>> {
+        None
+    }
     /// The maxima of a run of windows.
     ///
     /// # Safety
@@ -68,7 +73,10 @@ macro_rules! ordered {
                 let $v = self;
                 $wins
             }
-            $(unsafe fn maxima(row: &Row<$t>, at: Option<*mut i64>) {
+            $(fn small(g: &Geometry, src: Ptr<$t>, dst: Ptr<$t>) -> Option<Result<()>> {
+                lines::pool(g, None, src, dst)
+            }
+            unsafe fn maxima(row: &Row<$t>, at: Option<*mut i64>) {
                 // SAFETY: the caller's promise.
                 unsafe { $maxima(row, at) }
             })?
@@ -132,6 +140,12 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
     let indices = DenseOut::optional(args.outputs.get(1), DType::I64)?;
     let (src, dst) = (input.ptr::<T>(), out.ptr::<T>());
     let at = indices.as_ref().map(|i| i.ptr::<i64>());
+    if at.is_none()
+        && let Some(done) = T::small(g, src, dst)
+    {
+        done?;
+        return out.finish();
+    }
     let [dz, dy, dx] = &g.axes;
     let units = g.planes * dz.windows.len() * dy.windows.len();
     let run = Run::of(dx).filter(|_| g.in_pixels() <= u32::MAX as usize);

@@ -13,7 +13,7 @@ const LANES: usize = 64;
 const TILE: usize = 16;
 /// The longest windows that are computed so, and the most rows of them.
 const SPAN: usize = 32;
-const ROWS: usize = 16;
+pub(super) const ROWS: usize = 16;
 /// Elements of a row, laid out for all lanes.
 const WIDTH: usize = LANES + SPAN + TILE;
 

@@ -1,0 +1,657 @@
+//! Lines of small windows at even distances, padding included: a vector of windows at a time, made of
+//! the rows of the image where they are.
+
+use num_traits::{Float, One, Zero};
+use torsh_core::{Result, pool};
+
+use super::GRAIN;
+use super::axis::{Axis, Divisor, Geometry, Window};
+use super::runs::ROWS;
+use crate::arch::{Level, level};
+use crate::copy::stream;
+use crate::dense::{Ptr, Scratch};
+use crate::matmul::lane::Lane;
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+/// Results of a piece that is written past the caches by way of memory in the first level.
+const PIECE: usize = 2048;
+/// Bytes of images from which on they are asked for ahead of time, and how far ahead.
+const FAR: usize = 2 * 1024 * 1024;
+const AHEAD: usize = 4096;
+
+/// A vector whose numbers can change places. Functions are as those of [`Lane`].
+trait Vector: Lane<T: Float> {
+    /// Those at `from` whose place is in `first..end`, and those of `fill` in the other places.
+    unsafe fn load_part(from: *const Self::T, first: usize, end: usize, fill: Self) -> Self;
+    /// The larger numbers, as [`super::Ordered`] has it; `self`'s where they are equal.
+    unsafe fn larger(self, other: Self) -> Self;
+    unsafe fn over(self, n: Self) -> Self;
+    /// The numbers in even places of `self` and `next` together, and those in odd ones.
+    unsafe fn apart(self, next: Self) -> [Self; 2];
+    /// The numbers of `self` and `next` together from place `K` on, 1 or 2.
+    unsafe fn shifted<const K: i32>(self, next: Self) -> Self;
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx512 {
+    ($($v:ident $mask:ty, $index:ident $set:ident: $load:ident $max:ident $cmp:ident $blend:ident $div:ident $permute:ident
+        [$($even:literal)*] [$($odd:literal)*] $align:ident $to:ident $back:ident;)*) => {$(
+        impl Vector for $v {
+            #[inline(always)]
+            unsafe fn load_part(from: *const Self::T, first: usize, end: usize, fill: Self) -> Self {
+                let mask = ((1u32 << end) - 1) & !((1u32 << first) - 1);
+                // SAFETY: the caller's promise; lanes without a bit are not read.
+                unsafe { $load(fill, mask as $mask, from) }
+            }
+            #[inline(always)]
+            unsafe fn larger(self, other: Self) -> Self {
+                // SAFETY: the caller's promise. Of a nan and a number the second operand is taken.
+                unsafe {
+                    let nan = $cmp::<_CMP_UNORD_Q>(other, other);
+                    $blend(nan, $max(other, self), other)
+                }
+            }
+            #[inline(always)]
+            unsafe fn over(self, n: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $div(self, n) }
+            }
+            #[inline(always)]
+            unsafe fn apart(self, next: Self) -> [Self; 2] {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let (even, odd) = ($set($($even),*), $set($($odd),*));
+                    [$permute(self, even, next), $permute(self, odd, next)]
+                }
+            }
+            #[inline(always)]
+            unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $back($align::<K>($to(next), $to(self))) }
+            }
+        }
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+avx512! {
+    __m512 u16, __m512i _mm512_setr_epi32: _mm512_mask_loadu_ps _mm512_max_ps _mm512_cmp_ps_mask _mm512_mask_blend_ps _mm512_div_ps _mm512_permutex2var_ps
+        [0 2 4 6 8 10 12 14 16 18 20 22 24 26 28 30] [1 3 5 7 9 11 13 15 17 19 21 23 25 27 29 31]
+        _mm512_alignr_epi32 _mm512_castps_si512 _mm512_castsi512_ps;
+    __m512d u8, __m512i _mm512_setr_epi64: _mm512_mask_loadu_pd _mm512_max_pd _mm512_cmp_pd_mask _mm512_mask_blend_pd _mm512_div_pd _mm512_permutex2var_pd
+        [0 2 4 6 8 10 12 14] [1 3 5 7 9 11 13 15]
+        _mm512_alignr_epi64 _mm512_castpd_si512 _mm512_castsi512_pd;
+}
+
+/// Read at `8 - n`: ones in the first `n` places of 32 bits.
+#[cfg(target_arch = "x86_64")]
+static ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// Ones in the 32 bit places from `first` to `end`.
+///
+/// # Safety
+/// The processor has AVX2; both are at most 8.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn places(first: usize, end: usize) -> __m256i {
+    // SAFETY: eight places from one that is at most the eighth.
+    unsafe {
+        let before = |n: usize| _mm256_loadu_si256(ONES.as_ptr().add(8 - n).cast());
+        _mm256_andnot_si256(before(first), before(end))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx2 {
+    ($($v:ident $wide:literal: $load:ident $from:ident $blend:ident $max:ident $cmp:ident $div:ident
+        $apart:expr, $shifted:expr;)*) => {$(
+        impl Vector for $v {
+            #[inline(always)]
+            unsafe fn load_part(from: *const Self::T, first: usize, end: usize, fill: Self) -> Self {
+                // SAFETY: the caller's promise; lanes without ones are not read.
+                unsafe {
+                    let mask = places(first * $wide, end * $wide);
+                    $blend(fill, $load(from, mask), $from(mask))
+                }
+            }
+            #[inline(always)]
+            unsafe fn larger(self, other: Self) -> Self {
+                // SAFETY: the caller's promise. Of a nan and a number the second operand is taken.
+                unsafe {
+                    let nan = $cmp::<_CMP_UNORD_Q>(other, other);
+                    $blend($max(other, self), other, nan)
+                }
+            }
+            #[inline(always)]
+            unsafe fn over(self, n: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $div(self, n) }
+            }
+            #[inline(always)]
+            unsafe fn apart(self, next: Self) -> [Self; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { $apart(self, next) }
+            }
+            #[inline(always)]
+            unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $shifted(self, next, K) }
+            }
+        }
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+avx2! {
+    __m256 1: _mm256_maskload_ps _mm256_castsi256_ps _mm256_blendv_ps _mm256_max_ps _mm256_cmp_ps _mm256_div_ps
+        |a, b| {
+            let order = |v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(v)));
+            [order(_mm256_shuffle_ps::<0x88>(a, b)), order(_mm256_shuffle_ps::<0xdd>(a, b))]
+        },
+        |a, b, k| {
+            let middle = _mm256_castps_si256(_mm256_permute2f128_ps::<0x21>(a, b));
+            let a = _mm256_castps_si256(a);
+            _mm256_castsi256_ps(match k {
+                1 => _mm256_alignr_epi8::<4>(middle, a),
+                _ => _mm256_alignr_epi8::<8>(middle, a),
+            })
+        };
+    __m256d 2: _mm256_maskload_pd _mm256_castsi256_pd _mm256_blendv_pd _mm256_max_pd _mm256_cmp_pd _mm256_div_pd
+        |a, b| {
+            let order = |v| _mm256_permute4x64_pd::<0xd8>(v);
+            [order(_mm256_unpacklo_pd(a, b)), order(_mm256_unpackhi_pd(a, b))]
+        },
+        |a, b, k| {
+            let middle = _mm256_permute2f128_pd::<0x21>(a, b);
+            match k {
+                1 => _mm256_shuffle_pd::<0x5>(a, middle),
+                _ => middle,
+            }
+        };
+}
+
+macro_rules! portable {
+    ($($t:ty, $n:literal;)*) => {$(
+        impl Vector for [$t; $n] {
+            #[inline(always)]
+            unsafe fn load_part(from: *const $t, first: usize, end: usize, fill: Self) -> Self {
+                let mut all = fill;
+                for i in first..end {
+                    // SAFETY: the caller's promise.
+                    all[i] = unsafe { *from.wrapping_add(i) };
+                }
+                all
+            }
+            #[inline(always)]
+            unsafe fn larger(mut self, other: Self) -> Self {
+                for i in 0..$n {
+                    let wins = (other[i] > self[i]) | other[i].is_nan();
+                    self[i] = if wins { other[i] } else { self[i] };
+                }
+                self
+            }
+            #[inline(always)]
+            unsafe fn over(mut self, n: Self) -> Self {
+                for i in 0..$n {
+                    self[i] /= n[i];
+                }
+                self
+            }
+            #[inline(always)]
+            unsafe fn apart(self, next: Self) -> [Self; 2] {
+                let (mut even, mut odd) = (self, self);
+                for i in 0..$n / 2 {
+                    (even[i], odd[i]) = (self[2 * i], self[2 * i + 1]);
+                    (even[$n / 2 + i], odd[$n / 2 + i]) = (next[2 * i], next[2 * i + 1]);
+                }
+                [even, odd]
+            }
+            #[inline(always)]
+            unsafe fn shifted<const K: i32>(mut self, next: Self) -> Self {
+                let k = K as usize;
+                for i in 0..$n {
+                    self[i] = if i + k < $n { self[i + k] } else { next[i + k - $n] };
+                }
+                self
+            }
+        }
+    )*};
+}
+portable! {
+    f32, 4;
+    f64, 2;
+}
+
+/// Windows of one line: `start` is the column where the first one begins, which may lie in the
+/// padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Columns {
+    start: isize,
+    span: usize,
+    step: usize,
+}
+
+impl Columns {
+    /// The windows of a dimension, where all are so, but for what lies outside of the image.
+    pub fn of(axis: &Axis) -> Option<Columns> {
+        let all = &axis.windows;
+        let spans = all.iter().map(|w| w.end - w.start);
+        let (first, span) = spans
+            .enumerate()
+            .max_by_key(|&(i, n)| (n, usize::MAX - i))?;
+        // Windows before it are cut at their beginning, those behind it at their end.
+        let step = match (all.get(first + 1), first.checked_sub(1)) {
+            (Some(next), _) => next.start - all[first].start,
+            (None, Some(before)) => all[first].end - all[before].end,
+            (None, None) => 1,
+        };
+        let start = all[first].start as isize - (first * step) as isize;
+        let cut = |at: isize| at.clamp(0, axis.input as isize) as usize;
+        let even = all.iter().enumerate().all(|(i, w)| {
+            let at = start + (i * step) as isize;
+            (w.start, w.end) == (cut(at), cut(at + span as isize))
+        });
+        let small = axis.dilation == 1 && matches!(span, 2 | 3) && matches!(step, 1 | 2);
+        (even && small).then_some(Columns { start, span, step })
+    }
+}
+
+/// Lines of windows of one plane.
+pub(super) struct Lines<'a, T> {
+    /// The image's plane, and its sizes.
+    src: *const T,
+    height: usize,
+    width: usize,
+    /// The windows of all lines along the first dimension, and of each line along the second.
+    deep: Window,
+    down: &'a [Window],
+    dilations: [usize; 2],
+    start: isize,
+    /// How many windows a line has.
+    count: usize,
+    /// Whether to ask for the image ahead of time.
+    ahead: bool,
+    dst: *mut T,
+    /// Numbers that may be written from `dst` on.
+    room: usize,
+    numbers: Option<&'a Numbers<T>>,
+}
+
+/// How many elements averages are over.
+pub(super) struct Numbers<T> {
+    divisor: Divisor,
+    /// Whether all are powers of 2, so that the product with the reciprocal is the quotient.
+    exact: bool,
+    /// What the numbers, or their reciprocals, have from each window along the line; whole vectors.
+    along: Vec<T>,
+}
+
+/// What a window makes of its elements.
+trait Fold<V: Vector> {
+    /// What is in the padding.
+    fn outside() -> V::T;
+    /// # Safety
+    /// As [`Lane::splat`].
+    unsafe fn fold(a: V, b: V) -> V;
+    /// What `finish` takes for all windows of a line.
+    fn by(l: &Lines<'_, V::T>, down: Window) -> V::T;
+    /// The results of the windows from `x` on of a line.
+    ///
+    /// # Safety
+    /// As [`Lane::splat`]; there is such a window.
+    unsafe fn finish(l: &Lines<'_, V::T>, all: V, by: V::T, x: usize) -> V;
+}
+
+struct Larger;
+impl<V: Vector> Fold<V> for Larger {
+    #[inline(always)]
+    fn outside() -> V::T {
+        V::T::neg_infinity()
+    }
+    #[inline(always)]
+    unsafe fn fold(a: V, b: V) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { a.larger(b) }
+    }
+    #[inline(always)]
+    fn by(_: &Lines<'_, V::T>, _: Window) -> V::T {
+        V::T::one()
+    }
+    #[inline(always)]
+    unsafe fn finish(_: &Lines<'_, V::T>, all: V, _: V::T, _: usize) -> V {
+        all
+    }
+}
+
+struct Mean;
+impl<V: Vector> Fold<V> for Mean {
+    #[inline(always)]
+    fn outside() -> V::T {
+        V::T::zero()
+    }
+    #[inline(always)]
+    unsafe fn fold(a: V, b: V) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { a.plus(b) }
+    }
+    #[inline(always)]
+    fn by(l: &Lines<'_, V::T>, down: Window) -> V::T {
+        l.numbers
+            .map_or(V::T::one(), |n| n.of(n.divisor.across([l.deep, down])))
+    }
+    #[inline(always)]
+    unsafe fn finish(l: &Lines<'_, V::T>, all: V, by: V::T, x: usize) -> V {
+        let Some(n) = l.numbers else {
+            return all;
+        };
+        // SAFETY: the caller's promise; whole vectors are there.
+        unsafe {
+            let by = V::splat(by).times(V::load(n.along.as_ptr().wrapping_add(x)));
+            if n.exact { all.times(by) } else { all.over(by) }
+        }
+    }
+}
+
+/// A vector of the image's columns from `c` on, folded over `rows`.
+///
+/// # Safety
+/// The rows have `width` columns; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn columns<V: Vector, F: Fold<V>>(rows: &[*const V::T], width: usize, c: isize) -> V {
+    let inside = |n: isize| n.clamp(0, V::N as isize) as usize;
+    let (first, end) = (inside(-c), inside(width as isize - c));
+    // SAFETY: the caller's promise.
+    unsafe {
+        let outside = V::splat(F::outside());
+        let Some((row, rest)) = rows.split_first() else {
+            return outside;
+        };
+        if first == 0 && end == V::N {
+            let mut all = V::load(row.wrapping_offset(c));
+            for row in rest {
+                all = F::fold(all, V::load(row.wrapping_offset(c)));
+            }
+            return all;
+        }
+        if first >= end {
+            return outside;
+        }
+        let mut all = V::load_part(row.wrapping_offset(c), first, end, outside);
+        for row in rest {
+            let next = V::load_part(row.wrapping_offset(c), first, end, outside);
+            all = F::fold(all, next);
+        }
+        all
+    }
+}
+
+/// Lines of windows of `K` columns that are `S` apart, 1 or 2.
+///
+/// # Safety
+/// The operands hold what `l` says; the processor has the instruction set of `V`.
+#[inline(always)]
+unsafe fn lines<V: Vector, F: Fold<V>, const K: usize, const S: usize>(l: &Lines<'_, V::T>) {
+    let mut rows = [l.src; ROWS];
+    for (y, down) in l.down.iter().enumerate() {
+        let mut taken = 0;
+        for z in (l.deep.start..l.deep.end).step_by(l.dilations[0]) {
+            for y in (down.start..down.end).step_by(l.dilations[1]) {
+                rows[taken] = l.src.wrapping_add((z * l.height + y) * l.width);
+                taken += 1;
+            }
+        }
+        let rows = &rows[..taken];
+        if l.ahead {
+            let next = rows
+                .last()
+                .map_or(l.src, |row| row.wrapping_byte_add(AHEAD));
+            stream::prefetch_row(next, S * l.width);
+        }
+        let by = F::by(l, *down);
+        let (dst, room) = (l.dst.wrapping_add(y * l.count), l.room - y * l.count);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut here = columns::<V, F>(rows, l.width, l.start);
+            for x in (0..l.count).step_by(V::N) {
+                let c = l.start + (x * S) as isize;
+                let after = columns::<V, F>(rows, l.width, c + V::N as isize);
+                let all = if S == 1 {
+                    let mut all = F::fold(here, here.shifted::<1>(after));
+                    if K == 3 {
+                        all = F::fold(all, here.shifted::<2>(after));
+                    }
+                    here = after;
+                    all
+                } else {
+                    let [even, odd] = here.apart(after);
+                    let mut all = F::fold(even, odd);
+                    here = columns::<V, F>(rows, l.width, c + 2 * V::N as isize);
+                    if K == 3 {
+                        all = F::fold(all, even.shifted::<1>(here));
+                    }
+                    all
+                };
+                let all = F::finish(l, all, by, x);
+                // What is written behind a line's end the next line writes anew.
+                if x + V::N <= room {
+                    all.store(dst.wrapping_add(x));
+                } else {
+                    all.store_first(room - x, dst.wrapping_add(x));
+                }
+            }
+        }
+    }
+}
+
+/// Computes lines.
+type LinesFn<T> = unsafe fn(&Lines<'_, T>);
+
+/// A number with loops for small windows.
+pub(super) trait Small: Float + Send + Sync + 'static {
+    /// The maxima of a window's columns, so many and so far apart.
+    fn maxima(level: Level, columns: Columns) -> LinesFn<Self>;
+    /// The means.
+    fn means(level: Level, columns: Columns) -> LinesFn<Self>;
+}
+
+macro_rules! loops {
+    ($name:ident, $v:ty $(, $features:literal)?) => {
+        mod $name {
+            use super::*;
+
+            /// # Safety
+            /// As [`super::lines`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn lines<F: Fold<$v>, const K: usize, const S: usize>(
+                l: &Lines<'_, <$v as Lane>::T>,
+            ) {
+                // SAFETY: the caller's promise.
+                unsafe { super::lines::<$v, F, K, S>(l) }
+            }
+
+            pub(super) fn of<F: Fold<$v>>(c: Columns) -> LinesFn<<$v as Lane>::T> {
+                match (c.span, c.step) {
+                    (2, 1) => lines::<F, 2, 1>,
+                    (2, _) => lines::<F, 2, 2>,
+                    (_, 1) => lines::<F, 3, 1>,
+                    _ => lines::<F, 3, 2>,
+                }
+            }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+loops!(
+    avx512_f32,
+    __m512,
+    "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
+);
+#[cfg(target_arch = "x86_64")]
+loops!(
+    avx512_f64,
+    __m512d,
+    "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
+);
+#[cfg(target_arch = "x86_64")]
+loops!(avx2_f32, __m256, "avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "x86_64")]
+loops!(avx2_f64, __m256d, "avx2,fma,f16c,bmi1,bmi2");
+loops!(base_f32, [f32; 4]);
+loops!(base_f64, [f64; 2]);
+
+macro_rules! small {
+    ($($t:ty: $avx512:ident $avx2:ident $base:ident;)*) => {$(
+        impl Small for $t {
+            fn maxima(level: Level, columns: Columns) -> LinesFn<$t> {
+                match level {
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => $avx512::of::<Larger>(columns),
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 => $avx2::of::<Larger>(columns),
+                    _ => $base::of::<Larger>(columns),
+                }
+            }
+            fn means(level: Level, columns: Columns) -> LinesFn<$t> {
+                match level {
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => $avx512::of::<Mean>(columns),
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 => $avx2::of::<Mean>(columns),
+                    _ => $base::of::<Mean>(columns),
+                }
+            }
+        }
+    )*};
+}
+small! {
+    f32: avx512_f32 avx2_f32 base_f32;
+    f64: avx512_f64 avx2_f64 base_f64;
+}
+
+impl<T: Float> Numbers<T> {
+    fn new(g: &Geometry, divisor: Divisor) -> Numbers<T> {
+        let power = |n: f64| n.log2().fract() == 0.0;
+        let [dz, dy, dx] = &g.axes;
+        let exact = dx.windows.iter().all(|&w| power(divisor.along(w)))
+            && dz.windows.iter().all(|&z| {
+                let across = |&y| power(divisor.across([z, y]));
+                dy.windows.iter().all(across)
+            });
+        let mut numbers = Numbers {
+            divisor,
+            exact,
+            along: Vec::new(),
+        };
+        let whole = dx.windows.len().next_multiple_of(LANES);
+        let along = dx.windows.iter().map(|&w| numbers.of(divisor.along(w)));
+        numbers.along = along.collect();
+        numbers.along.resize(whole, T::one());
+        numbers
+    }
+
+    /// A number, or its reciprocal. Windows without elements need none but 0.
+    #[inline(always)]
+    fn of(&self, n: f64) -> T {
+        let n = T::from(if n == 0.0 { 1.0 } else { n }).unwrap_or_else(T::one);
+        if self.exact { n.recip() } else { n }
+    }
+}
+
+/// The most numbers of a vector.
+const LANES: usize = 16;
+
+/// Pools windows of few columns, whose maxima are wanted, or their means over `divisor`; `None` where
+/// the loops here are not for them.
+pub(super) fn pool<T: Small>(
+    g: &Geometry,
+    divisor: Option<Divisor>,
+    src: Ptr<T>,
+    dst: Ptr<T>,
+) -> Option<Result<()>> {
+    let [dz, dy, dx] = &g.axes;
+    let columns = Columns::of(dx)?;
+    let longest = |axis: &Axis| {
+        let span = |w: &Window| (w.end - w.start).div_ceil(axis.dilation);
+        axis.windows.iter().map(span).max().unwrap_or(0)
+    };
+    if longest(dz) * longest(dy) > ROWS {
+        return None;
+    }
+    let streamed = stream::pays(g.planes * g.out_pixels() * size_of::<T>());
+    let how = (level(), streamed);
+    Some(run(how, g, columns, divisor, src, dst))
+}
+
+/// Pools with the loops of a level, past the caches or not.
+fn run<T: Small>(
+    (level, streamed): (Level, bool),
+    g: &Geometry,
+    columns: Columns,
+    divisor: Option<Divisor>,
+    src: Ptr<T>,
+    dst: Ptr<T>,
+) -> Result<()> {
+    let [dz, dy, dx] = &g.axes;
+    let numbers = divisor.map(|divisor| Numbers::new(g, divisor));
+    let f = match divisor {
+        None => T::maxima(level, columns),
+        Some(_) => T::means(level, columns),
+    };
+    let (size, count) = (g.in_pixels(), dx.windows.len());
+    let (deep, high) = (dz.windows.len(), dy.windows.len());
+    let units = g.planes * deep * high;
+    let grain = GRAIN.div_ceil((g.reads() / units.max(1)).max(1));
+    let parts = pool::chunk_count(units, grain);
+    // Lines that are computed at once, on their way past the caches.
+    let most = match streamed {
+        true => (PIECE / count).max(1),
+        false => high,
+    };
+    let each = if streamed { most * count + LANES } else { 0 };
+    let scratch = Scratch::<T>::new(parts * each)?;
+    let scratch = Ptr::new(scratch.ptr());
+    pool::parallel_parts(units, parts, &|part, range| {
+        let piece = scratch.at((part * each) as isize);
+        let mut unit = range.start;
+        while unit < range.end {
+            let (sheet, y) = (unit / high, unit % high);
+            let lines = most.min(high - y).min(range.end - unit);
+            let n = lines * count;
+            let to = dst.at((unit * count) as isize);
+            let l = Lines {
+                src: src.at((sheet / deep * size) as isize),
+                height: dy.input,
+                width: dx.input,
+                deep: dz.windows[sheet % deep],
+                down: &dy.windows[y..y + lines],
+                dilations: [dz.dilation, dy.dilation],
+                start: columns.start,
+                count,
+                ahead: g.planes * size * size_of::<T>() >= FAR,
+                dst: if streamed { piece } else { to },
+                room: if streamed {
+                    each
+                } else {
+                    (range.end - unit) * count
+                },
+                numbers: numbers.as_ref(),
+            };
+            // SAFETY: windows lie inside their plane, the piece is this part's, and lines of the
+            // output that follow are written later, by this part.
+            unsafe {
+                f(&l);
+                if streamed {
+                    stream::copy(piece.cast(), to.cast(), n * size_of::<T>());
+                }
+            }
+            unit += lines;
+        }
+        if streamed {
+            stream::fence();
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
