@@ -18,7 +18,7 @@ use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::spatial::three;
-use pass::{Blend, Pairs, pairs, pass};
+use pass::{Blend, Pairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
 use table::{Axis, Mode, Table};
 
 /// Multiply-adds that are worth a thread of their own.
@@ -228,30 +228,61 @@ fn weighted<T: Blend>(
         return out.finish();
     }
     let work = steps.iter().map(|s| s.results() * 2).sum::<usize>().max(1);
-    let between = steps[..steps.len() - 1].iter().map(Step::results).max();
-    let between = between.unwrap_or(0);
+    // The first two steps, where they are done together.
+    let together = match &steps[..] {
+        [along, down, ..] if adjacent(along, down) => Some([along, down]),
+        _ => None,
+    };
+    let done = if together.is_some() { 2 } else { 0 };
+    let all = 1.max(done)..steps.len();
+    let between = all.map(|i| steps[i - 1].results()).max().unwrap_or(0);
     // Planes for each thread, or, where there are too few, parts of each plane.
     let parts = match pool::chunk_count(g.planes.saturating_mul(work), GRAIN) {
         parts if parts > g.planes => 1,
         parts => parts.max(1),
     };
+    let (inner, lines) = match together {
+        Some([along, down]) => {
+            let inner = if parts == 1 {
+                parts_of_both(along, down)
+            } else {
+                1
+            };
+            (inner, inner * memory_of_both(down))
+        }
+        None => (1, 0),
+    };
     let streamed = stream::pays(g.planes * to * size_of::<T>());
-    let scratch = Scratch::<T>::new(parts * 2 * between)?;
+    let each = 2 * between + lines;
+    let scratch = Scratch::<T>::new(parts * each)?;
     let scratch = Ptr::new(scratch.ptr());
     pool::parallel_parts(g.planes, parts, &|part, range| {
-        let halves = [0, 1].map(|half| scratch.at(((part * 2 + half) * between) as isize));
+        let memory = scratch.at((part * each) as isize);
+        let target = |plane: usize, i: usize| match i + 1 == steps.len() {
+            true => dst.at((plane * to) as isize),
+            false => memory.wrapping_add(lines + i % 2 * between),
+        };
         for plane in range {
             let mut current = src.at((plane * from) as isize);
-            for (i, step) in steps.iter().enumerate() {
-                let is_last = i + 1 == steps.len();
-                let target = match is_last {
-                    true => dst.at((plane * to) as isize),
-                    false => halves[i % 2],
-                };
-                // SAFETY: the scratch is this part's, and holds the result of every step but the
-                // last; planes are disjoint.
-                unsafe { pass(step, current, target, streamed && is_last) };
-                current = target;
+            // SAFETY: the memory is this part's, and holds the result of every step but the last;
+            // planes are disjoint.
+            unsafe {
+                if let Some(first) = together {
+                    let to = target(plane, 1);
+                    both(
+                        first,
+                        current,
+                        to,
+                        (memory, inner),
+                        streamed && steps.len() == 2,
+                    );
+                    current = to;
+                }
+                for (i, step) in steps.iter().enumerate().skip(done) {
+                    let to = target(plane, i);
+                    pass(step, current, to, streamed && i + 1 == steps.len());
+                    current = to;
+                }
             }
         }
     });

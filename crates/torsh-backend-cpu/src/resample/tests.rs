@@ -137,3 +137,58 @@ fn rows_past_the_caches_are_those_of_the_usual_way() {
         assert_eq!(results(true), results(false));
     }
 }
+
+/// Two steps at once and one after the other; sizes are of the input and the result.
+fn together<T: Blend + std::fmt::Debug>(planes: usize, rows: [usize; 2], columns: [usize; 2]) {
+    let table = |[from, to]: [usize; 2]| axis(Mode::Linear, from, to).table::<T>();
+    let (along, down) = (table(columns), table(rows));
+    let along = Step {
+        uniform: along.uniform(),
+        pairs: pass::pairs(&along.items),
+        table: along,
+        input: columns[0],
+        outer: planes * rows[0],
+        inner: 1,
+    };
+    let down = Step {
+        uniform: down.uniform(),
+        pairs: None,
+        table: down,
+        input: rows[0],
+        outer: planes,
+        inner: columns[1],
+    };
+    assert!(adjacent(&along, &down));
+    let number = |i: usize| T::from((i * 7) % 11).expect("a number") - T::one();
+    let mut from: Vec<T> = (0..planes * rows[0] * columns[0]).map(number).collect();
+    let mut between = vec![T::zero(); along.results()];
+    let mut want = vec![T::zero(); down.results()];
+    // SAFETY: all hold what the steps say.
+    unsafe {
+        pass(&along, from.as_mut_ptr(), between.as_mut_ptr(), false);
+        pass(&down, between.as_mut_ptr(), want.as_mut_ptr(), false);
+    }
+    for (parts, streamed) in [(1, false), (1, true), (3, false), (3, true)] {
+        let mut got = vec![T::zero(); want.len()];
+        let mut memory = vec![T::zero(); parts * memory_of_both(&down)];
+        let memory = (memory.as_mut_ptr(), parts);
+        let (steps, to) = ([&along, &down], got.as_mut_ptr());
+        // SAFETY: as above.
+        unsafe { both(steps, from.as_mut_ptr(), to, memory, streamed) };
+        assert_eq!(got, want, "{rows:?} {columns:?} {parts} {streamed}");
+    }
+}
+
+#[test]
+fn two_dimensions_together_are_one_after_the_other() {
+    for (planes, rows, columns) in [
+        (1, [5, 10], [16, 32]),
+        (2, [7, 14], [33, 66]),
+        (3, [9, 5], [40, 21]),
+        (2, [1, 4], [3, 7]),
+        (1, [4, 3], [100, 1200]),
+    ] {
+        together::<f32>(planes, rows, columns);
+        together::<f64>(planes, rows, columns);
+    }
+}
