@@ -9,12 +9,13 @@ use crate::blocks::{GRAIN, Packed, by_size};
 use crate::copy::{Addresses, stream};
 use crate::strided::StridedLoop;
 
-/// Bytes of a tile along the output's lines where they are written past the caches: a cache line,
-/// which is written whole.
+/// Bytes of a cache line; what is written past the caches is written in whole ones.
 const LINE: usize = 64;
-/// Bytes of a tile along the input's lines, and along the output's in the caches: so many
-/// neighbouring lines are written one soon after the other.
+/// Bytes of a tile along the input's and the output's lines: so many neighbouring cache lines are read
+/// and written one soon after the other.
 const SIDE: usize = 256;
+/// The same where the output is written past the caches.
+const NARROW: usize = 128;
 
 /// A loop over an output and an input where the output is contiguous in the inner dimension and
 /// the input in another one.
@@ -47,8 +48,8 @@ impl Plan {
         let streams = stream::pays(others * rows * columns * size)
             && (0..l.ndim()).all(|d| d == 0 || l.stride(d, 0) % LINE as isize == 0)
             && (dst as usize).is_multiple_of(LINE);
-        let high = if streams { LINE } else { SIDE };
-        let (high, wide) = ((high / size).max(16), (SIDE / size).max(16));
+        let side = if streams { NARROW } else { SIDE };
+        let [high, wide] = [(side / size).max(16); 2];
         let (down, across) = (rows.div_ceil(high), columns.div_ceil(wide));
         let tile_elements = rows.min(high) * columns.min(wide);
         let kernel = block(size, streams);
@@ -80,13 +81,16 @@ impl Plan {
                         Side { ptr: dst, step: to },
                     );
                     let (high, wide) = ((rows - i).min(high), (columns - j).min(wide));
-                    for row in 0..high {
-                        for line in (0..wide * size).step_by(64) {
-                            stream::prefetch(src.at(row, wide, size).wrapping_add(line));
+                    if !streams {
+                        // The next tile's lines.
+                        for row in 0..high {
+                            for line in (0..wide * size).step_by(LINE) {
+                                stream::prefetch(src.at(row, wide, size).wrapping_add(line));
+                            }
                         }
                     }
                     // SAFETY: the tile is within the loop's elements.
-                    unsafe { tile(size, kernel, src, dst, high, wide) };
+                    unsafe { tile(size, kernel, src, dst, [high, wide], streams) };
                 }
                 if streams {
                     stream::fence();
@@ -144,16 +148,31 @@ unsafe fn tile(
     kernel: Option<(usize, usize, BlockFn)>,
     src: Side,
     dst: Side,
-    rows: usize,
-    columns: usize,
+    [rows, columns]: [usize; 2],
+    streams: bool,
 ) {
     let (mut whole_rows, mut whole_columns) = (0, 0);
     if let Some((high, wide, f)) = kernel {
         (whole_rows, whole_columns) = (rows / high * high, columns / wide * wide);
-        for j in (0..whole_columns).step_by(wide) {
+        let block = |i: usize, j: usize| {
+            // SAFETY: the block is within the tile.
+            unsafe { f(src.at(i, j, size), src.step, dst.at(j, i, size), dst.step) };
+        };
+        if streams {
             for i in (0..whole_rows).step_by(high) {
-                // SAFETY: the block is within the tile.
-                unsafe { f(src.at(i, j, size), src.step, dst.at(j, i, size), dst.step) };
+                for j in (0..whole_columns).step_by(wide) {
+                    // The next tile's lines; the first level may have one place for all of them.
+                    for row in i..i + high {
+                        stream::prefetch_second(src.at(row, columns + j, size));
+                    }
+                    block(i, j);
+                }
+            }
+        } else {
+            for j in (0..whole_columns).step_by(wide) {
+                for i in (0..whole_rows).step_by(high) {
+                    block(i, j);
+                }
             }
         }
     }

@@ -26,6 +26,18 @@ pub(crate) fn prefetch(p: *const u8) {
     let _ = p;
 }
 
+/// Asks for the cache line of an address, which need not be valid, in the second level of the cache.
+#[inline(always)]
+pub(crate) fn prefetch_second(p: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: part of x86-64; a prefetch of any address is harmless.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(p.cast())
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = p;
+}
+
 /// Asks for the cache line of an address that will be written; it need not be valid.
 #[inline(always)]
 pub(crate) fn prefetch_write(p: *mut u8) {
