@@ -33,6 +33,7 @@ mod spatial;
 pub mod strided;
 mod table;
 mod transpose;
+mod vectors;
 pub mod vmath;
 
 pub use table::{CpuBackend, kernel};

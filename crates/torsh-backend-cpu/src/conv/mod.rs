@@ -15,6 +15,7 @@
 //! integers too.
 
 mod columns;
+mod depthwise;
 mod direct;
 mod flat;
 mod fold;
@@ -180,6 +181,9 @@ fn forward<T: ConvNumber>(
     let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
     if g.images * g.groups * oc * p == 0 {
         return Ok(());
+    }
+    if let Some(done) = depthwise::forward(g, input, weight, bias, out) {
+        return done;
     }
     if let Some(done) = direct::forward(g, input, weight, bias, out) {
         return done;

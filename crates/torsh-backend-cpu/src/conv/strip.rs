@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 
 use num_complex::Complex;
 
+use super::depthwise::{self, BandFn};
 use super::number::ConvNumber;
 use crate::arch::Level;
 use crate::copy::stream;
@@ -396,6 +397,10 @@ unsafe fn weave<T: Copy>(n: usize, [even, odd]: [*const T; 2], to: *mut T) {
 pub(super) trait Direct: Sized + 'static {
     /// The loops of a level.
     fn loops(level: Level) -> &'static Loops<Self>;
+    /// The loop of a level for depthwise convolutions of 3 x 3, where there is one.
+    fn depthwise(_: Level) -> Option<BandFn<Self>> {
+        None
+    }
 }
 
 macro_rules! loops {
@@ -497,7 +502,7 @@ loops!(base_c128, Complex<f64>, [Complex<f64>; 1], 2 []);
 loops!(base_u64, u64, [u64; 2], 2 []);
 
 macro_rules! direct {
-    ($($t:ty: $avx512:ident $avx2:ident $base:ident;)*) => {$(
+    ($($t:ty: $avx512:ident $avx2:ident $base:ident $($depthwise:ident)?;)*) => {$(
         impl Direct for $t {
             #[inline]
             fn loops(level: Level) -> &'static Loops<$t> {
@@ -509,11 +514,14 @@ macro_rules! direct {
                     _ => &$base::LOOPS,
                 }
             }
+            $(fn depthwise(level: Level) -> Option<BandFn<$t>> {
+                depthwise::$depthwise(level)
+            })?
         }
     )*};
 }
 direct! {
-    f32: avx512_f32 avx2_f32 base_f32;
+    f32: avx512_f32 avx2_f32 base_f32 float32;
     f64: avx512_f64 avx2_f64 base_f64;
     Complex<f32>: base_c64 base_c64 base_c64;
     Complex<f64>: base_c128 base_c128 base_c128;

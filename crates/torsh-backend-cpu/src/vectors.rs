@@ -1,0 +1,316 @@
+//! Vectors whose numbers change places, for windows of adjacent elements.
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+use num_traits::Float;
+
+use crate::matmul::lane::Lane;
+
+/// A vector whose numbers can change places. Functions are as those of [`Lane`].
+pub(crate) trait Vector: Lane<T: Float> {
+    /// Those at `from` whose place is in `first..end`, and those of `fill` in the other places. Only
+    /// the former are read.
+    unsafe fn load_part(from: *const Self::T, first: usize, end: usize, fill: Self) -> Self;
+    /// The larger numbers, nan the largest; `self`'s where they are equal.
+    unsafe fn larger(self, other: Self) -> Self;
+    unsafe fn over(self, n: Self) -> Self;
+    /// The numbers in even places of `self` and `next` together, and those in odd ones.
+    unsafe fn apart(self, next: Self) -> [Self; 2];
+    /// The numbers of `self` and `next` together from place `K` on, 1 or 2.
+    unsafe fn shifted<const K: i32>(self, next: Self) -> Self;
+    /// The last number of `before`, and all of `self` but the last.
+    unsafe fn delayed(self, before: Self) -> Self;
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx512 {
+    ($($v:ident $mask:ty, $index:ident $set:ident: $load:ident $max:ident $cmp:ident $blend:ident $div:ident $permute:ident
+        [$($even:literal)*] [$($odd:literal)*] $align:ident $to:ident $back:ident;)*) => {$(
+        impl Vector for $v {
+            #[inline(always)]
+            unsafe fn load_part(from: *const Self::T, first: usize, end: usize, fill: Self) -> Self {
+                let mask = ((1u32 << end) - 1) & !((1u32 << first) - 1);
+                // SAFETY: the caller's promise; lanes without a bit are not read.
+                unsafe { $load(fill, mask as $mask, from) }
+            }
+            #[inline(always)]
+            unsafe fn larger(self, other: Self) -> Self {
+                // SAFETY: the caller's promise. Of a nan and a number the second operand is taken.
+                unsafe {
+                    let nan = $cmp::<_CMP_UNORD_Q>(other, other);
+                    $blend(nan, $max(other, self), other)
+                }
+            }
+            #[inline(always)]
+            unsafe fn over(self, n: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $div(self, n) }
+            }
+            #[inline(always)]
+            unsafe fn apart(self, next: Self) -> [Self; 2] {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let (even, odd) = ($set($($even),*), $set($($odd),*));
+                    [$permute(self, even, next), $permute(self, odd, next)]
+                }
+            }
+            #[inline(always)]
+            unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $back($align::<K>($to(next), $to(self))) }
+            }
+            #[inline(always)]
+            unsafe fn delayed(self, before: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $back($align::<{ <Self as Lane>::N as i32 - 1 }>($to(self), $to(before))) }
+            }
+        }
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+avx512! {
+    __m512 u16, __m512i _mm512_setr_epi32: _mm512_mask_loadu_ps _mm512_max_ps _mm512_cmp_ps_mask _mm512_mask_blend_ps _mm512_div_ps _mm512_permutex2var_ps
+        [0 2 4 6 8 10 12 14 16 18 20 22 24 26 28 30] [1 3 5 7 9 11 13 15 17 19 21 23 25 27 29 31]
+        _mm512_alignr_epi32 _mm512_castps_si512 _mm512_castsi512_ps;
+    __m512d u8, __m512i _mm512_setr_epi64: _mm512_mask_loadu_pd _mm512_max_pd _mm512_cmp_pd_mask _mm512_mask_blend_pd _mm512_div_pd _mm512_permutex2var_pd
+        [0 2 4 6 8 10 12 14] [1 3 5 7 9 11 13 15]
+        _mm512_alignr_epi64 _mm512_castpd_si512 _mm512_castsi512_pd;
+}
+
+/// Read at `8 - n`: ones in the first `n` places of 32 bits.
+#[cfg(target_arch = "x86_64")]
+static ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// Ones in the 32 bit places from `first` to `end`.
+///
+/// # Safety
+/// The processor has AVX2; both are at most 8.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn places(first: usize, end: usize) -> __m256i {
+    // SAFETY: eight places from one that is at most the eighth.
+    unsafe {
+        let before = |n: usize| _mm256_loadu_si256(ONES.as_ptr().add(8 - n).cast());
+        _mm256_andnot_si256(before(first), before(end))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! avx2 {
+    ($($v:ident $wide:literal: $load:ident $from:ident $blend:ident $max:ident $cmp:ident $div:ident
+        $apart:expr, $shifted:expr, $delayed:expr;)*) => {$(
+        impl Vector for $v {
+            #[inline(always)]
+            unsafe fn load_part(from: *const Self::T, first: usize, end: usize, fill: Self) -> Self {
+                // SAFETY: the caller's promise; lanes without ones are not read.
+                unsafe {
+                    let mask = places(first * $wide, end * $wide);
+                    $blend(fill, $load(from, mask), $from(mask))
+                }
+            }
+            #[inline(always)]
+            unsafe fn larger(self, other: Self) -> Self {
+                // SAFETY: the caller's promise. Of a nan and a number the second operand is taken.
+                unsafe {
+                    let nan = $cmp::<_CMP_UNORD_Q>(other, other);
+                    $blend($max(other, self), other, nan)
+                }
+            }
+            #[inline(always)]
+            unsafe fn over(self, n: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $div(self, n) }
+            }
+            #[inline(always)]
+            unsafe fn apart(self, next: Self) -> [Self; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { $apart(self, next) }
+            }
+            #[inline(always)]
+            unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $shifted(self, next, K) }
+            }
+            #[inline(always)]
+            unsafe fn delayed(self, before: Self) -> Self {
+                // SAFETY: the caller's promise.
+                unsafe { $delayed(before, self) }
+            }
+        }
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+avx2! {
+    __m256 1: _mm256_maskload_ps _mm256_castsi256_ps _mm256_blendv_ps _mm256_max_ps _mm256_cmp_ps _mm256_div_ps
+        |a, b| {
+            let order = |v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(v)));
+            [order(_mm256_shuffle_ps::<0x88>(a, b)), order(_mm256_shuffle_ps::<0xdd>(a, b))]
+        },
+        |a, b, k| {
+            let middle = _mm256_castps_si256(_mm256_permute2f128_ps::<0x21>(a, b));
+            let a = _mm256_castps_si256(a);
+            _mm256_castsi256_ps(match k {
+                1 => _mm256_alignr_epi8::<4>(middle, a),
+                _ => _mm256_alignr_epi8::<8>(middle, a),
+            })
+        },
+        |a, b| {
+            let middle = _mm256_castps_si256(_mm256_permute2f128_ps::<0x21>(a, b));
+            _mm256_castsi256_ps(_mm256_alignr_epi8::<12>(_mm256_castps_si256(b), middle))
+        };
+    __m256d 2: _mm256_maskload_pd _mm256_castsi256_pd _mm256_blendv_pd _mm256_max_pd _mm256_cmp_pd _mm256_div_pd
+        |a, b| {
+            let order = |v| _mm256_permute4x64_pd::<0xd8>(v);
+            [order(_mm256_unpacklo_pd(a, b)), order(_mm256_unpackhi_pd(a, b))]
+        },
+        |a, b, k| {
+            let middle = _mm256_permute2f128_pd::<0x21>(a, b);
+            match k {
+                1 => _mm256_shuffle_pd::<0x5>(a, middle),
+                _ => middle,
+            }
+        },
+        |a, b| {
+            let middle = _mm256_permute2f128_pd::<0x21>(a, b);
+            _mm256_shuffle_pd::<0x5>(middle, b)
+        };
+}
+
+macro_rules! portable {
+    ($($t:ty, $n:literal;)*) => {$(
+        impl Vector for [$t; $n] {
+            #[inline(always)]
+            unsafe fn load_part(from: *const $t, first: usize, end: usize, fill: Self) -> Self {
+                let mut all = fill;
+                for i in first..end {
+                    // SAFETY: the caller's promise.
+                    all[i] = unsafe { *from.wrapping_add(i) };
+                }
+                all
+            }
+            #[inline(always)]
+            unsafe fn larger(mut self, other: Self) -> Self {
+                for i in 0..$n {
+                    let wins = (other[i] > self[i]) | other[i].is_nan();
+                    self[i] = if wins { other[i] } else { self[i] };
+                }
+                self
+            }
+            #[inline(always)]
+            unsafe fn over(mut self, n: Self) -> Self {
+                for i in 0..$n {
+                    self[i] /= n[i];
+                }
+                self
+            }
+            #[inline(always)]
+            unsafe fn apart(self, next: Self) -> [Self; 2] {
+                let (mut even, mut odd) = (self, self);
+                for i in 0..$n / 2 {
+                    (even[i], odd[i]) = (self[2 * i], self[2 * i + 1]);
+                    (even[$n / 2 + i], odd[$n / 2 + i]) = (next[2 * i], next[2 * i + 1]);
+                }
+                [even, odd]
+            }
+            #[inline(always)]
+            unsafe fn shifted<const K: i32>(mut self, next: Self) -> Self {
+                let k = K as usize;
+                for i in 0..$n {
+                    self[i] = if i + k < $n { self[i + k] } else { next[i + k - $n] };
+                }
+                self
+            }
+            #[inline(always)]
+            unsafe fn delayed(mut self, before: Self) -> Self {
+                for i in (1..$n).rev() {
+                    self[i] = self[i - 1];
+                }
+                self[0] = before[$n - 1];
+                self
+            }
+        }
+    )*};
+}
+portable! {
+    f32, 4;
+    f64, 2;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every function against what it says of places, with the vectors of one level.
+    unsafe fn check<V: Vector>() {
+        let number = |i: usize| <V::T as num_traits::NumCast>::from(i).expect("a number");
+        let n = V::N;
+        let all: Vec<V::T> = (0..2 * n).map(number).collect();
+        let of = |v: V| {
+            let mut numbers = vec![number(99); n];
+            // SAFETY: the caller's promise.
+            unsafe { v.store(numbers.as_mut_ptr()) };
+            numbers
+        };
+        let want = |f: &dyn Fn(usize) -> usize| (0..n).map(|i| number(f(i))).collect::<Vec<_>>();
+        // SAFETY: the caller's promise; both halves are whole vectors.
+        unsafe {
+            let (a, b) = (V::load(all.as_ptr()), V::load(all.as_ptr().add(n)));
+            assert!(of(a.shifted::<1>(b)) == want(&|i| i + 1));
+            assert!(of(a.shifted::<2>(b)) == want(&|i| i + 2));
+            assert!(of(b.delayed(a)) == want(&|i| i + n - 1));
+            let [even, odd] = a.apart(b);
+            assert!(of(even) == want(&|i| 2 * i) && of(odd) == want(&|i| 2 * i + 1));
+            for first in 0..=n {
+                for end in first..=n {
+                    let inside = |i: usize| if (first..end).contains(&i) { i } else { 77 };
+                    let some = V::load_part(all.as_ptr(), first, end, V::splat(number(77)));
+                    assert!(of(some) == want(&inside), "{first} {end}");
+                }
+            }
+            let nan = V::splat(V::T::nan());
+            assert!(of(a.larger(b)) == of(b) && of(b.larger(a)) == of(b));
+            assert!(
+                of(nan.larger(b))
+                    .iter()
+                    .chain(&of(b.larger(nan)))
+                    .all(|v| v.is_nan())
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_change_places_at_every_level() {
+        // SAFETY: each is called where the processor has its instructions.
+        unsafe {
+            check::<[f32; 4]>();
+            check::<[f64; 2]>();
+            #[cfg(target_arch = "x86_64")]
+            {
+                use crate::arch::Level;
+                #[target_feature(enable = "avx2,fma")]
+                unsafe fn avx2() {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        check::<__m256>();
+                        check::<__m256d>();
+                    }
+                }
+                #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]
+                unsafe fn avx512() {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        check::<__m512>();
+                        check::<__m512d>();
+                    }
+                }
+                if Level::Avx2.is_available() {
+                    avx2();
+                }
+                if Level::Avx512.is_available() {
+                    avx512();
+                }
+            }
+        }
+    }
+}
