@@ -11,9 +11,12 @@ use super::number::{ConvNumber, Implicit};
 use crate::arch::{Level, level};
 use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
+#[cfg(target_arch = "x86_64")]
+use crate::matmul::lane::Lane;
 use crate::vectors::Vector;
 
-/// Rows that are summed at once, so that each row of the image is read for up to three of them.
+/// The most rows that are summed at once, so that each row of the image is read for up to three of
+/// them.
 const ROWS: usize = 4;
 /// Results of a band, which on their way past the caches stay in the first level.
 const BAND: usize = 2048;
@@ -142,12 +145,12 @@ unsafe fn tile<V: Vector, const H: usize, const C: usize>(
     }
 }
 
-/// The results of a band.
+/// The results of a band, by tiles of `H` rows and at most `C` vectors.
 ///
 /// # Safety
 /// The operands hold what `b` says; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn band<V: Vector>(b: &Band<V::T>) {
+unsafe fn band<V: Vector, const H: usize, const C: usize>(b: &Band<V::T>) {
     let vectors = b.width.div_ceil(V::N);
     // SAFETY: the caller's promise.
     unsafe {
@@ -157,24 +160,24 @@ unsafe fn band<V: Vector>(b: &Band<V::T>) {
         }
         let mut y = 0;
         while y < b.rows {
-            let high = if y + ROWS <= b.rows { ROWS } else { 1 };
+            let high = if y + H <= b.rows { H } else { 1 };
             if b.ahead {
                 let at = b.src.wrapping_add((b.first + y) * b.width);
                 stream::prefetch_row(at.wrapping_byte_add(AHEAD), high * b.width);
             }
             let mut from = 0;
-            for left in (1..=vectors.div_ceil(4)).rev() {
+            for left in (1..=vectors.div_ceil(C)).rev() {
                 let some = (vectors - from).div_ceil(left);
                 let x = from * V::N;
-                match (high, some) {
-                    (ROWS, 1) => tile::<V, ROWS, 1>(b, &weights, y, x),
-                    (ROWS, 2) => tile::<V, ROWS, 2>(b, &weights, y, x),
-                    (ROWS, 3) => tile::<V, ROWS, 3>(b, &weights, y, x),
-                    (ROWS, _) => tile::<V, ROWS, 4>(b, &weights, y, x),
+                match (high > 1, some) {
+                    (true, 1) => tile::<V, H, 1>(b, &weights, y, x),
+                    (true, 2) => tile::<V, H, 2>(b, &weights, y, x),
+                    (true, 3) => tile::<V, H, 3>(b, &weights, y, x),
+                    (true, _) => tile::<V, H, C>(b, &weights, y, x),
                     (_, 1) => tile::<V, 1, 1>(b, &weights, y, x),
                     (_, 2) => tile::<V, 1, 2>(b, &weights, y, x),
                     (_, 3) => tile::<V, 1, 3>(b, &weights, y, x),
-                    _ => tile::<V, 1, 4>(b, &weights, y, x),
+                    _ => tile::<V, 1, C>(b, &weights, y, x),
                 }
                 from += some;
             }
@@ -186,23 +189,37 @@ unsafe fn band<V: Vector>(b: &Band<V::T>) {
 /// Computes a band.
 pub(super) type BandFn<T> = unsafe fn(&Band<T>);
 
-/// The loop of a level for float32; none where the usual one is as good.
-pub(super) fn float32(level: Level) -> Option<BandFn<f32>> {
-    #[cfg(target_arch = "x86_64")]
-    if level == Level::Avx512 {
+#[cfg(target_arch = "x86_64")]
+macro_rules! bands {
+    ($name:ident, $v:ty, $rows:literal $vectors:literal, $features:literal) => {
         /// # Safety
         /// As [`band`].
-        #[target_feature(
-            enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
-        )]
-        unsafe fn avx512(b: &Band<f32>) {
+        #[target_feature(enable = $features)]
+        unsafe fn $name(b: &Band<<$v as Lane>::T>) {
             // SAFETY: the caller's promise.
-            unsafe { band::<__m512>(b) }
+            unsafe { band::<$v, $rows, $vectors>(b) }
         }
-        return Some(avx512);
+    };
+}
+#[cfg(target_arch = "x86_64")]
+bands!(
+    avx512,
+    __m512,
+    4 4,
+    "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
+);
+#[cfg(target_arch = "x86_64")]
+bands!(avx2, __m256, 2 3, "avx2,fma,f16c,bmi1,bmi2");
+
+/// The loop of a level for float32; none where the usual one is better.
+pub(super) fn float32(level: Level) -> Option<BandFn<f32>> {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => Some(avx512),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => Some(avx2),
+        _ => None,
     }
-    let _ = level;
-    None
 }
 
 /// A convolution; `None` where another way is for it.

@@ -15,6 +15,10 @@
 //! integers too.
 
 mod columns;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "no vectors take this way")
+)]
 mod depthwise;
 mod direct;
 mod flat;

@@ -191,10 +191,12 @@ macro_rules! portable {
             }
             #[inline(always)]
             unsafe fn add_product(self, a: Self, b: Self) -> Self {
-                std::array::from_fn(|i| {
+                let mut all = self;
+                for i in 0..$n {
                     let ($a, $b, $sum) = (a[i], b[i], self[i]);
-                    $fma
-                })
+                    all[i] = $fma;
+                }
+                all
             }
             #[inline(always)]
             unsafe fn times(self, b: Self) -> Self {
