@@ -20,7 +20,7 @@ use std::arch::x86_64::*;
 const PIECE: usize = 2048;
 /// Bytes of images from which on they are asked for ahead of time, and how far ahead.
 const FAR: usize = 2 * 1024 * 1024;
-const AHEAD: usize = 4096;
+const AHEAD: usize = 8192;
 
 /// Windows of one line: `start` is the column where the first one begins, which may lie in the
 /// padding.
