@@ -120,26 +120,38 @@ pub(crate) struct Arg<D>(PhantomData<D>);
 #[inline(always)]
 #[allow(clippy::eq_op)]
 unsafe fn find<T: Ordered>(x: *const T, n: usize, value: T) -> usize {
-    const STEP: usize = 32;
-    let nan = value != value;
-    // SAFETY: i < n, the caller's promise.
-    let hit = |i: usize| unsafe {
-        let v = *x.add(i);
-        (v == value) | (nan & (v != v))
-    };
-    let mut i = 0;
-    while i + STEP <= n {
-        let mut any = false;
-        for j in 0..STEP {
-            any |= hit(i + j);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match value == value {
+            true => first(x, n, |v| v == value),
+            false => first(x, n, |v| v != v),
         }
-        if any {
-            break;
-        }
-        i += STEP;
     }
-    while i < n && !hit(i) {
-        i += 1;
+}
+
+/// The first of `n` elements that `hit` is true of; `n` where it is of none.
+///
+/// # Safety
+/// `x` must be valid for `n` reads.
+#[inline(always)]
+unsafe fn first<T: Ordered>(x: *const T, n: usize, hit: impl Fn(T) -> bool) -> usize {
+    const STEP: usize = 32;
+    let mut i = 0;
+    // SAFETY: i < n, the caller's promise.
+    unsafe {
+        while i + STEP <= n {
+            let mut any = false;
+            for j in 0..STEP {
+                any |= hit(*x.add(i + j));
+            }
+            if any {
+                break;
+            }
+            i += STEP;
+        }
+        while i < n && !hit(*x.add(i)) {
+            i += 1;
+        }
     }
     i
 }
