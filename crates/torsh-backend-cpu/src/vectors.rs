@@ -6,6 +6,8 @@ use std::arch::x86_64::*;
 use num_traits::Float;
 
 use crate::matmul::lane::Lane;
+#[cfg(target_arch = "x86_64")]
+use crate::matmul::lane::ONES;
 
 /// A vector whose numbers can change places. Functions are as those of [`Lane`].
 pub(crate) trait Vector: Lane<T: Float> {
@@ -77,10 +79,6 @@ avx512! {
         [0 2 4 6 8 10 12 14] [1 3 5 7 9 11 13 15]
         _mm512_alignr_epi64 _mm512_castpd_si512 _mm512_castsi512_pd;
 }
-
-/// Read at `8 - n`: ones in the first `n` places of 32 bits.
-#[cfg(target_arch = "x86_64")]
-static ONES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// Ones in the 32 bit places from `first` to `end`.
 ///

@@ -83,7 +83,7 @@ pub trait Lane: Copy {
 
 /// Read at `8 - n`: ones in the first `n` places of 32 bits. Read at `8 + n`: in the last.
 #[cfg(target_arch = "x86_64")]
-static ONES: [i32; 24] = [
+pub(crate) static ONES: [i32; 24] = [
     -1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0, -1, -1, -1, -1, -1, -1, -1, -1,
 ];
 
