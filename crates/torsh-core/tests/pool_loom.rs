@@ -12,6 +12,18 @@ mod sync {
     pub(super) enum Patience {
         WORKER,
         CALLER,
+        LATE,
+    }
+
+    /// Where threads run is the system's.
+    pub(super) struct Place;
+
+    impl Place {
+        pub(super) fn new() -> Self {
+            Self
+        }
+        pub(super) fn mark(&self) {}
+        pub(super) fn part(&self) {}
     }
 
     /// One look: spinning longer only repeats it, and going to sleep is the hard case.

@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use super::sync::{self, AtomicU32, Ordering, Patience, Thread, UnsafeCell};
+use super::sync::{self, AtomicU32, Ordering, Patience, Place, Thread, UnsafeCell};
 
 const IDLE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -27,6 +27,8 @@ struct Slot<J> {
     state: AtomicU32,
     job: UnsafeCell<Option<J>>,
     waiter: UnsafeCell<Option<Thread>>,
+    /// Where the worker was last.
+    place: Place,
 }
 
 // SAFETY: `state` says which of the two sides owns each cell (see the table above) and hands it
@@ -61,6 +63,7 @@ impl<J: Copy + Send> Poster<J> {
             state: AtomicU32::new(IDLE),
             job: UnsafeCell::new(None),
             waiter: UnsafeCell::new(None),
+            place: Place::new(),
         });
         let worker = spawn(Taker { slot: slot.clone() })?;
         Ok(Self {
@@ -90,7 +93,13 @@ impl<J: Copy + Send> Poster<J> {
             return;
         }
         let slot = &*self.slot;
-        if !sync::spin(Patience::CALLER, || !slot.busy()) {
+        let done = || !slot.busy();
+        if sync::spin(Patience::CALLER, done) {
+            self.posted = false;
+            return;
+        }
+        slot.place.part();
+        if !sync::spin(Patience::LATE, done) {
             slot.waiter.with_mut(|cell| {
                 // SAFETY: the worker touches this cell only in the state AWAITED, which only the
                 // exchange below sets.
@@ -123,6 +132,7 @@ impl<J: Copy + Send> Taker<J> {
                 }
             }
         }
+        slot.place.mark();
         let job = slot.job.with(|cell| {
             // SAFETY: READY or AWAITED was acquired, so the job is ours until `Finish`. It is
             // copied and not taken, as a write would move the cache line once more.

@@ -2,6 +2,7 @@
 //! this one's place, so the slot that is checked is the slot that runs.
 
 use std::hint::spin_loop;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 pub(super) use std::sync::atomic::{AtomicU32, Ordering};
@@ -37,15 +38,21 @@ impl Patience {
     /// A worker between two forks: kernels follow each other within microseconds, and a parked
     /// thread costs some ten microseconds to wake.
     pub(super) const WORKER: Self = Self {
-        spin: Duration::from_micros(50),
+        spin: Duration::from_micros(10),
+        offer: Duration::from_micros(40),
+    };
+
+    /// The caller once its own chunk is done.
+    pub(super) const CALLER: Self = Self {
+        spin: Duration::from_micros(10),
         offer: Duration::ZERO,
     };
 
-    /// The caller once its own chunk is done. Where threads outnumber cores the worker may need
-    /// this very core, so it is soon offered.
-    pub(super) const CALLER: Self = Self {
-        spin: Duration::from_micros(20),
-        offer: Duration::from_micros(180),
+    /// The caller after that. Where threads outnumber cores the worker may need this very core, so
+    /// it is offered.
+    pub(super) const LATE: Self = Self {
+        spin: Duration::ZERO,
+        offer: Duration::from_micros(190),
     };
 }
 
@@ -76,3 +83,87 @@ pub(super) fn spin(patience: Patience, done: impl Fn() -> bool) -> bool {
         }
     }
 }
+
+/// Where a thread was last: its number in the system and the core. Linux keeps two threads that
+/// wake each other on one core for as long as neither has rested for a while, however idle the
+/// others are, and a fork then takes longer than one thread would.
+pub(super) struct Place(AtomicU64);
+
+impl Place {
+    /// Nowhere yet.
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Marks the calling thread's place.
+    #[inline]
+    pub(super) fn mark(&self) {
+        if let Some(place) = here() {
+            self.0.store(place, Ordering::Relaxed);
+        }
+    }
+
+    /// Where the thread that was marked was on the calling thread's core, has it go on on another
+    /// one that it may use. Nothing else of where it may run changes.
+    #[cold]
+    pub(super) fn part(&self) {
+        let marked = self.0.load(Ordering::Relaxed);
+        if marked != 0 && here().is_some_and(|own| own as u32 == marked as u32) {
+            leave_core((marked >> 32) as u32, marked as u32);
+        }
+    }
+}
+
+/// The calling thread's number, and below it the core that it is on.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[inline]
+fn here() -> Option<u64> {
+    thread_local! {
+        // SAFETY: without arguments, and never fails.
+        static NUMBER: u64 = unsafe { libc::gettid() } as u64;
+    }
+    // SAFETY: without arguments.
+    let core = u32::try_from(unsafe { libc::sched_getcpu() }).ok()?;
+    Some(NUMBER.with(|number| number << 32) | u64::from(core))
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn here() -> Option<u64> {
+    None
+}
+
+/// Moves a thread off a core, at most every few milliseconds: where all cores are taken it would
+/// only have to come back.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn leave_core(thread: u32, core: u32) {
+    const PAUSE: Duration = Duration::from_millis(5);
+    static LAST: parking_lot::Mutex<Option<Instant>> = parking_lot::Mutex::new(None);
+    let Some(mut last) = LAST.try_lock() else {
+        return;
+    };
+    let now = Instant::now();
+    if last.is_some_and(|last| now - last < PAUSE) {
+        return;
+    }
+    *last = Some(now);
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: all zeros is a set of no cores, and the calls read and write sets of this size. The
+    // thread is a worker of this process, which has no end; if the system refuses, nothing changes.
+    unsafe {
+        let mut all: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(thread as i32, size, &raw mut all) != 0
+            || core as usize >= 8 * size
+        {
+            return;
+        }
+        let mut others = all;
+        libc::CPU_CLR(core as usize, &mut others);
+        if libc::CPU_COUNT(&others) > 0 {
+            libc::sched_setaffinity(thread as i32, size, &raw const others);
+            libc::sched_setaffinity(thread as i32, size, &raw const all);
+        }
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+fn leave_core(_: u32, _: u32) {}
