@@ -8,7 +8,7 @@ use torsh_core::{Result, pool};
 use super::GRAIN;
 use super::columns::Geometry;
 use super::number::{ConvNumber, Implicit, clear};
-use super::plan::{Phase, Plan};
+use super::plan::{Band, Phase, Plan};
 use super::strip::{DOTS, Dots, Loops, PadRows, Strip};
 use crate::arch::level;
 use crate::copy::stream;
@@ -125,16 +125,6 @@ pub(super) fn weight_grad<T: ConvNumber>(
     Some(weights(&call, g.work()))
 }
 
-/// Part of a plane: its band along each dimension.
-#[derive(Clone, Copy)]
-struct Band {
-    plane: usize,
-    z: usize,
-    /// The first result of each phase along the others, and how many.
-    first: [usize; 2],
-    count: [usize; 2],
-}
-
 struct Call<'a, T: 'static> {
     plan: &'a Plan,
     loops: &'static Loops<T>,
@@ -153,18 +143,7 @@ impl<T: ConvNumber> Call<'_, T> {
 
     fn band(&self, plane: usize, index: usize) -> Band {
         let p = self.plan;
-        let [_, ys, xs] = p.bands;
-        let first = [index / xs % ys * p.rows, index % xs * p.columns];
-        let [_, y, x] = &p.axes;
-        Band {
-            plane,
-            z: index / xs / ys,
-            first,
-            count: [
-                p.rows.min(y.results(0) - first[0]),
-                p.columns.min(x.results(0) - first[1]),
-            ],
-        }
+        Band::new(plane, index, &p.axes, p.bands, [p.rows, p.columns])
     }
 
     /// Writes the padded rows of a band.
@@ -184,12 +163,10 @@ impl<T: ConvNumber> Call<'_, T> {
         let size = y.input * x.input;
         let far = p.planes * p.channels * z.input * size * size_of::<T>() >= FAR;
         for plane in 0..p.channels * p.depths.len() {
-            let (channel, depth) = (plane / p.depths.len(), p.depths[plane % p.depths.len()]);
-            let iz = z.start + (band.z * z.step + depth) as isize;
-            let within = (0..z.input as isize).contains(&iz);
-            let channel = band.plane * p.channels + channel;
-            let image = self.operands[0].at((channel * z.input * size) as isize);
-            let row = image.wrapping_offset(iz * size as isize + first * x.input as isize);
+            let (image, within) = band.source(plane, &p.axes, p.channels, &p.depths);
+            let row = self.operands[0]
+                .get()
+                .wrapping_offset(image + first * x.input as isize);
             // The next plane's rows come meanwhile, or those of the next band, which is the first
             // plane's.
             let mut next = match plane + 1 == p.channels * p.depths.len() && self.bands() > 1 {

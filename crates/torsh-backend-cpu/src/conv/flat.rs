@@ -10,7 +10,7 @@ use torsh_core::{Result, pool};
 use super::GRAIN;
 use super::columns::Geometry;
 use super::number::{Implicit, Way};
-use super::plan::{Axis, STRIDE, Terms};
+use super::plan::{Axis, Band, STRIDE, Terms, narrowed};
 use super::strip::{Block, LANES, Loops, PadRows, Rows};
 use super::windows::Windowed;
 use crate::arch::{Level, level};
@@ -96,13 +96,11 @@ impl Plan {
                 .saturating_mul(all)
                 .saturating_mul(size)
         };
-        let (mut rows, mut columns) = (y.results(0), x.results(0));
-        if rows * columns == 0 {
+        let mut rows = y.results(0);
+        if rows * x.results(0) == 0 {
             return None;
         }
-        while columns > 16 * lanes && bytes(1, columns) > BAND {
-            columns = columns.div_ceil(2).next_multiple_of(lanes);
-        }
+        let columns = narrowed(x.results(0), lanes, 16 * lanes, |n| bytes(1, n) > BAND);
         // Bands of about equal size, but none whose greater part is in the next too.
         let planes = g.images * g.groups;
         let mut bands = 1;
@@ -196,15 +194,6 @@ fn at<T: Windowed>(
     };
     call.pack(weight, steps, parts);
     Some(call.run(parts))
-}
-
-/// Part of a plane: its band along each dimension.
-struct Band {
-    plane: usize,
-    z: usize,
-    /// The first result of each phase along the others, and how many.
-    first: [usize; 2],
-    count: [usize; 2],
 }
 
 /// Results of a row that are in a strip: the first one's lane, their number, and the first one's row
@@ -336,18 +325,7 @@ impl<T: Windowed> Call<'_, T> {
 
     fn band(&self, plane: usize, index: usize) -> Band {
         let p = self.plan;
-        let [_, ys, xs] = p.bands;
-        let first = [index / xs % ys * p.rows, index % xs * p.columns];
-        let [_, y, x] = &p.axes;
-        Band {
-            plane,
-            z: index / xs / ys,
-            first,
-            count: [
-                p.rows.min(y.results(0) - first[0]),
-                p.columns.min(x.results(0) - first[1]),
-            ],
-        }
+        Band::new(plane, index, &p.axes, p.bands, [p.rows, p.columns])
     }
 
     /// Writes the padded rows of a band.
@@ -365,12 +343,8 @@ impl<T: Windowed> Call<'_, T> {
             n.div_ceil(axis.step).min(most)
         };
         for plane in 0..p.channels * p.depths.len() {
-            let (channel, depth) = (plane / p.depths.len(), p.depths[plane % p.depths.len()]);
-            let iz = z.start + (band.z * z.step + depth) as isize;
-            let within = (0..z.input as isize).contains(&iz);
-            let channel = band.plane * p.channels + channel;
-            let image = self.operands[0].at((channel * z.input * size) as isize);
-            let image = image.wrapping_offset(iz * size as isize);
+            let (image, within) = band.source(plane, &p.axes, p.channels, &p.depths);
+            let image = self.operands[0].get().wrapping_offset(image);
             let mut dst = to.wrapping_add(plane * p.plane);
             for &py in &p.places[0] {
                 let top = y.start + (band.first[0] * y.step + py) as isize;

@@ -94,6 +94,68 @@ impl Axis {
     }
 }
 
+/// Fewer columns, of whole vectors, where a band of all of them would be too large, but not fewer than
+/// half of `least`.
+pub(super) fn narrowed(
+    mut columns: usize,
+    lanes: usize,
+    least: usize,
+    is_large: impl Fn(usize) -> bool,
+) -> usize {
+    while columns > least && is_large(columns) {
+        columns = columns.div_ceil(2).next_multiple_of(lanes);
+    }
+    columns
+}
+
+/// Part of a plane: its band along each dimension.
+pub(super) struct Band {
+    pub plane: usize,
+    pub z: usize,
+    /// The first result of each phase along the others, and how many.
+    pub first: [usize; 2],
+    pub count: [usize; 2],
+}
+
+impl Band {
+    /// Band `index` of a plane that is cut into `bands` along each dimension, of `sizes` results along
+    /// the last two.
+    pub fn new(
+        plane: usize,
+        index: usize,
+        [_, y, x]: &[Axis; 3],
+        [_, ys, xs]: [usize; 3],
+        sizes: [usize; 2],
+    ) -> Band {
+        let first = [index / xs % ys * sizes[0], index % xs * sizes[1]];
+        Band {
+            plane,
+            z: index / xs / ys,
+            first,
+            count: [
+                sizes[0].min(y.results(0) - first[0]),
+                sizes[1].min(x.results(0) - first[1]),
+            ],
+        }
+    }
+
+    /// Where padded plane `index` of the band starts in the image, and whether the image has it: for
+    /// each of `channels` there is one for each of `depths`.
+    pub fn source(
+        &self,
+        index: usize,
+        [z, y, x]: &[Axis; 3],
+        channels: usize,
+        depths: &[usize],
+    ) -> (isize, bool) {
+        let channel = self.plane * channels + index / depths.len();
+        let depth = z.start + (self.z * z.step + depths[index % depths.len()]) as isize;
+        let plane = (channel * z.input) as isize + depth;
+        let inside = (0..z.input as isize).contains(&depth);
+        (plane * (y.input * x.input) as isize, inside)
+    }
+}
+
 /// The terms of the results of some phases.
 #[derive(Debug)]
 pub(super) struct Phase {
@@ -177,10 +239,8 @@ impl Plan {
             (lines * y.reach(rows)).saturating_mul(width(columns) * x.step * size)
         };
         // All columns and as many rows as fit, but no band whose greater part is in the next too.
-        let (mut rows, mut columns) = (y.results(0), x.results(0));
-        while columns > 128 && bytes(1, columns) > 2 * BAND {
-            columns = columns.div_ceil(2).next_multiple_of(lanes);
-        }
+        let mut rows = y.results(0);
+        let columns = narrowed(x.results(0), lanes, 128, |n| bytes(1, n) > 2 * BAND);
         while rows > 1 && bytes(rows, columns) > BAND && rows * y.step > 2 * y.extent {
             rows = rows.div_ceil(2);
         }
