@@ -9,7 +9,7 @@ use super::GRAIN;
 use super::columns::Geometry;
 use super::number::{ConvNumber, Implicit, clear};
 use super::plan::{Band, Phase, Plan};
-use super::strip::{DOTS, Dots, Loops, PadRows, Strip};
+use super::strip::{DOTS, Dots, Loops, PLANES, PadRows, Strip, fitting};
 use crate::arch::level;
 use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
@@ -224,7 +224,7 @@ impl<T: ConvNumber> Call<'_, T> {
             let oy = band.first[0] * y.spread + top;
             let mut o = 0;
             while o < p.outs {
-                let planes = [1, 1, 2, 2, 4][(p.outs - o).min(4)];
+                let (planes, _) = fitting(self.loops.strips, p.outs - o);
                 let plane = (band.plane * p.outs + o) * z.output + oz;
                 let at = (plane * y.output + oy) * x.output + band.first[1] * x.spread;
                 // SAFETY: the caller's promise; these planes and rows are the band's.
@@ -249,7 +249,7 @@ impl<T: ConvNumber> Call<'_, T> {
     ) {
         let p = self.plan;
         let [z, y, x] = &p.axes;
-        let zeros = [T::default(); 4];
+        let zeros = [T::default(); PLANES];
         let group = band.plane % p.groups;
         let bias = self.bias.map(|b| b.at((group * p.outs + o) as isize));
         let out = self.operands[2].at(at as isize);
@@ -280,7 +280,7 @@ impl<T: ConvNumber> Call<'_, T> {
                 width: columns(i),
             };
             // SAFETY: the caller's promise; all planes of the strip are there.
-            unsafe { self.loops.strips[planes / 2](&strip) };
+            unsafe { fitting(self.loops.strips, planes).1(&strip) };
         }
         if x.spread == 1 {
             if self.streamed {
@@ -353,7 +353,7 @@ impl<T: ConvNumber> Call<'_, T> {
         let p = self.plan;
         let spread = p.axes[2].spread;
         let lines = if spread > 1 || self.streamed {
-            4 * spread * p.rows * p.columns
+            PLANES.min(p.outs) * spread * p.rows * p.columns
         } else {
             0
         };

@@ -11,7 +11,7 @@ use super::GRAIN;
 use super::columns::Geometry;
 use super::number::{Implicit, Way};
 use super::plan::{Axis, Band, STRIDE, Terms, narrowed};
-use super::strip::{Block, LANES, Loops, PadRows, Rows};
+use super::strip::{Block, LANES, Loops, PadRows, Rows, fitting};
 use super::windows::Windowed;
 use crate::arch::{Level, level};
 use crate::dense::{Ptr, Scratch};
@@ -216,13 +216,7 @@ struct Call<'a, T: 'static> {
 impl<T: Windowed> Call<'_, T> {
     /// The tile that starts at channel `o`: its channels and its loop.
     fn tile(&self, o: usize) -> (usize, unsafe fn(&Block<T>)) {
-        let fits = self
-            .loops
-            .blocks
-            .iter()
-            .rev()
-            .find(|b| b.0 <= self.plan.outs - o);
-        *fits.unwrap_or(&self.loops.blocks[0])
+        fitting(self.loops.blocks, self.plan.outs - o)
     }
 
     /// Channels of the largest tile, and of as many of these as are summed together.

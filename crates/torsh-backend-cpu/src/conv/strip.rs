@@ -1,6 +1,8 @@
 //! The inner loops of direct convolutions: tiles of the result, or sums for the weight, that stay in
 //! registers over all taps.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 use num_complex::Complex;
@@ -93,8 +95,8 @@ pub(super) struct PadRows<T> {
 pub(super) struct Loops<T: 'static> {
     /// Numbers of a vector.
     pub lanes: usize,
-    /// The result of 1, 2 and 4 planes.
-    pub strips: [unsafe fn(&Strip<T>); 3],
+    /// The results of so many planes, ascending from one.
+    pub strips: &'static [(usize, unsafe fn(&Strip<T>))],
     /// The sums of as many taps as [`DOTS`] says.
     pub dots: [unsafe fn(&Dots<T>); DOTS.len()],
     /// The most vectors of a tile's row, and the tiles by their channels, ascending from one.
@@ -104,6 +106,14 @@ pub(super) struct Loops<T: 'static> {
     pub pad: unsafe fn(&PadRows<T>),
     /// Writes numbers of two rows in turn, `n` of each.
     pub weave: unsafe fn(usize, [*const T; 2], *mut T),
+}
+
+/// The most planes of a strip.
+pub(super) const PLANES: usize = 8;
+
+/// The largest of [`Loops::strips`] or [`Loops::blocks`] that takes at most `n` planes or channels.
+pub(super) fn fitting<F: Copy>(all: &[(usize, F)], n: usize) -> (usize, F) {
+    *all.iter().rev().find(|l| l.0 <= n).unwrap_or(&all[0])
 }
 
 /// Taps whose sums are taken at once.
@@ -324,12 +334,67 @@ unsafe fn dots<V: Lane, const K: usize>(d: &Dots<V::T>) {
     }
 }
 
+/// A vector whose numbers are taken by turns.
+trait Halve: Lane {
+    /// The even numbers of `self`, then the odd ones of `odd`, of which the first may be the last of
+    /// `self`: every second one of `2 N - 1` adjacent numbers.
+    ///
+    /// # Safety
+    /// As [`Lane::splat`].
+    unsafe fn halve(self, odd: Self) -> Self;
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! halve {
+    ($($v:ident: |$even:ident, $odd:ident| $halve:expr;)*) => {$(
+        impl Halve for $v {
+            #[inline(always)]
+            unsafe fn halve(self, $odd: Self) -> Self {
+                let $even = self;
+                // SAFETY: the caller's promise.
+                unsafe { $halve }
+            }
+        }
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+halve! {
+    __m256: |even, odd| {
+        let halves = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_10_00>(even, odd));
+        _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(halves))
+    };
+    __m256d: |even, odd| {
+        _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_shuffle_pd::<0b1010>(even, odd))
+    };
+    __m512: |even, odd| {
+        let places = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 14, 12, 10, 8, 6, 4, 2, 0);
+        _mm512_permutex2var_ps(even, places, odd)
+    };
+    __m512d: |even, odd| {
+        let places = _mm512_set_epi64(15, 13, 11, 9, 6, 4, 2, 0);
+        _mm512_permutex2var_pd(even, places, odd)
+    };
+}
+
+impl<T: Copy, const N: usize> Halve for [T; N]
+where
+    [T; N]: Lane,
+{
+    #[inline(always)]
+    unsafe fn halve(self, odd: Self) -> Self {
+        std::array::from_fn(|i| match 2 * i < N {
+            true => self[2 * i],
+            false => odd[2 * i - N + 1],
+        })
+    }
+}
+
 /// Fills padded rows.
 ///
 /// # Safety
 /// As [`strip`]; the width is one of whole vectors.
 #[inline(always)]
-unsafe fn pad<V: Lane>(p: &PadRows<V::T>)
+unsafe fn pad<V: Halve>(p: &PadRows<V::T>)
 where
     V::T: ConvNumber,
 {
@@ -359,21 +424,21 @@ where
             if p.next != 0 {
                 stream::prefetch_row(src.wrapping_offset(p.next), n * p.step);
             }
-            if p.step == 2 {
-                // With the number known the loop is one of vectors.
-                (0..n).for_each(|i| *dst.add(i) = *src.add(i * 2));
-                continue;
-            }
             if p.step > 2 || n < V::N {
                 (0..n).for_each(|i| *dst.add(i) = *src.add(i * p.step));
                 continue;
             }
+            let vector = |i: usize| match p.step {
+                1 => V::load(src.add(i)),
+                // Nothing behind the last number is read.
+                _ => V::load(src.add(2 * i)).halve(V::load(src.add(2 * i + V::N - 1))),
+            };
             i = 0;
             while i + V::N <= n {
-                V::load(src.add(i)).store(dst.add(i));
+                vector(i).store(dst.add(i));
                 i += V::N;
             }
-            V::load(src.add(n - V::N)).store(dst.add(n - V::N));
+            vector(n - V::N).store(dst.add(n - V::N));
         }
     }
 }
@@ -404,12 +469,9 @@ pub(super) trait Direct: Sized + 'static {
 }
 
 macro_rules! loops {
-    ($name:ident, $t:ty, $v:ty, $c:literal [$($r:literal)*] $(, $features:literal)?) => {
+    ($name:ident, $t:ty, $v:ty, [$($p:literal x $h:literal)*] $c:literal [$($r:literal)*] $(, $features:literal)?) => {
         mod $name {
             use super::*;
-            #[cfg(target_arch = "x86_64")]
-            #[allow(unused_imports)]
-            use std::arch::x86_64::*;
 
             /// # Safety
             /// As [`strip`].
@@ -464,7 +526,7 @@ macro_rules! loops {
 
             pub(super) static LOOPS: Loops<$t> = Loops {
                 lanes: <$v as Lane>::N,
-                strips: [strip_of::<1, 4>, strip_of::<2, 2>, strip_of::<4, 1>],
+                strips: &[$(($p, strip_of::<$p, $h>)),*],
                 dots: [dots_of::<1>, dots_of::<3>, dots_of::<9>, dots_of::<12>],
                 vectors: $c,
                 blocks: &[$(($r, block_of::<$r>)),*],
@@ -480,7 +542,7 @@ loops!(
     avx512_f32,
     f32,
     __m512,
-    3 [1 2 4 8],
+    [1 x 4 2 x 2 4 x 1 8 x 1] 3 [1 2 4 8],
     "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
 );
 #[cfg(target_arch = "x86_64")]
@@ -488,18 +550,18 @@ loops!(
     avx512_f64,
     f64,
     __m512d,
-    3 [1 2 4 8],
+    [1 x 4 2 x 2 4 x 1 8 x 1] 3 [1 2 4 8],
     "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
 );
 #[cfg(target_arch = "x86_64")]
-loops!(avx2_f32, f32, __m256, 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
+loops!(avx2_f32, f32, __m256, [1 x 4 2 x 2 4 x 1] 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-loops!(avx2_f64, f64, __m256d, 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
-loops!(base_f32, f32, [f32; 4], 2 [1 2 4 6]);
-loops!(base_f64, f64, [f64; 2], 2 [1 2 4 6]);
-loops!(base_c64, Complex<f32>, [Complex<f32>; 2], 2 []);
-loops!(base_c128, Complex<f64>, [Complex<f64>; 1], 2 []);
-loops!(base_u64, u64, [u64; 2], 2 []);
+loops!(avx2_f64, f64, __m256d, [1 x 4 2 x 2 4 x 1] 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
+loops!(base_f32, f32, [f32; 4], [1 x 4 2 x 2 4 x 1] 2 [1 2 4 6]);
+loops!(base_f64, f64, [f64; 2], [1 x 4 2 x 2 4 x 1] 2 [1 2 4 6]);
+loops!(base_c64, Complex<f32>, [Complex<f32>; 2], [1 x 4 2 x 2 4 x 1] 2 []);
+loops!(base_c128, Complex<f64>, [Complex<f64>; 1], [1 x 4 2 x 2 4 x 1] 2 []);
+loops!(base_u64, u64, [u64; 2], [1 x 4 2 x 2 4 x 1] 2 []);
 
 macro_rules! direct {
     ($($t:ty: $avx512:ident $avx2:ident $base:ident $($depthwise:ident)?;)*) => {$(
