@@ -14,6 +14,7 @@ use super::plan::{Axis, Band, STRIDE, Terms, narrowed};
 use super::strip::{Block, LANES, Loops, PadRows, Rows, fitting};
 use super::windows::Windowed;
 use crate::arch::{Level, level};
+use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
 use crate::matmul::panel::Lines;
 use crate::matmul::tile::STRETCH;
@@ -24,6 +25,8 @@ const BAND: usize = 384 * 1024;
 const MOST: usize = 8 * 1024 * 1024;
 /// Channels whose sums are in the first-level cache at a time, with a strip of the image.
 const OUTS: usize = 64;
+/// Multiply-adds for each pixel that are worth a second copy of it.
+const AGAIN: usize = 8;
 /// The fewest channels of the result, and the fewest terms that repay the padding.
 const FEWEST: (usize, usize) = (8, 64);
 
@@ -40,9 +43,9 @@ struct Plan {
     bands: [usize; 3],
     /// The planes along the first dimension that a result takes.
     depths: SmallVec<[usize; 8]>,
-    /// The places modulo the step that are taken along the two others. The rows of a pair of places
-    /// are together.
-    places: [SmallVec<[usize; 4]>; 2],
+    /// The places that are taken along the two others, modulo the step but for columns without
+    /// anything between rows. The rows of a pair of places are together.
+    places: [SmallVec<[usize; 8]>; 2],
     /// Numbers of a padded row, of the rows of a pair of places, of a plane, and of a band.
     pitch: usize,
     sheet: usize,
@@ -77,13 +80,29 @@ impl Plan {
             false => Axis::forward(g, d),
         });
         let [z, y, x] = &axes;
-        let mut depths: SmallVec<[usize; 8]> = z.phases.iter().flatten().map(|t| t.1).collect();
-        depths.sort_unstable();
-        depths.dedup();
-        let places = [y.taken(), x.taken()];
+        let depths = z.offsets();
+        let mut rows = y.results(0);
+        if rows * x.results(0) == 0 {
+            return None;
+        }
+        let mut places = [y.taken(), x.taken()];
+        // With a copy of each row for every tap, nothing is between rows. It repays what is copied
+        // more than once, `AGAIN` multiply-adds each.
+        let again = x.offsets().len() - places[1].len();
+        let between = match x.beyond() {
+            n if again > 0
+                && rows > 1
+                && (outs * g.taps()).saturating_mul(n)
+                    > AGAIN * again * places[0].len() * x.results(0) =>
+            {
+                places[1] = x.offsets();
+                0
+            }
+            n => n,
+        };
         let sheets = places[0].len() * places[1].len();
         let sheet =
-            |rows: usize, columns: usize| (rows + y.beyond()).saturating_mul(columns + x.beyond());
+            |rows: usize, columns: usize| (rows + y.beyond()).saturating_mul(columns + between);
         // An odd number of cache lines, so that planes do not meet in the same part of the cache.
         let line = 64 / size;
         let plane = |rows, columns| {
@@ -96,10 +115,6 @@ impl Plan {
                 .saturating_mul(all)
                 .saturating_mul(size)
         };
-        let mut rows = y.results(0);
-        if rows * x.results(0) == 0 {
-            return None;
-        }
         let columns = narrowed(x.results(0), lanes, 16 * lanes, |n| bytes(1, n) > BAND);
         // Bands of about equal size, but none whose greater part is in the next too.
         let planes = g.images * g.groups;
@@ -110,25 +125,39 @@ impl Plan {
             bands += 1;
             rows = y.results(0).div_ceil(bands);
         }
+        let vectors = |rows: usize| match rows {
+            0 => 0,
+            _ => ((rows - 1) * (columns + between) + columns).div_ceil(lanes),
+        };
+        // Fewer rows that fill vectors better, where no thread waits for another's greater band.
+        if bands > 1 && planes.is_multiple_of(parts) {
+            let all = |rows| y.results(0) / rows * vectors(rows) + vectors(y.results(0) % rows);
+            rows = (rows.div_ceil(2)..=rows)
+                .rev()
+                .min_by_key(|&n| all(n))
+                .unwrap_or(rows);
+        }
         // Places between the rows' results and behind the last one.
-        let length = (rows - 1) * (columns + x.beyond()) + columns;
-        let wasted = length.next_multiple_of(lanes) - rows * columns;
+        let wasted = vectors(rows) * lanes - rows * columns;
         if bytes(rows, columns) > MOST || 4 * wasted > rows * columns {
             return None;
         }
         let (pitch, sheet, plane) = (
-            columns + x.beyond(),
+            columns + between,
             sheet(rows, columns),
             plane(rows, columns),
         );
         let nth = |all: &[usize], at| all.iter().position(|&p| p == at).unwrap_or(0);
         let terms = Terms::new(&axes, channels, g.kernel, |channel, [pz, py, px]| {
-            let row = nth(&places[0], py % y.step) * places[1].len();
-            let place = row + nth(&places[1], px % x.step);
+            let (px, column) = match between {
+                0 => (px, 0),
+                _ => (px % x.step, px / x.step),
+            };
+            let place = nth(&places[0], py % y.step) * places[1].len() + nth(&places[1], px);
             (channel * depths.len() + nth(&depths, pz)) * plane
                 + place * sheet
                 + py / y.step * pitch
-                + px / x.step
+                + column
         });
         Some(Plan {
             planes,
@@ -508,6 +537,16 @@ impl<T: Windowed> Call<'_, T> {
                         to: to.wrapping_add(nth * to_row),
                         to_row,
                     };
+                    if block + 1 == blocks && phase + 1 == x.spread {
+                        // Where the results go comes meanwhile.
+                        for piece in &pieces {
+                            let to = out.wrapping_add(piece.row * row + piece.column * x.spread);
+                            for r in nth..nth + rows {
+                                let to = to.wrapping_add(r * plane);
+                                stream::prefetch_write_row(to, piece.len * x.spread);
+                            }
+                        }
+                    }
                     // SAFETY: the caller's promise; all operands hold the tile.
                     unsafe { sum(&tile) };
                     o += rows;

@@ -75,8 +75,16 @@ impl Axis {
         self.output.saturating_sub(phase).div_ceil(self.spread)
     }
 
-    /// The places modulo the step that taps have.
-    pub fn taken(&self) -> SmallVec<[usize; 4]> {
+    /// The places that taps have, ascending.
+    pub fn offsets(&self) -> SmallVec<[usize; 8]> {
+        let mut all: SmallVec<[usize; 8]> = self.phases.iter().flatten().map(|t| t.1).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Their places modulo the step.
+    pub fn taken(&self) -> SmallVec<[usize; 8]> {
         let places = || self.phases.iter().flatten().map(|t| t.1 % self.step);
         (0..self.step)
             .filter(|&at| places().any(|place| place == at))
@@ -184,7 +192,7 @@ pub(super) struct Plan {
     /// The planes along the first dimension that a result takes.
     pub depths: SmallVec<[usize; 8]>,
     /// The places modulo the step that are taken in a row.
-    pub places: SmallVec<[usize; 4]>,
+    pub places: SmallVec<[usize; 8]>,
     /// A padded row, of which there is one for each place modulo the step.
     pub width: usize,
     /// Numbers of all padded rows for one row of the image, for one plane of it, and for a band.
@@ -226,9 +234,7 @@ impl Plan {
         }
         let axes: [Axis; 3] = std::array::from_fn(|d| axis(g, d));
         let [z, y, x] = &axes;
-        let mut depths: SmallVec<[usize; 8]> = z.phases.iter().flatten().map(|t| t.1).collect();
-        depths.sort_unstable();
-        depths.dedup();
+        let depths = z.offsets();
         let lines = channels * depths.len();
         // Whole vectors of results, with what their last taps reach beyond.
         let width = |columns: usize| {
