@@ -90,7 +90,7 @@ impl Plan {
         // more than once, `AGAIN` multiply-adds each.
         let again = x.offsets().len() - places[1].len();
         let between = match x.beyond() {
-            n if again > 0
+            n if x.step * x.spread > 1
                 && rows > 1
                 && (outs * g.taps()).saturating_mul(n)
                     > AGAIN * again * places[0].len() * x.results(0) =>
@@ -129,17 +129,17 @@ impl Plan {
             0 => 0,
             _ => ((rows - 1) * (columns + between) + columns).div_ceil(lanes),
         };
+        let all_vectors =
+            |rows: usize| y.results(0) / rows * vectors(rows) + vectors(y.results(0) % rows);
         // Fewer rows that fill vectors better, where no thread waits for another's greater band.
         if bands > 1 && planes.is_multiple_of(parts) {
-            let all = |rows| y.results(0) / rows * vectors(rows) + vectors(y.results(0) % rows);
-            rows = (rows.div_ceil(2)..=rows)
-                .rev()
-                .min_by_key(|&n| all(n))
-                .unwrap_or(rows);
+            let some = (rows.div_ceil(2)..=rows).rev();
+            rows = some.min_by_key(|&n| all_vectors(n)).unwrap_or(rows);
         }
         // Places between the rows' results and behind the last one.
-        let wasted = vectors(rows) * lanes - rows * columns;
-        if bytes(rows, columns) > MOST || 4 * wasted > rows * columns {
+        let results = y.results(0) * columns;
+        let wasted = all_vectors(rows) * lanes - results;
+        if bytes(rows, columns) > MOST || 4 * wasted > results {
             return None;
         }
         let (pitch, sheet, plane) = (

@@ -47,6 +47,9 @@ pub(super) fn run<T: Windowed>(
     }
 }
 
+/// Output channels whose kernels are turned at a time.
+const TURNED: usize = 16;
+
 /// The images of a group.
 fn windows<'a, T>(g: &'a Geometry, input: Ptr<T>, image: usize, group: usize) -> Windows<'a, T> {
     let planes = g.in_channels * g.in_pixels();
@@ -173,19 +176,26 @@ fn transposed<T: Windowed>(
         Ok(weights) => weights,
         Err(e) => return Some(Err(e)),
     };
-    for group in 0..g.groups {
-        for (o, c) in (0..oc).flat_map(|o| (0..ic).map(move |c| (o, c))) {
-            let from = weight.at((((group * oc + o) * ic + c) * taps) as isize);
-            let to = weights
-                .ptr()
-                .wrapping_add(((group * ic + c) * oc + o) * taps);
-            for t in 0..taps {
-                // SAFETY: both hold all taps of every pair of channels.
-                unsafe { *to.add(taps - 1 - t) = *from.add(t) };
+    let turned = Ptr::new(weights.ptr());
+    // Some channels at a time, so that what is read and what is written are both long stretches.
+    let blocks = oc.div_ceil(TURNED);
+    let grain = (GRAIN / (TURNED * ic * taps).max(1)).max(1);
+    pool::parallel_for(g.groups * blocks, grain, &|range| {
+        for task in range {
+            let (group, block) = (task / blocks, task % blocks);
+            let outs = block * TURNED..((block + 1) * TURNED).min(oc);
+            for (c, o) in (0..ic).flat_map(|c| outs.clone().map(move |o| (c, o))) {
+                let from = weight.at((((group * oc + o) * ic + c) * taps) as isize);
+                let to = turned.at((((group * ic + c) * oc + o) * taps) as isize);
+                for t in 0..taps {
+                    // SAFETY: both hold all taps of every pair of channels, and no other thread
+                    // writes these.
+                    unsafe { *to.wrapping_add(taps - 1 - t) = *from.wrapping_add(t) };
+                }
             }
         }
-    }
-    Some(forward(&back, grad, Ptr::new(weights.ptr()), bias, out))
+    });
+    Some(forward(&back, grad, turned, bias, out))
 }
 
 /// The gradient of the weight: products over the pixels of each image.
