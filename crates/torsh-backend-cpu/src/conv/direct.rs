@@ -9,7 +9,7 @@ use super::GRAIN;
 use super::columns::Geometry;
 use super::number::{ConvNumber, Implicit, clear};
 use super::plan::{Band, Phase, Plan};
-use super::strip::{DOTS, Dots, Loops, PLANES, PadRows, Strip, fitting};
+use super::strip::{Dots, Loops, PLANES, PadRows, Strip, fitting};
 use crate::arch::level;
 use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
@@ -324,27 +324,32 @@ impl<T: ConvNumber> Call<'_, T> {
         let [z, y, x] = &p.axes;
         // SAFETY: the caller's promise.
         unsafe { self.pad(band, memory) };
-        for o in 0..p.outs {
+        let count = p.all.terms.len();
+        let mut o = 0;
+        while o < p.outs {
+            let (planes, taps) = fitting(self.loops.dots, p.outs - o);
             let plane = (band.plane * p.outs + o) * z.output + band.z;
             let at = (plane * y.output + band.first[0]) * x.output + band.first[1];
             let mut term = 0;
-            while term < p.all.terms.len() {
-                let left = p.all.terms.len() - term;
-                let index = DOTS.iter().rposition(|&n| n <= left).unwrap_or(0);
+            while term < count {
+                let (some, add) = fitting(taps, count - term);
                 let dots = Dots {
                     terms: p.all.offsets[term..].as_ptr(),
                     src: memory,
                     src_row: y.step * p.line,
                     grad: self.operands[1].at(at as isize),
                     grad_row: x.output,
+                    grad_plane: z.output * y.output * x.output,
                     rows: band.count[0],
                     width: band.count[1],
-                    sums: sums.wrapping_add((o * p.all.terms.len() + term) * self.loops.lanes),
+                    sums: sums.wrapping_add((o * count + term) * self.loops.lanes),
+                    sums_plane: count * self.loops.lanes,
                 };
                 // SAFETY: the caller's promise; the terms are some of the plan's.
-                unsafe { self.loops.dots[index](&dots) };
-                term += DOTS[index];
+                unsafe { add(&dots) };
+                term += some;
             }
+            o += planes;
         }
     }
 

@@ -30,7 +30,7 @@ pub(super) struct Strip<T> {
     pub width: usize,
 }
 
-/// Rows of the output's gradient and the padded rows whose products with it are the weight's.
+/// Rows of planes of the output's gradient and the padded rows whose products with it are the weight's.
 pub(super) struct Dots<T> {
     /// Where the taps of a pixel are, from its place in `src` on.
     pub terms: *const usize,
@@ -38,10 +38,13 @@ pub(super) struct Dots<T> {
     pub src_row: usize,
     pub grad: *const T,
     pub grad_row: usize,
+    pub grad_plane: usize,
     pub rows: usize,
     pub width: usize,
-    /// What the taps' products are added to: a vector for each.
+    /// What the taps' products are added to: a vector for each, and the step to those of the next
+    /// plane.
     pub sums: *mut T,
+    pub sums_plane: usize,
 }
 
 /// A tile of results and some of its terms: channels by vectors of adjacent places.
@@ -97,8 +100,8 @@ pub(super) struct Loops<T: 'static> {
     pub lanes: usize,
     /// The results of so many planes, ascending from one.
     pub strips: &'static [(usize, unsafe fn(&Strip<T>))],
-    /// The sums of as many taps as [`DOTS`] says.
-    pub dots: [unsafe fn(&Dots<T>); DOTS.len()],
+    /// The sums of so many planes, and of so many taps, both ascending from one.
+    pub dots: &'static [(usize, &'static [(usize, unsafe fn(&Dots<T>))])],
     /// The most vectors of a tile's row, and the tiles by their channels, ascending from one.
     pub vectors: usize,
     pub blocks: &'static [(usize, unsafe fn(&Block<T>))],
@@ -111,13 +114,10 @@ pub(super) struct Loops<T: 'static> {
 /// The most planes of a strip.
 pub(super) const PLANES: usize = 8;
 
-/// The largest of [`Loops::strips`] or [`Loops::blocks`] that takes at most `n` planes or channels.
+/// The largest of some of the [`Loops`] that takes at most `n` planes, channels or taps.
 pub(super) fn fitting<F: Copy>(all: &[(usize, F)], n: usize) -> (usize, F) {
     *all.iter().rev().find(|l| l.0 <= n).unwrap_or(&all[0])
 }
-
-/// Taps whose sums are taken at once.
-pub(super) const DOTS: [usize; 4] = [1, 3, 9, 12];
 
 /// The most numbers of a vector.
 pub(super) const LANES: usize = 16;
@@ -288,17 +288,20 @@ unsafe fn put<V: Lane>(p: &Rows<V::T>) {
     }
 }
 
-/// The sums of `K` taps' products.
+/// The sums of `K` taps' products with `R` planes.
 ///
 /// # Safety
 /// As [`strip`].
 #[inline(always)]
-unsafe fn dots<V: Lane, const K: usize>(d: &Dots<V::T>) {
+unsafe fn dots<V: Lane, const R: usize, const K: usize>(d: &Dots<V::T>) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut sums = [V::load(d.sums); K];
-        for k in 1..K {
-            sums[k] = V::load(d.sums.add(k * V::N));
+        let at = |r: usize, k: usize| d.sums.add(r * d.sums_plane + k * V::N);
+        let mut sums = [[V::load(d.sums); K]; R];
+        for r in 0..R {
+            for k in 0..K {
+                sums[r][k] = V::load(at(r, k));
+            }
         }
         let whole = d.width / V::N * V::N;
         let rest = d.width - whole;
@@ -306,30 +309,45 @@ unsafe fn dots<V: Lane, const K: usize>(d: &Dots<V::T>) {
             let (src, grad) = (d.src.add(y * d.src_row), d.grad.add(y * d.grad_row));
             let mut x = 0;
             while x < whole {
-                let g = V::load(grad.add(x));
+                let mut g = [V::load(grad.add(x)); R];
+                for r in 1..R {
+                    g[r] = V::load(grad.add(r * d.grad_plane + x));
+                }
                 for k in 0..K {
                     let v = V::load(src.add(*d.terms.add(k) + x));
-                    sums[k] = sums[k].add_product(g, v);
+                    for r in 0..R {
+                        sums[r][k] = sums[r][k].add_product(g[r], v);
+                    }
                 }
                 x += V::N;
             }
             if rest > 0 {
                 // Beyond the row may be what is not finite, and not a number times 0.
-                let g = if (d.rows - 1 - y) * d.grad_row + rest >= V::N {
-                    V::load(grad.add(x)).first(rest)
-                } else {
+                let last = |r: usize| {
+                    let grad = grad.add(r * d.grad_plane + x);
+                    if (d.rows - 1 - y) * d.grad_row + rest >= V::N {
+                        return V::load(grad).first(rest);
+                    }
                     let mut some = MaybeUninit::<[V::T; LANES]>::zeroed();
-                    std::ptr::copy_nonoverlapping(grad.add(x), some.as_mut_ptr().cast(), rest);
+                    std::ptr::copy_nonoverlapping(grad, some.as_mut_ptr().cast(), rest);
                     V::load(some.as_ptr().cast())
                 };
+                let mut g = [last(0); R];
+                for r in 1..R {
+                    g[r] = last(r);
+                }
                 for k in 0..K {
                     let v = V::load(src.add(*d.terms.add(k) + x)).first(rest);
-                    sums[k] = sums[k].add_product(g, v);
+                    for r in 0..R {
+                        sums[r][k] = sums[r][k].add_product(g[r], v);
+                    }
                 }
             }
         }
-        for k in 0..K {
-            sums[k].store(d.sums.add(k * V::N));
+        for r in 0..R {
+            for k in 0..K {
+                sums[r][k].store(at(r, k));
+            }
         }
     }
 }
@@ -469,7 +487,7 @@ pub(super) trait Direct: Sized + 'static {
 }
 
 macro_rules! loops {
-    ($name:ident, $t:ty, $v:ty, [$($p:literal x $h:literal)*] $c:literal [$($r:literal)*] $(, $features:literal)?) => {
+    ($name:ident, $t:ty, $v:ty, [$($p:literal x $h:literal)*] [$($d:literal: $($k:literal)*;)*] $c:literal [$($r:literal)*] $(, $features:literal)?) => {
         mod $name {
             use super::*;
 
@@ -483,9 +501,9 @@ macro_rules! loops {
             /// # Safety
             /// As [`dots`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn dots_of<const K: usize>(d: &Dots<$t>) {
+            unsafe fn dots_of<const R: usize, const K: usize>(d: &Dots<$t>) {
                 // SAFETY: the caller's promise.
-                unsafe { dots::<$v, K>(d) }
+                unsafe { dots::<$v, R, K>(d) }
             }
             /// # Safety
             /// As [`block`].
@@ -527,7 +545,7 @@ macro_rules! loops {
             pub(super) static LOOPS: Loops<$t> = Loops {
                 lanes: <$v as Lane>::N,
                 strips: &[$(($p, strip_of::<$p, $h>)),*],
-                dots: [dots_of::<1>, dots_of::<3>, dots_of::<9>, dots_of::<12>],
+                dots: &[$(($d, &[$(($k, dots_of::<$d, $k>)),*])),*],
                 vectors: $c,
                 blocks: &[$(($r, block_of::<$r>)),*],
                 put: put_of,
@@ -542,7 +560,7 @@ loops!(
     avx512_f32,
     f32,
     __m512,
-    [1 x 4 2 x 2 4 x 1 8 x 1] 3 [1 2 4 8],
+    [1 x 4 2 x 2 4 x 1 8 x 1] [1: 1 3 9 12; 4: 1 3 6;] 3 [1 2 4 8],
     "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
 );
 #[cfg(target_arch = "x86_64")]
@@ -550,18 +568,18 @@ loops!(
     avx512_f64,
     f64,
     __m512d,
-    [1 x 4 2 x 2 4 x 1 8 x 1] 3 [1 2 4 8],
+    [1 x 4 2 x 2 4 x 1 8 x 1] [1: 1 3 9 12; 4: 1 3 6;] 3 [1 2 4 8],
     "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
 );
 #[cfg(target_arch = "x86_64")]
-loops!(avx2_f32, f32, __m256, [1 x 4 2 x 2 4 x 1] 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
+loops!(avx2_f32, f32, __m256, [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-loops!(avx2_f64, f64, __m256d, [1 x 4 2 x 2 4 x 1] 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
-loops!(base_f32, f32, [f32; 4], [1 x 4 2 x 2 4 x 1] 2 [1 2 4 6]);
-loops!(base_f64, f64, [f64; 2], [1 x 4 2 x 2 4 x 1] 2 [1 2 4 6]);
-loops!(base_c64, Complex<f32>, [Complex<f32>; 2], [1 x 4 2 x 2 4 x 1] 2 []);
-loops!(base_c128, Complex<f64>, [Complex<f64>; 1], [1 x 4 2 x 2 4 x 1] 2 []);
-loops!(base_u64, u64, [u64; 2], [1 x 4 2 x 2 4 x 1] 2 []);
+loops!(avx2_f64, f64, __m256d, [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
+loops!(base_f32, f32, [f32; 4], [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 [1 2 4 6]);
+loops!(base_f64, f64, [f64; 2], [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 [1 2 4 6]);
+loops!(base_c64, Complex<f32>, [Complex<f32>; 2], [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 []);
+loops!(base_c128, Complex<f64>, [Complex<f64>; 1], [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 []);
+loops!(base_u64, u64, [u64; 2], [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 []);
 
 macro_rules! direct {
     ($($t:ty: $avx512:ident $avx2:ident $base:ident $($depthwise:ident)?;)*) => {$(

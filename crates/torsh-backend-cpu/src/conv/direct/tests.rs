@@ -95,15 +95,18 @@ fn all_instruction_sets_agree() {
 
 #[test]
 fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
-    for width in [5usize, 9, 14, 33] {
-        let g = geometry([1, 2, 1, 1], [6, width], [3, 1, 1, 1]);
+    for (width, outs) in [5usize, 9, 14, 33]
+        .into_iter()
+        .flat_map(|w| [(w, 1), (w, 5)])
+    {
+        let g = geometry([1, 2, 1, outs], [6, width], [3, 1, 1, 1]);
         let mut x = numbers(2 * 6 * width, 1);
         x.iter_mut()
             .skip(width - 1)
             .step_by(width)
             .for_each(|v| *v = f32::INFINITY);
-        let mut dy = vec![1.0; 2 * 6 * width];
-        let mut dw = [0.0; 18];
+        let mut dy = vec![1.0; 2 * outs * 6 * width];
+        let mut dw = vec![0.0; 18 * outs];
         let done = weight_grad(&g, ptr(&mut dy), ptr(&mut x), ptr(&mut dw));
         done.expect("this way").expect("a gradient");
         for (i, v) in dw.iter().enumerate() {
