@@ -12,10 +12,12 @@ const STRETCH: usize = 32;
 /// cache.
 const TOGETHER: usize = 16;
 
-/// The sums of some output channels: the first product's, and the step to the next product's.
+/// The sums of some output channels and a group of channels: the first product's, and the steps to
+/// the next output channel's and to the next product's.
 #[derive(Clone, Copy)]
 struct Slab {
     at: *mut f32,
+    row: usize,
     product: usize,
 }
 
@@ -48,9 +50,17 @@ impl Weight<'_> {
     fn of_turned(&self) -> usize {
         self.groups() * self.tiles() * self.job.tiles.columns + GAP
     }
-    /// Numbers between the transformed gradients of two products.
+    /// Numbers of the transformed gradients of a register tile of channels, which are adjacent for
+    /// each tile.
+    fn of_packed(&self) -> usize {
+        self.job.tiles.rows * self.tiles() + GAP
+    }
+    /// Numbers between those of two products, and of one panel before they are packed.
     fn of_gradients(&self, row_tiles: usize) -> usize {
-        row_tiles * self.job.tiles.rows * self.tiles() + GAP
+        row_tiles * self.of_packed() + GAP
+    }
+    fn of_lines(&self) -> usize {
+        self.job.tiles.rows * self.job.tiles.columns + GAP
     }
 
     /// Numbers between the sums of two products that are kept, and of two of a thread's own.
@@ -68,7 +78,7 @@ impl Weight<'_> {
         } else {
             self.chunk * self.job.tiles.rows
         };
-        rows * self.channels() + GAP
+        rows * self.job.tiles.columns + GAP
     }
     /// Numbers that all threads share: transformed inputs, with the channels of a register tile
     /// adjacent, and the sums that are kept.
@@ -78,25 +88,35 @@ impl Weight<'_> {
     /// Numbers that each thread has for itself.
     fn of_thread(&self) -> usize {
         let inputs = PRODUCTS * self.job.tiles.columns.pow(2) + self.job.of_lines(1);
-        inputs.max(PRODUCTS * (self.of_gradients(self.chunk) + self.of_sums()))
+        let gradients = self.of_gradients(self.chunk) + self.of_lines();
+        inputs.max(PRODUCTS * (gradients + self.of_sums()))
     }
     fn own(&self, thread: usize) -> *mut f32 {
         self.memory
             .at((self.of_all() + thread * self.of_thread()) as isize)
     }
 
-    /// Where a thread has the sums of the channels from a register tile on.
-    fn sums(&self, thread: usize, tile: usize) -> Slab {
-        let row = tile * self.job.tiles.rows * self.channels();
+    /// The channels of a group.
+    fn group(&self, group: usize) -> Range<usize> {
+        let width = self.job.tiles.columns;
+        group * width..((group + 1) * width).min(self.channels())
+    }
+
+    /// Where a thread has the sums of a group, of the output channels from a register tile on.
+    fn sums(&self, thread: usize, tile: usize, group: usize) -> Slab {
+        let width = self.job.tiles.columns;
+        let at = tile * self.job.tiles.rows * self.channels() + group * width;
         match self.keep {
             true => Slab {
-                at: self.memory.at((PRODUCTS * self.of_turned() + row) as isize),
+                at: self.memory.at((PRODUCTS * self.of_turned() + at) as isize),
+                row: self.channels(),
                 product: self.of_kept(),
             },
             false => Slab {
                 at: self
                     .own(thread)
-                    .wrapping_add(PRODUCTS * self.of_gradients(self.chunk)),
+                    .wrapping_add(PRODUCTS * (self.of_gradients(self.chunk) + self.of_lines())),
+                row: width,
                 product: self.of_sums(),
             },
         }
@@ -109,7 +129,7 @@ impl Weight<'_> {
     /// and for the lines of a panel behind.
     unsafe fn inputs(&self, group: usize, panel: usize, index: usize, memory: *mut f32) {
         let width = self.job.tiles.columns;
-        let channels = group * width..((group + 1) * width).min(self.channels());
+        let channels = self.group(group);
         let square = width * width;
         let to = Panels {
             first: panel,
@@ -137,78 +157,107 @@ impl Weight<'_> {
         }
     }
 
-    /// Adds the products of some panels to the sums of the channels of some register tiles, or
-    /// writes them.
+    /// Transforms the gradients of some panels, of the channels of some register tiles.
     ///
     /// # Safety
-    /// As [`Weight::inputs`]; the inputs of the panels are there, and `memory` has room for the
-    /// gradients'.
-    unsafe fn products(
-        &self,
-        row_tiles: &Range<usize>,
-        some: &Range<usize>,
-        sums: Slab,
-        add: bool,
-        memory: *mut f32,
-    ) {
-        let (g, tiles) = (self.job.grid.g, self.job.tiles);
-        let rows = self.job.channels(row_tiles);
-        let (width, length) = (tiles.columns, self.tiles());
-        let step = self.of_gradients(row_tiles.len());
+    /// As [`Weight::inputs`]; `memory` has room for these gradients, and for those of a panel behind.
+    unsafe fn gradients(&self, row_tiles: &Range<usize>, some: &Range<usize>, memory: *mut f32) {
+        let (g, width) = (self.job.grid.g, self.job.tiles.columns);
+        let lines = memory.wrapping_add(PRODUCTS * self.of_gradients(self.chunk));
         let mut targets = [Target::default(); WIDEST];
         for (index, panel) in some.clone().enumerate() {
             self.job.targets(panel, &mut targets);
-            for (row, channel) in rows.clone().enumerate() {
-                let x = Gradients {
-                    from: self.job.out.at((channel * g.out_pixels()) as isize),
-                    row: g.output[2],
-                    tiles: &targets[..width],
-                    to: memory.wrapping_add(row * length + index * width),
-                    product: step,
-                };
-                // SAFETY: the caller's promise.
-                unsafe { transform_gradients::at(self.job.level)(&x) };
+            for (nth, tile) in row_tiles.clone().enumerate() {
+                let channels = self.job.channels(&(tile..tile + 1));
+                for (row, channel) in channels.clone().enumerate() {
+                    let x = Gradients {
+                        from: self.job.out.at((channel * g.out_pixels()) as isize),
+                        row: g.output[2],
+                        tiles: &targets[..width],
+                        to: lines.wrapping_add(row * width),
+                        product: self.of_lines(),
+                    };
+                    // SAFETY: the caller's promise.
+                    unsafe { transform_gradients::at(self.job.level)(&x) };
+                }
+                let to =
+                    memory.wrapping_add(nth * self.of_packed() + index * width * channels.len());
+                for p in 0..PRODUCTS {
+                    let from = Lines {
+                        ptr: lines.wrapping_add(p * self.of_lines()).cast_const(),
+                        line: width as isize,
+                        term: 1,
+                    };
+                    let to = to.wrapping_add(p * self.of_gradients(row_tiles.len()));
+                    // SAFETY: the caller's promise. What is written beyond a panel is the next one,
+                    // which is written later, or in the gap.
+                    unsafe { f32::copy(from, channels.len(), width, to, channels.len()) };
+                }
             }
         }
-        for (p, group) in (0..PRODUCTS).flat_map(|p| (0..self.groups()).map(move |i| (p, i))) {
-            let inputs = self
-                .memory
-                .at((p * self.of_turned() + group * length * width) as isize);
-            for row in (0..rows.len()).step_by(tiles.rows) {
-                let out = p * sums.product + row * g.in_channels + group * width;
+    }
+
+    /// Adds the products of `panels` panels to the sums of a group and the channels of some register
+    /// tiles, or writes them.
+    ///
+    /// # Safety
+    /// As [`Weight::inputs`]; the inputs of the panels are there, and their gradients in `memory`.
+    unsafe fn products(
+        &self,
+        row_tiles: &Range<usize>,
+        panels: usize,
+        group: usize,
+        sums: Slab,
+        add: bool,
+        memory: *const f32,
+    ) {
+        let (tiles, channels) = (self.job.tiles, self.group(group).len());
+        let rows = self.job.channels(row_tiles).len();
+        let (width, length) = (tiles.columns, self.tiles());
+        let step = self.of_gradients(row_tiles.len());
+        for p in 0..PRODUCTS {
+            let inputs = p * self.of_turned() + group * length * width;
+            for (nth, row) in (0..rows).step_by(tiles.rows).enumerate() {
                 let tile = Tile {
-                    k: some.len() * width,
-                    a: memory.wrapping_add(p * step + row * length).cast_const(),
-                    a_row: length as isize,
-                    b: inputs.cast_const(),
+                    k: panels * width,
+                    a: memory.wrapping_add(p * step + nth * self.of_packed()),
+                    a_row: 1,
+                    b: self.memory.at(inputs as isize).cast_const(),
                     b_term: width as isize,
-                    out: sums.at.wrapping_add(out),
-                    out_row: g.in_channels as isize,
+                    out: sums.at.wrapping_add(p * sums.product + row * sums.row),
+                    out_row: sums.row as isize,
                     out_column: 1,
-                    columns: width.min(g.in_channels - group * width),
+                    columns: channels,
                     alpha: 1.0,
                     add,
                     stretch: STRETCH,
                 };
                 // SAFETY: the caller's promise.
-                unsafe { tiles.in_place[tiles.rows.min(rows.len() - row) - 1](&tile) };
+                unsafe { tiles.packed[tiles.rows.min(rows - row) - 1](&tile) };
             }
         }
     }
 
-    /// Writes the gradients of the channels of some register tiles, and says whether all are
-    /// finite.
+    /// Writes the gradients of a group and the channels of some register tiles, and says whether all
+    /// are finite.
     ///
     /// # Safety
     /// As [`Weight::inputs`].
-    unsafe fn finish(&self, row_tiles: &Range<usize>, sums: Slab, out: Ptr<f32>) -> bool {
+    unsafe fn finish(
+        &self,
+        row_tiles: &Range<usize>,
+        group: usize,
+        sums: Slab,
+        out: Ptr<f32>,
+    ) -> bool {
+        let (g, inputs) = (self.job.grid.g, self.group(group));
         let mut finite = true;
         for (row, channel) in self.job.channels(row_tiles).enumerate() {
             let x = Sums {
-                from: sums.at.wrapping_add(row * self.channels()).cast_const(),
+                from: sums.at.wrapping_add(row * sums.row).cast_const(),
                 product: sums.product,
-                channels: self.channels(),
-                to: out.at((channel * self.job.grid.g.window()) as isize),
+                channels: inputs.len(),
+                to: out.at((channel * g.window() + inputs.start * g.taps()) as isize),
             };
             // SAFETY: the caller's promise.
             finite &= unsafe { transform_sums::at(self.job.level)(&x) };
@@ -237,12 +286,16 @@ impl Weight<'_> {
                 let mut all = true;
                 for tile in range.clone().step_by(self.chunk) {
                     let tiles = tile..(tile + self.chunk).min(range.end);
-                    let sums = self.sums(thread, tile);
+                    let memory = self.own(thread);
                     // SAFETY: the channels and the memory are the thread's own.
                     unsafe {
-                        self.products(&tiles, &some, sums, first > 0, self.own(thread));
-                        if some.end == panels {
-                            all &= self.finish(&tiles, sums, out);
+                        self.gradients(&tiles, &some, memory);
+                        for group in 0..self.groups() {
+                            let sums = self.sums(thread, tile, group);
+                            self.products(&tiles, some.len(), group, sums, first > 0, memory);
+                            if some.end == panels {
+                                all &= self.finish(&tiles, group, sums, out);
+                            }
                         }
                     }
                 }
@@ -270,7 +323,7 @@ pub(super) fn at(level: Level, g: &Geometry, [grad, input, out]: [Ptr<f32>; 3]) 
     let fits = INPUTS / (PRODUCTS * job.of_panel() * size_of::<f32>());
     let blocks = panels.div_ceil(fits.clamp(1, TOGETHER));
     let (most, keep) = (panels.div_ceil(blocks), blocks > 1);
-    let of_row = most * job.tiles.columns + if keep { 0 } else { g.in_channels };
+    let of_row = (most + usize::from(!keep)) * job.tiles.columns;
     let fits = OWN / 2 / (PRODUCTS * of_row * rows * size_of::<f32>());
     let mut x = Weight {
         threads,
