@@ -197,7 +197,7 @@ impl Weight<'_> {
         }
     }
 
-    /// Adds the products of `panels` panels to the sums of a group and the channels of some register
+    /// Adds the products of some panels to the sums of a group and the channels of some register
     /// tiles, or writes them.
     ///
     /// # Safety
@@ -205,7 +205,7 @@ impl Weight<'_> {
     unsafe fn products(
         &self,
         row_tiles: &Range<usize>,
-        panels: usize,
+        some: &Range<usize>,
         group: usize,
         sums: Slab,
         add: bool,
@@ -215,11 +215,13 @@ impl Weight<'_> {
         let rows = self.job.channels(row_tiles).len();
         let (width, length) = (tiles.columns, self.tiles());
         let step = self.of_gradients(row_tiles.len());
+        // The last panel may be filled in part.
+        let terms = self.job.grid.tiles().min(some.end * width) - some.start * width;
         for p in 0..PRODUCTS {
             let inputs = p * self.of_turned() + group * length * width;
             for (nth, row) in (0..rows).step_by(tiles.rows).enumerate() {
                 let tile = Tile {
-                    k: panels * width,
+                    k: terms,
                     a: memory.wrapping_add(p * step + nth * self.of_packed()),
                     a_row: 1,
                     b: self.memory.at(inputs as isize).cast_const(),
@@ -292,7 +294,7 @@ impl Weight<'_> {
                         self.gradients(&tiles, &some, memory);
                         for group in 0..self.groups() {
                             let sums = self.sums(thread, tile, group);
-                            self.products(&tiles, some.len(), group, sums, first > 0, memory);
+                            self.products(&tiles, &some, group, sums, first > 0, memory);
                             if some.end == panels {
                                 all &= self.finish(&tiles, group, sums, out);
                             }
