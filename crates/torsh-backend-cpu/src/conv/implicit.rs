@@ -187,10 +187,19 @@ fn transposed<T: Windowed>(
             for (c, o) in (0..ic).flat_map(|c| outs.clone().map(move |o| (c, o))) {
                 let from = weight.at((((group * oc + o) * ic + c) * taps) as isize);
                 let to = turned.at((((group * ic + c) * oc + o) * taps) as isize);
-                for t in 0..taps {
-                    // SAFETY: both hold all taps of every pair of channels, and no other thread
-                    // writes these.
-                    unsafe { *to.wrapping_add(taps - 1 - t) = *from.wrapping_add(t) };
+                // SAFETY: both hold all taps of every pair of channels, and no other thread writes
+                // these.
+                unsafe {
+                    if taps == 9 {
+                        // With the number known the loop is one of vectors.
+                        let mut kernel = from.cast::<[T; 9]>().read();
+                        kernel.reverse();
+                        to.cast::<[T; 9]>().write(kernel);
+                        continue;
+                    }
+                    for t in 0..taps {
+                        *to.add(taps - 1 - t) = *from.add(t);
+                    }
                 }
             }
         }
