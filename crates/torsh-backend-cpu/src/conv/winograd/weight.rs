@@ -25,6 +25,8 @@ struct Slab {
 struct Weight<'a> {
     job: Job<'a>,
     threads: usize,
+    /// Output channels of a register tile, so many that threads have about as many each.
+    rows: usize,
     /// Panels at a time.
     most: usize,
     /// Whether there are several blocks of panels, so that the sums of all channels are kept.
@@ -53,14 +55,14 @@ impl Weight<'_> {
     /// Numbers of the transformed gradients of a register tile of channels, which are adjacent for
     /// each tile.
     fn of_packed(&self) -> usize {
-        self.job.tiles.rows * self.tiles() + GAP
+        self.rows * self.tiles() + GAP
     }
     /// Numbers between those of two products, and of one panel before they are packed.
     fn of_gradients(&self, row_tiles: usize) -> usize {
         row_tiles * self.of_packed() + GAP
     }
     fn of_lines(&self) -> usize {
-        self.job.tiles.rows * self.job.tiles.columns + GAP
+        self.rows * self.job.tiles.columns + GAP
     }
 
     /// Numbers between the sums of two products that are kept, and of two of a thread's own.
@@ -73,11 +75,7 @@ impl Weight<'_> {
         rows * self.channels() + GAP
     }
     fn of_sums(&self) -> usize {
-        let rows = if self.keep {
-            0
-        } else {
-            self.chunk * self.job.tiles.rows
-        };
+        let rows = if self.keep { 0 } else { self.chunk * self.rows };
         rows * self.job.tiles.columns + GAP
     }
     /// Numbers that all threads share: transformed inputs, with the channels of a register tile
@@ -96,6 +94,12 @@ impl Weight<'_> {
             .at((self.of_all() + thread * self.of_thread()) as isize)
     }
 
+    /// The output channels of some register tiles.
+    fn outputs(&self, tiles: &Range<usize>) -> Range<usize> {
+        let end = self.job.grid.g.out_channels;
+        tiles.start * self.rows..(tiles.end * self.rows).min(end)
+    }
+
     /// The channels of a group.
     fn group(&self, group: usize) -> Range<usize> {
         let width = self.job.tiles.columns;
@@ -105,7 +109,7 @@ impl Weight<'_> {
     /// Where a thread has the sums of a group, of the output channels from a register tile on.
     fn sums(&self, thread: usize, tile: usize, group: usize) -> Slab {
         let width = self.job.tiles.columns;
-        let at = tile * self.job.tiles.rows * self.channels() + group * width;
+        let at = tile * self.rows * self.channels() + group * width;
         match self.keep {
             true => Slab {
                 at: self.memory.at((PRODUCTS * self.of_turned() + at) as isize),
@@ -168,7 +172,7 @@ impl Weight<'_> {
         for (index, panel) in some.clone().enumerate() {
             self.job.targets(panel, &mut targets);
             for (nth, tile) in row_tiles.clone().enumerate() {
-                let channels = self.job.channels(&(tile..tile + 1));
+                let channels = self.outputs(&(tile..tile + 1));
                 for (row, channel) in channels.clone().enumerate() {
                     let x = Gradients {
                         from: self.job.out.at((channel * g.out_pixels()) as isize),
@@ -212,14 +216,14 @@ impl Weight<'_> {
         memory: *const f32,
     ) {
         let (tiles, channels) = (self.job.tiles, self.group(group).len());
-        let rows = self.job.channels(row_tiles).len();
+        let rows = self.outputs(row_tiles).len();
         let (width, length) = (tiles.columns, self.tiles());
         let step = self.of_gradients(row_tiles.len());
         // The last panel may be filled in part.
         let terms = self.job.grid.tiles().min(some.end * width) - some.start * width;
         for p in 0..PRODUCTS {
             let inputs = p * self.of_turned() + group * length * width;
-            for (nth, row) in (0..rows).step_by(tiles.rows).enumerate() {
+            for (nth, row) in (0..rows).step_by(self.rows).enumerate() {
                 let tile = Tile {
                     k: terms,
                     a: memory.wrapping_add(p * step + nth * self.of_packed()),
@@ -235,7 +239,7 @@ impl Weight<'_> {
                     stretch: STRETCH,
                 };
                 // SAFETY: the caller's promise.
-                unsafe { tiles.packed[tiles.rows.min(rows - row) - 1](&tile) };
+                unsafe { tiles.packed[self.rows.min(rows - row) - 1](&tile) };
             }
         }
     }
@@ -254,7 +258,7 @@ impl Weight<'_> {
     ) -> bool {
         let (g, inputs) = (self.job.grid.g, self.group(group));
         let mut finite = true;
-        for (row, channel) in self.job.channels(row_tiles).enumerate() {
+        for (row, channel) in self.outputs(row_tiles).enumerate() {
             let x = Sums {
                 from: sums.at.wrapping_add(row * sums.row).cast_const(),
                 product: sums.product,
@@ -272,7 +276,8 @@ impl Weight<'_> {
     /// # Safety
     /// As [`Weight::inputs`]; the memory has room for what is shared and for each thread's own.
     unsafe fn compute(&self, out: Ptr<f32>) -> bool {
-        let (panels, row_tiles) = (self.job.panels(), self.job.row_tiles());
+        let panels = self.job.panels();
+        let row_tiles = self.job.grid.g.out_channels.div_ceil(self.rows);
         let finite = AtomicBool::new(true);
         for first in (0..panels).step_by(self.most) {
             let some = first..(first + self.most).min(panels);
@@ -320,8 +325,14 @@ pub(super) fn at(level: Level, g: &Geometry, [grad, input, out]: [Ptr<f32>; 3]) 
         bias: None,
         out: grad,
     };
-    let (panels, rows) = (job.panels(), job.tiles.rows);
+    let panels = job.panels();
     let threads = pool::chunk_count(g.work(), 4 * GRAIN).max(1);
+    // With fewer tiles than threads these would be too low.
+    let row_tiles = match job.row_tiles() {
+        n if n < threads => n,
+        n => n.next_multiple_of(threads),
+    };
+    let rows = g.out_channels.div_ceil(row_tiles);
     let fits = INPUTS / (PRODUCTS * job.of_panel() * size_of::<f32>());
     let blocks = panels.div_ceil(fits.clamp(1, TOGETHER));
     let (most, keep) = (panels.div_ceil(blocks), blocks > 1);
@@ -329,9 +340,10 @@ pub(super) fn at(level: Level, g: &Geometry, [grad, input, out]: [Ptr<f32>; 3]) 
     let fits = OWN / 2 / (PRODUCTS * of_row * rows * size_of::<f32>());
     let mut x = Weight {
         threads,
+        rows,
         most,
         keep,
-        chunk: fits.clamp(1, job.row_tiles().div_ceil(threads)),
+        chunk: fits.clamp(1, row_tiles.div_ceil(threads)),
         memory: out,
         job,
     };
