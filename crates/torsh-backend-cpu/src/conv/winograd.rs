@@ -59,12 +59,12 @@ fn suits(way: Way, g: &Geometry) -> bool {
     // tiles' own work and the transform of the kernels count as about so many.
     let width = f32::tiles(level()).columns;
     let definition = 9 * (g.images * g.out_pixels()).next_multiple_of(width);
-    let tiles = match (way, Grid::new(g).tiles()) {
+    let (tiles, kernels) = match (way, Grid::new(g).tiles()) {
         // Tiles are its terms, not its columns.
-        (Way::Weight, tiles) => PRODUCTS * tiles,
-        (_, tiles) => PRODUCTS * tiles.next_multiple_of(width),
+        (Way::Weight, tiles) => (PRODUCTS * tiles, 560),
+        (_, tiles) => (PRODUCTS * tiles.next_multiple_of(width), 20 * width),
     };
-    5 * definition >= 6 * (tiles + tiles / 3 + 20 * width)
+    5 * definition >= 6 * (tiles + tiles / 3 + kernels)
 }
 
 /// The tiles of the outputs, counted through all images.
