@@ -14,7 +14,6 @@ use super::plan::{Axis, Band, STRIDE, Terms, narrowed};
 use super::strip::{Block, LANES, Loops, PadRows, Rows, fitting};
 use super::windows::Windowed;
 use crate::arch::{Level, level};
-use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
 use crate::matmul::panel::Lines;
 use crate::matmul::tile::STRETCH;
@@ -537,16 +536,6 @@ impl<T: Windowed> Call<'_, T> {
                         to: to.wrapping_add(nth * to_row),
                         to_row,
                     };
-                    if block + 1 == blocks && phase + 1 == x.spread {
-                        // Where the results go comes meanwhile.
-                        for piece in &pieces {
-                            let to = out.wrapping_add(piece.row * row + piece.column * x.spread);
-                            for r in nth..nth + rows {
-                                let to = to.wrapping_add(r * plane);
-                                stream::prefetch_write_row(to, piece.len * x.spread);
-                            }
-                        }
-                    }
                     // SAFETY: the caller's promise; all operands hold the tile.
                     unsafe { sum(&tile) };
                     o += rows;

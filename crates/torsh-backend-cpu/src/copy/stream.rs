@@ -89,14 +89,6 @@ pub(crate) fn prefetch_row<T>(p: *const T, n: usize) {
     }
 }
 
-/// Asks for the cache lines of a row of `n` elements that will be written.
-#[inline(always)]
-pub(crate) fn prefetch_write_row<T>(p: *mut T, n: usize) {
-    for at in (0..n * size_of::<T>()).step_by(LINE) {
-        prefetch_write(p.cast::<u8>().wrapping_add(at));
-    }
-}
-
 /// Orders streamed writes before what follows; each thread does so once it has written its part.
 #[inline(always)]
 pub(crate) fn fence() {
