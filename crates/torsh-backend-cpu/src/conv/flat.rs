@@ -18,8 +18,10 @@ use crate::dense::{Ptr, Scratch};
 use crate::matmul::panel::Lines;
 use crate::matmul::tile::STRETCH;
 
-/// Bytes of a band of padded rows, about: a part of a second-level cache.
+/// Bytes of a band of padded rows, about: a part of a second-level cache, of which processors with
+/// AVX-512 have 1 MiB and more.
 const BAND: usize = 384 * 1024;
+const LARGE_BAND: usize = 576 * 1024;
 /// The most bytes of a band.
 const MOST: usize = 8 * 1024 * 1024;
 /// Channels whose sums are in the first-level cache at a time, with a strip of the image.
@@ -114,12 +116,13 @@ impl Plan {
                 .saturating_mul(all)
                 .saturating_mul(size)
         };
-        let columns = narrowed(x.results(0), lanes, 16 * lanes, |n| bytes(1, n) > BAND);
+        let most = if lanes * size == 64 { LARGE_BAND } else { BAND };
+        let columns = narrowed(x.results(0), lanes, 16 * lanes, |n| bytes(1, n) > most);
         // Bands of about equal size, but none whose greater part is in the next too.
         let planes = g.images * g.groups;
         let mut bands = 1;
         while rows > 2 * y.beyond().max(1)
-            && (bytes(rows, columns) > BAND || planes * bands < parts)
+            && (bytes(rows, columns) > most || planes * bands < parts)
         {
             bands += 1;
             rows = y.results(0).div_ceil(bands);
