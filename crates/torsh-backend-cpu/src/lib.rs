@@ -11,6 +11,7 @@ mod create;
 mod cross;
 mod dense;
 mod embedding_bag;
+mod exp_rows;
 mod index;
 mod lanes;
 mod loss;

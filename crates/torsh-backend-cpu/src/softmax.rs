@@ -12,8 +12,11 @@ use std::mem::MaybeUninit;
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, alloc, pool};
 
-use crate::arch::{Arch, fma64};
+use crate::arch::{Arch, Level, fma64};
 use crate::copy::stream;
+use crate::exp_rows::ExpRows;
+#[cfg(target_arch = "x86_64")]
+use crate::exp_rows::exp_sum_512;
 use crate::lanes;
 use crate::reduce::fold::{self, Half, ToBF16, ToF16};
 use crate::reduce::level::{by_level, index};
@@ -88,11 +91,33 @@ trait Float: Copy + PartialOrd + 'static {
     fn recip(self) -> Self;
     fn ln(self) -> Self;
     fn exp<A: Arch>(self) -> Self;
-    /// e^x for x <= 0.
-    fn exp_low<A: Arch>(self) -> Self;
+    /// e^x for x <= 0, times [`Float::RAISED`].
+    fn exp_raised<A: Arch>(self) -> Self;
+    const RAISED: Self;
+    /// The greatest element of a row; what it is where there is a NaN does not matter, as
+    /// everything made of that row is NaN.
+    ///
+    /// # Safety
+    /// `x` must be valid for `n` reads.
+    unsafe fn top<A: Arch>(x: *const Self, n: usize) -> Self;
+    /// Sums `e^(x - m)` of a row whose greatest element is `m`. Where it stores them too, the
+    /// stored ones and the sum have a common factor.
+    ///
+    /// # Safety
+    /// As [`sum_map`].
+    #[inline(always)]
+    unsafe fn exps<A: Arch, const STORE: bool>(
+        x: *const Self,
+        dst: *mut Self,
+        n: usize,
+        m: Self,
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { exps_lanes::<A, Self, STORE>(x, dst, n, m) }
+    }
 }
 macro_rules! float {
-    ($t:ident, $exp:path, $low:path) => {
+    ($t:ident, $exp:path, $raised:path, $($exps:item)?) => {
         impl Float for $t {
             const ZERO: $t = 0.0;
             const LOW: $t = $t::NEG_INFINITY;
@@ -121,14 +146,62 @@ macro_rules! float {
                 $exp(self)
             }
             #[inline(always)]
-            fn exp_low<A: Arch>(self) -> $t {
-                $low(self)
+            fn exp_raised<A: Arch>(self) -> $t {
+                $raised(self)
             }
+            const RAISED: $t = <$t as VMath>::RAISED;
+            #[inline(always)]
+            unsafe fn top<A: Arch>(x: *const $t, n: usize) -> $t {
+                // SAFETY: the caller's promise.
+                unsafe { ExpRows::top::<A>(x, n) }
+            }
+            $($exps)?
         }
     };
 }
-float!(f32, VMath::exp::<A>, VMath::exp_low::<A>);
-float!(f64, exp64::<A>, exp64::<A>);
+float!(f64, exp64::<A>, exp64::<A>,);
+float!(
+    f32,
+    VMath::exp::<A>,
+    VMath::exp_raised::<A>,
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn exps<A: Arch, const STORE: bool>(
+        x: *const f32,
+        dst: *mut f32,
+        n: usize,
+        m: f32,
+    ) -> f32 {
+        // SAFETY: the caller's promise; code of this level runs where the processor has it.
+        unsafe {
+            if A::LEVEL == Level::Avx512 {
+                let ahead = stream::fetches_rows(n * size_of::<f32>()).then_some(n);
+                exp_sum_512::<STORE>(x, dst, n, m, ahead)
+            } else {
+                exps_lanes::<A, f32, STORE>(x, dst, n, m)
+            }
+        }
+    }
+);
+
+/// [`Float::exps`] in lanes.
+///
+/// # Safety
+/// As [`sum_map`].
+#[inline(always)]
+unsafe fn exps_lanes<A: Arch, T: Float, const STORE: bool>(
+    x: *const T,
+    dst: *mut T,
+    n: usize,
+    m: T,
+) -> T {
+    // SAFETY: the caller's promise.
+    let sum = unsafe { sum_map::<T, STORE>(x, x, dst, n, |x, _| x.sub(m).exp_raised::<A>()) };
+    match STORE {
+        true => sum,
+        false => sum.mul(T::RAISED.recip()),
+    }
+}
 
 /// Sums `f` of the elements of one or two rows, storing what `f` says to store, and asking for the
 /// rows that follow meanwhile.
@@ -223,31 +296,6 @@ unsafe fn map_in_place<T: Float>(dst: *mut T, n: usize, f: impl Fn(T) -> T) {
     }
 }
 
-/// The greatest element of a row; what it is where there is a NaN does not matter, as everything
-/// made of that row is NaN.
-///
-/// # Safety
-/// `x` must be valid for `n` reads.
-#[inline(always)]
-unsafe fn top<T: Float>(x: *const T, n: usize) -> T {
-    const LANES: usize = 64;
-    let mut acc = [T::LOW; LANES];
-    let whole = n / LANES * LANES;
-    let greater = |a: T, b: T| if b > a { b } else { a };
-    // SAFETY: the caller's promise.
-    unsafe {
-        for i in (0..whole).step_by(LANES) {
-            for j in 0..LANES {
-                acc[j] = greater(acc[j], *x.add(i + j));
-            }
-        }
-        for i in whole..n {
-            acc[i - whole] = greater(acc[i - whole], *x.add(i));
-        }
-    }
-    lanes::tree(acc, greater)
-}
-
 /// Rows of a tile: where they start and the stride from one to the next.
 #[derive(Clone, Copy)]
 struct Rows<T> {
@@ -335,8 +383,8 @@ impl<T: Float> Op for Soft<T> {
     unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let m = top(x, n);
-            let scale = sum_map::<T, true>(x, x, dst, n, |x, _| x.sub(m).exp_low::<A>()).recip();
+            let m = T::top::<A>(x, n);
+            let scale = T::exps::<A, true>(x, dst, n, m).recip();
             map_in_place(dst, n, |e| e.mul(scale));
         }
     }
@@ -359,7 +407,7 @@ impl<T: Float> Op for Soft<T> {
             for r in 0..n {
                 let (x, d) = (x.row(r), dst.row(r));
                 for j in 0..w {
-                    let e = (*x.add(j)).sub(*m.add(j)).exp_low::<A>();
+                    let e = (*x.add(j)).sub(*m.add(j)).exp_raised::<A>();
                     *s.add(j) = (*s.add(j)).add(e);
                     *d.add(j) = e;
                 }
@@ -383,10 +431,8 @@ impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
     unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let m = top(x, n);
-            let l = R::log(sum_map::<T, false>(x, x, dst, n, |x, _| {
-                x.sub(m).exp_low::<A>()
-            }));
+            let m = T::top::<A>(x, n);
+            let l = R::log(T::exps::<A, false>(x, dst, n, m));
             map(x, x, dst, n, |x, _| x.sub(m).sub(l));
         }
     }
@@ -409,11 +455,11 @@ impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
             for r in 0..n {
                 let x = x.row(r);
                 for j in 0..w {
-                    *s.add(j) = (*s.add(j)).add((*x.add(j)).sub(*m.add(j)).exp_low::<A>());
+                    *s.add(j) = (*s.add(j)).add((*x.add(j)).sub(*m.add(j)).exp_raised::<A>());
                 }
             }
             for j in 0..w {
-                *s.add(j) = R::log(*s.add(j));
+                *s.add(j) = R::log((*s.add(j)).mul(T::RAISED.recip()));
             }
             for r in 0..n {
                 let (x, d) = (x.row(r), dst.row(r));

@@ -59,7 +59,7 @@ macro_rules! unary {
 }
 
 unary! {
-    exp_low erf_normal
+    exp_low exp_raised erf_normal
     exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh asin acos atan
     asinh acosh atanh erf erfc erfinv sigmoid lgamma digamma
 }
@@ -475,6 +475,16 @@ fn exponentials_of_numbers_not_above_0_are_exact_to_an_ulp() {
         single("exp_low", level)(&x, &mut got);
         for (&x, &got) in x.iter().zip(&got) {
             let want = f64::from(x).exp();
+            assert!(
+                ulp32(got, want) <= 1.0,
+                "{level:?} {x:e}: {got:e}, not {want:e}"
+            );
+        }
+        // Below, both give 0, but for the factor.
+        let above: Vec<f32> = x.iter().copied().filter(|&x| x > -104.0).collect();
+        single("exp_raised", level)(&above, &mut got[..above.len()]);
+        for (&x, &got) in above.iter().zip(&got) {
+            let want = f64::from(x).exp() * f64::from(<f32 as VMath>::RAISED);
             assert!(
                 ulp32(got, want) <= 1.0,
                 "{level:?} {x:e}: {got:e}, not {want:e}"

@@ -14,19 +14,17 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::{GRAIN, Reduction, Sizes, Targets, Upstream, total, total_weight, weights};
 use crate::arch::Arch;
-use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, missing, wide};
-use crate::lanes::tree;
+use crate::exp_rows::{ExpRows, greater};
 use crate::multiversion;
 use crate::scalar::Real;
 use crate::vmath::VMath;
 
 /// Positions worked on together where their scores are adjacent.
 const BLOCK: usize = 64;
-const LANES: usize = 32;
 
 /// The loops over one row of scores, or over a block of positions.
-trait Rows: Real {
+trait Rows: ExpRows {
     /// The logarithm of the sum of exponentials of `c` adjacent scores.
     unsafe fn lse(c: usize, x: *const Self) -> Self;
     /// That of `n` (at most [`BLOCK`]) positions whose `c` scores are `step` apart.
@@ -52,58 +50,33 @@ trait Rows: Real {
     );
 }
 
-/// The maximum of a row, any number in the presence of nan (the sum then is nan).
-#[inline(always)]
-unsafe fn max_of<T: Real>(c: usize, x: *const T) -> T {
-    let pick = |a: T, b: T| if b > a { b } else { a };
-    let mut lanes = [T::ZERO - T::INFINITY; LANES];
-    let whole = c / LANES * LANES;
-    // SAFETY: the caller's promise: `c` scores.
-    unsafe {
-        let mut i = 0;
-        while i < whole {
-            for l in 0..LANES {
-                lanes[l] = pick(lanes[l], *x.add(i + l));
-            }
-            i += LANES;
-        }
-        let tail = (whole..c).fold(lanes[0], |m, i| pick(m, *x.add(i)));
-        pick(tail, tree(lanes, pick))
-    }
-}
+/// Scores of a stretch, which stays in the first-level cache between the two passes over it.
+const STRETCH: usize = 1024;
 
+/// Goes through a row once, stretch by stretch: the sum so far is scaled down where the maximum has
+/// grown. The next stretch, or row, is asked for meanwhile.
 #[inline(always)]
-unsafe fn lse_row<A: Arch, T: Real>(c: usize, x: *const T) -> T {
-    // SAFETY: the caller's promise: `c` scores.
-    unsafe {
-        let max = max_of(c, x);
-        // Where all are -inf, or one is inf, the differences are nan, as in PyTorch.
-        let mut lanes = [T::ZERO; LANES];
-        let whole = c / LANES * LANES;
-        let fetch = stream::fetches_rows(c * size_of::<T>());
-        let mut i = 0;
-        while i < whole {
-            if fetch {
-                stream::prefetch_all::<T, LANES>(x.wrapping_add(c + i));
+unsafe fn lse_row<A: Arch, T: ExpRows>(c: usize, x: *const T) -> T {
+    let (mut max, mut sum) = (-T::INFINITY, T::ZERO);
+    let mut start = 0;
+    while start < c {
+        let n = STRETCH.min(c - start);
+        // SAFETY: the caller's promise: `c` scores.
+        unsafe {
+            let x = x.add(start);
+            let top = greater(max, T::top::<A>(x, n));
+            // Finite where all are -inf, so that another stretch can be added.
+            let shift = greater(-T::MAX, top);
+            if top > max && start > 0 {
+                sum = sum * VMath::exp_low::<A>(max - shift);
             }
-            for l in 0..LANES {
-                lanes[l] = lanes[l] + VMath::exp_low::<A>(*x.add(i + l) - max);
-            }
-            i += LANES;
+            sum = sum + T::exp_sum::<A>(x, n, shift, STRETCH);
+            max = top;
         }
-        if whole < c {
-            // The rest as one more vector: -inf adds nothing.
-            let mut rest = [T::ZERO - T::INFINITY; LANES];
-            for (l, v) in rest[..c - whole].iter_mut().enumerate() {
-                *v = *x.add(whole + l) - max;
-            }
-            for l in 0..LANES {
-                lanes[l] = lanes[l] + VMath::exp_low::<A>(rest[l]);
-            }
-        }
-        let sum = tree(lanes, |a, b| a + b);
-        max + VMath::log::<A>(sum)
+        start += n;
     }
+    // nan where all are -inf, or one is inf, as in PyTorch.
+    max + VMath::log::<A>(sum) + (max - max)
 }
 
 #[inline(always)]

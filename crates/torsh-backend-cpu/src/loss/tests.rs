@@ -135,6 +135,46 @@ fn cross_entropy_and_its_gradient() {
 }
 
 #[test]
+fn sums_of_long_rows_and_of_what_is_not_finite() {
+    let inf = f64::INFINITY;
+    for c in [1, 31, 1000, 1024, 1025, 5000] {
+        // The maximum grows from stretch to stretch, the first rows begin with -inf.
+        let rows = 6;
+        let score = |i: usize| match (i / c, i % c) {
+            (0, j) if j < c / 2 => -inf,
+            (1, _) => -inf,
+            (2, j) if j == c / 2 => inf,
+            (3, j) if j == c - 1 => f64::NAN,
+            (4, j) => 1e30 * (j % 2) as f64,
+            (_, j) => value(j) + j as f64 / 100.0,
+        };
+        let x = Host::<f32>::new(&[rows, c], |i| score(i) as f32);
+        let target = Host::<i64>::new(&[rows], |_| (c - 1) as i64);
+        let loss = Host::<f32>::new(&[rows], |_| 9.0);
+        let lse = Host::<f32>::new(&[rows], |_| 9.0);
+        let whole = Host::<f32>::new(&[], |_| 9.0);
+        let attrs = [Attr::Str("none"), Attr::Int(-100), Attr::Float(0.0)];
+        call(
+            Kernel::CrossEntropy,
+            &[loss.view(), lse.view(), whole.view()],
+            &[x.view(), target.view()],
+            &attrs,
+        )
+        .expect("a loss");
+        for (r, &got) in lse.data.iter().enumerate() {
+            let row = x.data[r * c..][..c].iter().map(|&v| f64::from(v));
+            let top = row.clone().fold(-inf, f64::max);
+            let want = top + row.map(|v| (v - top).exp()).sum::<f64>().ln();
+            let close = (f64::from(got) - want).abs() <= 3e-7 * (1.0 + want.abs());
+            assert!(
+                close || want.is_nan() && got.is_nan(),
+                "{c} {r}: {got} for {want}"
+            );
+        }
+    }
+}
+
+#[test]
 fn nll_loss_picks_and_scatters() {
     let x = Host::<f32>::new(&[3, 2], |i| i as f32);
     let target = Host::<i64>::new(&[3], |i| [1, 7, 0][i]);

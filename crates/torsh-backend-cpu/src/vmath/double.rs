@@ -12,9 +12,12 @@ macro_rules! forward {
 }
 
 impl VMath for f64 {
+    const RAISED: f64 = 1.0;
+
     forward! {
         exp: f64::exp;
         exp_low: f64::exp;
+        exp_raised: f64::exp;
         exp2: f64::exp2;
         expm1: f64::exp_m1;
         log: f64::ln;

@@ -4,20 +4,22 @@ use super::{Arch, MAGIC32, MAGIC64, fma32, fma64, poly32, poly64};
 use std::f32::consts::LOG2_E;
 use std::f64::consts::LOG2_E as LOG2_E64;
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
 /// ln 2 in two parts, the first short enough that its product with n is exact.
 const LN2_HI32: f32 = 0.693_359_4;
 const LN2_LO32: f32 = -2.121_944_4e-4;
 pub(super) const LN2_HI64: f64 = 6.931_471_803_691_238e-1;
 pub(super) const LN2_LO64: f64 = 1.908_214_929_270_587_7e-10;
 
-/// Minimax of (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error 2^-34.2.
-const EXP32: [f32; 6] = [
-    0.5,
-    0.166_666_66,
-    0.041_666_29,
-    0.008_333_498,
-    0.001_394_478_4,
-    0.000_197_902_06,
+/// Minimax of (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error 2^-28.3.
+const EXP32: [f32; 5] = [
+    0.499_999_94,
+    0.166_665_21,
+    0.041_668_39,
+    0.008_368_745,
+    0.001_381_454,
 ];
 /// Minimax of (2^r - 1 - r ln 2) / r^2 on |r| <= 1/2, error 2^-28.3.
 const EXP2_32: [f32; 5] = [
@@ -47,14 +49,19 @@ const EXP64: [f64; 8] = [
     2.7492940207465253e-06,
 ];
 
-/// n and e^(x - n ln 2) for |x| < 2^7; n also as the float whose low bits it is.
+/// n and e^(x - n ln 2) for |x| < 2^7; n as the float whose low bits are `n + bias`.
 #[inline(always)]
-fn exp_parts32<A: Arch>(x: f32) -> (f32, f32) {
-    let t = fma32::<A>(x, LOG2_E, MAGIC32);
-    let n = t - MAGIC32;
+fn exp_parts32<A: Arch>(x: f32, bias: u32) -> (f32, f32) {
+    let magic = MAGIC32 + bias as f32;
+    let t = fma32::<A>(x, LOG2_E, magic);
+    let n = t - magic;
     let r = fma32::<A>(n, -LN2_LO32, fma32::<A>(n, -LN2_HI32, x));
-    let p = 1.0 + fma32::<A>(r * r, poly32::<A, 6>(r, &EXP32), r);
-    (t, p)
+    // By pairs of terms, the shortest chain.
+    let s = r * r;
+    let low = fma32::<A>(EXP32[1], r, EXP32[0]);
+    let high = fma32::<A>(EXP32[3], r, EXP32[2]);
+    let q = fma32::<A>(fma32::<A>(EXP32[4], s, high), s, low);
+    (t, 1.0 + fma32::<A>(s, q, r))
 }
 
 /// `p * 2^n` for any n of magnitude below 252: two factors, so that a subnormal
@@ -69,16 +76,16 @@ fn scale2(p: f32, t: f32) -> f32 {
     p * a * b
 }
 
-/// `p * 2^n` for a normal result.
+/// `p * 2^n` for a normal result; the low bits of `t` are `n + 127`.
 #[inline(always)]
 fn scale1(p: f32, t: f32) -> f32 {
-    p * f32::from_bits(t.to_bits().wrapping_add(127) << 23)
+    p * f32::from_bits(t.to_bits() << 23)
 }
 
 /// e^x for -87 < x < 88.
 #[inline(always)]
 pub(super) fn exp_normal32<A: Arch>(x: f32) -> f32 {
-    let (t, p) = exp_parts32::<A>(x);
+    let (t, p) = exp_parts32::<A>(x, 127);
     scale1(p, t)
 }
 
@@ -87,18 +94,55 @@ pub(super) fn exp<A: Arch>(x: f32) -> f32 {
     // Beyond these the result is inf or 0 anyway; the comparisons let nan through.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -104.0 { -104.0 } else { x };
-    let (t, p) = exp_parts32::<A>(x);
+    let (t, p) = exp_parts32::<A>(x, 0);
     scale2(p, t)
 }
 
-/// e^x for x <= 0 or nan. A factor of 2^64 keeps 2^n normal and is taken out again at the end,
-/// where a subnormal result is rounded; that is less work than [`scale2`].
+/// The exponent of [`exp_raised`]'s factor.
+const RAISE: u32 = 64;
+pub(super) const RAISED: f32 = (1u128 << RAISE) as f32;
+
+/// 2^64 e^x for x <= 0 or nan: normal wherever e^x is subnormal or normal, and so small below that
+/// sums of it are 0 once the factor is taken out.
+#[inline(always)]
+pub(super) fn exp_raised<A: Arch>(x: f32) -> f32 {
+    let x = if x < -131.0 { -131.0 } else { x };
+    let (t, p) = exp_parts32::<A>(x, 127 + RAISE);
+    scale1(p, t)
+}
+
+/// e^x for x <= 0 or nan, where a subnormal result is rounded once; that is less work than
+/// [`scale2`].
 #[inline(always)]
 pub(super) fn exp_low<A: Arch>(x: f32) -> f32 {
-    let x = if x < -104.0 { -104.0 } else { x };
-    let (t, p) = exp_parts32::<A>(x);
-    let raised = f32::from_bits(t.to_bits().wrapping_add(127 + 64) << 23);
-    p * raised * f32::from_bits((127 - 64) << 23)
+    exp_raised::<A>(x) * (1.0 / RAISED)
+}
+
+/// e^x for x <= 0 or nan, as [`exp_low`] but with the instructions that AVX-512 has for taking
+/// numbers apart and putting them together.
+///
+/// # Safety
+/// The processor has AVX-512, and the caller is compiled for it.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) unsafe fn exp_low_512(x: __m512) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let c = |v: f32| _mm512_set1_ps(v);
+        // Of a number and nan this is the second, and -inf is no more than a small number.
+        let x = _mm512_max_ps(c(-200.0), x);
+        let n = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(
+            _mm512_mul_ps(x, c(LOG2_E)),
+        );
+        let r = _mm512_fnmadd_ps(n, c(LN2_HI32), x);
+        let r = _mm512_fnmadd_ps(n, c(LN2_LO32), r);
+        let s = _mm512_mul_ps(r, r);
+        let low = _mm512_fmadd_ps(c(EXP32[1]), r, c(EXP32[0]));
+        let high = _mm512_fmadd_ps(c(EXP32[3]), r, c(EXP32[2]));
+        let q = _mm512_fmadd_ps(_mm512_fmadd_ps(c(EXP32[4]), s, high), s, low);
+        let p = _mm512_add_ps(_mm512_fmadd_ps(s, q, r), c(1.0));
+        _mm512_scalef_ps(p, n)
+    }
 }
 
 #[inline(always)]

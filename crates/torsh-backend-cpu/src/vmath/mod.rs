@@ -21,6 +21,9 @@ mod trig;
 mod trig_inverse;
 mod trig_table;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use exp::exp_low_512;
+
 pub use crate::arch::{Arch, Avx2, Avx512, Base, fma32, fma64};
 
 /// The elementary functions, for `f32` and `f64`.
@@ -32,6 +35,11 @@ pub trait VMath: Copy {
     fn exp<A: Arch>(self) -> Self;
     /// e to the power of `self`, which is not above 0: cheaper than [`exp`](Self::exp).
     fn exp_low<A: Arch>(self) -> Self;
+    /// [`exp_low`](Self::exp_low) times [`RAISED`](Self::RAISED): cheaper still, and what sums and
+    /// quotients of exponentials can do with.
+    fn exp_raised<A: Arch>(self) -> Self;
+    /// A power of 2, the factor of [`exp_raised`](Self::exp_raised).
+    const RAISED: Self;
     /// 2 to the power of `self`.
     fn exp2<A: Arch>(self) -> Self;
     /// `exp(self) - 1`, exact near 0.

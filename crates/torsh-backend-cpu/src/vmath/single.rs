@@ -12,8 +12,10 @@ macro_rules! forward {
 }
 
 impl VMath for f32 {
+    const RAISED: f32 = exp::RAISED;
+
     forward! {
-        exp: exp exp_low exp2 expm1 sinh cosh tanh sigmoid;
+        exp: exp exp_low exp_raised exp2 expm1 sinh cosh tanh sigmoid;
         log: log log2 log10 log1p asinh acosh atanh;
         trig: sin cos tan;
         trig_inverse: asin acos atan;
