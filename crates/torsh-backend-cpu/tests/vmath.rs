@@ -176,7 +176,8 @@ fn bound32(name: &str) -> f64 {
     match name {
         "exp" | "log" => 1.0,
         "exp2" => 1.1,
-        "erf" | "tanh" => 1.3,
+        "erf" => 1.3,
+        "tanh" => 2.0,
         "sin" | "cos" | "sin_block" | "cos_block" => 1.6,
         "sigmoid" => 1.9,
         // One rounding of a float64 result.

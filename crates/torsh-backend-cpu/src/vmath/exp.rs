@@ -29,14 +29,6 @@ const EXP2_32: [f32; 5] = [
     0.001_339_106_8,
     0.000_153_241_4,
 ];
-/// Minimax of (tanh x - x) / x^3 in x^2 on |x| <= 0.63, error 2^-27.6.
-const TANH32: [f32; 5] = [
-    -0.333_332_78,
-    0.133_313_31,
-    -0.053_730_007,
-    0.020_606_183,
-    -0.005_666_983_3,
-];
 /// Minimax of (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error 2^-45.8.
 const EXP64: [f64; 8] = [
     0.4999999999966134,
@@ -49,9 +41,9 @@ const EXP64: [f64; 8] = [
     2.7492940207465253e-06,
 ];
 
-/// n and e^(x - n ln 2) for |x| < 2^7; n as the float whose low bits are `n + bias`.
+/// n and e^(x - n ln 2) - 1 for |x| < 2^7; n as the float whose low bits are `n + bias`.
 #[inline(always)]
-fn exp_parts32<A: Arch>(x: f32, bias: u32) -> (f32, f32) {
+fn expm1_parts32<A: Arch>(x: f32, bias: u32) -> (f32, f32) {
     let magic = MAGIC32 + bias as f32;
     let t = fma32::<A>(x, LOG2_E, magic);
     let n = t - magic;
@@ -61,7 +53,14 @@ fn exp_parts32<A: Arch>(x: f32, bias: u32) -> (f32, f32) {
     let low = fma32::<A>(EXP32[1], r, EXP32[0]);
     let high = fma32::<A>(EXP32[3], r, EXP32[2]);
     let q = fma32::<A>(fma32::<A>(EXP32[4], s, high), s, low);
-    (t, 1.0 + fma32::<A>(s, q, r))
+    (t, fma32::<A>(s, q, r))
+}
+
+/// As [`expm1_parts32`], with e^(x - n ln 2).
+#[inline(always)]
+fn exp_parts32<A: Arch>(x: f32, bias: u32) -> (f32, f32) {
+    let (t, em1) = expm1_parts32::<A>(x, bias);
+    (t, 1.0 + em1)
 }
 
 /// `p * 2^n` for any n of magnitude below 252: two factors, so that a subnormal
@@ -168,13 +167,17 @@ pub(super) fn sigmoid<A: Arch>(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn tanh<A: Arch>(x: f32) -> f32 {
     let a = x.abs();
-    let z = a * a;
-    let small = fma32::<A>(a * z, poly32::<A, 5>(z, &TANH32), a);
     // tanh(10) is 1 in float32.
     let c = if a > 10.0 { 10.0 } else { a };
-    let e = exp_normal32::<A>(c + c);
-    let large = 1.0 - 2.0 / (e + 1.0);
-    let r = if a < 0.62 { small } else { large };
+    // e^2a - 1, exact near 0.
+    let (t, em1) = expm1_parts32::<A>(c + c, 127);
+    let scale = f32::from_bits(t.to_bits() << 23);
+    let e = fma32::<A>(scale, em1, scale - 1.0);
+    let large = e / (e + 2.0);
+    // The same, where the rounding of e + 2 weighs less.
+    let half = 0.5 * e;
+    let small = fma32::<A>(-half, large, half);
+    let r = if e < 1.0 { small } else { large };
     r.copysign(x)
 }
 
