@@ -25,9 +25,10 @@ const BLOCK: usize = 64;
 
 /// The loops over one row of scores, or over a block of positions.
 trait Rows: ExpRows {
-    /// The logarithm of the sum of exponentials of `c` adjacent scores.
-    unsafe fn lse(c: usize, x: *const Self) -> Self;
-    /// That of `n` (at most [`BLOCK`]) positions whose `c` scores are `step` apart.
+    /// The logarithms of the sums of exponentials of `n` (at most [`BLOCK`]) adjacent rows of `c`
+    /// scores.
+    unsafe fn lse_rows(n: usize, c: usize, x: *const Self, out: *mut Self);
+    /// Those of `n` (at most [`BLOCK`]) positions whose `c` scores are `step` apart.
     unsafe fn lse_block(n: usize, c: usize, step: usize, x: *const Self, out: *mut Self);
     /// `y[i] = a exp(x[i] - lse) - s w[i]` (`w` null for 1).
     unsafe fn gradient(
@@ -53,10 +54,11 @@ trait Rows: ExpRows {
 /// Scores of a stretch, which stays in the first-level cache between the two passes over it.
 const STRETCH: usize = 1024;
 
-/// Goes through a row once, stretch by stretch: the sum so far is scaled down where the maximum has
+/// The maximum of a row, and the sum of exponentials of what its scores are below that. Goes
+/// through the row once, stretch by stretch: the sum so far is scaled down where the maximum has
 /// grown. The next stretch, or row, is asked for meanwhile.
 #[inline(always)]
-unsafe fn lse_row<A: Arch, T: ExpRows>(c: usize, x: *const T) -> T {
+unsafe fn max_and_sum<A: Arch, T: ExpRows>(c: usize, x: *const T) -> (T, T) {
     let (mut max, mut sum) = (-T::INFINITY, T::ZERO);
     let mut start = 0;
     while start < c {
@@ -75,8 +77,23 @@ unsafe fn lse_row<A: Arch, T: ExpRows>(c: usize, x: *const T) -> T {
         }
         start += n;
     }
-    // nan where all are -inf, or one is inf, as in PyTorch.
-    max + VMath::log::<A>(sum) + (max - max)
+    (max, sum)
+}
+
+#[inline(always)]
+unsafe fn lse_adjacent<A: Arch, T: ExpRows>(n: usize, c: usize, x: *const T, out: *mut T) {
+    let (mut max, mut sum) = ([T::ZERO; BLOCK], [T::ZERO; BLOCK]);
+    let (max, sum) = (&mut max[..n], &mut sum[..n]);
+    // SAFETY: the caller's promise: `n` rows of `c` scores.
+    unsafe {
+        for (i, (m, s)) in max.iter_mut().zip(sum.iter_mut()).enumerate() {
+            (*m, *s) = max_and_sum::<A, T>(c, x.add(i * c));
+        }
+        for (i, (&s, &m)) in sum.iter().zip(max.iter()).enumerate() {
+            // nan where all are -inf, or one is inf, as in PyTorch.
+            *out.add(i) = m + VMath::log::<A>(s) + (m - m);
+        }
+    }
 }
 
 #[inline(always)]
@@ -111,11 +128,11 @@ unsafe fn lse_positions<A: Arch, T: Real>(
 }
 
 macro_rules! rows {
-    ($($t:ident $lse:ident $lse_block:ident $gradient:ident $gradient_block:ident;)*) => {$(
+    ($($t:ident $lse_rows:ident $lse_block:ident $gradient:ident $gradient_block:ident;)*) => {$(
         multiversion! {
-            unsafe fn $lse<A>(c: usize, x: *const $t) -> $t {
+            unsafe fn $lse_rows<A>(n: usize, c: usize, x: *const $t, out: *mut $t) {
                 // SAFETY: the caller's promise.
-                unsafe { lse_row::<A, $t>(c, x) }
+                unsafe { lse_adjacent::<A, $t>(n, c, x, out) }
             }
             unsafe fn $lse_block<A>(n: usize, c: usize, step: usize, x: *const $t, out: *mut $t) {
                 // SAFETY: the caller's promise.
@@ -142,9 +159,9 @@ macro_rules! rows {
             }
         }
         impl Rows for $t {
-            unsafe fn lse(c: usize, x: *const $t) -> $t {
+            unsafe fn lse_rows(n: usize, c: usize, x: *const $t, out: *mut $t) {
                 // SAFETY: the caller's promise.
-                unsafe { $lse(c, x) }
+                unsafe { $lse_rows(n, c, x, out) }
             }
             unsafe fn lse_block(n: usize, c: usize, step: usize, x: *const $t, out: *mut $t) {
                 // SAFETY: the caller's promise.
@@ -162,8 +179,8 @@ macro_rules! rows {
     )*};
 }
 rows! {
-    f32 lse_f32 lse_block_f32 gradient_f32 gradient_block_f32;
-    f64 lse_f64 lse_block_f64 gradient_f64 gradient_block_f64;
+    f32 lse_rows_f32 lse_block_f32 gradient_f32 gradient_block_f32;
+    f64 lse_rows_f64 lse_block_f64 gradient_f64 gradient_block_f64;
 }
 
 pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
@@ -227,8 +244,9 @@ fn run<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
             let n = unsafe {
                 let x = x.at(sizes.at(i) as isize);
                 if sizes.s == 1 {
-                    *l.at(i as isize) = T::lse(sizes.c, x);
-                    1
+                    let n = BLOCK.min(range.end - i);
+                    T::lse_rows(n, sizes.c, x, l.at(i as isize));
+                    n
                 } else {
                     let n = BLOCK.min(range.end - i).min(sizes.s - i % sizes.s);
                     T::lse_block(n, sizes.c, sizes.s, x, l.at(i as isize));

@@ -135,11 +135,10 @@ pub(crate) unsafe fn exp_low_512(x: __m512) -> __m512 {
         );
         let r = _mm512_fnmadd_ps(n, c(LN2_HI32), x);
         let r = _mm512_fnmadd_ps(n, c(LN2_LO32), r);
-        let s = _mm512_mul_ps(r, r);
-        let low = _mm512_fmadd_ps(c(EXP32[1]), r, c(EXP32[0]));
-        let high = _mm512_fmadd_ps(c(EXP32[3]), r, c(EXP32[2]));
-        let q = _mm512_fmadd_ps(_mm512_fmadd_ps(c(EXP32[4]), s, high), s, low);
-        let p = _mm512_add_ps(_mm512_fmadd_ps(s, q, r), c(1.0));
+        let mut p = c(EXP32[4]);
+        for term in [EXP32[3], EXP32[2], EXP32[1], EXP32[0], 1.0, 1.0] {
+            p = _mm512_fmadd_ps(p, r, c(term));
+        }
         _mm512_scalef_ps(p, n)
     }
 }
