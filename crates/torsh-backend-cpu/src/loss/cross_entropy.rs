@@ -56,7 +56,8 @@ const STRETCH: usize = 1024;
 
 /// The maximum of a row, and the sum of exponentials of what its scores are below that. Goes
 /// through the row once, stretch by stretch: the sum so far is scaled down where the maximum has
-/// grown. The next stretch, or row, is asked for meanwhile.
+/// grown. What follows the next one is asked for
+/// meanwhile.
 #[inline(always)]
 unsafe fn max_and_sum<A: Arch, T: ExpRows>(c: usize, x: *const T) -> (T, T) {
     let (mut max, mut sum) = (-T::INFINITY, T::ZERO);
@@ -72,7 +73,7 @@ unsafe fn max_and_sum<A: Arch, T: ExpRows>(c: usize, x: *const T) -> (T, T) {
             if top > max && start > 0 {
                 sum = sum * VMath::exp_low::<A>(max - shift);
             }
-            sum = sum + T::exp_sum::<A>(x, n, shift, STRETCH);
+            sum = sum + T::exp_sum::<A>(x, n, shift, 2 * STRETCH);
             max = top;
         }
         start += n;
