@@ -6,7 +6,9 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use crate::arch::{Arch, Level};
+use crate::arch::Arch;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Level;
 use crate::copy::stream;
 use crate::lanes::tree;
 use crate::scalar::Real;

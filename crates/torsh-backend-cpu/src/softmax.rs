@@ -12,7 +12,9 @@ use std::mem::MaybeUninit;
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, alloc, pool};
 
-use crate::arch::{Arch, Level, fma64};
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Level;
+use crate::arch::{Arch, fma64};
 use crate::copy::stream;
 use crate::exp_rows::ExpRows;
 #[cfg(target_arch = "x86_64")]

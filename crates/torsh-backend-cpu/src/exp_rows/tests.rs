@@ -1,4 +1,5 @@
 use super::*;
+use crate::arch::Level;
 use crate::multiversion;
 
 multiversion! {

@@ -56,8 +56,7 @@ const STRETCH: usize = 1024;
 
 /// The maximum of a row, and the sum of exponentials of what its scores are below that. Goes
 /// through the row once, stretch by stretch: the sum so far is scaled down where the maximum has
-/// grown. What follows the next one is asked for
-/// meanwhile.
+/// grown. What follows the next stretch is asked for meanwhile.
 #[inline(always)]
 unsafe fn max_and_sum<A: Arch, T: ExpRows>(c: usize, x: *const T) -> (T, T) {
     let (mut max, mut sum) = (-T::INFINITY, T::ZERO);
@@ -92,7 +91,7 @@ unsafe fn lse_adjacent<A: Arch, T: ExpRows>(n: usize, c: usize, x: *const T, out
         }
         for (i, (&s, &m)) in sum.iter().zip(max.iter()).enumerate() {
             // nan where all are -inf, or one is inf, as in PyTorch.
-            *out.add(i) = m + VMath::log::<A>(s) + (m - m);
+            *out.add(i) = m + VMath::log::<A>(s) + T::ZERO * m;
         }
     }
 }
