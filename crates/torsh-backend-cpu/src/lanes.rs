@@ -41,6 +41,18 @@ pub(crate) fn sum_with<T: Real>(n: usize, each: impl Fn(usize), f: impl Fn(usize
             }
             i += HALF;
         }
+        if i + HALF / 2 <= end {
+            for l in 0..HALF / 2 {
+                acc[l] = acc[l] + f(i + l);
+            }
+            i += HALF / 2;
+        }
+        if i + HALF / 4 <= end {
+            for l in 0..HALF / 4 {
+                acc[l] = acc[l] + f(i + l);
+            }
+            i += HALF / 4;
+        }
         total += total_of(acc, T::to_f64);
         while i < end {
             total += f(i).to_f64();

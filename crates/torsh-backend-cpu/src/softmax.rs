@@ -10,12 +10,16 @@
 
 use std::mem::MaybeUninit;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, alloc, pool};
+use smallvec::SmallVec;
+use torsh_core::{
+    DType, Kernel, KernelArgs, KernelFn, Result, Shape, TorshError, View, alloc, pool,
+};
 
 #[cfg(target_arch = "x86_64")]
 use crate::arch::Level;
 use crate::arch::{Arch, fma64};
 use crate::copy::stream;
+use crate::dense::Dense;
 use crate::exp_rows::ExpRows;
 #[cfg(target_arch = "x86_64")]
 use crate::exp_rows::exp_sum_512;
@@ -590,6 +594,26 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let x = &args.inputs[0];
     let y = args.inputs.get(1).filter(|v| v.is_present()).unwrap_or(x);
     let out = &args.outputs[0];
+    // Rows that go to adjacent elements from others are copied before, all at once: one by one they
+    // would be read across the caches' lines.
+    let last = args.attr(0).int() as usize + 1 >= x.shape.len();
+    let apart =
+        |v: &View<'_>| v.shape.last().is_some_and(|&n| n > 1) && v.strides.last() != Some(&1);
+    if last && !apart(out) && args.inputs.iter().any(apart) {
+        let strides = Shape::new(x.shape).contiguous_strides();
+        let copies = args.inputs.iter().map(|v| Dense::new(v, v.dtype));
+        let copies = copies.collect::<Result<SmallVec<[Dense; 2]>>>()?;
+        let views = args.inputs.iter().zip(&copies).map(|(v, copy)| View {
+            ptr: copy.ptr::<u8>().get(),
+            strides: &strides,
+            ..*v
+        });
+        let inputs: SmallVec<[View<'_>; 2]> = views.collect();
+        return softmax(&KernelArgs {
+            inputs: &inputs,
+            ..*args
+        });
+    }
     let to = match x.dtype {
         DType::F64 => As::F64,
         DType::F32 | DType::F16 | DType::BF16 => As::F32,
@@ -603,7 +627,6 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
         return Err(args.unsupported());
     };
     let wide = to == As::F64;
-    let last = args.attr(0).int() as usize + 1 >= x.shape.len();
     let (row, tile) = match args.kernel {
         Kernel::Softmax if wide => loops::<Soft<f64>>(),
         Kernel::Softmax => loops::<Soft<f32>>(),

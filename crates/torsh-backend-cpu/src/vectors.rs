@@ -75,9 +75,6 @@ avx512! {
     __m512 u16, __m512i _mm512_setr_epi32: _mm512_mask_loadu_ps _mm512_max_ps _mm512_cmp_ps_mask _mm512_mask_blend_ps _mm512_div_ps _mm512_permutex2var_ps
         [0 2 4 6 8 10 12 14 16 18 20 22 24 26 28 30] [1 3 5 7 9 11 13 15 17 19 21 23 25 27 29 31]
         _mm512_alignr_epi32 _mm512_castps_si512 _mm512_castsi512_ps;
-    __m512d u8, __m512i _mm512_setr_epi64: _mm512_mask_loadu_pd _mm512_max_pd _mm512_cmp_pd_mask _mm512_mask_blend_pd _mm512_div_pd _mm512_permutex2var_pd
-        [0 2 4 6 8 10 12 14] [1 3 5 7 9 11 13 15]
-        _mm512_alignr_epi64 _mm512_castpd_si512 _mm512_castsi512_pd;
 }
 
 /// Ones in the 32 bit places from `first` to `end`.
@@ -157,22 +154,6 @@ avx2! {
             let middle = _mm256_castps_si256(_mm256_permute2f128_ps::<0x21>(a, b));
             _mm256_castsi256_ps(_mm256_alignr_epi8::<12>(_mm256_castps_si256(b), middle))
         };
-    __m256d 2: _mm256_maskload_pd _mm256_castsi256_pd _mm256_blendv_pd _mm256_max_pd _mm256_cmp_pd _mm256_div_pd
-        |a, b| {
-            let order = |v| _mm256_permute4x64_pd::<0xd8>(v);
-            [order(_mm256_unpacklo_pd(a, b)), order(_mm256_unpackhi_pd(a, b))]
-        },
-        |a, b, k| {
-            let middle = _mm256_permute2f128_pd::<0x21>(a, b);
-            match k {
-                1 => _mm256_shuffle_pd::<0x5>(a, middle),
-                _ => middle,
-            }
-        },
-        |a, b| {
-            let middle = _mm256_permute2f128_pd::<0x21>(a, b);
-            _mm256_shuffle_pd::<0x5>(middle, b)
-        };
 }
 
 macro_rules! portable {
@@ -232,7 +213,6 @@ macro_rules! portable {
 }
 portable! {
     f32, 4;
-    f64, 2;
 }
 
 #[cfg(test)]
@@ -282,7 +262,6 @@ mod tests {
         // SAFETY: each is called where the processor has its instructions.
         unsafe {
             check::<[f32; 4]>();
-            check::<[f64; 2]>();
             #[cfg(target_arch = "x86_64")]
             {
                 use crate::arch::Level;
@@ -291,7 +270,6 @@ mod tests {
                     // SAFETY: the caller's promise.
                     unsafe {
                         check::<__m256>();
-                        check::<__m256d>();
                     }
                 }
                 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw")]
@@ -299,7 +277,6 @@ mod tests {
                     // SAFETY: the caller's promise.
                     unsafe {
                         check::<__m512>();
-                        check::<__m512d>();
                     }
                 }
                 if Level::Avx2.is_available() {

@@ -278,7 +278,7 @@ macro_rules! tiles {
 pub(super) use tiles;
 
 #[cfg(target_arch = "x86_64")]
-tiles!(avx512_f32, tile of f32 into f32, __m512, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [1 2 3 4 5 6 7 8 9 10 11 12 13 14], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512_f32, tile of f32 into f32, __m512, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
 tiles!(avx512_f64, tile of f64 into f64, __m512d, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]

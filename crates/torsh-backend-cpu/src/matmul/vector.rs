@@ -69,7 +69,8 @@ unsafe fn times<A: Arch, T: Vectors>(
                 put(i, dot::<A, T>(k, a.at(i, 0).ptr, x));
                 i += 1;
             }
-        } else if a.row == 1 {
+        } else if a.row.unsigned_abs() < a.col.unsigned_abs() {
+            // Columns in memory's order, several together where their numbers are adjacent.
             let mut sums = [T::ZERO; ROWS];
             let mut first = 0;
             while first < m {
@@ -78,7 +79,7 @@ unsafe fn times<A: Arch, T: Vectors>(
                 sums.fill(T::ZERO);
                 let value = |p: usize| *x.wrapping_offset(p as isize * x_step);
                 let mut p = 0;
-                while p + 4 <= k {
+                while a.row == 1 && p + 4 <= k {
                     let c: [*mut T; 4] = std::array::from_fn(|q| a.at(first, p + q).ptr);
                     let v: [T; 4] = std::array::from_fn(|q| value(p + q));
                     for (i, sum) in sums.iter_mut().enumerate() {
@@ -90,9 +91,9 @@ unsafe fn times<A: Arch, T: Vectors>(
                     p += 4;
                 }
                 while p < k {
-                    let (c, v) = (a.at(first, p).ptr, value(p));
+                    let v = value(p);
                     for (i, sum) in sums.iter_mut().enumerate() {
-                        *sum = v.fma::<A>(*c.add(i), *sum);
+                        *sum = v.fma::<A>(*a.at(first + i, p).ptr, *sum);
                     }
                     p += 1;
                 }

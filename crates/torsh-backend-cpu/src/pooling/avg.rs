@@ -28,7 +28,7 @@ trait Average: Copy + Default + Send + Sync {
     }
 }
 macro_rules! average {
-    ($($t:ty, $real:ty $(, $means:path)?;)*) => {$(
+    ($($t:ty, $real:ty $(, $means:path $(, $small:path)?)?;)*) => {$(
         impl Average for $t {
             #[inline(always)]
             fn plus(self, other: $t) -> $t {
@@ -38,9 +38,9 @@ macro_rules! average {
             fn over(self, n: f64) -> $t {
                 self / n as $real
             }
-            $(fn small(g: &Geometry, by: Divisor, src: Ptr<$t>, dst: Ptr<$t>) -> Option<Result<()>> {
-                lines::pool(g, Some(by), src, dst)
-            }
+            $($(fn small(g: &Geometry, by: Divisor, src: Ptr<$t>, dst: Ptr<$t>) -> Option<Result<()>> {
+                $small(g, Some(by), src, dst)
+            })?
             unsafe fn means(row: &Row<$t>, n: f64) -> bool {
                 // SAFETY: the caller's promise.
                 unsafe { $means(row, n as $real) };
@@ -50,7 +50,7 @@ macro_rules! average {
     )*};
 }
 average! {
-    f32, f32, means_f32;
+    f32, f32, means_f32, lines::pool;
     f64, f64, means_f64;
     Complex<f32>, f32;
     Complex<f64>, f64;

@@ -287,45 +287,28 @@ loops!(
     "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
 );
 #[cfg(target_arch = "x86_64")]
-loops!(
-    avx512_f64,
-    __m512d,
-    "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2"
-);
-#[cfg(target_arch = "x86_64")]
 loops!(avx2_f32, __m256, "avx2,fma,f16c,bmi1,bmi2");
-#[cfg(target_arch = "x86_64")]
-loops!(avx2_f64, __m256d, "avx2,fma,f16c,bmi1,bmi2");
 loops!(base_f32, [f32; 4]);
-loops!(base_f64, [f64; 2]);
 
-macro_rules! small {
-    ($($t:ty: $avx512:ident $avx2:ident $base:ident;)*) => {$(
-        impl Small for $t {
-            fn maxima(level: Level, columns: Columns) -> LinesFn<$t> {
-                match level {
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx512 => $avx512::of::<Larger>(columns),
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx2 => $avx2::of::<Larger>(columns),
-                    _ => $base::of::<Larger>(columns),
-                }
-            }
-            fn means(level: Level, columns: Columns) -> LinesFn<$t> {
-                match level {
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx512 => $avx512::of::<Mean>(columns),
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx2 => $avx2::of::<Mean>(columns),
-                    _ => $base::of::<Mean>(columns),
-                }
-            }
+impl Small for f32 {
+    fn maxima(level: Level, columns: Columns) -> LinesFn<f32> {
+        match level {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => avx512_f32::of::<Larger>(columns),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => avx2_f32::of::<Larger>(columns),
+            _ => base_f32::of::<Larger>(columns),
         }
-    )*};
-}
-small! {
-    f32: avx512_f32 avx2_f32 base_f32;
-    f64: avx512_f64 avx2_f64 base_f64;
+    }
+    fn means(level: Level, columns: Columns) -> LinesFn<f32> {
+        match level {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => avx512_f32::of::<Mean>(columns),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => avx2_f32::of::<Mean>(columns),
+            _ => base_f32::of::<Mean>(columns),
+        }
+    }
 }
 
 impl<T: Float> Numbers<T> {

@@ -53,19 +53,16 @@ trait Ordered: Copy + Send + Sync {
     fn small(_: &Geometry, _src: Ptr<Self>, _dst: Ptr<Self>) -> Option<Result<()>> {
         None
     }
-    /// The maxima of a run of windows.
+    /// The maxima of a run of windows; whether there is this fast way.
     ///
     /// # Safety
     /// As for [`runs::maxima`].
-    unsafe fn maxima(row: &Row<Self>, at: Option<*mut i64>) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            runs::maxima(row, at);
-        }
+    unsafe fn maxima(_row: &Row<Self>, _at: Option<*mut i64>) -> bool {
+        false
     }
 }
 macro_rules! ordered {
-    ($($t:ty: $lowest:expr, |$v:ident, $best:ident| $wins:expr $(, $maxima:path)?;)*) => {$(
+    ($($t:ty: $lowest:expr, |$v:ident, $best:ident| $wins:expr $(, $maxima:path $(, $small:path)?)?;)*) => {$(
         impl Ordered for $t {
             const LOWEST: $t = $lowest;
             #[inline(always)]
@@ -73,21 +70,22 @@ macro_rules! ordered {
                 let $v = self;
                 $wins
             }
-            $(fn small(g: &Geometry, src: Ptr<$t>, dst: Ptr<$t>) -> Option<Result<()>> {
-                lines::pool(g, None, src, dst)
-            }
-            unsafe fn maxima(row: &Row<$t>, at: Option<*mut i64>) {
+            $($(fn small(g: &Geometry, src: Ptr<$t>, dst: Ptr<$t>) -> Option<Result<()>> {
+                $small(g, None, src, dst)
+            })?
+            unsafe fn maxima(row: &Row<$t>, at: Option<*mut i64>) -> bool {
                 // SAFETY: the caller's promise.
-                unsafe { $maxima(row, at) }
+                unsafe { $maxima(row, at) };
+                true
             })?
         }
     )*};
 }
 ordered! {
-        f32: f32::NEG_INFINITY, |v, best| (v > best) | v.is_nan(), runs::maxima_f32;
-        f64: f64::NEG_INFINITY, |v, best| (v > best) | v.is_nan(), runs::maxima_f64;
-        f16: f16::NEG_INFINITY, |v, best| v.to_f32() > best.to_f32() || v.is_nan();
-        bf16: bf16::NEG_INFINITY, |v, best| v.to_f32() > best.to_f32() || v.is_nan();
+        f32: f32::NEG_INFINITY, |v, best| (v > best) | v.is_nan(), runs::maxima_f32, lines::pool;
+        f64: f64::NEG_INFINITY, |v, best| (v > best) | v.is_nan(), runs::maxima;
+        f16: f16::NEG_INFINITY, |v, best| v.to_f32() > best.to_f32() || v.is_nan(), runs::maxima;
+        bf16: bf16::NEG_INFINITY, |v, best| v.to_f32() > best.to_f32() || v.is_nan(), runs::maxima;
         u8: u8::MIN, |v, best| v > best;
         i8: i8::MIN, |v, best| v > best;
         i16: i16::MIN, |v, best| v > best;
@@ -175,8 +173,9 @@ fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
                         run,
                         dst: dst.add(run.first),
                     };
-                    T::maxima(&row, at.map(|at| at.add(run.first)));
-                    done = run.first..run.end;
+                    if T::maxima(&row, at.map(|at| at.add(run.first))) {
+                        done = run.first..run.end;
+                    }
                 }
                 for which in [0..done.start, done.end..columns] {
                     if !which.is_empty() {

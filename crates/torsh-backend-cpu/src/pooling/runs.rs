@@ -322,7 +322,7 @@ pub(super) unsafe fn maxima<T: Ordered>(row: &Row<T>, at: Option<*mut i64>) {
 struct Sum;
 
 macro_rules! rows {
-    ($($t:ident $maxima:ident $means:ident;)*) => {
+    ($($t:ident $means:ident;)*) => {
         $(
             impl Fold<$t> for Sum {
                 const START: $t = 0.0;
@@ -334,11 +334,6 @@ macro_rules! rows {
         )*
         multiversion! {
             $(
-                /// See `maxima`.
-                pub(super) unsafe fn $maxima<A>(row: &Row<$t>, at: Option<*mut i64>) {
-                    // SAFETY: the caller's promise.
-                    unsafe { maxima::<$t>(row, at) }
-                }
                 /// The sums of windows, each over `n`.
                 ///
                 /// # Safety
@@ -357,6 +352,13 @@ macro_rules! rows {
     };
 }
 rows! {
-    f32 maxima_f32 means_f32;
-    f64 maxima_f64 means_f64;
+    f32 means_f32;
+    f64 means_f64;
+}
+multiversion! {
+    /// See [`maxima`].
+    pub(super) unsafe fn maxima_f32<A>(row: &Row<f32>, at: Option<*mut i64>) {
+        // SAFETY: the caller's promise.
+        unsafe { maxima::<f32>(row, at) }
+    }
 }

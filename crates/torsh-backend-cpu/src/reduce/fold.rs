@@ -78,7 +78,15 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
             acc[j] = M::join(acc[j], short[j]);
         }
     }
-    if whole < n {
+    if whole < n && whole > 0 && size_of::<M::L>() <= 4 {
+        // The last `N` elements, but for those that are in their lanes already.
+        let done = N - (n - whole);
+        for j in 0..N {
+            // SAFETY: n - N + j < n.
+            let last = M::step::<A>(p, M::ZERO, unsafe { *x.add(n - N + j) });
+            acc[j] = M::join(acc[j], if j < done { M::ZERO } else { last });
+        }
+    } else if whole < n {
         // In an array of its own, so that the loop above keeps its lanes in registers.
         let mut tail = [M::ZERO; N];
         for (j, a) in tail.iter_mut().enumerate().take(n - whole) {

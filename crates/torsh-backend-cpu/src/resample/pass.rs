@@ -220,13 +220,8 @@ unsafe fn stream_two<T: Blend>(
     memory: &mut [T; PIECE],
 ) {
     // SAFETY: the caller's promise.
-    if T::stream_two(
-        unsafe { std::slice::from_raw_parts_mut(dst, a.len()) },
-        a,
-        wa,
-        b,
-        wb,
-    ) {
+    let all = unsafe { std::slice::from_raw_parts_mut(dst, a.len()) };
+    if T::stream_two(all, a, wa, b, wb) {
         return;
     }
     for (piece, (a, b)) in a.chunks(PIECE).zip(b.chunks(PIECE)).enumerate() {

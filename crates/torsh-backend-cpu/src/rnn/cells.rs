@@ -7,9 +7,6 @@ use crate::panels::Panels;
 use crate::scalar::Real;
 use crate::vmath::VMath;
 
-/// Elements of a block.
-const L: usize = 32;
-
 /// The loops of each cell over the `n` elements of one row's hidden state.
 pub(super) trait Cells: Real + Panels {
     /// `y = act(gx + y)`.
@@ -62,10 +59,10 @@ pub(super) trait Cells: Real + Panels {
     );
 }
 
-/// The elements from `at` on of a block, zeros behind the end and for null. A whole block is a load of
+/// The elements from `at` on of a block of `L`, zeros behind the end and for null. A whole block is a load of
 /// its own: one copy of either length would be a call.
 #[inline(always)]
-unsafe fn load<T: Real>(p: *const T, at: usize, len: usize) -> [T; L] {
+unsafe fn load<T: Real, const L: usize>(p: *const T, at: usize, len: usize) -> [T; L] {
     let mut v = [T::ZERO; L];
     if !p.is_null() {
         // SAFETY: the caller's promise.
@@ -81,9 +78,9 @@ unsafe fn load<T: Real>(p: *const T, at: usize, len: usize) -> [T; L] {
 
 /// The sums of two blocks' elements. No closure: those of two gates would be calls.
 #[inline(always)]
-unsafe fn sum<T: Real>(p: *const T, q: *const T, at: usize, len: usize) -> [T; L] {
+unsafe fn sum<T: Real, const L: usize>(p: *const T, q: *const T, at: usize, len: usize) -> [T; L] {
     // SAFETY: the caller's promise.
-    let (mut v, x) = unsafe { (load(p, at, len), load(q, at, len)) };
+    let (mut v, x) = unsafe { (load::<T, L>(p, at, len), load::<T, L>(q, at, len)) };
     for k in 0..L {
         v[k] = v[k] + x[k];
     }
@@ -91,7 +88,7 @@ unsafe fn sum<T: Real>(p: *const T, q: *const T, at: usize, len: usize) -> [T; L
 }
 
 #[inline(always)]
-unsafe fn store<T: Real>(v: &[T; L], p: *mut T, at: usize, len: usize) {
+unsafe fn store<T: Real, const L: usize>(v: &[T; L], p: *mut T, at: usize, len: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         match len == L {
@@ -103,7 +100,7 @@ unsafe fn store<T: Real>(v: &[T; L], p: *mut T, at: usize, len: usize) {
 
 /// Each block of `n` elements: where it begins and how long it is.
 #[inline(always)]
-fn blocks(n: usize, mut f: impl FnMut(usize, usize)) {
+fn blocks<const L: usize>(n: usize, mut f: impl FnMut(usize, usize)) {
     let mut at = 0;
     while at < n {
         f(at, L.min(n - at));
@@ -112,10 +109,10 @@ fn blocks(n: usize, mut f: impl FnMut(usize, usize)) {
 }
 
 #[inline(always)]
-unsafe fn plain<A: Arch, T: Real>(n: usize, gx: *const T, y: *mut T, relu: bool) {
+unsafe fn plain<A: Arch, T: Real, const L: usize>(n: usize, gx: *const T, y: *mut T, relu: bool) {
     // SAFETY: the caller's promise, here and below.
-    blocks(n, |at, len| unsafe {
-        let (x, mut v) = (load(gx, at, len), load(y, at, len));
+    blocks::<L>(n, |at, len| unsafe {
+        let (x, mut v) = (load::<T, L>(gx, at, len), load::<T, L>(y, at, len));
         for k in 0..L {
             v[k] = v[k] + x[k];
         }
@@ -129,16 +126,22 @@ unsafe fn plain<A: Arch, T: Real>(n: usize, gx: *const T, y: *mut T, relu: bool)
 }
 
 #[inline(always)]
-unsafe fn lstm<A: Arch, T: Real>(n: usize, gx: *const T, s: *mut T, c: *const T, h: *mut T) {
+unsafe fn lstm<A: Arch, T: Real, const L: usize>(
+    n: usize,
+    gx: *const T,
+    s: *mut T,
+    c: *const T,
+    h: *mut T,
+) {
     // SAFETY: the caller's promise.
-    blocks(n, |at, len| unsafe {
+    blocks::<L>(n, |at, len| unsafe {
         let [mut i, mut f, mut g, mut o] = [
-            sum(s, gx, at, len),
-            sum(s, gx, n + at, len),
-            sum(s, gx, 2 * n + at, len),
-            sum(s, gx, 3 * n + at, len),
+            sum::<T, L>(s, gx, at, len),
+            sum::<T, L>(s, gx, n + at, len),
+            sum::<T, L>(s, gx, 2 * n + at, len),
+            sum::<T, L>(s, gx, 3 * n + at, len),
         ];
-        let mut c = load(c, at, len);
+        let mut c = load::<T, L>(c, at, len);
         let mut h_new = [T::ZERO; L];
         for k in 0..L {
             i[k] = VMath::sigmoid::<A>(i[k]);
@@ -166,7 +169,7 @@ unsafe fn lstm<A: Arch, T: Real>(n: usize, gx: *const T, s: *mut T, c: *const T,
 }
 
 #[inline(always)]
-unsafe fn gru<A: Arch, T: Real>(
+unsafe fn gru<A: Arch, T: Real, const L: usize>(
     n: usize,
     gx: *const T,
     s: *mut T,
@@ -175,18 +178,18 @@ unsafe fn gru<A: Arch, T: Real>(
     y: *mut T,
 ) {
     // SAFETY: the caller's promise.
-    blocks(n, |at, len| unsafe {
+    blocks::<L>(n, |at, len| unsafe {
         let [mut r, mut z, q] = [
-            sum(s, bias, at, len),
-            sum(s, bias, n + at, len),
-            sum(s, bias, 2 * n + at, len),
+            sum::<T, L>(s, bias, at, len),
+            sum::<T, L>(s, bias, n + at, len),
+            sum::<T, L>(s, bias, 2 * n + at, len),
         ];
         let (xr, xz, mut new) = (
-            load(gx, at, len),
-            load(gx, n + at, len),
-            load(gx, 2 * n + at, len),
+            load::<T, L>(gx, at, len),
+            load::<T, L>(gx, n + at, len),
+            load::<T, L>(gx, 2 * n + at, len),
         );
-        let mut h = load(h, at, len);
+        let mut h = load::<T, L>(h, at, len);
         for k in 0..L {
             r[k] = VMath::sigmoid::<A>(r[k] + xr[k]);
         }
@@ -207,7 +210,7 @@ unsafe fn gru<A: Arch, T: Real>(
 }
 
 #[inline(always)]
-unsafe fn plain_backward<T: Real>(
+unsafe fn plain_backward<T: Real, const L: usize>(
     n: usize,
     y: *const T,
     dh: *const T,
@@ -216,8 +219,12 @@ unsafe fn plain_backward<T: Real>(
     relu: bool,
 ) {
     // SAFETY: the caller's promise.
-    blocks(n, |at, len| unsafe {
-        let (y, dy, mut d) = (load(y, at, len), load(dy, at, len), load(dh, at, len));
+    blocks::<L>(n, |at, len| unsafe {
+        let (y, dy, mut d) = (
+            load::<T, L>(y, at, len),
+            load::<T, L>(dy, at, len),
+            load::<T, L>(dh, at, len),
+        );
         for k in 0..L {
             d[k] = d[k] + dy[k];
         }
@@ -231,7 +238,7 @@ unsafe fn plain_backward<T: Real>(
 
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-unsafe fn lstm_backward<A: Arch, T: Real>(
+unsafe fn lstm_backward<A: Arch, T: Real, const L: usize>(
     n: usize,
     s: *const T,
     c: *const T,
@@ -242,15 +249,15 @@ unsafe fn lstm_backward<A: Arch, T: Real>(
     m: *mut T,
 ) {
     // SAFETY: the caller's promise.
-    blocks(n, |at, len| unsafe {
-        let saved = |q: usize| load(s, q * n + at, len);
+    blocks::<L>(n, |at, len| unsafe {
+        let saved = |q: usize| load::<T, L>(s, q * n + at, len);
         let (mut i, mut f, mut g, mut o, mut t) =
             (saved(0), saved(1), saved(2), saved(3), saved(4));
         let (c, mut d, dy, mut dcell) = (
-            load(c, at, len),
-            load(dh, at, len),
-            load(dy, at, len),
-            load(dc, at, len),
+            load::<T, L>(c, at, len),
+            load::<T, L>(dh, at, len),
+            load::<T, L>(dy, at, len),
+            load::<T, L>(dc, at, len),
         );
         for k in 0..L {
             t[k] = VMath::tanh::<A>(t[k]);
@@ -286,7 +293,7 @@ unsafe fn lstm_backward<A: Arch, T: Real>(
 
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
-unsafe fn gru_backward<T: Real>(
+unsafe fn gru_backward<T: Real, const L: usize>(
     n: usize,
     s: *const T,
     h: *const T,
@@ -297,10 +304,14 @@ unsafe fn gru_backward<T: Real>(
     carry: *mut T,
 ) {
     // SAFETY: the caller's promise.
-    blocks(n, |at, len| unsafe {
-        let saved = |q: usize| load(s, q * n + at, len);
+    blocks::<L>(n, |at, len| unsafe {
+        let saved = |q: usize| load::<T, L>(s, q * n + at, len);
         let (mut r, mut z, mut new, mut q) = (saved(0), saved(1), saved(2), saved(3));
-        let (h, dy, mut d) = (load(h, at, len), load(dy, at, len), load(dh, at, len));
+        let (h, dy, mut d) = (
+            load::<T, L>(h, at, len),
+            load::<T, L>(dy, at, len),
+            load::<T, L>(dh, at, len),
+        );
         for k in 0..L {
             d[k] = d[k] + dy[k];
         }
@@ -323,31 +334,31 @@ unsafe fn gru_backward<T: Real>(
 }
 
 macro_rules! cells {
-    ($($t:ident $plain:ident $lstm:ident $gru:ident $plain_b:ident $lstm_b:ident $gru_b:ident;)*) => {$(
+    ($($t:ident $l:literal $plain:ident $lstm:ident $gru:ident $plain_b:ident $lstm_b:ident $gru_b:ident;)*) => {$(
         multiversion! {
             unsafe fn $plain<A>(n: usize, gx: *const $t, y: *mut $t, relu: bool) {
                 // SAFETY: the caller's promise, here and below.
-                unsafe { plain::<A, $t>(n, gx, y, relu) }
+                unsafe { plain::<A, $t, $l>(n, gx, y, relu) }
             }
             unsafe fn $lstm<A>(n: usize, gx: *const $t, s: *mut $t, c: *const $t, h: *mut $t) {
                 // SAFETY: as above.
-                unsafe { lstm::<A, $t>(n, gx, s, c, h) }
+                unsafe { lstm::<A, $t, $l>(n, gx, s, c, h) }
             }
             unsafe fn $gru<A>(n: usize, gx: *const $t, s: *mut $t, bias: *const $t, h: *const $t, y: *mut $t) {
                 // SAFETY: as above.
-                unsafe { gru::<A, $t>(n, gx, s, bias, h, y) }
+                unsafe { gru::<A, $t, $l>(n, gx, s, bias, h, y) }
             }
             unsafe fn $plain_b<A>(n: usize, y: *const $t, dh: *const $t, dy: *const $t, dx: *mut $t, relu: bool) {
                 // SAFETY: as above.
-                unsafe { plain_backward::<$t>(n, y, dh, dy, dx, relu) }
+                unsafe { plain_backward::<$t, $l>(n, y, dh, dy, dx, relu) }
             }
             unsafe fn $lstm_b<A>(n: usize, s: *const $t, c: *const $t, dh: *const $t, dy: *const $t, dc: *mut $t, dx: *mut $t, m: *mut $t) {
                 // SAFETY: as above.
-                unsafe { lstm_backward::<A, $t>(n, s, c, dh, dy, dc, dx, m) }
+                unsafe { lstm_backward::<A, $t, $l>(n, s, c, dh, dy, dc, dx, m) }
             }
             unsafe fn $gru_b<A>(n: usize, s: *const $t, h: *const $t, dh: *const $t, dy: *const $t, dx: *mut $t, dg: *mut $t, carry: *mut $t) {
                 // SAFETY: as above.
-                unsafe { gru_backward::<$t>(n, s, h, dh, dy, dx, dg, carry) }
+                unsafe { gru_backward::<$t, $l>(n, s, h, dh, dy, dx, dg, carry) }
             }
         }
         impl Cells for $t {
@@ -379,6 +390,6 @@ macro_rules! cells {
     )*};
 }
 cells! {
-    f32 plain_f32 lstm_f32 gru_f32 plain_backward_f32 lstm_backward_f32 gru_backward_f32;
-    f64 plain_f64 lstm_f64 gru_f64 plain_backward_f64 lstm_backward_f64 gru_backward_f64;
+    f32 32 plain_f32 lstm_f32 gru_f32 plain_backward_f32 lstm_backward_f32 gru_backward_f32;
+    f64 8 plain_f64 lstm_f64 gru_f64 plain_backward_f64 lstm_backward_f64 gru_backward_f64;
 }
