@@ -8,7 +8,7 @@ use num_complex::Complex;
 
 use super::drive::{Params, RUN, Tile, WIDTH};
 use super::load::{Out, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use crate::arch::Arch;
+use crate::arch::{Arch, Level};
 use crate::copy::stream;
 use crate::lanes;
 use crate::vmath::VMath;
@@ -100,7 +100,8 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
     lanes::tree(acc, M::join)
 }
 
-/// [`fold_lanes`] with as many lanes as fill four wide registers.
+/// [`fold_lanes`] with as many lanes as fill four wide registers, or with fewer where registers are
+/// narrow.
 ///
 /// # Safety
 /// As there.
@@ -109,6 +110,7 @@ pub(crate) unsafe fn fold_block<A: Arch, M: Lanes>(p: &Params, x: *const M::T, n
     // SAFETY: the caller's promise.
     unsafe {
         match size_of::<M::L>() {
+            _ if A::LEVEL == Level::Base => fold_lanes::<A, M, 16>(p, x, n),
             1 | 2 | 4 => fold_lanes::<A, M, 64>(p, x, n),
             8 => fold_lanes::<A, M, 32>(p, x, n),
             _ => fold_lanes::<A, M, 16>(p, x, n),
