@@ -26,55 +26,51 @@ pub(crate) trait Vector: Lane<T: Float> {
 }
 
 #[cfg(target_arch = "x86_64")]
-macro_rules! avx512 {
-    ($($v:ident $mask:ty, $index:ident $set:ident: $load:ident $max:ident $cmp:ident $blend:ident $div:ident $permute:ident
-        [$($even:literal)*] [$($odd:literal)*] $align:ident $to:ident $back:ident;)*) => {$(
-        impl Vector for $v {
-            #[inline(always)]
-            unsafe fn load_part(from: *const Self::T, first: usize, end: usize, fill: Self) -> Self {
-                let mask = ((1u32 << end) - 1) & !((1u32 << first) - 1);
-                // SAFETY: the caller's promise; lanes without a bit are not read.
-                unsafe { $load(fill, mask as $mask, from) }
-            }
-            #[inline(always)]
-            unsafe fn larger(self, other: Self) -> Self {
-                // SAFETY: the caller's promise. Of a nan and a number the second operand is taken.
-                unsafe {
-                    let nan = $cmp::<_CMP_UNORD_Q>(other, other);
-                    $blend(nan, $max(other, self), other)
-                }
-            }
-            #[inline(always)]
-            unsafe fn over(self, n: Self) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { $div(self, n) }
-            }
-            #[inline(always)]
-            unsafe fn apart(self, next: Self) -> [Self; 2] {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let (even, odd) = ($set($($even),*), $set($($odd),*));
-                    [$permute(self, even, next), $permute(self, odd, next)]
-                }
-            }
-            #[inline(always)]
-            unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { $back($align::<K>($to(next), $to(self))) }
-            }
-            #[inline(always)]
-            unsafe fn delayed(self, before: Self) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { $back($align::<{ <Self as Lane>::N as i32 - 1 }>($to(self), $to(before))) }
-            }
+impl Vector for __m512 {
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, first: usize, end: usize, fill: Self) -> Self {
+        let mask = ((1u32 << end) - 1) & !((1u32 << first) - 1);
+        // SAFETY: the caller's promise; lanes without a bit are not read.
+        unsafe { _mm512_mask_loadu_ps(fill, mask as u16, from) }
+    }
+    #[inline(always)]
+    unsafe fn larger(self, other: Self) -> Self {
+        // SAFETY: the caller's promise. Of a nan and a number the second operand is taken.
+        unsafe {
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other, other);
+            _mm512_mask_blend_ps(nan, _mm512_max_ps(other, self), other)
         }
-    )*};
-}
-#[cfg(target_arch = "x86_64")]
-avx512! {
-    __m512 u16, __m512i _mm512_setr_epi32: _mm512_mask_loadu_ps _mm512_max_ps _mm512_cmp_ps_mask _mm512_mask_blend_ps _mm512_div_ps _mm512_permutex2var_ps
-        [0 2 4 6 8 10 12 14 16 18 20 22 24 26 28 30] [1 3 5 7 9 11 13 15 17 19 21 23 25 27 29 31]
-        _mm512_alignr_epi32 _mm512_castps_si512 _mm512_castsi512_ps;
+    }
+    #[inline(always)]
+    unsafe fn over(self, n: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_div_ps(self, n) }
+    }
+    #[inline(always)]
+    unsafe fn apart(self, next: Self) -> [Self; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            let odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+            [
+                _mm512_permutex2var_ps(self, even, next),
+                _mm512_permutex2var_ps(self, odd, next),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (a, b) = (_mm512_castps_si512(self), _mm512_castps_si512(next));
+            _mm512_castsi512_ps(_mm512_alignr_epi32::<K>(b, a))
+        }
+    }
+    #[inline(always)]
+    unsafe fn delayed(self, before: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { before.shifted::<15>(self) }
+    }
 }
 
 /// Ones in the 32 bit places from `first` to `end`.
@@ -91,128 +87,116 @@ unsafe fn places(first: usize, end: usize) -> __m256i {
     }
 }
 
+/// The upper half of `a` and the lower one of `b`.
+///
+/// # Safety
+/// The processor has AVX2.
 #[cfg(target_arch = "x86_64")]
-macro_rules! avx2 {
-    ($($v:ident $wide:literal: $load:ident $from:ident $blend:ident $max:ident $cmp:ident $div:ident
-        $apart:expr, $shifted:expr, $delayed:expr;)*) => {$(
-        impl Vector for $v {
-            #[inline(always)]
-            unsafe fn load_part(from: *const Self::T, first: usize, end: usize, fill: Self) -> Self {
-                // SAFETY: the caller's promise; lanes without ones are not read.
-                unsafe {
-                    let mask = places(first * $wide, end * $wide);
-                    $blend(fill, $load(from, mask), $from(mask))
-                }
-            }
-            #[inline(always)]
-            unsafe fn larger(self, other: Self) -> Self {
-                // SAFETY: the caller's promise. Of a nan and a number the second operand is taken.
-                unsafe {
-                    let nan = $cmp::<_CMP_UNORD_Q>(other, other);
-                    $blend($max(other, self), other, nan)
-                }
-            }
-            #[inline(always)]
-            unsafe fn over(self, n: Self) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { $div(self, n) }
-            }
-            #[inline(always)]
-            unsafe fn apart(self, next: Self) -> [Self; 2] {
-                // SAFETY: the caller's promise.
-                unsafe { $apart(self, next) }
-            }
-            #[inline(always)]
-            unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { $shifted(self, next, K) }
-            }
-            #[inline(always)]
-            unsafe fn delayed(self, before: Self) -> Self {
-                // SAFETY: the caller's promise.
-                unsafe { $delayed(before, self) }
-            }
-        }
-    )*};
-}
-#[cfg(target_arch = "x86_64")]
-avx2! {
-    __m256 1: _mm256_maskload_ps _mm256_castsi256_ps _mm256_blendv_ps _mm256_max_ps _mm256_cmp_ps _mm256_div_ps
-        |a, b| {
-            let order = |v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(v)));
-            [order(_mm256_shuffle_ps::<0x88>(a, b)), order(_mm256_shuffle_ps::<0xdd>(a, b))]
-        },
-        |a, b, k| {
-            let middle = _mm256_castps_si256(_mm256_permute2f128_ps::<0x21>(a, b));
-            let a = _mm256_castps_si256(a);
-            _mm256_castsi256_ps(match k {
-                1 => _mm256_alignr_epi8::<4>(middle, a),
-                _ => _mm256_alignr_epi8::<8>(middle, a),
-            })
-        },
-        |a, b| {
-            let middle = _mm256_castps_si256(_mm256_permute2f128_ps::<0x21>(a, b));
-            _mm256_castsi256_ps(_mm256_alignr_epi8::<12>(_mm256_castps_si256(b), middle))
-        };
+#[inline(always)]
+unsafe fn middle(a: __m256, b: __m256) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm256_castps_si256(_mm256_permute2f128_ps::<0x21>(a, b)) }
 }
 
-macro_rules! portable {
-    ($($t:ty, $n:literal;)*) => {$(
-        impl Vector for [$t; $n] {
-            #[inline(always)]
-            unsafe fn load_part(from: *const $t, first: usize, end: usize, fill: Self) -> Self {
-                let mut all = fill;
-                for i in first..end {
-                    // SAFETY: the caller's promise.
-                    all[i] = unsafe { *from.wrapping_add(i) };
-                }
-                all
-            }
-            #[inline(always)]
-            unsafe fn larger(mut self, other: Self) -> Self {
-                for i in 0..$n {
-                    let wins = (other[i] > self[i]) | other[i].is_nan();
-                    self[i] = if wins { other[i] } else { self[i] };
-                }
-                self
-            }
-            #[inline(always)]
-            unsafe fn over(mut self, n: Self) -> Self {
-                for i in 0..$n {
-                    self[i] /= n[i];
-                }
-                self
-            }
-            #[inline(always)]
-            unsafe fn apart(self, next: Self) -> [Self; 2] {
-                let (mut even, mut odd) = (self, self);
-                for i in 0..$n / 2 {
-                    (even[i], odd[i]) = (self[2 * i], self[2 * i + 1]);
-                    (even[$n / 2 + i], odd[$n / 2 + i]) = (next[2 * i], next[2 * i + 1]);
-                }
-                [even, odd]
-            }
-            #[inline(always)]
-            unsafe fn shifted<const K: i32>(mut self, next: Self) -> Self {
-                let k = K as usize;
-                for i in 0..$n {
-                    self[i] = if i + k < $n { self[i + k] } else { next[i + k - $n] };
-                }
-                self
-            }
-            #[inline(always)]
-            unsafe fn delayed(mut self, before: Self) -> Self {
-                for i in (1..$n).rev() {
-                    self[i] = self[i - 1];
-                }
-                self[0] = before[$n - 1];
-                self
-            }
+#[cfg(target_arch = "x86_64")]
+impl Vector for __m256 {
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, first: usize, end: usize, fill: Self) -> Self {
+        // SAFETY: the caller's promise; lanes without ones are not read.
+        unsafe {
+            let mask = places(first, end);
+            _mm256_blendv_ps(
+                fill,
+                _mm256_maskload_ps(from, mask),
+                _mm256_castsi256_ps(mask),
+            )
         }
-    )*};
+    }
+    #[inline(always)]
+    unsafe fn larger(self, other: Self) -> Self {
+        // SAFETY: the caller's promise. Of a nan and a number the second operand is taken.
+        unsafe {
+            let nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(other, other);
+            _mm256_blendv_ps(_mm256_max_ps(other, self), other, nan)
+        }
+    }
+    #[inline(always)]
+    unsafe fn over(self, n: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_div_ps(self, n) }
+    }
+    #[inline(always)]
+    unsafe fn apart(self, next: Self) -> [Self; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let order = |v| _mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(_mm256_castps_pd(v)));
+            [
+                order(_mm256_shuffle_ps::<0x88>(self, next)),
+                order(_mm256_shuffle_ps::<0xdd>(self, next)),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (middle, here) = (middle(self, next), _mm256_castps_si256(self));
+            _mm256_castsi256_ps(match K {
+                1 => _mm256_alignr_epi8::<4>(middle, here),
+                _ => _mm256_alignr_epi8::<8>(middle, here),
+            })
+        }
+    }
+    #[inline(always)]
+    unsafe fn delayed(self, before: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (middle, here) = (middle(before, self), _mm256_castps_si256(self));
+            _mm256_castsi256_ps(_mm256_alignr_epi8::<12>(here, middle))
+        }
+    }
 }
-portable! {
-    f32, 4;
+
+impl Vector for [f32; 4] {
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, first: usize, end: usize, fill: Self) -> Self {
+        let mut all = fill;
+        for i in first..end {
+            // SAFETY: the caller's promise.
+            all[i] = unsafe { *from.wrapping_add(i) };
+        }
+        all
+    }
+    #[inline(always)]
+    unsafe fn larger(mut self, other: Self) -> Self {
+        for i in 0..4 {
+            let wins = (other[i] > self[i]) | other[i].is_nan();
+            self[i] = if wins { other[i] } else { self[i] };
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn over(mut self, n: Self) -> Self {
+        for i in 0..4 {
+            self[i] /= n[i];
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn apart(self, next: Self) -> [Self; 2] {
+        let ([a, b, c, d], [e, f, g, h]) = (self, next);
+        [[a, c, e, g], [b, d, f, h]]
+    }
+    #[inline(always)]
+    unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
+        let ([_, b, c, d], [e, f, ..]) = (self, next);
+        if K == 1 { [b, c, d, e] } else { [c, d, e, f] }
+    }
+    #[inline(always)]
+    unsafe fn delayed(self, before: Self) -> Self {
+        let [a, b, c, _] = self;
+        [before[3], a, b, c]
+    }
 }
 
 #[cfg(test)]

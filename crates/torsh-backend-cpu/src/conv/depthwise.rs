@@ -20,8 +20,7 @@ use crate::vectors::Vector;
 const ROWS: usize = 4;
 /// Results of a band, which on their way past the caches stay in the first level.
 const BAND: usize = 2048;
-/// Bytes of images from which on they are asked for ahead of time, and how far ahead.
-const FAR: usize = 2 * 1024 * 1024;
+/// How many bytes ahead large images are asked for.
 const AHEAD: usize = 4096;
 
 /// Some rows of one plane of the result.
@@ -267,7 +266,7 @@ fn run<T: ConvNumber>(
         // SAFETY: there is room for so many.
         unsafe { *memory.at((zeros + i) as isize) = T::default() };
     }
-    let ahead = g.images * g.groups * size * size_of::<T>() >= FAR;
+    let ahead = g.images * g.groups * size * size_of::<T>() >= stream::FAR;
     pool::parallel_parts(tasks, parts, &|part, range| {
         let piece = memory.at((part * each) as isize);
         for task in range {

@@ -21,9 +21,6 @@ const GROUPED: usize = 16;
 /// Terms that are summed one after the other, but for depthwise convolutions.
 const TERMS: usize = 640;
 
-/// Bytes of images from which on they are asked for ahead of time.
-const FAR: usize = 2 * 1024 * 1024;
-
 /// Whether the loops here are for results of `channels` channels in each group.
 fn suits(g: &Geometry, channels: usize, outs: usize) -> bool {
     let few = channels.min(outs) <= FEW || g.groups > 1 && channels <= GROUPED;
@@ -161,7 +158,7 @@ impl<T: ConvNumber> Call<'_, T> {
         let inside = inside(0)..inside(y.input);
         let first = top + inside.start as isize;
         let size = y.input * x.input;
-        let far = p.planes * p.channels * z.input * size * size_of::<T>() >= FAR;
+        let far = p.planes * p.channels * z.input * size * size_of::<T>() >= stream::FAR;
         for plane in 0..p.channels * p.depths.len() {
             let (image, within) = band.source(plane, &p.axes, p.channels, &p.depths);
             let row = self.operands[0]

@@ -14,6 +14,9 @@ pub(crate) fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAMED
 }
 
+/// From this many bytes on images are asked for ahead of time: smaller ones are in a core's own caches.
+pub(crate) const FAR: usize = 2 << 20;
+
 /// Asks for the cache line of an address, which need not be valid.
 #[inline(always)]
 pub(crate) fn prefetch(p: *const u8) {

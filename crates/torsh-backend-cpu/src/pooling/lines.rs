@@ -18,8 +18,7 @@ use std::arch::x86_64::*;
 
 /// Results of a piece that is written past the caches by way of memory in the first level.
 const PIECE: usize = 2048;
-/// Bytes of images from which on they are asked for ahead of time, and how far ahead.
-const FAR: usize = 2 * 1024 * 1024;
+/// How many bytes ahead large images are asked for.
 const AHEAD: usize = 8192;
 
 /// Windows of one line: `start` is the column where the first one begins, which may lie in the
@@ -410,7 +409,7 @@ fn run<T: Small>(
                 dilations: [dz.dilation, dy.dilation],
                 start: columns.start,
                 count,
-                ahead: g.planes * size * size_of::<T>() >= FAR,
+                ahead: g.planes * size * size_of::<T>() >= stream::FAR,
                 dst: if streamed { piece } else { to },
                 room: if streamed {
                     each
