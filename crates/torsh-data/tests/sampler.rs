@@ -1,7 +1,7 @@
 //! Samplers and splits: the orders are PyTorch's for the same seed.
 
 use torsh_core::Generator;
-use torsh_core::random::manual_seed;
+use torsh_core::random::{LocalGenerator, manual_seed};
 use torsh_data::{
     BatchSampler, ConcatDataset, DataLoader, Dataset, DistributedSampler, RandomSampler, Sampler,
     StackDataset, SubsetRandomSampler, WeightedRandomSampler, random_split,
@@ -45,22 +45,23 @@ fn weighted_draws_are_pytorchs() -> Result<()> {
     Ok(())
 }
 
-/// One test, since the default generator is the process's.
+/// With a default generator of the thread's own: other tests draw from the process's.
 #[test]
 fn draws_from_the_default_generator_are_pytorchs() -> Result<()> {
-    manual_seed(0);
-    let s = WeightedRandomSampler::new(WEIGHTS, 8)?;
-    assert_eq!(s.indices()?, [5, 4, 4, 5, 4, 4, 2, 3]);
-    assert_eq!(s.indices()?, [4, 3, 4, 2, 3, 4, 4, 4]);
-    manual_seed(0);
-    let s = SubsetRandomSampler::new([4, 8, 6, 1]);
-    assert_eq!(s.indices()?, [4, 8, 1, 6]);
-    assert_eq!(s.indices()?, [4, 6, 1, 8]);
-    manual_seed(3);
-    let parts = random_split(vec![0; 7], &[0.5, 0.25, 0.25])?;
-    let parts: Vec<_> = parts.iter().map(|p| p.indices().to_vec()).collect();
-    assert_eq!(parts, [vec![5, 3, 4, 6], vec![0, 2], vec![1]]);
-    Ok(())
+    LocalGenerator::new(0).scope(|| {
+        let s = WeightedRandomSampler::new(WEIGHTS, 8)?;
+        assert_eq!(s.indices()?, [5, 4, 4, 5, 4, 4, 2, 3]);
+        assert_eq!(s.indices()?, [4, 3, 4, 2, 3, 4, 4, 4]);
+        manual_seed(0);
+        let s = SubsetRandomSampler::new([4, 8, 6, 1]);
+        assert_eq!(s.indices()?, [4, 8, 1, 6]);
+        assert_eq!(s.indices()?, [4, 6, 1, 8]);
+        manual_seed(3);
+        let parts = random_split(vec![0; 7], &[0.5, 0.25, 0.25])?;
+        let parts: Vec<_> = parts.iter().map(|p| p.indices().to_vec()).collect();
+        assert_eq!(parts, [vec![5, 3, 4, 6], vec![0, 2], vec![1]]);
+        Ok(())
+    })
 }
 
 #[test]

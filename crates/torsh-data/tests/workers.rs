@@ -1,10 +1,10 @@
 //! Workers that stay, are late, draw numbers; streams; positions.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use torsh_core::Generator;
+use torsh_core::random::LocalGenerator;
 use torsh_data::{
     ChainDataset, DataLoader, Dataset, DistributedSampler, IterableDataset, IterableLoader,
     RandomSampler, get_worker_info,
@@ -282,47 +282,46 @@ fn a_loader_goes_on_where_it_was() -> Result<()> {
     Ok(())
 }
 
-/// Serialises the tests that use the process's default generator.
-static DEFAULT: Mutex<()> = Mutex::new(());
-
+/// With a default generator of the thread's own: other tests draw from the process's.
 #[test]
 fn a_loader_with_the_default_generator_goes_on_where_it_was() -> Result<()> {
-    let _one = DEFAULT.lock().expect("not poisoned");
-    let make = || {
-        DataLoader::builder(Noisy)
-            .batch_size(3)
+    LocalGenerator::new(1).scope(|| {
+        let make = || {
+            DataLoader::builder(Noisy)
+                .batch_size(3)
+                .shuffle(true)
+                .build()
+        };
+        let loader = make()?;
+        let mut reading = loader.try_iter();
+        values(reading.next().expect("a batch")?)?;
+        let state = loader.state_dict()?;
+        let rest: Epoch = reading.map(|b| values(b?)).collect::<Result<_>>()?;
+        let again = make()?;
+        again.load_state_dict(&state)?;
+        assert_eq!(epoch(&again)?, rest);
+        // Another loader's state, and what is no state.
+        let other = DataLoader::builder(Noisy)
+            .batch_size(2)
             .shuffle(true)
-            .build()
-    };
-    let loader = make()?;
-    let mut reading = loader.try_iter();
-    values(reading.next().expect("a batch")?)?;
-    let state = loader.state_dict()?;
-    let rest: Epoch = reading.map(|b| values(b?)).collect::<Result<_>>()?;
-    let again = make()?;
-    again.load_state_dict(&state)?;
-    assert_eq!(epoch(&again)?, rest);
-    // Another loader's state, and what is no state.
-    let other = DataLoader::builder(Noisy)
-        .batch_size(2)
-        .shuffle(true)
-        .build()?;
-    other.load_state_dict(&state)?;
-    let e = other.try_iter().next().expect("an error").map(|_| ());
-    assert!(
-        e.expect_err("other batches")
-            .to_string()
-            .contains("not those of the saved")
-    );
-    let mut wrong = state.clone();
-    wrong.insert("weight".to_string(), Tensor::from_data(&[1.0f32], [1])?);
-    assert!(make()?.load_state_dict(&wrong).is_err());
-    wrong = state.clone();
-    wrong.insert("epoch.seed".to_string(), Tensor::from_data(&[1.0f32], [1])?);
-    assert!(make()?.load_state_dict(&wrong).is_err());
-    let seeded = DataLoader::builder(Noisy).seed(1).build()?;
-    assert!(make()?.load_state_dict(&seeded.state_dict()?).is_err());
-    Ok(())
+            .build()?;
+        other.load_state_dict(&state)?;
+        let e = other.try_iter().next().expect("an error").map(|_| ());
+        assert!(
+            e.expect_err("other batches")
+                .to_string()
+                .contains("not those of the saved")
+        );
+        let mut wrong = state.clone();
+        wrong.insert("weight".to_string(), Tensor::from_data(&[1.0f32], [1])?);
+        assert!(make()?.load_state_dict(&wrong).is_err());
+        wrong = state.clone();
+        wrong.insert("epoch.seed".to_string(), Tensor::from_data(&[1.0f32], [1])?);
+        assert!(make()?.load_state_dict(&wrong).is_err());
+        let seeded = DataLoader::builder(Noisy).seed(1).build()?;
+        assert!(make()?.load_state_dict(&seeded.state_dict()?).is_err());
+        Ok(())
+    })
 }
 
 #[test]

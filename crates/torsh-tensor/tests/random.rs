@@ -233,6 +233,7 @@ fn the_other_distributions() -> Result<()> {
 
 #[test]
 fn a_fill_ends_the_history() -> Result<()> {
+    let _one = seeded();
     let leaf = Tensor::ones(&[3], DType::F32, Device::Cpu)?.requires_grad_(true);
     assert!(
         leaf.uniform_(0.0, 1.0).is_err(),

@@ -7,6 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use common::Scratch;
 use torsh_core::Generator;
+use torsh_core::random::LocalGenerator;
 use torsh_data::{DataLoader, TensorDataset};
 use torsh_nn::{BatchNorm1d, Linear, Module, ModuleExt, Sequential};
 use torsh_optim::lr_scheduler::{LRScheduler, MultiStepLR};
@@ -135,32 +136,34 @@ fn everything_comes_back_and_training_goes_on() {
 
 #[test]
 fn gradients_and_the_default_generator() -> Result<()> {
-    let net = Linear::new(2, 1);
-    let x = Tensor::ones([1, 2], DType::F32, Device::Cpu)?;
-    net.forward(&x)?.sum()?.backward()?;
-    let parts = Checkpoint::builder().gradients(&net).rng();
-    let saved = parts.build()?.copy()?;
-    let draw = || Tensor::rand([3], DType::F32, Device::Cpu)?.to_vec::<f32>();
-    let drawn = draw()?;
-    net.forward(&x)?.sum()?.backward()?;
-    net.bias.as_ref().unwrap().set_grad(None)?;
-    parts.restore(&saved)?;
-    assert_eq!(net.weight.grad().unwrap().to_vec::<f32>()?, [1.0, 1.0]);
-    assert_eq!(
-        net.bias.as_ref().unwrap().grad().unwrap().to_vec::<f32>()?,
-        [1.0]
-    );
-    assert_eq!(draw()?, drawn);
-    // The next backward adds to what was restored, and not to the checkpoint.
-    net.forward(&x)?.sum()?.backward()?;
-    assert_eq!(net.weight.grad().unwrap().to_vec::<f32>()?, [2.0, 2.0]);
-    let kept = saved
-        .part("gradients")
-        .unwrap()
-        .get("weight")?
-        .as_tensor()?;
-    assert_eq!(kept.to_vec::<f32>()?, [1.0, 1.0]);
-    Ok(())
+    LocalGenerator::new(1).scope(|| {
+        let net = Linear::new(2, 1);
+        let x = Tensor::ones([1, 2], DType::F32, Device::Cpu)?;
+        net.forward(&x)?.sum()?.backward()?;
+        let parts = Checkpoint::builder().gradients(&net).rng();
+        let saved = parts.build()?.copy()?;
+        let draw = || Tensor::rand([3], DType::F32, Device::Cpu)?.to_vec::<f32>();
+        let drawn = draw()?;
+        net.forward(&x)?.sum()?.backward()?;
+        net.bias.as_ref().unwrap().set_grad(None)?;
+        parts.restore(&saved)?;
+        assert_eq!(net.weight.grad().unwrap().to_vec::<f32>()?, [1.0, 1.0]);
+        assert_eq!(
+            net.bias.as_ref().unwrap().grad().unwrap().to_vec::<f32>()?,
+            [1.0]
+        );
+        assert_eq!(draw()?, drawn);
+        // The next backward adds to what was restored, and not to the checkpoint.
+        net.forward(&x)?.sum()?.backward()?;
+        assert_eq!(net.weight.grad().unwrap().to_vec::<f32>()?, [2.0, 2.0]);
+        let kept = saved
+            .part("gradients")
+            .unwrap()
+            .get("weight")?
+            .as_tensor()?;
+        assert_eq!(kept.to_vec::<f32>()?, [1.0, 1.0]);
+        Ok(())
+    })
 }
 
 #[track_caller]

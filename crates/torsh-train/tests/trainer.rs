@@ -4,8 +4,8 @@ mod common;
 
 use std::sync::{Arc, Mutex};
 
-use common::{Scratch, blobs, names, turn};
-use torsh_core::random::manual_seed;
+use common::{Scratch, blobs, names};
+use torsh_core::random::LocalGenerator;
 use torsh_data::{DataLoader, TensorDataset};
 use torsh_functional as F;
 use torsh_nn::{Linear, Module, ModuleExt};
@@ -420,10 +420,10 @@ fn the_model_computes_in_the_dtype_of_autocast() -> Result<()> {
 
 #[test]
 fn a_configuration_becomes_a_run() -> Result<()> {
-    let _turn = turn();
-    let scratch = Scratch::new("from-config");
-    let text = format!(
-        "
+    LocalGenerator::new(0).scope(|| {
+        let scratch = Scratch::new("from-config");
+        let text = format!(
+            "
 model: {{input_size: 6, hidden_size: 16, num_layers: 1, num_classes: 3}}
 optimizer: {{name: adam, lr: 0.05}}
 scheduler: {{name: cosine_annealing, t_max: 6}}
@@ -432,31 +432,31 @@ evaluation: {{metrics: [accuracy, f1_macro]}}
 logging: {{dir: {0}/log, csv: true, json_lines: true, tensorboard: true, progress: false}}
 checkpoint: {{dir: {0}/saved, keep_last: 1, metric: accuracy, mode: max}}
 ",
-        scratch.0.display()
-    );
-    let config = ExperimentConfig::from_str(&text, Format::Yaml)?;
-    manual_seed(0);
-    let (x, y) = blobs(60)?;
-    let train = TensorDataset::new(x.narrow(0, 0, 45)?, y.narrow(0, 0, 45)?);
-    let val = TensorDataset::new(x.narrow(0, 45, 15)?, y.narrow(0, 45, 15)?);
-    let train = DataLoader::builder(train)
-        .batch_size(config.training.batch_size)
-        .shuffle(true)
-        .build()?;
-    let val = DataLoader::builder(val).batch_size(15).build()?;
-    let model = create_model(&config.model)?;
-    let mut trainer = Trainer::from_config(model, &config)?.loss(loss).build()?;
-    let results = trainer.fit(&train, Some(&val))?;
-    assert_eq!(results.final_accuracy(), Some(1.0));
-    assert!(results.final_loss() < results.initial_loss());
-    assert_eq!(results.best_metric, Some(1.0));
-    assert_eq!(names(&scratch.path("saved")), ["best.pt", "epoch_0006.pt"]);
-    assert_eq!(names(&scratch.path("log")).len(), 3);
-    let saved = Checkpoint::load(scratch.path("saved/epoch_0006.pt"))?;
-    let config_again: ExperimentConfig = serde_json::from_value(saved.config.unwrap()).unwrap();
-    assert_eq!(config_again, config);
-    assert!(saved.metrics["val_f1_macro"] == 1.0);
-    Ok(())
+            scratch.0.display()
+        );
+        let config = ExperimentConfig::from_str(&text, Format::Yaml)?;
+        let (x, y) = blobs(60)?;
+        let train = TensorDataset::new(x.narrow(0, 0, 45)?, y.narrow(0, 0, 45)?);
+        let val = TensorDataset::new(x.narrow(0, 45, 15)?, y.narrow(0, 45, 15)?);
+        let train = DataLoader::builder(train)
+            .batch_size(config.training.batch_size)
+            .shuffle(true)
+            .build()?;
+        let val = DataLoader::builder(val).batch_size(15).build()?;
+        let model = create_model(&config.model)?;
+        let mut trainer = Trainer::from_config(model, &config)?.loss(loss).build()?;
+        let results = trainer.fit(&train, Some(&val))?;
+        assert_eq!(results.final_accuracy(), Some(1.0));
+        assert!(results.final_loss() < results.initial_loss());
+        assert_eq!(results.best_metric, Some(1.0));
+        assert_eq!(names(&scratch.path("saved")), ["best.pt", "epoch_0006.pt"]);
+        assert_eq!(names(&scratch.path("log")).len(), 3);
+        let saved = Checkpoint::load(scratch.path("saved/epoch_0006.pt"))?;
+        let config_again: ExperimentConfig = serde_json::from_value(saved.config.unwrap()).unwrap();
+        assert_eq!(config_again, config);
+        assert!(saved.metrics["val_f1_macro"] == 1.0);
+        Ok(())
+    })
 }
 
 #[test]
