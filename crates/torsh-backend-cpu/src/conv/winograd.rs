@@ -23,7 +23,7 @@ use super::columns::Geometry;
 use super::number::Way;
 use crate::arch::{Level, level};
 use crate::dense::{Ptr, Scratch};
-use crate::matmul::tile::{Tile, Tiled, Tiles};
+use crate::matmul::tile::{Next, Tile, Tiled, Tiles};
 use kernels::{Kernels, Weights, transform_kernels};
 use points::{PRODUCTS, SIDE, WIDEST};
 use tiles::{Inputs, Outputs, Segment, Target, transform_inputs, transform_outputs};
@@ -57,7 +57,7 @@ fn suits(way: Way, g: &Geometry) -> bool {
     }
     // Multiply-adds of a pair of channels, as far as they are done for the panels' width; the
     // tiles' own work and the transform of the kernels count as about so many.
-    let width = f32::tiles(level()).columns;
+    let width = panel_width(f32::tiles(level()));
     let definition = 9 * (g.images * g.out_pixels()).next_multiple_of(width);
     let (tiles, kernels) = match (way, Grid::new(g).tiles()) {
         // Tiles are its terms, not its columns.
@@ -65,6 +65,11 @@ fn suits(way: Way, g: &Geometry) -> bool {
         (_, tiles) => (PRODUCTS * tiles.next_multiple_of(width), 20 * width),
     };
     5 * definition >= 6 * (tiles + tiles / 3 + kernels)
+}
+
+/// Columns of a panel: 32 where tiles have up to 48, which few images would not fill.
+fn panel_width(tiles: &Tiles<f32>) -> usize {
+    WIDEST.min(tiles.columns)
 }
 
 /// The tiles of the outputs, counted through all images.
@@ -144,6 +149,8 @@ struct Job<'a> {
     level: Level,
     grid: Grid<'a>,
     tiles: &'static Tiles<f32>,
+    /// Columns of a panel.
+    width: usize,
     input: Ptr<f32>,
     /// None where the gradient of the weight is computed.
     weights: Option<Weights>,
@@ -165,11 +172,11 @@ struct Panels {
 
 impl Job<'_> {
     fn panels(&self) -> usize {
-        self.grid.tiles().div_ceil(self.tiles.columns)
+        self.grid.tiles().div_ceil(self.width)
     }
     /// Numbers of a panel for one product.
     fn of_panel(&self) -> usize {
-        self.grid.g.in_channels * self.tiles.columns
+        self.grid.g.in_channels * self.width
     }
     /// Numbers of a register tile of kernels for one product.
     fn of_rows(&self) -> usize {
@@ -185,7 +192,7 @@ impl Job<'_> {
     }
     /// Room for the rows of the segments of some panels.
     fn of_lines(&self, panels: usize) -> usize {
-        let tiles = panels * self.tiles.columns;
+        let tiles = panels * self.width;
         // The last segment may be followed by zeros, and panels may start anywhere in a row.
         let segments = tiles.div_ceil(self.grid.columns) + 1;
         (6 * segments + 1) * self.grid.pitch(tiles)
@@ -203,7 +210,7 @@ impl Job<'_> {
         to: Panels,
         lines: *mut f32,
     ) {
-        let (g, width) = (self.grid.g, self.tiles.columns);
+        let (g, width) = (self.grid.g, self.width);
         let tiles = some.start * width..(some.end * width).min(self.grid.tiles());
         let pitch = self.grid.pitch(some.len() * width);
         let (segments, mut places) = self.grid.segments(tiles, pitch);
@@ -283,13 +290,14 @@ impl Job<'_> {
         let inputs = from
             .at
             .at(((panel - from.first) * self.of_panel()) as isize);
-        let (terms, width) = (self.grid.g.in_channels, tiles.columns);
+        let (terms, width) = (self.grid.g.in_channels, self.width);
         let row_tiles = (0..channels).step_by(tiles.rows).enumerate();
         for (p, (index, row)) in (0..PRODUCTS).flat_map(|p| row_tiles.clone().map(move |r| (p, r)))
         {
             let rows = tiles.rows.min(channels - row);
             for term in (0..terms).step_by(TERMS) {
                 let tile = Tile {
+                    rows,
                     k: TERMS.min(terms - term),
                     a: kernels.wrapping_add(p * step + index * self.of_rows() + term * rows),
                     a_row: 0,
@@ -302,9 +310,10 @@ impl Job<'_> {
                     alpha: 1.0,
                     add: term > 0,
                     stretch: STRETCH,
+                    next: Next::NONE,
                 };
                 // SAFETY: the caller's promise.
-                unsafe { tiles.packed[rows - 1](&tile) };
+                unsafe { tiles.packed(width)[rows - 1](&tile) };
             }
         }
     }
@@ -323,7 +332,7 @@ impl Job<'_> {
         from: Panels,
         sums: *mut f32,
     ) -> bool {
-        let (g, tiles) = (self.grid.g, self.tiles);
+        let g = self.grid.g;
         let channels = self.channels(&row_tiles);
         let first = channels.start;
         let mut finite = true;
@@ -334,13 +343,13 @@ impl Job<'_> {
             self.targets(panel, &mut targets);
             let x = Outputs {
                 from: sums,
-                width: tiles.columns,
+                width: self.width,
                 channels: channels.len(),
                 bias: self.bias.map(|b| b.at(first as isize).cast_const()),
                 out: self.out.at((first * g.out_pixels()) as isize),
                 plane: g.out_pixels(),
                 row: g.output[2],
-                targets: &targets[..tiles.columns],
+                targets: &targets[..self.width],
             };
             // SAFETY: the caller's promise.
             finite &= unsafe { transform_outputs::at(self.level)(&x) };
@@ -350,7 +359,7 @@ impl Job<'_> {
 
     /// Where the outputs of a panel go; lanes without a tile have none.
     fn targets(&self, panel: usize, to: &mut [Target; WIDEST]) {
-        let width = self.tiles.columns;
+        let width = self.width;
         for (lane, target) in to[..width].iter_mut().enumerate() {
             let tile = panel * width + lane;
             *target = match tile < self.grid.tiles() {
@@ -362,7 +371,7 @@ impl Job<'_> {
 
     /// Register tiles of output channels whose products to have at a time.
     fn chunk(&self, row_tiles: usize) -> usize {
-        let fits = SUMS / (PRODUCTS * self.tiles.rows * self.tiles.columns * size_of::<f32>());
+        let fits = SUMS / (PRODUCTS * self.tiles.rows * self.width * size_of::<f32>());
         let chunks = row_tiles.div_ceil(fits.max(1));
         row_tiles.div_ceil(chunks.max(1)).max(1)
     }
@@ -411,6 +420,7 @@ fn at(
         level,
         grid: Grid::new(g),
         tiles: f32::tiles(level),
+        width: panel_width(f32::tiles(level)),
         input,
         weights: Some(weights),
         bias,
@@ -431,7 +441,7 @@ fn by_panels(job: &Job<'_>, threads: usize) -> Result<bool> {
     let of_kernels = PRODUCTS * step;
     let chunk = job.chunk(row_tiles);
     let of_inputs = PRODUCTS * job.product(1);
-    let of_sums = PRODUCTS * chunk * job.tiles.rows * job.tiles.columns;
+    let of_sums = PRODUCTS * chunk * job.tiles.rows * job.width;
     let of_thread = of_inputs + of_sums + job.of_lines(1);
     let memory = Scratch::<f32>::new(of_kernels + threads * of_thread)?;
     let start = Ptr::new(memory.ptr());
@@ -482,7 +492,7 @@ fn by_channels(job: &Job<'_>, threads: usize) -> Result<bool> {
         .min((OWN / of_kernels).max(1));
     let step = chunk * job.of_rows() + GAP;
     let of_inputs = PRODUCTS * job.product(most);
-    let of_sums = PRODUCTS * chunk * job.tiles.rows * job.tiles.columns;
+    let of_sums = PRODUCTS * chunk * job.tiles.rows * job.width;
     let of_lines = job.of_lines(most);
     let of_thread = (PRODUCTS * step + of_sums).max(of_lines);
     let memory = Scratch::<f32>::new(of_inputs + threads * of_thread)?;

@@ -8,12 +8,15 @@ use torsh_core::{Result, pool};
 
 use super::gemm::Product;
 use super::panel::{Lines, Square};
-use super::tile::{Tile, Tiled, Tiles};
+use super::tile::{Next, Tile, Tiled, Tiles, even_parts};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch};
 
 /// Bytes of a block of the right operand, in the shared cache.
 const RIGHT: usize = 2 * 1024 * 1024;
+
+/// Bytes of a line of the caches.
+const CACHE_LINE: usize = 64;
 
 /// Numbers that copying a panel may write behind it.
 const SPILL: usize = 8;
@@ -79,6 +82,15 @@ pub(crate) unsafe fn product<T: Blocked + Tiled>(
     if x.out.col != 1 && x.out.row == 1 && panels.is_none() {
         // SAFETY: the caller's promise.
         return unsafe { product(&x.turned(), None, threads) };
+    }
+    let tiles = T::tiles(level());
+    // Nor is a large right operand of adjacent terms, as the weight of a layer is, copied for few
+    // rows: as the left one of the product transposed it is read where it is.
+    let few = x.m <= x.n && x.m <= tiles.block.in_place * tiles.columns;
+    let few = few && x.n * x.k * size_of::<T>() <= RIGHT;
+    if tiles.turns && few && x.b.row == 1 && x.b.col != 1 && panels.is_none() {
+        // SAFETY: the caller's promise.
+        return unsafe { into(&x.turned(), None, threads) };
     }
     // SAFETY: the caller's promise.
     unsafe { into(x, panels, threads) }
@@ -213,81 +225,114 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
     /// # Safety
     /// As [`product`].
     unsafe fn compute(&self) {
-        let (x, width, terms) = (self.x, self.tiles.columns, self.terms.len());
+        let (x, width) = (self.x, self.tiles.columns);
         let panels = self.columns.len().div_ceil(width);
         // Columns that lie in memory as a panel would hold them are read where they are, where
         // few rows would not repay the copying.
         let direct = self.right.is_none() && x.b.col == 1 && x.m <= 4 * self.tiles.rows;
         let packed = match direct {
-            // Only the last, narrow one.
-            true => panels - self.columns.len() / width,
+            // Only the last one, where it has not whole vectors.
+            true => usize::from(!self.columns.len().is_multiple_of(self.tiles.step)),
             false => panels,
         };
-        let store = self.right_panels;
         let first = panels - packed;
-        pool::parallel_parts(packed, self.threads.min(packed), &|_, some| {
-            let from = self.columns.start + (first + some.start) * width;
-            let to = store.at((some.start * width * terms) as isize);
-            let columns = from..(from + some.len() * width).min(self.columns.end);
-            // SAFETY: the panels' memory is the thread's own; the columns are the operand's.
-            unsafe { self.pack(columns, to) };
-        });
-        let panel = |index: usize| match direct {
-            true if index < first => {
-                let column = self.columns.start + index * width;
-                let b = x.b.at(self.terms.start, column);
-                (b.ptr.cast_const(), b.row)
-            }
-            _ => {
-                let at = (index - first) * width * terms;
-                (store.at(at as isize).cast_const(), width as isize)
-            }
-        };
-        let rows = self.tiles.rows;
-        let units = x.m.div_ceil(rows);
-        pool::parallel_parts(units, self.threads.min(units), &|thread, some| {
-            let rows = some.start * rows..(some.end * rows).min(x.m);
+        if !self.copies_late() {
+            pool::parallel_parts(packed, self.threads.min(packed), &|_, some| {
+                // SAFETY: the panels' memory is the thread's own.
+                unsafe { self.pack(first + some.start..first + some.end, first) };
+            });
+        }
+        let threads = self.threads.min(x.m.div_ceil(self.tiles.rows));
+        pool::parallel_parts(x.m, threads, &|thread, rows| {
             // SAFETY: no other thread writes these rows.
-            unsafe { self.rows(thread, rows, panels, &panel) };
+            unsafe { self.rows(thread, rows, panels, first) };
         });
     }
 
-    /// Copies columns into panels.
-    ///
-    /// # Safety
-    /// The columns are the operand's, and `to` has room for their panels.
-    unsafe fn pack(&self, columns: Range<usize>, to: *mut T) {
-        let (width, terms) = (self.tiles.columns, self.terms.len());
-        let b = self.x.b.at(self.terms.start, columns.start);
-        let lines = Lines {
+    /// The columns of a panel.
+    fn panel(&self, index: usize) -> Range<usize> {
+        let from = self.columns.start + index * self.tiles.columns;
+        from..(from + self.tiles.columns).min(self.columns.end)
+    }
+
+    /// The right operand from a panel on.
+    fn lines(&self, index: usize) -> Lines<T> {
+        let b = self.x.b.at(self.terms.start, self.panel(index).start);
+        Lines {
             ptr: b.ptr.cast_const(),
             line: b.col,
             term: b.row,
-        };
-        // SAFETY: the caller's promise; a panel's width is a multiple of 8 or a divisor of it, so
-        // nothing is written beyond it.
+        }
+    }
+
+    /// Whether panels are copied just ahead of their use, and the next ones asked for meanwhile: by
+    /// one thread, and of columns of adjacent terms. The others are best copied one after the other,
+    /// since columns side by side share lines and pages.
+    fn copies_late(&self) -> bool {
+        self.threads == 1 && self.right.is_none() && self.x.b.row == 1
+    }
+
+    /// Where a panel is, of those from `first` on that are copied.
+    fn copied(&self, index: usize, first: usize) -> *mut T {
+        let size = self.tiles.columns * self.terms.len();
+        self.right_panels.at(((index - first) * size) as isize)
+    }
+
+    /// Copies some panels of those from `first` on.
+    ///
+    /// # Safety
+    /// No other thread uses the panels' memory.
+    unsafe fn pack(&self, some: Range<usize>, first: usize) {
+        let (width, terms) = (self.tiles.columns, self.terms.len());
+        let mut next = some.start;
+        // SAFETY: the columns are the operand's, and there is room for the panels. Their width is a
+        // multiple of 8 or a divisor of it, so nothing is written beyond it. The last one is as wide
+        // as its columns need.
         unsafe {
-            let mut from = columns.start;
-            if self.right.is_none() && lines.line == 1 {
-                let whole = columns.len() / width;
-                T::spread(lines, whole, width, terms, to);
-                from += whole * width;
+            if self.right.is_none() && self.x.b.col == 1 {
+                let whole = some
+                    .clone()
+                    .filter(|&i| self.panel(i).len() == width)
+                    .count();
+                T::spread(
+                    self.lines(next),
+                    whole,
+                    width,
+                    terms,
+                    self.copied(next, first),
+                );
+                next += whole;
             }
-            while from < columns.end {
-                let some = from..(from + width).min(columns.end);
-                let to = to.add((from - columns.start) * terms);
+            for index in next..some.end {
+                let (columns, to) = (self.panel(index), self.copied(index, first));
+                let width = self.tiles.width(columns.len());
                 match self.right {
-                    Some(write) => write(self.terms.clone(), some, to, width),
+                    Some(write) => write(self.terms.clone(), columns, to, width),
                     None => {
-                        if some.len() < width {
+                        if columns.len() < width {
                             std::ptr::write_bytes(to, 0, width * terms);
                         }
-                        let lines = lines.from(from - columns.start);
-                        T::copy(lines, some.len(), terms, to, width);
+                        T::copy(self.lines(index), columns.len(), terms, to, width);
                     }
                 }
-                from += width;
             }
+        }
+    }
+
+    /// What tile `nth` of `count` asks for of the panel after this one: lines of terms, of one
+    /// column after the other.
+    fn next(&self, index: usize, panels: usize, nth: usize, count: usize) -> Next<T> {
+        let each = CACHE_LINE / size_of::<T>();
+        let lines = self.terms.len().div_ceil(each);
+        let some = lines.div_ceil(count);
+        if index + 1 >= panels || nth * some >= lines {
+            return Next::NONE;
+        }
+        let of = self.lines(index + 1);
+        Next {
+            at: of.at(0, nth * some * each),
+            step: of.line,
+            lines: some,
         }
     }
 
@@ -295,27 +340,20 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
     ///
     /// # Safety
     /// As [`product`]; nothing else writes this part of the result.
-    unsafe fn rows(
-        &self,
-        thread: usize,
-        rows: Range<usize>,
-        panels: usize,
-        panel: &dyn Fn(usize) -> (*const T, isize),
-    ) {
+    unsafe fn rows(&self, thread: usize, rows: Range<usize>, panels: usize, first: usize) {
         let (x, tiles, terms) = (self.x, self.tiles, self.terms.len());
         let most =
             (tiles.block.left / (terms * size_of::<T>())).max(tiles.rows) / tiles.rows * tiles.rows;
         // Rows of adjacent terms are read where they are if few panels would not repay a copy.
         let direct = x.a.col == 1 && panels <= tiles.block.in_place;
         let memory = self.left_panels.at((thread * self.of_left) as isize);
-        let mut row = rows.start;
-        while row < rows.end {
-            let some = row..(row + most).min(rows.end);
+        for (row, count) in even_parts(rows.len(), most) {
+            // Whether panels are still to be copied.
+            let packs = row == 0 && self.copies_late();
+            let row = rows.start + row;
             if !direct {
-                let mut i = some.start;
-                while i < some.end {
-                    let lines = tiles.rows.min(some.end - i);
-                    let a = x.a.at(i, self.terms.start);
+                for (i, lines) in even_parts(count, tiles.rows) {
+                    let a = x.a.at(row + i, self.terms.start);
                     let from = Lines {
                         ptr: a.ptr.cast_const(),
                         line: a.row,
@@ -323,26 +361,39 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
                     };
                     // SAFETY: the rows are the operand's; the memory holds all of them, with room
                     // behind.
-                    unsafe {
-                        let to = memory.add((i - some.start) * terms);
-                        T::copy(from, lines, terms, to, lines);
-                    }
-                    i += lines;
+                    unsafe { T::copy(from, lines, terms, memory.add(i * terms), lines) };
                 }
             }
             for index in 0..panels {
-                let (b, b_term) = panel(index);
-                let column = self.columns.start + index * tiles.columns;
-                let columns = tiles.columns.min(self.columns.end - column);
-                let mut i = some.start;
-                while i < some.end {
-                    let lines = tiles.rows.min(some.end - i);
-                    let out = x.out.at(i, column);
-                    let (of, a) = match direct {
-                        true => (tiles.in_place, x.a.at(i, self.terms.start).ptr),
-                        false => (tiles.packed, memory.wrapping_add((i - some.start) * terms)),
+                let columns = self.panel(index);
+                let width = tiles.width(columns.len());
+                let (b, b_term) = match index < first {
+                    true => {
+                        let of = self.lines(index);
+                        (of.ptr, of.term)
+                    }
+                    false => (self.copied(index, first).cast_const(), width as isize),
+                };
+                if packs && index >= first {
+                    // SAFETY: the panels' memory is this thread's.
+                    unsafe { self.pack(index..index + 1, first) };
+                }
+                let of = match direct {
+                    true => tiles.in_place[width / tiles.step - 1],
+                    false => tiles.packed(width),
+                };
+                for (nth, (i, lines)) in even_parts(count, tiles.rows).enumerate() {
+                    let out = x.out.at(row + i, columns.start);
+                    let a = match direct {
+                        true => x.a.at(row + i, self.terms.start).ptr,
+                        false => memory.wrapping_add(i * terms),
+                    };
+                    let next = match packs {
+                        true => self.next(index, panels, nth, count.div_ceil(tiles.rows)),
+                        false => Next::NONE,
                     };
                     let tile = Tile {
+                        rows: lines,
                         k: terms,
                         a: a.cast_const(),
                         a_row: x.a.row,
@@ -351,17 +402,16 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
                         out: out.ptr,
                         out_row: x.out.row,
                         out_column: x.out.col,
-                        columns,
+                        columns: columns.len(),
                         alpha: x.alpha,
                         add: self.add,
                         stretch: tiles.block.stretch,
+                        next,
                     };
                     // SAFETY: the operands of the tile are those of the product.
                     unsafe { of[lines - 1](&tile) };
-                    i += lines;
                 }
             }
-            row = some.end;
         }
     }
 }

@@ -79,6 +79,11 @@ pub trait Lane: Copy {
     /// # Safety
     /// As [`Lane::splat`]; any address will do.
     unsafe fn fetch(at: *const Self::T);
+    /// [`Lane::fetch`] into the nearest cache, shortly before it is used.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn fetch_near(at: *const Self::T);
 }
 
 /// Read at `8 - n`: ones in the first `n` places of 32 bits. Read at `8 + n`: in the last.
@@ -149,6 +154,11 @@ macro_rules! x86 {
             unsafe fn fetch(at: *const $t) {
                 // SAFETY: the caller's promise.
                 unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn fetch_near(at: *const $t) {
+                // SAFETY: the caller's promise.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
             }
         }
     )*};
@@ -226,6 +236,8 @@ macro_rules! portable {
             }
             #[inline(always)]
             unsafe fn fetch(_: *const $t) {}
+            #[inline(always)]
+            unsafe fn fetch_near(_: *const $t) {}
         }
     )*};
 }

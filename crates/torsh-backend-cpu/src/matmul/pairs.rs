@@ -16,8 +16,8 @@ use super::blocked::{self, Blocked};
 use super::gemm::{Matrix, Product};
 use super::lane::Lane;
 use super::panel::{Lines, Square};
-use super::tile::{BlockSizes, Tile, Tiled, Tiles, edge, tile, tiles};
-use crate::arch::{Arch, Level, level};
+use super::tile::{BlockSizes, GROUP, Tile, TileFn, Tiled, Tiles, WIDEST, edge, tile, tiles};
+use crate::arch::{Level, level};
 use crate::convert::rounded_to_bf16;
 use crate::dense::{Ptr, Scratch};
 
@@ -110,6 +110,11 @@ impl Lane for Pairs {
         // SAFETY: the caller's promise.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
     }
+    #[inline(always)]
+    unsafe fn fetch_near(at: *const Pair) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
 }
 
 /// Terms of a block are twice as many as pairs.
@@ -123,31 +128,19 @@ const BLOCK: BlockSizes = BlockSizes {
 /// Terms up to which a result is summed in one go, so that it can be rounded at once.
 pub(super) const AT_ONCE: usize = 2 * BLOCK.terms;
 
-tiles!(avx512, tile of Pair into Pair, Pairs, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512, tile of Pair into Pair, Pairs, Pairs, [1 2 3] by [1 2 3 4 5 6 7 8], [] by [], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
 
 /// The same tiles, whose sums are rounded.
 static ROUNDED: Tiles<Pair, bf16> = Tiles {
     rows: avx512::TILES.rows,
+    step: avx512::TILES.step,
     columns: avx512::TILES.columns,
     block: BLOCK,
-    packed: &[
-        rounded::<1>,
-        rounded::<2>,
-        rounded::<3>,
-        rounded::<4>,
-        rounded::<5>,
-        rounded::<6>,
-        rounded::<7>,
-        rounded::<8>,
-        rounded::<9>,
-        rounded::<10>,
-        rounded::<11>,
-        rounded::<12>,
-        rounded::<13>,
-        rounded::<14>,
-    ],
+    packed: &[&ROUNDED_ROWS, &ROUNDED_ROWS, &ROUNDED_ROWS],
     in_place: &[],
+    turns: false,
 };
+static ROUNDED_ROWS: [TileFn<Pair, bf16>; 8] = [rounded; 8];
 
 impl Tiled for Pair {
     fn tiles(_: Level) -> &'static Tiles<Pair> {
@@ -161,68 +154,78 @@ impl Tiled<bf16> for Pair {
     }
 }
 
-/// A tile of `R` rows whose sums are rounded to bfloat16, over all terms at once.
+/// A tile whose sums are rounded to bfloat16, over all terms at once.
 ///
 /// # Safety
 /// As [`tile`].
-unsafe fn rounded<const R: usize>(t: &Tile<Pair, bf16>) {
-    const COLUMNS: usize = 32;
-    let mut sums = [[const { MaybeUninit::<Pair>::uninit() }; COLUMNS]; R];
+unsafe fn rounded(t: &Tile<Pair, bf16>) {
+    let tiles = &avx512::TILES;
+    let width = tiles.width(t.columns);
+    let mut sums = [[const { MaybeUninit::<Pair>::uninit() }; WIDEST]; 8];
     // SAFETY: the caller's promise; the sums have room for a whole tile.
     unsafe {
         // The tile asks for the place of its sums only.
-        for r in 0..R {
-            Pairs::fetch(t.out.wrapping_offset(r as isize * t.out_row).cast());
+        for r in 0..t.rows {
+            let out = t.out.wrapping_offset(r as isize * t.out_row);
+            Pairs::fetch(out.cast());
+            Pairs::fetch(out.wrapping_add(WIDEST - 1).cast());
         }
-        avx512::TILES.packed[R - 1](&Tile {
+        tiles.packed(width)[t.rows - 1](&Tile {
+            rows: t.rows,
             k: t.k,
             a: t.a,
             a_row: t.a_row,
             b: t.b,
             b_term: t.b_term,
             out: sums.as_mut_ptr().cast(),
-            out_row: COLUMNS as isize,
+            out_row: WIDEST as isize,
             out_column: 1,
-            columns: COLUMNS,
+            columns: width,
             alpha: t.alpha,
             add: false,
             stretch: t.stretch,
+            next: t.next,
         });
-        for (r, row) in sums.iter().enumerate() {
+        for (r, row) in sums[..t.rows].iter().enumerate() {
             let out = t.out.offset(r as isize * t.out_row);
             round(row.as_ptr().cast(), out, t.columns, t.out_column);
         }
     }
 }
 
-/// Rounds 32 sums, and writes the first `columns`.
+/// Rounds `columns` sums.
 ///
 /// # Safety
 /// `sums` holds them, and `out` has room for the columns, a step apart.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
-unsafe fn round(sums: *const [u32; 32], out: *mut bf16, columns: usize, step: isize) {
-    let mut half = [0; 32];
+unsafe fn round(sums: *const u32, out: *mut bf16, columns: usize, step: isize) {
+    const LANES: usize = 16;
     // SAFETY: the caller's promise.
     unsafe {
-        // Not `from_fn`: its closure would be a call.
-        for i in 0..32 {
-            half[i] = rounded_to_bf16((*sums)[i]);
-        }
-        if columns == 32 && step == 1 {
-            out.cast::<[u16; 32]>().write_unaligned(half);
-        } else {
-            for (i, &half) in half[..columns].iter().enumerate() {
-                *out.offset(i as isize * step) = bf16::from_bits(half);
+        let mut first = 0;
+        if step == 1 {
+            while first + LANES <= columns {
+                let some = sums.add(first).cast::<[u32; LANES]>().read();
+                let mut half = [0; LANES];
+                // Not `from_fn`: its closure would be a call.
+                for i in 0..LANES {
+                    half[i] = rounded_to_bf16(some[i]);
+                }
+                let out = out.add(first).cast::<[u16; LANES]>();
+                out.write_unaligned(half);
+                first += LANES;
             }
+        }
+        for i in first..columns {
+            let half = rounded_to_bf16(*sums.add(i));
+            *out.offset(i as isize * step) = bf16::from_bits(half);
         }
     }
 }
 
 /// Pairs are copied as the float32 that are as large.
 impl Square for Pair {
-    fn side<A: Arch>() -> usize {
-        f32::side::<A>()
-    }
+    const SIDE: usize = f32::SIDE;
     #[inline(always)]
     fn fetch(at: *const Pair) {
         f32::fetch(at.cast())

@@ -49,8 +49,17 @@ impl<T> Lines<T> {
 
 /// Numbers of which a square is transposed in registers.
 pub(crate) trait Square: Copy {
+    /// The side of the square, where a level has one.
+    const SIDE: usize;
     /// The side of the square at a level; 1 where there is none.
-    fn side<A: Arch>() -> usize;
+    #[inline(always)]
+    fn side<A: Arch>() -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if A::LEVEL >= crate::arch::Level::Avx2 {
+            return Self::SIDE;
+        }
+        1
+    }
     /// [`Square::copy`] for the terms of a square, of adjacent terms and at most as many lines.
     ///
     /// # Safety
@@ -74,14 +83,7 @@ pub(crate) trait Square: Copy {
 macro_rules! square {
     ($t:ident $side:literal: $transpose:ident $copy:ident $spread:ident) => {
         impl Square for $t {
-            #[inline(always)]
-            fn side<A: Arch>() -> usize {
-                #[cfg(target_arch = "x86_64")]
-                if A::LEVEL >= crate::arch::Level::Avx2 {
-                    return $side;
-                }
-                1
-            }
+            const SIDE: usize = $side;
             #[cfg(target_arch = "x86_64")]
             #[inline(always)]
             unsafe fn transpose(from: Lines<$t>, lines: usize, to: *mut $t, pitch: usize) {
@@ -226,11 +228,12 @@ unsafe fn spread<T: Copy>(from: Lines<T>, panels: usize, width: usize, terms: us
     // SAFETY: the caller's promise.
     unsafe {
         match width {
-            32 => spread_by::<T, 32>(from, panels, terms, to),
+            48 => spread_by::<T, 48>(from, panels, terms, to),
+            24 => spread_by::<T, 24>(from, panels, terms, to),
             16 => spread_by::<T, 16>(from, panels, terms, to),
             8 => spread_by::<T, 8>(from, panels, terms, to),
             4 => spread_by::<T, 4>(from, panels, terms, to),
-            _ => unreachable!("panels are 4, 8, 16 or 32 wide"),
+            _ => unreachable!("panels are 4, 8, 16, 24 or 48 wide"),
         }
     }
 }
@@ -287,9 +290,11 @@ unsafe fn copy<A: Arch, T: Square>(
             match lines {
                 32 => adjacent::<T, 32>(from, terms, to, pitch),
                 16 => adjacent::<T, 16>(from, terms, to, pitch),
-                14 => adjacent::<T, 14>(from, terms, to, pitch),
                 8 => adjacent::<T, 8>(from, terms, to, pitch),
+                7 => adjacent::<T, 7>(from, terms, to, pitch),
                 6 => adjacent::<T, 6>(from, terms, to, pitch),
+                5 => adjacent::<T, 5>(from, terms, to, pitch),
+                4 => adjacent::<T, 4>(from, terms, to, pitch),
                 _ => rest(from, lines, 0, terms, to, pitch),
             }
             return;

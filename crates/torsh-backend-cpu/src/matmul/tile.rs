@@ -3,28 +3,55 @@
 use std::mem::MaybeUninit;
 
 use super::lane::Lane;
+use super::panel::{Lines, Square};
 use crate::arch::Level;
 
-/// One tile of a product: up to `MR` rows by `NR` columns, over `k` terms.
+/// One tile of a product, over `k` terms.
 pub(crate) struct Tile<T, O = T> {
+    pub rows: usize,
     pub k: usize,
     /// The left operand: either its panel (`[k][rows]`), or its rows, `a_row` elements apart.
     pub a: *const T,
     pub a_row: isize,
-    /// The right operand: `NR` adjacent numbers for each term, `b_term` elements apart.
+    /// The right operand: the adjacent numbers of a panel for each term, `b_term` elements apart.
     pub b: *const T,
     pub b_term: isize,
     /// The result, and the steps to its next row and column.
     pub out: *mut O,
     pub out_row: isize,
     pub out_column: isize,
-    /// Columns to write, `NR` at most.
+    /// Columns to write, at most the panel's.
     pub columns: usize,
     pub alpha: T,
     pub add: bool,
     /// Terms that are summed one after the other, fewer than usual where smaller errors are wanted.
     pub stretch: usize,
+    pub next: Next<T>,
 }
+
+/// What to ask for into the second-level cache meanwhile, every four terms: some lines of a vector
+/// each, and `step` elements further on the next time.
+pub(crate) struct Next<T> {
+    pub at: *const T,
+    pub step: isize,
+    pub lines: usize,
+}
+
+impl<T> Next<T> {
+    /// Nothing.
+    pub const NONE: Next<T> = Next {
+        at: std::ptr::null(),
+        step: 0,
+        lines: 0,
+    };
+}
+
+impl<T> Clone for Next<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Next<T> {}
 
 /// A version of [`tile`].
 pub(crate) type TileFn<T, O = T> = unsafe fn(&Tile<T, O>);
@@ -33,13 +60,38 @@ pub(crate) type TileFn<T, O = T> = unsafe fn(&Tile<T, O>);
 pub(crate) struct Tiles<T: 'static, O: 'static = T> {
     /// Rows of the largest one.
     pub rows: usize,
-    /// Columns of each.
+    /// Columns of the narrowest one; the others have multiples of them.
+    pub step: usize,
+    /// Columns of the widest one.
     pub columns: usize,
     pub block: BlockSizes,
-    /// By rows less one: for a panel of the left operand.
-    pub packed: &'static [TileFn<T, O>],
-    /// By rows less one: for rows of the left operand where they are; empty where nothing takes them.
-    pub in_place: &'static [TileFn<T, O>],
+    /// By steps of columns less one, then by rows less one: for a panel of the left operand.
+    pub packed: &'static [&'static [TileFn<T, O>]],
+    /// The same for rows of the left operand where they are; empty where nothing takes them.
+    pub in_place: &'static [&'static [TileFn<T, O>]],
+    /// Whether a result whose rows are adjacent is written as fast as one whose columns are.
+    pub turns: bool,
+}
+
+impl<T, O> Tiles<T, O> {
+    /// How wide a panel of so many columns is, [`Tiles::columns`] at most.
+    #[inline]
+    pub fn width(&self, columns: usize) -> usize {
+        columns.next_multiple_of(self.step)
+    }
+    /// The tiles for panels of a width.
+    #[inline]
+    pub fn packed(&self, width: usize) -> &'static [TileFn<T, O>] {
+        self.packed[width / self.step - 1]
+    }
+}
+
+/// `n` things in as few even parts of `most` as there can be: the first and the size of each.
+#[inline]
+pub(crate) fn even_parts(n: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+    let parts = n.div_ceil(most);
+    let (size, larger) = (n / parts.max(1), n % parts.max(1));
+    (0..parts).map(move |i| (i * size + i.min(larger), size + usize::from(i < larger)))
 }
 
 /// What the product of large matrices is cut into.
@@ -54,8 +106,7 @@ pub(crate) struct BlockSizes {
     /// that the rounding of a long sum grows with the root of their length and number, not of all
     /// terms.
     pub stretch: usize,
-    /// Panels of the right operand up to which rows of the left one are read where they are. With
-    /// 14 rows their addresses do not fit the registers, and a copy pays from one panel on.
+    /// Panels of the right operand up to which rows of the left one are read where they are.
     pub in_place: usize,
 }
 
@@ -75,11 +126,11 @@ const LARGE: BlockSizes = BlockSizes {
     terms: 512,
     left: 384 * 1024,
     stretch: 128,
-    in_place: 0,
+    in_place: 8,
 };
 
-/// The largest tile of any instruction set, in numbers.
-const LARGEST: usize = 32;
+/// The columns of the widest tile of any instruction set.
+pub(super) const WIDEST: usize = 48;
 
 /// Adds one term's products.
 ///
@@ -113,24 +164,29 @@ unsafe fn term<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
 /// `out = alpha a b`, or `out += alpha a b`.
 ///
 /// # Safety
-/// The operands of `t` are valid for `R` rows, `V::N * C` columns (`t.columns` of the result) and
-/// `t.k` terms; the processor has the instruction set of `V`; `edge` is [`edge`].
+/// The operands of `t` are valid for `R` rows, which it has, `V::N * C` columns (`t.columns` of the
+/// result) and `t.k` terms; the processor has the instruction set of `V`; `edge` is [`edge`].
 #[inline(always)]
 pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
     t: &Tile<V::T>,
-    edge: unsafe fn(&Tile<V::T>, *mut V::T, usize),
+    edge: unsafe fn(&Tile<V::T>, *mut V::T),
 ) {
     // SAFETY: the caller's promise.
     unsafe {
         let zero = V::splat(std::mem::zeroed());
         let mut sums = [[zero; C]; R];
         let (mut a, mut b) = (t.a, t.b);
-        // What the sums go to comes from the second or third cache meanwhile.
+        // What the sums go to comes to the second cache meanwhile, and to the first in the last
+        // terms, a row at a time: what passes in between would drive it out again.
         for r in 0..R {
             let out = t.out.wrapping_offset(r as isize * t.out_row);
-            V::fetch(out);
+            for c in 0..C {
+                V::fetch(out.wrapping_add(c * V::N));
+            }
             V::fetch(out.wrapping_add(C * V::N - 1));
         }
+        let mut row = t.out;
+        let (mut next, lines, next_step) = (t.next.at, t.next.lines, t.next.step);
         let step = if PACKED { R } else { 1 };
         let mut totals = [[zero; C]; R];
         let mut left = t.k;
@@ -140,7 +196,19 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
         loop {
             let mut k = left.min(stretch);
             left -= k;
+            let late = if left == 0 { 4 * R + 3 } else { 0 };
             while k >= 4 {
+                if k <= late {
+                    for c in 0..C {
+                        V::fetch_near(row.wrapping_add(c * V::N));
+                    }
+                    V::fetch_near(row.wrapping_add(C * V::N - 1));
+                    row = row.wrapping_offset(t.out_row);
+                }
+                for line in 0..lines {
+                    V::fetch(next.wrapping_add(line * V::N));
+                }
+                next = next.wrapping_offset(next_step);
                 for u in 0..4 {
                     let b = b.offset(u as isize * t.b_term);
                     term::<V, R, C, PACKED>(a.add(u * step), t.a_row, b, &mut sums);
@@ -188,39 +256,50 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
         } else {
             // The sums leave their registers here, and only here: an index that is not a constant
             // would keep them in memory all along.
-            let mut block = [const { MaybeUninit::<[V::T; LARGEST]>::uninit() }; R];
+            let mut block = [const { MaybeUninit::<[V::T; WIDEST]>::uninit() }; R];
             for r in 0..R {
                 for c in 0..C {
                     let row = block[r].as_mut_ptr().cast::<V::T>();
                     sums[r][c].store(row.add(c * V::N));
                 }
             }
-            edge(t, block.as_mut_ptr().cast(), R);
+            edge(t, block.as_mut_ptr().cast());
         }
     }
 }
+
+/// Rows of a tile that are written together where they are adjacent in the result.
+pub(super) const GROUP: usize = 8;
 
 /// Writes the part of a tile that the result has, or columns that are not adjacent. Every number
 /// is rounded as in a whole tile.
 ///
 /// # Safety
-/// As [`tile`]; `block` holds the sums, rows of [`LARGEST`].
+/// As [`tile`]; `block` holds the sums, rows of [`WIDEST`]. The processor has the instruction set of
+/// `G` too.
 #[inline(always)]
-pub(super) unsafe fn edge<V: Lane, const C: usize>(t: &Tile<V::T>, block: *mut V::T, rows: usize) {
+pub(super) unsafe fn edge<V, G>(t: &Tile<V::T>, block: *mut V::T)
+where
+    V: Lane<T: Square>,
+    G: Lane<T = V::T>,
+{
     // SAFETY: the caller's promise.
     unsafe {
+        if G::N == GROUP && t.rows == GROUP && t.out_row == 1 {
+            return turned::<G>(t, block);
+        }
         let alpha = V::splat(t.alpha);
-        for r in 0..rows {
+        for r in 0..t.rows {
             let out = t.out.offset(r as isize * t.out_row);
             let at = |i: usize| out.offset(i as isize * t.out_column);
-            let sums = block.add(r * LARGEST);
-            let mut row = [std::mem::zeroed::<V::T>(); LARGEST];
+            let sums = block.add(r * WIDEST);
+            let mut row = [std::mem::zeroed::<V::T>(); WIDEST];
             if t.add {
                 for i in 0..t.columns {
                     row[i] = *at(i);
                 }
             }
-            for c in 0..C {
+            for c in 0..t.columns.div_ceil(V::N) {
                 let row = row.as_mut_ptr().add(c * V::N);
                 let sum = V::load(sums.add(c * V::N));
                 if t.add {
@@ -236,8 +315,53 @@ pub(super) unsafe fn edge<V: Lane, const C: usize>(t: &Tile<V::T>, block: *mut V
     }
 }
 
+/// Writes a tile whose columns are apart, and have [`GROUP`] adjacent rows.
+///
+/// # Safety
+/// As [`edge`].
+#[inline(always)]
+unsafe fn turned<G: Lane<T: Square>>(t: &Tile<G::T>, block: *mut G::T) {
+    // SAFETY: the caller's promise. Beyond the tile's columns the block has numbers of any kind,
+    // which are not written.
+    unsafe {
+        let side = G::T::SIDE;
+        let alpha = G::splat(t.alpha);
+        for first in (0..t.columns).step_by(GROUP) {
+            let mut columns = [[std::mem::zeroed::<G::T>(); GROUP]; GROUP];
+            for row in (0..GROUP).step_by(side) {
+                for column in (0..GROUP).step_by(side) {
+                    let from = Lines {
+                        ptr: block.add(row * WIDEST + first + column).cast_const(),
+                        line: WIDEST as isize,
+                        term: 1,
+                    };
+                    let to = columns[column].as_mut_ptr().add(row);
+                    G::T::transpose(from, side, to, GROUP);
+                }
+            }
+            for (i, column) in columns.iter().enumerate().take(t.columns - first) {
+                let out = t.out.offset((first + i) as isize * t.out_column);
+                let sum = G::load(column.as_ptr());
+                if t.add {
+                    G::load(out).add_product(sum, alpha).store(out);
+                } else {
+                    sum.times(alpha).store(out);
+                }
+            }
+        }
+    }
+}
+
+/// The tiles of a number of vectors, by rows less one.
+macro_rules! tile_rows {
+    ($of:ident $vectors:literal [$($rows:literal)*] $packed:literal) => {
+        &[$($of::<$rows, $vectors, $packed>),*] as &[_]
+    };
+}
+pub(super) use tile_rows;
+
 macro_rules! tiles {
-    ($name:ident, $tile:ident of $t:ident into $o:ty, $v:ty, $c:literal, [$($r:literal)*] [$($i:literal)*], $block:expr $(, $features:literal)?) => {
+    ($name:ident, $tile:ident of $t:ident into $o:ty, $v:ty, $g:ty, [$($c:literal)*] by $r:tt, [$($d:literal)*] by $i:tt, $block:expr $(, $features:literal)?) => {
         mod $name {
             use super::*;
             #[cfg(target_arch = "x86_64")]
@@ -249,9 +373,9 @@ macro_rules! tiles {
             /// # Safety
             /// As [`tile`].
             $(#[target_feature(enable = $features)])?
-            unsafe fn of<const R: usize, const PACKED: bool>(t: &Tile<$t, $o>) {
+            unsafe fn of<const R: usize, const C: usize, const PACKED: bool>(t: &Tile<$t, $o>) {
                 // SAFETY: the caller's promise.
-                unsafe { $tile::<$v, R, $c, PACKED>(t, edges) }
+                unsafe { $tile::<$v, R, C, PACKED>(t, edges) }
             }
 
             /// One for the tiles of any number of rows.
@@ -260,33 +384,44 @@ macro_rules! tiles {
             /// As [`tile`].
             $(#[target_feature(enable = $features)])?
             #[inline(never)]
-            unsafe fn edges(t: &Tile<$t, $o>, block: *mut $t, rows: usize) {
+            unsafe fn edges(t: &Tile<$t, $o>, block: *mut $t) {
                 // SAFETY: the caller's promise.
-                unsafe { edge::<$v, $c>(t, block, rows) }
+                unsafe { edge::<$v, $g>(t, block) }
             }
 
+            const PACKED: &[&[$crate::matmul::tile::TileFn<$t, $o>]] = &[$($crate::matmul::tile::tile_rows!(of $c $r true)),*];
+            /// Vectors of the narrowest tile, and of the widest.
+            const VECTORS: (usize, usize) = {
+                let all: &[usize] = &[$($c),*];
+                (all[0], all[all.len() - 1])
+            };
+
             pub(super) static TILES: Tiles<$t, $o> = Tiles {
-                rows: [$($r),*].len(),
-                columns: $c * <$v as Lane>::N,
+                rows: PACKED[0].len(),
+                step: VECTORS.0 * <$v as Lane>::N,
+                columns: VECTORS.1 * <$v as Lane>::N,
                 block: $block,
-                packed: &[$(of::<$r, true>),*],
-                in_place: &[$(of::<$i, false>),*],
+                packed: PACKED,
+                turns: PACKED[0].len() == GROUP && <$g as Lane>::N == GROUP,
+                in_place: &[$($crate::matmul::tile::tile_rows!(of $d $i false)),*],
             };
         }
     };
 }
 pub(super) use tiles;
 
+// 8 rows of a result whose rows are a multiple of 4 KiB long share a set of the first-level cache,
+// which has 12 ways or 8; the panels are three cache lines wide for that.
 #[cfg(target_arch = "x86_64")]
-tiles!(avx512_f32, tile of f32 into f32, __m512, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512_f32, tile of f32 into f32, __m512, __m256, [1 2 3] by [1 2 3 4 5 6 7 8], [1 2 3] by [1 2 3 4 5 6 7 8], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-tiles!(avx512_f64, tile of f64 into f64, __m512d, 2, [1 2 3 4 5 6 7 8 9 10 11 12 13 14] [], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512_f64, tile of f64 into f64, __m512d, __m512d, [1 2 3] by [1 2 3 4 5 6 7 8], [1 2 3] by [1 2 3 4 5 6 7 8], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-tiles!(avx2_f32, tile of f32 into f32, __m256, 2, [1 2 3 4 5 6] [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx2_f32, tile of f32 into f32, __m256, __m256, [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-tiles!(avx2_f64, tile of f64 into f64, __m256d, 2, [1 2 3 4 5 6] [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
-tiles!(base_f32, tile of f32 into f32, [f32; 4], 2, [1 2 3 4 5 6] [1 2 3 4 5 6], MODEST);
-tiles!(base_f64, tile of f64 into f64, [f64; 2], 2, [1 2 3 4 5 6] [1 2 3 4 5 6], MODEST);
+tiles!(avx2_f64, tile of f64 into f64, __m256d, __m256d, [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
+tiles!(base_f32, tile of f32 into f32, [f32; 4], [f32; 4], [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST);
+tiles!(base_f64, tile of f64 into f64, [f64; 2], [f64; 2], [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST);
 
 /// A number with tiles of its own, whose products are an `O`.
 pub(crate) trait Tiled<O = Self>: Sized + Copy + 'static {
