@@ -225,7 +225,7 @@ crate::multiversion! {
 /// The bits of a float32 rounded to bfloat16: to nearest, ties to even; every nan becomes the one
 /// PyTorch makes.
 #[inline(always)]
-pub(crate) fn rounded_to_bf16(bits: u32) -> u16 {
+pub(crate) const fn rounded_to_bf16(bits: u32) -> u16 {
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
     let nan = bits & 0x7fff_ffff > 0x7f80_0000;
     if nan { 0x7fc0 } else { rounded as u16 }

@@ -122,13 +122,13 @@ const BLOCK: BlockSizes = BlockSizes {
     terms: 1024,
     left: 512 * 1024,
     stretch: 512,
-    in_place: 0,
+    in_place: 24,
 };
 
 /// Terms up to which a result is summed in one go, so that it can be rounded at once.
 pub(super) const AT_ONCE: usize = 2 * BLOCK.terms;
 
-tiles!(avx512, tile of Pair into Pair, Pairs, Pairs, [1 2 3] by [1 2 3 4 5 6 7 8], [] by [], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512, tile of Pair into Pair, Pairs, Pairs, [1 2 3] by [1 2 3 4 5 6 7 8], [1 2 3] by [1 2 3 4 5 6 7 8], BLOCK, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx512bf16,avx2,fma,f16c,bmi1,bmi2");
 
 /// The same tiles, whose sums are rounded.
 static ROUNDED: Tiles<Pair, bf16> = Tiles {
@@ -136,11 +136,12 @@ static ROUNDED: Tiles<Pair, bf16> = Tiles {
     step: avx512::TILES.step,
     columns: avx512::TILES.columns,
     block: BLOCK,
-    packed: &[&ROUNDED_ROWS, &ROUNDED_ROWS, &ROUNDED_ROWS],
-    in_place: &[],
+    packed: &[&PACKED_ROWS, &PACKED_ROWS, &PACKED_ROWS],
+    in_place: &[&ROWS_IN_PLACE, &ROWS_IN_PLACE, &ROWS_IN_PLACE],
     turns: false,
 };
-static ROUNDED_ROWS: [TileFn<Pair, bf16>; 8] = [rounded; 8];
+static PACKED_ROWS: [TileFn<Pair, bf16>; 8] = [rounded::<true>; 8];
+static ROWS_IN_PLACE: [TileFn<Pair, bf16>; 8] = [rounded::<false>; 8];
 
 impl Tiled for Pair {
     fn tiles(_: Level) -> &'static Tiles<Pair> {
@@ -158,7 +159,8 @@ impl Tiled<bf16> for Pair {
 ///
 /// # Safety
 /// As [`tile`].
-unsafe fn rounded(t: &Tile<Pair, bf16>) {
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+unsafe fn rounded<const PACKED: bool>(t: &Tile<Pair, bf16>) {
     let tiles = &avx512::TILES;
     let width = tiles.width(t.columns);
     let mut sums = [[const { MaybeUninit::<Pair>::uninit() }; WIDEST]; 8];
@@ -170,7 +172,11 @@ unsafe fn rounded(t: &Tile<Pair, bf16>) {
             Pairs::fetch(out.cast());
             Pairs::fetch(out.wrapping_add(WIDEST - 1).cast());
         }
-        tiles.packed(width)[t.rows - 1](&Tile {
+        let of = match PACKED {
+            true => tiles.packed(width),
+            false => tiles.in_place[width / tiles.step - 1],
+        };
+        of[t.rows - 1](&Tile {
             rows: t.rows,
             k: t.k,
             a: t.a,
@@ -193,32 +199,35 @@ unsafe fn rounded(t: &Tile<Pair, bf16>) {
     }
 }
 
-/// Rounds `columns` sums.
+/// The bits of bfloat16's nan.
+const NAN: i16 = rounded_to_bf16(f32::NAN.to_bits()) as i16;
+
+/// Rounds `columns` sums. Subnormal ones become zeros, as the products that they are of do.
 ///
 /// # Safety
-/// `sums` holds them, and `out` has room for the columns, a step apart.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2")]
-unsafe fn round(sums: *const u32, out: *mut bf16, columns: usize, step: isize) {
-    const LANES: usize = 16;
+/// `sums` holds them, and those of whole vectors; `out` has room for the columns, a step apart. The
+/// processor has the instructions.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
+unsafe fn round(sums: *const f32, out: *mut bf16, columns: usize, step: isize) {
     // SAFETY: the caller's promise.
     unsafe {
-        let mut first = 0;
-        if step == 1 {
-            while first + LANES <= columns {
-                let some = sums.add(first).cast::<[u32; LANES]>().read();
-                let mut half = [0; LANES];
-                // Not `from_fn`: its closure would be a call.
-                for i in 0..LANES {
-                    half[i] = rounded_to_bf16(some[i]);
+        for first in (0..columns).step_by(Pairs::N) {
+            let some = _mm512_loadu_ps(sums.add(first));
+            let half = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(some));
+            // Every nan becomes the one of a conversion.
+            let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(some, some);
+            let half = _mm256_mask_set1_epi16(half, nan, NAN);
+            let count = (columns - first).min(Pairs::N);
+            if step == 1 {
+                let some = ((1u32 << count) - 1) as u16;
+                _mm256_mask_storeu_epi16(out.add(first).cast(), some, half);
+            } else {
+                let half = std::mem::transmute::<__m256i, [bf16; 16]>(half);
+                for (i, &half) in half[..count].iter().enumerate() {
+                    *out.offset((first + i) as isize * step) = half;
                 }
-                let out = out.add(first).cast::<[u16; LANES]>();
-                out.write_unaligned(half);
-                first += LANES;
             }
-        }
-        for i in first..columns {
-            let half = rounded_to_bf16(*sums.add(i));
-            *out.offset(i as isize * step) = bf16::from_bits(half);
         }
     }
 }

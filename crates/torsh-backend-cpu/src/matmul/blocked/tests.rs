@@ -56,7 +56,14 @@ fn check<T: Test>([m, n, k]: [usize; 3], orders: [usize; 3], level: Level) {
         add: orders[1] == orders[2],
     };
     // SAFETY: the matrices have these sizes, and the level is there.
-    unsafe { with(&x, None, 1 + orders[2], T::tiles(level)) }.unwrap();
+    unsafe {
+        match level == super::level() && orders[2] == 1 && !n.is_multiple_of(5) {
+            // Which may transpose the product.
+            true => product(&x, None, 1 + m % 2),
+            false => with(&x, None, 1 + orders[2], T::tiles(level)),
+        }
+    }
+    .unwrap();
     let start = x.out.ptr.cast_const();
     let mut written = vec![false; c.len()];
     for i in 0..m {
@@ -93,6 +100,9 @@ fn of_every_size_order_and_level() {
         [13, 32, 5],
         [14, 33, 100],
         [15, 8, 385],
+        [16, 96, 64],
+        [20, 121, 100],
+        [17, 23, 600],
         [29, 70, 390],
         [100, 5, 770],
     ];
@@ -112,6 +122,9 @@ fn of_several_blocks_of_rows_and_columns() {
     check::<f32>([300, 40, 900], [0, 0, 1], level());
     check::<f32>([9, 2000, 800], [0, 0, 0], level());
     check::<f64>([170, 1100, 30], [0, 1, 0], level());
+    // Panels that are copied just ahead of their use, and by two threads before.
+    check::<f32>([400, 121, 600], [0, 0, 1], level());
+    check::<f32>([401, 121, 600], [0, 0, 1], level());
 }
 
 #[test]
