@@ -599,10 +599,10 @@ fn run_structural(
             _ => View::ABSENT,
         });
     }
-    let kernel_strides: SmallVec<[Option<Strides>; 2]> = specs
-        .iter()
-        .map(|s| s.kernel_shape.as_ref().map(Shape::contiguous_strides))
-        .collect();
+    let mut kernel_strides: SmallVec<[Option<Strides>; 2]> = SmallVec::new();
+    for spec in specs {
+        kernel_strides.push(spec.kernel_shape.as_ref().map(Shape::contiguous_strides));
+    }
     let mut outputs: SmallVec<[View<'_>; 2]> = SmallVec::new();
     for (i, t) in outs.iter().enumerate() {
         if lock_out {

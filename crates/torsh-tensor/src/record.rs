@@ -143,10 +143,10 @@ pub struct Plan {
 impl Plan {
     /// One row-major result.
     pub fn one(compute: DType, shape: Shape, dtype: DType) -> Plan {
-        Plan {
-            compute,
-            outputs: SmallVec::from_iter([Spec::new(shape, dtype)]),
-        }
+        // Not collected: an iterator would move what has some 200 bytes three times.
+        let mut outputs = SmallVec::new();
+        outputs.push(Spec::new(shape, dtype));
+        Plan { compute, outputs }
     }
 
     /// Several results.

@@ -161,7 +161,7 @@ pub(crate) struct Job<'a> {
 
 struct Ctx<'a> {
     job: &'a Job<'a>,
-    plan: Plan,
+    plan: &'a Plan,
     rows: RowsFn,
     cols: ColsFn,
     elem: usize,
@@ -225,7 +225,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         width,
         outs,
         job: &job,
-        plan,
+        plan: &plan,
     };
     let outer = ctx.plan.results() / k.n;
     let units = outer * k.n.div_ceil(width);

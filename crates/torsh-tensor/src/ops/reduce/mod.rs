@@ -66,14 +66,19 @@ pub(crate) fn reduced_count(shape: &Shape, dims: &[i64]) -> usize {
 pub(crate) fn plan(c: &PlanCx<'_>, dtypes: &[DType]) -> Result<Plan> {
     let (kept, dropped) = reduced(c.tensor(0)?.shape(), c.attr(0).ints());
     let keep = c.attr(1).bool();
-    let outputs = dtypes.iter().map(|&dtype| {
-        let mut spec = Spec::new(if keep { kept.clone() } else { dropped.clone() }, dtype);
-        spec.kernel_shape = Some(kept.clone());
-        spec
-    });
+    let mut outputs = SmallVec::new();
+    for &dtype in dtypes {
+        let shape = if keep { &kept } else { &dropped };
+        outputs.push(Spec {
+            dtype,
+            shape: shape.clone(),
+            strides: None,
+            kernel_shape: Some(kept.clone()),
+        });
+    }
     Ok(Plan {
         compute: c.tensor(0)?.dtype(),
-        outputs: outputs.collect(),
+        outputs,
     })
 }
 
