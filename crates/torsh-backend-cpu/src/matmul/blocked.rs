@@ -249,10 +249,18 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
         });
     }
 
-    /// The columns of a panel.
+    /// The columns of a panel: of one vector none but where that is all, since its sums wait for
+    /// one another.
     fn panel(&self, index: usize) -> Range<usize> {
-        let from = self.columns.start + index * self.tiles.columns;
-        from..(from + self.tiles.columns).min(self.columns.end)
+        let (all, width, step) = (&self.columns, self.tiles.columns, self.tiles.step);
+        let last = all.len().div_ceil(width) - 1;
+        let narrow = last > 0 && width > 2 * step && all.len() - last * width <= step;
+        // Where a panel starts that is moved if it is the last one.
+        let start = |index: usize| {
+            let moved = if narrow && index == last { step } else { 0 };
+            all.start + index * width - moved
+        };
+        start(index)..start(index + 1).min(all.end)
     }
 
     /// The right operand from a panel on.
@@ -274,8 +282,8 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
 
     /// Where a panel is, of those from `first` on that are copied.
     fn copied(&self, index: usize, first: usize) -> *mut T {
-        let size = self.tiles.columns * self.terms.len();
-        self.right_panels.at(((index - first) * size) as isize)
+        let columns = self.panel(index).start - self.panel(first).start;
+        self.right_panels.at((columns * self.terms.len()) as isize)
     }
 
     /// Copies some panels of those from `first` on.
