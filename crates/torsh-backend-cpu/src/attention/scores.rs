@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 use super::number::Number;
 use crate::arch::Arch;
@@ -27,6 +28,11 @@ pub(super) trait Vector<T>: Copy {
     /// # Safety
     /// `to` is valid for writes of the lanes.
     unsafe fn store(self, to: *mut T);
+    /// The first `n` lanes from memory, and `fill` in the others.
+    ///
+    /// # Safety
+    /// `from` is valid for reads of the lanes, the first `n` of which hold numbers.
+    unsafe fn load_first(from: *const T, n: usize, fill: T) -> Self;
     /// The greater ones of each two; those of `self` where `other` has nan.
     ///
     /// # Safety
@@ -70,6 +76,18 @@ impl<T: Number> Vector<T> for [T; LANES] {
     unsafe fn store(self, to: *mut T) {
         // SAFETY: the caller's promise.
         unsafe { to.cast::<Self>().write(self) }
+    }
+    #[inline(always)]
+    unsafe fn load_first(from: *const T, n: usize, fill: T) -> Self {
+        let mut all = [fill; LANES];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = from.cast::<[MaybeUninit<T>; LANES]>().read();
+            for l in 0..LANES {
+                all[l] = if l < n { from[l].assume_init() } else { fill };
+            }
+        }
+        all
     }
     #[inline(always)]
     unsafe fn greater(mut self, other: Self) -> Self {
@@ -150,6 +168,11 @@ impl Vector<f32> for __m512 {
         unsafe { _mm512_storeu_ps(to, self) }
     }
     #[inline(always)]
+    unsafe fn load_first(from: *const f32, n: usize, fill: f32) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_mask_loadu_ps(_mm512_set1_ps(fill), ((1u32 << n) - 1) as u16, from) }
+    }
+    #[inline(always)]
     unsafe fn greater(self, other: Self) -> Self {
         // SAFETY: the caller's promise.
         unsafe { _mm512_max_ps(other, self) }
@@ -196,16 +219,31 @@ impl Vector<f32> for __m512 {
     }
 }
 
-/// Writes one value from `start` to `end`, and up to a vector more.
+/// Makes the numbers from `seen` on, up to the end of that vector, `value`.
 ///
 /// # Safety
-/// `x` must have room for that; the processor has the vector's instruction set.
+/// `x` must have room for whole vectors; the processor has the vector's instruction set.
 #[inline(always)]
-unsafe fn fill<T: Number, V: Vector<T>>(x: *mut T, start: usize, end: usize, value: T) {
+unsafe fn cut<T: Number, V: Vector<T>>(x: *mut T, seen: usize, value: T) {
+    let n = seen % LANES;
+    if n > 0 {
+        let at = x.wrapping_add(seen - n);
+        // As the vector that will be read: one of other bounds would have to be in the cache first.
+        // SAFETY: the caller's promise.
+        unsafe { V::load_first(at, n, value).store(at) };
+    }
+}
+
+/// Makes the vectors from `start` to `end` 0.
+///
+/// # Safety
+/// As [`cut`].
+#[inline(always)]
+unsafe fn clear<T: Number, V: Vector<T>>(x: *mut T, start: usize, end: usize) {
     let mut i = start;
     while i < end {
         // SAFETY: the caller's promise.
-        unsafe { V::splat(value).store(x.wrapping_add(i)) };
+        unsafe { V::splat(T::ZERO).store(x.wrapping_add(i)) };
         i += LANES;
     }
 }
@@ -276,20 +314,26 @@ pub(super) struct Scores<T> {
     /// How far row 0 reaches: row `r` sees the keys below `r + reach`.
     pub reach: isize,
     pub at: *mut T,
-    /// From row to row: a vector more than the keys, rounded up to vectors.
+    /// From row to row: as many whole vectors as the keys take, or more.
     pub ld: usize,
 }
 
+/// `n` rounded up to whole vectors.
+#[inline(always)]
+fn whole(n: usize) -> usize {
+    n.wrapping_add(LANES - 1) / LANES * LANES
+}
+
 impl<T: Real> Scores<T> {
-    /// How many keys a row sees, and how many of its places are read afterwards: a multiple of
-    /// the lanes.
+    /// How many keys a row sees; that and how many of its places are read afterwards in whole
+    /// vectors.
     #[inline(always)]
-    fn seen(&self, r: usize) -> (usize, usize) {
+    fn seen(&self, r: usize) -> (usize, usize, usize) {
         let seen = (r as isize)
             .saturating_add(self.reach)
             .clamp(0, self.keys as isize) as usize;
         let read = seen.wrapping_add(ROWS).min(self.keys);
-        (seen, read.wrapping_add(LANES - 1) / LANES * LANES)
+        (seen, whole(seen), whole(read))
     }
 }
 
@@ -318,46 +362,51 @@ pub(super) unsafe fn weigh<A: Arch, T: Number, V: Vector<T>>(
     width: usize,
 ) {
     let first = out.is_null();
-    for r in 0..s.rows {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let row = s.at.wrapping_add(r.wrapping_mul(s.ld));
-            let (seen, read) = s.seen(r);
-            fill::<T, V>(row, seen, read, -T::INFINITY);
-            let before = match first {
-                true => -T::INFINITY,
-                false => *rows.most.wrapping_add(r),
-            };
-            let most = greatest::<T, V>(row, read, before);
-            // A row that sees nothing has weights of 0, not of nan.
-            let base = if most == -T::INFINITY { T::ZERO } else { most };
-            let added = exponentials::<A, T, V>(row, read, base);
-            *rows.before.wrapping_add(r) = before - base;
-            *rows.most.wrapping_add(r) = most;
-            *rows.added.wrapping_add(r) = added;
-        }
-    }
-    for r in s.rows..s.rows.next_multiple_of(LANES) {
-        // SAFETY: the caller's promise: the arrays are whole vectors.
-        unsafe {
-            *rows.before.wrapping_add(r) = T::ZERO;
-            *rows.added.wrapping_add(r) = T::ZERO;
-        }
-    }
     let mut r = 0;
+    // Some rows at a time, so that none waits for the greatest score of its own.
     while r < s.rows {
-        // SAFETY: as above; sums are there from the first keys on.
+        let end = s.rows.min(r.wrapping_add(LANES));
+        let before = rows.before.wrapping_add(r);
+        let (most, sum) = (rows.most.wrapping_add(r), rows.sum.wrapping_add(r));
+        let added = rows.added.wrapping_add(r);
+        // SAFETY: the caller's promise: the arrays are whole vectors; sums are there from the first
+        // keys on.
         unsafe {
-            let mut sum = V::load(rows.added.wrapping_add(r));
+            let old = match first {
+                true => V::splat(-T::INFINITY),
+                false => V::load(most),
+            };
+            old.store(before);
+            for r in r..end {
+                let row = s.at.wrapping_add(r.wrapping_mul(s.ld));
+                let (seen, whole, _) = s.seen(r);
+                cut::<T, V>(row, seen, -T::INFINITY);
+                let before = *rows.before.wrapping_add(r);
+                *rows.most.wrapping_add(r) = greatest::<T, V>(row, whole, before);
+            }
+            for r in r..end {
+                let row = s.at.wrapping_add(r.wrapping_mul(s.ld));
+                let (_, whole, read) = s.seen(r);
+                // A row that sees nothing has weights of 0, not of nan.
+                let most = *rows.most.wrapping_add(r);
+                let base = if most == -T::INFINITY { T::ZERO } else { most };
+                *rows.added.wrapping_add(r) = exponentials::<A, T, V>(row, whole, base);
+                *rows.before.wrapping_add(r) = *rows.before.wrapping_add(r) - base;
+                clear::<T, V>(row, whole, read);
+            }
+            for r in end..r.wrapping_add(LANES) {
+                *rows.most.wrapping_add(r) = T::ZERO;
+                *rows.added.wrapping_add(r) = T::ZERO;
+            }
+            let mut total = V::load(added);
             if !first {
-                let before = rows.before.wrapping_add(r);
                 let shrink = V::load(before).exponential::<A>();
                 shrink.store(before);
-                sum = V::load(rows.sum.wrapping_add(r)).times(shrink).plus(sum);
+                total = V::load(sum).times(shrink).plus(total);
             }
-            sum.store(rows.sum.wrapping_add(r));
+            total.store(sum);
         }
-        r += LANES;
+        r = end;
     }
     if first {
         return;
@@ -413,19 +462,21 @@ pub(super) unsafe fn weigh_back<A: Arch, T: Number, V: Vector<T>>(
         unsafe {
             let row = s.at.wrapping_add(r.wrapping_mul(s.ld));
             let grad = g.wrapping_add(r.wrapping_mul(s.ld));
-            let (seen, read) = s.seen(r);
+            let (seen, whole, read) = s.seen(r);
             let (lse, delta) = (*lse.wrapping_add(r), *delta.wrapping_add(r));
-            fill::<T, V>(row, seen, read, -T::INFINITY);
-            fill::<T, V>(grad, seen, read, T::ZERO);
+            cut::<T, V>(row, seen, -T::INFINITY);
+            cut::<T, V>(grad, seen, T::ZERO);
             let (lse, delta) = (V::splat(lse), V::splat(delta));
             let mut i = 0;
-            while i < read {
+            while i < whole {
                 let (at, to) = (row.wrapping_add(i), grad.wrapping_add(i));
                 let weights = V::load(at).minus(lse).exponential::<A>();
                 weights.store(at);
                 weights.times(V::load(to).minus(delta)).store(to);
                 i += LANES;
             }
+            clear::<T, V>(row, whole, read);
+            clear::<T, V>(grad, whole, read);
         }
     }
 }

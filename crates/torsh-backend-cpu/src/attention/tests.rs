@@ -484,21 +484,23 @@ fn weights_at_every_level() {
         })
         .collect();
     let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let expected: Vec<f64> = scores
-        .iter()
-        .map(|&x| (f64::from(x) - f64::from(most)).exp())
-        .collect();
-    for level in Level::ALL {
-        if !level.is_available() {
-            continue;
-        }
+    let exponential = |(i, &x): (usize, &f32), reach: isize| match (i as isize) < reach {
+        true => (f64::from(x) - f64::from(most)).exp(),
+        false => 0.0,
+    };
+    let at_level = |level: Level, reach: isize| {
+        // What is read afterwards may be one row of a tile further than the row's reach.
+        let read = keys.min(reach.saturating_add(8) as usize);
+        let expected: Vec<f64> = (scores.iter().enumerate().take(read))
+            .map(|score| exponential(score, reach))
+            .collect();
         for before in [None, Some(most), Some(most - 2.0), Some(most + 1.0)] {
             let mut row = scores.clone();
             row.resize(keys.next_multiple_of(16) + 16, f32::NAN);
             let block = Scores {
                 rows: 1,
                 keys,
-                reach: isize::MAX,
+                reach,
                 at: row.as_mut_ptr(),
                 ld: row.len(),
             };
@@ -538,6 +540,14 @@ fn weights_at_every_level() {
             );
             let result = if before.is_some() { 2.0 * shrink } else { 2.0 };
             assert!(near(out[0], result) && out == [out[0]; 5], "{level:?}");
+        }
+    };
+    for level in Level::ALL {
+        if level.is_available() {
+            // The greatest score is the first one.
+            for reach in [isize::MAX, 1, 63, 64, 77, 145] {
+                at_level(level, reach);
+            }
         }
     }
 }
