@@ -42,9 +42,8 @@ pub(crate) struct Soon {
     /// From row to row.
     step: isize,
     rows: usize,
-    /// Bytes of a row, and those asked for.
+    /// Bytes of a row.
     bytes: usize,
-    done: usize,
 }
 
 impl Soon {
@@ -53,7 +52,6 @@ impl Soon {
         step: 0,
         rows: 0,
         bytes: 0,
-        done: 0,
     };
 
     /// `rows` rows of `columns` adjacent numbers, `step` numbers apart.
@@ -63,30 +61,34 @@ impl Soon {
             step: step * size_of::<T>() as isize,
             rows: if columns > 0 { rows } else { 0 },
             bytes: columns * size_of::<T>(),
-            done: 0,
         }
     }
 }
 
-/// Asks for the next cache lines of what is needed soon.
+/// Asks for the next rows of what is needed soon, until these are [`LINES`].
 #[inline(always)]
 fn fetch(soon: &mut [Soon]) {
-    for _ in 0..LINES {
-        let Some(s) = soon.iter_mut().find(|s| s.rows > 0) else {
-            return;
-        };
-        prefetch(s.at.wrapping_add(s.done));
-        s.done += 64;
-        if s.done >= s.bytes {
+    let mut bytes = 0;
+    for s in soon {
+        while s.rows > 0 {
+            if bytes >= LINES * LINE {
+                return;
+            }
+            let mut at = 0;
+            while at < s.bytes {
+                prefetch(s.at.wrapping_add(at));
+                at += LINE;
+            }
             s.at = s.at.wrapping_offset(s.step);
             s.rows -= 1;
-            s.done = 0;
+            bytes += s.bytes;
         }
     }
 }
 
-/// Cache lines that are asked for before a tile.
-const LINES: usize = 12;
+/// Bytes of a cache line, and cache lines that are asked for before a tile.
+const LINE: usize = 64;
+const LINES: usize = 16;
 
 /// `c = a b` or `c += a b`; `c` has rows of whole panels.
 #[derive(Clone, Copy)]
