@@ -100,8 +100,8 @@ pub(crate) struct Product<T> {
     /// From row to row and from term to term of `a`.
     pub steps: [isize; 2],
     pub b: *const T,
-    /// From panel to panel.
-    pub panel: usize,
+    /// From panel to panel and from term to term of `b`.
+    pub right: [usize; 2],
     pub c: *mut T,
     pub ld: usize,
     pub add: bool,
@@ -117,7 +117,7 @@ unsafe fn tile<A: Arch, T: Real, const M: usize, const N: usize>(
     k: usize,
     a: *const T,
     [row, step]: [isize; 2],
-    b: *const T,
+    (b, term): (*const T, usize),
     c: *mut T,
     ld: usize,
     add: bool,
@@ -136,7 +136,7 @@ unsafe fn tile<A: Arch, T: Real, const M: usize, const N: usize>(
             }
         }
         a = a.wrapping_offset(step);
-        b = b.wrapping_add(N);
+        b = b.wrapping_add(term);
     }
     for r in 0..M {
         let c = c.wrapping_add(r.wrapping_mul(ld)).cast::<[T; N]>();
@@ -165,6 +165,7 @@ unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, soon: &mut 
     };
     let mut first = 0;
     let (mut b, mut c) = (p.b, p.c);
+    let [panel, term] = p.right;
     while first < p.n {
         let mut r = 0;
         while r < p.m {
@@ -184,7 +185,7 @@ unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, soon: &mut 
                 fetch(soon);
                 let a =
                     p.a.wrapping_offset(r as isize * p.steps[0] + low as isize * p.steps[1]);
-                let b = b.wrapping_add(low * N);
+                let b = (b.wrapping_add(low * term), term);
                 let c = c.wrapping_add(r * p.ld);
                 let k = high - low;
                 // SAFETY: the caller's promise.
@@ -204,7 +205,7 @@ unsafe fn multiply<A: Arch, T: Real, const N: usize>(p: &Product<T>, soon: &mut 
             r += height;
         }
         first += N;
-        b = b.wrapping_add(p.panel);
+        b = b.wrapping_add(panel);
         c = c.wrapping_add(N);
     }
 }

@@ -3,7 +3,7 @@
 use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::number::Number;
-use super::operand::{Mask, Matrices, Results, up};
+use super::operand::{Columns, Mask, Matrices, Results, up};
 use super::scores::{LANES, Scores};
 use super::{Queue, Sizes};
 use crate::arch::level;
@@ -100,11 +100,13 @@ struct Backward<'a, T> {
 
 /// Where things lie in a thread's memory.
 struct Layout {
-    /// Keys and values in panels of rows, and keys in panels of columns.
+    /// Keys and values in panels of rows, and keys in panels of columns where they do not lie as
+    /// such.
     k_rows: usize,
     v_rows: usize,
     k_columns: usize,
-    /// Scaled queries as rows, and queries and gradients in panels of columns.
+    /// Scaled queries as rows, and queries and gradients in panels of columns where they do not lie as
+    /// such.
     q: usize,
     q_columns: usize,
     g_columns: usize,
@@ -130,6 +132,7 @@ impl<T: Number> Backward<'_, T> {
         let ld = up(seen.min(KEYS), self.width.max(LANES)) + LANES;
         let rows = QUERIES.min(l);
         let (to_q, to_k, to_v) = (self.dq.is_some(), self.dk.is_some(), self.dv.is_some());
+        let apart = |steps, columns| !Columns::<T>::lie(steps, columns, self.width);
         let mut total = 0;
         let mut place = |wanted: bool, n: usize| {
             let at = total;
@@ -139,10 +142,10 @@ impl<T: Number> Backward<'_, T> {
         Layout {
             k_rows: place(true, up(seen, self.width) * e),
             v_rows: place(true, up(seen, self.width) * d),
-            k_columns: place(to_q, seen * e_up),
+            k_columns: place(to_q && apart(self.k.steps, e), seen * e_up),
             q: place(true, l * e),
-            q_columns: place(to_k, l * e_up),
-            g_columns: place(to_v, l * d_up),
+            q_columns: place(to_k && apart([e as isize, 1], e), l * e_up),
+            g_columns: place(to_v && apart(self.g.steps, d), l * d_up),
             delta: place(true, l),
             dq: place(to_q, l * e_up),
             dk: place(to_k, seen * e_up),
@@ -191,49 +194,32 @@ impl<T: Number> Backward<'_, T> {
         unsafe {
             pack_rows(k, self.k.steps, [seen, e], self.width, place(to.k_rows));
             pack_rows(v, self.v.steps, [seen, d], self.width, place(to.v_rows));
-            if dq.is_some() {
-                let columns = place(to.k_columns);
-                let k = Rows {
-                    from: k.cast_const(),
-                    steps: self.k.steps,
-                    sizes: [seen, e],
-                    factor: T::ONE,
-                    factors: std::ptr::null(),
-                };
-                T::pack_columns(&k, self.width, columns);
-            }
-            if dk.is_some() {
-                (0..seen * to.e).for_each(|i| *place(to.dk).wrapping_add(i) = T::ZERO);
-            }
-            if dv.is_some() {
-                (0..seen * to.d).for_each(|i| *place(to.dv).wrapping_add(i) = T::ZERO);
-            }
+            // What nobody asks for is not packed.
+            let columns = |wanted: bool, rows: &Rows<T>, at: usize| match wanted {
+                true => Columns::new(rows, self.width, place(at)),
+                false => Columns::NONE,
+            };
+            let k_columns = columns(dq.is_some(), &self.k.rows(kv, [seen, e]), to.k_columns);
             for head in kv * group..(kv + 1) * group {
-                let (q, g) = (self.q.head(head), self.g.head(head));
                 let factor = T::c(scale);
                 let q = Rows {
-                    from: q.cast_const(),
-                    steps: self.q.steps,
-                    sizes: [l, e],
                     factor,
-                    factors: std::ptr::null(),
+                    ..self.q.rows(head, [l, e])
                 };
                 T::copy_rows(&q, place(to.q), [e as isize, 1]);
-                if dk.is_some() {
-                    let columns = place(to.q_columns);
-                    T::pack_columns(&q, self.width, columns);
-                }
-                if dv.is_some() {
-                    let columns = place(to.g_columns);
-                    let g = Rows {
-                        from: g.cast_const(),
-                        steps: self.g.steps,
-                        sizes: [l, d],
-                        factor: T::ONE,
-                        factors: std::ptr::null(),
-                    };
-                    T::pack_columns(&g, self.width, columns);
-                }
+                let q = Rows {
+                    from: place(to.q).cast_const(),
+                    steps: [e as isize, 1],
+                    factor: T::ONE,
+                    ..q
+                };
+                let g = self.g.rows(head, [l, d]);
+                let panels = [
+                    columns(dv.is_some(), &g, to.g_columns),
+                    columns(dk.is_some(), &q, to.q_columns),
+                    k_columns,
+                ];
+                let g = g.from;
                 let out = self.out.head(head);
                 for i in 0..l as isize {
                     let g = g.wrapping_offset(i * self.g.steps[0]);
@@ -241,10 +227,8 @@ impl<T: Number> Backward<'_, T> {
                     let steps = [self.g.steps[1], self.out.steps[1]];
                     *place(to.delta).wrapping_offset(i) = T::dot(g, out, steps, d);
                 }
-                if dq.is_some() {
-                    (0..l * to.e).for_each(|i| *place(to.dq).wrapping_add(i) = T::ZERO);
-                }
                 let wanted = [dq.is_some(), dk.is_some(), dv.is_some()];
+                let fresh = head == kv * group;
                 for j in (0..seen)
                     .step_by(KEYS)
                     .filter(|&j| queries || mine(j / KEYS))
@@ -253,7 +237,7 @@ impl<T: Number> Backward<'_, T> {
                         .step_by(QUERIES)
                         .filter(|&i| keys || mine(i / QUERIES))
                     {
-                        self.block(head, [i, j], at, to, wanted);
+                        self.block(head, [i, j], at, to, wanted, &panels, fresh);
                     }
                 }
                 if let Some(dq) = dq {
@@ -311,6 +295,8 @@ impl<T: Number> Backward<'_, T> {
         at: *mut T,
         to: &Layout,
         [to_q, to_k, to_v]: [bool; 3],
+        [g_columns, q_columns, k_columns]: &[Columns<T>; 3],
+        fresh: bool,
     ) {
         let Sizes {
             l, e, d, causal, ..
@@ -335,7 +321,7 @@ impl<T: Number> Backward<'_, T> {
             a: place(to.q).wrapping_add(i * e).cast_const(),
             steps: [e as isize, 1],
             b: place(to.k_rows).wrapping_add(j * e).cast_const(),
-            panel: e * self.width,
+            right: [e * self.width, self.width],
             c: scores,
             ld: to.ld,
             add: false,
@@ -349,7 +335,7 @@ impl<T: Number> Backward<'_, T> {
                 .wrapping_offset(i as isize * self.g.steps[0]),
             steps: self.g.steps,
             b: place(to.v_rows).wrapping_add(j * d),
-            panel: d * self.width,
+            right: [d * self.width, self.width],
             c: grads,
             ..of_scores
         };
@@ -360,19 +346,29 @@ impl<T: Number> Backward<'_, T> {
             at: scores,
             ld: to.ld,
         };
-        // Sums over the block's queries, for its keys.
-        let across = |from: *mut T, panels: usize, sums: usize, n: usize, ld: usize| Product {
-            m: keys,
-            n,
-            k: rows,
-            a: from,
-            steps: [1, to.ld as isize],
-            b: place(panels).wrapping_add(i * self.width),
-            panel: l * self.width,
-            c: place(sums).wrapping_add(j * ld),
-            ld,
-            add: true,
-            band: band(Band::Since),
+        // Sums over the block's queries, for its keys; the first ones of them start the sums, with none
+        // for the keys that only later queries see.
+        let first = fresh && if causal { i <= j } else { i == 0 };
+        let across = |from: *mut T, right: &Columns<T>, sums: usize, n: usize, ld: usize| {
+            let c = place(sums).wrapping_add(j * ld);
+            if first {
+                let end = KEYS.min(seen - j);
+                // SAFETY: the caller's promise: there are sums for all keys.
+                (keys * ld..end * ld).for_each(|i| unsafe { *c.wrapping_add(i) = T::ZERO });
+            }
+            Product {
+                m: keys,
+                n,
+                k: rows,
+                a: from.cast_const(),
+                steps: [1, to.ld as isize],
+                b: right.from(i),
+                right: right.steps,
+                c,
+                ld,
+                add: !first,
+                band: band(Band::Since),
+            }
         };
         // SAFETY: the caller's promise.
         unsafe {
@@ -384,10 +380,10 @@ impl<T: Number> Backward<'_, T> {
             let lse = self.lse.at((head * l + i) as isize);
             T::weigh_back(&block, grads, lse, place(to.delta).wrapping_add(i));
             if to_v {
-                T::product(&across(scores, to.g_columns, to.dv, d, to.d));
+                T::product(&across(scores, g_columns, to.dv, d, to.d));
             }
             if to_k {
-                T::product(&across(grads, to.q_columns, to.dk, e, to.e));
+                T::product(&across(grads, q_columns, to.dk, e, to.e));
             }
             if to_q {
                 T::product(&Product {
@@ -396,11 +392,11 @@ impl<T: Number> Backward<'_, T> {
                     k: keys,
                     a: grads,
                     steps: [to.ld as isize, 1],
-                    b: place(to.k_columns).wrapping_add(j * self.width),
-                    panel: seen * self.width,
+                    b: k_columns.from(j),
+                    right: k_columns.steps,
                     c: place(to.dq).wrapping_add(i * to.e),
                     ld: to.e,
-                    add: true,
+                    add: j > 0,
                     band: band(Band::Terms),
                 });
             }

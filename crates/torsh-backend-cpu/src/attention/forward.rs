@@ -5,7 +5,7 @@ use std::ops::Range;
 use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::number::Number;
-use super::operand::{Mask, Matrices, Results, up};
+use super::operand::{Columns, Mask, Matrices, Results, up};
 use super::scores::{self, LANES, Scores};
 use super::{Queue, Sizes};
 use crate::arch::level;
@@ -75,13 +75,14 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
             // `layout` says.
             unsafe {
                 let kv = head / sizes.group;
-                if packed != Some(kv) {
-                    call.pack(kv, at, &each);
-                    packed = Some(kv);
-                }
+                let values = match packed {
+                    Some((of, values)) if of == kv => values,
+                    _ => call.pack(kv, at, &each),
+                };
+                packed = Some((kv, values));
                 let mut soon =
                     call.soon([head, i], next.map(of), [item % blocks, blocks], next_head);
-                call.block(head, i, at, &each, &mut soon);
+                call.block(head, i, &values, at, &each, &mut soon);
             }
         }
     };
@@ -115,6 +116,7 @@ struct Forward<'a, T> {
 
 /// Where things lie in a thread's memory; keys come first.
 struct Layout {
+    /// Values in panels of columns where they do not lie as such.
     values: usize,
     queries: usize,
     scores: usize,
@@ -139,8 +141,9 @@ impl<T: Number> Forward<'_, T> {
             at
         };
         place(up(seen, self.width) * e);
+        let lie = Columns::<T>::lie(self.v.steps, d, self.width);
         Layout {
-            values: place(seen * columns),
+            values: place(if lie { 0 } else { seen * columns }),
             queries: place(rows * e),
             scores: place(rows * ld),
             sums: place(rows * columns),
@@ -151,25 +154,18 @@ impl<T: Number> Forward<'_, T> {
         }
     }
 
-    /// Packs the keys and values of a head.
+    /// Packs the keys of a head, and its values where they do not lie in panels.
     ///
     /// # Safety
     /// `at` must be memory of this layout, the head one of key and value.
-    unsafe fn pack(&self, head: usize, at: *mut T, to: &Layout) {
+    unsafe fn pack(&self, head: usize, at: *mut T, to: &Layout) -> Columns<T> {
         let Sizes { e, d, .. } = *self.sizes;
-        let (k, v, n) = (self.k.head(head), self.v.head(head), self.sizes.seen());
+        let (k, n) = (self.k.head(head), self.sizes.seen());
         let values = at.wrapping_add(to.values);
         // SAFETY: the caller's promise.
         unsafe {
             pack_rows(k, self.k.steps, [n, e], self.width, at);
-            let v = Rows {
-                from: v.cast_const(),
-                steps: self.v.steps,
-                sizes: [n, d],
-                factor: T::ONE,
-                factors: std::ptr::null(),
-            };
-            T::pack_columns(&v, self.width, values);
+            Columns::new(&self.v.rows(head, [n, d]), self.width, values)
         }
     }
 
@@ -214,7 +210,15 @@ impl<T: Number> Forward<'_, T> {
     ///
     /// # Safety
     /// `at` must be memory of this layout with the packed keys and values of the head's.
-    unsafe fn block(&self, head: usize, i: usize, at: *mut T, to: &Layout, soon: &mut [Soon]) {
+    unsafe fn block(
+        &self,
+        head: usize,
+        i: usize,
+        values: &Columns<T>,
+        at: *mut T,
+        to: &Layout,
+        soon: &mut [Soon],
+    ) {
         let Sizes {
             l,
             e,
@@ -260,7 +264,7 @@ impl<T: Number> Forward<'_, T> {
                         a: queries,
                         steps: [e as isize, 1],
                         b: at.wrapping_add(j * e),
-                        panel: e * self.width,
+                        right: [e * self.width, self.width],
                         c: scores,
                         ld: to.ld,
                         add: false,
@@ -287,8 +291,8 @@ impl<T: Number> Forward<'_, T> {
                         k: keys,
                         a: scores,
                         steps: [to.ld as isize, 1],
-                        b: place(to.values).wrapping_add(j * self.width),
-                        panel: seen * self.width,
+                        b: values.from(j),
+                        right: values.steps,
                         c: sums,
                         ld: to.columns,
                         add: j > 0,

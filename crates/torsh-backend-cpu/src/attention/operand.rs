@@ -4,6 +4,7 @@ use torsh_core::{DType, Result, View, shape::Shape};
 
 use super::number::Number;
 use crate::dense::{Dense, DenseOut, Ptr};
+use crate::panels::Rows;
 
 /// Matrices by their strides.
 pub(super) struct Matrices<T> {
@@ -49,6 +50,20 @@ impl<T> Matrices<T> {
         Ok(Matrices::of(ptr, v.shape, &strides, lead, Some(dense)))
     }
 
+    /// The rows of a head.
+    pub fn rows(&self, head: usize, sizes: [usize; 2]) -> Rows<T>
+    where
+        T: Number,
+    {
+        Rows {
+            from: self.head(head).cast_const(),
+            steps: self.steps,
+            sizes,
+            factor: T::ONE,
+            factors: std::ptr::null(),
+        }
+    }
+
     /// The first element of a head's matrix.
     pub fn head(&self, mut index: usize) -> *mut T {
         let mut offset = 0;
@@ -57,6 +72,57 @@ impl<T> Matrices<T> {
             index /= n;
         }
         self.ptr.at(offset)
+    }
+}
+
+/// Bytes of a row up to which panels of its columns are read where they are: of rows further apart the
+/// first-level cache holds few.
+const NEAR: usize = 512;
+
+/// Rows that products read as panels of columns.
+#[derive(Clone, Copy)]
+pub(super) struct Columns<T> {
+    pub at: *const T,
+    /// From panel to panel and from row to row.
+    pub steps: [usize; 2],
+}
+
+impl<T: Number> Columns<T> {
+    pub const NONE: Columns<T> = Columns {
+        at: std::ptr::null(),
+        steps: [0; 2],
+    };
+
+    /// Whether rows can be read where they are: whole panels of rows that are close together.
+    pub fn lie(steps: [isize; 2], columns: usize, width: usize) -> bool {
+        let near = columns * size_of::<T>() <= NEAR;
+        near && steps == [columns as isize, 1] && columns.is_multiple_of(width)
+    }
+
+    /// Where they are, or else packed to `to`.
+    ///
+    /// # Safety
+    /// The rows must be there, and `to` have room for them, rounded up to whole panels, unless they
+    /// [lie](Columns::lie).
+    pub unsafe fn new(rows: &Rows<T>, width: usize, to: *mut T) -> Columns<T> {
+        let [count, columns] = rows.sizes;
+        if Columns::<T>::lie(rows.steps, columns, width) {
+            return Columns {
+                at: rows.from,
+                steps: [width, columns],
+            };
+        }
+        // SAFETY: the caller's promise.
+        unsafe { T::pack_columns(rows, width, to) };
+        Columns {
+            at: to.cast_const(),
+            steps: [count * width, width],
+        }
+    }
+
+    /// The rows from `first` on.
+    pub fn from(&self, first: usize) -> *const T {
+        self.at.wrapping_add(first * self.steps[1])
     }
 }
 

@@ -449,7 +449,7 @@ fn products_at_every_level() {
                 a: a.as_ptr(),
                 steps: [1, m as isize],
                 b: b.as_ptr(),
-                panel: width * k,
+                right: [width * k, width],
                 c: c.as_mut_ptr(),
                 ld: 2 * width,
                 add: true,

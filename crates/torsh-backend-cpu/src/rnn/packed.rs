@@ -134,7 +134,7 @@ impl<T: Cells> Packed<T> {
                     .ptr()
                     .wrapping_add(first * self.width)
                     .cast_const(),
-                panel: self.terms * self.width,
+                right: [self.terms * self.width, self.width],
                 c,
                 ld,
                 add: first > 0 || (add && whole),
