@@ -113,6 +113,7 @@ struct Layout {
     /// Products of gradient and result, summed over a row.
     delta: usize,
     dq: usize,
+    /// Sums over queries that cannot be where the result is.
     dk: usize,
     dv: usize,
     scores: usize,
@@ -148,8 +149,8 @@ impl<T: Number> Backward<'_, T> {
             g_columns: place(to_v && apart(self.g.steps, d), l * d_up),
             delta: place(true, l),
             dq: place(to_q, l * e_up),
-            dk: place(to_k, seen * e_up),
-            dv: place(to_v, seen * d_up),
+            dk: place(self.dk.is_some_and(|dk| apart(dk.steps, e)), seen * e_up),
+            dv: place(self.dv.is_some_and(|dv| apart(dv.steps, d)), seen * d_up),
             scores: place(true, rows * ld),
             grads: place(true, rows * ld),
             ld,
@@ -195,11 +196,15 @@ impl<T: Number> Backward<'_, T> {
             pack_rows(k, self.k.steps, [seen, e], self.width, place(to.k_rows));
             pack_rows(v, self.v.steps, [seen, d], self.width, place(to.v_rows));
             // What nobody asks for is not packed.
-            let columns = |wanted: bool, rows: &Rows<T>, at: usize| match wanted {
-                true => Columns::new(rows, self.width, place(at)),
-                false => Columns::NONE,
+            let columns = |wanted: bool, rows: &Rows<T>, at: usize| {
+                wanted.then(|| Columns::new(rows, self.width, place(at)))
             };
             let k_columns = columns(dq.is_some(), &self.k.rows(kv, [seen, e]), to.k_columns);
+            // Where the sums over queries are: in the result if that has whole panels.
+            let sums = [(dk, to.dk, e), (dv, to.dv, d)].map(|(result, at, n)| match result {
+                Some(result) if Columns::<T>::lie(result.steps, n, self.width) => result.head(kv),
+                _ => place(at),
+            });
             for head in kv * group..(kv + 1) * group {
                 let factor = T::c(scale);
                 let q = Rows {
@@ -227,7 +232,6 @@ impl<T: Number> Backward<'_, T> {
                     let steps = [self.g.steps[1], self.out.steps[1]];
                     *place(to.delta).wrapping_offset(i) = T::dot(g, out, steps, d);
                 }
-                let wanted = [dq.is_some(), dk.is_some(), dv.is_some()];
                 let fresh = head == kv * group;
                 for j in (0..seen)
                     .step_by(KEYS)
@@ -237,7 +241,7 @@ impl<T: Number> Backward<'_, T> {
                         .step_by(QUERIES)
                         .filter(|&i| keys || mine(i / QUERIES))
                     {
-                        self.block(head, [i, j], at, to, wanted, &panels, fresh);
+                        self.block(head, [i, j], at, to, &panels, (sums, fresh));
                     }
                 }
                 if let Some(dq) = dq {
@@ -257,7 +261,7 @@ impl<T: Number> Backward<'_, T> {
                     }
                 }
             }
-            for (result, from, ld, n) in [(dk, to.dk, to.e, e), (dv, to.dv, to.d, d)] {
+            for (result, from, ld, n) in [(dk, sums[0], to.e, e), (dv, sums[1], to.d, d)] {
                 let Some(result) = result else { continue };
                 for j in (0..s).step_by(KEYS).filter(|&j| queries || mine(j / KEYS)) {
                     let out = result
@@ -265,13 +269,15 @@ impl<T: Number> Backward<'_, T> {
                         .wrapping_offset(j as isize * result.steps[0]);
                     let some = KEYS.min(s - j).min(seen.saturating_sub(j));
                     let rows = Rows {
-                        from: place(from).wrapping_add(j * ld).cast_const(),
+                        from: from.wrapping_add(j * ld).cast_const(),
                         steps: [ld as isize, 1],
                         sizes: [some, n],
                         factor: T::ONE,
                         factors: std::ptr::null(),
                     };
-                    T::copy_rows(&rows, out, result.steps);
+                    if from != result.head(kv) {
+                        T::copy_rows(&rows, out, result.steps);
+                    }
                     // Keys that no query sees.
                     for r in some..KEYS.min(s - j) {
                         for c in 0..n as isize {
@@ -294,9 +300,8 @@ impl<T: Number> Backward<'_, T> {
         [i, j]: [usize; 2],
         at: *mut T,
         to: &Layout,
-        [to_q, to_k, to_v]: [bool; 3],
-        [g_columns, q_columns, k_columns]: &[Columns<T>; 3],
-        fresh: bool,
+        [g_columns, q_columns, k_columns]: &[Option<Columns<T>>; 3],
+        ([dk, dv], fresh): ([*mut T; 2], bool),
     ) {
         let Sizes {
             l, e, d, causal, ..
@@ -349,8 +354,8 @@ impl<T: Number> Backward<'_, T> {
         // Sums over the block's queries, for its keys; the first ones of them start the sums, with none
         // for the keys that only later queries see.
         let first = fresh && if causal { i <= j } else { i == 0 };
-        let across = |from: *mut T, right: &Columns<T>, sums: usize, n: usize, ld: usize| {
-            let c = place(sums).wrapping_add(j * ld);
+        let across = |from: *mut T, right: &Columns<T>, sums: *mut T, n: usize, ld: usize| {
+            let c = sums.wrapping_add(j * ld);
             if first {
                 let end = KEYS.min(seen - j);
                 // SAFETY: the caller's promise: there are sums for all keys.
@@ -379,13 +384,13 @@ impl<T: Number> Backward<'_, T> {
             T::product(&of_grads);
             let lse = self.lse.at((head * l + i) as isize);
             T::weigh_back(&block, grads, lse, place(to.delta).wrapping_add(i));
-            if to_v {
-                T::product(&across(scores, g_columns, to.dv, d, to.d));
+            if let Some(g_columns) = g_columns {
+                T::product(&across(scores, g_columns, dv, d, to.d));
             }
-            if to_k {
-                T::product(&across(grads, q_columns, to.dk, e, to.e));
+            if let Some(q_columns) = q_columns {
+                T::product(&across(grads, q_columns, dk, e, to.e));
             }
-            if to_q {
+            if let Some(k_columns) = k_columns {
                 T::product(&Product {
                     m: rows,
                     n: e,

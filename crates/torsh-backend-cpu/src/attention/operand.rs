@@ -88,12 +88,8 @@ pub(super) struct Columns<T> {
 }
 
 impl<T: Number> Columns<T> {
-    pub const NONE: Columns<T> = Columns {
-        at: std::ptr::null(),
-        steps: [0; 2],
-    };
-
-    /// Whether rows can be read where they are: whole panels of rows that are close together.
+    /// Whether rows can be read, or summed up, where they are: whole panels of rows that are close
+    /// together.
     pub fn lie(steps: [isize; 2], columns: usize, width: usize) -> bool {
         let near = columns * size_of::<T>() <= NEAR;
         near && steps == [columns as isize, 1] && columns.is_multiple_of(width)
