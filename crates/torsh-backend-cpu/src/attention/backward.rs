@@ -8,7 +8,7 @@ use super::scores::{LANES, Scores};
 use super::{Queue, Sizes};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
-use crate::panels::{Band, Product, Rows, pack_rows};
+use crate::panels::{Band, Product, Rows, Soon, pack_rows};
 
 /// Queries and keys of a block.
 const QUERIES: usize = 96;
@@ -62,17 +62,19 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
     let whole = heads / threads * threads;
     let queue = Queue::new(whole);
     pool::parallel_parts(threads, threads, &|part, _| {
-        while let Some(head) = queue.take() {
+        let mut mine = queue.take();
+        while let Some(head) = mine {
+            mine = queue.take();
             // SAFETY: the operands have the sizes that the record planned, the scratch memory what
             // `layout` says.
-            unsafe { call.head(head, at(part), &each, [true, true], [0, 1]) };
+            unsafe { call.head(head, mine, at(part), &each, [true, true], [0, 1]) };
         }
     });
     for head in whole..heads {
         pool::parallel_parts(threads, threads, &|part, _| {
             for of in [[true, false], [false, true]] {
                 // SAFETY: as above; each part writes rows of its own.
-                unsafe { call.head(head, at(part), &each, of, [part, threads]) };
+                unsafe { call.head(head, None, at(part), &each, of, [part, threads]) };
             }
         });
     }
@@ -96,6 +98,17 @@ struct Backward<'a, T> {
     dv: Option<&'a Matrices<T>>,
     width: usize,
     sizes: &'a Sizes,
+}
+
+/// What the blocks of a head of the query share.
+struct Shared<T> {
+    head: usize,
+    /// Gradients, queries and keys, as far as somebody asks for what they go into.
+    columns: [Option<Columns<T>>; 3],
+    /// Where the sums for the gradients of keys and values are.
+    sums: [*mut T; 2],
+    /// Whether these are the first sums.
+    fresh: bool,
 }
 
 /// Where things lie in a thread's memory.
@@ -161,13 +174,15 @@ impl<T: Number> Backward<'_, T> {
     }
 
     /// The gradients that a head of key and value takes part in: those of its queries, and those
-    /// of its keys and values; of the `part`-th of every `parts` blocks of them.
+    /// of its keys and values; of the `part`-th of every `parts` blocks of them. Asks for what the head
+    /// `next` reads first.
     ///
     /// # Safety
     /// `at` must be memory of this layout, and blocks be nobody else's.
     unsafe fn head(
         &self,
         kv: usize,
+        next: Option<usize>,
         at: *mut T,
         to: &Layout,
         [queries, keys]: [bool; 2],
@@ -219,7 +234,7 @@ impl<T: Number> Backward<'_, T> {
                     ..q
                 };
                 let g = self.g.rows(head, [l, d]);
-                let panels = [
+                let columns = [
                     columns(dv.is_some(), &g, to.g_columns),
                     columns(dk.is_some(), &q, to.q_columns),
                     k_columns,
@@ -232,16 +247,34 @@ impl<T: Number> Backward<'_, T> {
                     let steps = [self.g.steps[1], self.out.steps[1]];
                     *place(to.delta).wrapping_offset(i) = T::dot(g, out, steps, d);
                 }
-                let fresh = head == kv * group;
+                let shared = Shared {
+                    head,
+                    columns,
+                    sums,
+                    fresh: head == kv * group,
+                };
+                let last = head + 1 == (kv + 1) * group;
+                let mut soon = match next.filter(|_| last) {
+                    Some(kv) => [
+                        self.k.soon(kv, 0, [seen, e]),
+                        self.v.soon(kv, 0, [seen, d]),
+                        self.q.soon(kv * group, 0, [l, e]),
+                        self.g.soon(kv * group, 0, [l, d]),
+                        self.out.soon(kv * group, 0, [l, d]),
+                    ],
+                    None => [Soon::NOTHING; 5],
+                };
                 for j in (0..seen)
                     .step_by(KEYS)
                     .filter(|&j| queries || mine(j / KEYS))
                 {
+                    // What comes too early leaves the cache again.
+                    let soon: &mut [Soon] = if j >= seen / 2 { &mut soon } else { &mut [] };
                     for i in (0..l)
                         .step_by(QUERIES)
                         .filter(|&i| keys || mine(i / QUERIES))
                     {
-                        self.block(head, [i, j], at, to, &panels, (sums, fresh));
+                        self.block(&shared, [i, j], at, to, soon);
                     }
                 }
                 if let Some(dq) = dq {
@@ -296,13 +329,18 @@ impl<T: Number> Backward<'_, T> {
     /// `at` must be memory of this layout with all that `head` puts there.
     unsafe fn block(
         &self,
-        head: usize,
+        shared: &Shared<T>,
         [i, j]: [usize; 2],
         at: *mut T,
         to: &Layout,
-        [g_columns, q_columns, k_columns]: &[Option<Columns<T>>; 3],
-        ([dk, dv], fresh): ([*mut T; 2], bool),
+        soon: &mut [Soon],
     ) {
+        let Shared {
+            head,
+            columns: [g_columns, q_columns, k_columns],
+            sums: [dk, dv],
+            fresh,
+        } = *shared;
         let Sizes {
             l, e, d, causal, ..
         } = *self.sizes;
@@ -377,18 +415,18 @@ impl<T: Number> Backward<'_, T> {
         };
         // SAFETY: the caller's promise.
         unsafe {
-            T::product(&of_scores);
+            T::product_with(&of_scores, soon);
             if let Some(mask) = &self.mask {
                 mask.apply(head, [i, rows], [j, keys], scores, to.ld);
             }
-            T::product(&of_grads);
+            T::product_with(&of_grads, soon);
             let lse = self.lse.at((head * l + i) as isize);
             T::weigh_back(&block, grads, lse, place(to.delta).wrapping_add(i));
             if let Some(g_columns) = g_columns {
-                T::product(&across(scores, g_columns, dv, d, to.d));
+                T::product(&across(scores, &g_columns, dv, d, to.d));
             }
             if let Some(q_columns) = q_columns {
-                T::product(&across(grads, q_columns, dk, e, to.e));
+                T::product(&across(grads, &q_columns, dk, e, to.e));
             }
             if let Some(k_columns) = k_columns {
                 T::product(&Product {

@@ -180,17 +180,10 @@ impl<T: Number> Forward<'_, T> {
         next_head: Option<usize>,
     ) -> [Soon; 4] {
         let Sizes { l, e, d, group, .. } = *self.sizes;
-        let of = |m: &Matrices<T>, head: usize, first: usize, rows: usize, columns: usize| {
-            if m.steps[1] != 1 {
-                return Soon::NOTHING;
-            }
-            let at = m.head(head).wrapping_offset(first as isize * m.steps[0]);
-            Soon::rows(at.cast_const(), m.steps[0], rows, columns)
-        };
         let mut soon = [Soon::NOTHING; 4];
-        soon[0] = of(self.out, head, i, QUERIES.min(l - i), d);
+        soon[0] = self.out.soon(head, i, [QUERIES.min(l - i), d]);
         if let Some((head, i)) = next {
-            soon[1] = of(&self.q, head, i, QUERIES.min(l - i), e);
+            soon[1] = self.q.soon(head, i, [QUERIES.min(l - i), e]);
         }
         if let Some(kv) = next_head
             .map(|h| h / group)
@@ -200,8 +193,8 @@ impl<T: Number> Forward<'_, T> {
             let rows = seen.div_ceil(blocks);
             let first = (block * rows).min(seen);
             let rows = rows.min(seen - first);
-            soon[2] = of(&self.k, kv, first, rows, e);
-            soon[3] = of(&self.v, kv, first, rows, d);
+            soon[2] = self.k.soon(kv, first, [rows, e]);
+            soon[3] = self.v.soon(kv, first, [rows, d]);
         }
         soon
     }

@@ -4,7 +4,7 @@ use torsh_core::{DType, Result, View, shape::Shape};
 
 use super::number::Number;
 use crate::dense::{Dense, DenseOut, Ptr};
-use crate::panels::Rows;
+use crate::panels::{Rows, Soon};
 
 /// Matrices by their strides.
 pub(super) struct Matrices<T> {
@@ -62,6 +62,17 @@ impl<T> Matrices<T> {
             factor: T::ONE,
             factors: std::ptr::null(),
         }
+    }
+
+    /// Some rows of a head, to be asked for ahead of time.
+    pub fn soon(&self, head: usize, first: usize, [rows, columns]: [usize; 2]) -> Soon {
+        if self.steps[1] != 1 {
+            return Soon::NOTHING;
+        }
+        let at = self
+            .head(head)
+            .wrapping_offset(first as isize * self.steps[0]);
+        Soon::rows(at.cast_const(), self.steps[0], rows, columns)
     }
 
     /// The first element of a head's matrix.
