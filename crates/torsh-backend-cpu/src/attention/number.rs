@@ -4,7 +4,9 @@
 use std::arch::x86_64::__m512;
 
 use super::scores::{self, LANES, Scores};
-use crate::arch::{Arch, Level};
+use crate::arch::Arch;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Level;
 use crate::multiversion;
 use crate::panels::Panels;
 use crate::vmath::VMath;

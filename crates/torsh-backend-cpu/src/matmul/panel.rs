@@ -23,6 +23,7 @@ impl<T> Copy for Lines<T> {}
 
 impl<T> Lines<T> {
     /// The same lines of elements of the same size.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn cast<U>(self) -> Lines<U> {
         const { assert!(size_of::<T>() == size_of::<U>()) };

@@ -408,6 +408,7 @@ macro_rules! tiles {
         }
     };
 }
+#[cfg(target_arch = "x86_64")]
 pub(super) use tiles;
 
 // 8 rows of a result whose rows are a multiple of 4 KiB long share a set of the first-level cache,
