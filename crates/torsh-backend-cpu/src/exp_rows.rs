@@ -14,7 +14,7 @@ use crate::lanes::tree;
 use crate::scalar::Real;
 use crate::vmath::VMath;
 #[cfg(target_arch = "x86_64")]
-use crate::vmath::exp_low_512;
+use crate::vmath::{exp_low_512, exp_term_512};
 
 const LANES: usize = 32;
 
@@ -173,8 +173,24 @@ unsafe fn top_512(x: *const f32, n: usize) -> f32 {
     }
 }
 
-/// The sum of `exp(x - shift)`, which are written to `dst` if `STORE`; asks for what lies `ahead`
-/// elements further on in both.
+/// The exponential to be stored, or only to be summed.
+///
+/// # Safety
+/// The processor has AVX-512 and the caller is compiled for it.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn exp_512<const STORE: bool>(x: __m512) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match STORE {
+            true => exp_low_512(x),
+            false => exp_term_512(x),
+        }
+    }
+}
+
+/// The sum of `exp(x - shift)`, which are written to `dst` if `STORE`, exact to 2 ulp each; what is
+/// only summed need not be. Asks for what lies `ahead` elements further on.
 ///
 /// # Safety
 /// As [`load_rest`]; `dst`, if `STORE`, must be valid for `n` writes, and may be `x`.
@@ -196,13 +212,10 @@ pub(crate) unsafe fn exp_sum_512<const STORE: bool>(
         while i + STEP <= n {
             if let Some(ahead) = ahead {
                 stream::prefetch_all::<f32, STEP>(x.wrapping_add(ahead + i));
-                if STORE {
-                    stream::prefetch_write_all::<f32, STEP>(dst.wrapping_add(ahead + i));
-                }
             }
             for w in 0..WAYS {
                 let at = i + w * WIDE;
-                let e = exp_low_512(_mm512_sub_ps(_mm512_loadu_ps(x.add(at)), shift));
+                let e = exp_512::<STORE>(_mm512_sub_ps(_mm512_loadu_ps(x.add(at)), shift));
                 ways[w] = _mm512_add_ps(ways[w], e);
                 if STORE {
                     _mm512_storeu_ps(dst.add(at), e);
@@ -211,7 +224,7 @@ pub(crate) unsafe fn exp_sum_512<const STORE: bool>(
             i += STEP;
         }
         while i < n {
-            let e = exp_low_512(_mm512_sub_ps(load_rest(x.add(i), n - i), shift));
+            let e = exp_512::<STORE>(_mm512_sub_ps(load_rest(x.add(i), n - i), shift));
             // What is beyond the end is 0, or nan where the shift is -inf, as is all else.
             ways[0] = _mm512_add_ps(ways[0], e);
             if STORE {
@@ -223,6 +236,32 @@ pub(crate) unsafe fn exp_sum_512<const STORE: bool>(
             _mm512_add_ps(ways[0], ways[1]),
             _mm512_add_ps(ways[2], ways[3]),
         ))
+    }
+}
+
+/// `dst *= factor`; asks for what lies `ahead` elements further on, to be written.
+///
+/// # Safety
+/// As [`load_rest`]; `dst` must be valid for `n` writes too.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) unsafe fn scale_512(dst: *mut f32, n: usize, factor: f32, ahead: Option<usize>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let factor = _mm512_set1_ps(factor);
+        let mut i = 0;
+        while i + WIDE <= n {
+            if let Some(ahead) = ahead {
+                stream::prefetch_write(dst.wrapping_add(ahead + i).cast());
+            }
+            let scaled = _mm512_mul_ps(_mm512_loadu_ps(dst.add(i)), factor);
+            _mm512_storeu_ps(dst.add(i), scaled);
+            i += WIDE;
+        }
+        if i < n {
+            let scaled = _mm512_mul_ps(load_rest(dst.add(i), n - i), factor);
+            _mm512_mask_storeu_ps(dst.add(i), rest(n - i), scaled);
+        }
     }
 }
 

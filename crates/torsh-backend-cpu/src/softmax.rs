@@ -22,7 +22,7 @@ use crate::copy::stream;
 use crate::dense::Dense;
 use crate::exp_rows::ExpRows;
 #[cfg(target_arch = "x86_64")]
-use crate::exp_rows::exp_sum_512;
+use crate::exp_rows::{exp_sum_512, scale_512};
 use crate::lanes;
 use crate::reduce::fold::{self, Half, ToBF16, ToF16};
 use crate::reduce::level::{by_level, index};
@@ -121,9 +121,18 @@ trait Float: Copy + PartialOrd + 'static {
         // SAFETY: the caller's promise.
         unsafe { exps_lanes::<A, Self, STORE>(x, dst, n, m) }
     }
+    /// `dst *= factor`, asking for the row that follows meanwhile.
+    ///
+    /// # Safety
+    /// `dst` must be valid for `n` elements.
+    #[inline(always)]
+    unsafe fn scale<A: Arch>(dst: *mut Self, n: usize, factor: Self) {
+        // SAFETY: the caller's promise.
+        unsafe { map_in_place(dst, n, |e| e.mul(factor)) }
+    }
 }
 macro_rules! float {
-    ($t:ident, $exp:path, $raised:path, $($exps:item)?) => {
+    ($t:ident, $exp:path, $raised:path, $($wide:item)*) => {
         impl Float for $t {
             const ZERO: $t = 0.0;
             const LOW: $t = $t::NEG_INFINITY;
@@ -161,12 +170,12 @@ macro_rules! float {
                 // SAFETY: the caller's promise.
                 unsafe { ExpRows::top::<A>(x, n) }
             }
-            $($exps)?
+            $($wide)*
         }
     };
 }
-float!(f64, exp64::<A>, exp64::<A>,);
-float!(
+float! { f64, exp64::<A>, exp64::<A>, }
+float! {
     f32,
     VMath::exp::<A>,
     VMath::exp_raised::<A>,
@@ -181,14 +190,25 @@ float!(
         // SAFETY: the caller's promise; code of this level runs where the processor has it.
         unsafe {
             if A::LEVEL == Level::Avx512 {
-                let ahead = stream::fetches_rows(n * size_of::<f32>()).then_some(n);
-                exp_sum_512::<STORE>(x, dst, n, m, ahead)
+                exp_sum_512::<STORE>(x, dst, n, m, stream::fetches_rows(n * 4).then_some(n))
             } else {
                 exps_lanes::<A, f32, STORE>(x, dst, n, m)
             }
         }
     }
-);
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn scale<A: Arch>(dst: *mut f32, n: usize, factor: f32) {
+        // SAFETY: as above.
+        unsafe {
+            if A::LEVEL == Level::Avx512 {
+                scale_512(dst, n, factor, stream::fetches_rows(n * 4).then_some(n))
+            } else {
+                map_in_place(dst, n, |e| e.mul(factor))
+            }
+        }
+    }
+}
 
 /// [`Float::exps`] in lanes.
 ///
@@ -210,7 +230,7 @@ unsafe fn exps_lanes<A: Arch, T: Float, const STORE: bool>(
 }
 
 /// Sums `f` of the elements of one or two rows, storing what `f` says to store, and asking for the
-/// rows that follow meanwhile.
+/// rows that are read next meanwhile.
 ///
 /// # Safety
 /// `x` and `y` must be valid for `n` reads, `dst`, if `STORE`, for `n` writes.
@@ -235,7 +255,6 @@ unsafe fn sum_map<T: Float, const STORE: bool>(
                 if y != x {
                     stream::prefetch_all::<T, N>(y.wrapping_add(next));
                 }
-                stream::prefetch_write_all::<T, N>(dst.wrapping_add(next));
             }
             let mut e = [T::ZERO; N];
             for j in 0..N {
@@ -267,20 +286,32 @@ unsafe fn sum_map<T: Float, const STORE: bool>(
     lanes::tree(acc, T::add)
 }
 
+/// Elements that a map takes at a time: few enough for the cache, too many for loops over them to be
+/// unrolled, which would keep LLVM from vectorising.
+const BLOCK: usize = 256;
+
+/// Asks for `m` elements from `i` on of the row of `n` results that follows the one at `dst`. The last
+/// pass over a row does so, since an earlier one asks for what is read next.
+#[inline(always)]
+fn prefetch_results<T>(dst: *mut T, n: usize, i: usize, m: usize) {
+    if stream::fetches_rows(n * size_of::<T>()) {
+        stream::prefetch_write_row(dst.wrapping_add(n + i), m);
+    }
+}
+
 /// `dst = f(x, y)` elementwise; `dst` may be `x` or `y`.
 ///
 /// # Safety
 /// All must be valid for `n` elements.
 #[inline(always)]
 unsafe fn map<T: Float>(x: *const T, y: *const T, dst: *mut T, n: usize, f: impl Fn(T, T) -> T) {
-    // Short enough for the cache, too long to be unrolled, which would keep LLVM from vectorising.
-    const BLOCK: usize = 256;
     let mut block = [const { MaybeUninit::<T>::uninit() }; BLOCK];
     let mut i = 0;
     // SAFETY: the caller's promise; reads of a block come before its writes.
     unsafe {
         while i < n {
             let m = BLOCK.min(n - i);
+            prefetch_results(dst, n, i, m);
             for (j, b) in block[..m].iter_mut().enumerate() {
                 b.write(f(*x.add(i + j), *y.add(i + j)));
             }
@@ -296,9 +327,13 @@ unsafe fn map<T: Float>(x: *const T, y: *const T, dst: *mut T, n: usize, f: impl
 /// `dst` must be valid for `n` elements.
 #[inline(always)]
 unsafe fn map_in_place<T: Float>(dst: *mut T, n: usize, f: impl Fn(T) -> T) {
-    for i in 0..n {
-        // SAFETY: the caller's promise.
-        unsafe { *dst.add(i) = f(*dst.add(i)) };
+    for i in (0..n).step_by(BLOCK) {
+        let m = BLOCK.min(n - i);
+        prefetch_results(dst, n, i, m);
+        for j in i..i + m {
+            // SAFETY: the caller's promise.
+            unsafe { *dst.add(j) = f(*dst.add(j)) };
+        }
     }
 }
 
@@ -390,8 +425,8 @@ impl<T: Float> Op for Soft<T> {
         // SAFETY: the caller's promise.
         unsafe {
             let m = T::top::<A>(x, n);
-            let scale = T::exps::<A, true>(x, dst, n, m).recip();
-            map_in_place(dst, n, |e| e.mul(scale));
+            let sum = T::exps::<A, true>(x, dst, n, m);
+            T::scale::<A>(dst, n, sum.recip());
         }
     }
     #[inline(always)]

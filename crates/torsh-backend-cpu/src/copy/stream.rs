@@ -61,6 +61,10 @@ pub(crate) fn fetches_rows(bytes: usize) -> bool {
     bytes <= 16 * 1024
 }
 
+/// Bytes ahead of a loop over rows in the first-level cache that it asks for: the row after the next
+/// one, if rows are of a thousand numbers. What is asked for just a row ahead comes late.
+pub(crate) const AHEAD: usize = 8 * 1024;
+
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -89,6 +93,14 @@ pub(crate) fn prefetch_write_all<T, const N: usize>(p: *mut T) {
 pub(crate) fn prefetch_row<T>(p: *const T, n: usize) {
     for at in (0..n * size_of::<T>()).step_by(LINE) {
         prefetch(p.cast::<u8>().wrapping_add(at));
+    }
+}
+
+/// Asks for the cache lines of a row of `n` elements that will be written.
+#[inline(always)]
+pub(crate) fn prefetch_write_row<T>(p: *mut T, n: usize) {
+    for at in (0..n * size_of::<T>()).step_by(LINE) {
+        prefetch_write(p.cast::<u8>().wrapping_add(at));
     }
 }
 

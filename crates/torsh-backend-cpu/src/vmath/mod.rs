@@ -22,7 +22,7 @@ mod trig_inverse;
 mod trig_table;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use exp::exp_low_512;
+pub(crate) use exp::{exp_low_512, exp_term_512};
 
 pub use crate::arch::{Arch, Avx2, Avx512, Base, fma32, fma64};
 
