@@ -1,12 +1,15 @@
 //! Extremes with their positions: the first of equals, and the first NaN where there is one.
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, size_of};
+use std::ops::Add;
 
-use super::drive::{Params, Tile, WIDTH};
+use super::drive::{Params, RUN, Tile, WIDTH};
 use super::fold::{self, Lanes, Plain, fold_block};
 use super::load::Out;
-use crate::arch::Arch;
+use crate::arch::{Arch, Level};
+use crate::copy::stream;
+use crate::lanes;
 
 /// Value and position of one result; the position is -1 before the first element.
 #[derive(Clone, Copy)]
@@ -19,7 +22,7 @@ pub(crate) struct At<T> {
 /// An element type with an order, and the integer of its size, so that values and positions fill
 /// the same number of vectors.
 pub(crate) trait Ordered: Copy + PartialOrd + 'static {
-    type Index: Copy;
+    type Index: Copy + PartialOrd + Add<Output = Self::Index>;
     type Wide: Plain;
     const LOW: Self;
     fn index(i: usize) -> Self::Index;
@@ -156,6 +159,78 @@ unsafe fn first<T: Ordered>(x: *const T, n: usize, hit: impl Fn(T) -> bool) -> u
     i
 }
 
+/// The extreme of `n` elements, at least `N`, and its place, in one pass: each lane keeps the first of
+/// its extremes, and which lane's is the first of all is found without a branch, so that the next
+/// row's loads need not wait for a wrong guess.
+///
+/// # Safety
+/// `x` must be valid for `n` reads.
+#[inline(always)]
+unsafe fn extreme<D: Side, const N: usize>(x: *const D::T, n: usize) -> (D::T, i64) {
+    let zero = D::T::index(0);
+    // All lanes have the first element, which only the first one has at its own place.
+    // SAFETY: the caller's promise.
+    let (mut value, mut at) = ([unsafe { *x }; N], [zero; N]);
+    let fetch = n < RUN;
+    let mut i = 0;
+    // SAFETY: i + N <= n, the caller's promise.
+    unsafe {
+        while i < n {
+            // The last `N` elements end with the row; those that were seen before change nothing.
+            let from = i.min(n - N);
+            if fetch {
+                let ahead = stream::AHEAD / size_of::<D::T>();
+                stream::prefetch_all::<D::T, N>(x.wrapping_add(ahead + from));
+            }
+            let here = D::T::index(from);
+            for j in 0..N {
+                let new = *x.add(from + j);
+                let better = D::better(value[j], new);
+                (value[j], at[j]) = if better {
+                    (new, here)
+                } else {
+                    (value[j], at[j])
+                };
+            }
+            i += N;
+        }
+    }
+    let best = lanes::tree(value, D::Values::join);
+    let mut places = [zero; N];
+    for j in 0..N {
+        let place = at[j] + D::T::index(j);
+        let other = D::better(value[j], best);
+        places[j] = if other { D::T::index(RUN) } else { place };
+    }
+    let first = lanes::tree(places, |a, b| if b < a { b } else { a });
+    (best, D::T::wide_index(first))
+}
+
+/// [`extreme`] of any number of elements. Those that go on from elements whose extreme is `before`
+/// have none that is better more often than not, and are looked through for its value first.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+unsafe fn extreme_of<A: Arch, D: Side, const N: usize>(
+    p: &Params,
+    x: *const D::T,
+    n: usize,
+    before: Option<D::T>,
+) -> Option<(D::T, i64)> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if before.is_none() && n >= N {
+            return Some(extreme::<D, N>(x, n));
+        }
+        let value = fold_block::<A, D::Values>(p, x, n, false);
+        match before {
+            Some(before) if !D::better(before, value) => None,
+            _ => Some((value, find(x, n, value) as i64)),
+        }
+    }
+}
+
 impl<D: Side> Tile for Arg<D> {
     type T = D::T;
     type S = At<D::T>;
@@ -169,14 +244,19 @@ impl<D: Side> Tile for Arg<D> {
 
     #[inline(always)]
     unsafe fn rows<A: Arch>(p: &Params, x: *const D::T, n: usize, base: i64, s: &mut Self::S) {
+        let before = (s.index >= 0).then_some(s.value);
         // SAFETY: the caller's promise.
-        let value = unsafe { fold_block::<A, D::Values>(p, x, n) };
-        if s.index < 0 || D::better(s.value, value) {
-            // SAFETY: the caller's promise.
-            let at = unsafe { find(x, n, value) };
+        let new = unsafe {
+            match size_of::<D::T>() {
+                _ if A::LEVEL == Level::Base => extreme_of::<A, D, 16>(p, x, n, before),
+                4 => extreme_of::<A, D, 64>(p, x, n, before),
+                _ => extreme_of::<A, D, 32>(p, x, n, before),
+            }
+        };
+        if let Some((value, at)) = new {
             *s = At {
                 value,
-                index: base + at as i64,
+                index: base + at,
             };
         }
     }
@@ -274,5 +354,55 @@ impl<D: Side> Tile for Arg<D> {
         };
         // SAFETY: the caller's promise.
         unsafe { positions.int(s.len(), |i| s[i].index) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::{Avx2, Avx512, Base};
+
+    /// Position of the extreme as the lanes of every level find it.
+    fn at<D: Side>(x: &[D::T]) -> [i64; 3] {
+        let p = Params::default();
+        let mut s = [Arg::<D>::start(); 3];
+        // SAFETY: as long as it says.
+        unsafe {
+            Arg::<D>::rows::<Base>(&p, x.as_ptr(), x.len(), 0, &mut s[0]);
+            Arg::<D>::rows::<Avx2>(&p, x.as_ptr(), x.len(), 0, &mut s[1]);
+            Arg::<D>::rows::<Avx512>(&p, x.as_ptr(), x.len(), 0, &mut s[2]);
+        }
+        s.map(|s| s.index)
+    }
+
+    #[test]
+    fn the_first_of_equals_wherever_it_is() {
+        for n in (1..150).chain([1000, 4096]) {
+            for place in (0..n).step_by(1 + n / 40) {
+                let numbers = |i: usize| {
+                    if i >= place && i % 7 == place % 7 {
+                        3
+                    } else {
+                        -2
+                    }
+                };
+                let x: Vec<i64> = (0..n).map(numbers).collect();
+                let want = [place as i64; 3];
+                let single: Vec<f32> = x.iter().map(|&v| v as f32).collect();
+                let double: Vec<f64> = x.iter().map(|&v| -v as f64).collect();
+                assert_eq!(at::<TopI64>(&x), want, "{n}");
+                assert_eq!(at::<TopF32>(&single), want, "{n}");
+                assert_eq!(at::<BottomF64>(&double), want, "{n}");
+                // A nan comes before any number.
+                let mut single = single;
+                single[n - 1] = f32::NAN;
+                single[(place + n) / 2] = f32::NAN;
+                let nan = single.iter().position(|v| v.is_nan()).expect("there");
+                assert_eq!(at::<TopF32>(&single), [nan as i64; 3], "{n}");
+                assert_eq!(at::<BottomF32>(&single), [nan as i64; 3], "{n}");
+            }
+            let low = vec![f32::NEG_INFINITY; n];
+            assert_eq!(at::<TopF32>(&low), [0; 3], "{n}");
+        }
     }
 }

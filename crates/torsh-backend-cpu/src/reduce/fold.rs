@@ -40,7 +40,8 @@ pub(crate) trait Lanes: 'static {
     unsafe fn finish(p: &Params, s: &[Self::S], out: Out);
 }
 
-/// Folds `n` elements in `N` lanes.
+/// Folds `n` elements in `N` lanes. Where another row of `n` follows, it may `fetch` it meanwhile,
+/// which pays if this is the last pass over the row.
 ///
 /// # Safety
 /// `x` must be valid for `n` reads.
@@ -49,13 +50,12 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
     p: &Params,
     x: *const M::T,
     n: usize,
+    fetch: bool,
 ) -> M::L {
     // Two levels of lanes: short chains of roundings, at the price of one more operation in 16.
     const CHAIN: usize = 16;
     let mut acc = [M::ZERO; N];
     let whole = n / N * N;
-    // Less is a row, likely with another after it; through long runs the processor finds its way.
-    let fetch = n < RUN;
     let mut i = 0;
     while i < whole {
         let end = whole.min(i + CHAIN * N);
@@ -106,14 +106,19 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(crate) unsafe fn fold_block<A: Arch, M: Lanes>(p: &Params, x: *const M::T, n: usize) -> M::L {
+pub(crate) unsafe fn fold_block<A: Arch, M: Lanes>(
+    p: &Params,
+    x: *const M::T,
+    n: usize,
+    fetch: bool,
+) -> M::L {
     // SAFETY: the caller's promise.
     unsafe {
         match size_of::<M::L>() {
-            _ if A::LEVEL == Level::Base => fold_lanes::<A, M, 16>(p, x, n),
-            1 | 2 | 4 => fold_lanes::<A, M, 64>(p, x, n),
-            8 => fold_lanes::<A, M, 32>(p, x, n),
-            _ => fold_lanes::<A, M, 16>(p, x, n),
+            _ if A::LEVEL == Level::Base => fold_lanes::<A, M, 16>(p, x, n, fetch),
+            1 | 2 | 4 => fold_lanes::<A, M, 64>(p, x, n, fetch),
+            8 => fold_lanes::<A, M, 32>(p, x, n, fetch),
+            _ => fold_lanes::<A, M, 16>(p, x, n, fetch),
         }
     }
 }
@@ -132,8 +137,10 @@ impl<M: Lanes> Tile for Of<M> {
     #[inline(always)]
     unsafe fn rows<A: Arch>(p: &Params, x: *const M::T, n: usize, _: i64, s: &mut M::S) {
         if !M::settled(s) {
+            // Less is a row, likely with another after it; through long runs the processor finds its way.
+            let fetch = n < RUN;
             // SAFETY: the caller's promise.
-            *s = M::total(*s, unsafe { fold_block::<A, M>(p, x, n) });
+            *s = M::total(*s, unsafe { fold_block::<A, M>(p, x, n, fetch) });
         }
     }
 

@@ -1,7 +1,7 @@
 //! Logarithm of a sum of exponentials, shifted by a running maximum.
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, size_of};
 
 use num_complex::Complex;
 
@@ -9,6 +9,8 @@ use super::drive::{Params, Tile, WIDTH};
 use super::fold::{self, Lanes, fold_block};
 use super::load::Out;
 use crate::arch::Arch;
+use crate::copy::stream;
+use crate::exp_rows::ExpRows;
 use crate::vmath::VMath;
 
 /// `sum * exp(shift)`.
@@ -35,46 +37,26 @@ fn join(a: Scaled, b: Scaled) -> Scaled {
     }
 }
 
-/// A real type with a vectorised exponential.
-pub(crate) trait Real: Copy + 'static + Into<f64> + PartialOrd {
+/// A real type with sums of exponentials.
+pub(crate) trait Real: ExpRows + Into<f64> {
     type Max: Lanes<T = Self, L = Self>;
-    const ZERO: Self;
-    const LOW: Self;
-    fn finite(self) -> bool;
-    fn add(self, o: Self) -> Self;
-    fn sub(self, o: Self) -> Self;
-    fn exp<A: Arch>(self) -> Self;
 }
-macro_rules! real {
-    ($t:ident, $max:ident, $exp:path) => {
-        impl Real for $t {
-            type Max = fold::$max;
-            const ZERO: $t = 0.0;
-            const LOW: $t = $t::NEG_INFINITY;
-            #[inline(always)]
-            fn finite(self) -> bool {
-                self.abs() < $t::INFINITY
-            }
-            #[inline(always)]
-            fn add(self, o: $t) -> $t {
-                self + o
-            }
-            #[inline(always)]
-            fn sub(self, o: $t) -> $t {
-                self - o
-            }
-            #[inline(always)]
-            fn exp<A: Arch>(self) -> $t {
-                $exp(self)
-            }
-        }
-    };
+impl Real for f32 {
+    type Max = fold::MaxF32;
 }
-real!(f32, MaxF32, VMath::exp::<A>);
-real!(f64, MaxF64, crate::softmax::exp64::<A>);
+impl Real for f64 {
+    type Max = fold::MaxF64;
+}
 
-/// Sums `exp(x - m)`.
-struct ExpSum<T>(PhantomData<T>);
+/// The maximum where it is finite, else 0.
+#[inline(always)]
+fn shift<T: Real>(top: T) -> T {
+    if top.abs() < T::INFINITY {
+        top
+    } else {
+        T::ZERO
+    }
+}
 
 /// log-sum-exp of real numbers.
 pub(crate) struct Lse<T>(PhantomData<T>);
@@ -94,13 +76,19 @@ impl<T: Real> Tile for Lse<T> {
     unsafe fn rows<A: Arch>(p: &Params, x: *const T, n: usize, _: i64, s: &mut Scaled) {
         // SAFETY: the caller's promise.
         unsafe {
-            let top = fold_block::<A, T::Max>(p, x, n);
-            let m = if top.finite() { top } else { T::ZERO };
-            let sum = ExpSum::<T>::of::<A>(x, n, m);
+            let top = fold_block::<A, T::Max>(p, x, n, false);
+            let shift = shift(top);
+            let sum = if top == shift {
+                let ahead = stream::AHEAD / size_of::<T>();
+                T::exp_sum::<A>(x, n, shift, ahead).into()
+            } else {
+                // All are -inf, or one is inf or nan.
+                top.into().exp()
+            };
             *s = join(
                 *s,
                 Scaled {
-                    shift: m.into(),
+                    shift: shift.into(),
                     sum,
                 },
             );
@@ -122,7 +110,7 @@ impl<T: Real> Tile for Lse<T> {
         // SAFETY: w is at most WIDTH, and the caller promises the elements and states.
         unsafe {
             for j in 0..w {
-                *m.add(j) = T::LOW;
+                *m.add(j) = -T::INFINITY;
                 *sum.add(j) = T::ZERO;
             }
             for r in 0..rows {
@@ -132,13 +120,12 @@ impl<T: Real> Tile for Lse<T> {
                 }
             }
             for j in 0..w {
-                let top = *m.add(j);
-                *m.add(j) = if top.finite() { top } else { T::ZERO };
+                *m.add(j) = shift(*m.add(j));
             }
             for r in 0..rows {
                 let y = x.offset(r as isize * stride);
                 for j in 0..w {
-                    *sum.add(j) = (*sum.add(j)).add((*y.add(j)).sub(*m.add(j)).exp::<A>());
+                    *sum.add(j) = *sum.add(j) + VMath::exp::<A>(*y.add(j) - *m.add(j));
                 }
             }
             for j in 0..w {
@@ -160,36 +147,6 @@ impl<T: Real> Tile for Lse<T> {
     unsafe fn finish(_: &Params, s: &[Scaled], outs: &[Out]) {
         // SAFETY: the caller's promise.
         unsafe { outs[0].real(s.len(), |i| s[i].sum.ln() + s[i].shift) }
-    }
-}
-
-impl<T: Real> ExpSum<T> {
-    /// # Safety
-    /// `x` must be valid for `n` reads.
-    #[inline(always)]
-    unsafe fn of<A: Arch>(x: *const T, n: usize, m: T) -> f64 {
-        const N: usize = 32;
-        let mut acc = [T::ZERO; N];
-        let whole = n / N * N;
-        let mut i = 0;
-        while i < whole {
-            for (j, a) in acc.iter_mut().enumerate() {
-                // SAFETY: i + j < n.
-                *a = a.add(unsafe { *x.add(i + j) }.sub(m).exp::<A>());
-            }
-            i += N;
-        }
-        let mut tail = [T::ZERO; N];
-        for (j, t) in tail.iter_mut().enumerate().take(n - whole) {
-            // SAFETY: whole + j < n.
-            *t = unsafe { *x.add(whole + j) }.sub(m).exp::<A>();
-        }
-        let mut sum = 0.0;
-        for (a, t) in acc.iter().zip(tail) {
-            let both: f64 = a.add(t).into();
-            sum += both;
-        }
-        sum
     }
 }
 

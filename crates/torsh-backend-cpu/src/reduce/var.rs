@@ -1,14 +1,15 @@
 //! Variance and mean: exact moments per block, merged as Chan, Golub and LeVeque do (1979).
 
 use std::marker::PhantomData;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, size_of};
 
 use num_complex::Complex;
 
-use super::drive::{Params, Tile, WIDTH};
+use super::drive::{Params, RUN, Tile, WIDTH};
 use super::fold::{Lanes, SumF32, SumF64, fold_block};
 use super::load::Out;
 use crate::arch::Arch;
+use crate::copy::stream;
 use crate::lanes;
 
 /// Count, mean and sum of squared deviations.
@@ -114,12 +115,16 @@ impl<T: Real> Tile for Var<T> {
     unsafe fn rows<A: Arch>(p: &Params, x: *const T, n: usize, _: i64, s: &mut Moments) {
         const N: usize = 32;
         // SAFETY: the caller's promise.
-        let sum = unsafe { fold_block::<A, T::Sum>(p, x, n) };
+        let sum = unsafe { fold_block::<A, T::Sum>(p, x, n, false) };
         let m = T::of(sum.into() / n as f64);
         let (mut s1, mut s2) = ([T::ZERO; N], [T::ZERO; N]);
         let whole = n / N * N;
         let mut i = 0;
+        let fetch = n < RUN;
         while i < whole {
+            if fetch {
+                stream::prefetch_all::<T, N>(x.wrapping_add(stream::AHEAD / size_of::<T>() + i));
+            }
             for j in 0..N {
                 // SAFETY: i + j < n.
                 let d = unsafe { *x.add(i + j) }.sub(m);
