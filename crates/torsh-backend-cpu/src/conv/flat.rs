@@ -527,11 +527,14 @@ impl<T: Windowed> Call<'_, T> {
                         0 => (bias.wrapping_add(nth), 1),
                         _ => (sums.wrapping_add(nth * width).cast_const(), width),
                     };
+                    let tiles = (outs.end - o) / rows;
                     let tile = Block {
+                        tiles,
                         terms: p.all.offsets[of.first + terms.start..].as_ptr(),
                         count: terms.len(),
                         src: memory.wrapping_add(strip.start),
                         weights: self.operands[1].at(weight as isize),
+                        weights_tile: rows * of.count,
                         vectors,
                         from,
                         from_row,
@@ -539,9 +542,9 @@ impl<T: Windowed> Call<'_, T> {
                         to: to.wrapping_add(nth * to_row),
                         to_row,
                     };
-                    // SAFETY: the caller's promise; all operands hold the tile.
+                    // SAFETY: the caller's promise; all operands hold the tiles.
                     unsafe { sum(&tile) };
-                    o += rows;
+                    o += tiles * rows;
                 }
             }
         }

@@ -4,6 +4,7 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use num_complex::Complex;
 
@@ -47,14 +48,17 @@ pub(super) struct Dots<T> {
     pub sums_plane: usize,
 }
 
-/// A tile of results and some of its terms: channels by vectors of adjacent places.
+/// Tiles of results and some of their terms: channels by vectors of adjacent places.
 pub(super) struct Block<T> {
+    /// How many tiles, each of the channels after those of the last one.
+    pub tiles: usize,
     /// Where the terms are, from `src` on.
     pub terms: *const usize,
     pub count: usize,
     pub src: *const T,
-    /// The channels' weights, term by term.
+    /// The channels' weights, term by term, and the step to those of the next tile.
     pub weights: *const T,
+    pub weights_tile: usize,
     pub vectors: usize,
     /// What the sums are added to: for each channel a row, `from_row` apart, or one number.
     pub from: *const T,
@@ -84,7 +88,7 @@ pub(super) struct PadRows<T> {
     /// How far on is what will be read next, of which as much is asked for; 0 for nothing.
     pub next: isize,
     /// The rows inside the image, of so many.
-    pub inside: std::ops::Range<usize>,
+    pub inside: Range<usize>,
     pub rows: usize,
     /// The places of a row to fill from the image; the others below `width` become zeros.
     pub left: usize,
@@ -227,40 +231,46 @@ unsafe fn row<V: Lane, const R: usize, const H: usize>(s: &Strip<V::T>, y: usize
     }
 }
 
-/// A tile of `R` channels by `C` vectors.
+/// Tiles of `R` channels by `C` vectors.
 ///
 /// # Safety
 /// As [`strip`].
 #[inline(always)]
 unsafe fn block<V: Lane, const R: usize, const C: usize>(b: &Block<V::T>) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut sums = [[V::splat(std::mem::zeroed()); C]; R];
-        let mut weights = b.weights;
-        for t in 0..b.count {
-            let at = b.src.add(*b.terms.add(t));
-            let mut pixels = [V::load(at); C];
-            for c in 1..C {
-                pixels[c] = V::load(at.add(c * V::N));
+    let (mut first, mut from, mut to) = (b.weights, b.from, b.to);
+    for _ in 0..b.tiles {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut sums = [[V::splat(std::mem::zeroed()); C]; R];
+            let mut weights = first;
+            for t in 0..b.count {
+                let at = b.src.add(*b.terms.add(t));
+                let mut pixels = [V::load(at); C];
+                for c in 1..C {
+                    pixels[c] = V::load(at.add(c * V::N));
+                }
+                for r in 0..R {
+                    let weight = V::splat(*weights.add(r));
+                    for c in 0..C {
+                        sums[r][c] = sums[r][c].add_product(weight, pixels[c]);
+                    }
+                }
+                weights = weights.add(R);
             }
             for r in 0..R {
-                let weight = V::splat(*weights.add(r));
+                let (from, to) = (from.add(r * b.from_row), to.add(r * b.to_row));
                 for c in 0..C {
-                    sums[r][c] = sums[r][c].add_product(weight, pixels[c]);
+                    let sum = match b.is_first {
+                        true => V::splat(*from),
+                        false => V::load(from.add(c * V::N)),
+                    };
+                    sum.plus(sums[r][c]).store(to.add(c * V::N));
                 }
             }
-            weights = weights.add(R);
         }
-        for r in 0..R {
-            let (from, to) = (b.from.add(r * b.from_row), b.to.add(r * b.to_row));
-            for c in 0..C {
-                let sum = match b.is_first {
-                    true => V::splat(*from),
-                    false => V::load(from.add(c * V::N)),
-                };
-                sum.plus(sums[r][c]).store(to.add(c * V::N));
-            }
-        }
+        first = first.wrapping_add(b.weights_tile);
+        from = from.wrapping_add(R * b.from_row);
+        to = to.wrapping_add(R * b.to_row);
     }
 }
 
@@ -410,54 +420,85 @@ where
 /// Fills padded rows.
 ///
 /// # Safety
-/// As [`strip`]; the width is one of whole vectors.
+/// As [`strip`]; the width is one of whole vectors, or what is written behind a row is written again
+/// later.
 #[inline(always)]
 unsafe fn pad<V: Halve>(p: &PadRows<V::T>)
 where
     V::T: ConvNumber,
 {
-    let n = p.right - p.left;
-    for y in 0..p.rows {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let zero = V::splat(V::T::default());
+    let inside = match p.left < p.right {
+        true => p.inside.clone(),
+        false => 0..0,
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let zero = V::splat(V::T::default());
+        let clear = |y: usize| {
             let row = p.dst.add(y * p.dst_row);
-            let some = n > 0 && p.inside.contains(&y);
+            (0..p.width)
+                .step_by(V::N)
+                .for_each(|i| zero.store(row.add(i)));
+        };
+        (0..inside.start).for_each(clear);
+        match p.step {
+            1 => pad_inside::<V, 1>(p, &inside),
+            2 => pad_inside::<V, 2>(p, &inside),
+            _ => pad_inside::<V, 3>(p, &inside),
+        }
+        (inside.end..p.rows).for_each(clear);
+    }
+}
+
+/// Fills padded rows inside the image, where `STEP` says which step it is, or that it is more than 2.
+///
+/// # Safety
+/// As [`pad`].
+#[inline(always)]
+unsafe fn pad_inside<V: Halve, const STEP: usize>(p: &PadRows<V::T>, inside: &Range<usize>)
+where
+    V::T: ConvNumber,
+{
+    let n = p.right - p.left;
+    let (mut src, mut row) = (p.src, p.dst.wrapping_add(inside.start * p.dst_row));
+    for _ in inside.clone() {
+        // SAFETY: the caller's promise; nothing behind the last number is read.
+        unsafe {
             // The vectors that are not wholly filled from the image.
-            let (left, right) = if some { (p.left, p.right) } else { (0, 0) };
+            let zero = V::splat(V::T::default());
             let mut i = 0;
-            while i < left {
+            while i < p.left {
                 zero.store(row.add(i));
                 i += V::N;
             }
-            i = right / V::N * V::N;
-            while i < p.width {
-                zero.store(row.add(i));
-                i += V::N;
+            if p.right < p.width {
+                i = p.right / V::N * V::N;
+                while i < p.width {
+                    zero.store(row.add(i));
+                    i += V::N;
+                }
             }
-            if !some {
-                continue;
-            }
-            let (src, dst) = (p.src.add((y - p.inside.start) * p.src_row), row.add(p.left));
+            let dst = row.add(p.left);
             if p.next != 0 {
                 stream::prefetch_row(src.wrapping_offset(p.next), n * p.step);
             }
-            if p.step > 2 || n < V::N {
+            if STEP > 2 || n < V::N {
                 (0..n).for_each(|i| *dst.add(i) = *src.add(i * p.step));
-                continue;
+            } else {
+                let vector = |i: usize| match STEP {
+                    1 => V::load(src.add(i)),
+                    _ => V::load(src.add(2 * i)).halve(V::load(src.add(2 * i + V::N - 1))),
+                };
+                i = 0;
+                while i + V::N <= n {
+                    vector(i).store(dst.add(i));
+                    i += V::N;
+                }
+                vector(n - V::N).store(dst.add(n - V::N));
             }
-            let vector = |i: usize| match p.step {
-                1 => V::load(src.add(i)),
-                // Nothing behind the last number is read.
-                _ => V::load(src.add(2 * i)).halve(V::load(src.add(2 * i + V::N - 1))),
-            };
-            i = 0;
-            while i + V::N <= n {
-                vector(i).store(dst.add(i));
-                i += V::N;
-            }
-            vector(n - V::N).store(dst.add(n - V::N));
         }
+        src = src.wrapping_add(p.src_row);
+        row = row.wrapping_add(p.dst_row);
     }
 }
 
