@@ -28,8 +28,8 @@ const MOST: usize = 8 * 1024 * 1024;
 const OUTS: usize = 64;
 /// Multiply-adds for each pixel that are worth a second copy of it.
 const AGAIN: usize = 8;
-/// The fewest channels of the result, and the fewest terms that repay the padding.
-const FEWEST: (usize, usize) = (8, 64);
+/// The fewest terms of a result that repay the padding.
+const FEWEST: usize = 11;
 
 /// How a convolution goes through its image.
 struct Plan {
@@ -72,8 +72,12 @@ impl Plan {
         if g.is_pointwise() {
             return None;
         }
-        let few = outs < FEWEST.0 || channels * g.taps() < FEWEST.1;
-        if few || !(0..3).all(sane) {
+        if !(0..3).all(sane) {
+            return None;
+        }
+        // A result of the transpose takes only the taps of its phase.
+        let phases = if back { g.stride.iter().product() } else { 1 };
+        if channels * g.taps() < FEWEST * phases {
             return None;
         }
         let axes: [Axis; 3] = std::array::from_fn(|d| match back {
