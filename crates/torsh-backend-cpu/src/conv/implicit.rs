@@ -21,6 +21,12 @@ const LINES: usize = 2048;
 /// image's end would hold too little.
 const FEW: usize = 256;
 
+/// A weight's channels out and numbers below which images are added up in groups of their own, and how
+/// many groups.
+const ROWS: usize = 64;
+const SMALL: usize = 16 * 1024;
+const SUMS: usize = 8;
+
 /// Computes one of the kernels, unless another way is better.
 pub(super) fn run<T: Windowed>(
     way: Way,
@@ -212,14 +218,17 @@ fn weight_grad<T: Windowed>(g: &Geometry, grad: Ptr<T>, input: Ptr<T>, out: Ptr<
     let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
     let size = g.groups * oc * k;
     let threads = pool::chunk_count(g.work(), GRAIN).max(1);
-    // Each thread has groups of its own, else images and sums of its own; few images are done one
-    // by one by all threads.
+    // Each thread has groups of its own, or all share the products of an image. Of few channels these
+    // are too small: some images at a time have sums of their own, as many for any number of threads.
+    let sums = match g.groups == 1 && oc < ROWS && size <= SMALL {
+        true => g.images.clamp(1, SUMS),
+        false => 1,
+    };
     let by_group = g.groups >= 4 * threads || (g.groups > 1 && g.groups.is_multiple_of(threads));
-    let by_image = g.images.is_multiple_of(threads) || g.images >= 4 * threads;
-    let parts = if by_group || by_image { threads } else { 1 };
-    let inside = if parts == 1 { threads } else { 1 };
-    let sums = Scratch::<T>::new(if by_group { 0 } else { (parts - 1) * size })?;
-    let partial = Ptr::new(sums.ptr());
+    let tasks = if by_group { g.groups } else { sums };
+    let inside = if tasks == 1 { threads } else { 1 };
+    let scratch = Scratch::<T>::new((sums - 1) * size)?;
+    let partial = Ptr::new(scratch.ptr());
     let failed = AtomicBool::new(false);
     let add_image = |image: usize, group: usize, sum: *mut T, add: bool| {
         let windows = windows(g, input, image, group);
@@ -258,31 +267,31 @@ fn weight_grad<T: Windowed>(g: &Geometry, grad: Ptr<T>, input: Ptr<T>, out: Ptr<
         };
         failed.fetch_or(done.is_err(), Ordering::Relaxed);
     };
-    let tasks = if by_group { g.groups } else { g.images };
-    pool::parallel_parts(tasks, parts.min(tasks), &|part, range| {
-        if by_group {
-            for group in range {
-                (0..g.images).for_each(|i| add_image(i, group, out.get(), i > 0));
+    pool::parallel_parts(tasks, threads.min(tasks), &|_, range| {
+        for task in range {
+            if by_group {
+                (0..g.images).for_each(|i| add_image(i, task, out.get(), i > 0));
+                continue;
             }
-            return;
-        }
-        let sum = match part {
-            0 => out.get(),
-            _ => partial.at(((part - 1) * size) as isize),
-        };
-        let first = range.start;
-        for image in range {
-            (0..g.groups).for_each(|group| add_image(image, group, sum, image > first));
+            let sum = match task {
+                0 => out.get(),
+                _ => partial.at(((task - 1) * size) as isize),
+            };
+            let first = task * g.images / sums;
+            for image in first..(task + 1) * g.images / sums {
+                (0..g.groups).for_each(|group| add_image(image, group, sum, image > first));
+            }
         }
     });
     if failed.into_inner() {
         return Err(TorshError::OutOfMemory);
     }
-    if !by_group {
-        for part in 1..parts.min(tasks) {
-            // SAFETY: the threads are done, and both hold `size` elements.
-            unsafe { T::add(size, partial.at(((part - 1) * size) as isize), out.get(), 1) };
-        }
+    for nth in 1..sums {
+        // SAFETY: the threads are done, and both hold `size` elements.
+        unsafe { T::add(size, partial.at(((nth - 1) * size) as isize), out.get(), 1) };
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
