@@ -9,8 +9,11 @@
 //!
 //! Real floating-point types; the half types compute in float32. Sums end in float64.
 
+use std::mem::MaybeUninit;
+
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
+use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, rounded, wide};
 use crate::lanes;
 use crate::multiversion;
@@ -20,6 +23,8 @@ use crate::scalar::Real;
 const GRAIN: usize = 16 * 1024;
 /// Elements of channels that are read several times before the next ones are.
 const CACHED: usize = 64 * 1024;
+/// Elements that are computed in the first-level cache before they are written past it.
+const STREAM: usize = 1024;
 /// Adjacent elements of a channel from which loops along them pay.
 const LONG: usize = 8;
 
@@ -50,6 +55,8 @@ pub(crate) trait Loops: Real {
     unsafe fn accumulate(n: usize, x: *const Self, mean: Option<*const Self>, acc: *mut f64);
     /// The sum of `x`, or of `(x - mean)^2`.
     unsafe fn sum(n: usize, x: *const Self, mean: Option<Self>) -> f64;
+    /// The mean and the sum of squared distances from it, asking for what is at `next` meanwhile.
+    unsafe fn moments(n: usize, x: *const Self, next: *const Self) -> [f64; 2];
     /// `y = a x + b`.
     unsafe fn affine(
         n: usize,
@@ -59,6 +66,8 @@ pub(crate) trait Loops: Real {
         b: *const Self,
         one: bool,
     );
+    /// [`affine`](Loops::affine) of one channel, written past the caches.
+    unsafe fn affine_streamed(n: usize, x: *const Self, y: *mut Self, a: Self, b: Self);
     /// The sums of `g` and of `g (x - mean)`: into `acc`, or of each element into `acc` and
     /// `acc + n`.
     unsafe fn dots(
@@ -81,7 +90,7 @@ pub(crate) trait Loops: Real {
 }
 
 macro_rules! loops {
-    ($($t:ident $add:ident $sum:ident $affine:ident $dots:ident $gradient:ident;)*) => {$(
+    ($($t:ident $add:ident $sum:ident $moments:ident $affine:ident $streamed:ident $dots:ident $gradient:ident;)*) => {$(
         multiversion! {
             unsafe fn $add<A>(n: usize, x: *const $t, mean: Option<*const $t>, acc: *mut f64) {
                 // SAFETY: the caller's promise.
@@ -104,6 +113,18 @@ macro_rules! loops {
                     }
                 }
             }
+            unsafe fn $moments<A>(n: usize, x: *const $t, next: *const $t) -> [f64; 2] {
+                let fetch = |i| stream::prefetch_all::<$t, { lanes::LANES }>(next.wrapping_add(i));
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let mean = lanes::sum(n, |i| *x.add(i)) / n as f64;
+                    let near = mean as $t;
+                    let squares = lanes::sum_with(n, fetch, |i| (*x.add(i) - near) * (*x.add(i) - near));
+                    // What rounding the mean added to each.
+                    let off = mean - f64::from(near);
+                    [mean, squares - n as f64 * off * off]
+                }
+            }
             unsafe fn $affine<A>(n: usize, x: *const $t, y: *mut $t, a: *const $t, b: *const $t, one: bool) {
                 // SAFETY: the caller's promise.
                 unsafe {
@@ -112,6 +133,19 @@ macro_rules! loops {
                         (0..n).for_each(|i| *y.add(i) = a.fma::<A>(*x.add(i), b));
                     } else {
                         (0..n).for_each(|i| *y.add(i) = (*a.add(i)).fma::<A>(*x.add(i), *b.add(i)));
+                    }
+                }
+            }
+            unsafe fn $streamed<A>(n: usize, x: *const $t, y: *mut $t, a: $t, b: $t) {
+                let mut block = [const { MaybeUninit::<$t>::uninit() }; STREAM];
+                for at in (0..n).step_by(STREAM) {
+                    let n = STREAM.min(n - at);
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        for (i, v) in block[..n].iter_mut().enumerate() {
+                            v.write(a.fma::<A>(*x.add(at + i), b));
+                        }
+                        stream::copy(block.as_ptr().cast(), y.add(at).cast(), n * size_of::<$t>());
                     }
                 }
             }
@@ -156,9 +190,17 @@ macro_rules! loops {
                 // SAFETY: the caller's promise.
                 unsafe { $sum(n, x, mean) }
             }
+            unsafe fn moments(n: usize, x: *const $t, next: *const $t) -> [f64; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { $moments(n, x, next) }
+            }
             unsafe fn affine(n: usize, x: *const $t, y: *mut $t, a: *const $t, b: *const $t, one: bool) {
                 // SAFETY: the caller's promise.
                 unsafe { $affine(n, x, y, a, b, one) }
+            }
+            unsafe fn affine_streamed(n: usize, x: *const $t, y: *mut $t, a: $t, b: $t) {
+                // SAFETY: the caller's promise.
+                unsafe { $streamed(n, x, y, a, b) }
             }
             unsafe fn dots(n: usize, g: *const $t, x: *const $t, mean: *const $t, acc: *mut f64, one: bool) {
                 // SAFETY: the caller's promise.
@@ -172,8 +214,8 @@ macro_rules! loops {
     )*};
 }
 loops! {
-    f32 add_f32 sum_f32 affine_f32 dots_f32 gradient_f32;
-    f64 add_f64 sum_f64 affine_f64 dots_f64 gradient_f64;
+    f32 add_f32 sum_f32 moments_f32 affine_f32 streamed_f32 dots_f32 gradient_f32;
+    f64 add_f64 sum_f64 moments_f64 affine_f64 streamed_f64 dots_f64 gradient_f64;
 }
 
 /// The input as `n` images of `c` channels of `s` adjacent elements.
@@ -237,35 +279,61 @@ impl Sizes {
             .collect()
     }
 
-    /// The sum of each channel of `range`, or of its squared distances from `mean`.
+    /// Where the elements of channel `c` of the image after `n` start, or those of the first image of
+    /// the next channel.
+    fn after(&self, n: usize, c: usize) -> isize {
+        if n + 1 < self.n {
+            self.at(n + 1, c)
+        } else {
+            self.at(0, c + 1)
+        }
+    }
+
+    /// The mean of each channel of `range`, and the sum of squared distances from it.
     ///
     /// # Safety
     /// `x` must hold the input.
-    unsafe fn sums<T: Loops>(
-        &self,
-        range: &std::ops::Range<usize>,
-        x: Ptr<T>,
-        mean: Option<&[T]>,
-    ) -> Vec<f64> {
+    unsafe fn moments<T: Loops>(&self, range: &std::ops::Range<usize>, x: Ptr<T>) -> Vec<[f64; 2]> {
+        let count = (self.n * self.s) as f64;
         // SAFETY: the caller's promise.
         unsafe {
             if self.long() {
-                let sum = |(i, c)| {
-                    let mean = mean.map(|m| m[i]);
-                    (0..self.n)
-                        .map(|n| T::sum(self.s, x.at(self.at(n, c)), mean))
-                        .sum()
+                // Image by image, each of which is in the first-level cache for its second pass.
+                let of = |c| {
+                    let none = if self.n == 0 { f64::NAN } else { 0.0 };
+                    let (mut mean, mut squares) = (none, 0.0);
+                    for n in 0..self.n {
+                        let next = x.at(self.after(n, c));
+                        let [m, s] = T::moments(self.s, x.at(self.at(n, c)), next);
+                        // As Chan, Golub and LeVeque join them.
+                        let (d, share) = (m - mean, 1.0 / (n + 1) as f64);
+                        mean += d * share;
+                        squares += s + d * d * share * (n * self.s) as f64;
+                    }
+                    [mean, squares]
                 };
-                return range.clone().enumerate().map(sum).collect();
+                return range.clone().map(of).collect();
             }
             let len = range.len() * self.s;
-            let mut acc = vec![0.0; len];
-            let mean = mean.map(|m| self.expand(range, |c| m[c - range.start]));
-            let mean = mean.as_ref().map(|m| m.as_ptr());
-            for n in 0..self.n {
-                T::accumulate(len, x.at(self.at(n, range.start)), mean, acc.as_mut_ptr());
-            }
-            acc.chunks(self.s.max(1)).map(|c| c.iter().sum()).collect()
+            let pass = |mean: Option<Vec<T>>| {
+                let mut acc = vec![0.0; len];
+                let mean = mean.as_ref().map(|m| m.as_ptr());
+                for n in 0..self.n {
+                    T::accumulate(len, x.at(self.at(n, range.start)), mean, acc.as_mut_ptr());
+                }
+                let sums = acc.chunks(self.s.max(1)).map(|c| c.iter().sum());
+                sums.collect::<Vec<f64>>()
+            };
+            let means: Vec<f64> = pass(None).iter().map(|s| s / count).collect();
+            let near = self.expand(range, |c| T::c(means[c - range.start]));
+            let squares = pass(Some(near));
+            let both = means.into_iter().zip(squares);
+            both.map(|(m, s)| {
+                // What rounding the mean added to each squared distance.
+                let off = m - T::c(m).to_f64();
+                [m, s - count * off * off]
+            })
+            .collect()
         }
     }
 
@@ -345,30 +413,24 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let statistics = mean_out.dtype;
     let kept = |v: f64| rounded(v, statistics);
     let half = wide(statistics) != statistics;
+    let large = stream::pays(out.numel() * size_of::<T>());
+    let streams = large && out.dtype == dtype && sizes.s >= STREAM / 2;
     sizes.channels(&|range| {
         let (means, vars): (Vec<f64>, Vec<f64>) = match training {
-            // SAFETY: the operands have the sizes that were read from them.
-            true => unsafe {
-                let sums = sizes.sums(&range, x, None);
-                let means: Vec<f64> = sums.iter().map(|s| kept(s / count)).collect();
-                let rounded: Vec<T> = means.iter().map(|&m| T::c(m)).collect();
-                let sums = sizes.sums(&range, x, Some(&rounded));
-                // What rounding the mean added to each squared distance.
-                let vars = sums.iter().zip(&means).zip(&rounded).map(|((s, m), r)| {
-                    let off = if half { 0.0 } else { m - r.to_f64() };
-                    (s / count - off * off).max(0.0)
-                });
-                // `max` would turn a nan into 0.
-                let vars = vars.zip(&sums).map(|(v, s)| {
-                    if s.is_nan() || count == 0.0 {
-                        f64::NAN
-                    } else {
-                        v
-                    }
-                });
-                let vars = vars.map(|v| kept(v * count) / count).collect();
-                (means, vars)
-            },
+            true => {
+                // SAFETY: the operands have the sizes that were read from them.
+                let moments = unsafe { sizes.moments(&range, x) };
+                let one = |&[mean, squares]: &[f64; 2]| {
+                    let stored = kept(mean);
+                    // In a half type, distances are those from the mean that it stores.
+                    let off = if half { stored - mean } else { 0.0 };
+                    let var = squares / count + off * off;
+                    // `max` would turn a nan into 0.
+                    let var = if var < 0.0 { 0.0 } else { var };
+                    (stored, kept(var * count) / count)
+                };
+                moments.iter().map(one).unzip()
+            }
             false => (
                 range
                     .clone()
@@ -404,7 +466,11 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                 for n in 0..sizes.n {
                     for (i, c) in range.clone().enumerate() {
                         let at = sizes.at(n, c);
-                        T::affine(sizes.s, x.at(at), y.at(at), &a[i], &b[i], true);
+                        let (x, y) = (x.at(at), y.at(at));
+                        match streams {
+                            true => T::affine_streamed(sizes.s, x, y, a[i], b[i]),
+                            false => T::affine(sizes.s, x, y, &a[i], &b[i], true),
+                        }
                     }
                 }
             } else {
@@ -415,6 +481,9 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                     T::affine(a.len(), x.at(at), y.at(at), a.as_ptr(), b.as_ptr(), false);
                 }
             }
+        }
+        if streams {
+            stream::fence();
         }
     });
     if training && let Some(variance) = DenseOut::optional(args.outputs.get(3), dtype)? {
