@@ -15,9 +15,7 @@ use torsh_core::{
     DType, Kernel, KernelArgs, KernelFn, Result, Shape, TorshError, View, alloc, pool,
 };
 
-#[cfg(target_arch = "x86_64")]
-use crate::arch::Level;
-use crate::arch::{Arch, fma64};
+use crate::arch::{Arch, Level, fma64, level};
 use crate::copy::stream;
 use crate::dense::Dense;
 use crate::exp_rows::ExpRows;
@@ -691,7 +689,13 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let sizes = [size(x), size(y), size(out)];
     let (a, k) = (nest.along, nest.inner);
     let unit = |d: Dim| d.i == 1 && d.o == [1, 1];
-    let tiles = k.n > 1 && (a.i.unsigned_abs() > k.i.unsigned_abs() || n < 16);
+    // Rows too short for a vector cost as much as one, tiles what they have.
+    let short = if native && !wide && level() == Level::Avx512 {
+        8
+    } else {
+        16
+    };
+    let tiles = k.n > 1 && (a.i.unsigned_abs() > k.i.unsigned_abs() || n < short);
     let direct = native && if tiles { unit(k) } else { unit(a) || n == 1 };
     let width = if tiles {
         (TILE / (n * elem)).clamp(16, WIDTH).min(k.n)
