@@ -282,6 +282,22 @@ fn larger_than_the_caches() {
     let mut out = Array::empty(DType::F32, &[n]);
     call(Kernel::Add, DType::F32, &mut out, &[&x, &y], &[]).expect("add");
     assert!(right(&out));
+    // One tensor alone, with a number, and results narrower than what they are made of.
+    let number = Array::floats(DType::F32, &[0.5]);
+    for inputs in [[&x, &number], [&number, &x]] {
+        call(Kernel::Mul, DType::F32, &mut out, &inputs, &[]).expect("mul");
+        let mut values = out.to_f64().into_iter().enumerate();
+        assert!(values.all(|(i, v)| v == (i % 4099) as f64 * 0.5));
+    }
+    call(Kernel::Neg, DType::F32, &mut out, &[&x], &[]).expect("neg");
+    let mut values = out.to_f64().into_iter().enumerate();
+    assert!(values.all(|(i, v)| v == -((i % 4099) as f64)));
+    let z = Array::new(DType::C64, &[n], |i| {
+        Scalar::Complex(0.0, -((i % 4099) as f64))
+    });
+    call(Kernel::Abs, DType::C64, &mut out, &[&z], &[]).expect("abs");
+    let mut values = out.to_f64().into_iter().enumerate();
+    assert!(values.all(|(i, v)| v == (i % 4099) as f64));
     let mut out = x;
     call_in_place(Kernel::Add, DType::F32, &mut out, &[&y]).expect("add_");
     assert!(right(&out));

@@ -6,6 +6,9 @@
 //! A result larger than the caches is gone from them before anybody reads it. Written the usual
 //! way its lines are first read from memory, a third of all traffic of a copy.
 
+#[cfg(target_arch = "x86_64")]
+use crate::arch::{Level, level};
+
 /// From this many bytes on a result is written past the caches.
 const STREAMED: usize = 16 << 20;
 
@@ -66,7 +69,7 @@ pub(crate) fn fetches_rows(bytes: usize) -> bool {
 pub(crate) const AHEAD: usize = 8 * 1024;
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Asks for the cache lines of `N` elements.
 #[inline(always)]
@@ -118,26 +121,73 @@ pub(crate) fn fence() {
 ///
 /// # Safety
 /// Both must be valid for `n` bytes and not overlap.
-#[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { copy_while(src, dst, n, |_| {}) }
+}
+
+/// [`copy`], with a call of `f` for each line, which gets its place: what `f` asks for is read while the
+/// lines are written. Otherwise memory is read in the loop before and written in this one, never both.
+///
+/// # Safety
+/// As for [`copy`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) unsafe fn copy_while(src: *const u8, dst: *mut u8, n: usize, f: impl FnMut(usize)) {
     use std::arch::x86_64::*;
-    // SAFETY: the caller's promise; SSE2 is part of x86-64.
-    unsafe {
-        let head = dst.align_offset(64).min(n);
-        if head > 0 {
-            std::ptr::copy_nonoverlapping(src, dst, head);
+    /// One store a line: the queue of stores then holds four times as many lines on their way, and
+    /// the next loop begins meanwhile.
+    #[target_feature(enable = "avx512f")]
+    unsafe fn avx512(src: *const u8, dst: *mut u8, n: usize, f: impl FnMut(usize)) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            lines(src, dst, n, f, |s, d| {
+                _mm512_stream_si512(d.cast(), _mm512_loadu_si512(s.cast()));
+            });
         }
-        let mut at = head;
-        while at + 64 <= n {
-            let (s, d) = (src.add(at).cast::<__m128i>(), dst.add(at).cast::<__m128i>());
+    }
+    // SAFETY: the caller's promise; SSE2 is part of x86-64, and AVX-512 there at its level.
+    unsafe {
+        if level() == Level::Avx512 {
+            return avx512(src, dst, n, f);
+        }
+        lines(src, dst, n, f, |s, d| {
+            let (s, d) = (s.cast::<__m128i>(), d.cast::<__m128i>());
             let (a, b) = (_mm_loadu_si128(s), _mm_loadu_si128(s.add(1)));
             let (c, e) = (_mm_loadu_si128(s.add(2)), _mm_loadu_si128(s.add(3)));
             _mm_stream_si128(d, a);
             _mm_stream_si128(d.add(1), b);
             _mm_stream_si128(d.add(2), c);
             _mm_stream_si128(d.add(3), e);
-            at += 64;
+        });
+    }
+}
+
+/// Copies `n` bytes, whole lines of `dst` by `line`, with a call of `f` for each.
+///
+/// # Safety
+/// As for [`copy`]; `line` must copy a line.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn lines(
+    src: *const u8,
+    dst: *mut u8,
+    n: usize,
+    mut f: impl FnMut(usize),
+    line: impl Fn(*const u8, *mut u8),
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let head = dst.align_offset(LINE).min(n);
+        if head > 0 {
+            std::ptr::copy_nonoverlapping(src, dst, head);
+        }
+        let mut at = head;
+        while at + LINE <= n {
+            f(at);
+            line(src.add(at), dst.add(at));
+            at += LINE;
         }
         if at < n {
             std::ptr::copy_nonoverlapping(src.add(at), dst.add(at), n - at);
@@ -145,12 +195,12 @@ pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, n: usize) {
     }
 }
 
-/// Copies `n` bytes.
+/// [`copy`]; `f` is not called.
 ///
 /// # Safety
-/// Both must be valid for `n` bytes and not overlap.
+/// As for [`copy`].
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, n: usize) {
+pub(crate) unsafe fn copy_while(src: *const u8, dst: *mut u8, n: usize, _: impl FnMut(usize)) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(src, dst, n) }
 }

@@ -10,7 +10,6 @@ mod special;
 mod unary;
 
 use std::mem::MaybeUninit;
-use std::ops::Range;
 
 use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
@@ -103,7 +102,7 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
             // SAFETY: all operands are contiguous, of `n` elements and of the loop's dtypes.
             unsafe { f.call(out.ptr, &ins, n, p) };
         } else {
-            large(f, out.ptr, ins, n, p);
+            large(f, out.ptr, ins, [f.size; MAX_INPUTS], n, p);
         }
         return Ok(());
     }
@@ -231,39 +230,36 @@ fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: us
             steps[k] = f.size;
         }
     }
-    let ins = Addresses(ins);
-    let rest = Addresses([out, p, p, p]);
-    let part = |r: Range<usize>| {
-        let [out, p, ..] = *rest.get();
-        for at in r.clone().step_by(REPEAT) {
-            let mut from = *ins.get();
-            for (i, step) in from.iter_mut().zip(&steps) {
-                *i = i.wrapping_add(at * step);
-            }
-            let m = (r.end - at).min(REPEAT);
-            // SAFETY: the parts are disjoint and within `n` elements, or `REPEAT` of a number.
-            unsafe { f.call((out as *mut u8).add(at * f.out_size), &from, m, p) };
-        }
-    };
-    blocks::parallel(n, &part);
+    large(f, out, ins, steps, n, p);
 }
 
-/// Contiguous operands over threads.
+/// Operands over threads: contiguous ones, and with a step of 0 numbers repeated [`REPEAT`] times.
 #[inline(never)]
-fn large(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *const u8) {
+fn large(
+    f: Loop,
+    out: *mut u8,
+    ins: [*const u8; MAX_INPUTS],
+    steps: [usize; MAX_INPUTS],
+    n: usize,
+    p: *const u8,
+) {
     // A result in the place of an input is in the caches already.
     let fresh = ins[..f.arity].iter().all(|&i| i != out.cast_const());
     let streams = fresh && stream::pays(n * f.out_size);
+    let whole = steps[..f.arity].iter().all(|&s| s > 0);
     let ins = Addresses(ins);
     let rest = Addresses([out, p, p, p]);
     blocks::parallel(n, &|r| {
-        let from = ins.get().map(|i| i.wrapping_add(r.start * f.size));
         let [out, p, ..] = *rest.get();
+        let mut from = *ins.get();
+        for (i, step) in from.iter_mut().zip(&steps) {
+            *i = i.wrapping_add(r.start * step);
+        }
         // SAFETY: the ranges are disjoint and within `n` elements.
         unsafe {
             let to = (out as *mut u8).add(r.start * f.out_size);
-            if streams {
-                streamed(f, to, from, r.len(), p);
+            if streams || !whole {
+                in_blocks(f, to, from, steps, r.len(), p, streams);
             } else {
                 f.call(to, &from, r.len(), p);
             }
@@ -274,26 +270,68 @@ fn large(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *cons
 /// Results on their way past the caches.
 #[repr(align(64))]
 struct Results(MaybeUninit<[u8; RESULTS]>);
-const RESULTS: usize = 8192;
+const RESULTS: usize = 2048;
 
-/// A loop whose results are written past the caches.
+/// A loop over a part of its operands at a time, whose results are written past the caches if
+/// `streamed`.
 ///
 /// # Safety
-/// As for the loop; the output must be none of the inputs.
-unsafe fn streamed(f: Loop, out: *mut u8, ins: [*const u8; MAX_INPUTS], n: usize, p: *const u8) {
+/// As for the loop, whose inputs with a step of 0 need only [`REPEAT`] elements; a streamed output
+/// must be none of the inputs.
+unsafe fn in_blocks(
+    f: Loop,
+    out: *mut u8,
+    ins: [*const u8; MAX_INPUTS],
+    steps: [usize; MAX_INPUTS],
+    n: usize,
+    p: *const u8,
+    streamed: bool,
+) {
     let mut results = Results(MaybeUninit::uninit());
     let results = results.0.as_mut_ptr().cast::<u8>();
-    let block = RESULTS / f.out_size;
+    let most = RESULTS / f.out_size;
+    let block = match steps[..f.arity].contains(&0) {
+        true => most.min(REPEAT),
+        false => most,
+    };
+    let lines = f.size.div_ceil(f.out_size);
     for at in (0..n).step_by(block) {
         let m = block.min(n - at);
-        let from = ins.map(|i| i.wrapping_add(at * f.size));
+        let (mut from, mut next, mut tensors) = (ins, ins, 0);
+        for (k, step) in steps.iter().enumerate().take(f.arity) {
+            from[k] = ins[k].wrapping_add(at * step);
+            if *step > 0 {
+                next[tensors] = from[k].wrapping_add(block * step);
+                tensors += 1;
+            }
+        }
+        let ask = |k: usize| {
+            for next in &next[..tensors] {
+                for line in 0..lines {
+                    stream::prefetch(next.wrapping_add(k * lines + line * stream::LINE));
+                }
+            }
+        };
         // SAFETY: the caller's promise; a block of results fits the buffer.
         unsafe {
+            let (to, bytes) = (out.add(at * f.out_size), m * f.out_size);
+            if !streamed {
+                f.call(to, &from, m, p);
+                continue;
+            }
             f.call(results, &from, m, p);
-            stream::copy(results, out.add(at * f.out_size), m * f.out_size);
+            // Of several operands the next block is asked for while these results are written. One
+            // alone the processor reads ahead by itself, also while the loop computes.
+            if tensors > 1 {
+                stream::copy_while(results, to, bytes, ask);
+            } else {
+                stream::copy(results, to, bytes);
+            }
         }
     }
-    stream::fence();
+    if streamed {
+        stream::fence();
+    }
 }
 
 /// An error where an element of the divisor is 0.
