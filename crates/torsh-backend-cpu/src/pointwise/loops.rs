@@ -30,8 +30,8 @@ pub(crate) struct Loop {
 }
 
 impl Loop {
-    /// Runs the loop on any number of elements: the last ones, short of a group, one by one or
-    /// padded to a group.
+    /// Runs the loop on any number of elements: the last ones, short of a group, one by one, in a
+    /// group with some before them, or padded to a group.
     ///
     /// # Safety
     /// As [`LoopFn`].
@@ -76,6 +76,15 @@ impl Loop {
                         .iter_mut()
                         .for_each(|a| *a = a.add(self.size));
                 }
+                return;
+            }
+            // The same results once more, unless the first time has overwritten what they are made of.
+            if whole > 0 && ins[..self.arity].iter().all(|&i| i != out.cast_const()) {
+                let back = LANES - rest;
+                for a in &mut at[..self.arity] {
+                    *a = a.sub(back * self.size);
+                }
+                (self.f)(to.sub(back * self.out_size), at.as_ptr(), LANES, p);
                 return;
             }
             let mut padded = MaybeUninit::<[Group; MAX_INPUTS]>::uninit();
