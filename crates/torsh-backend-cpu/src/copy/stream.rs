@@ -99,6 +99,14 @@ pub(crate) fn prefetch_row<T>(p: *const T, n: usize) {
     }
 }
 
+/// Asks for the cache lines of `n` bytes in the second level of the cache.
+#[inline(always)]
+pub(crate) fn prefetch_second_row(p: *const u8, n: usize) {
+    for at in (0..n).step_by(LINE) {
+        prefetch_second(p.wrapping_add(at));
+    }
+}
+
 /// Asks for the cache lines of a row of `n` elements that will be written.
 #[inline(always)]
 pub(crate) fn prefetch_write_row<T>(p: *mut T, n: usize) {

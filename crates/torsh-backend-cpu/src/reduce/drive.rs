@@ -14,6 +14,7 @@ use super::level::{by_level, index};
 use super::load::{Load, Out};
 use super::plan::{Dim, Plan, Walk};
 use crate::arch::Arch;
+use crate::copy::stream;
 
 /// Results per block.
 pub(crate) const WIDTH: usize = 512;
@@ -25,6 +26,8 @@ const ROWS: usize = 64;
 const BUFFER: usize = 16 * 1024;
 /// Bytes of the largest state.
 const STATE: usize = 32;
+/// Runs of fewer elements are folded side by side, as columns: each costs what joining its lanes does.
+const SHORT: usize = 64;
 /// Elements worth a thread.
 const GRAIN: usize = 32 * 1024;
 
@@ -206,12 +209,14 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let parts = pool::chunk_count(results * count * job.cost, GRAIN);
     // Columns where the kept dimension is the close one, and where runs would be very short.
     let (k, r) = (plan.kept_in, plan.red_in);
-    let short = r.n < 16 && k.n >= 16;
+    let short = r.n < SHORT && k.n >= 16;
     let columns = k.n >= 8 && (short || k.i.unsigned_abs() < r.i.unsigned_abs());
     let threads = parts.max(1);
+    // Short runs side by side are read again for each of their elements: so few that they stay in
+    // the first-level cache.
     let width = if columns {
         (k.n.div_ceil(threads).next_multiple_of(16))
-            .clamp(128, WIDTH)
+            .clamp(128, if short { 128 } else { WIDTH })
             .min(k.n)
     } else {
         k.n.div_ceil(threads * 4).clamp(1, WIDTH)
@@ -413,6 +418,11 @@ impl Ctx<'_> {
         } else {
             (BUFFER / elem / w).clamp(1, ROWS)
         };
+        // Short runs, whose next block follows this one: asked for while this one is in use, since
+        // the processor does not see through steps that are no whole lines.
+        let near = red.i == 1 && red.n < SHORT && k.i > 1;
+        let block = (w as isize * k.i * size) as usize;
+        let share = if near { block / red.n } else { 0 };
         let mut done = 0;
         while done < red.n {
             let rows = most.min(red.n - done);
@@ -425,6 +435,8 @@ impl Ctx<'_> {
                     (self.cols)(p, from, red.i, rows, w, at, s);
                 } else {
                     for r in 0..rows {
+                        let next = x.wrapping_add(block + (done + r) * share);
+                        stream::prefetch_second_row(next, share);
                         load(
                             from.offset(r as isize * red.i * size),
                             k.i,

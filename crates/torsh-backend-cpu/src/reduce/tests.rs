@@ -566,3 +566,25 @@ fn large_sums_are_accurate() {
         "sum of columns",
     );
 }
+
+/// Of whole numbers, so that sums are exact whatever their order.
+#[test]
+fn rows_of_every_short_length() {
+    for n in (1..70usize).chain([127, 128, 191]) {
+        for rows in [15usize, 16, 300] {
+            let x: Vec<f32> = (0..rows * n).map(|i| (i * 37 % 101) as f32).collect();
+            let (shape, strides) = ([rows, n], [n as isize, 1]);
+            let sums = call::<f32, f32>(Kernel::Sum, &x, &shape, &strides, &[1], &[], 1);
+            let tops = call::<f32, f32>(Kernel::Max, &x, &shape, &strides, &[1], &[], 1);
+            let (sums, tops) = (sums.expect("supported").0, tops.expect("supported").0);
+            for (r, row) in x.chunks(n).enumerate() {
+                assert_eq!(sums[r], row.iter().sum::<f32>(), "{rows} {n}");
+                assert_eq!(
+                    tops[r],
+                    row.iter().copied().fold(0.0, f32::max),
+                    "{rows} {n}"
+                );
+            }
+        }
+    }
+}
