@@ -139,11 +139,17 @@ impl<const N: usize> Walk<N> {
     /// Calls `f(offsets, n, steps)` for the runs along the innermost dimension that together are
     /// the elements `range`, in order: element `i` of operand `k` lies at
     /// `offsets[k] + i * steps[k]`.
+    #[inline]
     pub(crate) fn run(
         &self,
         range: Range<usize>,
         mut f: impl FnMut([isize; N], usize, [isize; N]),
     ) {
+        self.each(range, &mut f);
+    }
+
+    /// [`Walk::run`], once for all callers, of which there are some two hundred with their dtypes.
+    fn each(&self, range: Range<usize>, f: &mut dyn FnMut([isize; N], usize, [isize; N])) {
         if range.is_empty() || self.numel == 0 {
             return;
         }
