@@ -99,8 +99,9 @@ fn memory_is_not_kept() -> Result<()> {
     let before = used();
     let y = chain(&x)?;
     let kept = megabytes(before);
-    // The operands of the second to eighth sine; the first one's is x.
-    assert!((7 * 16..9 * 16).contains(&kept), "{kept} MiB");
+    // The operands of the second to eighth sine; the first one's is x. Other tests may have given
+    // back some small blocks meanwhile.
+    assert!((7 * 16 - 8..9 * 16).contains(&kept), "{kept} MiB");
     drop(y);
     assert!(megabytes(before) < 8);
     let inner = x.clone();
