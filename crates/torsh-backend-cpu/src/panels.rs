@@ -4,7 +4,7 @@
 //! terms. Some rows of one panel are summed in registers.
 
 use crate::arch::{Arch, Level};
-use crate::copy::stream::prefetch;
+use crate::copy::stream::{LINE, prefetch};
 use crate::matmul::panel::{Lines, Square};
 use crate::multiversion;
 use crate::scalar::Real;
@@ -86,8 +86,7 @@ fn fetch(soon: &mut [Soon]) {
     }
 }
 
-/// Bytes of a cache line, and cache lines that are asked for before a tile.
-const LINE: usize = 64;
+/// Cache lines that are asked for before a tile.
 const LINES: usize = 16;
 
 /// `c = a b` or `c += a b`; `c` has rows of whole panels.

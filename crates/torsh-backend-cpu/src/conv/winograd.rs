@@ -149,8 +149,6 @@ struct Job<'a> {
     level: Level,
     grid: Grid<'a>,
     tiles: &'static Tiles<f32>,
-    /// Columns of a panel.
-    width: usize,
     input: Ptr<f32>,
     /// None where the gradient of the weight is computed.
     weights: Option<Weights>,
@@ -171,12 +169,16 @@ struct Panels {
 }
 
 impl Job<'_> {
+    /// Columns of a panel.
+    fn width(&self) -> usize {
+        panel_width(self.tiles)
+    }
     fn panels(&self) -> usize {
-        self.grid.tiles().div_ceil(self.width)
+        self.grid.tiles().div_ceil(self.width())
     }
     /// Numbers of a panel for one product.
     fn of_panel(&self) -> usize {
-        self.grid.g.in_channels * self.width
+        self.grid.g.in_channels * self.width()
     }
     /// Numbers of a register tile of kernels for one product.
     fn of_rows(&self) -> usize {
@@ -192,7 +194,7 @@ impl Job<'_> {
     }
     /// Room for the rows of the segments of some panels.
     fn of_lines(&self, panels: usize) -> usize {
-        let tiles = panels * self.width;
+        let tiles = panels * self.width();
         // The last segment may be followed by zeros, and panels may start anywhere in a row.
         let segments = tiles.div_ceil(self.grid.columns) + 1;
         (6 * segments + 1) * self.grid.pitch(tiles)
@@ -210,7 +212,7 @@ impl Job<'_> {
         to: Panels,
         lines: *mut f32,
     ) {
-        let (g, width) = (self.grid.g, self.width);
+        let (g, width) = (self.grid.g, self.width());
         let tiles = some.start * width..(some.end * width).min(self.grid.tiles());
         let pitch = self.grid.pitch(some.len() * width);
         let (segments, mut places) = self.grid.segments(tiles, pitch);
@@ -290,7 +292,7 @@ impl Job<'_> {
         let inputs = from
             .at
             .at(((panel - from.first) * self.of_panel()) as isize);
-        let (terms, width) = (self.grid.g.in_channels, self.width);
+        let (terms, width) = (self.grid.g.in_channels, self.width());
         let row_tiles = (0..channels).step_by(tiles.rows).enumerate();
         for (p, (index, row)) in (0..PRODUCTS).flat_map(|p| row_tiles.clone().map(move |r| (p, r)))
         {
@@ -343,13 +345,13 @@ impl Job<'_> {
             self.targets(panel, &mut targets);
             let x = Outputs {
                 from: sums,
-                width: self.width,
+                width: self.width(),
                 channels: channels.len(),
                 bias: self.bias.map(|b| b.at(first as isize).cast_const()),
                 out: self.out.at((first * g.out_pixels()) as isize),
                 plane: g.out_pixels(),
                 row: g.output[2],
-                targets: &targets[..self.width],
+                targets: &targets[..self.width()],
             };
             // SAFETY: the caller's promise.
             finite &= unsafe { transform_outputs::at(self.level)(&x) };
@@ -359,7 +361,7 @@ impl Job<'_> {
 
     /// Where the outputs of a panel go; lanes without a tile have none.
     fn targets(&self, panel: usize, to: &mut [Target; WIDEST]) {
-        let width = self.width;
+        let width = self.width();
         for (lane, target) in to[..width].iter_mut().enumerate() {
             let tile = panel * width + lane;
             *target = match tile < self.grid.tiles() {
@@ -371,7 +373,7 @@ impl Job<'_> {
 
     /// Register tiles of output channels whose products to have at a time.
     fn chunk(&self, row_tiles: usize) -> usize {
-        let fits = SUMS / (PRODUCTS * self.tiles.rows * self.width * size_of::<f32>());
+        let fits = SUMS / (PRODUCTS * self.tiles.rows * self.width() * size_of::<f32>());
         let chunks = row_tiles.div_ceil(fits.max(1));
         row_tiles.div_ceil(chunks.max(1)).max(1)
     }
@@ -420,7 +422,6 @@ fn at(
         level,
         grid: Grid::new(g),
         tiles: f32::tiles(level),
-        width: panel_width(f32::tiles(level)),
         input,
         weights: Some(weights),
         bias,
@@ -441,7 +442,7 @@ fn by_panels(job: &Job<'_>, threads: usize) -> Result<bool> {
     let of_kernels = PRODUCTS * step;
     let chunk = job.chunk(row_tiles);
     let of_inputs = PRODUCTS * job.product(1);
-    let of_sums = PRODUCTS * chunk * job.tiles.rows * job.width;
+    let of_sums = PRODUCTS * chunk * job.tiles.rows * job.width();
     let of_thread = of_inputs + of_sums + job.of_lines(1);
     let memory = Scratch::<f32>::new(of_kernels + threads * of_thread)?;
     let start = Ptr::new(memory.ptr());
@@ -492,7 +493,7 @@ fn by_channels(job: &Job<'_>, threads: usize) -> Result<bool> {
         .min((OWN / of_kernels).max(1));
     let step = chunk * job.of_rows() + GAP;
     let of_inputs = PRODUCTS * job.product(most);
-    let of_sums = PRODUCTS * chunk * job.tiles.rows * job.width;
+    let of_sums = PRODUCTS * chunk * job.tiles.rows * job.width();
     let of_lines = job.of_lines(most);
     let of_thread = (PRODUCTS * step + of_sums).max(of_lines);
     let memory = Scratch::<f32>::new(of_inputs + threads * of_thread)?;

@@ -10,13 +10,11 @@ use super::gemm::Product;
 use super::panel::{Lines, Square};
 use super::tile::{Next, Tile, Tiled, Tiles, even_parts};
 use crate::arch::level;
+use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
 
 /// Bytes of a block of the right operand, in the shared cache.
 const RIGHT: usize = 2 * 1024 * 1024;
-
-/// Bytes of a line of the caches.
-const CACHE_LINE: usize = 64;
 
 /// Numbers that copying a panel may write behind it.
 const SPILL: usize = 8;
@@ -330,7 +328,7 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
     /// What tile `nth` of `count` asks for of the panel after this one: lines of terms, of one
     /// column after the other.
     fn next(&self, index: usize, panels: usize, nth: usize, count: usize) -> Next<T> {
-        let each = CACHE_LINE / size_of::<T>();
+        let each = stream::LINE / size_of::<T>();
         let lines = self.terms.len().div_ceil(each);
         let some = lines.div_ceil(count);
         if index + 1 >= panels || nth * some >= lines {
@@ -387,7 +385,7 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
                     unsafe { self.pack(index..index + 1, first) };
                 }
                 let of = match direct {
-                    true => tiles.in_place[width / tiles.step - 1],
+                    true => tiles.in_place(width),
                     false => tiles.packed(width),
                 };
                 for (nth, (i, lines)) in even_parts(count, tiles.rows).enumerate() {

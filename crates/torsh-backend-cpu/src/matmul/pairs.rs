@@ -174,7 +174,7 @@ unsafe fn rounded<const PACKED: bool>(t: &Tile<Pair, bf16>) {
         }
         let of = match PACKED {
             true => tiles.packed(width),
-            false => tiles.in_place[width / tiles.step - 1],
+            false => tiles.in_place(width),
         };
         of[t.rows - 1](&Tile {
             rows: t.rows,

@@ -84,6 +84,11 @@ impl<T, O> Tiles<T, O> {
     pub fn packed(&self, width: usize) -> &'static [TileFn<T, O>] {
         self.packed[width / self.step - 1]
     }
+    /// [`Tiles::packed`], for rows of the left operand where they are.
+    #[inline]
+    pub fn in_place(&self, width: usize) -> &'static [TileFn<T, O>] {
+        self.in_place[width / self.step - 1]
+    }
 }
 
 /// `n` things in as few even parts of `most` as there can be: the first and the size of each.

@@ -42,15 +42,15 @@ impl Weight<'_> {
     }
     /// Tiles that there is room for.
     fn tiles(&self) -> usize {
-        self.most * self.job.width
+        self.most * self.job.width()
     }
     /// Panels of channels.
     fn groups(&self) -> usize {
-        self.channels().div_ceil(self.job.width)
+        self.channels().div_ceil(self.job.width())
     }
     /// Numbers between the transformed inputs of two products.
     fn of_turned(&self) -> usize {
-        self.groups() * self.tiles() * self.job.width + GAP
+        self.groups() * self.tiles() * self.job.width() + GAP
     }
     /// Numbers of the transformed gradients of a register tile of channels, which are adjacent for
     /// each tile.
@@ -62,7 +62,7 @@ impl Weight<'_> {
         row_tiles * self.of_packed() + GAP
     }
     fn of_lines(&self) -> usize {
-        self.rows * self.job.width + GAP
+        self.rows * self.job.width() + GAP
     }
 
     /// Numbers between the sums of two products that are kept, and of two of a thread's own.
@@ -76,7 +76,7 @@ impl Weight<'_> {
     }
     fn of_sums(&self) -> usize {
         let rows = if self.keep { 0 } else { self.chunk * self.rows };
-        rows * self.job.width + GAP
+        rows * self.job.width() + GAP
     }
     /// Numbers that all threads share: transformed inputs, with the channels of a register tile
     /// adjacent, and the sums that are kept.
@@ -85,7 +85,7 @@ impl Weight<'_> {
     }
     /// Numbers that each thread has for itself.
     fn of_thread(&self) -> usize {
-        let inputs = PRODUCTS * self.job.width.pow(2) + self.job.of_lines(1);
+        let inputs = PRODUCTS * self.job.width().pow(2) + self.job.of_lines(1);
         let gradients = self.of_gradients(self.chunk) + self.of_lines();
         inputs.max(PRODUCTS * (gradients + self.of_sums()))
     }
@@ -102,13 +102,13 @@ impl Weight<'_> {
 
     /// The channels of a group.
     fn group(&self, group: usize) -> Range<usize> {
-        let width = self.job.width;
+        let width = self.job.width();
         group * width..((group + 1) * width).min(self.channels())
     }
 
     /// Where a thread has the sums of a group, of the output channels from a register tile on.
     fn sums(&self, thread: usize, tile: usize, group: usize) -> Slab {
-        let width = self.job.width;
+        let width = self.job.width();
         let at = tile * self.rows * self.channels() + group * width;
         match self.keep {
             true => Slab {
@@ -132,7 +132,7 @@ impl Weight<'_> {
     /// The operands have the sizes of the geometry; `memory` has room for a square of each product,
     /// and for the lines of a panel behind.
     unsafe fn inputs(&self, group: usize, panel: usize, index: usize, memory: *mut f32) {
-        let width = self.job.width;
+        let width = self.job.width();
         let channels = self.group(group);
         let square = width * width;
         let to = Panels {
@@ -166,7 +166,7 @@ impl Weight<'_> {
     /// # Safety
     /// As [`Weight::inputs`]; `memory` has room for these gradients, and for those of a panel behind.
     unsafe fn gradients(&self, row_tiles: &Range<usize>, some: &Range<usize>, memory: *mut f32) {
-        let (g, width) = (self.job.grid.g, self.job.width);
+        let (g, width) = (self.job.grid.g, self.job.width());
         let lines = memory.wrapping_add(PRODUCTS * self.of_gradients(self.chunk));
         let mut targets = [Target::default(); WIDEST];
         for (index, panel) in some.clone().enumerate() {
@@ -217,7 +217,7 @@ impl Weight<'_> {
     ) {
         let (tiles, channels) = (self.job.tiles, self.group(group).len());
         let rows = self.outputs(row_tiles).len();
-        let (width, length) = (self.job.width, self.tiles());
+        let (width, length) = (self.job.width(), self.tiles());
         let step = self.of_gradients(row_tiles.len());
         // The last panel may be filled in part.
         let terms = self.job.grid.tiles().min(some.end * width) - some.start * width;
@@ -323,7 +323,6 @@ pub(super) fn at(level: Level, g: &Geometry, [grad, input, out]: [Ptr<f32>; 3]) 
         level,
         grid: Grid::new(g),
         tiles: f32::tiles(level),
-        width: panel_width(f32::tiles(level)),
         input,
         weights: None,
         bias: None,
@@ -340,7 +339,7 @@ pub(super) fn at(level: Level, g: &Geometry, [grad, input, out]: [Ptr<f32>; 3]) 
     let fits = INPUTS / (PRODUCTS * job.of_panel() * size_of::<f32>());
     let blocks = panels.div_ceil(fits.clamp(1, TOGETHER));
     let (most, keep) = (panels.div_ceil(blocks), blocks > 1);
-    let of_row = (most + usize::from(!keep)) * job.width;
+    let of_row = (most + usize::from(!keep)) * job.width();
     let fits = OWN / 2 / (PRODUCTS * of_row * rows * size_of::<f32>());
     let mut x = Weight {
         threads,
