@@ -34,8 +34,8 @@ pub(super) fn run<T: Windowed>(
     [x, y, out]: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
 ) -> Implicit {
-    // A matrix unit wants the windows written out.
-    if T::has_unit(g.out_channels, g.out_pixels(), g.window()) {
+    // A matrix unit takes the product of the image itself.
+    if g.is_pointwise() && T::has_unit(g.out_channels, g.out_pixels(), g.window()) {
         return None;
     }
     match way {

@@ -325,13 +325,32 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
         }
     }
 
-    /// What tile `nth` of `count` asks for of the panel after this one: lines of terms, of one
-    /// column after the other.
-    fn next(&self, index: usize, panels: usize, nth: usize, count: usize) -> Next<T> {
+    /// What tile `nth` of `count` asks for of the panel after this one, which is copied to `to` and
+    /// may have left the core's own cache since.
+    fn next(&self, to: *const T, nth: usize, count: usize) -> Next<T> {
+        // Cache lines of the panel, and how many a tile asks for at a time.
+        let each = stream::LINE / size_of::<T>();
+        let lines = self.terms.len() * self.tiles.columns / each;
+        let times = self.terms.len() / 4;
+        let some = lines.div_ceil((count * times).max(1));
+        let first = nth * times * some;
+        if first >= lines {
+            return Next::NONE;
+        }
+        Next {
+            at: to.wrapping_add(first * each),
+            step: (some * each) as isize,
+            lines: some,
+        }
+    }
+
+    /// What tile `nth` of `count` asks for of the panel after this one, which is still to be copied:
+    /// lines of terms, of one column after the other.
+    fn next_late(&self, index: usize, nth: usize, count: usize) -> Next<T> {
         let each = stream::LINE / size_of::<T>();
         let lines = self.terms.len().div_ceil(each);
         let some = lines.div_ceil(count);
-        if index + 1 >= panels || nth * some >= lines {
+        if nth * some >= lines {
             return Next::NONE;
         }
         let of = self.lines(index + 1);
@@ -394,9 +413,12 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
                         true => x.a.at(row + i, self.terms.start).ptr,
                         false => memory.wrapping_add(i * terms),
                     };
+                    let count = count.div_ceil(tiles.rows);
                     let next = match packs {
-                        true => self.next(index, panels, nth, count.div_ceil(tiles.rows)),
-                        false => Next::NONE,
+                        _ if index + 1 >= panels => Next::NONE,
+                        true => self.next_late(index, nth, count),
+                        false if index + 1 < first => Next::NONE,
+                        false => self.next(self.copied(index + 1, first), nth, count),
                     };
                     let tile = Tile {
                         rows: lines,
