@@ -71,14 +71,19 @@ unsafe fn kernel_tiles<L: Arch, V: Lane<T = f32>>(x: &Kernels) {
     unsafe {
         let w = x.weights;
         let mut taps = [0.0f32; TAPS * TAPS * TALLEST];
-        for k in 0..x.terms {
-            let from = Lines {
-                ptr: w.ptr.add(k * w.term),
-                line: w.row as isize,
-                term: 1,
-            };
-            spread_taps::<L>(from, x.rows, taps.as_mut_ptr());
-            for v in (0..x.rows).step_by(V::N) {
+        // Two terms of half as many rows fill a vector, and are adjacent in the panel.
+        let together = if 2 * x.rows == V::N { 2 } else { 1 };
+        for k in (0..x.terms).step_by(together) {
+            let some = together.min(x.terms - k);
+            for t in 0..some {
+                let from = Lines {
+                    ptr: w.ptr.add((k + t) * w.term),
+                    line: w.row as isize,
+                    term: 1,
+                };
+                spread_taps::<L>(from, x.rows, taps.as_mut_ptr().add(t * x.rows));
+            }
+            for v in (0..some * x.rows).step_by(V::N) {
                 let mut columns = [[V::splat(0.0); TAPS]; POINTS];
                 for j in 0..TAPS {
                     let mut column = [V::splat(0.0); TAPS];
