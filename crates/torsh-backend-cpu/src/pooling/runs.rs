@@ -74,12 +74,13 @@ impl<T> Row<T> {
         self.extents[2].end - self.extents[2].start
     }
 
-    /// Where the windows' rows begin, and how many there are, `along` elements from the first one.
+    /// Writes where the windows' rows begin, `along` elements from the first one, and says how many
+    /// there are.
     #[inline(always)]
-    fn rows(&self, along: usize) -> ([usize; ROWS], usize) {
+    fn rows(&self, along: usize, places: &mut [usize; ROWS]) -> usize {
         let [wz, wy, wx] = self.extents;
         let along = wx.start.wrapping_add(along);
-        let (mut places, mut taken) = ([0; ROWS], 0);
+        let mut taken = 0;
         let mut z = wz.start;
         while z < wz.end {
             let mut y = wy.start;
@@ -91,7 +92,7 @@ impl<T> Row<T> {
             }
             z = z.wrapping_add(self.dilations[0]);
         }
-        (places, taken)
+        taken
     }
 }
 
@@ -150,6 +151,11 @@ unsafe fn lay_out<T: Copy, F: Fold<T>, const S: usize>(
         let there = if there < length { there } else { length };
         // SAFETY: elements of the plane, and room for as many.
         unsafe {
+            if S == 2 && places.len() == 1 && there == length {
+                // Only read from here on; what was just written in other pieces would be slow to read.
+                all = src.cast_mut();
+                continue;
+            }
             if index == 0 {
                 (0..there).for_each(|i| *all.wrapping_add(i) = *src.wrapping_add(i));
                 (there..length).for_each(|i| *all.wrapping_add(i) = F::START);
@@ -219,10 +225,12 @@ pub(super) fn fits(extents: [Window; 2], dilations: [usize; 2]) -> bool {
 unsafe fn indexed<T: Ordered, const S: usize>(row: &Row<T>, at: *mut i64) {
     let (count, span) = (row.run.end - row.run.first, row.span());
     let mut rows = [const { [const { MaybeUninit::uninit() }; 2] }; ROWS];
+    // Here, since a list that is copied just after it was written is slow to read.
+    let mut places = [0; ROWS];
     let mut from = 0;
     while from < count {
         let n = LANES.min(count - from);
-        let (places, taken) = row.rows(from.wrapping_mul(S));
+        let taken = row.rows(from.wrapping_mul(S), &mut places);
         let corner = places[0];
         for i in 0..taken {
             // SAFETY: the caller's promise.
@@ -247,15 +255,15 @@ unsafe fn indexed<T: Ordered, const S: usize>(row: &Row<T>, at: *mut i64) {
             }
             let begin = from.wrapping_add(first);
             let corner = corner.wrapping_add(first.wrapping_mul(S));
-            let mut places = [0i64; TILE];
+            let mut found = [0i64; TILE];
             for l in 0..TILE {
                 let window = corner.wrapping_add(l.wrapping_mul(S)) as u32;
-                places[l] = i64::from(window.wrapping_add(index[l]));
+                found[l] = i64::from(window.wrapping_add(index[l]));
             }
             // SAFETY: the results of these windows.
             unsafe {
                 put(best, n.wrapping_sub(first), row.dst.wrapping_add(begin));
-                put(places, n.wrapping_sub(first), at.wrapping_add(begin));
+                put(found, n.wrapping_sub(first), at.wrapping_add(begin));
             }
             first = first.wrapping_add(TILE);
         }
@@ -271,10 +279,12 @@ unsafe fn indexed<T: Ordered, const S: usize>(row: &Row<T>, at: *mut i64) {
 unsafe fn folded<T: Copy, F: Fold<T>, const S: usize>(row: &Row<T>, last: impl Fn(T) -> T) {
     let (count, span) = (row.run.end - row.run.first, row.span());
     let mut apart = [const { MaybeUninit::uninit() }; 2];
+    // Here, since a list that is copied just after it was written is slow to read.
+    let mut places = [0; ROWS];
     let mut from = 0;
     while from < count {
         let n = LANES.min(count - from);
-        let (places, taken) = row.rows(from.wrapping_mul(S));
+        let taken = row.rows(from.wrapping_mul(S), &mut places);
         // SAFETY: the caller's promise.
         unsafe { lay_out::<T, F, S>(row, &places[..taken], n, &mut apart) };
         let mut first = 0;
