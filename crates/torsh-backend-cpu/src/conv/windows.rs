@@ -124,13 +124,39 @@ unsafe fn one_by_one<T: Copy + Default>(runs: &[Run], from: Planes<T>, to: Rows<
             for run in runs {
                 (next..run.at).for_each(|i| *to.add(i) = T::default());
                 let (from, to) = (from.add(run.from), to.add(run.at));
-                (0..run.len).for_each(|i| *to.add(i) = *from.add(i * run.step));
+                match run.step {
+                    1 => copy_short(run.len, from, to),
+                    step => (0..run.len).for_each(|i| *to.add(i) = *from.add(i * step)),
+                }
                 next = run.at + run.len;
             }
         }
         let end = runs.last().map_or(0, |run| run.at + run.len);
         for c in 0..count {
             (end..to.width).for_each(|i| *to.ptr.add(c * to.step + i) = T::default());
+        }
+    }
+}
+
+/// Copies `n` adjacent elements, few as a rule; the last of several pieces overlaps the one before.
+///
+/// # Safety
+/// Both are valid for so many, which are apart.
+#[inline(always)]
+unsafe fn copy_short<T: Copy>(n: usize, from: *const T, to: *mut T) {
+    const EACH: usize = 8;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let piece = |at: usize| {
+            let piece = from.add(at).cast::<[T; EACH]>().read_unaligned();
+            to.add(at).cast::<[T; EACH]>().write_unaligned(piece);
+        };
+        match n.checked_sub(EACH) {
+            Some(last) => {
+                (0..last).step_by(EACH).for_each(piece);
+                piece(last);
+            }
+            None => (0..n).for_each(|i| *to.add(i) = *from.add(i)),
         }
     }
 }
