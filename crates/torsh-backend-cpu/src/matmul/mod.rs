@@ -33,6 +33,10 @@ use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
 
 /// Multiply-adds that are worth a thread of their own: some microseconds.
 const GRAIN: usize = 256 * 1024;
+/// Rows of a matrix of a batch below which one tall product repays a copy of them, and the columns
+/// from which on it does.
+const ROWS: usize = 128;
+const COLUMNS: usize = 32;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -320,6 +324,18 @@ impl Call<'_> {
         let all: usize = p.batch.iter().product();
         if all * p.m * p.n == 0 {
             return Ok(());
+        }
+        // Rows that only the left operand's layout keeps from being those of one tall product.
+        let apart = !p.batch.is_empty() && p.m < ROWS && p.n >= COLUMNS && !self.a.is_contiguous();
+        if apart && self.out.is_contiguous() && p.steps[2].iter().all(|&step| step == 0) {
+            let dense = Dense::new(self.a, self.a.dtype)?;
+            let strides = torsh_core::Shape::new(self.a.shape).contiguous_strides();
+            let a = View {
+                ptr: dense.ptr::<u8>().get(),
+                strides: &strides,
+                ..*self.a
+            };
+            return Call { a: &a, ..*self }.float(alpha, beta);
         }
         let [out, a, b] = [self.out, self.a, self.b].map(|v| Ptr::new(v.ptr.cast::<T>()));
         let c = self.c.map(|v| Ptr::new(v.ptr.cast::<T>()));

@@ -275,3 +275,45 @@ fn vectors_swapped_operands_and_broadcast_batches() {
         assert_eq!(out.get(&[t, j]), want);
     }
 }
+
+/// A batch of few rows each, whose left operand has the batch inside of the rows: one tall product of
+/// a copy, with what is added to it, and into an output that lies apart not.
+#[test]
+fn rows_of_a_batch_that_lie_apart() {
+    let (batch, m, n, k) = (40, 6, 48, 70);
+    let a = Host::<f32>::new(&[m, batch, k], |i| value(i) as f32);
+    let b = Host::<f32>::new(&[k, n], |i| value(i + 1) as f32);
+    let c = Host::<f32>::new(&[n], |i| value(i + 2) as f32);
+    let swapped = |h: &Host<f32>| {
+        let (mut shape, mut strides) = (h.shape.clone(), h.strides.clone());
+        shape.swap(0, 1);
+        strides.swap(0, 1);
+        (shape, strides)
+    };
+    for apart in [false, true] {
+        let first = if apart { [m, batch, n] } else { [batch, m, n] };
+        let mut out = Host::<f32>::new(&first, |_| f32::NAN);
+        if apart {
+            (out.shape, out.strides) = swapped(&out);
+        }
+        let (shape, strides) = swapped(&a);
+        let left = View {
+            shape: &shape,
+            strides: &strides,
+            ..a.view()
+        };
+        run(out.view(), &[left, b.view(), c.view()], &[]);
+        for i in 0..batch {
+            for r in 0..m {
+                for j in 0..n {
+                    let sum: f32 = (0..k).map(|p| a.get(&[r, i, p]) * b.get(&[p, j])).sum();
+                    assert_eq!(
+                        out.get(&[i, r, j]),
+                        sum + c.get(&[j]),
+                        "{i} {r} {j} {apart}"
+                    );
+                }
+            }
+        }
+    }
+}
