@@ -175,7 +175,7 @@ impl<T: Number> Backward<'_, T> {
 
     /// The gradients that a head of key and value takes part in: those of its queries, and those
     /// of its keys and values; of the `part`-th of every `parts` blocks of them. Asks for what the head
-    /// `next` reads first.
+    /// `next` reads and writes first.
     ///
     /// # Safety
     /// `at` must be memory of this layout, and blocks be nobody else's.
@@ -254,16 +254,24 @@ impl<T: Number> Backward<'_, T> {
                     fresh: head == kv * group,
                 };
                 let last = head + 1 == (kv + 1) * group;
-                let mut soon = match next.filter(|_| last) {
-                    Some(kv) => [
+                // A part of a head would ask for what others write.
+                let result = |to: Option<&Matrices<T>>, head: usize, sizes: [usize; 2]| match to {
+                    Some(to) if parts == 1 => to.soon(head, 0, sizes),
+                    _ => Soon::NOTHING,
+                };
+                let mut soon = [Soon::NOTHING; 8];
+                soon[0] = result(dq, head, [l, e]);
+                if let Some(kv) = next.filter(|_| last) {
+                    soon[1..].copy_from_slice(&[
                         self.k.soon(kv, 0, [seen, e]),
                         self.v.soon(kv, 0, [seen, d]),
                         self.q.soon(kv * group, 0, [l, e]),
                         self.g.soon(kv * group, 0, [l, d]),
                         self.out.soon(kv * group, 0, [l, d]),
-                    ],
-                    None => [Soon::NOTHING; 5],
-                };
+                        result(dk, kv, [seen, e]),
+                        result(dv, kv, [seen, d]),
+                    ]);
+                }
                 for j in (0..seen)
                     .step_by(KEYS)
                     .filter(|&j| queries || mine(j / KEYS))
@@ -423,25 +431,28 @@ impl<T: Number> Backward<'_, T> {
             let lse = self.lse.at((head * l + i) as isize);
             T::weigh_back(&block, grads, lse, place(to.delta).wrapping_add(i));
             if let Some(g_columns) = g_columns {
-                T::product(&across(scores, &g_columns, dv, d, to.d));
+                T::product_with(&across(scores, &g_columns, dv, d, to.d), soon);
             }
             if let Some(q_columns) = q_columns {
-                T::product(&across(grads, &q_columns, dk, e, to.e));
+                T::product_with(&across(grads, &q_columns, dk, e, to.e), soon);
             }
             if let Some(k_columns) = k_columns {
-                T::product(&Product {
-                    m: rows,
-                    n: e,
-                    k: keys,
-                    a: grads,
-                    steps: [to.ld as isize, 1],
-                    b: k_columns.from(j),
-                    right: k_columns.steps,
-                    c: place(to.dq).wrapping_add(i * to.e),
-                    ld: to.e,
-                    add: j > 0,
-                    band: band(Band::Terms),
-                });
+                T::product_with(
+                    &Product {
+                        m: rows,
+                        n: e,
+                        k: keys,
+                        a: grads,
+                        steps: [to.ld as isize, 1],
+                        b: k_columns.from(j),
+                        right: k_columns.steps,
+                        c: place(to.dq).wrapping_add(i * to.e),
+                        ld: to.e,
+                        add: j > 0,
+                        band: band(Band::Terms),
+                    },
+                    soon,
+                );
             }
         }
     }

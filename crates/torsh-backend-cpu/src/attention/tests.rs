@@ -433,38 +433,47 @@ fn products_at_every_level() {
         if !level.is_available() {
             continue;
         }
-        let (width, height) = (f32::width(level), panels::rows(level));
-        for m in 1..20 {
-            let (k, n) = (19, width + 3);
+        let width = f32::width(level);
+        // One panel, two, and three, of a left operand whose rows or columns are adjacent.
+        for (m, panels, rows) in (1..20).flat_map(|m| {
+            [1, 2, 3]
+                .map(|p| [true, false].map(|rows| (m, p, rows)))
+                .concat()
+        }) {
+            let (k, n) = (19, width * panels - 5);
             let a: Vec<f32> = numbers(m * k, 7).iter().map(|&v| v as f32).collect();
-            let b: Vec<f32> = numbers(2 * width * k, 8)
+            let b: Vec<f32> = numbers(panels * width * k, 8)
                 .iter()
                 .map(|&v| v as f32)
                 .collect();
-            let mut c = vec![1.0f32; m * 2 * width];
+            let mut c = vec![1.0f32; m * panels * width];
+            let steps = if rows { [k, 1] } else { [1, m] };
             let p = Product {
                 m,
                 n,
                 k,
                 a: a.as_ptr(),
-                steps: [1, m as isize],
+                steps: steps.map(|s| s as isize),
                 b: b.as_ptr(),
                 right: [width * k, width],
                 c: c.as_mut_ptr(),
-                ld: 2 * width,
+                ld: panels * width,
                 add: true,
                 band: Band::Terms(-3),
             };
             // SAFETY: the buffers have the sizes that the product says.
             unsafe { panels::product_f32::at(level)(&p, &mut []) };
             for r in 0..m {
-                // Rows are limited some at a time.
-                let end = (r / height * height + height).min(m);
-                let terms = (end as isize - 3).clamp(0, k as isize) as usize;
                 for j in 0..n {
+                    // Rows are limited some at a time.
+                    let two = panels::pairs(level) && (j / width) / 2 * 2 + 1 < panels;
+                    let height = panels::rows(level, two);
+                    let end = (r / height * height + height).min(m);
+                    let terms = (end as isize - 3).clamp(0, k as isize) as usize;
+                    let left = |t: usize| a[r * steps[0] + t * steps[1]];
                     let right = |t: usize| b[(j / width * k + t) * width + j % width];
-                    let sum: f32 = (0..terms).map(|t| a[t * m + r] * right(t)).sum();
-                    let got = c[r * 2 * width + j];
+                    let sum: f32 = (0..terms).map(|t| left(t) * right(t)).sum();
+                    let got = c[r * panels * width + j];
                     assert!((got - 1.0 - sum).abs() < 1e-5, "{level:?} {m} {r} {j}");
                 }
             }
