@@ -204,6 +204,20 @@ fn check(
     Ok(rank == 3)
 }
 
+/// Whether sequences lie one after the other: `[batch, length, width]` transposed.
+fn batch_first(t: &Tensor) -> bool {
+    t.dims()[1] > 1 && t.stride()[0] < t.stride()[1]
+}
+
+/// A layer's result for `[length, batch, width]`: one product for all rows, in the order in which
+/// they lie.
+fn linear(t: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    match batch_first(t) {
+        true => t.transpose(0, 1)?.linear(weight, bias)?.transpose(0, 1),
+        false => t.linear(weight, bias),
+    }
+}
+
 /// Queries, keys and values after their projections, `[length, batch, embed_dim]`.
 fn projected(
     [q, k, v]: [&Tensor; 3],
@@ -226,26 +240,26 @@ fn projected(
             }
             let split = |t: Tensor, i: usize| t.narrow(2, i * e, e);
             if k.is_same(v) && q.is_same(k) {
-                let all = q.linear(w, bias)?;
+                let all = linear(q, w, bias)?;
                 return Ok([
                     split(all.clone(), 0)?,
                     split(all.clone(), 1)?,
                     split(all, 2)?,
                 ]);
             }
-            let q = q.linear(&part(w, 0, 1)?, bias_part(0, 1)?.as_ref())?;
+            let q = linear(q, &part(w, 0, 1)?, bias_part(0, 1)?.as_ref())?;
             if k.is_same(v) {
-                let both = k.linear(&part(w, 1, 2)?, bias_part(1, 2)?.as_ref())?;
+                let both = linear(k, &part(w, 1, 2)?, bias_part(1, 2)?.as_ref())?;
                 return Ok([q, split(both.clone(), 0)?, split(both, 1)?]);
             }
-            let k = k.linear(&part(w, 1, 1)?, bias_part(1, 1)?.as_ref())?;
-            let v = v.linear(&part(w, 2, 1)?, bias_part(2, 1)?.as_ref())?;
+            let k = linear(k, &part(w, 1, 1)?, bias_part(1, 1)?.as_ref())?;
+            let v = linear(v, &part(w, 2, 1)?, bias_part(2, 1)?.as_ref())?;
             Ok([q, k, v])
         }
         InProjection::Separate([wq, wk, wv]) => Ok([
-            q.linear(wq, bias_part(0, 1)?.as_ref())?,
-            k.linear(wk, bias_part(1, 1)?.as_ref())?,
-            v.linear(wv, bias_part(2, 1)?.as_ref())?,
+            linear(q, wq, bias_part(0, 1)?.as_ref())?,
+            linear(k, wk, bias_part(1, 1)?.as_ref())?,
+            linear(v, wv, bias_part(2, 1)?.as_ref())?,
         ]),
     }
 }
@@ -378,8 +392,17 @@ fn attention(
         };
         (q.scaled_dot_product_attention_with(&k, &v, options)?, None)
     };
-    let joined = attended.permute([2, 0, 1, 3])?.reshape([queries, n, e])?;
-    let y = joined.linear(out_weight, o.out_proj_bias.as_ref())?;
+    let bias = o.out_proj_bias.as_ref();
+    let y = match batch_first(&q_in) {
+        true => {
+            let joined = attended.permute([0, 2, 1, 3])?.reshape([n, queries, e])?;
+            joined.linear(out_weight, bias)?.transpose(0, 1)?
+        }
+        false => {
+            let joined = attended.permute([2, 0, 1, 3])?.reshape([queries, n, e])?;
+            joined.linear(out_weight, bias)?
+        }
+    };
     let weights = match weights {
         Some(w) if o.average_attn_weights => Some(w.mean_dim(1, false)?),
         w => w,
