@@ -6,6 +6,9 @@
 //! order, so that they are read as flat arrays. `float16` and `bfloat16` compute in `float32` and
 //! round once when written. The formulas are the rows of [`torsh_core::steps`].
 
+#[cfg(target_arch = "x86_64")]
+mod adam;
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -291,9 +294,27 @@ fn entry(kernel: Kernel) -> Option<&'static Entry> {
     all.iter().find(|e| e.kernel == kernel)
 }
 
+/// Makes the first part of a step on so many elements, and says how many it made.
+///
+/// # Safety
+/// As [`StepFn`].
+type FirstFn = unsafe fn(&Operands, usize, &Numbers) -> usize;
+
+/// The loop beside the row's for float32 with all state there that must be.
+fn first_part(kernel: Kernel, variant: usize) -> Option<FirstFn> {
+    #[cfg(target_arch = "x86_64")]
+    if kernel == Kernel::AdamStep && variant == 0 && arch::level() == Level::Avx512 {
+        return Some(adam::whole);
+    }
+    let _ = (kernel, variant);
+    None
+}
+
 /// One parameter's step.
 struct Item {
     step: StepFn,
+    /// What is to be done before, of `float32`.
+    first: Option<FirstFn>,
     dtype: DType,
     operands: Operands,
     numbers: Numbers,
@@ -303,6 +324,17 @@ struct Item {
 }
 
 impl Item {
+    /// # Safety
+    /// As [`StepFn`].
+    unsafe fn loops(&self, o: &Operands, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let done = self.first.map_or(0, |f| f(o, len, &self.numbers));
+            let rest = o.at(done, size_of::<f32>());
+            (self.step)(&rest, len - done, &self.numbers);
+        }
+    }
+
     /// Makes the step of elements `from..to`.
     ///
     /// # Safety
@@ -311,7 +343,7 @@ impl Item {
         let size = self.dtype.size();
         if matches!(self.dtype, DType::F32 | DType::F64) {
             // SAFETY: the caller's promise.
-            return unsafe { (self.step)(&self.operands.at(from, size), to - from, &self.numbers) };
+            return unsafe { self.loops(&self.operands.at(from, size), to - from) };
         }
         let half = self.dtype;
         let mut blocks = [[0f32; BLOCK]; STATE + 2];
@@ -331,7 +363,7 @@ impl Item {
                         convert(half, there.state[k], DType::F32, own.state[k], n);
                     }
                 }
-                (self.step)(&own, n, &self.numbers);
+                self.loops(&own, n);
                 convert(DType::F32, own.param, half, there.param, n);
                 for (from, to) in own.state.into_iter().zip(there.state) {
                     if !to.is_null() {
@@ -422,6 +454,10 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
                 DType::F32 | DType::F16 | DType::BF16 => loops.single,
                 DType::F64 => loops.double,
                 _ => return Err(args.unsupported()),
+            },
+            first: match param.dtype {
+                DType::F64 => None,
+                _ => first_part(args.kernel, variant),
             },
             dtype: param.dtype,
             operands,

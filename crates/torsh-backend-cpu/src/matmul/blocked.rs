@@ -16,6 +16,9 @@ use crate::dense::{Ptr, Scratch};
 /// Bytes of a block of the right operand, in the shared cache.
 const RIGHT: usize = 2 * 1024 * 1024;
 
+/// Bytes of a right operand that each thread may copy for itself.
+const OWN: usize = 256 * 1024;
+
 /// Numbers that copying a panel may write behind it.
 const SPILL: usize = 8;
 
@@ -117,19 +120,28 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     threads: usize,
     tiles: &'static Tiles<T, O>,
 ) -> Result<()> {
-    // Few rows: each thread has columns of its own. Else rows, and the columns are copied once.
     let panels = x.n.div_ceil(tiles.columns);
+    let size = size_of::<T>();
+    // Each thread copies a small right operand for rows of its own: to read what another core has
+    // just written costs more than to copy it, and so does to write rows that another writes too.
+    let by_rows = threads > 1
+        && right.is_none()
+        && (x.b.col == 1 || panels < threads)
+        && x.n * x.k * size <= OWN
+        && x.m >= 8 * threads * tiles.rows;
+    // Few rows: each thread has columns of its own. Else rows, and the columns are copied once.
     let parts = match x.n >= 4 * x.m || x.m < 2 * threads * tiles.rows {
+        _ if by_rows => threads,
         true => threads.min(panels),
         false => 1,
     };
     let inside = threads / parts;
-    let size = size_of::<T>();
+    let across = if by_rows { 1 } else { parts };
     // Panels that all rows are done with at once need not outlast a core's own cache.
     let few = x.m * tiles.block.terms * size <= tiles.block.left;
     let bytes = if few { tiles.block.left } else { RIGHT };
     let columns = (bytes / (tiles.block.terms * size)).next_multiple_of(tiles.columns);
-    let columns = columns.min(panels.div_ceil(parts) * tiles.columns);
+    let columns = columns.min(panels.div_ceil(across) * tiles.columns);
     let terms = x.k.min(tiles.block.terms);
     let of_right = columns * terms;
     let of_left = (tiles.block.left / size)
@@ -139,11 +151,25 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     let of_left = of_left.next_multiple_of(64);
     let memory = Scratch::<T>::new(parts * (of_right + inside * of_left))?;
     let start = Ptr::new(memory.ptr());
-    pool::parallel_parts(panels, parts, &|index, some| {
-        let end = (some.end * tiles.columns).min(x.n);
+    let units = match by_rows {
+        true => x.m.div_ceil(tiles.rows),
+        false => panels,
+    };
+    pool::parallel_parts(units, parts, &|index, some| {
+        let cut = |unit: usize, n: usize| some.start * unit..(some.end * unit).min(n);
+        let (rows, columns_of_part) = match by_rows {
+            true => (cut(tiles.rows, x.m), 0..x.n),
+            false => (0..x.m, cut(tiles.columns, x.n)),
+        };
+        let x = Product {
+            m: rows.len(),
+            out: x.out.at(rows.start, 0),
+            a: x.a.at(rows.start, 0),
+            ..*x
+        };
         let right_panels = start.at((index * (of_right + inside * of_left)) as isize);
         let part = Part {
-            x,
+            x: &x,
             right,
             tiles,
             threads: inside,
@@ -152,8 +178,8 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
             left_panels: Ptr::new(right_panels.wrapping_add(of_right)),
             of_left,
         };
-        // SAFETY: the caller's promise; no other thread writes these columns.
-        unsafe { part.all(some.start * tiles.columns..end) };
+        // SAFETY: the caller's promise; no other thread writes these rows and columns.
+        unsafe { part.all(columns_of_part) };
     });
     Ok(())
 }

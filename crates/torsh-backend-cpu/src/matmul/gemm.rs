@@ -3,9 +3,9 @@
 use num_complex::Complex;
 use num_traits::{One, Zero};
 
-#[cfg(target_arch = "x86_64")]
-use super::amx;
 use super::lane::Vectors;
+#[cfg(target_arch = "x86_64")]
+use super::{amx, inner};
 use super::{blocked, vector};
 use crate::multiversion;
 use crate::scalar::Real;
@@ -197,6 +197,10 @@ real!(
 pub(super) unsafe fn plain(x: &Product<f32>, threads: usize) {
     // SAFETY: the caller's promise.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
+        if inner::suits(x) {
+            return inner::product(x, threads);
+        }
         // Without memory for panels the loops over whole rows remain.
         if blocked::product(x, None, threads).is_err() {
             small_f32(x);

@@ -12,6 +12,8 @@
 mod amx;
 pub(crate) mod blocked;
 mod gemm;
+#[cfg(target_arch = "x86_64")]
+mod inner;
 mod integer;
 pub(crate) mod lane;
 #[cfg(target_arch = "x86_64")]

@@ -60,7 +60,7 @@ fn check<T: Test>([m, n, k]: [usize; 3], orders: [usize; 3], level: Level) {
         match level == super::level() && orders[2] == 1 && !n.is_multiple_of(5) {
             // Which may transpose the product.
             true => product(&x, None, 1 + m % 2),
-            false => with(&x, None, 1 + orders[2], T::tiles(level)),
+            false => with(&x, None, 1 + (orders[2] + m) % 3, T::tiles(level)),
         }
     }
     .unwrap();
@@ -125,6 +125,11 @@ fn of_several_blocks_of_rows_and_columns() {
     // Panels that are copied just ahead of their use, and by two threads before.
     check::<f32>([400, 121, 600], [0, 0, 1], level());
     check::<f32>([401, 121, 600], [0, 0, 1], level());
+    // Threads with rows of their own.
+    check::<f32>([131, 77, 32], [0, 1, 0], level());
+    check::<f32>([201, 20, 400], [0, 0, 2], level());
+    check::<f32>([129, 30, 600], [1, 0, 1], level());
+    check::<f64>([130, 100, 60], [0, 2, 0], level());
 }
 
 #[test]
