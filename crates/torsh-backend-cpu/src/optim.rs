@@ -29,6 +29,8 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 
 /// The least number of elements worth a thread of their own.
 const GRAIN: usize = 16 * 1024;
+/// Elements of a cache line, or of some: where threads part.
+const LINE: usize = 64;
 /// The most tensors of state, numbers and flags that a row has.
 const STATE: usize = 3;
 const NUMBERS: usize = 8;
@@ -375,7 +377,7 @@ impl Item {
     }
 }
 
-/// Splits `items`, of which each has a start and a length, over the threads.
+/// Splits `items`, of which each has a start and a length, over the threads, at cache lines of each.
 fn split<I: Sync>(
     items: &[I],
     place: fn(&I) -> (usize, usize),
@@ -389,7 +391,11 @@ fn split<I: Sync>(
             if start >= r.end {
                 break;
             }
-            f(item, r.start.max(start) - start, (r.end - start).min(len));
+            let cut = |at: usize| match at.saturating_sub(start) {
+                all if all >= len => len,
+                some => some / LINE * LINE,
+            };
+            f(item, cut(r.start), cut(r.end));
         }
     });
 }

@@ -19,6 +19,10 @@ const RIGHT: usize = 2 * 1024 * 1024;
 /// Bytes of a right operand that each thread may copy for itself.
 const OWN: usize = 256 * 1024;
 
+/// Terms whose numbers of a few columns stay in the first-level cache wherever they are, but where
+/// rows share its sets.
+const NEAR: usize = 64;
+
 /// Numbers that copying a panel may write behind it.
 const SPILL: usize = 8;
 
@@ -136,12 +140,22 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
         false => 1,
     };
     let inside = threads / parts;
-    let across = if by_rows { 1 } else { parts };
+    // Where threads may part.
+    let (unit, units) = match (by_rows, right) {
+        (true, _) => (tiles.rows, x.m.div_ceil(tiles.rows)),
+        (_, None) => (tiles.step, x.n.div_ceil(tiles.step)),
+        (_, Some(_)) => (tiles.columns, panels),
+    };
+    let most = if by_rows {
+        x.n
+    } else {
+        units.div_ceil(parts) * unit
+    };
     // Panels that all rows are done with at once need not outlast a core's own cache.
     let few = x.m * tiles.block.terms * size <= tiles.block.left;
     let bytes = if few { tiles.block.left } else { RIGHT };
     let columns = (bytes / (tiles.block.terms * size)).next_multiple_of(tiles.columns);
-    let columns = columns.min(panels.div_ceil(across) * tiles.columns);
+    let columns = columns.min(most.next_multiple_of(tiles.columns));
     let terms = x.k.min(tiles.block.terms);
     let of_right = columns * terms;
     let of_left = (tiles.block.left / size)
@@ -151,15 +165,11 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     let of_left = of_left.next_multiple_of(64);
     let memory = Scratch::<T>::new(parts * (of_right + inside * of_left))?;
     let start = Ptr::new(memory.ptr());
-    let units = match by_rows {
-        true => x.m.div_ceil(tiles.rows),
-        false => panels,
-    };
     pool::parallel_parts(units, parts, &|index, some| {
         let cut = |unit: usize, n: usize| some.start * unit..(some.end * unit).min(n);
         let (rows, columns_of_part) = match by_rows {
-            true => (cut(tiles.rows, x.m), 0..x.n),
-            false => (0..x.m, cut(tiles.columns, x.n)),
+            true => (cut(unit, x.m), 0..x.n),
+            false => (0..x.m, cut(unit, x.n)),
         };
         let x = Product {
             m: rows.len(),
@@ -252,8 +262,9 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
         let (x, width) = (self.x, self.tiles.columns);
         let panels = self.columns.len().div_ceil(width);
         // Columns that lie in memory as a panel would hold them are read where they are, where
-        // few rows would not repay the copying.
-        let direct = self.right.is_none() && x.b.col == 1 && x.m <= 4 * self.tiles.rows;
+        // few rows would not repay the copying, or few terms fit the nearest cache.
+        let near = x.k <= NEAR && !(x.b.row.unsigned_abs() * size_of::<T>()).is_multiple_of(1024);
+        let direct = self.right.is_none() && x.b.col == 1 && (near || x.m <= 4 * self.tiles.rows);
         let packed = match direct {
             // Only the last one, where it has not whole vectors.
             true => usize::from(!self.columns.len().is_multiple_of(self.tiles.step)),
