@@ -1,7 +1,10 @@
 //! One product of two matrices, by the kernel that suits its size.
 
+use std::ops::Range;
+
 use num_complex::Complex;
 use num_traits::{One, Zero};
+use torsh_core::pool;
 
 use super::lane::Vectors;
 #[cfg(target_arch = "x86_64")]
@@ -94,6 +97,17 @@ fn is_small<T>(x: &Product<T>) -> bool {
     x.m * x.n * x.k <= if vectors { SMALL } else { TINY }
 }
 
+/// Puts what a product is added to into some rows and columns of the output.
+pub(crate) type Begin<'a> = dyn Fn(Range<usize>, Range<usize>) + Sync + 'a;
+
+/// All of it, before the product.
+fn begin_all<T>(x: &Product<T>, threads: usize, begin: Option<&Begin<'_>>) {
+    let n = x.n;
+    if let Some(begin) = begin {
+        pool::parallel_parts(x.m, threads, &|_, rows| begin(rows, 0..n));
+    }
+}
+
 /// What products are computed in.
 pub(crate) trait Number:
     Copy + Send + Sync + PartialEq + Zero + One + std::ops::Mul<Output = Self> + 'static
@@ -113,11 +127,11 @@ pub(crate) trait Number:
         unsafe { Self::product(x) }
     }
 
-    /// Computes a product on several threads together.
+    /// Computes a product on several threads together, which `begin` what it is added to.
     ///
     /// # Safety
     /// As [`Number::product`], or [`Number::product_of_bf16`].
-    unsafe fn shared(x: &Product<Self>, of_bf16: bool, threads: usize);
+    unsafe fn shared(x: &Product<Self>, of_bf16: bool, threads: usize, begin: Option<&Begin<'_>>);
 }
 
 macro_rules! real {
@@ -143,7 +157,7 @@ macro_rules! real {
                     } else if is_small(x) {
                         $small(x);
                     } else {
-                        Self::shared(x, false, 1);
+                        Self::shared(x, false, 1, None);
                     }
                 }
             }
@@ -165,9 +179,14 @@ real!(
             Self::product(x)
         }
     }
-    unsafe fn shared(x: &Product<f32>, of_bf16: bool, threads: usize) {
+    unsafe fn shared(x: &Product<f32>, of_bf16: bool, threads: usize, begin: Option<&Begin<'_>>) {
         // SAFETY: the caller's promise.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if !amx::suits(x.m, x.n, x.k, amx::Parts::of(of_bf16)) && inner::suits(x) {
+                return inner::product(x, threads, begin);
+            }
+            begin_all(x, threads, begin);
             #[cfg(target_arch = "x86_64")]
             if amx::suits(x.m, x.n, x.k, amx::Parts::of(of_bf16))
                 && amx::product(x, amx::Parts::of(of_bf16), threads)
@@ -180,7 +199,8 @@ real!(
         }
     }},
     f64 small_f64 {
-    unsafe fn shared(x: &Product<f64>, _of_bf16: bool, threads: usize) {
+    unsafe fn shared(x: &Product<f64>, _of_bf16: bool, threads: usize, begin: Option<&Begin<'_>>) {
+        begin_all(x, threads, begin);
         // SAFETY: the caller's promise.
         unsafe {
             if blocked::product(x, None, threads).is_err() {
@@ -197,10 +217,6 @@ real!(
 pub(super) unsafe fn plain(x: &Product<f32>, threads: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        #[cfg(target_arch = "x86_64")]
-        if inner::suits(x) {
-            return inner::product(x, threads);
-        }
         // Without memory for panels the loops over whole rows remain.
         if blocked::product(x, None, threads).is_err() {
             small_f32(x);
@@ -217,7 +233,7 @@ macro_rules! complex {
                 // SAFETY: the caller's promise.
                 unsafe {
                     if m * n * k > SMALL / 2 {
-                        return Self::shared(x, false, 1);
+                        return Self::shared(x, false, 1, None);
                     }
                     // In double precision: complex sums cancel more than real ones.
                     for i in 0..m {
@@ -239,7 +255,13 @@ macro_rules! complex {
 
             /// Four real products, of the real and the imaginary parts where they lie; two more
             /// for each part of `alpha` that is not 0.
-            unsafe fn shared(x: &Product<Self>, _of_bf16: bool, threads: usize) {
+            unsafe fn shared(
+                x: &Product<Self>,
+                _of_bf16: bool,
+                threads: usize,
+                begin: Option<&Begin<'_>>,
+            ) {
+                begin_all(x, threads, begin);
                 let part = |m: Matrix<Self>, imaginary: usize| {
                     let ptr = m.ptr.cast::<$t>().wrapping_add(imaginary);
                     Matrix::new(ptr, 2 * m.row, 2 * m.col)

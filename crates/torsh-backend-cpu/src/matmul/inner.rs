@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use torsh_core::pool;
 
-use super::gemm::Product;
+use super::gemm::{Begin, Product};
 use super::tile::even_parts;
 use crate::arch::{Level, level};
 
@@ -34,15 +34,20 @@ pub(super) fn suits(x: &Product<f32>) -> bool {
         && level() == Level::Avx512
 }
 
-/// Computes a product by up to `threads` threads, on which its result does not depend.
+/// Computes a product by up to `threads` threads, on which its result does not depend. What it is
+/// added to, if anything, comes from `begin`.
 ///
 /// # Safety
 /// The matrices are valid for their sizes, `out` overlaps neither other, and [`suits`].
-pub(super) unsafe fn product(x: &Product<f32>, threads: usize) {
+pub(super) unsafe fn product(x: &Product<f32>, threads: usize, begin: Option<&Begin<'_>>) {
     let groups = x.n.div_ceil(COLUMNS);
     pool::parallel_parts(groups, threads.min(groups), &|_, some| {
+        let (from, to) = (some.start * COLUMNS, (some.end * COLUMNS).min(x.n));
+        if let Some(begin) = begin {
+            begin(0..x.m, from..to);
+        }
         // SAFETY: the caller's promise; no other thread writes these columns.
-        unsafe { columns(x, some.start * COLUMNS, (some.end * COLUMNS).min(x.n)) };
+        unsafe { columns(x, from, to) };
     });
 }
 
@@ -76,16 +81,28 @@ unsafe fn tile<const R: usize>(x: &Product<f32>, row: usize, column: usize) {
         let (mut a, mut b) = (x.a.at(row, 0).ptr, x.b.at(0, first).ptr);
         let (a_row, b_column) = (x.a.row, x.b.col);
         let mut left = x.k;
-        while left >= SIDE {
-            for c in 0..COLUMNS {
-                right[c] = _mm512_loadu_ps(b.offset(c as isize * b_column));
-            }
-            for r in 0..R {
-                let left = _mm512_loadu_ps(a.offset(r as isize * a_row));
+        macro_rules! terms {
+            ($at:expr) => {
                 for c in 0..COLUMNS {
-                    sums[r][c] = _mm512_fmadd_ps(left, right[c], sums[r][c]);
+                    right[c] = _mm512_loadu_ps(b.offset(c as isize * b_column).add($at));
                 }
+                for r in 0..R {
+                    let left = _mm512_loadu_ps(a.offset(r as isize * a_row).add($at));
+                    for c in 0..COLUMNS {
+                        sums[r][c] = _mm512_fmadd_ps(left, right[c], sums[r][c]);
+                    }
+                }
+            };
+        }
+        // So that the end of most sums is foreseen.
+        while left >= 4 * SIDE {
+            for u in 0..4 {
+                terms!(u * SIDE);
             }
+            (a, b, left) = (a.add(4 * SIDE), b.add(4 * SIDE), left - 4 * SIDE);
+        }
+        while left >= SIDE {
+            terms!(0);
             (a, b, left) = (a.add(SIDE), b.add(SIDE), left - SIDE);
         }
         if left > 0 {

@@ -22,6 +22,8 @@ pub(crate) mod panel;
 pub(crate) mod tile;
 mod vector;
 
+use std::ops::Range;
+
 use num_complex::Complex;
 use smallvec::SmallVec;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, pool};
@@ -355,20 +357,20 @@ impl Call<'_> {
         // Not for a matrix and a vector, whose reading is what counts.
         if inside > 1 && p.m > 1 && p.n > 1 {
             for index in 0..all {
-                if c.is_some() || p.k == 0 {
-                    pool::parallel_parts(p.m, inside, &|_, rows| {
-                        let o = p.matrix(0, out, index).at(rows.start, 0);
-                        let c = c.map(|c| p.matrix(3, c, index).at(rows.start, 0));
-                        // SAFETY: the rows are within the operands, and no other thread writes
-                        // them.
-                        unsafe { start(rows.len(), p.n, o, c, beta, p.k == 0) };
-                    });
+                let begin = |rows: Range<usize>, columns: Range<usize>| {
+                    let o = p.matrix(0, out, index).at(rows.start, columns.start);
+                    let c = c.map(|c| p.matrix(3, c, index).at(rows.start, columns.start));
+                    // SAFETY: they are within the operands, and no other thread writes them.
+                    unsafe { start(rows.len(), columns.len(), o, c, beta, p.k == 0) };
+                };
+                if p.k == 0 {
+                    begin(0..p.m, 0..p.n);
+                    continue;
                 }
-                if p.k > 0 {
-                    let x = p.product([out, a, b], index, alpha, c.is_some());
-                    // SAFETY: the matrices are the operands', and nothing else writes the output.
-                    unsafe { T::shared(&x, self.of_bf16, inside) };
-                }
+                let x = p.product([out, a, b], index, alpha, c.is_some());
+                let begin = c.is_some().then_some(&begin as _);
+                // SAFETY: the matrices are the operands', and nothing else writes the output.
+                unsafe { T::shared(&x, self.of_bf16, inside, begin) };
             }
             return Ok(());
         }

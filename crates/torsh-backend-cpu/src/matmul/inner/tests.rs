@@ -38,7 +38,7 @@ fn of_every_size() {
                 continue;
             }
             // SAFETY: the matrices have these sizes.
-            unsafe { product(&x, threads) };
+            unsafe { product(&x, threads, None) };
             for (at, &got) in out.iter().enumerate() {
                 let (i, j) = (at / of_out, at % of_out);
                 let mut wanted = before[at];
