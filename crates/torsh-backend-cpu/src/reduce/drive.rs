@@ -207,6 +207,28 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     };
     let outs = [out(0), out(1)];
     let parts = pool::chunk_count(results * count * job.cost, GRAIN);
+    let level = index();
+    if results == 1 && parts <= 1 {
+        let mut state = Buffer::<STATE>::new();
+        let s = state.ptr();
+        let ctx = Ctx {
+            rows: job.fold.rows[level],
+            cols: job.fold.cols[level],
+            elem: job.input.dtype.size(),
+            columns: false,
+            width: 1,
+            outs,
+            job: &job,
+            plan: &plan,
+        };
+        // SAFETY: there is room for a state; the plan's elements are the operands'.
+        unsafe {
+            (job.fold.init)(s, 1);
+            ctx.accumulate(&plan.red, plan.red_in, 0, 0, 1, s);
+            ctx.finish(s, 1, [0, 0]);
+        }
+        return Ok(());
+    }
     // Columns where the kept dimension is the close one, and where runs would be very short.
     let (k, r) = (plan.kept_in, plan.red_in);
     let short = r.n < SHORT && k.n >= 16;
@@ -221,7 +243,6 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     } else {
         k.n.div_ceil(threads * 4).clamp(1, WIDTH)
     };
-    let level = index();
     let ctx = Ctx {
         rows: job.fold.rows[level],
         cols: job.fold.cols[level],

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
 use crate::autocast::{Autocast, body};
-use crate::call::{Arg, call1};
+use crate::call::{Arg, call_whole, call1};
 use crate::node::BackwardCx;
 use crate::options::options;
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
@@ -364,10 +364,15 @@ impl Tensor {
             Attr::Bool(keepdim),
             dtype.map_or(Attr::None, Attr::DType),
         ];
-        match dtype {
-            Some(d) if d != self.dtype() => call1(&SUM, &[Arg::T(&self.to_dtype(d)?)], &attrs),
-            _ => call1(&SUM, &[Arg::T(self)], &attrs),
+        let x = match dtype {
+            Some(d) if d != self.dtype() => &self.to_dtype(d)?,
+            _ => self,
+        };
+        if dims.len() == self.ndim() && !keepdim {
+            let dtype = dtype.unwrap_or(sum_dtype(x.dtype()));
+            return call_whole(&SUM, x, dtype, &attrs);
         }
+        call1(&SUM, &[Arg::T(x)], &attrs)
     }
 
     /// Sum of all elements, a 0-d tensor; integers and bools add up in int64.
