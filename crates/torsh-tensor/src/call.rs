@@ -444,11 +444,7 @@ fn pointwise(
     if let Some(first) = uniform(args) {
         let (compute, dtype) = pointwise_dtypes(rule, first.dtype(), args)?;
         let out = Tensor::uninit_like(first.layout(), dtype, first.device())?;
-        match args {
-            [a] => run_alike(record, compute, &out, [a], attrs)?,
-            [a, b] => run_alike(record, compute, &out, [a, b], attrs)?,
-            _ => run_pointwise(record, compute, &out, args, attrs, true, false)?,
-        }
+        run_pointwise(record, compute, &out, args, attrs, true, false)?;
         return record_one(record, args, attrs, out, at);
     }
     let device = common_device(args)?;
@@ -483,10 +479,17 @@ fn run_pointwise(
     let (kernel, f) = find_kernel(record, device)?;
     let (shape, strides) = (out.dims(), out.stride());
     if shape.len() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
-        return Err(too_many_dimensions());
+        return Err(TorshError::shape(
+            "",
+            format!("tensors have at most {} dimensions", ZERO_STRIDES.len()),
+        ));
     }
-    // Numbers are operands with stride 0.
-    let number_dtype = dtype_of_numbers(compute);
+    // Numbers are operands with stride 0. The half types compute in float32, numbers included.
+    let number_dtype = if matches!(compute, DType::F16 | DType::BF16) {
+        DType::F32
+    } else {
+        compute
+    };
     let mut numbers = [[0u8; 16]; MAX_OPERANDS];
     for (i, a) in args.iter().enumerate() {
         if let Arg::N(v) = a {
@@ -544,94 +547,6 @@ fn run_pointwise(
     });
     drop(guard);
     r
-}
-
-/// [`run_pointwise`] for so many operands, of which the tensors have the result's shape and device
-/// and are row-major.
-fn run_alike<const N: usize>(
-    record: &'static OpRecord,
-    compute: DType,
-    out: &Tensor,
-    args: [&Arg<'_>; N],
-    attrs: &[Attr<'_>],
-) -> Result<()> {
-    let device = out.device();
-    if device == Device::Meta {
-        return Ok(());
-    }
-    let (kernel, f) = find_kernel(record, device)?;
-    let (shape, strides) = (out.dims(), out.stride());
-    let Some(none) = ZERO_STRIDES.get(..shape.len()) else {
-        return Err(too_many_dimensions());
-    };
-    let number_dtype = dtype_of_numbers(compute);
-    let mut numbers = [[0u8; 16]; N];
-    for (to, a) in numbers.iter_mut().zip(args) {
-        if let Arg::N(v) = a {
-            *to = v.to_bytes(number_dtype);
-        }
-    }
-    let mut inputs = [View::ABSENT; N];
-    let mut locks = [(out.storage().as_ref(), false); N];
-    let mut locked = 0;
-    for ((to, a), number) in inputs.iter_mut().zip(args).zip(&numbers) {
-        match a {
-            Arg::T(t) => {
-                locks[locked] = (t.storage().as_ref(), false);
-                locked += 1;
-                *to = View {
-                    ptr: element_ptr(t),
-                    dtype: t.dtype(),
-                    shape,
-                    // The very slice of the result, by which the kernel knows the layout.
-                    strides,
-                };
-            }
-            Arg::N(_) => {
-                *to = View {
-                    ptr: number.as_ptr() as *mut u8,
-                    dtype: number_dtype,
-                    shape,
-                    strides: none,
-                };
-            }
-            Arg::Absent => {}
-        }
-    }
-    let outputs = [View {
-        ptr: element_ptr(out),
-        dtype: out.dtype(),
-        shape,
-        strides,
-    }];
-    let guard = lock_all(&locks[..locked]);
-    let r = f(&KernelArgs {
-        kernel,
-        compute,
-        outputs: &outputs,
-        inputs: &inputs,
-        attrs,
-    });
-    drop(guard);
-    r
-}
-
-#[cold]
-fn too_many_dimensions() -> TorshError {
-    TorshError::shape(
-        "",
-        format!("tensors have at most {} dimensions", ZERO_STRIDES.len()),
-    )
-}
-
-/// The dtype of the numbers among a pointwise op's operands. The half types compute in float32,
-/// numbers included.
-#[inline]
-fn dtype_of_numbers(compute: DType) -> DType {
-    match compute {
-        DType::F16 | DType::BF16 => DType::F32,
-        other => other,
-    }
 }
 
 /// The address of a tensor's first element.

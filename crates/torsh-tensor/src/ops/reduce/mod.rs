@@ -422,11 +422,12 @@ impl Tensor {
             return self.named("mean", Err(TorshError::dtype("", text)));
         }
         let x = self.cast(options.dtype)?;
-        call1(
-            &MEAN,
-            &[Arg::T(&x)],
-            &[Attr::Ints(&dims), Attr::Bool(options.keepdim)],
-        )
+        let attrs = [Attr::Ints(&dims), Attr::Bool(options.keepdim)];
+        let whole = dims.len() == self.ndim() && !options.keepdim;
+        if whole && x.dtype().is_differentiable() {
+            return call_whole(&MEAN, &x, x.dtype(), &attrs);
+        }
+        call1(&MEAN, &[Arg::T(&x)], &attrs)
     }
 
     /// Sum of all elements in which NaN counts as 0.
