@@ -23,6 +23,7 @@ mod tiles;
 pub(crate) use peak::peak;
 
 use std::arch::x86_64::*;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use smallvec::SmallVec;
@@ -32,13 +33,10 @@ use self::pack::Lines;
 use self::tiles::{Ahead, SIDE, STEP, Sums, TILE};
 use super::gemm::{self, Matrix};
 use super::grid;
-use crate::arch::Level;
 use crate::dense::{Ptr, Scratch};
 
-/// Terms of a block, times the number of parts: a panel of packed lines is 192 KiB.
-const TERMS: usize = 3072;
 /// Bytes of packed rows of the left operand that stay in a core's second cache.
-const LEFT: usize = 768 * 1024;
+const LEFT: usize = 512 * 1024;
 /// Columns of the right operand that are packed at a time, for all threads.
 const COLUMNS: usize = 2048;
 
@@ -59,7 +57,7 @@ pub(crate) fn is_available() -> bool {
 
 #[cfg(all(target_os = "linux", not(miri)))]
 fn detect() -> bool {
-    if std::env::var_os("TORSH_SIMD").is_some() || !Level::Avx512.is_available() {
+    if std::env::var_os("TORSH_SIMD").is_some() || !super::pairs::is_available() {
         return false;
     }
     let (max, features) = (__cpuid(0).eax, __cpuid_count(7, 0).edx);
@@ -102,54 +100,110 @@ pub(super) fn suits(m: usize, n: usize, k: usize, parts: Parts) -> bool {
     k >= 64 && m * n >= ratio * (m + n) && is_available()
 }
 
-/// Into how many bfloat16 a float32 operand is split.
+/// In how many bfloat16 each number of the operands is multiplied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parts {
-    /// The operands are bfloat16 that were widened.
+    /// It is one.
     One,
     /// Any float32.
     Three,
 }
 
 impl Parts {
-    pub(super) fn of(of_bf16: bool) -> Parts {
-        if of_bf16 { Parts::One } else { Parts::Three }
-    }
-
     fn count(self) -> usize {
         match self {
             Parts::One => 1,
             Parts::Three => 3,
         }
     }
+
+    /// Terms of a block: a panel of packed lines is 128 or 192 KiB.
+    fn terms(self) -> usize {
+        match self {
+            Parts::One => 2048,
+            Parts::Three => 1024,
+        }
+    }
+
+    /// Terms that are summed before the next rows are.
+    fn stretch(self, terms: usize) -> usize {
+        match self {
+            // The unit takes a tile in less time than it takes to read it from the second cache, so
+            // the panel of the right operand has to be in the first.
+            Parts::One if terms > 640 => even(terms, 576, STEP),
+            _ => terms,
+        }
+    }
 }
 
-/// A product, and how its operands are split.
+/// What products on the unit are of.
+pub(super) trait Operand {
+    const PARTS: Parts;
+}
+impl Operand for f32 {
+    const PARTS: Parts = Parts::Three;
+}
+impl Operand for half::bf16 {
+    const PARTS: Parts = Parts::One;
+}
+
+/// A product whose matrices have steps in bytes, of operands in any number of parts.
 struct Product {
-    x: gemm::Product<f32>,
+    x: gemm::Product<u8, u8, f32>,
     parts: Parts,
+    /// Whether results are bfloat16; float32 otherwise.
+    narrow: bool,
 }
 
 impl std::ops::Deref for Product {
-    type Target = gemm::Product<f32>;
-    fn deref(&self) -> &gemm::Product<f32> {
+    type Target = gemm::Product<u8, u8, f32>;
+    fn deref(&self) -> &gemm::Product<u8, u8, f32> {
         &self.x
     }
 }
 
-/// As [`Number::product`](super::Number::product) of float32, on `threads` threads; `false`, with
-/// nothing done, where there is no memory to pack into.
+/// A matrix with steps in bytes.
+fn bytes<T>(m: Matrix<T>) -> Matrix<u8> {
+    let size = size_of::<T>() as isize;
+    Matrix::new(m.ptr.cast(), m.row * size, m.col * size)
+}
+
+/// The reverse.
+fn floats(m: Matrix<u8>) -> Matrix<f32> {
+    Matrix::new(m.ptr.cast(), m.row / 4, m.col / 4)
+}
+
+/// As [`Number::product`](super::Number::product), on `threads` threads; `false`, with nothing
+/// done, where there is no memory to pack into. Results are float32 or, of two bytes, bfloat16,
+/// which nothing can be added to.
 ///
 /// # Safety
 /// As there, and [`is_available`].
-pub(super) unsafe fn product(x: &gemm::Product<f32>, parts: Parts, threads: usize) -> bool {
+pub(super) unsafe fn product<T: Operand, O>(x: &gemm::Product<T, O, f32>, threads: usize) -> bool {
+    let whole = gemm::Product {
+        m: x.m,
+        n: x.n,
+        k: x.k,
+        out: bytes(x.out),
+        a: bytes(x.a),
+        b: bytes(x.b),
+        alpha: x.alpha,
+        add: x.add,
+    };
     // Transposing all three transposes the product.
     let x = match x.out.col != 1 && x.out.row == 1 {
-        true => x.turned(),
-        false => *x,
+        true => whole.turned(),
+        false => whole,
+    };
+    let narrow = size_of::<O>() == 2;
+    debug_assert!(!(narrow && x.add));
+    let product = Product {
+        x,
+        parts: T::PARTS,
+        narrow,
     };
     // SAFETY: the caller's promise.
-    unsafe { Product { x, parts }.run(threads) }
+    unsafe { product.run(threads) }
 }
 
 /// How a product is cut.
@@ -163,10 +217,13 @@ struct Plan {
     /// Parts of the rows and of a block's columns; a thread's panels of either.
     grid: (usize, usize),
     share: (usize, usize),
+    /// Terms summed before the next rows are.
+    stretch: usize,
     /// Whether whole blocks of sums are kept in the output.
     direct: bool,
-    /// Blocks of sums that a thread keeps elsewhere, and bytes of all that it keeps.
-    sums: usize,
+    /// Whether all blocks of a part are kept elsewhere.
+    kept: bool,
+    /// Bytes that a thread keeps.
     own: usize,
 }
 
@@ -177,17 +234,18 @@ fn even(n: usize, most: usize, unit: usize) -> usize {
 
 impl Plan {
     fn new(p: &Product, threads: usize) -> Plan {
-        let terms = even(p.k, TERMS / p.parts.count(), STEP);
+        let terms = even(p.k, p.parts.terms(), STEP);
         let line = terms * 2 * p.parts.count();
         let columns = even(p.n, COLUMNS, SIDE);
         let panels = (p.m.div_ceil(SIDE), columns / SIDE);
         let grid = grid(panels.0, panels.1, threads);
         let share = (panels.0.div_ceil(grid.0), panels.1.div_ceil(grid.1));
         let rows = even(share.0 * SIDE, (LEFT / line).max(SIDE), SIDE);
-        let direct = p.alpha == 1.0 && !p.add && p.out.col == 1;
-        let sums = match direct || p.k <= terms {
-            true => 1,
-            false => share.0 * share.1,
+        let direct = p.alpha == 1.0 && !p.add && !p.narrow && p.out.col == 4;
+        let kept = !direct && p.k > terms;
+        let sums = match kept {
+            true => share.0 * share.1,
+            false => rows / SIDE + 1,
         };
         Plan {
             terms,
@@ -196,11 +254,35 @@ impl Plan {
             rows,
             grid,
             share,
+            stretch: p.parts.stretch(terms),
             direct,
-            sums,
+            kept,
             own: rows * line + sums * SIDE * SIDE * 4,
         }
     }
+}
+
+/// A block of results.
+#[derive(Clone, Copy)]
+struct Block {
+    at: (usize, usize),
+    size: (usize, usize),
+    out: Matrix<u8>,
+    sums: Sums,
+    in_place: bool,
+}
+
+/// What a thread walks with one set of packed rows.
+struct Walk<'a> {
+    plan: &'a Plan,
+    /// The first row of the thread's part.
+    from: usize,
+    /// The first of the packed rows, and their panels.
+    rows: (usize, usize),
+    /// The first column, and the first panel of the thread's part.
+    columns: (usize, usize),
+    /// Room for sums.
+    sums: *mut f32,
 }
 
 /// Whether a product can be done in parts.
@@ -248,18 +330,8 @@ impl Product {
                 };
                 let panels = right.columns.1.div_ceil(SIDE);
                 pool::parallel_parts(panels, parts, &|_, range| {
-                    let start = range.start * SIDE;
-                    let lines = Lines {
-                        ptr: self.b.at(k0, j0 + start).ptr,
-                        across: self.b.col,
-                        along: self.b.row,
-                        count: (range.len() * SIDE).min(right.columns.1.saturating_sub(start)),
-                        terms,
-                    };
-                    let to = right.ptr.at((range.start * right.panel) as isize);
-                    // SAFETY: the columns are within the operand, and the panels within the
-                    // scratch memory; no other thread has them.
-                    let magnitude = unsafe { lines.pack::<true>(to, self.parts) };
+                    // SAFETY: no other thread has these panels.
+                    let magnitude = unsafe { self.pack_right(&right, range) };
                     greatest[0].fetch_max(magnitude, Ordering::Relaxed);
                 });
                 pool::parallel_parts(parts, parts, &|part, _| {
@@ -271,6 +343,25 @@ impl Product {
             }
         }
         true
+    }
+
+    /// Packs some panels of the right operand, and returns the bits of the greatest magnitude.
+    ///
+    /// # Safety
+    /// As [`product`]; nobody else uses these panels.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn pack_right(&self, right: &Right, panels: Range<usize>) -> u32 {
+        let start = panels.start * SIDE;
+        let lines = Lines {
+            ptr: self.b.at(right.terms.0, right.columns.0 + start).ptr,
+            across: self.b.col,
+            along: self.b.row,
+            count: (panels.len() * SIDE).min(right.columns.1.saturating_sub(start)),
+            terms: right.terms.1,
+        };
+        let to = right.ptr.at((panels.start * right.panel) as isize);
+        // SAFETY: the columns are within the operand, and the panels within the scratch memory.
+        unsafe { lines.pack::<true>(to, self.parts) }
     }
 
     /// The sums of a part of a block's columns.
@@ -294,15 +385,8 @@ impl Product {
         let ((k0, terms), (j0, _)) = (right.terms, right.columns);
         let (first, last) = (k0 == 0, k0 + terms == self.k);
         let steps = terms.div_ceil(STEP);
+        let of_step = 2 * TILE * self.parts.count();
         let sums = own.wrapping_add(plan.rows * plan.line).cast::<f32>();
-        let elsewhere = |block: usize| Sums {
-            ptr: sums.wrapping_add(block * SIDE * SIDE),
-            step: 4 * SIDE,
-        };
-        let in_output = |i: usize, j: usize| Sums {
-            ptr: self.out.at(i, j).ptr,
-            step: 4 * self.out.row as usize,
-        };
         // SAFETY: every index below is within its matrix, and all memory has the room that the
         // plan says.
         unsafe {
@@ -316,63 +400,115 @@ impl Product {
                     terms,
                 };
                 greatest[1].fetch_max(left.pack::<false>(own, self.parts), Ordering::Relaxed);
-                let safe = self.is_safe(greatest);
+                let safe = match self.parts {
+                    Parts::One => Safe::Yes,
+                    Parts::Three => self.is_safe(greatest),
+                };
                 let count = left.count.div_ceil(SIDE);
+                let walk = Walk {
+                    plan,
+                    from,
+                    rows: (i1, count),
+                    columns: (j0, columns.start),
+                    sums,
+                };
+                // What the tiles hold, and whether that is all.
+                let mut before: Option<(Block, bool)> = None;
                 for j in columns.clone() {
-                    let pb = right.ptr.at((j * right.panel) as isize);
-                    for p in 0..count {
-                        let (i, j1) = (i1 + p * SIDE, j0 + j * SIDE);
-                        let (rows, cols) = (SIDE.min(self.m - i), SIDE.min(self.n - j1));
-                        let o = self.out.at(i, j1);
-                        let whole = rows == SIDE && cols == SIDE;
-                        // Blocks lie in the order in which they are walked.
-                        let block = match plan.sums {
-                            1 => elsewhere(0),
-                            _ => elsewhere((j - columns.start) * plan.share.0 + (i - from) / SIDE),
-                        };
-                        let (block, next) = match (plan.direct && whole, p + 1 < count) {
-                            (true, true) => (in_output(i, j1), in_output(i + SIDE, j1)),
-                            (true, false) => (in_output(i, j1), in_output(i1, j1 + SIDE)),
-                            _ => (block, block.next()),
-                        };
-                        if first {
-                            Sums::clear();
-                        } else {
-                            if plan.direct && !whole {
-                                fetch(block.ptr, o, rows, cols);
+                    let pb = right.ptr.at((j * right.panel) as isize).cast_const();
+                    for s in (0..steps).step_by(plan.stretch / STEP) {
+                        let some = (plan.stretch / STEP).min(steps - s);
+                        let (begins, ends) = (first && s == 0, s + some == steps);
+                        for p in 0..count {
+                            let block = self.block(&walk, j, p);
+                            if plan.direct && !block.in_place && !first {
+                                fetch(block.sums.ptr, floats(block.out), block.size);
                             }
-                            block.resume();
-                        }
-                        // The next sums, where they are not in the first cache, and this block's
-                        // share of the next panel.
-                        let next = (plan.direct || plan.sums > 1).then_some(next);
-                        let ahead = pb.wrapping_add(right.panel + right.panel / count * p);
-                        let pa = own.wrapping_add(p * right.panel);
-                        self.multiply(steps, pa, pb, next, ahead);
-                        block.store();
-                        let in_place = plan.direct && whole;
-                        if last && !(safe == Safe::Yes || safe == Safe::Maybe && is_finite(block)) {
-                            let again = gemm::Product {
-                                m: rows,
-                                n: cols,
-                                out: o,
-                                a: self.a.at(i, 0),
-                                b: self.b.at(0, j1),
-                                ..self.x
+                            let pa = own.wrapping_add(p * right.panel + s * of_step).cast_const();
+                            let (mut a, mut b, mut left) = (pa, pb.wrapping_add(s * of_step), some);
+                            let resumed = (!begins).then_some(block.sums);
+                            let mut ended = None;
+                            match before {
+                                // The tiles go on.
+                                Some((x, false)) if x.sums.ptr == block.sums.ptr => {}
+                                Some((x, done)) => {
+                                    tiles::turn(self.parts, x.sums, resumed, a, b);
+                                    (a, b) = (a.wrapping_add(of_step), b.wrapping_add(of_step));
+                                    left -= 1;
+                                    ended = done.then_some(x);
+                                }
+                                None => match resumed {
+                                    Some(sums) => sums.resume(),
+                                    None => Sums::clear(),
+                                },
+                            }
+                            // What comes next where it is not in the cache, and this block's share
+                            // of the next panel.
+                            let near = (plan.direct || plan.kept).then(|| match p + 1 < count {
+                                true => self.block(&walk, j, p + 1).sums.ahead(),
+                                false => self.block(&walk, j + 1, 0).sums.ahead(),
+                            });
+                            let near = near.filter(|_| s == 0);
+                            let share = right.panel + right.panel / count * p;
+                            let ahead = Ahead {
+                                ptr: pb.wrapping_add(share + s * tiles::fetched(self.parts)),
+                                step: tiles::pieces(self.parts).1,
                             };
-                            gemm::plain(&again, 1);
-                        } else if !in_place && (last || plan.direct) {
-                            self.finish(block.ptr, o, rows, cols);
+                            self.multiply(left, a, b, near, ahead);
+                            // Not right after it was written, when it could not be read back yet.
+                            if let Some(x) = ended {
+                                self.done(plan, &x, safe, last);
+                            }
+                            before = Some((block, ends));
                         }
+                    }
+                }
+                if let Some((block, done)) = before {
+                    block.sums.store();
+                    if done {
+                        self.done(plan, &block, safe, last);
                     }
                 }
             }
             tiles::release();
         }
     }
+    /// Block `p` of the rows by panel `j` of the columns.
+    fn block(&self, walk: &Walk<'_>, j: usize, p: usize) -> Block {
+        let plan = walk.plan;
+        let at = (walk.rows.0 + p * SIDE, walk.columns.0 + j * SIDE);
+        let left = (self.m.saturating_sub(at.0), self.n.saturating_sub(at.1));
+        let size = (left.0.min(SIDE), left.1.min(SIDE));
+        let out = self.out.at(at.0, at.1);
+        let in_place = plan.direct && size == (SIDE, SIDE);
+        // Blocks lie in the order in which they are walked. One alone must not be what is still in
+        // the tiles.
+        let index = match plan.kept {
+            true => (j - walk.columns.1) * plan.share.0 + (at.0 - walk.from) / SIDE,
+            false if walk.rows.1 == 1 => j % 2,
+            false => p,
+        };
+        let sums = match in_place {
+            true => Sums {
+                ptr: out.ptr.cast(),
+                step: out.row as usize,
+            },
+            false => Sums {
+                ptr: walk.sums.wrapping_add(index * SIDE * SIDE),
+                step: 4 * SIDE,
+            },
+        };
+        Block {
+            at,
+            size,
+            out,
+            sums,
+            in_place,
+        }
+    }
 
-    /// Adds the products of two packed panels to the tiles' sums. Meanwhile the cache fetches
-    /// `next` and then from `ahead`.
+    /// Adds the products of two packed panels to the tiles' sums. Meanwhile the cache fetches the
+    /// rows of `near`, and then those of `ahead`.
     ///
     /// # Safety
     /// The panels must hold `steps` steps, and the tiles be configured.
@@ -381,32 +517,49 @@ impl Product {
         steps: usize,
         left: *const u8,
         right: *const u8,
-        next: Option<Sums>,
-        ahead: *const u8,
+        near: Option<Ahead>,
+        ahead: Ahead,
     ) {
-        let (kernel, pieces): (unsafe fn(_, _, _, _), _) = match self.parts {
-            Parts::One => (tiles::one, tiles::PIECES_OF_ONE),
-            Parts::Three => (tiles::three, tiles::PIECES),
-        };
-        let near = match next {
-            Some(_) => SIDE.div_ceil(pieces).min(steps - 1),
-            None => 0,
-        };
-        let skip = near * 2 * TILE * self.parts.count();
-        // SAFETY: the caller's promise; at least one step is left for the second call.
+        let (pieces, _) = tiles::pieces(self.parts);
+        // SAFETY: the caller's promise.
         unsafe {
-            if let Some(next) = next.filter(|_| near > 0) {
-                let next = Ahead {
-                    ptr: next.ptr.cast(),
-                    step: next.step,
-                };
-                kernel(near, left, right, next);
-            }
-            let ahead = Ahead {
-                ptr: ahead,
-                step: 128,
+            let Some(near) = near else {
+                return tiles::steps(self.parts, steps, left, right, ahead);
             };
-            kernel(steps - near, left.add(skip), right.add(skip), ahead);
+            let first = SIDE.div_ceil(pieces).min(steps);
+            let skip = first * 2 * TILE * self.parts.count();
+            tiles::steps(self.parts, first, left, right, near);
+            let (left, right) = (left.wrapping_add(skip), right.wrapping_add(skip));
+            tiles::steps(self.parts, steps - first, left, right, ahead);
+        }
+    }
+
+    /// Ends a block whose sums are complete, or complete for now.
+    ///
+    /// # Safety
+    /// As [`product`].
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn done(&self, plan: &Plan, block: &Block, safe: Safe, last: bool) {
+        // SAFETY: the caller's promise; the block is within the output.
+        unsafe {
+            if last && !(safe == Safe::Yes || safe == Safe::Maybe && is_finite(block.sums)) {
+                let again = gemm::Product {
+                    m: block.size.0,
+                    n: block.size.1,
+                    k: self.k,
+                    out: floats(block.out),
+                    a: floats(self.a.at(block.at.0, 0)),
+                    b: floats(self.b.at(0, block.at.1)),
+                    alpha: self.alpha,
+                    add: self.add,
+                };
+                gemm::plain(&again, 1);
+            } else if !block.in_place && (last || plan.direct) {
+                match self.narrow {
+                    true => self.round(block),
+                    false => self.finish(block),
+                }
+            }
         }
     }
 
@@ -427,14 +580,15 @@ impl Product {
     /// Writes a block's results.
     ///
     /// # Safety
-    /// `block` is a whole block, `out` valid for `rows` and `cols`.
+    /// The block must be within the output, of float32.
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn finish(&self, block: *const f32, out: Matrix<f32>, rows: usize, cols: usize) {
+    unsafe fn finish(&self, block: &Block) {
         let alpha = _mm512_set1_ps(self.alpha);
+        let (out, (rows, cols)) = (floats(block.out), block.size);
         // SAFETY: the caller's promise.
         unsafe {
             for i in 0..rows {
-                let from = block.add(i * SIDE);
+                let from = block.sums.ptr.add(i * SIDE);
                 let to = out.at(i, 0);
                 if to.col != 1 {
                     for j in 0..cols {
@@ -457,6 +611,70 @@ impl Product {
             }
         }
     }
+
+    /// The same, of bfloat16.
+    ///
+    /// # Safety
+    /// As there.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512bf16,fma")]
+    unsafe fn round(&self, block: &Block) {
+        let alpha = _mm512_set1_ps(self.alpha);
+        let (rows, cols) = block.size;
+        // The instruction takes subnormal numbers for zeros, which the unit's sums never are.
+        let exact = self.alpha == 1.0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in 0..rows {
+                let from = block.sums.ptr.add(i * SIDE);
+                let to = block.out.at(i, 0);
+                if exact && to.col == 2 {
+                    let (x, y) = (_mm512_loadu_ps(from), _mm512_loadu_ps(from.add(16)));
+                    put_rounded(x, y, to.ptr, ((1u64 << cols) - 1) as u32);
+                    continue;
+                }
+                for half in 0..2 {
+                    let x = _mm512_mul_ps(alpha, _mm512_loadu_ps(from.add(16 * half)));
+                    let x = rounded(x);
+                    if to.col == 2 {
+                        let mask = pack::first(cols.saturating_sub(16 * half));
+                        let to = to.ptr.wrapping_add(32 * half);
+                        _mm256_mask_storeu_epi16(to.cast(), mask, x);
+                        continue;
+                    }
+                    let mut each = [0u16; 16];
+                    _mm256_storeu_si256(each.as_mut_ptr().cast(), x);
+                    for (j, x) in (16 * half..cols).zip(each) {
+                        to.at(0, j).ptr.cast::<u16>().write(x);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes those of 32 numbers that the mask says as bfloat16.
+///
+/// # Safety
+/// `to` must be valid for them.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn put_rounded(x: __m512, y: __m512, to: *mut u8, mask: u32) {
+    // SAFETY: both are 64 bytes, and any bits are valid.
+    let bits: __m512i = unsafe { std::mem::transmute(_mm512_cvtne2ps_pbh(y, x)) };
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_mask_storeu_epi16(to.cast(), mask, bits) };
+}
+
+/// As [`rounded_to_bf16`](crate::convert::rounded_to_bf16).
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+fn rounded(x: __m512) -> __m256i {
+    let bits = _mm512_castps_si512(x);
+    let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+    let more = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+    let up = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, more));
+    let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x);
+    _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(up, nan, _mm512_set1_epi32(0x7fc0)))
 }
 
 /// Reads the sums of a block at the output's edge back, with zeros beyond.
@@ -464,7 +682,7 @@ impl Product {
 /// # Safety
 /// `block` has room for a block, `out` is valid for `rows` and `cols`, adjacent ones.
 #[target_feature(enable = "avx512f")]
-unsafe fn fetch(block: *mut f32, out: Matrix<f32>, rows: usize, cols: usize) {
+unsafe fn fetch(block: *mut f32, out: Matrix<f32>, (rows, cols): (usize, usize)) {
     // SAFETY: the caller's promise.
     unsafe {
         for i in 0..SIDE {

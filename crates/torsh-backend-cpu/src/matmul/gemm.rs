@@ -118,20 +118,11 @@ pub(crate) trait Number:
     /// The matrices are valid for their sizes, and `out` overlaps neither other.
     unsafe fn product(x: &Product<Self>);
 
-    /// [`Number::product`] of operands that are exact in bfloat16.
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn product_of_bf16(x: &Product<Self>) {
-        // SAFETY: the caller's promise.
-        unsafe { Self::product(x) }
-    }
-
     /// Computes a product on several threads together, which `begin` what it is added to.
     ///
     /// # Safety
-    /// As [`Number::product`], or [`Number::product_of_bf16`].
-    unsafe fn shared(x: &Product<Self>, of_bf16: bool, threads: usize, begin: Option<&Begin<'_>>);
+    /// As [`Number::product`].
+    unsafe fn shared(x: &Product<Self>, threads: usize, begin: Option<&Begin<'_>>);
 }
 
 macro_rules! real {
@@ -157,7 +148,7 @@ macro_rules! real {
                     } else if is_small(x) {
                         $small(x);
                     } else {
-                        Self::shared(x, false, 1, None);
+                        Self::shared(x, 1, None);
                     }
                 }
             }
@@ -168,38 +159,25 @@ macro_rules! real {
 }
 real!(
     f32 small_f32 {
-    #[inline]
-    unsafe fn product_of_bf16(x: &Product<f32>) {
+    unsafe fn shared(x: &Product<f32>, threads: usize, begin: Option<&Begin<'_>>) {
         // SAFETY: the caller's promise.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if amx::suits(x.m, x.n, x.k, amx::Parts::One) && amx::product(x, amx::Parts::One, 1) {
-                return;
-            }
-            Self::product(x)
-        }
-    }
-    unsafe fn shared(x: &Product<f32>, of_bf16: bool, threads: usize, begin: Option<&Begin<'_>>) {
-        // SAFETY: the caller's promise.
-        unsafe {
+            let on_unit = amx::suits(x.m, x.n, x.k, amx::Parts::Three);
             #[cfg(target_arch = "x86_64")]
-            if !amx::suits(x.m, x.n, x.k, amx::Parts::of(of_bf16)) && inner::suits(x) {
+            if !on_unit && inner::suits(x) {
                 return inner::product(x, threads, begin);
             }
             begin_all(x, threads, begin);
             #[cfg(target_arch = "x86_64")]
-            if amx::suits(x.m, x.n, x.k, amx::Parts::of(of_bf16))
-                && amx::product(x, amx::Parts::of(of_bf16), threads)
-            {
+            if on_unit && amx::product(x, threads) {
                 return;
             }
-            // Plain products of float32 are the same, whatever the numbers came from.
-            let _ = of_bf16;
             plain(x, threads);
         }
     }},
     f64 small_f64 {
-    unsafe fn shared(x: &Product<f64>, _of_bf16: bool, threads: usize, begin: Option<&Begin<'_>>) {
+    unsafe fn shared(x: &Product<f64>, threads: usize, begin: Option<&Begin<'_>>) {
         begin_all(x, threads, begin);
         // SAFETY: the caller's promise.
         unsafe {
@@ -233,7 +211,7 @@ macro_rules! complex {
                 // SAFETY: the caller's promise.
                 unsafe {
                     if m * n * k > SMALL / 2 {
-                        return Self::shared(x, false, 1, None);
+                        return Self::shared(x, 1, None);
                     }
                     // In double precision: complex sums cancel more than real ones.
                     for i in 0..m {
@@ -255,12 +233,7 @@ macro_rules! complex {
 
             /// Four real products, of the real and the imaginary parts where they lie; two more
             /// for each part of `alpha` that is not 0.
-            unsafe fn shared(
-                x: &Product<Self>,
-                _of_bf16: bool,
-                threads: usize,
-                begin: Option<&Begin<'_>>,
-            ) {
+            unsafe fn shared(x: &Product<Self>, threads: usize, begin: Option<&Begin<'_>>) {
                 begin_all(x, threads, begin);
                 let part = |m: Matrix<Self>, imaginary: usize| {
                     let ptr = m.ptr.cast::<$t>().wrapping_add(imaginary);

@@ -26,7 +26,7 @@ use std::ops::Range;
 
 use num_complex::Complex;
 use smallvec::SmallVec;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
@@ -74,7 +74,6 @@ fn matmul(args: &KernelArgs<'_>) -> Result<()> {
         c: c.as_ref(),
         alpha,
         beta,
-        of_bf16: false,
     };
     match out.dtype {
         DType::F32 => call.float::<f32>(alpha.to_f64() as f32, beta.to_f64() as f32),
@@ -318,8 +317,6 @@ struct Call<'a> {
     c: Option<&'a View<'a>>,
     alpha: Scalar,
     beta: Scalar,
-    /// The operands are bfloat16 that were widened.
-    of_bf16: bool,
 }
 
 impl Call<'_> {
@@ -370,7 +367,7 @@ impl Call<'_> {
                 let x = p.product([out, a, b], index, alpha, c.is_some());
                 let begin = c.is_some().then_some(&begin as _);
                 // SAFETY: the matrices are the operands', and nothing else writes the output.
-                unsafe { T::shared(&x, self.of_bf16, inside, begin) };
+                unsafe { T::shared(&x, inside, begin) };
             }
             return Ok(());
         }
@@ -378,10 +375,6 @@ impl Call<'_> {
         let wide_rows = p.cols[0].unsigned_abs() > p.rows[0].unsigned_abs();
         let (am, an) = if wide_rows { (64, 8) } else { (8, 64) };
         let tiles = pm * pn;
-        let product = match self.of_bf16 {
-            true => T::product_of_bf16,
-            false => T::product,
-        };
         pool::parallel_parts(all * tiles, parts, &|_, range| {
             for task in range {
                 let (index, tile) = (task / tiles, task % tiles);
@@ -399,7 +392,7 @@ impl Call<'_> {
                     start(m, n, o, c, beta, p.k == 0);
                     if p.k > 0 {
                         let whole = p.product([out, a, b], index, alpha, c.is_some());
-                        product(&Product {
+                        T::product(&Product {
                             m,
                             n,
                             out: o,
@@ -416,10 +409,13 @@ impl Call<'_> {
 
     fn half(&self) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
-        let paired = self.suits_pairs();
+        let way = self.bf16_way();
         #[cfg(target_arch = "x86_64")]
-        if paired && self.c.is_none() && self.a.shape[self.a.shape.len() - 1] <= pairs::AT_ONCE {
-            return self.paired::<half::bf16>(self.out, None);
+        if let Some(way) = way
+            && self.c.is_none()
+            && (way == Way::Unit || self.a.shape[self.a.shape.len() - 1] <= pairs::AT_ONCE)
+        {
+            return self.paired::<half::bf16>(way, self.out, None);
         }
         let out = DenseOut::new(self.out, DType::F32)?;
         let strides = torsh_core::Shape::new(self.out.shape).contiguous_strides();
@@ -432,8 +428,8 @@ impl Call<'_> {
         let c = self.c.map(Widened::new).transpose()?;
         let c = c.as_ref().map(Widened::view);
         #[cfg(target_arch = "x86_64")]
-        if paired {
-            self.paired::<pairs::Pair>(&widened, c.as_ref())?;
+        if let Some(way) = way {
+            self.paired::<pairs::Pair>(way, &widened, c.as_ref())?;
             return out.finish();
         }
         let a = Widened::new(self.a)?;
@@ -444,26 +440,34 @@ impl Call<'_> {
             a: &a,
             b: &b,
             c: c.as_ref(),
-            of_bf16: self.a.dtype == DType::BF16 && self.b.dtype == DType::BF16,
             ..*self
         };
         call.float::<f32>(self.alpha.to_f64() as f32, self.beta.to_f64() as f32)?;
         out.finish()
     }
 
-    /// Whether to multiply bfloat16 as they are: the processor can, and it pays.
+    /// How to multiply bfloat16 as they are, where the processor can and it pays.
     #[cfg(target_arch = "x86_64")]
-    fn suits_pairs(&self) -> bool {
+    fn bf16_way(&self) -> Option<Way> {
+        if self.a.dtype != DType::BF16 || self.b.dtype != DType::BF16 {
+            return None;
+        }
         let p = Problem::new(self.out, self.a, self.b, self.c);
-        self.a.dtype == DType::BF16
-            && self.b.dtype == DType::BF16
-            && !amx::suits(p.m, p.n, p.k, amx::Parts::One)
-            && pairs::suits(p.m, p.n, p.k)
+        if amx::suits(p.m, p.n, p.k, amx::Parts::One) {
+            Some(Way::Unit)
+        } else {
+            pairs::suits(p.m, p.n, p.k).then_some(Way::Pairs)
+        }
     }
 
     /// The products of bfloat16, into `out` of float32 with `c` of float32, or of bfloat16 without.
     #[cfg(target_arch = "x86_64")]
-    fn paired<O: Send + Sync + 'static>(&self, out: &View<'_>, c: Option<&View<'_>>) -> Result<()>
+    fn paired<O: Send + Sync + 'static>(
+        &self,
+        way: Way,
+        out: &View<'_>,
+        c: Option<&View<'_>>,
+    ) -> Result<()>
     where
         pairs::Pair: tile::Tiled<O>,
     {
@@ -495,7 +499,13 @@ impl Call<'_> {
             };
             // SAFETY: the matrices are the operands', nothing else writes this one's output, and the
             // processor has the instructions.
-            unsafe { pairs::product(&x, threads) }
+            unsafe {
+                match way {
+                    Way::Unit if amx::product(&x, threads) => Ok(()),
+                    Way::Unit => Err(TorshError::OutOfMemory),
+                    Way::Pairs => pairs::product(&x, threads),
+                }
+            }
         };
         let parts = pool::chunk_count(all.saturating_mul(p.m * p.n * p.k), GRAIN);
         if parts > 1 && (all.is_multiple_of(parts) || all >= 4 * parts) {
@@ -563,6 +573,14 @@ impl Call<'_> {
         });
         Ok(())
     }
+}
+
+/// How bfloat16 are multiplied.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Unit,
+    Pairs,
 }
 
 /// Puts `beta * c` into the output, or zeros where there is neither `c` nor anything to come.

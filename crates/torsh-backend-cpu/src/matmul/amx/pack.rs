@@ -5,10 +5,13 @@ use std::arch::x86_64::*;
 use super::Parts;
 use super::tiles::{SIDE, STEP, TILE};
 
+const LINE_AHEAD: usize = 512;
+const TERM_AHEAD: usize = 256;
 /// Rows of the left operand or columns of the right one.
+#[derive(Clone, Copy)]
 pub(super) struct Lines {
-    pub ptr: *const f32,
-    /// From one line to the next, and from one term to the next.
+    pub ptr: *const u8,
+    /// Bytes from one line to the next, and from one term to the next.
     pub across: isize,
     pub along: isize,
     pub count: usize,
@@ -25,7 +28,8 @@ impl Lines {
     /// Packs the lines into tiles, with zeros where there are fewer: panels of [`SIDE`] lines, in
     /// them for each step, for each part, two tiles of 16 lines. A tile of the left operand has a
     /// line in each row; one of the right operand (`PAIRS`) a pair of terms of all its lines.
-    /// Returns the bits of the greatest magnitude; those of a NaN are greater than an infinity's.
+    /// Returns the bits of the greatest magnitude of float32, those of a NaN being greater than an
+    /// infinity's; nothing of bfloat16.
     ///
     /// # Safety
     /// The lines must be valid, and `to` have room for all panels.
@@ -37,12 +41,26 @@ impl Lines {
         let mut greatest = _mm512_setzero_si512();
         let mut tile = |half: usize, s: usize| {
             let to = to.wrapping_add((half / 2 * steps + s) * step + half % 2 * TILE);
+            let at = (16 * half) as isize * self.across + (s * STEP) as isize * self.along;
+            let lines = Lines {
+                ptr: self.ptr.wrapping_offset(at),
+                count: self.count.saturating_sub(16 * half).min(16),
+                terms: STEP.min(self.terms - s * STEP),
+                ..*self
+            };
             // SAFETY: the caller's promise; every tile is within a panel.
-            let of_tile = unsafe { self.tile::<PAIRS>(half, s, to, parts) };
-            greatest = _mm512_max_epu32(greatest, of_tile);
+            unsafe {
+                match parts {
+                    Parts::One => lines.tile::<PAIRS>(to),
+                    Parts::Three => {
+                        let of_tiles = lines.tiles::<PAIRS>(to);
+                        greatest = _mm512_max_epu32(greatest, of_tiles);
+                    }
+                }
+            }
         };
         // Adjacent elements one after the other.
-        if self.along == 1 {
+        if self.along.unsigned_abs() < self.across.unsigned_abs() {
             for half in 0..halves {
                 for s in 0..steps {
                     tile(half, s);
@@ -58,67 +76,132 @@ impl Lines {
         _mm512_reduce_max_epu32(greatest)
     }
 
-    /// Packs 16 lines of one step. Returns the bits of magnitudes.
+    /// Packs up to 16 lines of bfloat16 and one step.
     ///
     /// # Safety
-    /// As [`Lines::pack`], for one tile of each part.
+    /// The lines must be valid, and `to` have room for a tile.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn tile<const PAIRS: bool>(&self, to: *mut u8) {
+        let Lines {
+            ptr: from,
+            across,
+            along,
+            count,
+            terms,
+        } = *self;
+        let mask = ((1u64 << terms) - 1) as u32;
+        let line = |l: usize| {
+            let from = from.wrapping_offset(l as isize * across);
+            let mask = if l < count { mask } else { 0 };
+            _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(LINE_AHEAD).cast());
+            // SAFETY: the caller's promise; the mask leaves out what is not there.
+            unsafe { _mm512_maskz_loadu_epi16(mask, from.cast()) }
+        };
+        let term = |t: usize| {
+            let from = from.wrapping_offset(t as isize * along);
+            let mask = if t < terms { first(count) } else { 0 };
+            _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(TERM_AHEAD).cast());
+            // SAFETY: as above.
+            _mm512_cvtepu16_epi32(unsafe { _mm256_maskz_loadu_epi16(mask, from.cast()) })
+        };
+        let pair =
+            |p: usize| _mm512_or_si512(term(2 * p), _mm512_slli_epi32::<16>(term(2 * p + 1)));
+        let put = |row: usize, x: __m512i| {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_storeu_si512(to.add(64 * row).cast(), x) }
+        };
+        if along != 2 && across != 2 {
+            let mut dense = [0u16; 16 * STEP];
+            for l in 0..count {
+                for t in 0..terms {
+                    let at = from.wrapping_offset(l as isize * across + t as isize * along);
+                    // SAFETY: the caller's promise.
+                    dense[l * STEP + t] = unsafe { at.cast::<u16>().read() };
+                }
+            }
+            let dense = Lines {
+                ptr: dense.as_ptr().cast(),
+                across: 2 * STEP as isize,
+                along: 2,
+                ..*self
+            };
+            // SAFETY: these lines are there, and the room is the caller's promise.
+            return unsafe { dense.tile::<PAIRS>(to) };
+        }
+        match (PAIRS, along == 2) {
+            (false, true) => (0..16).for_each(|l| put(l, line(l))),
+            (true, false) => (0..16).for_each(|p| put(p, pair(p))),
+            (_, adjacent) => {
+                let mut rows = [_mm512_setzero_si512(); 16];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    *row = if adjacent { line(i) } else { pair(i) };
+                }
+                let rows = transpose(rows);
+                (0..16).for_each(|i| put(i, rows[i]));
+            }
+        }
+    }
+
+    /// Packs up to 16 lines of float32 and one step, as a tile of each part. Returns the bits of
+    /// magnitudes.
+    ///
+    /// # Safety
+    /// As [`Lines::tile`], for three tiles, every other one from `to`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-    unsafe fn tile<const PAIRS: bool>(
-        &self,
-        half: usize,
-        s: usize,
-        to: *mut u8,
-        parts: Parts,
-    ) -> __m512i {
-        let count = self.count.saturating_sub(16 * half).min(16);
-        let terms = STEP.min(self.terms - s * STEP);
-        let at = (16 * half) as isize * self.across + (s * STEP) as isize * self.along;
-        let from = self.ptr.wrapping_offset(at);
+    unsafe fn tiles<const PAIRS: bool>(&self, to: *mut u8) -> __m512i {
+        let Lines {
+            ptr,
+            across,
+            along,
+            count,
+            terms,
+        } = *self;
+        let (from, across, along) = (ptr.cast::<f32>(), across / 4, along / 4);
         let mut greatest = _mm512_setzero_si512();
         // SAFETY: the caller's promise; the masks leave out what is not there.
         unsafe {
-            if PAIRS && self.across == 1 {
+            if PAIRS && across == 1 {
                 let mask = first(count);
                 for pair in 0..STEP / 2 {
                     let term = |t: usize| {
-                        let from = from.wrapping_offset(t as isize * self.along);
+                        let from = from.wrapping_offset(t as isize * along);
                         let mask = if t < terms { mask } else { 0 };
                         _mm512_maskz_loadu_ps(mask, from)
                     };
                     let (x, y) = (term(2 * pair), term(2 * pair + 1));
-                    put_pair(x, y, to.wrapping_add(64 * pair), parts, &mut greatest);
+                    put_pair(x, y, to.wrapping_add(64 * pair), &mut greatest);
                 }
                 return greatest;
             }
-            if !PAIRS && self.along == 1 {
+            if !PAIRS && along == 1 {
                 let masks = [first(terms), first(terms.saturating_sub(16))];
                 for l in 0..16 {
-                    let from = from.wrapping_offset(l as isize * self.across);
+                    let from = from.wrapping_offset(l as isize * across);
                     let masks = if l < count { masks } else { [0; 2] };
                     let x = _mm512_maskz_loadu_ps(masks[0], from);
                     let y = _mm512_maskz_loadu_ps(masks[1], from.wrapping_add(16));
-                    put_line(x, y, to.wrapping_add(64 * l), parts, &mut greatest);
+                    put_line(x, y, to.wrapping_add(64 * l), &mut greatest);
                 }
                 return greatest;
             }
-            if self.across == 1 {
-                let x = transpose(load(from, self.along, terms, count));
-                let next = from.wrapping_offset(16 * self.along);
-                let y = transpose(load(next, self.along, terms.saturating_sub(16), count));
+            if across == 1 {
+                let x = turned(load(from, along, terms, count));
+                let next = from.wrapping_offset(16 * along);
+                let y = turned(load(next, along, terms.saturating_sub(16), count));
                 for l in 0..16 {
-                    put_line(x[l], y[l], to.wrapping_add(64 * l), parts, &mut greatest);
+                    put_line(x[l], y[l], to.wrapping_add(64 * l), &mut greatest);
                 }
                 return greatest;
             }
-            if self.along == 1 {
+            if along == 1 {
                 for i in 0..2 {
                     let from = from.wrapping_add(16 * i);
                     let terms = terms.saturating_sub(16 * i);
-                    let x = transpose(load(from, self.across, count, terms));
+                    let x = turned(load(from, across, count, terms));
                     for pair in 0..8 {
                         let to = to.wrapping_add(i * TILE / 2 + 64 * pair);
-                        put_pair(x[2 * pair], x[2 * pair + 1], to, parts, &mut greatest);
+                        put_pair(x[2 * pair], x[2 * pair + 1], to, &mut greatest);
                     }
                 }
                 return greatest;
@@ -126,18 +209,17 @@ impl Lines {
             let mut dense = [0f32; 16 * STEP];
             for l in 0..count {
                 for t in 0..terms {
-                    let at = l as isize * self.across + t as isize * self.along;
+                    let at = l as isize * across + t as isize * along;
                     dense[l * STEP + t] = *from.wrapping_offset(at);
                 }
             }
             let dense = Lines {
-                ptr: dense.as_ptr(),
-                across: STEP as isize,
-                along: 1,
-                count,
-                terms,
+                ptr: dense.as_ptr().cast(),
+                across: 4 * STEP as isize,
+                along: 4,
+                ..*self
             };
-            dense.tile::<PAIRS>(0, 0, to, parts)
+            dense.tiles::<PAIRS>(to)
         }
     }
 }
@@ -162,14 +244,10 @@ unsafe fn load(from: *const f32, step: isize, count: usize, width: usize) -> [__
 /// upper half.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn split(x: __m512, parts: Parts, greatest: &mut __m512i) -> [__m512i; 3] {
+fn split(x: __m512, greatest: &mut __m512i) -> [__m512i; 3] {
     let bits = _mm512_castps_si512(x);
     let magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fff_ffff));
     *greatest = _mm512_max_epu32(*greatest, magnitude);
-    if parts == Parts::One {
-        let zero = _mm512_setzero_si512();
-        return [bits, zero, zero];
-    }
     // To nearest, so that the rest is of either sign and half as large; 16 bits of it are left at
     // most, which are the other two.
     let upper = _mm512_set1_epi32(0xffff_0000u32 as i32);
@@ -187,7 +265,7 @@ fn split(x: __m512, parts: Parts, greatest: &mut __m512i) -> [__m512i; 3] {
 /// `to` must be valid for a row of a tile, and those of the further parts.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn put_line(x: __m512, y: __m512, to: *mut u8, parts: Parts, greatest: &mut __m512i) {
+unsafe fn put_line(x: __m512, y: __m512, to: *mut u8, greatest: &mut __m512i) {
     // The upper halves of 16 and 16 words.
     const ORDER: [i16; 32] = {
         let mut order = [0; 32];
@@ -198,11 +276,11 @@ unsafe fn put_line(x: __m512, y: __m512, to: *mut u8, parts: Parts, greatest: &m
         }
         order
     };
-    let (x, y) = (split(x, parts, greatest), split(y, parts, greatest));
+    let (x, y) = (split(x, greatest), split(y, greatest));
     // SAFETY: the caller's promise.
     unsafe {
         let order = _mm512_loadu_si512(ORDER.as_ptr().cast());
-        for part in 0..parts.count() {
+        for part in 0..3 {
             let row = _mm512_permutex2var_epi16(x[part], order, y[part]);
             _mm512_storeu_si512(to.add(2 * TILE * part).cast(), row);
         }
@@ -215,9 +293,9 @@ unsafe fn put_line(x: __m512, y: __m512, to: *mut u8, parts: Parts, greatest: &m
 /// As [`put_line`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn put_pair(x: __m512, y: __m512, to: *mut u8, parts: Parts, greatest: &mut __m512i) {
-    let (x, y) = (split(x, parts, greatest), split(y, parts, greatest));
-    for part in 0..parts.count() {
+unsafe fn put_pair(x: __m512, y: __m512, to: *mut u8, greatest: &mut __m512i) {
+    let (x, y) = (split(x, greatest), split(y, greatest));
+    for part in 0..3 {
         // The upper halves of the second and, moved down, of the first.
         let row = _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(x[part]), y[part]);
         // SAFETY: the caller's promise.
@@ -228,11 +306,22 @@ unsafe fn put_pair(x: __m512, y: __m512, to: *mut u8, parts: Parts, greatest: &m
 /// Transposes 16 x 16 elements.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn transpose(rows: [__m512; 16]) -> [__m512; 16] {
+fn turned(mut x: [__m512; 16]) -> [__m512; 16] {
     let mut r = [_mm512_setzero_si512(); 16];
     for i in 0..16 {
-        r[i] = _mm512_castps_si512(rows[i]);
+        r[i] = _mm512_castps_si512(x[i]);
     }
+    r = transpose(r);
+    for i in 0..16 {
+        x[i] = _mm512_castsi512_ps(r[i]);
+    }
+    x
+}
+
+/// The same of any 32 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose(mut r: [__m512i; 16]) -> [__m512i; 16] {
     let mut t = r;
     for i in 0..8 {
         t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
@@ -256,9 +345,5 @@ fn transpose(rows: [__m512; 16]) -> [__m512; 16] {
         t[4 + j] = _mm512_shuffle_i32x4::<0x88>(high, high2);
         t[12 + j] = _mm512_shuffle_i32x4::<0xdd>(high, high2);
     }
-    let mut columns = rows;
-    for i in 0..16 {
-        columns[i] = _mm512_castsi512_ps(t[i]);
-    }
-    columns
+    t
 }

@@ -1,6 +1,8 @@
-//! The unit's instructions: its tiles' shape, sums, and the two inner loops.
+//! The unit's instructions: its tiles' shape, sums, and the inner loops.
 
 use std::arch::asm;
+
+use super::Parts;
 
 /// Rows and columns of the results that one call of an inner loop makes: 2 x 2 tiles.
 pub(super) const SIDE: usize = 32;
@@ -62,12 +64,12 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// The block after this one, where blocks lie one after the other.
+    /// Its rows, for [`steps`].
     #[inline]
-    pub fn next(self) -> Sums {
-        Sums {
-            ptr: self.ptr.wrapping_add(SIDE * SIDE),
-            ..self
+    pub fn ahead(self) -> Ahead {
+        Ahead {
+            ptr: self.ptr.cast_const().cast(),
+            step: self.step,
         }
     }
 
@@ -132,161 +134,251 @@ impl Sums {
     }
 }
 
-/// What the cache is to fetch meanwhile: pieces of 128 bytes, `step` bytes apart.
+/// What the cache is to fetch meanwhile: pieces, `step` bytes apart.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
     pub ptr: *const u8,
     pub step: usize,
 }
 
-/// The pieces that [`three`] fetches in a step.
-pub(super) const PIECES: usize = 12;
+/// Writes a tile of the sums before, and starts or resumes it.
+macro_rules! turn {
+    (zero 0) => {
+        "tilestored [{c} + {cw}], tmm0\ntilezero tmm0\n"
+    };
+    (zero 1) => {
+        "tilestored [{c} + {cw} + 64], tmm1\ntilezero tmm1\n"
+    };
+    (zero 2) => {
+        "tilestored [{d} + {cw}], tmm2\ntilezero tmm2\n"
+    };
+    (zero 3) => {
+        "tilestored [{d} + {cw} + 64], tmm3\ntilezero tmm3\n"
+    };
+    (load 0) => {
+        "tilestored [{c} + {cw}], tmm0\ntileloadd tmm0, [{f} + {fw}]\n"
+    };
+    (load 1) => {
+        "tilestored [{c} + {cw} + 64], tmm1\ntileloadd tmm1, [{f} + {fw} + 64]\n"
+    };
+    (load 2) => {
+        "tilestored [{d} + {cw}], tmm2\ntileloadd tmm2, [{g} + {fw}]\n"
+    };
+    (load 3) => {
+        "tilestored [{d} + {cw} + 64], tmm3\ntileloadd tmm3, [{g} + {fw} + 64]\n"
+    };
+}
 
-/// Adds to the sums of a block, of operands in three parts. Fetches [`PIECES`] pieces a step.
-///
-/// # Safety
-/// `a` and `b` must hold `steps` packed steps, more than none, and the tiles be configured.
-#[inline]
-pub(super) unsafe fn three(steps: usize, a: *const u8, b: *const u8, ahead: Ahead) {
-    // The pairs of parts come in an order in which each differs from the one before in one
-    // operand, so that half of the tiles stay.
-    // SAFETY: the caller's promise. Nothing else uses the tiles.
-    unsafe {
+/// The instructions of a step of operands in one part. Before the first product of each tile of
+/// sums comes what its argument says, and between products `$fetch`.
+macro_rules! step_of_one {
+    ($t0:expr, $t1:expr, $t2:expr, $t3:expr, $fetch:expr) => {
+        concat!(
+            "tileloaddt1 tmm4, [{a} + {s}]\n",
+            "tileloadd tmm6, [{b} + {s}]\n",
+            $t0,
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            $fetch,
+            "tileloadd tmm7, [{b} + {s} + 1024]\n",
+            $t1,
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            $fetch,
+            "tileloaddt1 tmm5, [{a} + {s} + 1024]\n",
+            $t2,
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            $fetch,
+            $t3,
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            $fetch,
+            "add {a}, 2048\n",
+            "add {b}, 2048\n",
+        )
+    };
+}
+
+/// The same of operands in three parts. The pairs of parts come in an order in which each differs
+/// from the one before in one operand, so that half of the tiles stay.
+macro_rules! step_of_three {
+    ($t0:expr, $t1:expr, $t2:expr, $t3:expr, $fetch:expr) => {
+        concat!(
+            "tileloadd tmm4, [{a} + {s}]\n",
+            "tileloadd tmm6, [{b} + {s} + 4096]\n",
+            "tileloadd tmm5, [{a} + {s} + 1024]\n",
+            "tileloadd tmm7, [{b} + {s} + 5120]\n",
+            $t0,
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            $fetch,
+            $t2,
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            $fetch,
+            "tileloadd tmm6, [{b} + {s} + 2048]\n",
+            $t1,
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            $t3,
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            $fetch,
+            "tileloadd tmm7, [{b} + {s} + 3072]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            $fetch,
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tileloadd tmm4, [{a} + {s} + 2048]\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            $fetch,
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            $fetch,
+            "tileloadd tmm5, [{a} + {s} + 3072]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            $fetch,
+            "tileloadd tmm6, [{b} + {s}]\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            $fetch,
+            "tileloadd tmm7, [{b} + {s} + 1024]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            $fetch,
+            "tileloadd tmm4, [{a} + {s} + 4096]\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            $fetch,
+            "tileloadd tmm5, [{a} + {s} + 5120]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tileloadd tmm4, [{a} + {s}]\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            $fetch,
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "tileloadd tmm5, [{a} + {s} + 1024]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            $fetch,
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "add {a}, 6144\n",
+            "add {b}, 6144\n",
+        )
+    };
+}
+
+/// A loop of steps, which fetches meanwhile.
+macro_rules! steps {
+    ($step:ident, $fetch:expr, $n:expr, $a:expr, $b:expr, $ahead:expr) => {
         asm!(
             "2:",
-            "tileloadd tmm4, [{a} + {s}]",
-            "tileloadd tmm6, [{b} + {s} + 4096]",
-            "tileloadd tmm5, [{a} + {s} + 1024]",
-            "tileloadd tmm7, [{b} + {s} + 5120]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tileloadd tmm6, [{b} + {s} + 2048]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tileloadd tmm7, [{b} + {s} + 3072]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm4, [{a} + {s} + 2048]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tileloadd tmm5, [{a} + {s} + 3072]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tileloadd tmm6, [{b} + {s}]",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tileloadd tmm7, [{b} + {s} + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tileloadd tmm4, [{a} + {s} + 4096]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tileloadd tmm5, [{a} + {s} + 5120]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "tileloadd tmm4, [{a} + {s}]",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "tileloadd tmm5, [{a} + {s} + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "add {a}, 6144",
-            "add {b}, 6144",
+            $step!("", "", "", "", $fetch),
             "dec {n}",
             "jnz 2b",
-            a = inout(reg) a => _,
-            b = inout(reg) b => _,
-            q = inout(reg) ahead.ptr => _,
-            n = inout(reg) steps => _,
-            w = in(reg) ahead.step,
+            a = inout(reg) $a => _,
+            b = inout(reg) $b => _,
+            q = inout(reg) $ahead.ptr => _,
+            n = inout(reg) $n => _,
+            w = in(reg) $ahead.step,
             s = in(reg) 64usize,
             options(readonly, nostack),
-        );
+        )
+    };
+}
+
+/// Pieces that [`steps`] fetches in a step, and their bytes.
+pub(super) fn pieces(parts: Parts) -> (usize, usize) {
+    match parts {
+        Parts::One => (4, 64),
+        Parts::Three => (12, 128),
     }
 }
 
-/// The pieces that [`one`] fetches in a step.
-pub(super) const PIECES_OF_ONE: usize = 4;
+/// Bytes that [`steps`] fetches in a step.
+pub(super) fn fetched(parts: Parts) -> usize {
+    let (pieces, size) = pieces(parts);
+    pieces * size
+}
 
-/// Adds to the sums of a block, of operands in one part. Fetches [`PIECES_OF_ONE`] pieces a step.
+/// Adds to the sums of a block, and fetches [`pieces`].
 ///
 /// # Safety
-/// As [`three`].
+/// `a` and `b` must hold `n` packed steps, and the tiles be configured.
 #[inline]
-pub(super) unsafe fn one(steps: usize, a: *const u8, b: *const u8, ahead: Ahead) {
+pub(super) unsafe fn steps(parts: Parts, n: usize, a: *const u8, b: *const u8, ahead: Ahead) {
+    if n == 0 {
+        return;
+    }
     // SAFETY: the caller's promise. Nothing else uses the tiles.
     unsafe {
-        asm!(
-            "2:",
-            "tileloadd tmm4, [{a} + {s}]",
-            "tileloadd tmm5, [{a} + {s} + 1024]",
-            "tileloadd tmm6, [{b} + {s}]",
-            "tileloadd tmm7, [{b} + {s} + 1024]",
-            "tdpbf16ps tmm0, tmm4, tmm6",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tdpbf16ps tmm1, tmm4, tmm7",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tdpbf16ps tmm2, tmm5, tmm6",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "tdpbf16ps tmm3, tmm5, tmm7",
-            "prefetcht1 [{q}]",
-            "prefetcht1 [{q} + 64]",
-            "add {q}, {w}",
-            "add {a}, 2048",
-            "add {b}, 2048",
-            "dec {n}",
-            "jnz 2b",
-            a = inout(reg) a => _,
-            b = inout(reg) b => _,
-            q = inout(reg) ahead.ptr => _,
-            n = inout(reg) steps => _,
-            w = in(reg) ahead.step,
-            s = in(reg) 64usize,
-            options(readonly, nostack),
-        );
+        match parts {
+            Parts::One => steps!(
+                step_of_one,
+                "prefetcht1 [{q}]\nadd {q}, {w}\n",
+                n,
+                a,
+                b,
+                ahead
+            ),
+            Parts::Three => steps!(
+                step_of_three,
+                "prefetcht1 [{q}]\nprefetcht1 [{q} + 64]\nadd {q}, {w}\n",
+                n,
+                a,
+                b,
+                ahead
+            ),
+        }
+    }
+}
+
+/// Writes the sums of one block, and begins those of the next with the first step: from zero, or
+/// from what they are in memory. A tile is written when the products of the others keep the unit
+/// busy; all four at once would have it wait.
+///
+/// # Safety
+/// `a` and `b` must hold a packed step, there be room for the sums `before`, and those of `from` be
+/// valid.
+#[inline]
+pub(super) unsafe fn turn(
+    parts: Parts,
+    before: Sums,
+    from: Option<Sums>,
+    a: *const u8,
+    b: *const u8,
+) {
+    macro_rules! zero {
+        ($step:ident) => {
+            asm!(
+                $step!(turn!(zero 0), turn!(zero 1), turn!(zero 2), turn!(zero 3), ""),
+                a = inout(reg) a => _,
+                b = inout(reg) b => _,
+                s = in(reg) 64usize,
+                c = in(reg) before.ptr,
+                d = in(reg) before.ptr.wrapping_byte_add(16 * before.step),
+                cw = in(reg) before.step,
+                options(nostack),
+            )
+        };
+    }
+    macro_rules! load {
+        ($step:ident, $from:ident) => {
+            asm!(
+                $step!(turn!(load 0), turn!(load 1), turn!(load 2), turn!(load 3), ""),
+                a = inout(reg) a => _,
+                b = inout(reg) b => _,
+                s = in(reg) 64usize,
+                c = in(reg) before.ptr,
+                d = in(reg) before.ptr.wrapping_byte_add(16 * before.step),
+                cw = in(reg) before.step,
+                f = in(reg) $from.ptr,
+                g = in(reg) $from.ptr.wrapping_byte_add(16 * $from.step),
+                fw = in(reg) $from.step,
+                options(nostack),
+            )
+        };
+    }
+    // SAFETY: the caller's promise. Nothing else uses the tiles.
+    unsafe {
+        match (parts, from) {
+            (Parts::One, None) => zero!(step_of_one),
+            (Parts::One, Some(from)) => load!(step_of_one, from),
+            (Parts::Three, None) => zero!(step_of_three),
+            (Parts::Three, Some(from)) => load!(step_of_three, from),
+        }
     }
 }
