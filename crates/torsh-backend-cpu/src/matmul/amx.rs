@@ -13,7 +13,8 @@
 //! product if there is one.
 //!
 //! A block of the right operand is packed once, by all threads; each thread packs its rows of the
-//! left one. Sums stay in the tiles for as many terms as fit into the cache, and go to the output
+//! left one. The terms of a block are taken in stretches: a stretch of a panel of the right operand
+//! stays in the first cache while all packed rows are multiplied by it. The last sums go to the output
 //! itself.
 
 mod pack;
@@ -35,8 +36,6 @@ use super::gemm::{self, Matrix};
 use super::grid;
 use crate::dense::{Ptr, Scratch};
 
-/// Bytes of packed rows of the left operand that stay in a core's second cache.
-const LEFT: usize = 512 * 1024;
 /// Columns of the right operand that are packed at a time, for all threads.
 const COLUMNS: usize = 2048;
 
@@ -117,21 +116,27 @@ impl Parts {
         }
     }
 
-    /// Terms of a block: a panel of packed lines is 128 or 192 KiB.
-    fn terms(self) -> usize {
-        match self {
-            Parts::One => 2048,
-            Parts::Three => 1024,
+    /// Terms of a block, and bytes of packed rows of the left operand that stay in a core's second
+    /// cache. What is added up in the output can go there more often.
+    fn block(self, direct: bool) -> (usize, usize) {
+        match (self, direct) {
+            (Parts::One, _) => (2048, 512 * 1024),
+            (Parts::Three, true) => (512, 512 * 1024),
+            (Parts::Three, false) => (1024, 768 * 1024),
         }
     }
 
-    /// Terms that are summed before the next rows are.
+    /// Terms of the right operand's panel that are in the first cache while all rows are multiplied
+    /// by them. A few more are better than half as many.
     fn stretch(self, terms: usize) -> usize {
-        match self {
-            // The unit takes a tile in less time than it takes to read it from the second cache, so
-            // the panel of the right operand has to be in the first.
-            Parts::One if terms > 640 => even(terms, 576, STEP),
-            _ => terms,
+        let (most, usual) = match self {
+            Parts::One => (640, 576),
+            Parts::Three => (160, 160),
+        };
+        if terms > most {
+            even(terms, usual, STEP)
+        } else {
+            terms
         }
     }
 }
@@ -234,14 +239,15 @@ fn even(n: usize, most: usize, unit: usize) -> usize {
 
 impl Plan {
     fn new(p: &Product, threads: usize) -> Plan {
-        let terms = even(p.k, p.parts.terms(), STEP);
+        let direct = p.alpha == 1.0 && !p.add && !p.narrow && p.out.col == 4;
+        let (most, left) = p.parts.block(direct);
+        let terms = even(p.k, most, STEP);
         let line = terms * 2 * p.parts.count();
         let columns = even(p.n, COLUMNS, SIDE);
         let panels = (p.m.div_ceil(SIDE), columns / SIDE);
         let grid = grid(panels.0, panels.1, threads);
         let share = (panels.0.div_ceil(grid.0), panels.1.div_ceil(grid.1));
-        let rows = even(share.0 * SIDE, (LEFT / line).max(SIDE), SIDE);
-        let direct = p.alpha == 1.0 && !p.add && !p.narrow && p.out.col == 4;
+        let rows = even(share.0 * SIDE, (left / line).max(SIDE), SIDE);
         let kept = !direct && p.k > terms;
         let sums = match kept {
             true => share.0 * share.1,
@@ -266,6 +272,8 @@ impl Plan {
 #[derive(Clone, Copy)]
 struct Block {
     at: (usize, usize),
+    /// The room for its sums that is not in the output.
+    index: usize,
     size: (usize, usize),
     out: Matrix<u8>,
     sums: Sums,
@@ -283,6 +291,15 @@ struct Walk<'a> {
     columns: (usize, usize),
     /// Room for sums.
     sums: *mut f32,
+}
+
+impl Walk<'_> {
+    fn sums_at(&self, index: usize) -> Sums {
+        Sums {
+            ptr: self.sums.wrapping_add(index * SIDE * SIDE),
+            step: 4 * SIDE,
+        }
+    }
 }
 
 /// Whether a product can be done in parts.
@@ -421,16 +438,23 @@ impl Product {
                         let (begins, ends) = (first && s == 0, s + some == steps);
                         for p in 0..count {
                             let block = self.block(&walk, j, p);
-                            if plan.direct && !block.in_place && !first {
+                            if plan.direct && !block.in_place && !first && s == 0 {
                                 fetch(block.sums.ptr, floats(block.out), block.size);
                             }
                             let pa = own.wrapping_add(p * right.panel + s * of_step).cast_const();
                             let (mut a, mut b, mut left) = (pa, pb.wrapping_add(s * of_step), some);
-                            let resumed = (!begins).then_some(block.sums);
+                            // Sums of the first terms are kept where they lie close together.
+                            let mut block = block;
+                            let (whole, some_of) = (block.sums, walk.sums_at(block.index));
+                            let resumed = if s == 0 { whole } else { some_of };
+                            let resumed = (!begins).then_some(resumed);
+                            if !ends {
+                                block.sums = some_of;
+                            }
                             let mut ended = None;
                             match before {
                                 // The tiles go on.
-                                Some((x, false)) if x.sums.ptr == block.sums.ptr => {}
+                                Some((x, false)) if x.at == block.at => {}
                                 Some((x, done)) => {
                                     tiles::turn(self.parts, x.sums, resumed, a, b);
                                     (a, b) = (a.wrapping_add(of_step), b.wrapping_add(of_step));
@@ -493,13 +517,11 @@ impl Product {
                 ptr: out.ptr.cast(),
                 step: out.row as usize,
             },
-            false => Sums {
-                ptr: walk.sums.wrapping_add(index * SIDE * SIDE),
-                step: 4 * SIDE,
-            },
+            false => walk.sums_at(index),
         };
         Block {
             at,
+            index,
             size,
             out,
             sums,
