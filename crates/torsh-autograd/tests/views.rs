@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{complex, fails, g, grads, leaf, parts, t, v};
+use common::{complex, fails, g, grads, leaf, parts, recorded_grad, t, v};
 use torsh_tensor::{DType, DiagonalOptions, Result, Tensor, no_grad};
 
 #[test]
@@ -24,6 +24,46 @@ fn writes_show_in_bases_and_views() -> Result<()> {
     for view in [&x, &m, &column, &tail] {
         assert_eq!(view.version(), 4);
     }
+    Ok(())
+}
+
+#[test]
+fn gradients_of_parts_add_up() -> Result<()> {
+    let twice = |y: &Tensor| -> Result<Tensor> {
+        let m = y.view([2, 3])?;
+        let parts = [
+            m.select(0, 1)?.mul(&t(&[1., 2., 3.]))?.sum()?,
+            m.select(1, -1)?.mul(10.0)?.sum()?,
+            y.narrow(0, 1, 3)?.square()?.sum()?,
+            y.slice_step(0, Some(1), None, 2)?.mul(100.0)?.sum()?,
+            y.narrow(0, 6, 0)?.sum()?,
+        ];
+        let mut sum = y.mul(1000.0)?.sum()?;
+        for part in &parts {
+            sum = sum.add(part)?;
+        }
+        Ok(sum)
+    };
+    let expected = [1000., 1104., 1016., 1107., 1002., 1113.];
+    let x = leaf(&[1., 2., 3., 3., 5., 6.]);
+    twice(&x)?.backward()?;
+    assert_eq!(g(&x), expected);
+    // Of what a view's parts receive, and once more on top of it.
+    twice(&x.mul(1.0)?)?.backward()?;
+    assert_eq!(g(&x), expected.map(|v| 2.0 * v));
+    // To be differentiated again.
+    let first = recorded_grad(&twice(&x)?, &x)?;
+    assert_eq!(v(&first), expected);
+    assert_eq!(grads(&first, &[&x])?, [[0., 2., 2., 2., 0., 0.]]);
+    // A gradient that somebody else has too stays as it is.
+    let y = x.mul(1.0)?;
+    y.retain_grad()?;
+    let (row, all) = (y.view([2, 3])?.select(0, 0)?, y.view([2, 3])?);
+    let seed = t(&[1.0; 6]).view([2, 3])?;
+    let sum = all.mul(1.0)?.mul(&seed)?.sum()?;
+    sum.add(&row.sum()?)?.backward()?;
+    assert_eq!(g(&y), [2., 2., 2., 1., 1., 1.]);
+    assert_eq!(v(&seed), [1.0; 6]);
     Ok(())
 }
 

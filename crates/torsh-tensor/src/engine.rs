@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use smallvec::SmallVec;
-use torsh_core::{DType, Result, Shape, Shared, TorshError};
+use torsh_core::{Attr, DType, Result, Shape, Shared, TorshError};
 
 use crate::Tensor;
 use crate::mode;
-use crate::node::{BackwardCx, Edge, Grads, Kind, Node, SavedSet};
+use crate::node::{BackwardCx, Edge, Grads, Kept, Kind, Node, SavedSet};
 use crate::observe::{self, Work};
+use crate::ops::shape;
 use crate::record::Backward;
 
 struct Pending {
@@ -43,6 +44,16 @@ impl Queue {
             self.next = self.rest.pop_last();
         }
         Some(p)
+    }
+
+    /// What an edge's node has received through it so far.
+    fn received(&self, e: &Edge) -> Option<&Tensor> {
+        let k = key(&e.node);
+        let p = match &self.next {
+            Some((highest, p)) if *highest == k => p,
+            _ => self.rest.get(&k)?,
+        };
+        p.grads.get(e.output_nr as usize)?.as_ref()
     }
 
     /// What `node` has received so far.
@@ -157,6 +168,10 @@ fn step(
     if !goes_on {
         return Ok(());
     }
+    let shortcuts = !(run.create_graph || observed || mode::is_anomaly_enabled());
+    if shortcuts && add_to_part(node, &grads, queue)? {
+        return Ok(());
+    }
     let results = run_node(node, &mut grads, run, needed, observed)?;
     for (input, g) in node.inputs.iter().zip(results) {
         if let Some(e) = &input.edge {
@@ -164,6 +179,30 @@ fn step(
         }
     }
     Ok(())
+}
+
+/// Adds the gradient of a part of a tensor to what the tensor has received, if that is there and
+/// nobody else's. Says whether there is nothing else to do.
+fn add_to_part(node: &Node, grads: &Grads, queue: &mut Queue) -> Result<bool> {
+    let Kind::Op { record, attrs } = &node.kind else {
+        return Ok(false);
+    };
+    if !shape::is_part(record) || node.checkpoint.is_some() || node.hooks.get().is_some() {
+        return Ok(false);
+    }
+    let ([input], [Some(g)]) = (&node.inputs[..], &grads[..]) else {
+        return Ok(false);
+    };
+    let (Some(e), (shape, _)) = (&input.edge, node.input_spec(0)) else {
+        return Ok(false);
+    };
+    match queue.received(e) {
+        Some(have) if have.owns_buffer() && have.shape() == shape => {
+            let attr = |i: usize| attrs.get(i).map_or(Attr::None, Kept::attr);
+            shape::add_part(record, attr, have, g)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// Adds a gradient to what an edge's node has received.

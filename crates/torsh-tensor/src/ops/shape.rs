@@ -1,9 +1,10 @@
 //! Views that change the shape: no data moves.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Result, Shape, Strides, TorshError};
+use torsh_core::{Attr, Dims, Layout, Result, Shape, Strides, TorshError};
 
 use crate::call::{Arg, call1};
+use crate::mode;
 use crate::record::{InputGrad, OpRecord, Sample};
 use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
 
@@ -607,15 +608,27 @@ impl Tensor {
         )
     }
 
+    /// The layout of every `step`-th index of dimension `d` from `start` on, `len` of them.
+    fn window(&self, d: usize, [start, len, step]: [usize; 3]) -> Layout {
+        let mut window = self.layout().clone();
+        let mut dims = Dims::from_slice(window.shape.dims());
+        dims[d] = len;
+        if len > 0 {
+            window.offset += start * window.strides[d] as usize;
+        }
+        window.strides[d] = stepped(window.strides[d], step as isize);
+        window.shape = dims.into();
+        window
+    }
+
     /// This tensor (row-major, one that nobody else needs) with `src` in a window of dimension
     /// `d`: the derivative of `select` and `slice`.
     fn scatter_window(&self, src: &Tensor, d: usize, start: usize, step: usize) -> Result<Tensor> {
-        let mut window = self.layout().clone();
-        let mut dims = Dims::from_slice(window.shape.dims());
-        dims[d] = src.dims()[d];
-        window.offset += start * window.strides[d] as usize;
-        window.strides[d] = stepped(window.strides[d], step as isize);
-        window.shape = dims.into();
+        let window = self.window(d, [start, src.dims()[d], step]);
+        if !mode::is_grad_enabled() {
+            self.as_strided_raw(&window)?.copy_(src)?;
+            return Ok(self.clone());
+        }
         super::strided::put(
             &self.reshape([-1i64])?,
             Some(src.clone()),
@@ -624,4 +637,32 @@ impl Tensor {
             (false, false),
         )
     }
+}
+
+/// Whether a result is a part of the operand, so that [`add_part`] does what the derivative would.
+pub(crate) fn is_part(record: &OpRecord) -> bool {
+    std::ptr::eq(record, &SELECT) || std::ptr::eq(record, &SLICE)
+}
+
+/// Adds the gradient `g` of a part to what the operand has received, in place: of the operand's
+/// gradient the rest would be zeros. Says whether shapes and dtypes are such that it could.
+pub(crate) fn add_part<'a>(
+    record: &OpRecord,
+    attr: impl Fn(usize) -> Attr<'a>,
+    have: &Tensor,
+    g: &Tensor,
+) -> Result<bool> {
+    let int = |i: usize| attr(i).int();
+    let (d, start) = (int(0), int(1) as usize);
+    let (g, step) = match std::ptr::eq(record, &SELECT) {
+        true => (&g.unsqueeze(d)?, 1),
+        false => (g, int(3) as usize),
+    };
+    let d = d as usize;
+    let part = have.window(d, [start, g.dims()[d], step]);
+    if part.shape != *g.shape() || have.dtype() != g.dtype() {
+        return Ok(false);
+    }
+    have.as_strided_raw(&part)?.add_(g)?;
+    Ok(true)
 }

@@ -281,7 +281,7 @@ impl Tensor {
         )
     }
 
-    fn as_strided_raw(&self, l: &Layout) -> Result<Tensor> {
+    pub(super) fn as_strided_raw(&self, l: &Layout) -> Result<Tensor> {
         let stride: SmallVec<[i64; 6]> = l.strides.iter().map(|&s| s as i64).collect();
         self.as_strided_at(&ints(&l.shape), &stride, l.offset as i64)
     }
