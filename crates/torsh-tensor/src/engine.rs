@@ -14,7 +14,7 @@ use crate::mode;
 use crate::node::{BackwardCx, Edge, Grads, Kept, Kind, Node, SavedSet};
 use crate::observe::{self, Work};
 use crate::ops::shape;
-use crate::record::Backward;
+use crate::record::{Backward, OpRecord};
 
 struct Pending {
     node: Shared<Node>,
@@ -168,8 +168,11 @@ fn step(
     if !goes_on {
         return Ok(());
     }
-    let shortcuts = !(run.create_graph || observed || mode::is_anomaly_enabled());
-    if shortcuts && add_to_part(node, &grads, queue)? {
+    if let Kind::Op { record, attrs } = &node.kind
+        && shape::is_part(record)
+        && !(run.create_graph || observed || mode::is_anomaly_enabled())
+        && add_to_part(node, (record, attrs), &grads, queue)?
+    {
         return Ok(());
     }
     let results = run_node(node, &mut grads, run, needed, observed)?;
@@ -183,11 +186,14 @@ fn step(
 
 /// Adds the gradient of a part of a tensor to what the tensor has received, if that is there and
 /// nobody else's. Says whether there is nothing else to do.
-fn add_to_part(node: &Node, grads: &Grads, queue: &mut Queue) -> Result<bool> {
-    let Kind::Op { record, attrs } = &node.kind else {
-        return Ok(false);
-    };
-    if !shape::is_part(record) || node.checkpoint.is_some() || node.hooks.get().is_some() {
+#[inline(never)]
+fn add_to_part(
+    node: &Node,
+    (record, attrs): (&OpRecord, &[Kept]),
+    grads: &Grads,
+    queue: &Queue,
+) -> Result<bool> {
+    if node.checkpoint.is_some() || node.hooks.get().is_some() {
         return Ok(false);
     }
     let ([input], [Some(g)]) = (&node.inputs[..], &grads[..]) else {

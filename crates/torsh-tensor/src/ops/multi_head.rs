@@ -393,15 +393,13 @@ fn attention(
         (q.scaled_dot_product_attention_with(&k, &v, options)?, None)
     };
     let bias = o.out_proj_bias.as_ref();
-    let y = match batch_first(&q_in) {
-        true => {
-            let joined = attended.permute([0, 2, 1, 3])?.reshape([n, queries, e])?;
-            joined.linear(out_weight, bias)?.transpose(0, 1)?
-        }
-        false => {
-            let joined = attended.permute([2, 0, 1, 3])?.reshape([queries, n, e])?;
-            joined.linear(out_weight, bias)?
-        }
+    // Dropout draws numbers in the order of the memory, so training keeps PyTorch's layout.
+    let y = if !o.training && batch_first(&q_in) {
+        let joined = attended.permute([0, 2, 1, 3])?.reshape([n, queries, e])?;
+        joined.linear(out_weight, bias)?.transpose(0, 1)?
+    } else {
+        let joined = attended.permute([2, 0, 1, 3])?.reshape([queries, n, e])?;
+        joined.linear(out_weight, bias)?
     };
     let weights = match weights {
         Some(w) if o.average_attn_weights => Some(w.mean_dim(1, false)?),
