@@ -131,3 +131,41 @@ fn a_million_nodes() -> Result<()> {
     drop(y);
     Ok(())
 }
+
+/// Sums and means of all elements, which go a shorter way, are those over all dimensions by name
+/// with these kept.
+#[test]
+fn reductions_of_everything() -> Result<()> {
+    let values: Vec<f32> = (0..24).map(|i| (i * i % 7) as f32 - 2.0).collect();
+    let x = Tensor::from_data(&values, [2, 3, 4])?;
+    let half = x.to_dtype(DType::F16)?;
+    let ints = x.to_dtype(DType::I32)?;
+    let turned = x.transpose(0, 2)?;
+    for x in [&x, &half, &ints, &turned, &x.select(0, 1)?] {
+        let n = x.ndim() as i64;
+        let kept = x.sum_dim((0..n).collect::<Vec<_>>(), true)?;
+        let sum = x.sum()?;
+        assert_eq!((sum.ndim(), sum.dtype()), (0, kept.dtype()));
+        assert_eq!(sum.item::<f64>()?, kept.item::<f64>()?);
+        if x.dtype().is_floating_point() {
+            let kept = x.mean_dim((0..n).collect::<Vec<_>>(), true)?;
+            let mean = x.mean()?;
+            assert_eq!((mean.ndim(), mean.dtype()), (0, x.dtype()));
+            assert_eq!(mean.item::<f64>()?, kept.item::<f64>()?);
+        }
+    }
+    assert!(ints.mean().is_err());
+    let none = Tensor::from_data(&values[..0], [0, 3])?;
+    assert_eq!(none.sum()?.item::<f32>()?, 0.0);
+    assert!(none.mean()?.item::<f32>()?.is_nan());
+    assert_eq!(x.sum()?.sum()?.item::<f32>()?, x.sum()?.item::<f32>()?);
+    let there = Tensor::zeros(&[2, 3], DType::F32, Device::Meta)?.sum()?;
+    assert_eq!((there.ndim(), there.device()), (0, Device::Meta));
+    let x = x.requires_grad_(true);
+    x.mul(&x)?.mean()?.backward()?;
+    let g = x.grad().expect("a gradient").to_vec::<f32>()?;
+    for (g, x) in g.iter().zip(&values) {
+        assert!((g - x / 12.0).abs() < 1e-6);
+    }
+    Ok(())
+}
