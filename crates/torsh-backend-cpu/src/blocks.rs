@@ -5,6 +5,7 @@
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 use torsh_core::alloc::{self, Block};
@@ -108,15 +109,49 @@ impl Buffer {
     }
 }
 
-/// Splits `0..n` over threads in multiples of a cache line's worth of elements.
+/// Calls of so many elements go through memory from its end every other time ([`backwards`]).
+const TURNS: Range<usize> = 256 * 1024..8 * 1024 * 1024;
+/// Elements of a part of such a call, within which it goes forward.
+const PART: usize = 16 * 1024;
+
+/// Whether calls of `n` elements may go [`backwards`].
+pub(crate) fn turns(n: usize) -> bool {
+    TURNS.contains(&n)
+}
+
+/// Whether a call of `n` elements is to begin with the last ones: every other time, if they are more
+/// than a core's own caches hold, yet not many times as much. What the call before it went through
+/// last, often the operand of this one, is then still there.
+pub(crate) fn backwards(n: usize) -> bool {
+    static BACK: AtomicBool = AtomicBool::new(false);
+    if !turns(n) {
+        return false;
+    }
+    // Not one instruction: which way a call goes changes no result.
+    let back = BACK.load(Relaxed);
+    BACK.store(!back, Relaxed);
+    back
+}
+
+/// Splits `0..n` over threads in multiples of a cache line's worth of elements; a thread's part may
+/// be several, from the last to the first.
 pub(crate) fn parallel(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
     if n <= GRAIN {
-        f(0..n);
-    } else {
-        pool::parallel_for(n.div_ceil(UNIT), GRAIN / UNIT, &|r| {
-            f(r.start * UNIT..(r.end * UNIT).min(n))
-        });
+        return f(0..n);
     }
+    let back = backwards(n);
+    pool::parallel_for(n.div_ceil(UNIT), GRAIN / UNIT, &|r| {
+        let r = r.start * UNIT..(r.end * UNIT).min(n);
+        if !back {
+            return f(r);
+        }
+        let mut end = r.end;
+        while end > r.start {
+            let start = ((end - 1) / PART * PART).max(r.start);
+            f(start..end);
+            end = start;
+        }
+    });
 }
 
 /// Calls `f` on blocks that together are all elements of `l`, over threads. The first operand is
@@ -466,6 +501,28 @@ pub(crate) unsafe fn scatter(size: usize, src: *const u8, dst: *mut u8, step: is
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Forward and backward, each element belongs to one part.
+    #[test]
+    fn parts_are_all_elements_either_way() {
+        for n in [
+            GRAIN,
+            3 * PART + 5,
+            TURNS.start,
+            TURNS.start + 3 * PART + 77,
+        ] {
+            for _ in 0..3 {
+                let counts: Vec<_> = (0..n).map(|_| AtomicBool::new(false)).collect();
+                parallel(n, &|range| {
+                    assert!(range.start % UNIT == 0);
+                    for i in range {
+                        assert!(!counts[i].swap(true, Relaxed));
+                    }
+                });
+                assert!(counts.iter().all(|c| c.load(Relaxed)));
+            }
+        }
+    }
 
     /// `out[r][c] = a[c] + b[r][c]` over rows with gaps between them.
     #[test]

@@ -15,7 +15,7 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
-use crate::blocks::{self, GRAIN};
+use crate::blocks::{self, GRAIN, backwards};
 use crate::copy::{Addresses, fill_view};
 
 /// The kernel for a key of this file.
@@ -239,9 +239,18 @@ struct Pieces<'a> {
 unsafe impl Sync for Pieces<'_> {}
 
 impl Pieces<'_> {
-    fn copy(&self, range: Range<usize>) -> Result<()> {
-        self.parts[range]
-            .iter()
+    /// Copies some of the operands, from the last to the first where `back`.
+    fn copy(&self, range: Range<usize>, back: bool) -> Result<()> {
+        let (start, last) = (range.start, range.len().wrapping_sub(1));
+        range
+            .map(|i| {
+                if back {
+                    start + (last - (i - start))
+                } else {
+                    i
+                }
+            })
+            .map(|i| &self.parts[i])
             .try_for_each(|(offset, src)| copy_into(self.args, self.out, *offset, src))
     }
 }
@@ -284,12 +293,13 @@ fn cat(args: &KernelArgs<'_>) -> Result<()> {
     let most = parts.iter().map(|(_, s)| s.numel()).max().unwrap_or(0);
     let threads = pool::num_threads();
     if parts.len() < 4 * threads || most * parts.len() > 2 * out.numel() {
-        return pieces.copy(0..parts.len());
+        return pieces.copy(0..parts.len(), false);
     }
+    let back = backwards(out.numel());
     let failed = Mutex::new(Ok(()));
     let grain = (GRAIN / most.max(1)).max(1);
     pool::parallel_for(parts.len(), grain, &|range| {
-        if let Err(e) = pieces.copy(range) {
+        if let Err(e) = pieces.copy(range, back) {
             *failed.lock().unwrap_or_else(|p| p.into_inner()) = Err(e);
         }
     });
@@ -436,5 +446,21 @@ mod tests {
             v,
             [9.0, 9.0, 9.0, 3.0, 4.0, 9.0, 5.0, 6.0, 9.0, 9.0, 9.0, 9.0]
         );
+    }
+
+    #[test]
+    fn joins_many_either_way() {
+        const N: usize = 9000;
+        let mut x: Vec<i32> = (0..40 * N as i32).collect();
+        let want = x.clone();
+        let inputs: Vec<View<'_>> = (x.chunks_exact_mut(N))
+            .map(|part| view(part, DType::I32, &[N], &[1]))
+            .collect();
+        for _ in 0..3 {
+            let mut v = vec![-1i32; want.len()];
+            let out = view(&mut v, DType::I32, &[40 * N], &[1]);
+            run(Kernel::Cat, out, &inputs, &[Attr::Int(0)]).unwrap();
+            assert_eq!(v, want);
+        }
     }
 }

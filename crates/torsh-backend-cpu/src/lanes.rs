@@ -69,7 +69,7 @@ pub(crate) fn total_of<T: Copy, const N: usize>(lanes: [T; N], wide: impl Fn(T) 
     for l in 0..N {
         wider[l] = wide(lanes[l]);
     }
-    join(wider, |a, b| a + b)
+    tree(wider, |a, b| a + b)
 }
 
 /// The lanes joined two by two, `N` being a power of 2: whole vectors down to one, whose lanes are

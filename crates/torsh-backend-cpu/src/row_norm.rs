@@ -60,7 +60,8 @@ trait RowLoops: Loops {
         parameters: [*const Self; 2],
         one: bool,
     );
-    /// The sum of `(x - mean)^2`, meanwhile asking for rows of `n` elements to read and to write.
+    /// The sum of `(x - mean)^2`, meanwhile asking for rows of `n` elements to read and, if not null,
+    /// to write.
     unsafe fn squares_fetching(
         n: usize,
         x: *const Self,
@@ -120,7 +121,9 @@ macro_rules! loops {
             unsafe fn $squares<A>(n: usize, x: *const $t, mean: $t, next: (*const $t, *mut $t)) -> f64 {
                 let fetch = |i| {
                     stream::prefetch_all::<$t, { lanes::LANES }>(next.0.wrapping_add(i));
-                    stream::prefetch_write_all::<$t, { lanes::LANES }>(next.1.wrapping_add(i));
+                    if !next.1.is_null() {
+                        stream::prefetch_write_all::<$t, { lanes::LANES }>(next.1.wrapping_add(i));
+                    }
                 };
                 // SAFETY: the caller's promise.
                 unsafe { lanes::sum_with(n, fetch, |i| (*x.add(i) - mean) * (*x.add(i) - mean)) }
@@ -300,11 +303,15 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let count = sizes.n as f64;
     let grain = (GRAIN / sizes.n.max(1)).max(1);
     let fetch = stream::fetches_rows(sizes.n * size_of::<T>());
+    let fetch_places = !stream::few_buffers();
     pool::parallel_for(sizes.rows, grain, &|range| {
         for row in range {
             let next = (
                 x.at(sizes.at(row + 1)).cast_const(),
-                y.at(sizes.at(row + 1)),
+                match fetch_places {
+                    true => y.at(sizes.at(row + 1)),
+                    false => std::ptr::null_mut(),
+                },
             );
             let (x, y) = (x.at(sizes.at(row)), y.at(sizes.at(row)));
             // SAFETY: the operands have the sizes that the record planned.

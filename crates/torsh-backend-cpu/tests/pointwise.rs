@@ -298,6 +298,16 @@ fn larger_than_the_caches() {
     call(Kernel::Abs, DType::C64, &mut out, &[&z], &[]).expect("abs");
     let mut values = out.to_f64().into_iter().enumerate();
     assert!(values.all(|(i, v)| v == (i % 4099) as f64));
+    for kernel in [Kernel::Exp, Kernel::Tanh] {
+        let of = |y: &Array, n: usize| {
+            let mut out = Array::empty(DType::F32, &[n]);
+            call(kernel, DType::F32, &mut out, &[y], &[]).expect("a function");
+            out.to_f64()
+        };
+        let few = Array::new(DType::F32, &[5], |i| Scalar::Int(i as i64));
+        let (want, got) = (of(&few, 5), of(&y, n));
+        assert!(got.iter().enumerate().all(|(i, &v)| v == want[i % 5]));
+    }
     let mut out = x;
     call_in_place(Kernel::Add, DType::F32, &mut out, &[&y]).expect("add_");
     assert!(right(&out));

@@ -6,6 +6,8 @@
 //! A result larger than the caches is gone from them before anybody reads it. Written the usual
 //! way its lines are first read from memory, a third of all traffic of a copy.
 
+use std::sync::OnceLock;
+
 #[cfg(target_arch = "x86_64")]
 use crate::arch::{Level, level};
 
@@ -15,6 +17,23 @@ const STREAMED: usize = 16 << 20;
 /// Whether a result of this size is to be written with this module's functions.
 pub(crate) fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAMED
+}
+
+/// Whether a core has few buffers for lines on their way, as Intel's have: sixteen, for reads, for what
+/// is asked for and for what is written past the caches, so that asking for many lines to write, or
+/// writing past the caches while reading here and there, keeps reads waiting.
+pub(crate) fn few_buffers() -> bool {
+    static FEW: OnceLock<bool> = OnceLock::new();
+    *FEW.get_or_init(|| {
+        #[cfg(target_arch = "x86_64")]
+        let of = {
+            let vendor = std::arch::x86_64::__cpuid(0);
+            [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes)
+        };
+        #[cfg(not(target_arch = "x86_64"))]
+        let of = [[0; 4]; 3];
+        of.as_flattened() == b"GenuineIntel"
+    })
 }
 
 /// From this many bytes on images are asked for ahead of time: smaller ones are in a core's own caches.

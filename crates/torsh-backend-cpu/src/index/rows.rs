@@ -8,10 +8,13 @@ use torsh_core::pool;
 use super::GRAIN;
 use super::positions::Offsets;
 use super::walk::{Ptr, Walk};
+use crate::arch::{Level, level};
 use crate::copy::stream;
 
 /// Bytes of rows that are fetched ahead.
 const AHEAD: usize = 8192;
+/// The same where their places are, too.
+const NEAR: usize = 2048;
 /// Of long rows only the start is fetched; the processor follows from there.
 const FETCHED: usize = 1024;
 
@@ -35,8 +38,14 @@ pub(super) unsafe fn get<T: Copy>(
     }
     let bytes = n * size_of::<T>();
     let rows = walk.without_innermost();
-    let streams = stream::pays(rows.numel() * bytes);
-    let ahead = (AHEAD / bytes).clamp(1, 32);
+    let total = rows.numel() * bytes;
+    // Where buffers are few, writing past the caches costs as much as it saves until little of the
+    // result is in the caches at last, and what is fetched far ahead keeps the rest waiting.
+    let few = stream::few_buffers();
+    let streams = stream::pays(if few { total / 2 } else { total });
+    let places = few && !streams && total >= stream::FAR;
+    let ahead = (if places { NEAR } else { AHEAD } / bytes).clamp(1, 32);
+    let lines = lines(bytes);
     pool::parallel_for(rows.numel(), (GRAIN / n).max(1), &|range| {
         rows.run(range, |[d, s, i], count, [ds, ss, is]| {
             // SAFETY: the walk stays within the operands, and the index was checked.
@@ -46,7 +55,13 @@ pub(super) unsafe fn get<T: Copy>(
             }
             for j in 0..count {
                 if j + ahead < count {
-                    fetch(row((j + ahead) as isize).cast(), bytes);
+                    let next = (j + ahead) as isize;
+                    fetch(row(next).cast(), bytes);
+                    if places {
+                        // SAFETY: as above.
+                        let to = unsafe { dense.at(d + next * ds) };
+                        stream::prefetch_write_row(to.cast::<u8>(), bytes.min(FETCHED));
+                    }
                 }
                 let j = j as isize;
                 // SAFETY: as above; both rows have `n` elements.
@@ -55,6 +70,8 @@ pub(super) unsafe fn get<T: Copy>(
                     let from = row(j).cast::<u8>();
                     if streams {
                         stream::copy(from, to, bytes);
+                    } else if lines {
+                        copy_lines(from, to, bytes);
                     } else {
                         copy_row(from, to, bytes);
                     }
@@ -134,6 +151,34 @@ fn fetch(row: *const u8, bytes: usize) {
     for line in (0..bytes.min(FETCHED)).step_by(64) {
         stream::prefetch(row.wrapping_add(line));
     }
+}
+
+/// Whether rows of so many bytes are for [`copy_lines`].
+fn lines(bytes: usize) -> bool {
+    cfg!(target_arch = "x86_64")
+        && level() == Level::Avx512
+        && bytes.is_multiple_of(stream::LINE)
+        && bytes <= 64 * stream::LINE
+}
+
+/// A copy of some cache lines, with one store each.
+///
+/// # Safety
+/// As for [`copy_row`]; [`lines`] must hold of `n`.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn copy_lines(from: *const u8, to: *mut u8, n: usize) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512};
+    for k in (0..n).step_by(stream::LINE) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_si512(to.add(k).cast(), _mm512_loadu_si512(from.add(k).cast())) };
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn copy_lines(from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { copy_row(from, to, n) }
 }
 
 /// A copy of a few cache lines; a call would cost as much again.

@@ -3,6 +3,7 @@
 use super::gemm::Matrix;
 use super::lane::{Lane, Vectors};
 use crate::arch::Arch;
+use crate::copy::stream;
 use crate::multiversion;
 use crate::scalar::Real;
 
@@ -71,6 +72,7 @@ unsafe fn times<A: Arch, T: Vectors>(
             }
         } else if a.row.unsigned_abs() < a.col.unsigned_abs() {
             // Columns in memory's order, several together where their numbers are adjacent.
+            let far = m * k * size_of::<T>() >= stream::FAR;
             let mut sums = [T::ZERO; ROWS];
             let mut first = 0;
             while first < m {
@@ -82,12 +84,7 @@ unsafe fn times<A: Arch, T: Vectors>(
                 while a.row == 1 && p + 4 <= k {
                     let c: [*mut T; 4] = std::array::from_fn(|q| a.at(first, p + q).ptr);
                     let v: [T; 4] = std::array::from_fn(|q| value(p + q));
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        let s = v[0].fma::<A>(*c[0].add(i), *sum);
-                        let s = v[1].fma::<A>(*c[1].add(i), s);
-                        let s = v[2].fma::<A>(*c[2].add(i), s);
-                        *sum = v[3].fma::<A>(*c[3].add(i), s);
-                    }
+                    columns::<T::V<A>>(sums, c, v, 4 * a.col * isize::from(far));
                     p += 4;
                 }
                 while p < k {
@@ -119,6 +116,41 @@ unsafe fn times<A: Arch, T: Vectors>(
                     p += 1;
                 }
                 put(i, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+            }
+        }
+    }
+}
+
+/// `sums += v[0] c[0] + v[1] c[1] + ..`, meanwhile asking for the columns `ahead` of these, if not 0:
+/// the processor would begin anew with each.
+///
+/// # Safety
+/// The columns are as long as `sums`; the processor has the vector.
+#[inline(always)]
+unsafe fn columns<V: Lane<T: Real>>(
+    sums: &mut [V::T],
+    c: [*mut V::T; 4],
+    v: [V::T; 4],
+    ahead: isize,
+) {
+    let whole = sums.len() / V::N * V::N;
+    // SAFETY: the caller's promise; every index is below the length.
+    unsafe {
+        let to = sums.as_mut_ptr();
+        for i in (0..whole).step_by(V::N) {
+            let mut sum = V::load(to.add(i));
+            for q in 0..4 {
+                let from = c[q].add(i);
+                if ahead != 0 {
+                    stream::prefetch(from.wrapping_offset(ahead).cast());
+                }
+                sum = sum.add_product(V::splat(v[q]), V::load(from));
+            }
+            sum.store(to.add(i));
+        }
+        for i in whole..sums.len() {
+            for q in 0..4 {
+                *to.add(i) = *to.add(i) + v[q] * *c[q].add(i);
             }
         }
     }
@@ -239,6 +271,27 @@ mod tests {
                     f32::at(level)(M, k, y.as_mut_ptr(), 1, matrix, x.as_ptr(), 1, 1.0, false);
                 }
                 assert_eq!(y, want[..], "{level:?}, {k} terms");
+            }
+        }
+    }
+
+    /// Columns of any length, one after the other in memory, also so many that they are asked for.
+    #[test]
+    fn columns_of_any_length_times_a_vector() {
+        let small = (1..=40).map(|m| (m, 7));
+        for (m, k) in small.chain([(1031, 6), (1031, 518), (2100, 260)]) {
+            let mut a: Vec<f32> = (0..m * k).map(|i| (i * 7 % 5) as f32 - 2.0).collect();
+            let x: Vec<f32> = (0..k).map(|p| (p * 3 % 7) as f32 - 3.0).collect();
+            let of = |i: usize| (0..k).map(|p| a[p * m + i] * x[p]).sum();
+            let want: Vec<f32> = (0..m).map(of).collect();
+            for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
+                let mut y = vec![f32::NAN; m];
+                let matrix = Matrix::new(a.as_mut_ptr(), 1, m as isize);
+                // SAFETY: the operands hold what the call says.
+                unsafe {
+                    f32::at(level)(m, k, y.as_mut_ptr(), 1, matrix, x.as_ptr(), 1, 1.0, false);
+                }
+                assert_eq!(y, want, "{level:?}, {m} x {k}");
             }
         }
     }

@@ -147,6 +147,11 @@ pub(crate) fn entries() -> &'static [Entry] {
         super::binary::fill(&mut all, level);
         super::parametric::fill(&mut all, level);
         super::special::fill(&mut all, level);
+        #[cfg(target_arch = "x86_64")]
+        if level == Level::Avx512 {
+            all[Kernel::Exp as usize].loops[DType::F32 as usize] = Some(by_vectors::exp::<false>);
+            all[Kernel::Tanh as usize].loops[DType::F32 as usize] = Some(by_vectors::tanh::<false>);
+        }
         for name in ["FloorDivide", "DivTrunc", "Remainder", "Fmod"] {
             for (entry, kernel) in all.iter_mut().zip(Kernel::ALL) {
                 entry.divides |= format!("{kernel:?}") == name;
@@ -331,6 +336,69 @@ pub(crate) fn add_bool<R: Row<bool>>(e: &mut Entry, level: Level) {
 pub(crate) fn add_complex<R: CplxRow>(e: &mut Entry, level: Level) {
     e.loops[DType::C64 as usize] = Some(plain::<Complex<f32>, Cplxs<R>>(level));
     e.loops[DType::C128 as usize] = Some(plain::<Complex<f64>, Cplxs<R>>(level));
+}
+
+/// The float32 loop of a key that writes past the caches by itself, if there is one: its output is
+/// aligned to a cache line, and it takes whole groups only. Where stores of both kinds take turns with
+/// arithmetic, the processor reads too little ahead, so it asks for what it reads next.
+pub(crate) fn streamed(k: Kernel) -> Option<LoopFn> {
+    #[cfg(target_arch = "x86_64")]
+    if arch::level() == Level::Avx512 {
+        return match k {
+            Kernel::Exp => Some(by_vectors::exp::<true>),
+            Kernel::Tanh => Some(by_vectors::tanh::<true>),
+            _ => None,
+        };
+    }
+    let _ = k;
+    None
+}
+
+/// Loops over functions of vectors, where these are faster than what LLVM makes of a row.
+#[cfg(target_arch = "x86_64")]
+mod by_vectors {
+    use std::arch::x86_64::*;
+
+    use super::LANES;
+    use crate::copy::stream;
+    use crate::vmath::{exp_512, tanh_512};
+
+    macro_rules! loops {
+        ($($name:ident $f:ident)*) => {$(
+            #[target_feature(enable = "avx512f,avx512dq")]
+            pub(super) unsafe fn $name<const STREAM: bool>(out: *mut u8, ins: *const *const u8, n: usize, _: *const u8) {
+                // SAFETY: a loop's caller promises an input and an output of `n` elements, one or
+                // whole groups; it has the processor's level.
+                unsafe {
+                    let (x, to) = ((*ins).cast::<f32>(), out.cast::<f32>());
+                    if n == 1 {
+                        let y = $f(_mm512_set1_ps(x.read_unaligned()));
+                        return to.write_unaligned(_mm512_cvtss_f32(y));
+                    }
+                    for at in (0..n).step_by(LANES) {
+                        if STREAM {
+                            let next = x.wrapping_add(at + stream::AHEAD / size_of::<f32>());
+                            stream::prefetch_all::<f32, LANES>(next);
+                        }
+                        let a = $f(_mm512_loadu_ps(x.wrapping_add(at)));
+                        let b = $f(_mm512_loadu_ps(x.wrapping_add(at + LANES / 2)));
+                        let (to, next) = (to.wrapping_add(at), to.wrapping_add(at + LANES / 2));
+                        if STREAM {
+                            _mm512_stream_ps(to, a);
+                            _mm512_stream_ps(next, b);
+                        } else {
+                            _mm512_storeu_ps(to, a);
+                            _mm512_storeu_ps(next, b);
+                        }
+                    }
+                }
+            }
+        )*};
+    }
+    loops! {
+        exp exp_512
+        tanh tanh_512
+    }
 }
 
 /// Makes the function `fill` of a list of rows.

@@ -17,7 +17,7 @@ use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
 use crate::convert::convert;
 use crate::copy::stream;
 use crate::strided::StridedLoop;
-use loops::{Loop, Rule, entries};
+use loops::{LANES, Loop, LoopFn, Rule, entries};
 
 /// The kernel for a pointwise key.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -102,7 +102,11 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
             // SAFETY: all operands are contiguous, of `n` elements and of the loop's dtypes.
             unsafe { f.call(out.ptr, &ins, n, p) };
         } else {
-            large(f, out.ptr, ins, [f.size; MAX_INPUTS], n, p);
+            let direct = match wanted {
+                DType::F32 => loops::streamed(args.kernel),
+                _ => None,
+            };
+            large(f, direct, out.ptr, ins, [f.size; MAX_INPUTS], n, p);
         }
         return Ok(());
     }
@@ -230,13 +234,15 @@ fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: us
             steps[k] = f.size;
         }
     }
-    large(f, out, ins, steps, n, p);
+    large(f, None, out, ins, steps, n, p);
 }
 
 /// Operands over threads: contiguous ones, and with a step of 0 numbers repeated [`REPEAT`] times.
+/// `direct` is the loop that writes past the caches, where there is one.
 #[inline(never)]
 fn large(
     f: Loop,
+    direct: Option<LoopFn>,
     out: *mut u8,
     ins: [*const u8; MAX_INPUTS],
     steps: [usize; MAX_INPUTS],
@@ -247,6 +253,7 @@ fn large(
     let fresh = ins[..f.arity].iter().all(|&i| i != out.cast_const());
     let streams = fresh && stream::pays(n * f.out_size);
     let whole = steps[..f.arity].iter().all(|&s| s > 0);
+    let direct = direct.filter(|_| streams && (out as usize).is_multiple_of(stream::LINE));
     let ins = Addresses(ins);
     let rest = Addresses([out, p, p, p]);
     blocks::parallel(n, &|r| {
@@ -258,6 +265,13 @@ fn large(
         // SAFETY: the ranges are disjoint and within `n` elements.
         unsafe {
             let to = (out as *mut u8).add(r.start * f.out_size);
+            if let Some(direct) = direct {
+                let n = r.len() - r.len() % LANES;
+                direct(to, from.as_ptr(), n, p);
+                stream::fence();
+                from[0] = from[0].add(n * f.size);
+                return f.call(to.add(n * f.out_size), &from, r.len() - n, p);
+            }
             if streams || !whole {
                 in_blocks(f, to, from, steps, r.len(), p, streams);
             } else {

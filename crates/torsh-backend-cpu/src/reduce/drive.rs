@@ -14,6 +14,7 @@ use super::level::{by_level, index};
 use super::load::{Load, Out};
 use super::plan::{Dim, Plan, Walk};
 use crate::arch::Arch;
+use crate::blocks;
 use crate::copy::stream;
 
 /// Results per block.
@@ -28,6 +29,9 @@ const BUFFER: usize = 16 * 1024;
 const STATE: usize = 32;
 /// Runs of fewer elements are folded side by side, as columns: each costs what joining its lanes does.
 const SHORT: usize = 64;
+/// Elements of a part of a long run, and the most parts of one.
+const PART: usize = 16 * RUN;
+const PARTS: usize = 128;
 /// Elements worth a thread.
 const GRAIN: usize = 32 * 1024;
 
@@ -171,6 +175,8 @@ struct Ctx<'a> {
     columns: bool,
     width: usize,
     outs: [Out; 2],
+    /// Whether runs are folded in parts, and these from the last to the first.
+    parts: Option<bool>,
 }
 
 // SAFETY: the pointers are to operands that the caller of the kernel locked; threads write
@@ -208,6 +214,10 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let outs = [out(0), out(1)];
     let parts = pool::chunk_count(results * count * job.cost, GRAIN);
     let level = index();
+    // Not truths, of which the first elements may be enough.
+    let numbers = job.load.is_none() && job.input.dtype.size() >= 4;
+    let turns = results == 1 && numbers && blocks::turns(count);
+    let of_parts = turns.then(|| blocks::backwards(count));
     if results == 1 && parts <= 1 {
         let mut state = Buffer::<STATE>::new();
         let s = state.ptr();
@@ -218,6 +228,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
             columns: false,
             width: 1,
             outs,
+            parts: of_parts,
             job: &job,
             plan: &plan,
         };
@@ -250,6 +261,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         columns,
         width,
         outs,
+        parts: of_parts,
         job: &job,
         plan: &plan,
     };
@@ -386,6 +398,42 @@ impl Ctx<'_> {
         } else {
             (BUFFER / self.job.fold.elem).min(RUN)
         };
+        let fold = |from: *const u8, base: i64, n: usize, s: *mut u8| {
+            let mut done = 0;
+            while done < n {
+                let m = most.min(n - done);
+                // SAFETY: these elements are within the input, and fit the buffer.
+                unsafe {
+                    let mut from = from.offset(done as isize * red_in.i * size);
+                    if !direct {
+                        load(from, red_in.i, m, buffer);
+                        from = buffer;
+                    }
+                    (self.rows)(p, from, m, base + done as i64, s);
+                }
+                done += m;
+            }
+        };
+        let parts = red_in.n.div_ceil(PART);
+        if let (Some(back), 1, 1..=PARTS) = (self.parts, outer * w, parts) {
+            let mut states = Buffer::<{ PARTS * STATE }>::new();
+            let states = states.ptr();
+            // SAFETY: there is room for a state of each part; the parts are within the input.
+            unsafe {
+                (self.job.fold.init)(states, parts);
+                for part in 0..parts {
+                    let part = if back { parts - 1 - part } else { part };
+                    let start = part * PART;
+                    let from = x.offset((i + start as isize * red_in.i) * size);
+                    let state = states.add(part * state);
+                    fold(from, base + start as i64, PART.min(red_in.n - start), state);
+                }
+                for part in 0..parts {
+                    (self.job.fold.merge)(s, states.add(part * state), 1);
+                }
+            }
+            return;
+        }
         // After its last position it is at the first again, for the next result.
         let mut walk = Walk::new(red, 0);
         for j in 0..w {
@@ -393,21 +441,9 @@ impl Ctx<'_> {
             let s = unsafe { s.add(j * state) };
             for q in 0..outer {
                 let start = i + j as isize * k.i + walk.i;
-                let mut done = 0;
-                while done < red_in.n {
-                    let n = most.min(red_in.n - done);
-                    // SAFETY: these elements are within the input, and fit the buffer.
-                    unsafe {
-                        let mut from =
-                            x.offset((start + done as isize * red_in.i) * size) as *const u8;
-                        if !direct {
-                            load(from, red_in.i, n, buffer);
-                            from = buffer;
-                        }
-                        (self.rows)(p, from, n, base + (q * red_in.n + done) as i64, s);
-                    }
-                    done += n;
-                }
+                // SAFETY: within the input, by the caller's promise.
+                let from = unsafe { x.offset(start * size) };
+                fold(from, base + (q * red_in.n) as i64, red_in.n, s);
                 if outer > 1 {
                     walk.step();
                 }

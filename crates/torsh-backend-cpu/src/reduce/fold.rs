@@ -56,6 +56,9 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
     const CHAIN: usize = 16;
     let mut acc = [M::ZERO; N];
     let whole = n / N * N;
+    // A long run is read at four places at once, which hides the start of each page.
+    let apart = if n == RUN { RUN / 4 } else { N / 4 };
+    let step = if n == RUN { N / 4 } else { N };
     let mut i = 0;
     while i < whole {
         let end = whole.min(i + CHAIN * N);
@@ -68,9 +71,15 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
                 // gathered lane by lane.
                 compiler_fence(Ordering::SeqCst);
             }
-            for j in 0..N {
-                // SAFETY: i + j < whole <= n.
-                short[j] = M::step::<A>(p, short[j], unsafe { *x.add(i + j) });
+            // SAFETY: i < whole <= n, and each place is below n.
+            unsafe {
+                let x = x.add(i / N * step);
+                for k in 0..4 {
+                    for j in 0..N / 4 {
+                        let l = k * (N / 4) + j;
+                        short[l] = M::step::<A>(p, short[l], *x.add(k * apart + j));
+                    }
+                }
             }
             i += N;
         }

@@ -588,3 +588,30 @@ fn rows_of_every_short_length() {
         }
     }
 }
+
+/// So many elements that they are folded in parts, every other time from the last to the first.
+#[test]
+fn long_ones_are_the_same_either_way() {
+    let n = 5 * 65_536 + 4096 + 77;
+    let mut x: Vec<f32> = (0..n).map(|i| (i * 7919 % 1009) as f32 - 500.3).collect();
+    x[200_000] = 1e6;
+    x[300_000] = 1e6;
+    let of = |k, attrs: &[Attr<'_>], outs| {
+        let all = [n];
+        let run = || call::<f32, f32>(k, &x, &all, &[1], &[0], attrs, outs).expect("a fold");
+        let first = run();
+        assert!((0..3).all(|_| run() == first), "{k:?}");
+        first
+    };
+    let want: f64 = x.iter().map(|&v| f64::from(v)).sum();
+    let got = f64::from(of(Kernel::Sum, &[], 1).0[0]);
+    assert!((got - want).abs() < 1e-6 * want.abs(), "{got} {want}");
+    let (values, places) = of(Kernel::MaxDim, &[], 2);
+    assert_eq!((values[0], places[0]), (1e6, 200_000));
+    let mean = want / n as f64;
+    let squares: f64 = x.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum();
+    let attrs = [Attr::Float(1.0), Attr::Bool(false)];
+    let got = f64::from(of(Kernel::Var, &attrs, 1).0[0]);
+    let want = squares / (n - 1) as f64;
+    assert!((got - want).abs() < 1e-5 * want, "{got} {want}");
+}

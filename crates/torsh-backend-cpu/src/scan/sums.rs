@@ -17,6 +17,8 @@ use crate::reduce::level::{by_level, index};
 const CHUNK: usize = 4096;
 /// The least number of chunks worth a thread.
 const GRAIN: usize = 8;
+/// Elements ahead of what is summed that memory is asked for.
+const AHEAD: usize = 512;
 /// Rows and columns of a group.
 const SIDE: usize = 4;
 
@@ -53,13 +55,12 @@ trait Sum: 'static {
     ) -> usize;
 }
 
-/// [`Sum::eights`]: the sums within a vector in three steps, each of which adds the last of the
-/// lower lanes to all of the upper ones, of pairs, of fours, of the eight.
+/// [`Sum::eights`]: the sums of the last two elements up to each, of the last four, of the last
+/// eight; the running sums are those of eight elements before and these.
 macro_rules! eights {
     (
-        $x:ty, $s:ty, $set:ident, $add:ident, $mask_add:ident, $across:ident, $permute:ident,
-        load |$from:ident| $load:expr, store |$to:ident, $v:ident| $store:expr,
-        even |$e:ident| $even:expr, first |$f:ident| $first:expr
+        $x:ty, $s:ty, $set:ident, $add:ident, $array:expr,
+        load |$from:ident| $load:expr, store |$to:ident, $v:ident| $store:expr
     ) => {
         #[cfg(target_arch = "x86_64")]
         unsafe fn eights<const WRITE: bool>(
@@ -78,26 +79,46 @@ macro_rules! eights {
                 before: $s,
                 sum: &mut $s,
             ) -> usize {
-                let (middle, last) = (_mm512_set1_epi64(3), _mm512_set1_epi64(7));
+                use crate::copy::stream::{prefetch, prefetch_write};
+                // The vector whose last `$n` lanes are the first ones of `$now`, after the others of `$was`.
+                macro_rules! moved {
+                    ($now:expr, $was:expr, $n:literal) => {
+                        $array.1(_mm512_alignr_epi64::<{ 8 - $n }>(
+                            $array.0($now),
+                            $array.0($was),
+                        ))
+                    };
+                }
                 let (before, mut s) = ($set(before), $set(*sum));
+                let zero = $set(<$s>::default());
+                let (mut ones, mut twos, mut fours) = (zero, zero, zero);
                 let whole = n / 8 * 8;
                 for at in (0..whole).step_by(8) {
                     // SAFETY: the caller's promise: eight elements are there on both sides.
                     unsafe {
                         let ($from, $to) = (x.add(at), out.add(at));
-                        let $e = $load;
-                        let p = $mask_add($e, 0b1010_1010, $e, $even);
-                        let p = $mask_add(p, 0b1100_1100, p, $across::<0b01_01_00_00>(p));
-                        let p = $mask_add(p, 0b1111_0000, p, $permute(middle, p));
+                        prefetch($from.wrapping_add(AHEAD).cast());
                         if WRITE {
-                            let $v = $add($add(before, s), p);
+                            prefetch_write($to.wrapping_add(AHEAD).cast());
+                        }
+                        let one = $load;
+                        let two = $add(one, moved!(one, ones, 1));
+                        let four = $add(two, moved!(two, twos, 2));
+                        let eight = $add(four, moved!(four, fours, 4));
+                        (ones, twos, fours) = (one, two, four);
+                        s = $add(s, eight);
+                        if WRITE {
+                            let $v = $add(before, s);
                             $store;
                         }
-                        s = $add(s, $permute(last, p));
                     }
                 }
-                let $f = s;
-                *sum = $first;
+                if whole > 0 {
+                    let mut lanes = [<$s>::default(); 8];
+                    // SAFETY: eight numbers fit.
+                    unsafe { _mm512_storeu_epi64(lanes.as_mut_ptr().cast(), $array.0(s)) };
+                    *sum = lanes[7];
+                }
                 whole
             }
             // SAFETY: the caller's promise.
@@ -138,14 +159,10 @@ impl Sum for Single {
         f64,
         _mm512_set1_pd,
         _mm512_add_pd,
-        _mm512_mask_add_pd,
-        _mm512_permutex_pd,
-        _mm512_permutexvar_pd,
+        (_mm512_castpd_si512, _mm512_castsi512_pd),
         load | from | _mm512_cvtps_pd(_mm256_loadu_ps(from)),
         store | to,
-        v | _mm256_storeu_ps(to, _mm512_cvtpd_ps(v)),
-        even | e | _mm512_permute_pd::<0>(e),
-        first | s | _mm512_cvtsd_f64(s)
+        v | _mm256_storeu_ps(to, _mm512_cvtpd_ps(v))
     );
 }
 
@@ -171,14 +188,13 @@ impl Sum for Integer {
         i64,
         _mm512_set1_epi64,
         _mm512_add_epi64,
-        _mm512_mask_add_epi64,
-        _mm512_permutex_epi64,
-        _mm512_permutexvar_epi64,
+        (
+            std::convert::identity::<__m512i>,
+            std::convert::identity::<__m512i>
+        ),
         load | from | _mm512_loadu_epi64(from),
         store | to,
-        v | _mm512_storeu_epi64(to, v),
-        even | e | _mm512_unpacklo_epi64(e, e),
-        first | s | _mm_cvtsi128_si64(_mm512_castsi512_si128(s))
+        v | _mm512_storeu_epi64(to, v)
     );
 }
 

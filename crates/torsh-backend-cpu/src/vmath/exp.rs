@@ -8,13 +8,13 @@ use std::f64::consts::LOG2_E as LOG2_E64;
 use std::arch::x86_64::*;
 
 /// ln 2 in two parts, the first short enough that its product with n is exact.
-const LN2_HI32: f32 = 0.693_359_4;
-const LN2_LO32: f32 = -2.121_944_4e-4;
+pub(super) const LN2_HI32: f32 = 0.693_359_4;
+pub(super) const LN2_LO32: f32 = -2.121_944_4e-4;
 pub(super) const LN2_HI64: f64 = 6.931_471_803_691_238e-1;
 pub(super) const LN2_LO64: f64 = 1.908_214_929_270_587_7e-10;
 
 /// Minimax of (e^r - 1 - r) / r^2 on |r| <= ln(2)/2, error 2^-28.3.
-const EXP32: [f32; 5] = [
+pub(super) const EXP32: [f32; 5] = [
     0.499_999_94,
     0.166_665_21,
     0.041_668_39,

@@ -20,9 +20,13 @@ mod special;
 mod trig;
 mod trig_inverse;
 mod trig_table;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use exp::{exp_low_512, exp_term_512};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use wide::{exp_512, tanh_512};
 
 pub use crate::arch::{Arch, Avx2, Avx512, Base, fma32, fma64};
 
