@@ -38,6 +38,8 @@ use crate::dense::{Ptr, Scratch};
 
 /// Columns of the right operand that are packed at a time, for all threads.
 const COLUMNS: usize = 2048;
+/// Bytes of a packed block of the right operand up to which each thread packs what it needs of it.
+const ALONE: usize = 1024 * 1024;
 
 /// Whether the processor has the unit and the system lets this process use it; never where
 /// `TORSH_SIMD` names a lesser instruction set. Asked once.
@@ -92,11 +94,11 @@ fn detect() -> bool {
 /// product takes `m n k`.
 #[inline]
 pub(super) fn suits(m: usize, n: usize, k: usize, parts: Parts) -> bool {
-    let ratio = match parts {
-        Parts::One => 24,
-        Parts::Three => 64,
+    let (terms, ratio) = match parts {
+        Parts::One => (32, 16),
+        Parts::Three => (64, 56),
     };
-    k >= 64 && m * n >= ratio * (m + n) && is_available()
+    k >= terms && m * n >= ratio * (m + n) && is_available()
 }
 
 /// In how many bfloat16 each number of the operands is multiplied.
@@ -238,6 +240,13 @@ fn even(n: usize, most: usize, unit: usize) -> usize {
 }
 
 impl Plan {
+    /// The panels of a block of the right operand that a part multiplies.
+    fn panels(&self, part: usize, right: &Right) -> Range<usize> {
+        let (pj, panels) = (part % self.grid.1, right.columns.1.div_ceil(SIDE));
+        let start = (pj * self.share.1).min(panels);
+        start..panels.min(start + self.share.1)
+    }
+
     fn new(p: &Product, threads: usize) -> Plan {
         let direct = p.alpha == 1.0 && !p.add && !p.narrow && p.out.col == 4;
         let (most, left) = p.parts.block(direct);
@@ -329,35 +338,64 @@ impl Product {
         let plan = Plan::new(self, threads);
         let parts = plan.grid.0 * plan.grid.1;
         let packed = plan.columns * plan.line;
-        let Ok(scratch) = Scratch::<u8>::new(packed + parts * plan.own) else {
+        // What another core has just written takes longer to read than to pack again.
+        let alone = parts > 1 && packed <= ALONE;
+        let rights = if alone { parts } else { 1 };
+        let Ok(scratch) = Scratch::<u8>::new(rights * packed + parts * plan.own) else {
             return false;
         };
-        let own = Ptr::new(scratch.ptr().wrapping_add(packed));
-        // The greatest magnitudes of the right operand's columns, and of each part's rows.
-        let greatest: SmallVec<[AtomicU32; 9]> = (0..=parts).map(|_| AtomicU32::new(0)).collect();
-        for j0 in (0..self.n).step_by(plan.columns) {
-            greatest[0].store(0, Ordering::Relaxed);
-            for k0 in (0..self.k).step_by(plan.terms) {
-                let terms = plan.terms.min(self.k - k0);
-                let right = Right {
-                    ptr: Ptr::new(scratch.ptr()),
-                    columns: (j0, plan.columns.min(self.n - j0)),
-                    terms: (k0, terms),
-                    panel: terms.next_multiple_of(STEP) * 2 * self.parts.count() * SIDE,
-                };
-                let panels = right.columns.1.div_ceil(SIDE);
-                pool::parallel_parts(panels, parts, &|_, range| {
-                    // SAFETY: no other thread has these panels.
-                    let magnitude = unsafe { self.pack_right(&right, range) };
-                    greatest[0].fetch_max(magnitude, Ordering::Relaxed);
-                });
-                pool::parallel_parts(parts, parts, &|part, _| {
-                    let own = own.at((part * plan.own) as isize);
-                    let of_part = [&greatest[0], &greatest[1 + part]];
-                    // SAFETY: `own` is this part's memory, and the right operand is packed.
-                    unsafe { self.part(&plan, &right, part, own, of_part) };
-                });
+        let start = Ptr::new(scratch.ptr());
+        let own = |part: usize| start.at((rights * packed + part * plan.own) as isize);
+        let right = |j0: usize, k0: usize, nth: usize| {
+            let terms = plan.terms.min(self.k - k0);
+            Right {
+                ptr: Ptr::new(start.at((nth * packed) as isize)),
+                columns: (j0, plan.columns.min(self.n - j0)),
+                terms: (k0, terms),
+                panel: terms.next_multiple_of(STEP) * 2 * self.parts.count() * SIDE,
             }
+        };
+        // The greatest magnitudes of the right operand's columns, and of each part's rows.
+        let zeros = |n: usize| (0..n).map(|_| AtomicU32::new(0));
+        let greatest: SmallVec<[AtomicU32; 9]> = zeros(1 + parts).collect();
+        let (columns, terms) = (0..self.n, 0..self.k);
+        let blocks = (columns.step_by(plan.columns))
+            .flat_map(|j0| terms.clone().step_by(plan.terms).map(move |k0| (j0, k0)));
+        if alone {
+            pool::parallel_parts(parts, parts, &|part, _| {
+                let of_right = AtomicU32::new(0);
+                for (j0, k0) in blocks.clone() {
+                    let right = right(j0, k0, part);
+                    if k0 == 0 {
+                        of_right.store(0, Ordering::Relaxed);
+                    }
+                    let of_part = [&of_right, &greatest[1 + part]];
+                    // SAFETY: both memories are this part's.
+                    unsafe {
+                        let panels = plan.panels(part, &right);
+                        of_right.fetch_max(self.pack_right(&right, panels), Ordering::Relaxed);
+                        self.part(&plan, &right, part, own(part), of_part);
+                    }
+                }
+            });
+            return true;
+        }
+        for (j0, k0) in blocks {
+            let right = right(j0, k0, 0);
+            if k0 == 0 {
+                greatest[0].store(0, Ordering::Relaxed);
+            }
+            let panels = right.columns.1.div_ceil(SIDE);
+            pool::parallel_parts(panels, parts, &|_, range| {
+                // SAFETY: no other thread has these panels.
+                let magnitude = unsafe { self.pack_right(&right, range) };
+                greatest[0].fetch_max(magnitude, Ordering::Relaxed);
+            });
+            pool::parallel_parts(parts, parts, &|part, _| {
+                let of_part = [&greatest[0], &greatest[1 + part]];
+                // SAFETY: `own` is this part's memory, and the right operand is packed.
+                unsafe { self.part(&plan, &right, part, own(part), of_part) };
+            });
         }
         true
     }
@@ -394,11 +432,10 @@ impl Product {
         own: *mut u8,
         greatest: [&AtomicU32; 2],
     ) {
-        let (pi, pj) = (part / plan.grid.1, part % plan.grid.1);
+        let pi = part / plan.grid.1;
         let from = pi * plan.share.0 * SIDE;
         let to = (from + plan.share.0 * SIDE).min(self.m);
-        let panels = right.columns.1.div_ceil(SIDE);
-        let columns = pj * plan.share.1..panels.min((pj + 1) * plan.share.1);
+        let columns = plan.panels(part, right);
         let ((k0, terms), (j0, _)) = (right.terms, right.columns);
         let (first, last) = (k0 == 0, k0 + terms == self.k);
         let steps = terms.div_ceil(STEP);
