@@ -56,9 +56,11 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
     const CHAIN: usize = 16;
     let mut acc = [M::ZERO; N];
     let whole = n / N * N;
-    // A long run is read at four places at once, which hides the start of each page.
-    let apart = if n == RUN { RUN / 4 } else { N / 4 };
-    let step = if n == RUN { N / 4 } else { N };
+    // A long run is read at four places at once, which hides the start of each page; not by every
+    // loop, for each would be twice as long.
+    let long = A::LEVEL == Level::Avx512 && size_of::<M::L>() == 4 && n == RUN;
+    let apart = if long { RUN / 4 } else { N / 4 };
+    let step = if long { N / 4 } else { N };
     let mut i = 0;
     while i < whole {
         let end = whole.min(i + CHAIN * N);
