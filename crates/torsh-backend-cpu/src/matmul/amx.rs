@@ -356,8 +356,7 @@ impl Product {
             }
         };
         // The greatest magnitudes of the right operand's columns, and of each part's rows.
-        let zeros = |n: usize| (0..n).map(|_| AtomicU32::new(0));
-        let greatest: SmallVec<[AtomicU32; 9]> = zeros(1 + parts).collect();
+        let greatest: SmallVec<[AtomicU32; 9]> = (0..=parts).map(|_| AtomicU32::new(0)).collect();
         let (columns, terms) = (0..self.n, 0..self.k);
         let blocks = (columns.step_by(plan.columns))
             .flat_map(|j0| terms.clone().step_by(plan.terms).map(move |k0| (j0, k0)));
