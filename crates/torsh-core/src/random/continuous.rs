@@ -8,6 +8,7 @@ use half::{bf16, f16};
 use super::generator::Generator;
 use super::normal::normal_f64;
 use super::uniform::{RandomFloat, unit_f64};
+use super::wide::{Cut, in_parts};
 
 /// Fills `out` with exponential draws of rate `lambda`, as `Tensor.exponential_`. The caller
 /// checks that `lambda > 0`.
@@ -63,6 +64,15 @@ pub fn fill_geometric_i64(generator: &Generator, out: &mut [i64], p: f64) {
 }
 
 /// Maps a double precision uniform of `[0, 1)` to each element.
-fn map_unit<T>(generator: &Generator, out: &mut [T], f: impl Fn(f64) -> T) {
-    generator.with(|state| state.engine.map_u64(out, |bits| f(unit_f64(bits))));
+fn map_unit<T: Send>(generator: &Generator, out: &mut [T], f: impl Fn(f64) -> T + Sync) {
+    let cut = Cut {
+        words: 2,
+        unit: 1,
+        cost: 30,
+    };
+    generator.with(|state| {
+        in_parts(&mut state.engine, out, cut, |engine, out| {
+            engine.map_u64(out, |bits| f(unit_f64(bits)));
+        });
+    });
 }

@@ -1,7 +1,9 @@
 //! Integer, Bernoulli and multinomial draws, and permutations.
 
+use super::engine::Mt19937;
 use super::generator::Generator;
 use super::uniform::{unit_f32, unit_f64};
+use super::wide::{Cut, in_parts, widest};
 
 /// Ranges from here on take 64 bits a draw; below, the bias of `% range` is under 7 %.
 const WIDE_RANGE: u64 = 1 << 28;
@@ -86,10 +88,22 @@ pub fn randperm(generator: &Generator, n: i64) -> Vec<i64> {
 /// dropout are these with `1 - p`. Every type draws in double precision. The caller checks that
 /// `0 <= p <= 1`.
 pub fn fill_bernoulli(generator: &Generator, out: &mut [u8], p: f64) {
+    let cut = Cut {
+        words: 2,
+        unit: 1,
+        cost: 3,
+    };
     generator.with(|state| {
-        let draw = |bits: u64| u8::from(unit_f64(bits) < p);
-        state.engine.map_u64(out, draw);
+        in_parts(&mut state.engine, out, cut, |engine, out| {
+            bernoulli(engine, out, p);
+        });
     });
+}
+
+widest! {
+    fn bernoulli(engine: &mut Mt19937, out: &mut [u8], p: f64) {
+        engine.map_u64(out, |bits| u8::from(unit_f64(bits) < p));
+    }
 }
 
 /// Fills `out` with 1 of the probability at the same place and 0 else, as `torch.bernoulli` of a

@@ -1,7 +1,15 @@
 //! The 32-bit Mersenne Twister of Matsumoto and Nishimura (1998), with PyTorch's seeding.
 
+use super::wide::widest;
+#[cfg(target_arch = "x86_64")]
+use super::wide::{Width, width};
+
 pub(super) const N: usize = 624;
 const M: usize = 397;
+/// Blocks kept; the last is moved to the front when all are used up.
+const BLOCKS: usize = 4;
+/// A third of a block, less than `N - M`.
+const STRETCH: usize = N / 3;
 const MATRIX_A: u32 = 0x9908_b0df;
 const UPPER_MASK: u32 = 0x8000_0000;
 const LOWER_MASK: u32 = 0x7fff_ffff;
@@ -10,15 +18,47 @@ const LOWER_MASK: u32 = 0x7fff_ffff;
 ///
 /// The state advances lazily, a block of 624 words when the first word of it is asked for, which
 /// is what `torch.get_rng_state()` shows.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Mt19937 {
     seed: u64,
     /// Words left of the block, plus one (PyTorch's count; 1 asks for a new block).
     left: u32,
-    /// Index of the next word in `words`.
+    /// Index of the next word in the block.
     next: u32,
-    words: [u32; N],
+    words: Words,
 }
+
+/// The block and some of those before it, so that each word is made of others at the same distances.
+/// On whole cache lines: vectors that were just written are read as they were written, which need
+/// not wait for the cache.
+#[derive(Clone)]
+#[repr(C, align(64))]
+struct Words {
+    blocks: [u32; BLOCKS * N],
+    /// Where the block begins.
+    at: usize,
+}
+
+impl Words {
+    fn new(block: &[u32; N]) -> Words {
+        let mut blocks = [0; BLOCKS * N];
+        blocks[..N].copy_from_slice(block);
+        Words { blocks, at: 0 }
+    }
+
+    #[inline(always)]
+    fn block(&self) -> &[u32] {
+        &self.blocks[self.at..self.at + N]
+    }
+}
+
+impl PartialEq for Mt19937 {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for Mt19937 {}
 
 impl std::fmt::Debug for Mt19937 {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -45,7 +85,7 @@ impl Mt19937 {
             seed,
             left: 1,
             next: 0,
-            words,
+            words: Words::new(&words),
         }
     }
 
@@ -55,8 +95,8 @@ impl Mt19937 {
     }
 
     /// The raw state: seed, words left plus one, index of the next word, and the 624 words.
-    pub(super) fn parts(&self) -> (u64, u32, u32, &[u32; N]) {
-        (self.seed, self.left, self.next, &self.words)
+    pub(super) fn parts(&self) -> (u64, u32, u32, &[u32]) {
+        (self.seed, self.left, self.next, self.words.block())
     }
 
     /// An engine from its raw state; `None` where the counters are out of range.
@@ -67,7 +107,7 @@ impl Mt19937 {
             seed,
             left,
             next,
-            words,
+            words: Words::new(&words),
         })
     }
 
@@ -77,7 +117,7 @@ impl Mt19937 {
         if self.left == 1 {
             self.regenerate();
         }
-        let word = self.words[self.next as usize];
+        let word = self.words.block()[self.next as usize];
         self.next += 1;
         self.left -= 1;
         temper(word)
@@ -139,21 +179,87 @@ impl Mt19937 {
         let start = self.next as usize;
         self.next += count as u32;
         self.left -= count as u32;
-        &self.words[start..start + count]
+        &self.words.block()[start..start + count]
+    }
+
+    /// Passes over `count` words.
+    pub(super) fn skip(&mut self, mut count: usize) {
+        while count > 0 {
+            let ready = self.available().min(count);
+            self.take(ready);
+            count -= ready;
+        }
     }
 
     /// Advances the whole state by 624 words.
     fn regenerate(&mut self) {
-        let w = &mut self.words;
-        for i in 0..N - M {
-            w[i] = w[i + M] ^ twist(w[i], w[i + 1]);
-        }
-        for i in N - M..N - 1 {
-            w[i] = w[i + M - N] ^ twist(w[i], w[i + 1]);
-        }
-        w[N - 1] = w[M - 1] ^ twist(w[N - 1], w[0]);
+        new_block(&mut self.words);
         self.left = N as u32 + 1;
         self.next = 0;
+    }
+}
+
+/// Goes on to the next block.
+fn new_block(words: &mut Words) {
+    if words.at + N == BLOCKS * N {
+        words.blocks.copy_within((BLOCKS - 1) * N.., 0);
+        words.at = 0;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if width() == Width::Avx512 {
+        // SAFETY: the processor has the instructions, and two blocks begin where this one does.
+        unsafe { append_avx512(words.blocks.as_mut_ptr().add(words.at)) };
+        words.at += N;
+        return;
+    }
+    append(words);
+    words.at += N;
+}
+
+widest! {
+    /// Writes the next block behind the block.
+    fn append(words: &mut Words) {
+        // In stretches whose words do not depend on one another.
+        for start in (0..N).step_by(STRETCH) {
+            let start = words.at + start;
+            let (old, new) = words.blocks.split_at_mut(start + N);
+            let (old, new) = (&old[start..], &mut new[..STRETCH]);
+            for i in 0..STRETCH {
+                new[i] = old[i + M] ^ twist(old[i], old[i + 1]);
+            }
+        }
+    }
+}
+
+/// [`append`] by whole vectors that are shifted in registers, since what was just written is read
+/// at once only as it was written, and waits for the cache otherwise.
+///
+/// # Safety
+/// `block` must be valid for `2 * N` words.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn append_avx512(block: *mut u32) {
+    use std::arch::x86_64::*;
+    /// Words of a vector.
+    const W: usize = 16;
+    let upper = _mm512_set1_epi32(UPPER_MASK as i32);
+    let (one, matrix) = (_mm512_set1_epi32(1), _mm512_set1_epi32(MATRIX_A as i32));
+    // SAFETY: reads end at word `N - W + M / W * W + 2 * W`, writes at `2 * N`.
+    unsafe {
+        let load = |i: usize| _mm512_loadu_si512(block.add(i).cast());
+        let (mut u, mut far) = (load(0), load(M / W * W));
+        for i in (0..N).step_by(W) {
+            let (next, next_far) = (load(i + W), load(i + M / W * W + W));
+            let v = _mm512_alignr_epi32::<1>(next, u);
+            let m = _mm512_alignr_epi32::<{ (M % W) as i32 }>(next_far, far);
+            // The bits of `u` where `upper` has ones, those of `v` elsewhere.
+            let mixed = _mm512_ternarylogic_epi32::<0xca>(upper, u, v);
+            let odd = _mm512_maskz_mov_epi32(_mm512_test_epi32_mask(v, one), matrix);
+            // All three added modulo 2.
+            let new = _mm512_ternarylogic_epi32::<0x96>(_mm512_srli_epi32::<1>(mixed), odd, m);
+            _mm512_storeu_si512(block.add(N + i).cast(), new);
+            (u, far) = (next, next_far);
+        }
     }
 }
 

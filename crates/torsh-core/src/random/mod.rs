@@ -9,6 +9,8 @@
 //! Integer draws, uniform draws, Bernoulli draws and permutations are equal bit for bit. Draws
 //! that pass through `ln`, `sin`, `cos`, `tan` or `exp` in double precision use the platform's
 //! mathematics library, as PyTorch does, and are equal where the library is the same.
+//!
+//! Large fills are cut into parts for the threads; the numbers do not depend on how many there are.
 
 mod continuous;
 mod discrete;
@@ -16,6 +18,7 @@ mod engine;
 mod generator;
 mod normal;
 mod uniform;
+mod wide;
 
 pub use continuous::{
     fill_cauchy, fill_exponential, fill_exponential_bf16, fill_exponential_f16,

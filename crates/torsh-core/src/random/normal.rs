@@ -7,9 +7,8 @@ use half::{bf16, f16};
 
 use super::engine::Mt19937;
 use super::generator::{Generator, State};
-#[cfg(target_arch = "x86_64")]
-use super::uniform::has_fma;
 use super::uniform::{RandomFloat, unit_f32, unit_f64};
+use super::wide::{Cut, in_parts, widest};
 
 /// Elements drawn and transformed together, so that they stay in the first-level cache.
 const CHUNK: usize = 2048;
@@ -65,20 +64,34 @@ pub(super) fn normal_f64(state: &mut State, mean: f64, std: f64) -> f64 {
     sample.mul_add(std, mean)
 }
 
+/// How draws are cut into parts: of float32, and of float64 with the platform's functions.
+const CUT: Cut = Cut {
+    words: 1,
+    unit: 16,
+    cost: 8,
+};
+const CUT_F64: Cut = Cut {
+    words: 2,
+    unit: 16,
+    cost: 60,
+};
+
 pub(super) fn fill_f64(engine: &mut Mt19937, out: &mut [f64], mean: f64, std: f64) {
-    let size = out.len();
-    for chunk in out.chunks_mut(CHUNK) {
-        engine.map_u64(chunk, unit_f64);
-        for block in chunk.as_chunks_mut::<16>().0 {
+    in_parts(engine, out, CUT_F64, |engine, out| {
+        let size = out.len();
+        for chunk in out.chunks_mut(CHUNK) {
+            engine.map_u64(chunk, unit_f64);
+            for block in chunk.as_chunks_mut::<16>().0 {
+                box_muller_f64(block, mean, std);
+            }
+        }
+        if !size.is_multiple_of(16)
+            && let Some(block) = out.last_chunk_mut::<16>()
+        {
+            engine.map_u64(block, unit_f64);
             box_muller_f64(block, mean, std);
         }
-    }
-    if !size.is_multiple_of(16)
-        && let Some(block) = out.last_chunk_mut::<16>()
-    {
-        engine.map_u64(block, unit_f64);
-        box_muller_f64(block, mean, std);
-    }
+    });
 }
 
 fn box_muller_f64(block: &mut [f64; 16], mean: f64, std: f64) {
@@ -92,34 +105,25 @@ fn box_muller_f64(block: &mut [f64; 16], mean: f64, std: f64) {
 }
 
 pub(super) fn fill_f32(engine: &mut Mt19937, out: &mut [f32], mean: f32, std: f32) {
-    #[cfg(target_arch = "x86_64")]
-    if has_fma() {
-        // SAFETY: the machine has AVX2 and FMA, all that the function asks for.
-        return unsafe { fill_f32_fma(engine, out, mean, std) };
-    }
-    fill_f32_body(engine, out, mean, std);
+    in_parts(engine, out, CUT, |engine, out| {
+        part_f32(engine, out, mean, std)
+    });
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn fill_f32_fma(engine: &mut Mt19937, out: &mut [f32], mean: f32, std: f32) {
-    fill_f32_body(engine, out, mean, std);
-}
-
-#[inline(always)]
-fn fill_f32_body(engine: &mut Mt19937, out: &mut [f32], mean: f32, std: f32) {
-    let size = out.len();
-    for chunk in out.chunks_mut(CHUNK) {
-        engine.map_u32(chunk, unit_f32);
-        for block in chunk.as_chunks_mut::<16>().0 {
+widest! {
+    /// A part of [`fill_f32`].
+    fn part_f32(engine: &mut Mt19937, out: &mut [f32], mean: f32, std: f32) {
+        let size = out.len();
+        for chunk in out.chunks_mut(CHUNK) {
+            engine.map_u32(chunk, unit_f32);
+            box_muller_f32(chunk, mean, std);
+        }
+        if !size.is_multiple_of(16)
+            && let Some(block) = out.last_chunk_mut::<16>()
+        {
+            engine.map_u32(block, unit_f32);
             box_muller_f32(block, mean, std);
         }
-    }
-    if !size.is_multiple_of(16)
-        && let Some(block) = out.last_chunk_mut::<16>()
-    {
-        engine.map_u32(block, unit_f32);
-        box_muller_f32(block, mean, std);
     }
 }
 
@@ -152,18 +156,31 @@ pub(super) fn fill_16_bit<T: Copy>(
     }
 }
 
-/// Turns 16 uniforms, 8 radii then 8 angles, into 16 normals.
+/// Turns each 16 uniforms of a chunk, 8 radii then 8 angles, into 16 normals.
 ///
 /// The logarithm, sine and cosine are the single precision ones of Moshier's Cephes library, with
 /// the roundings of PyTorch's AVX2 build (products fused into the sums that use them).
 #[inline(always)]
-fn box_muller_f32(block: &mut [f32; 16], mean: f32, std: f32) {
-    let (first, second) = block.split_at_mut(8);
-    for (a, b) in first.iter_mut().zip(second) {
-        let radius = (-2.0 * log_f32(1.0 - *a)).sqrt();
-        let (sin, cos) = sin_cos_f32((2.0 * PI) as f32 * *b);
-        *a = (radius * cos).mul_add(std, mean);
-        *b = (radius * sin).mul_add(std, mean);
+fn box_muller_f32(chunk: &mut [f32], mean: f32, std: f32) {
+    // Radii and angles each in a row, for loops over vectors of any width.
+    let (mut radii, mut angles) = ([[0.5; 8]; CHUNK / 16], [[0.5; 8]; CHUNK / 16]);
+    let eights = chunk.as_chunks_mut::<8>().0;
+    let blocks = eights.len() / 2;
+    let (radii, angles) = (&mut radii[..blocks], &mut angles[..blocks]);
+    for i in 0..blocks {
+        radii[i] = eights[2 * i];
+        angles[i] = eights[2 * i + 1];
+    }
+    let (a, b) = (radii.as_flattened_mut(), angles.as_flattened_mut());
+    for i in 0..a.len() {
+        let radius = (-2.0 * log_f32(1.0 - a[i])).sqrt();
+        let (sin, cos) = sin_cos_f32((2.0 * PI) as f32 * b[i]);
+        a[i] = (radius * cos).mul_add(std, mean);
+        b[i] = (radius * sin).mul_add(std, mean);
+    }
+    for i in 0..blocks {
+        eights[2 * i] = radii[i];
+        eights[2 * i + 1] = angles[i];
     }
 }
 
@@ -198,11 +215,13 @@ fn log_f32(x: f32) -> f32 {
     e.mul_add(0.693_359_4, m + y)
 }
 
-/// Cephes `sinf` and `cosf` of a small `x >= 0`.
+/// Cephes `sinf` and `cosf` of an `x` of 0 to 8.
 #[inline(always)]
 fn sin_cos_f32(x: f32) -> (f32, f32) {
     // The octant, rounded up to even, and x less that many quarters of pi, in three parts.
-    let octant = ((x * (4.0 / PI) as f32) as i32 + 1) & !1;
+    // SAFETY: x is finite and small.
+    let octant: i32 = unsafe { (x * (4.0 / PI) as f32).to_int_unchecked() };
+    let octant = (octant + 1) & !1;
     let y = octant as f32;
     let x = y.mul_add(-0.785_156_25, x);
     let x = y.mul_add(-2.418_756_5e-4, x);

@@ -4,11 +4,15 @@ use half::{bf16, f16};
 
 use super::engine::Mt19937;
 use super::generator::Generator;
+use super::wide::{Cut, in_parts, widest};
 
 /// A floating point type that random numbers are drawn in: `f32`, `f64`, `f16` and `bf16`.
-pub trait RandomFloat: Copy + private::Sealed {
+pub trait RandomFloat: Copy + PartialEq + Send + private::Sealed {
     /// Rounds a double as PyTorch does, by way of `f32` for the 16-bit types.
     fn from_f64(value: f64) -> Self;
+
+    #[doc(hidden)]
+    fn from_f32(value: f32) -> Self;
 
     #[doc(hidden)]
     fn uniform(engine: &mut Mt19937, out: &mut [Self], from: f64, to: f64);
@@ -56,71 +60,34 @@ pub(super) fn unit_f64(bits: u64) -> f64 {
     (bits & ((1 << 53) - 1)) as i64 as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
+/// How uniforms are cut into parts: of float32 and less, and of float64.
+const CUT: Cut = Cut {
+    words: 1,
+    unit: 1,
+    cost: 3,
+};
+const CUT_F64: Cut = Cut { words: 2, ..CUT };
+
 // PyTorch's vector builds contract `x * (to - from) + from` to one rounding; so do these.
 
-#[inline(always)]
-fn uniform_f32_body<T: Copy + PartialEq>(
-    engine: &mut Mt19937,
-    out: &mut [T],
-    range: (f32, f32),
-    limits: (T, T),
-    round: impl Fn(f32) -> T,
-) {
-    let (from, width) = (range.0, range.1 - range.0);
-    engine.map_u32(out, |bits| {
-        let value = round(unit_f32(bits).mul_add(width, from));
-        if value == limits.1 { limits.0 } else { value }
-    });
-}
-
-#[inline(always)]
-fn uniform_f64_body(engine: &mut Mt19937, out: &mut [f64], from: f64, to: f64) {
-    let width = to - from;
-    engine.map_u64(out, |bits| {
-        let value = unit_f64(bits).mul_add(width, from);
-        if value == to { from } else { value }
-    });
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn uniform_f32_fma<T: Copy + PartialEq>(
-    engine: &mut Mt19937,
-    out: &mut [T],
-    range: (f32, f32),
-    limits: (T, T),
-    round: impl Fn(f32) -> T,
-) {
-    uniform_f32_body(engine, out, range, limits, round);
-}
-
-fn uniform_by_f32<T: Copy + PartialEq>(
-    engine: &mut Mt19937,
-    out: &mut [T],
-    range: (f64, f64),
-    round: impl Fn(f32) -> T,
-) {
-    let range = (range.0 as f32, range.1 as f32);
-    let limits = (round(range.0), round(range.1));
-    #[cfg(target_arch = "x86_64")]
-    if has_fma() {
-        // SAFETY: the machine has AVX2 and FMA, all that the function asks for.
-        return unsafe { uniform_f32_fma(engine, out, range, limits, round) };
+widest! {
+    fn uniform_by_f32<T: RandomFloat>(engine: &mut Mt19937, out: &mut [T], from: f32, to: f32) {
+        let (width, first, end) = (to - from, T::from_f32(from), T::from_f32(to));
+        engine.map_u32(out, |bits| {
+            let value = T::from_f32(unit_f32(bits).mul_add(width, from));
+            if value == end { first } else { value }
+        });
     }
-    uniform_f32_body(engine, out, range, limits, round);
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn uniform_f64_fma(engine: &mut Mt19937, out: &mut [f64], from: f64, to: f64) {
-    uniform_f64_body(engine, out, from, to);
-}
-
-/// Whether the machine multiplies and adds in one instruction, eight floats at a time.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(super) fn has_fma() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+widest! {
+    fn uniform_f64(engine: &mut Mt19937, out: &mut [f64], from: f64, to: f64) {
+        let width = to - from;
+        engine.map_u64(out, |bits| {
+            let value = unit_f64(bits).mul_add(width, from);
+            if value == to { from } else { value }
+        });
+    }
 }
 
 impl RandomFloat for f32 {
@@ -128,8 +95,16 @@ impl RandomFloat for f32 {
         value as f32
     }
 
+    #[inline(always)]
+    fn from_f32(value: f32) -> Self {
+        value
+    }
+
     fn uniform(engine: &mut Mt19937, out: &mut [Self], from: f64, to: f64) {
-        uniform_by_f32(engine, out, (from, to), |value| value);
+        let (from, to) = (from as f32, to as f32);
+        in_parts(engine, out, CUT, |engine, out| {
+            uniform_by_f32(engine, out, from, to);
+        });
     }
 
     fn normal_16(engine: &mut Mt19937, out: &mut [Self], mean: f64, std: f64) {
@@ -142,13 +117,14 @@ impl RandomFloat for f64 {
         value
     }
 
+    fn from_f32(value: f32) -> Self {
+        value.into()
+    }
+
     fn uniform(engine: &mut Mt19937, out: &mut [Self], from: f64, to: f64) {
-        #[cfg(target_arch = "x86_64")]
-        if has_fma() {
-            // SAFETY: the machine has AVX2 and FMA, all that the function asks for.
-            return unsafe { uniform_f64_fma(engine, out, from, to) };
-        }
-        uniform_f64_body(engine, out, from, to);
+        in_parts(engine, out, CUT_F64, |engine, out| {
+            uniform_f64(engine, out, from, to);
+        });
     }
 
     fn normal_16(engine: &mut Mt19937, out: &mut [Self], mean: f64, std: f64) {
@@ -163,8 +139,13 @@ macro_rules! sixteen_bit {
                 <$type>::from_f32(value as f32)
             }
 
+            #[inline(always)]
+            fn from_f32(value: f32) -> Self {
+                <$type>::from_f32(value)
+            }
+
             fn uniform(engine: &mut Mt19937, out: &mut [Self], from: f64, to: f64) {
-                uniform_by_f32(engine, out, (from, to), <$type>::from_f32);
+                uniform_by_f32(engine, out, from as f32, to as f32);
             }
 
             fn normal_16(engine: &mut Mt19937, out: &mut [Self], mean: f64, std: f64) {

@@ -1,0 +1,229 @@
+//! Loops compiled for several instruction sets, and draws cut into parts for the threads.
+
+use parking_lot::Mutex;
+
+use super::engine::Mt19937;
+use crate::pool;
+
+/// What a loop of [`widest!`] is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    /// Sixteen floats at a time.
+    Avx512,
+    /// Eight floats at a time, with multiply-adds in one instruction.
+    Avx2,
+    /// What the target guarantees. Multiply-adds are one instruction or a call, with the same result.
+    Base,
+}
+
+/// The widest that the processor has.
+#[inline]
+pub(super) fn width() -> Width {
+    #[cfg(test)]
+    if let Some(width) = tests::FORCED.get() {
+        return width;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        let avx512 = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl");
+        return if avx512 { Width::Avx512 } else { Width::Avx2 };
+    }
+    Width::Base
+}
+
+/// A function compiled for every [`Width`], of which a call runs the widest that the processor has.
+macro_rules! widest {
+    ($(#[$attr:meta])*
+     fn $name:ident $(<$T:ident: $bound:path>)? ($($arg:ident: $type:ty),* $(,)?) $body:block) => {
+        $(#[$attr])*
+        fn $name $(<$T: $bound>)? ($($arg: $type),*) {
+            #[inline(always)]
+            fn body $(<$T: $bound>)? ($($arg: $type),*) $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
+            fn avx512 $(<$T: $bound>)? ($($arg: $type),*) {
+                body($($arg),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2 $(<$T: $bound>)? ($($arg: $type),*) {
+                body($($arg),*)
+            }
+
+            match $crate::random::wide::width() {
+                // SAFETY: the processor has all that the function asks for.
+                #[cfg(target_arch = "x86_64")]
+                $crate::random::wide::Width::Avx512 => unsafe { avx512($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::random::wide::Width::Avx2 => unsafe { avx2($($arg),*) },
+                _ => body($($arg),*),
+            }
+        }
+    };
+}
+pub(super) use widest;
+
+/// How a fill is cut into parts.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    /// Words that an element takes.
+    pub(super) words: usize,
+    /// Elements that stay together.
+    pub(super) unit: usize,
+    /// The time of an element over that of passing over its words.
+    pub(super) cost: usize,
+}
+
+/// Lets `f` fill `out` from the engine, on several threads where it is worth it.
+///
+/// Who fills a later part has to pass over the words of those before, so parts get shorter: all end
+/// at the same time. The draws do not depend on it. `f` must take `cut.words` words for each
+/// element, and may take more in the last part.
+pub(super) fn in_parts<T: Send>(
+    engine: &mut Mt19937,
+    out: &mut [T],
+    cut: Cut,
+    f: impl Fn(&mut Mt19937, &mut [T]) + Sync,
+) {
+    // A thread is worth it from about ten microseconds on.
+    let parts = pool::chunk_count(out.len(), (1 << 17) / (cut.words * cut.cost));
+    if parts < 2 {
+        return f(engine, out);
+    }
+    // With a part's length l, cost c and start s in the time of an element passed over, s + c l is
+    // the same for all: the part from s on takes a c-th of what would be left if there were no end.
+    let left = 1.0 - 1.0 / cut.cost as f64;
+    let total = out.len() as f64 / (1.0 - left.powi(parts as i32));
+    let begin = engine.clone();
+    let (mut start, mut rest) = (0, out);
+    let mut jobs = Vec::with_capacity(parts);
+    for part in 1..=parts {
+        let end = match part == parts {
+            true => start + rest.len(),
+            false => (total * (1.0 - left.powi(part as i32))) as usize / cut.unit * cut.unit,
+        };
+        let (now, later) = rest.split_at_mut(end - start);
+        jobs.push(Mutex::new((begin.clone(), start * cut.words, now)));
+        (start, rest) = (end, later);
+    }
+    pool::parallel_parts(parts, parts, &|_, range| {
+        for job in &jobs[range] {
+            let (engine, words, out) = &mut *job.lock();
+            engine.skip(*words);
+            f(engine, out);
+        }
+    });
+    if let Some(job) = jobs.pop() {
+        *engine = job.into_inner().0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::{Generator, fill_bernoulli, fill_exponential, fill_normal, fill_uniform};
+    use super::*;
+
+    thread_local! {
+        pub(super) static FORCED: Cell<Option<Width>> = const { Cell::new(None) };
+    }
+
+    /// Results of `f` at each width that the processor has.
+    fn at_each<R: PartialEq + std::fmt::Debug>(f: impl Fn() -> R) {
+        let widest = width();
+        let expected = f();
+        for lesser in [Width::Avx2, Width::Base] {
+            if lesser == Width::Avx2 && widest == Width::Base {
+                continue;
+            }
+            FORCED.set(Some(lesser));
+            let got = f();
+            FORCED.set(None);
+            assert!(got == expected, "{lesser:?} differs from {widest:?}");
+        }
+    }
+
+    #[test]
+    fn instruction_sets_agree() {
+        at_each(|| {
+            let g = Generator::new(5);
+            // Not a multiple of 16, so that normal draws take some again.
+            let mut f32s = vec![0f32; 3003];
+            let mut f64s = vec![0f64; 3003];
+            let mut bits: Vec<u64> = vec![];
+            fill_uniform(&g, &mut f32s, -2.0, 3.0);
+            bits.extend(f32s.iter().map(|x| u64::from(x.to_bits())));
+            fill_uniform(&g, &mut f64s, -2.0, 3.0);
+            bits.extend(f64s.iter().map(|x| x.to_bits()));
+            fill_normal(&g, &mut f32s, 1.0, 2.0);
+            bits.extend(f32s.iter().map(|x| u64::from(x.to_bits())));
+            (bits, g.get_state())
+        });
+    }
+
+    /// The draws of a whole are those of its parts, and the generator goes on where they end.
+    #[test]
+    fn parts_agree_with_the_whole() {
+        fn check<T: Copy + Default + PartialEq + Send>(
+            cut: Cut,
+            n: usize,
+            f: fn(&Generator, &mut [T]),
+        ) {
+            let (whole, parts) = (Generator::new(9), Generator::new(9));
+            // Not at the start of a block.
+            assert_eq!(whole.random(), parts.random());
+            let mut expected = vec![T::default(); n];
+            f(&whole, &mut expected);
+            let mut got = vec![T::default(); n];
+            // What one thread would draw, stretch by stretch.
+            for stretch in got.chunks_mut(4096 / cut.unit * cut.unit) {
+                f(&parts, stretch);
+            }
+            assert!(got == expected);
+            assert_eq!(whole.get_state(), parts.get_state());
+        }
+        pool::set_num_threads(3).unwrap();
+        let cut = |words, unit| Cut {
+            words,
+            unit,
+            cost: 1,
+        };
+        check(cut(1, 1), 300_001, |g, out: &mut [f32]| {
+            fill_uniform(g, out, 0.0, 1.0)
+        });
+        check(cut(2, 1), 200_003, |g, out: &mut [f64]| {
+            fill_uniform(g, out, 0.0, 1.0)
+        });
+        check(cut(1, 16), 300_032, |g, out: &mut [f32]| {
+            fill_normal(g, out, 0.0, 1.0)
+        });
+        check(cut(2, 16), 100_000, |g, out: &mut [f64]| {
+            fill_normal(g, out, 0.0, 1.0)
+        });
+        check(cut(2, 1), 300_001, |g, out: &mut [u8]| {
+            fill_bernoulli(g, out, 0.3)
+        });
+        check(cut(2, 1), 30_001, |g, out: &mut [f64]| {
+            fill_exponential(g, out, 1.5)
+        });
+
+        // The last 16 are drawn again, after as many as are left over.
+        let (whole, parts) = (Generator::new(9), Generator::new(9));
+        let (mut expected, mut got) = (vec![0f32; 300_007], vec![0f32; 300_007]);
+        fill_normal(&whole, &mut expected, 1.0, 0.5);
+        for stretch in got[..300_000].chunks_mut(4096) {
+            fill_normal(&parts, stretch, 1.0, 0.5);
+        }
+        fill_uniform(&parts, &mut got[300_000..], 0.0, 1.0);
+        fill_normal(&parts, &mut got[300_007 - 16..], 1.0, 0.5);
+        assert!(got == expected);
+        assert_eq!(whole.get_state(), parts.get_state());
+    }
+}
