@@ -9,6 +9,9 @@ use super::positions::no_overlap;
 use super::scatter::{fill, start_from};
 use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch, by_dtype, by_size};
+#[cfg(target_arch = "x86_64")]
+use crate::arch::{Level, level};
+use crate::multiversion;
 
 pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
     Some(match k {
@@ -53,14 +56,85 @@ unsafe fn count_run<T: Num>(p: *const T, step: isize, n: usize) -> u64 {
         let is = |j| u64::from(unsafe { *p.offset(j * step) } != T::ZERO);
         return (0..n as isize).map(is).sum();
     }
+    if size_of::<T>() == 1 {
+        // SAFETY: the caller's promise.
+        return unsafe { count_bytes(p.cast(), n) };
+    }
     // SAFETY: the caller's promise.
     let run = unsafe { std::slice::from_raw_parts(p, n) };
-    // Few enough at once for a count of one byte.
-    let is = |few: &[T]| {
-        few.iter()
-            .fold(0u8, |c, x| c.wrapping_add(u8::from(*x != T::ZERO)))
-    };
-    run.chunks(128).map(|few| u64::from(is(few))).sum()
+    run.iter().map(|x| u64::from(*x != T::ZERO)).sum()
+}
+
+multiversion! {
+    /// How many of `n` bytes are not 0.
+    ///
+    /// # Safety
+    /// They must be valid.
+    unsafe fn count_bytes<A>(p: *const u8, n: usize) -> u64 {
+        // SAFETY: the caller's promise.
+        let run = unsafe { std::slice::from_raw_parts(p, n) };
+        let is = |few: &[u8]| few.iter().fold(0u8, |c, x| c.wrapping_add(u8::from(*x != 0)));
+        // Few enough at once for a count of one byte.
+        let (whole, rest) = run.as_chunks::<128>();
+        let count: u64 = whole.iter().map(|few| u64::from(is(few))).sum();
+        count + u64::from(is(rest))
+    }
+}
+
+/// Copies the elements of `from` where the mask is not 0, in order, at most `room` of them; gives
+/// how many. `T` has 4 or 8 bytes, and all lie in a row.
+///
+/// # Safety
+/// `from` and `mask` must be valid for `n` elements, `to` for `room`; the processor must have the
+/// instructions.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,popcnt")]
+unsafe fn compress<T>(from: *const T, mask: *const u8, n: usize, to: *mut T, room: usize) -> usize {
+    use std::arch::x86_64::*;
+    let lanes = 64 / size_of::<T>();
+    let wide = size_of::<T>() == 8;
+    let (mut i, mut k) = (0, 0);
+    // SAFETY: whole vectors are read within `n` and written within `room`; what is past either is
+    // masked out. Bits of a mask are below the number of lanes.
+    unsafe {
+        while i < n {
+            let inside = if n - i >= lanes {
+                u16::MAX
+            } else {
+                (1 << (n - i)) - 1
+            };
+            let inside = if wide { inside & 0xff } else { inside };
+            let m = _mm_maskz_loadu_epi8(inside, mask.add(i).cast());
+            let m = _mm_test_epi8_mask(m, m);
+            let (x, to) = (from.add(i).cast(), to.add(k));
+            let some = m.count_ones() as usize;
+            let left = room - k;
+            if wide {
+                let x = _mm512_maskz_loadu_epi64(m as u8, x);
+                let x = _mm512_maskz_compress_epi64(m as u8, x);
+                match left >= lanes {
+                    true => _mm512_storeu_epi64(to.cast(), x),
+                    false => {
+                        _mm512_mask_storeu_epi64(to.cast(), (1 << some.min(left)) as u8 - 1, x)
+                    }
+                }
+            } else {
+                let x = _mm512_maskz_loadu_epi32(m, x.cast());
+                let x = _mm512_maskz_compress_epi32(m, x);
+                match left >= lanes {
+                    true => _mm512_storeu_epi32(to.cast(), x),
+                    false => _mm512_mask_storeu_epi32(
+                        to.cast(),
+                        ((1u32 << some.min(left)) - 1) as u16,
+                        x,
+                    ),
+                }
+            }
+            k += some.min(left);
+            i += lanes;
+        }
+    }
+    k
 }
 
 /// Elements looked at before those selected are moved on.
@@ -133,6 +207,15 @@ fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
                 // the mask changed meanwhile.
                 unsafe {
                     let (from, end) = (from.at(s), ends[part]);
+                    #[cfg(target_arch = "x86_64")]
+                    if level() == Level::Avx512
+                        && size_of::<T>().is_multiple_of(4)
+                        && size_of::<T>() <= 8
+                        && (ss, is, out_step) == (1, 1, 1)
+                    {
+                        k += compress(from, m.at(i), n, to.at(k), (end - k) as usize) as isize;
+                        return;
+                    }
                     each_true(m.at(i), is, n, |found| {
                         let found = &found[..found.len().min((end - k) as usize)];
                         let to = to.at(k * out_step);

@@ -586,7 +586,11 @@ fn long_masks_select_in_order() {
         for (src, mask) in [
             (src.spread(-1), mask.spread(true)),
             (src.spread(-1), Buffer::new(on.clone(), &shape)),
-            (Buffer::new(src.data.clone(), &shape), mask),
+            (Buffer::new(src.data.clone(), &shape), mask.spread(true)),
+            (
+                Buffer::new(src.data.clone(), &shape),
+                Buffer::new(on.clone(), &shape),
+            ),
         ] {
             let count = Buffer::filled(&[1], 0i64);
             run(Kernel::MaskedCount, &[count.view()], &[mask.view()], &[]).expect("counts");
@@ -600,5 +604,11 @@ fn long_masks_select_in_order() {
             let flat = at.data.chunks(2).map(|p| p[0] * 901 + p[1]);
             assert!(flat.eq(expected.iter().copied()));
         }
+        // Elements of four bytes, of which twice as many are in a vector.
+        let src = Buffer::new((0..n as i32).collect(), &shape);
+        let out = Buffer::filled(&[expected.len()], 0i32);
+        let inputs = [src.view(), mask.view()];
+        run(Kernel::MaskedSelect, &[out.view()], &inputs, &[]).expect("selects");
+        assert!(out.data.iter().map(|&v| i64::from(v)).eq(expected));
     }
 }
