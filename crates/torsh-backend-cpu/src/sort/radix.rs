@@ -14,6 +14,10 @@ use crate::index::{Ptr, Scratch};
 const SMALL: usize = 512;
 /// Bits of a digit: what 256 digits write to at a time stays in the first-level cache.
 const DIGIT: u32 = 8;
+/// The same for long lines, which leave the nearest caches anyway: fewer passes are worth more.
+const LONG_DIGIT: u32 = 11;
+/// Elements of a long line.
+const LONG: usize = 1 << 16;
 /// The least number of elements worth a thread.
 const GRAIN: usize = 1 << 15;
 
@@ -99,7 +103,8 @@ unsafe fn differing<T: Ordered>(line: &Line<T>, first: u64) -> u64 {
 
 unsafe fn by_counting<T: Ordered>(line: &Line<T>, field: Field, scratch: Ptr<u64>) -> Result<()> {
     let n = line.n;
-    let passes = field.bits.div_ceil(DIGIT).max(1);
+    let digit = if n < LONG { DIGIT } else { LONG_DIGIT };
+    let passes = field.bits.div_ceil(digit).max(1);
     let width = field.bits.div_ceil(passes);
     let parts = pool::chunk_count(n, GRAIN);
     let counts = Scratch::filled(parts << width, 0u32)?;
