@@ -133,8 +133,14 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
         && (x.b.col == 1 || panels < threads)
         && x.n * x.k * size <= OWN
         && x.m >= 8 * threads * tiles.rows;
+    // Rows of adjacent terms that pass by blocks of columns, of which each thread has its own.
+    let by_columns = x.n >= threads * 2 * tiles.columns;
+    let passes = tiles.block.right > 0
+        && right.is_none()
+        && x.a.col == 1
+        && (threads == 1 || by_rows || by_columns);
     // Few rows: each thread has columns of its own. Else rows, and the columns are copied once.
-    let parts = match x.n >= 4 * x.m || x.m < 2 * threads * tiles.rows {
+    let parts = match passes || x.n >= 4 * x.m || x.m < 2 * threads * tiles.rows {
         _ if by_rows => threads,
         true => threads.min(panels),
         false => 1,
@@ -153,9 +159,18 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     };
     // Panels that all rows are done with at once need not outlast a core's own cache.
     let few = x.m * tiles.block.terms * size <= tiles.block.left;
-    let bytes = if few { tiles.block.left } else { RIGHT };
+    let bytes = match few {
+        _ if passes => tiles.block.right,
+        true => tiles.block.left,
+        false => RIGHT,
+    };
     let columns = (bytes / (tiles.block.terms * size)).next_multiple_of(tiles.columns);
-    let columns = columns.min(most.next_multiple_of(tiles.columns));
+    let columns = match passes {
+        // Blocks of about one size.
+        true => most.div_ceil(most.div_ceil(columns)),
+        false => columns.min(most),
+    };
+    let columns = columns.next_multiple_of(tiles.columns);
     let terms = x.k.min(tiles.block.terms);
     let of_right = columns * terms;
     let of_left = (tiles.block.left / size)
@@ -184,6 +199,7 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
             tiles,
             threads: inside,
             columns,
+            passes,
             right_panels: Ptr::new(right_panels),
             left_panels: Ptr::new(right_panels.wrapping_add(of_right)),
             of_left,
@@ -202,6 +218,8 @@ struct Part<'a, T: 'static, O: 'static> {
     threads: usize,
     /// Columns whose panels there is room for.
     columns: usize,
+    /// Whether the left operand passes by them a tile's rows at a time, which are not copied.
+    passes: bool,
     right_panels: Ptr<T>,
     /// Room for some rows' panels of each thread.
     left_panels: Ptr<T>,
@@ -378,6 +396,7 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
             at: to.wrapping_add(first * each),
             step: (some * each) as isize,
             lines: some,
+            pitch: each as isize,
         }
     }
 
@@ -395,6 +414,25 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
             at: of.at(0, nth * some * each),
             step: of.line,
             lines: some,
+            pitch: each as isize,
+        }
+    }
+
+    /// What a tile of panel `nth` of `count` asks for of the rows that come next: every line twice,
+    /// since a line has more terms than four.
+    fn next_rows(&self, rows: Range<usize>, nth: usize, count: usize) -> Next<T> {
+        let all = rows.len().min(self.tiles.rows);
+        let each = self.tiles.rows.div_ceil(count);
+        let first = nth * each;
+        if first >= all {
+            return Next::NONE;
+        }
+        let a = self.x.a.at(rows.start + first, self.terms.start);
+        Next {
+            at: a.ptr.cast_const(),
+            step: 4,
+            lines: each.min(all - first),
+            pitch: self.x.a.row,
         }
     }
 
@@ -404,10 +442,15 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
     /// As [`product`]; nothing else writes this part of the result.
     unsafe fn rows(&self, thread: usize, rows: Range<usize>, panels: usize, first: usize) {
         let (x, tiles, terms) = (self.x, self.tiles, self.terms.len());
-        let most =
-            (tiles.block.left / (terms * size_of::<T>())).max(tiles.rows) / tiles.rows * tiles.rows;
+        let most = match self.passes {
+            true => tiles.rows,
+            false => {
+                let most = tiles.block.left / (terms * size_of::<T>());
+                most.max(tiles.rows) / tiles.rows * tiles.rows
+            }
+        };
         // Rows of adjacent terms are read where they are if few panels would not repay a copy.
-        let direct = x.a.col == 1 && panels <= tiles.block.in_place;
+        let direct = self.passes || x.a.col == 1 && panels <= tiles.block.in_place;
         let memory = self.left_panels.at((thread * self.of_left) as isize);
         for (row, count) in even_parts(rows.len(), most) {
             // Whether panels are still to be copied.
@@ -452,6 +495,9 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
                     };
                     let count = count.div_ceil(tiles.rows);
                     let next = match packs {
+                        false if self.passes => {
+                            self.next_rows(row + i + lines..rows.end, index, panels)
+                        }
                         _ if index + 1 >= panels => Next::NONE,
                         true => self.next_late(index, nth, count),
                         false if index + 1 < first => Next::NONE,

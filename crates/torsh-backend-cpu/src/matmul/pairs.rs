@@ -123,6 +123,7 @@ const BLOCK: BlockSizes = BlockSizes {
     left: 512 * 1024,
     stretch: 512,
     in_place: 24,
+    right: 0,
 };
 
 /// Terms up to which a result is summed in one go, so that it can be rounded at once.

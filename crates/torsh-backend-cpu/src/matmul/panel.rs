@@ -230,11 +230,12 @@ unsafe fn spread<T: Copy>(from: Lines<T>, panels: usize, width: usize, terms: us
     unsafe {
         match width {
             48 => spread_by::<T, 48>(from, panels, terms, to),
+            32 => spread_by::<T, 32>(from, panels, terms, to),
             24 => spread_by::<T, 24>(from, panels, terms, to),
             16 => spread_by::<T, 16>(from, panels, terms, to),
             8 => spread_by::<T, 8>(from, panels, terms, to),
             4 => spread_by::<T, 4>(from, panels, terms, to),
-            _ => unreachable!("panels are 4, 8, 16, 24 or 48 wide"),
+            _ => unreachable!("panels are 4, 8, 16, 24, 32 or 48 wide"),
         }
     }
 }

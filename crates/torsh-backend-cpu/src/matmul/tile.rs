@@ -29,12 +29,13 @@ pub(crate) struct Tile<T, O = T> {
     pub next: Next<T>,
 }
 
-/// What to ask for into the second-level cache meanwhile, every four terms: some lines of a vector
-/// each, and `step` elements further on the next time.
+/// What to ask for into the second-level cache meanwhile, every four terms: some lines, `pitch`
+/// elements apart, and those `step` elements further on the next time.
 pub(crate) struct Next<T> {
     pub at: *const T,
     pub step: isize,
     pub lines: usize,
+    pub pitch: isize,
 }
 
 impl<T> Next<T> {
@@ -43,6 +44,7 @@ impl<T> Next<T> {
         at: std::ptr::null(),
         step: 0,
         lines: 0,
+        pitch: 0,
     };
 }
 
@@ -113,6 +115,9 @@ pub(crate) struct BlockSizes {
     pub stretch: usize,
     /// Panels of the right operand up to which rows of the left one are read where they are.
     pub in_place: usize,
+    /// Bytes of a block of the right operand in a core's second-level cache, past which rows of the
+    /// left one are read where they are, a tile's at a time; 0 where the left one's blocks stay there.
+    pub right: usize,
 }
 
 /// [`BlockSizes::stretch`] where nothing speaks for another.
@@ -124,6 +129,7 @@ const MODEST: BlockSizes = BlockSizes {
     left: 192 * 1024,
     stretch: STRETCH,
     in_place: 4,
+    right: 0,
 };
 /// For those of 1 MiB and more, which all processors with AVX-512 have.
 #[cfg(target_arch = "x86_64")]
@@ -132,6 +138,13 @@ const LARGE: BlockSizes = BlockSizes {
     left: 384 * 1024,
     stretch: 128,
     in_place: 8,
+    right: 0,
+};
+/// The same for float64, whose panels of as many terms take twice the room.
+#[cfg(target_arch = "x86_64")]
+const WIDE: BlockSizes = BlockSizes {
+    right: 768 * 1024,
+    ..LARGE
 };
 
 /// The columns of the widest tile of any instruction set.
@@ -191,7 +204,8 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
             V::fetch(out.wrapping_add(C * V::N - 1));
         }
         let mut row = t.out;
-        let (mut next, lines, next_step) = (t.next.at, t.next.lines, t.next.step);
+        let (mut next, next_step) = (t.next.at, t.next.step);
+        let (lines, pitch) = (t.next.lines, t.next.pitch);
         let step = if PACKED { R } else { 1 };
         let mut totals = [[zero; C]; R];
         let mut left = t.k;
@@ -211,7 +225,7 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
                     row = row.wrapping_offset(t.out_row);
                 }
                 for line in 0..lines {
-                    V::fetch(next.wrapping_add(line * V::N));
+                    V::fetch(next.wrapping_offset(line as isize * pitch));
                 }
                 next = next.wrapping_offset(next_step);
                 for u in 0..4 {
@@ -421,7 +435,7 @@ pub(super) use tiles;
 #[cfg(target_arch = "x86_64")]
 tiles!(avx512_f32, tile of f32 into f32, __m512, __m256, [1 2 3] by [1 2 3 4 5 6 7 8], [1 2 3] by [1 2 3 4 5 6 7 8], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
-tiles!(avx512_f64, tile of f64 into f64, __m512d, __m512d, [1 2 3] by [1 2 3 4 5 6 7 8], [1 2 3] by [1 2 3 4 5 6 7 8], LARGE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
+tiles!(avx512_f64, tile of f64 into f64, __m512d, __m512d, [1 2 3 4] by [1 2 3 4 5 6], [1 2 3 4] by [1 2 3 4 5 6], WIDE, "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
 tiles!(avx2_f32, tile of f32 into f32, __m256, __m256, [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
