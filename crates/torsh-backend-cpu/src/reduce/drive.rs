@@ -177,6 +177,8 @@ struct Ctx<'a> {
     outs: [Out; 2],
     /// Whether runs are folded in parts, and these from the last to the first.
     parts: Option<bool>,
+    /// Whether units are taken from the last to the first.
+    back: bool,
 }
 
 // SAFETY: the pointers are to operands that the caller of the kernel locked; threads write
@@ -218,6 +220,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let numbers = job.load.is_none() && job.input.dtype.size() >= 4;
     let turns = results == 1 && numbers && blocks::turns(count);
     let of_parts = turns.then(|| blocks::backwards(count));
+    let back = results > 1 && numbers && blocks::backwards(results * count);
     if results == 1 && parts <= 1 {
         let mut state = Buffer::<STATE>::new();
         let s = state.ptr();
@@ -229,6 +232,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
             width: 1,
             outs,
             parts: of_parts,
+            back: false,
             job: &job,
             plan: &plan,
         };
@@ -262,6 +266,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         width,
         outs,
         parts: of_parts,
+        back,
         job: &job,
         plan: &plan,
     };
@@ -295,7 +300,9 @@ impl Ctx<'_> {
     fn results(&self, units: Range<usize>) {
         let mut states = Buffer::<{ WIDTH * STATE }>::new();
         let s = states.ptr();
+        let last = units.start + units.end;
         for unit in units {
+            let unit = if self.back { last - 1 - unit } else { unit };
             let (i, o, w) = self.unit(unit);
             // SAFETY: the buffer holds WIDTH states, the unit's results are its own.
             unsafe {
