@@ -119,14 +119,21 @@ pub(crate) fn turns(n: usize) -> bool {
     TURNS.contains(&n)
 }
 
+/// The same for calls that only read, which also gain where more is read.
+pub(crate) fn turns_reading(n: usize) -> bool {
+    (TURNS.start..4 * TURNS.end).contains(&n)
+}
+
 /// Whether a call of `n` elements is to begin with the last ones: every other time, if they are more
 /// than a core's own caches hold, yet not many times as much. What the call before it went through
 /// last, often the operand of this one, is then still there.
 pub(crate) fn backwards(n: usize) -> bool {
+    turns(n) && turn()
+}
+
+/// Whether the call before began with its first elements.
+pub(crate) fn turn() -> bool {
     static BACK: AtomicBool = AtomicBool::new(false);
-    if !turns(n) {
-        return false;
-    }
     // Not one instruction: which way a call goes changes no result.
     let back = BACK.load(Relaxed);
     BACK.store(!back, Relaxed);
@@ -136,22 +143,33 @@ pub(crate) fn backwards(n: usize) -> bool {
 /// Splits `0..n` over threads in multiples of a cache line's worth of elements; a thread's part may
 /// be several, from the last to the first.
 pub(crate) fn parallel(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
-    if n <= GRAIN {
+    parallel_by(n, GRAIN, f);
+}
+
+/// [`parallel`] where so many elements are worth a thread.
+fn parallel_by(n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+    if n <= grain {
         return f(0..n);
     }
     let back = backwards(n);
-    pool::parallel_for(n.div_ceil(UNIT), GRAIN / UNIT, &|r| {
+    pool::parallel_for(n.div_ceil(UNIT), grain / UNIT, &|r| {
         let r = r.start * UNIT..(r.end * UNIT).min(n);
-        if !back {
-            return f(r);
-        }
-        let mut end = r.end;
-        while end > r.start {
-            let start = ((end - 1) / PART * PART).max(r.start);
-            f(start..end);
-            end = start;
+        if back {
+            from_the_end(r, PART, f);
+        } else {
+            f(r);
         }
     });
+}
+
+/// Calls `f` for the parts of a range, from the last to the first.
+pub(crate) fn from_the_end(r: Range<usize>, part: usize, mut f: impl FnMut(Range<usize>)) {
+    let mut end = r.end;
+    while end > r.start {
+        let start = ((end - 1) / part * part).max(r.start);
+        f(start..end);
+        end = start;
+    }
 }
 
 /// Calls `f` on blocks that together are all elements of `l`, over threads. The first operand is
@@ -208,7 +226,17 @@ unsafe fn run_transposed(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>)
 
 unsafe fn run_direct(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
     let shared = Shared(operands);
-    parallel(l.numel(), &|range| {
+    // Elements that lie apart take four times as long, and more.
+    let adjacent = |(k, o): (usize, &Operand)| l.stride(0, k) == o.memory.size() as isize;
+    let grain = match operands
+        .iter()
+        .enumerate()
+        .all(|o| adjacent(o) || l.is_constant(o.0))
+    {
+        true => GRAIN,
+        false => GRAIN / 4,
+    };
+    parallel_by(l.numel(), grain, &|range| {
         // SAFETY: the caller's promise; the ranges are disjoint.
         unsafe { walk(l, shared.get(), range, f) }
     });

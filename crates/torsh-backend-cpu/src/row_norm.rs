@@ -25,7 +25,7 @@ use crate::multiversion;
 use crate::scalar::Real;
 
 /// Elements that are worth a thread of their own.
-const GRAIN: usize = 16 * 1024;
+const GRAIN: usize = 8 * 1024;
 /// Into how many blocks rows are divided at most where sums over rows are taken. It does not
 /// depend on the number of threads, and neither do the sums.
 const BLOCKS: usize = 32;

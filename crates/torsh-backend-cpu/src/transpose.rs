@@ -49,19 +49,27 @@ impl Plan {
             && (0..l.ndim()).all(|d| d == 0 || l.stride(d, 0) % LINE as isize == 0)
             && (dst as usize).is_multiple_of(LINE);
         let side = if streams { NARROW } else { SIDE };
-        let [high, wide] = [(side / size).max(16); 2];
+        let (most, unit) = ((side / size).max(16), (LINE / size).max(16));
+        // Tiles of as even a size as can be.
+        let even = |n: usize| n.div_ceil(n.div_ceil(most)).next_multiple_of(unit);
+        let (high, wide) = (even(rows), even(columns));
         let (down, across) = (rows.div_ceil(high), columns.div_ceil(wide));
+        // Where the output's lines are no whole cache lines, tiles that share one are one thread's.
+        let shares = !streams && to % LINE as isize != 0;
         let tile_elements = rows.min(high) * columns.min(wide);
         let kernel = block(size, streams);
         let ends = Addresses([dst, src as *mut u8]);
         pool::parallel_for(
             others * down * across,
-            (GRAIN / tile_elements).max(1),
+            (GRAIN / 2 / tile_elements).max(1),
             &|range| {
                 for at in range {
                     let (mut rest, inside) = (at / (down * across), at % (down * across));
                     // Neighbouring tiles share the input's lines.
-                    let (i, j) = (inside / across * high, inside % across * wide);
+                    let (i, j) = match shares {
+                        true => (inside % down * high, inside / down * wide),
+                        false => (inside / across * high, inside % across * wide),
+                    };
                     let [mut dst, mut src] = *ends.get();
                     for d in (1..l.ndim()).filter(|&d| d != self.dim) {
                         let index = (rest % l.shape()[d]) as isize;
@@ -153,7 +161,11 @@ unsafe fn tile(
 ) {
     let (mut whole_rows, mut whole_columns) = (0, 0);
     if let Some((high, wide, f)) = kernel {
-        (whole_rows, whole_columns) = (rows / high * high, columns / wide * wide);
+        let overlaps = !streams && rows >= high && columns >= wide;
+        (whole_rows, whole_columns) = match overlaps {
+            true => (rows, columns),
+            false => (rows / high * high, columns / wide * wide),
+        };
         let block = |i: usize, j: usize| {
             // SAFETY: the block is within the tile.
             unsafe { f(src.at(i, j, size), src.step, dst.at(j, i, size), dst.step) };
@@ -169,9 +181,10 @@ unsafe fn tile(
                 }
             }
         } else {
+            // The last blocks may overlap those before, where they then write the same.
             for j in (0..whole_columns).step_by(wide) {
                 for i in (0..whole_rows).step_by(high) {
-                    block(i, j);
+                    block(i.min(rows - high), j.min(columns - wide));
                 }
             }
         }

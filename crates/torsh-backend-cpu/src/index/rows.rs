@@ -9,8 +9,11 @@ use super::GRAIN;
 use super::positions::Offsets;
 use super::walk::{Ptr, Walk};
 use crate::arch::{Level, level};
+use crate::blocks::{backwards, from_the_end};
 use crate::copy::stream;
 
+/// Bytes of rows of a part, where parts are taken from the last to the first.
+const PART: usize = 256 * 1024;
 /// Bytes of rows that are fetched ahead.
 const AHEAD: usize = 8192;
 /// The same where their places are, too.
@@ -46,7 +49,8 @@ pub(super) unsafe fn get<T: Copy>(
     let places = few && !streams && total >= stream::FAR;
     let ahead = (if places { NEAR } else { AHEAD } / bytes).clamp(1, 32);
     let lines = lines(bytes);
-    pool::parallel_for(rows.numel(), (GRAIN / n).max(1), &|range| {
+    let back = backwards(rows.numel() * n);
+    let some = |range| {
         rows.run(range, |[d, s, i], count, [ds, ss, is]| {
             // SAFETY: the walk stays within the operands, and the index was checked.
             let row = |j: isize| unsafe { indexed.at(s + j * ss + at.offset(i + j * is)) };
@@ -78,6 +82,13 @@ pub(super) unsafe fn get<T: Copy>(
                 }
             }
         });
+    };
+    pool::parallel_for(rows.numel(), (GRAIN / n).max(1), &|range| {
+        if back {
+            from_the_end(range, (PART / bytes).max(1), some);
+        } else {
+            some(range);
+        }
         if streams {
             stream::fence();
         }

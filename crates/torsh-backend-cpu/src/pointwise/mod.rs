@@ -285,6 +285,8 @@ fn large(
 #[repr(align(64))]
 struct Results(MaybeUninit<[u8; RESULTS]>);
 const RESULTS: usize = 2048;
+/// The same where a core has few buffers for lines on their way: reads are kept waiting for less long.
+const FEW_RESULTS: usize = 512;
 
 /// A loop over a part of its operands at a time, whose results are written past the caches if
 /// `streamed`.
@@ -303,7 +305,8 @@ unsafe fn in_blocks(
 ) {
     let mut results = Results(MaybeUninit::uninit());
     let results = results.0.as_mut_ptr().cast::<u8>();
-    let most = RESULTS / f.out_size;
+    let few = streamed && stream::few_buffers();
+    let most = if few { FEW_RESULTS } else { RESULTS } / f.out_size;
     let block = match steps[..f.arity].contains(&0) {
         true => most.min(REPEAT),
         false => most,
@@ -315,7 +318,8 @@ unsafe fn in_blocks(
         for (k, step) in steps.iter().enumerate().take(f.arity) {
             from[k] = ins[k].wrapping_add(at * step);
             if *step > 0 {
-                next[tensors] = from[k].wrapping_add(block * step);
+                let ahead = if few { stream::AHEAD } else { block * step };
+                next[tensors] = from[k].wrapping_add(ahead);
                 tensors += 1;
             }
         }
@@ -334,9 +338,9 @@ unsafe fn in_blocks(
                 continue;
             }
             f.call(results, &from, m, p);
-            // Of several operands the next block is asked for while these results are written. One
-            // alone the processor reads ahead by itself, also while the loop computes.
-            if tensors > 1 {
+            // Of several operands what comes next is asked for while these results are written. One
+            // alone a processor with many buffers reads ahead by itself, also while the loop computes.
+            if tensors > 1 || few {
                 stream::copy_while(results, to, bytes, ask);
             } else {
                 stream::copy(results, to, bytes);

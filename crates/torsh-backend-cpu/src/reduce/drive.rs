@@ -31,7 +31,9 @@ const STATE: usize = 32;
 const SHORT: usize = 64;
 /// Elements of a part of a long run, and the most parts of one.
 const PART: usize = 16 * RUN;
-const PARTS: usize = 128;
+const PARTS: usize = 256;
+/// The most bands that the rows of large columns are folded in.
+const BANDS: usize = 8;
 /// Elements worth a thread.
 const GRAIN: usize = 32 * 1024;
 
@@ -177,8 +179,10 @@ struct Ctx<'a> {
     outs: [Out; 2],
     /// Whether runs are folded in parts, and these from the last to the first.
     parts: Option<bool>,
-    /// Whether units are taken from the last to the first.
+    /// Whether units, or the bands of each, are taken from the last to the first.
     back: bool,
+    /// Whether columns are folded in bands of rows.
+    bands: bool,
 }
 
 // SAFETY: the pointers are to operands that the caller of the kernel locked; threads write
@@ -218,9 +222,9 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let level = index();
     // Not truths, of which the first elements may be enough.
     let numbers = job.load.is_none() && job.input.dtype.size() >= 4;
-    let turns = results == 1 && numbers && blocks::turns(count);
-    let of_parts = turns.then(|| blocks::backwards(count));
-    let back = results > 1 && numbers && blocks::backwards(results * count);
+    let turns = numbers && blocks::turns_reading(results * count);
+    let back = turns && blocks::turn();
+    let of_parts = (turns && results == 1).then_some(back);
     if results == 1 && parts <= 1 {
         let mut state = Buffer::<STATE>::new();
         let s = state.ptr();
@@ -233,6 +237,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
             outs,
             parts: of_parts,
             back: false,
+            bands: false,
             job: &job,
             plan: &plan,
         };
@@ -267,6 +272,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         outs,
         parts: of_parts,
         back,
+        bands: columns && turns && count >= 8 * ROWS,
         job: &job,
         plan: &plan,
     };
@@ -388,6 +394,10 @@ impl Ctx<'_> {
         let k = self.plan.kept_in;
         let p = &self.job.params;
         let state = self.job.fold.state;
+        if self.bands && outer == 1 && k.i == 1 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.in_bands(red_in, base, i, w, s, buffer) };
+        }
         if self.columns {
             let mut walk = Walk::new(red, 0);
             for q in 0..outer {
@@ -455,6 +465,53 @@ impl Ctx<'_> {
                     walk.step();
                 }
             }
+        }
+    }
+
+    /// [`columns`](Self::columns) of so many rows that they are folded in bands, which are joined in order.
+    ///
+    /// # Safety
+    /// As for [`accumulate`](Self::accumulate).
+    #[inline(never)]
+    unsafe fn in_bands(
+        &self,
+        red_in: Dim,
+        base: i64,
+        i: isize,
+        w: usize,
+        s: *mut u8,
+        buffer: *mut u8,
+    ) {
+        let mut states = Buffer::<{ BANDS * WIDTH * STATE }>::new();
+        let states = states.ptr();
+        let size = w * self.job.fold.state;
+        let n = red_in.n.div_ceil(BANDS).next_multiple_of(ROWS);
+        let bands = red_in.n.div_ceil(n);
+        for band in 0..bands {
+            let band = if self.back { bands - 1 - band } else { band };
+            let first = band * n;
+            let rows = Dim {
+                n: n.min(red_in.n - first),
+                ..red_in
+            };
+            // SAFETY: every band has room for its states; the rest by the caller's promise.
+            unsafe {
+                let s = states.add(band * size);
+                (self.job.fold.init)(s, w);
+                let x = (i + first as isize * red_in.i) * self.elem as isize;
+                self.columns(
+                    self.job.input.ptr.offset(x),
+                    rows,
+                    base + first as i64,
+                    w,
+                    s,
+                    buffer,
+                );
+            }
+        }
+        for band in 0..bands {
+            // SAFETY: as above.
+            unsafe { (self.job.fold.merge)(s, states.add(band * size), w) };
         }
     }
 

@@ -133,6 +133,18 @@ impl<T: Real> Tile for Var<T> {
             }
             i += N;
         }
+        if i < n && i > 0 {
+            // The last `N` elements, but for those that are in their lanes already.
+            let done = N - (n - i);
+            for j in 0..N {
+                // SAFETY: n - N + j < n, and N is at most n.
+                let d = unsafe { *x.add(n - N + j) }.sub(m);
+                let d = if j < done { T::ZERO } else { d };
+                s1[j] = s1[j].add(d);
+                s2[j] = d.square_add::<A>(s2[j]);
+            }
+            i = n;
+        }
         let (mut a, mut b) = (
             lanes::total_of(lanes::apart(s1), T::into),
             lanes::total_of(lanes::apart(s2), T::into),
