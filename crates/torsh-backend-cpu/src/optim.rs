@@ -320,8 +320,6 @@ struct Item {
     dtype: DType,
     operands: Operands,
     numbers: Numbers,
-    /// How many elements are before it and in it.
-    start: usize,
     len: usize,
 }
 
@@ -377,25 +375,36 @@ impl Item {
     }
 }
 
-/// Splits `items`, of which each has a start and a length, over the threads, at cache lines of each.
-fn split<I: Sync>(
-    items: &[I],
-    place: fn(&I) -> (usize, usize),
-    f: impl Fn(&I, usize, usize) + Sync,
-) {
-    let total = items.last().map_or(0, |i| place(i).0 + place(i).1);
-    pool::parallel_for(total, GRAIN, &|r| {
-        let first = items.partition_point(|i| place(i).0 + place(i).1 <= r.start);
-        for item in &items[first..] {
-            let (start, len) = place(item);
-            if start >= r.end {
-                break;
-            }
-            let cut = |at: usize| match at.saturating_sub(start) {
-                all if all >= len => len,
-                some => some / LINE * LINE,
+/// Splits the elements of `items` over the threads, at cache lines of each. Large items are split one
+/// by one, as the products that made their gradients were, so that these are in the thread's own
+/// cache. The others are what the caller alone computed with: if they are few it takes them all.
+fn split<I: Sync>(items: &[I], len: fn(&I) -> usize, f: impl Fn(&I, usize, usize) + Sync) {
+    let is_large = |len: usize| len >= 2 * GRAIN;
+    let (mut total, mut small) = (0, 0);
+    for len in items.iter().map(len) {
+        total += len;
+        small += if is_large(len) { 0 } else { len };
+    }
+    let parts = pool::chunk_count(total, GRAIN);
+    let few = 16 * parts * small <= total;
+    pool::parallel_parts(parts, parts, &|part, _| {
+        let mut before = 0;
+        for item in items {
+            let len = len(item);
+            // Where a part begins.
+            let begin = |part: usize| {
+                let at = match is_large(len) {
+                    true => len * part / parts,
+                    false if few => small * part.min(1),
+                    false => (small * part / parts).saturating_sub(before),
+                };
+                if at >= len { len } else { at / LINE * LINE }
             };
-            f(item, cut(r.start), cut(r.end));
+            let (from, to) = (begin(part), begin(part + 1));
+            if from < to {
+                f(item, from, to);
+            }
+            before += if is_large(len) { 0 } else { len };
         }
     });
 }
@@ -408,7 +417,6 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
     let block = 4 + entry.numbers + entry.flags;
     let mut outputs = args.outputs.iter();
     let mut items = Vec::with_capacity(args.inputs.len());
-    let mut start = 0;
     for (grad, attrs) in args.inputs.iter().zip(args.attrs.chunks_exact(block)) {
         let missing = || TorshError::invalid("", "the step needs a state that is not there");
         let param = outputs.next().ok_or_else(missing)?;
@@ -468,14 +476,12 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
             dtype: param.dtype,
             operands,
             numbers,
-            start,
             len,
         });
-        start += len;
     }
     split(
         &items,
-        |i| (i.start, i.len),
+        |i| i.len,
         |item, from, to| {
             // SAFETY: the operands have `len` elements of the step's dtype in one dense order, are
             // locked by the caller, and each range is given to one thread.
@@ -524,7 +530,6 @@ crate::multiversion! {
 struct Scaled {
     dtype: DType,
     values: Operands,
-    start: usize,
     len: usize,
 }
 
@@ -568,7 +573,6 @@ fn unscale(args: &KernelArgs<'_>) -> Result<()> {
         ));
     };
     let mut items = Vec::with_capacity(grads.len());
-    let mut start = 0;
     for g in grads {
         if !matches!(g.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16) {
             return Err(args.unsupported());
@@ -577,15 +581,13 @@ fn unscale(args: &KernelArgs<'_>) -> Result<()> {
         items.push(Scaled {
             dtype: g.dtype,
             values: Operands::new(g.ptr, g.ptr),
-            start,
             len,
         });
-        start += len;
     }
     let (factor, bad) = (args.attr(0).float(), AtomicBool::new(false));
     split(
         &items,
-        |i| (i.start, i.len),
+        |i| i.len,
         |item, from, to| {
             // SAFETY: the gradient has `len` dense elements, which the caller has locked, and each
             // range is given to one thread.
