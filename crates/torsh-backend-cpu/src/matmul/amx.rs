@@ -38,6 +38,8 @@ use crate::dense::{Ptr, Scratch};
 
 /// Columns of the right operand that are packed at a time, for all threads.
 const COLUMNS: usize = 2048;
+/// Bytes of a right operand, not packed, that each thread may pack for rows of its own.
+const OWN: usize = 256 * 1024;
 /// Bytes of a packed block of the right operand up to which each thread packs what it needs of it.
 const ALONE: usize = 1024 * 1024;
 
@@ -95,10 +97,11 @@ fn detect() -> bool {
 #[inline]
 pub(super) fn suits(m: usize, n: usize, k: usize, parts: Parts) -> bool {
     let (terms, ratio) = match parts {
-        Parts::One => (32, 16),
-        Parts::Three => (64, 56),
+        Parts::One => (STEP, 16),
+        Parts::Three => (2 * STEP, 56),
     };
-    k >= terms && m * n >= ratio * (m + n) && is_available()
+    // One whole step is enough; a step of which a part is missing takes as long.
+    (k >= terms || k == STEP) && m * n >= ratio * (m + n) && is_available()
 }
 
 /// In how many bfloat16 each number of the operands is multiplied.
@@ -254,7 +257,12 @@ impl Plan {
         let line = terms * 2 * p.parts.count();
         let columns = even(p.n, COLUMNS, SIDE);
         let panels = (p.m.div_ceil(SIDE), columns / SIDE);
-        let grid = grid(panels.0, panels.1, threads);
+        // As in the blocked product, rows that other products and the steps of optimizers part at,
+        // so that each thread finds them in its own cache.
+        let grid = match columns * p.k * 4 <= OWN && panels.0 >= threads {
+            true => (threads, 1),
+            false => grid(panels.0, panels.1, threads),
+        };
         let share = (panels.0.div_ceil(grid.0), panels.1.div_ceil(grid.1));
         let rows = even(share.0 * SIDE, (left / line).max(SIDE), SIDE);
         let kept = !direct && p.k > terms;
