@@ -8,7 +8,7 @@ use parking_lot::RawRwLock;
 use parking_lot::lock_api::RawRwLock as _;
 
 use crate::alloc::Block;
-use crate::{Device, Result, TorshError, alloc};
+use crate::{Device, Result, Shared, TorshError, alloc};
 
 /// What keeps a [`Storage`]'s memory alive.
 pub enum Owner {
@@ -46,14 +46,26 @@ impl Storage {
     #[inline]
     pub fn host(bytes: usize) -> Result<Storage> {
         let block = alloc::allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
-        Ok(Storage {
+        Ok(Storage::of_block(block, bytes))
+    }
+
+    /// [`Storage::host`] with a handle, made where it stays.
+    #[inline]
+    pub fn shared_host(bytes: usize) -> Result<Shared<Storage>> {
+        let block = alloc::allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+        Ok(Shared::with(|| Storage::of_block(block, bytes)))
+    }
+
+    #[inline(always)]
+    fn of_block(block: Block, bytes: usize) -> Storage {
+        Storage {
             ptr: block.ptr(),
             bytes,
             device: Device::Cpu,
             version: AtomicU64::new(0),
             lock: RawRwLock::INIT,
             owner: Owner::Host(block),
-        })
+        }
     }
 
     /// A storage without memory, as the meta device has it.

@@ -17,7 +17,7 @@ use torsh_core::{
 use crate::Tensor;
 use crate::autocast::Autocast;
 use crate::mode;
-use crate::node::{Input, InputSpec, Kept, Kind, Node, Output, Saved, SavedArg, SavedSet};
+use crate::node::{Input, InputSpec, Kept, Kind, Node, Output, Saved, SavedArg};
 use crate::observe;
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
 use crate::tensor::{Creation, Inner, Memory, Meta, State, ViewOf};
@@ -50,11 +50,11 @@ pub type Outputs = SmallVec<[Tensor; 2]>;
 
 /// Uninitialised memory of a device.
 #[inline]
-pub(crate) fn allocate(device: Device, bytes: usize) -> Result<Storage> {
+pub(crate) fn allocate(device: Device, bytes: usize) -> Result<Shared<Storage>> {
     match device {
-        Device::Cpu => Storage::host(bytes),
-        Device::Meta => Ok(Storage::meta(bytes)),
-        d => torsh_backend::backend(d)?.allocate(bytes),
+        Device::Cpu => Storage::shared_host(bytes),
+        Device::Meta => Ok(Shared::new(Storage::meta(bytes))),
+        d => Ok(Shared::new(torsh_backend::backend(d)?.allocate(bytes)?)),
     }
 }
 
@@ -452,7 +452,7 @@ fn pointwise(
     let shape = broadcast_shape(args)?;
     let n = shape.checked_numel(dtype.size())?;
     let strides = result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
-    let storage = Shared::new(allocate(device, n * dtype.size())?);
+    let storage = allocate(device, n * dtype.size())?;
     let out = Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype).made();
     run_pointwise(record, compute, &out, args, attrs, false, false)?;
     record_one(record, args, attrs, out, at)
@@ -492,8 +492,13 @@ fn run_pointwise(
     };
     let mut numbers = [[0u8; 16]; MAX_OPERANDS];
     for (i, a) in args.iter().enumerate() {
-        if let Arg::N(v) = a {
-            numbers[i] = v.to_bytes(number_dtype);
+        match a {
+            // Only the bytes that the kernel reads: it would wait for wider ones to be put together.
+            Arg::N(v) if number_dtype == DType::F32 => {
+                numbers[i][..4].copy_from_slice(&(v.to_f64() as f32).to_ne_bytes());
+            }
+            Arg::N(v) => numbers[i] = v.to_bytes(number_dtype),
+            _ => {}
         }
     }
     let mut expanded: SmallVec<[Strides; 3]> = SmallVec::new();
@@ -609,7 +614,7 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
         None => Tensor::uninit(s.shape.clone(), s.dtype, device),
         Some(strides) => {
             let n = s.shape.checked_numel(s.dtype.size())?;
-            let storage = Shared::new(allocate(device, n * s.dtype.size())?);
+            let storage = allocate(device, n * s.dtype.size())?;
             let layout = Layout::new(s.shape.clone(), strides.clone(), 0);
             Ok(Tensor::from_parts(storage, layout, s.dtype).made())
         }

@@ -110,10 +110,18 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
         push(&mut queue, &needed, edge, Some(g), run.create_graph)?;
     }
     let observed = guard.before() & mode::OBSERVE != 0;
-    while let Some(Pending { node, grads }) = queue.pop() {
-        tell(observed, Work::Node(&node), || {
-            step(&node, grads, run, &needed, &mut found, &mut queue, observed)
-        })?;
+    while let Some(Pending { mut node, grads }) = queue.pop() {
+        // Only then does somebody else have the node.
+        let shown = observed.then(|| node.clone());
+        let run = || {
+            step(
+                &mut node, grads, run, &needed, &mut found, &mut queue, observed,
+            )
+        };
+        match &shown {
+            Some(node) => tell(true, Work::Node(node), run)?,
+            None => run()?,
+        }
     }
     Ok(found)
 }
@@ -130,7 +138,7 @@ fn tell<T>(observed: bool, work: Work<'_>, f: impl FnOnce() -> Result<T>) -> Res
 /// All there is to do for a node that has received its gradients.
 #[inline]
 fn step(
-    node: &Shared<Node>,
+    node: &mut Shared<Node>,
     mut grads: Grads,
     run: &Run<'_>,
     needed: &Option<HashSet<usize>>,
@@ -176,6 +184,17 @@ fn step(
         return Ok(());
     }
     let results = run_node(node, &mut grads, run, needed, observed)?;
+    // What nobody else has ends here, and its edges need not be shared.
+    if !run.retain_graph
+        && let Some(node) = Shared::get_mut(node)
+    {
+        for (input, g) in node.inputs.iter_mut().zip(results) {
+            if let Some(e) = input.edge.take() {
+                push(queue, needed, e, g, run.create_graph)?;
+            }
+        }
+        return Ok(());
+    }
     for (input, g) in node.inputs.iter().zip(results) {
         if let Some(e) = &input.edge {
             push(queue, needed, e.clone(), g, run.create_graph)?;
@@ -333,7 +352,7 @@ fn checked_hook(old: &Tensor, new: Tensor) -> Result<Tensor> {
 }
 
 fn run_node(
-    node: &Shared<Node>,
+    node: &mut Shared<Node>,
     grads: &mut Grads,
     run: &Run<'_>,
     needed: &Option<HashSet<usize>>,
@@ -352,7 +371,12 @@ fn run_node(
             wanted |= 1 << i.min(63);
         }
     }
-    let saved = take_saved(node, run.retain_graph)?;
+    let saved = match Shared::get_mut(node) {
+        Some(node) if !run.retain_graph && node.checkpoint.is_none() => {
+            node.saved.get_mut().take().ok_or_else(again)
+        }
+        _ => take_saved(node, run.retain_graph),
+    }?;
     let result = tell(observed, Work::Formula(node), || {
         apply(node, &saved, grads, wanted)
     });
@@ -375,15 +399,17 @@ fn post_hooks(node: &Node, results: &mut Grads) -> Result<()> {
     Ok(())
 }
 
+#[cold]
+fn again() -> TorshError {
+    TorshError::autograd(
+        "backward",
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed)",
+    )
+    .with_hint("compute the result anew for each pass (what was computed before a loop belongs to its first pass: detach() it), or pass retain_graph = true to the first backward: backward_with(None, true, false)")
+}
+
 fn take_saved(node: &Node, retain: bool) -> Result<SavedSet> {
     let mut s = node.saved.lock();
-    let again = || {
-        TorshError::autograd(
-            "backward",
-            "Trying to backward through the graph a second time (or directly access saved tensors after they have already been freed)",
-        )
-        .with_hint("compute the result anew for each pass (what was computed before a loop belongs to its first pass: detach() it), or pass retain_graph = true to the first backward: backward_with(None, true, false)")
-    };
     if let Some((c, index)) = &node.checkpoint {
         let set = s.is_some().then(|| c.saved(*index)).ok_or_else(again)??;
         if !retain {

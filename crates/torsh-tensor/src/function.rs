@@ -54,7 +54,7 @@ pub fn record_function(
             } else {
                 None
             },
-            spec: InputSpec::Own(Box::new((t.shape().clone(), t.dtype()))),
+            spec: InputSpec::own(t.shape(), t.dtype()),
         })
         .collect();
     let mut set = SavedSet::default();

@@ -185,12 +185,12 @@ pub(crate) fn rebase(target: &Tensor, node: Option<Shared<Node>>) -> Result<()> 
     let mut inputs: SmallVec<[Input; 2]> = SmallVec::new();
     inputs.push(Input {
         edge: old,
-        spec: InputSpec::AsOutput,
+        spec: InputSpec::AS_OUTPUT,
     });
     for i in node.inputs.iter().skip(1) {
         inputs.push(Input {
             edge: i.edge.clone(),
-            spec: InputSpec::AsOutput,
+            spec: InputSpec::AS_OUTPUT,
         });
     }
     let out = Output {
@@ -355,7 +355,7 @@ fn history(
 ) -> Edge {
     let input = Input {
         edge: Some(edge),
-        spec: InputSpec::Own(Box::new(input)),
+        spec: InputSpec::own(&input.0, input.1),
     };
     let out = Output {
         shape,

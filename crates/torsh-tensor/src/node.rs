@@ -44,13 +44,33 @@ pub(crate) struct Input {
     pub(crate) spec: InputSpec,
 }
 
-/// Shape and dtype of an operand.
-pub(crate) enum InputSpec {
-    /// Those of output 0.
-    AsOutput,
-    /// A number's.
-    Number(DType),
-    Own(Box<(Shape, DType)>),
+/// Shape and dtype of an operand: its own, or a number's, or else those of output 0.
+pub(crate) struct InputSpec {
+    own: Option<Shared<(Shape, DType)>>,
+    number: Option<DType>,
+}
+
+impl InputSpec {
+    pub(crate) const AS_OUTPUT: InputSpec = InputSpec {
+        own: None,
+        number: None,
+    };
+
+    #[inline]
+    pub(crate) fn number(dtype: DType) -> InputSpec {
+        InputSpec {
+            own: None,
+            number: Some(dtype),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn own(shape: &Shape, dtype: DType) -> InputSpec {
+        InputSpec {
+            own: Some(Shared::with(|| (shape.clone(), dtype))),
+            number: None,
+        }
+    }
 }
 
 /// The shape of numbers.
@@ -290,26 +310,77 @@ impl Node {
         saved: SavedSet,
         site: Option<&'static Location<'static>>,
     ) -> Shared<Node> {
-        // Nodes that save nothing (accumulators, the history of views) may be made in one of the
-        // two runs only, so they are not counted.
         let leaf = matches!(kind, Kind::Accumulate(_));
-        let within = crate::mode::get() & crate::mode::CHECKPOINT != 0;
-        let (saved, checkpoint) = if within && !saved.is_empty() {
-            crate::checkpoint::divert(saved)
-        } else {
-            (saved, None)
-        };
-        Shared::with(|| Node {
+        let mut node = Shared::with(|| Node {
             kind,
-            // Leaves come last: everything that adds to them has run by then.
-            seq: if leaf { 0 } else { next_seq() },
-            checkpoint,
+            seq: 0,
+            checkpoint: None,
             inputs,
             outputs,
             saved: Mutex::new(Some(saved)),
             hooks: OnceBox::new(),
             site,
-        })
+        });
+        // Leaves come last: everything that adds to them has run by then.
+        if !leaf && let Some(node) = Shared::get_mut(&mut node) {
+            node.number();
+        }
+        node
+    }
+
+    /// The node of an op, which `fill` completes where it stays: to move its parts there would cost
+    /// as much as to make them.
+    #[inline]
+    pub(crate) fn of_op(
+        record: &'static OpRecord,
+        site: &'static Location<'static>,
+        fill: impl FnOnce(&mut Node) -> Result<()>,
+    ) -> Result<Shared<Node>> {
+        let mut node = Shared::with(|| Node {
+            kind: Kind::Op {
+                record,
+                attrs: SmallVec::new(),
+            },
+            seq: 0,
+            checkpoint: None,
+            inputs: SmallVec::new(),
+            outputs: SmallVec::new(),
+            saved: Mutex::new(Some(SavedSet::default())),
+            hooks: OnceBox::new(),
+            site: Some(site),
+        });
+        if let Some(node) = Shared::get_mut(&mut node) {
+            fill(node)?;
+            node.number();
+        }
+        Ok(node)
+    }
+
+    /// Gives a node its number, once those that its edges lead to have theirs.
+    #[inline]
+    fn number(&mut self) {
+        // Nodes that save nothing (accumulators, the history of views) may be made in one of the
+        // two runs only, so they are not counted.
+        if crate::mode::get() & crate::mode::CHECKPOINT != 0 {
+            self.divert();
+        }
+        self.seq = next_seq();
+    }
+
+    #[cold]
+    fn divert(&mut self) {
+        let saved = self.saved.get_mut();
+        if let Some(set) = saved.take_if(|s| !s.is_empty()) {
+            let (set, checkpoint) = crate::checkpoint::divert(set);
+            *saved = Some(set);
+            self.checkpoint = checkpoint;
+        }
+    }
+
+    /// What is saved, of a node that is still being made.
+    #[inline]
+    pub(crate) fn saving(&mut self) -> &mut SavedSet {
+        self.saved.get_mut().get_or_insert_default()
     }
 
     pub(crate) fn accumulator(leaf: Tensor) -> Shared<Node> {
@@ -376,10 +447,15 @@ impl Node {
     }
 
     pub(crate) fn input_spec(&self, i: usize) -> (&Shape, DType) {
-        match &self.inputs[i].spec {
-            InputSpec::AsOutput => (&self.outputs[0].shape, self.outputs[0].dtype),
-            InputSpec::Number(dtype) => (&NO_DIMENSIONS, *dtype),
-            InputSpec::Own(s) => (&s.0, s.1),
+        match self.inputs[i].spec {
+            InputSpec {
+                own: Some(ref s), ..
+            } => (&s.0, s.1),
+            InputSpec {
+                number: Some(dtype),
+                ..
+            } => (&NO_DIMENSIONS, dtype),
+            _ => (&self.outputs[0].shape, self.outputs[0].dtype),
         }
     }
 

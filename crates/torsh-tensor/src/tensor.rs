@@ -129,7 +129,7 @@ impl Tensor {
     pub(crate) fn uninit(shape: Shape, dtype: DType, device: Device) -> Result<Tensor> {
         let n = shape.checked_numel(dtype.size())?;
         let storage = crate::call::allocate(device, n * dtype.size())?;
-        Ok(Tensor::from_parts(Shared::new(storage), Layout::contiguous(shape), dtype).made())
+        Ok(Tensor::from_parts(storage, Layout::contiguous(shape), dtype).made())
     }
 
     /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed
@@ -140,17 +140,19 @@ impl Tensor {
         let Some(bytes) = n.checked_mul(dtype.size()) else {
             return Tensor::uninit(like.shape.clone(), dtype, device);
         };
-        let storage = Shared::new(crate::call::allocate(device, bytes)?);
-        let mut layout = like.clone();
-        layout.offset = 0;
-        let meta = OnceBox::new();
-        let t = Tensor(Shared::new(Inner {
+        let storage = crate::call::allocate(device, bytes)?;
+        let mut t = Tensor(Shared::with(|| Inner {
             memory: Memory::Own(storage),
-            layout,
+            layout: Layout::scalar(),
             dtype,
             contiguous: true,
-            meta,
+            meta: OnceBox::new(),
         }));
+        // From place to place, as for views.
+        if let Some(inner) = Shared::get_mut(&mut t.0) {
+            inner.layout.clone_from(like);
+            inner.layout.offset = 0;
+        }
         Ok(t.made())
     }
 
@@ -180,23 +182,54 @@ impl Tensor {
     }
 
     pub(crate) fn meta_or_new(&self) -> &Meta {
-        self.0
-            .meta
-            .get_or_init(|| self.new_meta(false, State::default()))
+        self.0.meta.get_or_init(|| self.new_meta())
+    }
+
+    /// Whether a tensor that has no place in the graph yet is an inference tensor, and the version
+    /// of its storage when it was made, if it is a view.
+    #[inline]
+    fn origin(&self) -> (bool, u64) {
+        // A view of an inference tensor got its place when it was made, and others are none, no
+        // matter where they are recorded first.
+        match self.view_of() {
+            Some(v) => (false, v.version),
+            None => (crate::mode::is_inference_mode(), 0),
+        }
     }
 
     /// A place in the graph for a tensor that has none yet.
-    pub(crate) fn new_meta(&self, requires_grad: bool, mut state: State) -> Meta {
-        // A view of an inference tensor got its place when it was made, and others are none, no
-        // matter where they are recorded first.
-        let inference = match self.view_of() {
-            Some(v) => {
-                state.view_version = v.version;
-                false
-            }
-            None => crate::mode::is_inference_mode(),
+    fn new_meta(&self) -> Meta {
+        let (inference, view_version) = self.origin();
+        let state = State {
+            view_version,
+            ..State::default()
         };
-        Meta::new(requires_grad, inference, state)
+        Meta::new(false, inference, state)
+    }
+
+    /// Gives a tensor that has no place in the graph the one behind a node.
+    #[inline]
+    pub(crate) fn place(&mut self, node: Shared<Node>, output_nr: u32) {
+        let (inference, view_version) = self.origin();
+        let meta = || Meta {
+            requires_grad: AtomicBool::new(true),
+            inference,
+            state: Mutex::new(State {
+                grad_fn: Some(node),
+                output_nr,
+                accumulator: None,
+                grad: None,
+                hooks: Vec::new(),
+                view_version,
+            }),
+        };
+        match Shared::get_mut(&mut self.0) {
+            // A fresh tensor, as nearly always.
+            Some(inner) => inner.meta = OnceBox::with(meta),
+            None => {
+                self.0.meta.get_or_init(meta);
+            }
+        }
     }
 
     /// Where the tensor comes from, if it is a differentiable view.
@@ -500,13 +533,17 @@ impl Tensor {
     /// The same data as a tensor of its own, without a place in the graph.
     #[inline]
     pub(crate) fn without_history(&self) -> Tensor {
-        Tensor(Shared::with(|| Inner {
+        let mut t = Tensor(Shared::with(|| Inner {
             memory: Memory::Own(self.storage().clone()),
-            layout: self.0.layout.clone(),
+            layout: Layout::scalar(),
             dtype: self.0.dtype,
             contiguous: self.0.contiguous,
             meta: OnceBox::new(),
-        }))
+        }));
+        if let Some(inner) = Shared::get_mut(&mut t.0) {
+            inner.layout.clone_from(&self.0.layout);
+        }
+        t
     }
 
     /// The same data cut off from the graph; writing into either shows in both.

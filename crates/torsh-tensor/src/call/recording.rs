@@ -21,10 +21,24 @@ pub(crate) fn make_node(
     at: &'static Location<'static>,
     versions: Option<&[u64]>,
 ) -> Result<Shared<Node>> {
-    let mut inputs: SmallVec<[Input; 2]> = SmallVec::new();
+    Node::of_op(record, at, |node| {
+        fill(node, record, args, attrs, outs, versions)
+    })
+}
+
+/// What a node is to know of its call.
+#[inline(always)]
+fn fill(
+    node: &mut Node,
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    outs: &[Tensor],
+    versions: Option<&[u64]>,
+) -> Result<()> {
     let mut wanted = 0u64;
     for (i, a) in args.iter().enumerate() {
-        inputs.push(match a {
+        let (edge, spec) = match a {
             Arg::T(t) => {
                 crate::inplace::check_stale(t)?;
                 if t.is_inference() && !mode::is_inference_mode() && t.requires_grad() {
@@ -44,24 +58,16 @@ pub(crate) fn make_node(
                 let same = outs
                     .first()
                     .is_some_and(|o| o.shape() == t.shape() && o.dtype() == t.dtype());
-                Input {
-                    edge,
-                    spec: if same {
-                        InputSpec::AsOutput
-                    } else {
-                        InputSpec::Own(Box::new((t.shape().clone(), t.dtype())))
-                    },
-                }
+                let spec = match same {
+                    true => InputSpec::AS_OUTPUT,
+                    false => InputSpec::own(t.shape(), t.dtype()),
+                };
+                (edge, spec)
             }
-            Arg::N(n) => Input {
-                edge: None,
-                spec: InputSpec::Number(n.dtype()),
-            },
-            Arg::Absent => Input {
-                edge: None,
-                spec: InputSpec::AsOutput,
-            },
-        });
+            Arg::N(n) => (None, InputSpec::number(n.dtype())),
+            Arg::Absent => (None, InputSpec::AS_OUTPUT),
+        };
+        node.inputs.push(Input { edge, spec });
     }
     let (mut in_mask, mut out_mask) = (0u64, 0u64);
     match record.backward {
@@ -81,12 +87,12 @@ pub(crate) fn make_node(
         }
         _ => {}
     }
-    let mut saved = SavedSet::default();
+    let saved = node.saving();
     if in_mask != 0 {
         for (i, a) in args.iter().enumerate() {
             // Lists of operands (cat, stack) are longer than a mask; the last bit stands for all.
             let keep = in_mask & (1u64 << i.min(63)) != 0;
-            saved.inputs.push(match a {
+            match a {
                 Arg::T(t) if keep => {
                     if t.is_inference() && !mode::is_inference_mode() {
                         return Err(TorshError::autograd(
@@ -98,11 +104,11 @@ pub(crate) fn make_node(
                     let version = versions
                         .and_then(|v| v.get(i).copied())
                         .unwrap_or_else(|| t.version());
-                    SavedArg::Tensor(Saved::of(t, version))
+                    saved.inputs.push(SavedArg::Tensor(Saved::of(t, version)));
                 }
-                Arg::N(n) if keep => SavedArg::Number(*n),
-                _ => SavedArg::Nothing,
-            });
+                Arg::N(n) if keep => saved.inputs.push(SavedArg::Number(*n)),
+                _ => saved.inputs.push(SavedArg::Nothing),
+            }
         }
     }
     if out_mask != 0 {
@@ -112,24 +118,19 @@ pub(crate) fn make_node(
                 .push((out_mask & (1u64 << i.min(63)) != 0).then(|| Saved::of(t, t.version())));
         }
     }
-    let output = |t: &Tensor| Output {
-        shape: t.shape().clone(),
-        dtype: t.dtype(),
-        device: t.device(),
-    };
-    let outputs = match outs {
-        [t] => SmallVec::from_buf([output(t)]),
-        _ => outs.iter().map(output).collect(),
-    };
-    let mut kept = SmallVec::new();
-    for a in attrs {
-        kept.push(Kept::of(a));
+    for t in outs {
+        node.outputs.push(Output {
+            shape: t.shape().clone(),
+            dtype: t.dtype(),
+            device: t.device(),
+        });
     }
-    let kind = Kind::Op {
-        record,
-        attrs: kept,
-    };
-    Ok(Node::new(kind, inputs, outputs, saved, Some(at)))
+    if let Kind::Op { attrs: kept, .. } = &mut node.kind {
+        for a in attrs {
+            kept.push(Kept::of(a));
+        }
+    }
+    Ok(())
 }
 
 /// Ties a result to the node that made it.
@@ -145,19 +146,7 @@ pub(crate) fn attach(mut out: Tensor, node: Shared<Node>, output_nr: u32) -> Ten
             out
         }
         None => {
-            let state = State {
-                grad_fn: Some(node),
-                output_nr,
-                ..State::default()
-            };
-            let meta = out.new_meta(true, state);
-            match Shared::get_mut(&mut out.0) {
-                // A fresh tensor, as nearly always.
-                Some(inner) => inner.meta = OnceBox::with(|| meta),
-                None => {
-                    out.0.meta.get_or_init(|| meta);
-                }
-            }
+            out.place(node, output_nr);
             out
         }
     }

@@ -1,7 +1,7 @@
 //! Copies: between dtypes, devices and layouts, and over existing tensors.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, Shape, Shared, TorshError};
+use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, Shape, TorshError};
 
 use crate::call::{Arg, call1, make_node, memory_order_strides, write_fresh, write_into};
 use crate::record::{OpRecord, Plan, Sample, Spec};
@@ -145,7 +145,7 @@ impl Tensor {
             return call1(&CLONE, &[Arg::T(self)], &[]);
         }
         let n = self.numel() * self.dtype().size();
-        let storage = Shared::new(crate::call::allocate(self.device(), n)?);
+        let storage = crate::call::allocate(self.device(), n)?;
         let layout = Layout::new(self.shape().clone(), like.layout().strides.clone(), 0);
         let out = Tensor::from_parts(storage, layout, self.dtype());
         write_fresh(&CLONE, &out, &[Arg::T(self)], &[])?;

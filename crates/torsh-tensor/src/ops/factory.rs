@@ -1,8 +1,6 @@
 //! New tensors by rule or after the pattern of another one.
 
-use torsh_core::{
-    Attr, DType, Device, Kernel, Layout, Result, Scalar, Shared, TorshError, default_dtype,
-};
+use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, TorshError, default_dtype};
 
 use crate::call::{memory_order_strides, write_fresh};
 use crate::record::OpRecord;
@@ -473,7 +471,7 @@ impl Tensor {
         let storage = crate::call::allocate(device, n * dtype.size())?;
         let strides = memory_order_strides(self.shape(), self.stride());
         Ok(Tensor::from_parts(
-            Shared::new(storage),
+            storage,
             Layout::new(self.shape().clone(), strides, 0),
             dtype,
         ))
