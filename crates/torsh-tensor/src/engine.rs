@@ -16,8 +16,9 @@ use crate::observe::{self, Work};
 use crate::ops::shape;
 use crate::record::{Backward, OpRecord};
 
-struct Pending {
-    node: Shared<Node>,
+/// A node, which the roots keep, with what it has received.
+struct Pending<'a> {
+    node: &'a Shared<Node>,
     grads: Grads,
 }
 
@@ -30,15 +31,15 @@ fn key(node: &Shared<Node>) -> Key {
 
 /// Nodes that wait for their turn.
 #[derive(Default)]
-struct Queue {
+struct Queue<'a> {
     /// The node with the highest key, apart from the others: in a chain there is no other, and the
     /// map stays empty.
-    next: Option<(Key, Pending)>,
-    rest: BTreeMap<Key, Pending>,
+    next: Option<(Key, Pending<'a>)>,
+    rest: BTreeMap<Key, Pending<'a>>,
 }
 
-impl Queue {
-    fn pop(&mut self) -> Option<Pending> {
+impl<'a> Queue<'a> {
+    fn pop(&mut self) -> Option<Pending<'a>> {
         let (_, p) = self.next.take()?;
         if !self.rest.is_empty() {
             self.next = self.rest.pop_last();
@@ -57,26 +58,27 @@ impl Queue {
     }
 
     /// What `node` has received so far.
-    fn entry(&mut self, node: Shared<Node>) -> &mut Pending {
-        let k = key(&node);
-        let new = |node: Shared<Node>| Pending {
-            grads: match node.outputs.len() {
-                1 => SmallVec::from_buf_and_len([None, None, None], 1),
-                n => SmallVec::from_elem(None, n),
-            },
-            node,
+    fn entry(&mut self, node: &'a Shared<Node>) -> &mut Pending<'a> {
+        let k = key(node);
+        let new = || {
+            let mut grads = Grads::new();
+            match node.outputs.len() {
+                1 => grads.push(None),
+                n => grads.resize(n, None),
+            }
+            Pending { node, grads }
         };
         match &mut self.next {
             Some((highest, _)) if *highest > k => {
-                return self.rest.entry(k).or_insert_with(|| new(node));
+                return self.rest.entry(k).or_insert_with(new);
             }
             Some((highest, _)) if *highest < k => {
-                if let Some((k, p)) = self.next.replace((k, new(node))) {
+                if let Some((k, p)) = self.next.replace((k, new())) {
                     self.rest.insert(k, p);
                 }
             }
             Some(_) => {}
-            None => self.next = Some((k, new(node))),
+            None => self.next = Some((k, new())),
         }
         match &mut self.next {
             Some((_, p)) => p,
@@ -95,6 +97,7 @@ pub(crate) struct Run<'a> {
 
 /// Sends `roots`' gradients through the graph. Returns a gradient per asked input.
 pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Option<Tensor>>> {
+    let (roots, grads): (Vec<Edge>, Vec<Tensor>) = roots.into_iter().unzip();
     // Formulas are ops: they are recorded exactly when their result must be differentiable again.
     let guard = if run.create_graph {
         mode::enable_grad_guard()
@@ -106,22 +109,14 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
     let mut found: Vec<Option<Tensor>> = vec![None; run.inputs.map_or(0, <[Edge]>::len)];
     let needed = run.inputs.map(|inputs| needed_nodes(&roots, inputs));
     let mut queue = Queue::default();
-    for (edge, g) in roots {
+    for (edge, g) in roots.iter().zip(grads) {
         push(&mut queue, &needed, edge, Some(g), run.create_graph)?;
     }
     let observed = guard.before() & mode::OBSERVE != 0;
-    while let Some(Pending { mut node, grads }) = queue.pop() {
-        // Only then does somebody else have the node.
-        let shown = observed.then(|| node.clone());
-        let run = || {
-            step(
-                &mut node, grads, run, &needed, &mut found, &mut queue, observed,
-            )
-        };
-        match &shown {
-            Some(node) => tell(true, Work::Node(node), run)?,
-            None => run()?,
-        }
+    while let Some(Pending { node, grads }) = queue.pop() {
+        tell(observed, Work::Node(node), || {
+            step(node, grads, run, &needed, &mut found, &mut queue, observed)
+        })?;
     }
     Ok(found)
 }
@@ -137,13 +132,13 @@ fn tell<T>(observed: bool, work: Work<'_>, f: impl FnOnce() -> Result<T>) -> Res
 
 /// All there is to do for a node that has received its gradients.
 #[inline]
-fn step(
-    node: &mut Shared<Node>,
+fn step<'a>(
+    node: &'a Shared<Node>,
     mut grads: Grads,
     run: &Run<'_>,
     needed: &Option<HashSet<usize>>,
     found: &mut [Option<Tensor>],
-    queue: &mut Queue,
+    queue: &mut Queue<'a>,
     observed: bool,
 ) -> Result<()> {
     run_hooks(node, &mut grads)?;
@@ -183,21 +178,11 @@ fn step(
     {
         return Ok(());
     }
-    let results = run_node(node, &mut grads, run, needed, observed)?;
-    // What nobody else has ends here, and its edges need not be shared.
-    if !run.retain_graph
-        && let Some(node) = Shared::get_mut(node)
-    {
-        for (input, g) in node.inputs.iter_mut().zip(results) {
-            if let Some(e) = input.edge.take() {
-                push(queue, needed, e, g, run.create_graph)?;
-            }
-        }
-        return Ok(());
-    }
-    for (input, g) in node.inputs.iter().zip(results) {
+    let mut results = Grads::new();
+    run_node(node, &mut grads, run, needed, observed, &mut results)?;
+    for (input, g) in node.inputs.iter().zip(&mut results) {
         if let Some(e) = &input.edge {
-            push(queue, needed, e.clone(), g, run.create_graph)?;
+            push(queue, needed, e, g.take(), run.create_graph)?;
         }
     }
     Ok(())
@@ -210,7 +195,7 @@ fn add_to_part(
     node: &Node,
     (record, attrs): (&OpRecord, &[Kept]),
     grads: &Grads,
-    queue: &Queue,
+    queue: &Queue<'_>,
 ) -> Result<bool> {
     if node.checkpoint.is_some() || node.hooks.get().is_some() {
         return Ok(false);
@@ -231,10 +216,10 @@ fn add_to_part(
 }
 
 /// Adds a gradient to what an edge's node has received.
-fn push(
-    queue: &mut Queue,
+fn push<'a>(
+    queue: &mut Queue<'a>,
     needed: &Option<HashSet<usize>>,
-    edge: Edge,
+    edge: &'a Edge,
     g: Option<Tensor>,
     create_graph: bool,
 ) -> Result<()> {
@@ -244,7 +229,7 @@ fn push(
         return Ok(());
     }
     let nr = edge.output_nr as usize;
-    let p = queue.entry(edge.node);
+    let p = queue.entry(&edge.node);
     if let Some(g) = g {
         let slot = &mut p.grads[nr];
         *slot = Some(match slot.take() {
@@ -265,10 +250,10 @@ fn add(have: Tensor, g: Tensor, create_graph: bool) -> Result<Tensor> {
 }
 
 /// The nodes on a way from the roots to the inputs, inputs included.
-fn needed_nodes(roots: &[(Edge, Tensor)], inputs: &[Edge]) -> HashSet<usize> {
+fn needed_nodes(roots: &[Edge], inputs: &[Edge]) -> HashSet<usize> {
     let mut seen: HashSet<usize> = HashSet::new();
     let mut all: Vec<Shared<Node>> = Vec::new();
-    let mut stack: Vec<Shared<Node>> = roots.iter().map(|(e, _)| e.node.clone()).collect();
+    let mut stack: Vec<Shared<Node>> = roots.iter().map(|e| e.node.clone()).collect();
     while let Some(n) = stack.pop() {
         if !seen.insert(Shared::as_ptr(&n) as usize) {
             continue;
@@ -351,15 +336,18 @@ fn checked_hook(old: &Tensor, new: Tensor) -> Result<Tensor> {
     Ok(new)
 }
 
+/// Runs a node's formula, which puts the gradients of the operands into `results`, empty before.
 fn run_node(
-    node: &mut Shared<Node>,
+    node: &Shared<Node>,
     grads: &mut Grads,
     run: &Run<'_>,
     needed: &Option<HashSet<usize>>,
     observed: bool,
-) -> Result<Grads> {
+    results: &mut Grads,
+) -> Result<()> {
     if grads.iter().all(Option::is_none) {
-        return Ok(SmallVec::from_elem(None, node.inputs.len()));
+        results.resize(node.inputs.len(), None);
+        return Ok(());
     }
     let mut wanted = 0u64;
     for (i, input) in node.inputs.iter().enumerate() {
@@ -371,21 +359,15 @@ fn run_node(
             wanted |= 1 << i.min(63);
         }
     }
-    let saved = match Shared::get_mut(node) {
-        Some(node) if !run.retain_graph && node.checkpoint.is_none() => {
-            node.saved.get_mut().take().ok_or_else(again)
-        }
-        _ => take_saved(node, run.retain_graph),
-    }?;
+    let saved = take_saved(node, run.retain_graph)?;
     let result = tell(observed, Work::Formula(node), || {
-        apply(node, &saved, grads, wanted)
+        apply(node, &saved, grads, wanted, results)
     });
-    let mut results = result.map_err(|e| locate(e, node))?;
+    result.map_err(|e| locate(e, node))?;
     if mode::is_anomaly_enabled() {
-        check_nan(node, &results)?;
+        check_nan(node, results)?;
     }
-    post_hooks(node, &mut results)?;
-    Ok(results)
+    post_hooks(node, results)
 }
 
 fn post_hooks(node: &Node, results: &mut Grads) -> Result<()> {
@@ -465,8 +447,15 @@ fn check_nan(node: &Node, results: &Grads) -> Result<()> {
     Ok(())
 }
 
-/// Runs one node's formula.
-fn apply(node: &Shared<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) -> Result<Grads> {
+/// Runs one node's formula. Its results are not returned: to move them would cost as much as to make
+/// room for them.
+fn apply(
+    node: &Shared<Node>,
+    saved: &SavedSet,
+    grads: &mut Grads,
+    wanted: u64,
+    out: &mut Grads,
+) -> Result<()> {
     match &node.kind {
         Kind::Op { record, .. } => {
             if let Backward::Missing = record.backward {
@@ -487,7 +476,6 @@ fn apply(node: &Shared<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) 
                     grads,
                     wanted,
                 };
-                let mut out = Grads::new();
                 for i in 0..node.inputs.len() {
                     let g = match list.get(i) {
                         Some(f) if wanted & (1 << i.min(63)) != 0 => {
@@ -497,7 +485,7 @@ fn apply(node: &Shared<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) 
                     };
                     out.push(g);
                 }
-                return Ok(out);
+                return Ok(());
             }
             let Backward::Full { formula, .. } = record.backward else {
                 return Err(TorshError::autograd(
@@ -506,7 +494,7 @@ fn apply(node: &Shared<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) 
                 ));
             };
             fill_first(node, grads)?;
-            let mut out = formula(&BackwardCx {
+            *out = formula(&BackwardCx {
                 node,
                 saved,
                 grads,
@@ -520,13 +508,14 @@ fn apply(node: &Shared<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) 
                     *g = Some(fit(node, i, t)?);
                 }
             }
-            Ok(out)
+            Ok(())
         }
         Kind::CopySlices(c) => {
             let (inner, base, view) = (&c.inner, &c.base, &c.view);
             fill_first(node, grads)?;
             let Some(g) = grads[0].take() else {
-                return Ok(SmallVec::from_elem(None, node.inputs.len()));
+                out.resize(node.inputs.len(), None);
+                return Ok(());
             };
             let complex = (
                 node.outputs[0].dtype.is_complex(),
@@ -535,19 +524,19 @@ fn apply(node: &Shared<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) 
             let (window, region) = crate::ops::strided::cut(&g, base, view, complex)?;
             let mut inner_grads: Grads = SmallVec::from_iter([Some(window)]);
             let inner_saved = take_saved(inner, true)?;
-            let inner_results = apply(inner, &inner_saved, &mut inner_grads, wanted)?;
-            let mut results = inner_results.into_iter();
-            let hole = results.next().flatten();
-            let mut out = Grads::new();
-            out.push(if wanted & 1 != 0 {
-                Some(crate::ops::strided::put(
+            apply(inner, &inner_saved, &mut inner_grads, wanted, out)?;
+            let hole = out.first_mut().and_then(Option::take);
+            let first = match wanted & 1 != 0 {
+                true => Some(crate::ops::strided::put(
                     &region, hole, base, view, complex,
-                )?)
-            } else {
-                None
-            });
-            out.extend(results);
-            Ok(out)
+                )?),
+                false => None,
+            };
+            match out.first_mut() {
+                Some(slot) => *slot = first,
+                None => out.push(first),
+            }
+            Ok(())
         }
         Kind::Custom { f, sources } => {
             let cx = BackwardCx {
@@ -559,20 +548,19 @@ fn apply(node: &Shared<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) 
             let tensors = (0..sources.len())
                 .map(|i| cx.custom_saved(i))
                 .collect::<Result<Vec<_>>>()?;
-            let out = f.backward(grads, &tensors)?;
-            if out.len() != node.inputs.len() {
+            let results = f.backward(grads, &tensors)?;
+            if results.len() != node.inputs.len() {
                 return Err(TorshError::autograd(
                     f.name().to_string(),
                     format!(
                         "backward returned {} gradients for {} operands",
-                        out.len(),
+                        results.len(),
                         node.inputs.len()
                     ),
                 ));
             }
-            let mut fitted = Grads::new();
-            for (i, g) in out.into_iter().enumerate() {
-                fitted.push(match g {
+            for (i, g) in results.into_iter().enumerate() {
+                out.push(match g {
                     Some(g) if wanted & (1 << i.min(63)) != 0 => {
                         let (shape, _) = node.input_spec(i);
                         if g.shape() != shape && !shape.can_broadcast_to(g.shape()) {
@@ -586,9 +574,9 @@ fn apply(node: &Shared<Node>, saved: &SavedSet, grads: &mut Grads, wanted: u64) 
                     _ => None,
                 });
             }
-            Ok(fitted)
+            Ok(())
         }
-        Kind::Accumulate(_) => Ok(Grads::new()),
+        Kind::Accumulate(_) => Ok(()),
     }
 }
 

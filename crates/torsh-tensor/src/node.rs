@@ -686,7 +686,10 @@ impl BackwardCx<'_> {
     /// `g * conj(operand i)`; a number costs no tensor.
     pub fn mul_conj(&self, i: usize) -> Result<Tensor> {
         match self.saved.inputs.get(i) {
-            Some(SavedArg::Number(n)) => self.g().mul(n.conj()),
+            Some(&SavedArg::Number(n)) => self.g().mul(match n {
+                Scalar::Complex(..) => n.conj(),
+                _ => n,
+            }),
             _ => {
                 let t = self.input(i)?;
                 if t.dtype().is_complex() {

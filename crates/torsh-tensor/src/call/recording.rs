@@ -38,7 +38,15 @@ fn fill(
 ) -> Result<()> {
     let mut wanted = 0u64;
     for (i, a) in args.iter().enumerate() {
-        let (edge, spec) = match a {
+        // Filled in where it stays, as all of a node.
+        node.inputs.push(Input {
+            edge: None,
+            spec: InputSpec::AS_OUTPUT,
+        });
+        let Some(input) = node.inputs.last_mut() else {
+            unreachable!("pushed above");
+        };
+        match a {
             Arg::T(t) => {
                 crate::inplace::check_stale(t)?;
                 if t.is_inference() && !mode::is_inference_mode() && t.requires_grad() {
@@ -58,16 +66,14 @@ fn fill(
                 let same = outs
                     .first()
                     .is_some_and(|o| o.shape() == t.shape() && o.dtype() == t.dtype());
-                let spec = match same {
-                    true => InputSpec::AS_OUTPUT,
-                    false => InputSpec::own(t.shape(), t.dtype()),
-                };
-                (edge, spec)
+                input.edge = edge;
+                if !same {
+                    input.spec = InputSpec::own(t.shape(), t.dtype());
+                }
             }
-            Arg::N(n) => (None, InputSpec::number(n.dtype())),
-            Arg::Absent => (None, InputSpec::AS_OUTPUT),
-        };
-        node.inputs.push(Input { edge, spec });
+            Arg::N(n) => input.spec = InputSpec::number(n.dtype()),
+            Arg::Absent => {}
+        }
     }
     let (mut in_mask, mut out_mask) = (0u64, 0u64);
     match record.backward {
