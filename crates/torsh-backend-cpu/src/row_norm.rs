@@ -18,6 +18,7 @@ use std::ops::Range;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, pool};
 
 use crate::batch_norm::Loops;
+use crate::blocks;
 use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
 use crate::lanes;
@@ -26,6 +27,8 @@ use crate::scalar::Real;
 
 /// Elements that are worth a thread of their own.
 const GRAIN: usize = 8 * 1024;
+/// Bytes of a part, where parts are taken from the last to the first.
+const PART: usize = 256 * 1024;
 /// Into how many blocks rows are divided at most where sums over rows are taken. It does not
 /// depend on the number of threads, and neither do the sums.
 const BLOCKS: usize = 32;
@@ -304,7 +307,8 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let grain = (GRAIN / sizes.n.max(1)).max(1);
     let fetch = stream::fetches_rows(sizes.n * size_of::<T>());
     let fetch_places = !stream::few_buffers();
-    pool::parallel_for(sizes.rows, grain, &|range| {
+    let back = blocks::backwards(sizes.rows * sizes.n);
+    let some = |range: Range<usize>| {
         for row in range {
             let next = (
                 x.at(sizes.at(row + 1)).cast_const(),
@@ -345,6 +349,11 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                 }
             }
         }
+    };
+    let part = (PART / (sizes.n * size_of::<T>()).max(1)).max(1);
+    pool::parallel_for(sizes.rows, grain, &|range| match back {
+        true => blocks::from_the_end(range, part, some),
+        false => some(range),
     });
     result.finish()?;
     mean_out.finish()?;
@@ -364,7 +373,9 @@ fn backward<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let (dw, db) = (DenseOut::new(dw, dtype)?, DenseOut::new(db, dtype)?);
     let width = sizes.parameters();
     let blocks = match to_parameters {
-        true => (sizes.rows * sizes.n / GRAIN.max(width)).clamp(1, BLOCKS.min(sizes.rows.max(1))),
+        true => {
+            (sizes.rows * sizes.n / (2 * GRAIN).max(width)).clamp(1, BLOCKS.min(sizes.rows.max(1)))
+        }
         false => sizes.rows.max(1),
     };
     let sums = match to_parameters {
@@ -381,7 +392,7 @@ fn backward<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         dx: to_input.then(|| dx.ptr()),
     };
     let sums = sums.as_ref().map(|s| Ptr::new(s.ptr()));
-    let grain = (GRAIN * blocks / (sizes.rows * sizes.n).max(1)).max(1);
+    let grain = (2 * GRAIN * blocks / (sizes.rows * sizes.n).max(1)).max(1);
     pool::parallel_for(blocks, grain, &|range| {
         for b in range {
             let rows = b * sizes.rows / blocks..(b + 1) * sizes.rows / blocks;
@@ -484,6 +495,63 @@ impl<T: RowLoops> Backward<T> {
                         let abcm = [&a, &b, &c, &mean].map(|v| v as *const T);
                         T::gradient(spread, g.add(at), x.add(at), dx.add(at), abcm, true);
                     }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use torsh_core::{Attr, DType, Kernel, KernelArgs, View};
+
+    /// Layer norm of so many rows that they are taken from the last to the first every other time.
+    #[test]
+    fn rows_either_way() {
+        let (rows, n) = (700usize, 515usize);
+        let x: Vec<f32> = (0..rows * n)
+            .map(|i| (i * 7919 % 1009) as f32 * 0.01)
+            .collect();
+        let w: Vec<f32> = (0..n).map(|i| 1.0 + (i % 7) as f32).collect();
+        let b: Vec<f32> = (0..n).map(|i| (i % 5) as f32).collect();
+        for _ in 0..3 {
+            let mut out = vec![0.0f32; rows * n];
+            let mut moments = vec![0.0f32; 2 * rows];
+            let (means, rstds) = moments.split_at_mut(rows);
+            let (all, each, row) = ([rows * n], [n], [rows]);
+            fn view<'a>(ptr: *const f32, shape: &'a [usize; 1]) -> View<'a> {
+                View {
+                    ptr: ptr.cast_mut().cast(),
+                    dtype: DType::F32,
+                    shape,
+                    strides: &[1],
+                }
+            }
+            let attrs = [rows, 1, 1].map(|v| Attr::Int(v as i64));
+            let rest = [Attr::Bool(true), Attr::Float(1e-5), Attr::Int(n as i64)];
+            super::kernel(Kernel::RowNorm).expect("exists")(&KernelArgs {
+                kernel: Kernel::RowNorm,
+                compute: DType::F32,
+                outputs: &[
+                    view(out.as_mut_ptr(), &all),
+                    view(means.as_mut_ptr(), &row),
+                    view(rstds.as_mut_ptr(), &row),
+                ],
+                inputs: &[
+                    view(x.as_ptr(), &all),
+                    view(w.as_ptr(), &each),
+                    view(b.as_ptr(), &each),
+                ],
+                attrs: &[&attrs[..], &rest[..]].concat(),
+            })
+            .expect("normalises");
+            for (x, got) in x.chunks(n).zip(out.chunks(n)) {
+                let mean = x.iter().map(|&v| f64::from(v)).sum::<f64>() / n as f64;
+                let squares = x.iter().map(|&v| (f64::from(v) - mean).powi(2));
+                let rstd = 1.0 / (squares.sum::<f64>() / n as f64 + 1e-5).sqrt();
+                for i in 0..n {
+                    let want = (f64::from(x[i]) - mean) * rstd * f64::from(w[i]) + f64::from(b[i]);
+                    assert!((f64::from(got[i]) - want).abs() < 1e-4, "{} {want}", got[i]);
                 }
             }
         }

@@ -541,10 +541,11 @@ fn scatter_add_of_many_into_few() {
     pool::set_num_threads(before).expect("not 0");
 }
 
-/// Rows far apart, of lengths around those that are copied and fetched in pieces.
+/// Rows far apart, of lengths around those that are copied and fetched in pieces; many are gathered from
+/// the last to the first every other time.
 #[test]
 fn rows_of_every_length() {
-    for width in [1usize, 3, 8, 16, 24, 64, 100, 300] {
+    for width in [1usize, 3, 8, 16, 24, 64, 100, 300, 300, 300] {
         let (rows, n) = (50, 2000);
         let src = Buffer::new((0..(rows * width) as i64).collect(), &[rows, width]);
         let at = numbers(n, rows as u64);

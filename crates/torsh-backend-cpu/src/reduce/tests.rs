@@ -615,3 +615,45 @@ fn long_ones_are_the_same_either_way() {
     let want = squares / (n - 1) as f64;
     assert!((got - want).abs() < 1e-5 * want, "{got} {want}");
 }
+
+/// So many rows that columns are folded in bands, and rows and bands every other time from the last to
+/// the first.
+#[test]
+fn columns_and_rows_of_large_ones_are_the_same_either_way() {
+    let shape = [1100usize, 330];
+    let x: Vec<f32> = (0..shape[0] * shape[1])
+        .map(|i| (i * 7919 % 1009) as f32 - 500.3)
+        .collect();
+    let at = |dim: usize, j: usize, i: usize| match dim {
+        0 => f64::from(x[i * shape[1] + j]),
+        _ => f64::from(x[j * shape[1] + i]),
+    };
+    for dim in [0, 1] {
+        let of = |k, attrs: &[Attr<'_>], outs| {
+            let run = || call::<f32, f32>(k, &x, &shape, &[330, 1], &[dim], attrs, outs);
+            let first = run().expect("a fold");
+            assert!((0..3).all(|_| run().expect("a fold") == first), "{k:?}");
+            first
+        };
+        let (sums, _) = of(Kernel::Sum, &[], 1);
+        let (values, places) = of(Kernel::MaxDim, &[], 2);
+        let attrs = [Attr::Float(1.0), Attr::Bool(false)];
+        let (vars, _) = of(Kernel::Var, &attrs, 1);
+        let n = shape[dim];
+        for j in 0..shape[1 - dim] {
+            let all: Vec<f64> = (0..n).map(|i| at(dim, j, i)).collect();
+            let sum: f64 = all.iter().sum();
+            let size: f64 = all.iter().map(|v| v.abs()).sum();
+            assert!((f64::from(sums[j]) - sum).abs() < 1e-6 * size, "{dim} {j}");
+            let most = all.iter().copied().fold(f64::MIN, f64::max);
+            assert_eq!(f64::from(values[j]), most);
+            assert_eq!(
+                all.iter().position(|&v| v == most),
+                Some(places[j] as usize)
+            );
+            let mean = sum / n as f64;
+            let var = all.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+            assert!((f64::from(vars[j]) - var).abs() < 1e-5 * var, "{dim} {j}");
+        }
+    }
+}

@@ -215,7 +215,8 @@ mod tests {
                 10.0,
             ]);
             println!("{tanh} {worst:?}");
-            assert!(worst.0 < 2.0, "tanh {tanh}: {worst:?} ulp");
+            let most = if tanh { 1.1 } else { 2.0 };
+            assert!(worst.0 < most, "tanh {tanh}: {worst:?} ulp");
             // SAFETY: as above.
             let zeros = unsafe { all(&[-0.0; 16], tanh) };
             assert!(!tanh || zeros[0].is_sign_negative());
