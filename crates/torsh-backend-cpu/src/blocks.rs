@@ -154,11 +154,7 @@ fn parallel_by(n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
     let back = backwards(n);
     pool::parallel_for(n.div_ceil(UNIT), grain / UNIT, &|r| {
         let r = r.start * UNIT..(r.end * UNIT).min(n);
-        if back {
-            from_the_end(r, PART, f);
-        } else {
-            f(r);
-        }
+        from_the_end(r, if back { PART } else { usize::MAX }, f);
     });
 }
 

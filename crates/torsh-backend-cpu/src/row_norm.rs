@@ -350,10 +350,12 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
             }
         }
     };
-    let part = (PART / (sizes.n * size_of::<T>()).max(1)).max(1);
-    pool::parallel_for(sizes.rows, grain, &|range| match back {
-        true => blocks::from_the_end(range, part, some),
-        false => some(range),
+    let part = match back {
+        true => (PART / (sizes.n * size_of::<T>()).max(1)).max(1),
+        false => usize::MAX,
+    };
+    pool::parallel_for(sizes.rows, grain, &|range| {
+        blocks::from_the_end(range, part, some);
     });
     result.finish()?;
     mean_out.finish()?;

@@ -84,11 +84,12 @@ pub(super) unsafe fn get<T: Copy>(
         });
     };
     pool::parallel_for(rows.numel(), (GRAIN / n).max(1), &|range| {
-        if back {
-            from_the_end(range, (PART / bytes).max(1), some);
+        let part = if back {
+            (PART / bytes).max(1)
         } else {
-            some(range);
-        }
+            usize::MAX
+        };
+        from_the_end(range, part, some);
         if streams {
             stream::fence();
         }
