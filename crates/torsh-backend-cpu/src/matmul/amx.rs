@@ -42,6 +42,9 @@ const COLUMNS: usize = 2048;
 const OWN: usize = 256 * 1024;
 /// Bytes of a packed block of the right operand up to which each thread packs what it needs of it.
 const ALONE: usize = 1024 * 1024;
+/// Bytes of a thread's share of a packed block of the right operand that is still in the second cache
+/// when it is read.
+const NEAR: usize = 512 * 1024;
 
 /// Whether the processor has the unit and the system lets this process use it; never where
 /// `TORSH_SIMD` names a lesser instruction set. Asked once.
@@ -227,6 +230,8 @@ struct Plan {
     /// Parts of the rows and of a block's columns; a thread's panels of either.
     grid: (usize, usize),
     share: (usize, usize),
+    /// Whether a thread packs its rows for the first columns, and keeps them for the others.
+    once: bool,
     /// Terms summed before the next rows are.
     stretch: usize,
     /// Whether whole blocks of sums are kept in the output.
@@ -255,7 +260,13 @@ impl Plan {
         let (most, left) = p.parts.block(direct);
         let terms = even(p.k, most, STEP);
         let line = terms * 2 * p.parts.count();
-        let columns = even(p.n, COLUMNS, SIDE);
+        // Rows that are packed once, all of them.
+        let once = terms >= p.k && p.m.next_multiple_of(SIDE) * line <= left;
+        let most = match once {
+            true => COLUMNS.min((NEAR * threads / line).max(4 * SIDE)),
+            false => COLUMNS,
+        };
+        let columns = even(p.n, most, SIDE);
         let panels = (p.m.div_ceil(SIDE), columns / SIDE);
         // As in the blocked product, rows that other products and the steps of optimizers part at,
         // so that each thread finds them in its own cache.
@@ -277,6 +288,7 @@ impl Plan {
             rows,
             grid,
             share,
+            once,
             stretch: p.parts.stretch(terms),
             direct,
             kept,
@@ -460,7 +472,9 @@ impl Product {
                     count: plan.rows.min(to - i1),
                     terms,
                 };
-                greatest[1].fetch_max(left.pack::<false>(own, self.parts), Ordering::Relaxed);
+                if !plan.once || j0 == 0 {
+                    greatest[1].fetch_max(left.pack::<false>(own, self.parts), Ordering::Relaxed);
+                }
                 let safe = match self.parts {
                     Parts::One => Safe::Yes,
                     Parts::Three => self.is_safe(greatest),
@@ -512,11 +526,18 @@ impl Product {
                             }
                             // What comes next where it is not in the cache, and this block's share
                             // of the next panel.
-                            let near = (plan.direct || plan.kept).then(|| match p + 1 < count {
-                                true => self.block(&walk, j, p + 1).sums.ahead(),
-                                false => self.block(&walk, j + 1, 0).sums.ahead(),
-                            });
-                            let near = near.filter(|_| s == 0);
+                            let near = match plan.direct || plan.kept {
+                                true if s == 0 && p + 1 < count => {
+                                    Some(self.block(&walk, j, p + 1).sums.ahead())
+                                }
+                                true if s == 0 => Some(self.block(&walk, j + 1, 0).sums.ahead()),
+                                // What these sums go to once they are complete.
+                                false if ends && self.out.col == 4 => Some(Ahead {
+                                    ptr: block.out.ptr,
+                                    step: self.out.row as usize,
+                                }),
+                                _ => None,
+                            };
                             let share = right.panel + right.panel / count * p;
                             let ahead = Ahead {
                                 ptr: pb.wrapping_add(share + s * tiles::fetched(self.parts)),

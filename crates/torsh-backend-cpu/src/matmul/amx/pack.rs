@@ -41,11 +41,15 @@ impl Lines {
         let steps = self.terms.div_ceil(STEP);
         let halves = self.count.next_multiple_of(SIDE) / 16;
         let mut greatest = _mm512_setzero_si512();
+        let along_first = self.along.unsigned_abs() < self.across.unsigned_abs();
+        let at = |half: usize, s: usize| {
+            let at = (16 * half) as isize * self.across + (s * STEP) as isize * self.along;
+            self.ptr.wrapping_offset(at)
+        };
         let mut tile = |half: usize, s: usize| {
             let to = to.wrapping_add((half / 2 * steps + s) * step + half % 2 * TILE);
-            let at = (16 * half) as isize * self.across + (s * STEP) as isize * self.along;
             let lines = Lines {
-                ptr: self.ptr.wrapping_offset(at),
+                ptr: at(half, s),
                 count: self.count.saturating_sub(16 * half).min(16),
                 terms: STEP.min(self.terms - s * STEP),
                 ..*self
@@ -62,9 +66,20 @@ impl Lines {
             }
         };
         // Adjacent elements one after the other.
-        if self.along.unsigned_abs() < self.across.unsigned_abs() {
+        if along_first {
+            // Lines of a weight are asked for in memory's order, those of the next tiles while these
+            // are packed, which read a little of each.
+            let asks = PAIRS && parts == Parts::Three;
             for half in 0..halves {
+                let (mut line, mut from) = (at(half + 1, 0), 0);
                 for s in 0..steps {
+                    for _ in 0..if asks { STEP } else { 0 } {
+                        _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(from).cast());
+                        from += 64;
+                        if from >= 4 * self.terms {
+                            (line, from) = (line.wrapping_offset(self.across), 0);
+                        }
+                    }
                     tile(half, s);
                 }
             }
@@ -208,21 +223,34 @@ impl Lines {
                 }
                 return greatest;
             }
-            let mut dense = [0f32; 16 * STEP];
-            for l in 0..count {
-                for t in 0..terms {
-                    let at = l as isize * across + t as isize * along;
-                    dense[l * STEP + t] = *from.wrapping_offset(at);
-                }
-            }
-            let dense = Lines {
-                ptr: dense.as_ptr().cast(),
-                across: 4 * STEP as isize,
-                along: 4,
-                ..*self
-            };
-            dense.tiles::<PAIRS>(to)
+            self.gathered::<PAIRS>(to)
         }
+    }
+
+    /// [`Lines::tiles`] where neither lines nor terms are adjacent. A function of its own, or all
+    /// tiles would begin with what this one copies of the lines.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(never)]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn gathered<const PAIRS: bool>(&self, to: *mut u8) -> __m512i {
+        let mut dense = [0f32; 16 * STEP];
+        for l in 0..self.count {
+            for t in 0..self.terms {
+                let at = l as isize * self.across + t as isize * self.along;
+                // SAFETY: the caller's promise.
+                dense[l * STEP + t] = unsafe { self.ptr.wrapping_offset(at).cast::<f32>().read() };
+            }
+        }
+        let dense = Lines {
+            ptr: dense.as_ptr().cast(),
+            across: 4 * STEP as isize,
+            along: 4,
+            ..*self
+        };
+        // SAFETY: these lines are there, and the room is the caller's promise.
+        unsafe { dense.tiles::<PAIRS>(to) }
     }
 }
 
@@ -235,9 +263,14 @@ impl Lines {
 unsafe fn load(from: *const f32, step: isize, count: usize, width: usize) -> [__m512; 16] {
     let mask = first(width);
     let mut x = [_mm512_setzero_ps(); 16];
-    for (i, x) in x.iter_mut().enumerate().take(count) {
-        // SAFETY: the caller's promise.
-        *x = unsafe { _mm512_maskz_loadu_ps(mask, from.wrapping_offset(i as isize * step)) };
+    // SAFETY: the caller's promise.
+    let at =
+        |i: usize| unsafe { _mm512_maskz_loadu_ps(mask, from.wrapping_offset(i as isize * step)) };
+    // A number that is not a constant would put the vectors into memory.
+    if count >= 16 {
+        (0..16).for_each(|i| x[i] = at(i));
+    } else {
+        (0..count).for_each(|i| x[i] = at(i));
     }
     x
 }

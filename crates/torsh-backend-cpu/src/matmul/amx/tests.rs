@@ -113,6 +113,7 @@ fn of_the_precision_of_float32() {
         [33, 65, 31],
         [16, 100, 129],
         [70, 300, 700],
+        [40, 600, 300],
         [530, 40, 1100],
     ];
     for (index, sizes) in sizes.into_iter().enumerate() {
