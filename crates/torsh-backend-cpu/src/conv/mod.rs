@@ -27,6 +27,8 @@ mod implicit;
 mod number;
 mod plan;
 mod strip;
+#[cfg(target_arch = "x86_64")]
+mod unit;
 mod windows;
 mod winograd;
 
@@ -187,6 +189,9 @@ fn forward<T: ConvNumber>(
         return Ok(());
     }
     if let Some(done) = depthwise::forward(g, input, weight, bias, out) {
+        return done;
+    }
+    if let Some(done) = T::unit(g, [input, weight, out], bias) {
         return done;
     }
     if let Some(done) = direct::forward(g, input, weight, bias, out) {

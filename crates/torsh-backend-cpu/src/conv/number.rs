@@ -5,6 +5,8 @@ use num_complex::Complex;
 use super::columns::Geometry;
 use super::implicit;
 use super::strip::Direct;
+#[cfg(target_arch = "x86_64")]
+use super::unit;
 use crate::dense::Ptr;
 use crate::matmul::{Matrix, Number, Product, Wrapping};
 use crate::multiversion;
@@ -36,6 +38,11 @@ pub(super) trait ConvNumber: Copy + Default + Send + Sync + Direct {
     /// [`Kernel::ConvWeight`](torsh_core::Kernel) as blocked products of windows that are never
     /// written out, where that is the better way.
     fn implicit(_: Way, _: &Geometry, _: [Ptr<Self>; 3], _: Option<Ptr<Self>>) -> Implicit {
+        None
+    }
+
+    /// The first of them on a matrix unit, where that is the better way.
+    fn unit(_: &Geometry, _: [Ptr<Self>; 3], _: Option<Ptr<Self>>) -> Implicit {
         None
     }
 }
@@ -111,7 +118,13 @@ macro_rules! implicit {
     };
 }
 floating! {
-    f32, add_f32, { implicit!(); };
+    f32, add_f32, {
+        implicit!();
+        #[cfg(target_arch = "x86_64")]
+        fn unit(g: &Geometry, operands: [Ptr<f32>; 3], bias: Option<Ptr<f32>>) -> Implicit {
+            unit::run(g, operands, bias)
+        }
+    };
     f64, add_f64, { implicit!(); };
     Complex<f32>, add_c64, {};
     Complex<f64>, add_c128, {};

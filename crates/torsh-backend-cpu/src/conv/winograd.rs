@@ -48,7 +48,7 @@ const OWN: usize = 2 * 1024 * 1024;
 ///
 /// Few channels are left to the definition: it is exact on small integers there, and its sums are
 /// short.
-fn suits(way: Way, g: &Geometry) -> bool {
+pub(super) fn suits(way: Way, g: &Geometry) -> bool {
     let flat = g.input[0] == 1 && g.output[0] == 1 && g.padding[0] == 0;
     let simple =
         g.groups == 1 && g.stride == [1; 3] && g.dilation == [1; 3] && g.kernel == [1, 3, 3];

@@ -17,9 +17,9 @@
 //! stays in the first cache while all packed rows are multiplied by it. The last sums go to the output
 //! itself.
 
-mod pack;
+pub(crate) mod pack;
 mod peak;
-mod tiles;
+pub(crate) mod tiles;
 
 pub(crate) use peak::peak;
 
@@ -109,7 +109,7 @@ pub(super) fn suits(m: usize, n: usize, k: usize, parts: Parts) -> bool {
 
 /// In how many bfloat16 each number of the operands is multiplied.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parts {
+pub(crate) enum Parts {
     /// It is one.
     One,
     /// Any float32.
@@ -136,7 +136,7 @@ impl Parts {
 
     /// Terms of the right operand's panel that are in the first cache while all rows are multiplied
     /// by them. A few more are better than half as many.
-    fn stretch(self, terms: usize) -> usize {
+    pub(crate) fn stretch(self, terms: usize) -> usize {
         let (most, usual) = match self {
             Parts::One => (640, 576),
             Parts::Three => (160, 160),
@@ -333,7 +333,7 @@ impl Walk<'_> {
 
 /// Whether a product can be done in parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Safe {
+pub(crate) enum Safe {
     Yes,
     /// If the results turn out to be finite.
     Maybe,
@@ -543,7 +543,7 @@ impl Product {
                                 ptr: pb.wrapping_add(share + s * tiles::fetched(self.parts)),
                                 step: tiles::pieces(self.parts).1,
                             };
-                            self.multiply(left, a, b, near, ahead);
+                            tiles::steps_near(self.parts, left, a, b, near, ahead);
                             // Not right after it was written, when it could not be read back yet.
                             if let Some(x) = ended {
                                 self.done(plan, &x, safe, last);
@@ -594,33 +594,6 @@ impl Product {
         }
     }
 
-    /// Adds the products of two packed panels to the tiles' sums. Meanwhile the cache fetches the
-    /// rows of `near`, and then those of `ahead`.
-    ///
-    /// # Safety
-    /// The panels must hold `steps` steps, and the tiles be configured.
-    unsafe fn multiply(
-        &self,
-        steps: usize,
-        left: *const u8,
-        right: *const u8,
-        near: Option<Ahead>,
-        ahead: Ahead,
-    ) {
-        let (pieces, _) = tiles::pieces(self.parts);
-        // SAFETY: the caller's promise.
-        unsafe {
-            let Some(near) = near else {
-                return tiles::steps(self.parts, steps, left, right, ahead);
-            };
-            let first = SIDE.div_ceil(pieces).min(steps);
-            let skip = first * 2 * TILE * self.parts.count();
-            tiles::steps(self.parts, first, left, right, near);
-            let (left, right) = (left.wrapping_add(skip), right.wrapping_add(skip));
-            tiles::steps(self.parts, steps - first, left, right, ahead);
-        }
-    }
-
     /// Ends a block whose sums are complete, or complete for now.
     ///
     /// # Safety
@@ -652,16 +625,7 @@ impl Product {
 
     /// Whether operands of these magnitudes have finite parts and a finite product.
     fn is_safe(&self, greatest: [&AtomicU32; 2]) -> Safe {
-        let bits = greatest.map(|g| g.load(Ordering::Relaxed));
-        let [right, left] = bits.map(|g| f64::from(f32::from_bits(g)));
-        let most = f64::from(2f32.powi(126));
-        if left.is_nan() || right.is_nan() {
-            Safe::No
-        } else if left < most && right < most && left * right * (self.k as f64) < most {
-            Safe::Yes
-        } else {
-            Safe::Maybe
-        }
+        is_safe(greatest.map(|g| g.load(Ordering::Relaxed)), self.k)
     }
 
     /// Writes a block's results.
@@ -739,6 +703,20 @@ impl Product {
     }
 }
 
+/// Whether two operands of which these are the bits of the greatest magnitudes have finite parts and
+/// finite sums of `terms` products.
+pub(crate) fn is_safe(greatest: [u32; 2], terms: usize) -> Safe {
+    let [right, left] = greatest.map(|g| f64::from(f32::from_bits(g)));
+    let most = f64::from(2f32.powi(126));
+    if left.is_nan() || right.is_nan() {
+        Safe::No
+    } else if left < most && right < most && left * right * (terms as f64) < most {
+        Safe::Yes
+    } else {
+        Safe::Maybe
+    }
+}
+
 /// Writes those of 32 numbers that the mask says as bfloat16.
 ///
 /// # Safety
@@ -789,7 +767,7 @@ unsafe fn fetch(block: *mut f32, out: Matrix<f32>, (rows, cols): (usize, usize))
 /// # Safety
 /// It must be valid.
 #[target_feature(enable = "avx512f")]
-unsafe fn is_finite(block: Sums) -> bool {
+pub(crate) unsafe fn is_finite(block: Sums) -> bool {
     let infinite = _mm512_set1_epi32(0x7f80_0000);
     let mut found = 0;
     for i in 0..SIDE {

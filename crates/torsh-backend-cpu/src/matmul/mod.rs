@@ -9,7 +9,7 @@
 //! Every dtype but bool. The half types compute in float32 and round once; integers wrap.
 
 #[cfg(target_arch = "x86_64")]
-mod amx;
+pub(crate) mod amx;
 pub(crate) mod blocked;
 mod gemm;
 #[cfg(target_arch = "x86_64")]

@@ -11,7 +11,7 @@ const TERM_AHEAD: usize = 256;
 
 /// Rows of the left operand or columns of the right one.
 #[derive(Clone, Copy)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     pub ptr: *const u8,
     /// Bytes from one line to the next, and from one term to the next.
     pub across: isize,
@@ -22,7 +22,7 @@ pub(super) struct Lines {
 
 /// The first `n` of 16.
 #[inline]
-pub(super) fn first(n: usize) -> u16 {
+pub(crate) fn first(n: usize) -> u16 {
     ((1u32 << n.min(16)) - 1) as u16
 }
 
@@ -187,7 +187,8 @@ impl Lines {
                         _mm512_maskz_loadu_ps(mask, from)
                     };
                     let (x, y) = (term(2 * pair), term(2 * pair + 1));
-                    put_pair(x, y, to.wrapping_add(64 * pair), &mut greatest);
+                    let to = to.wrapping_add(64 * pair);
+                    put_pair(x, y, to, 2 * TILE, &mut greatest);
                 }
                 return greatest;
             }
@@ -218,7 +219,7 @@ impl Lines {
                     let x = turned(load(from, across, count, terms));
                     for pair in 0..8 {
                         let to = to.wrapping_add(i * TILE / 2 + 64 * pair);
-                        put_pair(x[2 * pair], x[2 * pair + 1], to, &mut greatest);
+                        put_pair(x[2 * pair], x[2 * pair + 1], to, 2 * TILE, &mut greatest);
                     }
                 }
                 return greatest;
@@ -322,19 +323,25 @@ unsafe fn put_line(x: __m512, y: __m512, to: *mut u8, greatest: &mut __m512i) {
     }
 }
 
-/// Packs a pair of terms of 16 lines.
+/// Packs a pair of terms of 16 lines, each part `apart` bytes behind the one before.
 ///
 /// # Safety
-/// As [`put_line`].
+/// `to` must be valid for a row of a tile in each part.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn put_pair(x: __m512, y: __m512, to: *mut u8, greatest: &mut __m512i) {
+pub(crate) unsafe fn put_pair(
+    x: __m512,
+    y: __m512,
+    to: *mut u8,
+    apart: usize,
+    greatest: &mut __m512i,
+) {
     let (x, y) = (split(x, greatest), split(y, greatest));
     for part in 0..3 {
         // The upper halves of the second and, moved down, of the first.
         let row = _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(x[part]), y[part]);
         // SAFETY: the caller's promise.
-        unsafe { _mm512_storeu_si512(to.add(2 * TILE * part).cast(), row) };
+        unsafe { _mm512_storeu_si512(to.add(apart * part).cast(), row) };
     }
 }
 

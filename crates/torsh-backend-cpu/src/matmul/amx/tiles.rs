@@ -5,11 +5,11 @@ use std::arch::asm;
 use super::Parts;
 
 /// Rows and columns of the results that one call of an inner loop makes: 2 x 2 tiles.
-pub(super) const SIDE: usize = 32;
+pub(crate) const SIDE: usize = 32;
 /// Terms of a step: the bfloat16 in a row of a tile.
-pub(super) const STEP: usize = 32;
+pub(crate) const STEP: usize = 32;
 /// Bytes of a tile: 16 rows of 64.
-pub(super) const TILE: usize = 1024;
+pub(crate) const TILE: usize = 1024;
 
 /// The shape of the tiles, as LDTILECFG reads it.
 #[repr(C, align(64))]
@@ -42,7 +42,7 @@ static CONFIG: Config = {
 ///
 /// # Safety
 /// The unit must be there.
-pub(super) unsafe fn configure() {
+pub(crate) unsafe fn configure() {
     // SAFETY: the configuration is a valid one.
     unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const CONFIG, options(nostack)) };
 }
@@ -51,14 +51,14 @@ pub(super) unsafe fn configure() {
 ///
 /// # Safety
 /// The unit must be there.
-pub(super) unsafe fn release() {
+pub(crate) unsafe fn release() {
     // SAFETY: nothing else uses the tiles.
     unsafe { asm!("tilerelease", options(nomem, nostack)) };
 }
 
 /// The sums of a block, whose rows are `step` bytes apart.
 #[derive(Clone, Copy)]
-pub(super) struct Sums {
+pub(crate) struct Sums {
     pub ptr: *mut f32,
     pub step: usize,
 }
@@ -136,7 +136,7 @@ impl Sums {
 
 /// What the cache is to fetch meanwhile: pieces, `step` bytes apart.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead {
+pub(crate) struct Ahead {
     pub ptr: *const u8,
     pub step: usize,
 }
@@ -197,36 +197,52 @@ macro_rules! step_of_one {
 }
 
 /// The same of operands in three parts. The pairs of parts come in an order in which each differs
-/// from the one before in one operand, so that half of the tiles stay.
+/// from the one before in one operand, so that half of the tiles stay; what is read twice is the
+/// right operand's, which is in the first-level cache.
 macro_rules! step_of_three {
     ($t0:expr, $t1:expr, $t2:expr, $t3:expr, $fetch:expr) => {
         concat!(
-            "tileloaddt1 tmm4, [{a} + {s}]\n",
-            "tileloadd tmm6, [{b} + {s} + 4096]\n",
-            "tileloaddt1 tmm5, [{a} + {s} + 1024]\n",
-            "tileloadd tmm7, [{b} + {s} + 5120]\n",
+            "tileloaddt1 tmm4, [{a} + {s} + 4096]\n",
+            "tileloadd tmm6, [{b} + {s}]\n",
+            "tileloadd tmm7, [{b} + {s} + 1024]\n",
+            "tileloaddt1 tmm5, [{a} + {s} + 5120]\n",
             $t0,
             "tdpbf16ps tmm0, tmm4, tmm6\n",
             $fetch,
-            $t2,
-            "tdpbf16ps tmm2, tmm5, tmm6\n",
-            $fetch,
-            "tileloadd tmm6, [{b} + {s} + 2048]\n",
             $t1,
             "tdpbf16ps tmm1, tmm4, tmm7\n",
+            $fetch,
+            "tileloaddt1 tmm4, [{a} + {s} + 2048]\n",
+            $t2,
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
             $t3,
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            $fetch,
+            "tileloaddt1 tmm5, [{a} + {s} + 3072]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            $fetch,
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tileloadd tmm6, [{b} + {s} + 2048]\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            $fetch,
             "tdpbf16ps tmm3, tmm5, tmm7\n",
             $fetch,
             "tileloadd tmm7, [{b} + {s} + 3072]\n",
             "tdpbf16ps tmm0, tmm4, tmm6\n",
-            $fetch,
             "tdpbf16ps tmm1, tmm4, tmm7\n",
-            "tileloaddt1 tmm4, [{a} + {s} + 2048]\n",
-            "tdpbf16ps tmm2, tmm5, tmm6\n",
             $fetch,
+            "tileloaddt1 tmm4, [{a} + {s}]\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
             "tdpbf16ps tmm3, tmm5, tmm7\n",
             $fetch,
-            "tileloaddt1 tmm5, [{a} + {s} + 3072]\n",
+            "tileloaddt1 tmm5, [{a} + {s} + 1024]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            $fetch,
+            "tileloadd tmm6, [{b} + {s} + 4096]\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "tileloadd tmm7, [{b} + {s} + 5120]\n",
             "tdpbf16ps tmm0, tmm4, tmm6\n",
             "tdpbf16ps tmm2, tmm5, tmm6\n",
             $fetch,
@@ -235,21 +251,6 @@ macro_rules! step_of_three {
             "tdpbf16ps tmm3, tmm5, tmm7\n",
             $fetch,
             "tileloadd tmm7, [{b} + {s} + 1024]\n",
-            "tdpbf16ps tmm0, tmm4, tmm6\n",
-            "tdpbf16ps tmm1, tmm4, tmm7\n",
-            $fetch,
-            "tileloaddt1 tmm4, [{a} + {s} + 4096]\n",
-            "tdpbf16ps tmm2, tmm5, tmm6\n",
-            "tdpbf16ps tmm3, tmm5, tmm7\n",
-            $fetch,
-            "tileloaddt1 tmm5, [{a} + {s} + 5120]\n",
-            "tdpbf16ps tmm0, tmm4, tmm6\n",
-            "tdpbf16ps tmm1, tmm4, tmm7\n",
-            "tileloaddt1 tmm4, [{a} + {s}]\n",
-            "tdpbf16ps tmm2, tmm5, tmm6\n",
-            $fetch,
-            "tdpbf16ps tmm3, tmm5, tmm7\n",
-            "tileloaddt1 tmm5, [{a} + {s} + 1024]\n",
             "tdpbf16ps tmm0, tmm4, tmm6\n",
             "tdpbf16ps tmm1, tmm4, tmm7\n",
             $fetch,
@@ -281,7 +282,7 @@ macro_rules! steps {
 }
 
 /// Pieces that [`steps`] fetches in a step, and their bytes.
-pub(super) fn pieces(parts: Parts) -> (usize, usize) {
+pub(crate) fn pieces(parts: Parts) -> (usize, usize) {
     match parts {
         Parts::One => (4, 64),
         Parts::Three => (12, 128),
@@ -289,7 +290,7 @@ pub(super) fn pieces(parts: Parts) -> (usize, usize) {
 }
 
 /// Bytes that [`steps`] fetches in a step.
-pub(super) fn fetched(parts: Parts) -> usize {
+pub(crate) fn fetched(parts: Parts) -> usize {
     let (pieces, size) = pieces(parts);
     pieces * size
 }
@@ -299,7 +300,7 @@ pub(super) fn fetched(parts: Parts) -> usize {
 /// # Safety
 /// `a` and `b` must hold `n` packed steps, and the tiles be configured.
 #[inline]
-pub(super) unsafe fn steps(parts: Parts, n: usize, a: *const u8, b: *const u8, ahead: Ahead) {
+pub(crate) unsafe fn steps(parts: Parts, n: usize, a: *const u8, b: *const u8, ahead: Ahead) {
     if n == 0 {
         return;
     }
@@ -326,6 +327,38 @@ pub(super) unsafe fn steps(parts: Parts, n: usize, a: *const u8, b: *const u8, a
     }
 }
 
+/// As [`steps`], with the rows of `near` fetched before those of `ahead`.
+///
+/// # Safety
+/// As there.
+#[inline]
+pub(crate) unsafe fn steps_near(
+    parts: Parts,
+    n: usize,
+    a: *const u8,
+    b: *const u8,
+    near: Option<Ahead>,
+    ahead: Ahead,
+) {
+    let (pieces, _) = pieces(parts);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(near) = near else {
+            return steps(parts, n, a, b, ahead);
+        };
+        let first = SIDE.div_ceil(pieces).min(n);
+        let skip = first * 2 * TILE * parts.count();
+        steps(parts, first, a, b, near);
+        steps(
+            parts,
+            n - first,
+            a.wrapping_add(skip),
+            b.wrapping_add(skip),
+            ahead,
+        );
+    }
+}
+
 /// Writes the sums of one block, and begins those of the next with the first step: from zero, or
 /// from what they are in memory. A tile is written when the products of the others keep the unit
 /// busy; all four at once would have it wait.
@@ -334,7 +367,7 @@ pub(super) unsafe fn steps(parts: Parts, n: usize, a: *const u8, b: *const u8, a
 /// `a` and `b` must hold a packed step, there be room for the sums `before`, and those of `from` be
 /// valid.
 #[inline]
-pub(super) unsafe fn turn(
+pub(crate) unsafe fn turn(
     parts: Parts,
     before: Sums,
     from: Option<Sums>,
