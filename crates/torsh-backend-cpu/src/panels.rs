@@ -75,7 +75,7 @@ impl Soon {
 
 /// Asks for the next rows of what is needed soon, until these are [`LINES`].
 #[inline(always)]
-fn fetch(soon: &mut [Soon]) {
+pub(crate) fn fetch(soon: &mut [Soon]) {
     let mut bytes = 0;
     for s in soon {
         while s.rows > 0 {

@@ -15,6 +15,8 @@
 //! (and has positive infinity as its logarithm). Each number comes from the same operations
 //! whatever the number of threads.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod backward;
 mod forward;
 mod number;
@@ -39,6 +41,10 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 
 fn attention(args: &KernelArgs<'_>) -> Result<()> {
     let forward = args.kernel == Kernel::Attention;
+    #[cfg(target_arch = "x86_64")]
+    if wide(args.compute) == DType::F32 && amx::run(args)? {
+        return Ok(());
+    }
     match (wide(args.compute), forward) {
         (DType::F32, true) => forward::run::<f32>(args, DType::F32),
         (DType::F64, true) => forward::run::<f64>(args, DType::F64),

@@ -224,7 +224,7 @@ impl Vector<f32> for __m512 {
 /// # Safety
 /// `x` must have room for whole vectors; the processor has the vector's instruction set.
 #[inline(always)]
-unsafe fn cut<T: Number, V: Vector<T>>(x: *mut T, seen: usize, value: T) {
+pub(super) unsafe fn cut<T: Number, V: Vector<T>>(x: *mut T, seen: usize, value: T) {
     let n = seen % LANES;
     if n > 0 {
         let at = x.wrapping_add(seen - n);
@@ -253,7 +253,7 @@ unsafe fn clear<T: Number, V: Vector<T>>(x: *mut T, start: usize, end: usize) {
 /// # Safety
 /// `x` must hold them; the processor has the vector's instruction set.
 #[inline(always)]
-unsafe fn greatest<T: Number, V: Vector<T>>(x: *const T, n: usize, most: T) -> T {
+pub(super) unsafe fn greatest<T: Number, V: Vector<T>>(x: *const T, n: usize, most: T) -> T {
     // SAFETY: the caller's promise.
     unsafe {
         let mut ways = [V::splat(most); WAYS];
@@ -320,7 +320,7 @@ pub(super) struct Scores<T> {
 
 /// `n` rounded up to whole vectors.
 #[inline(always)]
-fn whole(n: usize) -> usize {
+pub(super) fn whole(n: usize) -> usize {
     n.wrapping_add(LANES - 1) / LANES * LANES
 }
 

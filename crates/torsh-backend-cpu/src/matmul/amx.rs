@@ -17,11 +17,14 @@
 //! stays in the first cache while all packed rows are multiplied by it. The last sums go to the output
 //! itself.
 
+mod blocks;
 pub(crate) mod pack;
 mod peak;
 pub(crate) mod tiles;
 
+pub(crate) use blocks::{Blocks, OF_STEP};
 pub(crate) use peak::peak;
+pub(crate) use tiles::{SIDE, STEP, Sums, TILE};
 
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -31,7 +34,7 @@ use smallvec::SmallVec;
 use torsh_core::pool;
 
 use self::pack::Lines;
-use self::tiles::{Ahead, SIDE, STEP, Sums, TILE};
+use self::tiles::Ahead;
 use super::gemm::{self, Matrix};
 use super::grid;
 use crate::dense::{Ptr, Scratch};

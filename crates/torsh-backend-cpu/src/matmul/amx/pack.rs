@@ -280,7 +280,7 @@ unsafe fn load(from: *const f32, step: isize, count: usize, width: usize) -> [__
 /// upper half.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn split(x: __m512, greatest: &mut __m512i) -> [__m512i; 3] {
+pub(crate) fn split(x: __m512, greatest: &mut __m512i) -> [__m512i; 3] {
     let bits = _mm512_castps_si512(x);
     let magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fff_ffff));
     *greatest = _mm512_max_epu32(*greatest, magnitude);
@@ -301,7 +301,19 @@ fn split(x: __m512, greatest: &mut __m512i) -> [__m512i; 3] {
 /// `to` must be valid for a row of a tile, and those of the further parts.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn put_line(x: __m512, y: __m512, to: *mut u8, greatest: &mut __m512i) {
+pub(crate) unsafe fn put_line(x: __m512, y: __m512, to: *mut u8, greatest: &mut __m512i) {
+    let (x, y) = (split(x, greatest), split(y, greatest));
+    // SAFETY: the caller's promise.
+    unsafe { put_parts_of_line(&x, &y, to) };
+}
+
+/// The same of terms that are [`split`].
+///
+/// # Safety
+/// As [`put_line`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(crate) unsafe fn put_parts_of_line(x: &[__m512i; 3], y: &[__m512i; 3], to: *mut u8) {
     // The upper halves of 16 and 16 words.
     const ORDER: [i16; 32] = {
         let mut order = [0; 32];
@@ -312,7 +324,6 @@ unsafe fn put_line(x: __m512, y: __m512, to: *mut u8, greatest: &mut __m512i) {
         }
         order
     };
-    let (x, y) = (split(x, greatest), split(y, greatest));
     // SAFETY: the caller's promise.
     unsafe {
         let order = _mm512_loadu_si512(ORDER.as_ptr().cast());
@@ -337,6 +348,17 @@ pub(crate) unsafe fn put_pair(
     greatest: &mut __m512i,
 ) {
     let (x, y) = (split(x, greatest), split(y, greatest));
+    // SAFETY: the caller's promise.
+    unsafe { put_parts_of_pair(&x, &y, to) };
+}
+
+/// The same of terms that are [`split`].
+///
+/// # Safety
+/// As [`put_line`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(crate) unsafe fn put_parts_of_pair(x: &[__m512i; 3], y: &[__m512i; 3], to: *mut u8) {
     for part in 0..3 {
         // The upper halves of the second and, moved down, of the first.
         let row = _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(x[part]), y[part]);
@@ -348,7 +370,7 @@ pub(crate) unsafe fn put_pair(
 /// Transposes 16 x 16 elements.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn turned(mut x: [__m512; 16]) -> [__m512; 16] {
+pub(crate) fn turned(mut x: [__m512; 16]) -> [__m512; 16] {
     let mut r = [_mm512_setzero_si512(); 16];
     for i in 0..16 {
         r[i] = _mm512_castps_si512(x[i]);

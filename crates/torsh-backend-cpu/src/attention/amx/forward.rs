@@ -1,0 +1,381 @@
+//! The results.
+
+use std::arch::x86_64::*;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use torsh_core::{DType, KernelArgs, Result, pool};
+
+use super::super::number::Number;
+use super::super::operand::{Mask, Matrices, Results, up};
+use super::super::scores::{self, LANES, Scores, Vector, cut, greatest, whole};
+use super::super::{Queue, Sizes};
+use super::{Packed, Places, are_safe, exponential};
+use crate::dense::{Ptr, Scratch, missing};
+use crate::matmul::amx::pack::{put_parts_of_line, split};
+use crate::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
+use crate::panels::{Panels, Rows, Soon, fetch};
+
+/// Queries and keys of a block.
+const QUERIES: usize = 128;
+const KEYS: usize = 512;
+/// Steps of keys whose values stay in the first-level cache while all queries of a block are summed up.
+const STRETCH: usize = 4;
+/// Products of a query, a key and a column that are worth a thread of their own.
+const GRAIN: usize = 512 * 1024;
+
+pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
+    let ([out, lse], [q, k, v, mask]) = (args.outputs, args.inputs) else {
+        return Err(missing());
+    };
+    let dtype = DType::F32;
+    let lead = &sizes.lead[..];
+    let result = Results::new(out, dtype, lead)?;
+    let call = Forward {
+        q: Matrices::new(q, dtype, lead)?,
+        k: Matrices::new(k, dtype, &sizes.lead_kv)?,
+        v: Matrices::new(v, dtype, &sizes.lead_kv)?,
+        mask: Mask::new(Some(mask), dtype, lead)?,
+        out: &result.to,
+        lse: Ptr::new(lse.ptr.cast()),
+        sizes,
+        failed: AtomicBool::new(false),
+    };
+    let blocks = sizes.l.div_ceil(QUERIES);
+    let items = lead.iter().product::<usize>() * blocks;
+    let work = QUERIES.min(sizes.l) * sizes.seen() * (sizes.e + sizes.d);
+    let parts = pool::chunk_count(items, (GRAIN / work.max(1)).max(1));
+    let each = call.layout();
+    let scratch = Scratch::<u8>::new(parts * each.total)?;
+    let start = Ptr::new(scratch.ptr());
+    // Some blocks, and the head of key and value that comes after them.
+    let run = |part: usize, range: Range<usize>, after: Option<usize>| {
+        let at = start.at((part * each.total) as isize);
+        let mut packed = None;
+        let last = range.end - 1;
+        for item in range {
+            // Early blocks see fewer keys: an early and a late one by turns.
+            let (head, nth) = (item / blocks, item % blocks);
+            let block = match nth % 2 {
+                0 => nth / 2,
+                _ => blocks - 1 - nth / 2,
+            };
+            let kv = head / sizes.group;
+            // SAFETY: the operands have the sizes that the record planned, the scratch memory what
+            // `layout` says, and the unit is there.
+            unsafe {
+                if packed != Some(kv) {
+                    call.pack(kv, at, &each);
+                    packed = Some(kv);
+                }
+                let mut soon = [Soon::NOTHING; 3];
+                if item < last && nth + 1 == blocks {
+                    soon[0] = call.q.soon(head + 1, 0, [QUERIES.min(sizes.l), sizes.e]);
+                }
+                if let Some(next) = after.filter(|_| item + blocks > last) {
+                    let rows = sizes.seen().div_ceil(blocks);
+                    let first = (nth * rows).min(sizes.seen());
+                    let rows = rows.min(sizes.seen() - first);
+                    soon[1] = call.k.soon(next, first, [rows, sizes.e]);
+                    soon[2] = call.v.soon(next, first, [rows, sizes.d]);
+                }
+                call.block(head, block * QUERIES, at, &each, &mut soon);
+            }
+        }
+    };
+    let unit = sizes.group * blocks;
+    if items >= 2 * parts * unit {
+        let queue = Queue::new(items / unit);
+        pool::parallel_parts(parts, parts, &|part, _| {
+            let mut mine = queue.take();
+            while let Some(kv) = mine {
+                mine = queue.take();
+                run(part, kv * unit..(kv + 1) * unit, mine);
+            }
+        });
+    } else {
+        pool::parallel_parts(items, parts, &|part, range| run(part, range, None));
+    }
+    if call.failed.load(Ordering::Relaxed) {
+        return Ok(false);
+    }
+    result.finish()?;
+    Ok(true)
+}
+
+/// The operands of a call.
+struct Forward<'a> {
+    q: Matrices<f32>,
+    k: Matrices<f32>,
+    v: Matrices<f32>,
+    mask: Option<Mask<f32>>,
+    out: &'a Matrices<f32>,
+    lse: Ptr<f32>,
+    sizes: &'a Sizes,
+    /// Whether some head was not for the unit.
+    failed: AtomicBool,
+}
+
+/// Where things lie in a thread's memory.
+struct Layout {
+    keys: Packed,
+    values: Packed,
+    /// The greatest magnitudes of both.
+    magnitudes: usize,
+    /// The queries of a block, scaled, and these packed.
+    scaled: usize,
+    queries: Packed,
+    scores: usize,
+    /// Numbers from row to row of scores and of sums.
+    ld: usize,
+    columns: usize,
+    weights: Packed,
+    sums: usize,
+    rows: usize,
+    total: usize,
+}
+
+impl Forward<'_> {
+    fn layout(&self) -> Layout {
+        let Sizes { l, e, d, .. } = *self.sizes;
+        let seen = self.sizes.seen();
+        let rows = up(QUERIES.min(l), SIDE);
+        let keys = up(KEYS.min(seen), SIDE);
+        // Rows of a power of two would be in few sets of the first-level cache.
+        let (ld, columns) = (keys + LANES, up(d, SIDE));
+        let mut places = Places::default();
+        Layout {
+            keys: places.packed(seen, e),
+            values: places.packed(d, seen),
+            magnitudes: places.floats(2),
+            scaled: places.floats(rows * e),
+            queries: places.packed(rows, e),
+            scores: places.floats(rows * ld),
+            ld,
+            columns,
+            weights: places.packed(rows, keys),
+            sums: places.floats(rows * columns),
+            rows: places.floats(4 * rows),
+            total: places.total,
+        }
+    }
+
+    /// Packs the keys and values of a head.
+    ///
+    /// # Safety
+    /// `at` must be memory of this layout, the head one of key and value, and the unit be there.
+    unsafe fn pack(&self, head: usize, at: *mut u8, to: &Layout) {
+        let Sizes { e, d, .. } = *self.sizes;
+        let seen = self.sizes.seen();
+        let magnitudes = at.wrapping_add(to.magnitudes).cast::<f32>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let k = self.k.head(head);
+            *magnitudes = to.keys.fill::<true>(at, k, self.k.steps, [seen, e]);
+            let [row, column] = self.v.steps;
+            let v = self.v.head(head);
+            *magnitudes.wrapping_add(1) = to.values.fill::<true>(at, v, [column, row], [d, seen]);
+        }
+    }
+
+    /// The results of a block of queries from `i` on.
+    ///
+    /// # Safety
+    /// `at` must be memory of this layout with the packed keys and values of the head's.
+    unsafe fn block(&self, head: usize, i: usize, at: *mut u8, to: &Layout, soon: &mut [Soon]) {
+        let Sizes {
+            l,
+            e,
+            d,
+            causal,
+            scale,
+            ..
+        } = *self.sizes;
+        let (rows, seen) = (QUERIES.min(l - i), self.sizes.seen());
+        let keys_end = if causal { seen.min(i + rows) } else { seen };
+        let floats = |place: usize| at.wrapping_add(place).cast::<f32>();
+        let (scores, sums) = (floats(to.scores), floats(to.sums));
+        let each = |n: usize| floats(to.rows).wrapping_add(n * up(QUERIES.min(l), SIDE));
+        let each = scores::Rows {
+            most: each(0),
+            sum: each(1),
+            before: each(2),
+            added: each(3),
+        };
+        let panels = rows.div_ceil(SIDE);
+        let of_steps = e.div_ceil(STEP);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let q = self.q.rows(head, [l, e]);
+            let q = Rows {
+                from: q.from.wrapping_offset(i as isize * self.q.steps[0]),
+                sizes: [rows, e],
+                factor: scale as f32,
+                ..q
+            };
+            let scaled = floats(to.scaled);
+            f32::copy_rows(&q, scaled, [e as isize, 1]);
+            let most = to
+                .queries
+                .fill::<false>(at, scaled, [e as isize, 1], [rows, e]);
+            let [k, v] = [0, 1].map(|n| f64::from(*floats(to.magnitudes).wrapping_add(n)));
+            if !are_safe(&[k, v * seen as f64, f64::from(most) * k * e as f64]) {
+                self.failed.store(true, Ordering::Relaxed);
+                return;
+            }
+            let mut blocks = Blocks::take();
+            for j in (0..keys_end).step_by(KEYS) {
+                let keys = KEYS.min(keys_end - j);
+                // Steps of keys that some query of a panel sees.
+                let reach = |p: usize| match causal {
+                    true => keys
+                        .min((i + p * SIDE + SIDE).saturating_sub(j))
+                        .div_ceil(STEP),
+                    false => keys.div_ceil(STEP),
+                };
+                for c in 0..keys.div_ceil(SIDE) {
+                    let right = to.keys.step(at, j / SIDE + c, 0);
+                    for p in (0..panels).filter(|&p| c < reach(p)) {
+                        let sums = Sums {
+                            ptr: scores.wrapping_add(p * SIDE * to.ld + c * SIDE),
+                            step: 4 * to.ld,
+                        };
+                        fetch(soon);
+                        blocks.sum(sums, false, of_steps, to.queries.step(at, p, 0), right);
+                    }
+                }
+                blocks.end();
+                if let Some(mask) = &self.mask {
+                    mask.apply(head, [i, rows], [j, keys], scores, to.ld);
+                }
+                let d_ij = i as isize - j as isize;
+                let block = Scores {
+                    rows,
+                    keys,
+                    reach: if causal { d_ij + 1 } else { isize::MAX },
+                    at: scores,
+                    ld: to.ld,
+                };
+                let before = if j == 0 { std::ptr::null_mut() } else { sums };
+                for p in 0..panels {
+                    let weights = to.weights.step(at, p, 0);
+                    weigh(&block, p, reach(p), &each, before, to.columns, weights);
+                }
+                for s in (0..keys.div_ceil(STEP)).step_by(STRETCH) {
+                    for c in 0..to.columns / SIDE {
+                        let right = to.values.step(at, c, j / STEP + s);
+                        for p in 0..panels {
+                            let steps = STRETCH.min(reach(p).saturating_sub(s));
+                            if steps == 0 {
+                                continue;
+                            }
+                            let sums = Sums {
+                                ptr: sums.wrapping_add(p * SIDE * to.columns + c * SIDE),
+                                step: 4 * to.columns,
+                            };
+                            fetch(soon);
+                            let left = to.weights.step(at, p, s);
+                            blocks.sum(sums, j + s > 0, steps, left, right);
+                        }
+                    }
+                }
+                blocks.end();
+            }
+            blocks.release();
+            let lse = self.lse.at((head * l + i) as isize);
+            f32::finish(&each, rows, lse);
+            let sums = Rows {
+                from: sums.cast_const(),
+                steps: [to.columns as isize, 1],
+                sizes: [rows, d],
+                factor: 1.0,
+                factors: each.sum,
+            };
+            let out = self
+                .out
+                .head(head)
+                .wrapping_offset(i as isize * self.out.steps[0]);
+            f32::copy_rows(&sums, out, self.out.steps);
+        }
+    }
+}
+
+/// Makes the scores of a panel of rows into packed weights, `exp(score - maximum)`, of `steps` steps, and
+/// moves the rows' maxima, sums and, unless these are the first keys, results.
+///
+/// # Safety
+/// `rows` must hold the block's, `out` be null or hold rows of `width`, and `to` have room for the
+/// panel; the processor has AVX-512.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+unsafe fn weigh(
+    s: &Scores<f32>,
+    panel: usize,
+    steps: usize,
+    rows: &scores::Rows<f32>,
+    out: *mut f32,
+    width: usize,
+    to: *mut u8,
+) {
+    let first = out.is_null();
+    let begin = panel * SIDE;
+    let end = s.rows.min(begin + SIDE);
+    let seen = |r: usize| {
+        (r as isize)
+            .saturating_add(s.reach)
+            .clamp(0, s.keys as isize) as usize
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        for r in begin..end {
+            let row = s.at.wrapping_add(r * s.ld);
+            let seen = seen(r);
+            cut::<f32, __m512>(row, seen, f32::NEG_INFINITY);
+            let before = match first {
+                true => f32::NEG_INFINITY,
+                false => *rows.most.wrapping_add(r),
+            };
+            *rows.before.wrapping_add(r) = before;
+            *rows.most.wrapping_add(r) = greatest::<f32, __m512>(row, whole(seen), before);
+        }
+        for r in begin..end {
+            let row = s.at.wrapping_add(r * s.ld);
+            let whole = whole(seen(r));
+            // A row that sees nothing has weights of 0, not of nan.
+            let most = *rows.most.wrapping_add(r);
+            let base = if most == f32::NEG_INFINITY { 0.0 } else { most };
+            let of_base = _mm512_set1_ps(base);
+            let weights = |i: usize| {
+                // SAFETY: rows are whole steps.
+                unsafe { exponential(_mm512_sub_ps(_mm512_loadu_ps(row.wrapping_add(i)), of_base)) }
+            };
+            let line = to.wrapping_add((r - begin) / 16 * TILE + r % 16 * 64);
+            let mut sums = [_mm512_setzero_ps(); 2];
+            let zero = _mm512_setzero_ps();
+            let mut none = _mm512_setzero_si512();
+            for step in 0..steps {
+                let i = step * STEP;
+                let [x, y] = match whole.saturating_sub(i) {
+                    0 => [zero; 2],
+                    16 => [weights(i), zero],
+                    _ => [weights(i), weights(i + 16)],
+                };
+                sums = [_mm512_add_ps(sums[0], x), _mm512_add_ps(sums[1], y)];
+                let (x, y) = (split(x, &mut none), split(y, &mut none));
+                put_parts_of_line(&x, &y, line.wrapping_add(step * OF_STEP));
+            }
+            let mut sum = Vector::<f32>::total(_mm512_add_ps(sums[0], sums[1]));
+            if !first {
+                let shrink = *rows.before.wrapping_add(r) - base;
+                let shrink = _mm512_cvtss_f32(exponential(_mm512_set1_ps(shrink)));
+                sum = (*rows.sum.wrapping_add(r)).mul_add(shrink, sum);
+                if shrink != 1.0 {
+                    let out = out.wrapping_add(r * width);
+                    for i in 0..width {
+                        *out.wrapping_add(i) *= shrink;
+                    }
+                }
+            }
+            *rows.sum.wrapping_add(r) = sum;
+        }
+    }
+}
