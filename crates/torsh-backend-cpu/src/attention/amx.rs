@@ -63,8 +63,6 @@ struct Packed {
     at: usize,
     /// Bytes of a panel.
     panel: usize,
-    /// Lines, rounded up to panels.
-    lines: usize,
 }
 
 impl Packed {
@@ -120,7 +118,6 @@ impl Places {
         Packed {
             at: self.place(panels * panel),
             panel,
-            lines: panels * SIDE,
         }
     }
 }

@@ -113,7 +113,7 @@ struct Backward<'a> {
 
 /// Where things lie in a thread's memory.
 struct Layout {
-    /// Keys and values, of scores' rows and of sums over columns.
+    /// A block's keys and values, of scores' rows and of sums over columns.
     k: Packed,
     v: Packed,
     /// Columns of keys, of sums over keys.
@@ -136,7 +136,6 @@ struct Layout {
     dk: usize,
     e: usize,
     dv: usize,
-    d: usize,
     /// A block's scores and their gradients, and these packed.
     scores: usize,
     grads: usize,
@@ -168,9 +167,9 @@ impl Backward<'_> {
         let some = |wanted: bool, n: usize| if wanted { n } else { 0 };
         let mut to = Places::default();
         Layout {
-            k: to.packed(seen, e),
-            v: to.packed(seen, d),
-            k_columns: to.packed(some(to_q, e), seen),
+            k: to.packed(keys, e),
+            v: to.packed(keys, d),
+            k_columns: to.packed(some(to_q, e), keys),
             scaled: to.floats(l * e),
             q: to.packed(l, e),
             g: to.packed(l, d),
@@ -183,7 +182,6 @@ impl Backward<'_> {
             dk: to.floats(some(to_k, s_up * e_up)),
             e: e_up,
             dv: to.floats(some(to_v, s_up * d_up)),
-            d: d_up,
             scores: to.floats(keys * ld),
             grads: to.floats(keys * ld),
             ld,
@@ -245,12 +243,6 @@ impl Backward<'_> {
         let (to_dk, to_dv) = (sums(dk, to.dk, e), sums(dv, to.dv, d));
         // SAFETY: the caller's promise.
         unsafe {
-            let most_k = to.k.fill::<false>(at, k, self.k.steps, [seen, e]);
-            let most_v = to.v.fill::<false>(at, v, self.v.steps, [seen, d]);
-            if wanted[0] {
-                to.k_columns
-                    .fill::<false>(at, k, turned(self.k.steps), [e, seen]);
-            }
             for head in kv * group..(kv + 1) * group {
                 let q = Rows {
                     factor: scale as f32,
@@ -268,15 +260,6 @@ impl Backward<'_> {
                 if wanted[2] {
                     to.g_columns
                         .fill::<true>(at, g, turned(self.g.steps), [d, l]);
-                }
-                let [k, v, q, g_] = [most_k, most_v, most_q, most_g].map(f64::from);
-                let change = 2.0 * g_ * v * d as f64;
-                let over = (l * group) as f64;
-                let scores = q * k * e as f64;
-                let of_sums = [change * q * over, change * k * s as f64, g_ * over];
-                if !(are_safe(&[scores, change]) && are_safe(&of_sums)) {
-                    self.failed.store(true, Ordering::Relaxed);
-                    return;
                 }
                 let (lse, delta) = (floats(to.lse), floats(to.delta));
                 let out = self.out.head(head);
@@ -316,6 +299,20 @@ impl Backward<'_> {
                 {
                     // What comes too early leaves the cache again.
                     let soon: &mut [Soon] = if j >= seen / 2 { &mut soon } else { &mut [] };
+                    let some = KEYS.min(seen - j);
+                    let [k, v] = [(k, self.k.steps[0]), (v, self.v.steps[0])]
+                        .map(|(from, step)| from.wrapping_offset(j as isize * step));
+                    let most_k = to.k.fill::<false>(at, k, self.k.steps, [some, e]);
+                    let most_v = to.v.fill::<false>(at, v, self.v.steps, [some, d]);
+                    if wanted[0] {
+                        to.k_columns
+                            .fill::<false>(at, k, turned(self.k.steps), [e, some]);
+                    }
+                    if !self.is_safe([most_k, most_v, most_q, most_g]) {
+                        self.failed.store(true, Ordering::Relaxed);
+                        blocks.release();
+                        return;
+                    }
                     for i in (0..l)
                         .step_by(QUERIES)
                         .filter(|&i| keys || mine(i / QUERIES))
@@ -363,6 +360,16 @@ impl Backward<'_> {
                 }
             }
         }
+    }
+
+    /// Whether operands with these greatest magnitudes have finite sums.
+    fn is_safe(&self, magnitudes: [f32; 4]) -> bool {
+        let Sizes { l, s, e, d, .. } = *self.sizes;
+        let [k, v, q, g] = magnitudes.map(f64::from);
+        let change = 2.0 * g * v * d as f64;
+        let over = (l * self.sizes.group) as f64;
+        are_safe(&[q * k * e as f64, change])
+            && are_safe(&[change * q * over, change * k * s as f64, g * over])
     }
 
     /// What queries from `i` on and keys from `j` on add to each other's gradients.
@@ -414,7 +421,7 @@ impl Backward<'_> {
                             ptr: sums.wrapping_add(c * SIDE * to.ld + p * SIDE),
                             step: 4 * to.ld,
                         };
-                        let a = left.step(at, j / SIDE + c, 0);
+                        let a = left.step(at, c, 0);
                         fetch(soon);
                         blocks.sum(sums, false, terms.div_ceil(STEP), a, b);
                     }
@@ -480,7 +487,7 @@ impl Backward<'_> {
                             ptr: floats(to.dq).wrapping_add(n * SIDE * to.l + i + p * SIDE),
                             step: 4 * to.l,
                         };
-                        let a = to.k_columns.step(at, n, j / STEP);
+                        let a = to.k_columns.step(at, n, 0);
                         if reach(p) > 0 {
                             blocks.sum(sums, j > 0, reach(p), a, b);
                         }

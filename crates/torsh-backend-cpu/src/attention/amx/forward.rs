@@ -20,7 +20,7 @@ use crate::panels::{Panels, Rows, Soon, fetch};
 const QUERIES: usize = 128;
 const KEYS: usize = 512;
 /// Steps of keys whose values stay in the first-level cache while all queries of a block are summed up.
-const STRETCH: usize = 4;
+const STRETCH: usize = 2;
 /// Products of a query, a key and a column that are worth a thread of their own.
 const GRAIN: usize = 512 * 1024;
 
@@ -129,6 +129,7 @@ struct Layout {
     /// Numbers from row to row of scores and of sums.
     ld: usize,
     columns: usize,
+    /// Weights of a panel of queries and a stretch of keys, and of the next ones.
     weights: Packed,
     sums: usize,
     rows: usize,
@@ -153,9 +154,9 @@ impl Forward<'_> {
             scores: places.floats(rows * ld),
             ld,
             columns,
-            weights: places.packed(rows, keys),
+            weights: places.packed(2 * SIDE, STRETCH * STEP),
             sums: places.floats(rows * columns),
-            rows: places.floats(4 * rows),
+            rows: places.floats((3 + LANES) * rows),
             total: places.total,
         }
     }
@@ -182,6 +183,7 @@ impl Forward<'_> {
     ///
     /// # Safety
     /// `at` must be memory of this layout with the packed keys and values of the head's.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
     unsafe fn block(&self, head: usize, i: usize, at: *mut u8, to: &Layout, soon: &mut [Soon]) {
         let Sizes {
             l,
@@ -257,27 +259,55 @@ impl Forward<'_> {
                     ld: to.ld,
                 };
                 let before = if j == 0 { std::ptr::null_mut() } else { sums };
-                for p in 0..panels {
-                    let weights = to.weights.step(at, p, 0);
-                    weigh(&block, p, reach(p), &each, before, to.columns, weights);
+                greatest_of(&block, &each, before, to.columns);
+                // A stretch of keys after the other, each for one panel of queries after the other. The
+                // weights of the next one are made while the unit multiplies.
+                let stretches = keys.div_ceil(STEP).div_ceil(STRETCH);
+                let mut of = (0..stretches * panels).map(|n| (n / panels * STRETCH, n % panels));
+                let mut of = of.by_ref().filter_map(|(s, p)| {
+                    let steps = STRETCH.min(reach(p).saturating_sub(s));
+                    (steps > 0).then_some((s, p, steps))
+                });
+                let mut buffer = 0;
+                let weigh = |(s, p, steps): (usize, usize, usize), buffer: usize| Weigh {
+                    s: block,
+                    rows: each,
+                    row: p * SIDE,
+                    end: rows.min(p * SIDE + SIDE),
+                    first: s,
+                    steps,
+                    to: to.weights.step(at, buffer, 0),
+                };
+                let mut mine = of.next();
+                if let Some(mine) = mine {
+                    let mut weigh = weigh(mine, buffer);
+                    while weigh.some() {}
                 }
-                for s in (0..keys.div_ceil(STEP)).step_by(STRETCH) {
+                while let Some((s, p, steps)) = mine {
+                    mine = of.next();
+                    let mut next = mine.map(|of| weigh(of, 1 - buffer));
+                    let left = to.weights.step(at, buffer, 0).cast_const();
                     for c in 0..to.columns / SIDE {
-                        let right = to.values.step(at, c, j / STEP + s);
-                        for p in 0..panels {
-                            let steps = STRETCH.min(reach(p).saturating_sub(s));
-                            if steps == 0 {
-                                continue;
+                        let right = to.values.step(at, c, j / STEP + s).cast_const();
+                        let sums = Sums {
+                            ptr: sums.wrapping_add(p * SIDE * to.columns + c * SIDE),
+                            step: 4 * to.columns,
+                        };
+                        fetch(soon);
+                        blocks.sum_with(sums, j + s > 0, steps, (left, right), &mut || {
+                            if let Some(next) = &mut next {
+                                next.some();
                             }
-                            let sums = Sums {
-                                ptr: sums.wrapping_add(p * SIDE * to.columns + c * SIDE),
-                                step: 4 * to.columns,
-                            };
-                            fetch(soon);
-                            let left = to.weights.step(at, p, s);
-                            blocks.sum(sums, j + s > 0, steps, left, right);
-                        }
+                        });
                     }
+                    if let Some(next) = &mut next {
+                        while next.some() {}
+                    }
+                    buffer = 1 - buffer;
+                }
+                for r in 0..rows {
+                    let added = each.added.wrapping_add(r * LANES);
+                    *each.sum.wrapping_add(r) += Vector::<f32>::total(_mm512_loadu_ps(added));
                 }
                 blocks.end();
             }
@@ -300,82 +330,109 @@ impl Forward<'_> {
     }
 }
 
-/// Makes the scores of a panel of rows into packed weights, `exp(score - maximum)`, of `steps` steps, and
-/// moves the rows' maxima, sums and, unless these are the first keys, results.
+/// Moves the rows' maxima and, unless these are the first keys, makes their sums and results so far
+/// what they are of the new ones.
 ///
 /// # Safety
-/// `rows` must hold the block's, `out` be null or hold rows of `width`, and `to` have room for the
-/// panel; the processor has AVX-512.
+/// `rows` must hold the block's, `out` be null or hold rows of `width`; the processor has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
-unsafe fn weigh(
-    s: &Scores<f32>,
-    panel: usize,
-    steps: usize,
-    rows: &scores::Rows<f32>,
-    out: *mut f32,
-    width: usize,
-    to: *mut u8,
-) {
+unsafe fn greatest_of(s: &Scores<f32>, rows: &scores::Rows<f32>, out: *mut f32, width: usize) {
     let first = out.is_null();
-    let begin = panel * SIDE;
-    let end = s.rows.min(begin + SIDE);
-    let seen = |r: usize| {
-        (r as isize)
-            .saturating_add(s.reach)
-            .clamp(0, s.keys as isize) as usize
-    };
-    // SAFETY: the caller's promise.
-    unsafe {
-        for r in begin..end {
-            let row = s.at.wrapping_add(r * s.ld);
-            let seen = seen(r);
+    for r in 0..s.rows {
+        let row = s.at.wrapping_add(r * s.ld);
+        let seen = seen(s, r);
+        // SAFETY: the caller's promise.
+        unsafe {
             cut::<f32, __m512>(row, seen, f32::NEG_INFINITY);
             let before = match first {
                 true => f32::NEG_INFINITY,
                 false => *rows.most.wrapping_add(r),
             };
-            *rows.before.wrapping_add(r) = before;
-            *rows.most.wrapping_add(r) = greatest::<f32, __m512>(row, whole(seen), before);
-        }
-        for r in begin..end {
-            let row = s.at.wrapping_add(r * s.ld);
-            let whole = whole(seen(r));
+            let most = greatest::<f32, __m512>(row, whole(seen), before);
             // A row that sees nothing has weights of 0, not of nan.
-            let most = *rows.most.wrapping_add(r);
             let base = if most == f32::NEG_INFINITY { 0.0 } else { most };
-            let of_base = _mm512_set1_ps(base);
-            let weights = |i: usize| {
-                // SAFETY: rows are whole steps.
-                unsafe { exponential(_mm512_sub_ps(_mm512_loadu_ps(row.wrapping_add(i)), of_base)) }
-            };
-            let line = to.wrapping_add((r - begin) / 16 * TILE + r % 16 * 64);
-            let mut sums = [_mm512_setzero_ps(); 2];
-            let zero = _mm512_setzero_ps();
-            let mut none = _mm512_setzero_si512();
-            for step in 0..steps {
-                let i = step * STEP;
-                let [x, y] = match whole.saturating_sub(i) {
-                    0 => [zero; 2],
-                    16 => [weights(i), zero],
-                    _ => [weights(i), weights(i + 16)],
-                };
-                sums = [_mm512_add_ps(sums[0], x), _mm512_add_ps(sums[1], y)];
-                let (x, y) = (split(x, &mut none), split(y, &mut none));
-                put_parts_of_line(&x, &y, line.wrapping_add(step * OF_STEP));
+            *rows.most.wrapping_add(r) = most;
+            *rows.before.wrapping_add(r) = base;
+            _mm512_storeu_ps(rows.added.wrapping_add(r * LANES), _mm512_setzero_ps());
+            if first {
+                *rows.sum.wrapping_add(r) = 0.0;
+                continue;
             }
-            let mut sum = Vector::<f32>::total(_mm512_add_ps(sums[0], sums[1]));
-            if !first {
-                let shrink = *rows.before.wrapping_add(r) - base;
-                let shrink = _mm512_cvtss_f32(exponential(_mm512_set1_ps(shrink)));
-                sum = (*rows.sum.wrapping_add(r)).mul_add(shrink, sum);
-                if shrink != 1.0 {
-                    let out = out.wrapping_add(r * width);
-                    for i in 0..width {
-                        *out.wrapping_add(i) *= shrink;
-                    }
+            let shrink = _mm512_cvtss_f32(exponential(_mm512_set1_ps(before - base)));
+            if shrink != 1.0 {
+                *rows.sum.wrapping_add(r) *= shrink;
+                let out = out.wrapping_add(r * width);
+                for i in 0..width {
+                    *out.wrapping_add(i) *= shrink;
                 }
             }
-            *rows.sum.wrapping_add(r) = sum;
         }
+    }
+}
+
+/// Keys that a row sees.
+fn seen(s: &Scores<f32>, r: usize) -> usize {
+    (r as isize)
+        .saturating_add(s.reach)
+        .clamp(0, s.keys as isize) as usize
+}
+
+/// Makes the scores of a panel of rows and of a stretch of keys into packed weights,
+/// `exp(score - maximum)`, and adds these up.
+struct Weigh {
+    s: Scores<f32>,
+    /// Of `before`, what is subtracted; of `added`, a vector for each row.
+    rows: scores::Rows<f32>,
+    /// The next row, and where they end.
+    row: usize,
+    end: usize,
+    /// The first step of keys, and how many.
+    first: usize,
+    steps: usize,
+    to: *mut u8,
+}
+
+impl Weigh {
+    /// Goes on with some rows; `false` if there are none.
+    ///
+    /// # Safety
+    /// All must be there, and the processor have AVX-512.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn some(&mut self) -> bool {
+        for _ in 0..2 {
+            let r = self.row;
+            if r == self.end {
+                return false;
+            }
+            self.row += 1;
+            let at = self.s.at.wrapping_add(r * self.s.ld + self.first * STEP);
+            let whole = whole(seen(&self.s, r)).saturating_sub(self.first * STEP);
+            let line = self.to.wrapping_add(r % SIDE / 16 * TILE + r % 16 * 64);
+            let added = self.rows.added.wrapping_add(r * LANES);
+            let zero = _mm512_setzero_ps();
+            let mut none = _mm512_setzero_si512();
+            // SAFETY: the caller's promise: rows are whole steps.
+            unsafe {
+                let base = _mm512_set1_ps(*self.rows.before.wrapping_add(r));
+                let weights = |i: usize| {
+                    let score = _mm512_loadu_ps(at.wrapping_add(i));
+                    exponential(_mm512_sub_ps(score, base))
+                };
+                let mut sums = [_mm512_loadu_ps(added), zero];
+                for step in 0..self.steps {
+                    let i = step * STEP;
+                    let [x, y] = match whole.saturating_sub(i) {
+                        0 => [zero; 2],
+                        16 => [weights(i), zero],
+                        _ => [weights(i), weights(i + 16)],
+                    };
+                    sums = [_mm512_add_ps(sums[0], x), _mm512_add_ps(sums[1], y)];
+                    let (x, y) = (split(x, &mut none), split(y, &mut none));
+                    put_parts_of_line(&x, &y, line.wrapping_add(step * OF_STEP));
+                }
+                _mm512_storeu_ps(added, _mm512_add_ps(sums[0], sums[1]));
+            }
+        }
+        true
     }
 }

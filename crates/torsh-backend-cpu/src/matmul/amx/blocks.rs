@@ -53,6 +53,37 @@ impl Blocks {
         self.before = Some(to);
     }
 
+    /// As [`sum`](Blocks::sum), with other work after every quarter of a step, meanwhile.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn sum_with(
+        &mut self,
+        to: Sums,
+        add: bool,
+        steps: usize,
+        operands: (*const u8, *const u8),
+        work: &mut dyn FnMut(),
+    ) {
+        let from = add.then_some(to);
+        // SAFETY: as there.
+        unsafe {
+            let turned = match self.before {
+                Some(before) if add && before.ptr == to.ptr => None,
+                Some(before) => Some((before, from)),
+                None => {
+                    match from {
+                        Some(from) => from.resume(),
+                        None => Sums::clear(),
+                    }
+                    None
+                }
+            };
+            tiles::steps_with(steps, operands, turned, work);
+        }
+        self.before = Some(to);
+    }
+
     /// Writes what is still in the tiles.
     pub fn end(&mut self) {
         if let Some(before) = self.before.take() {

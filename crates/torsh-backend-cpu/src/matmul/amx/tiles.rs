@@ -415,3 +415,132 @@ pub(crate) unsafe fn turn(
         }
     }
 }
+
+/// The instructions of [`step_of_three`] in quarters of six products. What comes before the first product of
+/// each tile of sums is as there.
+macro_rules! quarter {
+    (0 $t0:expr, $t1:expr, $t2:expr, $t3:expr) => {
+        concat!(
+            "tileloaddt1 tmm4, [{a} + {s}]\n",
+            "tileloadd tmm6, [{b} + {s} + 4096]\n",
+            "tileloaddt1 tmm5, [{a} + {s} + 1024]\n",
+            "tileloadd tmm7, [{b} + {s} + 5120]\n",
+            $t0,
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            $t2,
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tileloadd tmm6, [{b} + {s} + 2048]\n",
+            $t1,
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            $t3,
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "tileloadd tmm7, [{b} + {s} + 3072]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tileloaddt1 tmm4, [{a} + {s} + 2048]\n",
+        )
+    };
+    (1) => {
+        concat!(
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "tileloaddt1 tmm5, [{a} + {s} + 3072]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tileloadd tmm6, [{b} + {s}]\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "tileloadd tmm7, [{b} + {s} + 1024]\n",
+        )
+    };
+    (2) => {
+        concat!(
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tileloaddt1 tmm4, [{a} + {s} + 4096]\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "tileloaddt1 tmm5, [{a} + {s} + 5120]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tileloaddt1 tmm4, [{a} + {s}]\n",
+        )
+    };
+    (3) => {
+        concat!(
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+            "tileloaddt1 tmm5, [{a} + {s} + 1024]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7\n",
+        )
+    };
+}
+
+/// Adds to the sums of a block of operands in three parts, and does some other work after every quarter of a
+/// step: the unit is busy with it for about a hundred cycles. Before that the sums of another block may be to be
+/// written, and these be begun, as by [`turn`].
+///
+/// # Safety
+/// As [`turn`], for `n` steps.
+#[inline]
+pub(super) unsafe fn steps_with(
+    n: usize,
+    (a, b): (*const u8, *const u8),
+    turned: Option<(Sums, Option<Sums>)>,
+    work: &mut dyn FnMut(),
+) {
+    macro_rules! quarter_of {
+        ($a:ident $($b:ident)?, $($quarter:tt)*) => {
+            asm!(
+                quarter!($($quarter)*),
+                a = in(reg) $a,
+                $(b = in(reg) $b,)?
+                s = in(reg) 64usize,
+                options(readonly, nostack),
+            )
+        };
+    }
+    for step in 0..n {
+        let skip = step * 6 * TILE;
+        let (a, b) = (a.wrapping_add(skip), b.wrapping_add(skip));
+        // SAFETY: the caller's promise. Nothing else uses the tiles, which hold between the pieces.
+        unsafe {
+            match turned.filter(|_| step == 0) {
+                None => quarter_of!(a b, 0 "", "", "", ""),
+                Some((before, None)) => asm!(
+                    quarter!(0 turn!(zero 0), turn!(zero 1), turn!(zero 2), turn!(zero 3)),
+                    a = in(reg) a,
+                    b = in(reg) b,
+                    s = in(reg) 64usize,
+                    c = in(reg) before.ptr,
+                    d = in(reg) before.ptr.wrapping_byte_add(16 * before.step),
+                    cw = in(reg) before.step,
+                    options(nostack),
+                ),
+                Some((before, Some(from))) => asm!(
+                    quarter!(0 turn!(load 0), turn!(load 1), turn!(load 2), turn!(load 3)),
+                    a = in(reg) a,
+                    b = in(reg) b,
+                    s = in(reg) 64usize,
+                    c = in(reg) before.ptr,
+                    d = in(reg) before.ptr.wrapping_byte_add(16 * before.step),
+                    cw = in(reg) before.step,
+                    f = in(reg) from.ptr,
+                    g = in(reg) from.ptr.wrapping_byte_add(16 * from.step),
+                    fw = in(reg) from.step,
+                    options(nostack),
+                ),
+            }
+            work();
+            quarter_of!(a b, 1);
+            work();
+            quarter_of!(a, 2);
+            work();
+            quarter_of!(a, 3);
+            work();
+        }
+    }
+}
