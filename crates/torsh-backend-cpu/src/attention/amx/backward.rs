@@ -118,8 +118,6 @@ struct Layout {
     v: Packed,
     /// Columns of keys, of sums over keys.
     k_columns: Packed,
-    /// Scaled queries.
-    scaled: usize,
     /// Queries and gradients, of scores' columns and of sums over columns.
     q: Packed,
     g: Packed,
@@ -129,14 +127,14 @@ struct Layout {
     /// The logarithm of each query's sum, and its products of gradient and result.
     lse: usize,
     delta: usize,
-    /// Transposed gradients of queries, and their columns.
+    /// Transposed gradients of queries, and their columns; before, queries times the scale.
     dq: usize,
     l: usize,
     /// Gradients of keys and values, and their columns.
     dk: usize,
     e: usize,
     dv: usize,
-    /// A block's scores and their gradients, and these packed.
+    /// A panel's scores and their gradients, and a block's packed.
     scores: usize,
     grads: usize,
     ld: usize,
@@ -170,20 +168,19 @@ impl Backward<'_> {
             k: to.packed(keys, e),
             v: to.packed(keys, d),
             k_columns: to.packed(some(to_q, e), keys),
-            scaled: to.floats(l * e),
             q: to.packed(l, e),
             g: to.packed(l, d),
             q_columns: to.packed(some(to_k, e), l),
             g_columns: to.packed(some(to_v, d), l),
             lse: to.floats(l_up),
             delta: to.floats(l_up),
-            dq: to.floats(some(to_q, e_up * l_up)),
+            dq: to.floats(e_up * l_up),
             l: l_up,
             dk: to.floats(some(to_k, s_up * e_up)),
             e: e_up,
             dv: to.floats(some(to_v, s_up * d_up)),
-            scores: to.floats(keys * ld),
-            grads: to.floats(keys * ld),
+            scores: to.floats(SIDE * ld),
+            grads: to.floats(SIDE * ld),
             ld,
             weights: to.packed(some(to_v, keys), rows),
             changes: to.packed(some(to_k, keys), rows),
@@ -248,7 +245,7 @@ impl Backward<'_> {
                     factor: scale as f32,
                     ..self.q.rows(head, [l, e])
                 };
-                let scaled = floats(to.scaled);
+                let scaled = floats(to.dq);
                 let steps = [e as isize, 1];
                 f32::copy_rows(&q, scaled, steps);
                 let g = self.g.head(head);
@@ -413,22 +410,20 @@ impl Backward<'_> {
         let (scores, grads) = (floats(to.scores), floats(to.grads));
         // SAFETY: the caller's promise.
         unsafe {
-            for (left, right, sums, terms) in [(to.k, to.q, scores, e), (to.v, to.g, grads, d)] {
-                for p in 0..of_queries {
-                    let b = right.step(at, i / SIDE + p, 0);
-                    for c in (0..panels).filter(|&c| p >= since(c)) {
+            for c in 0..panels {
+                for (left, right, sums, terms) in [(to.k, to.q, scores, e), (to.v, to.g, grads, d)] {
+                    let a = left.step(at, c, 0);
+                    for p in since(c)..of_queries {
+                        let b = right.step(at, i / SIDE + p, 0);
                         let sums = Sums {
-                            ptr: sums.wrapping_add(c * SIDE * to.ld + p * SIDE),
+                            ptr: sums.wrapping_add(p * SIDE),
                             step: 4 * to.ld,
                         };
-                        let a = left.step(at, c, 0);
                         fetch(soon);
                         blocks.sum(sums, false, terms.div_ceil(STEP), a, b);
                     }
                 }
-            }
-            blocks.end();
-            for c in 0..panels {
+                blocks.end();
                 let block = Weighed {
                     keys: keys.min(c * SIDE + SIDE) - c * SIDE,
                     since: since(c),
@@ -438,8 +433,8 @@ impl Backward<'_> {
                         true => (j + c * SIDE) as isize - i as isize,
                         false => isize::MIN / 2,
                     },
-                    scores: scores.wrapping_add(c * SIDE * to.ld),
-                    grads: grads.wrapping_add(c * SIDE * to.ld),
+                    scores,
+                    grads,
                     ld: to.ld,
                     lse: floats(to.lse).wrapping_add(i),
                     delta: floats(to.delta).wrapping_add(i),

@@ -66,7 +66,7 @@ pub(crate) struct Sums {
 impl Sums {
     /// Its rows, for [`steps`].
     #[inline]
-    pub fn ahead(self) -> Ahead {
+    pub(super) fn ahead(self) -> Ahead {
         Ahead {
             ptr: self.ptr.cast_const().cast(),
             step: self.step,
