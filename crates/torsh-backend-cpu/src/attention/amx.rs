@@ -25,8 +25,8 @@ use crate::matmul::amx::{self, OF_STEP, Parts, SIDE, STEP};
 /// Columns of queries and of values from which on a call is worth it: half a step and half a block would be
 /// zeros.
 const COLUMNS: usize = 32;
-/// The same of queries, and of keys.
-const LINES: usize = 64;
+/// The same of queries, and of keys: with fewer, packing takes as long as is saved.
+const LINES: usize = 128;
 
 /// Computes a call, unless it is none for the unit: `false`, with nothing to be relied upon in the results.
 pub(super) fn run(args: &KernelArgs<'_>) -> Result<bool> {
@@ -83,15 +83,23 @@ impl Packed {
         [across, along]: [isize; 2],
         [count, terms]: [usize; 2],
     ) -> f32 {
-        let lines = Lines {
-            ptr: from.cast(),
-            across: 4 * across,
-            along: 4 * along,
-            count,
-            terms,
-        };
-        // SAFETY: the caller's promise; the unit's processors have these instruction sets.
-        f32::from_bits(unsafe { lines.pack::<RIGHT>(at.wrapping_add(self.at), Parts::Three) })
+        // Panels of fewer terms than there is room for would be packed closer together.
+        let whole = terms.div_ceil(STEP) * OF_STEP == self.panel;
+        let each = if whole { count } else { SIDE };
+        let mut most = 0;
+        for first in (0..count).step_by(each) {
+            let lines = Lines {
+                ptr: from.wrapping_offset(first as isize * across).cast(),
+                across: 4 * across,
+                along: 4 * along,
+                count: each.min(count - first),
+                terms,
+            };
+            let to = self.step(at, first / SIDE, 0);
+            // SAFETY: the caller's promise; the unit's processors have these instruction sets.
+            most = most.max(unsafe { lines.pack::<RIGHT>(to, Parts::Three) });
+        }
+        f32::from_bits(most)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Attention against plain sums in float64.
 
-use torsh_core::{Attr, DType, Kernel, KernelArgs, View, pool};
+use torsh_core::{Attr, DType, Kernel, KernelArgs, Result, View, pool};
 
 use super::kernel;
 use super::number::Number;
@@ -174,6 +174,23 @@ fn row_major(shape: &[usize]) -> Vec<isize> {
 
 /// The kernels' result and gradients; `apart` lays batch, head, row, column out in another order.
 fn fused<T: Float>(c: &Call, o: &Operands, apart: bool) -> [Vec<f64>; 4] {
+    by::<T>(c, o, apart, |args| kernel(args.kernel).unwrap()(args))
+}
+
+/// The same without AMX.
+fn general(c: &Call, o: &Operands) -> [Vec<f64>; 4] {
+    by::<f32>(c, o, false, |args| match args.kernel {
+        Kernel::Attention => super::forward::run::<f32>(args, DType::F32),
+        _ => super::backward::run::<f32>(args, DType::F32),
+    })
+}
+
+fn by<T: Float>(
+    c: &Call,
+    o: &Operands,
+    apart: bool,
+    run_it: impl Fn(&KernelArgs<'_>) -> Result<()>,
+) -> [Vec<f64>; 4] {
     let kv_heads = c.heads / c.group;
     let shapes = [
         [c.batch, c.heads, c.l, c.e],
@@ -264,7 +281,7 @@ fn fused<T: Float>(c: &Call, o: &Operands, apart: bool) -> [Vec<f64>; 4] {
             inputs,
             attrs: &attrs,
         };
-        kernel(kernel_key).unwrap()(&args).unwrap();
+        run_it(&args).unwrap();
     };
     let (qv, kv, vv) = (view(0, &mut q), view(1, &mut k), view(2, &mut v));
     let ov = view(3, &mut out);
@@ -349,15 +366,103 @@ fn odd_sizes_masks_and_groups() {
     }
 }
 
+/// The sizes from which on the matrix unit takes part, where there is one.
+#[test]
+fn long_sequences_to_the_same_precision() {
+    for (l, s, e, d) in [
+        (128, 128, 32, 32),
+        (150, 197, 40, 72),
+        (300, 560, 64, 33),
+        (289, 131, 96, 64),
+    ] {
+        let call = Call {
+            scale: 1.0 / (e as f64).sqrt(),
+            ..Call::new(l, s, e, d)
+        };
+        let causal = Call {
+            causal: true,
+            ..call.clone()
+        };
+        let mut calls = vec![call.clone(), causal.clone()];
+        calls.push(Call { group: 2, ..causal });
+        calls.extend([1, 2, 3].map(|mask| Call {
+            mask,
+            ..call.clone()
+        }));
+        for c in &calls {
+            check::<f32>(c, 1e-5);
+            let o = Operands::new(c);
+            // What the unit reads is of float32.
+            let round = |v: &[f64]| v.iter().map(|&x| f64::from(x as f32)).collect();
+            let o = Operands {
+                q: round(&o.q),
+                k: round(&o.k),
+                v: round(&o.v),
+                g: round(&o.g),
+                added: round(&o.added),
+                shown: o.shown,
+            };
+            let expected = plain(c, &o);
+            let (ours, theirs) = (fused::<f32>(c, &o, false), general(c, &o));
+            for (which, expected) in expected.iter().enumerate() {
+                let error = |got: &[f64]| {
+                    let pairs = got.iter().zip(expected);
+                    let sum: f64 = pairs.map(|(a, b)| (a - b) * (a - b)).sum();
+                    (sum / expected.len() as f64).sqrt()
+                };
+                let (ours, theirs) = (error(&ours[which]), error(&theirs[which]));
+                assert!(
+                    ours <= 1.5 * theirs,
+                    "{which}: {ours} is more than {theirs}; l {l} s {s} e {e} d {d}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn long_sequences_of_what_is_not_finite() {
+    let c = Call {
+        batch: 1,
+        heads: 1,
+        ..Call::new(130, 140, 32, 32)
+    };
+    let bits =
+        |got: [Vec<f64>; 4]| got.map(|t| t.into_iter().map(f64::to_bits).collect::<Vec<_>>());
+    for (value, which) in [
+        (f64::NAN, 0),
+        (f64::INFINITY, 1),
+        (1e35, 1),
+        (f64::NEG_INFINITY, 2),
+        (1e30, 2),
+    ] {
+        let mut o = Operands::new(&c);
+        [&mut o.q, &mut o.k, &mut o.v][which][3 * 32 + 5] = value;
+        assert_eq!(bits(fused::<f32>(&c, &o, false)), bits(general(&c, &o)));
+    }
+    // Of the gradient alone.
+    let mut o = Operands::new(&c);
+    o.g[7] = f64::NAN;
+    let ([ours, ..], [theirs, ..]) = (fused::<f32>(&c, &o, false), general(&c, &o));
+    assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-5));
+    let [_, dq, ..] = fused::<f32>(&c, &o, false);
+    assert!(dq[..32].iter().all(|v| v.is_nan()) && dq[32..].iter().all(|v| !v.is_nan()));
+    // A mask that hides all keys of a query.
+    let masked = Call { mask: 2, ..c };
+    let [out, ..] = fused::<f32>(&masked, &Operands::new(&masked), false);
+    assert_eq!(out[..32], [0.0; 32]);
+}
+
 #[test]
 fn the_same_bits_for_any_number_of_threads() {
     let before = pool::num_threads();
-    for (batch, heads, causal) in [(1, 1, false), (1, 1, true), (1, 3, false), (2, 2, true)] {
+    let all = [(1, 1, false), (1, 1, true), (1, 3, false), (2, 2, true)];
+    for ((batch, heads, causal), e) in all.into_iter().flat_map(|c| [16, 40].map(|e| (c, e))) {
         let c = Call {
             batch,
             heads,
             causal,
-            ..Call::new(300, 310, 16, 24)
+            ..Call::new(300, 310, e, e + 8)
         };
         let o = Operands::new(&c);
         let mut first = None;

@@ -411,7 +411,8 @@ impl Backward<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             for c in 0..panels {
-                for (left, right, sums, terms) in [(to.k, to.q, scores, e), (to.v, to.g, grads, d)] {
+                for (left, right, sums, terms) in [(to.k, to.q, scores, e), (to.v, to.g, grads, d)]
+                {
                     let a = left.step(at, c, 0);
                     for p in since(c)..of_queries {
                         let b = right.step(at, i / SIDE + p, 0);

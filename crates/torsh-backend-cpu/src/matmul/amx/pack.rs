@@ -216,6 +216,11 @@ impl Lines {
                 for i in 0..2 {
                     let from = from.wrapping_add(16 * i);
                     let terms = terms.saturating_sub(16 * i);
+                    // The next 16 lines: so many at once are not foreseen.
+                    for l in 16..16 + count as isize {
+                        let next = from.wrapping_offset(l * across);
+                        _mm_prefetch::<_MM_HINT_T1>(next.cast());
+                    }
                     let x = turned(load(from, across, count, terms));
                     for pair in 0..8 {
                         let to = to.wrapping_add(i * TILE / 2 + 64 * pair);
