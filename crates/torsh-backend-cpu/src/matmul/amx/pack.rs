@@ -176,6 +176,19 @@ impl Lines {
         } = *self;
         let (from, across, along) = (ptr.cast::<f32>(), across / 4, along / 4);
         let mut greatest = _mm512_setzero_si512();
+        // What is transposed next, 16 lines or a step further: so many rows at once are not foreseen.
+        if PAIRS && along == 1 {
+            for l in 16..16 + count as isize {
+                let next = from.wrapping_offset(l * across);
+                _mm_prefetch::<_MM_HINT_T1>(next.cast());
+                _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(16).cast());
+            }
+        } else if !PAIRS && across == 1 {
+            for t in STEP..STEP + terms {
+                let next = from.wrapping_offset(t as isize * along);
+                _mm_prefetch::<_MM_HINT_T1>(next.cast());
+            }
+        }
         // SAFETY: the caller's promise; the masks leave out what is not there.
         unsafe {
             if PAIRS && across == 1 {
@@ -216,11 +229,6 @@ impl Lines {
                 for i in 0..2 {
                     let from = from.wrapping_add(16 * i);
                     let terms = terms.saturating_sub(16 * i);
-                    // The next 16 lines: so many at once are not foreseen.
-                    for l in 16..16 + count as isize {
-                        let next = from.wrapping_offset(l * across);
-                        _mm_prefetch::<_MM_HINT_T1>(next.cast());
-                    }
                     let x = turned(load(from, across, count, terms));
                     for pair in 0..8 {
                         let to = to.wrapping_add(i * TILE / 2 + 64 * pair);
