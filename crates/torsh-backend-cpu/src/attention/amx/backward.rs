@@ -226,7 +226,9 @@ impl Backward<'_> {
         let turned = |[row, column]: [isize; 2]| [column, row];
         // Where the sums over queries are: in the result if that has whole blocks.
         let sums = |result: Option<&Matrices<f32>>, place: usize, columns: usize| match result {
-            Some(to) if to.steps[1] == 1 && to.steps[0] > 0 && (seen | columns) % SIDE == 0 => {
+            Some(to)
+                if to.steps[1] == 1 && to.steps[0] > 0 && (seen | columns).is_multiple_of(SIDE) =>
+            {
                 Sums {
                     ptr: to.head(kv),
                     step: 4 * to.steps[0] as usize,

@@ -53,13 +53,18 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
         let at = start.at((part * each.total) as isize);
         let mut packed = None;
         let last = range.end - 1;
-        for item in range {
-            // Early blocks see fewer keys: an early and a late one by turns.
+        // The head and first query of a block. Early ones see fewer keys: an early and a late one by
+        // turns.
+        let of = |item: usize| {
             let (head, nth) = (item / blocks, item % blocks);
             let block = match nth % 2 {
                 0 => nth / 2,
                 _ => blocks - 1 - nth / 2,
             };
+            (head, block * QUERIES)
+        };
+        for item in range {
+            let ((head, i), nth) = (of(item), item % blocks);
             let kv = head / sizes.group;
             // SAFETY: the operands have the sizes that the record planned, the scratch memory what
             // `layout` says, and the unit is there.
@@ -68,18 +73,23 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
                     call.pack(kv, at, &each);
                     packed = Some(kv);
                 }
-                let mut soon = [Soon::NOTHING; 3];
-                if item < last && nth + 1 == blocks {
-                    soon[0] = call.q.soon(head + 1, 0, [QUERIES.min(sizes.l), sizes.e]);
+                let mut soon = [Soon::NOTHING; 4];
+                soon[0] = call.out.soon(head, i, [QUERIES.min(sizes.l - i), sizes.d]);
+                let next = match item < last {
+                    true => Some(of(item + 1)),
+                    false => after.map(|kv| (kv * sizes.group, 0)),
+                };
+                if let Some((head, i)) = next {
+                    soon[1] = call.q.soon(head, i, [QUERIES.min(sizes.l - i), sizes.e]);
                 }
                 if let Some(next) = after.filter(|_| item + blocks > last) {
                     let rows = sizes.seen().div_ceil(blocks);
                     let first = (nth * rows).min(sizes.seen());
                     let rows = rows.min(sizes.seen() - first);
-                    soon[1] = call.k.soon(next, first, [rows, sizes.e]);
-                    soon[2] = call.v.soon(next, first, [rows, sizes.d]);
+                    soon[2] = call.k.soon(next, first, [rows, sizes.e]);
+                    soon[3] = call.v.soon(next, first, [rows, sizes.d]);
                 }
-                call.block(head, block * QUERIES, at, &each, &mut soon);
+                call.block(head, i, at, &each, &mut soon);
             }
         }
     };
