@@ -574,7 +574,9 @@ impl Weighed {
                     for half in 0..2 {
                         let to = to.wrapping_add(half * TILE);
                         // SAFETY: as above.
-                        unsafe { put_parts_of_pair(&pairs[0][half], &pairs[1][half], to) };
+                        unsafe {
+                            put_parts_of_pair(&pairs[0][half], &pairs[1][half], to, 2 * TILE)
+                        };
                     }
                 }
             }

@@ -176,14 +176,8 @@ impl Lines {
         } = *self;
         let (from, across, along) = (ptr.cast::<f32>(), across / 4, along / 4);
         let mut greatest = _mm512_setzero_si512();
-        // What is transposed next, 16 lines or a step further: so many rows at once are not foreseen.
-        if PAIRS && along == 1 {
-            for l in 16..16 + count as isize {
-                let next = from.wrapping_offset(l * across);
-                _mm_prefetch::<_MM_HINT_T1>(next.cast());
-                _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(16).cast());
-            }
-        } else if !PAIRS && across == 1 {
+        // What is transposed next, a step further: so many rows at once are not foreseen.
+        if !PAIRS && across == 1 {
             for t in STEP..STEP + terms {
                 let next = from.wrapping_offset(t as isize * along);
                 _mm_prefetch::<_MM_HINT_T1>(next.cast());
@@ -362,16 +356,21 @@ pub(crate) unsafe fn put_pair(
 ) {
     let (x, y) = (split(x, greatest), split(y, greatest));
     // SAFETY: the caller's promise.
-    unsafe { put_parts_of_pair(&x, &y, to) };
+    unsafe { put_parts_of_pair(&x, &y, to, apart) };
 }
 
 /// The same of terms that are [`split`].
 ///
 /// # Safety
-/// As [`put_line`].
+/// As [`put_pair`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(crate) unsafe fn put_parts_of_pair(x: &[__m512i; 3], y: &[__m512i; 3], to: *mut u8) {
+pub(crate) unsafe fn put_parts_of_pair(
+    x: &[__m512i; 3],
+    y: &[__m512i; 3],
+    to: *mut u8,
+    apart: usize,
+) {
     for part in 0..3 {
         // The upper halves of the second and, moved down, of the first.
         let row = _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(x[part]), y[part]);

@@ -66,7 +66,7 @@ pub(crate) struct Sums {
 impl Sums {
     /// Its rows, for [`steps`].
     #[inline]
-    pub(super) fn ahead(self) -> Ahead {
+    pub fn ahead(self) -> Ahead {
         Ahead {
             ptr: self.ptr.cast_const().cast(),
             step: self.step,
