@@ -301,6 +301,21 @@ impl Layout {
         }
     }
 
+    /// Makes a layout without dimensions a row-major one, where it stays.
+    #[inline]
+    pub fn make_contiguous(&mut self, shape: &Shape) {
+        if shape.ndim() == 0 {
+            return;
+        }
+        self.shape.0.extend_from_slice(shape);
+        self.strides.resize(shape.ndim(), 1);
+        let mut step = 1isize;
+        for (s, &n) in self.strides.iter_mut().zip(shape.iter()).rev() {
+            *s = step;
+            step = step.wrapping_mul(n.max(1) as isize);
+        }
+    }
+
     /// A layout of these parts.
     #[inline]
     pub fn new(shape: Shape, strides: Strides, offset: usize) -> Layout {

@@ -227,7 +227,7 @@ impl<A: Algorithm> Optimizer for Optim<A> {
             .with_hint("call step_closure(|| ..)"));
         }
         check_current(&inner)?;
-        let mut steps = Vec::new();
+        let mut steps = Vec::with_capacity(inner.groups.iter().map(|g| g.slots.len()).sum());
         for Group { options, slots, .. } in &mut inner.groups {
             for Slot { param, state } in slots {
                 let param = param.tensor();

@@ -592,7 +592,23 @@ fn structural(
         Some(d) => d,
         None => common_device(args)?,
     };
-    let plan = plan(&PlanCx { args, attrs })?;
+    match plan(&PlanCx { args, attrs }) {
+        // A plan is large, so it is not moved.
+        Ok(ref plan) => planned(record, plan, device, args, attrs, at),
+        Err(e) => Err(e),
+    }
+}
+
+/// [`structural`], of a plan.
+#[inline]
+fn planned(
+    record: &'static OpRecord,
+    plan: &crate::record::Plan,
+    device: Device,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
     let mut outs = Outputs::new();
     for s in &plan.outputs {
         outs.push(allocate_spec(s, device)?);
@@ -611,7 +627,7 @@ fn structural(
 
 fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
     match &s.strides {
-        None => Tensor::uninit(s.shape.clone(), s.dtype, device),
+        None => Tensor::uninit_of(&s.shape, s.dtype, device),
         Some(strides) => {
             let n = s.shape.checked_numel(s.dtype.size())?;
             let storage = allocate(device, n * s.dtype.size())?;

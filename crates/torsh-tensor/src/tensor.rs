@@ -127,9 +127,24 @@ impl Tensor {
 
     /// A new row-major tensor whose elements are not written yet.
     pub(crate) fn uninit(shape: Shape, dtype: DType, device: Device) -> Result<Tensor> {
+        Tensor::uninit_of(&shape, dtype, device)
+    }
+
+    /// [`Tensor::uninit`] of a shape that stays where it is.
+    pub(crate) fn uninit_of(shape: &Shape, dtype: DType, device: Device) -> Result<Tensor> {
         let n = shape.checked_numel(dtype.size())?;
         let storage = crate::call::allocate(device, n * dtype.size())?;
-        Ok(Tensor::from_parts(storage, Layout::contiguous(shape), dtype).made())
+        let mut t = Tensor(Shared::with(|| Inner {
+            memory: Memory::Own(storage),
+            layout: Layout::scalar(),
+            dtype,
+            contiguous: true,
+            meta: OnceBox::new(),
+        }));
+        if let Some(inner) = Shared::get_mut(&mut t.0) {
+            inner.layout.make_contiguous(shape);
+        }
+        Ok(t.made())
     }
 
     /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed

@@ -41,9 +41,10 @@ pub(crate) fn order(dims: &mut DimList) {
 }
 
 pub(crate) fn merge(dims: &mut DimList) {
-    let mut out = DimList::new();
-    for &d in dims.iter() {
-        if let Some(last) = out.last_mut() {
+    let mut count = 0;
+    for at in 0..dims.len() {
+        let d = dims[at];
+        if let Some(last) = dims[..count].last_mut() {
             let n = d.n as isize;
             if last.i == d.i * n && last.o[0] == d.o[0] * n && last.o[1] == d.o[1] * n {
                 *last = Dim {
@@ -53,9 +54,10 @@ pub(crate) fn merge(dims: &mut DimList) {
                 continue;
             }
         }
-        out.push(d);
+        dims[count] = d;
+        count += 1;
     }
-    *dims = out;
+    dims.truncate(count);
 }
 
 impl Plan {

@@ -125,7 +125,7 @@ fn real(t: &Tensor) -> Result<Tensor> {
     if t.dtype().is_complex() {
         t.detach().view_as_real()
     } else {
-        Ok(t.detach())
+        Ok(t.clone())
     }
 }
 
@@ -189,23 +189,31 @@ pub fn step<S: Step>(items: &[S]) -> Result<()> {
     let record = S::record();
     let parts: Vec<Part<'_>> = items.iter().map(S::part).collect();
     parts.iter().try_for_each(|p| check(record, p))?;
+    let device = |p: &Part<'_>| p.target.param.device();
+    // Nearly always.
+    if parts.iter().all(|p| device(p) == crate::Device::Cpu) {
+        return together(record, &parts);
+    }
     let mut rest: Vec<Part<'_>> = parts
         .into_iter()
-        .filter(|p| p.target.param.device() != crate::Device::Meta)
+        .filter(|p| device(p) != crate::Device::Meta)
         .collect();
-    while let Some(first) = rest.first() {
-        let device = first.target.param.device();
-        let (now, later): (Vec<_>, Vec<_>) = rest
-            .into_iter()
-            .partition(|p| p.target.param.device() == device);
-        if now.len() > 1 && overlaps(&now) {
-            now.chunks(1).try_for_each(|p| run(record, p))?;
-        } else {
-            run(record, &now)?;
-        }
+    while let Some(first) = rest.first().map(device) {
+        let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|p| device(p) == first);
+        together(record, &now)?;
         rest = later;
     }
     Ok(())
+}
+
+/// The steps of parameters of one device.
+fn together(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
+    match parts.len() {
+        0 => Ok(()),
+        1 => run(record, parts),
+        _ if overlaps(parts) => parts.chunks(1).try_for_each(|p| run(record, p)),
+        _ => run(record, parts),
+    }
 }
 
 /// Runs the steps of parameters of one device in one call, through copies where the operands have
