@@ -21,7 +21,7 @@ use super::winograd;
 use crate::dense::{Ptr, Scratch};
 use crate::matmul::amx::pack::{Lines, first, put_pair};
 use crate::matmul::amx::tiles::{self, Ahead, SIDE, STEP, Sums, TILE};
-use crate::matmul::amx::{Parts, Safe, is_available, is_finite, is_safe};
+use crate::matmul::amx::{OF_STEP, Parts, Safe, is_available, is_finite, is_safe};
 
 /// The most bytes of packed kernels, and about those of a band: both stay in the second-level cache.
 const KERNELS: usize = 1024 * 1024;
@@ -30,8 +30,7 @@ const BAND: usize = 640 * 1024;
 const RATIO: usize = 48;
 /// Results of a channel below which a band is of several images.
 const FEW: usize = 512;
-/// Bytes of a step of a panel, and of a block of sums.
-const OF_STEP: usize = 6 * TILE;
+/// Bytes of a block of sums.
 const BLOCK: usize = 4 * SIDE * SIDE;
 /// Pairs of terms of a step.
 const PAIRS: usize = STEP / 2;
