@@ -63,13 +63,18 @@ fn fill<T>(out: &View<'_>, dtype: DType, f: impl FnOnce(&mut [T]) -> Result<()>)
         std::ptr::write_bytes(block.ptr(), 0, n);
         std::slice::from_raw_parts_mut(block.ptr(), n)
     })?;
+    spread(block.ptr().cast(), dtype, out)
+}
+
+/// Copies numbers that lie in a row to `out`, in the order of its memory.
+fn spread(from: *mut u8, dtype: DType, out: &View<'_>) -> Result<()> {
     let mut order: SmallVec<[usize; 6]> = (0..out.shape.len()).collect();
     order.sort_by_key(|&d| std::cmp::Reverse(out.strides[d]));
     let shape: SmallVec<[usize; 6]> = order.iter().map(|&d| out.shape[d]).collect();
     let strides: SmallVec<[isize; 6]> = order.iter().map(|&d| out.strides[d]).collect();
     let dense = torsh_core::Shape::new(&shape).contiguous_strides();
     let from = View {
-        ptr: block.ptr().cast(),
+        ptr: from,
         dtype,
         shape: &shape,
         strides: &dense,

@@ -234,7 +234,8 @@ unsafe fn finish<T: Ordered>(line: &Line<T>, field: Field, items: Ptr<u64>) {
     let n = line.n;
     // SAFETY: `n` items are there; ranges are disjoint.
     let item = |i: usize| unsafe { *items.at(i as isize) };
-    if field.rest.is_some() {
+    // Fields of up to 32 bits are all of a key.
+    if T::BITS <= 32 || field.rest.is_some() {
         pool::parallel_for(n, GRAIN, &|range| {
             for i in range {
                 // SAFETY: positions of the line.
@@ -259,14 +260,19 @@ unsafe fn finish<T: Ordered>(line: &Line<T>, field: Field, items: Ptr<u64>) {
                 unsafe { std::slice::from_raw_parts_mut(items.at(start as isize), end - start) };
             // SAFETY: positions of the line.
             let key = |item: u64| unsafe { line.key(item as u32 as usize) };
-            items
-                .chunk_by_mut(|a, b| a >> 32 == b >> 32)
-                .filter(|run| run.len() > 1)
-                .for_each(|run| run.sort_unstable_by_key(|&i| (key(i), i as u32)));
+            sort_runs(items, &key);
             for (slot, &item) in (start..end).zip(&*items) {
                 // SAFETY: as above.
                 unsafe { line.put(slot, line.element(item as u32), item as u32) };
             }
         }
     });
+}
+
+/// Sorts each run of equal fields by the keys, then by position. Not for each type anew: runs are short.
+fn sort_runs(items: &mut [u64], key: &dyn Fn(u64) -> u64) {
+    items
+        .chunk_by_mut(|a, b| a >> 32 == b >> 32)
+        .filter(|run| run.len() > 1)
+        .for_each(|run| run.sort_unstable_by_key(|&i| (key(i), i as u32)));
 }

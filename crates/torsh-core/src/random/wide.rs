@@ -1,5 +1,7 @@
 //! Loops compiled for several instruction sets, and draws cut into parts for the threads.
 
+use std::ops::Range;
+
 use parking_lot::Mutex;
 
 use super::engine::Mt19937;
@@ -85,38 +87,64 @@ pub(super) struct Cut {
 /// Who fills a later part has to pass over the words of those before, so parts get shorter: all end
 /// at the same time. The draws do not depend on it. `f` must take `cut.words` words for each
 /// element, and may take more in the last part.
+#[inline]
 pub(super) fn in_parts<T: Send>(
     engine: &mut Mt19937,
     out: &mut [T],
     cut: Cut,
     f: impl Fn(&mut Mt19937, &mut [T]) + Sync,
 ) {
+    let start = Start(out.as_mut_ptr());
+    parts_of(engine, out.len(), cut, &|engine, range| {
+        // SAFETY: the range is of `out`, and no other part's.
+        let part = unsafe { std::slice::from_raw_parts_mut(start.at(range.start), range.len()) };
+        f(engine, part);
+    });
+}
+
+/// Where a slice begins whose disjoint parts several threads write.
+struct Start<T>(*mut T);
+
+// SAFETY: every thread has elements of its own, which may be sent to it.
+unsafe impl<T: Send> Sync for Start<T> {}
+
+impl<T> Start<T> {
+    fn at(&self, i: usize) -> *mut T {
+        self.0.wrapping_add(i)
+    }
+}
+
+/// [`in_parts`] of `len` elements, whatever they are.
+fn parts_of(
+    engine: &mut Mt19937,
+    len: usize,
+    cut: Cut,
+    f: &(dyn Fn(&mut Mt19937, Range<usize>) + Sync),
+) {
     // A thread is worth it from about ten microseconds on.
-    let parts = pool::chunk_count(out.len(), (1 << 17) / (cut.words * cut.cost));
+    let parts = pool::chunk_count(len, (1 << 17) / (cut.words * cut.cost));
     if parts < 2 {
-        return f(engine, out);
+        return f(engine, 0..len);
     }
     // With a part's length l, cost c and start s in the time of an element passed over, s + c l is
     // the same for all: the part from s on takes a c-th of what would be left if there were no end.
     let left = 1.0 - 1.0 / cut.cost as f64;
-    let total = out.len() as f64 / (1.0 - left.powi(parts as i32));
-    let begin = engine.clone();
-    let (mut start, mut rest) = (0, out);
+    let total = len as f64 / (1.0 - left.powi(parts as i32));
+    let mut start = 0;
     let mut jobs = Vec::with_capacity(parts);
     for part in 1..=parts {
         let end = match part == parts {
-            true => start + rest.len(),
+            true => len,
             false => (total * (1.0 - left.powi(part as i32))) as usize / cut.unit * cut.unit,
         };
-        let (now, later) = rest.split_at_mut(end - start);
-        jobs.push(Mutex::new((begin.clone(), start * cut.words, now)));
-        (start, rest) = (end, later);
+        jobs.push(Mutex::new((engine.clone(), start..end)));
+        start = end;
     }
     pool::parallel_parts(parts, parts, &|_, range| {
         for job in &jobs[range] {
-            let (engine, words, out) = &mut *job.lock();
-            engine.skip(*words);
-            f(engine, out);
+            let (engine, range) = &mut *job.lock();
+            engine.skip(range.start * cut.words);
+            f(engine, range.clone());
         }
     });
     if let Some(job) = jobs.pop() {
