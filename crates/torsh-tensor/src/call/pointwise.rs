@@ -1,0 +1,263 @@
+//! Pointwise ops: promotion, broadcasting, the layout of the result, and the call of the kernel.
+
+use super::*;
+
+/// The first tensor, where all tensors are like it: row-major, of its shape, dtype and device, and
+/// beside numbers that leave the dtype as it is. This is the common case, found in one pass.
+#[inline]
+pub(super) fn uniform<'a>(args: &[Arg<'a>]) -> Option<&'a Tensor> {
+    let mut first: Option<&'a Tensor> = None;
+    let mut numbers = false;
+    for a in args {
+        match *a {
+            Arg::T(t) => match first {
+                None if t.contiguous_flag() => first = Some(t),
+                Some(f) if t.is_same(f) => {}
+                Some(f)
+                    if t.contiguous_flag()
+                        && t.dtype() == f.dtype()
+                        && t.shape() == f.shape()
+                        && t.device() == f.device() => {}
+                _ => return None,
+            },
+            Arg::N(Scalar::Complex(..)) => return None,
+            Arg::N(_) => numbers = true,
+            Arg::Absent => {}
+        }
+    }
+    first.filter(|f| !numbers || f.dtype().is_floating_point())
+}
+
+/// The promotion of all operands.
+pub(crate) fn promotion(args: &[Arg<'_>]) -> Promotion {
+    let mut p = Promotion::default();
+    for a in args {
+        match a {
+            Arg::T(t) => p.tensor(t.dtype(), t.ndim()),
+            Arg::N(n) => p.number(*n),
+            Arg::Absent => {}
+        }
+    }
+    p
+}
+
+/// The common dtype of a pointwise op's operands.
+pub(super) fn promoted(rule: Pointwise, args: &[Arg<'_>]) -> Result<DType> {
+    let p = promotion(args);
+    let d = match rule {
+        Pointwise::Equality => p.result_or_complex64(),
+        _ => p.result()?,
+    };
+    Ok(d.unwrap_or_else(torsh_core::default_dtype))
+}
+
+/// The dtype a pointwise op computes in, and its result's.
+#[inline]
+pub(super) fn pointwise_dtypes(
+    rule: Pointwise,
+    promoted: DType,
+    args: &[Arg<'_>],
+) -> Result<(DType, DType)> {
+    Ok(match rule {
+        Pointwise::Promote => (promoted, promoted),
+        Pointwise::Number => {
+            if args.iter().any(is_bool) {
+                return Err(TorshError::dtype("", "the `-` operator, with a bool tensor is not supported")
+                    .with_hint("to invert a mask use logical_not() or `!`; to compute, convert it with to_dtype(DType::I64)"));
+            }
+            (promoted, promoted)
+        }
+        Pointwise::Bool | Pointwise::Equality => (promoted, DType::Bool),
+        Pointwise::Real => (promoted, promoted.to_real()),
+        Pointwise::Float => {
+            let d = if promoted.is_differentiable() {
+                promoted
+            } else {
+                torsh_core::default_dtype()
+            };
+            (d, d)
+        }
+    })
+}
+
+fn is_bool(a: &Arg<'_>) -> bool {
+    match a {
+        Arg::T(t) => t.dtype() == DType::Bool,
+        Arg::N(n) => matches!(n, Scalar::Bool(_)),
+        Arg::Absent => false,
+    }
+}
+
+/// The shape operands broadcast to; `None` where all have the first tensor's.
+pub(super) fn broadcast_shape(args: &[Arg<'_>]) -> Result<Shape> {
+    let mut shape: Option<Shape> = None;
+    for a in args {
+        if let Arg::T(t) = a {
+            shape = Some(match shape {
+                None => t.shape().clone(),
+                Some(s) => s.broadcast(t.shape())?,
+            });
+        }
+    }
+    Ok(shape.unwrap_or_default())
+}
+
+/// The strides of a pointwise result: the memory order of the first operand of that shape that is
+/// dense but not row-major (channels-last stays channels-last), else row-major.
+fn result_strides(shape: &Shape, args: &[Arg<'_>]) -> Option<Strides> {
+    let mut strides = None;
+    for a in args {
+        if let Arg::T(t) = a
+            && t.shape() == shape
+        {
+            if t.contiguous_flag() {
+                return None;
+            }
+            if strides.is_none() {
+                strides = Some(memory_order_strides(shape, t.stride()));
+            }
+        }
+    }
+    strides
+}
+
+/// Dense strides of `shape` whose dimensions lie in memory as those of `like` do.
+pub(crate) fn memory_order_strides(shape: &Shape, like: &[isize]) -> Strides {
+    let mut order: SmallVec<[usize; 6]> = (0..shape.ndim()).collect();
+    // Stable, so that ties (and expanded dimensions, which order nothing) keep their order.
+    order.sort_by(|&a, &b| {
+        let (x, y) = (like[a], like[b]);
+        if x == 0 || y == 0 || shape[a] == 1 || shape[b] == 1 {
+            a.cmp(&b)
+        } else {
+            y.cmp(&x)
+        }
+    });
+    let mut strides = Strides::from_elem(0, shape.ndim());
+    let mut step = 1isize;
+    for &d in order.iter().rev() {
+        strides[d] = step;
+        step *= shape[d].max(1) as isize;
+    }
+    strides
+}
+
+pub(super) fn pointwise(
+    record: &'static OpRecord,
+    rule: Pointwise,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    at: &'static Location<'static>,
+) -> Result<Tensor> {
+    if let Some(first) = uniform(args) {
+        let (compute, dtype) = pointwise_dtypes(rule, first.dtype(), args)?;
+        let out = Tensor::uninit_like(first.layout(), dtype, first.device())?;
+        run_pointwise(record, compute, &out, args, attrs, true, false)?;
+        return record_one(record, args, attrs, out, at);
+    }
+    let device = common_device(args)?;
+    let (compute, dtype) = pointwise_dtypes(rule, promoted(rule, args)?, args)?;
+    let shape = broadcast_shape(args)?;
+    let n = shape.checked_numel(dtype.size())?;
+    let strides = result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
+    let storage = allocate(device, n * dtype.size())?;
+    let out = Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype).made();
+    run_pointwise(record, compute, &out, args, attrs, false, false)?;
+    record_one(record, args, attrs, out, at)
+}
+
+/// The most operands a pointwise op has.
+const MAX_OPERANDS: usize = 4;
+
+/// Runs the kernel of a pointwise op into `out`. `same_shape` says that every tensor has the
+/// result's shape and is row-major.
+pub(super) fn run_pointwise(
+    record: &'static OpRecord,
+    compute: DType,
+    out: &Tensor,
+    args: &[Arg<'_>],
+    attrs: &[Attr<'_>],
+    same_shape: bool,
+    lock_out: bool,
+) -> Result<()> {
+    let device = out.device();
+    if device == Device::Meta {
+        return Ok(());
+    }
+    let (kernel, f) = find_kernel(record, device)?;
+    let (shape, strides) = (out.dims(), out.stride());
+    if shape.len() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
+        return Err(TorshError::shape(
+            "",
+            format!("tensors have at most {} dimensions", ZERO_STRIDES.len()),
+        ));
+    }
+    // Numbers are operands with stride 0. The half types compute in float32, numbers included.
+    let number_dtype = if matches!(compute, DType::F16 | DType::BF16) {
+        DType::F32
+    } else {
+        compute
+    };
+    let mut numbers = [[0u8; 16]; MAX_OPERANDS];
+    for (i, a) in args.iter().enumerate() {
+        match a {
+            // Only the bytes that the kernel reads: it would wait for wider ones to be put together.
+            Arg::N(v) if number_dtype == DType::F32 => {
+                numbers[i][..4].copy_from_slice(&(v.to_f64() as f32).to_ne_bytes());
+            }
+            Arg::N(v) => numbers[i] = v.to_bytes(number_dtype),
+            _ => {}
+        }
+    }
+    let mut expanded: SmallVec<[Strides; 3]> = SmallVec::new();
+    if !same_shape {
+        expanded.extend(args.iter().map(|a| match a {
+            Arg::T(t) => t.layout().broadcast_strides(out.shape()),
+            _ => Strides::new(),
+        }));
+    }
+    let mut inputs = [View::ABSENT; MAX_OPERANDS];
+    let mut locks = [(out.storage().as_ref(), true); MAX_OPERANDS + 1];
+    let mut locked = usize::from(lock_out);
+    for (i, a) in args.iter().enumerate() {
+        inputs[i] = match a {
+            Arg::T(t) => {
+                if t.device() == Device::Meta {
+                    return Err(no_data(device));
+                }
+                locks[locked] = (t.storage().as_ref(), false);
+                locked += 1;
+                View {
+                    ptr: element_ptr(t),
+                    dtype: t.dtype(),
+                    shape,
+                    // The very slice of the result, by which the kernel knows the layout.
+                    strides: if same_shape { strides } else { &expanded[i] },
+                }
+            }
+            Arg::N(_) => View {
+                ptr: numbers[i].as_ptr() as *mut u8,
+                dtype: number_dtype,
+                shape,
+                strides: &ZERO_STRIDES[..shape.len()],
+            },
+            Arg::Absent => View::ABSENT,
+        };
+    }
+    let outputs = [View {
+        ptr: element_ptr(out),
+        dtype: out.dtype(),
+        shape,
+        strides,
+    }];
+    let guard = lock_all(&locks[..locked]);
+    let r = f(&KernelArgs {
+        kernel,
+        compute,
+        outputs: &outputs,
+        inputs: &inputs[..args.len()],
+        attrs,
+    });
+    drop(guard);
+    r
+}
