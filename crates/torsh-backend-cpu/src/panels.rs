@@ -76,10 +76,16 @@ impl Soon {
 /// Asks for the next rows of what is needed soon, until these are [`LINES`].
 #[inline(always)]
 pub(crate) fn fetch(soon: &mut [Soon]) {
+    fetch_lines(soon, LINES);
+}
+
+/// The same, until these are so many lines.
+#[inline(always)]
+pub(crate) fn fetch_lines(soon: &mut [Soon], lines: usize) {
     let mut bytes = 0;
     for s in soon {
         while s.rows > 0 {
-            if bytes >= LINES * LINE {
+            if bytes >= lines * LINE {
                 return;
             }
             let mut at = 0;
@@ -95,7 +101,7 @@ pub(crate) fn fetch(soon: &mut [Soon]) {
 }
 
 /// Cache lines that are asked for before a tile.
-const LINES: usize = 16;
+pub(crate) const LINES: usize = 16;
 
 /// `c = a b` or `c += a b`; `c` has rows of whole panels.
 #[derive(Clone, Copy)]

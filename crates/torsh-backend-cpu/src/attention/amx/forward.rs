@@ -12,9 +12,9 @@ use super::super::scores::{self, LANES, Scores, Vector, cut, greatest, whole};
 use super::super::{Queue, Sizes};
 use super::{Packed, Places, are_safe, exponential};
 use crate::dense::{Ptr, Scratch, missing};
-use crate::matmul::amx::pack::{put_parts_of_line, split};
+use crate::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
 use crate::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
-use crate::panels::{Panels, Rows, Soon, fetch};
+use crate::panels::{LINES, Panels, Rows, Soon, fetch_lines};
 
 /// Queries and keys of a block.
 const QUERIES: usize = 128;
@@ -42,6 +42,15 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
         failed: AtomicBool::new(false),
     };
     let blocks = sizes.l.div_ceil(QUERIES);
+    // How many of some rows are asked for before the block that comes `nth`: as many in each, or where
+    // each sees more than the one above, as many more.
+    let share = |nth: usize, rows: usize| match sizes.causal && blocks > 1 {
+        true => {
+            let pairs = nth / 2 * (blocks - 1) + nth % 2 * (nth / 2);
+            rows * pairs / (blocks * (blocks - 1) / 2)
+        }
+        false => rows * nth / blocks,
+    };
     let items = lead.iter().product::<usize>() * blocks;
     let work = QUERIES.min(sizes.l) * sizes.seen() * (sizes.e + sizes.d);
     let parts = pool::chunk_count(items, (GRAIN / work.max(1)).max(1));
@@ -83,9 +92,8 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
                     soon[1] = call.q.soon(head, i, [QUERIES.min(sizes.l - i), sizes.e]);
                 }
                 if let Some(next) = after.filter(|_| item + blocks > last) {
-                    let rows = sizes.seen().div_ceil(blocks);
-                    let first = (nth * rows).min(sizes.seen());
-                    let rows = rows.min(sizes.seen() - first);
+                    let [first, end] = [nth, nth + 1].map(|nth| share(nth, sizes.seen()));
+                    let rows = end - first;
                     soon[2] = call.k.soon(next, first, [rows, sizes.e]);
                     soon[3] = call.v.soon(next, first, [rows, sizes.d]);
                 }
@@ -215,6 +223,8 @@ impl Forward<'_> {
             added: each(3),
         };
         let panels = rows.div_ceil(SIDE);
+        // Half as many products have as much to ask for.
+        let lines = if causal { 2 * LINES } else { LINES };
         let of_steps = e.div_ceil(STEP);
         // SAFETY: the caller's promise.
         unsafe {
@@ -225,11 +235,14 @@ impl Forward<'_> {
                 factor: scale as f32,
                 ..q
             };
-            let scaled = floats(to.scaled);
-            f32::copy_rows(&q, scaled, [e as isize, 1]);
-            let most = to
-                .queries
-                .fill::<false>(at, scaled, [e as isize, 1], [rows, e]);
+            let most = if q.steps[1] == 1 {
+                pack_scaled(&q, &to.queries, at)
+            } else {
+                let scaled = floats(to.scaled);
+                f32::copy_rows(&q, scaled, [e as isize, 1]);
+                let steps = [e as isize, 1];
+                to.queries.fill::<false>(at, scaled, steps, [rows, e])
+            };
             let [k, v] = [0, 1].map(|n| f64::from(*floats(to.magnitudes).wrapping_add(n)));
             if !are_safe(&[k, v * seen as f64, f64::from(most) * k * e as f64]) {
                 self.failed.store(true, Ordering::Relaxed);
@@ -252,7 +265,7 @@ impl Forward<'_> {
                             ptr: scores.wrapping_add(p * SIDE * to.ld + c * SIDE),
                             step: 4 * to.ld,
                         };
-                        fetch(soon);
+                        fetch_lines(soon, lines);
                         blocks.sum(sums, false, of_steps, to.queries.step(at, p, 0), right);
                     }
                 }
@@ -303,7 +316,7 @@ impl Forward<'_> {
                             ptr: sums.wrapping_add(p * SIDE * to.columns + c * SIDE),
                             step: 4 * to.columns,
                         };
-                        fetch(soon);
+                        fetch_lines(soon, lines);
                         blocks.sum_with(sums, j + s > 0, steps, (left, right), &mut || {
                             if let Some(next) = &mut next {
                                 next.some();
@@ -338,6 +351,35 @@ impl Forward<'_> {
             f32::copy_rows(&sums, out, self.out.steps);
         }
     }
+}
+
+/// Packs rows of adjacent numbers times their factor. Gives the greatest magnitude.
+///
+/// # Safety
+/// The rows must be there, and `at` be memory with room for the packed ones; the processor has AVX-512.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+unsafe fn pack_scaled(q: &Rows<f32>, to: &Packed, at: *mut u8) -> f32 {
+    let [rows, terms] = q.sizes;
+    let factor = _mm512_set1_ps(q.factor);
+    let mut greatest = _mm512_setzero_si512();
+    for r in 0..up(rows, SIDE) {
+        let from = q.from.wrapping_offset(r as isize * q.steps[0]);
+        let line = to.step(at, r / SIDE, 0);
+        let line = line.wrapping_add(r % SIDE / 16 * TILE + r % 16 * 64);
+        for step in 0..terms.div_ceil(STEP) {
+            let i = step * STEP;
+            let part = |i: usize| {
+                let n = if r < rows { terms.saturating_sub(i) } else { 0 };
+                // SAFETY: the caller's promise; the mask leaves out what is not there.
+                let x = unsafe { _mm512_maskz_loadu_ps(first(n), from.wrapping_add(i)) };
+                _mm512_mul_ps(x, factor)
+            };
+            let to = line.wrapping_add(step * OF_STEP);
+            // SAFETY: the caller's promise.
+            unsafe { put_line(part(i), part(i + 16), to, &mut greatest) };
+        }
+    }
+    f32::from_bits(_mm512_reduce_max_epu32(greatest))
 }
 
 /// Moves the rows' maxima and, unless these are the first keys, makes their sums and results so far
