@@ -100,8 +100,22 @@ pub(crate) fn fetch_lines(soon: &mut [Soon], lines: usize) {
     }
 }
 
+/// The next of these rows, of so many bytes or a little less, for one who asks for their lines itself: none
+/// where rows are apart or longer.
+pub(crate) fn take(soon: &mut [Soon], bytes: usize) -> Option<*const u8> {
+    let s = soon.iter_mut().find(|s| s.rows > 0)?;
+    let rows = (bytes / s.bytes).min(s.rows);
+    if rows == 0 || s.step != s.bytes as isize {
+        return None;
+    }
+    let at = s.at;
+    s.at = s.at.wrapping_add(rows * s.bytes);
+    s.rows -= rows;
+    Some(at)
+}
+
 /// Cache lines that are asked for before a tile.
-pub(crate) const LINES: usize = 16;
+const LINES: usize = 16;
 
 /// `c = a b` or `c += a b`; `c` has rows of whole panels.
 #[derive(Clone, Copy)]

@@ -24,7 +24,7 @@ pub(crate) mod tiles;
 
 pub(crate) use blocks::{Blocks, OF_STEP};
 pub(crate) use peak::peak;
-pub(crate) use tiles::{SIDE, STEP, Sums, TILE};
+pub(crate) use tiles::{Ahead, SIDE, STEP, Sums, TILE};
 
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -34,7 +34,6 @@ use smallvec::SmallVec;
 use torsh_core::pool;
 
 use self::pack::Lines;
-use self::tiles::Ahead;
 use super::gemm::{self, Matrix};
 use super::grid;
 use crate::dense::{Ptr, Scratch};

@@ -423,7 +423,7 @@ impl Backward<'_> {
                             step: 4 * to.ld,
                         };
                         fetch(soon);
-                        blocks.sum(sums, false, terms.div_ceil(STEP), a, b);
+                        blocks.sum(sums, false, terms.div_ceil(STEP), a, b, None);
                     }
                 }
                 blocks.end();
@@ -473,7 +473,7 @@ impl Backward<'_> {
                         let a = left.step(at, c, since);
                         let b = right.step(at, n, i / STEP + since);
                         fetch(soon);
-                        blocks.sum(sums, !first, of_queries - since, a, b);
+                        blocks.sum(sums, !first, of_queries - since, a, b, None);
                     }
                 }
             }
@@ -487,7 +487,7 @@ impl Backward<'_> {
                         };
                         let a = to.k_columns.step(at, n, 0);
                         if reach(p) > 0 {
-                            blocks.sum(sums, j > 0, reach(p), a, b);
+                            blocks.sum(sums, j > 0, reach(p), a, b, None);
                         }
                     }
                 }

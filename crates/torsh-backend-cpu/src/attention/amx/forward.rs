@@ -13,14 +13,16 @@ use super::super::{Queue, Sizes};
 use super::{Packed, Places, are_safe, exponential};
 use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
-use crate::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
-use crate::panels::{LINES, Panels, Rows, Soon, fetch_lines};
+use crate::matmul::amx::{Ahead, Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
+use crate::panels::{Panels, Rows, Soon, fetch_lines, take};
 
 /// Queries and keys of a block.
 const QUERIES: usize = 128;
 const KEYS: usize = 512;
 /// Steps of keys whose values stay in the first-level cache while all queries of a block are summed up.
 const STRETCH: usize = 2;
+/// Bytes that are fetched in a step of products of queries and keys.
+const FETCHED: usize = 1536;
 /// Products of a query, a key and a column that are worth a thread of their own.
 const GRAIN: usize = 512 * 1024;
 
@@ -223,8 +225,8 @@ impl Forward<'_> {
             added: each(3),
         };
         let panels = rows.div_ceil(SIDE);
-        // Half as many products have as much to ask for.
-        let lines = if causal { 2 * LINES } else { LINES };
+        // Lines that are asked for before other products: half as many have as much to ask for.
+        let lines = if causal { 16 } else { 8 };
         let of_steps = e.div_ceil(STEP);
         // SAFETY: the caller's promise.
         unsafe {
@@ -265,8 +267,13 @@ impl Forward<'_> {
                             ptr: scores.wrapping_add(p * SIDE * to.ld + c * SIDE),
                             step: 4 * to.ld,
                         };
-                        fetch_lines(soon, lines);
-                        blocks.sum(sums, false, of_steps, to.queries.step(at, p, 0), right);
+                        let ahead = take(soon, FETCHED * (of_steps - 1));
+                        let ahead = ahead.map(|ptr| Ahead { ptr, step: 128 });
+                        if ahead.is_none() {
+                            fetch_lines(soon, lines);
+                        }
+                        let left = to.queries.step(at, p, 0);
+                        blocks.sum(sums, false, of_steps, left, right, ahead);
                     }
                 }
                 blocks.end();

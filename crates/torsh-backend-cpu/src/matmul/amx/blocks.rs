@@ -23,12 +23,21 @@ impl Blocks {
         Blocks { before: None }
     }
 
-    /// Makes sums, or adds to them, of at least one step of packed operands.
+    /// Makes sums, or adds to them, of at least one step of packed operands. Fetches meanwhile, of
+    /// steps that are not a turn's, or else more of `b`.
     ///
     /// # Safety
     /// There must be room for the sums, and the operands hold the steps.
     #[inline]
-    pub unsafe fn sum(&mut self, to: Sums, add: bool, steps: usize, a: *const u8, b: *const u8) {
+    pub unsafe fn sum(
+        &mut self,
+        to: Sums,
+        add: bool,
+        steps: usize,
+        a: *const u8,
+        b: *const u8,
+        ahead: Option<Ahead>,
+    ) {
         debug_assert!(steps > 0);
         let from = add.then_some(to);
         let (mut a, mut b, mut left) = (a, b, steps);
@@ -47,7 +56,7 @@ impl Blocks {
                     None => Sums::clear(),
                 },
             }
-            let ahead = Ahead { ptr: b, step: 128 };
+            let ahead = ahead.unwrap_or(Ahead { ptr: b, step: 128 });
             tiles::steps(Parts::Three, left, a, b, ahead);
         }
         self.before = Some(to);
