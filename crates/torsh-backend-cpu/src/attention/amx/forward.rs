@@ -267,13 +267,15 @@ impl Forward<'_> {
                             ptr: scores.wrapping_add(p * SIDE * to.ld + c * SIDE),
                             step: 4 * to.ld,
                         };
-                        let ahead = take(soon, FETCHED * (of_steps - 1));
-                        let ahead = ahead.map(|ptr| Ahead { ptr, step: 128 });
-                        if ahead.is_none() {
-                            fetch_lines(soon, lines);
-                        }
                         let left = to.queries.step(at, p, 0);
-                        blocks.sum(sums, false, of_steps, left, right, ahead);
+                        let ahead = match take(soon, FETCHED * (of_steps - 1)) {
+                            Some(ptr) => Ahead { ptr, step: 128 },
+                            None => {
+                                fetch_lines(soon, lines);
+                                Ahead { ptr: left, step: 0 }
+                            }
+                        };
+                        blocks.sum(sums, false, of_steps, left, right, Some(ahead));
                     }
                 }
                 blocks.end();
