@@ -4,6 +4,7 @@
 //! and compiled for every [`Level`]; the widest one the machine has is picked at
 //! run time. The loop itself is plain Rust that LLVM vectorises.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::matmul::lane::Lane;
@@ -93,6 +94,35 @@ pub fn fma32<A: Arch>(a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 pub fn fma64<A: Arch>(a: f64, b: f64, c: f64) -> f64 {
     if A::FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// Bytes of a core's second-level cache; 0 where the processor does not say. Asked once.
+pub(crate) fn second_level_cache() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        #[cfg(target_arch = "x86_64")]
+        for leaf in [4, 0x8000_001d] {
+            use std::arch::x86_64::{__cpuid, __cpuid_count};
+            if __cpuid(leaf & 0x8000_0000).eax < leaf {
+                continue;
+            }
+            for nth in 0..8 {
+                let cache = __cpuid_count(leaf, nth);
+                let (kind, level) = (cache.eax & 31, cache.eax >> 5 & 7);
+                if kind == 0 {
+                    break;
+                }
+                // Not one of instructions.
+                if kind != 2 && level == 2 {
+                    let field = |shift: u32, bits: u32| {
+                        (cache.ebx >> shift & ((1 << bits) - 1)) as usize + 1
+                    };
+                    return field(0, 12) * field(12, 10) * field(22, 10) * (cache.ecx as usize + 1);
+                }
+            }
+        }
+        0
+    })
 }
 
 static LEVEL: AtomicU8 = AtomicU8::new(0);
@@ -323,4 +353,26 @@ macro_rules! multiversion {
 
         $crate::multiversion! { $($rest)* }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    /// Where the system says it too.
+    #[test]
+    fn the_second_level_cache_is_the_systems() {
+        let of = |what: &str| {
+            let all = "/sys/devices/system/cpu/cpu0/cache/index2/";
+            std::fs::read_to_string(format!("{all}{what}")).unwrap_or_default()
+        };
+        let size = of("size");
+        let kibibytes = size.trim().strip_suffix('K').and_then(|n| n.parse().ok());
+        if let (Some(n), "2") = (kibibytes, of("level").trim()) {
+            let n: usize = n;
+            let found = super::second_level_cache();
+            assert!(
+                found == n * 1024 || found == 0,
+                "{found} bytes, not {n} KiB"
+            );
+        }
+    }
 }

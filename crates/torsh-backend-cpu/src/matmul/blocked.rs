@@ -9,7 +9,7 @@ use torsh_core::{Result, pool};
 use super::gemm::Product;
 use super::panel::{Lines, Square};
 use super::tile::{Next, Tile, Tiled, Tiles, even_parts};
-use crate::arch::level;
+use crate::arch::{level, second_level_cache};
 use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
 
@@ -160,7 +160,8 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     // Panels that all rows are done with at once need not outlast a core's own cache.
     let few = x.m * tiles.block.terms * size <= tiles.block.left;
     let bytes = match few {
-        _ if passes => tiles.block.right,
+        // Half of a larger cache.
+        _ if passes => tiles.block.right.max(second_level_cache() / 2),
         true => tiles.block.left,
         false => RIGHT,
     };
