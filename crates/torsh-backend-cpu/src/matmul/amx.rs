@@ -264,11 +264,13 @@ impl Plan {
         let line = terms * 2 * p.parts.count();
         // Rows that are packed once, all of them.
         let once = terms >= p.k && p.m.next_multiple_of(SIDE) * line <= left;
+        // Each thread is to have as many of them.
+        let unit = if once { SIDE * threads } else { SIDE };
         let most = match once {
-            true => COLUMNS.min((NEAR * threads / line).max(4 * SIDE)),
+            true => COLUMNS.min((NEAR * threads / line).max(8 * SIDE)),
             false => COLUMNS,
         };
-        let columns = even(p.n, most, SIDE);
+        let columns = even(p.n, (most / unit * unit).max(unit), unit);
         let panels = (p.m.div_ceil(SIDE), columns / SIDE);
         // As in the blocked product, rows that other products and the steps of optimizers part at,
         // so that each thread finds them in its own cache.
