@@ -5,7 +5,7 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 use super::number::Number;
 use super::operand::{Columns, Mask, Matrices, Results, up};
 use super::scores::{LANES, Scores};
-use super::{Queue, Sizes};
+use super::{Sizes, by_heads};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
 use crate::panels::{Band, Product, Rows, Soon, pack_rows};
@@ -57,27 +57,11 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
     let scratch = Scratch::<T>::new(threads * each.total)?;
     let start = Ptr::new(scratch.ptr());
     let at = |part: usize| start.at((part * each.total) as isize);
-    // Whole heads while there are enough for all threads; what is left over is split inside of the
-    // heads.
-    let whole = heads / threads * threads;
-    let queue = Queue::new(whole);
-    pool::parallel_parts(threads, threads, &|part, _| {
-        let mut mine = queue.take();
-        while let Some(head) = mine {
-            mine = queue.take();
-            // SAFETY: the operands have the sizes that the record planned, the scratch memory what
-            // `layout` says.
-            unsafe { call.head(head, mine, at(part), &each, [true, true], [0, 1]) };
-        }
+    by_heads(heads, threads, &|x| {
+        // SAFETY: the operands have the sizes that the record planned, the scratch memory what
+        // `layout` says; each call writes rows of its own.
+        unsafe { call.head(x.head, x.next, at(x.part), &each, x.of, x.blocks) };
     });
-    for head in whole..heads {
-        pool::parallel_parts(threads, threads, &|part, _| {
-            for of in [[true, false], [false, true]] {
-                // SAFETY: as above; each part writes rows of its own.
-                unsafe { call.head(head, None, at(part), &each, of, [part, threads]) };
-            }
-        });
-    }
     for result in [dq, dk, dv].into_iter().flatten() {
         result.finish()?;
     }

@@ -7,7 +7,7 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 use super::number::Number;
 use super::operand::{Columns, Mask, Matrices, Results, up};
 use super::scores::{self, LANES, Scores};
-use super::{Queue, Sizes};
+use super::{Sizes, block_of, in_units};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
 use crate::panels::{Band, Product, Rows, Soon, pack_rows};
@@ -47,15 +47,8 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
     let run = |part: usize, range: Range<usize>, after: Option<usize>| {
         let at = start.at((part * each.total) as isize);
         let mut packed = None;
-        // The head and first query of an item. Early blocks see fewer keys: an early and a late one by
-        // turns.
         let of = |item: usize| {
-            let (head, i) = (item / blocks, item % blocks);
-            let block = if i % 2 == 0 {
-                i / 2
-            } else {
-                blocks - 1 - i / 2
-            };
+            let (head, block) = block_of(item, blocks);
             (head, block * QUERIES)
         };
         let end = range.end;
@@ -86,19 +79,7 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
             }
         }
     };
-    let unit = sizes.group * blocks;
-    if items >= 2 * parts * unit {
-        let queue = Queue::new(items / unit);
-        pool::parallel_parts(parts, parts, &|part, _| {
-            let mut mine = queue.take();
-            while let Some(kv) = mine {
-                mine = queue.take();
-                run(part, kv * unit..(kv + 1) * unit, mine.map(|kv| kv * unit));
-            }
-        });
-    } else {
-        pool::parallel_parts(items, parts, &|part, range| run(part, range, None));
-    }
+    in_units([items, sizes.group * blocks, parts], &run);
     result.finish()
 }
 

@@ -9,7 +9,7 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::super::number::Number;
 use super::super::operand::{Matrices, Results, up};
-use super::super::{Queue, Sizes};
+use super::super::{Sizes, by_heads};
 use super::{Packed, Places, are_safe, exponential};
 use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::amx::pack::{first, put_parts_of_line, put_parts_of_pair, split, turned};
@@ -65,27 +65,11 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
     let scratch = Scratch::<u8>::new(threads * each.total)?;
     let start = Ptr::new(scratch.ptr());
     let at = |part: usize| start.at((part * each.total) as isize);
-    // Whole heads while there are enough for all threads; what is left over is split inside of the
-    // heads.
-    let whole = heads / threads * threads;
-    let queue = Queue::new(whole);
-    pool::parallel_parts(threads, threads, &|part, _| {
-        let mut mine = queue.take();
-        while let Some(head) = mine {
-            mine = queue.take();
-            // SAFETY: the operands have the sizes that the record planned, the scratch memory what
-            // `layout` says, and the unit is there.
-            unsafe { call.head(head, mine, at(part), &each, [true, true], [0, 1]) };
-        }
+    by_heads(heads, threads, &|x| {
+        // SAFETY: the operands have the sizes that the record planned, the scratch memory what
+        // `layout` says, and the unit is there; each call writes rows of its own.
+        unsafe { call.head(x.head, x.next, at(x.part), &each, x.of, x.blocks) };
     });
-    for head in whole..heads {
-        pool::parallel_parts(threads, threads, &|part, _| {
-            for of in [[true, false], [false, true]] {
-                // SAFETY: as above; each part writes rows of its own.
-                unsafe { call.head(head, None, at(part), &each, of, [part, threads]) };
-            }
-        });
-    }
     if call.failed.load(Ordering::Relaxed) {
         return Ok(false);
     }

@@ -9,7 +9,7 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 use super::super::number::Number;
 use super::super::operand::{Mask, Matrices, Results, up};
 use super::super::scores::{self, LANES, Scores, Vector, cut, greatest, whole};
-use super::super::{Queue, Sizes};
+use super::super::{Sizes, block_of, in_units};
 use super::{Packed, Places, are_safe, exponential};
 use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
@@ -54,24 +54,19 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
         false => rows * nth / blocks,
     };
     let items = lead.iter().product::<usize>() * blocks;
+    let unit = sizes.group * blocks;
     let work = QUERIES.min(sizes.l) * sizes.seen() * (sizes.e + sizes.d);
     let parts = pool::chunk_count(items, (GRAIN / work.max(1)).max(1));
     let each = call.layout();
     let scratch = Scratch::<u8>::new(parts * each.total)?;
     let start = Ptr::new(scratch.ptr());
-    // Some blocks, and the head of key and value that comes after them.
+    // Some blocks, and the first one of those that come after them.
     let run = |part: usize, range: Range<usize>, after: Option<usize>| {
         let at = start.at((part * each.total) as isize);
         let mut packed = None;
         let last = range.end - 1;
-        // The head and first query of a block. Early ones see fewer keys: an early and a late one by
-        // turns.
         let of = |item: usize| {
-            let (head, nth) = (item / blocks, item % blocks);
-            let block = match nth % 2 {
-                0 => nth / 2,
-                _ => blocks - 1 - nth / 2,
-            };
+            let (head, block) = block_of(item, blocks);
             (head, block * QUERIES)
         };
         for item in range {
@@ -88,12 +83,13 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
                 soon[0] = call.out.soon(head, i, [QUERIES.min(sizes.l - i), sizes.d]);
                 let next = match item < last {
                     true => Some(of(item + 1)),
-                    false => after.map(|kv| (kv * sizes.group, 0)),
+                    false => after.map(of),
                 };
                 if let Some((head, i)) = next {
                     soon[1] = call.q.soon(head, i, [QUERIES.min(sizes.l - i), sizes.e]);
                 }
                 if let Some(next) = after.filter(|_| item + blocks > last) {
+                    let next = next / unit;
                     let [first, end] = [nth, nth + 1].map(|nth| share(nth, sizes.seen()));
                     let rows = end - first;
                     soon[2] = call.k.soon(next, first, [rows, sizes.e]);
@@ -103,19 +99,7 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
             }
         }
     };
-    let unit = sizes.group * blocks;
-    if items >= 2 * parts * unit {
-        let queue = Queue::new(items / unit);
-        pool::parallel_parts(parts, parts, &|part, _| {
-            let mut mine = queue.take();
-            while let Some(kv) = mine {
-                mine = queue.take();
-                run(part, kv * unit..(kv + 1) * unit, mine);
-            }
-        });
-    } else {
-        pool::parallel_parts(items, parts, &|part, range| run(part, range, None));
-    }
+    in_units([items, unit, parts], &run);
     if call.failed.load(Ordering::Relaxed) {
         return Ok(false);
     }
