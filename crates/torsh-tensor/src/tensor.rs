@@ -134,17 +134,32 @@ impl Tensor {
     pub(crate) fn uninit_of(shape: &Shape, dtype: DType, device: Device) -> Result<Tensor> {
         let n = shape.checked_numel(dtype.size())?;
         let storage = crate::call::allocate(device, n * dtype.size())?;
+        let t = Tensor::laid_out(storage, dtype, true, |layout| {
+            layout.make_contiguous(shape);
+        });
+        Ok(t.made())
+    }
+
+    /// A tensor without history, whose layout is made where it stays: to move it costs as much as the
+    /// rest.
+    #[inline(always)]
+    fn laid_out(
+        storage: Shared<Storage>,
+        dtype: DType,
+        contiguous: bool,
+        lay_out: impl FnOnce(&mut Layout),
+    ) -> Tensor {
         let mut t = Tensor(Shared::with(|| Inner {
             memory: Memory::Own(storage),
             layout: Layout::scalar(),
             dtype,
-            contiguous: true,
+            contiguous,
             meta: OnceBox::new(),
         }));
         if let Some(inner) = Shared::get_mut(&mut t.0) {
-            inner.layout.make_contiguous(shape);
+            lay_out(&mut inner.layout);
         }
-        Ok(t.made())
+        t
     }
 
     /// [`Tensor::uninit`] of the shape and strides of a row-major layout, which are not computed
@@ -156,18 +171,10 @@ impl Tensor {
             return Tensor::uninit(like.shape.clone(), dtype, device);
         };
         let storage = crate::call::allocate(device, bytes)?;
-        let mut t = Tensor(Shared::with(|| Inner {
-            memory: Memory::Own(storage),
-            layout: Layout::scalar(),
-            dtype,
-            contiguous: true,
-            meta: OnceBox::new(),
-        }));
-        // From place to place, as for views.
-        if let Some(inner) = Shared::get_mut(&mut t.0) {
-            inner.layout.clone_from(like);
-            inner.layout.offset = 0;
-        }
+        let t = Tensor::laid_out(storage, dtype, true, |layout| {
+            layout.clone_from(like);
+            layout.offset = 0;
+        });
         Ok(t.made())
     }
 
@@ -548,17 +555,10 @@ impl Tensor {
     /// The same data as a tensor of its own, without a place in the graph.
     #[inline]
     pub(crate) fn without_history(&self) -> Tensor {
-        let mut t = Tensor(Shared::with(|| Inner {
-            memory: Memory::Own(self.storage().clone()),
-            layout: Layout::scalar(),
-            dtype: self.0.dtype,
-            contiguous: self.0.contiguous,
-            meta: OnceBox::new(),
-        }));
-        if let Some(inner) = Shared::get_mut(&mut t.0) {
-            inner.layout.clone_from(&self.0.layout);
-        }
-        t
+        let (dtype, contiguous) = (self.0.dtype, self.0.contiguous);
+        Tensor::laid_out(self.storage().clone(), dtype, contiguous, |layout| {
+            layout.clone_from(&self.0.layout);
+        })
     }
 
     /// The same data cut off from the graph; writing into either shows in both.
