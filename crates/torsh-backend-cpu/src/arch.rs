@@ -125,6 +125,50 @@ pub(crate) fn second_level_cache() -> usize {
     })
 }
 
+/// The processor's maker, as it says so itself; zeros on other architectures.
+fn vendor() -> [u8; 12] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let v = std::arch::x86_64::__cpuid(0);
+        let all = [v.ebx, v.edx, v.ecx].map(u32::to_le_bytes);
+        all.as_flattened().try_into().unwrap_or_default()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    [0; 12]
+}
+
+/// Whether this is one of Intel's processors.
+pub(crate) fn intel() -> bool {
+    static INTEL: OnceLock<bool> = OnceLock::new();
+    *INTEL.get_or_init(|| vendor() == *b"GenuineIntel")
+}
+
+/// Whether the processor takes a vector of AVX-512 in two halves, as AMD's Zen 4 does: a load or a
+/// store of one is two, and loops that compute little are as fast with AVX2, or faster, since what
+/// fetches ahead sees twice as many accesses.
+pub(crate) fn halves() -> bool {
+    static HALVES: OnceLock<bool> = OnceLock::new();
+    *HALVES.get_or_init(|| {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let signature = std::arch::x86_64::__cpuid(1).eax;
+            let family = (signature >> 8 & 15) + (signature >> 20 & 255);
+            vendor() == *b"AuthenticAMD" && family == 0x19
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    })
+}
+
+/// The level for loops that do little with what they read: [`level`], or AVX2 where wider vectors are
+/// two halves.
+pub(crate) fn light_level() -> Level {
+    match level() {
+        Level::Avx512 if halves() => Level::Avx2,
+        level => level,
+    }
+}
+
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// The level in use: the widest one of this machine, or less where the

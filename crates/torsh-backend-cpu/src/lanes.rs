@@ -5,6 +5,9 @@
 
 use std::hint::black_box;
 
+use crate::arch::Arch;
+#[cfg(target_arch = "x86_64")]
+use crate::arch::Level;
 use crate::scalar::Real;
 
 /// Lanes of a sum: as many vectors as additions overlap.
@@ -89,12 +92,53 @@ pub(crate) fn tree<T: Copy, const N: usize>(lanes: [T; N], f: impl Fn(T, T) -> T
         half /= 2;
     }
     let mut few = [lanes[0]; FEW];
-    few.copy_from_slice(&lanes[..FEW]);
+    for l in 0..FEW {
+        few[l] = lanes[l];
+    }
     let few = apart(few);
     // Not `join`, which LLVM turns into lanes written and read back.
     let eight = |l: usize| f(few[l], few[l + 8]);
     let four = |l: usize| f(eight(l), eight(l + 4));
     f(f(four(0), four(2)), f(four(1), four(3)))
+}
+
+/// [`tree`] of a sum of float32: in registers, where that many lanes fill eight of AVX2.
+#[inline(always)]
+pub(crate) fn sum_f32<A: Arch, const N: usize>(lanes: [f32; N]) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    if A::LEVEL >= Level::Avx2 && N == 64 {
+        let lanes = apart(lanes);
+        // SAFETY: there are 64 numbers; the level has AVX2.
+        return unsafe { sum_of_64(lanes.as_ptr()) };
+    }
+    tree(lanes, |a, b| a + b)
+}
+
+/// [`tree`] of a sum of float64.
+#[inline(always)]
+pub(crate) fn sum_f64<A: Arch, const N: usize>(lanes: [f64; N]) -> f64 {
+    tree(lanes, |a, b| a + b)
+}
+
+/// # Safety
+/// The processor has AVX2; `x` must be valid for 64 reads.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn sum_of_64(x: *const f32) -> f32 {
+    use std::arch::x86_64::*;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let two = |k: usize| {
+            _mm256_add_ps(
+                _mm256_loadu_ps(x.add(8 * k)),
+                _mm256_loadu_ps(x.add(8 * k + 32)),
+            )
+        };
+        let all = _mm256_add_ps(_mm256_add_ps(two(0), two(2)), _mm256_add_ps(two(1), two(3)));
+        let four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+    }
 }
 
 /// Lanes by way of memory: LLVM otherwise makes the loop that filled them of the pairs in which
@@ -119,6 +163,7 @@ fn join<T: Copy, const N: usize>(mut lanes: [T; N], f: impl Fn(T, T) -> T) -> T 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::{Avx2, Base, level};
     use std::cell::Cell;
 
     #[test]
@@ -138,12 +183,24 @@ mod tests {
         assert_eq!(calls.get(), 3 + LANES + 2 * LANES);
     }
 
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    unsafe fn in_registers(lanes: [f32; 64]) -> f32 {
+        sum_f32::<Avx2, 64>(lanes)
+    }
+
     #[test]
     fn a_tree_joins_every_lane() {
         let lanes: [f32; 64] = std::array::from_fn(|i| (i * 37 % 64) as f32);
         assert_eq!(tree(lanes, |a, b| a + b), 2016.0);
         assert_eq!(tree(lanes, |a, b| if b > a { b } else { a }), 63.0);
         assert_eq!(tree([5.0], |_, _| 0.0), 5.0);
+        assert_eq!(sum_f32::<Base, 64>(lanes), 2016.0);
+        #[cfg(target_arch = "x86_64")]
+        if level() >= Level::Avx2 {
+            // SAFETY: the level has AVX2.
+            assert_eq!(unsafe { in_registers(lanes) }, 2016.0);
+        }
     }
 
     #[test]

@@ -6,8 +6,7 @@
 //! A result larger than the caches is gone from them before anybody reads it. Written the usual
 //! way its lines are first read from memory, a third of all traffic of a copy.
 
-use std::sync::OnceLock;
-
+use crate::arch;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::{Level, level};
 
@@ -23,17 +22,7 @@ pub(crate) fn pays(bytes: usize) -> bool {
 /// is asked for and for what is written past the caches, so that asking for many lines to write, or
 /// writing past the caches while reading here and there, keeps reads waiting.
 pub(crate) fn few_buffers() -> bool {
-    static FEW: OnceLock<bool> = OnceLock::new();
-    *FEW.get_or_init(|| {
-        #[cfg(target_arch = "x86_64")]
-        let of = {
-            let vendor = std::arch::x86_64::__cpuid(0);
-            [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes)
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        let of = [[0; 4]; 3];
-        of.as_flattened() == b"GenuineIntel"
-    })
+    arch::intel()
 }
 
 /// From this many bytes on images are asked for ahead of time: smaller ones are in a core's own caches.
@@ -82,6 +71,15 @@ pub(crate) fn prefetch_write(p: *mut u8) {
 pub(crate) fn fetches_rows(bytes: usize) -> bool {
     bytes <= 16 * 1024
 }
+
+/// Whether loops over so many bytes in all ask for what they read next. Zen 4 reads ahead better by
+/// itself, even from row to row, but from memory, which this is more than the shared cache holds of.
+pub(crate) fn asks_ahead(bytes: usize) -> bool {
+    bytes > FARTHER || !arch::halves()
+}
+
+/// More bytes than a share of the shared cache.
+const FARTHER: usize = 24 << 20;
 
 /// Bytes ahead of a loop over rows in the first-level cache that it asks for: the row after the next
 /// one, if rows are of a thousand numbers. What is asked for just a row ahead comes late.

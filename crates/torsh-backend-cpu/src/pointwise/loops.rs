@@ -131,6 +131,26 @@ pub(crate) struct Entry {
     pub divides: bool,
 }
 
+/// Rows that do little with what they read: see [`arch::light_level`].
+const LIGHT: [Kernel; 16] = [
+    Kernel::Add,
+    Kernel::Sub,
+    Kernel::Rsub,
+    Kernel::Mul,
+    Kernel::Div,
+    Kernel::Addcmul,
+    Kernel::Maximum,
+    Kernel::Minimum,
+    Kernel::Neg,
+    Kernel::Abs,
+    Kernel::Square,
+    Kernel::Relu,
+    Kernel::ReluBackward,
+    Kernel::SigmoidBackward,
+    Kernel::TanhBackward,
+    Kernel::Threshold,
+];
+
 /// The rows of all kernels, by key.
 pub(crate) fn entries() -> &'static [Entry] {
     static ENTRIES: std::sync::OnceLock<Vec<Entry>> = std::sync::OnceLock::new();
@@ -141,12 +161,22 @@ pub(crate) fn entries() -> &'static [Entry] {
             rule: Rule::Promote,
             divides: false,
         };
-        let mut all = vec![none; Kernel::POINTWISE];
+        let of = |level| {
+            let mut all = vec![none; Kernel::POINTWISE];
+            super::unary::fill(&mut all, level);
+            super::binary::fill(&mut all, level);
+            super::parametric::fill(&mut all, level);
+            super::special::fill(&mut all, level);
+            all
+        };
         let level = arch::level();
-        super::unary::fill(&mut all, level);
-        super::binary::fill(&mut all, level);
-        super::parametric::fill(&mut all, level);
-        super::special::fill(&mut all, level);
+        let mut all = of(level);
+        if arch::light_level() != level {
+            let light = of(arch::light_level());
+            for k in LIGHT {
+                all[k as usize] = light[k as usize];
+            }
+        }
         #[cfg(target_arch = "x86_64")]
         if level == Level::Avx512 {
             all[Kernel::Exp as usize].loops[DType::F32 as usize] = Some(by_vectors::exp::<false>);

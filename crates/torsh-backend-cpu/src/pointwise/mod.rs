@@ -111,8 +111,7 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
         return Ok(());
     }
 
-    let one = |v: &View<'_>| v.numel() == 1;
-    if !half && n > 1 && target && inputs.iter().all(|v| one(v) || plain(v)) {
+    if !half && n > 1 && target && inputs.iter().all(|v| is_number(v) || plain(v)) {
         with_numbers(f, out.ptr, inputs, wanted, n, p);
         return Ok(());
     }
@@ -211,22 +210,31 @@ impl Addresses {
     }
 }
 
-/// How often a number is repeated for the loop.
-const REPEAT: usize = 256;
+/// Whether a view is the same element all over.
+fn is_number(v: &View<'_>) -> bool {
+    v.numel() == 1 || v.strides.iter().all(|&s| s == 0)
+}
+
+/// The bytes that a number is repeated in for the loop: few enough to stay in the first-level cache.
+const REPEAT: usize = 4096;
+
+/// Room for the copies of a number.
+#[repr(align(64))]
+struct Repeated(#[allow(dead_code)] [u8; REPEAT]);
 
 /// Contiguous operands and numbers, of which a buffer is filled that every part of the loop reads.
 #[inline(never)]
 fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: usize, p: *const u8) {
-    let mut buffers = MaybeUninit::<[[Slot; REPEAT]; MAX_INPUTS]>::uninit();
+    let mut buffers = MaybeUninit::<[Repeated; MAX_INPUTS]>::uninit();
     let mut ins = [std::ptr::null(); MAX_INPUTS];
     let mut steps = [0; MAX_INPUTS];
     for (k, v) in inputs.iter().enumerate() {
-        if v.numel() == 1 {
-            let all = (buffers.as_mut_ptr() as *mut [Slot; REPEAT]).wrapping_add(k) as *mut u8;
-            // SAFETY: the view has one element, and the buffer room for all copies of it.
+        if is_number(v) {
+            let all = (buffers.as_mut_ptr() as *mut Repeated).wrapping_add(k) as *mut u8;
+            // SAFETY: the view has an element in one place, and the buffer room for all copies of it.
             unsafe {
                 convert(v.dtype, v.ptr, wanted, all, 1);
-                blocks::gather(f.size, all, 0, all, n.min(REPEAT));
+                blocks::gather(f.size, all, 0, all, n.min(REPEAT / f.size));
             }
             ins[k] = all as *const u8;
         } else {
@@ -237,7 +245,7 @@ fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: us
     large(f, None, out, ins, steps, n, p);
 }
 
-/// Operands over threads: contiguous ones, and with a step of 0 numbers repeated [`REPEAT`] times.
+/// Operands over threads: contiguous ones, and with a step of 0 numbers repeated in [`REPEAT`] bytes.
 /// `direct` is the loop that writes past the caches, where there is one.
 #[inline(never)]
 fn large(
@@ -292,7 +300,7 @@ const FEW_RESULTS: usize = 512;
 /// `streamed`.
 ///
 /// # Safety
-/// As for the loop, whose inputs with a step of 0 need only [`REPEAT`] elements; a streamed output
+/// As for the loop, whose inputs with a step of 0 need only [`REPEAT`] bytes; a streamed output
 /// must be none of the inputs.
 unsafe fn in_blocks(
     f: Loop,
@@ -306,10 +314,11 @@ unsafe fn in_blocks(
     let mut results = Results(MaybeUninit::uninit());
     let results = results.0.as_mut_ptr().cast::<u8>();
     let few = streamed && stream::few_buffers();
-    let most = if few { FEW_RESULTS } else { RESULTS } / f.out_size;
-    let block = match steps[..f.arity].contains(&0) {
-        true => most.min(REPEAT),
-        false => most,
+    let results_fit = if few { FEW_RESULTS } else { RESULTS } / f.out_size;
+    let block = match (streamed, steps[..f.arity].contains(&0)) {
+        (true, false) => results_fit,
+        (true, true) => results_fit.min(REPEAT / f.size),
+        (false, _) => REPEAT / f.size,
     };
     let lines = f.size.div_ceil(f.out_size);
     for at in (0..n).step_by(block) {

@@ -166,12 +166,12 @@ unsafe fn first<T: Ordered>(x: *const T, n: usize, hit: impl Fn(T) -> bool) -> u
 /// # Safety
 /// `x` must be valid for `n` reads.
 #[inline(always)]
-unsafe fn extreme<D: Side, const N: usize>(x: *const D::T, n: usize) -> (D::T, i64) {
+unsafe fn extreme<D: Side, const N: usize>(p: &Params, x: *const D::T, n: usize) -> (D::T, i64) {
     let zero = D::T::index(0);
     // All lanes have the first element, which only the first one has at its own place.
     // SAFETY: the caller's promise.
     let (mut value, mut at) = ([unsafe { *x }; N], [zero; N]);
-    let fetch = n < RUN;
+    let fetch = n < RUN && p.fetch;
     let mut i = 0;
     // SAFETY: i + N <= n, the caller's promise.
     unsafe {
@@ -221,7 +221,7 @@ unsafe fn extreme_of<A: Arch, D: Side, const N: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         if before.is_none() && n >= N {
-            return Some(extreme::<D, N>(x, n));
+            return Some(extreme::<D, N>(p, x, n));
         }
         let value = fold_block::<A, D::Values>(p, x, n, false);
         match before {

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use torsh_core::{Result, TorshError, View, alloc, pool};
 
-use super::level::{by_level, index};
+use super::level::{by_level, index, light_index};
 use super::load::{Load, Out};
 use super::plan::{Dim, Plan, Walk};
 use crate::arch::Arch;
@@ -37,6 +37,9 @@ const BANDS: usize = 8;
 /// Elements worth a thread.
 const GRAIN: usize = 32 * 1024;
 
+/// Folds of at most this cost take [`light_index`].
+const LIGHT: usize = 2;
+
 /// What the loops and the writing of results read besides elements.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Params {
@@ -46,6 +49,8 @@ pub(crate) struct Params {
     pub count: f64,
     /// Square root of the result (standard deviation).
     pub root: bool,
+    /// Whether rows ask for what follows them.
+    pub fetch: bool,
 }
 
 /// A reduction: how a state takes in elements, and what it gives.
@@ -209,6 +214,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         return Ok(());
     }
     job.params.count = count as f64;
+    job.params.fetch = stream::asks_ahead(results * count * job.input.dtype.size());
     let out = |k: usize| {
         let v = job.outs.get(k).unwrap_or(&job.outs[0]);
         Out {
@@ -219,7 +225,11 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     };
     let outs = [out(0), out(1)];
     let parts = pool::chunk_count(results * count * job.cost, GRAIN);
-    let level = index();
+    let level = if job.cost <= LIGHT {
+        light_index()
+    } else {
+        index()
+    };
     // Not truths, of which the first elements may be enough.
     let numbers = job.load.is_none() && job.input.dtype.size() >= 4;
     let turns = numbers && blocks::turns_reading(results * count);

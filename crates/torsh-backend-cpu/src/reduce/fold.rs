@@ -27,6 +27,11 @@ pub(crate) trait Lanes: 'static {
 
     fn step<A: Arch>(p: &Params, l: Self::L, x: Self::T) -> Self::L;
     fn join(a: Self::L, b: Self::L) -> Self::L;
+    /// All lanes joined.
+    #[inline(always)]
+    fn all<A: Arch, const N: usize>(lanes: [Self::L; N]) -> Self::L {
+        lanes::tree(lanes, Self::join)
+    }
     /// Adds a block's lane to the state.
     fn total(s: Self::S, l: Self::L) -> Self::S;
     fn merge(a: Self::S, b: Self::S) -> Self::S;
@@ -108,7 +113,7 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
             acc[j] = M::join(acc[j], tail[j]);
         }
     }
-    lanes::tree(acc, M::join)
+    M::all::<A, N>(acc)
 }
 
 /// [`fold_lanes`] with as many lanes as fill four wide registers, or with fewer where registers are
@@ -149,7 +154,7 @@ impl<M: Lanes> Tile for Of<M> {
     unsafe fn rows<A: Arch>(p: &Params, x: *const M::T, n: usize, _: i64, s: &mut M::S) {
         if !M::settled(s) {
             // Less is a row, likely with another after it; through long runs the processor finds its way.
-            let fetch = n < RUN;
+            let fetch = n < RUN && p.fetch;
             // SAFETY: the caller's promise.
             *s = M::total(*s, unsafe { fold_block::<A, M>(p, x, n, fetch) });
         }
@@ -247,6 +252,7 @@ macro_rules! lanes {
         total |$s1:ident, $l1:ident| $total:expr;
         merge |$m1:ident, $m2:ident| $merge:expr;
         finish |$q:ident, $f:ident| $finish:expr;
+        $(all $all:ident;)?
     ) => {
         $(#[$meta])*
         pub(crate) struct $name;
@@ -260,6 +266,10 @@ macro_rules! lanes {
             fn step<A: Arch>($p: &Params, $a: $l, $x: $t) -> $l { $step }
             #[inline(always)]
             fn join($j1: $l, $j2: $l) -> $l { $join }
+            $(
+            #[inline(always)]
+            fn all<A: Arch, const N: usize>(lanes: [$l; N]) -> $l { lanes::$all::<A, N>(lanes) }
+            )?
             #[inline(always)]
             fn total($s1: $s, $l1: $l) -> $s { $total }
             #[inline(always)]
@@ -283,14 +293,14 @@ fn wide(z: C32) -> C64 {
 }
 
 macro_rules! float_folds {
-    ($t:ident, $sum:ident, $mean:ident, $nansum:ident, $prod:ident, $max:ident, $min:ident,
+    ($t:ident, $all:ident, $sum:ident, $mean:ident, $nansum:ident, $prod:ident, $max:ident, $min:ident,
      $norm1:ident, $norm2:ident, $normp:ident, $absmax:ident, $absmin:ident) => {
         lanes! { $sum, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x; join |a, b| a + b; total |s, l| s + l as f64; merge |a, b| a + b;
-        finish |_q, s| s; }
+        finish |_q, s| s; all $all; }
         lanes! { $mean, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x; join |a, b| a + b; total |s, l| s + l as f64; merge |a, b| a + b;
-        finish |q, s| s / q.count; }
+        finish |q, s| s / q.count; all $all; }
         lanes! { $nansum, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| if x.is_nan() { a } else { a + x }; join |a, b| a + b;
         total |s, l| s + l as f64; merge |a, b| a + b; finish |_q, s| s; }
@@ -341,12 +351,12 @@ pub(crate) fn min<T: PartialOrd + Copy>(a: T, x: T) -> T {
 }
 
 float_folds!(
-    f32, SumF32, MeanF32, NanSumF32, ProdF32, MaxF32, MinF32, Norm1F32, Norm2F32, NormPF32,
-    AbsMaxF32, AbsMinF32
+    f32, sum_f32, SumF32, MeanF32, NanSumF32, ProdF32, MaxF32, MinF32, Norm1F32, Norm2F32,
+    NormPF32, AbsMaxF32, AbsMinF32
 );
 float_folds!(
-    f64, SumF64, MeanF64, NanSumF64, ProdF64, MaxF64, MinF64, Norm1F64, Norm2F64, NormPF64,
-    AbsMaxF64, AbsMinF64
+    f64, sum_f64, SumF64, MeanF64, NanSumF64, ProdF64, MaxF64, MinF64, Norm1F64, Norm2F64,
+    NormPF64, AbsMaxF64, AbsMinF64
 );
 
 lanes! { SumI64, i64, i64, i64: zero 0, start 0;

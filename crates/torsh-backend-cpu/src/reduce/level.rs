@@ -53,3 +53,9 @@ pub(crate) use by_level;
 pub(crate) fn index() -> usize {
     crate::arch::level() as usize - 1
 }
+
+/// [`index`] for loops that do little with what they read.
+#[inline]
+pub(crate) fn light_index() -> usize {
+    crate::arch::light_level() as usize - 1
+}

@@ -210,7 +210,7 @@ fn variance(args: &KernelArgs<'_>) -> Result<()> {
     let params = Params {
         p: args.attr(2).float(),
         root: args.attr(3).bool(),
-        count: 0.0,
+        ..Params::default()
     };
     start(args, to, fold[0], params, false, 2)
 }
