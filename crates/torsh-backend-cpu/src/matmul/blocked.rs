@@ -28,6 +28,9 @@ const SPILL: usize = 8;
 
 /// Numbers with the blocked product.
 pub(crate) trait Blocked: Square + Send + Sync + 'static {
+    /// The numbers that one is made of, neighbouring terms. A right operand of several comes in
+    /// panels, and its matrix is that of the numbers: the steps count those.
+    const NUMBERS: usize = 1;
     /// Whether the processor has a unit that multiplies matrices of this size faster than the
     /// blocked product.
     fn has_unit(_m: usize, _n: usize, _k: usize) -> bool {
@@ -139,8 +142,10 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
         && right.is_none()
         && x.a.col == 1
         && (threads == 1 || by_rows || by_columns);
+    // What a panel is made of can be asked for where each thread makes its own, of even parts.
+    let apart = T::NUMBERS > 1 && x.n >= x.m.max(16 * threads * tiles.step);
     // Few rows: each thread has columns of its own. Else rows, and the columns are copied once.
-    let parts = match passes || x.n >= 4 * x.m || x.m < 2 * threads * tiles.rows {
+    let parts = match passes || apart || x.n >= 4 * x.m || x.m < 2 * threads * tiles.rows {
         _ if by_rows => threads,
         true => threads.min(panels),
         false => 1,
@@ -150,6 +155,7 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     let (unit, units) = match (by_rows, right) {
         (true, _) => (tiles.rows, x.m.div_ceil(tiles.rows)),
         (_, None) => (tiles.step, x.n.div_ceil(tiles.step)),
+        (_, Some(_)) if apart => (tiles.step, x.n.div_ceil(tiles.step)),
         (_, Some(_)) => (tiles.columns, panels),
     };
     let most = if by_rows {
@@ -319,19 +325,33 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
 
     /// The right operand from a panel on.
     fn lines(&self, index: usize) -> Lines<T> {
-        let b = self.x.b.at(self.terms.start, self.panel(index).start);
+        let (b, numbers) = (self.x.b, T::NUMBERS);
         Lines {
-            ptr: b.ptr.cast_const(),
-            line: b.col,
+            ptr: self.number(self.terms.start * numbers, self.panel(index).start),
+            line: b.col / numbers as isize,
             term: b.row,
         }
     }
 
+    /// Where a number of the right operand is, or the element that it is part of.
+    fn number(&self, term: usize, column: usize) -> *const T {
+        let b = self.x.b;
+        let numbers = term as isize * b.row + column as isize * b.col;
+        b.ptr.wrapping_offset(numbers / T::NUMBERS as isize)
+    }
+
     /// Whether panels are copied just ahead of their use, and the next ones asked for meanwhile: by
-    /// one thread, and of columns of adjacent terms. The others are best copied one after the other,
-    /// since columns side by side share lines and pages.
+    /// one thread, and of columns of adjacent terms, or where elements are made of rows of numbers.
+    /// The others are best copied one after the other, since columns side by side share lines and
+    /// pages.
     fn copies_late(&self) -> bool {
-        self.threads == 1 && self.right.is_none() && self.x.b.row == 1
+        let known = self.right.is_none() || T::NUMBERS > 1;
+        self.threads == 1 && known && (self.x.b.row == 1 || self.is_woven())
+    }
+
+    /// Whether elements are made of numbers of neighbouring rows.
+    fn is_woven(&self) -> bool {
+        T::NUMBERS > 1 && self.x.b.col == 1
     }
 
     /// Where a panel is, of those from `first` on that are copied.
@@ -404,6 +424,9 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
     /// What tile `nth` of `count` asks for of the panel after this one, which is still to be copied:
     /// lines of terms, of one column after the other.
     fn next_late(&self, index: usize, nth: usize, count: usize) -> Next<T> {
+        if self.is_woven() {
+            return self.next_woven(index, nth, count);
+        }
         let each = stream::LINE / size_of::<T>();
         let lines = self.terms.len().div_ceil(each);
         let some = lines.div_ceil(count);
@@ -416,6 +439,29 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
             step: of.line,
             lines: some,
             pitch: each as isize,
+        }
+    }
+
+    /// The same of a panel that is made of rows of numbers: the lines in which they start in each
+    /// row, then those in which they end.
+    fn next_woven(&self, index: usize, nth: usize, count: usize) -> Next<T> {
+        let rows = self.terms.len() * T::NUMBERS;
+        let times = (self.terms.len() / 4).max(1);
+        let some = (2 * rows).div_ceil(count * times);
+        let tiles = rows.div_ceil(some * times);
+        let columns = self.panel(index + 1);
+        let column = match nth / tiles {
+            0 => columns.start,
+            1 => columns.end - 1,
+            _ => return Next::NONE,
+        };
+        let row = self.terms.start * T::NUMBERS + nth % tiles * some * times;
+        let pitch = self.x.b.row / T::NUMBERS as isize;
+        Next {
+            at: self.number(row, column),
+            step: some as isize * pitch,
+            lines: some,
+            pitch,
         }
     }
 

@@ -220,7 +220,10 @@ unsafe fn round(sums: *const f32, out: *mut bf16, columns: usize, step: isize) {
             let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(some, some);
             let half = _mm256_mask_set1_epi16(half, nan, NAN);
             let count = (columns - first).min(Pairs::N);
-            if step == 1 {
+            if step == 1 && count == Pairs::N {
+                // Stores under a mask are slower by far.
+                _mm256_storeu_si256(out.add(first).cast(), half);
+            } else if step == 1 {
                 let some = ((1u32 << count) - 1) as u16;
                 _mm256_mask_storeu_epi16(out.add(first).cast(), some, half);
             } else {
@@ -254,7 +257,9 @@ impl Square for Pair {
     }
 }
 
-impl Blocked for Pair {}
+impl Blocked for Pair {
+    const NUMBERS: usize = 2;
+}
 
 /// Terms that are asked for ahead of those that are copied.
 const AHEAD: usize = 32;
@@ -276,9 +281,12 @@ unsafe fn weave(from: Lines<bf16>, count: usize, terms: usize, to: *mut u32, pit
             );
             let mut i = 0;
             if from.line == 1 {
-                // Rows lie on pages of their own, where the processor does not look ahead.
+                // Rows lie on pages of their own, where the processor does not look ahead, and may
+                // share sets of the first-level cache.
                 for row in [AHEAD, AHEAD + 1] {
-                    _mm_prefetch::<_MM_HINT_T0>(from.at(0, 2 * p + row).cast());
+                    for column in [0, count - 1] {
+                        _mm_prefetch::<_MM_HINT_T1>(from.at(column, 2 * p + row).cast());
+                    }
                 }
                 while i + 16 <= count {
                     let low = _mm512_cvtepu16_epi32(_mm256_loadu_si256(even.add(i).cast()));

@@ -116,6 +116,18 @@ fn many_terms_are_added_up_in_blocks() {
     check::<bf16>([17, 35, AT_ONCE], [0, 1, 0], false);
 }
 
+/// Of even numbers of columns for each of two threads, which make panels of their own.
+#[test]
+fn threads_may_have_columns_of_their_own() {
+    if !is_available() {
+        return;
+    }
+    for k in [37, AT_ONCE] {
+        check::<bf16>([9, 530, k], [0, 0, 3], false);
+        check::<Pair>([9, 530, k], [0, 0, 1], false);
+    }
+}
+
 #[test]
 fn special_values_go_through() {
     if !is_available() {
