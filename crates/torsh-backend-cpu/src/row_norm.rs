@@ -17,6 +17,7 @@ use std::ops::Range;
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, pool};
 
+use crate::arch;
 use crate::batch_norm::Loops;
 use crate::blocks;
 use crate::copy::stream;
@@ -29,6 +30,8 @@ use crate::scalar::Real;
 const GRAIN: usize = 8 * 1024;
 /// Bytes of a part, where parts are taken from the last to the first.
 const PART: usize = 256 * 1024;
+/// Elements that are computed in the first-level cache before they are written past it.
+const STREAM: usize = 1024;
 /// Into how many blocks rows are divided at most where sums over rows are taken. It does not
 /// depend on the number of threads, and neither do the sums.
 const BLOCKS: usize = 32;
@@ -285,6 +288,63 @@ fn from<T>(p: Option<Ptr<T>>, i: usize) -> *const T {
     p.map_or(std::ptr::null(), |p| p.at(i as isize))
 }
 
+/// Adjacent results on their way past the caches.
+#[repr(align(64))]
+struct Past<T> {
+    block: [T; STREAM],
+    held: usize,
+    /// Where the block goes.
+    to: *mut T,
+}
+
+impl<T: RowLoops> Past<T> {
+    /// [`RowLoops::normalise`] for the results that follow those before.
+    ///
+    /// # Safety
+    /// As there, and so many more must fit at `to`.
+    unsafe fn normalise(
+        &mut self,
+        n: usize,
+        x: *const T,
+        mean_rstd: [T; 2],
+        parameters: [*const T; 2],
+        one: bool,
+    ) {
+        let mut done = 0;
+        while done < n {
+            let m = (n - done).min(STREAM - self.held);
+            let of = |p: *const T| match p.is_null() || one {
+                true => p,
+                false => p.wrapping_add(done),
+            };
+            // SAFETY: the caller's promise; the block has room for `m` more.
+            unsafe {
+                let y = self.block.as_mut_ptr().add(self.held);
+                T::normalise(m, x.add(done), y, mean_rstd, parameters.map(of), one);
+                self.held += m;
+                if self.held == STREAM {
+                    self.write();
+                }
+            }
+            done += m;
+        }
+    }
+
+    /// Writes what is held.
+    ///
+    /// # Safety
+    /// As [`Past::normalise`].
+    unsafe fn write(&mut self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bytes = self.held * size_of::<T>();
+            stream::copy(self.block.as_ptr().cast(), self.to.cast(), bytes);
+            self.to = self.to.add(self.held);
+        }
+        self.held = 0;
+    }
+}
+
 fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, mean_out, rstd_out], [input, weight, bias]) = (args.outputs, args.inputs) else {
         return Err(missing());
@@ -305,10 +365,20 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let bias = bias.as_ref().map(Dense::ptr::<T>);
     let count = sizes.n as f64;
     let grain = (GRAIN / sizes.n.max(1)).max(1);
-    let fetch = stream::fetches_rows(sizes.n * size_of::<T>());
+    // Zen 4 reads ahead better by itself, and results that memory has to take are better written past the
+    // caches there.
+    let alone = arch::halves();
+    let bytes = sizes.rows * sizes.n * size_of::<T>();
+    let streams = alone && stream::pays(bytes / 2) && out.dtype == dtype;
+    let fetch = stream::fetches_rows(sizes.n * size_of::<T>()) && !alone;
     let fetch_places = !stream::few_buffers();
     let back = blocks::backwards(sizes.rows * sizes.n);
     let some = |range: Range<usize>| {
+        let mut past = streams.then(|| Past {
+            block: [T::ZERO; STREAM],
+            held: 0,
+            to: y.at(sizes.at(range.start)),
+        });
         for row in range {
             let next = (
                 x.at(sizes.at(row + 1)).cast_const(),
@@ -338,16 +408,24 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                 *rstds.at(row as isize) = rstd;
                 let first = sizes.parameter(row);
                 let of = |p: usize| [from(weight, first + p), from(bias, first + p)];
-                if sizes.spread == 1 {
-                    T::normalise(sizes.n, x, y, [mean, rstd], of(0), false);
-                } else {
-                    for p in 0..sizes.each() {
-                        let at = p * sizes.spread;
-                        let (x, y) = (x.add(at), y.add(at));
-                        T::normalise(sizes.spread, x, y, [mean, rstd], of(p), true);
+                let one = sizes.spread > 1;
+                let (pieces, n) = match one {
+                    true => (sizes.each(), sizes.spread),
+                    false => (1, sizes.n),
+                };
+                for p in 0..pieces {
+                    let (x, y) = (x.add(p * n), y.add(p * n));
+                    match &mut past {
+                        Some(past) => past.normalise(n, x, [mean, rstd], of(p), one),
+                        None => T::normalise(n, x, y, [mean, rstd], of(p), one),
                     }
                 }
             }
+        }
+        if let Some(mut past) = past {
+            // SAFETY: as above.
+            unsafe { past.write() };
+            stream::fence();
         }
     };
     let part = match back {
