@@ -6,7 +6,7 @@
 
 pub(crate) mod stream;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
 use crate::arch;
 #[cfg(target_arch = "x86_64")]
@@ -91,6 +91,21 @@ fn copy(args: &KernelArgs<'_>) -> Result<()> {
         unsafe { plan.run(&l, out.ptr, src.ptr, size) };
         return Ok(());
     }
+    let (row, own) = (l.inner() * size, size as isize);
+    if l.ndim() > 1 && row <= ROW && l.stride(0, 0) == own && l.stride(0, 1) == own {
+        let rows = l.without_innermost();
+        pool::parallel_for(rows.numel(), (GRAIN / l.inner()).max(1), &|range| {
+            rows.for_each_run(range, both.get(), |ptrs, n, steps| {
+                for i in 0..n as isize {
+                    let from = ptrs[1].wrapping_offset(i * steps[1]);
+                    let to = ptrs[0].wrapping_offset(i * steps[0]);
+                    // SAFETY: a row is within both views.
+                    unsafe { copy_row(from, to, row) };
+                }
+            });
+        });
+        return Ok(());
+    }
     blocks::parallel(n, &|range| {
         l.for_each_run(range, both.get(), |ptrs, n, steps| {
             // SAFETY: a run is within both views.
@@ -98,6 +113,28 @@ fn copy(args: &KernelArgs<'_>) -> Result<()> {
         });
     });
     Ok(())
+}
+
+/// Bytes of a row up to which a run for each costs as much as the copy itself.
+const ROW: usize = 512;
+
+/// A copy of a few cache lines, which may be onto itself; a call would cost as much again.
+///
+/// # Safety
+/// Both must be valid for `n` bytes.
+#[inline(always)]
+pub(crate) unsafe fn copy_row(from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if n.is_multiple_of(32) && n <= ROW {
+            for k in (0..n).step_by(32) {
+                let piece = from.add(k).cast::<[u64; 4]>().read_unaligned();
+                to.add(k).cast::<[u64; 4]>().write_unaligned(piece);
+            }
+        } else {
+            std::ptr::copy(from, to, n);
+        }
+    }
 }
 
 /// Copies `n` elements of `size` bytes with a step in bytes on each side.

@@ -234,6 +234,16 @@ impl StridedLoop {
         }
     }
 
+    /// The loop over the runs of this one, which has dimensions beyond the innermost.
+    pub fn without_innermost(&self) -> StridedLoop {
+        StridedLoop {
+            numel: self.numel / self.inner().max(1),
+            shape: self.shape[1..].into(),
+            steps: self.steps[1..].into(),
+            ..*self
+        }
+    }
+
     /// Whether operand `k` is the same element everywhere.
     pub fn is_constant(&self, k: usize) -> bool {
         self.steps.iter().all(|s| s[k] == 0)

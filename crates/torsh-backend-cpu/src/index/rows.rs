@@ -10,7 +10,7 @@ use super::positions::Offsets;
 use super::walk::{Ptr, Walk};
 use crate::arch::{Level, level};
 use crate::blocks::{backwards, from_the_end};
-use crate::copy::stream;
+use crate::copy::{copy_row, stream};
 
 /// Bytes of rows of a part, where parts are taken from the last to the first.
 const PART: usize = 256 * 1024;
@@ -191,23 +191,4 @@ unsafe fn copy_lines(from: *const u8, to: *mut u8, n: usize) {
 unsafe fn copy_lines(from: *const u8, to: *mut u8, n: usize) {
     // SAFETY: the caller's promise.
     unsafe { copy_row(from, to, n) }
-}
-
-/// A copy of a few cache lines; a call would cost as much again.
-///
-/// # Safety
-/// Both must be valid for `n` bytes and not overlap.
-#[inline(always)]
-unsafe fn copy_row(from: *const u8, to: *mut u8, n: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if n.is_multiple_of(32) && n <= 512 {
-            for k in (0..n).step_by(32) {
-                let piece = from.add(k).cast::<[u64; 4]>().read_unaligned();
-                to.add(k).cast::<[u64; 4]>().write_unaligned(piece);
-            }
-        } else {
-            std::ptr::copy_nonoverlapping(from, to, n);
-        }
-    }
 }

@@ -1,6 +1,8 @@
 //! The pointwise part of one step of a recurrent layer, in blocks that stay in registers and the
 //! first-level cache.
 
+use std::mem::MaybeUninit;
+
 use crate::arch::Arch;
 use crate::multiversion;
 use crate::panels::Panels;
@@ -59,21 +61,36 @@ pub(super) trait Cells: Real + Panels {
     );
 }
 
-/// The elements from `at` on of a block of `L`, zeros behind the end and for null. A whole block is a load of
-/// its own: one copy of either length would be a call.
+/// The elements from `at` on of a block of `L`, zeros behind the end and for null. What is not a whole
+/// block is put together elsewhere, and only where to load from depends on it: a value of which one
+/// part is in registers and another in memory would be in memory in both cases.
 #[inline(always)]
 unsafe fn load<T: Real, const L: usize>(p: *const T, at: usize, len: usize) -> [T; L] {
-    let mut v = [T::ZERO; L];
+    let mut some = MaybeUninit::uninit();
+    let from = match len == L && !p.is_null() {
+        true => p.wrapping_add(at).cast::<[T; L]>(),
+        false => {
+            // SAFETY: the caller's promise.
+            unsafe { some_of(p, at, len, &mut some) };
+            some.as_ptr()
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { from.read() }
+}
+
+#[inline(never)]
+unsafe fn some_of<T: Real, const L: usize>(
+    p: *const T,
+    at: usize,
+    len: usize,
+    to: &mut MaybeUninit<[T; L]>,
+) {
+    let v = to.write([T::ZERO; L]);
     if !p.is_null() {
         // SAFETY: the caller's promise.
-        unsafe {
-            match len == L {
-                true => v = p.add(at).cast::<[T; L]>().read(),
-                false => (0..len).for_each(|k| v[k] = *p.add(at + k)),
-            }
-        }
+        unsafe { std::ptr::copy_nonoverlapping(p.add(at), v.as_mut_ptr(), len) };
     }
-    v
 }
 
 /// The sums of two blocks' elements. No closure: those of two gates would be calls.
@@ -93,9 +110,16 @@ unsafe fn store<T: Real, const L: usize>(v: &[T; L], p: *mut T, at: usize, len: 
     unsafe {
         match len == L {
             true => p.add(at).cast::<[T; L]>().write(*v),
-            false => (0..len).for_each(|k| *p.add(at + k) = v[k]),
+            // Of a copy, for the reason above.
+            false => some_to(&{ *v }, p.add(at), len),
         }
     }
+}
+
+#[inline(never)]
+unsafe fn some_to<T: Real, const L: usize>(v: &[T; L], p: *mut T, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(v.as_ptr(), p, len) };
 }
 
 /// Each block of `n` elements: where it begins and how long it is.
@@ -161,9 +185,11 @@ unsafe fn lstm<A: Arch, T: Real, const L: usize>(
         for k in 0..L {
             h_new[k] = o[k] * VMath::tanh::<A>(c[k]);
         }
-        for (q, v) in [&i, &f, &g, &o, &c].into_iter().enumerate() {
-            store(v, s, q * n + at, len);
-        }
+        store(&i, s, at, len);
+        store(&f, s, n + at, len);
+        store(&g, s, 2 * n + at, len);
+        store(&o, s, 3 * n + at, len);
+        store(&c, s, 4 * n + at, len);
         store(&h_new, h, at, len);
     });
 }
@@ -202,9 +228,10 @@ unsafe fn gru<A: Arch, T: Real, const L: usize>(
         for k in 0..L {
             h[k] = (h[k] - new[k]) * z[k] + new[k];
         }
-        for (i, v) in [&r, &z, &new, &q].into_iter().enumerate() {
-            store(v, s, i * n + at, len);
-        }
+        store(&r, s, at, len);
+        store(&z, s, n + at, len);
+        store(&new, s, 2 * n + at, len);
+        store(&q, s, 3 * n + at, len);
         store(&h, y, at, len);
     });
 }
@@ -284,9 +311,10 @@ unsafe fn lstm_backward<A: Arch, T: Real, const L: usize>(
             dcell[k] = dcell[k] * f[k];
             f[k] = of_f;
         }
-        for (q, v) in [&i, &f, &g, &o].into_iter().enumerate() {
-            store(v, dx, q * n + at, len);
-        }
+        store(&i, dx, at, len);
+        store(&f, dx, n + at, len);
+        store(&g, dx, 2 * n + at, len);
+        store(&o, dx, 3 * n + at, len);
         store(&dcell, dc, at, len);
     });
 }
@@ -325,10 +353,12 @@ unsafe fn gru_backward<T: Real, const L: usize>(
             r[k] = of_r;
             new[k] = of_new;
         }
-        for (i, (of_x, of_h)) in [(&r, &r), (&z, &z), (&new, &q)].into_iter().enumerate() {
-            store(of_x, dx, i * n + at, len);
-            store(of_h, dg, i * n + at, len);
+        for to in [dx, dg] {
+            store(&r, to, at, len);
+            store(&z, to, n + at, len);
         }
+        store(&new, dx, 2 * n + at, len);
+        store(&q, dg, 2 * n + at, len);
         store(&d, carry, at, len);
     });
 }
