@@ -585,6 +585,35 @@ impl<T: RowLoops> Backward<T> {
 mod tests {
     use torsh_core::{Attr, DType, Kernel, KernelArgs, View};
 
+    /// Pieces of every length, with parameters for each element and for all, to any place.
+    #[test]
+    fn results_past_the_caches_are_the_same() {
+        let x: Vec<f32> = (0..5000).map(|i| (i * 7919 % 1009) as f32).collect();
+        let w: Vec<f32> = (0..5000).map(|i| 1.0 + (i % 7) as f32).collect();
+        for (start, one) in [(0, false), (3, false), (5, true)] {
+            let mut got = vec![0.0f32; 5000];
+            let mut past = super::Past {
+                block: [0.0; super::STREAM],
+                held: 0,
+                to: got[start..].as_mut_ptr(),
+            };
+            let (mut at, mut want) = (start, vec![0.0f32; start]);
+            for n in [1, 15, 1008, 1, 1023, 2048, 100] {
+                let of = [w[at..].as_ptr(), std::ptr::null()];
+                // SAFETY: all lies within the vectors.
+                unsafe { past.normalise(n, x[at..].as_ptr(), [2.0, 0.5], of, one) };
+                let weight = |i: usize| w[if one { at } else { i }];
+                want.extend((at..at + n).map(|i| (x[i] - 2.0) * 0.5 * weight(i)));
+                at += n;
+            }
+            // SAFETY: as above.
+            unsafe { past.write() };
+            super::stream::fence();
+            want.resize(got.len(), 0.0);
+            assert_eq!(got, want);
+        }
+    }
+
     /// Layer norm of so many rows that they are taken from the last to the first every other time.
     #[test]
     fn rows_either_way() {

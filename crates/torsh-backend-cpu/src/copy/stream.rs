@@ -124,6 +124,15 @@ pub(crate) fn prefetch_second_row(p: *const u8, n: usize) {
     }
 }
 
+/// What asks for the cache lines of so many bytes in memory. Where AVX-512 is halves, the first-level
+/// cache waits for fewer lines at a time than the second, which is near enough.
+pub(crate) fn prefetch_far() -> fn(*const u8, usize) {
+    match arch::halves() {
+        true => prefetch_second_row,
+        false => prefetch_row,
+    }
+}
+
 /// Asks for the cache lines of a row of `n` elements that will be written.
 #[inline(always)]
 pub(crate) fn prefetch_write_row<T>(p: *mut T, n: usize) {

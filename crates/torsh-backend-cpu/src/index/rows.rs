@@ -49,18 +49,19 @@ pub(super) unsafe fn get<T: Copy>(
     let places = few && !streams && total >= stream::FAR;
     let ahead = (if places { NEAR } else { AHEAD } / bytes).clamp(1, 32);
     let lines = lines(bytes);
+    let fetch = stream::prefetch_far();
     let back = backwards(rows.numel() * n);
     let some = |range| {
         rows.run(range, |[d, s, i], count, [ds, ss, is]| {
             // SAFETY: the walk stays within the operands, and the index was checked.
             let row = |j: isize| unsafe { indexed.at(s + j * ss + at.offset(i + j * is)) };
             for j in 0..count.min(ahead) {
-                fetch(row(j as isize).cast(), bytes);
+                fetch(row(j as isize).cast(), bytes.min(FETCHED));
             }
             for j in 0..count {
                 if j + ahead < count {
                     let next = (j + ahead) as isize;
-                    fetch(row(next).cast(), bytes);
+                    fetch(row(next).cast(), bytes.min(FETCHED));
                     if places {
                         // SAFETY: as above.
                         let to = unsafe { dense.at(d + next * ds) };
@@ -119,13 +120,14 @@ pub(super) unsafe fn update<T: Copy>(
     }
     let bytes = n * size_of::<T>();
     let ahead = (AHEAD / bytes).clamp(1, 32);
+    let fetch = stream::prefetch_far();
     walk.without_innermost()
         .all(|[d, s, i], count, [ds, ss, is]| {
             // SAFETY: the walk stays within the operands, and the index was checked.
             let row = |j: isize| unsafe { indexed.at(s + j * ss + at.offset(i + j * is)) };
             for j in 0..count {
                 if j + ahead < count {
-                    fetch(row((j + ahead) as isize).cast(), bytes);
+                    fetch(row((j + ahead) as isize).cast(), bytes.min(FETCHED));
                 }
                 let j = j as isize;
                 // SAFETY: as above; both rows have `n` elements.
@@ -155,13 +157,6 @@ pub(super) unsafe fn update_row<T: Copy>(
         for (to, &from) in to.iter_mut().zip(from) {
             *to = f(*to, from);
         }
-    }
-}
-
-#[inline(always)]
-fn fetch(row: *const u8, bytes: usize) {
-    for line in (0..bytes.min(FETCHED)).step_by(64) {
-        stream::prefetch(row.wrapping_add(line));
     }
 }
 

@@ -68,8 +68,8 @@ pub(super) struct Lines<'a, T> {
     start: isize,
     /// How many windows a line has.
     count: usize,
-    /// Whether to ask for the image ahead of time.
-    ahead: bool,
+    /// What asks for the image ahead of time, where that is worth it.
+    ahead: Option<fn(*const u8, usize)>,
     dst: *mut T,
     /// Numbers that may be written from `dst` on.
     room: usize,
@@ -157,21 +157,27 @@ impl<V: Vector> Fold<V> for Mean {
 /// The rows have `width` columns; the processor has the instruction set of `V`.
 #[inline(always)]
 unsafe fn columns<V: Vector, F: Fold<V>>(rows: &[*const V::T], width: usize, c: isize) -> V {
-    let inside = |n: isize| n.clamp(0, V::N as isize) as usize;
-    let (first, end) = (inside(-c), inside(width as isize - c));
     // SAFETY: the caller's promise.
     unsafe {
         let outside = V::splat(F::outside());
         let Some((row, rest)) = rows.split_first() else {
             return outside;
         };
-        if first == 0 && end == V::N {
-            let mut all = V::load(row.wrapping_offset(c));
+        if c >= 0 && c as usize + V::N <= width {
+            let at = |row: &*const V::T| V::load(row.wrapping_offset(c));
+            match rest {
+                [next] => return F::fold(at(row), at(next)),
+                [next, last] => return F::fold(F::fold(at(row), at(next)), at(last)),
+                _ => (),
+            }
+            let mut all = at(row);
             for row in rest {
-                all = F::fold(all, V::load(row.wrapping_offset(c)));
+                all = F::fold(all, at(row));
             }
             return all;
         }
+        let inside = |n: isize| n.clamp(0, V::N as isize) as usize;
+        let (first, end) = (inside(-c), inside(width as isize - c));
         if first >= end {
             return outside;
         }
@@ -200,11 +206,9 @@ unsafe fn lines<V: Vector, F: Fold<V>, const K: usize, const S: usize>(l: &Lines
             }
         }
         let rows = &rows[..taken];
-        if l.ahead {
-            let next = rows
-                .last()
-                .map_or(l.src, |row| row.wrapping_byte_add(AHEAD));
-            stream::prefetch_row(next, S * l.width);
+        if let (Some(ask), Some(row)) = (l.ahead, rows.last()) {
+            let next = row.wrapping_byte_add(AHEAD);
+            ask(next.cast(), S * l.width * size_of::<V::T>());
         }
         let by = F::by(l, *down);
         let (dst, room) = (l.dst.wrapping_add(y * l.count), l.room - y * l.count);
@@ -392,6 +396,12 @@ fn run<T: Small>(
     let each = if streamed { most * count + LANES } else { 0 };
     let scratch = Scratch::<T>::new(parts * each)?;
     let scratch = Ptr::new(scratch.ptr());
+    // An image in the shared cache is near enough to come into the first level at once.
+    let far = g.planes * size * size_of::<T>() >= stream::FAR;
+    let ahead = match streamed {
+        true => Some(stream::prefetch_far()),
+        false => far.then_some(stream::prefetch_row as fn(*const u8, usize)),
+    };
     pool::parallel_parts(units, parts, &|part, range| {
         let piece = scratch.at((part * each) as isize);
         let mut unit = range.start;
@@ -409,7 +419,7 @@ fn run<T: Small>(
                 dilations: [dz.dilation, dy.dilation],
                 start: columns.start,
                 count,
-                ahead: g.planes * size * size_of::<T>() >= stream::FAR,
+                ahead,
                 dst: if streamed { piece } else { to },
                 room: if streamed {
                     each
