@@ -541,7 +541,7 @@ mod tests {
             for round in 0..3 {
                 let counts: Vec<_> = (0..n).map(|_| AtomicBool::new(false)).collect();
                 let take = |range: Range<usize>| {
-                    assert!(range.start % UNIT == 0);
+                    assert!(range.start.is_multiple_of(UNIT));
                     for i in range {
                         assert!(!counts[i].swap(true, Relaxed));
                     }

@@ -92,9 +92,7 @@ pub(crate) fn tree<T: Copy, const N: usize>(lanes: [T; N], f: impl Fn(T, T) -> T
         half /= 2;
     }
     let mut few = [lanes[0]; FEW];
-    for l in 0..FEW {
-        few[l] = lanes[l];
-    }
+    few.copy_from_slice(&lanes[..FEW]);
     let few = apart(few);
     // Not `join`, which LLVM turns into lanes written and read back.
     let eight = |l: usize| f(few[l], few[l + 8]);
