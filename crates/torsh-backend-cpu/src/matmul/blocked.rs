@@ -17,7 +17,7 @@ use crate::dense::{Ptr, Scratch};
 const RIGHT: usize = 2 * 1024 * 1024;
 
 /// Bytes of a right operand that each thread may copy for itself.
-const OWN: usize = 256 * 1024;
+const OWN: usize = 512 * 1024;
 
 /// Terms whose numbers of a few columns stay in the first-level cache wherever they are, but where
 /// rows share its sets.
@@ -131,11 +131,13 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     let size = size_of::<T>();
     // Each thread copies a small right operand for rows of its own: to read what another core has
     // just written costs more than to copy it, and so does to write rows that another writes too.
-    let by_rows = threads > 1
-        && right.is_none()
-        && (x.b.col == 1 || panels < threads)
-        && x.n * x.k * size <= OWN
-        && x.m >= 8 * threads * tiles.rows;
+    // Columns that are to be transposed take more rows to repay it.
+    let repaid = match x.b.col == 1 || panels < threads {
+        true => 4 * tiles.rows,
+        false => 32 * tiles.rows,
+    };
+    let by_rows =
+        threads > 1 && right.is_none() && x.n * x.k * size <= OWN && x.m >= threads * repaid;
     // Rows of adjacent terms that pass by blocks of columns, of which each thread has its own.
     let by_columns = x.n >= threads * 2 * tiles.columns;
     let passes = tiles.block.right > 0
@@ -144,8 +146,10 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
         && (threads == 1 || by_rows || by_columns);
     // What a panel is made of can be asked for where each thread makes its own, of even parts.
     let apart = T::NUMBERS > 1 && x.n >= x.m.max(16 * threads * tiles.step);
-    // Few rows: each thread has columns of its own. Else rows, and the columns are copied once.
-    let parts = match passes || apart || x.n >= 4 * x.m || x.m < 2 * threads * tiles.rows {
+    // Few rows: each thread has columns of its own, which it may copy just ahead of their use. Else
+    // rows, and the columns are copied once.
+    let wide = if x.b.row == 1 { 2 } else { 4 };
+    let parts = match passes || apart || x.n >= wide * x.m || x.m < 2 * threads * tiles.rows {
         _ if by_rows => threads,
         true => threads.min(panels),
         false => 1,
@@ -238,30 +242,59 @@ impl<T: Blocked, O: Send + Sync> Part<'_, T, O> {
     /// As [`product`].
     unsafe fn all(&self, all: Range<usize>) {
         let x = self.x;
-        let mut from = all.start;
-        while from < all.end {
-            let columns = from..(from + self.columns).min(all.end);
-            from = columns.end;
+        let most = self.tiles.block.terms;
+        // Rows that are copied, and all fit at once, are copied once for all columns.
+        let rows = x.m.div_ceil(self.threads);
+        let copied = !self.reads_in_place(self.columns.min(all.len()));
+        let stay = copied && rows <= self.rows_at_once(x.k.min(most));
+        let blocks = all.len().div_ceil(self.columns);
+        let block = |terms: &Range<usize>, nth: usize| {
+            let from = all.start + nth * self.columns;
+            let block = Block {
+                part: self,
+                terms: terms.clone(),
+                columns: from..(from + self.columns).min(all.end),
+                add: x.add || terms.start > 0,
+                left_stays: stay && nth > 0,
+            };
+            // SAFETY: the caller's promise.
+            unsafe { block.compute() };
+        };
+        let terms = || {
             let mut term = 0;
-            while term < x.k {
+            std::iter::from_fn(move || {
                 // Two blocks of about one size rather than a full and a tiny one.
-                let (left, most) = (x.k - term, self.tiles.block.terms);
-                let terms = match left {
-                    _ if left <= most => left,
-                    _ if left < 2 * most => left.div_ceil(2).next_multiple_of(8),
+                let terms = match x.k - term {
+                    left if left <= most => left,
+                    left if left < 2 * most => left.div_ceil(2).next_multiple_of(8),
                     _ => most,
                 };
-                let block = Block {
-                    part: self,
-                    terms: term..term + terms,
-                    columns: columns.clone(),
-                    add: x.add || term > 0,
-                };
-                // SAFETY: the caller's promise.
-                unsafe { block.compute() };
                 term += terms;
+                (terms > 0).then(|| term - terms..term)
+            })
+        };
+        if stay {
+            for terms in terms() {
+                (0..blocks).for_each(|nth| block(&terms, nth));
+            }
+        } else {
+            for nth in 0..blocks {
+                terms().for_each(|terms| block(&terms, nth));
             }
         }
+    }
+
+    /// Whether rows of the left operand are read where they are for so many columns: those of adjacent
+    /// terms, if few panels would not repay a copy.
+    fn reads_in_place(&self, columns: usize) -> bool {
+        let panels = columns.div_ceil(self.tiles.columns);
+        self.passes || self.x.a.col == 1 && panels <= self.tiles.block.in_place
+    }
+
+    /// Rows of the left operand, of so many terms, whose copies stay in a core's second-level cache.
+    fn rows_at_once(&self, terms: usize) -> usize {
+        let most = self.tiles.block.left / (terms * size_of::<T>());
+        most.max(self.tiles.rows) / self.tiles.rows * self.tiles.rows
     }
 }
 
@@ -271,6 +304,8 @@ struct Block<'a, T: 'static, O: 'static> {
     terms: Range<usize>,
     columns: Range<usize>,
     add: bool,
+    /// Whether the rows of the left operand, if they are copied, have been for columns before.
+    left_stays: bool,
 }
 
 impl<'a, T: 'static, O: 'static> std::ops::Deref for Block<'a, T, O> {
@@ -491,29 +526,40 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
         let (x, tiles, terms) = (self.x, self.tiles, self.terms.len());
         let most = match self.passes {
             true => tiles.rows,
-            false => {
-                let most = tiles.block.left / (terms * size_of::<T>());
-                most.max(tiles.rows) / tiles.rows * tiles.rows
-            }
+            false => self.rows_at_once(terms),
         };
-        // Rows of adjacent terms are read where they are if few panels would not repay a copy.
-        let direct = self.passes || x.a.col == 1 && panels <= tiles.block.in_place;
+        let direct = self.reads_in_place(self.columns.len());
         let memory = self.left_panels.at((thread * self.of_left) as isize);
-        for (row, count) in even_parts(rows.len(), most) {
+        // As many tiles at a time as there is room for, all of about one height.
+        let all = rows.len().div_ceil(tiles.rows);
+        for (tile, some) in even_parts(all, most / tiles.rows) {
+            let (size, larger) = (rows.len() / all, rows.len() % all);
+            let start = |tile: usize| tile * size + tile.min(larger);
+            let (row, count) = (start(tile), start(tile + some) - start(tile));
             // Whether panels are still to be copied.
             let packs = row == 0 && self.copies_late();
             let row = rows.start + row;
-            if !direct {
-                for (i, lines) in even_parts(count, tiles.rows) {
-                    let a = x.a.at(row + i, self.terms.start);
-                    let from = Lines {
-                        ptr: a.ptr.cast_const(),
-                        line: a.row,
-                        term: a.col,
-                    };
-                    // SAFETY: the rows are the operand's; the memory holds all of them, with room
-                    // behind.
-                    unsafe { T::copy(from, lines, terms, memory.add(i * terms), lines) };
+            if !direct && !self.left_stays {
+                let a = x.a.at(row, self.terms.start);
+                let from = Lines {
+                    ptr: a.ptr.cast_const(),
+                    line: a.row,
+                    term: a.col,
+                };
+                // Rows side by side share cache lines, so panels of them are written together.
+                let together = match from.line {
+                    1 => even_parts(count, tiles.rows)
+                        .filter(|&(_, lines)| lines == tiles.rows)
+                        .count(),
+                    _ => 0,
+                };
+                // SAFETY: the rows are the operand's; the memory holds all of them, with room
+                // behind. Those of whole tiles come first.
+                unsafe {
+                    T::spread(from, together, tiles.rows, terms, memory);
+                    for (i, lines) in even_parts(count, tiles.rows).skip(together) {
+                        T::copy(from.from(i), lines, terms, memory.add(i * terms), lines);
+                    }
                 }
             }
             for index in 0..panels {

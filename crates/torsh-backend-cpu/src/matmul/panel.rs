@@ -234,13 +234,16 @@ unsafe fn spread<T: Copy>(from: Lines<T>, panels: usize, width: usize, terms: us
             24 => spread_by::<T, 24>(from, panels, terms, to),
             16 => spread_by::<T, 16>(from, panels, terms, to),
             8 => spread_by::<T, 8>(from, panels, terms, to),
+            6 => spread_by::<T, 6>(from, panels, terms, to),
             4 => spread_by::<T, 4>(from, panels, terms, to),
-            _ => unreachable!("panels are 4, 8, 16, 24, 32 or 48 wide"),
+            _ => unreachable!("panels are 4, 6, 8, 16, 24, 32 or 48 wide"),
         }
     }
 }
 
 /// Panels that are written at a time: adjacent lines are read along, some cache lines of each term.
+/// Narrow ones half as many, since those of 512 terms all start at one set of the first-level cache,
+/// which may have 8 ways.
 const TOGETHER: usize = 8;
 
 /// # Safety
@@ -256,7 +259,7 @@ unsafe fn spread_by<T: Copy, const W: usize>(
     unsafe {
         let mut first = 0;
         while first < panels {
-            let some = (panels - first).min(TOGETHER);
+            let some = (panels - first).min(if W > 8 { TOGETHER } else { TOGETHER / 2 });
             let to = to.add(first * W * terms);
             for p in 0..terms {
                 let from = from.at(first * W, p);

@@ -124,6 +124,10 @@ fn of_several_blocks_of_rows_and_columns() {
     check::<f64>([170, 1100, 30], [0, 1, 0], level());
     check::<f64>([70, 300, 600], [0, 0, 0], level());
     check::<f64>([35, 300, 600], [0, 0, 1], level());
+    // Rows that are copied once for all columns.
+    check::<f32>([100, 500, 900], [0, 1, 0], level());
+    check::<f32>([101, 390, 1100], [0, 1, 1], level());
+    check::<f32>([120, 400, 1100], [0, 2, 0], level());
     // Panels that are copied just ahead of their use, and by two threads before.
     check::<f32>([400, 121, 600], [0, 0, 1], level());
     check::<f32>([401, 121, 600], [0, 0, 1], level());
