@@ -110,10 +110,10 @@ fn forward<T: Windowed>(
                 add: bias.is_some(),
             };
             let done = if g.is_pointwise() && together == 1 {
-                blocked::product(&x, None, threads)
+                blocked::product(&x, None, None, threads)
             } else {
                 let panel = |terms, columns, to, pitch| windows.panel(terms, columns, to, pitch);
-                blocked::product(&x, Some(&panel), threads)
+                blocked::product(&x, Some(&panel), None, threads)
             };
             failed.fetch_or(done.is_err(), Ordering::Relaxed);
         }
@@ -261,8 +261,8 @@ fn weight_grad<T: Windowed>(g: &Geometry, grad: Ptr<T>, input: Ptr<T>, out: Ptr<
         // SAFETY: the sums are the calling thread's, and the operands have these sizes.
         let done = unsafe {
             match g.is_pointwise() {
-                true => blocked::product(&x, None, inside),
-                false => blocked::product(&x, Some(&panel), inside),
+                true => blocked::product(&x, None, None, inside),
+                false => blocked::product(&x, Some(&panel), None, inside),
             }
         };
         failed.fetch_or(done.is_err(), Ordering::Relaxed);

@@ -98,7 +98,7 @@ macro_rules! floating {
             unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
                 let alpha = num_traits::One::one();
                 // SAFETY: the caller's promise.
-                unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }) }
+                unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }, None) }
             }
             members!($add);
             $($more)*

@@ -298,6 +298,8 @@ impl Job<'_> {
         {
             let rows = tiles.rows.min(channels - row);
             for term in (0..terms).step_by(TERMS) {
+                let out = sums.wrapping_add((row * PRODUCTS + p) * width);
+                let out_row = (PRODUCTS * width) as isize;
                 let tile = Tile {
                     rows,
                     k: TERMS.min(terms - term),
@@ -305,12 +307,17 @@ impl Job<'_> {
                     a_row: 0,
                     b: inputs.wrapping_add(p * from.product + term * width),
                     b_term: width as isize,
-                    out: sums.wrapping_add((row * PRODUCTS + p) * width),
-                    out_row: (PRODUCTS * width) as isize,
+                    out,
+                    out_row,
                     out_column: 1,
                     columns: width,
                     alpha: 1.0,
-                    add: term > 0,
+                    from: match term {
+                        0 => std::ptr::null(),
+                        _ => out.cast_const(),
+                    },
+                    from_row: out_row,
+                    from_column: 1,
                     stretch: STRETCH,
                     next: Next::NONE,
                 };

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use torsh_core::{Result, pool};
 
-use super::gemm::Product;
+use super::gemm::{Matrix, Product};
 use super::panel::{Lines, Square};
 use super::tile::{Next, Tile, Tiled, Tiles, even_parts};
 use crate::arch::{level, second_level_cache};
@@ -75,8 +75,8 @@ pub(crate) unsafe fn turn<T: Blocked>(
     }
 }
 
-/// Computes a product, by up to `threads` threads, with the right operand from `panels` if they
-/// are given. The result does not depend on the number of threads. Fails, with nothing done, where
+/// Computes a product, by up to `threads` threads, with the right operand from `panels` and what it is
+/// added to from `start`, if they are given. The result does not depend on the number of threads. Fails, with nothing done, where
 /// there is no memory for the panels.
 ///
 /// # Safety
@@ -84,12 +84,13 @@ pub(crate) unsafe fn turn<T: Blocked>(
 pub(crate) unsafe fn product<T: Blocked + Tiled>(
     x: &Product<T>,
     panels: Option<&PanelFn<'_, T>>,
+    start: Option<Matrix<T>>,
     threads: usize,
 ) -> Result<()> {
     // Transposing all three transposes the product.
     if x.out.col != 1 && x.out.row == 1 && panels.is_none() {
         // SAFETY: the caller's promise.
-        return unsafe { product(&x.turned(), None, threads) };
+        return unsafe { product(&x.turned(), None, start.map(Matrix::t), threads) };
     }
     let tiles = T::tiles(level());
     // Nor is a large right operand of adjacent terms, as the weight of a layer is, copied for few
@@ -98,10 +99,10 @@ pub(crate) unsafe fn product<T: Blocked + Tiled>(
     let few = few && x.n * x.k * size_of::<T>() <= RIGHT;
     if tiles.turns && few && x.b.row == 1 && x.b.col != 1 && panels.is_none() {
         // SAFETY: the caller's promise.
-        return unsafe { into(&x.turned(), None, threads) };
+        return unsafe { into(&x.turned(), None, start.map(Matrix::t), threads) };
     }
     // SAFETY: the caller's promise.
-    unsafe { into(x, panels, threads) }
+    unsafe { into(x, panels, start, threads) }
 }
 
 /// [`product`], whatever the order of the result.
@@ -111,10 +112,11 @@ pub(crate) unsafe fn product<T: Blocked + Tiled>(
 pub(super) unsafe fn into<T: Blocked + Tiled<O>, O: Send + Sync + 'static>(
     x: &Product<T, O>,
     panels: Option<&PanelFn<'_, T>>,
+    start: Option<Matrix<O>>,
     threads: usize,
 ) -> Result<()> {
     // SAFETY: the caller's promise.
-    unsafe { with(x, panels, threads, T::tiles(level())) }
+    unsafe { with(x, (panels, start), threads, T::tiles(level())) }
 }
 
 /// [`product`] with the tiles of some level.
@@ -123,7 +125,7 @@ pub(super) unsafe fn into<T: Blocked + Tiled<O>, O: Send + Sync + 'static>(
 /// As there; the processor has the level.
 unsafe fn with<T: Blocked, O: Send + Sync>(
     x: &Product<T, O>,
-    right: Option<&PanelFn<'_, T>>,
+    (right, start): (Option<&PanelFn<'_, T>>, Option<Matrix<O>>),
     threads: usize,
     tiles: &'static Tiles<T, O>,
 ) -> Result<()> {
@@ -190,7 +192,8 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
         + SPILL;
     let of_left = of_left.next_multiple_of(64);
     let memory = Scratch::<T>::new(parts * (of_right + inside * of_left))?;
-    let start = Ptr::new(memory.ptr());
+    let own = Ptr::new(memory.ptr());
+    let start = Source(start.filter(|_| x.add));
     pool::parallel_parts(units, parts, &|index, some| {
         let cut = |unit: usize, n: usize| some.start * unit..(some.end * unit).min(n);
         let (rows, columns_of_part) = match by_rows {
@@ -203,10 +206,11 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
             a: x.a.at(rows.start, 0),
             ..*x
         };
-        let right_panels = start.at((index * (of_right + inside * of_left)) as isize);
+        let right_panels = own.at((index * (of_right + inside * of_left)) as isize);
         let part = Part {
             x: &x,
             right,
+            start: start.at(rows.start),
             tiles,
             threads: inside,
             columns,
@@ -221,10 +225,24 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     Ok(())
 }
 
+/// What a product is added to, of which threads read the rows and columns that they write.
+struct Source<O>(Option<Matrix<O>>);
+// SAFETY: it is only read.
+unsafe impl<O: Sync> Sync for Source<O> {}
+
+impl<O> Source<O> {
+    /// The one of the rows from `row` on.
+    fn at(&self, row: usize) -> Source<O> {
+        Source(self.0.map(|m| m.at(row, 0)))
+    }
+}
+
 /// A product on some threads.
 struct Part<'a, T: 'static, O: 'static> {
     x: &'a Product<T, O>,
     right: Option<&'a PanelFn<'a, T>>,
+    /// What the result starts from, unless it is the result itself.
+    start: Source<O>,
     tiles: &'static Tiles<T, O>,
     threads: usize,
     /// Columns whose panels there is room for.
@@ -254,7 +272,11 @@ impl<T: Blocked, O: Send + Sync> Part<'_, T, O> {
                 part: self,
                 terms: terms.clone(),
                 columns: from..(from + self.columns).min(all.end),
-                add: x.add || terms.start > 0,
+                from: match (terms.start, x.add) {
+                    (0, false) => Source(None),
+                    (0, true) => Source(self.start.0.or(Some(x.out))),
+                    _ => Source(Some(x.out)),
+                },
                 left_stays: stay && nth > 0,
             };
             // SAFETY: the caller's promise.
@@ -303,7 +325,8 @@ struct Block<'a, T: 'static, O: 'static> {
     part: &'a Part<'a, T, O>,
     terms: Range<usize>,
     columns: Range<usize>,
-    add: bool,
+    /// What the products are added to.
+    from: Source<O>,
     /// Whether the rows of the left operand, if they are copied, have been for columns before.
     left_stays: bool,
 }
@@ -582,6 +605,7 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
                 };
                 for (nth, (i, lines)) in even_parts(count, tiles.rows).enumerate() {
                     let out = x.out.at(row + i, columns.start);
+                    let from = self.from.0.map(|f| f.at(row + i, columns.start));
                     let a = match direct {
                         true => x.a.at(row + i, self.terms.start).ptr,
                         false => memory.wrapping_add(i * terms),
@@ -608,7 +632,9 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
                         out_column: x.out.col,
                         columns: columns.len(),
                         alpha: x.alpha,
-                        add: self.add,
+                        from: from.map_or(std::ptr::null(), |f| f.ptr.cast_const()),
+                        from_row: from.map_or(0, |f| f.row),
+                        from_column: from.map_or(0, |f| f.col),
                         stretch: tiles.block.stretch,
                         next,
                     };

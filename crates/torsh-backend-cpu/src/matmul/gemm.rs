@@ -6,7 +6,9 @@ use num_complex::Complex;
 use num_traits::{One, Zero};
 use torsh_core::pool;
 
+use super::blocked::Blocked;
 use super::lane::Vectors;
+use super::tile::Tiled;
 #[cfg(target_arch = "x86_64")]
 use super::{amx, inner};
 use super::{blocked, vector};
@@ -97,14 +99,50 @@ fn is_small<T>(x: &Product<T>) -> bool {
     x.m * x.n * x.k <= if vectors { SMALL } else { TINY }
 }
 
-/// Puts what a product is added to into some rows and columns of the output.
-pub(crate) type Begin<'a> = dyn Fn(Range<usize>, Range<usize>) + Sync + 'a;
+/// What a product is added to, of its size: `factor` times a matrix, which may be the output.
+#[derive(Clone, Copy)]
+pub(crate) struct Start<T> {
+    pub of: Matrix<T>,
+    pub factor: T,
+}
 
-/// All of it, before the product.
-fn begin_all<T>(x: &Product<T>, threads: usize, begin: Option<&Begin<'_>>) {
-    let n = x.n;
-    if let Some(begin) = begin {
-        pool::parallel_parts(x.m, threads, &|_, rows| begin(rows, 0..n));
+// SAFETY: the matrix is only read, or each part of it by the thread that writes it.
+unsafe impl<T: Sync> Sync for Start<T> {}
+
+impl<T: Number> Start<T> {
+    /// Puts some rows and columns of it into the output.
+    ///
+    /// # Safety
+    /// The matrices are valid for them, and nothing else uses this part of the output.
+    pub unsafe fn put(&self, out: Matrix<T>, rows: Range<usize>, columns: Range<usize>) {
+        let Start { of, factor } = *self;
+        let one = factor == T::one();
+        if one && of.ptr == out.ptr && of.row == out.row && of.col == out.col {
+            return;
+        }
+        let n = columns.len();
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in rows {
+                let (o, c) = (out.at(i, columns.start), of.at(i, columns.start));
+                match (one, o.col, c.col) {
+                    (true, 1, 1) => std::ptr::copy(c.ptr, o.ptr, n),
+                    (true, 1, 0) => std::slice::from_raw_parts_mut(o.ptr, n).fill(*c.ptr),
+                    _ => (0..n).for_each(|j| *o.at(0, j).ptr = factor * *c.at(0, j).ptr),
+                }
+            }
+        }
+    }
+
+    /// Puts all of it into the output.
+    ///
+    /// # Safety
+    /// As [`Start::put`].
+    pub unsafe fn put_all(&self, x: &Product<T>, threads: usize) {
+        pool::parallel_parts(x.m, threads, &|_, rows| {
+            // SAFETY: the caller's promise; no other thread writes these rows.
+            unsafe { self.put(x.out, rows, 0..x.n) };
+        });
     }
 }
 
@@ -112,17 +150,18 @@ fn begin_all<T>(x: &Product<T>, threads: usize, begin: Option<&Begin<'_>>) {
 pub(crate) trait Number:
     Copy + Send + Sync + PartialEq + Zero + One + std::ops::Mul<Output = Self> + 'static
 {
-    /// Computes a product of at least one term on this thread.
+    /// Computes a product of at least one term on this thread, added to `start`, if that is given, in
+    /// place of the output.
     ///
     /// # Safety
     /// The matrices are valid for their sizes, and `out` overlaps neither other.
-    unsafe fn product(x: &Product<Self>);
+    unsafe fn product(x: &Product<Self>, start: Option<&Start<Self>>);
 
-    /// Computes a product on several threads together, which `begin` what it is added to.
+    /// [`Number::product`] on several threads together.
     ///
     /// # Safety
     /// As [`Number::product`].
-    unsafe fn shared(x: &Product<Self>, threads: usize, begin: Option<&Begin<'_>>);
+    unsafe fn shared(x: &Product<Self>, threads: usize, start: Option<&Start<Self>>);
 }
 
 macro_rules! real {
@@ -136,19 +175,23 @@ macro_rules! real {
 
         impl Number for $t {
             #[inline]
-            unsafe fn product(x: &Product<$t>) {
+            unsafe fn product(x: &Product<$t>, start: Option<&Start<$t>>) {
                 let Product { m, n, k, out, a, b, alpha, add } = *x;
                 // SAFETY: the caller's promise, with the roles of rows and columns exchanged for
                 // a row times a matrix.
                 unsafe {
+                    if n > 1 && m > 1 && !is_small(x) {
+                        return Self::shared(x, 1, start);
+                    }
+                    if let Some(start) = start {
+                        start.put_all(x, 1);
+                    }
                     if n == 1 {
                         vector::$t(m, k, out.ptr, out.row, a, b.ptr, b.row, alpha, add);
                     } else if m == 1 {
                         vector::$t(n, k, out.ptr, out.col, b.t(), a.ptr, a.col, alpha, add);
-                    } else if is_small(x) {
-                        $small(x);
                     } else {
-                        Self::shared(x, 1, None);
+                        $small(x);
                     }
                 }
             }
@@ -159,34 +202,62 @@ macro_rules! real {
 }
 real!(
     f32 small_f32 {
-    unsafe fn shared(x: &Product<f32>, threads: usize, begin: Option<&Begin<'_>>) {
+    unsafe fn shared(x: &Product<f32>, threads: usize, start: Option<&Start<f32>>) {
         // SAFETY: the caller's promise.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            let on_unit = amx::suits(x.m, x.n, x.k, amx::Parts::Three);
-            #[cfg(target_arch = "x86_64")]
-            if !on_unit && inner::suits(x) {
-                return inner::product(x, threads, begin);
-            }
-            begin_all(x, threads, begin);
-            #[cfg(target_arch = "x86_64")]
-            if on_unit && amx::product(x, threads) {
+            if amx::suits(x.m, x.n, x.k, amx::Parts::Three) {
+                if let Some(start) = start {
+                    start.put_all(x, threads);
+                }
+                if !amx::product(x, threads) {
+                    plain(x, threads);
+                }
                 return;
             }
-            plain(x, threads);
+            #[cfg(target_arch = "x86_64")]
+            if inner::suits(x) {
+                return inner::product(x, threads, start);
+            }
+            in_blocks(x, threads, start, small_f32);
         }
     }},
     f64 small_f64 {
-    unsafe fn shared(x: &Product<f64>, threads: usize, begin: Option<&Begin<'_>>) {
-        begin_all(x, threads, begin);
+    unsafe fn shared(x: &Product<f64>, threads: usize, start: Option<&Start<f64>>) {
         // SAFETY: the caller's promise.
-        unsafe {
-            if blocked::product(x, None, threads).is_err() {
-                small_f64(x);
-            }
-        }
+        unsafe { in_blocks(x, threads, start, small_f64) }
     }}
 );
+
+/// The blocked product, which reads what it starts from as it writes the result, where that has a
+/// direction to be read in by vectors and need not be multiplied. Without memory for panels the loops
+/// over whole rows remain.
+///
+/// # Safety
+/// As [`Number::product`].
+unsafe fn in_blocks<T: Number + Blocked + Tiled>(
+    x: &Product<T>,
+    threads: usize,
+    start: Option<&Start<T>>,
+    small: unsafe fn(&Product<T>),
+) {
+    let along = |m: Matrix<T>| m.col == 1 && x.out.col == 1 || m.row == 1 && x.out.row == 1;
+    let from = start
+        .filter(|start| start.factor == T::one() && along(start.of))
+        .map(|start| start.of);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let (None, Some(start)) = (from, start) {
+            start.put_all(x, threads);
+        }
+        if blocked::product(x, None, from, threads).is_err() {
+            if let (Some(_), Some(start)) = (from, start) {
+                start.put_all(x, threads);
+            }
+            small(x);
+        }
+    }
+}
 
 /// A float32 product without a matrix unit.
 ///
@@ -194,24 +265,22 @@ real!(
 /// As [`Number::product`].
 pub(super) unsafe fn plain(x: &Product<f32>, threads: usize) {
     // SAFETY: the caller's promise.
-    unsafe {
-        // Without memory for panels the loops over whole rows remain.
-        if blocked::product(x, None, threads).is_err() {
-            small_f32(x);
-        }
-    }
+    unsafe { in_blocks(x, threads, None, small_f32) }
 }
 
 macro_rules! complex {
     ($($t:ident $small:ident),*) => {$(
         impl Number for Complex<$t> {
-            unsafe fn product(x: &Product<Self>) {
+            unsafe fn product(x: &Product<Self>, start: Option<&Start<Self>>) {
                 let Product { m, n, k, out, a, b, alpha, add } = *x;
                 let wide = |v: Self| Complex::new(f64::from(v.re), f64::from(v.im));
                 // SAFETY: the caller's promise.
                 unsafe {
                     if m * n * k > SMALL / 2 {
-                        return Self::shared(x, 1, None);
+                        return Self::shared(x, 1, start);
+                    }
+                    if let Some(start) = start {
+                        start.put_all(x, 1);
                     }
                     // In double precision: complex sums cancel more than real ones.
                     for i in 0..m {
@@ -233,8 +302,11 @@ macro_rules! complex {
 
             /// Four real products, of the real and the imaginary parts where they lie; two more
             /// for each part of `alpha` that is not 0.
-            unsafe fn shared(x: &Product<Self>, threads: usize, begin: Option<&Begin<'_>>) {
-                begin_all(x, threads, begin);
+            unsafe fn shared(x: &Product<Self>, threads: usize, start: Option<&Start<Self>>) {
+                if let Some(start) = start {
+                    // SAFETY: the caller's promise.
+                    unsafe { start.put_all(x, threads) };
+                }
                 let part = |m: Matrix<Self>, imaginary: usize| {
                     let ptr = m.ptr.cast::<$t>().wrapping_add(imaginary);
                     Matrix::new(ptr, 2 * m.row, 2 * m.col)
@@ -260,7 +332,7 @@ macro_rules! complex {
                         };
                         // SAFETY: the caller's promise; the parts lie within the operands.
                         unsafe {
-                            if blocked::product(&real, None, threads).is_err() {
+                            if blocked::product(&real, None, None, threads).is_err() {
                                 $small(&real);
                             }
                         }

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use torsh_core::pool;
 
-use super::gemm::{Begin, Product};
+use super::gemm::{Product, Start};
 use super::tile::even_parts;
 use crate::arch::{Level, level};
 
@@ -35,19 +35,21 @@ pub(super) fn suits(x: &Product<f32>) -> bool {
 }
 
 /// Computes a product by up to `threads` threads, on which its result does not depend. What it is
-/// added to, if anything, comes from `begin`.
+/// added to comes from `start`, if that is given.
 ///
 /// # Safety
 /// The matrices are valid for their sizes, `out` overlaps neither other, and [`suits`].
-pub(super) unsafe fn product(x: &Product<f32>, threads: usize, begin: Option<&Begin<'_>>) {
+pub(super) unsafe fn product(x: &Product<f32>, threads: usize, start: Option<&Start<f32>>) {
     let groups = x.n.div_ceil(COLUMNS);
     pool::parallel_parts(groups, threads.min(groups), &|_, some| {
         let (from, to) = (some.start * COLUMNS, (some.end * COLUMNS).min(x.n));
-        if let Some(begin) = begin {
-            begin(0..x.m, from..to);
-        }
         // SAFETY: the caller's promise; no other thread writes these columns.
-        unsafe { columns(x, from, to) };
+        unsafe {
+            if let Some(start) = start {
+                start.put(x.out, 0..x.m, from..to);
+            }
+            columns(x, from, to);
+        }
     });
 }
 

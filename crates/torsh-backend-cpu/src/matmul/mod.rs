@@ -22,15 +22,13 @@ pub(crate) mod panel;
 pub(crate) mod tile;
 mod vector;
 
-use std::ops::Range;
-
 use num_complex::Complex;
 use smallvec::SmallVec;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
-pub(crate) use gemm::{Matrix, Number, Product};
+pub(crate) use gemm::{Matrix, Number, Product, Start};
 pub(crate) use integer::Wrapping;
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
@@ -354,20 +352,18 @@ impl Call<'_> {
         // Not for a matrix and a vector, whose reading is what counts.
         if inside > 1 && p.m > 1 && p.n > 1 {
             for index in 0..all {
-                let begin = |rows: Range<usize>, columns: Range<usize>| {
-                    let o = p.matrix(0, out, index).at(rows.start, columns.start);
-                    let c = c.map(|c| p.matrix(3, c, index).at(rows.start, columns.start));
-                    // SAFETY: they are within the operands, and no other thread writes them.
-                    unsafe { start(rows.len(), columns.len(), o, c, beta, p.k == 0) };
-                };
-                if p.k == 0 {
-                    begin(0..p.m, 0..p.n);
-                    continue;
-                }
                 let x = p.product([out, a, b], index, alpha, c.is_some());
-                let begin = c.is_some().then_some(&begin as _);
+                let start = c.map(|c| Start {
+                    of: p.matrix(3, c, index),
+                    factor: beta,
+                });
                 // SAFETY: the matrices are the operands', and nothing else writes the output.
-                unsafe { T::shared(&x, inside, begin) };
+                unsafe {
+                    match p.k {
+                        0 => without_terms(&x, start.as_ref()),
+                        _ => T::shared(&x, inside, start.as_ref()),
+                    }
+                }
             }
             return Ok(());
         }
@@ -381,25 +377,28 @@ impl Call<'_> {
                 let (i, j) = (tile / pn, tile % pn);
                 let (i0, i1) = (cut(p.m, pm, i, am), cut(p.m, pm, i + 1, am));
                 let (j0, j1) = (cut(p.n, pn, j, an), cut(p.n, pn, j + 1, an));
-                let o = p.matrix(0, out, index).at(i0, j0);
-                let c = c.map(|c| p.matrix(3, c, index).at(i0, j0));
                 let (m, n) = (i1 - i0, j1 - j0);
                 if m * n == 0 {
                     continue;
                 }
+                let whole = p.product([out, a, b], index, alpha, c.is_some());
+                let x = Product {
+                    m,
+                    n,
+                    out: whole.out.at(i0, j0),
+                    a: whole.a.at(i0, 0),
+                    b: whole.b.at(0, j0),
+                    ..whole
+                };
+                let start = c.map(|c| Start {
+                    of: p.matrix(3, c, index).at(i0, j0),
+                    factor: beta,
+                });
                 // SAFETY: the tile is within the operands, and no other task writes it.
                 unsafe {
-                    start(m, n, o, c, beta, p.k == 0);
-                    if p.k > 0 {
-                        let whole = p.product([out, a, b], index, alpha, c.is_some());
-                        T::product(&Product {
-                            m,
-                            n,
-                            out: o,
-                            a: whole.a.at(i0, 0),
-                            b: whole.b.at(0, j0),
-                            ..whole
-                        });
+                    match p.k {
+                        0 => without_terms(&x, start.as_ref()),
+                        _ => T::product(&x, start.as_ref()),
                     }
                 }
             }
@@ -481,10 +480,12 @@ impl Call<'_> {
             if let Some(c) = c {
                 pool::parallel_parts(p.m, threads, &|_, rows| {
                     let o = Ptr::new(o.get().cast::<f32>());
-                    let o = p.matrix(0, o, index).at(rows.start, 0);
-                    let c = p.matrix(3, c, index).at(rows.start, 0);
+                    let start = Start {
+                        of: p.matrix(3, c, index),
+                        factor: beta,
+                    };
                     // SAFETY: the rows are within the operands, and no other thread writes them.
-                    unsafe { start(rows.len(), p.n, o, Some(c), beta, false) };
+                    unsafe { start.put(p.matrix(0, o, index), rows, 0..p.n) };
                 });
             }
             let x = Product {
@@ -583,36 +584,17 @@ enum Way {
     Pairs,
 }
 
-/// Puts `beta * c` into the output, or zeros where there is neither `c` nor anything to come.
+/// The product of no terms: what it starts from, or zeros.
 ///
 /// # Safety
-/// The matrices are valid for `m` rows and `n` columns; they may be the same.
-unsafe fn start<T: Number>(
-    m: usize,
-    n: usize,
-    out: Matrix<T>,
-    c: Option<Matrix<T>>,
-    beta: T,
-    clear: bool,
-) {
+/// The output, and what it starts from, are valid for its size.
+unsafe fn without_terms<T: Number>(x: &Product<T>, start: Option<&Start<T>>) {
     // SAFETY: every index is below its size.
     unsafe {
-        let Some(c) = c else {
-            if clear {
-                (0..m).for_each(|i| (0..n).for_each(|j| *out.at(i, j).ptr = T::zero()));
-            }
-            return;
-        };
-        let one = beta == T::one();
-        if one && c.ptr == out.ptr && c.row == out.row && c.col == out.col {
-            return;
-        }
-        for i in 0..m {
-            let (o, c) = (out.at(i, 0), c.at(i, 0));
-            match (one, o.col, c.col) {
-                (true, 1, 1) => std::ptr::copy(c.ptr, o.ptr, n),
-                (true, 1, 0) => std::slice::from_raw_parts_mut(o.ptr, n).fill(*c.ptr),
-                _ => (0..n).for_each(|j| *o.at(0, j).ptr = beta * *c.at(0, j).ptr),
+        match start {
+            Some(start) => start.put_all(x, 1),
+            None => {
+                (0..x.m).for_each(|i| (0..x.n).for_each(|j| *x.out.at(i, j).ptr = T::zero()));
             }
         }
     }
@@ -644,12 +626,16 @@ fn split_terms<T: Number>(
         };
         // SAFETY: the terms are within the operands (there are more of them than parts), and each
         // part writes its own sums.
-        unsafe { T::product(&x) };
+        unsafe { T::product(&x, None) };
     });
     let o = p.matrix(0, out, 0);
+    let start = c.map(|c| Start {
+        of: p.matrix(3, c, 0),
+        factor: beta,
+    });
     // SAFETY: all sums are written, and the threads are done.
     unsafe {
-        start(m, n, o, c.map(|c| p.matrix(3, c, 0)), beta, c.is_none());
+        without_terms(&p.product([out, a, b], 0, alpha, false), start.as_ref());
         for part in 0..parts {
             for i in 0..m {
                 for j in 0..n {

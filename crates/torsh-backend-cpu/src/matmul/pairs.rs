@@ -189,7 +189,9 @@ unsafe fn rounded<const PACKED: bool>(t: &Tile<Pair, bf16>) {
             out_column: 1,
             columns: width,
             alpha: t.alpha,
-            add: false,
+            from: std::ptr::null(),
+            from_row: 0,
+            from_column: 0,
             stretch: t.stretch,
             next: t.next,
         });
@@ -376,6 +378,7 @@ where
         blocked::into(
             &whole,
             Some(&|terms, columns, to, pitch| right.write(terms, columns, to, pitch)),
+            None,
             threads,
         )
     }

@@ -23,7 +23,11 @@ pub(crate) struct Tile<T, O = T> {
     /// Columns to write, at most the panel's.
     pub columns: usize,
     pub alpha: T,
-    pub add: bool,
+    /// What is added to, if anything (else null), with steps of its own: the result as it is, or what
+    /// it starts from.
+    pub from: *const O,
+    pub from_row: isize,
+    pub from_column: isize,
     /// Terms that are summed one after the other, fewer than usual where smaller errors are wanted.
     pub stretch: usize,
     pub next: Next<T>,
@@ -179,7 +183,7 @@ unsafe fn term<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
     }
 }
 
-/// `out = alpha a b`, or `out += alpha a b`.
+/// `out = alpha a b`, or `out = from + alpha a b`.
 ///
 /// # Safety
 /// The operands of `t` are valid for `R` rows, which it has, `V::N * C` columns (`t.columns` of the
@@ -260,13 +264,16 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
             }
         }
         let alpha = V::splat(t.alpha);
-        if t.columns == C * V::N && t.out_column == 1 {
+        let add = !t.from.is_null();
+        if t.columns == C * V::N && t.out_column == 1 && (!add || t.from_column == 1) {
             for r in 0..R {
                 let out = t.out.offset(r as isize * t.out_row);
+                let from = t.from.wrapping_offset(r as isize * t.from_row);
                 for c in 0..C {
                     let out = out.add(c * V::N);
-                    if t.add {
-                        V::load(out).add_product(sums[r][c], alpha).store(out);
+                    if add {
+                        let from = V::load(from.add(c * V::N));
+                        from.add_product(sums[r][c], alpha).store(out);
                     } else {
                         sums[r][c].times(alpha).store(out);
                     }
@@ -304,7 +311,9 @@ where
 {
     // SAFETY: the caller's promise.
     unsafe {
-        if G::N == GROUP && t.rows == GROUP && t.out_row == 1 {
+        let add = !t.from.is_null();
+        let adjacent = t.out_row == 1 && (!add || t.from_row == 1);
+        if G::N == GROUP && t.rows == GROUP && adjacent {
             return turned::<G>(t, block);
         }
         let alpha = V::splat(t.alpha);
@@ -313,15 +322,16 @@ where
             let at = |i: usize| out.offset(i as isize * t.out_column);
             let sums = block.add(r * WIDEST);
             let mut row = [std::mem::zeroed::<V::T>(); WIDEST];
-            if t.add {
+            if add {
+                let from = t.from.offset(r as isize * t.from_row);
                 for i in 0..t.columns {
-                    row[i] = *at(i);
+                    row[i] = *from.offset(i as isize * t.from_column);
                 }
             }
             for c in 0..t.columns.div_ceil(V::N) {
                 let row = row.as_mut_ptr().add(c * V::N);
                 let sum = V::load(sums.add(c * V::N));
-                if t.add {
+                if add {
                     V::load(row).add_product(sum, alpha).store(row);
                 } else {
                     sum.times(alpha).store(row);
@@ -345,6 +355,7 @@ unsafe fn turned<G: Lane<T: Square>>(t: &Tile<G::T>, block: *mut G::T) {
     unsafe {
         let side = G::T::SIDE;
         let alpha = G::splat(t.alpha);
+        let add = !t.from.is_null();
         for first in (0..t.columns).step_by(GROUP) {
             let mut columns = [[std::mem::zeroed::<G::T>(); GROUP]; GROUP];
             for row in (0..GROUP).step_by(side) {
@@ -361,8 +372,9 @@ unsafe fn turned<G: Lane<T: Square>>(t: &Tile<G::T>, block: *mut G::T) {
             for (i, column) in columns.iter().enumerate().take(t.columns - first) {
                 let out = t.out.offset((first + i) as isize * t.out_column);
                 let sum = G::load(column.as_ptr());
-                if t.add {
-                    G::load(out).add_product(sum, alpha).store(out);
+                if add {
+                    let from = t.from.offset((first + i) as isize * t.from_column);
+                    G::load(from).add_product(sum, alpha).store(out);
                 } else {
                     sum.times(alpha).store(out);
                 }

@@ -225,6 +225,7 @@ impl Weight<'_> {
             let inputs = p * self.of_turned() + group * length * width;
             for (nth, row) in (0..rows).step_by(self.rows).enumerate() {
                 let rows = self.rows.min(rows - row);
+                let out = sums.at.wrapping_add(p * sums.product + row * sums.row);
                 let tile = Tile {
                     rows,
                     k: terms,
@@ -232,12 +233,18 @@ impl Weight<'_> {
                     a_row: 1,
                     b: self.memory.at(inputs as isize).cast_const(),
                     b_term: width as isize,
-                    out: sums.at.wrapping_add(p * sums.product + row * sums.row),
+                    out,
                     out_row: sums.row as isize,
                     out_column: 1,
                     columns: channels,
                     alpha: 1.0,
-                    add,
+                    from: if add {
+                        out.cast_const()
+                    } else {
+                        std::ptr::null()
+                    },
+                    from_row: sums.row as isize,
+                    from_column: 1,
                     stretch: STRETCH,
                     next: Next::NONE,
                 };

@@ -55,12 +55,20 @@ fn check<T: Test>([m, n, k]: [usize; 3], orders: [usize; 3], level: Level) {
         alpha: T::of(if orders[0] == 1 { 0.5 } else { 1.0 }),
         add: orders[1] == orders[2],
     };
+    // What the products are added to: the output, a row, a column or a matrix.
+    let mut others = list(2 * m * n + m + n, 4);
+    let from = match (m + n + k) % 4 {
+        0 => None,
+        1 => Some(Matrix::new(others.as_mut_ptr(), 0, 1)),
+        2 => Some(Matrix::new(others.as_mut_ptr(), 1, 0)),
+        _ => Some(matrix(&mut others, m, n, orders[1])),
+    };
     // SAFETY: the matrices have these sizes, and the level is there.
     unsafe {
         match level == super::level() && orders[2] == 1 && !n.is_multiple_of(5) {
             // Which may transpose the product.
-            true => product(&x, None, 1 + m % 2),
-            false => with(&x, None, 1 + (orders[2] + m) % 3, T::tiles(level)),
+            true => product(&x, None, from, 1 + m % 2),
+            false => with(&x, (None, from), 1 + (orders[2] + m) % 3, T::tiles(level)),
         }
     }
     .unwrap();
@@ -75,7 +83,12 @@ fn check<T: Test>([m, n, k]: [usize; 3], orders: [usize; 3], level: Level) {
             // SAFETY: both are in `c`.
             let at = unsafe { x.out.at(i, j).ptr.cast_const().offset_from(start) } as usize;
             written[at] = true;
-            let kept = if x.add { before[at].to() } else { 0.0 };
+            let kept = match from {
+                _ if !x.add => 0.0,
+                None => before[at].to(),
+                // SAFETY: the indices are below the sizes.
+                Some(from) => unsafe { (*from.at(i, j).ptr).to() },
+            };
             let expected = T::of(x.alpha.to() * sum + kept);
             assert_eq!(
                 c[at], expected,
@@ -168,7 +181,7 @@ fn the_right_operand_may_come_in_panels() {
         add: false,
     };
     // SAFETY: the matrices have these sizes.
-    unsafe { product(&x, Some(&write), 2) }.unwrap();
+    unsafe { product(&x, Some(&write), None, 2) }.unwrap();
     for j in 0..n {
         let sum: f32 = (0..k).map(|p| of(p, j)).sum();
         assert!((0..m).all(|i| c[i * n + j] == sum));
