@@ -131,27 +131,25 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
 ) -> Result<()> {
     let panels = x.n.div_ceil(tiles.columns);
     let size = size_of::<T>();
-    // Each thread copies a small right operand for rows of its own: to read what another core has
-    // just written costs more than to copy it, and so does to write rows that another writes too.
-    // Columns that are to be transposed take more rows to repay it.
-    let repaid = match x.b.col == 1 || panels < threads {
-        true => 4 * tiles.rows,
-        false => 32 * tiles.rows,
-    };
-    let by_rows =
-        threads > 1 && right.is_none() && x.n * x.k * size <= OWN && x.m >= threads * repaid;
-    // Rows of adjacent terms that pass by blocks of columns, of which each thread has its own.
+    // No more rows than columns: each thread has columns of its own, which it alone copies and reads.
     let by_columns = x.n >= threads * 2 * tiles.columns;
+    let wide = x.n >= x.m && by_columns;
+    // Else each copies a small right operand for rows of its own: to read what another core has just
+    // written costs more than to copy it, and so does to write rows that another writes too.
+    let by_rows = threads > 1
+        && !wide
+        && right.is_none()
+        && x.n * x.k * size <= OWN
+        && x.m >= 4 * threads * tiles.rows;
     let passes = tiles.block.right > 0
         && right.is_none()
         && x.a.col == 1
         && (threads == 1 || by_rows || by_columns);
     // What a panel is made of can be asked for where each thread makes its own, of even parts.
     let apart = T::NUMBERS > 1 && x.n >= x.m.max(16 * threads * tiles.step);
-    // Few rows: each thread has columns of its own, which it may copy just ahead of their use. Else
-    // rows, and the columns are copied once.
-    let wide = if x.b.row == 1 { 2 } else { 4 };
-    let parts = match passes || apart || x.n >= wide * x.m || x.m < 2 * threads * tiles.rows {
+    // Columns also where there are few rows. Else rows, and the columns are copied once.
+    let wide = wide || x.n >= 4 * x.m || x.m < 2 * threads * tiles.rows;
+    let parts = match passes || apart || wide {
         _ if by_rows => threads,
         true => threads.min(panels),
         false => 1,
