@@ -149,7 +149,7 @@ pub(crate) fn parallel(n: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
 }
 
 /// [`parallel`] where so many elements are worth a thread.
-fn parallel_by(n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+pub(crate) fn parallel_by(n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
     if n <= grain {
         return f(0..n);
     }
@@ -222,19 +222,25 @@ unsafe fn run_transposed(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>)
     true
 }
 
-unsafe fn run_direct(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
-    let shared = Shared(operands);
-    // Elements that lie apart take four times as long, and more.
-    let adjacent = |(k, o): (usize, &Operand)| l.stride(0, k) == o.memory.size() as isize;
-    let grain = match operands
+/// The least number of elements of a loop worth a thread, whose operands have elements of these sizes:
+/// those that lie apart take four times as long, and more.
+pub(crate) fn grain(l: &StridedLoop, sizes: &[usize]) -> usize {
+    let adjacent = |(k, &size): (usize, &usize)| l.stride(0, k) == size as isize;
+    match sizes
         .iter()
         .enumerate()
         .all(|o| adjacent(o) || l.is_constant(o.0))
     {
         true => GRAIN,
         false => GRAIN / 4,
-    };
-    parallel_by(l.numel(), grain, &|range| {
+    }
+}
+
+unsafe fn run_direct(l: &StridedLoop, operands: &[Operand], f: &BlockFn<'_>) {
+    let shared = Shared(operands);
+    let sizes: SmallVec<[usize; MAX_INPUTS + 1]> =
+        operands.iter().map(|o| o.memory.size()).collect();
+    parallel_by(l.numel(), grain(l, &sizes), &|range| {
         // SAFETY: the caller's promise; the ranges are disjoint.
         unsafe { walk(l, shared.get(), range, f) }
     });
@@ -257,6 +263,9 @@ enum Path {
     Linear,
     /// One element, already spread over the buffer.
     Constant,
+    /// The elements of a run, again for every run: already in the buffer, so often that a block can
+    /// start at each of them.
+    Repeated,
     /// Anything else.
     Strided,
 }
@@ -270,8 +279,18 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
         .map(|o| o.memory.size().max(o.wanted.size()))
         .max()
         .unwrap_or(1);
-    let block = (BLOCK_BYTES / widest).min(BLOCK);
+    let mut block = (BLOCK_BYTES / widest).min(BLOCK);
     let mut path = [Path::Strided; MAX_INPUTS + 1];
+    let (inner, most) = (l.inner(), BLOCK_BYTES / widest / 2);
+    let again = l.ndim() > 1 && inner <= most && range.len() >= 4 * inner;
+    let repeats = |k: usize| {
+        again
+            && l.stride(0, k) == operands[k].memory.size() as isize
+            && (1..l.ndim()).all(|d| l.stride(d, k) == 0)
+    };
+    if (1..operands.len()).any(repeats) {
+        block = block.min(BLOCK_BYTES / widest - inner) / UNIT * UNIT;
+    }
     for (k, o) in operands.iter().enumerate() {
         if k > 0 && l.is_constant(k) {
             let n = block.min(range.len());
@@ -286,14 +305,32 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
             path[k] = Path::Constant;
         } else if l.is_linear(k, o.memory.size()) {
             path[k] = Path::Linear;
+        } else if k > 0 && repeats(k) {
+            let (size, all) = (o.wanted.size(), buffers.operands[k].ptr());
+            // SAFETY: the operand has a run of elements, which fit the raw buffer as well as this one,
+            // and this one so many more as a block has.
+            unsafe {
+                let run = adjacent_input(o, o.ptr, all, inner);
+                std::ptr::copy(run, all, inner * size);
+                let mut there = inner;
+                while there < block + inner {
+                    let more = there.min(block + inner - there);
+                    std::ptr::copy_nonoverlapping(all, all.add(there * size), more * size);
+                    there += more;
+                }
+            }
+            path[k] = Path::Repeated;
         }
     }
+    let path = &path[..operands.len()];
     let mut base = [std::ptr::null_mut(); MAX_OPERANDS];
     for (b, o) in base.iter_mut().zip(operands) {
         *b = o.ptr;
     }
     let base = &base[..operands.len()];
-    let long = l.inner() >= LONG_RUN || l.inner() == l.numel();
+    // Runs are not taken one by one where what would keep them apart is in a buffer.
+    let together = path.contains(&Path::Repeated) && !path.contains(&Path::Strided);
+    let long = (inner >= LONG_RUN && !together) || inner == l.numel();
     let adjacent = |(k, o): (usize, &Operand)| l.stride(0, k) == o.memory.size() as isize;
     if long && !operands.iter().any(Operand::converts) && operands.iter().enumerate().all(adjacent)
     {
@@ -378,6 +415,7 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
                 let buffer = buffers.operands[k].ptr();
                 ins[k - 1] = match path[k] {
                     Path::Constant => buffer,
+                    Path::Repeated => buffer.add(at % inner * o.wanted.size()),
                     Path::Linear => adjacent_input(o, o.ptr.wrapping_add(at * size), buffer, m),
                     Path::Strided => {
                         let to = if o.converts() {
@@ -597,6 +635,55 @@ mod tests {
                     -1.0
                 };
                 assert_eq!(got, want, "{rows} x {columns}: {r} {c}");
+            }
+        }
+    }
+
+    /// `out[r][c] = a[c] + b[r][c]`, where `a` is read once for all rows, as it is and from a half type.
+    #[test]
+    fn rows_that_come_again_are_added_to_each_row() {
+        for columns in [
+            2usize, 3, 31, 64, 127, 129, 500, 1000, 1023, 1024, 1025, 1500,
+        ] {
+            let rows = 40 + 40_000 / columns;
+            let a: Vec<f32> = (0..columns).map(|i| (i % 512) as f32).collect();
+            let half: Vec<half::f16> = a.iter().map(|&v| half::f16::from_f32(v)).collect();
+            let b: Vec<f32> = (0..rows * columns).map(|i| 0.5 * i as f32).collect();
+            let shape = [rows, columns];
+            let along = [columns as isize, 1];
+            for dtype in [DType::F32, DType::F16] {
+                let mut out = vec![-1.0f32; rows * columns];
+                let view = |ptr: *const u8, dtype, strides| View {
+                    ptr: ptr.cast_mut(),
+                    dtype,
+                    shape: &shape,
+                    strides,
+                };
+                let from = match dtype {
+                    DType::F32 => a.as_ptr().cast::<u8>(),
+                    _ => half.as_ptr().cast(),
+                };
+                let views = [
+                    view(out.as_mut_ptr().cast_const().cast(), DType::F32, &along),
+                    view(from, dtype, &[0, 1]),
+                    view(b.as_ptr().cast(), DType::F32, &along),
+                ];
+                let [o, x, y] = &views;
+                let l = StridedLoop::of_views(&shape, &[o, x, y]);
+                let operands = [o, x, y].map(|v| Operand::new(v, DType::F32));
+                // SAFETY: the views are valid for their layouts, and the output is a tensor of its own.
+                unsafe {
+                    run(&l, &operands, &|to, ins, n| {
+                        let (x, y) = (ins[0].cast::<f32>(), ins[1].cast::<f32>());
+                        for i in 0..n {
+                            *to.cast::<f32>().add(i) = *x.add(i) + *y.add(i);
+                        }
+                    });
+                }
+                for (i, &got) in out.iter().enumerate() {
+                    let want = a[i % columns] + b[i];
+                    assert_eq!(got, want, "{dtype:?} {rows} x {columns}: {i}");
+                }
             }
         }
     }

@@ -106,7 +106,7 @@ fn copy(args: &KernelArgs<'_>) -> Result<()> {
         });
         return Ok(());
     }
-    blocks::parallel(n, &|range| {
+    blocks::parallel_by(n, blocks::grain(&l, &[size; 2]), &|range| {
         l.for_each_run(range, both.get(), |ptrs, n, steps| {
             // SAFETY: a run is within both views.
             unsafe { copy_run(size, ptrs[1], steps[1], ptrs[0], steps[0], n) };

@@ -364,7 +364,8 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let weight = weight.as_ref().map(Dense::ptr::<T>);
     let bias = bias.as_ref().map(Dense::ptr::<T>);
     let count = sizes.n as f64;
-    let grain = (GRAIN / sizes.n.max(1)).max(1);
+    // A row costs as much as some elements do.
+    let grain = (GRAIN / (sizes.n + 64)).max(1);
     // Zen 4 reads ahead better by itself, and results that memory has to take are better written past the
     // caches there.
     let alone = arch::halves();

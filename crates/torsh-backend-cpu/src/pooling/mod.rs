@@ -29,7 +29,7 @@ use axis::{Geometry, Window};
 use runs::{Row, Run};
 
 /// Window elements that are worth a thread of their own.
-const GRAIN: usize = 16 * 1024;
+const GRAIN: usize = 8 * 1024;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

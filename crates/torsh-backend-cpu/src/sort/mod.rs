@@ -30,7 +30,7 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 /// The least number of elements worth a thread.
 const GRAIN: usize = 1 << 12;
 /// From this length on the threads share a line where there are fewer lines than threads.
-const LONG: usize = 1 << 16;
+const LONG: usize = 1 << 14;
 
 /// Calls `$f::<T>(..)` with the element type of a dtype; complex numbers have no order.
 macro_rules! by_ordered {

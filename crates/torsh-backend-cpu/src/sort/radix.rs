@@ -17,9 +17,9 @@ const DIGIT: u32 = 8;
 /// The same for long lines, which leave the nearest caches anyway: fewer passes are worth more.
 const LONG_DIGIT: u32 = 11;
 /// Elements of a long line.
-const LONG: usize = 1 << 16;
+const LONG: usize = 1 << 12;
 /// The least number of elements worth a thread.
-const GRAIN: usize = 1 << 15;
+const GRAIN: usize = 1 << 13;
 
 /// Which bits of the keys differ: a field of at most 32 bits.
 #[derive(Clone, Copy)]
