@@ -67,6 +67,74 @@ fn gradients_of_parts_add_up() -> Result<()> {
     Ok(())
 }
 
+/// Of a tensor that only views of parts use: in any order, next to each other or not, one in another,
+/// of several dimensions, with and without a permutation below.
+#[test]
+fn gradients_that_come_in_parts() -> Result<()> {
+    type Ranges<'a> = &'a [(usize, usize, usize, usize)];
+    let cases: [Ranges; 9] = [
+        &[(0, 0, 1, 1), (0, 1, 1, 1), (0, 2, 1, 1), (0, 3, 1, 1)],
+        &[(0, 3, 1, 1), (0, 1, 1, 1), (0, 2, 1, 1)],
+        &[(0, 2, 2, 1), (0, 0, 2, 1)],
+        &[(0, 1, 2, 1)],
+        &[(0, 0, 2, 1), (0, 1, 2, 1), (0, 3, 1, 1)],
+        &[(1, 0, 1, 1), (1, 2, 1, 1), (0, 1, 1, 1), (1, 1, 1, 1)],
+        &[(0, 0, 2, 2), (0, 1, 2, 2)],
+        &[(0, 2, 0, 1), (0, 3, 1, 1), (0, 3, 0, 1)],
+        &[(1, 1, 2, 1), (0, 0, 2, 2), (1, 0, 1, 1)],
+    ];
+    let x = leaf(&(0..12).map(f64::from).collect::<Vec<_>>());
+    for (ranges, permuted) in cases.iter().flat_map(|c| [(c, false), (c, true)]) {
+        let y = x.mul(1.0)?;
+        let (m, place) = match permuted {
+            false => (y.view([4, 3])?, [3, 1]),
+            true => (y.view([3, 4])?.permute([1, 0])?, [1, 4]),
+        };
+        let mut sum = y.narrow(0, 0, 0)?.sum()?;
+        let mut expected = vec![0.0; 12];
+        for (i, &(dim, start, len, step)) in ranges.iter().enumerate() {
+            let (start_at, end) = (start as i64, (start + len * step) as i64);
+            let part = match (len, step) {
+                (1, 1) => m.select(dim, start)?.unsqueeze(dim)?,
+                _ => m.slice_step(dim as i64, Some(start_at), Some(end), step as i64)?,
+            };
+            let mut weights = Vec::new();
+            for at in 0..12 {
+                let (row, column) = (at / 3, at % 3);
+                let along = [row, column][dim];
+                let inside = along >= start
+                    && (along - start).is_multiple_of(step)
+                    && (along - start) / step < len;
+                if inside {
+                    let weight = (100 * i + at + 1) as f64;
+                    expected[row * place[0] + column * place[1]] += weight;
+                    weights.push(weight);
+                }
+            }
+            sum = sum.add(&part.mul(&t(&weights).view(part.shape())?)?.sum()?)?;
+        }
+        assert_eq!(grads(&sum, &[&x])?, [expected.clone()], "{ranges:?}");
+        assert_eq!(v(&recorded_grad(&sum, &x)?), expected, "{ranges:?}");
+    }
+    // Beside parts, all of it.
+    let y = x.mul(2.0)?.view([4, 3])?;
+    let sum = y.select(0, 1)?.sum()?.add(&y.sum()?)?;
+    let sum = sum.add(&y.select(0, 3)?.sum()?)?;
+    let each = |i: usize| if i / 3 % 2 == 1 { 4.0 } else { 2.0 };
+    let expected: Vec<f64> = (0..12).map(each).collect();
+    assert_eq!(grads(&sum, &[&x])?, [expected]);
+    // A leaf's gradient lies as the leaf does.
+    let w = leaf(&[1., 2., 3., 4., 5., 6.]).detach().view([2, 3])?;
+    w.set_requires_grad(true)?;
+    w.select(1, 2)?.sum()?.backward()?;
+    let got = w.grad().expect("a gradient");
+    assert_eq!(
+        (v(&got), got.stride()),
+        (vec![0., 0., 1., 0., 0., 1.], w.stride())
+    );
+    Ok(())
+}
+
 #[test]
 fn in_place_on_the_base_then_through_the_view() -> Result<()> {
     let x = leaf(&[1., 2., 3.]);

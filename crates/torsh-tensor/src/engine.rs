@@ -13,8 +13,12 @@ use crate::Tensor;
 use crate::mode;
 use crate::node::{BackwardCx, Edge, Grads, Kept, Kind, Node, SavedSet};
 use crate::observe::{self, Work};
-use crate::ops::shape;
+use crate::ops::shape::{self, Part};
 use crate::record::{Backward, OpRecord};
+
+mod parts;
+
+use parts::Parts;
 
 /// A node, which the roots keep, with what it has received.
 struct Pending<'a> {
@@ -36,15 +40,25 @@ struct Queue<'a> {
     /// map stays empty.
     next: Option<(Key, Pending<'a>)>,
     rest: BTreeMap<Key, Pending<'a>>,
+    /// Gradients that are not with what their nodes have received, as parts of them are not written.
+    parts: Vec<(&'a Edge, Parts)>,
 }
 
 impl<'a> Queue<'a> {
-    fn pop(&mut self) -> Option<Pending<'a>> {
-        let (_, p) = self.next.take()?;
+    fn pop(&mut self) -> Result<Option<Pending<'a>>> {
+        if !self.parts.is_empty()
+            && let Some((_, p)) = &self.next
+        {
+            let node = p.node;
+            self.complete(|e| Shared::ptr_eq(&e.node, node))?;
+        }
+        let Some((_, p)) = self.next.take() else {
+            return Ok(None);
+        };
         if !self.rest.is_empty() {
             self.next = self.rest.pop_last();
         }
-        Some(p)
+        Ok(Some(p))
     }
 
     /// What an edge's node has received through it so far.
@@ -113,7 +127,7 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
         push(&mut queue, &needed, edge, Some(g), run.create_graph)?;
     }
     let observed = guard.before() & mode::OBSERVE != 0;
-    while let Some(Pending { node, grads }) = queue.pop() {
+    while let Some(Pending { node, grads }) = queue.pop()? {
         tell(observed, Work::Node(node), || {
             step(node, grads, run, &needed, &mut found, &mut queue, observed)
         })?;
@@ -162,11 +176,10 @@ fn step<'a>(
     }
     let goes_on = match needed {
         None => true,
-        Some(set) => node.inputs.iter().any(|i| {
-            i.edge
-                .as_ref()
-                .is_some_and(|e| set.contains(&(Shared::as_ptr(&e.node) as usize)))
-        }),
+        some => node
+            .inputs
+            .iter()
+            .any(|i| i.edge.as_ref().is_some_and(|e| is_needed(some, e))),
     };
     if !goes_on {
         return Ok(());
@@ -174,7 +187,7 @@ fn step<'a>(
     if let Kind::Op { record, attrs } = &node.kind
         && shape::is_part(record)
         && !(run.create_graph || observed || mode::is_anomaly_enabled())
-        && add_to_part(node, (record, attrs), &grads, queue)?
+        && add_to_part(node, (record, attrs), &grads, needed, queue)?
     {
         return Ok(());
     }
@@ -188,14 +201,15 @@ fn step<'a>(
     Ok(())
 }
 
-/// Adds the gradient of a part of a tensor to what the tensor has received, if that is there and
-/// nobody else's. Says whether there is nothing else to do.
+/// Writes the gradient of a part of a tensor into the tensor's, or adds it to what the tensor has
+/// received, if that is nobody else's. Says whether there is nothing else to do.
 #[inline(never)]
-fn add_to_part(
-    node: &Node,
+fn add_to_part<'a>(
+    node: &'a Node,
     (record, attrs): (&OpRecord, &[Kept]),
     grads: &Grads,
-    queue: &Queue<'_>,
+    needed: &Option<HashSet<usize>>,
+    queue: &mut Queue<'a>,
 ) -> Result<bool> {
     if node.checkpoint.is_some() || node.hooks.get().is_some() {
         return Ok(false);
@@ -203,15 +217,32 @@ fn add_to_part(
     let ([input], [Some(g)]) = (&node.inputs[..], &grads[..]) else {
         return Ok(false);
     };
-    let (Some(e), (shape, _)) = (&input.edge, node.input_spec(0)) else {
+    let (Some(e), spec) = (&input.edge, node.input_spec(0)) else {
         return Ok(false);
     };
+    if !is_needed(needed, e) {
+        return Ok(false);
+    }
+    let attr = |i: usize| attrs.get(i).map_or(Attr::None, Kept::attr);
+    let part = Part::new(record, attr, g)?;
+    if queue.received(e).is_none() && queue.write(e, spec, &part)? {
+        return Ok(true);
+    }
     match queue.received(e) {
-        Some(have) if have.owns_buffer() && have.shape() == shape => {
-            let attr = |i: usize| attrs.get(i).map_or(Attr::None, Kept::attr);
-            shape::add_part(record, attr, have, g)
-        }
+        Some(have) if have.owns_buffer() && have.shape() == spec.0 => match part.of(have)? {
+            Some(there) => there.add_(&part.g).map(|_| true),
+            None => Ok(false),
+        },
         _ => Ok(false),
+    }
+}
+
+/// Whether a gradient is wanted on the other side of an edge.
+#[inline]
+fn is_needed(needed: &Option<HashSet<usize>>, edge: &Edge) -> bool {
+    match needed {
+        None => true,
+        Some(set) => set.contains(&(Shared::as_ptr(&edge.node) as usize)),
     }
 }
 
@@ -223,10 +254,11 @@ fn push<'a>(
     g: Option<Tensor>,
     create_graph: bool,
 ) -> Result<()> {
-    if let Some(set) = needed
-        && !set.contains(&(Shared::as_ptr(&edge.node) as usize))
-    {
+    if !is_needed(needed, edge) {
         return Ok(());
+    }
+    if !queue.parts.is_empty() {
+        queue.complete(|e| e.is(edge))?;
     }
     let nr = edge.output_nr as usize;
     let p = queue.entry(&edge.node);
@@ -352,9 +384,7 @@ fn run_node(
     let mut wanted = 0u64;
     for (i, input) in node.inputs.iter().enumerate() {
         if let Some(e) = &input.edge
-            && needed
-                .as_ref()
-                .is_none_or(|s| s.contains(&(Shared::as_ptr(&e.node) as usize)))
+            && is_needed(needed, e)
         {
             wanted |= 1 << i.min(63);
         }

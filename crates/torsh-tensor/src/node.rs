@@ -38,6 +38,14 @@ pub(crate) struct Edge {
     pub(crate) output_nr: u32,
 }
 
+impl Edge {
+    /// Whether both lead to the same output of the same node.
+    #[inline]
+    pub(crate) fn is(&self, other: &Edge) -> bool {
+        Shared::ptr_eq(&self.node, &other.node) && self.output_nr == other.output_nr
+    }
+}
+
 /// What a node knows of one of its operands.
 pub(crate) struct Input {
     pub(crate) edge: Option<Edge>,

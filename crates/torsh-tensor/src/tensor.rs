@@ -140,6 +140,13 @@ impl Tensor {
         Ok(t.made())
     }
 
+    /// [`Tensor::uninit`] of a dense layout.
+    pub(crate) fn uninit_as(layout: Layout, dtype: DType, device: Device) -> Result<Tensor> {
+        let n = layout.shape.checked_numel(dtype.size())?;
+        let storage = crate::call::allocate(device, n * dtype.size())?;
+        Ok(Tensor::from_parts(storage, layout, dtype))
+    }
+
     /// A tensor without history, whose layout is made where it stays: to move it costs as much as the
     /// rest.
     #[inline(always)]

@@ -467,14 +467,9 @@ impl Tensor {
         {
             return Tensor::empty(self.shape(), dtype, device);
         }
-        let n = self.shape().checked_numel(dtype.size())?;
-        let storage = crate::call::allocate(device, n * dtype.size())?;
         let strides = memory_order_strides(self.shape(), self.stride());
-        Ok(Tensor::from_parts(
-            storage,
-            Layout::new(self.shape().clone(), strides, 0),
-            dtype,
-        ))
+        let layout = Layout::new(self.shape().clone(), strides, 0);
+        Tensor::uninit_as(layout, dtype, device)
     }
 
     #[track_caller]

@@ -1,11 +1,14 @@
 //! Views that change the shape: no data moves.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Layout, Result, Shape, Strides, TorshError};
+use torsh_core::{Attr, DType, Device, Dims, Layout, Result, Shape, Strides, TorshError};
 
 use crate::call::{Arg, call1};
 use crate::mode;
-use crate::record::{InputGrad, OpRecord, Sample};
+use crate::node::{Kept, Kind, Node};
+use crate::record::{InputGrad, OpRecord, Rule, Sample, ViewCx};
 use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
@@ -639,30 +642,89 @@ impl Tensor {
     }
 }
 
-/// Whether a result is a part of the operand, so that [`add_part`] does what the derivative would.
+/// Whether a result is a part of the operand, so that [`Part`] does what the derivative would.
 pub(crate) fn is_part(record: &OpRecord) -> bool {
     std::ptr::eq(record, &SELECT) || std::ptr::eq(record, &SLICE)
 }
 
-/// Adds the gradient `g` of a part to what the operand has received, in place: of the operand's
-/// gradient the rest would be zeros. Says whether shapes and dtypes are such that it could.
-pub(crate) fn add_part<'a>(
-    record: &OpRecord,
-    attr: impl Fn(usize) -> Attr<'a>,
-    have: &Tensor,
-    g: &Tensor,
-) -> Result<bool> {
-    let int = |i: usize| attr(i).int();
-    let (d, start) = (int(0), int(1) as usize);
-    let (g, step) = match std::ptr::eq(record, &SELECT) {
-        true => (&g.unsqueeze(d)?, 1),
-        false => (g, int(3) as usize),
-    };
-    let d = d as usize;
-    let part = have.window(d, [start, g.dims()[d], step]);
-    if part.shape != *g.shape() || have.dtype() != g.dtype() {
-        return Ok(false);
+/// The gradient of a part of a tensor: of every `step`-th index of a dimension.
+pub(crate) struct Part {
+    pub(crate) g: Tensor,
+    pub(crate) dim: usize,
+    pub(crate) start: usize,
+    pub(crate) step: usize,
+}
+
+impl Part {
+    /// Of a node whose record [is one](is_part).
+    pub(crate) fn new<'a>(
+        record: &OpRecord,
+        attr: impl Fn(usize) -> Attr<'a>,
+        g: &Tensor,
+    ) -> Result<Part> {
+        let int = |i: usize| attr(i).int();
+        let (dim, start) = (int(0), int(1) as usize);
+        let (g, step) = match std::ptr::eq(record, &SELECT) {
+            true => (g.unsqueeze(dim)?, 1),
+            false => (g.clone(), int(3) as usize),
+        };
+        let dim = dim as usize;
+        Ok(Part {
+            g,
+            dim,
+            start,
+            step,
+        })
     }
-    have.as_strided_raw(&part)?.add_(g)?;
-    Ok(true)
+
+    /// How many indices there are.
+    pub(crate) fn len(&self) -> usize {
+        self.g.dims()[self.dim]
+    }
+
+    /// Where the part lies in `whole`, if shapes and dtypes are such that it does.
+    pub(crate) fn of(&self, whole: &Tensor) -> Result<Option<Tensor>> {
+        let part = whole.window(self.dim, [self.start, self.len(), self.step]);
+        if part.shape != *self.g.shape() || whole.dtype() != self.g.dtype() {
+            return Ok(None);
+        }
+        whole.as_strided_raw(&part).map(Some)
+    }
+}
+
+impl Tensor {
+    /// Sets the indices of a range of a dimension to 0.
+    pub(crate) fn clear_range(&self, dim: usize, range: Range<usize>) -> Result<()> {
+        let part = self.window(dim, [range.start, range.len(), 1]);
+        self.as_strided_raw(&part)?.zero_()?;
+        Ok(())
+    }
+}
+
+/// A tensor for the gradient that a node receives, not written yet. It lies as the operand of a
+/// node that only orders dimensions anew, whose own derivative then is row-major.
+pub(crate) fn uninit_for(
+    node: &Node,
+    shape: &Shape,
+    dtype: DType,
+    device: Device,
+) -> Result<Tensor> {
+    if let Kind::Op { record, attrs } = &node.kind
+        && (std::ptr::eq(*record, &PERMUTE) || std::ptr::eq(*record, &TRANSPOSE))
+        && let Rule::View(rule) = record.rule
+    {
+        let from = Layout::contiguous(node.input_spec(0).0.clone());
+        let attrs: SmallVec<[Attr<'_>; 2]> = attrs.iter().map(Kept::attr).collect();
+        let mut to = from.clone();
+        let cx = ViewCx {
+            layout: &from,
+            dtype,
+            attrs: &attrs,
+        };
+        rule(&cx, &mut to)?;
+        if to.shape == *shape {
+            return Tensor::uninit_as(to, dtype, device);
+        }
+    }
+    Tensor::uninit_of(shape, dtype, device)
 }
