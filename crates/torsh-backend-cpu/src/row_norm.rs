@@ -222,8 +222,9 @@ unsafe fn dots<T: Real>(n: usize, mean: T, g: impl Fn(usize) -> T, x: *const T) 
             }
             i += LANES;
         }
-        total[0] += plain.iter().map(|v| v.to_f64()).sum::<f64>();
-        total[1] += times.iter().map(|v| v.to_f64()).sum::<f64>();
+        let (plain, times) = (lanes::apart(plain), lanes::apart(times));
+        total[0] += lanes::total_of(plain, T::to_f64);
+        total[1] += lanes::total_of(times, T::to_f64);
         while i < end {
             let g = g(i);
             total[0] += g.to_f64();
