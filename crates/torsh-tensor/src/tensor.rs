@@ -298,8 +298,22 @@ impl Tensor {
     }
 
     /// Reads a dimension, and names the op and the tensor where there is no such one.
+    #[inline]
     #[track_caller]
     pub(crate) fn dim(&self, op: &'static str, dim: i64) -> Result<usize> {
+        // Without a call: two of them are a tenth of what a view costs.
+        let n = self.ndim() as i64;
+        let from_start = if dim < 0 { dim + n } else { dim };
+        if (0..n).contains(&from_start) {
+            return Ok(from_start as usize);
+        }
+        self.dim_apart(op, dim)
+    }
+
+    /// [`Tensor::dim`] of a tensor without dimensions, or of none that there is.
+    #[cold]
+    #[track_caller]
+    fn dim_apart(&self, op: &'static str, dim: i64) -> Result<usize> {
         let at = std::panic::Location::caller();
         self.shape()
             .dim(dim)

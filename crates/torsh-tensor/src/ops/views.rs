@@ -493,7 +493,11 @@ impl Tensor {
     pub fn t(&self) -> Result<Tensor> {
         match self.ndim() {
             0 | 1 => Ok(self.clone()),
-            2 => self.transpose(0, 1),
+            2 => call1(
+                &super::shape::TRANSPOSE,
+                &[Arg::T(self)],
+                &[Attr::Int(0), Attr::Int(1)],
+            ),
             n => self.named(
                 "t",
                 Err(TorshError::shape(
