@@ -105,7 +105,6 @@ pub(crate) fn tree<T: Copy, const N: usize>(lanes: [T; N], f: impl Fn(T, T) -> T
 pub(crate) fn sum_f32<A: Arch, const N: usize>(lanes: [f32; N]) -> f32 {
     #[cfg(target_arch = "x86_64")]
     if A::LEVEL >= Level::Avx2 && N == 64 {
-        let lanes = apart(lanes);
         // SAFETY: there are 64 numbers; the level has AVX2.
         return unsafe { sum_of_64(lanes.as_ptr()) };
     }

@@ -5,7 +5,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::ops::Add;
 
 use super::drive::{Params, RUN, Tile, WIDTH};
-use super::fold::{self, Lanes, Plain, fold_block};
+use super::fold::{self, Lanes, Plain};
 use super::load::Out;
 use crate::arch::{Arch, Level};
 use crate::copy::stream;
@@ -223,7 +223,7 @@ unsafe fn extreme_of<A: Arch, D: Side, const N: usize>(
         if before.is_none() && n >= N {
             return Some(extreme::<D, N>(p, x, n));
         }
-        let value = fold_block::<A, D::Values>(p, x, n, false);
+        let value = D::Values::block::<A>(p, x, n, false);
         match before {
             Some(before) if !D::better(before, value) => None,
             _ => Some((value, find(x, n, value) as i64)),
@@ -234,6 +234,8 @@ unsafe fn extreme_of<A: Arch, D: Side, const N: usize>(
 impl<D: Side> Tile for Arg<D> {
     type T = D::T;
     type S = At<D::T>;
+
+    const MANY: bool = false;
 
     fn start() -> Self::S {
         At {

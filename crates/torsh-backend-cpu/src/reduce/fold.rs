@@ -7,6 +7,7 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use num_complex::Complex;
 
 use super::drive::{Params, RUN, Tile, WIDTH};
+use super::extremes;
 use super::load::{Out, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::arch::{Arch, Level};
 use crate::copy::stream;
@@ -31,6 +32,19 @@ pub(crate) trait Lanes: 'static {
     #[inline(always)]
     fn all<A: Arch, const N: usize>(lanes: [Self::L; N]) -> Self::L {
         lanes::tree(lanes, Self::join)
+    }
+    /// `n` elements, at most [`RUN`], as one lane. Where another row of `n` follows, it may `fetch` it
+    /// meanwhile.
+    ///
+    /// # Safety
+    /// `x` must be valid for `n` reads.
+    #[inline(always)]
+    unsafe fn block<A: Arch>(p: &Params, x: *const Self::T, n: usize, fetch: bool) -> Self::L
+    where
+        Self: Sized,
+    {
+        // SAFETY: the caller's promise.
+        unsafe { in_lanes::<A, Self>(p, x, n, fetch) }
     }
     /// Adds a block's lane to the state.
     fn total(s: Self::S, l: Self::L) -> Self::S;
@@ -122,12 +136,7 @@ pub(crate) unsafe fn fold_lanes<A: Arch, M: Lanes, const N: usize>(
 /// # Safety
 /// As there.
 #[inline(always)]
-pub(crate) unsafe fn fold_block<A: Arch, M: Lanes>(
-    p: &Params,
-    x: *const M::T,
-    n: usize,
-    fetch: bool,
-) -> M::L {
+unsafe fn in_lanes<A: Arch, M: Lanes>(p: &Params, x: *const M::T, n: usize, fetch: bool) -> M::L {
     // SAFETY: the caller's promise.
     unsafe {
         match size_of::<M::L>() {
@@ -146,6 +155,8 @@ impl<M: Lanes> Tile for Of<M> {
     type T = M::T;
     type S = M::S;
 
+    const MANY: bool = true;
+
     fn start() -> M::S {
         M::START
     }
@@ -156,7 +167,7 @@ impl<M: Lanes> Tile for Of<M> {
             // Less is a row, likely with another after it; through long runs the processor finds its way.
             let fetch = n < RUN && p.fetch;
             // SAFETY: the caller's promise.
-            *s = M::total(*s, unsafe { fold_block::<A, M>(p, x, n, fetch) });
+            *s = M::total(*s, unsafe { M::block::<A>(p, x, n, fetch) });
         }
     }
 
@@ -252,7 +263,7 @@ macro_rules! lanes {
         total |$s1:ident, $l1:ident| $total:expr;
         merge |$m1:ident, $m2:ident| $merge:expr;
         finish |$q:ident, $f:ident| $finish:expr;
-        $(all $all:ident;)?
+        $(all $all:ident;)? $(block $block:ident;)?
     ) => {
         $(#[$meta])*
         pub(crate) struct $name;
@@ -269,6 +280,18 @@ macro_rules! lanes {
             $(
             #[inline(always)]
             fn all<A: Arch, const N: usize>(lanes: [$l; N]) -> $l { lanes::$all::<A, N>(lanes) }
+            )?
+            $(
+            #[inline(always)]
+            unsafe fn block<A: Arch>(p: &Params, x: *const $t, n: usize, fetch: bool) -> $l {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match extremes::$block::<A>(x, n, fetch) {
+                        Some(extreme) => extreme,
+                        None => in_lanes::<A, Self>(p, x, n, fetch),
+                    }
+                }
+            }
             )?
             #[inline(always)]
             fn total($s1: $s, $l1: $l) -> $s { $total }
@@ -293,7 +316,7 @@ fn wide(z: C32) -> C64 {
 }
 
 macro_rules! float_folds {
-    ($t:ident, $all:ident, $sum:ident, $mean:ident, $nansum:ident, $prod:ident, $max:ident, $min:ident,
+    ($t:ident, $all:ident, $most:ident, $least:ident, $sum:ident, $mean:ident, $nansum:ident, $prod:ident, $max:ident, $min:ident,
      $norm1:ident, $norm2:ident, $normp:ident, $absmax:ident, $absmin:ident) => {
         lanes! { $sum, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x; join |a, b| a + b; total |s, l| s + l as f64; merge |a, b| a + b;
@@ -311,12 +334,12 @@ macro_rules! float_folds {
         /// NaN where there is one.
         $max, $t, $t, f64: zero <$t>::NEG_INFINITY, start f64::NEG_INFINITY;
         step |_p, a, x| max(a, x); join |a, b| max(a, b);
-        total |s, l| max(s, l as f64); merge |a, b| max(a, b); finish |_q, s| s; }
+        total |s, l| max(s, l as f64); merge |a, b| max(a, b); finish |_q, s| s; block $most; }
         lanes! {
         /// NaN where there is one.
         $min, $t, $t, f64: zero <$t>::INFINITY, start f64::INFINITY;
         step |_p, a, x| min(a, x); join |a, b| min(a, b);
-        total |s, l| min(s, l as f64); merge |a, b| min(a, b); finish |_q, s| s; }
+        total |s, l| min(s, l as f64); merge |a, b| min(a, b); finish |_q, s| s; block $least; }
         lanes! { $norm1, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x.abs(); join |a, b| a + b; total |s, l| s + l as f64;
         merge |a, b| a + b; finish |_q, s| s; }
@@ -351,12 +374,12 @@ pub(crate) fn min<T: PartialOrd + Copy>(a: T, x: T) -> T {
 }
 
 float_folds!(
-    f32, sum_f32, SumF32, MeanF32, NanSumF32, ProdF32, MaxF32, MinF32, Norm1F32, Norm2F32,
-    NormPF32, AbsMaxF32, AbsMinF32
+    f32, sum_f32, most_f32, least_f32, SumF32, MeanF32, NanSumF32, ProdF32, MaxF32, MinF32,
+    Norm1F32, Norm2F32, NormPF32, AbsMaxF32, AbsMinF32
 );
 float_folds!(
-    f64, sum_f64, SumF64, MeanF64, NanSumF64, ProdF64, MaxF64, MinF64, Norm1F64, Norm2F64,
-    NormPF64, AbsMaxF64, AbsMinF64
+    f64, sum_f64, most_f64, least_f64, SumF64, MeanF64, NanSumF64, ProdF64, MaxF64, MinF64,
+    Norm1F64, Norm2F64, NormPF64, AbsMaxF64, AbsMinF64
 );
 
 lanes! { SumI64, i64, i64, i64: zero 0, start 0;
@@ -416,6 +439,8 @@ pub(crate) struct HalfProd<R>(PhantomData<R>);
 impl<R: Half> Tile for HalfProd<R> {
     type T = f32;
     type S = f64;
+
+    const MANY: bool = true;
 
     fn start() -> f64 {
         1.0

@@ -6,7 +6,7 @@ use std::mem::{MaybeUninit, size_of};
 use num_complex::Complex;
 
 use super::drive::{Params, Tile, WIDTH};
-use super::fold::{self, Lanes, fold_block};
+use super::fold::{self, Lanes};
 use super::load::Out;
 use crate::arch::Arch;
 use crate::copy::stream;
@@ -65,6 +65,8 @@ impl<T: Real> Tile for Lse<T> {
     type T = T;
     type S = Scaled;
 
+    const MANY: bool = true;
+
     fn start() -> Scaled {
         Scaled {
             shift: 0.0,
@@ -76,7 +78,7 @@ impl<T: Real> Tile for Lse<T> {
     unsafe fn rows<A: Arch>(p: &Params, x: *const T, n: usize, _: i64, s: &mut Scaled) {
         // SAFETY: the caller's promise.
         unsafe {
-            let top = fold_block::<A, T::Max>(p, x, n, false);
+            let top = T::Max::block::<A>(p, x, n, false);
             let shift = shift(top);
             let sum = if top == shift {
                 let ahead = stream::AHEAD / size_of::<T>();
@@ -180,6 +182,8 @@ fn join_complex(a: ComplexScaled, b: ComplexScaled) -> ComplexScaled {
 impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
     type T = Complex<T>;
     type S = ComplexScaled;
+
+    const MANY: bool = true;
 
     fn start() -> ComplexScaled {
         ComplexScaled {

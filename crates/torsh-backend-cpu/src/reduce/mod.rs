@@ -25,6 +25,7 @@
 
 mod arg;
 mod drive;
+mod extremes;
 pub(crate) mod fold;
 pub(crate) mod level;
 pub(crate) mod load;

@@ -6,7 +6,7 @@ use std::mem::{MaybeUninit, size_of};
 use num_complex::Complex;
 
 use super::drive::{Params, RUN, Tile, WIDTH};
-use super::fold::{Lanes, SumF32, SumF64, fold_block};
+use super::fold::{Lanes, SumF32, SumF64};
 use super::load::Out;
 use crate::arch::Arch;
 use crate::copy::stream;
@@ -103,6 +103,8 @@ impl<T: Real> Tile for Var<T> {
     type T = T;
     type S = Moments;
 
+    const MANY: bool = size_of::<T>() == 8;
+
     fn start() -> Moments {
         Moments {
             n: 0.0,
@@ -115,7 +117,7 @@ impl<T: Real> Tile for Var<T> {
     unsafe fn rows<A: Arch>(p: &Params, x: *const T, n: usize, _: i64, s: &mut Moments) {
         const N: usize = 32;
         // SAFETY: the caller's promise.
-        let sum = unsafe { fold_block::<A, T::Sum>(p, x, n, false) };
+        let sum = unsafe { T::Sum::block::<A>(p, x, n, false) };
         let m = T::of(sum.into() / n as f64);
         let (mut s1, mut s2) = ([T::ZERO; N], [T::ZERO; N]);
         let whole = n / N * N;
@@ -241,6 +243,8 @@ pub(crate) struct ComplexVar<T>(PhantomData<T>);
 impl<T: Copy + Into<f64> + 'static> Tile for ComplexVar<T> {
     type T = Complex<T>;
     type S = ComplexMoments;
+
+    const MANY: bool = true;
 
     fn start() -> ComplexMoments {
         ComplexMoments {
