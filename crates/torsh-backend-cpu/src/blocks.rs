@@ -336,14 +336,21 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
     {
         // Runs that the loop takes as they lie.
         l.for_each_run(range, base, |ptrs, n, steps| {
-            for at in (0..n).step_by(block) {
-                let place = |k: usize| ptrs[k].wrapping_offset(steps[k] * at as isize);
-                let mut ins = [std::ptr::null(); MAX_INPUTS];
-                for k in 1..operands.len() {
-                    ins[k - 1] = place(k).cast_const();
-                }
-                f(place(0), &ins, block.min(n - at));
+            let mut ins = [std::ptr::null(); MAX_INPUTS];
+            for k in 1..operands.len() {
+                ins[k - 1] = ptrs[k].cast_const();
             }
+            let mut out = ptrs[0];
+            let mut left = n;
+            while left > block {
+                f(out, &ins, block);
+                left -= block;
+                out = out.wrapping_offset(steps[0] * block as isize);
+                for k in 1..operands.len() {
+                    ins[k - 1] = ins[k - 1].wrapping_offset(steps[k] * block as isize);
+                }
+            }
+            f(out, &ins, left);
         });
         return;
     }

@@ -277,10 +277,15 @@ impl StridedLoop {
                 }
             }
         }
-        let inner = self.shape[0];
+        // Most runs are followed by the next row of the same two dimensions: what that takes is in locals.
+        let (inner, mut first) = (self.shape[0], index[0]);
+        let (rows, step) = match self.shape.len() {
+            1 => (1, self.steps[0]),
+            _ => (self.shape[1], self.steps[1]),
+        };
+        let mut row = index.get(1).copied().unwrap_or(0);
         let mut left = range.len();
         loop {
-            let first = index[0];
             let n = (inner - first).min(left);
             f(&ptrs[..ops], n, &self.steps[0][..ops]);
             left -= n;
@@ -289,15 +294,24 @@ impl StridedLoop {
             }
             if first > 0 {
                 // Only the first run may start inside of the inner dimension.
-                index[0] = 0;
-                for (p, s) in ptrs[..ops].iter_mut().zip(&self.steps[0]) {
-                    *p = p.wrapping_offset(s.wrapping_mul(first as isize).wrapping_neg());
+                for k in 0..ops {
+                    ptrs[k] = ptrs[k].wrapping_offset(
+                        self.steps[0][k].wrapping_mul(first as isize).wrapping_neg(),
+                    );
                 }
+                first = 0;
             }
+            row += 1;
+            if row < rows {
+                for k in 0..ops {
+                    ptrs[k] = ptrs[k].wrapping_offset(step[k]);
+                }
+                continue;
+            }
+            row = 0;
             let mut d = 1;
             loop {
-                index[d] += 1;
-                let carry = index[d] == self.shape[d];
+                let carry = d == 1 || index[d] + 1 == self.shape[d];
                 let back = if carry {
                     self.shape[d] as isize - 1
                 } else {
@@ -307,6 +321,7 @@ impl StridedLoop {
                     *p = p.wrapping_offset(s.wrapping_mul(back).wrapping_neg());
                 }
                 if !carry {
+                    index[d] += 1;
                     break;
                 }
                 index[d] = 0;
