@@ -61,6 +61,7 @@ macro_rules! eights {
     (
         $x:ty, $s:ty, $set:ident, $add:ident, $array:expr,
         load |$from:ident| $load:expr, store |$to:ident, $v:ident| $store:expr
+        $(, halves $halves:ident)?
     ) => {
         #[cfg(target_arch = "x86_64")]
         unsafe fn eights<const WRITE: bool>(
@@ -121,6 +122,12 @@ macro_rules! eights {
                 }
                 whole
             }
+            $(
+            if crate::arch::halves() {
+                // SAFETY: the caller's promise.
+                return unsafe { $halves::<WRITE>(x, out, n, before, sum) };
+            }
+            )?
             // SAFETY: the caller's promise.
             unsafe { with_avx512::<WRITE>(x, out, n, before, sum) }
         }
@@ -135,6 +142,74 @@ macro_rules! eights {
             0
         }
     };
+}
+
+/// [`Sum::eights`] of float32 where a wide vector is two halves inside: sums of the last two elements
+/// up to each and of the last four, for two vectors of four at a time. Half of the additions are
+/// products by one with a sum, which other units take, and nothing is asked for ahead: what computes
+/// is the bound.
+///
+/// # Safety
+/// As there.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx2,fma")]
+unsafe fn in_fours<const WRITE: bool>(
+    x: *const f32,
+    out: *mut f32,
+    n: usize,
+    before: f64,
+    sum: &mut f64,
+) -> usize {
+    use std::arch::x86_64::*;
+    /// The last lanes of `was`, from number `FROM` on, and after them the first of `now`. Compilers
+    /// make two instructions of the intrinsic, and these are what the loop has to wait for.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl")]
+    fn moved<const FROM: i32>(now: __m256d, was: __m256d) -> __m256d {
+        let out;
+        // SAFETY: it reads and writes nothing but the registers.
+        unsafe {
+            std::arch::asm!(
+                "valignq {out}, {now}, {was}, {from}",
+                out = lateout(ymm_reg) out, now = in(ymm_reg) now, was = in(ymm_reg) was,
+                from = const FROM, options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        out
+    }
+    // Compilers make an addition of a product by a one that they know.
+    let unit = _mm256_set1_pd(std::hint::black_box(1.0));
+    let zero = _mm256_setzero_pd();
+    let (mut ones, mut twos) = (zero, zero);
+    let (mut s, mut eights) = (_mm256_set1_pd(before + *sum), _mm256_set1_pd(*sum));
+    let whole = n / 8 * 8;
+    for at in (0..whole).step_by(8) {
+        // SAFETY: the caller's promise: eight elements are there on both sides.
+        unsafe {
+            let one = _mm256_cvtps_pd(_mm_loadu_ps(x.add(at)));
+            let next = _mm256_cvtps_pd(_mm_loadu_ps(x.add(at + 4)));
+            let two = _mm256_fmadd_pd(one, unit, moved::<3>(one, ones));
+            let next_two = _mm256_fmadd_pd(next, unit, moved::<3>(next, one));
+            let four = _mm256_fmadd_pd(two, unit, moved::<2>(two, twos));
+            let next_four = _mm256_add_pd(next_two, moved::<2>(next_two, two));
+            (ones, twos) = (next, next_two);
+            let eight = _mm256_add_pd(four, next_four);
+            if WRITE {
+                let first = _mm256_fmadd_pd(s, unit, four);
+                s = _mm256_add_pd(s, eight);
+                _mm_storeu_ps(out.add(at), _mm256_cvtpd_ps(first));
+                _mm_storeu_ps(out.add(at + 4), _mm256_cvtpd_ps(s));
+            }
+            eights = _mm256_fmadd_pd(eights, unit, eight);
+        }
+    }
+    if whole > 0 {
+        let mut lanes = [0.0; 4];
+        // SAFETY: four numbers fit.
+        unsafe { _mm256_storeu_pd(lanes.as_mut_ptr(), eights) };
+        *sum = lanes[3];
+    }
+    whole
 }
 
 struct Single;
@@ -162,7 +237,8 @@ impl Sum for Single {
         (_mm512_castpd_si512, _mm512_castsi512_pd),
         load | from | _mm512_cvtps_pd(_mm256_loadu_ps(from)),
         store | to,
-        v | _mm256_storeu_ps(to, _mm512_cvtpd_ps(v))
+        v | _mm256_storeu_ps(to, _mm512_cvtpd_ps(v)),
+        halves in_fours
     );
 }
 
