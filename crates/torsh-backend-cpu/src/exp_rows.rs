@@ -239,6 +239,26 @@ pub(crate) unsafe fn exp_sum_512<const STORE: bool>(
     }
 }
 
+/// The softmax of a row of whole cache lines, past the caches by way of `block`; asks for the next row
+/// meanwhile.
+///
+/// # Safety
+/// `x` must be valid for `n` reads, `block` and `dst`, which starts a cache line, for `n` writes; the
+/// processor has AVX-512.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
+pub(crate) unsafe fn softmax_past_512(x: *const f32, block: *mut f32, dst: *mut f32, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let sum = exp_sum_512::<true>(x, block, n, top_512(x, n), Some(n));
+        let factor = _mm512_set1_ps(1.0 / sum);
+        for i in (0..n).step_by(WIDE) {
+            let e = _mm512_loadu_ps(block.add(i));
+            _mm512_stream_ps(dst.add(i), _mm512_mul_ps(e, factor));
+        }
+    }
+}
+
 /// `dst *= factor`; asks for what lies `ahead` elements further on, to be written.
 ///
 /// # Safety

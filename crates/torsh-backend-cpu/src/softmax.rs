@@ -17,12 +17,12 @@ use torsh_core::{
     DType, Kernel, KernelArgs, KernelFn, Result, Shape, TorshError, View, alloc, pool,
 };
 
-use crate::arch::{Arch, Level, fma64, level};
+use crate::arch::{Arch, Level, fma64, halves, level};
 use crate::copy::stream;
 use crate::dense::Dense;
 use crate::exp_rows::ExpRows;
 #[cfg(target_arch = "x86_64")]
-use crate::exp_rows::{exp_sum_512, scale_512};
+use crate::exp_rows::{exp_sum_512, scale_512, softmax_past_512};
 use crate::lanes;
 use crate::reduce::fold::{self, Half, ToBF16, ToF16};
 use crate::reduce::level::{by_level, index};
@@ -199,8 +199,23 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let blocks = k.n.div_ceil(width);
     let units = nest.outer.iter().map(|d| d.n).product::<usize>() * blocks;
     let parts = pool::chunk_count(units, (8192 / (n * width)).max(1));
+    let bytes = n * elem;
+    // Large results are better written past the caches where AVX-512 is halves. Elsewhere it is as
+    // good to ask for their places.
+    let past = cfg!(target_arch = "x86_64")
+        && halves()
+        && level() == Level::Avx512
+        && args.kernel == Kernel::Softmax
+        && direct
+        && !tiles
+        && !wide
+        && bytes.is_multiple_of(stream::LINE)
+        && stream::fetches_rows(bytes)
+        && stream::pays(units * bytes / 2);
     // Room for both operands of a unit, the first of which takes the result.
-    let room = if direct {
+    let room = if past {
+        bytes
+    } else if direct {
         0
     } else {
         (2 * n * width * elem).next_multiple_of(64)
@@ -228,6 +243,9 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
                 let o = op.offset((walk.o[0] + f * k.o[0]) * sizes[2]);
                 if direct && tiles {
                     tile(x, a.i, y, a.o[1], o, a.o[0], n, w);
+                } else if past && o.addr().is_multiple_of(stream::LINE) {
+                    #[cfg(target_arch = "x86_64")]
+                    softmax_past_512(x.cast(), sp.add(part * room).cast(), o.cast(), n);
                 } else if direct {
                     row(x, y, o, n);
                 } else {
@@ -247,6 +265,9 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
                     scatter(store, bx, o, a.o[0], k.o[0], sizes[2], n, w, one, step);
                 }
             }
+        }
+        if past {
+            stream::fence();
         }
     });
     Ok(())

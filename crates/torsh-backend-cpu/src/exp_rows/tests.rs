@@ -126,3 +126,26 @@ fn rows_are_scaled_to_their_ends() {
         }
     }
 }
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn softmax_past_the_caches_is_that_of_the_definition() {
+    #[repr(align(64))]
+    struct Lines([f32; 1024]);
+    if !Level::Avx512.is_available() {
+        return;
+    }
+    for n in [16, 48, 64, 80, 1024] {
+        let x: Vec<f32> = (0..n).map(|i| (i * 37 % 101) as f32 * 0.1).collect();
+        let (mut block, mut got) = (vec![0.0; n], Lines([0.0; 1024]));
+        // SAFETY: all have `n` numbers, and the result starts a line.
+        unsafe { softmax_past_512(x.as_ptr(), block.as_mut_ptr(), got.0.as_mut_ptr(), n) };
+        crate::copy::stream::fence();
+        let sum: f64 = x.iter().map(|&v| f64::from(v).exp()).sum();
+        for (&x, &got) in x.iter().zip(&got.0) {
+            let want = f64::from(x).exp() / sum;
+            assert!((f64::from(got) - want).abs() <= 1e-6 * want, "{got} {want}");
+        }
+        assert!(got.0[n..].iter().all(|&v| v == 0.0));
+    }
+}
