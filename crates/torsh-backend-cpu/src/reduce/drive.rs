@@ -17,8 +17,8 @@ use crate::arch::Arch;
 use crate::blocks;
 use crate::copy::stream;
 
-/// Results per block.
-pub(crate) const WIDTH: usize = 512;
+/// Most results of a block.
+pub(crate) const WIDTH: usize = 1024;
 /// Elements of a run that one call folds; twice over they stay in the L1 cache.
 pub(crate) const RUN: usize = 4096;
 /// Rows that one call of a column loop folds.
@@ -34,6 +34,9 @@ const PART: usize = 16 * RUN;
 const PARTS: usize = 256;
 /// The most bands that the rows of large columns are folded in.
 const BANDS: usize = 8;
+/// Bytes that a block of columns takes of a row: less is read more slowly from memory, of more the states
+/// leave the first-level cache.
+const STRETCH: usize = 4096;
 /// Elements worth a thread.
 const GRAIN: usize = 32 * 1024;
 
@@ -276,9 +279,10 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let threads = parts.max(1);
     // Short runs side by side are read again for each of their elements: so few that they stay in
     // the first-level cache.
+    let wide = (STRETCH / job.fold.elem).clamp(WIDTH / 2, WIDTH);
     let width = if columns {
         (k.n.div_ceil(threads).next_multiple_of(16))
-            .clamp(128, if short { 128 } else { WIDTH })
+            .clamp(128, if short { 128 } else { wide })
             .min(k.n)
     } else {
         k.n.div_ceil(threads * 4).clamp(1, WIDTH)
