@@ -410,6 +410,8 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
         });
         return;
     }
+    // Where a block starts in its run, without a division for each.
+    let (mut first, turn) = (range.start % inner.max(1), block % inner.max(1));
     let mut at = range.start;
     while at < range.end {
         let m = (range.end - at).min(block);
@@ -422,7 +424,7 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
                 let buffer = buffers.operands[k].ptr();
                 ins[k - 1] = match path[k] {
                     Path::Constant => buffer,
-                    Path::Repeated => buffer.add(at % inner * o.wanted.size()),
+                    Path::Repeated => buffer.add(first * o.wanted.size()),
                     Path::Linear => adjacent_input(o, o.ptr.wrapping_add(at * size), buffer, m),
                     Path::Strided => {
                         let to = if o.converts() {
@@ -464,6 +466,10 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
             }
         }
         at += m;
+        first += turn;
+        if first >= inner {
+            first -= inner;
+        }
     }
 }
 
