@@ -153,7 +153,8 @@ pub(crate) fn halves() -> bool {
         {
             let signature = std::arch::x86_64::__cpuid(1).eax;
             let family = (signature >> 8 & 15) + (signature >> 20 & 255);
-            vendor() == *b"AuthenticAMD" && family == 0x19
+            // Zen 3 and Zen 4; the former has no such vectors.
+            vendor() == *b"AuthenticAMD" && family == 0x19 && hardware() == Level::Avx512
         }
         #[cfg(not(target_arch = "x86_64"))]
         false

@@ -288,8 +288,18 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
             && l.stride(0, k) == operands[k].memory.size() as isize
             && (1..l.ndim()).all(|d| l.stride(d, k) == 0)
     };
+    // How many elements there are of repeated runs: whole runs of whole vectors, of which a block takes
+    // all; else a run more than a block has, which starts anywhere in one.
+    let mut room = usize::MAX;
     if (1..operands.len()).any(repeats) {
-        block = block.min(BLOCK_BYTES / widest - inner) / UNIT * UNIT;
+        let all = BLOCK_BYTES / widest;
+        (block, room) = match inner.is_multiple_of(UNIT) {
+            true => (all / inner * inner, all / inner * inner),
+            false => {
+                let few = block.min(all - inner) / UNIT * UNIT;
+                (few, few + inner)
+            }
+        };
     }
     for (k, o) in operands.iter().enumerate() {
         if k > 0 && l.is_constant(k) {
@@ -308,13 +318,13 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
         } else if k > 0 && repeats(k) {
             let (size, all) = (o.wanted.size(), buffers.operands[k].ptr());
             // SAFETY: the operand has a run of elements, which fit the raw buffer as well as this one,
-            // and this one so many more as a block has.
+            // and this one as many as there is room for.
             unsafe {
                 let run = adjacent_input(o, o.ptr, all, inner);
                 std::ptr::copy(run, all, inner * size);
                 let mut there = inner;
-                while there < block + inner {
-                    let more = there.min(block + inner - there);
+                while there < room {
+                    let more = there.min(room - there);
                     std::ptr::copy_nonoverlapping(all, all.add(there * size), more * size);
                     there += more;
                 }
@@ -414,7 +424,7 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
     let (mut first, turn) = (range.start % inner.max(1), block % inner.max(1));
     let mut at = range.start;
     while at < range.end {
-        let m = (range.end - at).min(block);
+        let m = (range.end - at).min(block).min(room - first);
         // SAFETY: the elements are within the operands; buffers hold a block.
         unsafe {
             let mut ins = [std::ptr::null(); MAX_INPUTS];
@@ -466,7 +476,7 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
             }
         }
         at += m;
-        first += turn;
+        first += if m == block { turn } else { m % inner };
         if first >= inner {
             first -= inner;
         }
@@ -656,9 +666,9 @@ mod tests {
     #[test]
     fn rows_that_come_again_are_added_to_each_row() {
         for columns in [
-            2usize, 3, 31, 64, 127, 129, 500, 1000, 1023, 1024, 1025, 1500,
+            2usize, 3, 31, 64, 127, 129, 192, 320, 500, 704, 1000, 1023, 1024, 1025, 1500,
         ] {
-            let rows = 40 + 40_000 / columns;
+            let rows = 40 + 100_000 / columns;
             let a: Vec<f32> = (0..columns).map(|i| (i % 512) as f32).collect();
             let half: Vec<half::f16> = a.iter().map(|&v| half::f16::from_f32(v)).collect();
             let b: Vec<f32> = (0..rows * columns).map(|i| 0.5 * i as f32).collect();

@@ -86,8 +86,8 @@ pub fn in_parallel() -> bool {
     IN_PARALLEL.get()
 }
 
-/// The number of chunks into which [`parallel_for`] and [`parallel_chunks`] cut `n` items now:
-/// at most [`num_threads`], each of `grain` items or more (unless there is only one); 0 if `n` is 0.
+/// The number of chunks into which [`parallel_for`] cuts `n` items now: at most [`num_threads`],
+/// each of `grain` items or more (unless there is only one); 0 if `n` is 0.
 #[inline]
 pub fn chunk_count(n: usize, grain: usize) -> usize {
     let grain = grain.max(1);
@@ -127,22 +127,11 @@ pub fn parallel_for(n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
     }
 }
 
-/// Like [`parallel_for`], with the chunk's index as well.
-///
-/// The chunks are the same whether they run in parallel or, because another thread has the pool,
-/// one after the other; so a reduction with one partial result per chunk gives the same bits.
-/// To size such a buffer ask [`chunk_count`] first and use [`parallel_parts`], which is safe
-/// against a [`set_num_threads`] in between.
-///
-/// # Panics
-/// As [`parallel_for`].
-#[inline]
-pub fn parallel_chunks(n: usize, grain: usize, f: &(dyn Fn(usize, Range<usize>) + Sync)) {
-    parallel_parts(n, chunk_count(n, grain), f);
-}
-
 /// Calls `f` once for each index below `parts`, with the index-th of `parts` ranges that together
 /// are `0..n`; the ranges beyond the `n`-th are empty. `parts` is usually a [`chunk_count`].
+///
+/// The ranges are the same whether they run in parallel or, because another thread has the pool, one
+/// after the other; so a reduction with one partial result per part gives the same bits.
 ///
 /// # Panics
 /// As [`parallel_for`].

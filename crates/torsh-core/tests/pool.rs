@@ -82,7 +82,7 @@ fn chunks_fill_one_partial_each() {
         for n in [1, 5, 1000, 12_345] {
             let partials: Vec<_> = (0..chunk_count(n, 1)).map(|_| AtomicU64::new(0)).collect();
             let calls = AtomicUsize::new(0);
-            parallel_chunks(n, 1, &|index, range| {
+            parallel_parts(n, chunk_count(n, 1), &|index, range| {
                 calls.fetch_add(1, Relaxed);
                 partials[index].store(range.map(|i| (i * i) as u64).sum(), Relaxed);
             });
@@ -154,7 +154,7 @@ fn panics_reach_the_caller_after_all_chunks_ended() {
     for bad in 0..4 {
         let ended = AtomicUsize::new(0);
         let result = catch_unwind(AssertUnwindSafe(|| {
-            parallel_chunks(4, 1, &|index, _| {
+            parallel_parts(4, chunk_count(4, 1), &|index, _| {
                 if index == bad {
                     panic!("chunk {index}");
                 }
@@ -193,7 +193,7 @@ fn a_second_user_runs_serially_with_the_same_chunks() {
     let (held, done) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            parallel_chunks(4, 1, &|index, _| {
+            parallel_parts(4, chunk_count(4, 1), &|index, _| {
                 if index == 0 {
                     held.store(true, Relaxed);
                     while !done.load(Relaxed) {
@@ -207,7 +207,7 @@ fn a_second_user_runs_serially_with_the_same_chunks() {
         }
         let me = std::thread::current().id();
         let split = Mutex::new(Vec::new());
-        parallel_chunks(10, 1, &|index, range| {
+        parallel_parts(10, chunk_count(10, 1), &|index, range| {
             assert_eq!(std::thread::current().id(), me);
             split.lock().unwrap().push((index, range));
         });

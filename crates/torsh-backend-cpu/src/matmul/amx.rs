@@ -12,8 +12,8 @@
 //! result that is not finite, each block is looked through, and computed again by the blocked
 //! product if there is one.
 //!
-//! A block of the right operand is packed once, by all threads; each thread packs its rows of the
-//! left one. The terms of a block are taken in stretches: a stretch of a panel of the right operand
+//! A large block of the right operand is packed once, by all threads, of a small one each thread packs
+//! what it needs; and each packs its rows of the left one. The terms of a block are taken in stretches: a stretch of a panel of the right operand
 //! stays in the first cache while all packed rows are multiplied by it. The last sums go to the output
 //! itself.
 
@@ -49,7 +49,7 @@ const ALONE: usize = 1024 * 1024;
 const NEAR: usize = 512 * 1024;
 
 /// Whether the processor has the unit and the system lets this process use it; never where
-/// `TORSH_SIMD` names a lesser instruction set. Asked once.
+/// `TORSH_SIMD` is set. Asked once.
 pub(crate) fn is_available() -> bool {
     static STATE: AtomicU8 = AtomicU8::new(0);
     match STATE.load(Ordering::Relaxed) {

@@ -34,7 +34,7 @@ const PART: usize = 16 * RUN;
 const PARTS: usize = 256;
 /// The most bands that the rows of large columns are folded in.
 const BANDS: usize = 8;
-/// Bytes that a block of columns takes of a row: less is read more slowly from memory, of more the states
+/// Bytes that a block of columns takes of a row, of elements of 4 and 8 bytes: less is read more slowly from memory, of more the states
 /// leave the first-level cache.
 const STRETCH: usize = 4096;
 /// Elements worth a thread.
@@ -277,9 +277,9 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let short = r.n < SHORT && k.n >= 16;
     let columns = k.n >= 8 && (short || k.i.unsigned_abs() < r.i.unsigned_abs());
     let threads = parts.max(1);
+    let wide = (STRETCH / job.fold.elem).clamp(WIDTH / 2, WIDTH);
     // Short runs side by side are read again for each of their elements: so few that they stay in
     // the first-level cache.
-    let wide = (STRETCH / job.fold.elem).clamp(WIDTH / 2, WIDTH);
     let width = if columns {
         (k.n.div_ceil(threads).next_multiple_of(16))
             .clamp(128, if short { 128 } else { wide })

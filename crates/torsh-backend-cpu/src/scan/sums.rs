@@ -1,7 +1,7 @@
 //! Running sums of contiguous lines of float32 (carried in float64) and int64.
 //!
 //! A line is cut into chunks. Each is summed from 0, in groups whose sums need no wait for one
-//! another, and what came before the chunk is added. So threads can share a line: they first sum
+//! another, and what came before the chunk is added (`in_fours` starts its results from it). So threads can share a line: they first sum
 //! their chunks, then write them; and what comes out does not depend on their number.
 //!
 //! Other dtypes are left to the general loop: products, and sums of float64, might overflow in a
@@ -145,8 +145,8 @@ macro_rules! eights {
 }
 
 /// [`Sum::eights`] of float32 where a wide vector is two halves inside: sums of the last two elements
-/// up to each and of the last four, for two vectors of four at a time. Half of the additions are
-/// products by one with a sum, which other units take, and nothing is asked for ahead: what computes
+/// up to each and of the last four, for two vectors of four at a time. More than half of the additions
+/// are products by one with a sum, which other units take, and nothing is asked for ahead: what computes
 /// is the bound.
 ///
 /// # Safety

@@ -1,6 +1,7 @@
 //! Elementary functions of the kernels.
 //!
-//! Every function is straight-line scalar Rust over an [`Arch`]: conditions are
+//! Every function (but AVX-512's `exp` and `tanh` of float32, in `wide` and `exp`) is straight-line
+//! scalar Rust over an [`Arch`]: conditions are
 //! selects, integers come out of floats by bit tricks, and nothing is called, so
 //! a loop over it inside [`multiversion!`](crate::multiversion) becomes vector
 //! code for each instruction set. The float32 ones are within 1-2 ulp over the

@@ -1,6 +1,7 @@
 //! Loops compiled for several instruction sets, and draws cut into parts for the threads.
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
@@ -18,20 +19,34 @@ pub(super) enum Width {
     Base,
 }
 
-/// The widest that the processor has.
+/// The widest that the processor has, or less where the environment says `TORSH_SIMD=avx2` or
+/// `TORSH_SIMD=scalar`. Asked once.
 #[inline]
 pub(super) fn width() -> Width {
+    static WIDTH: OnceLock<Width> = OnceLock::new();
     #[cfg(test)]
     if let Some(width) = tests::FORCED.get() {
         return width;
     }
+    *WIDTH.get_or_init(detect)
+}
+
+fn detect() -> Width {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-        let avx512 = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl");
-        return if avx512 { Width::Avx512 } else { Width::Avx2 };
+    {
+        let asked = std::env::var("TORSH_SIMD");
+        let (scalar, avx2) = (
+            asked.as_deref() == Ok("scalar"),
+            asked.as_deref() == Ok("avx2"),
+        );
+        if !scalar && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            let avx512 = !avx2
+                && is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl");
+            return if avx512 { Width::Avx512 } else { Width::Avx2 };
+        }
     }
     Width::Base
 }
