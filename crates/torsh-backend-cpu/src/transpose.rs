@@ -108,6 +108,30 @@ impl Plan {
     }
 }
 
+/// Copies `rows` short lines of `columns` elements, `from` bytes apart, to `columns` lines of `rows`
+/// elements without gaps.
+///
+/// # Safety
+/// Both must be valid for these elements of `size` bytes, and not overlap.
+pub(crate) unsafe fn turn(
+    size: usize,
+    src: *const u8,
+    from: isize,
+    dst: *mut u8,
+    [rows, columns]: [usize; 2],
+) {
+    let src = Side {
+        ptr: src.cast_mut(),
+        step: from,
+    };
+    let dst = Side {
+        ptr: dst,
+        step: (rows * size) as isize,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { tile(size, block(size, false), src, dst, [rows, columns], false) };
+}
+
 /// A block: `dst[j][i] = src[i][j]`, with the steps of the rows in bytes.
 type BlockFn = unsafe fn(*const u8, isize, *mut u8, isize);
 

@@ -13,9 +13,10 @@ use torsh_core::{Result, TorshError, View, alloc, pool};
 use super::level::{by_level, index, light_index};
 use super::load::{Load, Out};
 use super::plan::{Dim, Plan, Walk};
-use crate::arch::Arch;
+use crate::arch::{Arch, Level};
 use crate::blocks;
 use crate::copy::stream;
+use crate::transpose;
 
 /// Most results of a block.
 pub(crate) const WIDTH: usize = 1024;
@@ -27,8 +28,9 @@ const ROWS: usize = 64;
 const BUFFER: usize = 16 * 1024;
 /// Bytes of the largest state.
 const STATE: usize = 32;
-/// Runs of fewer elements are folded side by side, as columns: each costs what joining its lanes does.
-const SHORT: usize = 64;
+/// Runs of fewer elements are folded side by side, as columns, since each costs what joining its lanes
+/// does. A [`Tile`] may say otherwise.
+pub(crate) const SHORT: usize = 64;
 /// Elements of a part of a long run, and the most parts of one.
 const PART: usize = 16 * RUN;
 const PARTS: usize = 256;
@@ -68,6 +70,8 @@ pub(crate) trait Tile: 'static {
     /// Whether one call takes in the rows of many results: a call for each row of a thousand sums takes a
     /// tenth of its time. Loops that need many registers are slower inside another.
     const MANY: bool;
+    /// Runs of fewer elements are folded as columns where there is AVX2.
+    const SHORT: usize = SHORT;
 
     fn start() -> Self::S;
 
@@ -147,6 +151,7 @@ pub(crate) struct Fold {
     elem: usize,
     state: usize,
     many: bool,
+    short: usize,
     init: unsafe fn(*mut u8, usize),
     rows: [RowsFn; 3],
     cols: [ColsFn; 3],
@@ -161,6 +166,7 @@ impl Fold {
             elem: size_of::<R::T>(),
             state: size_of::<R::S>(),
             many: R::MANY,
+            short: R::SHORT,
             init: init::<R>,
             rows: rows_fn::table::<R>(),
             cols: cols_fn::table::<R>(),
@@ -193,6 +199,8 @@ struct Ctx<'a> {
     cols: ColsFn,
     elem: usize,
     columns: bool,
+    /// The elements of a run below which it is a short one.
+    short: usize,
     width: usize,
     outs: [Out; 2],
     /// Whether runs are folded in parts, and these from the last to the first.
@@ -256,6 +264,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
             cols: job.fold.cols[level],
             elem: job.input.dtype.size(),
             columns: false,
+            short: 0,
             width: 1,
             outs,
             parts: of_parts,
@@ -274,7 +283,11 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     }
     // Columns where the kept dimension is the close one, and where runs would be very short.
     let (k, r) = (plan.kept_in, plan.red_in);
-    let short = r.n < SHORT && k.n >= 16;
+    let limit = match Level::Avx2.is_available() {
+        true => job.fold.short,
+        false => SHORT,
+    };
+    let short = r.n < limit && k.n >= 16;
     let columns = k.n >= 8 && (short || k.i.unsigned_abs() < r.i.unsigned_abs());
     let threads = parts.max(1);
     let wide = (STRETCH / job.fold.elem).clamp(WIDTH / 2, WIDTH);
@@ -292,6 +305,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         cols: job.fold.cols[level],
         elem: job.input.dtype.size(),
         columns,
+        short: limit,
         width,
         outs,
         parts: of_parts,
@@ -597,7 +611,7 @@ impl Ctx<'_> {
         };
         // Short runs, whose next block follows this one: asked for while this one is in use, since
         // the processor does not see through steps that are no whole lines.
-        let near = red.i == 1 && red.n < SHORT && k.i > 1;
+        let near = red.i == 1 && red.n < self.short && k.i > 1;
         let block = (w as isize * k.i * size) as usize;
         let share = if near { block / red.n } else { 0 };
         let mut done = 0;
@@ -610,6 +624,11 @@ impl Ctx<'_> {
                 let at = base + done as i64;
                 if direct {
                     (self.cols)(p, from, red.i, rows, w, at, s);
+                } else if near && self.job.load.is_none() {
+                    let next = x.wrapping_add(block + done * share);
+                    stream::prefetch_second_row(next, rows * share);
+                    transpose::turn(elem, from, k.i * size, buffer, [w, rows]);
+                    (self.cols)(p, buffer, w as isize, rows, w, at, s);
                 } else {
                     for r in 0..rows {
                         let next = x.wrapping_add(block + (done + r) * share);

@@ -6,9 +6,9 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 use num_complex::Complex;
 
-use super::drive::{Params, RUN, Tile, WIDTH};
-use super::extremes;
+use super::drive::{Params, RUN, SHORT, Tile, WIDTH};
 use super::load::{Out, bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use super::{extremes, sums};
 use crate::arch::{Arch, Level};
 use crate::copy::stream;
 use crate::lanes;
@@ -49,6 +49,8 @@ pub(crate) trait Lanes: 'static {
     /// Adds a block's lane to the state.
     fn total(s: Self::S, l: Self::L) -> Self::S;
     fn merge(a: Self::S, b: Self::S) -> Self::S;
+    /// As [`Tile::SHORT`].
+    const SHORT: usize = SHORT;
     /// Whether no element can change the state any more.
     #[inline(always)]
     fn settled(_: &Self::S) -> bool {
@@ -156,6 +158,7 @@ impl<M: Lanes> Tile for Of<M> {
     type S = M::S;
 
     const MANY: bool = true;
+    const SHORT: usize = M::SHORT;
 
     fn start() -> M::S {
         M::START
@@ -263,7 +266,7 @@ macro_rules! lanes {
         total |$s1:ident, $l1:ident| $total:expr;
         merge |$m1:ident, $m2:ident| $merge:expr;
         finish |$q:ident, $f:ident| $finish:expr;
-        $(all $all:ident;)? $(block $block:ident;)?
+        $(all $all:ident;)? $(block $rows:ident $block:ident;)?
     ) => {
         $(#[$meta])*
         pub(crate) struct $name;
@@ -282,12 +285,13 @@ macro_rules! lanes {
             fn all<A: Arch, const N: usize>(lanes: [$l; N]) -> $l { lanes::$all::<A, N>(lanes) }
             )?
             $(
+            const SHORT: usize = $rows::SHORT / size_of::<$t>();
             #[inline(always)]
             unsafe fn block<A: Arch>(p: &Params, x: *const $t, n: usize, fetch: bool) -> $l {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    match extremes::$block::<A>(x, n, fetch) {
-                        Some(extreme) => extreme,
+                    match $rows::$block::<A>(x, n, fetch) {
+                        Some(row) => row,
                         None => in_lanes::<A, Self>(p, x, n, fetch),
                     }
                 }
@@ -320,10 +324,10 @@ macro_rules! float_folds {
      $norm1:ident, $norm2:ident, $normp:ident, $absmax:ident, $absmin:ident) => {
         lanes! { $sum, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x; join |a, b| a + b; total |s, l| s + l as f64; merge |a, b| a + b;
-        finish |_q, s| s; all $all; }
+        finish |_q, s| s; all $all; block sums $all; }
         lanes! { $mean, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x; join |a, b| a + b; total |s, l| s + l as f64; merge |a, b| a + b;
-        finish |q, s| s / q.count; all $all; }
+        finish |q, s| s / q.count; all $all; block sums $all; }
         lanes! { $nansum, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| if x.is_nan() { a } else { a + x }; join |a, b| a + b;
         total |s, l| s + l as f64; merge |a, b| a + b; finish |_q, s| s; }
@@ -334,12 +338,12 @@ macro_rules! float_folds {
         /// NaN where there is one.
         $max, $t, $t, f64: zero <$t>::NEG_INFINITY, start f64::NEG_INFINITY;
         step |_p, a, x| max(a, x); join |a, b| max(a, b);
-        total |s, l| max(s, l as f64); merge |a, b| max(a, b); finish |_q, s| s; block $most; }
+        total |s, l| max(s, l as f64); merge |a, b| max(a, b); finish |_q, s| s; block extremes $most; }
         lanes! {
         /// NaN where there is one.
         $min, $t, $t, f64: zero <$t>::INFINITY, start f64::INFINITY;
         step |_p, a, x| min(a, x); join |a, b| min(a, b);
-        total |s, l| min(s, l as f64); merge |a, b| min(a, b); finish |_q, s| s; block $least; }
+        total |s, l| min(s, l as f64); merge |a, b| min(a, b); finish |_q, s| s; block extremes $least; }
         lanes! { $norm1, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x.abs(); join |a, b| a + b; total |s, l| s + l as f64;
         merge |a, b| a + b; finish |_q, s| s; }

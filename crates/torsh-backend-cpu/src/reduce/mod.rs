@@ -32,6 +32,7 @@ pub(crate) mod load;
 mod lse;
 mod order;
 pub(crate) mod plan;
+mod sums;
 mod var;
 
 #[cfg(test)]

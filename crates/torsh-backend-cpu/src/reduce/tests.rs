@@ -577,8 +577,15 @@ fn rows_of_every_short_length() {
             let sums = call::<f32, f32>(Kernel::Sum, &x, &shape, &strides, &[1], &[], 1);
             let tops = call::<f32, f32>(Kernel::Max, &x, &shape, &strides, &[1], &[], 1);
             let (sums, tops) = (sums.expect("supported").0, tops.expect("supported").0);
+            let wide: Vec<f64> = x.iter().map(|&v| f64::from(v)).collect();
+            let wide = call::<f64, f64>(Kernel::Sum, &wide, &shape, &strides, &[1], &[], 1);
+            let whole: Vec<i64> = x.iter().map(|&v| v as i64).collect();
+            let whole = call::<i64, i64>(Kernel::Sum, &whole, &shape, &strides, &[1], &[], 1);
+            let (wide, whole) = (wide.expect("supported").0, whole.expect("supported").0);
             for (r, row) in x.chunks(n).enumerate() {
                 assert_eq!(sums[r], row.iter().sum::<f32>(), "{rows} {n}");
+                assert_eq!(wide[r], f64::from(sums[r]), "{rows} {n}");
+                assert_eq!(whole[r], sums[r] as i64, "{rows} {n}");
                 assert_eq!(
                     tops[r],
                     row.iter().copied().fold(0.0, f32::max),

@@ -104,6 +104,7 @@ impl<T: Real> Tile for Var<T> {
     type S = Moments;
 
     const MANY: bool = size_of::<T>() == 8;
+    const SHORT: usize = 96;
 
     fn start() -> Moments {
         Moments {
