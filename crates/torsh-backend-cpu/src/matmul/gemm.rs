@@ -88,14 +88,17 @@ impl<T, O, S: Copy> Product<T, O, S> {
 
 /// Up to this many multiply-adds the loops here beat the blocked product's set-up, where they are
 /// over whole vectors of adjacent columns.
-const SMALL: usize = 4096;
+const SMALL: usize = 16 * 1024;
+/// The most terms of those: few vectors are summed at a time, one term after the other.
+const CHAIN: usize = 128;
 /// The same for other operands.
 const TINY: usize = 1024;
 
 /// Whether the loops here are to compute a product of real numbers.
 #[inline]
 fn is_small<T>(x: &Product<T>) -> bool {
-    let vectors = x.b.col == 1 && x.out.col == 1 && x.n.is_multiple_of(8);
+    let whole = x.n.is_multiple_of(8) || x.n > 8 && !x.add;
+    let vectors = x.b.col == 1 && x.out.col == 1 && whole && x.k <= CHAIN;
     x.m * x.n * x.k <= if vectors { SMALL } else { TINY }
 }
 
@@ -276,7 +279,7 @@ macro_rules! complex {
                 let wide = |v: Self| Complex::new(f64::from(v.re), f64::from(v.im));
                 // SAFETY: the caller's promise.
                 unsafe {
-                    if m * n * k > SMALL / 2 {
+                    if m * n * k > 2 * TINY {
                         return Self::shared(x, 1, start);
                     }
                     if let Some(start) = start {
@@ -408,6 +411,8 @@ unsafe fn small<A: crate::arch::Arch, T: Vectors>(x: &Product<T>) {
     // SAFETY: the caller's promise; every index is below its size.
     unsafe {
         if b.col == 1 && out.col == 1 {
+            // The last columns of a row may be written twice.
+            let overlap = |width| !add && n >= width;
             for i in 0..m {
                 let (out, a) = (out.at(i, 0), a.at(i, 0));
                 let mut j = 0;
@@ -415,13 +420,15 @@ unsafe fn small<A: crate::arch::Arch, T: Vectors>(x: &Product<T>) {
                     strip::<A, T, 16>(k, j, out, a, b, alpha, add);
                     j += 16;
                 }
-                if j + 8 <= n {
-                    strip::<A, T, 8>(k, j, out, a, b, alpha, add);
-                    j += 8;
+                while j + 8 <= n || overlap(8) && j + 4 < n {
+                    let at = j.min(n - 8);
+                    strip::<A, T, 8>(k, at, out, a, b, alpha, add);
+                    j = at + 8;
                 }
-                if j + 4 <= n {
-                    strip::<A, T, 4>(k, j, out, a, b, alpha, add);
-                    j += 4;
+                while j + 4 <= n || overlap(4) && j < n {
+                    let at = j.min(n - 4);
+                    strip::<A, T, 4>(k, at, out, a, b, alpha, add);
+                    j = at + 4;
                 }
                 while j < n {
                     strip::<A, T, 1>(k, j, out, a, b, alpha, add);

@@ -88,6 +88,10 @@ macro_rules! against_naive {
             (2, 8, 1, 33),
             (1, 1, 1, 700),
             (2, 17, 19, 23),
+            (3, 15, 15, 15),
+            (1, 4, 29, 8),
+            (1, 9, 13, 21),
+            (2, 6, 7, 6),
             (1, 2, 3, 5000),
             (5, 64, 40, 70),
             (1, 130, 90, 200),
@@ -183,7 +187,16 @@ fn complex_is_exact_on_small_integers() {
 
 #[test]
 fn c_is_scaled_broadcast_and_not_read_at_beta_0() {
-    for (m, n, k) in [(2, 3, 4), (40, 50, 60), (1, 600, 300), (3, 3, 9000)] {
+    let sizes = [
+        (2, 3, 4),
+        (3, 7, 5),
+        (9, 15, 15),
+        (4, 21, 10),
+        (40, 50, 60),
+        (1, 600, 300),
+        (3, 3, 9000),
+    ];
+    for (m, n, k) in sizes {
         let a = Host::<f32>::new(&[m, k], |i| value(i) as f32);
         let b = Host::<f32>::new(&[k, n], |i| value(i + 2) as f32);
         let plain = Host::<f32>::new(&[m, n], |_| 7.0);
