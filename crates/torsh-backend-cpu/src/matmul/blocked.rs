@@ -94,8 +94,8 @@ pub(crate) unsafe fn product<T: Blocked + Tiled>(
     }
     let tiles = T::tiles(level());
     // Nor is a large right operand of adjacent terms, as the weight of a layer is, copied for few
-    // rows: as the left one of the product transposed it is read where it is.
-    let few = x.m <= x.n && x.m <= tiles.block.in_place * tiles.columns;
+    // rows of more than one tile: as the left one of the product transposed it is read where it is.
+    let few = x.m > tiles.rows && x.m <= x.n && x.m <= tiles.block.in_place * tiles.columns;
     let few = few && x.n * x.k * size_of::<T>() <= RIGHT;
     if tiles.turns && few && x.b.row == 1 && x.b.col != 1 && panels.is_none() {
         // SAFETY: the caller's promise.
