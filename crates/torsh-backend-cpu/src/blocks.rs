@@ -293,13 +293,13 @@ unsafe fn walk(l: &StridedLoop, operands: &[Operand], range: Range<usize>, f: &B
     let mut room = usize::MAX;
     if (1..operands.len()).any(repeats) {
         let all = BLOCK_BYTES / widest;
-        (block, room) = match inner.is_multiple_of(UNIT) {
-            true => (all / inner * inner, all / inner * inner),
-            false => {
-                let few = block.min(all - inner) / UNIT * UNIT;
-                (few, few + inner)
-            }
-        };
+        if inner.is_multiple_of(UNIT) {
+            block = all / inner * inner;
+            room = block;
+        } else {
+            block = block.min(all - inner) / UNIT * UNIT;
+            room = block + inner;
+        }
     }
     for (k, o) in operands.iter().enumerate() {
         if k > 0 && l.is_constant(k) {
@@ -617,6 +617,24 @@ mod tests {
         }
     }
 
+    /// The first view becomes the sum of the others, in float32.
+    ///
+    /// # Safety
+    /// As for [`run`].
+    unsafe fn add([out, x, y]: &[View<'_>; 3]) {
+        let l = StridedLoop::of_views(out.shape, &[out, x, y]);
+        let operands = [out, x, y].map(|v| Operand::new(v, DType::F32));
+        // SAFETY: the caller's promise.
+        unsafe {
+            run(&l, &operands, &|to, ins, n| {
+                let (x, y) = (ins[0].cast::<f32>(), ins[1].cast::<f32>());
+                for i in 0..n {
+                    *to.cast::<f32>().add(i) = *x.add(i) + *y.add(i);
+                }
+            });
+        }
+    }
+
     /// `out[r][c] = a[c] + b[r][c]` over rows with gaps between them.
     #[test]
     fn long_rows_are_taken_as_they_lie() {
@@ -638,18 +656,8 @@ mod tests {
                 view(a.as_ptr(), &[0, 1]),
                 view(b.as_ptr(), &from),
             ];
-            let [o, x, y] = &views;
-            let l = StridedLoop::of_views(&shape, &[o, x, y]);
-            let operands = [o, x, y].map(|v| Operand::new(v, DType::F32));
             // SAFETY: the views are valid for their layouts, and the output is a tensor of its own.
-            unsafe {
-                run(&l, &operands, &|to, ins, n| {
-                    let (x, y) = (ins[0].cast::<f32>(), ins[1].cast::<f32>());
-                    for i in 0..n {
-                        *to.cast::<f32>().add(i) = *x.add(i) + *y.add(i);
-                    }
-                });
-            }
+            unsafe { add(&views) };
             for (i, &got) in out.iter().enumerate() {
                 let (r, c) = (i / long, i % long);
                 let want = if c < columns {
@@ -691,18 +699,8 @@ mod tests {
                     view(from, dtype, &[0, 1]),
                     view(b.as_ptr().cast(), DType::F32, &along),
                 ];
-                let [o, x, y] = &views;
-                let l = StridedLoop::of_views(&shape, &[o, x, y]);
-                let operands = [o, x, y].map(|v| Operand::new(v, DType::F32));
                 // SAFETY: the views are valid for their layouts, and the output is a tensor of its own.
-                unsafe {
-                    run(&l, &operands, &|to, ins, n| {
-                        let (x, y) = (ins[0].cast::<f32>(), ins[1].cast::<f32>());
-                        for i in 0..n {
-                            *to.cast::<f32>().add(i) = *x.add(i) + *y.add(i);
-                        }
-                    });
-                }
+                unsafe { add(&views) };
                 for (i, &got) in out.iter().enumerate() {
                     let want = a[i % columns] + b[i];
                     assert_eq!(got, want, "{dtype:?} {rows} x {columns}: {i}");

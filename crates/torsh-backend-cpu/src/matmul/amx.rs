@@ -13,9 +13,9 @@
 //! product if there is one.
 //!
 //! A large block of the right operand is packed once, by all threads, of a small one each thread packs
-//! what it needs; and each packs its rows of the left one. The terms of a block are taken in stretches: a stretch of a panel of the right operand
-//! stays in the first cache while all packed rows are multiplied by it. The last sums go to the output
-//! itself.
+//! what it needs; and each packs its rows of the left one. The terms of a block are taken in
+//! stretches: a stretch of a panel of the right operand stays in the first cache while all packed
+//! rows are multiplied by it. The last sums go to the output itself.
 
 mod blocks;
 pub(crate) mod pack;

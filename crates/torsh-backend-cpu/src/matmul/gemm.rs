@@ -89,10 +89,10 @@ impl<T, O, S: Copy> Product<T, O, S> {
 /// Up to this many multiply-adds the loops here beat the blocked product's set-up, where they are
 /// over whole vectors of adjacent columns.
 const SMALL: usize = 16 * 1024;
-/// The most terms of those: few vectors are summed at a time, one term after the other.
-const CHAIN: usize = 128;
 /// The same for other operands.
 const TINY: usize = 1024;
+/// The most terms where [`SMALL`] holds: few vectors are summed at a time, one term after the other.
+const CHAIN: usize = 128;
 
 /// Whether the loops here are to compute a product of real numbers.
 #[inline]

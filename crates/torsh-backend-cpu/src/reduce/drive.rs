@@ -36,8 +36,8 @@ const PART: usize = 16 * RUN;
 const PARTS: usize = 256;
 /// The most bands that the rows of large columns are folded in.
 const BANDS: usize = 8;
-/// Bytes that a block of columns takes of a row, of elements of 4 and 8 bytes: less is read more slowly from memory, of more the states
-/// leave the first-level cache.
+/// Bytes that a block of columns takes of a row, of elements of 4 and 8 bytes: less is read more slowly
+/// from memory, of more the states leave the first-level cache.
 const STRETCH: usize = 4096;
 /// Elements worth a thread.
 const GRAIN: usize = 32 * 1024;

@@ -12,7 +12,7 @@ use crate::copy::stream;
 /// Bytes of a row below which columns are faster.
 pub(super) const SHORT: usize = 64;
 
-/// The masks of up to a whole vector's first lanes, from where so many end.
+/// From the eighth but `n` on, the mask of a vector's first `n` 32-bit lanes.
 #[cfg(target_arch = "x86_64")]
 const MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
@@ -52,7 +52,7 @@ macro_rules! sum {
                         i += LANES;
                     }
                     if i < n {
-                        // Behind its lanes, which the last vectors have not been added to.
+                        // At most seven whole vectors were left: the last sums took none of them.
                         let mask = MASKS.as_ptr().add(8 - (n - i) * (8 / LANES)).cast();
                         sums[7] = $add(sums[7], $masked(x.add(i), _mm256_loadu_si256(mask)));
                     }

@@ -1,8 +1,9 @@
 //! Running sums of contiguous lines of float32 (carried in float64) and int64.
 //!
 //! A line is cut into chunks. Each is summed from 0, in groups whose sums need no wait for one
-//! another, and what came before the chunk is added (`in_fours` starts its results from it). So threads can share a line: they first sum
-//! their chunks, then write them; and what comes out does not depend on their number.
+//! another, and what came before the chunk is added (`in_fours` starts its results from it). So
+//! threads can share a line: they first sum their chunks, then write them; and what comes out does
+//! not depend on their number.
 //!
 //! Other dtypes are left to the general loop: products, and sums of float64, might overflow in a
 //! group where they do not in order.
