@@ -37,9 +37,9 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 }
 
 fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
-    let input = args.inputs.first().ok_or_else(missing)?;
-    let forward = args.kernel == Kernel::BatchNorm;
-    match (wide(input.dtype), forward) {
+    let input = args.inputs().first().ok_or_else(missing)?;
+    let forward = args.kernel() == Kernel::BatchNorm;
+    match (wide(input.dtype()), forward) {
         (DType::F32, true) => run::<f32>(args, DType::F32),
         (DType::F64, true) => run::<f64>(args, DType::F64),
         (DType::F32, false) => backward::<f32>(args, DType::F32),
@@ -228,7 +228,7 @@ struct Sizes {
 
 impl Sizes {
     fn new(v: &View<'_>) -> Result<Sizes> {
-        match v.shape {
+        match v.shape() {
             [n, c, rest @ ..] => Ok(Sizes {
                 n: *n,
                 c: *c,
@@ -384,13 +384,13 @@ impl Sizes {
 }
 
 fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, mean_out, invstd_out, ..], [input, ..]) = (args.outputs, args.inputs) else {
+    let ([out, mean_out, invstd_out, ..], [input, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let sizes = Sizes::new(input)?;
     let (training, eps) = (args.attr(0).bool(), args.attr(1).float());
     let x = Dense::new(input, dtype)?;
-    let of = |i: usize| Dense::optional(args.inputs.get(i), dtype);
+    let of = |i: usize| Dense::optional(args.inputs().get(i), dtype);
     let (weight, bias, running_mean, running_var) = (of(1)?, of(2)?, of(3)?, of(4)?);
     let result = DenseOut::new(out, dtype)?;
     let (mean, invstd) = (
@@ -410,11 +410,11 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         return Err(missing());
     }
     // Statistics in a half type are rounded to it wherever PyTorch stores them.
-    let statistics = mean_out.dtype;
+    let statistics = mean_out.dtype();
     let kept = |v: f64| rounded(v, statistics);
     let half = wide(statistics) != statistics;
     let large = stream::pays(out.numel() * size_of::<T>());
-    let streams = large && out.dtype == dtype && sizes.s >= STREAM / 2;
+    let streams = large && out.dtype() == dtype && sizes.s >= STREAM / 2;
     sizes.channels(&|range| {
         let (means, vars): (Vec<f64>, Vec<f64>) = match training {
             true => {
@@ -486,7 +486,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
             stream::fence();
         }
     });
-    if training && let Some(variance) = DenseOut::optional(args.outputs.get(3), dtype)? {
+    if training && let Some(variance) = DenseOut::optional(args.outputs().get(3), dtype)? {
         for c in 0..sizes.c {
             // SAFETY: both have a number for each channel, and the threads are done.
             unsafe {
@@ -502,7 +502,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 }
 
 fn backward<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let (outs, [grad, input, weight, mean, invstd, ..]) = (args.outputs, args.inputs) else {
+    let (outs, [grad, input, weight, mean, invstd, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let sizes = Sizes::new(input)?;

@@ -13,6 +13,7 @@ use std::sync::Mutex;
 
 use half::{bf16, f16};
 use num_complex::Complex;
+use torsh_core::attrs::NONE;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
 use crate::blocks::{self, GRAIN, backwards};
@@ -37,8 +38,8 @@ fn missing(what: &str) -> TorshError {
 /// Writes `f(i)` to element `i` of a vector.
 fn write<T: Copy>(out: &View<'_>, f: impl Fn(usize) -> T + Sync) {
     let n = out.numel();
-    let step = out.strides.first().copied().unwrap_or(1);
-    let ptr = Addresses([out.ptr]);
+    let step = out.strides().first().copied().unwrap_or(1);
+    let ptr = Addresses([out.ptr()]);
     blocks::parallel(n, &|range| {
         let base = ptr.get()[0] as *mut T;
         for i in range {
@@ -50,7 +51,7 @@ fn write<T: Copy>(out: &View<'_>, f: impl Fn(usize) -> T + Sync) {
 
 fn arange(args: &KernelArgs<'_>) -> Result<()> {
     let (Some(out), Some(start), Some(step)) = (
-        args.outputs.first(),
+        args.outputs().first(),
         args.attr(0).scalar(),
         args.attr(1).scalar(),
     ) else {
@@ -60,7 +61,7 @@ fn arange(args: &KernelArgs<'_>) -> Result<()> {
     let (is, id) = (start.to_i64(), step.to_i64());
     let int = |i: usize| is.wrapping_add(id.wrapping_mul(i as i64));
     let float = |i: usize| fs + fd * i as f64;
-    match out.dtype {
+    match out.dtype() {
         DType::F64 => write(out, float),
         DType::F32 => write(out, |i| float(i) as f32),
         DType::F16 => write(out, |i| f16::from_f32(float(i) as f32)),
@@ -91,7 +92,7 @@ macro_rules! between {
 
 fn linspace(args: &KernelArgs<'_>) -> Result<()> {
     let (Some(out), Some(a), Some(b)) = (
-        args.outputs.first(),
+        args.outputs().first(),
         args.attr(0).scalar(),
         args.attr(1).scalar(),
     ) else {
@@ -149,7 +150,7 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
             }
         }};
     }
-    match out.dtype {
+    match out.dtype() {
         DType::F64 => {
             let (a, b) = (a.to_f64(), b.to_f64());
             let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i
@@ -183,10 +184,10 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn eye(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(out) = args.outputs.first() else {
+    let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
-    let ([rows, cols], [down, right]) = (out.shape, out.strides) else {
+    let ([rows, cols], [down, right]) = (out.shape(), out.strides()) else {
         return Err(missing("a matrix"));
     };
     let n = [(*rows).min(*cols)];
@@ -195,15 +196,12 @@ fn eye(args: &KernelArgs<'_>) -> Result<()> {
     }
     // The strides of an empty matrix may be anything.
     let step = [down + right];
-    let diagonal = View {
-        shape: &n,
-        strides: &step,
-        ..*out
-    };
+    // SAFETY: the output is valid for its layout, and the diagonal is a part of it.
+    let diagonal = unsafe { View::new(out.ptr(), out.dtype(), &n, &step) };
     // SAFETY: the output is valid for its layout, and the diagonal is a part of it.
     unsafe {
         fill_view(out, [0; 16]);
-        fill_view(&diagonal, Scalar::Int(1).to_bytes(out.dtype));
+        fill_view(&diagonal, Scalar::Int(1).to_bytes(out.dtype()));
     }
     Ok(())
 }
@@ -213,19 +211,19 @@ fn copy_into(args: &KernelArgs<'_>, out: &View<'_>, offset: isize, src: &View<'_
     let Some(copy) = crate::copy::kernel(Kernel::Copy) else {
         return Err(missing("a copy"));
     };
-    let part = View {
-        ptr: out.ptr.wrapping_offset(offset * out.dtype.size() as isize),
-        dtype: out.dtype,
-        shape: src.shape,
-        strides: out.strides,
+    // SAFETY: the plan made the output large enough for `src` at this offset.
+    let part = unsafe {
+        View::new(
+            out.ptr()
+                .wrapping_offset(offset * out.dtype().size() as isize),
+            out.dtype(),
+            src.shape(),
+            out.strides(),
+        )
     };
-    copy(&KernelArgs {
-        kernel: Kernel::Copy,
-        compute: args.compute,
-        outputs: &[part],
-        inputs: &[*src],
-        attrs: &[],
-    })
+    let (outputs, inputs) = ([part], [*src]);
+    // SAFETY: a copy takes any dtypes, and both views have the operand's shape.
+    copy(&unsafe { KernelArgs::new(Kernel::Copy, args.compute(), &outputs, &inputs, NONE) })
 }
 
 /// The operands of `cat`, each with the offset at which it goes into the output.
@@ -256,36 +254,36 @@ impl Pieces<'_> {
 }
 
 fn cat(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(out) = args.outputs.first() else {
+    let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
     let dim = args.attr(0).int() as usize;
-    let (Some(&step), Some(&room)) = (out.strides.get(dim), out.shape.get(dim)) else {
+    let (Some(&step), Some(&room)) = (out.strides().get(dim), out.shape().get(dim)) else {
         return Err(missing("a dimension of the output"));
     };
     let mut at = 0usize;
     // Where each operand goes.
-    let mut parts = Vec::with_capacity(args.inputs.len());
-    for src in args.inputs {
+    let mut parts = Vec::with_capacity(args.inputs().len());
+    for src in args.inputs() {
         // Empty vectors go with tensors of any rank.
         if src.numel() == 0 {
-            if src.shape.len() == out.shape.len() {
-                at += src.shape[dim];
+            if src.shape().len() == out.shape().len() {
+                at += src.shape()[dim];
             }
             continue;
         }
-        let fits = src.shape.len() == out.shape.len()
+        let fits = src.shape().len() == out.shape().len()
             && src
-                .shape
+                .shape()
                 .iter()
-                .zip(out.shape)
+                .zip(out.shape())
                 .enumerate()
                 .all(|(d, (a, b))| d == dim || a == b);
-        if !fits || at + src.shape[dim] > room {
+        if !fits || at + src.shape()[dim] > room {
             return Err(missing("operands that fill the output"));
         }
         parts.push((at as isize * step, src));
-        at += src.shape[dim];
+        at += src.shape()[dim];
     }
     let pieces = Pieces { args, out, parts };
     let (parts, pieces) = (&pieces.parts, &pieces);
@@ -307,25 +305,25 @@ fn cat(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn pad(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [src, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [src, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 1 operand"));
     };
     let (before, value) = (
         args.attr(0).ints(),
         args.attr(1).scalar().unwrap_or(Scalar::Int(0)),
     );
-    if before.len() != out.shape.len() || src.shape.len() != out.shape.len() {
+    if before.len() != out.shape().len() || src.shape().len() != out.shape().len() {
         return Err(missing("a padding for each dimension"));
     }
     let mut offset = 0isize;
     for (d, &b) in before.iter().enumerate() {
-        if b < 0 || b as usize + src.shape[d] > out.shape[d] {
+        if b < 0 || b as usize + src.shape()[d] > out.shape()[d] {
             return Err(missing("an output with room for the operand"));
         }
-        offset += b as isize * out.strides[d];
+        offset += b as isize * out.strides()[d];
     }
     // SAFETY: the output is valid for its layout.
-    unsafe { fill_view(out, value.to_bytes(out.dtype)) };
+    unsafe { fill_view(out, value.to_bytes(out.dtype())) };
     if src.numel() == 0 {
         return Ok(());
     }
@@ -343,23 +341,14 @@ mod tests {
         shape: &'a [usize],
         strides: &'a [isize],
     ) -> View<'a> {
-        View {
-            ptr: v.as_mut_ptr().cast(),
-            dtype,
-            shape,
-            strides,
-        }
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe { View::new(v.as_mut_ptr().cast(), dtype, shape, strides) }
     }
 
     fn run(k: Kernel, out: View<'_>, inputs: &[View<'_>], attrs: &[Attr<'_>]) -> Result<()> {
-        let compute = out.dtype;
-        kernel(k).unwrap()(&KernelArgs {
-            kernel: k,
-            compute,
-            outputs: &[out],
-            inputs,
-            attrs,
-        })
+        let (compute, outputs) = (out.dtype(), [out]);
+        // SAFETY: the views are of the test's buffers, as the kernel asks.
+        kernel(k).unwrap()(&unsafe { KernelArgs::new(k, compute, &outputs, inputs, attrs) })
     }
 
     #[test]

@@ -24,14 +24,14 @@ const GRAIN: usize = 16 * 1024;
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     Some(match k {
-        Kernel::EmbeddingBag => |args| match args.compute {
+        Kernel::EmbeddingBag => |args| match args.compute() {
             DType::F32 => forward::<f32>(args),
             DType::F64 => forward::<f64>(args),
             DType::F16 => forward::<f16>(args),
             DType::BF16 => forward::<bf16>(args),
             _ => Err(args.unsupported()),
         },
-        Kernel::EmbeddingBagBackward => |args| match args.compute {
+        Kernel::EmbeddingBagBackward => |args| match args.compute() {
             DType::F32 => backward::<f32>(args),
             DType::F64 => backward::<f64>(args),
             DType::F16 => backward::<f16>(args),
@@ -150,12 +150,12 @@ impl Bags {
 
 /// The elements of a 1-d view of int64 or int32.
 fn integers(v: &View<'_>) -> Result<Vec<i64>> {
-    if !matches!(v.dtype, DType::I64 | DType::I32) {
+    if !matches!(v.dtype(), DType::I64 | DType::I32) {
         return Err(TorshError::dtype(
             "",
             format!(
                 "expected indices and offsets of int64 or int32, got {}",
-                v.dtype
+                v.dtype()
             ),
         ));
     }
@@ -167,14 +167,15 @@ fn integers(v: &View<'_>) -> Result<Vec<i64>> {
 }
 
 fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, chosen], [weight, indices, offsets, factors]) = (args.outputs, args.inputs) else {
+    let ([out, chosen], [weight, indices, offsets, factors]) = (args.outputs(), args.inputs())
+    else {
         return Err(missing());
     };
-    let [rows, width] = *weight.shape else {
+    let [rows, width] = *weight.shape() else {
         return Err(missing());
     };
     let bags = Bags::new(args, indices, offsets, rows)?;
-    if out.shape != [bags.ranges.len(), width] {
+    if out.shape() != [bags.ranges.len(), width] {
         return Err(missing());
     }
     let factors = Dense::optional(Some(factors), T::WIDE)?;
@@ -185,9 +186,9 @@ fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
     let (y, from, w) = (
         result.ptr::<T::Wide>(),
         chosen.ptr::<i64>(),
-        Ptr::new(weight.ptr.cast::<T>()),
+        Ptr::new(weight.ptr().cast::<T>()),
     );
-    let (row_step, step) = (weight.strides[0], weight.strides[1]);
+    let (row_step, step) = (weight.strides()[0], weight.strides()[1]);
     let each = width * (bags.indices.len() / bags.ranges.len().max(1)).max(1);
     pool::parallel_for(bags.ranges.len(), (GRAIN / each.max(1)).max(1), &|range| {
         for b in range {
@@ -241,13 +242,14 @@ fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn backward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([dw, df], [g, weight, indices, offsets, factors, chosen]) = (args.outputs, args.inputs)
+    let ([dw, df], [g, weight, indices, offsets, factors, chosen]) =
+        (args.outputs(), args.inputs())
     else {
         return Err(missing());
     };
     let [rows, width] = [args.attr(4).int(), args.attr(5).int()].map(|v| v.max(0) as usize);
     let bags = Bags::new(args, indices, offsets, rows)?;
-    if g.shape != [bags.ranges.len(), width] {
+    if g.shape() != [bags.ranges.len(), width] {
         return Err(missing());
     }
     let g = Dense::new(g, T::WIDE)?;
@@ -342,11 +344,11 @@ fn to_factors<T: Element>(
     weight: &View<'_>,
     [g, out]: [Ptr<T::Wide>; 2],
 ) -> Result<()> {
-    if weight.dtype.size() != size_of::<T>() || wide(weight.dtype) != T::WIDE {
+    if weight.dtype().size() != size_of::<T>() || wide(weight.dtype()) != T::WIDE {
         return Err(missing());
     }
-    let w = Ptr::new(weight.ptr.cast::<T>());
-    let (row_step, step) = (weight.strides[0], weight.strides[1]);
+    let w = Ptr::new(weight.ptr().cast::<T>());
+    let (row_step, step) = (weight.strides()[0], weight.strides()[1]);
     // SAFETY: there is a factor for each index.
     unsafe { std::slice::from_raw_parts_mut(out.get(), bags.indices.len()) }.fill(T::Wide::ZERO);
     let each = width * (bags.indices.len() / bags.ranges.len().max(1)).max(1);

@@ -33,6 +33,8 @@ mod sort;
 mod spatial;
 pub mod strided;
 mod table;
+#[cfg(test)]
+mod testing;
 mod transpose;
 mod vectors;
 pub mod vmath;

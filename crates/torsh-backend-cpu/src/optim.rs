@@ -413,18 +413,18 @@ fn split<I: Sync>(items: &[I], len: fn(&I) -> usize, f: impl Fn(&I, usize, usize
 /// attributes of each: the bits of the state that is there, `maximize`, `weight_decay`, `shrink`,
 /// then the numbers and the flags of the row.
 fn step(args: &KernelArgs<'_>) -> Result<()> {
-    let entry = entry(args.kernel).ok_or_else(|| args.unsupported())?;
+    let entry = entry(args.kernel()).ok_or_else(|| args.unsupported())?;
     let block = 4 + entry.numbers + entry.flags;
-    let mut outputs = args.outputs.iter();
-    let mut items = Vec::with_capacity(args.inputs.len());
-    for (grad, attrs) in args.inputs.iter().zip(args.attrs.chunks_exact(block)) {
+    let mut outputs = args.outputs().iter();
+    let mut items = Vec::with_capacity(args.inputs().len());
+    for (grad, attrs) in args.inputs().iter().zip(args.list().chunks_exact(block)) {
         let missing = || TorshError::invalid("", "the step needs a state that is not there");
         let param = outputs.next().ok_or_else(missing)?;
-        let mut operands = Operands::new(param.ptr, grad.ptr);
+        let mut operands = Operands::new(param.ptr(), grad.ptr());
         let (bits, mut variant, mut bit) = (attrs[0].int(), 0, 0);
         let fits = |v: &View<'_>| {
-            let same = v.dtype == param.dtype && v.shape == param.shape;
-            match same && v.strides == param.strides {
+            let same = v.dtype() == param.dtype() && v.shape() == param.shape();
+            match same && v.strides() == param.strides() {
                 true => Ok(()),
                 false => Err(TorshError::invalid(
                     "",
@@ -443,7 +443,7 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
             }
             if there {
                 let view = outputs.next().ok_or_else(missing)?;
-                operands.state[i] = view.ptr;
+                operands.state[i] = view.ptr();
                 fits(view)?;
             }
         }
@@ -464,16 +464,16 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
         }
         let len = param.numel();
         items.push(Item {
-            step: match param.dtype {
+            step: match param.dtype() {
                 DType::F32 | DType::F16 | DType::BF16 => loops.single,
                 DType::F64 => loops.double,
                 _ => return Err(args.unsupported()),
             },
-            first: match param.dtype {
+            first: match param.dtype() {
                 DType::F64 => None,
-                _ => first_part(args.kernel, variant),
+                _ => first_part(args.kernel(), variant),
             },
-            dtype: param.dtype,
+            dtype: param.dtype(),
             operands,
             numbers,
             len,
@@ -566,7 +566,7 @@ impl Scaled {
 /// number, which becomes 1 where any of their elements was not finite and 0 elsewhere; the
 /// attribute is what they are multiplied by.
 fn unscale(args: &KernelArgs<'_>) -> Result<()> {
-    let Some((found, grads)) = args.outputs.split_last() else {
+    let Some((found, grads)) = args.outputs().split_last() else {
         return Err(TorshError::invalid(
             "",
             "there is nowhere to put the result",
@@ -574,13 +574,16 @@ fn unscale(args: &KernelArgs<'_>) -> Result<()> {
     };
     let mut items = Vec::with_capacity(grads.len());
     for g in grads {
-        if !matches!(g.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16) {
+        if !matches!(
+            g.dtype(),
+            DType::F32 | DType::F64 | DType::F16 | DType::BF16
+        ) {
             return Err(args.unsupported());
         }
         let len = g.numel();
         items.push(Scaled {
-            dtype: g.dtype,
-            values: Operands::new(g.ptr, g.ptr),
+            dtype: g.dtype(),
+            values: Operands::new(g.ptr(), g.ptr()),
             len,
         });
     }
@@ -598,6 +601,6 @@ fn unscale(args: &KernelArgs<'_>) -> Result<()> {
     );
     let result = if bad.into_inner() { 1.0f32 } else { 0.0 };
     // SAFETY: the plan made it a `float32` number.
-    unsafe { *(found.ptr as *mut Packed<f32>) = Packed(result) };
+    unsafe { *(found.ptr() as *mut Packed<f32>) = Packed(result) };
     Ok(())
 }

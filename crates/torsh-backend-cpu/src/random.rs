@@ -52,10 +52,10 @@ fn generator<'a>(args: &KernelArgs<'a>) -> Result<&'a Generator> {
 /// (that of `T`) is not the output's.
 fn fill<T>(out: &View<'_>, dtype: DType, f: impl FnOnce(&mut [T]) -> Result<()>) -> Result<()> {
     let n = out.numel();
-    if out.dtype == dtype && out.is_contiguous() {
+    if out.dtype() == dtype && out.is_contiguous() {
         // SAFETY: the output holds `n` elements of this dtype, and is ours to write. Fills write
         // every element and read none.
-        return f(unsafe { std::slice::from_raw_parts_mut(out.ptr.cast(), n) });
+        return f(unsafe { std::slice::from_raw_parts_mut(out.ptr().cast(), n) });
     }
     let block = Scratch::<T>::new(n)?;
     // SAFETY: the block is as large, and zeroed first as the numbers are read again.
@@ -68,38 +68,30 @@ fn fill<T>(out: &View<'_>, dtype: DType, f: impl FnOnce(&mut [T]) -> Result<()>)
 
 /// Copies numbers that lie in a row to `out`, in the order of its memory.
 fn spread(from: *mut u8, dtype: DType, out: &View<'_>) -> Result<()> {
-    let mut order: SmallVec<[usize; 6]> = (0..out.shape.len()).collect();
-    order.sort_by_key(|&d| std::cmp::Reverse(out.strides[d]));
-    let shape: SmallVec<[usize; 6]> = order.iter().map(|&d| out.shape[d]).collect();
-    let strides: SmallVec<[isize; 6]> = order.iter().map(|&d| out.strides[d]).collect();
+    let mut order: SmallVec<[usize; 6]> = (0..out.shape().len()).collect();
+    order.sort_by_key(|&d| std::cmp::Reverse(out.strides()[d]));
+    let shape: SmallVec<[usize; 6]> = order.iter().map(|&d| out.shape()[d]).collect();
+    let strides: SmallVec<[isize; 6]> = order.iter().map(|&d| out.strides()[d]).collect();
     let dense = torsh_core::Shape::new(&shape).contiguous_strides();
-    let from = View {
-        ptr: from,
-        dtype,
-        shape: &shape,
-        strides: &dense,
-    };
+    // SAFETY: `from` has an element for each of the output's, in the order of its memory.
+    let from = unsafe { View::new(from, dtype, &shape, &dense) };
     copy(
         &from,
-        &View {
-            ptr: out.ptr,
-            dtype: out.dtype,
-            shape: &shape,
-            strides: &strides,
-        },
+        // SAFETY: the output's own elements, its dimensions in another order.
+        &unsafe { View::new(out.ptr(), out.dtype(), &shape, &strides) },
     )
 }
 
 fn floating(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    match out.dtype {
+    let out = args.outputs().first().ok_or_else(missing)?;
+    match out.dtype() {
         DType::F32 => floats::<f32>(args, out),
         DType::F64 => floats::<f64>(args, out),
         DType::F16 => floats::<f16>(args, out),
         DType::BF16 => floats::<bf16>(args, out),
         _ => Err(TorshError::dtype(
             "",
-            format!("not implemented for {}", out.dtype),
+            format!("not implemented for {}", out.dtype()),
         )),
     }
 }
@@ -108,8 +100,8 @@ fn floats<T: RandomFloat>(args: &KernelArgs<'_>, out: &View<'_>) -> Result<()> {
     let (g, a, b) = (generator(args)?, args.attr(1).float(), args.attr(2).float());
     // PyTorch's vector order is for row-major tensors only.
     let serial = !out.is_contiguous();
-    fill::<T>(out, out.dtype, |values| {
-        match args.kernel {
+    fill::<T>(out, out.dtype(), |values| {
+        match args.kernel() {
             Kernel::Uniform => random::fill_uniform(g, values, a, b),
             Kernel::Normal if serial => random::fill_normal_serial(g, values, a, b),
             Kernel::Normal => random::fill_normal(g, values, a, b),
@@ -122,17 +114,17 @@ fn floats<T: RandomFloat>(args: &KernelArgs<'_>, out: &View<'_>) -> Result<()> {
 }
 
 fn geometric(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
+    let out = args.outputs().first().ok_or_else(missing)?;
     let (g, p) = (generator(args)?, args.attr(1).float());
     macro_rules! floats {
         ($t:ty) => {
-            fill::<$t>(out, out.dtype, |values| {
+            fill::<$t>(out, out.dtype(), |values| {
                 random::fill_geometric(g, values, p);
                 Ok(())
             })
         };
     }
-    match out.dtype {
+    match out.dtype() {
         DType::F32 => floats!(f32),
         DType::F64 => floats!(f64),
         DType::F16 => floats!(f16),
@@ -151,16 +143,16 @@ fn not_a_probability(p: f64) -> TorshError {
 }
 
 fn bernoulli(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
+    let out = args.outputs().first().ok_or_else(missing)?;
     let g = generator(args)?;
-    let Some(probs) = args.inputs.first().filter(|p| p.is_present()) else {
+    let Some(probs) = args.inputs().first().filter(|p| p.is_present()) else {
         let p = args.attr(1).float();
         return fill::<u8>(out, DType::U8, |values| {
             random::fill_bernoulli(g, values, p);
             Ok(())
         });
     };
-    let dtype = wide(probs.dtype);
+    let dtype = wide(probs.dtype());
     let dense = Dense::new(probs, dtype)?;
     let n = probs.numel();
     macro_rules! draw {
@@ -188,11 +180,11 @@ fn bernoulli(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn randint(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
+    let out = args.outputs().first().ok_or_else(missing)?;
     let g = generator(args)?;
     let (low, high) = (args.attr(1), args.attr(2));
     // Without bounds: the modulus, and whether draws take 64 bits.
-    let (modulus, wide) = match out.dtype {
+    let (modulus, wide) = match out.dtype() {
         DType::Bool => (2, false),
         DType::U8 => (1 << 8, false),
         DType::I8 => (1 << 7, false),
@@ -227,7 +219,7 @@ fn randint(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn randperm(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
+    let out = args.outputs().first().ok_or_else(missing)?;
     let g = generator(args)?;
     fill::<i64>(out, DType::I64, |values| {
         values.copy_from_slice(&random::randperm(g, values.len() as i64));
@@ -236,17 +228,17 @@ fn randperm(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn multinomial(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [weights, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [weights, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let (&[rows, categories], &[out_rows, samples]) = (weights.shape, out.shape) else {
+    let (&[rows, categories], &[out_rows, samples]) = (weights.shape(), out.shape()) else {
         return Err(missing());
     };
     if rows != out_rows || categories == 0 {
         return Err(missing());
     }
     let g = generator(args)?;
-    let dtype = wide(weights.dtype);
+    let dtype = wide(weights.dtype());
     let dense = Dense::new(weights, dtype)?;
     macro_rules! draw {
         ($t:ty, $fill:ident) => {{
@@ -293,17 +285,15 @@ fn check_weights(row: impl Iterator<Item = f64>) -> Result<()> {
 }
 
 fn dropout(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, mask, ..], [input, ..]) = (args.outputs, args.inputs) else {
+    let ([out, mask, ..], [input, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let g = generator(args)?;
     let p = args.attr(1).float();
     // The mask is laid out as the input; so are the draws.
     fill::<u8>(
-        &View {
-            dtype: DType::U8,
-            ..*mask
-        },
+        // SAFETY: a bool takes a byte, as `u8`.
+        &unsafe { View::new(mask.ptr(), DType::U8, mask.shape(), mask.strides()) },
         DType::U8,
         |values| {
             random::fill_bernoulli(g, values, 1.0 - p);
@@ -314,10 +304,10 @@ fn dropout(args: &KernelArgs<'_>) -> Result<()> {
     macro_rules! apply {
         ($t:ty, $scale:expr) => {{
             let (x, m) = (
-                Dense::new(input, wide(input.dtype))?,
+                Dense::new(input, wide(input.dtype()))?,
                 Dense::new(mask, DType::Bool)?,
             );
-            let y = DenseOut::new(out, wide(out.dtype))?;
+            let y = DenseOut::new(out, wide(out.dtype()))?;
             let (xp, mp, yp) = (x.ptr::<$t>(), m.ptr::<u8>(), y.ptr::<$t>());
             let scale: $t = $scale;
             pool::parallel_for(out.numel(), 16 * 1024, &|range| {
@@ -335,9 +325,9 @@ fn dropout(args: &KernelArgs<'_>) -> Result<()> {
     if out.numel() != input.numel() || mask.numel() != input.numel() {
         return Err(missing());
     }
-    match wide(out.dtype) {
+    match wide(out.dtype()) {
         // PyTorch rounds the mask's scale to the tensor's dtype.
-        DType::F32 => apply!(f32, rounded(scale.to_f64(), out.dtype) as f32),
+        DType::F32 => apply!(f32, rounded(scale.to_f64(), out.dtype()) as f32),
         DType::F64 => apply!(f64, scale.to_f64()),
         _ => Err(args.unsupported()),
     }

@@ -45,8 +45,8 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 }
 
 fn row_norm(args: &KernelArgs<'_>) -> Result<()> {
-    let forward = args.kernel == Kernel::RowNorm;
-    match (wide(args.compute), forward) {
+    let forward = args.kernel() == Kernel::RowNorm;
+    match (wide(args.compute()), forward) {
         (DType::F32, true) => run::<f32>(args, DType::F32),
         (DType::F64, true) => run::<f64>(args, DType::F64),
         (DType::F32, false) => backward::<f32>(args, DType::F32),
@@ -347,7 +347,7 @@ impl<T: RowLoops> Past<T> {
 }
 
 fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, mean_out, rstd_out], [input, weight, bias]) = (args.outputs, args.inputs) else {
+    let ([out, mean_out, rstd_out], [input, weight, bias]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let sizes = Sizes::new(args, input.numel())?;
@@ -371,7 +371,7 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     // caches there.
     let alone = arch::halves();
     let bytes = sizes.rows * sizes.n * size_of::<T>();
-    let streams = alone && stream::pays(bytes / 2) && out.dtype == dtype;
+    let streams = alone && stream::pays(bytes / 2) && out.dtype() == dtype;
     let fetch = stream::fetches_rows(sizes.n * size_of::<T>()) && !alone;
     let fetch_places = !stream::few_buffers();
     let back = blocks::backwards(sizes.rows * sizes.n);
@@ -443,7 +443,7 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 }
 
 fn backward<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([dx, dw, db], [g, input, weight, mean, rstd]) = (args.outputs, args.inputs) else {
+    let ([dx, dw, db], [g, input, weight, mean, rstd]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let sizes = Sizes::new(args, input.numel())?;
@@ -631,29 +631,28 @@ mod tests {
             let (means, rstds) = moments.split_at_mut(rows);
             let (all, each, row) = ([rows * n], [n], [rows]);
             fn view<'a>(ptr: *const f32, shape: &'a [usize; 1]) -> View<'a> {
-                View {
-                    ptr: ptr.cast_mut().cast(),
-                    dtype: DType::F32,
-                    shape,
-                    strides: &[1],
-                }
+                // SAFETY: the buffers of the test outlive the call.
+                unsafe { View::new(ptr.cast_mut().cast(), DType::F32, shape, &[1]) }
             }
             let attrs = [rows, 1, 1].map(|v| Attr::Int(v as i64));
             let rest = [Attr::Bool(true), Attr::Float(1e-5), Attr::Int(n as i64)];
-            super::kernel(Kernel::RowNorm).expect("exists")(&KernelArgs {
-                kernel: Kernel::RowNorm,
-                compute: DType::F32,
-                outputs: &[
-                    view(out.as_mut_ptr(), &all),
-                    view(means.as_mut_ptr(), &row),
-                    view(rstds.as_mut_ptr(), &row),
-                ],
-                inputs: &[
-                    view(x.as_ptr(), &all),
-                    view(w.as_ptr(), &each),
-                    view(b.as_ptr(), &each),
-                ],
-                attrs: &[&attrs[..], &rest[..]].concat(),
+            // SAFETY: the buffers of the test outlive the call.
+            super::kernel(Kernel::RowNorm).expect("exists")(&unsafe {
+                KernelArgs::new(
+                    Kernel::RowNorm,
+                    DType::F32,
+                    &[
+                        view(out.as_mut_ptr(), &all),
+                        view(means.as_mut_ptr(), &row),
+                        view(rstds.as_mut_ptr(), &row),
+                    ],
+                    &[
+                        view(x.as_ptr(), &all),
+                        view(w.as_ptr(), &each),
+                        view(b.as_ptr(), &each),
+                    ],
+                    &[&attrs[..], &rest[..]].concat(),
+                )
             })
             .expect("normalises");
             for (x, got) in x.chunks(n).zip(out.chunks(n)) {

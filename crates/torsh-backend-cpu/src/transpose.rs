@@ -262,18 +262,17 @@ mod tests {
         let start = out.as_ptr().align_offset(64);
         let shape = [batch, columns, rows];
         let (c, l) = (columns as isize, long as isize);
-        let view = |ptr, strides| View {
-            ptr,
-            dtype,
-            shape: &shape,
-            strides,
-        };
-        crate::copy::kernel(Kernel::Copy).expect("exists")(&KernelArgs {
-            kernel: Kernel::Copy,
-            compute: dtype,
-            outputs: &[view(out[start..].as_mut_ptr().cast(), &[c * l, l, 1])],
-            inputs: &[view(src.as_mut_ptr().cast(), &[rows as isize * c, 1, c])],
-            attrs: &[Attr::None],
+        // SAFETY: the buffers of the test outlive the call.
+        let view = |ptr, strides| unsafe { View::new(ptr, dtype, &shape, strides) };
+        // SAFETY: the buffers of the test outlive the call.
+        crate::copy::kernel(Kernel::Copy).expect("exists")(&unsafe {
+            KernelArgs::new(
+                Kernel::Copy,
+                dtype,
+                &[view(out[start..].as_mut_ptr().cast(), &[c * l, l, 1])],
+                &[view(src.as_mut_ptr().cast(), &[rows as isize * c, 1, c])],
+                &[Attr::None],
+            )
         })
         .expect("copies");
         for b in 0..batch {

@@ -1,21 +1,33 @@
 //! What a kernel is called with.
 
+use std::fmt;
+
+use crate::attrs::{Attributes, MAX_NUMBERS};
 use crate::random::Generator;
-use crate::{DType, Device, Result, Scalar};
+use crate::{DType, Device, Result, Scalar, TorshError};
 
 pub use crate::pointwise::Kernel;
 
 /// One operand as a kernel sees it: memory, dtype and layout.
+///
+/// Only [`View::new`] makes one of memory, and it is `unsafe`: a kernel reads and writes what a
+/// view says is there. So code without `unsafe` cannot call a kernel on memory that is none:
+///
+/// ```compile_fail,E0451
+/// use torsh_core::{DType, View};
+/// let view = View { ptr: 8 as *mut u8, dtype: DType::F32, shape: &[4], strides: &[1] };
+/// ```
+///
+/// ```compile_fail,E0133
+/// use torsh_core::{DType, View};
+/// let view = View::new(8 as *mut u8, DType::F32, &[4], &[1]);
+/// ```
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// The first element (the layout's offset is already added).
-    pub ptr: *mut u8,
-    /// The element type.
-    pub dtype: DType,
-    /// The sizes.
-    pub shape: &'a [usize],
-    /// The strides, in elements.
-    pub strides: &'a [isize],
+    ptr: *mut u8,
+    dtype: DType,
+    shape: &'a [usize],
+    strides: &'a [isize],
 }
 
 impl<'a> View<'a> {
@@ -26,6 +38,53 @@ impl<'a> View<'a> {
         shape: &[],
         strides: &[],
     };
+
+    /// Memory as an operand: `ptr` is the first element (the offset of a layout is in it), `strides`
+    /// are in elements.
+    ///
+    /// # Safety
+    /// Every element that shape and strides reach from `ptr` on is memory of the device that the
+    /// view's kernel runs on, aligned as its allocations are, and stays so for `'a`. For an input it
+    /// is initialised, with a valid pattern of the dtype, and nobody writes to it while the kernel
+    /// runs; for an output nobody else reads or writes it. `shape` and `strides` are of one length.
+    #[inline(always)]
+    pub const unsafe fn new(
+        ptr: *mut u8,
+        dtype: DType,
+        shape: &'a [usize],
+        strides: &'a [isize],
+    ) -> View<'a> {
+        View {
+            ptr,
+            dtype,
+            shape,
+            strides,
+        }
+    }
+
+    /// The first element.
+    #[inline(always)]
+    pub const fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    /// The element type.
+    #[inline(always)]
+    pub const fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The sizes.
+    #[inline(always)]
+    pub const fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
+
+    /// The strides, in elements.
+    #[inline(always)]
+    pub const fn strides(&self) -> &'a [isize] {
+        self.strides
+    }
 
     /// Whether the optional input was given.
     #[inline]
@@ -43,6 +102,37 @@ impl<'a> View<'a> {
     #[inline]
     pub fn is_contiguous(&self) -> bool {
         crate::shape::is_contiguous(self.shape, self.strides)
+    }
+
+    /// The bytes from the lowest to one past the highest that the view reaches, relative to its
+    /// first element; `None` where it reaches none.
+    pub fn reach(&self) -> Option<(isize, isize)> {
+        if self.shape.contains(&0) {
+            return None;
+        }
+        let size = self.dtype.size() as isize;
+        let (mut low, mut high) = (0, 0);
+        for (&n, &stride) in self.shape.iter().zip(self.strides) {
+            let span = (n as isize - 1) * stride;
+            *if span < 0 { &mut low } else { &mut high } += span;
+        }
+        Some((low * size, (high + 1) * size))
+    }
+}
+
+// SAFETY: a view only names memory; whoever reads or writes it through the pointer is `unsafe` code,
+// which sees to it that threads do so apart.
+unsafe impl Send for View<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for View<'_> {}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}{:?} strides {:?}",
+            self.dtype, self.shape, self.strides
+        )
     }
 }
 
@@ -138,19 +228,67 @@ impl<'a> Attr<'a> {
     }
 }
 
+/// Attributes during the move from positions to structs.
+#[derive(Clone, Copy, Debug)]
+pub enum AttrsRef<'a> {
+    /// By position.
+    List(&'a [Attr<'a>]),
+    /// A struct.
+    Typed(&'a dyn Attributes),
+}
+
+impl<'a, const N: usize> From<&'a [Attr<'a>; N]> for AttrsRef<'a> {
+    fn from(v: &'a [Attr<'a>; N]) -> Self {
+        AttrsRef::List(v)
+    }
+}
+impl<'a> From<&'a [Attr<'a>]> for AttrsRef<'a> {
+    fn from(v: &'a [Attr<'a>]) -> Self {
+        AttrsRef::List(v)
+    }
+}
+impl<'a, T: Attributes> From<&'a T> for AttrsRef<'a> {
+    fn from(v: &'a T) -> Self {
+        AttrsRef::Typed(v)
+    }
+}
+impl<'a> From<&'a dyn Attributes> for AttrsRef<'a> {
+    fn from(v: &'a dyn Attributes) -> Self {
+        AttrsRef::Typed(v)
+    }
+}
+
+impl<'a> AttrsRef<'a> {
+    /// Argument `i`.
+    pub fn at(&self, i: usize) -> Attr<'a> {
+        match self {
+            AttrsRef::List(v) => v.get(i).copied().unwrap_or(Attr::None),
+            AttrsRef::Typed(_) => Attr::None,
+        }
+    }
+    /// The struct.
+    pub fn typed(&self) -> &'a dyn Attributes {
+        match self {
+            AttrsRef::List(_) => crate::attrs::NONE,
+            AttrsRef::Typed(t) => *t,
+        }
+    }
+}
+
 /// Everything one kernel call gets. Outputs are allocated, never zeroed, and locked; inputs are
 /// locked for reading; shapes and dtypes were checked by the op's rules.
+///
+/// A kernel is a safe function of this: whoever makes one ([`KernelArgs::new`], `unsafe`) promises
+/// what the kernel relies on.
 pub struct KernelArgs<'a> {
-    /// The kernel's key, for one function that serves several.
-    pub kernel: Kernel,
-    /// The dtype to compute in (the promoted one for pointwise ops).
-    pub compute: DType,
-    /// What to write.
-    pub outputs: &'a [View<'a>],
-    /// What to read.
-    pub inputs: &'a [View<'a>],
-    /// The arguments that are no tensors.
-    pub attrs: &'a [Attr<'a>],
+    kernel: Kernel,
+    compute: DType,
+    device: Device,
+    outputs: &'a [View<'a>],
+    inputs: &'a [View<'a>],
+    attrs: AttrsRef<'a>,
+    numbers: u32,
+    one_layout: bool,
 }
 
 /// A kernel. Dtypes it does not have are an error that says so, made with
@@ -158,16 +296,148 @@ pub struct KernelArgs<'a> {
 pub type KernelFn = fn(&KernelArgs<'_>) -> Result<()>;
 
 impl<'a> KernelArgs<'a> {
-    /// The error for a dtype that the kernel does not have.
-    #[cold]
-    pub fn unsupported(&self) -> crate::TorshError {
-        crate::TorshError::dtype("", format!("not implemented for {}", self.compute))
-            .with_hint("convert the operands to a dtype the operation has, as to_dtype(DType::F32)")
+    /// A call of `kernel` on the CPU, computing in `compute` (the promoted dtype for pointwise
+    /// ops), which writes `outputs` and reads `inputs`.
+    ///
+    /// # Safety
+    /// The views fulfil what [`View::new`] asks for as long as the call runs, and number, dtypes
+    /// and shapes of operands and attributes are those that the kernel documents: what the plan of
+    /// the op's record has checked.
+    #[inline(always)]
+    pub unsafe fn new(
+        kernel: Kernel,
+        compute: DType,
+        outputs: &'a [View<'a>],
+        inputs: &'a [View<'a>],
+        attrs: impl Into<AttrsRef<'a>>,
+    ) -> KernelArgs<'a> {
+        KernelArgs {
+            kernel,
+            compute,
+            device: Device::Cpu,
+            outputs,
+            inputs,
+            attrs: attrs.into(),
+            numbers: 0,
+            one_layout: false,
+        }
+    }
+
+    /// The call on another device.
+    #[inline(always)]
+    #[must_use]
+    pub fn on(mut self, device: Device) -> KernelArgs<'a> {
+        self.device = device;
+        self
+    }
+
+    /// Says which inputs are plain numbers of the caller, in host memory on every device; a bit
+    /// each.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_numbers(mut self, numbers: u32) -> KernelArgs<'a> {
+        self.numbers = numbers;
+        self
+    }
+
+    /// Says that all operands but numbers are row-major and of the first output's shape.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_one_layout(mut self, one_layout: bool) -> KernelArgs<'a> {
+        self.one_layout = one_layout;
+        self
+    }
+
+    /// The kernel's key, for one function that serves several.
+    #[inline(always)]
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// The dtype to compute in.
+    #[inline(always)]
+    pub fn compute(&self) -> DType {
+        self.compute
+    }
+
+    /// Where the call runs.
+    #[inline(always)]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// What to write.
+    #[inline(always)]
+    pub fn outputs(&self) -> &'a [View<'a>] {
+        self.outputs
+    }
+
+    /// What to read.
+    #[inline(always)]
+    pub fn inputs(&self) -> &'a [View<'a>] {
+        self.inputs
+    }
+
+    /// Whether input `i` is a plain number of the caller: one element in host memory, read with
+    /// stride 0, whatever the device.
+    #[inline(always)]
+    pub fn is_number(&self, i: usize) -> bool {
+        self.numbers >> i & 1 == 1
+    }
+
+    /// Whether any input is such a number.
+    #[inline(always)]
+    pub fn has_numbers(&self) -> bool {
+        self.numbers != 0
+    }
+
+    /// Whether all operands but numbers are row-major and of the first output's shape.
+    #[inline(always)]
+    pub fn one_layout(&self) -> bool {
+        self.one_layout
+    }
+
+    /// The call's attributes, of the kernel's struct.
+    ///
+    /// # Errors
+    /// Where the call has another struct.
+    #[inline]
+    pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
+        self.attrs.typed().expect()
+    }
+
+    /// The call's attributes, whatever they are.
+    #[inline]
+    pub fn attributes(&self) -> &'a dyn Attributes {
+        self.attrs.typed()
+    }
+
+    /// The numbers of a pointwise row's call, and how many there are.
+    #[inline]
+    pub fn row_numbers(&self) -> ([Scalar; MAX_NUMBERS], usize) {
+        let mut numbers = [Scalar::Int(0); MAX_NUMBERS];
+        let n = self.attrs.typed().numbers(&mut numbers);
+        (numbers, n)
     }
 
     /// The attribute at `i`; [`Attr::None`] past the end.
     #[inline]
     pub fn attr(&self, i: usize) -> Attr<'a> {
-        self.attrs.get(i).copied().unwrap_or(Attr::None)
+        self.attrs.at(i)
+    }
+
+    /// All, by position.
+    pub fn list(&self) -> &'a [Attr<'a>] {
+        match self.attrs {
+            AttrsRef::List(v) => v,
+            AttrsRef::Typed(_) => &[],
+        }
+    }
+
+    /// The error for a dtype that the kernel does not have.
+    #[cold]
+    pub fn unsupported(&self) -> TorshError {
+        TorshError::dtype("", format!("not implemented for {}", self.compute))
+            .with_hint("convert the operands to a dtype the operation has, as to_dtype(DType::F32)")
     }
 }

@@ -1,5 +1,7 @@
 //! Finding the op that made the first nan or infinity of a forward pass.
 
+use torsh_core::AttrsRef;
+use torsh_core::attrs::Field;
 use torsh_core::{Attr, Result, Scalar, TorshError};
 
 use crate::call::Arg;
@@ -77,13 +79,21 @@ fn is_finite(s: Scalar) -> bool {
 }
 
 /// Whether operands and arguments have neither nan nor infinite values.
-pub(crate) fn clean(args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<bool> {
+pub(crate) fn clean(args: &[Arg<'_>], attrs: AttrsRef<'_>) -> Result<bool> {
     let attr = |a: &Attr<'_>| match *a {
         Attr::Float(f) => f.is_finite(),
         Attr::Scalar(s) => is_finite(s),
         _ => true,
     };
-    if !attrs.iter().all(attr) {
+    let list = match attrs {
+        AttrsRef::List(l) => l.iter().all(attr),
+        AttrsRef::Typed(t) => t.fields().iter().all(|(_, f)| match f {
+            Field::Float(f) => f.is_finite(),
+            Field::Scalar(s) => is_finite(*s),
+            _ => true,
+        }),
+    };
+    if !list {
         return Ok(false);
     }
     quietly(|| {

@@ -8,6 +8,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::panic::Location;
+use torsh_core::AttrsRef;
 
 use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Device, Result, Shared, TorshError, WeakShared};
@@ -308,7 +309,7 @@ fn cast(
 
 fn convert(t: &Tensor, to: DType, at: &'static Location<'static>) -> Result<Tensor> {
     let attrs = [Attr::DType(to), Attr::Bool(true)];
-    run_at(&TO_DTYPE, &[Arg::T(t)], &attrs, at).map(|mut o| o.swap_remove(0))
+    run_at(&TO_DTYPE, &[Arg::T(t)], attrs[..].into(), at).map(|mut o| o.swap_remove(0))
 }
 
 fn cached(t: &Tensor, to: DType, at: &'static Location<'static>) -> Result<Tensor> {
@@ -349,7 +350,7 @@ fn widest<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> DType {
 pub(crate) fn call(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let class = record.autocast;

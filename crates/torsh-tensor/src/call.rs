@@ -12,15 +12,16 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 use torsh_core::{
-    Attr, DType, Device, Kernel, KernelArgs, KernelFn, Layout, OnceBox, Promotion, Result, Scalar,
-    Shape, Shared, Storage, Strides, TorshError, View, lock_all,
+    Attr, AttrsRef, DType, Device, Kernel, KernelFn, Layout, OnceBox, Promotion, Result, Scalar,
+    Shape, Shared, Storage, Strides, TorshError, View,
 };
 
 use crate::Tensor;
 use crate::autocast::Autocast;
 use crate::mode;
-use crate::node::{Input, InputSpec, Kept, Kind, Node, Output, Saved, SavedArg};
+use crate::node::{Input, InputSpec, KeptAttrs, Kind, Node, Output, Saved, SavedArg};
 use crate::observe;
+use crate::raw::{self, Launch};
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
 use crate::tensor::{Creation, Inner, Memory, Meta, State, ViewOf};
 
@@ -169,8 +170,12 @@ fn find_kernel(record: &OpRecord, device: Device) -> Result<(Kernel, KernelFn)> 
 /// Runs an op and returns its only (or first) result.
 #[inline]
 #[track_caller]
-pub fn call1(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<Tensor> {
-    let at = Location::caller();
+pub fn call1<'a>(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: impl Into<AttrsRef<'a>>,
+) -> Result<Tensor> {
+    let (at, attrs) = (Location::caller(), attrs.into());
     if mode::get() & mode::WATCHED != 0 {
         return watched(record, args, attrs, at).map(first);
     }
@@ -192,12 +197,13 @@ fn first(outputs: Outputs) -> Tensor {
 /// A reduction of all elements of a tensor to a 0-d one of a dtype, without the plan of its shape;
 /// the kernel sees a result without dimensions.
 #[track_caller]
-pub(crate) fn call_whole(
+pub(crate) fn call_whole<'a>(
     record: &'static OpRecord,
     x: &Tensor,
     dtype: DType,
-    attrs: &[Attr<'_>],
+    attrs: impl Into<AttrsRef<'a>>,
 ) -> Result<Tensor> {
+    let attrs = attrs.into();
     let (at, args) = (Location::caller(), [Arg::T(x)]);
     let usual = x.contiguous_flag() && x.device() == Device::Cpu;
     if !usual || mode::get() & mode::WATCHED != 0 {
@@ -210,34 +216,38 @@ fn whole(
     record: &'static OpRecord,
     x: &Tensor,
     dtype: DType,
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     let out = Tensor::uninit(Shape::default(), dtype, x.device())?;
-    let (kernel, f) = find_kernel(record, x.device())?;
-    let guard = lock_all(&[(x.storage().as_ref(), false)]);
-    let r = f(&KernelArgs {
-        kernel,
+    let launch = Launch {
+        kernel: find_kernel(record, x.device())?,
         compute: x.dtype(),
-        outputs: &[view_of(&out)],
-        inputs: &[view_of(x)],
+        device: x.device(),
+        outputs: &[raw::view(&out)],
+        inputs: &[raw::view(x)],
         attrs,
-    });
-    drop(guard);
-    r?;
+        numbers: 0,
+        one_layout: false,
+    };
+    raw::run(&launch, &[(x.storage().as_ref(), false)])?;
     record_one(record, &[Arg::T(x)], attrs, out, at)
 }
 
 /// Runs an op and returns all its results.
 #[track_caller]
-pub fn call(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<Outputs> {
-    call_at(record, args, attrs, Location::caller())
+pub fn call<'a>(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: impl Into<AttrsRef<'a>>,
+) -> Result<Outputs> {
+    call_at(record, args, attrs.into(), Location::caller())
 }
 
 fn call_at(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     if mode::get() & mode::WATCHED != 0 {
@@ -251,7 +261,7 @@ fn call_at(
 fn watched(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     if record.autocast != Autocast::Keep && mode::get() & mode::AUTOCAST != 0 {
@@ -264,7 +274,7 @@ fn watched(
 pub(crate) fn run_at(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let mode = mode::get();
@@ -285,7 +295,7 @@ pub(crate) fn run_at(
 fn dispatch(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let r = match record.rule {
@@ -304,40 +314,16 @@ fn dispatch(
     r.map_err(|e| in_op(e, record, args, at))
 }
 
-/// The address of a tensor's first element.
-#[inline]
-pub(crate) fn element_ptr(t: &Tensor) -> *mut u8 {
-    // The offset of a layout lies inside its storage (or is 0), so this stays in bounds; an
-    // address is only computed here, nothing is read.
-    t.storage()
-        .ptr()
-        .wrapping_add(t.layout().offset * t.dtype().size())
-}
-
-/// A tensor as kernels see it.
-#[inline]
-fn view_of(t: &Tensor) -> View<'_> {
-    View {
-        ptr: element_ptr(t),
-        dtype: t.dtype(),
-        shape: t.dims(),
-        strides: t.stride(),
-    }
-}
-
 fn structural(
     record: &'static OpRecord,
     plan: fn(&PlanCx<'_>) -> Result<crate::record::Plan>,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
-    let device = match attrs.iter().find_map(|a| {
-        if let Attr::Device(d) = a {
-            Some(*d)
-        } else {
-            None
-        }
+    let device = match (0..4).find_map(|i| match attrs.at(i) {
+        Attr::Device(d) => Some(d),
+        _ => None,
     }) {
         Some(d) => d,
         None => common_device(args)?,
@@ -356,7 +342,7 @@ fn planned(
     plan: &crate::record::Plan,
     device: Device,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let mut outs = Outputs::new();
@@ -393,14 +379,14 @@ fn run_structural(
     specs: &[Spec],
     outs: &[Tensor],
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     lock_out: bool,
 ) -> Result<()> {
     let device = outs.first().map_or(Device::Cpu, Tensor::device);
     if device == Device::Meta {
         return Ok(());
     }
-    let (kernel, f) = find_kernel(record, device)?;
+    let kernel = find_kernel(record, device)?;
     let mut locks: SmallVec<[(&Storage, bool); 4]> = SmallVec::new();
     let mut inputs: SmallVec<[View<'_>; 4]> = SmallVec::new();
     for a in args {
@@ -410,7 +396,7 @@ fn run_structural(
                     return Err(no_data(device));
                 }
                 locks.push((t.storage().as_ref(), false));
-                view_of(t)
+                raw::view(t)
             }
             _ => View::ABSENT,
         });
@@ -431,21 +417,17 @@ fn run_structural(
             (Some(s), Some(Some(st))) => (s.dims(), st.as_slice()),
             _ => (t.dims(), t.stride()),
         };
-        outputs.push(View {
-            ptr: element_ptr(t),
-            dtype: t.dtype(),
-            shape,
-            strides,
-        });
+        outputs.push(raw::view_as(t, shape, strides));
     }
-    let guard = lock_all(&locks);
-    let r = f(&KernelArgs {
+    let launch = Launch {
         kernel,
         compute,
+        device,
         outputs: &outputs,
         inputs: &inputs,
         attrs,
-    });
-    drop(guard);
-    r
+        numbers: 0,
+        one_layout: false,
+    };
+    raw::run(&launch, &locks)
 }

@@ -5,13 +5,14 @@
 //! counting dependencies, and nothing recurses.
 
 use std::collections::{BTreeMap, HashSet};
+use torsh_core::attrs::NONE;
 
 use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Result, Shape, Shared, TorshError};
 
 use crate::Tensor;
 use crate::mode;
-use crate::node::{BackwardCx, Edge, Grads, Kept, Kind, Node, SavedSet};
+use crate::node::{BackwardCx, Edge, Grads, Kept, KeptAttrs, Kind, Node, SavedSet};
 use crate::observe::{self, Work};
 use crate::ops::shape::{self, Part};
 use crate::record::{Backward, OpRecord};
@@ -141,7 +142,7 @@ fn tell<T>(observed: bool, work: Work<'_>, f: impl FnOnce() -> Result<T>) -> Res
     if !observed {
         return f();
     }
-    observe::scope(work, &[], &[], None, &[], f)
+    observe::scope(work, &[], NONE.into(), None, &[], f)
 }
 
 /// All there is to do for a node that has received its gradients.
@@ -206,7 +207,7 @@ fn step<'a>(
 #[inline(never)]
 fn add_to_part<'a>(
     node: &'a Node,
-    (record, attrs): (&OpRecord, &[Kept]),
+    (record, attrs): (&OpRecord, &KeptAttrs),
     grads: &Grads,
     needed: &Option<HashSet<usize>>,
     queue: &mut Queue<'a>,
@@ -223,7 +224,7 @@ fn add_to_part<'a>(
     if !is_needed(needed, e) {
         return Ok(false);
     }
-    let attr = |i: usize| attrs.get(i).map_or(Attr::None, Kept::attr);
+    let attr = |i: usize| attrs.at(i);
     let part = Part::new(record, attr, g)?;
     if queue.received(e).is_none() && queue.write(e, spec, &part)? {
         return Ok(true);

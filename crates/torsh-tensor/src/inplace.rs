@@ -363,7 +363,10 @@ fn history(
         device,
     };
     let node = Node::new(
-        Kind::Op { record, attrs },
+        Kind::Op {
+            record,
+            attrs: crate::node::KeptAttrs::List(attrs),
+        },
         SmallVec::from_iter([input]),
         SmallVec::from_iter([out]),
         SavedSet::default(),

@@ -4,11 +4,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
+use torsh_core::attrs::NONE;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use torsh_core::attrs::Field;
 use torsh_core::{
-    Attr, DType, Device, Layout, OnceBox, Result, Scalar, Shape, Shared, TorshError, WeakShared,
+    Attr, Attributes, AttrsRef, DType, Device, Layout, OnceBox, Result, Scalar, Shape, Shared,
+    TorshError, WeakShared,
 };
 
 use crate::Tensor;
@@ -132,6 +135,33 @@ impl Kept {
     }
 }
 
+/// Attributes, kept.
+pub(crate) enum KeptAttrs {
+    List(SmallVec<[Kept; 2]>),
+    Typed(torsh_core::Kept),
+}
+
+impl KeptAttrs {
+    pub(crate) fn of(a: AttrsRef<'_>) -> KeptAttrs {
+        match a {
+            AttrsRef::List(l) => KeptAttrs::List(l.iter().map(Kept::of).collect()),
+            AttrsRef::Typed(t) => KeptAttrs::Typed(t.keep()),
+        }
+    }
+    pub(crate) fn at(&self, i: usize) -> Attr<'_> {
+        match self {
+            KeptAttrs::List(l) => l.get(i).map_or(Attr::None, Kept::attr),
+            KeptAttrs::Typed(_) => Attr::None,
+        }
+    }
+    pub(crate) fn get(&self) -> &dyn Attributes {
+        match self {
+            KeptAttrs::List(_) => torsh_core::attrs::NONE,
+            KeptAttrs::Typed(t) => t.get(),
+        }
+    }
+}
+
 /// One saved operand: a tensor or a number.
 pub(crate) enum SavedArg {
     Tensor(Saved),
@@ -150,7 +180,7 @@ pub(crate) enum Kind {
     /// An op of the table.
     Op {
         record: &'static OpRecord,
-        attrs: SmallVec<[Kept; 2]>,
+        attrs: KeptAttrs,
     },
     /// Adds to a leaf's gradient.
     Accumulate(Tensor),
@@ -347,7 +377,7 @@ impl Node {
         let mut node = Shared::with(|| Node {
             kind: Kind::Op {
                 record,
-                attrs: SmallVec::new(),
+                attrs: KeptAttrs::Typed(torsh_core::Kept::NOTHING),
             },
             seq: 0,
             checkpoint: None,
@@ -665,14 +695,39 @@ impl BackwardCx<'_> {
     /// Argument `i` that is no tensor.
     pub fn attr(&self, i: usize) -> Attr<'_> {
         match &self.node.kind {
-            Kind::Op { attrs, .. } => attrs.get(i).map_or(Attr::None, Kept::attr),
+            Kind::Op { attrs, .. } => attrs.at(i),
             _ => Attr::None,
         }
     }
 
-    /// Number `i` of the call.
-    pub fn p(&self, i: usize) -> Scalar {
-        self.attr(i).scalar().unwrap_or(Scalar::Int(0))
+    /// What the call was given beside its tensors.
+    pub fn attributes(&self) -> &dyn Attributes {
+        match &self.node.kind {
+            Kind::Op { attrs, .. } => attrs.get(),
+            _ => torsh_core::attrs::NONE,
+        }
+    }
+
+    /// The call's attributes, of the op's struct.
+    ///
+    /// # Errors
+    /// Where the call has another struct.
+    pub fn attrs<T: Attributes>(&self) -> Result<&T> {
+        self.attributes().expect()
+    }
+
+    /// A number of a pointwise row's call, by its name in the row.
+    ///
+    /// # Errors
+    /// Where the row has none of that name.
+    pub fn number(&self, name: &str) -> Result<Scalar> {
+        match self.attributes().field(name) {
+            Some(Field::Scalar(s)) => Ok(s),
+            _ => Err(TorshError::autograd(
+                self.node.name(),
+                format!("the derivative reads the number '{name}', which the call does not have"),
+            )),
+        }
     }
 
     /// The shape of operand `i`.

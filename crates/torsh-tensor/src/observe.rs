@@ -6,6 +6,8 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
+use torsh_core::AttrsRef;
+use torsh_core::attrs::NONE;
 
 use torsh_core::{Attr, Result};
 
@@ -39,7 +41,7 @@ pub struct Call<'a> {
     /// Its operands; the gradients that come in, for a formula.
     pub args: &'a [Arg<'a>],
     /// Its other arguments.
-    pub attrs: &'a [Attr<'a>],
+    pub attrs: AttrsRef<'a>,
     /// Where it was called, where known.
     pub location: Option<&'static Location<'static>>,
     /// Within how many others it is that the thread has told of.
@@ -74,7 +76,7 @@ pub struct Event<'a> {
     /// Its operands.
     pub args: &'a [Arg<'a>],
     /// Its other arguments.
-    pub attrs: &'a [Attr<'a>],
+    pub attrs: AttrsRef<'a>,
     /// Its results.
     pub outputs: &'a [Tensor],
     /// Where it was called.
@@ -107,7 +109,7 @@ impl<'a> Open<'a> {
     fn begin(
         work: Work<'a>,
         args: &'a [Arg<'a>],
-        attrs: &'a [Attr<'a>],
+        attrs: AttrsRef<'a>,
         location: Option<&'static Location<'static>>,
     ) -> Open<'a> {
         let depth = DEPTH.get();
@@ -145,7 +147,7 @@ impl Drop for Open<'_> {
 pub(crate) fn scope<T>(
     work: Work<'_>,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: Option<&'static Location<'static>>,
     targets: &[Tensor],
     f: impl FnOnce() -> Result<T>,
@@ -161,7 +163,7 @@ pub(crate) fn scope<T>(
 pub(crate) fn op(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
     f: impl FnOnce() -> Result<Outputs>,
 ) -> Result<Outputs> {
@@ -184,7 +186,7 @@ pub(crate) fn composite<T>(
     }
     let args: Vec<Arg<'_>> = args.iter().map(|t| Arg::T(t)).collect();
     let at = Some(Location::caller());
-    scope(Work::Composite(name), &args, &[], at, &[], f)
+    scope(Work::Composite(name), &args, NONE.into(), at, &[], f)
 }
 
 #[cold]
@@ -206,7 +208,7 @@ pub fn range<T>(name: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
         return f();
     }
     let at = Some(Location::caller());
-    scope(Work::Range(name), &[], &[], at, &[], f)
+    scope(Work::Range(name), &[], NONE.into(), at, &[], f)
 }
 
 /// Takes an observer off its thread on drop.

@@ -1,8 +1,112 @@
-//! The few places where the tensor crate itself touches memory.
+//! The few places where the tensor crate itself touches memory, or says to a kernel what it may
+//! touch.
+//!
+//! A [`Tensor`]'s layout lies within its storage: whoever makes one has checked it
+//! (`Layout::check`, `call/views.rs`). That is what the views made here rely on; debug builds check
+//! it again.
+
+use torsh_core::{
+    AttrsRef, DType, Device, Element, Kernel, KernelArgs, KernelFn, Locks, Result, Scalar, Storage,
+    View, lock_all,
+};
 
 use crate::Tensor;
-use crate::call::element_ptr;
-use torsh_core::Element;
+
+/// The address of a tensor's first element.
+#[inline]
+fn element_ptr(t: &Tensor) -> *mut u8 {
+    // The offset of a layout lies inside its storage (or is 0), so this stays in bounds; an
+    // address is only computed here, nothing is read.
+    t.storage()
+        .ptr()
+        .wrapping_add(t.layout().offset * t.dtype().size())
+}
+
+/// A tensor as kernels see it.
+#[inline]
+pub(crate) fn view(t: &Tensor) -> View<'_> {
+    view_as(t, t.dims(), t.stride())
+}
+
+/// A tensor's elements in another shape, which reaches none outside of its storage: with strides of
+/// 0, or with dimensions of size 1 more or less.
+#[inline]
+pub(crate) fn view_as<'a>(t: &'a Tensor, shape: &'a [usize], strides: &'a [isize]) -> View<'a> {
+    // SAFETY: the elements lie within the tensor's storage, which lives as long as the tensor. The
+    // storage's locks (see `run`) keep others from writing while a kernel runs; its elements are of
+    // the dtype, written by the kernel that made the tensor, unless it is one that is to be written.
+    let view = unsafe { View::new(element_ptr(t), t.dtype(), shape, strides) };
+    debug_assert!(
+        lies_within(t, &view),
+        "{view:?} leaves the storage of {}",
+        t.describe()
+    );
+    view
+}
+
+/// Whether a view of a tensor reaches only bytes of its storage.
+fn lies_within(t: &Tensor, view: &View<'_>) -> bool {
+    let start = (t.layout().offset * t.dtype().size()) as isize;
+    let fits = |(low, high): (isize, isize)| {
+        start + low >= 0 && start + high <= t.storage().bytes() as isize
+    };
+    view.shape().len() == view.strides().len() && view.reach().is_none_or(fits)
+}
+
+/// A number in the caller's memory as an operand that is the same all over `shape`, whose strides
+/// are 0.
+#[inline]
+pub(crate) fn number<'a>(
+    bytes: &'a [u8; 16],
+    dtype: DType,
+    shape: &'a [usize],
+    zeros: &'a [isize],
+) -> View<'a> {
+    debug_assert!(shape.len() == zeros.len() && zeros.iter().all(|&s| s == 0));
+    // SAFETY: the 16 bytes hold an element of any dtype, read as often as the shape says; they are
+    // only read. (`Numbers` in `call/pointwise.rs` aligns them.)
+    unsafe { View::new(bytes.as_ptr().cast_mut(), dtype, shape, zeros) }
+}
+
+/// One call of a kernel, whose record's plan has checked the operands.
+pub(crate) struct Launch<'a> {
+    pub(crate) kernel: (Kernel, KernelFn),
+    pub(crate) compute: DType,
+    pub(crate) device: Device,
+    pub(crate) outputs: &'a [View<'a>],
+    pub(crate) inputs: &'a [View<'a>],
+    pub(crate) attrs: AttrsRef<'a>,
+    /// Which inputs are numbers made by [`number`]; a bit each.
+    pub(crate) numbers: u32,
+    /// Whether all other operands are row-major and of the first output's shape.
+    pub(crate) one_layout: bool,
+}
+
+/// Locks the storages of a call (`true` for writing) and runs its kernel.
+#[inline]
+pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<()> {
+    let guard: Locks<'_> = lock_all(storages);
+    // SAFETY: the views come from `view`, `view_as` and `number`, on tensors of this device, which
+    // are locked until the call returns; the plan of the op's record has checked what this kernel
+    // asks of their shapes and dtypes, and the attributes are the record's.
+    let args = unsafe {
+        KernelArgs::new(
+            launch.kernel.0,
+            launch.compute,
+            launch.outputs,
+            launch.inputs,
+            launch.attrs,
+        )
+    };
+    let r = launch.kernel.1(
+        &args
+            .on(launch.device)
+            .with_numbers(launch.numbers)
+            .of_one_layout(launch.one_layout),
+    );
+    drop(guard);
+    r
+}
 
 /// Fills a fresh row-major host tensor from memory of exactly its size.
 pub(crate) fn write_bytes(t: &Tensor, from: *const u8, bytes: usize) {
@@ -40,7 +144,7 @@ pub(crate) fn read_elements<T: Element>(t: &Tensor, to: &mut [T]) {
 
 /// One element of a host tensor, at a position in its storage that its layout reaches; the caller
 /// has locked the storage.
-pub(crate) fn read_at(t: &Tensor, position: usize) -> torsh_core::Scalar {
+pub(crate) fn read_at(t: &Tensor, position: usize) -> Scalar {
     let size = t.dtype().size();
     assert!((position + 1) * size <= t.storage().bytes());
     let mut raw = [0u8; 16];
@@ -52,5 +156,5 @@ pub(crate) fn read_at(t: &Tensor, position: usize) -> torsh_core::Scalar {
             size,
         )
     }
-    torsh_core::Scalar::from_bytes(&raw, t.dtype())
+    Scalar::from_bytes(&raw, t.dtype())
 }

@@ -1,7 +1,10 @@
 //! The op record: everything ToRSh knows about an op, in one static.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Layout, Result, Shape, Strides, TorshError};
+use torsh_core::{
+    Attr, Attributes, AttrsRef, DType, Kept, Kernel, Layout, Result, Scalar, Shape, Strides,
+    TorshError,
+};
 
 use crate::Tensor;
 use crate::Value;
@@ -50,17 +53,25 @@ pub struct ViewCx<'a> {
     /// Its dtype.
     pub dtype: DType,
     /// The call's other arguments.
-    pub attrs: &'a [Attr<'a>],
+    pub attrs: AttrsRef<'a>,
 }
 
 impl ViewCx<'_> {
     /// Argument `i` as an integer.
     pub fn int(&self, i: usize) -> i64 {
-        self.attrs.get(i).map_or(0, Attr::int)
+        self.attrs.at(i).int()
     }
     /// Argument `i` as integers.
     pub fn ints(&self, i: usize) -> &[i64] {
-        self.attrs.get(i).map_or(&[], |a| a.ints())
+        self.attrs.at(i).ints()
+    }
+    /// The call's attributes, of the op's struct.
+    ///
+    /// # Errors
+    /// Where the call has another struct.
+    #[inline]
+    pub fn attrs<T: Attributes>(&self) -> Result<&T> {
+        self.attrs.typed().expect()
     }
     /// The shape.
     pub fn shape(&self) -> &Shape {
@@ -72,7 +83,7 @@ impl ViewCx<'_> {
 pub struct PlanCx<'a> {
     pub(crate) args: &'a [Arg<'a>],
     /// The arguments that are no tensors.
-    pub attrs: &'a [Attr<'a>],
+    pub attrs: AttrsRef<'a>,
 }
 
 impl<'a> PlanCx<'a> {
@@ -103,7 +114,15 @@ impl<'a> PlanCx<'a> {
     }
     /// Argument `i`.
     pub fn attr(&self, i: usize) -> Attr<'a> {
-        self.attrs.get(i).copied().unwrap_or(Attr::None)
+        self.attrs.at(i)
+    }
+    /// The call's attributes, of the op's struct.
+    ///
+    /// # Errors
+    /// Where the call has another struct.
+    #[inline]
+    pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
+        self.attrs.typed().expect()
     }
 }
 
@@ -247,6 +266,8 @@ pub struct OpRecord {
     pub kernel: Option<Kernel>,
     /// The derivative.
     pub backward: Backward,
+    /// Makes the numbers of a pointwise row from those that its schema binds.
+    pub(crate) numbers: Option<fn(&[Scalar]) -> Kept>,
     /// The call by name.
     pub by_name: Option<fn(&Bound) -> Result<Value>>,
     /// Sample calls.
@@ -266,6 +287,7 @@ impl OpRecord {
             rule: Rule::Composite,
             kernel: None,
             backward: Backward::Composite,
+            numbers: None,
             by_name: None,
             samples: Samples::Nothing,
             autocast: Autocast::Keep,
@@ -363,6 +385,13 @@ impl OpRecord {
     #[must_use]
     pub const fn constant(mut self) -> OpRecord {
         self.backward = Backward::NonDifferentiable;
+        self
+    }
+
+    /// Numbers after the operands of a pointwise op, made from those that its schema binds.
+    #[must_use]
+    pub(crate) const fn numbers(mut self, bind: fn(&[Scalar]) -> Kept) -> OpRecord {
+        self.numbers = Some(bind);
         self
     }
 

@@ -41,12 +41,12 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 }
 
 fn attention(args: &KernelArgs<'_>) -> Result<()> {
-    let forward = args.kernel == Kernel::Attention;
+    let forward = args.kernel() == Kernel::Attention;
     #[cfg(target_arch = "x86_64")]
-    if wide(args.compute) == DType::F32 && amx::run(args)? {
+    if wide(args.compute()) == DType::F32 && amx::run(args)? {
         return Ok(());
     }
-    match (wide(args.compute), forward) {
+    match (wide(args.compute()), forward) {
         (DType::F32, true) => forward::run::<f32>(args, DType::F32),
         (DType::F64, true) => forward::run::<f64>(args, DType::F64),
         (DType::F32, false) => backward::run::<f32>(args, DType::F32),
@@ -94,17 +94,17 @@ struct Sizes {
 impl Sizes {
     /// From the arguments and the result's sizes.
     fn new(args: &KernelArgs<'_>, result: &[usize]) -> Result<Sizes> {
-        let [q, k, ..] = args.inputs else {
+        let [q, k, ..] = args.inputs() else {
             return Err(missing());
         };
         let &[ref lead @ .., l, d] = result else {
             return Err(missing());
         };
-        let (&[.., e], &[.., s, _]) = (q.shape, k.shape) else {
+        let (&[.., e], &[.., s, _]) = (q.shape(), k.shape()) else {
             return Err(missing());
         };
         let grouped = args.attr(2).bool();
-        let heads = k.shape.len().checked_sub(3).map(|h| k.shape[h]);
+        let heads = k.shape().len().checked_sub(3).map(|h| k.shape()[h]);
         let mut lead_kv = lead.to_vec();
         let mut group = 1;
         if let (true, Some(last), Some(heads)) = (grouped, lead_kv.last_mut(), heads) {

@@ -230,11 +230,14 @@ fn by<T: Float>(
             .collect()
     };
     let [mut q, mut k, mut v, mut g] = [laid(0, &o.q), laid(1, &o.k), laid(2, &o.v), laid(3, &o.g)];
-    let view = |t: usize, data: &mut [T]| View {
-        ptr: data.as_mut_ptr().cast(),
-        dtype: T::DTYPE,
-        shape: &shapes[t][..],
-        strides: &strides[t][..],
+    // SAFETY: the buffers of the test outlive the call.
+    let view = |t: usize, data: &mut [T]| unsafe {
+        View::new(
+            data.as_mut_ptr().cast(),
+            T::DTYPE,
+            &shapes[t][..],
+            &strides[t][..],
+        )
     };
     let mask_shape = c.mask_shape();
     let mask_strides = row_major(&mask_shape);
@@ -242,15 +245,18 @@ fn by<T: Float>(
     let mut shown = o.shown.clone();
     let mask = match c.mask {
         0 => View::ABSENT,
-        n => View {
-            ptr: if n == 2 {
-                added.as_mut_ptr().cast()
-            } else {
-                shown.as_mut_ptr()
-            },
-            dtype: if n == 2 { T::DTYPE } else { DType::Bool },
-            shape: &mask_shape,
-            strides: &mask_strides,
+        // SAFETY: the buffers of the test outlive the call.
+        n => unsafe {
+            View::new(
+                if n == 2 {
+                    added.as_mut_ptr().cast()
+                } else {
+                    shown.as_mut_ptr()
+                },
+                if n == 2 { T::DTYPE } else { DType::Bool },
+                &mask_shape,
+                &mask_strides,
+            )
         },
     };
     let nan = |like: &[T]| vec![T::NAN; like.len()];
@@ -258,12 +264,8 @@ fn by<T: Float>(
     let lse_shape = [c.batch, c.heads, c.l];
     let lse_strides = row_major(&lse_shape);
     let mut lse = vec![T::NAN; lse_shape.iter().product()];
-    let lse = View {
-        ptr: lse.as_mut_ptr().cast(),
-        dtype: T::DTYPE,
-        shape: &lse_shape,
-        strides: &lse_strides,
-    };
+    // SAFETY: the buffers of the test outlive the call.
+    let lse = unsafe { View::new(lse.as_mut_ptr().cast(), T::DTYPE, &lse_shape, &lse_strides) };
     let yes = Attr::Bool(true);
     let attrs = [
         Attr::Bool(c.causal),
@@ -274,13 +276,8 @@ fn by<T: Float>(
         yes,
     ];
     let run = |kernel_key: Kernel, outputs: &[View<'_>], inputs: &[View<'_>]| {
-        let args = KernelArgs {
-            kernel: kernel_key,
-            compute: T::DTYPE,
-            outputs,
-            inputs,
-            attrs: &attrs,
-        };
+        // SAFETY: the views are of the test's buffers, as the kernel asks.
+        let args = unsafe { KernelArgs::new(kernel_key, T::DTYPE, outputs, inputs, &attrs) };
         run_it(&args).unwrap();
     };
     let (qv, kv, vv) = (view(0, &mut q), view(1, &mut k), view(2, &mut v));

@@ -34,13 +34,9 @@ fn training_and_its_gradients() {
         let attrs = [Attr::Bool(true), Attr::Float(1e-3)];
         let views = [&y, &m, &r, &v].map(Host::view);
         let inputs = [x.view(), w.view(), b.view()];
-        let args = KernelArgs {
-            kernel: Kernel::BatchNorm,
-            compute: DType::F64,
-            outputs: &views,
-            inputs: &inputs,
-            attrs: &attrs,
-        };
+        // SAFETY: the views are of the test's buffers, as the kernel asks.
+        let args =
+            unsafe { KernelArgs::new(Kernel::BatchNorm, DType::F64, &views, &inputs, &attrs) };
         batch_norm(&args).expect("a normalisation");
         let all = || (0..n).flat_map(|i| (0..s).map(move |k| (i, k)));
         let g = Host::<f64>::new(&shape, |i| value(i * 3 + 1));
@@ -51,12 +47,15 @@ fn training_and_its_gradients() {
         ];
         let views = [outs[0].view(), outs[1].view(), outs[2].view()];
         let inputs = [g.view(), x.view(), w.view(), m.view(), r.view()];
-        let args = KernelArgs {
-            kernel: Kernel::BatchNormBackward,
-            outputs: &views,
-            inputs: &inputs,
-            attrs: &attrs[..1],
-            ..args
+        // SAFETY: the views are of the test's buffers, as the kernel asks.
+        let args = unsafe {
+            KernelArgs::new(
+                Kernel::BatchNormBackward,
+                args.compute(),
+                &views,
+                &inputs,
+                &attrs[..1],
+            )
         };
         batch_norm(&args).expect("its gradient");
         for ch in 0..c {
@@ -100,12 +99,15 @@ fn evaluation_uses_the_running_statistics() {
         Host::<f32>::new(&[2], |_| 9.0),
     );
     let attrs = [Attr::Bool(false), Attr::Float(0.0)];
-    let args = KernelArgs {
-        kernel: Kernel::BatchNorm,
-        compute: DType::F32,
-        outputs: &[y.view(), m.view(), r.view()],
-        inputs: &[x.view(), View::ABSENT, View::ABSENT, rm.view(), rv.view()],
-        attrs: &attrs,
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe {
+        KernelArgs::new(
+            Kernel::BatchNorm,
+            DType::F32,
+            &[y.view(), m.view(), r.view()],
+            &[x.view(), View::ABSENT, View::ABSENT, rm.view(), rv.view()],
+            &attrs,
+        )
     };
     batch_norm(&args).expect("a normalisation");
     assert_eq!(y.data, [0.0, 0.0, 1.0, 1.0]);

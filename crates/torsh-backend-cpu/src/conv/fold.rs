@@ -20,7 +20,7 @@ const GRAIN: usize = 16 * 1024;
 
 /// The geometry of one plane at a time.
 fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Result<Geometry> {
-    let (n, c, input) = image(large.shape, 2)?;
+    let (n, c, input) = image(large.shape(), 2)?;
     let mut g = Geometry {
         images: n * c,
         groups: 1,
@@ -48,18 +48,18 @@ fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Resu
 }
 
 pub(super) fn fold(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     if matches!(
-        out.dtype,
+        out.dtype(),
         DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64
     ) {
         return Err(args.unsupported());
     }
-    if args.kernel == Kernel::Im2Col {
+    if args.kernel() == Kernel::Im2Col {
         let g = geometry(args, x, out)?;
-        return match out.dtype.size() {
+        return match out.dtype().size() {
             1 => im2col::<u8>(args, &g),
             2 => im2col::<u16>(args, &g),
             4 => im2col::<u32>(args, &g),
@@ -69,7 +69,7 @@ pub(super) fn fold(args: &KernelArgs<'_>) -> Result<()> {
         };
     }
     let g = geometry(args, out, x)?;
-    match out.dtype {
+    match out.dtype() {
         DType::F32 | DType::F16 | DType::BF16 => col2im::<f32>(args, &g, DType::F32),
         DType::F64 => col2im::<f64>(args, &g, DType::F64),
         DType::C64 => col2im::<Complex<f32>>(args, &g, DType::C64),
@@ -81,8 +81,8 @@ pub(super) fn fold(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn im2col<T: Copy + Default>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], args.inputs[0].dtype)?;
-    let out = DenseOut::new(&args.outputs[0], args.outputs[0].dtype)?;
+    let x = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
+    let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
     let (p, taps) = (g.out_pixels(), g.taps());
     // Tiles of about the cache's size, so that what is read of the image stays there.
@@ -105,8 +105,8 @@ fn im2col<T: Copy + Default>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> 
 }
 
 fn col2im<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], dtype)?;
-    let out = DenseOut::new(&args.outputs[0], dtype)?;
+    let x = Dense::new(&args.inputs()[0], dtype)?;
+    let out = DenseOut::new(&args.outputs()[0], dtype)?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
     let (p, q, taps) = (g.out_pixels(), g.in_pixels(), g.taps());
     let grain = GRAIN.div_ceil((taps * p).max(1));

@@ -72,9 +72,9 @@ fn geometry(
     output: &View<'_>,
 ) -> Result<Geometry> {
     let spatial = args.attr(0).ints().len();
-    let (n, c, input) = image(input.shape, spatial)?;
-    let (n2, o2, output) = image(output.shape, spatial)?;
-    let &[o, ci, ref kernel @ ..] = weight.shape else {
+    let (n, c, input) = image(input.shape(), spatial)?;
+    let (n2, o2, output) = image(output.shape(), spatial)?;
+    let &[o, ci, ref kernel @ ..] = weight.shape() else {
         return Err(missing());
     };
     let groups = args.attr(3).int().max(1) as usize;
@@ -99,22 +99,22 @@ fn geometry(
 }
 
 fn conv(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, y, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [x, y, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let g = match args.kernel {
+    let g = match args.kernel() {
         Kernel::Conv => geometry(args, x, y, out)?,
         Kernel::ConvTranspose => geometry(args, out, y, x)?,
         _ => geometry(args, y, out, x)?,
     };
-    match out.dtype {
+    match out.dtype() {
         DType::F32 | DType::F16 | DType::BF16 => run::<f32>(args, &g, DType::F32),
         DType::F64 => run::<f64>(args, &g, DType::F64),
         DType::C64 => run::<Complex<f32>>(args, &g, DType::C64),
         DType::C128 => run::<Complex<f64>>(args, &g, DType::C128),
         DType::I64 => run::<u64>(args, &g, DType::I64),
         // Integers wrap around, so that what is kept of a wider product is right.
-        DType::U8 | DType::I8 | DType::I16 | DType::I32 if args.kernel == Kernel::Conv => {
+        DType::U8 | DType::I8 | DType::I16 | DType::I32 if args.kernel() == Kernel::Conv => {
             run::<u64>(args, &g, DType::I64)
         }
         _ => Err(args.unsupported()),
@@ -122,12 +122,12 @@ fn conv(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Result<()> {
-    let out = DenseOut::new(&args.outputs[0], dtype)?;
-    let x = Dense::new(&args.inputs[0], dtype)?;
-    let y = Dense::new(&args.inputs[1], dtype)?;
-    let bias = Dense::optional(args.inputs.get(2), dtype)?;
+    let out = DenseOut::new(&args.outputs()[0], dtype)?;
+    let x = Dense::new(&args.inputs()[0], dtype)?;
+    let y = Dense::new(&args.inputs()[1], dtype)?;
+    let bias = Dense::optional(args.inputs().get(2), dtype)?;
     let bias = bias.as_ref().map(|b| b.ptr::<T>());
-    match args.kernel {
+    match args.kernel() {
         Kernel::Conv => forward(g, x.ptr(), y.ptr(), bias, out.ptr())?,
         Kernel::ConvTranspose => transposed(g, x.ptr(), y.ptr(), bias, out.ptr())?,
         _ => weight_grad::<T>(g, x.ptr(), y.ptr(), out.ptr())?,

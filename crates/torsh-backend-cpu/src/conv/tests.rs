@@ -59,13 +59,8 @@ fn run(
         Attr::Ints(dilation),
         Attr::Int(*groups as i64),
     ];
-    let args = KernelArgs {
-        kernel,
-        compute: out.dtype,
-        outputs: &[out],
-        inputs,
-        attrs: &attrs,
-    };
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe { KernelArgs::new(kernel, out.dtype, &[out], inputs, &attrs) };
     conv(&args).expect("a convolution");
 }
 
@@ -285,13 +280,9 @@ fn volumes_and_signals_are_convolved_both_ways() {
         ];
         let call = |kernel: Kernel, shape: &[usize], inputs: &[View<'_>]| {
             let out = Host::<f64>::new(shape, |_| 99.0);
-            let args = KernelArgs {
-                kernel,
-                compute: DType::F64,
-                outputs: &[out.view()],
-                inputs,
-                attrs: &attrs,
-            };
+            // SAFETY: the views are of the test's buffers, as the kernel asks.
+            let args =
+                unsafe { KernelArgs::new(kernel, DType::F64, &[out.view()], inputs, &attrs) };
             conv(&args).expect("a convolution");
             out.data
         };
@@ -333,29 +324,40 @@ fn columns_of_windows_and_back() {
     let attrs = [&one[..], &pad, &one, &two].map(Attr::Ints);
     // As a 16-bit float type, since integers are refused.
     fn half(h: &Host<i16>) -> View<'_> {
-        View {
-            dtype: DType::BF16,
-            ..h.view()
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                h.view().ptr(),
+                DType::BF16,
+                h.view().shape(),
+                h.view().strides(),
+            )
         }
     }
-    let args = KernelArgs {
-        kernel: Kernel::Im2Col,
-        compute: DType::BF16,
-        outputs: &[half(&columns)],
-        inputs: &[half(&x)],
-        attrs: &attrs,
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe {
+        KernelArgs::new(
+            Kernel::Im2Col,
+            DType::BF16,
+            &[half(&columns)],
+            &[half(&x)],
+            &attrs,
+        )
     };
     fold::fold(&args).expect("columns");
     let want = [0, 1, 2, 3, 1, 2, 3, 0, 0, 4, 5, 6, 4, 5, 6, 0];
     assert_eq!(columns.data, want);
     let sums = Host::<f64>::new(&[1, 2, 3], |_| 9.0);
     let ones = Host::<f64>::new(&[4, 4], |_| 1.0);
-    let args = KernelArgs {
-        kernel: Kernel::Col2Im,
-        compute: DType::F64,
-        outputs: &[sums.view()],
-        inputs: &[ones.view()],
-        attrs: &attrs,
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe {
+        KernelArgs::new(
+            Kernel::Col2Im,
+            DType::F64,
+            &[sums.view()],
+            &[ones.view()],
+            &attrs,
+        )
     };
     fold::fold(&args).expect("sums");
     assert_eq!(sums.data, [2.0; 6]);

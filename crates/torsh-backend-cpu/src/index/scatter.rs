@@ -34,27 +34,27 @@ pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
 /// Makes `out` a copy of `src`; nothing where it is `src`.
 pub(super) fn start_from(out: &View<'_>, src: &View<'_>) {
     // The stride of a size of 1 tells nothing: broadcasting makes it 0.
-    let strides = || out.strides.iter().zip(src.strides).zip(out.shape);
-    if out.ptr == src.ptr && strides().all(|((a, b), &n)| a == b || n == 1) {
+    let strides = || out.strides().iter().zip(src.strides()).zip(out.shape());
+    if out.ptr() == src.ptr() && strides().all(|((a, b), &n)| a == b || n == 1) {
         return;
     }
-    by_size!(out.dtype, T => {
+    by_size!(out.dtype(), T => {
         // SAFETY: both views have this shape, and the output is another tensor.
         unsafe {
-            copy_strided::<T>(out.shape, Ptr::of(out), out.strides, Ptr::of(src), src.strides)
+            copy_strided::<T>(out.shape(), Ptr::of(out), out.strides(), Ptr::of(src), src.strides())
         }
     })
 }
 
 /// Fills `out` with one number.
 pub(super) fn fill(out: &View<'_>, value: Scalar) {
-    let bytes = Bytes(value.to_bytes(out.dtype));
-    let zeros = vec![0; out.shape.len()];
-    by_size!(out.dtype, T => {
+    let bytes = Bytes(value.to_bytes(out.dtype()));
+    let zeros = vec![0; out.shape().len()];
+    by_size!(out.dtype(), T => {
         // SAFETY: the number is read with strides of 0, the output is written within its shape.
         unsafe {
             let from = Ptr::<T>::new(bytes.0.as_ptr().cast_mut().cast());
-            copy_strided::<T>(out.shape, Ptr::of(out), out.strides, from, &zeros)
+            copy_strided::<T>(out.shape(), Ptr::of(out), out.strides(), from, &zeros)
         }
     })
 }
@@ -72,11 +72,11 @@ enum Source<'a> {
 impl<'a> Source<'a> {
     /// The input at `i` where present, else the number in attribute `a`.
     fn new(args: &'a KernelArgs<'a>, i: usize, a: usize) -> Source<'a> {
-        match args.inputs.get(i) {
+        match args.inputs().get(i) {
             Some(v) if v.is_present() => Source::Tensor(v),
             _ => {
                 let number = args.attr(a).scalar().unwrap_or(Scalar::Int(0));
-                Source::Number(Bytes(number.to_bytes(args.outputs[0].dtype)))
+                Source::Number(Bytes(number.to_bytes(args.outputs()[0].dtype())))
             }
         }
     }
@@ -91,7 +91,7 @@ impl<'a> Source<'a> {
     /// Its strides for a walk over `n` dimensions; a 0-d tensor counts as a number.
     fn strides(&self, n: usize) -> Vec<isize> {
         match self {
-            Source::Tensor(v) if v.shape.len() == n => v.strides.to_vec(),
+            Source::Tensor(v) if v.shape().len() == n => v.strides().to_vec(),
             _ => vec![0; n],
         }
     }
@@ -130,7 +130,7 @@ fn along<'a>(
     source: &Source<'_>,
     negative: bool,
 ) -> Result<AlongDim<'a>> {
-    let (out, idx) = (&args.outputs[0], &args.inputs[1]);
+    let (out, idx) = (&args.outputs()[0], &args.inputs()[1]);
     let dim = args.attr(0).int() as usize;
     let (sizes, strides) = at_least_1d(out);
     no_overlap(out, idx)?;
@@ -153,12 +153,12 @@ fn along<'a>(
 
 /// `index_add`: inputs `self`, `index` (1-d or 0-d), `source`; attrs `dim`, `alpha`.
 fn index_add(args: &KernelArgs<'_>) -> Result<()> {
-    let out = &args.outputs[0];
+    let out = &args.outputs()[0];
     let source = Source::new(args, 2, usize::MAX);
     let walk = along(args, &source, false)?;
     let alpha = args.attr(1).scalar().unwrap_or(Scalar::Int(1));
-    start_from(out, &args.inputs[0]);
-    by_dtype!(out.dtype, T => {
+    start_from(out, &args.inputs()[0]);
+    by_dtype!(out.dtype(), T => {
         let a = T::cast(alpha);
         // SAFETY: the walk was built from these views, and the index was checked.
         unsafe {
@@ -184,10 +184,10 @@ fn index_fill(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn write_along(args: &KernelArgs<'_>, source: Source<'_>, negative: bool) -> Result<()> {
-    let out = &args.outputs[0];
+    let out = &args.outputs()[0];
     let walk = along(args, &source, negative)?;
-    start_from(out, &args.inputs[0]);
-    by_size!(out.dtype, T => {
+    start_from(out, &args.inputs()[0]);
+    by_size!(out.dtype(), T => {
         // SAFETY: the walk was built from these views, and the index was checked.
         unsafe { walk.job().put::<T>(source.ptr(), Ptr::of(out), &walk.index) }
     });
@@ -205,13 +205,13 @@ fn scatter(args: &KernelArgs<'_>) -> Result<()> {
         };
         return scatter_with(args, source, reduce, true);
     }
-    let out = &args.outputs[0];
+    let out = &args.outputs()[0];
     let Some(walk) = Elementwise::new(args, &source)? else {
-        start_from(out, &args.inputs[0]);
+        start_from(out, &args.inputs()[0]);
         return Ok(());
     };
-    start_from(out, &args.inputs[0]);
-    by_size!(out.dtype, T => {
+    start_from(out, &args.inputs()[0]);
+    by_size!(out.dtype(), T => {
         // SAFETY: the walk was built from these views, and the index was checked.
         unsafe { walk.job().put::<T>(source.ptr(), Ptr::of(out), &walk.index) }
     });
@@ -268,14 +268,14 @@ impl<'a> Elementwise<'a> {
 
     /// Refuses index values out of bounds.
     fn check(&self, args: &KernelArgs<'_>) -> Result<()> {
-        let (sizes, _) = at_least_1d(&args.outputs[0]);
-        let shape = args.inputs[1].shape;
+        let (sizes, _) = at_least_1d(&args.outputs()[0]);
+        let shape = args.inputs()[1].shape();
         self.index.check(shape, sizes[self.dim], self.dim)
     }
 
     /// As [`Elementwise::new`], with index values yet to be checked.
     fn unchecked(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<Option<Elementwise<'a>>> {
-        let (out, idx) = (&args.outputs[0], &args.inputs[1]);
+        let (out, idx) = (&args.outputs()[0], &args.inputs()[1]);
         let dim = args.attr(0).int() as usize;
         no_overlap(out, idx)?;
         if let Some(s) = source.tensor() {
@@ -329,25 +329,25 @@ fn scatter_with(
     reduce: Reduce,
     include_self: bool,
 ) -> Result<()> {
-    let out = &args.outputs[0];
-    if out.dtype.is_complex() && matches!(reduce, Reduce::Max | Reduce::Min | Reduce::Mean)
-        || out.dtype == DType::Bool && reduce == Reduce::Mean
+    let out = &args.outputs()[0];
+    if out.dtype().is_complex() && matches!(reduce, Reduce::Max | Reduce::Min | Reduce::Mean)
+        || out.dtype() == DType::Bool && reduce == Reduce::Mean
     {
         return Err(args.unsupported());
     }
     let Some(walk) = Elementwise::unchecked(args, &source)? else {
-        start_from(out, &args.inputs[0]);
+        start_from(out, &args.inputs()[0]);
         return Ok(());
     };
     if reduce == Reduce::Sum && include_self && sum_into_few(args, &source, &walk)? {
         return Ok(());
     }
     walk.check(args)?;
-    match out.dtype {
+    match out.dtype() {
         DType::F16 => scatter_half::<f16>(args, &source, &walk, reduce, include_self),
         DType::BF16 => scatter_half::<bf16>(args, &source, &walk, reduce, include_self),
         dtype => {
-            start_from(out, &args.inputs[0]);
+            start_from(out, &args.inputs()[0]);
             by_dtype!(dtype, T => {
                 // SAFETY: the walk was built from these views, and the index was checked.
                 unsafe { reduce_into::<T>(out, &walk, source.ptr(), reduce, include_self) }
@@ -363,18 +363,18 @@ fn sum_into_few(
     source: &Source<'_>,
     walk: &Elementwise<'_>,
 ) -> Result<bool> {
-    let out = &args.outputs[0];
+    let out = &args.outputs()[0];
     let (sizes, strides) = at_least_1d(out);
     let (places, step) = (sizes[walk.dim], strides[walk.dim]);
     let Some((n, [ds, 0, is])) = walk.job().walk().single() else {
         return Ok(false);
     };
     // The half types are summed in float32, which is done elsewhere.
-    let half = matches!(out.dtype, DType::F16 | DType::BF16);
+    let half = matches!(out.dtype(), DType::F16 | DType::BF16);
     if half || out.numel() != places || !flat::pays(n, places) {
         return Ok(false);
     }
-    by_dtype!(out.dtype, T => {
+    by_dtype!(out.dtype(), T => {
         let from = flat::Elements::<T> {
             first: source.ptr(),
             step: ds,
@@ -386,7 +386,7 @@ fn sum_into_few(
         let Some(partial) = (unsafe { flat::reduce(from, places, T::NOTHING, T::add)? }) else {
             return Ok(false);
         };
-        start_from(out, &args.inputs[0]);
+        start_from(out, &args.inputs()[0]);
         // SAFETY: the places are those of the output.
         unsafe { partial.join(Ptr::of(out), step, T::add) };
     });
@@ -499,8 +499,8 @@ fn scatter_half<T: Half>(
     reduce: Reduce,
     include_self: bool,
 ) -> Result<()> {
-    let out = &args.outputs[0];
-    let src = &args.inputs[0];
+    let out = &args.outputs()[0];
+    let src = &args.inputs()[0];
     let (sizes, strides) = at_least_1d(out);
     let (_, src_strides) = at_least_1d(src);
     let acc = widened::<T>(sizes, Ptr::of(src), src_strides)?;
@@ -515,12 +515,8 @@ fn scatter_half<T: Half>(
         dim: walk.dim,
     };
     let acc_strides = contiguous(sizes);
-    let view = View {
-        ptr: acc.ptr().cast(),
-        dtype: DType::F32,
-        shape: sizes,
-        strides: &acc_strides,
-    };
+    // SAFETY: the copy has an element for each of the output's, and lives until the end.
+    let view = unsafe { View::new(acc.ptr().cast(), DType::F32, sizes, &acc_strides) };
     // SAFETY: the walk is that of the float32 copies.
     unsafe { reduce_into::<f32>(&view, &wide, Ptr::new(from.ptr()), reduce, include_self)? };
     let (to, from) = (Ptr::<T>::of(out), Ptr::new(acc.ptr()));
@@ -536,23 +532,23 @@ fn scatter_half<T: Half>(
 /// `index_reduce`: inputs `self`, `index` (1-d), `source`; attrs `dim`, `reduce`, `include_self`.
 fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
     // The same as a scatter whose index is repeated over the other dimensions.
-    let (source, idx) = (&args.inputs[2], &args.inputs[1]);
+    let (source, idx) = (&args.inputs()[2], &args.inputs()[1]);
     let dim = args.attr(0).int() as usize;
     let (shape, _) = at_least_1d(source);
     let mut strides = vec![0; shape.len()];
-    strides[dim] = idx.strides.first().copied().unwrap_or(0);
-    let repeated = View {
-        ptr: idx.ptr,
-        dtype: idx.dtype,
-        shape,
-        strides: &strides,
-    };
-    scatter_reduce(&KernelArgs {
-        kernel: args.kernel,
-        compute: args.compute,
-        outputs: args.outputs,
-        inputs: &[args.inputs[0], repeated, *source],
-        attrs: args.attrs,
+    strides[dim] = idx.strides().first().copied().unwrap_or(0);
+    // SAFETY: the index has an element for each of this dimension's places; strides of 0 repeat them.
+    let repeated = unsafe { View::new(idx.ptr(), idx.dtype(), shape, &strides) };
+    let inputs = [args.inputs()[0], repeated, *source];
+    // SAFETY: the call's own operands, with the index in the source's shape, as `ScatterReduce` asks.
+    scatter_reduce(&unsafe {
+        KernelArgs::new(
+            args.kernel(),
+            args.compute(),
+            args.outputs(),
+            &inputs,
+            args.list(),
+        )
     })
 }
 
@@ -560,35 +556,35 @@ fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
 /// index tensors of one shape S; attrs the K dimensions, how many free dimensions come before S,
 /// `accumulate`.
 fn index_put(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, values) = (&args.outputs[0], &args.inputs[1]);
+    let (out, values) = (&args.outputs()[0], &args.inputs()[1]);
     let dims = args.attr(0).ints();
     let position = args.attr(1).int() as usize;
     no_overlap(out, values)?;
-    for idx in &args.inputs[2..] {
+    for idx in &args.inputs()[2..] {
         no_overlap(out, idx)?;
     }
-    let a = advanced(out, &args.inputs[2..], dims, position, Some(out))?;
-    let mut shape: Vec<usize> = (0..out.shape.len())
+    let a = advanced(out, &args.inputs()[2..], dims, position, Some(out))?;
+    let mut shape: Vec<usize> = (0..out.shape().len())
         .filter(|&d| !dims.contains(&(d as i64)))
-        .map(|d| out.shape[d])
+        .map(|d| out.shape()[d])
         .collect();
-    shape.splice(position..position, args.inputs[2].shape.iter().copied());
-    let Some(lead) = shape.len().checked_sub(values.shape.len()) else {
+    shape.splice(position..position, args.inputs()[2].shape().iter().copied());
+    let Some(lead) = shape.len().checked_sub(values.shape().len()) else {
         return Err(TorshError::shape(
             "",
             format!(
                 "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {shape:?}",
-                values.shape
+                values.shape()
             ),
         ));
     };
     let mut dense = vec![0; shape.len()];
-    for d in 0..values.shape.len() {
-        if values.shape[d] != 1 {
-            dense[lead + d] = values.strides[d];
+    for d in 0..values.shape().len() {
+        if values.shape()[d] != 1 {
+            dense[lead + d] = values.strides()[d];
         }
     }
-    start_from(out, &args.inputs[0]);
+    start_from(out, &args.inputs()[0]);
     let job = Job {
         shape: &shape,
         dense: &dense,
@@ -601,12 +597,12 @@ fn index_put(args: &KernelArgs<'_>) -> Result<()> {
 
 fn put_or_add(out: &View<'_>, values: &View<'_>, job: &Job<'_>, index: &Index<'_>, add: bool) {
     if add {
-        by_dtype!(out.dtype, T => {
+        by_dtype!(out.dtype(), T => {
             // SAFETY: the job was built from these views, and the index was checked.
             unsafe { job.update::<T>(Ptr::of(values), Ptr::of(out), index, T::add) }
         });
     } else {
-        by_size!(out.dtype, T => {
+        by_size!(out.dtype(), T => {
             // SAFETY: as above.
             unsafe { job.put::<T>(Ptr::of(values), Ptr::of(out), index) }
         });
@@ -616,15 +612,15 @@ fn put_or_add(out: &View<'_>, values: &View<'_>, job: &Job<'_>, index: &Index<'_
 /// `put`: inputs `self`, `index` (positions in the flattened `self`), `source` (of the index's
 /// shape); attrs `accumulate`.
 fn put(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, idx, values) = (&args.outputs[0], &args.inputs[1], &args.inputs[2]);
+    let (out, idx, values) = (&args.outputs()[0], &args.inputs()[1], &args.inputs()[2]);
     no_overlap(out, idx)?;
     no_overlap(out, values)?;
     let index = flat_index(out, idx, Some(out))?;
-    start_from(out, &args.inputs[0]);
-    let indexed = vec![0; idx.shape.len()];
+    start_from(out, &args.inputs()[0]);
+    let indexed = vec![0; idx.shape().len()];
     let job = Job {
-        shape: idx.shape,
-        dense: values.strides,
+        shape: idx.shape(),
+        dense: values.strides(),
         indexed: &indexed,
         at: &index.strides,
     };
@@ -635,15 +631,15 @@ fn put(args: &KernelArgs<'_>) -> Result<()> {
 /// The gradient of `embedding`: inputs `grad`, `indices`; attrs `padding_idx` (negative: none),
 /// `scale_grad_by_freq`. The output has the weight's shape.
 fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, grad, idx) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
-    let (rows, width) = (out.shape[0], out.shape[1]);
+    let (out, grad, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
+    let (rows, width) = (out.shape()[0], out.shape()[1]);
     let index = Index::new(idx, rows, 0, 1, false, None)?;
     let padding = args.attr(0).int();
     let n = idx.numel();
     // Per position: the row to add to and where the gradient's row starts.
     let mut jobs = Scratch::filled(n, (0usize, 0isize))?;
-    let (mut k, last) = (0, grad.strides.len() - 1);
-    Walk::new(idx.shape, [&index.strides, &grad.strides[..last]]).all(|[i, g], n, [is, gs]| {
+    let (mut k, last) = (0, grad.strides().len() - 1);
+    Walk::new(idx.shape(), [&index.strides, &grad.strides()[..last]]).all(|[i, g], n, [is, gs]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within the index tensor.
             let row = unsafe { index.offset(i + j * is) };
@@ -661,14 +657,14 @@ fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
         }
     }
     fill(out, Scalar::Int(0));
-    let (step, out_step) = (grad.strides[last], out.strides[1]);
-    by_dtype!(out.dtype, T => {
+    let (step, out_step) = (grad.strides()[last], out.strides()[1]);
+    by_dtype!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(grad));
         // Threads share the width, so that each row adds its gradients in order.
         let grain = (GRAIN / k.max(1)).max(16);
         pool::parallel_for(width, grain, &|columns| {
             for &(row, start) in jobs {
-                let first = row as isize * out.strides[0];
+                let first = row as isize * out.strides()[0];
                 let scale = match counts.get(row) {
                     Some(&c) if c > 1 => Some(T::cast(Scalar::Float(1.0 / c as f64))),
                     _ => None,

@@ -21,22 +21,22 @@ pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
 
 /// `flip`: input `self`; attrs the dimensions, distinct.
 fn flip(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src) = (&args.outputs[0], &args.inputs[0]);
+    let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     if out.numel() == 0 {
         return Ok(());
     }
-    let mut strides = src.strides.to_vec();
+    let mut strides = src.strides().to_vec();
     let mut first = 0;
     for &d in args.attr(0).ints() {
         let d = d as usize;
-        first += (src.shape[d] as isize - 1) * strides[d];
+        first += (src.shape()[d] as isize - 1) * strides[d];
         strides[d] = -strides[d];
     }
-    by_size!(out.dtype, T => {
+    by_size!(out.dtype(), T => {
         // SAFETY: the flipped walk starts at the last element and stays within the input.
         unsafe {
             let from = Ptr::new(Ptr::<T>::of(src).at(first));
-            copy_strided::<T>(out.shape, Ptr::of(out), out.strides, from, &strides)
+            copy_strided::<T>(out.shape(), Ptr::of(out), out.strides(), from, &strides)
         }
     });
     Ok(())
@@ -44,19 +44,19 @@ fn flip(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `roll`: input `self`; attrs the shifts, their dimensions (a dimension may come twice).
 fn roll(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src) = (&args.outputs[0], &args.inputs[0]);
+    let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     if out.numel() == 0 {
         return Ok(());
     }
-    let mut shift = vec![0usize; src.shape.len()];
+    let mut shift = vec![0usize; src.shape().len()];
     for (&by, &d) in args.attr(0).ints().iter().zip(args.attr(1).ints()) {
-        let n = src.shape[d as usize] as i64;
+        let n = src.shape()[d as usize] as i64;
         let by = by.rem_euclid(n) as usize;
         shift[d as usize] = (shift[d as usize] + by) % n as usize;
     }
-    by_size!(out.dtype, T => {
+    by_size!(out.dtype(), T => {
         // SAFETY: the output has the input's shape.
-        unsafe { boxes::<T>(out, src, &shift, 0, &mut src.shape.to_vec(), 0, 0) }
+        unsafe { boxes::<T>(out, src, &shift, 0, &mut src.shape().to_vec(), 0, 0) }
     });
     Ok(())
 }
@@ -80,21 +80,21 @@ unsafe fn boxes<T: Copy>(
             copy_strided::<T>(
                 size,
                 Ptr::new(Ptr::of(out).at(to)),
-                out.strides,
+                out.strides(),
                 Ptr::new(Ptr::of(src).at(from)),
-                src.strides,
+                src.strides(),
             )
         }
         return;
     }
-    let (n, by) = (src.shape[d], shift[d]);
+    let (n, by) = (src.shape()[d], shift[d]);
     for (length, to_first, from_first) in [(n - by, by, 0), (by, 0, n - by)] {
         if length == 0 {
             continue;
         }
         size[d] = length;
-        let to = to + to_first as isize * out.strides[d];
-        let from = from + from_first as isize * src.strides[d];
+        let to = to + to_first as isize * out.strides()[d];
+        let from = from + from_first as isize * src.strides()[d];
         // SAFETY: both parts lie within the dimension.
         unsafe { boxes::<T>(out, src, shift, d + 1, size, to, from) };
     }
@@ -103,19 +103,22 @@ unsafe fn boxes<T: Copy>(
 /// `tril` and `triu`: input `self` (may be the output); attrs the diagonal, whether the upper
 /// triangle stays. The rest is 0.
 fn triangle(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src) = (&args.outputs[0], &args.inputs[0]);
+    let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let (k, upper) = (args.attr(0).int(), args.attr(1).bool());
-    if out.shape.contains(&0) {
+    if out.shape().contains(&0) {
         // There may be very many rows of nothing.
         return Ok(());
     }
-    let n = out.shape.len() - 2;
-    let (rows, columns) = (out.shape[n], out.shape[n + 1]);
-    let (row_out, row_in) = (out.strides[n], src.strides[n]);
-    let (ds, ss) = (out.strides[n + 1], src.strides[n + 1]);
-    let in_place = out.ptr == src.ptr && out.strides == src.strides;
-    let batch = Walk::new(&out.shape[..n], [&out.strides[..n], &src.strides[..n]]);
-    by_size!(out.dtype, T => {
+    let n = out.shape().len() - 2;
+    let (rows, columns) = (out.shape()[n], out.shape()[n + 1]);
+    let (row_out, row_in) = (out.strides()[n], src.strides()[n]);
+    let (ds, ss) = (out.strides()[n + 1], src.strides()[n + 1]);
+    let in_place = out.ptr() == src.ptr() && out.strides() == src.strides();
+    let batch = Walk::new(
+        &out.shape()[..n],
+        [&out.strides()[..n], &src.strides()[..n]],
+    );
+    by_size!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
         // SAFETY: all zero bits are 0 in every element type.
         let zero: T = unsafe { std::mem::zeroed() };
@@ -175,7 +178,7 @@ fn check_window(shape: &[usize], strides: &[isize], offset: isize, numel: usize)
 }
 
 fn window(args: &KernelArgs<'_>, of: &View<'_>) -> Result<(Vec<isize>, isize)> {
-    let out = &args.outputs[0];
+    let out = &args.outputs()[0];
     let strides: Vec<isize> = args.attr(1).ints().iter().map(|&s| s as isize).collect();
     let offset = args.attr(2).int() as isize;
     if !out.is_contiguous() {
@@ -184,7 +187,7 @@ fn window(args: &KernelArgs<'_>, of: &View<'_>) -> Result<(Vec<isize>, isize)> {
             "strided windows are written into contiguous tensors",
         ));
     }
-    check_window(of.shape, &strides, offset, out.numel())?;
+    check_window(of.shape(), &strides, offset, out.numel())?;
     Ok((strides, offset))
 }
 
@@ -192,13 +195,13 @@ fn window(args: &KernelArgs<'_>, of: &View<'_>) -> Result<(Vec<isize>, isize)> {
 /// output, which is contiguous and starts as a copy of the base. In overlapping windows the last
 /// element in row-major order stays.
 fn strided_scatter(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, base, src) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
+    let (out, base, src) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let (strides, offset) = window(args, src)?;
     no_overlap(out, src)?;
     start_from(out, base);
-    by_size!(out.dtype, T => {
+    by_size!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
-        Walk::new(src.shape, [&strides, src.strides])
+        Walk::new(src.shape(), [&strides, src.strides()])
             .starting_at([offset, 0])
             .all(|[d, s], n, [ds, ss]| {
                 // SAFETY: the window was checked.
@@ -211,12 +214,12 @@ fn strided_scatter(args: &KernelArgs<'_>) -> Result<()> {
 /// Input a gradient; attrs size (its own), strides and offset of a window in the output, which is
 /// contiguous and starts as zeros. Overlapping positions add up, in row-major order.
 fn strided_accumulate(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src) = (&args.outputs[0], &args.inputs[0]);
+    let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let (strides, offset) = window(args, src)?;
     fill(out, Scalar::Int(0));
-    by_dtype!(out.dtype, T => {
+    by_dtype!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
-        Walk::new(src.shape, [&strides, src.strides])
+        Walk::new(src.shape(), [&strides, src.strides()])
             .starting_at([offset, 0])
             .all(|[d, s], n, [ds, ss]| {
                 for j in 0..n as isize {

@@ -50,14 +50,17 @@ impl<T: Element> Buffer<T> {
     }
 
     fn view(&self) -> View<'_> {
-        View {
-            ptr: self.data[self.first.min(self.data.len())..]
-                .as_ptr()
-                .cast_mut()
-                .cast(),
-            dtype: T::DTYPE,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                self.data[self.first.min(self.data.len())..]
+                    .as_ptr()
+                    .cast_mut()
+                    .cast(),
+                T::DTYPE,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
 }
@@ -65,13 +68,8 @@ impl<T: Element> Buffer<T> {
 fn run(kernel: Kernel, out: &[View<'_>], inputs: &[View<'_>], attrs: &[Attr<'_>]) -> Result<()> {
     let compute = inputs[0].dtype;
     let f = crate::kernel(kernel).expect("the kernel is in the table");
-    f(&KernelArgs {
-        kernel,
-        compute,
-        outputs: out,
-        inputs,
-        attrs,
-    })
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    f(&unsafe { KernelArgs::new(kernel, compute, out, inputs, attrs) })
 }
 
 /// Numbers that look random and repeat.
@@ -154,11 +152,8 @@ fn an_index_that_is_written_over_is_read_first() {
     // plain overlap.
     let data = vec![3i64, 7, 2, 7, 1, 7];
     let all = Buffer::new(data, &[6]);
-    let index = View {
-        shape: &[3],
-        strides: &[2],
-        ..all.view()
-    };
+    // SAFETY: the buffers of the test outlive the call.
+    let index = unsafe { View::new(all.view().ptr(), all.view().dtype(), &[3], &[2]) };
     let value = [Attr::Int(0), Attr::Scalar(Scalar::Int(1 << 40))];
     run(
         Kernel::IndexFill,

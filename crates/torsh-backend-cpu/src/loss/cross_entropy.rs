@@ -184,8 +184,8 @@ rows! {
 }
 
 pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
-    let scores = args.inputs.first().ok_or_else(missing)?;
-    match wide(scores.dtype) {
+    let scores = args.inputs().first().ok_or_else(missing)?;
+    match wide(scores.dtype()) {
         DType::F32 => run::<f32>(args, DType::F32),
         DType::F64 => run::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -198,7 +198,8 @@ fn grain(sizes: &Sizes) -> usize {
 }
 
 fn run<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, lse_out, total_out, ..], [scores, target, rest @ ..]) = (args.outputs, args.inputs)
+    let ([out, lse_out, total_out, ..], [scores, target, rest @ ..]) =
+        (args.outputs(), args.inputs())
     else {
         return Err(missing());
     };
@@ -282,8 +283,8 @@ fn run<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 }
 
 pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    match wide(out.dtype) {
+    let out = args.outputs().first().ok_or_else(missing)?;
+    match wide(out.dtype()) {
         DType::F32 => run_backward::<f32>(args, DType::F32),
         DType::F64 => run_backward::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -291,7 +292,8 @@ pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run_backward<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, ..], [grad, scores, target, weight, lse, whole, ..]) = (args.outputs, args.inputs)
+    let ([out, ..], [grad, scores, target, weight, lse, whole, ..]) =
+        (args.outputs(), args.inputs())
     else {
         return Err(missing());
     };

@@ -91,7 +91,7 @@ struct Batch {
 
 impl Batch {
     fn new(args: &KernelArgs<'_>, scores: &View<'_>, targets: &View<'_>) -> Result<Batch> {
-        let [time, n, classes] = *scores.shape else {
+        let [time, n, classes] = *scores.shape() else {
             return Err(missing());
         };
         let (inputs, lengths) = (args.attr(0).ints(), args.attr(1).ints());
@@ -111,7 +111,7 @@ impl Batch {
         let mut labels = Vec::with_capacity(n);
         let mut from = 0;
         for (b, &length) in lengths.iter().enumerate() {
-            if let [_, width] = targets.shape {
+            if let [_, width] = targets.shape() {
                 from = b * width;
             }
             let own = given.get(from..from + length).ok_or_else(missing)?;
@@ -166,7 +166,7 @@ impl Batch {
 }
 
 pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
-    match args.compute {
+    match args.compute() {
         DType::F32 => losses::<f32>(args),
         DType::F64 => losses::<f64>(args),
         _ => Err(args.unsupported()),
@@ -174,17 +174,17 @@ pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn losses<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([loss, alpha, ..], [scores, targets, ..]) = (args.outputs, args.inputs) else {
+    let ([loss, alpha, ..], [scores, targets, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let batch = Batch::new(args, scores, targets)?;
-    if *alpha.shape != [batch.n, batch.time, batch.states] || loss.numel() != batch.n {
+    if *alpha.shape() != [batch.n, batch.time, batch.states] || loss.numel() != batch.n {
         return Err(missing());
     }
-    let x = Dense::new(scores, args.compute)?;
+    let x = Dense::new(scores, args.compute())?;
     let (loss, alpha) = (
-        DenseOut::new(loss, args.compute)?,
-        DenseOut::new(alpha, args.compute)?,
+        DenseOut::new(loss, args.compute())?,
+        DenseOut::new(alpha, args.compute())?,
     );
     let (x, y, all) = (x.ptr::<T>(), loss.ptr::<T>(), alpha.ptr::<T>());
     let size = batch.time * batch.states;
@@ -237,7 +237,7 @@ unsafe fn likelihood<T: Log>(batch: &Batch, b: usize, x: Ptr<T>, alpha: &mut [T]
 }
 
 pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
-    match args.compute {
+    match args.compute() {
         DType::F32 => gradients::<f32>(args),
         DType::F64 => gradients::<f64>(args),
         _ => Err(args.unsupported()),
@@ -245,22 +245,22 @@ pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn gradients<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out], [grad, scores, targets, loss, alpha]) = (args.outputs, args.inputs) else {
+    let ([out], [grad, scores, targets, loss, alpha]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let batch = Batch::new(args, scores, targets)?;
-    if *alpha.shape != [batch.n, batch.time, batch.states]
+    if *alpha.shape() != [batch.n, batch.time, batch.states]
         || loss.numel() != batch.n
         || grad.numel() != batch.n
     {
         return Err(missing());
     }
     let zero_infinity = args.attr(3).bool();
-    let x = Dense::new(scores, args.compute)?;
-    let grad = Dense::new(grad, args.compute)?;
-    let loss = Dense::new(loss, args.compute)?;
-    let alpha = Dense::new(alpha, args.compute)?;
-    let result = DenseOut::new(out, args.compute)?;
+    let x = Dense::new(scores, args.compute())?;
+    let grad = Dense::new(grad, args.compute())?;
+    let loss = Dense::new(loss, args.compute())?;
+    let alpha = Dense::new(alpha, args.compute())?;
+    let result = DenseOut::new(out, args.compute())?;
     let (x, g, nll) = (x.ptr::<T>(), grad.ptr::<T>(), loss.ptr::<T>());
     let (all, y) = (alpha.ptr::<T>(), result.ptr::<T>());
     let size = batch.time * batch.states;

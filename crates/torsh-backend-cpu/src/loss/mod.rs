@@ -68,7 +68,7 @@ struct Sizes {
 
 impl Sizes {
     fn new(scores: &View<'_>, target: &View<'_>) -> Result<Sizes> {
-        let sizes = match scores.shape {
+        let sizes = match scores.shape() {
             [c] => Sizes { n: 1, c: *c, s: 1 },
             [n, c, rest @ ..] => Sizes {
                 n: *n,
@@ -98,10 +98,10 @@ struct Targets {
 
 impl Targets {
     fn new(view: &View<'_>, sizes: &Sizes, ignore_index: i64) -> Result<Targets> {
-        if !matches!(view.dtype, DType::I64 | DType::U8) {
+        if !matches!(view.dtype(), DType::I64 | DType::U8) {
             let message = format!(
                 "expected a target of class indices in int64, got {}",
-                view.dtype
+                view.dtype()
             );
             return Err(TorshError::dtype("", message));
         }
@@ -172,8 +172,8 @@ fn total_weight<T: Real>(targets: &Targets, weights: Option<&[T]>) -> f64 {
 }
 
 fn nll_loss(args: &KernelArgs<'_>) -> Result<()> {
-    let scores = args.inputs.first().ok_or_else(missing)?;
-    match wide(scores.dtype) {
+    let scores = args.inputs().first().ok_or_else(missing)?;
+    match wide(scores.dtype()) {
         DType::F32 => nll::<f32>(args, DType::F32),
         DType::F64 => nll::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -181,7 +181,8 @@ fn nll_loss(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn nll<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, total_out, ..], [scores, target, rest @ ..]) = (args.outputs, args.inputs) else {
+    let ([out, total_out, ..], [scores, target, rest @ ..]) = (args.outputs(), args.inputs())
+    else {
         return Err(missing());
     };
     let reduction = Reduction::new(args.attr(0).str())?;
@@ -219,8 +220,8 @@ fn nll<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 }
 
 fn nll_loss_backward(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    match wide(out.dtype) {
+    let out = args.outputs().first().ok_or_else(missing)?;
+    match wide(out.dtype()) {
         DType::F32 => nll_backward::<f32>(args, DType::F32),
         DType::F64 => nll_backward::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -268,7 +269,7 @@ impl<T: Real> Upstream<T> {
 }
 
 fn nll_backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, ..], [grad, target, weight, whole, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [grad, target, weight, whole, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let reduction = Reduction::new(args.attr(0).str())?;

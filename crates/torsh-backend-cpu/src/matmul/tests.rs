@@ -32,11 +32,14 @@ impl<T: Element> Host<T> {
         self
     }
     pub fn view(&self) -> View<'_> {
-        View {
-            ptr: self.data.as_ptr().cast_mut().cast(),
-            dtype: T::DTYPE,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                self.data.as_ptr().cast_mut().cast(),
+                T::DTYPE,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
     pub fn get_mut(&mut self, index: &[usize]) -> &mut T {
@@ -58,13 +61,8 @@ impl<T: Element> Host<T> {
 }
 
 fn run(out: View<'_>, inputs: &[View<'_>], attrs: &[Attr<'_>]) {
-    let args = KernelArgs {
-        kernel: Kernel::MatMul,
-        compute: out.dtype,
-        outputs: &[out],
-        inputs,
-        attrs,
-    };
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe { KernelArgs::new(Kernel::MatMul, out.dtype, &[out], inputs, attrs) };
     matmul(&args).expect("a product");
 }
 
@@ -244,12 +242,15 @@ fn a_shared_right_operand_is_folded() {
 #[test]
 fn bool_is_refused() {
     let a = Host::new(&[1, 1], |_| true);
-    let args = KernelArgs {
-        kernel: Kernel::MatMul,
-        compute: DType::Bool,
-        outputs: &[a.view()],
-        inputs: &[a.view(), a.view()],
-        attrs: &[],
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe {
+        KernelArgs::new(
+            Kernel::MatMul,
+            DType::Bool,
+            &[a.view()],
+            &[a.view(), a.view()],
+            torsh_core::attrs::NONE,
+        )
     };
     assert!(matmul(&args).is_err());
 }
@@ -310,11 +311,8 @@ fn rows_of_a_batch_that_lie_apart() {
             (out.shape, out.strides) = swapped(&out);
         }
         let (shape, strides) = swapped(&a);
-        let left = View {
-            shape: &shape,
-            strides: &strides,
-            ..a.view()
-        };
+        // SAFETY: the buffers of the test outlive the call.
+        let left = unsafe { View::new(a.view().ptr(), a.view().dtype(), &shape, &strides) };
         run(out.view(), &[left, b.view(), c.view()], &[]);
         for i in 0..batch {
             for r in 0..m {

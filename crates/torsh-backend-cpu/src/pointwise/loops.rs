@@ -435,7 +435,7 @@ mod by_vectors {
 macro_rules! fill_rows {
     ($(
         $(#[doc = $doc:literal])+
-        $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* }
+        $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident { $($body:tt)* }
     )*) => {
         /// Enters the loops of these rows.
         pub(crate) fn fill(all: &mut [Entry], level: Level) {
@@ -486,14 +486,14 @@ macro_rules! rule {
 
 /// Implements the sections of one row that are there, in their order.
 macro_rules! sections {
-    (@float $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; float |$($v:ident),+ $(; $p:ident)?| $x:expr; $($rest:tt)*) => {
+    (@float $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; float |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
         impl FloatRow for $r {
             const ARITY: usize = [$(stringify!($arg)),+].len();
             type Out<T: Real> = rule!(@out $rule T, T);
             #[inline(always)]
             #[allow(unused_variables)]
             fn apply<A: Arch, T: Real>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
-                $(let $p = numbers;)?
+                $(let [$($p,)+ ..] = numbers;)?
                 $x
             }
         }
@@ -503,14 +503,14 @@ macro_rules! sections {
     (@float $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {
         sections! { @int $r $rule $e $level $args; $($rest)* }
     };
-    (@int $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; int |$($v:ident),+ $(; $p:ident)?| $x:expr; $($rest:tt)*) => {
+    (@int $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; int |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
         impl IntRow for $r {
             const ARITY: usize = [$(stringify!($arg)),+].len();
             type Out<T: Int> = rule!(@out $rule T, T);
             #[inline(always)]
             #[allow(unused_variables)]
             fn apply<A: Arch, T: Int>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
-                $(let $p = numbers;)?
+                $(let [$($p,)+ ..] = numbers;)?
                 $x
             }
         }
@@ -520,14 +520,14 @@ macro_rules! sections {
     (@int $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {
         sections! { @bool $r $rule $e $level $args; $($rest)* }
     };
-    (@bool $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; bool |$($v:ident),+ $(; $p:ident)?| $x:expr; $($rest:tt)*) => {
+    (@bool $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; bool |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
         impl Row<bool> for $r {
             const ARITY: usize = [$(stringify!($arg)),+].len();
             type Out = bool;
             #[inline(always)]
             #[allow(unused_variables)]
             fn apply<A: Arch>([$($v,)+ ..]: [bool; 3], numbers: [bool; 4]) -> bool {
-                $(let $p = numbers;)?
+                $(let [$($p,)+ ..] = numbers;)?
                 $x
             }
         }
@@ -537,14 +537,14 @@ macro_rules! sections {
     (@bool $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {
         sections! { @complex $r $rule $e $level $args; $($rest)* }
     };
-    (@complex $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; complex |$($v:ident),+ $(; $p:ident)?| $x:expr; $($rest:tt)*) => {
+    (@complex $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; complex |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
         impl CplxRow for $r {
             const ARITY: usize = [$(stringify!($arg)),+].len();
             type Out<T: Cplx> = rule!(@out $rule T, T::R);
             #[inline(always)]
             #[allow(unused_variables)]
             fn apply<A: Arch, T: Cplx>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
-                $(let $p = numbers;)?
+                $(let [$($p,)+ ..] = numbers;)?
                 $x
             }
         }

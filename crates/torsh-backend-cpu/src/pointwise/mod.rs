@@ -11,7 +11,7 @@ mod unary;
 
 use std::mem::MaybeUninit;
 
-use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
 use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
 use crate::convert::convert;
@@ -28,13 +28,12 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 #[repr(C, align(16))]
 struct Numbers([u8; 64]);
 
-fn numbers(attrs: &[Attr<'_>], dtype: DType) -> Numbers {
+fn numbers(args: &KernelArgs<'_>, dtype: DType) -> Numbers {
     let mut all = Numbers([0; 64]);
     let size = dtype.size();
-    for (place, attr) in all.0.chunks_exact_mut(size).zip(attrs.iter().take(4)) {
-        if let Some(s) = attr.scalar() {
-            place.copy_from_slice(&s.to_bytes(dtype)[..size]);
-        }
+    let (numbers, count) = args.row_numbers();
+    for (place, s) in all.0.chunks_exact_mut(size).zip(&numbers[..count]) {
+        place.copy_from_slice(&s.to_bytes(dtype)[..size]);
     }
     all
 }
@@ -49,15 +48,15 @@ fn is_half(d: DType) -> bool {
 /// # Errors
 /// For dtypes the row has no section for, and integer division by zero.
 fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(entry) = entries().get(args.kernel as usize) else {
+    let Some(entry) = entries().get(args.kernel() as usize) else {
         return Err(args.unsupported());
     };
-    let half = is_half(args.compute);
-    let wanted = if half { DType::F32 } else { args.compute };
+    let half = is_half(args.compute());
+    let wanted = if half { DType::F32 } else { args.compute() };
     let Some(f) = entry.loops[wanted as usize] else {
         return Err(args.unsupported());
     };
-    let ([out, ..], Some(inputs)) = (args.outputs, args.inputs.get(..entry.arity)) else {
+    let ([out, ..], Some(inputs)) = (args.outputs(), args.inputs().get(..entry.arity)) else {
         return Err(TorshError::invalid(
             "",
             format!("expected 1 output and {} operands", entry.arity),
@@ -81,42 +80,45 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     if entry.divides && wanted.is_integer() {
         refuse_zero(&inputs[1], wanted)?;
     }
-    let numbers = if args.attrs.is_empty() {
-        Numbers([0; 64])
-    } else {
-        numbers(args.attrs, wanted)
-    };
+    let numbers = numbers(args, wanted);
     let p = numbers.0.as_ptr();
 
-    let target = out.dtype == produced && (n == 1 || out.is_contiguous());
-    let plain = |v: &View<'_>| {
-        v.dtype == wanted
-            && (n == 1 || same_layout(v, out) || (v.shape == out.shape && v.is_contiguous()))
+    let target = out.dtype() == produced && (n == 1 || out.is_contiguous());
+    let plain = |(k, v): (usize, &View<'_>)| {
+        let known = args.one_layout() && !args.is_number(k);
+        v.dtype() == wanted && (n == 1 || known || (v.shape() == out.shape() && v.is_contiguous()))
     };
-    if target && inputs.iter().all(plain) {
+    if target && inputs.iter().enumerate().all(plain) {
         let mut ins = [std::ptr::null(); MAX_INPUTS];
         for (k, v) in inputs.iter().enumerate() {
-            ins[k] = v.ptr as *const u8;
+            ins[k] = v.ptr() as *const u8;
         }
         if n <= blocks::GRAIN {
             // SAFETY: all operands are contiguous, of `n` elements and of the loop's dtypes.
-            unsafe { f.call(out.ptr, &ins, n, p) };
+            unsafe { f.call(out.ptr(), &ins, n, p) };
         } else {
             let direct = match wanted {
-                DType::F32 => loops::streamed(args.kernel),
+                DType::F32 => loops::streamed(args.kernel()),
                 _ => None,
             };
-            large(f, direct, out.ptr, ins, [f.size; MAX_INPUTS], n, p);
+            large(f, direct, out.ptr(), ins, [f.size; MAX_INPUTS], n, p);
         }
         return Ok(());
     }
 
-    if !half && n > 1 && target && inputs.iter().all(|v| is_number(v) || plain(v)) {
-        with_numbers(f, out.ptr, inputs, wanted, n, p);
+    if !half
+        && n > 1
+        && target
+        && inputs
+            .iter()
+            .enumerate()
+            .all(|(k, v)| in_one_place(v) || plain((k, v)))
+    {
+        with_numbers(f, out.ptr(), inputs, wanted, n, p);
         return Ok(());
     }
 
-    let round = half.then_some(args.compute);
+    let round = half.then_some(args.compute());
     let result = Operand {
         round: if produced == DType::F32 { round } else { None },
         ..Operand::new(out, produced)
@@ -137,7 +139,7 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
         views[k + 1] = v;
     }
     let count = inputs.len() + 1;
-    let l = StridedLoop::of_views(out.shape, &views[..count]);
+    let l = StridedLoop::of_views(out.shape(), &views[..count]);
     let p = Addresses([p; MAX_INPUTS]);
     // SAFETY: the views are valid for their layouts, which broadcast to the output's shape.
     unsafe {
@@ -146,13 +148,6 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
         });
     }
     Ok(())
-}
-
-/// Whether two views have the very same shape and strides, as the choke point gives them to
-/// operands that all lie row-major.
-#[inline]
-fn same_layout(a: &View<'_>, b: &View<'_>) -> bool {
-    std::ptr::eq(a.shape, b.shape) && std::ptr::eq(a.strides, b.strides)
 }
 
 /// How an operand is read: numbers keep their digits in half-precision arithmetic, as PyTorch's
@@ -184,7 +179,7 @@ fn single(
             ..Operand::new(v, wanted)
         };
         // SAFETY: every view has one element, and a slot holds one of any dtype.
-        unsafe { o.load(v.ptr, slot.0.as_mut_ptr(), 1) };
+        unsafe { o.load(v.ptr(), slot.0.as_mut_ptr(), 1) };
         *i = slot.0.as_ptr();
     }
     // SAFETY: as above.
@@ -211,8 +206,8 @@ impl Addresses {
 }
 
 /// Whether a view is the same element all over.
-fn is_number(v: &View<'_>) -> bool {
-    v.numel() == 1 || v.strides.iter().all(|&s| s == 0)
+fn in_one_place(v: &View<'_>) -> bool {
+    v.numel() == 1 || v.strides().iter().all(|&s| s == 0)
 }
 
 /// The bytes that a number is repeated in for the loop: few enough to stay in the first-level cache.
@@ -229,16 +224,16 @@ fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: us
     let mut ins = [std::ptr::null(); MAX_INPUTS];
     let mut steps = [0; MAX_INPUTS];
     for (k, v) in inputs.iter().enumerate() {
-        if is_number(v) {
+        if in_one_place(v) {
             let all = (buffers.as_mut_ptr() as *mut Repeated).wrapping_add(k) as *mut u8;
             // SAFETY: the view has an element in one place, and the buffer room for all copies of it.
             unsafe {
-                convert(v.dtype, v.ptr, wanted, all, 1);
+                convert(v.dtype(), v.ptr(), wanted, all, 1);
                 blocks::gather(f.size, all, 0, all, n.min(REPEAT / f.size));
             }
             ins[k] = all as *const u8;
         } else {
-            ins[k] = v.ptr as *const u8;
+            ins[k] = v.ptr() as *const u8;
             steps[k] = f.size;
         }
     }
@@ -376,8 +371,8 @@ fn refuse_zero(v: &View<'_>, wanted: DType) -> Result<()> {
     if v.numel() == 0 {
         return Ok(());
     }
-    let l = StridedLoop::of_views(v.shape, &[v]);
-    let (ptr, dtype) = (Addresses([v.ptr; MAX_INPUTS]), v.dtype);
+    let l = StridedLoop::of_views(v.shape(), &[v]);
+    let (ptr, dtype) = (Addresses([v.ptr(); MAX_INPUTS]), v.dtype());
     blocks::parallel(l.numel(), &|range| {
         l.for_each_run(range, &[ptr.get()[0] as *mut u8], |ptrs, n, steps| {
             let mut at = 0;

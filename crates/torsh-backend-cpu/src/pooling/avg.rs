@@ -70,16 +70,16 @@ impl Average for i64 {
 }
 
 pub(super) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let forward = matches!(args.kernel, Kernel::AvgPool | Kernel::AdaptiveAvgPool);
+    let forward = matches!(args.kernel(), Kernel::AvgPool | Kernel::AdaptiveAvgPool);
     let g = match forward {
         true => Geometry::new(args, x, out)?,
         false => Geometry::new(args, out, x)?,
     };
-    let sliding = matches!(args.kernel, Kernel::AvgPool | Kernel::AvgPoolBackward);
-    match out.dtype {
+    let sliding = matches!(args.kernel(), Kernel::AvgPool | Kernel::AvgPoolBackward);
+    match out.dtype() {
         DType::F32 => run::<f32>(args, &g, forward, DType::F32),
         DType::F64 => run::<f64>(args, &g, forward, DType::F64),
         // As PyTorch, which has no half types for sliding windows in three dimensions, integers
@@ -99,8 +99,8 @@ pub(super) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run<T: Average>(args: &KernelArgs<'_>, g: &Geometry, forward: bool, dtype: DType) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], dtype)?;
-    let out = DenseOut::new(&args.outputs[0], dtype)?;
+    let x = Dense::new(&args.inputs()[0], dtype)?;
+    let out = DenseOut::new(&args.outputs()[0], dtype)?;
     let divisor = Divisor::new(args);
     match forward {
         true => averages::<T>(g, divisor, x.ptr(), out.ptr())?,

@@ -114,9 +114,9 @@ impl Geometry {
         if planes != same {
             return Err(missing());
         }
-        if small.shape.contains(&0) {
+        if small.shape().contains(&0) {
             // No windows; sizes beside a 0 may be anything.
-            let nothing = large.shape.contains(&0);
+            let nothing = large.shape().contains(&0);
             let axis = |input| Axis {
                 input: if nothing { 0 } else { input },
                 windows: Vec::new(),
@@ -129,7 +129,7 @@ impl Geometry {
         }
         let sizes = |i: usize, fill: usize| three(args.attr(i).ints(), fill);
         let adaptive = matches!(
-            args.kernel,
+            args.kernel(),
             Kernel::AdaptiveMaxPool | Kernel::AdaptiveAvgPool | Kernel::AdaptiveAvgPoolBackward
         );
         let mut axes = [None, None, None];
@@ -137,7 +137,7 @@ impl Geometry {
             axes = std::array::from_fn(|d| Some(Axis::adaptive(input[d], output[d])));
         } else {
             let (kernel, stride, padding) = (sizes(0, 1)?, sizes(1, 1)?, sizes(2, 0)?);
-            let dilation = match args.kernel {
+            let dilation = match args.kernel() {
                 Kernel::MaxPool => sizes(3, 1)?,
                 _ => [1; 3],
             };
@@ -179,8 +179,11 @@ impl Geometry {
 
 /// The number of planes, and the sizes of the last `n` dimensions.
 fn split(v: &View<'_>, n: usize) -> Result<(usize, [usize; 3])> {
-    let at = v.shape.len().checked_sub(n).ok_or_else(missing)?;
-    Ok((v.shape[..at].iter().product(), three(&v.shape[at..], 1)?))
+    let at = v.shape().len().checked_sub(n).ok_or_else(missing)?;
+    Ok((
+        v.shape()[..at].iter().product(),
+        three(&v.shape()[at..], 1)?,
+    ))
 }
 
 /// How many elements an average is over.

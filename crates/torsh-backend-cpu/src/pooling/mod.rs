@@ -113,16 +113,16 @@ fn each_row(g: &Geometry, units: Range<usize>, mut f: impl FnMut(usize, usize, u
 }
 
 fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(input), Some(out)) = (args.inputs.first(), args.outputs.first()) else {
+    let (Some(input), Some(out)) = (args.inputs().first(), args.outputs().first()) else {
         return Err(missing());
     };
     let g = Geometry::new(args, input, out)?;
-    match input.dtype {
+    match input.dtype() {
         DType::F32 => run::<f32>(args, &g),
         DType::F64 => run::<f64>(args, &g),
         DType::F16 => run::<f16>(args, &g),
         DType::BF16 => run::<bf16>(args, &g),
-        _ if args.kernel == Kernel::AdaptiveMaxPool => Err(args.unsupported()),
+        _ if args.kernel() == Kernel::AdaptiveMaxPool => Err(args.unsupported()),
         DType::U8 => run::<u8>(args, &g),
         DType::I8 => run::<i8>(args, &g),
         DType::I16 => run::<i16>(args, &g),
@@ -133,9 +133,9 @@ fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
-    let input = Dense::new(&args.inputs[0], args.inputs[0].dtype)?;
-    let out = DenseOut::new(&args.outputs[0], args.outputs[0].dtype)?;
-    let indices = DenseOut::optional(args.outputs.get(1), DType::I64)?;
+    let input = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
+    let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
+    let indices = DenseOut::optional(args.outputs().get(1), DType::I64)?;
     let (src, dst) = (input.ptr::<T>(), out.ptr::<T>());
     let at = indices.as_ref().map(|i| i.ptr::<i64>());
     if at.is_none()
@@ -238,11 +238,11 @@ unsafe fn windows<T: Ordered>(
 }
 
 fn max_pool_backward(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [grad, indices, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [grad, indices, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let n = args.attr(0).ints().len();
-    match out.dtype {
+    match out.dtype() {
         DType::F32 | DType::F16 | DType::BF16 => backward::<f32>(n, out, grad, indices),
         DType::F64 => backward::<f64>(n, out, grad, indices),
         _ => Err(args.unsupported()),
@@ -253,20 +253,20 @@ fn backward<T>(n: usize, out: &View<'_>, grad: &View<'_>, indices: &View<'_>) ->
 where
     T: Copy + Default + std::ops::Add<Output = T>,
 {
-    let (nd, gd) = (out.shape.len(), grad.shape.len());
+    let (nd, gd) = (out.shape().len(), grad.shape().len());
     if nd < n
         || gd < n
-        || grad.shape != indices.shape
-        || out.shape[..nd - n] != grad.shape[..gd - n]
+        || grad.shape() != indices.shape()
+        || out.shape()[..nd - n] != grad.shape()[..gd - n]
     {
         return Err(missing());
     }
-    let dtype = wide(out.dtype);
+    let dtype = wide(out.dtype());
     let result = DenseOut::new(out, dtype)?;
-    let each: usize = grad.shape[gd - n..].iter().product();
+    let each: usize = grad.shape()[gd - n..].iter().product();
     let (grad, indices) = (Dense::new(grad, dtype)?, Dense::new(indices, DType::I64)?);
-    let planes: usize = out.shape[..nd - n].iter().product();
-    let size: usize = out.shape[nd - n..].iter().product();
+    let planes: usize = out.shape()[..nd - n].iter().product();
+    let size: usize = out.shape()[nd - n..].iter().product();
     let (dst, src, at) = (result.ptr::<T>(), grad.ptr::<T>(), indices.ptr::<i64>());
     let outside = AtomicBool::new(false);
     pool::parallel_for(planes, (GRAIN / (size + each).max(1)).max(1), &|range| {

@@ -7,12 +7,15 @@ fn call<T: Element>(input: &Host<T>, out: [usize; 2], attrs: [[i64; 2]; 4]) -> (
     let values = Host::<T>::new(&shape, |_| T::default());
     let indices = Host::<i64>::new(&shape, |_| -1);
     let attrs: Vec<Attr<'_>> = attrs.iter().map(|a| Attr::Ints(a)).collect();
-    let args = KernelArgs {
-        kernel: Kernel::MaxPool,
-        compute: T::DTYPE,
-        outputs: &[values.view(), indices.view()],
-        inputs: &[input.view()],
-        attrs: &attrs,
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe {
+        KernelArgs::new(
+            Kernel::MaxPool,
+            T::DTYPE,
+            &[values.view(), indices.view()],
+            &[input.view()],
+            &attrs,
+        )
     };
     max_pool(&args).expect("a pooling");
     (values.data, indices.data)
@@ -50,12 +53,15 @@ fn the_gradient_goes_to_the_maxima() {
     let indices = Host::<i64>::new(&[2, 1, 1, 3], |i| [3, 0, 3, 1, 1, 1][i]);
     let out = Host::<f64>::new(&[2, 1, 2, 2], |_| 9.0);
     let (outputs, inputs) = ([out.view()], [grad.view(), indices.view()]);
-    let mut args = KernelArgs {
-        kernel: Kernel::MaxPoolBackward,
-        compute: DType::F64,
-        outputs: &outputs,
-        inputs: &inputs,
-        attrs: &[Attr::Ints(&[2, 2])],
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let mut args = unsafe {
+        KernelArgs::new(
+            Kernel::MaxPoolBackward,
+            DType::F64,
+            &outputs,
+            &inputs,
+            &[Attr::Ints(&[2, 2])],
+        )
     };
     max_pool_backward(&args).expect("a gradient");
     assert_eq!(out.data, [2.0, 0.0, 0.0, 4.0, 0.0, 15.0, 0.0, 0.0]);
@@ -76,12 +82,15 @@ fn floats(
     let indices = Host::<i64>::new(shape, |_| -1);
     let both = [out.view(), indices.view()];
     let indexed = matches!(kernel, Kernel::MaxPool | Kernel::AdaptiveMaxPool);
-    let args = KernelArgs {
-        kernel,
-        compute: DType::F64,
-        outputs: &both[..1 + usize::from(indexed)],
-        inputs: &[input.view()],
-        attrs,
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe {
+        KernelArgs::new(
+            kernel,
+            DType::F64,
+            &both[..1 + usize::from(indexed)],
+            &[input.view()],
+            attrs,
+        )
     };
     super::kernel(kernel).expect("a kernel")(&args).expect("a pooling");
     (out.data, indices.data)
@@ -226,13 +235,9 @@ fn assert_maxima<T: Element + PartialEq + std::fmt::Debug>(
 ) {
     let x = Host::<T>::new(&input, |i| x[i]);
     let out = Host::<T>::new(&output, |_| T::default());
-    let args = KernelArgs {
-        kernel: Kernel::MaxPool,
-        compute: T::DTYPE,
-        outputs: &[out.view()],
-        inputs: &[x.view()],
-        attrs,
-    };
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args =
+        unsafe { KernelArgs::new(Kernel::MaxPool, T::DTYPE, &[out.view()], &[x.view()], attrs) };
     max_pool(&args).expect("a pooling");
     for (i, (got, want)) in out.data.iter().zip(want).enumerate() {
         let nan = |v: &T| !v.eq(v);

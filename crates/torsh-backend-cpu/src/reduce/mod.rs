@@ -74,13 +74,13 @@ fn start(
     ordered: bool,
     cost: usize,
 ) -> Result<()> {
-    let input = &args.inputs[0];
-    let Some(load) = loader(input.dtype, to) else {
+    let input = &args.inputs()[0];
+    let Some(load) = loader(input.dtype(), to) else {
         return Err(args.unsupported());
     };
     run(Job {
         fold,
-        load: if is_native(input.dtype, to) {
+        load: if is_native(input.dtype(), to) {
             None
         } else {
             Some(load)
@@ -88,7 +88,7 @@ fn start(
         gather: load,
         params,
         input,
-        outs: args.outputs,
+        outs: args.outputs(),
         ordered,
         cost,
     })
@@ -108,11 +108,11 @@ fn compute(from: DType, to: DType) -> Option<As> {
 }
 
 fn arithmetic(args: &KernelArgs<'_>) -> Result<()> {
-    let (from, to) = (args.inputs[0].dtype, args.outputs[0].dtype);
+    let (from, to) = (args.inputs()[0].dtype(), args.outputs()[0].dtype());
     let Some(ty) = compute(from, to) else {
         return Err(args.unsupported());
     };
-    let all = match args.kernel {
+    let all = match args.kernel() {
         Kernel::Sum => folds![Of<SumF32>, Of<SumF64>, Of<SumI64>, Of<SumC64>, Of<SumC128>],
         Kernel::Prod if from == DType::F16 => folds![HalfProd<ToF16>; 5],
         Kernel::Prod if from == DType::BF16 => folds![HalfProd<ToBF16>; 5],
@@ -155,7 +155,7 @@ fn arithmetic(args: &KernelArgs<'_>) -> Result<()> {
 
 /// One of three folds by the type of a real, integer or bool input that the values keep.
 fn by_order(args: &KernelArgs<'_>, folds: [&'static Fold; 3], ordered: bool) -> Result<()> {
-    let to = As::of(args.inputs[0].dtype);
+    let to = As::of(args.inputs()[0].dtype());
     let fold = match to {
         As::F32 => folds[0],
         As::F64 => folds[1],
@@ -166,7 +166,7 @@ fn by_order(args: &KernelArgs<'_>, folds: [&'static Fold; 3], ordered: bool) -> 
 }
 
 fn extreme(args: &KernelArgs<'_>) -> Result<()> {
-    let folds = match args.kernel {
+    let folds = match args.kernel() {
         Kernel::Max => folds![Of<MaxF32>, Of<MaxF64>, Of<MaxI64>],
         _ => folds![Of<MinF32>, Of<MinF64>, Of<MinI64>],
     };
@@ -174,9 +174,9 @@ fn extreme(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn position(args: &KernelArgs<'_>) -> Result<()> {
-    let top = matches!(args.kernel, Kernel::MaxDim | Kernel::ArgMax);
-    let alone = matches!(args.kernel, Kernel::ArgMax | Kernel::ArgMin);
-    if alone && args.inputs[0].dtype == DType::Bool {
+    let top = matches!(args.kernel(), Kernel::MaxDim | Kernel::ArgMax);
+    let alone = matches!(args.kernel(), Kernel::ArgMax | Kernel::ArgMin);
+    if alone && args.inputs()[0].dtype() == DType::Bool {
         return Err(args.unsupported());
     }
     let folds = if top {
@@ -192,7 +192,7 @@ fn position(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn truth(args: &KernelArgs<'_>) -> Result<()> {
-    let fold = match args.kernel {
+    let fold = match args.kernel() {
         Kernel::Any => folds![Of<Any>],
         Kernel::All => folds![Of<All>],
         _ => folds![Of<Count>],
@@ -201,7 +201,7 @@ fn truth(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn variance(args: &KernelArgs<'_>) -> Result<()> {
-    let to = As::of(args.inputs[0].dtype);
+    let to = As::of(args.inputs()[0].dtype());
     let fold = match to {
         As::F32 => folds![var::Var<f32>],
         As::F64 => folds![var::Var<f64>],
@@ -218,7 +218,7 @@ fn variance(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn norm(args: &KernelArgs<'_>) -> Result<()> {
-    let dtype = args.inputs[0].dtype;
+    let dtype = args.inputs()[0].dtype();
     let p = args.attr(2).float();
     if !dtype.is_differentiable() {
         return Err(args.unsupported());
@@ -267,7 +267,7 @@ fn norm(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn logsumexp(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(to) = compute(args.inputs[0].dtype, args.outputs[0].dtype) else {
+    let Some(to) = compute(args.inputs()[0].dtype(), args.outputs()[0].dtype()) else {
         return Err(args.unsupported());
     };
     let fold = match to {

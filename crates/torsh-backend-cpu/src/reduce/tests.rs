@@ -28,31 +28,18 @@ fn call<T: Element, O: Element>(
     }
     let mut first = vec![O::default(); n];
     let mut second = vec![-7i64; n];
-    let view = |ptr: *mut u8, dtype| View {
-        ptr,
-        dtype,
-        shape: &out_shape,
-        strides: &out_strides,
-    };
+    // SAFETY: the buffers of the test outlive the call.
+    let view = |ptr: *mut u8, dtype| unsafe { View::new(ptr, dtype, &out_shape, &out_strides) };
     let out = [
         view(first.as_mut_ptr().cast(), O::DTYPE),
         view(second.as_mut_ptr().cast(), DType::I64),
     ];
-    let input = View {
-        ptr: x.as_ptr() as *mut u8,
-        dtype: T::DTYPE,
-        shape,
-        strides,
-    };
+    // SAFETY: the buffers of the test outlive the call.
+    let input = unsafe { View::new(x.as_ptr() as *mut u8, T::DTYPE, shape, strides) };
     let mut all = vec![Attr::None, Attr::None];
     all.extend_from_slice(attrs);
-    let args = KernelArgs {
-        kernel: k,
-        compute: T::DTYPE,
-        outputs: &out[..outs],
-        inputs: &[input],
-        attrs: &all,
-    };
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe { KernelArgs::new(k, T::DTYPE, &out[..outs], &[input], &all) };
     kernel(k).expect("a key of this module")(&args)?;
     Ok((first, second))
 }
@@ -524,24 +511,19 @@ fn outputs_may_be_strided() {
     let x: Vec<f32> = (0..60).map(|v| v as f32).collect();
     let mut out = [0.5f32; 40];
     let shape = [20usize, 1];
-    let view = View {
-        ptr: out.as_mut_ptr().cast(),
-        dtype: DType::F32,
-        shape: &shape,
-        strides: &[2, 1],
-    };
-    let input = View {
-        ptr: x.as_ptr() as *mut u8,
-        dtype: DType::F32,
-        shape: &[20, 3],
-        strides: &[3, 1],
-    };
-    let args = KernelArgs {
-        kernel: Kernel::Sum,
-        compute: DType::F32,
-        outputs: &[view],
-        inputs: &[input],
-        attrs: &[],
+    // SAFETY: the buffers of the test outlive the call.
+    let view = unsafe { View::new(out.as_mut_ptr().cast(), DType::F32, &shape, &[2, 1]) };
+    // SAFETY: the buffers of the test outlive the call.
+    let input = unsafe { View::new(x.as_ptr() as *mut u8, DType::F32, &[20, 3], &[3, 1]) };
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe {
+        KernelArgs::new(
+            Kernel::Sum,
+            DType::F32,
+            &[view],
+            &[input],
+            torsh_core::attrs::NONE,
+        )
     };
     kernel(Kernel::Sum).expect("there")(&args).expect("supported");
     for i in 0..20 {

@@ -41,7 +41,7 @@ struct Geometry {
 
 impl Geometry {
     fn new(args: &KernelArgs<'_>, image: &View<'_>, result: &View<'_>) -> Result<Geometry> {
-        let (&[n, c, ref input @ ..], &[n2, c2, ref output @ ..]) = (image.shape, result.shape)
+        let (&[n, c, ref input @ ..], &[n2, c2, ref output @ ..]) = (image.shape(), result.shape())
         else {
             return Err(missing());
         };
@@ -71,7 +71,7 @@ impl Geometry {
             image: spatial == 2,
             weights: match mode {
                 Mode::Linear if spatial == 2 => DType::F32,
-                _ => image.dtype,
+                _ => image.dtype(),
             },
         });
         Ok(Geometry {
@@ -83,10 +83,10 @@ impl Geometry {
 }
 
 fn resample(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let forward = args.kernel == Kernel::Resample;
+    let forward = args.kernel() == Kernel::Resample;
     let g = match forward {
         true => Geometry::new(args, x, out)?,
         false => Geometry::new(args, out, x)?,
@@ -97,7 +97,7 @@ fn resample(args: &KernelArgs<'_>) -> Result<()> {
         return Ok(());
     }
     if nearest && forward {
-        return match out.dtype {
+        return match out.dtype() {
             DType::U8 => gather::<u8, f32>(args, &g),
             DType::F16 | DType::BF16 => gather::<u16, f32>(args, &g),
             DType::F32 => gather::<u32, f32>(args, &g),
@@ -105,7 +105,7 @@ fn resample(args: &KernelArgs<'_>) -> Result<()> {
             _ => Err(args.unsupported()),
         };
     }
-    match out.dtype {
+    match out.dtype() {
         DType::F32 => weighted::<f32>(args, &g, forward, DType::F32),
         DType::F64 => weighted::<f64>(args, &g, forward, DType::F64),
         DType::F16 | DType::BF16 if !antialias => weighted::<f32>(args, &g, forward, DType::F32),
@@ -119,8 +119,8 @@ fn gather<T: Copy + Send + Sync, W: num_traits::Float>(
     args: &KernelArgs<'_>,
     g: &Geometry,
 ) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], args.inputs[0].dtype)?;
-    let out = DenseOut::new(&args.outputs[0], args.outputs[0].dtype)?;
+    let x = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
+    let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
     let index = |axis: &Axis| -> Vec<usize> {
         let table = axis.table::<W>();
@@ -185,8 +185,8 @@ fn weighted<T: Blend>(
     forward: bool,
     dtype: DType,
 ) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], dtype)?;
-    let out = DenseOut::new(&args.outputs[0], dtype)?;
+    let x = Dense::new(&args.inputs()[0], dtype)?;
+    let out = DenseOut::new(&args.outputs()[0], dtype)?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
     let mut sizes = g.axes.map(|a| if forward { a.input } else { a.output });
     let ends = g.axes.map(|a| if forward { a.output } else { a.input });

@@ -68,21 +68,28 @@ fn images_are_blended_down_and_right() {
     let mut attrs = [Attr::None; 6];
     attrs[0] = Attr::Str("linear");
     attrs[1] = Attr::Bool(true);
-    let args = KernelArgs {
-        kernel: Kernel::Resample,
-        compute: DType::F32,
-        outputs: &[out.view()],
-        inputs: &[x.view()],
-        attrs: &attrs,
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe {
+        KernelArgs::new(
+            Kernel::Resample,
+            DType::F32,
+            &[out.view()],
+            &[x.view()],
+            &attrs,
+        )
     };
     resample(&args).expect("an interpolation");
     assert_eq!(out.data, [0.0, 0.5, 1.0, 2.0, 2.5, 3.0]);
     let back = Host::<f32>::new(&[1, 1, 2, 2], |_| 9.0);
-    let args = KernelArgs {
-        kernel: Kernel::ResampleBackward,
-        outputs: &[back.view()],
-        inputs: &[out.view()],
-        ..args
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe {
+        KernelArgs::new(
+            Kernel::ResampleBackward,
+            args.compute(),
+            &[back.view()],
+            &[out.view()],
+            args.attrs(),
+        )
     };
     resample(&args).expect("a gradient");
     assert_eq!(back.data, [0.25, 1.25, 3.25, 4.25]);

@@ -44,7 +44,7 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 }
 
 fn forward(args: &KernelArgs<'_>) -> Result<()> {
-    match wide(args.compute) {
+    match wide(args.compute()) {
         DType::F32 => run::<f32>(args, DType::F32),
         DType::F64 => run::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -52,7 +52,7 @@ fn forward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn backward(args: &KernelArgs<'_>) -> Result<()> {
-    match wide(args.compute) {
+    match wide(args.compute()) {
         DType::F32 => run_backward::<f32>(args, DType::F32),
         DType::F64 => run_backward::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -107,7 +107,7 @@ impl Call {
             mode,
             reverse: args.attr(1).bool(),
             steps: args.attr(2).ints().iter().map(step).collect(),
-            h: w.shape[0] / gates,
+            h: w.shape()[0] / gates,
             gates,
             saved,
         })
@@ -162,12 +162,8 @@ impl<T> Rows<T> {
     }
 
     fn view(&self, dtype: DType) -> View<'_> {
-        View {
-            ptr: self.ptr.get().cast(),
-            dtype,
-            shape: &self.sizes,
-            strides: &self.strides,
-        }
+        // SAFETY: whoever made the rows has as many of these sizes, for as long as they are used.
+        unsafe { View::new(self.ptr.get().cast(), dtype, &self.sizes, &self.strides) }
     }
 }
 
@@ -184,16 +180,13 @@ fn product<T>(
         b.view(dtype),
         c.as_ref().map_or(View::ABSENT, |c| c.view(dtype)),
     ];
-    let args = KernelArgs {
-        kernel: Kernel::MatMul,
-        compute: dtype,
-        outputs: &[out.view(dtype)],
-        inputs: &inputs,
-        attrs: &[
-            Attr::Scalar(Scalar::Int(1)),
-            Attr::Scalar(Scalar::Int(i64::from(c.is_some()))),
-        ],
-    };
+    let outputs = [out.view(dtype)];
+    let attrs = [
+        Attr::Scalar(Scalar::Int(1)),
+        Attr::Scalar(Scalar::Int(i64::from(c.is_some()))),
+    ];
+    // SAFETY: rows of `T`, which is `dtype`, of the sizes of a product.
+    let args = unsafe { KernelArgs::new(Kernel::MatMul, dtype, &outputs, &inputs, &attrs) };
     match crate::matmul::kernel(Kernel::MatMul) {
         Some(kernel) => kernel(&args),
         None => Err(args.unsupported()),
@@ -203,12 +196,9 @@ fn product<T>(
 /// The transpose of a row-major matrix, in memory of its own: each step reads its rows.
 fn transposed<T>(dtype: DType, of: Ptr<T>, rows: usize, columns: usize) -> Result<Scratch<T>> {
     let out = Scratch::<T>::new(rows * columns)?;
-    let from = View {
-        ptr: of.get().cast(),
-        dtype,
-        shape: &[columns, rows],
-        strides: &[1, columns as isize],
-    };
+    let (shape, strides) = ([columns, rows], [1, columns as isize]);
+    // SAFETY: the caller's matrix of `rows` by `columns`, read as its transpose.
+    let from = unsafe { View::new(of.get().cast(), dtype, &shape, &strides) };
     let to = Rows::new(out.ptr(), columns, rows, rows);
     copy(&from, &to.view(dtype))?;
     Ok(out)
@@ -224,10 +214,11 @@ unsafe fn put<T>(from: *const T, to: *mut T, n: usize) {
 }
 
 fn run<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, hn, cn, saved], [gx, h0, c0, w, bias, w_hr]) = (args.outputs, args.inputs) else {
+    let ([out, hn, cn, saved], [gx, h0, c0, w, bias, w_hr]) = (args.outputs(), args.inputs())
+    else {
         return Err(missing());
     };
-    let (batch, p) = (h0.shape[0], h0.shape[1]);
+    let (batch, p) = (h0.shape()[0], h0.shape()[1]);
     let call = Call::new(args, w)?;
     let h = call.h;
     let lstm = call.mode == Mode::Lstm;
@@ -378,13 +369,13 @@ fn state<T>(before: Before, i: usize, p: usize, first: Ptr<T>, y: Ptr<T>) -> *mu
 }
 
 fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let [dgx, dh0, dc0, ahead, dhidden, projected] = args.outputs else {
+    let [dgx, dh0, dc0, ahead, dhidden, projected] = args.outputs() else {
         return Err(missing());
     };
-    let [dy, dhn, dcn, h0, c0, w, w_hr, y, saved] = args.inputs else {
+    let [dy, dhn, dcn, h0, c0, w, w_hr, y, saved] = args.inputs() else {
         return Err(missing());
     };
-    let (batch, p) = (h0.shape[0], h0.shape[1]);
+    let (batch, p) = (h0.shape()[0], h0.shape()[1]);
     let call = Call::new(args, w)?;
     let h = call.h;
     let (width, kept) = (call.gates * h, call.saved * h);

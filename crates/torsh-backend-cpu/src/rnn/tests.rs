@@ -57,11 +57,14 @@ impl Matrix {
         }
     }
     fn view(&mut self) -> View<'_> {
-        View {
-            ptr: self.data.as_mut_ptr().cast(),
-            dtype: DType::F32,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                self.data.as_mut_ptr().cast(),
+                DType::F32,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
 }
@@ -124,13 +127,8 @@ impl Layer {
             Attr::Bool(false),
         ];
         let call = |kernel_key: Kernel, outputs: &[View<'_>], inputs: &[View<'_>]| {
-            let args = KernelArgs {
-                kernel: kernel_key,
-                compute: DType::F32,
-                outputs,
-                inputs,
-                attrs: &attrs,
-            };
+            // SAFETY: the views are of the test's buffers, as the kernel asks.
+            let args = unsafe { KernelArgs::new(kernel_key, DType::F32, outputs, inputs, &attrs) };
             kernel(kernel_key).unwrap()(&args).unwrap();
         };
         let some = |wanted: bool, m: View<'static>| if wanted { m } else { View::ABSENT };

@@ -35,29 +35,16 @@ fn call<T: Element>(
         out_strides[d - 1] = out_strides[d] * shape[d] as isize;
     }
     let mut out = vec![T::default(); n];
-    let view = View {
-        ptr: out.as_mut_ptr().cast(),
-        dtype: T::DTYPE,
-        shape,
-        strides: &out_strides,
-    };
+    // SAFETY: the buffers of the test outlive the call.
+    let view = unsafe { View::new(out.as_mut_ptr().cast(), T::DTYPE, shape, &out_strides) };
     let inputs: Vec<View<'_>> = xs
         .iter()
-        .map(|x| View {
-            ptr: x.as_ptr() as *mut u8,
-            dtype: T::DTYPE,
-            shape,
-            strides,
-        })
+        // SAFETY: the buffers of the test outlive the call.
+        .map(|x| unsafe { View::new(x.as_ptr() as *mut u8, T::DTYPE, shape, strides) })
         .collect();
     let attrs = [Attr::Int(dim as i64)];
-    let args = KernelArgs {
-        kernel: k,
-        compute: T::DTYPE,
-        outputs: &[view],
-        inputs: &inputs,
-        attrs: &attrs,
-    };
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let args = unsafe { KernelArgs::new(k, T::DTYPE, &[view], &inputs, &attrs) };
     kernel(k).expect("a key of this module")(&args).expect("supported");
     out
 }

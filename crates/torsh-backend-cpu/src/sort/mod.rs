@@ -35,7 +35,7 @@ const LONG: usize = 1 << 14;
 /// Calls `$f::<T>(..)` with the element type of a dtype; complex numbers have no order.
 macro_rules! by_ordered {
     ($args:ident, $f:ident) => {
-        match $args.inputs[0].dtype {
+        match $args.inputs()[0].dtype() {
             DType::U8 => $f::<u8>($args),
             DType::I8 => $f::<i8>($args),
             DType::I16 => $f::<i16>($args),
@@ -67,10 +67,10 @@ struct Lines {
 
 impl Lines {
     fn new(args: &KernelArgs<'_>, dim: usize) -> Result<Lines> {
-        let input = &args.inputs[0];
-        let views: [&View<'_>; 3] = [input, &args.outputs[0], &args.outputs[1]];
+        let input = &args.inputs()[0];
+        let views: [&View<'_>; 3] = [input, &args.outputs()[0], &args.outputs()[1]];
         let ptrs = views.map(Ptr::of);
-        if input.shape.is_empty() {
+        if input.shape().is_empty() {
             let starts = Walk::new(&[], [&[], &[], &[]]);
             return Ok(Lines {
                 starts,
@@ -79,20 +79,20 @@ impl Lines {
                 ptrs,
             });
         }
-        let length = input.shape[dim];
+        let length = input.shape()[dim];
         if length > u32::MAX as usize {
             return Err(TorshError::invalid(
                 "",
                 "cannot sort more than 4294967295 elements",
             ));
         }
-        let mut shape = input.shape.to_vec();
+        let mut shape = input.shape().to_vec();
         shape[dim] = 1;
-        let starts = Walk::new(&shape, views.map(|v| v.strides));
+        let starts = Walk::new(&shape, views.map(|v| v.strides()));
         Ok(Lines {
             starts,
             length,
-            steps: views.map(|v| v.strides[dim]),
+            steps: views.map(|v| v.strides()[dim]),
             ptrs,
         })
     }

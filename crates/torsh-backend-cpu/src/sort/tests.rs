@@ -23,22 +23,21 @@ fn run<T: Element>(
     let mut spread: Vec<T> = line.iter().flat_map(|&x| vec![x; step]).collect();
     let mut values = vec![T::default(); k];
     let mut indices = vec![-1i64; k];
-    let view = |ptr, dtype, shape, strides| View {
-        ptr,
-        dtype,
-        shape,
-        strides,
-    };
+    // SAFETY: the buffers of the test outlive the call.
+    let view = |ptr, dtype, shape, strides| unsafe { View::new(ptr, dtype, shape, strides) };
     let (n, k, s) = ([line.len()], [k], [step as isize]);
-    super::kernel(kernel).expect("exists")(&KernelArgs {
-        kernel,
-        compute: T::DTYPE,
-        outputs: &[
-            view(values.as_mut_ptr().cast(), T::DTYPE, &k[..], &[1]),
-            view(indices.as_mut_ptr().cast(), DType::I64, &k[..], &[1]),
-        ],
-        inputs: &[view(spread.as_mut_ptr().cast(), T::DTYPE, &n[..], &s[..])],
-        attrs: &[Attr::Int(0), Attr::Bool(flag)],
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    super::kernel(kernel).expect("exists")(&unsafe {
+        KernelArgs::new(
+            kernel,
+            T::DTYPE,
+            &[
+                view(values.as_mut_ptr().cast(), T::DTYPE, &k[..], &[1]),
+                view(indices.as_mut_ptr().cast(), DType::I64, &k[..], &[1]),
+            ],
+            &[view(spread.as_mut_ptr().cast(), T::DTYPE, &n[..], &s[..])],
+            &[Attr::Int(0), Attr::Bool(flag)],
+        )
     })
     .expect("runs");
     (values, indices)

@@ -18,7 +18,7 @@ type Item = (u64, u32);
 /// positions (int64), k at that dimension, always sorted; of equal elements the first ones. NaN is
 /// the greatest.
 pub(super) fn topk(args: &KernelArgs<'_>) -> Result<()> {
-    if args.inputs[0].dtype == DType::Bool {
+    if args.inputs()[0].dtype() == DType::Bool {
         return Err(args.unsupported());
     }
     by_ordered!(args, topk_as)
@@ -27,7 +27,7 @@ pub(super) fn topk(args: &KernelArgs<'_>) -> Result<()> {
 fn topk_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let dim = args.attr(0).int() as usize;
     let lines = Lines::new(args, dim)?;
-    let k = args.outputs[0].shape.get(dim).copied().unwrap_or(1);
+    let k = args.outputs()[0].shape().get(dim).copied().unwrap_or(1);
     if k == 0 {
         return Ok(());
     }

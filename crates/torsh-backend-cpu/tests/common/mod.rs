@@ -140,20 +140,26 @@ impl Array {
     }
 
     pub fn view(&self) -> View<'_> {
-        View {
-            ptr: (self.data.as_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
-            dtype: self.dtype,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                (self.data.as_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
+                self.dtype,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
 
     pub fn view_mut(&mut self) -> View<'_> {
-        View {
-            ptr: (self.data.as_mut_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
-            dtype: self.dtype,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                (self.data.as_mut_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
+                self.dtype,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
 }
@@ -169,13 +175,8 @@ pub fn call(
     let f = kernel(k).expect("the kernel is in the table");
     let inputs: Vec<View<'_>> = ins.iter().map(|a| a.view()).collect();
     let outputs = [out.view_mut()];
-    f(&KernelArgs {
-        kernel: k,
-        compute,
-        outputs: &outputs,
-        inputs: &inputs,
-        attrs,
-    })
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    f(&unsafe { KernelArgs::new(k, compute, &outputs, &inputs, attrs) })
 }
 
 /// The same kernel with the output in the memory of the first operand.
@@ -184,13 +185,9 @@ pub fn call_in_place(k: Kernel, compute: DType, x: &mut Array, ins: &[&Array]) -
     let own = x.view_mut();
     let mut inputs = vec![own];
     inputs.extend(ins.iter().map(|a| a.view()));
-    f(&KernelArgs {
-        kernel: k,
-        compute,
-        outputs: &[own],
-        inputs: &inputs,
-        attrs: &[],
-    })
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    let own = [own];
+    f(&unsafe { KernelArgs::new(k, compute, &own, &inputs, torsh_core::attrs::NONE) })
 }
 
 /// A generator of small test values.

@@ -10,7 +10,6 @@ macro_rules! append_activations {
 relu "relu" Relu(x) "(Tensor input)" -> promote {
     float |x| if x < T::ZERO { T::ZERO } else { x };
     int |x| x.max(T::ZERO);
-    gpu "x < 0 ? 0 : x";
     grad [out] |c| c.g().relu_backward(c.out()?);
     samples (0.2, 2.0);
 }
@@ -19,7 +18,6 @@ relu "relu" Relu(x) "(Tensor input)" -> promote {
 relu6 "nn.functional.relu6" Relu6(x) "(Tensor input)" -> promote {
     float |x| x.maximum(T::ZERO).minimum(T::c(6.0));
     int |x| x.max(T::ZERO).min(T::c(6));
-    gpu "x < 0 ? 0 : (x > 6 ? 6 : x)";
     grad [x] |c| {
         let x = c.x()?;
         c.g().where_zero(&x.le(0.0)?.logical_or(x.ge(6.0)?)?, true)
@@ -31,7 +29,6 @@ relu6 "nn.functional.relu6" Relu6(x) "(Tensor input)" -> promote {
 silu "nn.functional.silu" Silu(x) "(Tensor input)" -> promote {
     float |x| x * x.sigmoid::<A>();
     complex |x| x.divide(T::c(1.0) + (-x).exp());
-    gpu "x / (1 + exp(-x))";
     grad [x] |c| c.g().silu_backward(c.x()?);
     samples (-3.0, 3.0);
 }
@@ -43,7 +40,6 @@ selu "selu" Selu(x) "(Tensor input)" -> promote {
         let high = x * T::c(1.0507009873554805);
         if x <= T::ZERO { low } else { high }
     };
-    gpu "x <= 0 ? 1.7580993408473766 * expm1(x) : 1.0507009873554805 * x";
     grad [x] |c| {
         let x = c.x()?;
         let low = x.minimum(0.0)?.exp()?.mul(1.7580993408473766)?;
@@ -55,7 +51,6 @@ selu "selu" Selu(x) "(Tensor input)" -> promote {
 /// `x * min(max(x + 3, 0), 6) / 6` of each element.
 hardswish "nn.functional.hardswish" Hardswish(x) "(Tensor input)" -> promote {
     float |x| x * (x + T::c(3.0)).maximum(T::ZERO).minimum(T::c(6.0)) / T::c(6.0);
-    gpu "x < -3 ? 0 : (x > 3 ? x : x * (x + 3) / 6)";
     grad [x] |c| {
         let x = c.x()?;
         let middle = c.g().mul(x.div(3.0)?.add(0.5)?)?;
@@ -67,7 +62,6 @@ hardswish "nn.functional.hardswish" Hardswish(x) "(Tensor input)" -> promote {
 /// `min(max(x + 3, 0), 6) / 6` of each element.
 hardsigmoid "nn.functional.hardsigmoid" Hardsigmoid(x) "(Tensor input)" -> promote {
     float |x| (x + T::c(3.0)).maximum(T::ZERO).minimum(T::c(6.0)) / T::c(6.0);
-    gpu "x < -3 ? 0 : (x > 3 ? 1 : (x + 3) / 6)";
     grad [x] |c| {
         let x = c.x()?;
         c.g().div(6.0)?.where_zero(&x.gt(-3.0)?.logical_and(x.lt(3.0)?)?, false)
@@ -83,7 +77,6 @@ mish "nn.functional.mish" Mish(x) "(Tensor input)" -> promote {
         let w = e * (e + T::c(2.0));
         x * (w / (w + T::c(2.0)))
     };
-    gpu "x * tanh(log1p(exp(x)))";
     grad [x] |c| {
         let x = c.x()?;
         let s = x.sigmoid()?;
@@ -97,7 +90,6 @@ mish "nn.functional.mish" Mish(x) "(Tensor input)" -> promote {
 softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
     float |x| x / (x.abs() + T::ONE);
     complex |x| x.divide(T::new(x.abs() + T::R::ONE, T::R::ZERO));
-    gpu "x / (1 + abs(x))";
     grad [x] |c| {
         let x = c.x()?;
         let d = x.abs()?.add(1.0)?;
@@ -114,7 +106,6 @@ softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
 /// Logarithm of the sigmoid of each element, exact in both tails.
 logsigmoid "nn.functional.logsigmoid" Logsigmoid(x) "(Tensor input)" -> promote {
     float |x| x.logsigmoid::<A>();
-    gpu "min(x, 0) - log1p(exp(-abs(x)))";
     grad [x] |c| c.g().mul(c.x()?.neg()?.sigmoid()?);
     samples (-3.0, 3.0);
 }

@@ -7,13 +7,13 @@ use crate::observe::Work;
 ///
 /// Pointwise ops write straight into the target; any other op is computed and then copied over.
 #[track_caller]
-pub fn call_inplace(
+pub fn call_inplace<'a>(
     record: &'static OpRecord,
     target: &Tensor,
     rest: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: impl Into<AttrsRef<'a>>,
 ) -> Result<()> {
-    let at = Location::caller();
+    let (at, attrs) = (Location::caller(), attrs.into());
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(target)]);
     args.extend_from_slice(rest);
     let run = || {
@@ -52,7 +52,7 @@ fn inplace_at(
     record: &'static OpRecord,
     target: &Tensor,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<()> {
     let wanted = args
@@ -142,7 +142,7 @@ fn write(
     (record, compute): (&'static OpRecord, DType),
     targets: &[Tensor],
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     lock_out: bool,
     at: &'static Location<'static>,
 ) -> Result<()> {
@@ -159,13 +159,14 @@ fn write(
 /// Runs a kernel that writes into a tensor that is already there (fills, copies, draws): nothing
 /// is recorded, the version is counted.
 #[track_caller]
-pub(crate) fn write_into(
+pub(crate) fn write_into<'a>(
     record: &'static OpRecord,
     compute: DType,
     target: &Tensor,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: impl Into<AttrsRef<'a>>,
 ) -> Result<()> {
+    let attrs = attrs.into();
     let (at, targets) = (Location::caller(), std::slice::from_ref(target));
     let work = Work::InPlace(record);
     write(work, (record, compute), targets, args, attrs, true, at)?;
@@ -175,12 +176,13 @@ pub(crate) fn write_into(
 
 /// [`write_into`] for a kernel that updates several tensors at once.
 #[track_caller]
-pub(crate) fn update(
+pub(crate) fn update<'a>(
     record: &'static OpRecord,
     targets: &[Tensor],
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: impl Into<AttrsRef<'a>>,
 ) -> Result<()> {
+    let attrs = attrs.into();
     let at = Location::caller();
     let compute = targets.first().map_or(DType::F32, Tensor::dtype);
     let work = Work::InPlace(record);
@@ -193,12 +195,13 @@ pub(crate) fn update(
 
 /// [`write_into`] for a tensor nobody has seen yet: the write is not counted.
 #[track_caller]
-pub(crate) fn write_fresh(
+pub(crate) fn write_fresh<'a>(
     record: &'static OpRecord,
     target: &Tensor,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: impl Into<AttrsRef<'a>>,
 ) -> Result<()> {
+    let attrs = attrs.into();
     let (at, targets) = (Location::caller(), std::slice::from_ref(target));
     let (work, compute) = (Work::Op(record), target.dtype());
     write(work, (record, compute), targets, args, attrs, false, at)

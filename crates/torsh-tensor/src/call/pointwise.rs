@@ -146,7 +146,7 @@ pub(super) fn pointwise(
     record: &'static OpRecord,
     rule: Pointwise,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     if let Some(first) = uniform(args) {
@@ -166,6 +166,10 @@ pub(super) fn pointwise(
     record_one(record, args, attrs, out, at)
 }
 
+/// The numbers of a call, in memory that is aligned for any dtype.
+#[repr(align(16))]
+struct Numbers([[u8; 16]; MAX_OPERANDS]);
+
 /// The most operands a pointwise op has.
 const MAX_OPERANDS: usize = 4;
 
@@ -176,7 +180,7 @@ pub(super) fn run_pointwise(
     compute: DType,
     out: &Tensor,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
     same_shape: bool,
     lock_out: bool,
 ) -> Result<()> {
@@ -184,7 +188,7 @@ pub(super) fn run_pointwise(
     if device == Device::Meta {
         return Ok(());
     }
-    let (kernel, f) = find_kernel(record, device)?;
+    let kernel = find_kernel(record, device)?;
     let (shape, strides) = (out.dims(), out.stride());
     if shape.len() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
         return Err(TorshError::shape(
@@ -198,7 +202,8 @@ pub(super) fn run_pointwise(
     } else {
         compute
     };
-    let mut numbers = [[0u8; 16]; MAX_OPERANDS];
+    let mut numbers = Numbers([[0u8; 16]; MAX_OPERANDS]);
+    let numbers = &mut numbers.0;
     for (i, a) in args.iter().enumerate() {
         match a {
             // Only the bytes that the kernel reads: it would wait for wider ones to be put together.
@@ -216,6 +221,7 @@ pub(super) fn run_pointwise(
             _ => Strides::new(),
         }));
     }
+    let mut of_caller = 0;
     let mut inputs = [View::ABSENT; MAX_OPERANDS];
     let mut locks = [(out.storage().as_ref(), true); MAX_OPERANDS + 1];
     let mut locked = usize::from(lock_out);
@@ -227,37 +233,26 @@ pub(super) fn run_pointwise(
                 }
                 locks[locked] = (t.storage().as_ref(), false);
                 locked += 1;
-                View {
-                    ptr: element_ptr(t),
-                    dtype: t.dtype(),
-                    shape,
-                    // The very slice of the result, by which the kernel knows the layout.
-                    strides: if same_shape { strides } else { &expanded[i] },
-                }
+                let strides = if same_shape { strides } else { &expanded[i] };
+                raw::view_as(t, shape, strides)
             }
-            Arg::N(_) => View {
-                ptr: numbers[i].as_ptr() as *mut u8,
-                dtype: number_dtype,
-                shape,
-                strides: &ZERO_STRIDES[..shape.len()],
-            },
+            Arg::N(_) => {
+                of_caller |= 1 << i;
+                let zeros = &ZERO_STRIDES[..shape.len()];
+                raw::number(&numbers[i], number_dtype, shape, zeros)
+            }
             Arg::Absent => View::ABSENT,
         };
     }
-    let outputs = [View {
-        ptr: element_ptr(out),
-        dtype: out.dtype(),
-        shape,
-        strides,
-    }];
-    let guard = lock_all(&locks[..locked]);
-    let r = f(&KernelArgs {
+    let launch = Launch {
         kernel,
         compute,
-        outputs: &outputs,
+        device,
+        outputs: &[raw::view(out)],
         inputs: &inputs[..args.len()],
         attrs,
-    });
-    drop(guard);
-    r
+        numbers: of_caller,
+        one_layout: same_shape,
+    };
+    raw::run(&launch, &locks[..locked])
 }

@@ -1,6 +1,9 @@
 //! Limits of elements: numbers, tensors, or none.
 
 use smallvec::SmallVec;
+use torsh_core::Attributes;
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers;
 use torsh_core::{Attr, Result, Scalar, TorshError};
 
 use super::pointwise::parametric;
@@ -149,23 +152,35 @@ fn clamp(
     // A number beside a tensor is a 0-d tensor that raises no dtype within its category.
     let (own_min, own_max, wide);
     let mut operands: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
-    let mut numbers: SmallVec<[Attr<'_>; 2]> = SmallVec::new();
-    let record = if !tensor(&min) && !tensor(&max) {
-        numbers.extend(low.into_iter().chain(high).map(Attr::Scalar));
+    let (both, only_min, only_max);
+    let (record, numbers): (&'static OpRecord, &dyn Attributes) = if !tensor(&min) && !tensor(&max)
+    {
         match (low, high) {
-            (Some(_), Some(_)) => &parametric::clamp_scalar,
-            (Some(_), None) => &parametric::clamp_min_scalar,
-            _ => &parametric::clamp_max_scalar,
+            (Some(min), Some(max)) => {
+                both = numbers::ClampScalar { min, max };
+                (&parametric::clamp_scalar, &both)
+            }
+            (Some(min), None) => {
+                only_min = numbers::ClampMinScalar { min };
+                (&parametric::clamp_min_scalar, &only_min)
+            }
+            (None, max) => {
+                only_max = numbers::ClampMaxScalar {
+                    max: max.unwrap_or(Scalar::Int(0)),
+                };
+                (&parametric::clamp_max_scalar, &only_max)
+            }
         }
     } else {
         own_min = min.as_ref().map(|o| o.to_tensor()).transpose()?;
         own_max = max.as_ref().map(|o| o.to_tensor()).transpose()?;
         operands.extend(own_min.iter().chain(&own_max).map(Arg::T));
-        match (&own_min, &own_max) {
+        let record = match (&own_min, &own_max) {
             (Some(_), Some(_)) => &parametric::clamp_tensor,
             (Some(_), None) => &parametric::clamp_min_tensor,
             _ => &parametric::clamp_max_tensor,
-        }
+        };
+        (record, NONE)
     };
     let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
     all.extend(low.into_iter().chain(high).map(Arg::N));
@@ -173,16 +188,16 @@ fn clamp(
     let r = if dtype != x.dtype() && operands.len() == 1 {
         wide = x.to_dtype(dtype)?;
         operands[0] = Arg::T(&wide);
-        let y = call1(record, &operands, &numbers)?;
+        let y = call1(record, &operands, numbers)?;
         if inplace {
             crate::inplace::assign(x, &y).map(|()| x.clone())
         } else {
             Ok(y)
         }
     } else if inplace {
-        call_inplace(record, x, &operands[1..], &numbers).map(|()| x.clone())
+        call_inplace(record, x, &operands[1..], numbers).map(|()| x.clone())
     } else {
-        call1(record, &operands, &numbers)
+        call1(record, &operands, numbers)
     };
     r.map_err(|e| e.renamed("clamp"))
 }

@@ -1,6 +1,7 @@
 //! Copies: between dtypes, devices and layouts, and over existing tensors.
 
 use smallvec::SmallVec;
+use torsh_core::attrs::NONE;
 use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, Shape, TorshError};
 
 use crate::call::{Arg, call1, make_node, memory_order_strides, write_fresh, write_into};
@@ -136,19 +137,19 @@ impl Tensor {
         if self.contiguous_flag() {
             return Ok(self.clone());
         }
-        call1(&CONTIGUOUS, &[Arg::T(self)], &[])
+        call1(&CONTIGUOUS, &[Arg::T(self)], NONE)
     }
 
     /// A copy of the data in the layout that `like` has (dense), not recorded.
     pub(crate) fn copy_like(&self, like: &Tensor) -> Result<Tensor> {
         if like.contiguous_flag() || !like.layout().is_dense() {
-            return call1(&CLONE, &[Arg::T(self)], &[]);
+            return call1(&CLONE, &[Arg::T(self)], NONE);
         }
         let n = self.numel() * self.dtype().size();
         let storage = crate::call::allocate(self.device(), n)?;
         let layout = Layout::new(self.shape().clone(), like.layout().strides.clone(), 0);
         let out = Tensor::from_parts(storage, layout, self.dtype());
-        write_fresh(&CLONE, &out, &[Arg::T(self)], &[])?;
+        write_fresh(&CLONE, &out, &[Arg::T(self)], NONE)?;
         Ok(out)
     }
 
@@ -195,14 +196,21 @@ impl Tensor {
             Err(_) => src.copy()?.expand_for(self.shape())?,
         };
         let args = [Arg::T(self), Arg::T(&source)];
-        write_into(&COPY_, self.dtype(), self, &[Arg::T(&source)], &[])?;
+        write_into(&COPY_, self.dtype(), self, &[Arg::T(&source)], NONE)?;
         let recorded = crate::mode::is_grad_enabled()
             && self.dtype().is_differentiable()
             && (self.requires_grad() || source.requires_grad());
         if !recorded {
             return crate::inplace::rebase(self, None);
         }
-        let node = make_node(&COPY_, &args, &[], std::slice::from_ref(self), at, None)?;
+        let node = make_node(
+            &COPY_,
+            &args,
+            NONE.into(),
+            std::slice::from_ref(self),
+            at,
+            None,
+        )?;
         crate::inplace::rebase(self, Some(node))
     }
 
@@ -258,7 +266,7 @@ impl Tensor {
         let node = make_node(
             record,
             &[Arg::T(self)],
-            &[],
+            NONE.into(),
             std::slice::from_ref(self),
             at,
             None,

@@ -128,7 +128,7 @@ pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
         let attrs = [c.attr(0), c.attr(1), c.attr(2), c.attr(3), rows, width];
         let wanted = [Attr::Bool(c.needs(0)), Attr::Bool(c.needs(3))];
         let attrs: Vec<Attr<'_>> = attrs.into_iter().chain(wanted).collect();
-        let mut grads = call(&EMBEDDING_BAG_BACKWARD, &args, &attrs)?.into_iter();
+        let mut grads = call(&EMBEDDING_BAG_BACKWARD, &args, &attrs[..])?.into_iter();
         let (to_weight, to_factors) = (grads.next(), grads.next());
         Ok(SmallVec::from_iter([
             to_weight.filter(|_| c.needs(0)),

@@ -1,5 +1,6 @@
 //! New tensors by rule or after the pattern of another one.
 
+use torsh_core::attrs::NONE;
 use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, TorshError, default_dtype};
 
 use crate::call::{memory_order_strides, write_fresh};
@@ -454,7 +455,7 @@ impl Tensor {
             }
         }
         let t = Tensor::empty((n, m), dtype, device)?;
-        write_fresh(&EYE, &t, &[], &[])?;
+        write_fresh(&EYE, &t, &[], NONE)?;
         Ok(t)
     }
 

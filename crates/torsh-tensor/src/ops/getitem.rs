@@ -1,6 +1,7 @@
 //! Indexing: `x.i(..)`, and advanced indexing behind it.
 
 use smallvec::SmallVec;
+use torsh_core::AttrsRef;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::{check_number, in_place};
@@ -33,7 +34,7 @@ pub static INDEX: OpRecord = OpRecord::new(
         &INDEX_PUT,
         &zeros,
         &rest,
-        &[c.attr(0), c.attr(1), Attr::Bool(true)],
+        (&[c.attr(0), c.attr(1), Attr::Bool(true)]).into(),
     )?;
     Ok(SmallVec::from_iter([Some(sum)]))
 })
@@ -91,7 +92,7 @@ pub static INDEX_PUT: OpRecord =
         })
         .grads(!3, 0, |c| {
             let indices = (2..).map_while(|i| c.has_input(i).then(|| c.input(i))).collect::<Result<Vec<_>>>()?;
-            let with = |first: &[&Tensor], record: &'static OpRecord, attrs: &[Attr<'_>]| {
+            let with = |first: &[&Tensor], record: &'static OpRecord, attrs: AttrsRef<'_>| {
                 let args: SmallVec<[Arg<'_>; 4]> =
                     first.iter().copied().chain(indices.iter()).map(Arg::T).collect();
                 call1(record, &args, attrs)
@@ -101,10 +102,10 @@ pub static INDEX_PUT: OpRecord =
                 (true, true) => Some(c.g().clone()),
                 (true, false) => {
                     let zero = Tensor::scalar(0, c.g().dtype(), c.g().device())?;
-                    Some(with(&[c.g(), &zero], &INDEX_PUT, &[c.attr(0), c.attr(1), Attr::Bool(false)])?)
+                    Some(with(&[c.g(), &zero], &INDEX_PUT, (&[c.attr(0), c.attr(1), Attr::Bool(false)]).into())?)
                 }
             };
-            let values = if c.needs(1) { Some(with(&[c.g()], &INDEX, &[c.attr(0), c.attr(1)])?) } else { None };
+            let values = if c.needs(1) { Some(with(&[c.g()], &INDEX, (&[c.attr(0), c.attr(1)]).into())?) } else { None };
             Ok(SmallVec::from_iter([first, values]))
         })
 .by_name(|b| {
@@ -502,7 +503,7 @@ impl Tensor {
             Attr::Int(r.position as i64),
             Attr::Bool(accumulate),
         ];
-        in_place(&INDEX_PUT, self, &rest, &attrs)
+        in_place(&INDEX_PUT, self, &rest, (&attrs).into())
     }
 
     /// Assigns to a part of this tensor, as Python's `x[index] = value`; returns this tensor.

@@ -1,6 +1,8 @@
 //! Selecting and writing along one dimension, and by flat positions.
 
 use smallvec::SmallVec;
+use torsh_core::AttrsRef;
+use torsh_core::attrs::NONE;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
 
 use crate::autocast::Autocast;
@@ -26,7 +28,7 @@ pub(crate) fn in_place(
     record: &'static OpRecord,
     target: &Tensor,
     rest: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: AttrsRef<'_>,
 ) -> Result<Tensor> {
     let at = std::panic::Location::caller();
     let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(target)]);
@@ -215,7 +217,7 @@ pub static INDEX_SELECT: OpRecord = OpRecord::new(
             &INDEX_ADD,
             &zeros,
             &[Arg::T(&c.y()?), Arg::T(c.g())],
-            &[c.attr(0), Attr::Int(1)],
+            (&[c.attr(0), Attr::Int(1)]).into(),
         )?,
     ))
 })
@@ -314,7 +316,7 @@ pub static INDEX_ADD: OpRecord = OpRecord::new(
 .grads(2, 0, |c| {
     let source = if c.needs(2) {
         let g = read_back(c)?;
-        let alpha = c.p(1);
+        let alpha = c.attr(1).scalar().unwrap_or(Scalar::Int(0));
         Some(if alpha == Scalar::Int(1) { g } else { g.mul(alpha.conj())? })
     } else {
         None
@@ -437,7 +439,7 @@ pub static TAKE: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    Ok(one(0, in_place(&PUT, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[Attr::Bool(true)])?))
+    Ok(one(0, in_place(&PUT, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], (&[Attr::Bool(true)]).into())?))
 })
 .by_name(|b| b.tensor(0)?.take(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
@@ -558,7 +560,7 @@ impl Tensor {
             &INDEX_ADD,
             self,
             &[Arg::T(index), Arg::T(source)],
-            &[Attr::Int(d as i64), Attr::Scalar(Scalar::Int(1))],
+            (&[Attr::Int(d as i64), Attr::Scalar(Scalar::Int(1))]).into(),
         )
     }
 
@@ -587,7 +589,7 @@ impl Tensor {
             &INDEX_COPY,
             self,
             &[Arg::T(index), Arg::T(source)],
-            &[Attr::Int(d as i64)],
+            (&[Attr::Int(d as i64)]).into(),
         )
     }
 
@@ -622,7 +624,7 @@ impl Tensor {
             &INDEX_FILL,
             self,
             &[Arg::T(index), Arg::opt(t.as_ref())],
-            &[Attr::Int(d as i64), Attr::Scalar(n)],
+            (&[Attr::Int(d as i64), Attr::Scalar(n)]).into(),
         )
     }
 
@@ -630,7 +632,7 @@ impl Tensor {
     /// count from the end (`torch.take`).
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
-        call1(&TAKE, &[Arg::T(self), Arg::T(index)], &[])
+        call1(&TAKE, &[Arg::T(self), Arg::T(index)], NONE)
     }
 
     fn put_args(&self, index: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -667,7 +669,7 @@ impl Tensor {
             &PUT,
             self,
             &[Arg::T(index), Arg::T(&source)],
-            &[Attr::Bool(accumulate)],
+            (&[Attr::Bool(accumulate)]).into(),
         )
     }
 }

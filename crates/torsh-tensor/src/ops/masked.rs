@@ -1,6 +1,7 @@
 //! Masks: filling, selecting and writing where they are true, and where they are.
 
 use smallvec::SmallVec;
+use torsh_core::attrs::NONE;
 use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::{fill_value, in_place, one};
@@ -126,7 +127,7 @@ pub static MASKED_SELECT: OpRecord = OpRecord::new(
             &MASKED_SCATTER,
             &zeros,
             &[Arg::T(&c.y()?), Arg::T(c.g())],
-            &[],
+            NONE.into(),
         )?,
     ))
 })
@@ -208,7 +209,7 @@ pub static MASKED_SCATTER_BACKWARD: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    Ok(one(0, in_place(&MASKED_SCATTER, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[])?))
+    Ok(one(0, in_place(&MASKED_SCATTER, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], NONE.into())?))
 })
 .by_name(|b| {
     let (g, mask) = (b.tensor(0)?, b.tensor(1)?);
@@ -293,7 +294,7 @@ fn tuple(x: &Tensor) -> Result<Value> {
 
 /// How many elements are not 0.
 pub(crate) fn count(x: &Tensor) -> Result<usize> {
-    Ok(call1(&MASKED_COUNT, &[Arg::T(x)], &[])?.item::<i64>()? as usize)
+    Ok(call1(&MASKED_COUNT, &[Arg::T(x)], NONE)?.item::<i64>()? as usize)
 }
 
 impl Tensor {
@@ -327,7 +328,7 @@ impl Tensor {
             &MASKED_FILL,
             self,
             &[Arg::T(mask), Arg::opt(t.as_ref())],
-            &[Attr::Scalar(n)],
+            (&[Attr::Scalar(n)]).into(),
         )
     }
 
@@ -364,14 +365,19 @@ impl Tensor {
         call1(
             &MASKED_SCATTER,
             &[Arg::T(self), Arg::T(mask), Arg::T(source)],
-            &[],
+            NONE,
         )
     }
 
     /// [`Tensor::masked_scatter`] in place; returns this tensor.
     #[track_caller]
     pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-        in_place(&MASKED_SCATTER, self, &[Arg::T(mask), Arg::T(source)], &[])
+        in_place(
+            &MASKED_SCATTER,
+            self,
+            &[Arg::T(mask), Arg::T(source)],
+            NONE.into(),
+        )
     }
 
     /// The positions of the elements that are not 0, one row each: int64 `[n, ndim]`

@@ -260,7 +260,7 @@ fn run(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
         attrs.extend_from_slice(&p.attrs);
     }
     let args: Vec<Arg<'_>> = grads.iter().map(Arg::T).collect();
-    update(record, &targets, &args, &attrs)?;
+    update(record, &targets, &args, &attrs[..])?;
     for (t, copy) in &written_back {
         t.copy_(copy)?;
     }

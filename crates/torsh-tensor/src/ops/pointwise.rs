@@ -1,7 +1,9 @@
 //! Pointwise ops: records and methods made from the rows of `torsh_core::pointwise`.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Result};
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers::{self, Numbers};
+use torsh_core::{Kept, Kernel, Result, Scalar};
 
 use crate::call::{Arg, call_inplace, call1};
 use crate::record::{Backward, InputGrad, OpRecord, Pointwise, Rule};
@@ -86,13 +88,19 @@ const fn record(name: &'static str, doc: &'static str, schema: &'static str) -> 
     if namespaced { r } else { r.overload() }
 }
 
+/// Makes a row's struct of numbers from those that a schema binds.
+macro_rules! bind {
+    ($kernel:ident $($number:ident)+) => {
+        |given| Kept::new(<numbers::$kernel as Numbers>::bound(given))
+    };
+}
+
 macro_rules! define_records {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident {
-        $(float |$($fa:ident),+ $(; $fp:ident)?| $fe:expr;)?
-        $(int |$($ia:ident),+ $(; $ip:ident)?| $ie:expr;)?
-        $(bool |$($ba:ident),+ $(; $bp:ident)?| $be:expr;)?
-        $(complex |$($ca:ident),+ $(; $cp:ident)?| $ce:expr;)?
-        gpu $gpu:literal;
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident {
+        $(float |$($fa:ident),+ $(; $($fp:ident),+)?| $fe:expr;)?
+        $(int |$($ia:ident),+ $(; $($ip:ident),+)?| $ie:expr;)?
+        $(bool |$($ba:ident),+ $(; $($bp:ident),+)?| $be:expr;)?
+        $(complex |$($ca:ident),+ $(; $($cp:ident),+)?| $ce:expr;)?
         $(grad [$($saved:ident)*] $grad:expr;)*
         samples $(($lo:literal, $hi:literal)),+;
     })*) => {
@@ -102,7 +110,8 @@ macro_rules! define_records {
             pub static $method: OpRecord = record($name, concat!($($doc, "\n"),+), $schema)
                 .pointwise(rule!($rule), Kernel::$kernel)
                 .backward(backward!($rule [$($($fa)+)?] $([$($saved)*] $grad;)*))
-                .intervals(&[$(($lo, $hi)),+]);
+                .intervals(&[$(($lo, $hi)),+])
+                $(.numbers(bind!($kernel $($number)+)))?;
         )*
 
         pub(super) const LIST: &[&OpRecord] = &[$(&$method),*];
@@ -147,7 +156,7 @@ pub(crate) const RECORDS: &[&OpRecord] =
     &join::<COUNT>(&[unary::LIST, binary::LIST, parametric::LIST]);
 
 macro_rules! unary_methods {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
         impl Tensor {
             $(
                 $(#[doc = $doc])+
@@ -155,7 +164,7 @@ macro_rules! unary_methods {
                 #[inline]
                 #[track_caller]
                 pub fn $method(&self) -> Result<Tensor> {
-                    call1(&unary::$method, &[Arg::T(self)], &[])
+                    call1(&unary::$method, &[Arg::T(self)], NONE)
                 }
             )*
         }
@@ -164,7 +173,7 @@ macro_rules! unary_methods {
 torsh_core::for_each_unary! { unary_methods }
 
 macro_rules! binary_methods {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
         impl Tensor {
             $(
                 $(#[doc = $doc])+
@@ -172,7 +181,7 @@ macro_rules! binary_methods {
                 #[inline]
                 #[track_caller]
                 pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
-                    call1(&binary::$method, &[Arg::T(self), other.into().arg()], &[])
+                    call1(&binary::$method, &[Arg::T(self), other.into().arg()], NONE)
                 }
             )*
         }
@@ -188,7 +197,7 @@ macro_rules! unary_inplace {
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
                 #[track_caller]
                 pub fn $method(&self) -> Result<Tensor> {
-                    call_inplace(&unary::$name, self, &[], &[])?;
+                    call_inplace(&unary::$name, self, &[], NONE)?;
                     Ok(self.clone())
                 }
             )*
@@ -212,7 +221,7 @@ macro_rules! binary_inplace {
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
                 #[track_caller]
                 pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
-                    call_inplace(&binary::$name, self, &[other.into().arg()], &[])?;
+                    call_inplace(&binary::$name, self, &[other.into().arg()], NONE)?;
                     Ok(self.clone())
                 }
             )*
@@ -240,19 +249,17 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     // A call on numbers alone computes on a 0-d tensor of the first.
     let first;
     let mut args: SmallVec<[Arg<'_>; 3]> = operands.iter().map(Operand::arg).collect();
-    let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
-        .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
-        .collect();
-    super::pointwise_names::check_numbers(record, &args, &numbers)?;
+    let numbers: SmallVec<[Scalar; 4]> = (arity..b.len()).map(|i| b.scalar(i)).collect();
+    super::pointwise_names::check_numbers(record, &args, numbers.first().copied())?;
     if !args.iter().any(|a| matches!(a, Arg::T(_))) {
         first = operands[0].to_tensor()?;
         args[0] = Arg::T(&first);
     }
-    let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
-        .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
-        .collect();
-    super::pointwise_names::check_numbers(record, &args, &numbers)?;
-    call1(record, &args, &numbers).map(Value::Tensor)
+    match record.numbers {
+        Some(bind) => call1(record, &args, bind(&numbers).get()),
+        None => call1(record, &args, NONE),
+    }
+    .map(Value::Tensor)
 }
 
 impl Tensor {
@@ -283,7 +290,9 @@ impl Tensor {
         call1(
             &parametric::add_alpha,
             &[Arg::T(self), other.into().arg()],
-            &[Attr::Scalar(options.alpha)],
+            &numbers::AddAlpha {
+                alpha: options.alpha,
+            },
         )
     }
 }

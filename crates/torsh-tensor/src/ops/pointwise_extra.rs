@@ -2,6 +2,9 @@
 //! modes, tolerances.
 
 use smallvec::SmallVec;
+use torsh_core::Attributes;
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers::{self, Numbers};
 use torsh_core::{Attr, DType, Result, Scalar, TorshError, default_dtype};
 
 use super::pointwise::{binary, parametric};
@@ -67,7 +70,7 @@ fn run(record: &'static OpRecord, x: Operand<'_>, y: Operand<'_>) -> Result<Tens
         first = x.to_tensor()?;
         args[0] = Arg::T(&first);
     }
-    call1(record, &args, &[])
+    call1(record, &args, NONE)
 }
 
 /// A quotient rounded in one of two ways, or not.
@@ -145,11 +148,17 @@ fn lerp(x: &Tensor, end: &Tensor, weight: Operand<'_>, inplace: bool) -> Result<
                 &parametric::lerp_scalar,
                 x,
                 &[Arg::T(end)],
-                &[Attr::Scalar(w)],
+                &numbers::LerpScalar { weight: w },
                 inplace,
             )
         }
-        w => apply(&parametric::lerp_tensor, x, &[Arg::T(end), w], &[], inplace),
+        w => apply(
+            &parametric::lerp_tensor,
+            x,
+            &[Arg::T(end), w],
+            NONE,
+            inplace,
+        ),
     };
     r.map_err(|e| e.renamed("lerp"))
 }
@@ -160,7 +169,7 @@ pub(super) fn apply(
     record: &'static OpRecord,
     x: &Tensor,
     rest: &[Arg<'_>],
-    numbers: &[Attr<'_>],
+    numbers: &dyn Attributes,
     inplace: bool,
 ) -> Result<Tensor> {
     if inplace {
@@ -190,12 +199,11 @@ fn nan_to_num(
     inplace: bool,
 ) -> Result<Tensor> {
     let (least, largest) = x.dtype().to_real().finite_range();
-    let numbers = [
-        nan.unwrap_or(0.0),
-        posinf.unwrap_or(largest),
-        neginf.unwrap_or(least),
-    ]
-    .map(Attr::Float);
+    let numbers = numbers::NanToNum {
+        nan: nan.unwrap_or(0.0).into(),
+        posinf: posinf.unwrap_or(largest).into(),
+        neginf: neginf.unwrap_or(least).into(),
+    };
     apply(&parametric::nan_to_num, x, &[], &numbers, inplace)
 }
 
@@ -236,7 +244,9 @@ fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
         &parametric::logit,
         x,
         &[],
-        &[Attr::Float(eps.unwrap_or(-1.0))],
+        &numbers::Logit {
+            eps: eps.unwrap_or(-1.0).into(),
+        },
         inplace,
     )
 }
@@ -352,7 +362,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled(
+        scaled::<numbers::SubAlpha>(
             &parametric::sub_alpha,
             self,
             other.into(),
@@ -374,7 +384,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled(&parametric::rsub, self, other.into(), options.alpha, false)
+        scaled::<numbers::Rsub>(&parametric::rsub, self, other.into(), options.alpha, false)
     }
 
     /// `self += alpha * other` (`Tensor.add_` with `alpha`); returns this tensor.
@@ -384,7 +394,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled(
+        scaled::<numbers::AddAlpha>(
             &parametric::add_alpha,
             self,
             other.into(),
@@ -400,7 +410,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled(
+        scaled::<numbers::SubAlpha>(
             &parametric::sub_alpha,
             self,
             other.into(),
@@ -447,7 +457,9 @@ impl Tensor {
             &parametric::addcmul,
             self,
             &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            &numbers::Addcmul {
+                value: options.value,
+            },
             false,
         )
     }
@@ -470,7 +482,9 @@ impl Tensor {
             &parametric::addcmul,
             self,
             &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            &numbers::Addcmul {
+                value: options.value,
+            },
             true,
         )
     }
@@ -493,7 +507,9 @@ impl Tensor {
             &parametric::addcdiv,
             self,
             &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            &numbers::Addcdiv {
+                value: options.value,
+            },
             false,
         )
     }
@@ -516,7 +532,9 @@ impl Tensor {
             &parametric::addcdiv,
             self,
             &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            &numbers::Addcdiv {
+                value: options.value,
+            },
             true,
         )
     }
@@ -584,7 +602,9 @@ impl Tensor {
             &parametric::round_decimals,
             self,
             &[],
-            &[Attr::Int(decimals)],
+            &numbers::RoundDecimals {
+                decimals: decimals.into(),
+            },
             false,
         )
     }
@@ -619,11 +639,11 @@ impl Tensor {
             ));
         }
         if self.dtype().is_differentiable() {
-            let numbers = [
-                Attr::Float(rtol),
-                Attr::Float(atol),
-                Attr::Float(f64::from(equal_nan as u8)),
-            ];
+            let numbers = numbers::Isclose {
+                rtol: rtol.into(),
+                atol: atol.into(),
+                equal_nan: equal_nan.into(),
+            };
             return apply(
                 &parametric::isclose,
                 self,
@@ -647,7 +667,7 @@ impl Tensor {
         } else {
             self.to_dtype(default_dtype())?
         };
-        call1(&parametric::angle, &[Arg::T(&x)], &[])
+        call1(&parametric::angle, &[Arg::T(&x)], NONE)
     }
 
     /// Powers computed in float64 or complex128, whatever the operands' dtypes.
@@ -658,14 +678,14 @@ impl Tensor {
 }
 
 #[track_caller]
-fn scaled(
+fn scaled<T: Numbers>(
     record: &'static OpRecord,
     x: &Tensor,
     y: Operand<'_>,
     alpha: Scalar,
     inplace: bool,
 ) -> Result<Tensor> {
-    let (y, numbers) = (y.arg(), [Attr::Scalar(alpha)]);
-    super::pointwise_names::check_numbers(record, &[Arg::T(x), y], &numbers)?;
-    apply(record, x, &[y], &numbers, inplace)
+    let y = y.arg();
+    super::pointwise_names::check_numbers(record, &[Arg::T(x), y], Some(alpha))?;
+    apply(record, x, &[y], &T::bound(&[alpha]), inplace)
 }

@@ -1,6 +1,6 @@
 //! What PyTorch takes for pointwise ops by name: numbers in place of tensors, and further names.
 
-use torsh_core::{Attr, DType, Result, Scalar, TorshError, default_dtype};
+use torsh_core::{DType, Result, Scalar, TorshError, default_dtype};
 
 use crate::call::{Arg, promotion};
 use crate::record::OpRecord;
@@ -40,7 +40,7 @@ pub(super) fn accept_numbers(name: &str, signature: &mut Signature) {
 pub(super) fn check_numbers(
     record: &OpRecord,
     args: &[Arg<'_>],
-    numbers: &[Attr<'_>],
+    alpha: Option<Scalar>,
 ) -> Result<()> {
     let name = record.base_name();
     let tensors = args
@@ -55,7 +55,7 @@ pub(super) fn check_numbers(
     if !matches!(name, "add" | "sub" | "rsub") {
         return Ok(());
     }
-    let Some(alpha) = numbers.first().and_then(Attr::scalar) else {
+    let Some(alpha) = alpha else {
         return Ok(());
     };
     let dtype = promoted(args)?;

@@ -1,6 +1,7 @@
 //! Other orders and places: flips, rolls, triangles, diagonals, repeats.
 
 use smallvec::SmallVec;
+use torsh_core::attrs::NONE;
 use torsh_core::{Attr, DType, Device, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::one;
@@ -395,7 +396,7 @@ fn positions(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     }
     let total = match output_size {
         Some(n) => n,
-        None => call1(&REPEAT_COUNT, &[Arg::T(repeats)], &[])?.item::<i64>()?,
+        None => call1(&REPEAT_COUNT, &[Arg::T(repeats)], NONE)?.item::<i64>()?,
     };
     if total < 0 {
         return Err(TorshError::invalid(
@@ -532,7 +533,7 @@ impl Tensor {
             &TRIL,
             self,
             &[],
-            &[Attr::Int(diagonal.value()), Attr::Bool(false)],
+            (&[Attr::Int(diagonal.value()), Attr::Bool(false)]).into(),
         )
     }
 
@@ -543,7 +544,7 @@ impl Tensor {
             &TRIU,
             self,
             &[],
-            &[Attr::Int(diagonal.value()), Attr::Bool(true)],
+            (&[Attr::Int(diagonal.value()), Attr::Bool(true)]).into(),
         )
     }
 

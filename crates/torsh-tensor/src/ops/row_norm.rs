@@ -53,7 +53,7 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
         let attrs = [0, 1, 2, 3, 4, 5].map(|i| c.attr(i));
         let attrs: Vec<Attr<'_>> =
             attrs.into_iter().chain([Attr::Bool(c.needs(0)), Attr::Bool(parameters)]).collect();
-        let grads = call(&ROW_NORM_BACKWARD, &args, &attrs)?;
+        let grads = call(&ROW_NORM_BACKWARD, &args, &attrs[..])?;
         grads
             .into_iter()
             .enumerate()

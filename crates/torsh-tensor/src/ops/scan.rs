@@ -149,7 +149,7 @@ fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
         &SCATTER_ADD,
         &c.zeros(0)?,
         &[Arg::T(&c.output(1)?), Arg::T(g)],
-        &attrs,
+        (&attrs).into(),
     )?;
     Ok(SmallVec::from_iter([Some(sum)]))
 }

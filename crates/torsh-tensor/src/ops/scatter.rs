@@ -76,7 +76,7 @@ pub static GATHER: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    Ok(one(0, in_place(&SCATTER_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[c.attr(0), c.attr(1)])?))
+    Ok(one(0, in_place(&SCATTER_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], (&[c.attr(0), c.attr(1)]).into())?))
 })
 .by_name(|b| b.tensor(0)?.gather(b.int(1), b.tensor(2)?).map(Value::Tensor))
 .samples(|s| {
@@ -515,7 +515,7 @@ impl Tensor {
         let source = Arg::opt(tensor.as_ref());
         let attrs = [Attr::Int(d as i64), Attr::Str(reduce), Attr::Scalar(number)];
         if write {
-            in_place(record, self, &[Arg::T(index), source], &attrs)
+            in_place(record, self, &[Arg::T(index), source], (&attrs).into())
         } else {
             call1(record, &[Arg::T(self), Arg::T(index), source], &attrs)
         }
@@ -595,7 +595,7 @@ impl Tensor {
             &SCATTER_ADD,
             self,
             &[Arg::T(index), Arg::T(src)],
-            &[Attr::Int(d as i64), Attr::Bool(false)],
+            (&[Attr::Int(d as i64), Attr::Bool(false)]).into(),
         )
     }
 

@@ -1,6 +1,7 @@
 //! Choosing between two tensors.
 
 use smallvec::SmallVec;
+use torsh_core::attrs::NONE;
 use torsh_core::{DType, Kernel, Promotion, Result, TorshError};
 
 use crate::call::{Arg, call1};
@@ -90,7 +91,7 @@ impl Tensor {
         call1(
             &WHERE,
             &[Arg::T(&condition.expand(&shape)?), Arg::T(&a), Arg::T(&b)],
-            &[],
+            NONE,
         )
     }
 

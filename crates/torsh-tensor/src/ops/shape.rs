@@ -714,12 +714,12 @@ pub(crate) fn uninit_for(
         && let Rule::View(rule) = record.rule
     {
         let from = Layout::contiguous(node.input_spec(0).0.clone());
-        let attrs: SmallVec<[Attr<'_>; 2]> = attrs.iter().map(Kept::attr).collect();
+        let attrs: SmallVec<[Attr<'_>; 2]> = (0..2).map(|i| attrs.at(i)).collect();
         let mut to = from.clone();
         let cx = ViewCx {
             layout: &from,
             dtype,
-            attrs: &attrs,
+            attrs: attrs[..].into(),
         };
         rule(&cx, &mut to)?;
         if to.shape == *shape {

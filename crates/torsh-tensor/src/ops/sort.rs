@@ -1,6 +1,7 @@
 //! Order: sorting, the largest elements, searching, membership, counting, equality.
 
 use smallvec::SmallVec;
+use torsh_core::attrs::NONE;
 use torsh_core::{Attr, DType, Dims, Kernel, Promotion, Result, Shape, TorshError};
 
 use super::index::in_place;
@@ -37,7 +38,7 @@ fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
         &super::scatter::SCATTER_ADD,
         &zeros,
         &[Arg::T(&indices), Arg::T(g)],
-        &dim,
+        (&dim).into(),
     )?;
     Ok(SmallVec::from_iter([Some(sum)]))
 }
@@ -648,7 +649,7 @@ impl Tensor {
             self.detach().to_dtype(dtype)?,
             other.detach().to_dtype(dtype)?,
         );
-        call1(&EQUAL, &[Arg::T(&a), Arg::T(&b)], &[])?.item::<bool>()
+        call1(&EQUAL, &[Arg::T(&a), Arg::T(&b)], NONE)?.item::<bool>()
     }
 
     /// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances

@@ -82,7 +82,7 @@ pub static VIEW_DTYPE: OpRecord = OpRecord::new(
 )
 .overload()
 .view_as(|c| {
-    let to = c.attrs.first().and_then(Attr::dtype).unwrap_or(c.dtype);
+    let to = c.attrs.at(0).dtype().unwrap_or(c.dtype);
     let (from, size) = (c.dtype.size(), to.size());
     let mut l = c.layout.clone();
     if from == size {

@@ -26,7 +26,7 @@ const APART: usize = 16;
 const GRAIN: usize = 256 * 1024;
 
 pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
-    let ([dq, dk, dv], [q, k, v, _, g, out, lse]) = (args.outputs, args.inputs) else {
+    let ([dq, dk, dv], [q, k, v, _, g, out, lse]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let dtype = DType::F32;
@@ -47,7 +47,7 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
         k: Matrices::new(k, dtype, lead_kv)?,
         v: Matrices::new(v, dtype, lead_kv)?,
         out: Matrices::new(out, dtype, lead)?,
-        lse: Ptr::new(lse.ptr.cast()),
+        lse: Ptr::new(lse.ptr().cast()),
         dq: dq.as_ref().map(|r| &r.to),
         dk: dk.as_ref().map(|r| &r.to),
         dv: dv.as_ref().map(|r| &r.to),

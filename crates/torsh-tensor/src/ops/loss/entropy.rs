@@ -1,5 +1,7 @@
 //! Losses of probabilities: cross entropies, divergence, and likelihoods of distributions.
 
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers;
 use torsh_core::{Attr, Result, TorshError};
 
 use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
@@ -212,7 +214,7 @@ fn binary_cross_entropy(x: &Tensor, y: &Tensor, options: &BceOptions) -> Result<
             ),
         ));
     }
-    let losses = call1(&parametric::bce_elementwise, &[Arg::T(x), Arg::T(y)], &[])?;
+    let losses = call1(&parametric::bce_elementwise, &[Arg::T(x), Arg::T(y)], NONE)?;
     let losses = times_weight(losses, options.weight.as_ref())?;
     let each = (options.reduction == Reduction::None).then(|| losses.clone());
     let result = options.reduction.apply(losses)?;
@@ -286,11 +288,11 @@ fn binary_cross_entropy_with_logits(
         }
         None => {
             let args = [Arg::T(x), Arg::T(y)];
-            call1(&parametric::bce_logits_elementwise, &args, &[])?
+            call1(&parametric::bce_logits_elementwise, &args, NONE)?
         }
         Some(w) => {
             let args = [Arg::T(x), Arg::T(y), Arg::T(w)];
-            call1(&parametric::bce_logits_weighted_elementwise, &args, &[])?
+            call1(&parametric::bce_logits_weighted_elementwise, &args, NONE)?
         }
     };
     options
@@ -306,7 +308,7 @@ fn kl_div(x: &Tensor, y: &Tensor, options: &KlDivOptions) -> Result<Tensor> {
     let losses = match (in_steps(x), options.log_target) {
         (true, true) => y.exp()?.mul(&y.sub(x)?)?,
         (true, false) => y.xlogy(y)?.sub(&y.mul(x)?)?,
-        (false, _) => call1(row, &[Arg::T(x), Arg::T(y)], &[])?,
+        (false, _) => call1(row, &[Arg::T(x), Arg::T(y)], NONE)?,
     };
     match (options.reduction, x.dims().first()) {
         (Reduction::BatchMean, Some(&batch)) => losses.sum()?.div(batch as f64),
@@ -321,12 +323,14 @@ fn poisson_nll_loss(x: &Tensor, y: &Tensor, options: &PoissonNllLossOptions) -> 
     let integers = !x.dtype().is_differentiable() && !y.dtype().is_differentiable();
     let mut losses = match options.log_input {
         true if integers || in_steps(x) => x.exp()?.sub(&y.mul(x)?)?,
-        true => call1(&parametric::poisson_log_elementwise, &args, &[])?,
+        true => call1(&parametric::poisson_log_elementwise, &args, NONE)?,
         false if in_steps(x) => x.sub(&y.mul(&x.add(options.eps)?.log()?)?)?,
         false => call1(
             &parametric::poisson_elementwise,
             &args,
-            &[Attr::Float(options.eps)],
+            &numbers::PoissonElementwise {
+                eps: options.eps.into(),
+            },
         )?,
     };
     if options.full {
@@ -335,7 +339,7 @@ fn poisson_nll_loss(x: &Tensor, y: &Tensor, options: &PoissonNllLossOptions) -> 
             let term = y.mul(&y.log()?)?.sub(y)?.add(&half_log)?;
             term.masked_fill(&y.le(1)?, 0)?
         } else {
-            call1(&parametric::stirling_elementwise, &[Arg::T(y)], &[])?
+            call1(&parametric::stirling_elementwise, &[Arg::T(y)], NONE)?
         };
         losses = losses.add(&stirling)?;
     }
@@ -393,7 +397,9 @@ fn gaussian_nll_loss(
         var.log()?.add(&apart)?.mul(0.5)?
     } else {
         let args = [Arg::T(x), Arg::T(y), Arg::T(&var)];
-        let eps = [Attr::Float(options.eps)];
+        let eps = numbers::GaussianElementwise {
+            eps: options.eps.into(),
+        };
         call1(&parametric::gaussian_elementwise, &args, &eps)?
     };
     if options.full {

@@ -1,5 +1,6 @@
 //! Margin losses of class scores with one or several true classes.
 
+use torsh_core::attrs::NONE;
 use torsh_core::{DType, Result, TorshError};
 
 use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
@@ -268,7 +269,7 @@ fn multilabel_soft_margin_loss(
         y.mul(&high)?.add(&untrue.mul(&low)?)?.neg()?
     } else {
         let args = [Arg::T(x), Arg::T(y)];
-        call1(&parametric::bce_logits_elementwise, &args, &[])?
+        call1(&parametric::bce_logits_elementwise, &args, NONE)?
     };
     let losses = times_weight(losses, options.weight.as_ref())?;
     let each = losses.sum_dim(x.ndim() - 1, false)?.div(classes as f64)?;

@@ -15,6 +15,8 @@ pub use margin::{
     TripletMarginLossOptions,
 };
 
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers;
 use torsh_core::{Attr, DType, Result, TorshError};
 
 use super::pointwise::parametric;
@@ -299,7 +301,7 @@ options! {
 }
 
 fn squared(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    call1(&parametric::mse_elementwise, &[Arg::T(x), Arg::T(y)], &[])
+    call1(&parametric::mse_elementwise, &[Arg::T(x), Arg::T(y)], NONE)
 }
 
 fn absolute(x: &Tensor, y: &Tensor) -> Result<Tensor> {
@@ -320,7 +322,9 @@ fn huber_loss(x: &Tensor, y: &Tensor, options: &HuberLossOptions) -> Result<Tens
     let mut losses = call1(
         &parametric::huber_elementwise,
         &[Arg::T(x), Arg::T(y)],
-        &[Attr::Float(options.delta)],
+        &numbers::HuberElementwise {
+            delta: options.delta.into(),
+        },
     )?;
     if let Some(w) = &options.weight {
         check_weight(x, w)?;
@@ -345,7 +349,9 @@ fn smooth_l1_loss(x: &Tensor, y: &Tensor, options: &SmoothL1LossOptions) -> Resu
         call1(
             &parametric::smooth_l1_elementwise,
             &[Arg::T(x), Arg::T(y)],
-            &[Attr::Float(options.beta)],
+            &numbers::SmoothL1Elementwise {
+                beta: options.beta.into(),
+            },
         )?
     };
     options.reduction.apply(losses)

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::AddmmOptions;
+use torsh_core::attrs::NONE;
 
 impl Tensor {
     /// The product of two tensors (`torch.matmul`): of vectors their inner product, of a matrix
@@ -9,37 +10,37 @@ impl Tensor {
     /// matrices in the last two, for batch dimensions that broadcast. Dtypes must be equal.
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        call1(&MATMUL, &[Arg::T(self), Arg::T(other)], &[])
+        call1(&MATMUL, &[Arg::T(self), Arg::T(other)], NONE)
     }
 
     /// The product of two matrices.
     #[track_caller]
     pub fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
-        call1(&MM, &[Arg::T(self), Arg::T(mat2)], &[])
+        call1(&MM, &[Arg::T(self), Arg::T(mat2)], NONE)
     }
 
     /// The products of two batches of matrices, `[b, n, m]` and `[b, m, p]`.
     #[track_caller]
     pub fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
-        call1(&BMM, &[Arg::T(self), Arg::T(mat2)], &[])
+        call1(&BMM, &[Arg::T(self), Arg::T(mat2)], NONE)
     }
 
     /// The product of a matrix and a vector.
     #[track_caller]
     pub fn mv(&self, vec: &Tensor) -> Result<Tensor> {
-        call1(&MV, &[Arg::T(self), Arg::T(vec)], &[])
+        call1(&MV, &[Arg::T(self), Arg::T(vec)], NONE)
     }
 
     /// The sum of the products of two vectors.
     #[track_caller]
     pub fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
-        call1(&DOT, &[Arg::T(self), Arg::T(tensor)], &[])
+        call1(&DOT, &[Arg::T(self), Arg::T(tensor)], NONE)
     }
 
     /// [`Tensor::dot`] with this vector conjugated.
     #[track_caller]
     pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
-        call1(&DOT, &[Arg::T(&self.conj()?), Arg::T(other)], &[]).map_err(|e| e.renamed("vdot"))
+        call1(&DOT, &[Arg::T(&self.conj()?), Arg::T(other)], NONE).map_err(|e| e.renamed("vdot"))
     }
 
     /// Sums of products along the last dimension of both, of shape `[..self, ..other]` without it.

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::MultinomialOptions;
+use torsh_core::AttrsRef;
+use torsh_core::attrs::NONE;
 
 impl Tensor {
     /// Fills this tensor, after the checks of writing in place.
     #[track_caller]
-    pub(super) fn draw(&self, record: &'static OpRecord, attrs: &[Attr<'_>]) -> Result<Tensor> {
+    pub(super) fn draw(&self, record: &'static OpRecord, attrs: AttrsRef<'_>) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let run = || -> Result<()> {
             crate::inplace::check(self, self.requires_grad())?;
@@ -27,7 +29,7 @@ impl Tensor {
             let node = make_node(
                 record,
                 &[Arg::T(self)],
-                &[],
+                NONE.into(),
                 std::slice::from_ref(self),
                 at,
                 None,
@@ -67,7 +69,7 @@ impl Tensor {
         })?;
         self.draw(
             &UNIFORM_,
-            &[source(generator), Attr::Float(from), Attr::Float(to)],
+            (&[source(generator), Attr::Float(from), Attr::Float(to)]).into(),
         )
     }
 
@@ -86,7 +88,7 @@ impl Tensor {
             let part = std / std::f64::consts::SQRT_2;
             self.draw(
                 &NORMAL_,
-                &[source(generator), Attr::Float(0.0), Attr::Float(part)],
+                (&[source(generator), Attr::Float(0.0), Attr::Float(part)]).into(),
             )?;
             return if mean == 0.0 {
                 Ok(self.clone())
@@ -96,7 +98,7 @@ impl Tensor {
         }
         self.draw(
             &NORMAL_,
-            &[source(generator), Attr::Float(mean), Attr::Float(std)],
+            (&[source(generator), Attr::Float(mean), Attr::Float(std)]).into(),
         )
     }
 
@@ -110,7 +112,10 @@ impl Tensor {
             format!("expects lambda > 0.0, but found lambda={lambda}")
         })?;
         self.real_only(&EXPONENTIAL_)?;
-        self.draw(&EXPONENTIAL_, &[source(generator), Attr::Float(lambda)])
+        self.draw(
+            &EXPONENTIAL_,
+            (&[source(generator), Attr::Float(lambda)]).into(),
+        )
     }
 
     #[track_caller]
@@ -119,7 +124,7 @@ impl Tensor {
             format!("expects p to be in (0, 1), but got p={p}")
         })?;
         self.real_only(&GEOMETRIC_)?;
-        self.draw(&GEOMETRIC_, &[source(generator), Attr::Float(p)])
+        self.draw(&GEOMETRIC_, (&[source(generator), Attr::Float(p)]).into())
     }
 
     #[track_caller]
@@ -135,7 +140,7 @@ impl Tensor {
         self.real_only(&CAUCHY_)?;
         self.draw(
             &CAUCHY_,
-            &[source(generator), Attr::Float(median), Attr::Float(sigma)],
+            (&[source(generator), Attr::Float(median), Attr::Float(sigma)]).into(),
         )
     }
 
@@ -152,7 +157,7 @@ impl Tensor {
         self.real_only(&LOG_NORMAL_)?;
         self.draw(
             &LOG_NORMAL_,
-            &[source(generator), Attr::Float(mean), Attr::Float(std)],
+            (&[source(generator), Attr::Float(mean), Attr::Float(std)]).into(),
         )
     }
 
@@ -162,7 +167,7 @@ impl Tensor {
             format!("expects p to be in [0, 1], but got p={p}")
         })?;
         self.real_only(&BERNOULLI_)?;
-        self.draw(&BERNOULLI_, &[source(generator), Attr::Float(p)])
+        self.draw(&BERNOULLI_, (&[source(generator), Attr::Float(p)]).into())
     }
 
     #[track_caller]
@@ -201,7 +206,10 @@ impl Tensor {
             })?;
         }
         let attr = |v: Option<i64>| v.map_or(Attr::None, Attr::Int);
-        self.draw(&RANDOM_, &[source(generator), attr(from), attr(last)])
+        self.draw(
+            &RANDOM_,
+            (&[source(generator), attr(from), attr(last)]).into(),
+        )
     }
 
     #[track_caller]

@@ -70,7 +70,7 @@ fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
         &SCATTER_ADD,
         &c.zeros(0)?,
         &[Arg::T(&at), Arg::T(&g)],
-        &[Attr::Int(d), Attr::Bool(false)],
+        (&[Attr::Int(d), Attr::Bool(false)]).into(),
     )?;
     Ok(SmallVec::from_iter([Some(sum)]))
 }
@@ -356,7 +356,7 @@ impl Tensor {
         let mut attrs: SmallVec<[Attr<'_>; 3]> =
             SmallVec::from_slice(&[Attr::Ints(&dims), Attr::Bool(false)]);
         attrs.extend_from_slice(more);
-        call1(record, &[Arg::T(self)], &attrs)
+        call1(record, &[Arg::T(self)], &attrs[..])
     }
 
     /// Values and positions along a dimension.
@@ -372,7 +372,7 @@ impl Tensor {
         let mut attrs: SmallVec<[Attr<'_>; 3]> =
             SmallVec::from_slice(&[Attr::Ints(&dims), Attr::Bool(keepdim)]);
         attrs.extend_from_slice(more);
-        let mut outs = call(record, &[Arg::T(self)], &attrs)?;
+        let mut outs = call(record, &[Arg::T(self)], &attrs[..])?;
         let values = outs.remove(0);
         Ok((values, outs.remove(0)))
     }

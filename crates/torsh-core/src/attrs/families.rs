@@ -1,0 +1,39 @@
+//! The structs, by family of kernels.
+
+mod convolutions;
+mod creation;
+mod indexing;
+mod losses;
+mod networks;
+mod norms;
+mod pooling;
+mod products;
+mod reductions;
+mod steps;
+
+pub use convolutions::*;
+pub use creation::*;
+pub use indexing::*;
+pub use losses::*;
+pub use networks::*;
+pub use norms::*;
+pub use pooling::*;
+pub use products::*;
+pub use reductions::*;
+pub use steps::*;
+
+use super::Reader;
+
+/// All structs of this module.
+pub(super) const READERS: &[&[Reader]] = &[
+    convolutions::READERS,
+    creation::READERS,
+    indexing::READERS,
+    losses::READERS,
+    networks::READERS,
+    norms::READERS,
+    pooling::READERS,
+    products::READERS,
+    reductions::READERS,
+    steps::READERS,
+];

@@ -1,0 +1,3 @@
+//! Attributes of convolutions, `im2col` and `col2im`.
+
+crate::attributes! {}

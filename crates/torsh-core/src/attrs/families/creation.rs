@@ -1,0 +1,3 @@
+//! Attributes of fills, sequences, joins and random numbers.
+
+crate::attributes! {}

@@ -1,0 +1,3 @@
+//! Attributes of gathers, scatters, masks and embeddings.
+
+crate::attributes! {}

@@ -1,0 +1,3 @@
+//! Attributes of losses.
+
+crate::attributes! {}

@@ -1,0 +1,3 @@
+//! Attributes of attention and recurrent layers.
+
+crate::attributes! {}

@@ -1,0 +1,3 @@
+//! Attributes of normalisations.
+
+crate::attributes! {}

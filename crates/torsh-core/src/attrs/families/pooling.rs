@@ -1,0 +1,3 @@
+//! Attributes of pooling and resampling.
+
+crate::attributes! {}

@@ -1,0 +1,3 @@
+//! Attributes of reductions, scans, sorting and softmax.
+
+crate::attributes! {}

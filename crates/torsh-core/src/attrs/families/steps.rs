@@ -1,0 +1,3 @@
+//! Attributes of steps of optimizers.
+
+crate::attributes! {}
