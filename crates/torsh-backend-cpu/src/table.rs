@@ -1,11 +1,13 @@
 //! The CPU as a backend: its memory and its table of kernels.
 
-use std::any::Any;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use torsh_core::alloc::{self, MemoryStats};
-use torsh_core::backend::Event;
-use torsh_core::{Backend, Device, DeviceProperties, Kernel, KernelFn, Result, Storage};
+use torsh_core::backend::{Event, Freed, HostBytes, HostBytesMut, Place, QueueId, Ticket};
+use torsh_core::{
+    Backend, Device, DeviceProperties, Kernel, KernelFn, Result, Storage, TorshError,
+};
 
 use crate::arch::Level;
 
@@ -54,7 +56,7 @@ pub fn kernel(k: Kernel) -> Option<KernelFn> {
 pub struct CpuBackend;
 
 /// Work on the CPU is done when the call returns.
-struct Done;
+struct Done(Instant);
 
 impl Event for Done {
     fn wait(&self) -> Result<()> {
@@ -63,6 +65,18 @@ impl Event for Done {
     fn is_done(&self) -> bool {
         true
     }
+    fn time(&self) -> Option<f64> {
+        static START: OnceLock<Instant> = OnceLock::new();
+        // An event may be made before the first one is asked for its time.
+        let start = *START.get_or_init(|| self.0);
+        Some(match self.0.checked_duration_since(start) {
+            Some(after) => after.as_secs_f64(),
+            None => -start.duration_since(self.0).as_secs_f64(),
+        })
+    }
+    fn ticket(&self) -> Ticket {
+        Ticket::default()
+    }
 }
 
 /// The value of the first line of a file of `/proc` that starts with `key`.
@@ -70,6 +84,14 @@ fn proc_line(file: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find(|l| l.starts_with(key))?;
     Some(line.split_once(':')?.1.trim().to_string())
+}
+
+#[cold]
+fn one_queue() -> TorshError {
+    TorshError::device(
+        "",
+        "cpu has one queue: its work is done when a call returns",
+    )
 }
 
 impl Backend for CpuBackend {
@@ -104,15 +126,35 @@ impl Backend for CpuBackend {
         Storage::host(bytes)
     }
 
-    unsafe fn copy_from_host(&self, src: *const u8, dst: *mut u8, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy(src, dst, bytes) };
+    fn free(&self, _: Freed<'_>) {
+        unreachable!("host memory is the allocator's own, not a device's block")
+    }
+
+    fn upload(&self, src: HostBytes<'_>, dst: Place<'_>) -> Result<()> {
+        // SAFETY: both have `dst`'s bytes, as `HostBytes` and `Place` promise.
+        unsafe { std::ptr::copy(src.ptr(), dst.ptr(), dst.bytes().min(src.bytes())) };
         Ok(())
     }
 
-    unsafe fn copy_to_host(&self, src: *const u8, dst: *mut u8, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy(src, dst, bytes) };
+    fn download(&self, src: Place<'_>, dst: HostBytesMut<'_>) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { std::ptr::copy(src.ptr(), dst.ptr(), dst.bytes().min(src.bytes())) };
+        Ok(())
+    }
+
+    fn copy(&self, src: Place<'_>, dst: Place<'_>) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { std::ptr::copy(src.ptr(), dst.ptr(), dst.bytes().min(src.bytes())) };
+        Ok(())
+    }
+
+    fn fill(&self, dst: Place<'_>, byte: u8) -> Result<()> {
+        // SAFETY: `dst` has this many bytes.
+        unsafe { dst.ptr().write_bytes(byte, dst.bytes()) };
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
         Ok(())
     }
 
@@ -120,12 +162,31 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn record_event(&self) -> Result<Box<dyn Event>> {
-        Ok(Box::new(Done))
+    fn queue(&self) -> QueueId {
+        QueueId::default()
     }
 
-    fn stream(&self) -> Option<Box<dyn Any>> {
-        None
+    fn set_queue(&self, queue: QueueId) -> Result<()> {
+        match queue == QueueId::default() {
+            true => Ok(()),
+            false => Err(one_queue()),
+        }
+    }
+
+    fn new_queue(&self, _: i32) -> Result<QueueId> {
+        Err(one_queue())
+    }
+
+    fn ticket(&self) -> Ticket {
+        Ticket::default()
+    }
+
+    fn order_after(&self, _: Ticket) -> Result<()> {
+        Ok(())
+    }
+
+    fn record_event(&self) -> Result<Box<dyn Event>> {
+        Ok(Box::new(Done(Instant::now())))
     }
 
     fn memory_stats(&self) -> MemoryStats {

@@ -2,36 +2,82 @@
 //!
 //! Each device has at most one backend, which lives as long as the process.
 
+use std::sync::OnceLock;
+
 use torsh_backend_cpu::CpuBackend;
 use torsh_core::alloc::MemoryStats;
 use torsh_core::{Backend, Device, DeviceProperties, Kernel, KernelFn, Result, TorshError};
 
 static CPU: CpuBackend = CpuBackend;
 
+/// How many custom devices there can be.
+pub const MAX_CUSTOM: usize = 8;
+
+static CUSTOM: [OnceLock<&'static dyn Backend>; MAX_CUSTOM] =
+    [const { OnceLock::new() }; MAX_CUSTOM];
+
+/// Makes a backend the one of `Device::Custom(index)`, for the life of the process; `name` becomes
+/// the name of custom devices ([`torsh_core::name_custom`]).
+///
+/// # Errors
+/// Where custom devices have another name, the device has a backend already, or `index` is not below
+/// [`MAX_CUSTOM`].
+pub fn register(name: &'static str, index: usize, backend: &'static dyn Backend) -> Result<Device> {
+    let device = Device::Custom(index);
+    let Some(slot) = CUSTOM.get(index) else {
+        return Err(TorshError::invalid(
+            "register",
+            format!("the index {index} is not below {MAX_CUSTOM}"),
+        ));
+    };
+    torsh_core::name_custom(name)?;
+    match slot.set(backend) {
+        Ok(()) => Ok(device),
+        Err(_) => Err(TorshError::invalid(
+            "register",
+            format!("{device} has a backend already"),
+        )),
+    }
+}
+
 /// The backend of a device.
 ///
 /// # Errors
-/// [`TorshError::DeviceNotAvailable`], with what is missing, where the device is not there; it
+/// [`TorshError::DeviceNotAvailable`], with the devices that are there, where this one is not; it
 /// never is for [`Device::Meta`], which has no data.
 #[inline]
 pub fn backend(device: Device) -> Result<&'static dyn Backend> {
     match device {
         Device::Cpu => Ok(&CPU),
-        _ => Err(unavailable(device)),
+        _ => custom(device).ok_or_else(|| unavailable(device)),
     }
+}
+
+#[inline]
+fn custom(device: Device) -> Option<&'static dyn Backend> {
+    match device {
+        Device::Custom(i) => CUSTOM.get(i)?.get().copied(),
+        _ => None,
+    }
+}
+
+/// The devices that have a backend, the CPU first.
+pub fn devices() -> Vec<Device> {
+    let custom = (0..MAX_CUSTOM).map(Device::Custom);
+    [Device::Cpu]
+        .into_iter()
+        .chain(custom.filter(|&d| is_available(d)))
+        .collect()
 }
 
 #[cold]
 fn unavailable(device: Device) -> TorshError {
-    let lacks = |backend: &str, feature: &str| {
-        format!("{device}: this build of ToRSh has no {backend} backend (feature `{feature}`)")
-    };
     TorshError::DeviceNotAvailable(match device {
-        Device::Cuda(_) => lacks("CUDA", "cuda"),
-        Device::Metal => lacks("Metal", "metal"),
-        Device::Wgpu(_) => lacks("WebGPU", "wgpu"),
         Device::Meta => "meta: tensors of the meta device have shapes and dtypes but no data, so nothing can be allocated, copied or computed there".to_string(),
-        Device::Cpu => "cpu: the CPU is always there".to_string(),
+        _ => {
+            let there: Vec<String> = devices().iter().map(Device::to_string).collect();
+            format!("{device}: this program has no backend for it; there is {}", there.join(", "))
+        }
     })
 }
 
@@ -40,7 +86,7 @@ fn unavailable(device: Device) -> TorshError {
 pub fn kernel(device: Device, key: Kernel) -> Option<KernelFn> {
     match device {
         Device::Cpu => torsh_backend_cpu::kernel(key),
-        _ => backend(device).ok()?.kernel(key),
+        _ => custom(device)?.kernel(key),
     }
 }
 
@@ -135,11 +181,12 @@ mod tests {
     fn what_is_missing_is_said() {
         let text = backend(Device::Cuda(0)).err().expect("no CUDA").to_string();
         assert!(
-            text.contains("cuda:0: this build of ToRSh has no CUDA backend (feature `cuda`)"),
+            text.contains("cuda:0: this program has no backend for it; there is cpu"),
             "{text}"
         );
         assert!(backend(Device::Meta).is_err() && is_available(Device::Meta));
         assert!(kernel(Device::Meta, Kernel::Add).is_none());
-        assert!(!is_available(Device::Metal));
+        assert!(!is_available(Device::Metal) && !is_available(Device::Custom(MAX_CUSTOM)));
+        assert_eq!(devices(), [Device::Cpu]);
     }
 }

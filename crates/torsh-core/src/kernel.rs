@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::attrs::{Attributes, MAX_NUMBERS};
+use crate::backend::CallSite;
 use crate::random::Generator;
 use crate::{DType, Device, Result, Scalar, TorshError};
 
@@ -289,6 +290,7 @@ pub struct KernelArgs<'a> {
     attrs: AttrsRef<'a>,
     numbers: u32,
     one_layout: bool,
+    site: CallSite,
 }
 
 /// A kernel. Dtypes it does not have are an error that says so, made with
@@ -304,6 +306,7 @@ impl<'a> KernelArgs<'a> {
     /// and shapes of operands and attributes are those that the kernel documents: what the plan of
     /// the op's record has checked.
     #[inline(always)]
+    #[track_caller]
     pub unsafe fn new(
         kernel: Kernel,
         compute: DType,
@@ -320,14 +323,17 @@ impl<'a> KernelArgs<'a> {
             attrs: attrs.into(),
             numbers: 0,
             one_layout: false,
+            site: CallSite::here(""),
         }
     }
 
-    /// The call on another device.
+    /// The call on another device, and which op it is of: a device whose work is not waited for
+    /// names it in errors that come later.
     #[inline(always)]
     #[must_use]
-    pub fn on(mut self, device: Device) -> KernelArgs<'a> {
+    pub fn on(mut self, device: Device, site: CallSite) -> KernelArgs<'a> {
         self.device = device;
+        self.site = site;
         self
     }
 
@@ -364,6 +370,12 @@ impl<'a> KernelArgs<'a> {
     #[inline(always)]
     pub fn device(&self) -> Device {
         self.device
+    }
+
+    /// The op of the call and its caller.
+    #[inline(always)]
+    pub fn site(&self) -> CallSite {
+        self.site
     }
 
     /// What to write.

@@ -20,8 +20,8 @@ pub mod steps;
 mod storage;
 
 pub use attrs::{Attributes, Ints, Kept};
-pub use backend::{Backend, DeviceProperties};
-pub use device::{Device, DeviceType};
+pub use backend::{Backend, CallSite, DeviceBlock, DeviceProperties, Place};
+pub use device::{Device, DeviceType, custom_name, name_custom};
 pub use dtype::{DType, Element, Promotion, default_dtype, set_default_dtype};
 pub use error::{ErrorInfo, Result, TorshError};
 pub use kernel::{Attr, AttrsRef, Kernel, KernelArgs, KernelFn, View};

@@ -8,13 +8,16 @@ use parking_lot::RawRwLock;
 use parking_lot::lock_api::RawRwLock as _;
 
 use crate::alloc::Block;
+use crate::backend::DeviceBlock;
 use crate::{Device, Result, Shared, TorshError, alloc};
 
 /// What keeps a [`Storage`]'s memory alive.
 pub enum Owner {
     /// A block of the host's caching allocator.
     Host(Block),
-    /// Memory of a device's backend or of somebody else (a mapped file, DLPack); freed on drop.
+    /// A block of a device's backend.
+    Device(DeviceBlock),
+    /// Memory of somebody else (a mapped file, DLPack); freed on drop.
     Foreign(Box<dyn Any + Send + Sync>),
     /// No memory: the meta device.
     Nothing,
@@ -80,7 +83,19 @@ impl Storage {
         }
     }
 
-    /// Memory that somebody else owns: a mapped file, a device buffer, DLPack.
+    /// Memory of a device.
+    pub fn on_device(block: DeviceBlock, device: Device) -> Storage {
+        Storage {
+            ptr: block.ptr(),
+            bytes: block.bytes(),
+            device,
+            version: AtomicU64::new(0),
+            lock: RawRwLock::INIT,
+            owner: Owner::Device(block),
+        }
+    }
+
+    /// Memory that somebody else owns: a mapped file, DLPack.
     ///
     /// # Safety
     /// `ptr` must stay valid for `bytes` bytes, for reading and writing, until `owner` is dropped,
@@ -101,7 +116,16 @@ impl Storage {
         }
     }
 
-    /// The first byte; a dangling pointer for empty and meta storages.
+    /// The block of a device's backend, where the memory is one.
+    #[inline]
+    pub fn block(&self) -> Option<&DeviceBlock> {
+        match &self.owner {
+            Owner::Device(block) => Some(block),
+            _ => None,
+        }
+    }
+
+    /// The first byte, as its device knows it; a dangling pointer for empty and meta storages.
     #[inline]
     pub fn ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
@@ -131,9 +155,9 @@ impl Storage {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether the memory comes from ToRSh's own allocator (and may be given to a result).
+    /// Whether the memory comes from its device's allocator (and may be given to a result).
     pub fn is_owned(&self) -> bool {
-        matches!(self.owner, Owner::Host(_))
+        matches!(self.owner, Owner::Host(_) | Owner::Device(_))
     }
 }
 

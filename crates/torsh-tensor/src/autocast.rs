@@ -56,7 +56,7 @@ impl From<DType> for AutocastOptions {
     }
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 5;
 
 /// A device's place in the tables here; the meta device has none.
 fn kind(device: Device) -> Option<usize> {
@@ -65,6 +65,7 @@ fn kind(device: Device) -> Option<usize> {
         Device::Cuda(_) => Some(1),
         Device::Metal => Some(2),
         Device::Wgpu(_) => Some(3),
+        Device::Custom(_) => Some(4),
         Device::Meta => None,
     }
 }
@@ -91,7 +92,7 @@ thread_local! {
     static STATE: Cell<State> = const {
         Cell::new(State {
             enabled: [false; KINDS],
-            dtypes: [DType::BF16, DType::F16, DType::F16, DType::F16],
+            dtypes: [DType::BF16, DType::F16, DType::F16, DType::F16, DType::F16],
             cache: true,
         })
     };

@@ -3,6 +3,7 @@
 //! In order: read the thread's mode, promote, infer shapes, allocate, lock, run the kernel,
 //! record. Nothing else in the crate allocates results, takes locks or makes nodes.
 
+mod devices;
 mod inplace;
 mod pointwise;
 mod recording;
@@ -25,6 +26,12 @@ use crate::raw::{self, Launch};
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
 use crate::tensor::{Creation, Inner, Memory, Meta, State, ViewOf};
 
+pub use devices::{
+    DefinitionCx, Fallback, definitions_used, fallback, fallbacks, set_fallback, set_sync_checks,
+    sync_checks,
+};
+pub(crate) use devices::{allocate, common_device};
+use devices::{find_kernel, is_number, misplaced, without_kernel, write_without_kernel};
 pub use inplace::call_inplace;
 pub(crate) use inplace::{update, write_fresh, write_into};
 use pointwise::{broadcast_shape, pointwise, pointwise_dtypes, promoted, run_pointwise, uniform};
@@ -55,16 +62,6 @@ impl<'a> Arg<'a> {
 /// The results of a call.
 pub type Outputs = SmallVec<[Tensor; 2]>;
 
-/// Uninitialised memory of a device.
-#[inline]
-pub(crate) fn allocate(device: Device, bytes: usize) -> Result<Shared<Storage>> {
-    match device {
-        Device::Cpu => Storage::shared_host(bytes),
-        Device::Meta => Ok(Shared::new(Storage::meta(bytes))),
-        d => Ok(Shared::new(torsh_backend::backend(d)?.allocate(bytes)?)),
-    }
-}
-
 static ZERO_STRIDES: [isize; 64] = [0; 64];
 
 #[cold]
@@ -86,85 +83,6 @@ fn describe(args: &[Arg<'_>]) -> Vec<String> {
             Arg::Absent => "None".into(),
         })
         .collect()
-}
-
-/// The device all operands are on. 0-d CPU tensors go with any device, as in PyTorch.
-#[inline]
-pub(crate) fn common_device(args: &[Arg<'_>]) -> Result<Device> {
-    let mut device: Option<Device> = None;
-    for a in args {
-        if let Arg::T(t) = a {
-            let d = t.device();
-            match device {
-                None => device = Some(d),
-                Some(have) if have == d => {}
-                Some(have) => return mixed_devices(args, have),
-            }
-        }
-    }
-    Ok(device.unwrap_or_default())
-}
-
-#[cold]
-fn mixed_devices(args: &[Arg<'_>], first: Device) -> Result<Device> {
-    let mut device = None;
-    for a in args {
-        if let Arg::T(t) = a
-            && !(t.ndim() == 0 && t.device() == Device::Cpu)
-        {
-            match device {
-                None => device = Some(t.device()),
-                Some(d) if d == t.device() => {}
-                Some(d) => {
-                    return Err(TorshError::device(
-                        "",
-                        format!(
-                            "expected all tensors to be on the same device, but found {d} and {}",
-                            t.device()
-                        ),
-                    )
-                    .with_hint("move them with to_device(..) first"));
-                }
-            }
-        }
-    }
-    let device = device.unwrap_or(first);
-    if device.is_host() || device == Device::Meta {
-        return Ok(device);
-    }
-    Err(TorshError::device(
-        "",
-        format!("a 0-d cpu tensor cannot yet be an operand on {device}"),
-    ))
-}
-
-#[cold]
-fn no_kernel(kernel: Kernel, device: Device) -> TorshError {
-    TorshError::device(
-        "",
-        format!("the backend of {device} has no kernel {kernel:?}"),
-    )
-    .with_hint("move the operands to the CPU with to_device(Device::Cpu)")
-}
-
-#[cold]
-fn no_data(device: Device) -> TorshError {
-    TorshError::device(
-        "",
-        format!("a meta tensor has no data to compute with on {device}"),
-    )
-    .with_hint("make all operands meta tensors, or none")
-}
-
-#[inline]
-fn find_kernel(record: &OpRecord, device: Device) -> Result<(Kernel, KernelFn)> {
-    match record.kernel {
-        Some(k) => match torsh_backend::kernel(device, k) {
-            Some(f) => Ok((k, f)),
-            None => Err(no_kernel(k, device)),
-        },
-        None => Err(TorshError::invalid("", "the op has no kernel of its own")),
-    }
 }
 
 /// Runs an op and returns its only (or first) result.
@@ -205,7 +123,7 @@ pub(crate) fn call_whole<'a>(
 ) -> Result<Tensor> {
     let attrs = attrs.into();
     let (at, args) = (Location::caller(), [Arg::T(x)]);
-    let usual = x.contiguous_flag() && x.device() == Device::Cpu;
+    let usual = x.contiguous_flag() && x.device().is_host();
     if !usual || mode::get() & mode::WATCHED != 0 {
         return call1(record, &args, attrs);
     }
@@ -220,8 +138,11 @@ fn whole(
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     let out = Tensor::uninit(Shape::default(), dtype, x.device())?;
+    let Some(kernel) = find_kernel(record, x.device())? else {
+        return call1(record, &[Arg::T(x)], attrs);
+    };
     let launch = Launch {
-        kernel: find_kernel(record, x.device())?,
+        kernel,
         compute: x.dtype(),
         device: x.device(),
         outputs: &[raw::view(&out)],
@@ -229,8 +150,16 @@ fn whole(
         attrs,
         numbers: 0,
         one_layout: false,
+        op: record.base_name(),
+        at,
     };
-    raw::run(&launch, &[(x.storage().as_ref(), false)])?;
+    raw::run(
+        &launch,
+        &[
+            (out.storage().as_ref(), true),
+            (x.storage().as_ref(), false),
+        ],
+    )?;
     record_one(record, &[Arg::T(x)], attrs, out, at)
 }
 
@@ -345,6 +274,11 @@ fn planned(
     attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
+    if device.has_data() && find_kernel(record, device)?.is_none() {
+        let (compute, specs) = (plan.compute, (device, &plan.outputs[..]));
+        let outs = without_kernel(record, compute, specs, args, attrs, at)?;
+        return record_all(record, args, attrs, outs, at);
+    }
     let mut outs = Outputs::new();
     for s in &plan.outputs {
         outs.push(allocate_spec(s, device)?);
@@ -357,6 +291,7 @@ fn planned(
         args,
         attrs,
         false,
+        at,
     )?;
     record_all(record, args, attrs, outs, at)
 }
@@ -366,7 +301,7 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
         None => Tensor::uninit_of(&s.shape, s.dtype, device),
         Some(strides) => {
             let n = s.shape.checked_numel(s.dtype.size())?;
-            let storage = allocate(device, n * s.dtype.size())?;
+            let storage = allocate(device, s.dtype, n * s.dtype.size())?;
             let layout = Layout::new(s.shape.clone(), strides.clone(), 0);
             Ok(Tensor::from_parts(storage, layout, s.dtype).made())
         }
@@ -381,23 +316,39 @@ fn run_structural(
     args: &[Arg<'_>],
     attrs: AttrsRef<'_>,
     lock_out: bool,
+    at: &'static Location<'static>,
 ) -> Result<()> {
     let device = outs.first().map_or(Device::Cpu, Tensor::device);
-    if device == Device::Meta {
+    if !device.has_data() {
         return Ok(());
     }
-    let kernel = find_kernel(record, device)?;
+    let Some(kernel) = find_kernel(record, device)? else {
+        return write_without_kernel(record, compute, outs, args, attrs, at);
+    };
+    // Numbers of the call: 0-d tensors of the CPU beside a device's.
+    let mut numbers: SmallVec<[(usize, [u8; 16]); 1]> = SmallVec::new();
+    for (i, a) in args.iter().enumerate() {
+        if let Arg::T(t) = a
+            && t.device() != device
+        {
+            if !is_number(t) {
+                return Err(misplaced(t, device));
+            }
+            numbers.push((i, raw::read_number(t)));
+        }
+    }
     let mut locks: SmallVec<[(&Storage, bool); 4]> = SmallVec::new();
     let mut inputs: SmallVec<[View<'_>; 4]> = SmallVec::new();
-    for a in args {
+    for (i, a) in args.iter().enumerate() {
         inputs.push(match a {
-            Arg::T(t) => {
-                if t.device() == Device::Meta {
-                    return Err(no_data(device));
-                }
+            Arg::T(t) if t.device() == device => {
                 locks.push((t.storage().as_ref(), false));
                 raw::view(t)
             }
+            Arg::T(t) => match numbers.iter().find(|n| n.0 == i) {
+                Some((_, bytes)) => raw::number(bytes, t.dtype(), &[], &[]),
+                None => return Err(misplaced(t, device)),
+            },
             _ => View::ABSENT,
         });
     }
@@ -407,7 +358,8 @@ fn run_structural(
     }
     let mut outputs: SmallVec<[View<'_>; 2]> = SmallVec::new();
     for (i, t) in outs.iter().enumerate() {
-        if lock_out {
+        // A device keeps account of what its queues write.
+        if lock_out || !device.is_host() {
             locks.push((t.storage().as_ref(), true));
         }
         let (shape, strides) = match (
@@ -426,8 +378,10 @@ fn run_structural(
         outputs: &outputs,
         inputs: &inputs,
         attrs,
-        numbers: 0,
+        numbers: numbers.iter().fold(0, |bits, (i, _)| bits | 1 << i),
         one_layout: false,
+        op: record.base_name(),
+        at,
     };
     raw::run(&launch, &locks)
 }

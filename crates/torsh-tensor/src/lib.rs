@@ -11,6 +11,14 @@ mod autocast;
 mod backward;
 pub mod call;
 mod checkpoint;
+/// Devices: what is done where one lacks an op's kernel, and when errors come.
+pub mod devices {
+    pub use crate::call::{
+        DefinitionCx, Fallback, definitions_used, fallback, fallbacks, set_fallback,
+        set_sync_checks, sync_checks,
+    };
+    pub use torsh_backend::{devices, is_available, register, synchronize};
+}
 mod display;
 mod engine;
 mod free;
@@ -32,6 +40,7 @@ pub mod sample;
 mod schema;
 mod storage;
 mod tensor;
+mod transfer;
 mod value;
 
 pub use anomaly::{AnomalyOptions, detect_anomaly_guard_with, detect_anomaly_with};
@@ -112,4 +121,5 @@ pub use tensor::Tensor;
 pub use torsh_core::{
     DType, Device, Element, Result, Scalar, Shape, Shared, Storage, TorshError, WeakShared,
 };
+pub use transfer::ToDeviceOptions;
 pub use value::Value;

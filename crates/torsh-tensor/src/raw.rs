@@ -5,9 +5,12 @@
 //! (`Layout::check`, `call/views.rs`). That is what the views made here rely on; debug builds check
 //! it again.
 
+use std::panic::Location;
+
+use torsh_core::backend::{HostBytes, HostBytesMut};
 use torsh_core::{
-    AttrsRef, DType, Device, Element, Kernel, KernelArgs, KernelFn, Locks, Result, Scalar, Storage,
-    View, lock_all,
+    AttrsRef, CallSite, DType, Device, Element, Kernel, KernelArgs, KernelFn, Locks, Place, Result,
+    Scalar, Storage, View, lock_all,
 };
 
 use crate::Tensor;
@@ -80,12 +83,18 @@ pub(crate) struct Launch<'a> {
     pub(crate) numbers: u32,
     /// Whether all other operands are row-major and of the first output's shape.
     pub(crate) one_layout: bool,
+    /// The op and its caller.
+    pub(crate) op: &'static str,
+    pub(crate) at: &'static Location<'static>,
 }
 
 /// Locks the storages of a call (`true` for writing) and runs its kernel.
 #[inline]
 pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<()> {
     let guard: Locks<'_> = lock_all(storages);
+    if !launch.device.is_host() {
+        used(launch.device, storages)?;
+    }
     // SAFETY: the views come from `view`, `view_as` and `number`, on tensors of this device, which
     // are locked until the call returns; the plan of the op's record has checked what this kernel
     // asks of their shapes and dtypes, and the attributes are the record's.
@@ -98,14 +107,77 @@ pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<
             launch.attrs,
         )
     };
+    let site = CallSite {
+        op: launch.op,
+        location: launch.at,
+    };
     let r = launch.kernel.1(
         &args
-            .on(launch.device)
+            .on(launch.device, site)
             .with_numbers(launch.numbers)
             .of_one_layout(launch.one_layout),
     );
     drop(guard);
+    if !launch.device.is_host() && crate::call::sync_checks() && r.is_ok() {
+        return torsh_backend::synchronize(launch.device);
+    }
     r
+}
+
+/// Tells a device's blocks that the next work of the current queue uses them.
+#[cold]
+fn used(device: Device, storages: &[(&Storage, bool)]) -> Result<()> {
+    let now = torsh_backend::backend(device)?.ticket();
+    for (s, writes) in storages {
+        if let Some(block) = s.block() {
+            block.use_on(now, *writes)?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a dense tensor.
+fn place(t: &Tensor) -> Place<'_> {
+    let bytes = t.numel() * t.dtype().size();
+    // SAFETY: the elements of a dense tensor are these bytes of its storage, which lives as long as
+    // the tensor; the callers here have locked it, or it is fresh.
+    unsafe { Place::new(element_ptr(t), bytes, t.device()) }
+}
+
+/// Copies a dense host tensor to a fresh tensor of a device with its layout.
+pub(crate) fn upload(from: &Tensor, to: &Tensor) -> Result<()> {
+    assert!(from.stride() == to.stride() && from.device().is_host());
+    let backend = torsh_backend::backend(to.device())?;
+    let _guard = lock_all(&[(from.storage().as_ref(), false)]);
+    used(to.device(), &[(to.storage().as_ref(), true)])?;
+    let source = place(from);
+    // SAFETY: the bytes of a dense host tensor, locked against writers.
+    let source = unsafe { HostBytes::new(source.ptr(), source.bytes()) };
+    backend.upload(source, place(to))
+}
+
+/// Copies a dense tensor of a device to a fresh host tensor with its layout, and waits for it.
+pub(crate) fn download(from: &Tensor, to: &Tensor) -> Result<()> {
+    assert!(from.stride() == to.stride() && to.device().is_host());
+    let backend = torsh_backend::backend(from.device())?;
+    let reads = [(from.storage().as_ref(), false)];
+    let _guard = lock_all(&reads);
+    used(from.device(), &reads)?;
+    let target = place(to);
+    // SAFETY: the bytes of a fresh dense host tensor, which nobody else has.
+    let target = unsafe { HostBytesMut::new(target.ptr(), target.bytes()) };
+    backend.download(place(from), target)
+}
+
+/// The value of a 0-d host tensor, as bytes of its dtype.
+pub(crate) fn read_number(t: &Tensor) -> [u8; 16] {
+    let size = t.dtype().size();
+    assert!(t.numel() == 1 && t.device().is_host());
+    let mut raw = [0u8; 16];
+    let _guard = lock_all(&[(t.storage().as_ref(), false)]);
+    // SAFETY: the element lies inside the storage, which is locked against writers.
+    unsafe { std::ptr::copy_nonoverlapping(element_ptr(t), raw.as_mut_ptr(), size) }
+    raw
 }
 
 /// Fills a fresh row-major host tensor from memory of exactly its size.

@@ -9,7 +9,7 @@ use torsh_core::{
 use crate::Tensor;
 use crate::Value;
 use crate::autocast::Autocast;
-use crate::call::Arg;
+use crate::call::{Arg, DefinitionCx, Outputs};
 use crate::node::{BackwardCx, Grads};
 use crate::schema::Bound;
 
@@ -249,6 +249,9 @@ pub enum Samples {
     Nothing,
 }
 
+/// An op's results, computed by other ops.
+pub type Definition = fn(&DefinitionCx<'_>) -> Result<Outputs>;
+
 /// Everything known about an op. See ARCHITECTURE.md, "How to add an op".
 pub struct OpRecord {
     /// PyTorch's name, with the overload after a dot where the last part names one
@@ -264,6 +267,8 @@ pub struct OpRecord {
     pub rule: Rule,
     /// The kernel's key.
     pub kernel: Option<Kernel>,
+    /// The results in other ops, for devices without the kernel.
+    pub definition: Option<Definition>,
     /// The derivative.
     pub backward: Backward,
     /// Makes the numbers of a pointwise row from those that its schema binds.
@@ -286,6 +291,7 @@ impl OpRecord {
             schema,
             rule: Rule::Composite,
             kernel: None,
+            definition: None,
             backward: Backward::Composite,
             numbers: None,
             by_name: None,
@@ -345,6 +351,15 @@ impl OpRecord {
     pub const fn view_as(mut self, layout: fn(&ViewCx<'_>) -> Result<(Layout, DType)>) -> OpRecord {
         self.rule = Rule::ViewAs(layout);
         self.backward = Backward::Missing;
+        self
+    }
+
+    /// The op in other ops, which computes it on devices that lack its kernel. It gets the operands
+    /// without their history, float32 in place of the half types, and for pointwise ops in the dtype
+    /// to compute in; what it returns is converted to the dtypes and layouts of the plan.
+    #[must_use]
+    pub const fn definition(mut self, definition: Definition) -> OpRecord {
+        self.definition = Some(definition);
         self
     }
 

@@ -101,7 +101,16 @@ fn inplace_at(
         .collect();
     // The target is one of the operands, which are gone afterwards.
     let clean = mode::get() & mode::CHECK_FORWARD != 0 && crate::anomaly::clean(args, attrs)?;
-    run_pointwise(record, compute, target, args, attrs, simple.is_some(), true)?;
+    run_pointwise(
+        record,
+        compute,
+        target,
+        args,
+        attrs,
+        simple.is_some(),
+        true,
+        at,
+    )?;
     target.storage().bump_version();
     if clean {
         crate::anomaly::check(std::slice::from_ref(target), || Ok(true))?;
@@ -147,7 +156,7 @@ fn write(
     at: &'static Location<'static>,
 ) -> Result<()> {
     let run = || {
-        run_structural(record, compute, &[], targets, args, attrs, lock_out)
+        run_structural(record, compute, &[], targets, args, attrs, lock_out, at)
             .map_err(|e| in_op(e, record, args, at))
     };
     if mode::get() & mode::OBSERVE != 0 {

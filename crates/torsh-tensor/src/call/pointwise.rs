@@ -151,8 +151,15 @@ pub(super) fn pointwise(
 ) -> Result<Tensor> {
     if let Some(first) = uniform(args) {
         let (compute, dtype) = pointwise_dtypes(rule, first.dtype(), args)?;
+        if !first.device().is_host()
+            && first.device().has_data()
+            && find_kernel(record, first.device())?.is_none()
+        {
+            let spec = (first.device(), &Spec::new(first.shape().clone(), dtype));
+            return pointwise_without_kernel(record, compute, spec, args, attrs, at);
+        }
         let out = Tensor::uninit_like(first.layout(), dtype, first.device())?;
-        run_pointwise(record, compute, &out, args, attrs, true, false)?;
+        run_pointwise(record, compute, &out, args, attrs, true, false, at)?;
         return record_one(record, args, attrs, out, at);
     }
     let device = common_device(args)?;
@@ -160,9 +167,32 @@ pub(super) fn pointwise(
     let shape = broadcast_shape(args)?;
     let n = shape.checked_numel(dtype.size())?;
     let strides = result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
-    let storage = allocate(device, n * dtype.size())?;
+    if device.has_data() && find_kernel(record, device)?.is_none() {
+        let spec = Spec {
+            strides: Some(strides),
+            ..Spec::new(shape, dtype)
+        };
+        return pointwise_without_kernel(record, compute, (device, &spec), args, attrs, at);
+    }
+    let storage = allocate(device, dtype, n * dtype.size())?;
     let out = Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype).made();
-    run_pointwise(record, compute, &out, args, attrs, false, false)?;
+    run_pointwise(record, compute, &out, args, attrs, false, false, at)?;
+    record_one(record, args, attrs, out, at)
+}
+
+/// The result of a pointwise op on a device without its kernel.
+#[cold]
+fn pointwise_without_kernel(
+    record: &'static OpRecord,
+    compute: DType,
+    (device, spec): (Device, &Spec),
+    args: &[Arg<'_>],
+    attrs: AttrsRef<'_>,
+    at: &'static Location<'static>,
+) -> Result<Tensor> {
+    // Operands of which none has the result's shape are expanded: a definition need not.
+    let specs = (device, std::slice::from_ref(spec));
+    let out = first(without_kernel(record, compute, specs, args, attrs, at)?);
     record_one(record, args, attrs, out, at)
 }
 
@@ -183,12 +213,17 @@ pub(super) fn run_pointwise(
     attrs: AttrsRef<'_>,
     same_shape: bool,
     lock_out: bool,
+    at: &'static Location<'static>,
 ) -> Result<()> {
     let device = out.device();
-    if device == Device::Meta {
+    if !device.has_data() {
         return Ok(());
     }
-    let kernel = find_kernel(record, device)?;
+    let Some(kernel) = find_kernel(record, device)? else {
+        let spec = (device, &Spec::new(out.shape().clone(), out.dtype()));
+        let result = pointwise_without_kernel(record, compute, spec, args, attrs, at)?;
+        return devices::overwrite(out, &result);
+    };
     let (shape, strides) = (out.dims(), out.stride());
     if shape.len() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
         return Err(TorshError::shape(
@@ -211,6 +246,11 @@ pub(super) fn run_pointwise(
                 numbers[i][..4].copy_from_slice(&(v.to_f64() as f32).to_ne_bytes());
             }
             Arg::N(v) => numbers[i] = v.to_bytes(number_dtype),
+            // A 0-d tensor of the CPU beside a device's is a number of the call.
+            Arg::T(t) if !same_shape && t.device() != device => match is_number(t) {
+                true => numbers[i] = raw::read_number(t),
+                false => return Err(misplaced(t, device)),
+            },
             _ => {}
         }
     }
@@ -224,13 +264,16 @@ pub(super) fn run_pointwise(
     let mut of_caller = 0;
     let mut inputs = [View::ABSENT; MAX_OPERANDS];
     let mut locks = [(out.storage().as_ref(), true); MAX_OPERANDS + 1];
-    let mut locked = usize::from(lock_out);
+    // A device keeps account of what its queues write.
+    let mut locked = usize::from(lock_out || !device.is_host());
     for (i, a) in args.iter().enumerate() {
         inputs[i] = match a {
+            Arg::T(t) if !same_shape && t.device() != device => {
+                of_caller |= 1 << i;
+                let zeros = &ZERO_STRIDES[..shape.len()];
+                raw::number(&numbers[i], t.dtype(), shape, zeros)
+            }
             Arg::T(t) => {
-                if t.device() == Device::Meta {
-                    return Err(no_data(device));
-                }
                 locks[locked] = (t.storage().as_ref(), false);
                 locked += 1;
                 let strides = if same_shape { strides } else { &expanded[i] };
@@ -253,6 +296,8 @@ pub(super) fn run_pointwise(
         attrs,
         numbers: of_caller,
         one_layout: same_shape,
+        op: record.base_name(),
+        at,
     };
     raw::run(&launch, &locks[..locked])
 }

@@ -146,29 +146,11 @@ impl Tensor {
             return call1(&CLONE, &[Arg::T(self)], NONE);
         }
         let n = self.numel() * self.dtype().size();
-        let storage = crate::call::allocate(self.device(), n)?;
+        let storage = crate::call::allocate(self.device(), self.dtype(), n)?;
         let layout = Layout::new(self.shape().clone(), like.layout().strides.clone(), 0);
         let out = Tensor::from_parts(storage, layout, self.dtype());
         write_fresh(&CLONE, &out, &[Arg::T(self)], NONE)?;
         Ok(out)
-    }
-
-    /// The tensor on another device; itself when it is there already.
-    #[track_caller]
-    pub fn to_device(&self, device: impl Into<Device>) -> Result<Tensor> {
-        let device = device.into();
-        if device == self.device() {
-            return Ok(self.clone());
-        }
-        match (self.device(), device) {
-            (_, Device::Meta) => Tensor::empty(self.shape(), self.dtype(), Device::Meta),
-            (Device::Meta, _) => Err(TorshError::device("to_device", "a meta tensor has no data to copy")
-                .with_hint("make a new tensor of its shape on the device, as Tensor::empty(t.shape(), t.dtype(), device)")),
-            (_, d) => {
-                torsh_backend::backend(d)?;
-                Err(TorshError::DeviceNotAvailable(format!("copies to {d} need its backend")))
-            }
-        }
     }
 
     /// Copies `src` over this tensor, broadcast and converted (`Tensor.copy_`); returns this
@@ -190,6 +172,15 @@ impl Tensor {
         if self.is_same(src) {
             return Ok(());
         }
+        let moved;
+        let src = match src.device() == self.device() || src.ndim() == 0 && src.device().is_host() {
+            true => src,
+            // Converted first: the target's device may not have the source's dtype.
+            false => {
+                moved = src.to_dtype(self.dtype())?.to_device(self.device())?;
+                &moved
+            }
+        };
         // An overlapping source is read before it is written over.
         let source = match crate::inplace::check_overlap(self, src) {
             Ok(()) => src.expand_for(self.shape())?,

@@ -14,9 +14,6 @@ impl Tensor {
     pub fn empty(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let named = |e: TorshError| e.in_op("empty", Vec::new, at);
-        if !matches!(device, Device::Cpu | Device::Meta) {
-            torsh_backend::backend(device)?;
-        }
         let shape = shape.shape().map_err(named)?;
         Tensor::uninit(shape, dtype, device).map_err(named)
     }

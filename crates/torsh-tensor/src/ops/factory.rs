@@ -462,10 +462,7 @@ impl Tensor {
     /// A tensor of this one's shape and memory order, not written.
     #[track_caller]
     pub(crate) fn empty_as(&self, dtype: DType, device: Device) -> Result<Tensor> {
-        if self.contiguous_flag()
-            || !self.layout().is_dense()
-            || !matches!(device, Device::Cpu | Device::Meta)
-        {
+        if self.contiguous_flag() || !self.layout().is_dense() {
             return Tensor::empty(self.shape(), dtype, device);
         }
         let strides = memory_order_strides(self.shape(), self.stride());

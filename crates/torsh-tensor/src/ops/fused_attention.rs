@@ -133,7 +133,7 @@ pub(super) fn fits(
         || [q, k, v]
             .iter()
             .any(|t| t.numel() == 0 || t.device() != device)
-        || !(device == Device::Cpu || device == Device::Meta)
+        || device.has_data() && torsh_backend::kernel(device, Kernel::Attention).is_none()
     {
         return false;
     }

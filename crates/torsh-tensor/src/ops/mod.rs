@@ -83,6 +83,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     shape::RECORDS,
     strided::RECORDS,
     copy::RECORDS,
+    crate::transfer::RECORDS,
     create::RECORDS,
     complex::RECORDS,
     select::RECORDS,

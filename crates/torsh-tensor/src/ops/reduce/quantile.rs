@@ -176,7 +176,7 @@ impl Tensor {
             );
             return refuse(TorshError::dtype("", text));
         }
-        if self.device() == crate::Device::Cpu {
+        if self.device().is_host() {
             let inside = q.ge(0)?.logical_and(&q.le(1)?)?.all()?.item::<bool>()?;
             if !inside {
                 return refuse(TorshError::invalid(

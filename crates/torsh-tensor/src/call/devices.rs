@@ -1,0 +1,468 @@
+//! Calls on devices: where an op runs, where its memory is, and what is done where a device lacks
+//! the op's kernel.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use parking_lot::Mutex;
+use torsh_core::Attributes;
+
+use super::*;
+use crate::record::Definition;
+use torsh_core::attrs::NONE;
+
+/// What a call does whose op has neither a kernel on its device nor a definition in other ops.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fallback {
+    /// It is an error that names op, dtype and device.
+    #[default]
+    Refuse,
+    /// It is computed on the CPU: the operands are copied there and the results back.
+    Cpu,
+}
+
+static FALLBACK: AtomicU8 = AtomicU8::new(0);
+
+/// Chooses what is done where a device has no kernel for an op (for all threads).
+///
+/// ```
+/// use torsh_tensor::devices::{Fallback, fallback, set_fallback};
+/// assert_eq!(fallback(), Fallback::Refuse);
+/// set_fallback(Fallback::Cpu);
+/// # set_fallback(Fallback::Refuse);
+/// ```
+pub fn set_fallback(to: Fallback) {
+    FALLBACK.store(to as u8, Ordering::Relaxed);
+}
+
+/// What is done where a device has no kernel for an op.
+pub fn fallback() -> Fallback {
+    match FALLBACK.load(Ordering::Relaxed) {
+        0 => Fallback::Refuse,
+        _ => Fallback::Cpu,
+    }
+}
+
+type Counts = Mutex<BTreeMap<&'static str, u64>>;
+
+static FALLBACKS: Counts = Mutex::new(BTreeMap::new());
+static DEFINED: Counts = Mutex::new(BTreeMap::new());
+
+/// Which ops were computed on the CPU for a device without their kernel, and how often.
+pub fn fallbacks() -> Vec<(&'static str, u64)> {
+    FALLBACKS.lock().iter().map(|(n, c)| (*n, *c)).collect()
+}
+
+/// Which ops were computed by their definition in other ops, and how often.
+pub fn definitions_used() -> Vec<(&'static str, u64)> {
+    DEFINED.lock().iter().map(|(n, c)| (*n, *c)).collect()
+}
+
+/// Counts one more; whether it is the first.
+fn count(counts: &Counts, record: &'static OpRecord) -> bool {
+    let mut counts = counts.lock();
+    let n = counts.entry(record.name).or_default();
+    *n += 1;
+    *n == 1
+}
+
+static SYNC_CHECKS: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 2;
+
+/// Makes every call on a device wait until it is done and return its own error, so that a bad index
+/// is found where it is used and not at the next wait. Slow; for finding errors. The environment's
+/// `TORSH_SYNC_CHECKS=1` does it from the start.
+pub fn set_sync_checks(on: bool) {
+    SYNC_CHECKS.store(u8::from(on), Ordering::Relaxed);
+}
+
+/// Whether every call on a device waits; see [`set_sync_checks`].
+pub fn sync_checks() -> bool {
+    match SYNC_CHECKS.load(Ordering::Relaxed) {
+        UNKNOWN => {
+            let on = std::env::var_os("TORSH_SYNC_CHECKS").is_some_and(|v| v == "1");
+            set_sync_checks(on);
+            on
+        }
+        on => on == 1,
+    }
+}
+
+/// Uninitialised memory of a device, for elements of a dtype.
+#[inline]
+pub(crate) fn allocate(device: Device, dtype: DType, bytes: usize) -> Result<Shared<Storage>> {
+    match device {
+        Device::Cpu => Storage::shared_host(bytes),
+        Device::Meta => Ok(Shared::new(Storage::meta(bytes))),
+        d => on_device(d, dtype, bytes),
+    }
+}
+
+#[cold]
+fn on_device(device: Device, dtype: DType, bytes: usize) -> Result<Shared<Storage>> {
+    let backend = torsh_backend::backend(device)?;
+    if !backend.supports(dtype) {
+        return Err(
+            TorshError::dtype("", format!("{device} has no {dtype}")).with_hint(match dtype {
+                DType::F64 => "use DType::F32, or keep the tensor on the CPU",
+                DType::C128 => {
+                    "use DType::C64 where the device has it, or keep the tensor on the CPU"
+                }
+                _ => "keep the tensor on the CPU, or convert it to a dtype that the device has",
+            }),
+        );
+    }
+    Ok(Shared::new(backend.allocate(bytes)?))
+}
+
+/// The device of a call. 0-d CPU tensors are numbers on any device, as in PyTorch.
+#[inline]
+pub(crate) fn common_device(args: &[Arg<'_>]) -> Result<Device> {
+    let mut device: Option<Device> = None;
+    for a in args {
+        if let Arg::T(t) = a {
+            let d = t.device();
+            match device {
+                None => device = Some(d),
+                Some(have) if have == d => {}
+                Some(have) => return of_several(args, have),
+            }
+        }
+    }
+    Ok(device.unwrap_or_default())
+}
+
+#[cold]
+fn of_several(args: &[Arg<'_>], first: Device) -> Result<Device> {
+    let mut device = None;
+    for a in args {
+        if let Arg::T(t) = a
+            && !is_number(t)
+        {
+            match device {
+                None => device = Some(t.device()),
+                Some(d) if d == t.device() => {}
+                Some(d) => return Err(mixed(d, t.device())),
+            }
+        }
+    }
+    Ok(device.unwrap_or(first))
+}
+
+/// Whether a tensor beside those of another device is a number of the call.
+pub(super) fn is_number(t: &Tensor) -> bool {
+    t.ndim() == 0 && t.device() == Device::Cpu
+}
+
+#[cold]
+pub(super) fn mixed(a: Device, b: Device) -> TorshError {
+    TorshError::device(
+        "",
+        format!("expected all tensors to be on the same device, but found {a} and {b}"),
+    )
+    .with_hint("move them with to_device(..) first")
+}
+
+/// Why a tensor that is not on the device of its call, nor a number of it, is refused.
+#[cold]
+pub(super) fn misplaced(t: &Tensor, device: Device) -> TorshError {
+    if t.device() == Device::Meta {
+        return TorshError::device(
+            "",
+            format!("a meta tensor has no data to compute with on {device}"),
+        )
+        .with_hint("make all operands meta tensors, or none");
+    }
+    mixed(device, t.device())
+}
+
+/// The kernel of an op on a device; `None` where the device lacks it.
+#[inline]
+pub(super) fn find_kernel(record: &OpRecord, device: Device) -> Result<Option<(Kernel, KernelFn)>> {
+    match record.kernel {
+        Some(k) => Ok(torsh_backend::kernel(device, k).map(|f| (k, f))),
+        None => Err(TorshError::invalid("", "the op has no kernel of its own")),
+    }
+}
+
+#[cold]
+fn no_kernel(record: &OpRecord, device: Device, compute: DType) -> TorshError {
+    if let Err(e) = torsh_backend::backend(device) {
+        return e;
+    }
+    TorshError::device(
+        "",
+        format!(
+            "{device} has no kernel for '{}' in {compute}",
+            record.base_name()
+        ),
+    )
+    .with_hint("call set_fallback(Fallback::Cpu) to compute such ops on the CPU, or move the operands there with to_device(Device::Cpu)")
+}
+
+/// What a definition computes from: the operands and arguments of the call, and what its results
+/// are to be.
+pub struct DefinitionCx<'a> {
+    pub(crate) args: &'a [Arg<'a>],
+    pub(crate) attrs: AttrsRef<'a>,
+    /// The results' shapes and dtypes, as the op's plan says.
+    pub outputs: &'a [Spec],
+}
+
+impl<'a> DefinitionCx<'a> {
+    /// Operand `i`, a tensor or a number.
+    pub fn operand(&self, i: usize) -> Result<crate::Operand<'a>> {
+        match self.args.get(i) {
+            Some(Arg::T(t)) => Ok(crate::Operand::Ref(t)),
+            Some(Arg::N(n)) => Ok(crate::Operand::Number(*n)),
+            _ => Err(TorshError::invalid(
+                "",
+                format!("operand {i} must be given"),
+            )),
+        }
+    }
+    /// Operand `i` as a tensor: a number becomes a 0-d one of the CPU.
+    pub fn tensor(&self, i: usize) -> Result<Tensor> {
+        self.operand(i)?.to_tensor()
+    }
+    /// Operand `i`, where given.
+    pub fn opt_tensor(&self, i: usize) -> Option<&'a Tensor> {
+        match self.args.get(i) {
+            Some(Arg::T(t)) => Some(t),
+            _ => None,
+        }
+    }
+    /// The first operand.
+    pub fn x(&self) -> Result<Tensor> {
+        self.tensor(0)
+    }
+    /// The second operand.
+    pub fn y(&self) -> Result<Tensor> {
+        self.tensor(1)
+    }
+    /// The third operand.
+    pub fn z(&self) -> Result<Tensor> {
+        self.tensor(2)
+    }
+    /// How many operands there are, absent ones included.
+    pub fn len(&self) -> usize {
+        self.args.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.args.is_empty()
+    }
+    /// The call's attributes, of the op's struct.
+    ///
+    /// # Errors
+    /// Where the call has another struct.
+    pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
+        self.attrs.typed().expect()
+    }
+    /// The device of the call.
+    pub fn device(&self) -> Device {
+        common_device(self.args).unwrap_or_default()
+    }
+}
+
+/// The results of an op whose kernel the device lacks: by its definition in other ops, or on the
+/// CPU, or an error.
+#[cold]
+pub(super) fn without_kernel(
+    record: &'static OpRecord,
+    compute: DType,
+    (device, specs): (Device, &[Spec]),
+    args: &[Arg<'_>],
+    attrs: AttrsRef<'_>,
+    at: &'static Location<'static>,
+) -> Result<Outputs> {
+    // What it is made of is neither recorded nor cast: the op itself is.
+    let _mode = mode::guard(
+        mode::NO_GRAD,
+        mode::AUTOCAST | mode::CHECKPOINT | mode::CHECK_FORWARD,
+    );
+    if let Some(definition) = record.definition {
+        count(&DEFINED, record);
+        return defined(record, definition, compute, specs, args, attrs);
+    }
+    if fallback() == Fallback::Refuse || torsh_backend::backend(device).is_err() {
+        return Err(no_kernel(record, device, compute));
+    }
+    count_fallback(record, device);
+    let outs = specs
+        .iter()
+        .map(|s| allocate_spec(s, Device::Cpu))
+        .collect::<Result<Outputs>>()?;
+    on_cpu(record, compute, specs, &outs, args, attrs, at)?;
+    outs.iter()
+        .map(|t| crate::transfer::moved(t, device))
+        .collect()
+}
+
+fn count_fallback(record: &'static OpRecord, device: Device) {
+    if count(&FALLBACKS, record) {
+        eprintln!(
+            "warning: {device} has no kernel for '{}', which is computed on the CPU; devices::fallbacks() counts such calls",
+            record.base_name()
+        );
+    }
+}
+
+/// Runs an op's kernel on the CPU, on copies of operands that are elsewhere.
+fn on_cpu(
+    record: &'static OpRecord,
+    compute: DType,
+    specs: &[Spec],
+    outs: &[Tensor],
+    args: &[Arg<'_>],
+    attrs: AttrsRef<'_>,
+    at: &'static Location<'static>,
+) -> Result<()> {
+    let copies = args
+        .iter()
+        .map(|a| match a {
+            Arg::T(t) => t.host(record.base_name()).map(Some),
+            _ => Ok(None),
+        })
+        .collect::<Result<SmallVec<[Option<Tensor>; 4]>>>()?;
+    let args: SmallVec<[Arg<'_>; 4]> = args
+        .iter()
+        .zip(&copies)
+        .map(|(a, c)| c.as_ref().map_or(*a, Arg::T))
+        .collect();
+    match (record.rule, outs.first()) {
+        (Rule::Pointwise(_), Some(out)) => {
+            run_pointwise(record, compute, out, &args, attrs, false, false, at)
+        }
+        _ => run_structural(record, compute, specs, outs, &args, attrs, true, at),
+    }
+}
+
+/// An op that writes into tensors of a device without its kernel.
+#[cold]
+pub(super) fn write_without_kernel(
+    record: &'static OpRecord,
+    compute: DType,
+    targets: &[Tensor],
+    args: &[Arg<'_>],
+    attrs: AttrsRef<'_>,
+    at: &'static Location<'static>,
+) -> Result<()> {
+    let device = targets.first().map_or(Device::Cpu, Tensor::device);
+    let _mode = mode::guard(
+        mode::NO_GRAD,
+        mode::AUTOCAST | mode::CHECKPOINT | mode::CHECK_FORWARD,
+    );
+    if let Some(definition) = record.definition {
+        count(&DEFINED, record);
+        let specs: SmallVec<[Spec; 2]> = targets
+            .iter()
+            .map(|t| Spec::new(t.shape().clone(), t.dtype()))
+            .collect();
+        let results = defined(record, definition, compute, &specs, args, attrs)?;
+        return targets
+            .iter()
+            .zip(&results)
+            .try_for_each(|(to, from)| overwrite(to, from));
+    }
+    if fallback() == Fallback::Refuse || torsh_backend::backend(device).is_err() {
+        return Err(no_kernel(record, device, compute));
+    }
+    count_fallback(record, device);
+    let copies = targets
+        .iter()
+        .map(|t| t.host(record.base_name()))
+        .collect::<Result<SmallVec<[Tensor; 2]>>>()?;
+    on_cpu(record, compute, &[], &copies, args, attrs, at)?;
+    for (to, from) in targets.iter().zip(&copies) {
+        overwrite(to, &crate::transfer::moved(from, device)?)?;
+    }
+    Ok(())
+}
+
+/// Copies a result over a tensor that is there, of its shape, without counting the write.
+pub(super) fn overwrite(to: &Tensor, from: &Tensor) -> Result<()> {
+    let (record, outs) = (&crate::ops::copy::COPY_, std::slice::from_ref(to));
+    let (args, at) = ([Arg::T(from)], Location::caller());
+    run_structural(record, to.dtype(), &[], outs, &args, NONE.into(), true, at)
+}
+
+/// Runs a definition. The half types compute in float32, as kernels do, and round once at the end.
+fn defined(
+    record: &'static OpRecord,
+    definition: Definition,
+    compute: DType,
+    specs: &[Spec],
+    args: &[Arg<'_>],
+    attrs: AttrsRef<'_>,
+) -> Result<Outputs> {
+    let wide = match compute {
+        DType::F16 | DType::BF16 => DType::F32,
+        d => d,
+    };
+    let pointwise = matches!(record.rule, Rule::Pointwise(_));
+    let cast = |t: &Tensor| -> Result<Option<Tensor>> {
+        let half = matches!(t.dtype(), DType::F16 | DType::BF16);
+        match t.dtype() != wide && (pointwise || half && wide == DType::F32) {
+            true => t.to_dtype(wide).map(Some),
+            false => Ok(None),
+        }
+    };
+    let casts = args
+        .iter()
+        .map(|a| match a {
+            Arg::T(t) => cast(t),
+            _ => Ok(None),
+        })
+        .collect::<Result<SmallVec<[Option<Tensor>; 4]>>>()?;
+    let args: SmallVec<[Arg<'_>; 4]> = args
+        .iter()
+        .zip(&casts)
+        .map(|(a, c)| c.as_ref().map_or(*a, Arg::T))
+        .collect();
+    let results = definition(&DefinitionCx {
+        args: &args,
+        attrs,
+        outputs: specs,
+    })?;
+    if results.len() != specs.len() {
+        return Err(TorshError::invalid(
+            "",
+            format!(
+                "the definition gave {} results, not {}",
+                results.len(),
+                specs.len()
+            ),
+        ));
+    }
+    results
+        .into_iter()
+        .zip(specs)
+        .map(|(t, s)| conform(t, s))
+        .collect()
+}
+
+/// A result as the op's plan says it is: of its dtype and layout, with memory of its own.
+fn conform(t: Tensor, spec: &Spec) -> Result<Tensor> {
+    let t = t.to_dtype(spec.dtype)?;
+    if t.shape() != &spec.shape {
+        return Err(TorshError::invalid(
+            "",
+            format!(
+                "the definition gave a result of shape {}, not {}",
+                t.shape(),
+                spec.shape
+            ),
+        ));
+    }
+    let fits = match &spec.strides {
+        None => t.contiguous_flag(),
+        Some(s) => t.stride() == s.as_slice(),
+    };
+    if fits && t.owns_buffer() {
+        return Ok(t);
+    }
+    let out = allocate_spec(spec, t.device())?;
+    overwrite(&out, &t)?;
+    Ok(out)
+}
