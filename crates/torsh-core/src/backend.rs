@@ -7,7 +7,7 @@
 //!
 //! Work may be recorded and done later, in the order in which it was given to a *queue*. A device's
 //! default queue is shared by all threads. What one queue wrote and another reads is kept apart by
-//! the block itself, which knows who used it last ([`DeviceBlock::use_on`]).
+//! the block itself, which knows who used it last ([`DeviceBlock::wait_for_others`]).
 //!
 //! A kernel that finds bad data (an index out of range, an integer division by zero) on a device
 //! that is not waited for reports it with the call's [`CallSite`]: the first such error of a queue is
@@ -256,7 +256,7 @@ pub trait Backend: Send + Sync {
     fn set_queue(&self, queue: QueueId) -> Result<()>;
     /// Makes a queue; where the device can, one with a lower `priority` goes first.
     fn new_queue(&self, priority: i32) -> Result<QueueId>;
-    /// The end of the current queue, the next piece of work included.
+    /// The end of the current queue: all work that was given to it so far.
     fn ticket(&self) -> Ticket;
     /// Lets the current queue's next work wait for work of another queue.
     fn order_after(&self, ticket: Ticket) -> Result<()>;
@@ -341,32 +341,35 @@ impl DeviceBlock {
         self.backend
     }
 
-    /// Says that the next work of the current queue, whose [`Backend::ticket`] is `now`, writes or
-    /// reads the block. Where another queue used it before, the current one waits for that first.
+    /// Before work of `queue`, the calling thread's current one, that reads or writes the block:
+    /// where another queue used it, the current one waits for that.
     ///
     /// # Errors
     /// Where the device is lost.
-    pub fn use_on(&self, now: Ticket, writes: bool) -> Result<()> {
+    pub fn wait_for_others(&self, queue: QueueId, writes: bool) -> Result<()> {
+        let uses = self.uses.lock();
+        let reads: &[Ticket] = if writes { &uses.reads } else { &[] };
+        uses.write
+            .iter()
+            .chain(reads)
+            .filter(|t| t.queue != queue)
+            .try_for_each(|t| self.backend.order_after(*t))
+    }
+
+    /// After work was given to the current queue that reads or writes the block, whose
+    /// [`Backend::ticket`] is then `now`. Both calls and the work between them are under the
+    /// storage's lock.
+    pub fn used(&self, now: Ticket, writes: bool) {
         let mut uses = self.uses.lock();
-        if let Some(w) = uses.write
-            && w.queue != now.queue
-        {
-            self.backend.order_after(w)?;
+        if writes {
+            uses.reads.clear();
+            uses.write = Some(now);
+            return;
         }
-        if !writes {
-            match uses.reads.iter_mut().find(|r| r.queue == now.queue) {
-                Some(r) => *r = now,
-                None => uses.reads.push(now),
-            }
-            return Ok(());
+        match uses.reads.iter_mut().find(|r| r.queue == now.queue) {
+            Some(r) => *r = now,
+            None => uses.reads.push(now),
         }
-        for r in std::mem::take(&mut uses.reads) {
-            if r.queue != now.queue {
-                self.backend.order_after(r)?;
-            }
-        }
-        uses.write = Some(now);
-        Ok(())
     }
 }
 

@@ -644,7 +644,27 @@ fn fit(node: &Node, i: usize, g: Tensor) -> Result<Tensor> {
     if g.dtype() != dtype {
         g = g.to_dtype(dtype)?;
     }
-    Ok(g)
+    match &node.inputs[i].edge {
+        Some(e) if e.device().is_some_and(|d| d != g.device()) => to_operand(node, i, e, g),
+        _ => Ok(g),
+    }
+}
+
+/// A gradient on another device than its operand: a 0-d operand was a number of a device's call, whose
+/// gradient goes back to it.
+#[cold]
+fn to_operand(node: &Node, i: usize, e: &Edge, g: Tensor) -> Result<Tensor> {
+    match e.device() {
+        Some(d) if g.ndim() == 0 => g.to_device(d),
+        d => Err(TorshError::autograd(
+            node.name(),
+            format!(
+                "the derivative gave {} for operand {i}, which is on {}",
+                g.describe(),
+                d.unwrap_or_default()
+            ),
+        )),
+    }
 }
 
 /// Adds a gradient to a leaf's `.grad`.

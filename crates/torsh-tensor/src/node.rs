@@ -42,6 +42,13 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
+    /// Where the tensor is that the gradient is of.
+    #[inline]
+    pub(crate) fn device(&self) -> Option<Device> {
+        let output = self.node.outputs.get(self.output_nr as usize);
+        output.map(|o| o.device)
+    }
+
     /// Whether both lead to the same output of the same node.
     #[inline]
     pub(crate) fn is(&self, other: &Edge) -> bool {

@@ -9,8 +9,8 @@ use std::panic::Location;
 
 use torsh_core::backend::{HostBytes, HostBytesMut};
 use torsh_core::{
-    AttrsRef, CallSite, DType, Device, Element, Kernel, KernelArgs, KernelFn, Locks, Place, Result,
-    Scalar, Storage, View, lock_all,
+    AttrsRef, Backend, CallSite, DType, Device, Element, Kernel, KernelArgs, KernelFn, Locks,
+    Place, Result, Scalar, Storage, View, lock_all,
 };
 
 use crate::Tensor;
@@ -92,9 +92,6 @@ pub(crate) struct Launch<'a> {
 #[inline]
 pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<()> {
     let guard: Locks<'_> = lock_all(storages);
-    if !launch.device.is_host() {
-        used(launch.device, storages)?;
-    }
     // SAFETY: the views come from `view`, `view_as` and `number`, on tensors of this device, which
     // are locked until the call returns; the plan of the op's record has checked what this kernel
     // asks of their shapes and dtypes, and the attributes are the record's.
@@ -111,28 +108,38 @@ pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<
         op: launch.op,
         location: launch.at,
     };
-    let r = launch.kernel.1(
-        &args
-            .on(launch.device, site)
-            .with_numbers(launch.numbers)
-            .of_one_layout(launch.one_layout),
-    );
-    drop(guard);
-    if !launch.device.is_host() && crate::call::sync_checks() && r.is_ok() {
-        return torsh_backend::synchronize(launch.device);
+    let args = args
+        .on(launch.device, site)
+        .with_numbers(launch.numbers)
+        .of_one_layout(launch.one_layout);
+    if launch.device.is_host() {
+        let r = launch.kernel.1(&args);
+        drop(guard);
+        return r;
     }
-    r
+    using(launch.device, storages, |_| launch.kernel.1(&args))?;
+    drop(guard);
+    match crate::call::sync_checks() {
+        true => torsh_backend::synchronize(launch.device),
+        false => Ok(()),
+    }
 }
 
-/// Tells a device's blocks that the next work of the current queue uses them.
+/// Gives work to a device's current queue that uses storages (`true` for writing): what other queues
+/// did with them comes first, and they remember this one.
 #[cold]
-fn used(device: Device, storages: &[(&Storage, bool)]) -> Result<()> {
-    let now = torsh_backend::backend(device)?.ticket();
-    for (s, writes) in storages {
-        if let Some(block) = s.block() {
-            block.use_on(now, *writes)?;
-        }
-    }
+fn using(
+    device: Device,
+    storages: &[(&Storage, bool)],
+    work: impl FnOnce(&'static dyn Backend) -> Result<()>,
+) -> Result<()> {
+    let backend = torsh_backend::backend(device)?;
+    let queue = backend.queue();
+    let blocks = || storages.iter().filter_map(|(s, w)| Some((s.block()?, *w)));
+    blocks().try_for_each(|(b, writes)| b.wait_for_others(queue, writes))?;
+    work(backend)?;
+    let now = backend.ticket();
+    blocks().for_each(|(b, writes)| b.used(now, writes));
     Ok(())
 }
 
@@ -147,26 +154,23 @@ fn place(t: &Tensor) -> Place<'_> {
 /// Copies a dense host tensor to a fresh tensor of a device with its layout.
 pub(crate) fn upload(from: &Tensor, to: &Tensor) -> Result<()> {
     assert!(from.stride() == to.stride() && from.device().is_host());
-    let backend = torsh_backend::backend(to.device())?;
     let _guard = lock_all(&[(from.storage().as_ref(), false)]);
-    used(to.device(), &[(to.storage().as_ref(), true)])?;
     let source = place(from);
     // SAFETY: the bytes of a dense host tensor, locked against writers.
     let source = unsafe { HostBytes::new(source.ptr(), source.bytes()) };
-    backend.upload(source, place(to))
+    let writes = [(to.storage().as_ref(), true)];
+    using(to.device(), &writes, |b| b.upload(source, place(to)))
 }
 
 /// Copies a dense tensor of a device to a fresh host tensor with its layout, and waits for it.
 pub(crate) fn download(from: &Tensor, to: &Tensor) -> Result<()> {
     assert!(from.stride() == to.stride() && to.device().is_host());
-    let backend = torsh_backend::backend(from.device())?;
     let reads = [(from.storage().as_ref(), false)];
     let _guard = lock_all(&reads);
-    used(from.device(), &reads)?;
     let target = place(to);
     // SAFETY: the bytes of a fresh dense host tensor, which nobody else has.
     let target = unsafe { HostBytesMut::new(target.ptr(), target.bytes()) };
-    backend.download(place(from), target)
+    using(from.device(), &reads, |b| b.download(place(from), target))
 }
 
 /// The value of a 0-d host tensor, as bytes of its dtype.

@@ -1,0 +1,105 @@
+//! The seam between tensors and devices, seen through a device that is not the CPU.
+
+use torsh_core::Device;
+use torsh_core::backend::QueueId;
+use torsh_tensor::{DType, Result, Tensor, tensor};
+
+fn mock() -> Device {
+    torsh_backend_mock::register().expect("the only custom devices")
+}
+
+#[test]
+fn tensors_go_there_and_back() -> Result<()> {
+    let d = mock();
+    let x = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
+    let y = x.to_device(d)?;
+    assert_eq!(y.device().to_string(), "mock:0");
+    let z = y.t()?.add(1.0)?.mul(&y.t()?)?;
+    assert_eq!(z.to_vec::<f32>()?, [2.0, 20.0, 6.0, 30.0, 12.0, 42.0]);
+    assert_eq!(z.cpu()?, x.t()?.add(1.0)?.mul(&x.t()?)?);
+    assert_eq!(y.sum()?.item::<f32>()?, 21.0);
+    assert!(format!("{y}").contains("device='mock:0'"), "{y}");
+    Ok(())
+}
+
+#[test]
+fn a_0d_tensor_of_the_cpu_is_a_number_of_the_call() -> Result<()> {
+    let d = mock();
+    let x = tensor![1.0, 2.0].to_device(d)?;
+    let half = tensor![0.5];
+    assert_eq!(x.mul(&half.select(0, 0)?)?.to_vec::<f32>()?, [0.5, 1.0]);
+    let e = x.mul(&half).expect_err("two devices").to_string();
+    assert!(
+        e.contains("mul") && e.contains("found mock:0 and cpu") && e.contains("to_device"),
+        "{e}"
+    );
+    Ok(())
+}
+
+#[test]
+fn gradients_stay_on_their_device_and_flow_through_moves() -> Result<()> {
+    let d = mock();
+    let x = tensor![1.0, 2.0, 3.0].requires_grad_(true);
+    let w = tensor![2.0].select(0, 0)?.detach().requires_grad_(true);
+    let y = x.to_device(d)?.mul(&w)?.sum()?;
+    y.backward()?;
+    let g = x.grad().expect("a gradient");
+    assert_eq!(g.device(), Device::Cpu);
+    assert_eq!(g.to_vec::<f32>()?, [2.0; 3]);
+    let g = w.grad().expect("a gradient");
+    assert_eq!((g.device(), g.item::<f32>()?), (Device::Cpu, 6.0));
+    Ok(())
+}
+
+#[test]
+fn a_bad_index_is_reported_once_with_its_call() -> Result<()> {
+    let d = mock();
+    let x = tensor![1.0, 2.0].to_device(d)?;
+    let bad = Tensor::from_data(&[0i64, 7], [2])?.to_device(d)?;
+    let line = line!() + 1;
+    let y = x.index_select(0, &bad)?;
+    let e = y
+        .to_vec::<f32>()
+        .expect_err("7 is out of range")
+        .to_string();
+    assert!(e.contains("index_select") && e.contains('7'), "{e}");
+    assert!(e.contains(&format!("device.rs:{line}")), "{e}");
+    assert_eq!(x.add(1.0)?.to_vec::<f32>()?, [2.0, 3.0]);
+    Ok(())
+}
+
+#[test]
+fn what_the_device_has_not_is_refused_by_name() -> Result<()> {
+    let d = mock();
+    let e = Tensor::zeros([2], DType::F64, d)
+        .expect_err("no float64")
+        .to_string();
+    assert!(
+        e.contains("mock:0 has no float64") && e.contains("F32"),
+        "{e}"
+    );
+    let e = Tensor::zeros([2], DType::F32, Device::Cuda(0))
+        .expect_err("no CUDA")
+        .to_string();
+    assert!(
+        e.contains("cuda:0: this program has no backend for it; there is cpu, mock:0"),
+        "{e}"
+    );
+    Ok(())
+}
+
+#[test]
+fn queues_wait_for_each_other() -> Result<()> {
+    let d = mock();
+    let b = torsh_backend::backend(d)?;
+    let x = tensor![1.0, 2.0].to_device(d)?;
+    let other = b.new_queue(0)?;
+    let mut y = x.add(1.0)?;
+    for i in 0..20 {
+        b.set_queue(if i % 2 == 0 { other } else { QueueId(0) })?;
+        y = y.add(1.0)?;
+    }
+    b.set_queue(QueueId(0))?;
+    assert_eq!(y.to_vec::<f32>()?, [22.0, 23.0]);
+    Ok(())
+}
