@@ -4,4 +4,23 @@ use torsh_core::Kernel;
 
 /// Kernels of the CPU that this device lacks: the ops they belong to are computed by their records'
 /// definitions in other ops.
-pub const MISSING: &[Kernel] = &[];
+#[rustfmt::skip]
+pub const MISSING: &[Kernel] = {
+    use Kernel::*;
+    &[
+        AddAlpha, SubAlpha, Rsub, Addcmul, Addcdiv, LerpScalar,
+        LerpTensor, ClampTensor, ClampMinTensor, ClampMaxTensor, NanToNum, Logit,
+        Isclose, Angle, LeakyRelu, PreluKernel, Elu, Celu,
+        Softplus, Threshold, Hardtanh, Hardshrink, Softshrink, GeluErf,
+        GeluTanh, Fmax, Fmin, Logaddexp, Logaddexp2, Xlogy,
+        Copysign, Heaviside, ReluBackward, SigmoidBackward, TanhBackward, SiluBackward,
+        GeluErfBackward, GeluTanhBackward, Ne, Le, Ge, LogicalXor,
+        Lcm, Relu6, Silu, Selu, Hardswish, Hardsigmoid,
+        Mish, Softsign, Logsigmoid, Positive, Sgn, Exp2,
+        Log2, Log10, Rsqrt, Square, Tan, Sinc,
+        Deg2rad, Rad2deg, Frac, Isposinf, Isneginf, Isfinite,
+        Isinf, Isnan, LogicalNot, MseElementwise, SmoothL1Elementwise, HuberElementwise,
+        BceElementwise, BceLogitsElementwise, BceLogitsWeightedElementwise, KlDivElementwise, KlDivLogElementwise, PoissonLogElementwise,
+        PoissonElementwise, StirlingElementwise, GaussianElementwise, HingeElementwise, SoftMarginElementwise, MarginRankingElementwise,
+    ]
+};

@@ -39,7 +39,9 @@
 //! `grad [saved..] |c| ..`: the gradient of one operand from `c.g()`, the result's gradient; what
 //! it reads of `c.x()?`, `c.y()?`, `c.z()?` (operands) and `c.out()?` (result) must be listed, and
 //! only that is kept alive; `c.number("negative_slope")?` is a number, as a `Scalar`. Broadcasting and
-//! promotion are undone by the engine. An op whose rows have no `grad` is not differentiable, and says so when asked.
+//! promotion are undone by the engine. `define |c| ..`, after them: the op in other ops, for devices that
+//! lack its kernel; it reads `c.x()?`, `c.y()?`, `c.z()?`, `c.operand(1)?` (tensor or number) and
+//! `c.number(..)?`. An op whose rows have no `grad` is not differentiable, and says so when asked.
 
 mod activation;
 mod binary;

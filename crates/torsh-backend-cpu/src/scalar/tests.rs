@@ -45,6 +45,7 @@ macro_rules! sections {
         $(bool |$($b:ident),+ $(; $($bp:ident),+)?| $bool:expr;)?
         $(complex |$($z:ident),+ $(; $($zp:ident),+)?| $complex:expr;)?
         $(grad [$($saved:ident)*] $grad:expr;)*
+        $(define $define:expr;)?
         samples $($rest:tt)*
     })*) => {
         use super::*;

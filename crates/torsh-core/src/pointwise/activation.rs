@@ -22,6 +22,7 @@ relu6 "nn.functional.relu6" Relu6(x) "(Tensor input)" -> promote {
         let x = c.x()?;
         c.g().where_zero(&x.le(0.0)?.logical_or(x.ge(6.0)?)?, true)
     };
+    define |c| c.x()?.clamp(0.0, 6.0);
     samples (0.2, 5.8);
 }
 
@@ -30,6 +31,7 @@ silu "nn.functional.silu" Silu(x) "(Tensor input)" -> promote {
     float |x| x * x.sigmoid::<A>();
     complex |x| x.divide(T::c(1.0) + (-x).exp());
     grad [x] |c| c.g().silu_backward(c.x()?);
+    define |c| { let x = c.x()?; x.mul(x.sigmoid()?) };
     samples (-3.0, 3.0);
 }
 
@@ -45,6 +47,7 @@ selu "selu" Selu(x) "(Tensor input)" -> promote {
         let low = x.minimum(0.0)?.exp()?.mul(1.7580993408473766)?;
         c.g().mul(Tensor::where_(&x.gt(0.0)?, 1.0507009873554805, low)?)
     };
+    define |c| c.x()?.elu_with(crate::EluOptions::new().alpha(1.6732632423543772))?.mul(1.0507009873554805);
     samples (0.2, 3.0);
 }
 
@@ -56,6 +59,7 @@ hardswish "nn.functional.hardswish" Hardswish(x) "(Tensor input)" -> promote {
         let middle = c.g().mul(x.div(3.0)?.add(0.5)?)?;
         Tensor::where_(&x.gt(3.0)?, c.g(), middle)?.where_zero(&x.lt(-3.0)?, true)
     };
+    define |c| { let x = c.x()?; x.mul(x.add(3.0)?.clamp(0.0, 6.0)?.div(6.0)?) };
     samples (-2.8, 2.8);
 }
 
@@ -66,6 +70,7 @@ hardsigmoid "nn.functional.hardsigmoid" Hardsigmoid(x) "(Tensor input)" -> promo
         let x = c.x()?;
         c.g().div(6.0)?.where_zero(&x.gt(-3.0)?.logical_and(x.lt(3.0)?)?, false)
     };
+    define |c| c.x()?.add(3.0)?.clamp(0.0, 6.0)?.div(6.0);
     samples (-2.8, 2.8);
 }
 
@@ -83,6 +88,7 @@ mish "nn.functional.mish" Mish(x) "(Tensor input)" -> promote {
         let t = x.neg()?.logsigmoid()?.neg()?.tanh()?;
         c.g().mul(x.mul(s)?.mul(t.square()?.neg()?.add(1.0)?)?.add(&t)?)
     };
+    define |c| { let x = c.x()?; x.mul(x.softplus()?.tanh()?) };
     samples (-3.0, 3.0);
 }
 
@@ -100,6 +106,7 @@ softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
         let radial = c.g().mul(x.conj()?)?.real()?.div(d.square()?)?;
         c.g().div(d)?.sub(x.sgn()?.mul(radial)?)
     };
+    define |c| { let x = c.x()?; x.div(x.abs()?.add(1.0)?) };
     samples (0.3, 3.0);
 }
 
@@ -107,6 +114,7 @@ softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
 logsigmoid "nn.functional.logsigmoid" Logsigmoid(x) "(Tensor input)" -> promote {
     float |x| x.logsigmoid::<A>();
     grad [x] |c| c.g().mul(c.x()?.neg()?.sigmoid()?);
+    define |c| { let x = c.x()?; x.minimum(0.0)?.sub(x.abs()?.neg()?.exp()?.log1p()?) };
     samples (-3.0, 3.0);
 }
 

@@ -172,6 +172,11 @@ fmax "fmax" Fmax(x, y) "(Tensor input, Tensor other)" -> promote {
         let y = c.y()?;
         c.g().where_zero(&c.x()?.ge(&y)?.logical_or(y.isnan()?)?, true)
     };
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let both = Tensor::where_(&y.isnan()?, &x, x.maximum(&y)?)?;
+        Tensor::where_(&x.isnan()?, &y, both)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -188,6 +193,11 @@ fmin "fmin" Fmin(x, y) "(Tensor input, Tensor other)" -> promote {
         let y = c.y()?;
         c.g().where_zero(&c.x()?.le(&y)?.logical_or(y.isnan()?)?, true)
     };
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let both = Tensor::where_(&y.isnan()?, &x, x.minimum(&y)?)?;
+        Tensor::where_(&x.isnan()?, &y, both)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -197,6 +207,13 @@ logaddexp "logaddexp" Logaddexp(x, y) "(Tensor input, Tensor other)" -> promote 
     complex |x, y| x.logaddexp(y);
     grad [x y] |c| c.g().div(c.y()?.sub(c.x()?)?.exp()?.add(1.0)?.conj()?);
     grad [x y] |c| c.g().div(c.x()?.sub(c.y()?)?.exp()?.add(1.0)?.conj()?);
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let tail = x.sub(&y)?.abs()?.neg()?.exp()?.log1p()?;
+        // Equal infinities have no difference.
+        let same = x.eq(&y)?.logical_and(x.isinf()?)?;
+        Tensor::where_(&same, &x, x.maximum(&y)?.add(tail)?)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -206,6 +223,12 @@ logaddexp2 "logaddexp2" Logaddexp2(x, y) "(Tensor input, Tensor other)" -> promo
     float |x, y| x.logaddexp2::<A>(y);
     grad [x y] |c| c.g().div(c.y()?.sub(c.x()?)?.exp2()?.add(1.0)?);
     grad [x y] |c| c.g().div(c.x()?.sub(c.y()?)?.exp2()?.add(1.0)?);
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let tail = x.sub(&y)?.abs()?.neg()?.exp2()?.log1p()?.div(std::f64::consts::LN_2)?;
+        let same = x.eq(&y)?.logical_and(x.isinf()?)?;
+        Tensor::where_(&same, &x, x.maximum(&y)?.add(tail)?)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -218,6 +241,11 @@ xlogy "xlogy" Xlogy(x, y) "(Tensor input, Tensor other)" -> float {
         c.g().xlogy(y)?.where_zero(&flat, true)
     };
     grad [x y] |c| c.g().mul(c.x()?)?.div(c.y()?);
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let product = Tensor::where_(&x.eq(0)?, 0.0, x.mul(y.log()?)?)?;
+        Tensor::where_(&y.isnan()?, f64::NAN, product)
+    };
     samples (0.3, 2.0), (0.3, 2.0);
 }
 
@@ -237,6 +265,10 @@ copysign "copysign" Copysign(x, y) "(Tensor input, Tensor other)" -> float {
         c.g().mul(c.out()?.div(&x)?.where_zero(&x.eq(0.0)?, true)?)
     };
     grad [] |c| c.zeros(1);
+    define |c| {
+        let x = c.x()?.abs()?;
+        Tensor::where_(&c.y()?.signbit()?, x.neg()?, &x)
+    };
     samples (0.3, 2.0), (0.3, 2.0);
 }
 
@@ -248,6 +280,10 @@ heaviside "heaviside" Heaviside(x, y) "(Tensor input, Tensor values)" -> promote
     };
     int |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
     bool |x, y| x | y;
+    define |c| {
+        let x = c.x()?;
+        Tensor::where_(&x.eq(0)?, c.operand(1)?, x.gt(0)?.to_dtype(x.dtype())?)
+    };
     samples (0.3, 2.0), (0.3, 2.0);
 }
 
@@ -264,6 +300,7 @@ relu_backward "relu_backward" ReluBackward(x, y) "" -> promote {
     float |x, y| if y <= T::ZERO { T::ZERO } else { x };
     grad [y] |c| c.g().relu_backward(c.y()?);
     grad [] |c| c.zeros(1);
+    define |c| c.x()?.where_zero(&c.y()?.le(0.0)?, true);
     samples (-2.0, 2.0), (0.2, 2.0);
 }
 
@@ -276,6 +313,7 @@ sigmoid_backward "sigmoid_backward" SigmoidBackward(x, y) "" -> promote {
         let slope = c.y()?.conj()?.mul(-2.0)?.add(1.0)?;
         c.g().conj()?.mul(c.x()?)?.mul(slope)
     };
+    define |c| { let y = c.y()?; c.x()?.mul(y.neg()?.add(1.0)?.mul(&y)?) };
     samples (-2.0, 2.0), (0.1, 0.9);
 }
 
@@ -285,6 +323,7 @@ tanh_backward "tanh_backward" TanhBackward(x, y) "" -> promote {
     complex |x, y| x * (T::c(1.0) - y * y).conj();
     grad [y] |c| c.g().tanh_backward(c.y()?.conj()?);
     grad [x y] |c| c.g().conj()?.mul(c.x()?)?.mul(c.y()?.conj()?.mul(-2.0)?);
+    define |c| { let y = c.y()?; c.x()?.mul(y.mul(&y)?.neg()?.add(1.0)?) };
     samples (-2.0, 2.0), (-0.9, 0.9);
 }
 
@@ -306,6 +345,11 @@ silu_backward "silu_backward" SiluBackward(x, y) "" -> promote {
         let slope = s.neg()?.add(1.0)?.mul(&s)?.mul(bend)?;
         c.g().conj()?.mul(c.x()?)?.mul(slope.conj()?)
     };
+    define |c| {
+        let y = c.y()?;
+        let s = y.sigmoid()?;
+        c.x()?.mul(s.neg()?.add(1.0)?.mul(&y)?.add(1.0)?.mul(&s)?)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -321,6 +365,12 @@ gelu_erf_backward "gelu_backward.none" GeluErfBackward(x, y) "" -> promote {
         let square = c.y()?.square()?;
         let density = square.mul(-0.5)?.exp()?.mul(0.3989422804014327)?;
         c.g().mul(c.x()?)?.mul(square.neg()?.add(2.0)?.mul(density)?)
+    };
+    define |c| {
+        let y = c.y()?;
+        let below = y.mul(-std::f64::consts::FRAC_1_SQRT_2)?.erfc()?.mul(0.5)?;
+        let density = y.square()?.mul(-0.5)?.exp()?.mul(0.3989422804014327)?;
+        c.x()?.mul(y.mul(density)?.add(below)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
@@ -346,6 +396,15 @@ gelu_tanh_backward "gelu_backward.tanh" GeluTanhBackward(x, y) "" -> promote {
         let bend = second.sub(t.mul(first.square()?)?.mul(2.0)?)?.mul(&y)?.mul(0.5)?;
         let slope = t.square()?.neg()?.add(1.0)?.mul(first.add(bend)?)?;
         c.g().mul(c.x()?)?.mul(slope)
+    };
+    define |c| {
+        let y = c.y()?;
+        let square = y.square()?;
+        let inner = square.mul(0.044715)?.add(1.0)?.mul(&y)?.mul(0.7978845608028654)?;
+        let t = inner.tanh()?;
+        let slope = square.mul(0.134145)?.add(1.0)?.mul(0.7978845608028654)?;
+        let bend = t.square()?.neg()?.add(1.0)?.mul(slope)?.mul(&y)?;
+        c.x()?.mul(t.add(1.0)?.add(bend)?.mul(0.5)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }

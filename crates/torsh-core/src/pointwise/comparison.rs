@@ -21,6 +21,7 @@ ne "ne" Ne(x, y) "(Tensor input, Tensor other)" -> equality {
     int |x, y| x != y;
     bool |x, y| x != y;
     complex |x, y| x != y;
+    define |c| c.x()?.eq(c.operand(1)?)?.logical_not();
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -37,6 +38,7 @@ le "le" Le(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x <= y;
     int |x, y| x <= y;
     bool |x, y| !x | y;
+    define |c| { let x = c.x()?; x.lt(c.operand(1)?)?.logical_or(x.eq(c.operand(1)?)?) };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -53,6 +55,7 @@ ge "ge" Ge(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x >= y;
     int |x, y| x >= y;
     bool |x, y| x | !y;
+    define |c| { let x = c.x()?; x.gt(c.operand(1)?)?.logical_or(x.eq(c.operand(1)?)?) };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -80,6 +83,7 @@ logical_xor "logical_xor" LogicalXor(x, y) "(Tensor input, Tensor other)" -> boo
     int |x, y| (x != T::ZERO) != (y != T::ZERO);
     bool |x, y| x != y;
     complex |x, y| x.is_nonzero() != y.is_nonzero();
+    define |c| c.x()?.ne(0)?.ne(c.y()?.ne(0)?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -126,6 +130,13 @@ gcd "gcd" Gcd(x, y) "(Tensor input, Tensor other)" -> promote {
 /// Least common multiple of two operands, elementwise, not negative.
 lcm "lcm" Lcm(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.lcm(y);
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let divisor = x.gcd(&y)?;
+        // 0 has no multiple but itself.
+        let some = divisor.maximum(1)?;
+        x.floor_divide(some)?.mul(&y)?.abs()
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 

@@ -11,6 +11,7 @@ mse_elementwise "mse_loss.none" MseElementwise(x, y) "" -> promote {
     float |x, y| (x - y) * (x - y);
     grad [x y] |c| c.g().mul(c.x()?.sub(c.y()?)?.mul(2.0)?);
     grad [x y] |c| c.g().mul(c.x()?.sub(c.y()?)?.mul(-2.0)?);
+    define |c| { let d = c.x()?.sub(c.y()?)?; d.mul(&d) };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -31,6 +32,11 @@ smooth_l1_elementwise "smooth_l1_loss.none" SmoothL1Elementwise(x, y; beta) "" -
         let slope = c.y()?.sub(c.x()?)?.div(c.number("beta")?)?.maximum(-1.0)?.minimum(1.0)?;
         c.g().mul(slope)
     };
+    define |c| {
+        let beta = c.number("beta")?;
+        let d = c.x()?.sub(c.y()?)?.abs()?;
+        Tensor::where_(&d.lt(beta)?, d.square()?.mul(0.5)?.div(beta)?, d.sub(0.5 * beta.to_f64())?)
+    };
     samples (-2.0, -1.0), (1.0, 2.0);
 }
 
@@ -50,6 +56,12 @@ huber_elementwise "huber_loss.none" HuberElementwise(x, y; delta) "" -> promote 
     grad [x y] |c| {
         let delta = c.number("delta")?.to_f64();
         c.g().mul(c.y()?.sub(c.x()?)?.maximum(-delta)?.minimum(delta)?)
+    };
+    define |c| {
+        let delta = c.number("delta")?;
+        let d = c.x()?.sub(c.y()?)?.abs()?;
+        let outer = d.sub(0.5 * delta.to_f64())?.mul(delta)?;
+        Tensor::where_(&d.le(delta)?, d.square()?.mul(0.5)?, outer)
     };
     samples (-2.0, -1.0), (1.0, 2.0);
 }
@@ -72,6 +84,12 @@ bce_elementwise "binary_cross_entropy.none" BceElementwise(x, y) "" -> promote {
         let low = x.neg()?.log1p()?.maximum(-100.0)?;
         c.g().mul(low.sub(x.log()?.maximum(-100.0)?)?)
     };
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let low = x.neg()?.log1p()?.maximum(-100.0)?;
+        let high = x.log()?.maximum(-100.0)?;
+        y.sub(1.0)?.mul(low)?.sub(y.mul(high)?)
+    };
     samples (0.2, 0.8), (0.2, 0.8);
 }
 
@@ -80,6 +98,10 @@ bce_logits_elementwise "binary_cross_entropy_with_logits.none" BceLogitsElementw
     float |x, y| (T::ONE - y) * x - x.logsigmoid::<A>();
     grad [x y] |c| c.g().mul(c.x()?.sigmoid()?.sub(c.y()?)?);
     grad [x] |c| c.g().mul(c.x()?.neg()?);
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        y.neg()?.add(1.0)?.mul(&x)?.sub(x.logsigmoid()?)
+    };
     samples (-2.0, 2.0), (0.2, 0.8);
 }
 
@@ -98,6 +120,11 @@ bce_logits_weighted_elementwise "binary_cross_entropy_with_logits.pos_weight" Bc
         c.g().mul(x.add(c.z()?.sub(1.0)?.mul(x.logsigmoid()?)?)?)?.neg()
     };
     grad [x y] |c| c.g().mul(c.y()?)?.mul(c.x()?.logsigmoid()?)?.neg();
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let times = c.z()?.sub(1.0)?.mul(&y)?.add(1.0)?;
+        y.neg()?.add(1.0)?.mul(&x)?.sub(times.mul(x.logsigmoid()?)?)
+    };
     samples (-2.0, 2.0), (0.2, 0.8), (0.5, 2.0);
 }
 
@@ -107,6 +134,7 @@ kl_div_elementwise "kl_div.none" KlDivElementwise(x, y) "" -> float {
     float |x, y| y.xlogy::<A>(y) - y * x;
     grad [y] |c| c.g().mul(c.y()?)?.neg();
     grad [x y] |c| c.g().mul(c.y()?.log()?.add(1.0)?.sub(c.x()?)?);
+    define |c| { let y = c.y()?; y.xlogy(&y)?.sub(y.mul(c.x()?)?) };
     samples (-2.0, -0.2), (0.2, 0.8);
 }
 
@@ -118,6 +146,7 @@ kl_div_log_elementwise "kl_div.log_target" KlDivLogElementwise(x, y) "" -> float
         let y = c.y()?;
         c.g().mul(y.exp()?)?.mul(y.sub(c.x()?)?.add(1.0)?)
     };
+    define |c| { let y = c.y()?; y.exp()?.mul(y.sub(c.x()?)?) };
     samples (-2.0, -0.2), (-2.0, -0.2);
 }
 
@@ -127,6 +156,7 @@ poisson_log_elementwise "poisson_nll_loss.log" PoissonLogElementwise(x, y) "" ->
     float |x, y| x.exp::<A>() - y * x;
     grad [x y] |c| c.g().mul(c.x()?.exp()?.sub(c.y()?)?);
     grad [x] |c| c.g().mul(c.x()?)?.neg();
+    define |c| { let x = c.x()?; x.exp()?.sub(c.y()?.mul(&x)?) };
     samples (-2.0, 2.0), (0.2, 3.0);
 }
 
@@ -139,6 +169,7 @@ poisson_elementwise "poisson_nll_loss.rate" PoissonElementwise(x, y; eps) "" -> 
         c.g().mul(slope)
     };
     grad [x] |c| c.g().mul(c.x()?.add(c.number("eps")?)?.log()?)?.neg();
+    define |c| { let x = c.x()?; x.sub(c.y()?.mul(x.add(c.number("eps")?)?.log()?)?) };
     samples (0.2, 2.0), (0.2, 3.0);
 }
 
@@ -154,6 +185,12 @@ stirling_elementwise "stirling" StirlingElementwise(x) "" -> float {
         let x = c.x()?;
         let slope = x.log()?.add(x.reciprocal()?.mul(0.5)?)?;
         c.g().mul(slope.where_zero(&x.le(1.0)?, true)?)
+    };
+    define |c| {
+        let x = c.x()?;
+        let log = x.log()?;
+        let half = log.add(1.8378770664093453)?.mul(0.5)?;
+        x.mul(log)?.sub(&x)?.add(half)?.where_zero(&x.le(1.0)?, true)
     };
     samples (1.2, 4.0);
 }
@@ -174,6 +211,10 @@ gaussian_elementwise "gaussian_nll_loss.none" GaussianElementwise(x, y, z; eps) 
         let d = c.x()?.sub(c.y()?)?.square()?;
         c.g().mul(v.sub(d)?.div(v.square()?.mul(2.0)?)?)
     };
+    define |c| {
+        let v = c.z()?.maximum(c.number("eps")?)?;
+        c.x()?.sub(c.y()?)?.square()?.div(&v)?.add(v.log()?)?.mul(0.5)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0), (0.5, 2.0);
 }
 
@@ -190,6 +231,11 @@ hinge_elementwise "hinge_embedding_loss.none" HingeElementwise(x, y; margin) "" 
         c.g().where_zero(&y.ne(-1.0)?, false)?.sub(c.g().where_zero(&far, false)?)
     };
     grad [] |c| c.zeros(1);
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let far = x.neg()?.add(c.number("margin")?)?.maximum(0.0)?;
+        x.where_zero(&y.eq(-1.0)?, true)?.add(far.where_zero(&y.eq(1.0)?, true)?)
+    };
     samples (0.4, 2.0), (-0.9, 0.9);
 }
 
@@ -204,6 +250,7 @@ soft_margin_elementwise "soft_margin_loss.none" SoftMarginElementwise(x, y) "" -
         let x = c.x()?;
         c.g().mul(c.y()?.mul(&x)?.neg()?.sigmoid()?.mul(&x)?)?.neg()
     };
+    define |c| c.y()?.mul(c.x()?)?.neg()?.exp()?.log1p();
     samples (-2.0, 2.0), (-1.0, 1.0);
 }
 
@@ -226,6 +273,7 @@ margin_ranking_elementwise "margin_ranking_loss.none" MarginRankingElementwise(x
         let missed = c.z()?.mul(&apart)?.le(c.number("margin")?)?;
         c.g().mul(&apart)?.neg()?.where_zero(&missed, false)
     };
+    define |c| c.z()?.mul(c.x()?.sub(c.y()?)?)?.neg()?.add(c.number("margin")?)?.maximum(0.0);
     samples (-2.0, -1.0), (1.0, 2.0), (0.2, 1.0);
 }
 

@@ -15,6 +15,7 @@ add_alpha "add.alpha" AddAlpha(x, y; alpha) "(Tensor input, Tensor other, *, Sca
     complex |x, y; alpha| x + alpha * y;
     grad [] |c| Ok(c.g().clone());
     grad [] |c| c.g().mul(c.number("alpha")?.conj());
+    define |c| c.x()?.add(c.y()?.mul(c.number("alpha")?)?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -25,6 +26,7 @@ sub_alpha "sub.alpha" SubAlpha(x, y; alpha) "(Tensor input, Tensor other, *, Sca
     complex |x, y; alpha| x - alpha * y;
     grad [] |c| Ok(c.g().clone());
     grad [] |c| c.g().mul(c.number("alpha")?.conj())?.neg();
+    define |c| c.x()?.sub(c.y()?.mul(c.number("alpha")?)?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -35,6 +37,7 @@ rsub "rsub" Rsub(x, y; alpha) "(Tensor input, Tensor other, Scalar alpha=1)" -> 
     complex |x, y; alpha| y - alpha * x;
     grad [] |c| c.g().mul(c.number("alpha")?.conj())?.neg();
     grad [] |c| Ok(c.g().clone());
+    define |c| c.y()?.sub(c.x()?.mul(c.number("alpha")?)?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -46,6 +49,7 @@ addcmul "addcmul" Addcmul(x, y, z; value) "(Tensor input, Tensor tensor1, Tensor
     grad [] |c| Ok(c.g().clone());
     grad [z] |c| c.g().mul(c.z()?.mul(c.number("value")?)?.conj()?);
     grad [y] |c| c.g().mul(c.y()?.mul(c.number("value")?)?.conj()?);
+    define |c| c.x()?.add(c.y()?.mul(c.z()?)?.mul(c.number("value")?)?);
     samples (-2.0, 2.0), (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -59,6 +63,7 @@ addcdiv "addcdiv" Addcdiv(x, y, z; value) "(Tensor input, Tensor tensor1, Tensor
         let z = c.z()?;
         c.g().mul(c.y()?.mul(c.number("value")?)?.div(z.square()?)?.conj()?)?.neg()
     };
+    define |c| c.x()?.add(c.y()?.mul(c.number("value")?)?.div(c.z()?)?);
     samples (-2.0, 2.0), (-2.0, 2.0), (0.4, 2.0);
 }
 
@@ -77,6 +82,14 @@ lerp_scalar "lerp.scalar" LerpScalar(x, y; weight) "" -> promote {
         c.g().sub(c.g().mul(w)?)
     };
     grad [] |c| c.g().mul(c.number("weight")?.conj());
+    define |c| {
+        let (x, y, w) = (c.x()?, c.y()?, c.number("weight")?);
+        let apart = y.sub(&x)?;
+        match w.to_f64().abs() < 0.5 {
+            true => x.add(apart.mul(w)?),
+            false => y.sub(apart.mul(1.0 - w.to_f64())?),
+        }
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -89,6 +102,12 @@ lerp_tensor "lerp.tensor" LerpTensor(x, y, z) "" -> promote {
     grad [z] |c| c.g().mul(c.z()?.neg()?.add(1.0)?.conj()?);
     grad [z] |c| c.g().mul(c.z()?.conj()?);
     grad [x y] |c| c.g().mul(c.y()?.sub(c.x()?)?.conj()?);
+    define |c| {
+        let (x, y, w) = (c.x()?, c.y()?, c.z()?);
+        let apart = y.sub(&x)?;
+        let (near, far) = (x.add(w.mul(&apart)?)?, y.sub(w.neg()?.add(1.0)?.mul(&apart)?)?);
+        Tensor::where_(&w.abs()?.lt(0.5)?, near, far)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0), (0.1, 0.9);
 }
 
@@ -136,6 +155,7 @@ clamp_tensor "clamp.tensor" ClampTensor(x, y, z) "" -> promote {
         let z = c.z()?;
         c.g().where_zero(&c.x()?.gt(&z)?.logical_or(z.lt(c.y()?)?)?, false)
     };
+    define |c| c.x()?.maximum(c.y()?)?.minimum(c.z()?);
     samples (-2.0, 2.0), (-1.5, -0.5), (0.5, 1.5);
 }
 
@@ -146,6 +166,7 @@ clamp_min_tensor "clamp_min.tensor" ClampMinTensor(x, y) "" -> promote {
     bool |x, y| x | y;
     grad [x y] |c| c.g().where_zero(&c.x()?.ge(c.y()?)?, false);
     grad [x y] |c| c.g().where_zero(&c.x()?.lt(c.y()?)?, false);
+    define |c| c.x()?.maximum(c.y()?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -156,6 +177,7 @@ clamp_max_tensor "clamp_max.tensor" ClampMaxTensor(x, y) "" -> promote {
     bool |x, y| x & y;
     grad [x y] |c| c.g().where_zero(&c.x()?.le(c.y()?)?, false);
     grad [x y] |c| c.g().where_zero(&c.x()?.gt(c.y()?)?, false);
+    define |c| c.x()?.minimum(c.y()?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -183,6 +205,12 @@ nan_to_num "nan_to_num" NanToNum(x; nan, posinf, neginf) "" -> promote {
         T::new(part(x.re()), part(x.im()))
     };
     grad [x] |c| c.g().where_zero(&c.x()?.isfinite()?, false);
+    define |c| {
+        let x = c.x()?;
+        let r = Tensor::where_(&x.isnan()?, c.number("nan")?, &x)?;
+        let r = Tensor::where_(&x.eq(f64::INFINITY)?, c.number("posinf")?, r)?;
+        Tensor::where_(&x.eq(f64::NEG_INFINITY)?, c.number("neginf")?, r)
+    };
     samples (-2.0, 2.0);
 }
 
@@ -206,6 +234,16 @@ logit "logit" Logit(x; eps) "" -> float {
             x.ge(eps)?.logical_and(x.le(1.0 - eps)?)?
         };
         g.where_zero(&inside, false)
+    };
+    define |c| {
+        let (x, eps) = (c.x()?, c.number("eps")?.to_f64());
+        let z = if eps < 0.0 {
+            x
+        } else {
+            let low = Tensor::where_(&x.lt(eps)?, eps, &x)?;
+            Tensor::where_(&x.gt(1.0 - eps)?.logical_and(x.ge(eps)?)?, 1.0 - eps, low)?
+        };
+        z.div(z.neg()?.add(1.0)?)?.log()
     };
     samples (0.2, 0.8);
 }
@@ -235,6 +273,17 @@ isclose "isclose" Isclose(x, y; rtol, atol, equal_nan) "" -> bool {
         let both_nan = x.is_nan() & y.is_nan() & equal_nan.is_nonzero();
         (x == y) | near | both_nan
     };
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let apart = x.sub(&y)?.abs()?;
+        let allowed = y.mul(c.number("rtol")?)?.abs()?.add(c.number("atol")?)?;
+        let near = apart.isfinite()?.logical_and(apart.le(allowed)?)?;
+        let close = x.eq(&y)?.logical_or(near)?;
+        match c.number("equal_nan")?.to_bool() {
+            true => close.logical_or(x.isnan()?.logical_and(y.isnan()?)?),
+            false => Ok(close),
+        }
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -254,6 +303,11 @@ angle "angle" Angle(x) "" -> real {
         let turn = x.mul($crate::Scalar::Complex(0.0, 1.0))?.div(x.abs()?.square()?)?;
         c.g().mul(turn)?.where_zero(&x.eq(0.0)?, true)
     };
+    define |c| {
+        let x = c.x()?;
+        let r = Tensor::where_(&x.lt(0)?, std::f64::consts::PI, 0.0)?;
+        Tensor::where_(&x.isnan()?, &x, r)
+    };
     samples (0.3, 2.0);
 }
 
@@ -264,6 +318,7 @@ leaky_relu "nn.functional.leaky_relu" LeakyRelu(x; negative_slope) "(Tensor inpu
         if x > T::ZERO { x } else { low }
     };
     grad [x] |c| Tensor::where_(&c.x()?.gt(0.0)?, c.g(), c.g().mul(c.number("negative_slope")?)?);
+    define |c| { let x = c.x()?; Tensor::where_(&x.gt(0)?, &x, x.mul(c.number("negative_slope")?)?) };
     samples (0.2, 2.0);
 }
 
@@ -278,6 +333,7 @@ prelu_kernel "prelu_kernel" PreluKernel(x, y) "" -> promote {
         let x = c.x()?;
         c.g().mul(&x)?.where_zero(&x.gt(0.0)?, true)
     };
+    define |c| { let x = c.x()?; Tensor::where_(&x.gt(0)?, &x, x.mul(c.y()?)?) };
     samples (-2.0, -0.2), (0.1, 0.9);
 }
 
@@ -292,6 +348,7 @@ elu "nn.functional.elu" Elu(x; alpha) "(Tensor input, float alpha=1.0)" -> promo
         let low = x.minimum(0.0)?.exp()?.mul(c.number("alpha")?)?;
         c.g().mul(Tensor::where_(&x.gt(0.0)?, 1.0, low)?)
     };
+    define |c| { let x = c.x()?; Tensor::where_(&x.gt(0)?, &x, x.expm1()?.mul(c.number("alpha")?)?) };
     samples (-2.0, -0.2);
 }
 
@@ -305,6 +362,10 @@ celu "celu" Celu(x; alpha) "(Tensor input, float alpha=1.0)" -> promote {
         let x = c.x()?;
         let low = x.minimum(0.0)?.div(c.number("alpha")?)?.exp()?;
         c.g().mul(Tensor::where_(&x.gt(0.0)?, 1.0, low)?)
+    };
+    define |c| {
+        let (x, alpha) = (c.x()?, c.number("alpha")?);
+        Tensor::where_(&x.gt(0)?, &x, x.div(alpha)?.expm1()?.mul(alpha)?)
     };
     samples (-2.0, -0.2);
 }
@@ -320,6 +381,11 @@ softplus "nn.functional.softplus" Softplus(x; beta, threshold) "(Tensor input, f
         let z = c.x()?.mul(c.number("beta")?)?;
         Tensor::where_(&z.gt(c.number("threshold")?)?, c.g(), c.g().mul(z.sigmoid()?)?)
     };
+    define |c| {
+        let (x, beta) = (c.x()?, c.number("beta")?);
+        let z = x.mul(beta)?;
+        Tensor::where_(&z.gt(c.number("threshold")?)?, &x, z.exp()?.log1p()?.div(beta)?)
+    };
     samples (-2.0, 2.0);
 }
 
@@ -328,6 +394,7 @@ threshold "threshold" Threshold(x; threshold, value) "(Tensor input, float thres
     float |x; threshold, value| if x <= threshold { value } else { x };
     int |x; threshold, value| if x <= threshold { value } else { x };
     grad [x] |c| c.g().where_zero(&c.x()?.le(c.number("threshold")?)?, true);
+    define |c| { let x = c.x()?; Tensor::where_(&x.le(c.number("threshold")?)?, c.number("value")?, &x) };
     samples (-2.0, 2.0);
 }
 
@@ -339,6 +406,7 @@ hardtanh "nn.functional.hardtanh" Hardtanh(x; min_val, max_val) "(Tensor input, 
         let x = c.x()?;
         c.g().where_zero(&x.le(c.number("min_val")?)?.logical_or(x.ge(c.number("max_val")?)?)?, true)
     };
+    define |c| c.x()?.clamp(c.number("min_val")?, c.number("max_val")?);
     samples (-0.9, 0.9);
 }
 
@@ -346,6 +414,11 @@ hardtanh "nn.functional.hardtanh" Hardtanh(x; min_val, max_val) "(Tensor input, 
 hardshrink "nn.functional.hardshrink" Hardshrink(x; lambd) "(Tensor input, float lambd=0.5)" -> promote {
     float |x; lambd| if (x >= -lambd) & (x <= lambd) { T::ZERO } else { x };
     grad [x] |c| c.g().where_zero(&c.x()?.abs()?.le(c.number("lambd")?)?, true);
+    define |c| {
+        let (x, lambd) = (c.x()?, c.number("lambd")?.to_f64());
+        let small = x.ge(-lambd)?.logical_and(x.le(lambd)?)?;
+        x.where_zero(&small, true)
+    };
     samples (0.6, 2.0);
 }
 
@@ -356,6 +429,12 @@ softshrink "nn.functional.softshrink" Softshrink(x; lambd) "(Tensor input, float
         if x > lambd { x - lambd } else { low }
     };
     grad [x] |c| c.g().where_zero(&c.x()?.abs()?.le(c.number("lambd")?)?, true);
+    define |c| {
+        let (x, lambd) = (c.x()?, c.number("lambd")?.to_f64());
+        // Times 0, so that nan stays.
+        let low = Tensor::where_(&x.lt(-lambd)?, x.add(lambd)?, x.mul(0.0)?)?;
+        Tensor::where_(&x.gt(lambd)?, x.sub(lambd)?, low)
+    };
     samples (0.6, 2.0);
 }
 
@@ -365,6 +444,7 @@ gelu_erf "gelu.none" GeluErf(x) "" -> promote {
         x * T::c(0.5) * (T::ONE + x.erf_normal::<A>())
     };
     grad [x] |c| c.g().gelu_erf_backward(c.x()?);
+    define |c| { let x = c.x()?; x.mul(-std::f64::consts::FRAC_1_SQRT_2)?.erfc()?.mul(&x)?.mul(0.5) };
     samples (-2.0, 2.0);
 }
 
@@ -375,6 +455,11 @@ gelu_tanh "gelu.tanh" GeluTanh(x) "" -> promote {
         T::c(0.5) * x * (T::ONE + inner.tanh::<A>())
     };
     grad [x] |c| c.g().gelu_tanh_backward(c.x()?);
+    define |c| {
+        let x = c.x()?;
+        let inner = x.square()?.mul(0.044715)?.add(1.0)?.mul(&x)?.mul(0.7978845608028654)?;
+        inner.tanh()?.add(1.0)?.mul(&x)?.mul(0.5)
+    };
     samples (-2.0, 2.0);
 }
 

@@ -21,6 +21,7 @@ positive "positive" Positive(x) "(Tensor input)" -> promote {
     int |x| x;
     complex |x| x;
     grad [] |c| Ok(c.g().clone());
+    define |c| Ok(c.x()?);
     samples (-3.0, 3.0);
 }
 
@@ -58,6 +59,7 @@ sgn "sgn" Sgn(x) "(Tensor input)" -> promote {
         let radial = g.mul(c.out()?.conj()?)?.real()?;
         g.sub(c.out()?.mul(radial)?)?.where_zero(&magnitude.eq(0.0)?, true)
     };
+    define |c| c.x()?.sign();
     samples (0.3, 2.0);
 }
 
@@ -82,6 +84,7 @@ exp2 "exp2" Exp2(x) "(Tensor input)" -> float {
     float |x| x.exp2::<A>();
     complex |x| x.scale(T::R::c(std::f64::consts::LN_2)).exp();
     grad [out] |c| c.g().mul(c.out()?.conj()?)?.mul(std::f64::consts::LN_2);
+    define |c| c.x()?.mul(std::f64::consts::LN_2)?.exp();
     samples (-2.0, 2.0);
 }
 
@@ -106,6 +109,7 @@ log2 "log2" Log2(x) "(Tensor input)" -> float {
     float |x| x.log2::<A>();
     complex |x| x.log().scale(T::R::c(std::f64::consts::LOG2_E));
     grad [x] |c| c.g().div(c.x()?.conj()?.mul(std::f64::consts::LN_2)?);
+    define |c| c.x()?.log()?.div(std::f64::consts::LN_2);
     samples (0.2, 3.0);
 }
 
@@ -114,6 +118,7 @@ log10 "log10" Log10(x) "(Tensor input)" -> float {
     float |x| x.log10::<A>();
     complex |x| x.log().scale(T::R::c(std::f64::consts::LOG10_E));
     grad [x] |c| c.g().div(c.x()?.conj()?.mul(std::f64::consts::LN_10)?);
+    define |c| c.x()?.log()?.div(std::f64::consts::LN_10);
     samples (0.2, 3.0);
 }
 
@@ -141,6 +146,7 @@ rsqrt "rsqrt" Rsqrt(x) "(Tensor input)" -> float {
         let out = c.out()?.conj()?;
         c.g().mul(-0.5)?.mul(out.square()?.mul(&out)?)
     };
+    define |c| c.x()?.sqrt()?.reciprocal();
     samples (0.2, 3.0);
 }
 
@@ -150,6 +156,7 @@ square "square" Square(x) "(Tensor input)" -> promote {
     int |x| x.wrapping_mul(x);
     complex |x| x * x;
     grad [x] |c| c.g().mul(c.x()?.conj()?.mul(2.0)?);
+    define |c| { let x = c.x()?; x.mul(&x) };
     samples (-2.0, 2.0);
 }
 
@@ -182,6 +189,7 @@ tan "tan" Tan(x) "(Tensor input)" -> float {
     float |x| x.tan::<A>();
     complex |x| x.tan();
     grad [out] |c| c.g().mul(c.out()?.square()?.add(1.0)?.conj()?);
+    define |c| { let x = c.x()?; x.sin()?.div(x.cos()?) };
     samples (-1.2, 1.2);
 }
 
@@ -279,6 +287,10 @@ sinc "sinc" Sinc(x) "(Tensor input)" -> float {
         let slope = z.mul(z.cos()?)?.sub(z.sin()?)?.div(z.mul(&x)?)?;
         c.g().mul(slope.conj()?)?.where_zero(&x.eq(0.0)?, true)
     };
+    define |c| {
+        let z = c.x()?.mul(std::f64::consts::PI)?;
+        Tensor::where_(&z.eq(0)?, 1.0, z.sin()?.div(&z)?)
+    };
     samples (0.2, 2.0);
 }
 
@@ -360,6 +372,7 @@ trunc "trunc" Trunc(x) "(Tensor input)" -> promote {
 frac "frac" Frac(x) "(Tensor input)" -> promote {
     float |x| x - x.trunc();
     grad [] |c| Ok(c.g().clone());
+    define |c| { let x = c.x()?; x.sub(x.trunc()?) };
     samples (0.1, 0.9);
 }
 
@@ -367,6 +380,7 @@ frac "frac" Frac(x) "(Tensor input)" -> promote {
 deg2rad "deg2rad" Deg2rad(x) "(Tensor input)" -> float {
     float |x| x * T::c(0.017453292519943295);
     grad [] |c| c.g().mul(0.017453292519943295);
+    define |c| c.x()?.mul(std::f64::consts::PI / 180.0);
     samples (-3.0, 3.0);
 }
 
@@ -374,6 +388,7 @@ deg2rad "deg2rad" Deg2rad(x) "(Tensor input)" -> float {
 rad2deg "rad2deg" Rad2deg(x) "(Tensor input)" -> float {
     float |x| x * T::c(57.29577951308232);
     grad [] |c| c.g().mul(57.29577951308232);
+    define |c| c.x()?.mul(180.0 / std::f64::consts::PI);
     samples (-3.0, 3.0);
 }
 
@@ -383,6 +398,7 @@ isnan "isnan" Isnan(x) "(Tensor input)" -> bool {
     int |_x| false;
     bool |_x| false;
     complex |x| x.is_nan();
+    define |c| { let x = c.x()?; x.ne(&x) };
     samples (-1.0, 1.0);
 }
 
@@ -392,6 +408,7 @@ isinf "isinf" Isinf(x) "(Tensor input)" -> bool {
     int |_x| false;
     bool |_x| false;
     complex |x| x.is_inf();
+    define |c| c.x()?.abs()?.eq(f64::INFINITY);
     samples (-1.0, 1.0);
 }
 
@@ -401,6 +418,7 @@ isfinite "isfinite" Isfinite(x) "(Tensor input)" -> bool {
     int |_x| true;
     bool |_x| true;
     complex |x| x.is_finite();
+    define |c| c.x()?.abs()?.lt(f64::INFINITY);
     samples (-1.0, 1.0);
 }
 
@@ -409,6 +427,7 @@ isposinf "isposinf" Isposinf(x) "(Tensor input)" -> bool {
     float |x| x == T::INFINITY;
     int |_x| false;
     bool |_x| false;
+    define |c| c.x()?.eq(f64::INFINITY);
     samples (-1.0, 1.0);
 }
 
@@ -417,6 +436,7 @@ isneginf "isneginf" Isneginf(x) "(Tensor input)" -> bool {
     float |x| x == -T::INFINITY;
     int |_x| false;
     bool |_x| false;
+    define |c| c.x()?.eq(f64::NEG_INFINITY);
     samples (-1.0, 1.0);
 }
 
@@ -426,6 +446,7 @@ logical_not "logical_not" LogicalNot(x) "(Tensor input)" -> bool {
     int |x| x == T::ZERO;
     bool |x| !x;
     complex |x| !x.is_nonzero();
+    define |c| c.x()?.eq(0);
     samples (-1.0, 1.0);
 }
 

@@ -259,6 +259,19 @@ impl<'a> DefinitionCx<'a> {
     pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
         self.attrs.typed().expect()
     }
+    /// A number of a pointwise row's call, by its name in the row.
+    ///
+    /// # Errors
+    /// Where the row has none of that name.
+    pub fn number(&self, name: &str) -> Result<Scalar> {
+        match self.attrs.typed().field(name) {
+            Some(torsh_core::attrs::Field::Scalar(s)) => Ok(s),
+            _ => Err(TorshError::invalid(
+                "",
+                format!("the definition reads the number '{name}', which the call does not have"),
+            )),
+        }
+    }
     /// The device of the call.
     pub fn device(&self) -> Device {
         common_device(self.args).unwrap_or_default()
@@ -401,6 +414,10 @@ fn defined(
         d => d,
     };
     let pointwise = matches!(record.rule, Rule::Pointwise(_));
+    let compares = matches!(
+        record.rule,
+        Rule::Pointwise(Pointwise::Bool | Pointwise::Equality)
+    );
     let cast = |t: &Tensor| -> Result<Option<Tensor>> {
         let half = matches!(t.dtype(), DType::F16 | DType::BF16);
         match t.dtype() != wide && (pointwise || half && wide == DType::F32) {
@@ -418,7 +435,14 @@ fn defined(
     let args: SmallVec<[Arg<'_>; 4]> = args
         .iter()
         .zip(&casts)
-        .map(|(a, c)| c.as_ref().map_or(*a, Arg::T))
+        .map(|(a, c)| match (a, c) {
+            (_, Some(c)) => Arg::T(c),
+            // What is compared becomes a half-precision value first, as in kernels.
+            (Arg::N(n), None) if compares && compute != wide => {
+                Arg::N(Scalar::from_bytes(&n.to_bytes(compute), compute))
+            }
+            _ => *a,
+        })
         .collect();
     let results = definition(&DefinitionCx {
         args: &args,

@@ -5,7 +5,7 @@ use torsh_core::attrs::NONE;
 use torsh_core::pointwise::numbers::{self, Numbers};
 use torsh_core::{Kept, Kernel, Result, Scalar};
 
-use crate::call::{Arg, call_inplace, call1};
+use crate::call::{Arg, DefinitionCx, Outputs, call_inplace, call1};
 use crate::record::{Backward, InputGrad, OpRecord, Pointwise, Rule};
 use crate::schema::Bound;
 use crate::{AddOptions, Operand, Tensor, Value};
@@ -88,6 +88,16 @@ const fn record(name: &'static str, doc: &'static str, schema: &'static str) -> 
     if namespaced { r } else { r.overload() }
 }
 
+/// A definition with one result.
+macro_rules! definition {
+    ($define:expr) => {
+        |c| {
+            let define: fn(&DefinitionCx<'_>) -> Result<Tensor> = $define;
+            define(c).map(|t| Outputs::from_iter([t]))
+        }
+    };
+}
+
 /// Makes a row's struct of numbers from those that a schema binds.
 macro_rules! bind {
     ($kernel:ident $($number:ident)+) => {
@@ -102,6 +112,7 @@ macro_rules! define_records {
         $(bool |$($ba:ident),+ $(; $($bp:ident),+)?| $be:expr;)?
         $(complex |$($ca:ident),+ $(; $($cp:ident),+)?| $ce:expr;)?
         $(grad [$($saved:ident)*] $grad:expr;)*
+        $(define $define:expr;)?
         samples $(($lo:literal, $hi:literal)),+;
     })*) => {
         $(
@@ -111,6 +122,7 @@ macro_rules! define_records {
                 .pointwise(rule!($rule), Kernel::$kernel)
                 .backward(backward!($rule [$($($fa)+)?] $([$($saved)*] $grad;)*))
                 .intervals(&[$(($lo, $hi)),+])
+                $(.definition(definition!($define)))?
                 $(.numbers(bind!($kernel $($number)+)))?;
         )*
 
