@@ -96,7 +96,7 @@ crate::for_each_unary! { kernel_enum @unary [
     CumSum CumProd Median Softmax LogSoftmax SoftmaxBackward LogSoftmaxBackward
     IndexSelect IndexAdd IndexCopy IndexFill Gather Scatter ScatterAdd ScatterReduce
     IndexGet IndexPut MaskedSelect MaskedScatter MaskedScatterBackward Nonzero Take
-    StridedScatter StridedAccumulate
+    StridedScatter StridedAccumulate DiagEmbed
     Sort Topk Flip Roll Triangle Cat Arange Linspace Eye OneHot Isin RepeatInterleave
     MatMul
     Conv ConvTranspose ConvWeight

@@ -1,6 +1,6 @@
 //! Reading through index tensors.
 
-use torsh_core::{Kernel, KernelArgs, KernelFn, Result, TorshError, View};
+use torsh_core::{Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs};
 
 use super::engine::Job;
 use super::positions::{Index, contiguous};
@@ -49,11 +49,11 @@ pub(super) fn along_dim(
     (indexed, at)
 }
 
-/// `index_select`: inputs `self`, `index` (1-d or 0-d); attrs `dim`. The output has `self`'s shape
-/// with the length of the index at `dim`.
+/// `index_select`: inputs `self`, `index` (1-d or 0-d). The output has `self`'s shape with the
+/// length of the index at `dim`.
 fn index_select(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
-    let dim = args.attr(0).int() as usize;
+    let dim = args.attrs::<attrs::IndexSelect>()?.dim;
     let (sizes, strides) = at_least_1d(src);
     let index = Index::new(idx, sizes[dim], dim, strides[dim], false, None)?;
     let (indexed, at) = along_dim(strides, dim, &index);
@@ -72,23 +72,16 @@ fn index_select(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `gather`: inputs `self`, `index` (as many dimensions, no larger outside `dim`); attrs `dim`,
-/// whether negative values count from the end. The output has the index's shape.
+/// `gather`: inputs `self`, `index` (as many dimensions, no larger outside `dim`). The output has
+/// the index's shape.
 fn gather(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
-    let dim = args.attr(0).int() as usize;
+    let &attrs::Gather { dim, negative } = args.attrs()?;
     if idx.numel() == 0 {
         return Ok(());
     }
     let (sizes, strides) = at_least_1d(src);
-    let index = Index::new(
-        idx,
-        sizes[dim],
-        dim,
-        strides[dim],
-        args.attr(1).bool(),
-        None,
-    )?;
+    let index = Index::new(idx, sizes[dim], dim, strides[dim], negative, None)?;
     let (shape, dense) = at_least_1d(out);
     let mut indexed = strides.to_vec();
     indexed[dim] = 0;
@@ -164,22 +157,16 @@ pub(super) fn advanced<'a>(
     Ok(Advanced { indexed, at, index })
 }
 
-/// Advanced indexing: inputs `self` and K index tensors broadcast to one shape S; attrs the K
-/// indexed dimensions, and how many free dimensions come before S in the output.
+/// Advanced indexing: inputs `self` and K index tensors broadcast to one shape S, one for each of
+/// `dims`. In the output `position` of the other dimensions come before S.
 fn index_get(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
-    let position = args.attr(1).int() as usize;
+    let a = args.attrs::<attrs::IndexGet>()?;
     // Positions cannot be checked against a dimension that nothing is read from.
     if out.numel() == 0 && src.numel() == 0 && args.inputs()[1].numel() == 0 {
         return Ok(());
     }
-    let a = advanced(
-        src,
-        &args.inputs()[1..],
-        args.attr(0).ints(),
-        position,
-        None,
-    )?;
+    let a = advanced(src, &args.inputs()[1..], &a.dims, a.position, None)?;
     let job = Job {
         shape: out.shape(),
         dense: out.strides(),

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
+use torsh_core::{
+    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
+};
 
 use super::num::Num;
 use super::positions::no_overlap;
@@ -11,6 +13,7 @@ use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch, by_dtype, by_size};
 #[cfg(target_arch = "x86_64")]
 use crate::arch::{Level, level};
+use crate::dense::missing;
 use crate::multiversion;
 
 pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -264,26 +267,26 @@ fn broadcast(v: &View<'_>, shape: &[usize]) -> Result<Vec<isize>> {
     Ok(strides)
 }
 
-/// `masked_fill`: inputs `self`, `mask`, optionally a 0-d value, else attribute 0; `self` and
-/// `mask` broadcast to the output.
+/// `masked_fill`: inputs `self`, `mask`, optionally a 0-d value; `self` and `mask` broadcast to the
+/// output.
 fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, mask) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     no_overlap(out, mask)?;
     let ss = broadcast(src, out.shape())?;
     let ms = broadcast(mask, out.shape())?;
-    let number = args
-        .attr(0)
-        .scalar()
-        .unwrap_or(Scalar::Int(0))
-        .to_bytes(out.dtype());
+    let tensor = args.inputs().get(2).filter(|v| v.is_present());
+    let number = match (tensor, args.attrs::<attrs::MaskedFill>()?.value) {
+        (None, None) => return Err(missing()),
+        (_, number) => number.map(|n| n.to_bytes(out.dtype())).unwrap_or_default(),
+    };
     let m = Ptr::<u8>::of(mask);
     let in_place = out.ptr() == src.ptr() && out.strides() == ss;
     by_size!(out.dtype(), T => {
-        let value: T = match args.inputs().get(2) {
+        let value: T = match tensor {
             // SAFETY: a 0-d tensor of the output's dtype.
-            Some(v) if v.is_present() => unsafe { *v.ptr().cast::<T>() },
+            Some(v) => unsafe { *v.ptr().cast::<T>() },
             // SAFETY: `to_bytes` has room for any element.
-            _ => unsafe { number.as_ptr().cast::<T>().read_unaligned() },
+            None => unsafe { number.as_ptr().cast::<T>().read_unaligned() },
         };
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
         let walk = Walk::new(out.shape(), [out.strides(), &ss, &ms]);

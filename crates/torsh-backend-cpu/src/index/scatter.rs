@@ -4,9 +4,10 @@
 //! Whatever can be refused is refused before that.
 
 use half::{bf16, f16};
+use torsh_core::attrs::{self, ScatterReduction as Reduce, ScatterUpdate};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
-use super::engine::{Job, Reduce};
+use super::engine::{Job, identity};
 use super::flat;
 use super::gather::{advanced, along_dim, at_least_1d, flat_index};
 use super::num::Num;
@@ -14,6 +15,7 @@ use super::positions::{Index, contiguous, no_overlap};
 use super::rows;
 use super::walk::{Ptr, Walk, copy_strided};
 use super::{GRAIN, Scratch, by_dtype, by_size};
+use crate::dense::missing;
 
 pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
     Some(match k {
@@ -70,14 +72,15 @@ enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The input at `i` where present, else the number in attribute `a`.
-    fn new(args: &'a KernelArgs<'a>, i: usize, a: usize) -> Source<'a> {
-        match args.inputs().get(i) {
-            Some(v) if v.is_present() => Source::Tensor(v),
-            _ => {
-                let number = args.attr(a).scalar().unwrap_or(Scalar::Int(0));
-                Source::Number(Bytes(number.to_bytes(args.outputs()[0].dtype())))
+    /// Input 2 where present, else the number.
+    fn new(args: &'a KernelArgs<'a>, number: Option<Scalar>) -> Result<Source<'a>> {
+        match (args.inputs().get(2).filter(|v| v.is_present()), number) {
+            (Some(v), _) => Ok(Source::Tensor(v)),
+            (None, Some(n)) => {
+                let bytes = n.to_bytes(args.outputs()[0].dtype());
+                Ok(Source::Number(Bytes(bytes)))
             }
+            (None, None) => Err(missing()),
         }
     }
 
@@ -128,10 +131,10 @@ impl AlongDim<'_> {
 fn along<'a>(
     args: &'a KernelArgs<'a>,
     source: &Source<'_>,
+    dim: usize,
     negative: bool,
 ) -> Result<AlongDim<'a>> {
     let (out, idx) = (&args.outputs()[0], &args.inputs()[1]);
-    let dim = args.attr(0).int() as usize;
     let (sizes, strides) = at_least_1d(out);
     no_overlap(out, idx)?;
     if let Some(s) = source.tensor() {
@@ -151,12 +154,12 @@ fn along<'a>(
     })
 }
 
-/// `index_add`: inputs `self`, `index` (1-d or 0-d), `source`; attrs `dim`, `alpha`.
+/// `index_add`: inputs `self`, `index` (1-d or 0-d), `source`.
 fn index_add(args: &KernelArgs<'_>) -> Result<()> {
+    let &attrs::IndexAdd { dim, alpha } = args.attrs()?;
     let out = &args.outputs()[0];
-    let source = Source::new(args, 2, usize::MAX);
-    let walk = along(args, &source, false)?;
-    let alpha = args.attr(1).scalar().unwrap_or(Scalar::Int(1));
+    let source = Source::new(args, None)?;
+    let walk = along(args, &source, dim, false)?;
     start_from(out, &args.inputs()[0]);
     by_dtype!(out.dtype(), T => {
         let a = T::cast(alpha);
@@ -173,19 +176,27 @@ fn index_add(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `index_copy`: inputs `self`, `index`, `source`; attrs `dim`.
+/// `index_copy`: inputs `self`, `index`, `source`.
 fn index_copy(args: &KernelArgs<'_>) -> Result<()> {
-    write_along(args, Source::new(args, 2, usize::MAX), false)
+    let dim = args.attrs::<attrs::IndexCopy>()?.dim;
+    write_along(args, Source::new(args, None)?, dim, false)
 }
 
-/// `index_fill`: inputs `self`, `index` (negative values count from the end), optionally a 0-d value; attrs `dim`, the value otherwise.
+/// `index_fill`: inputs `self`, `index` (negative values count from the end), optionally a 0-d
+/// value.
 fn index_fill(args: &KernelArgs<'_>) -> Result<()> {
-    write_along(args, Source::new(args, 2, 1), true)
+    let &attrs::IndexFill { dim, value } = args.attrs()?;
+    write_along(args, Source::new(args, value)?, dim, true)
 }
 
-fn write_along(args: &KernelArgs<'_>, source: Source<'_>, negative: bool) -> Result<()> {
+fn write_along(
+    args: &KernelArgs<'_>,
+    source: Source<'_>,
+    dim: usize,
+    negative: bool,
+) -> Result<()> {
     let out = &args.outputs()[0];
-    let walk = along(args, &source, negative)?;
+    let walk = along(args, &source, dim, negative)?;
     start_from(out, &args.inputs()[0]);
     by_size!(out.dtype(), T => {
         // SAFETY: the walk was built from these views, and the index was checked.
@@ -194,19 +205,19 @@ fn write_along(args: &KernelArgs<'_>, source: Source<'_>, negative: bool) -> Res
     Ok(())
 }
 
-/// `scatter`: inputs `self`, `index`, optionally `src`; attrs `dim`, `reduce` (`""`, `"add"` or
-/// `"multiply"`), the value where there is no `src`.
+/// `scatter`: inputs `self`, `index`, optionally `src`.
 fn scatter(args: &KernelArgs<'_>) -> Result<()> {
-    let source = Source::new(args, 2, 2);
-    let name = args.attr(1).str();
-    if !name.is_empty() {
-        let Some(reduce) = Reduce::parse(name) else {
-            return Err(bad_reduce(name, "add or multiply"));
+    let &attrs::Scatter { dim, reduce, value } = args.attrs()?;
+    let source = Source::new(args, value)?;
+    if let Some(update) = reduce {
+        let reduce = match update {
+            ScatterUpdate::Add => Reduce::Sum,
+            ScatterUpdate::Multiply => Reduce::Prod,
         };
-        return scatter_with(args, source, reduce, true);
+        return scatter_with(args, source, (dim, false), reduce, true);
     }
     let out = &args.outputs()[0];
-    let Some(walk) = Elementwise::new(args, &source)? else {
+    let Some(walk) = Elementwise::new(args, &source, dim)? else {
         start_from(out, &args.inputs()[0]);
         return Ok(());
     };
@@ -218,35 +229,18 @@ fn scatter(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `scatter_add`: inputs `self`, `index`, `src`; attrs `dim`, whether negative values count from
-/// the end.
+/// `scatter_add`: inputs `self`, `index`, `src`.
 fn scatter_add(args: &KernelArgs<'_>) -> Result<()> {
-    scatter_with(args, Source::new(args, 2, usize::MAX), Reduce::Sum, true)
+    let &attrs::Gather { dim, negative } = args.attrs()?;
+    let source = Source::new(args, None)?;
+    scatter_with(args, source, (dim, negative), Reduce::Sum, true)
 }
 
-/// `scatter_reduce`: inputs `self`, `index`, `src`; attrs `dim`, `reduce` (`"sum"`, `"prod"`,
-/// `"mean"`, `"amax"`, `"amin"`), `include_self`.
+/// `scatter_reduce`: inputs `self`, `index`, `src`.
 fn scatter_reduce(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(reduce) = Reduce::parse(args.attr(1).str()) else {
-        return Err(bad_reduce(
-            args.attr(1).str(),
-            "sum, prod, mean, amax or amin",
-        ));
-    };
-    scatter_with(
-        args,
-        Source::new(args, 2, usize::MAX),
-        reduce,
-        args.attr(2).bool(),
-    )
-}
-
-#[cold]
-fn bad_reduce(name: &str, expected: &str) -> TorshError {
-    TorshError::invalid(
-        "",
-        format!("reduce argument must be {expected}, got '{name}'"),
-    )
+    let a = args.attrs::<attrs::ScatterReduce>()?;
+    let source = Source::new(args, None)?;
+    scatter_with(args, source, (a.dim, false), a.reduce, a.include_self)
 }
 
 /// The walk of `scatter` and kin: the index's shape.
@@ -259,9 +253,13 @@ struct Elementwise<'a> {
 }
 
 impl<'a> Elementwise<'a> {
-    /// `None` where the index is empty.
-    fn new(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<Option<Elementwise<'a>>> {
-        let walk = Elementwise::unchecked(args, source)?;
+    /// `None` where the index is empty. Negative values are out of bounds.
+    fn new(
+        args: &'a KernelArgs<'a>,
+        source: &Source<'_>,
+        dim: usize,
+    ) -> Result<Option<Elementwise<'a>>> {
+        let walk = Elementwise::unchecked(args, source, (dim, false))?;
         walk.as_ref().map_or(Ok(()), |w| w.check(args))?;
         Ok(walk)
     }
@@ -273,10 +271,14 @@ impl<'a> Elementwise<'a> {
         self.index.check(shape, sizes[self.dim], self.dim)
     }
 
-    /// As [`Elementwise::new`], with index values yet to be checked.
-    fn unchecked(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<Option<Elementwise<'a>>> {
+    /// As [`Elementwise::new`], with index values yet to be checked, of which negative ones may
+    /// count from the end.
+    fn unchecked(
+        args: &'a KernelArgs<'a>,
+        source: &Source<'_>,
+        (dim, negative): (usize, bool),
+    ) -> Result<Option<Elementwise<'a>>> {
         let (out, idx) = (&args.outputs()[0], &args.inputs()[1]);
-        let dim = args.attr(0).int() as usize;
         no_overlap(out, idx)?;
         if let Some(s) = source.tensor() {
             no_overlap(out, s)?;
@@ -286,7 +288,7 @@ impl<'a> Elementwise<'a> {
         }
         let (sizes, strides) = at_least_1d(out);
         let (size, step) = (sizes[dim], strides[dim]);
-        let index = Index::unchecked(idx, size, step, args.attr(1).bool(), Some(out))?;
+        let index = Index::unchecked(idx, size, step, negative, Some(out))?;
         let (shape, _) = at_least_1d(idx);
         let mut indexed = strides.to_vec();
         indexed[dim] = 0;
@@ -322,20 +324,22 @@ impl<'a> Elementwise<'a> {
     }
 }
 
-/// Scatters with a reduction. The half types accumulate in float32, as PyTorch's do.
+/// Scatters along a dimension, where negative values may count from the end, with a reduction. The
+/// half types accumulate in float32, as PyTorch's do.
 fn scatter_with(
     args: &KernelArgs<'_>,
     source: Source<'_>,
+    along: (usize, bool),
     reduce: Reduce,
     include_self: bool,
 ) -> Result<()> {
     let out = &args.outputs()[0];
-    if out.dtype().is_complex() && matches!(reduce, Reduce::Max | Reduce::Min | Reduce::Mean)
+    if out.dtype().is_complex() && matches!(reduce, Reduce::Amax | Reduce::Amin | Reduce::Mean)
         || out.dtype() == DType::Bool && reduce == Reduce::Mean
     {
         return Err(args.unsupported());
     }
-    let Some(walk) = Elementwise::unchecked(args, &source)? else {
+    let Some(walk) = Elementwise::unchecked(args, &source, along)? else {
         start_from(out, &args.inputs()[0]);
         return Ok(());
     };
@@ -406,7 +410,7 @@ unsafe fn reduce_into<T: Num>(
 ) -> Result<()> {
     let job = walk.job();
     if !include_self {
-        let mut start = reduce.identity::<T>();
+        let mut start = identity::<T>(reduce);
         let zeros = vec![0; job.shape.len()];
         // SAFETY: the number is read with strides of 0; the rest as below.
         unsafe {
@@ -418,7 +422,7 @@ unsafe fn reduce_into<T: Num>(
         };
     }
     // SAFETY: the caller's promise.
-    unsafe { reduce.update::<T>(&job, dense, Ptr::of(out), &walk.index) };
+    unsafe { job.reduce::<T>(reduce, dense, Ptr::of(out), &walk.index) };
     if reduce != Reduce::Mean {
         return Ok(());
     }
@@ -529,11 +533,11 @@ fn scatter_half<T: Half>(
     Ok(())
 }
 
-/// `index_reduce`: inputs `self`, `index` (1-d), `source`; attrs `dim`, `reduce`, `include_self`.
+/// `index_reduce`: inputs `self`, `index` (1-d), `source`.
 fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
     // The same as a scatter whose index is repeated over the other dimensions.
     let (source, idx) = (&args.inputs()[2], &args.inputs()[1]);
-    let dim = args.attr(0).int() as usize;
+    let dim = args.attrs::<attrs::ScatterReduce>()?.dim;
     let (shape, _) = at_least_1d(source);
     let mut strides = vec![0; shape.len()];
     strides[dim] = idx.strides().first().copied().unwrap_or(0);
@@ -547,18 +551,22 @@ fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
             args.compute(),
             args.outputs(),
             &inputs,
-            args.list(),
+            args.attributes(),
         )
     })
 }
 
 /// Advanced assignment: inputs `self`, the values (broadcast to what the index selects), and K
-/// index tensors of one shape S; attrs the K dimensions, how many free dimensions come before S,
-/// `accumulate`.
+/// index tensors of one shape S, one for each of `dims`. What they select has `position` of the
+/// other dimensions before S.
 fn index_put(args: &KernelArgs<'_>) -> Result<()> {
     let (out, values) = (&args.outputs()[0], &args.inputs()[1]);
-    let dims = args.attr(0).ints();
-    let position = args.attr(1).int() as usize;
+    let attrs::IndexPut {
+        dims,
+        position,
+        accumulate,
+    } = args.attrs()?;
+    let position = *position;
     no_overlap(out, values)?;
     for idx in &args.inputs()[2..] {
         no_overlap(out, idx)?;
@@ -591,7 +599,7 @@ fn index_put(args: &KernelArgs<'_>) -> Result<()> {
         indexed: &a.indexed,
         at: &a.at,
     };
-    put_or_add(out, values, &job, &a.index, args.attr(2).bool());
+    put_or_add(out, values, &job, &a.index, *accumulate);
     Ok(())
 }
 
@@ -610,8 +618,9 @@ fn put_or_add(out: &View<'_>, values: &View<'_>, job: &Job<'_>, index: &Index<'_
 }
 
 /// `put`: inputs `self`, `index` (positions in the flattened `self`), `source` (of the index's
-/// shape); attrs `accumulate`.
+/// shape).
 fn put(args: &KernelArgs<'_>) -> Result<()> {
+    let accumulate = args.attrs::<attrs::Put>()?.accumulate;
     let (out, idx, values) = (&args.outputs()[0], &args.inputs()[1], &args.inputs()[2]);
     no_overlap(out, idx)?;
     no_overlap(out, values)?;
@@ -624,18 +633,17 @@ fn put(args: &KernelArgs<'_>) -> Result<()> {
         indexed: &indexed,
         at: &index.strides,
     };
-    put_or_add(out, values, &job, &index, args.attr(0).bool());
+    put_or_add(out, values, &job, &index, accumulate);
     Ok(())
 }
 
-/// The gradient of `embedding`: inputs `grad`, `indices`; attrs `padding_idx` (negative: none),
-/// `scale_grad_by_freq`. The output has the weight's shape.
+/// The gradient of `embedding`: inputs `grad`, `indices`. The output has the weight's shape.
 fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
+    let a = args.attrs::<attrs::EmbeddingBackward>()?;
     let (out, grad, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let (rows, width) = (out.shape()[0], out.shape()[1]);
     let index = Index::new(idx, rows, 0, 1, false, None)?;
-    let padding = args.attr(0).int();
-    let n = idx.numel();
+    let (n, padding) = (idx.numel(), a.padding_idx);
     // Per position: the row to add to and where the gradient's row starts.
     let mut jobs = Scratch::filled(n, (0usize, 0isize))?;
     let (mut k, last) = (0, grad.strides().len() - 1);
@@ -643,14 +651,14 @@ fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
         for j in 0..n as isize {
             // SAFETY: the walk stays within the index tensor.
             let row = unsafe { index.offset(i + j * is) };
-            if padding < 0 || row as i64 != padding {
+            if padding != Some(row as usize) {
                 jobs[k] = (row as usize, g + j * gs);
                 k += 1;
             }
         }
     });
     let jobs = &jobs[..k];
-    let mut counts = Scratch::filled(if args.attr(1).bool() { rows } else { 0 }, 0u32)?;
+    let mut counts = Scratch::filled(if a.scale_grad_by_freq { rows } else { 0 }, 0u32)?;
     if !counts.is_empty() {
         for &(row, _) in jobs {
             counts[row] += 1;

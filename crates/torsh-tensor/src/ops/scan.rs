@@ -144,12 +144,15 @@ fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
     if g.ndim() == 0 {
         return Ok(SmallVec::from_iter([Some(g.clone())]));
     }
-    let attrs = [c.attr(0), Attr::Bool(false)];
+    let at = torsh_core::attrs::Gather {
+        dim: c.attr(0).int() as usize,
+        negative: false,
+    };
     let sum = in_place(
         &SCATTER_ADD,
         &c.zeros(0)?,
         &[Arg::T(&c.output(1)?), Arg::T(g)],
-        (&attrs).into(),
+        &at,
     )?;
     Ok(SmallVec::from_iter([Some(sum)]))
 }

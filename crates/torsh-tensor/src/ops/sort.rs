@@ -33,12 +33,15 @@ fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
         return Ok(SmallVec::from_iter([None]));
     };
     let (zeros, indices) = (c.zeros(0)?, c.output(1)?);
-    let dim = [c.attr(0), Attr::Bool(false)];
+    let at = torsh_core::attrs::Gather {
+        dim: c.attr(0).int() as usize,
+        negative: false,
+    };
     let sum = in_place(
         &super::scatter::SCATTER_ADD,
         &zeros,
         &[Arg::T(&indices), Arg::T(g)],
-        (&dim).into(),
+        &at,
     )?;
     Ok(SmallVec::from_iter([Some(sum)]))
 }

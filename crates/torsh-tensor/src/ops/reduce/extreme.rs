@@ -70,7 +70,10 @@ fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
         &SCATTER_ADD,
         &c.zeros(0)?,
         &[Arg::T(&at), Arg::T(&g)],
-        (&[Attr::Int(d), Attr::Bool(false)]).into(),
+        &torsh_core::attrs::Gather {
+            dim: d as usize,
+            negative: false,
+        },
     )?;
     Ok(SmallVec::from_iter([Some(sum)]))
 }
