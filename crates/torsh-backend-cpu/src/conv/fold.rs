@@ -1,13 +1,13 @@
 //! Windows of an image as the columns of a matrix, as a result of its own, and the transpose.
 //!
-//! Both take attributes `stride`, `padding`, `dilation` and `kernel_size`, as pairs.
+//! Both take [`attrs::Im2Col`].
 //!
 //! - `Im2Col`: `[n, c, h, w]` (or `[c, h, w]`) into `[n, c * kh * kw, oh * ow]`: elements of 1 to 16
 //!   bytes, moved by size.
 //! - `Col2Im`: sums of those columns in their places.
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use super::columns::{Geometry, from_columns, to_columns};
 use super::number::{ConvNumber, clear};
@@ -20,6 +20,7 @@ const GRAIN: usize = 16 * 1024;
 
 /// The geometry of one plane at a time.
 fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Result<Geometry> {
+    let a = args.attrs::<attrs::Im2Col>()?;
     let (n, c, input) = image(large.shape(), 2)?;
     let mut g = Geometry {
         images: n * c,
@@ -28,10 +29,10 @@ fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Resu
         out_channels: 1,
         input,
         output: [1; 3],
-        kernel: three(args.attr(3).ints(), 1)?,
-        stride: three(args.attr(0).ints(), 1)?,
-        padding: three(args.attr(1).ints(), 0)?,
-        dilation: three(args.attr(2).ints(), 1)?,
+        kernel: three(&a.kernel_size, 1)?,
+        stride: three(&a.stride, 1)?,
+        padding: three(&a.padding, 0)?,
+        dilation: three(&a.dilation, 1)?,
     };
     if [g.kernel, g.stride, g.dilation].as_flattened().contains(&0) {
         return Err(missing());

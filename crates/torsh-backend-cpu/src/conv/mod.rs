@@ -1,9 +1,8 @@
 //! Convolution in one to three dimensions, its transpose and the gradient of its weight, by matrix
 //! products over the windows of the image (never more of them at a time than the cache holds).
 //!
-//! All take attributes `stride`, `padding` (before the image) and `dilation` with one number per
-//! spatial dimension, and `groups`; sizes are those of the operands, so that more padding behind
-//! shows in the output's. Images may lack the dimension of the batch.
+//! All take [`attrs::Conv`]; sizes are those of the operands, so that more padding behind shows in
+//! the output's. Images may lack the dimension of the batch.
 //!
 //! - `Conv`: input `[n, c, d.., h, w]`, weight `[o, c / groups, kd.., kh, kw]`, optional bias `[o]`
 //!   into `[n, o, od.., oh, ow]`.
@@ -33,7 +32,7 @@ mod windows;
 mod winograd;
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, attrs, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::matmul::Matrix;
@@ -71,26 +70,26 @@ fn geometry(
     weight: &View<'_>,
     output: &View<'_>,
 ) -> Result<Geometry> {
-    let spatial = args.attr(0).ints().len();
+    let a = args.attrs::<attrs::Conv>()?;
+    let spatial = a.stride.len();
     let (n, c, input) = image(input.shape(), spatial)?;
     let (n2, o2, output) = image(output.shape(), spatial)?;
     let &[o, ci, ref kernel @ ..] = weight.shape() else {
         return Err(missing());
     };
-    let groups = args.attr(3).int().max(1) as usize;
     let g = Geometry {
         images: n,
-        groups,
+        groups: a.groups,
         in_channels: ci,
-        out_channels: o / groups,
+        out_channels: o.checked_div(a.groups).ok_or_else(missing)?,
         input,
         output,
         kernel: three(kernel, 1)?,
-        stride: three(args.attr(0).ints(), 1)?,
-        padding: three(args.attr(1).ints(), 0)?,
-        dilation: three(args.attr(2).ints(), 1)?,
+        stride: three(&a.stride, 1)?,
+        padding: three(&a.padding, 0)?,
+        dilation: three(&a.dilation, 1)?,
     };
-    let consistent = n == n2 && o == o2 && ci * groups == c && g.out_channels * groups == o;
+    let consistent = n == n2 && o == o2 && ci * g.groups == c && g.out_channels * g.groups == o;
     let empty = kernel.len() != spatial || g.kernel.contains(&0);
     if !consistent || empty || g.stride.contains(&0) || g.dilation.contains(&0) {
         return Err(missing());

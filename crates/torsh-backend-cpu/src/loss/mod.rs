@@ -1,8 +1,7 @@
 //! Losses of class scores.
 //!
 //! Scores are `[n, c, ..]` or `[c]`, targets have that shape without `c` and hold class indices
-//! (int64 or uint8). Attributes of the forward kernels: `reduction` ("none", "mean" or "sum") and
-//! `ignore_index`; of the backward ones the same.
+//! (int64 or uint8).
 //!
 //! - `NllLoss`: log-probabilities, target, optional weight `[c]` into the loss and the sum of the
 //!   weights that counted. `NllLossBackward`: gradient, target, optional weight
@@ -15,6 +14,7 @@
 mod cross_entropy;
 mod ctc;
 
+use torsh_core::attrs::{self, Reduction};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing, wide};
@@ -34,28 +34,6 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
         Kernel::CtcLossBackward => ctc::backward,
         _ => return None,
     })
-}
-
-/// How the losses of all positions become one.
-#[derive(Clone, Copy, PartialEq)]
-enum Reduction {
-    None,
-    Mean,
-    Sum,
-}
-
-impl Reduction {
-    fn new(name: &str) -> Result<Reduction> {
-        match name {
-            "none" => Ok(Reduction::None),
-            "mean" => Ok(Reduction::Mean),
-            "sum" => Ok(Reduction::Sum),
-            other => {
-                let message = format!("{other} is not a valid value for reduction");
-                Err(TorshError::invalid("", message).with_hint("it is none, mean or sum"))
-            }
-        }
-    }
 }
 
 /// The scores as `n` images of `c` classes of `s` positions.
@@ -185,9 +163,12 @@ fn nll<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     else {
         return Err(missing());
     };
-    let reduction = Reduction::new(args.attr(0).str())?;
+    let &attrs::NllLoss {
+        reduction,
+        ignore_index,
+    } = args.attrs()?;
     let sizes = Sizes::new(scores, target)?;
-    let targets = Targets::new(target, &sizes, args.attr(1).int())?;
+    let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(rest.first(), sizes.c, dtype)?;
     let weight = |t: usize| weights.as_ref().map_or(T::ONE, |w| w[t]);
     let x = Dense::new(scores, dtype)?;
@@ -272,9 +253,13 @@ fn nll_backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, ..], [grad, target, weight, whole, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let reduction = Reduction::new(args.attr(0).str())?;
+    let &attrs::NllLossBackward {
+        reduction,
+        ignore_index,
+        ..
+    } = args.attrs()?;
     let sizes = Sizes::new(out, target)?;
-    let targets = Targets::new(target, &sizes, args.attr(1).int())?;
+    let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(Some(weight), sizes.c, dtype)?;
     let upstream = Upstream::<T>::new(grad, whole, reduction, dtype)?;
     let out = DenseOut::new(out, dtype)?;

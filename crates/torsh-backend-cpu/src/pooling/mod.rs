@@ -1,16 +1,15 @@
 //! Pooling: maxima and averages over windows in one to three dimensions.
 //!
-//! All dimensions but the last `n` count planes, where `n` is the length of attribute 0, the
-//! window's size. Sizes are those of the operands, so that `ceil_mode` shows in the output's.
+//! All dimensions but the spatial ones, which are the last, count planes. Sizes are those of the
+//! operands, so that `ceil_mode` shows in the output's. The attributes are the structs of
+//! [`attrs`] with the kernels' names.
 //!
 //! - `MaxPool`: the maxima and, where a second output is wanted, their int64 indices in the
-//!   flattened plane. Attributes: `kernel_size`, `stride`, `padding`, `dilation`. As in PyTorch a
-//!   nan is larger than any number, and of several the last one's index is taken. Real
-//!   floating-point types and integers.
+//!   flattened plane. As in PyTorch a nan is larger than any number, and of several the last one's
+//!   index is taken. Real floating-point types and integers.
 //! - `AdaptiveMaxPool`: the same over windows that share the input; floating-point types.
 //! - `MaxPoolBackward`: the output's gradient and those indices into the input's gradient.
-//! - `AvgPool`, `AvgPoolBackward`: averages and their transpose. Attributes: `kernel_size`,
-//!   `stride`, `padding`, `count_include_pad`, `divisor_override`.
+//! - `AvgPool`, `AvgPoolBackward`: averages and their transpose.
 //! - `AdaptiveAvgPool`, `AdaptiveAvgPoolBackward`: the same over windows that share the input.
 
 mod avg;
@@ -22,10 +21,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::{bf16, f16};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing, wide};
-use axis::{Geometry, Window};
+use axis::{Geometry, Window, Windows};
 use runs::{Row, Run};
 
 /// Window elements that are worth a thread of their own.
@@ -116,7 +115,7 @@ fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
     let (Some(input), Some(out)) = (args.inputs().first(), args.outputs().first()) else {
         return Err(missing());
     };
-    let g = Geometry::new(args, input, out)?;
+    let g = Geometry::new(&Windows::new(args)?, input, out)?;
     match input.dtype() {
         DType::F32 => run::<f32>(args, &g),
         DType::F64 => run::<f64>(args, &g),
@@ -241,7 +240,7 @@ fn max_pool_backward(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [grad, indices, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let n = args.attr(0).ints().len();
+    let n = args.attrs::<attrs::MaxPoolBackward>()?.spatial;
     match out.dtype() {
         DType::F32 | DType::F16 | DType::BF16 => backward::<f32>(n, out, grad, indices),
         DType::F64 => backward::<f64>(n, out, grad, indices),

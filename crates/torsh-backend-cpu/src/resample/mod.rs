@@ -1,10 +1,10 @@
 //! Interpolation of images to another size, one dimension after the other, by tables of positions
 //! and weights.
 //!
-//! - `Resample`: `[n, c, d.., h, w]` into the same with other spatial sizes. Attributes: the mode
-//!   (`nearest`, `nearest-exact`, `linear`, `cubic`, `lanczos`), `align_corners`, the factors that
-//!   the caller gave (three, absent where unknown), `antialias`.
-//! - `ResampleBackward`: its transpose, with the same attributes.
+//! - `Resample`: `[n, c, d.., h, w]` into the same with other spatial sizes.
+//! - `ResampleBackward`: its transpose.
+//!
+//! Both take [`attrs::Resample`].
 //!
 //! float32 and float64, and the half types through float32; uint8 to the nearest, and by fixed
 //! point numbers for images.
@@ -13,13 +13,14 @@ mod bytes;
 mod pass;
 mod table;
 
-use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+use torsh_core::attrs::{self, ResampleMode as Mode};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
 use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::spatial::three;
 use pass::{Blend, Pairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
-use table::{Axis, Mode, Table};
+use table::{Axis, Table};
 
 /// Multiply-adds that are worth a thread of their own.
 const GRAIN: usize = 16 * 1024;
@@ -46,14 +47,8 @@ impl Geometry {
             return Err(missing());
         };
         let (spatial, input, output) = (input.len(), three(input, 1)?, three(output, 1)?);
-        let mode = match args.attr(0).str() {
-            "nearest" => Mode::Nearest,
-            "nearest-exact" => Mode::NearestExact,
-            "linear" => Mode::Linear,
-            "cubic" => Mode::Cubic,
-            "lanczos" => Mode::Lanczos,
-            _ => return Err(missing()),
-        };
+        let a = args.attrs::<attrs::Resample>()?;
+        let (mode, scales) = (a.mode, [a.scales_d, a.scales_h, a.scales_w]);
         if [n, c] != [n2, c2] || input.contains(&0) {
             return Err(missing());
         }
@@ -61,13 +56,10 @@ impl Geometry {
             mode,
             input: input[d],
             output: output[d],
-            align_corners: args.attr(1).bool(),
-            antialias: args.attr(5).bool(),
+            align_corners: a.align_corners,
+            antialias: a.antialias,
             // Dimensions in front that are not there stay as they are.
-            scale: match args.attr(2 + d) {
-                Attr::Float(s) if d + spatial >= 3 => Some(s),
-                _ => None,
-            },
+            scale: scales[d].filter(|_| d + spatial >= 3),
             image: spatial == 2,
             weights: match mode {
                 Mode::Linear if spatial == 2 => DType::F32,

@@ -2,7 +2,7 @@
 
 use torsh_core::attrs::NONE;
 use torsh_core::pointwise::numbers;
-use torsh_core::{Attr, Result, TorshError};
+use torsh_core::{Result, TorshError};
 
 use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
 use crate::autocast::Autocast;

@@ -15,9 +15,9 @@ pub use margin::{
     TripletMarginLossOptions,
 };
 
-use torsh_core::attrs::NONE;
+use torsh_core::attrs::{self, NONE};
 use torsh_core::pointwise::numbers;
-use torsh_core::{Attr, DType, Result, TorshError};
+use torsh_core::{DType, Result, TorshError};
 
 use super::pointwise::parametric;
 use crate::autocast::{Autocast, body};
@@ -68,11 +68,22 @@ impl Reduction {
             "none" => Ok(Reduction::None),
             "mean" => Ok(Reduction::Mean),
             "sum" => Ok(Reduction::Sum),
-            other => Err(TorshError::invalid(
-                "",
-                format!("{other} is not a valid value for reduction"),
-            )
-            .with_hint("it is none, mean or sum")),
+            other => Err(Reduction::invalid(other)),
+        }
+    }
+
+    fn invalid(name: &str) -> TorshError {
+        TorshError::invalid("", format!("{name} is not a valid value for reduction"))
+            .with_hint("it is none, mean or sum")
+    }
+
+    /// The reduction as kernels take it, who have no `batchmean`.
+    pub(crate) fn plain(self) -> Result<attrs::Reduction> {
+        match self {
+            Reduction::None => Ok(attrs::Reduction::None),
+            Reduction::Mean => Ok(attrs::Reduction::Mean),
+            Reduction::Sum => Ok(attrs::Reduction::Sum),
+            Reduction::BatchMean => Err(Reduction::invalid(self.name())),
         }
     }
 
@@ -98,14 +109,10 @@ impl Reduction {
     /// The result from the losses of the elements.
     #[track_caller]
     pub(crate) fn apply(self, losses: Tensor) -> Result<Tensor> {
-        match self {
-            Reduction::None => Ok(losses),
-            Reduction::Mean => losses.mean(),
-            Reduction::Sum => losses.sum(),
-            Reduction::BatchMean => Err(TorshError::invalid(
-                "",
-                "batchmean is not a valid value for reduction",
-            )),
+        match self.plain()? {
+            attrs::Reduction::None => Ok(losses),
+            attrs::Reduction::Mean => losses.mean(),
+            attrs::Reduction::Sum => losses.sum(),
         }
     }
 }
