@@ -191,7 +191,7 @@ pub fn read(name: &str, fields: &[(&str, Field<'_>)]) -> Result<Kept> {
         return Ok(Kept::NOTHING);
     }
     let numbers = [crate::pointwise::numbers::READERS];
-    read_from(families::READERS.iter().chain(&numbers), name, fields)
+    read_from(families::ALL.iter().chain(&numbers), name, fields)
 }
 
 /// [`read`] from lists of structs.

@@ -27,8 +27,8 @@ use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
 use crate::tensor::{Creation, Inner, Memory, Meta, State, ViewOf};
 
 pub use devices::{
-    DefinitionCx, Fallback, definitions_used, fallback, fallbacks, set_fallback, set_sync_checks,
-    sync_checks,
+    DefinitionCx, Fallback, default_device, definitions_used, fallback, fallbacks,
+    set_default_device, set_fallback, set_sync_checks, sync_checks,
 };
 pub(crate) use devices::{allocate, common_device};
 use devices::{find_kernel, is_number, misplaced, without_kernel, write_without_kernel};

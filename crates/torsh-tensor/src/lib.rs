@@ -50,6 +50,7 @@ pub use autocast::{
     set_autocast_dtype,
 };
 pub use backward::{HookHandle, backward, grad};
+pub use call::{default_device, set_default_device};
 pub use checkpoint::{CheckpointOptions, checkpoint, checkpoint_sequential, checkpoint_with};
 pub use free::{
     IntoTo, TensorStats, arange, cat, empty, empty_like, eye, full, full_like, get_printoptions,

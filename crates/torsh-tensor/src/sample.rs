@@ -70,6 +70,6 @@ impl Sampler {
     }
 
     fn finish(&self, v: &[f64], shape: &[usize]) -> Result<Tensor> {
-        Tensor::from_slice(v, shape, self.dtype, Device::Cpu)
+        Tensor::from_slice(v, shape, self.dtype, crate::default_device())
     }
 }

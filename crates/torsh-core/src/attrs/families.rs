@@ -25,7 +25,7 @@ pub use steps::*;
 use super::Reader;
 
 /// All structs of this module.
-pub(super) const READERS: &[&[Reader]] = &[
+pub(super) const ALL: &[&[Reader]] = &[
     convolutions::READERS,
     creation::READERS,
     indexing::READERS,

@@ -2,9 +2,9 @@
 //! the op's kernel.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use torsh_core::Attributes;
 
 use super::*;
@@ -41,6 +41,42 @@ pub fn fallback() -> Fallback {
         0 => Fallback::Refuse,
         _ => Fallback::Cpu,
     }
+}
+
+static DEFAULT_DEVICE: RwLock<Device> = RwLock::new(Device::Cpu);
+static DEFAULT_IS_CPU: AtomicBool = AtomicBool::new(true);
+
+/// The device of new tensors where none is named (`torch.get_default_device`): the CPU, unless
+/// [`set_default_device`] named another.
+#[inline]
+pub fn default_device() -> Device {
+    match DEFAULT_IS_CPU.load(Ordering::Relaxed) {
+        true => Device::Cpu,
+        false => *DEFAULT_DEVICE.read(),
+    }
+}
+
+/// Makes `device` the one of new tensors where none is named (`torch.set_default_device`), for all
+/// threads: of `zeros`, `tensor!`, [`Tensor::from_data`], layers and the rest. What reads files or
+/// loads data makes CPU tensors all the same.
+///
+/// ```
+/// use torsh_tensor::{Device, default_device, set_default_device};
+/// assert_eq!(default_device(), Device::Cpu);
+/// set_default_device(Device::Cpu)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Where the device is not there.
+pub fn set_default_device(device: impl Into<Device>) -> Result<()> {
+    let device = device.into();
+    if device.has_data() {
+        torsh_backend::backend(device)?;
+    }
+    *DEFAULT_DEVICE.write() = device;
+    DEFAULT_IS_CPU.store(device.is_host(), Ordering::Relaxed);
+    Ok(())
 }
 
 type Counts = Mutex<BTreeMap<&'static str, u64>>;

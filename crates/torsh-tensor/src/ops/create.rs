@@ -66,9 +66,15 @@ impl Tensor {
         Tensor::full((), value, dtype, Device::Cpu)
     }
 
-    /// A CPU tensor of the values of a slice, row-major, of the slice's own dtype.
+    /// A tensor of the values of a slice on the default device, row-major, of the slice's own dtype.
     #[track_caller]
     pub fn from_data<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
+        Tensor::on_host(data, shape)?.to_device(crate::default_device())
+    }
+
+    /// [`Tensor::from_data`] on the CPU.
+    #[track_caller]
+    fn on_host<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
         let bytes = std::mem::size_of_val(data);
         let at = std::panic::Location::caller();
         let shape = shape
@@ -91,7 +97,7 @@ impl Tensor {
         Ok(t)
     }
 
-    /// A CPU tensor of the values of a vector, row-major, of its own dtype.
+    /// A tensor of the values of a vector on the default device, row-major, of its own dtype.
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Result<Tensor> {
         Tensor::from_data(&data, shape)
@@ -112,7 +118,7 @@ impl Tensor {
                 format!("the value {} does not fit {dtype}", bad.to_scalar()),
             ));
         }
-        Tensor::from_data(data, shape)?
+        Tensor::on_host(data, shape)?
             .to_dtype(dtype)?
             .to_device(device)
     }

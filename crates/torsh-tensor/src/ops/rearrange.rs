@@ -241,7 +241,7 @@ fn triangle_indices(
     r.append(&mut c);
     Tensor::from_vec(r, [2, n])?
         .to_dtype(dtype)?
-        .to_device(device.unwrap_or_default())
+        .to_device(device.unwrap_or_else(crate::default_device))
 }
 
 /// A diagonal taken out of a matrix, or a matrix made of one.
