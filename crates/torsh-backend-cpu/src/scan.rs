@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, attrs, pool};
 
 use crate::reduce::load::{As, Load, Out, loader};
 use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
@@ -226,7 +226,10 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
     if out.numel() == 0 {
         return Ok(());
     }
-    let dim = args.attr(0).int() as usize;
+    let dim = match args.kernel() {
+        Kernel::CumSum | Kernel::CumProd => args.attrs::<attrs::CumSum>()?.dim,
+        _ => args.attrs::<attrs::Scan>()?.dim,
+    };
     let second = args.outputs().get(1);
     let at = |d: usize| Dim {
         n: x.shape()[d],

@@ -1,9 +1,9 @@
 //! Softmax, log-softmax and their backwards along one dimension, each in one pass over memory.
 //!
-//! | key | inputs | output | attributes |
-//! |---|---|---|---|
-//! | `Softmax`, `LogSoftmax` | x | y, x's shape and dtype | dim |
-//! | `SoftmaxBackward`, `LogSoftmaxBackward` | gradient of y, y | gradient of x | dim |
+//! | key | inputs | output |
+//! |---|---|---|
+//! | `Softmax`, `LogSoftmax` | x | y, x's shape and dtype |
+//! | `SoftmaxBackward`, `LogSoftmaxBackward` | gradient of y, y | gradient of x |
 //!
 //! All real floating-point dtypes; half types compute in float32. A row along the dimension is
 //! kept in cache between its passes; along other dimensions a tile of neighbouring rows is.
@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
 use torsh_core::{
-    DType, Kernel, KernelArgs, KernelFn, Result, Shape, TorshError, View, alloc, pool,
+    DType, Kernel, KernelArgs, KernelFn, Result, Shape, TorshError, View, alloc, attrs, pool,
 };
 
 use crate::arch::{Arch, Level, fma64, halves, level};
@@ -121,9 +121,10 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let x = &args.inputs()[0];
     let y = args.inputs().get(1).filter(|v| v.is_present()).unwrap_or(x);
     let out = &args.outputs()[0];
+    let dim = args.attrs::<attrs::Softmax>()?.dim;
     // Rows that go to adjacent elements from others are copied before, all at once: one by one they
     // would be read across the caches' lines.
-    let last = args.attr(0).int() as usize + 1 >= x.shape().len();
+    let last = dim + 1 >= x.shape().len();
     let apart =
         |v: &View<'_>| v.shape().last().is_some_and(|&n| n > 1) && v.strides().last() != Some(&1);
     if last && !apart(out) && args.inputs().iter().any(apart) {
@@ -142,7 +143,7 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
                 args.compute(),
                 args.outputs(),
                 &inputs,
-                args.list(),
+                args.attributes(),
             )
         });
     }
@@ -181,7 +182,7 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let native = [x, y, out]
         .iter()
         .all(|v| matches!(v.dtype(), DType::F32 | DType::F64));
-    let nest = Nest::new(x, y, out, args.attr(0).int() as usize);
+    let nest = Nest::new(x, y, out, dim);
     let elem = if wide { 8 } else { 4 };
     let n = nest.along.n;
     let size = |v: &View<'_>| v.dtype().size() as isize;

@@ -1,6 +1,6 @@
 //! Membership, counting and searching.
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs};
 
 use super::positions::Index;
 use super::scatter::fill;
@@ -65,15 +65,15 @@ macro_rules! by_real {
     };
 }
 
-/// `isin`: inputs the elements and the test elements, of one dtype; attrs `invert`. The output is
-/// bool, of the elements' shape. NaN is in nothing.
+/// `isin`: inputs the elements and the test elements, of one dtype. The output is bool, of the
+/// elements' shape. NaN is in nothing.
 fn isin(args: &KernelArgs<'_>) -> Result<()> {
     by_real!(args, args.inputs()[0].dtype(), isin_as)
 }
 
 fn isin_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let (out, elements, test) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
-    let invert = args.attr(0).bool();
+    let invert = args.attrs::<attrs::Isin>()?.invert;
     let mut keys = Scratch::filled(test.numel(), 0u64)?;
     let p = Ptr::<T>::of(test);
     let mut count = 0;
@@ -239,15 +239,15 @@ fn bincount(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// `searchsorted`: inputs the sorted sequence (1-d, or with the values' leading dimensions), the
-/// values, optionally the order that sorts the sequence (int64, of its shape); attrs `right`. The
-/// output is int64 or int32, of the values' shape.
+/// values, optionally the order that sorts the sequence (int64, of its shape). The output is
+/// int64 or int32, of the values' shape.
 fn search_sorted(args: &KernelArgs<'_>) -> Result<()> {
     by_real!(args, args.inputs()[0].dtype(), search_as)
 }
 
 fn search_as<T: PartialOrd + Copy + Send + Sync>(args: &KernelArgs<'_>) -> Result<()> {
     let (out, sequence, values) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
-    let right = args.attr(0).bool();
+    let right = args.attrs::<attrs::SearchSorted>()?.right;
     let last = sequence.shape().len() - 1;
     let (length, step) = (sequence.shape()[last], sequence.strides()[last]);
     let sorter = args.inputs().get(2).filter(|s| s.is_present());

@@ -1,5 +1,5 @@
 use torsh_core::attrs::{self, Attributes, NONE, ScatterReduction};
-use torsh_core::{Attr, DType, Element, Kernel, Result, Scalar, View, pool};
+use torsh_core::{DType, Element, Kernel, Result, Scalar, View, pool};
 
 use super::positions::contiguous;
 
@@ -298,7 +298,7 @@ fn sort_orders_every_kind_of_number() {
     let x = Buffer::new(x, &[n]);
     for descending in [false, true] {
         let (values, indices) = (Buffer::filled(&[n], 0f32), Buffer::filled(&[n], 0i64));
-        let attrs = [Attr::Int(0), Attr::Bool(descending)];
+        let attrs = attrs::Sort { dim: 0, descending };
         crate::testing::run(
             Kernel::Sort,
             DType::F32,
@@ -322,7 +322,11 @@ fn sort_orders_every_kind_of_number() {
         }
         let k = 37;
         let (top, at) = (Buffer::filled(&[k], 0f32), Buffer::filled(&[k], 0i64));
-        let attrs = [Attr::Int(0), Attr::Bool(descending)];
+        let attrs = attrs::Topk {
+            dim: 0,
+            largest: descending,
+            k: k as i64,
+        };
         let (out, x) = ([top.view(), at.view()], [x.view()]);
         crate::testing::run(Kernel::Topk, DType::F32, &out, &x, &attrs).expect("runs");
         let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -338,7 +342,10 @@ fn sort_runs_along_any_dimension() {
         Buffer::filled(&[3, 40, 5], 0i64),
         Buffer::filled(&[3, 40, 5], 0i64),
     );
-    let attrs = [Attr::Int(1), Attr::Bool(false)];
+    let attrs = attrs::Sort {
+        dim: 1,
+        descending: false,
+    };
     crate::testing::run(
         Kernel::Sort,
         DType::I64,

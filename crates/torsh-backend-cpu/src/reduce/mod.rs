@@ -1,6 +1,6 @@
 //! Reductions over any dimensions.
 //!
-//! | key | outputs | attributes from 2 on | dtypes: input to output |
+//! | key | outputs | attributes read | dtypes: input to output |
 //! |---|---|---|---|
 //! | `Sum`, `Prod` | result | | integers and bool to integers or real; real to real; complex to complex |
 //! | `Mean` | result | | integers, bool and real to real; complex to complex |
@@ -10,18 +10,18 @@
 //! | `ArgMax`, `ArgMin` | positions (int64) | | real and integers |
 //! | `Any`, `All` | truth | | all to bool (PyTorch: uint8 to uint8) |
 //! | `CountNonzero` | count (int64) | | all |
-//! | `Var` | variance, and the mean where there is a second output | correction, whether to take the root | real to real; complex to real (its mean to complex) |
-//! | `Norm` | vector norm | order (0, 1, 2, inf, -inf, any other) | real and complex to real |
+//! | `Var` | variance, and the mean where there is a second output | `Var` | real to real; complex to real (its mean to complex) |
+//! | `Norm` | vector norm | `Norm` | real and complex to real |
 //! | `LogSumExp` | result | | integers, bool and real to real; complex to complex |
-//! | `Median` | values, or values and positions | whether NaN is skipped | real and integers |
-//! | `KthValue` | values, positions | k, from 1 | real and integers |
+//! | `Median` | values, or values and positions | `Median` | real and integers |
+//! | `KthValue` | values, positions | `KthValue` | real and integers |
 //! | `Mode` | values, positions | | real, integers and bool |
 //!
 //! Convention: outputs have the rank of the input; where an output's size is 1 and the input's is
-//! not, the dimension is reduced. Attributes 0 and 1 (dimensions, keepdim) are the shape rule's.
-//! Positions count through the reduced dimensions in row-major
-//! order. A result of no elements is the fold's start (0, 1, NaN for a mean); operations without
-//! one refuse such shapes before they get here.
+//! not, the dimension is reduced: the kernels do not read `dims` and `keepdim`, which are the shape
+//! rule's. Positions count through the reduced dimensions in row-major order. A result of no
+//! elements is the fold's start (0, 1, NaN for a mean); operations without one refuse such shapes
+//! before they get here.
 
 mod arg;
 mod drive;
@@ -38,7 +38,7 @@ mod var;
 #[cfg(test)]
 mod tests;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs};
 
 use arg::Arg;
 use drive::{Fold, Job, Params, run};
@@ -209,9 +209,12 @@ fn variance(args: &KernelArgs<'_>) -> Result<()> {
         As::C128 => folds![var::ComplexVar<f64>],
         _ => return Err(args.unsupported()),
     };
+    let &attrs::Var {
+        correction, root, ..
+    } = args.attrs()?;
     let params = Params {
-        p: args.attr(2).float(),
-        root: args.attr(3).bool(),
+        p: correction,
+        root,
         ..Params::default()
     };
     start(args, to, fold[0], params, false, 2)
@@ -219,7 +222,7 @@ fn variance(args: &KernelArgs<'_>) -> Result<()> {
 
 fn norm(args: &KernelArgs<'_>) -> Result<()> {
     let dtype = args.inputs()[0].dtype();
-    let p = args.attr(2).float();
+    let p = args.attrs::<attrs::Norm>()?.p;
     if !dtype.is_differentiable() {
         return Err(args.unsupported());
     }

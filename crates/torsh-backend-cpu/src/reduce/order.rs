@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, alloc, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, alloc, attrs, pool};
 
 use super::load::{As, Load, Out, loader};
 use super::plan::{Plan, Walk};
@@ -93,11 +93,14 @@ pub(super) fn select(args: &KernelArgs<'_>) -> Result<()> {
     if args.inputs()[0].dtype() == DType::Bool {
         return Err(args.unsupported());
     }
-    let (first, k) = (args.attr(2), args.attr(2).int());
-    match args.kernel() {
-        Kernel::KthValue => by_type(args, kth, kth, kth, k.max(1) as usize - 1),
-        _ if first.bool() => by_type(args, nanmedian, nanmedian, nanmedian, 0),
-        _ => by_type(args, median, median, median, 0),
+    if args.kernel() == Kernel::KthValue {
+        let k = args.attrs::<attrs::KthValue>()?.k;
+        return by_type(args, kth, kth, kth, k.saturating_sub(1));
+    }
+    if args.attrs::<attrs::Median>()?.ignore_nan {
+        by_type(args, nanmedian, nanmedian, nanmedian, 0)
+    } else {
+        by_type(args, median, median, median, 0)
     }
 }
 

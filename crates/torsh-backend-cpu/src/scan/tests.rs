@@ -1,6 +1,7 @@
-use torsh_core::{Attr, DType, Element, Kernel, KernelArgs, View};
+use torsh_core::attrs::{self, Attributes};
+use torsh_core::{DType, Element, Kernel, View};
 
-use super::kernel;
+use crate::testing::run;
 
 fn call<T: Element, O: Element>(
     k: Kernel,
@@ -23,15 +24,16 @@ fn call<T: Element, O: Element>(
     ];
     // SAFETY: the buffers of the test outlive the call.
     let input = unsafe { View::new(x.as_ptr() as *mut u8, T::DTYPE, shape, strides) };
-    let attrs = [Attr::Int(dim as i64)];
+    let attrs: &dyn Attributes = match k {
+        Kernel::CumSum | Kernel::CumProd => &attrs::CumSum { dim, dtype: None },
+        _ => &attrs::Scan { dim },
+    };
     let count = if matches!(k, Kernel::CumMax | Kernel::CumMin) {
         2
     } else {
         1
     };
-    // SAFETY: the views are of the test's buffers, as the kernel asks.
-    let args = unsafe { KernelArgs::new(k, T::DTYPE, &outs[..count], &[input], &attrs) };
-    kernel(k).expect("a key of this module")(&args).expect("supported");
+    run(k, T::DTYPE, &outs[..count], &[input], attrs).expect("supported");
     (first, second)
 }
 

@@ -1,8 +1,9 @@
 use half::{bf16, f16};
-use torsh_core::{Attr, Element, Kernel, KernelArgs, View};
+use torsh_core::{Element, Kernel, View, attrs};
 
-use super::{exp64, kernel};
+use super::exp64;
 use crate::arch::{Avx512, Base};
+use crate::testing::run;
 
 #[test]
 fn exp64_is_within_two_ulp() {
@@ -42,10 +43,7 @@ fn call<T: Element>(
         // SAFETY: the buffers of the test outlive the call.
         .map(|x| unsafe { View::new(x.as_ptr() as *mut u8, T::DTYPE, shape, strides) })
         .collect();
-    let attrs = [Attr::Int(dim as i64)];
-    // SAFETY: the views are of the test's buffers, as the kernel asks.
-    let args = unsafe { KernelArgs::new(k, T::DTYPE, &[view], &inputs, &attrs) };
-    kernel(k).expect("a key of this module")(&args).expect("supported");
+    run(k, T::DTYPE, &[view], &inputs, &attrs::Softmax { dim }).expect("supported");
     out
 }
 

@@ -12,7 +12,7 @@ mod topk;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
 
 use crate::index::{Ptr, Room, Walk};
 pub(crate) use keys::Ordered;
@@ -161,15 +161,16 @@ fn inversion<T: Ordered>(descending: bool) -> u64 {
     }
 }
 
-/// `sort`: input `self`; attrs the dimension, whether descending. Outputs the values and their
-/// positions (int64), both of the input's shape. Always stable; NaN is the greatest.
+/// `sort`: input `self`. Outputs the values and their positions (int64), both of the input's
+/// shape. Always stable; NaN is the greatest.
 fn sort(args: &KernelArgs<'_>) -> Result<()> {
     by_ordered!(args, sort_as)
 }
 
 fn sort_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
-    let lines = Lines::new(args, args.attr(0).int() as usize)?;
-    let invert = inversion::<T>(args.attr(1).bool());
+    let &attrs::Sort { dim, descending } = args.attrs()?;
+    let lines = Lines::new(args, dim)?;
+    let invert = inversion::<T>(descending);
     lines.each(radix::room(lines.length), |first, scratch| {
         // SAFETY: the outputs have the input's shape and are new.
         unsafe { radix::sort(&lines.line::<T>(first, invert), scratch) }

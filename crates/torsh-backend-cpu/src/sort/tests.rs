@@ -1,4 +1,5 @@
-use torsh_core::{Attr, DType, Element, Kernel, KernelArgs, View, pool};
+use torsh_core::attrs::{self, Attributes};
+use torsh_core::{DType, Element, Kernel, View, pool};
 
 use super::Ordered;
 
@@ -25,21 +26,24 @@ fn run<T: Element>(
     let mut indices = vec![-1i64; k];
     // SAFETY: the buffers of the test outlive the call.
     let view = |ptr, dtype, shape, strides| unsafe { View::new(ptr, dtype, shape, strides) };
-    let (n, k, s) = ([line.len()], [k], [step as isize]);
-    // SAFETY: the views are of the test's buffers, as the kernel asks.
-    super::kernel(kernel).expect("exists")(&unsafe {
-        KernelArgs::new(
-            kernel,
-            T::DTYPE,
-            &[
-                view(values.as_mut_ptr().cast(), T::DTYPE, &k[..], &[1]),
-                view(indices.as_mut_ptr().cast(), DType::I64, &k[..], &[1]),
-            ],
-            &[view(spread.as_mut_ptr().cast(), T::DTYPE, &n[..], &s[..])],
-            &[Attr::Int(0), Attr::Bool(flag)],
-        )
-    })
-    .expect("runs");
+    let (n, size, s) = ([line.len()], [k], [step as isize]);
+    let outputs = [
+        view(values.as_mut_ptr().cast(), T::DTYPE, &size[..], &[1]),
+        view(indices.as_mut_ptr().cast(), DType::I64, &size[..], &[1]),
+    ];
+    let input = view(spread.as_mut_ptr().cast(), T::DTYPE, &n[..], &s[..]);
+    let attrs: &dyn Attributes = match kernel {
+        Kernel::Sort => &attrs::Sort {
+            dim: 0,
+            descending: flag,
+        },
+        _ => &attrs::Topk {
+            dim: 0,
+            largest: flag,
+            k: k as i64,
+        },
+    };
+    crate::testing::run(kernel, T::DTYPE, &outputs, &[input], attrs).expect("runs");
     (values, indices)
 }
 

@@ -1,6 +1,6 @@
 //! Softmax and its kin.
 
-use torsh_core::{Attr, DType, Kernel, Result};
+use torsh_core::{DType, Kernel, Result, attrs};
 
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
@@ -29,7 +29,7 @@ fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// Softmax. Attribute: dimension.
+/// Softmax.
 pub static SOFTMAX: OpRecord = OpRecord::new(
     "softmax",
     "Exponentials over their sum along a dimension.",
@@ -43,7 +43,7 @@ pub static SOFTMAX: OpRecord = OpRecord::new(
         call1(
             &SOFTMAX_BACKWARD,
             &[Arg::T(c.g()), Arg::T(&c.out()?)],
-            &[c.attr(0)],
+            c.attributes(),
         )
     },
 }])
@@ -54,7 +54,7 @@ pub static SOFTMAX: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Log-softmax. Attribute: dimension.
+/// Log-softmax.
 pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
     "log_softmax",
     "Logarithm of softmax along a dimension, without its loss of precision.",
@@ -68,7 +68,7 @@ pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
         call1(
             &LOG_SOFTMAX_BACKWARD,
             &[Arg::T(c.g()), Arg::T(&c.out()?)],
-            &[c.attr(0)],
+            c.attributes(),
         )
     },
 }])
@@ -79,7 +79,7 @@ pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// `(g - sum(g * y)) * y`. Attribute: dimension.
+/// `(g - sum(g * y)) * y`.
 static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     "softmax_backward",
     "The gradient of softmax from its result's gradient and its result.",
@@ -94,7 +94,7 @@ static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
             call1(
                 &SOFTMAX_BACKWARD,
                 &[Arg::T(c.g()), Arg::T(&c.y()?)],
-                &[c.attr(0)],
+                c.attributes(),
             )
         },
     },
@@ -102,7 +102,8 @@ static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
         inputs: 3,
         outputs: 0,
         formula: |c| {
-            let (h, g, y, d) = (c.g(), c.x()?, c.y()?, c.attr(0).int());
+            let (h, g, y) = (c.g(), c.x()?, c.y()?);
+            let d = c.attrs::<attrs::Softmax>()?.dim;
             let gy = g.mul(&y)?.sum_dim(d, true)?;
             let hy = h.mul(&y)?.sum_dim(d, true)?;
             h.mul(&g.sub(&gy)?)?.sub(&g.mul(&hy)?)
@@ -110,7 +111,7 @@ static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     },
 ]);
 
-/// `g - exp(y) * sum(g)`. Attribute: dimension.
+/// `g - exp(y) * sum(g)`.
 static LOG_SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     "log_softmax_backward",
     "The gradient of log_softmax from its result's gradient and its result.",
@@ -122,7 +123,7 @@ static LOG_SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
         inputs: 2,
         outputs: 0,
         formula: |c| {
-            let (h, d) = (c.g(), c.attr(0).int());
+            let (h, d) = (c.g(), c.attrs::<attrs::Softmax>()?.dim);
             h.sub(&h.mul(&c.y()?.exp()?)?.sum_dim(d, true)?)
         },
     },
@@ -130,7 +131,7 @@ static LOG_SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
         inputs: 3,
         outputs: 0,
         formula: |c| {
-            let (h, g, d) = (c.g(), c.x()?, c.attr(0).int());
+            let (h, g, d) = (c.g(), c.x()?, c.attrs::<attrs::Softmax>()?.dim);
             h.mul(&c.y()?.exp()?)?.mul(&g.sum_dim(d, true)?)?.neg()
         },
     },
@@ -180,8 +181,9 @@ pub static SOFTMIN: OpRecord = OpRecord::new(
 impl Tensor {
     #[track_caller]
     fn soft(&self, record: &'static OpRecord, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-        let d = self.dim(record.name, dim)? as i64;
-        call1(record, &[Arg::T(&self.cast(dtype)?)], &[Attr::Int(d)])
+        let dim = self.dim(record.name, dim)?;
+        let x = self.cast(dtype)?;
+        call1(record, &[Arg::T(&x)], &attrs::Softmax { dim })
     }
 
     /// Exponentials over their sum along a dimension; floating-point dtypes only.
