@@ -6,7 +6,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 
-use torsh_core::{DType, Element, Result, Scalar, TorshError, default_dtype};
+use torsh_core::{DType, Device, Element, Result, Scalar, TorshError, default_dtype};
 
 use crate::ops::factory::{between_dtype, range_dtype};
 use crate::print::PrintOptions;

@@ -51,7 +51,7 @@ impl Options {
         self.dtype.unwrap_or_else(default_dtype)
     }
     fn device(&self) -> Device {
-        self.device.unwrap_or_default()
+        self.device.unwrap_or_else(crate::default_device)
     }
     fn finish(&self, t: Tensor) -> Result<Value> {
         if self.requires_grad {
