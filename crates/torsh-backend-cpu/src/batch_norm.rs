@@ -2,16 +2,16 @@
 //!
 //! - `BatchNorm`: input `[n, c, ..]`, optional weight, bias, running mean and running variance
 //!   (`[c]` each) into the normalised input, the mean and the inverse standard deviation that were
-//!   used and, in training where wanted, the unbiased variance. Attributes: `training`, `eps`. In
-//!   training the statistics are those of the batch, else the running ones.
+//!   used and, in training where wanted, the unbiased variance. In training the statistics are those
+//!   of the batch, else the running ones.
 //! - `BatchNormBackward`: gradient, input, weight, and that mean and inverse standard deviation
-//!   into the gradients of input, weight and bias, each where wanted. Attribute: `training`.
+//!   into the gradients of input, weight and bias, each where wanted.
 //!
 //! Real floating-point types; the half types compute in float32. Sums end in float64.
 
 use std::mem::MaybeUninit;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, attrs, pool};
 
 use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, rounded, wide};
@@ -388,7 +388,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         return Err(missing());
     };
     let sizes = Sizes::new(input)?;
-    let (training, eps) = (args.attr(0).bool(), args.attr(1).float());
+    let &attrs::BatchNorm { training, eps, .. } = args.attrs()?;
     let x = Dense::new(input, dtype)?;
     let of = |i: usize| Dense::optional(args.inputs().get(i), dtype);
     let (weight, bias, running_mean, running_var) = (of(1)?, of(2)?, of(3)?, of(4)?);
@@ -506,7 +506,7 @@ fn backward<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         return Err(missing());
     };
     let sizes = Sizes::new(input)?;
-    let training = args.attr(0).bool();
+    let training = args.attrs::<attrs::BatchNormBackward>()?.training;
     let (g, x) = (Dense::new(grad, dtype)?, Dense::new(input, dtype)?);
     let weight = Dense::optional(Some(weight), dtype)?;
     let (mean, invstd) = (Dense::new(mean, dtype)?, Dense::new(invstd, dtype)?);

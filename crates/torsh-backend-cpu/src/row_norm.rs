@@ -2,20 +2,19 @@
 //!
 //! The input, row-major, is `rows` rows of `n` elements. `spread` adjacent elements of a row share
 //! a weight and a bias, and row `r` has the parameters of group `r % groups`: the weight has
-//! `groups * n / spread` elements. The attributes of both kernels: `rows`, `groups`, `spread`,
-//! `centred`, `eps`, `n`.
+//! `groups * n / spread` elements.
 //!
 //! - `RowNorm`: input, optional weight and bias into `(x - mean) * rstd * weight + bias`, and mean
 //!   and `rstd = 1 / sqrt(var + eps)` of each row. Without `centred` the mean is taken to be 0.
-//! - `RowNormBackward`: gradient, input, optional weight, mean and rstd into the gradients of input
-//!   (where attribute 6 says so), weight and bias (attribute 7).
+//! - `RowNormBackward`: gradient, input, optional weight, mean and rstd into the gradients of input,
+//!   weight and bias; those of the input, or of both others, are left out where not wanted.
 //!
 //! Real floating-point types; the half types compute in float32. Sums over a row end in float64,
 //! those over rows in the element type within a block of rows.
 
 use std::ops::Range;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
 
 use crate::arch;
 use crate::batch_norm::Loops;
@@ -247,20 +246,15 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn new(args: &KernelArgs<'_>, numel: usize) -> Result<Sizes> {
-        let size = |i: usize| args.attr(i).int().max(0) as usize;
-        let (rows, groups, spread) = (size(0), size(1).max(1), size(2).max(1));
-        let n = size(5);
-        if rows * n != numel || !n.is_multiple_of(spread) {
-            return Err(missing());
+    /// Checks that a tensor of so many elements is these rows. Those of an empty one may be longer
+    /// than memory can be.
+    fn check(self, numel: usize) -> Result<Sizes> {
+        let Sizes { rows, n, .. } = self;
+        let parts = n.checked_rem(self.spread) == Some(0) || rows == 0;
+        match self.groups > 0 && self.spread > 0 && parts && rows.checked_mul(n) == Some(numel) {
+            true => Ok(self),
+            false => Err(missing()),
         }
-        Ok(Sizes {
-            rows,
-            n,
-            groups,
-            spread,
-            centred: args.attr(3).bool(),
-        })
     }
 
     /// Parameters of a row.
@@ -270,7 +264,7 @@ impl Sizes {
 
     /// Parameters in all.
     fn parameters(&self) -> usize {
-        self.groups * self.each()
+        self.groups.saturating_mul(self.each())
     }
 
     /// The first element of a row.
@@ -350,8 +344,18 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, mean_out, rstd_out], [input, weight, bias]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let sizes = Sizes::new(args, input.numel())?;
-    let eps = args.attr(4).float();
+    let a = args.attrs::<attrs::RowNorm>()?;
+    let sizes = Sizes {
+        rows: a.rows,
+        n: a.n,
+        groups: a.groups,
+        spread: a.spread,
+        centred: a.centred,
+    };
+    let (sizes, eps) = (sizes.check(input.numel())?, a.eps);
+    if sizes.rows == 0 {
+        return Ok(());
+    }
     let x = Dense::new(input, dtype)?;
     let weight = Dense::optional(Some(weight), dtype)?;
     let bias = Dense::optional(Some(bias), dtype)?;
@@ -446,8 +450,16 @@ fn backward<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([dx, dw, db], [g, input, weight, mean, rstd]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let sizes = Sizes::new(args, input.numel())?;
-    let (to_input, to_parameters) = (args.attr(6).bool(), args.attr(7).bool());
+    let a = args.attrs::<attrs::RowNormBackward>()?;
+    let sizes = Sizes {
+        rows: a.rows,
+        n: a.n,
+        groups: a.groups,
+        spread: a.spread,
+        centred: a.centred,
+    };
+    let sizes = sizes.check(input.numel())?;
+    let (to_input, to_parameters) = (a.input_grad, a.parameter_grads);
     let (g, x) = (Dense::new(g, dtype)?, Dense::new(input, dtype)?);
     let weight = Dense::optional(Some(weight), dtype)?;
     let (mean, rstd) = (Dense::new(mean, dtype)?, Dense::new(rstd, dtype)?);
@@ -585,7 +597,9 @@ impl<T: RowLoops> Backward<T> {
 
 #[cfg(test)]
 mod tests {
-    use torsh_core::{Attr, DType, Kernel, KernelArgs, View};
+    use torsh_core::{DType, Kernel, View, attrs};
+
+    use crate::testing::run;
 
     /// Pieces of every length, with parameters for each element and for all, to any place.
     #[test]
@@ -634,27 +648,25 @@ mod tests {
                 // SAFETY: the buffers of the test outlive the call.
                 unsafe { View::new(ptr.cast_mut().cast(), DType::F32, shape, &[1]) }
             }
-            let attrs = [rows, 1, 1].map(|v| Attr::Int(v as i64));
-            let rest = [Attr::Bool(true), Attr::Float(1e-5), Attr::Int(n as i64)];
-            // SAFETY: the buffers of the test outlive the call.
-            super::kernel(Kernel::RowNorm).expect("exists")(&unsafe {
-                KernelArgs::new(
-                    Kernel::RowNorm,
-                    DType::F32,
-                    &[
-                        view(out.as_mut_ptr(), &all),
-                        view(means.as_mut_ptr(), &row),
-                        view(rstds.as_mut_ptr(), &row),
-                    ],
-                    &[
-                        view(x.as_ptr(), &all),
-                        view(w.as_ptr(), &each),
-                        view(b.as_ptr(), &each),
-                    ],
-                    &[&attrs[..], &rest[..]].concat(),
-                )
-            })
-            .expect("normalises");
+            let outputs = [
+                view(out.as_mut_ptr(), &all),
+                view(means.as_mut_ptr(), &row),
+                view(rstds.as_mut_ptr(), &row),
+            ];
+            let inputs = [
+                view(x.as_ptr(), &all),
+                view(w.as_ptr(), &each),
+                view(b.as_ptr(), &each),
+            ];
+            let attrs = attrs::RowNorm {
+                rows,
+                n,
+                groups: 1,
+                spread: 1,
+                eps: 1e-5,
+                centred: true,
+            };
+            run(Kernel::RowNorm, DType::F32, &outputs, &inputs, &attrs).expect("normalises");
             for (x, got) in x.chunks(n).zip(out.chunks(n)) {
                 let mean = x.iter().map(|&v| f64::from(v)).sum::<f64>() / n as f64;
                 let squares = x.iter().map(|&v| (f64::from(v) - mean).powi(2));

@@ -1,6 +1,6 @@
 //! The gradients of attention: the scores anew, block by block.
 
-use torsh_core::{DType, KernelArgs, Result, pool};
+use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use super::number::Number;
 use super::operand::{Columns, Mask, Matrices, Results, up};
@@ -21,7 +21,8 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
         return Err(missing());
     };
     let sizes = Sizes::new(args, out.shape())?;
-    let wanted = [3, 4, 5].map(|i| args.attr(i).bool());
+    let a = args.attrs::<attrs::AttentionBackward>()?;
+    let wanted = [a.query_grad, a.key_grad, a.value_grad];
     let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
     let result = |i: usize, view, lead| match wanted[i] {
         true => Results::<T>::new(view, dtype, lead).map(Some),

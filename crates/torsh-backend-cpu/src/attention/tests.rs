@@ -1,6 +1,6 @@
 //! Attention against plain sums in float64.
 
-use torsh_core::{Attr, DType, Kernel, KernelArgs, Result, View, pool};
+use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use super::kernel;
 use super::number::Number;
@@ -174,12 +174,12 @@ fn row_major(shape: &[usize]) -> Vec<isize> {
 
 /// The kernels' result and gradients; `apart` lays batch, head, row, column out in another order.
 fn fused<T: Float>(c: &Call, o: &Operands, apart: bool) -> [Vec<f64>; 4] {
-    by::<T>(c, o, apart, |args| kernel(args.kernel).unwrap()(args))
+    by::<T>(c, o, apart, |args| kernel(args.kernel()).unwrap()(args))
 }
 
 /// The same without AMX.
 fn general(c: &Call, o: &Operands) -> [Vec<f64>; 4] {
-    by::<f32>(c, o, false, |args| match args.kernel {
+    by::<f32>(c, o, false, |args| match args.kernel() {
         Kernel::Attention => super::forward::run::<f32>(args, DType::F32),
         _ => super::backward::run::<f32>(args, DType::F32),
     })
@@ -266,30 +266,28 @@ fn by<T: Float>(
     let mut lse = vec![T::NAN; lse_shape.iter().product()];
     // SAFETY: the buffers of the test outlive the call.
     let lse = unsafe { View::new(lse.as_mut_ptr().cast(), T::DTYPE, &lse_shape, &lse_strides) };
-    let yes = Attr::Bool(true);
-    let attrs = [
-        Attr::Bool(c.causal),
-        Attr::Float(c.scale),
-        Attr::Bool(c.group > 1),
-        yes,
-        yes,
-        yes,
-    ];
-    let run = |kernel_key: Kernel, outputs: &[View<'_>], inputs: &[View<'_>]| {
+    let attrs = attrs::AttentionBackward {
+        is_causal: c.causal,
+        scale: c.scale,
+        enable_gqa: c.group > 1,
+        query_grad: true,
+        key_grad: true,
+        value_grad: true,
+    };
+    let run = |key, outputs: &[View<'_>], inputs: &[View<'_>], attrs: &dyn Attributes| {
         // SAFETY: the views are of the test's buffers, as the kernel asks.
-        let args = unsafe { KernelArgs::new(kernel_key, T::DTYPE, outputs, inputs, &attrs) };
+        let args = unsafe { KernelArgs::new(key, T::DTYPE, outputs, inputs, attrs) };
         run_it(&args).unwrap();
     };
     let (qv, kv, vv) = (view(0, &mut q), view(1, &mut k), view(2, &mut v));
     let ov = view(3, &mut out);
-    run(Kernel::Attention, &[ov, lse], &[qv, kv, vv, mask]);
+    let (outputs, inputs) = ([ov, lse], [qv, kv, vv, mask]);
+    let forward = attrs.forward();
+    run(Kernel::Attention, &outputs, &inputs, &forward);
     let grads = [view(0, &mut dq), view(1, &mut dk), view(2, &mut dv)];
     let gv = view(3, &mut g);
-    run(
-        Kernel::AttentionBackward,
-        &grads,
-        &[qv, kv, vv, mask, gv, ov, lse],
-    );
+    let inputs = [qv, kv, vv, mask, gv, ov, lse];
+    run(Kernel::AttentionBackward, &grads, &inputs, &attrs);
     [read(3, &out), read(0, &dq), read(1, &dk), read(2, &dv)]
 }
 

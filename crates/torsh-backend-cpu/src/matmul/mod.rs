@@ -2,9 +2,10 @@
 //!
 //! Inputs: `a` of `[..batch, m, k]`, `b` of `[..batch, k, n]` and optionally `c`, which broadcasts
 //! to the output `[..batch, m, n]`; all in any layout. Batch dimensions broadcast. A vector `a` is
-//! a row, a vector `b` a column, and the output is without that dimension. Attributes: `alpha`,
-//! `beta` (1 where not given), and whether the last two dimensions of `a` and of `b` come swapped.
-//! `out = alpha * a b + beta * c`, where `c` is not read if `beta` is 0.
+//! a row, a vector `b` a column, and the output is without that dimension. With the attributes
+//! [`MatMul`](attrs::MatMul), `a` and `b` may come with their last two dimensions swapped, and
+//! `out = alpha * a b + c`; with [`AddMm`](attrs::AddMm), `out = alpha * a b + beta * c`, where `c` is
+//! not read if `beta` is 0.
 //!
 //! Every dtype but bool. The half types compute in float32 and round once; integers wrap.
 
@@ -24,7 +25,9 @@ mod vector;
 
 use num_complex::Complex;
 use smallvec::SmallVec;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
+use torsh_core::{
+    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
+};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
@@ -49,14 +52,23 @@ fn matmul(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [a, b, rest @ ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let number = |i: usize| args.attr(i).scalar().unwrap_or(Scalar::Int(1));
-    let (alpha, beta) = (number(0), number(1));
+    let (alpha, beta, [transpose_a, transpose_b]) = match args.attributes().downcast() {
+        Some(attrs::MatMul {
+            alpha,
+            transpose_a,
+            transpose_b,
+        }) => (*alpha, Scalar::Int(1), [*transpose_a, *transpose_b]),
+        None => {
+            let a = args.attrs::<attrs::AddMm>()?;
+            (a.alpha, a.beta, [false; 2])
+        }
+    };
     let c = rest
         .first()
         .filter(|c| c.is_present() && beta.to_complex() != (0.0, 0.0));
     let (row, column) = (a.shape().len() == 1, b.shape().len() == 1);
-    let a = Matrices::new(a, row, false, args.attr(2).bool() && !row);
-    let b = Matrices::new(b, false, column, args.attr(3).bool() && !column);
+    let a = Matrices::new(a, row, false, transpose_a && !row);
+    let b = Matrices::new(b, false, column, transpose_b && !column);
     let c = c.map(|c| Matrices::new(c, row, column, false));
     let out = Matrices::new(out, row, column, false);
     let (a, b, c, out) = (

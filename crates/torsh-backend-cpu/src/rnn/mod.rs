@@ -2,8 +2,7 @@
 //!
 //! Step `t` has the rows of the `batch_sizes[t]` first sequences, and the steps lie one behind the
 //! other: `N` rows in all, with `B` sequences, `H` numbers in a state and `G` gates (1, 4 for LSTM,
-//! 3 for GRU). `P` is the size of what is given on: `H`, or less with a projection. Attributes: the
-//! mode (0 tanh, 1 ReLU, 2 LSTM, 3 GRU), whether the steps go backwards, `batch_sizes`.
+//! 3 for GRU). `P` is the size of what is given on: `H`, or less with a projection.
 //!
 //! - `Rnn`: the gates' sums over the input `[N, G H]`, first hidden state `[B, P]`, first cells
 //!   `[B, H]` (LSTM), weight `[G H, P]`, bias of the hidden state's part (GRU, optional) and
@@ -14,8 +13,8 @@
 //!   and cells, weight, projection, output and what was saved, into the gradients of the gates'
 //!   sums, of first state and cells, and, for the products that make the weights' gradients, the
 //!   hidden states ahead of each step `[N, P]`, the gradients of the hidden sums (GRU) or of the
-//!   output (projection), and what was projected. The last three are empty where not needed;
-//!   attribute 3 says whether the hidden states are.
+//!   output (projection), and what was projected. The last three are empty where they are
+//!   not needed.
 //!
 //! A step is one product and one pass over the cells. Where there are sequences enough for each thread
 //! and the weight stays in the cache, every thread takes its sequences through all steps.
@@ -27,7 +26,8 @@ mod tests;
 
 use cells::Cells;
 use packed::Packed;
-use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, pool};
+use torsh_core::attrs::{self, RnnMode as Mode};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, copy, missing, wide};
 
@@ -59,14 +59,6 @@ fn backward(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Tanh,
-    Relu,
-    Lstm,
-    Gru,
-}
-
 /// The sizes of a call, and its steps in order.
 struct Call {
     mode: Mode,
@@ -89,28 +81,21 @@ struct Before {
 }
 
 impl Call {
-    fn new(args: &KernelArgs<'_>, w: &View<'_>) -> Result<Call> {
-        let (mode, gates, saved) = match args.attr(0).int() {
-            0 => (Mode::Tanh, 1, 0),
-            1 => (Mode::Relu, 1, 0),
-            2 => (Mode::Lstm, 4, 5),
-            3 => (Mode::Gru, 3, 4),
-            _ => return Err(missing()),
-        };
+    fn new(mode: Mode, reverse: bool, batch_sizes: &[i64], w: &View<'_>) -> Call {
         let mut at = 0;
         let step = |&n: &i64| {
             let step = (n.max(0) as usize, at);
             at += step.0;
             step
         };
-        Ok(Call {
+        Call {
             mode,
-            reverse: args.attr(1).bool(),
-            steps: args.attr(2).ints().iter().map(step).collect(),
-            h: w.shape()[0] / gates,
-            gates,
-            saved,
-        })
+            reverse,
+            steps: batch_sizes.iter().map(step).collect(),
+            h: w.shape()[0] / mode.gates(),
+            gates: mode.gates(),
+            saved: mode.saved(),
+        }
     }
 
     /// Step number `k` of the order in which they are computed: its rows, and those before.
@@ -181,12 +166,9 @@ fn product<T>(
         c.as_ref().map_or(View::ABSENT, |c| c.view(dtype)),
     ];
     let outputs = [out.view(dtype)];
-    let attrs = [
-        Attr::Scalar(Scalar::Int(1)),
-        Attr::Scalar(Scalar::Int(i64::from(c.is_some()))),
-    ];
+    let attrs = &attrs::MatMul::PLAIN;
     // SAFETY: rows of `T`, which is `dtype`, of the sizes of a product.
-    let args = unsafe { KernelArgs::new(Kernel::MatMul, dtype, &outputs, &inputs, &attrs) };
+    let args = unsafe { KernelArgs::new(Kernel::MatMul, dtype, &outputs, &inputs, attrs) };
     match crate::matmul::kernel(Kernel::MatMul) {
         Some(kernel) => kernel(&args),
         None => Err(args.unsupported()),
@@ -219,7 +201,8 @@ fn run<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         return Err(missing());
     };
     let (batch, p) = (h0.shape()[0], h0.shape()[1]);
-    let call = Call::new(args, w)?;
+    let a = args.attrs::<attrs::Rnn>()?;
+    let call = Call::new(a.mode, a.reverse, &a.batch_sizes, w);
     let h = call.h;
     let lstm = call.mode == Mode::Lstm;
     let (gx, h0, w) = (
@@ -376,7 +359,8 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         return Err(missing());
     };
     let (batch, p) = (h0.shape()[0], h0.shape()[1]);
-    let call = Call::new(args, w)?;
+    let a = args.attrs::<attrs::RnnBackward>()?;
+    let call = Call::new(a.mode, a.reverse, &a.batch_sizes, w);
     let h = call.h;
     let (width, kept) = (call.gates * h, call.saved * h);
     let [dy, h0, w, y, saved] = [dy, h0, w, y, saved].map(|v| Dense::new(v, dtype));
@@ -387,7 +371,6 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         [dgx, dh0, dc0, ahead, dhidden, projected].map(|v| DenseOut::new(v, dtype));
     let (dgx, dh0, dc0) = (dgx?, dh0?, dc0?);
     let (ahead, dhidden, projected) = (ahead?, dhidden?, projected?);
-    let wants_ahead = args.attr(3).bool();
     let (dy, h0, y, s) = (dy.ptr::<T>(), h0.ptr::<T>(), y.ptr::<T>(), saved.ptr::<T>());
     let c0 = c0.as_ref().map(Dense::ptr::<T>);
     let w = w.ptr::<T>();
@@ -425,7 +408,7 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         // SAFETY: the operands have the sizes that the record planned, and every row is
         // one thread's.
         unsafe {
-            if wants_ahead {
+            if a.weight_grad {
                 put(state, of(ahead_rows, p), p);
             }
             match call.mode {

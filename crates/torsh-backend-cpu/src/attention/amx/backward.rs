@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use torsh_core::{DType, KernelArgs, Result, pool};
+use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use super::super::number::Number;
 use super::super::operand::{Matrices, Results, up};
@@ -30,7 +30,8 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
         return Err(missing());
     };
     let dtype = DType::F32;
-    let wanted = [3, 4, 5].map(|i| args.attr(i).bool());
+    let a = args.attrs::<attrs::AttentionBackward>()?;
+    let wanted = [a.query_grad, a.key_grad, a.value_grad];
     let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
     let result = |i: usize, view, lead| match wanted[i] {
         true => Results::<f32>::new(view, dtype, lead).map(Some),

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::AddmmOptions;
-use torsh_core::attrs::NONE;
+
+const PLAIN: &attrs::MatMul = &attrs::MatMul::PLAIN;
 
 impl Tensor {
     /// The product of two tensors (`torch.matmul`): of vectors their inner product, of a matrix
@@ -10,37 +11,37 @@ impl Tensor {
     /// matrices in the last two, for batch dimensions that broadcast. Dtypes must be equal.
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        call1(&MATMUL, &[Arg::T(self), Arg::T(other)], NONE)
+        call1(&MATMUL, &[Arg::T(self), Arg::T(other)], PLAIN)
     }
 
     /// The product of two matrices.
     #[track_caller]
     pub fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
-        call1(&MM, &[Arg::T(self), Arg::T(mat2)], NONE)
+        call1(&MM, &[Arg::T(self), Arg::T(mat2)], PLAIN)
     }
 
     /// The products of two batches of matrices, `[b, n, m]` and `[b, m, p]`.
     #[track_caller]
     pub fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
-        call1(&BMM, &[Arg::T(self), Arg::T(mat2)], NONE)
+        call1(&BMM, &[Arg::T(self), Arg::T(mat2)], PLAIN)
     }
 
     /// The product of a matrix and a vector.
     #[track_caller]
     pub fn mv(&self, vec: &Tensor) -> Result<Tensor> {
-        call1(&MV, &[Arg::T(self), Arg::T(vec)], NONE)
+        call1(&MV, &[Arg::T(self), Arg::T(vec)], PLAIN)
     }
 
     /// The sum of the products of two vectors.
     #[track_caller]
     pub fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
-        call1(&DOT, &[Arg::T(self), Arg::T(tensor)], NONE)
+        call1(&DOT, &[Arg::T(self), Arg::T(tensor)], PLAIN)
     }
 
     /// [`Tensor::dot`] with this vector conjugated.
     #[track_caller]
     pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
-        call1(&DOT, &[Arg::T(&self.conj()?), Arg::T(other)], NONE).map_err(|e| e.renamed("vdot"))
+        call1(&DOT, &[Arg::T(&self.conj()?), Arg::T(other)], PLAIN).map_err(|e| e.renamed("vdot"))
     }
 
     /// Sums of products along the last dimension of both, of shape `[..self, ..other]` without it.
@@ -245,10 +246,13 @@ impl Tensor {
     /// `self @ weight.T + bias` (`torch.nn.functional.linear`): `[.., in]`, `[out, in]`, `[out]`.
     #[track_caller]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        let attrs = [Attr::None, Attr::None, Attr::Bool(false), Attr::Bool(true)];
+        const ATTRS: &attrs::MatMul = &attrs::MatMul {
+            transpose_b: true,
+            ..attrs::MatMul::PLAIN
+        };
         match bias {
-            Some(b) => call1(&LINEAR, &[Arg::T(self), Arg::T(weight), Arg::T(b)], &attrs),
-            None => call1(&LINEAR, &[Arg::T(self), Arg::T(weight)], &attrs),
+            Some(b) => call1(&LINEAR, &[Arg::T(self), Arg::T(weight), Arg::T(b)], ATTRS),
+            None => call1(&LINEAR, &[Arg::T(self), Arg::T(weight)], ATTRS),
         }
     }
 
