@@ -622,7 +622,7 @@ mod tests {
     /// # Safety
     /// As for [`run`].
     unsafe fn add([out, x, y]: &[View<'_>; 3]) {
-        let l = StridedLoop::of_views(out.shape, &[out, x, y]);
+        let l = StridedLoop::of_views(out.shape(), &[out, x, y]);
         let operands = [out, x, y].map(|v| Operand::new(v, DType::F32));
         // SAFETY: the caller's promise.
         unsafe {

@@ -246,7 +246,9 @@ unsafe fn tile_of<T: Copy>(
 
 #[cfg(test)]
 mod tests {
-    use torsh_core::{Attr, DType, Kernel, KernelArgs, View};
+    use torsh_core::{DType, Kernel, View, attrs::NONE};
+
+    use crate::testing::run;
 
     /// Copies the transposes of `batch` matrices into rows `gap` elements longer than they need be.
     fn check<T: Copy + Default + PartialEq>(
@@ -264,17 +266,10 @@ mod tests {
         let (c, l) = (columns as isize, long as isize);
         // SAFETY: the buffers of the test outlive the call.
         let view = |ptr, strides| unsafe { View::new(ptr, dtype, &shape, strides) };
-        // SAFETY: the buffers of the test outlive the call.
-        crate::copy::kernel(Kernel::Copy).expect("exists")(&unsafe {
-            KernelArgs::new(
-                Kernel::Copy,
-                dtype,
-                &[view(out[start..].as_mut_ptr().cast(), &[c * l, l, 1])],
-                &[view(src.as_mut_ptr().cast(), &[rows as isize * c, 1, c])],
-                &[Attr::None],
-            )
-        })
-        .expect("copies");
+        let [to, from] = [[c * l, l, 1], [rows as isize * c, 1, c]];
+        let to = view(out[start..].as_mut_ptr().cast(), &to);
+        let from = view(src.as_mut_ptr().cast(), &from);
+        run(Kernel::Copy, dtype, &[to], &[from], NONE).expect("copies");
         for b in 0..batch {
             for j in 0..columns {
                 for i in 0..long {

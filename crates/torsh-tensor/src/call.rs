@@ -12,8 +12,8 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 use torsh_core::{
-    Attr, AttrsRef, DType, Device, Kernel, KernelFn, Layout, OnceBox, Promotion, Result, Scalar,
-    Shape, Shared, Storage, Strides, TorshError, View,
+    AttrsRef, DType, Device, Kernel, KernelFn, Layout, OnceBox, Promotion, Result, Scalar, Shape,
+    Shared, Storage, Strides, TorshError, View,
 };
 
 use crate::Tensor;
@@ -321,16 +321,9 @@ fn structural(
     attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
-    let device = match (0..4).find_map(|i| match attrs.at(i) {
-        Attr::Device(d) => Some(d),
-        _ => None,
-    }) {
-        Some(d) => d,
-        None => common_device(args)?,
-    };
     match plan(&PlanCx { args, attrs }) {
         // A plan is large, so it is not moved.
-        Ok(ref plan) => planned(record, plan, device, args, attrs, at),
+        Ok(ref plan) => planned(record, plan, args, attrs, at),
         Err(e) => Err(e),
     }
 }
@@ -340,11 +333,14 @@ fn structural(
 fn planned(
     record: &'static OpRecord,
     plan: &crate::record::Plan,
-    device: Device,
     args: &[Arg<'_>],
     attrs: AttrsRef<'_>,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
+    let device = match plan.device {
+        Some(d) => d,
+        None => common_device(args)?,
+    };
     let mut outs = Outputs::new();
     for s in &plan.outputs {
         outs.push(allocate_spec(s, device)?);

@@ -2,8 +2,8 @@
 
 use smallvec::SmallVec;
 use torsh_core::{
-    Attr, Attributes, AttrsRef, DType, Kept, Kernel, Layout, Result, Scalar, Shape, Strides,
-    TorshError,
+    Attr, Attributes, AttrsRef, DType, Device, Kept, Kernel, Layout, Result, Scalar, Shape,
+    Strides, TorshError,
 };
 
 use crate::Tensor;
@@ -157,6 +157,8 @@ pub struct Plan {
     pub compute: DType,
     /// The results.
     pub outputs: SmallVec<[Spec; 2]>,
+    /// Where the op runs; where not given, on the device of its operands.
+    pub device: Option<Device>,
 }
 
 impl Plan {
@@ -165,7 +167,11 @@ impl Plan {
         // Not collected: an iterator would move what has some 200 bytes three times.
         let mut outputs = SmallVec::new();
         outputs.push(Spec::new(shape, dtype));
-        Plan { compute, outputs }
+        Plan {
+            compute,
+            outputs,
+            device: None,
+        }
     }
 
     /// Several results.
@@ -173,7 +179,15 @@ impl Plan {
         Plan {
             compute,
             outputs: outputs.into_iter().collect(),
+            device: None,
         }
+    }
+
+    /// The plan on a device, for an op that makes a tensor of no other.
+    #[must_use]
+    pub fn on(mut self, device: Device) -> Plan {
+        self.device = Some(device);
+        self
     }
 }
 
@@ -424,6 +438,12 @@ impl OpRecord {
     pub const fn autocast(mut self, class: Autocast) -> OpRecord {
         self.autocast = class;
         self
+    }
+
+    /// The attributes of a call of a pointwise row with these numbers, in the order of the row;
+    /// nothing for an op without numbers.
+    pub fn with_numbers(&self, numbers: &[Scalar]) -> Kept {
+        self.numbers.map_or(Kept::NOTHING, |bind| bind(numbers))
     }
 
     /// PyTorch's own name, without an overload's.

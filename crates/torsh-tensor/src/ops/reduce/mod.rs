@@ -79,6 +79,7 @@ pub(crate) fn plan(c: &PlanCx<'_>, dtypes: &[DType]) -> Result<Plan> {
     Ok(Plan {
         compute: c.tensor(0)?.dtype(),
         outputs,
+        device: None,
     })
 }
 
