@@ -170,6 +170,9 @@ fn plain(text: &str, root: &Path, out: &Path, module: &str) -> (String, Vec<(Str
 
 /// A line whose tensors are made on the default device.
 fn on_default(line: &str) -> String {
+    if line.trim_start().starts_with("const ") {
+        return line.to_string();
+    }
     const CPU: &str = "Device::Cpu";
     let mut rest = line;
     let mut done = String::new();

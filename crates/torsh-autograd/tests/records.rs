@@ -235,11 +235,10 @@ fn from_intervals(
                 })
                 .collect();
             // Numbers that no row needs at a special value.
-            let numbers =
-                [0.31, 1.47, 0.8, 0.6].map(|v| torsh_core::Attr::Scalar(Scalar::Float(v)));
+            let attrs = record.with_numbers(&[0.31, 1.47, 0.8, 0.6].map(Scalar::Float));
             let run: Run = Box::new(move |x: &[Tensor]| {
                 let args: Vec<Arg<'_>> = x.iter().map(Arg::T).collect();
-                Ok(call(record, &args, &numbers)?.into_vec())
+                Ok(call(record, &args, attrs.get())?.into_vec())
             });
             (run, x)
         })

@@ -1,12 +1,12 @@
 //! Copies, fills and selection: data movement per element size, in any layout.
 //!
 //! - `Copy`: `inputs[0]` into `outputs[0]`, any dtype to any dtype, broadcasting.
-//! - `Fill`: the number `attrs[0]` into `outputs[0]`.
+//! - `Fill` ([`attrs::Fill`]): a number into `outputs[0]`.
 //! - `Where`: `inputs[1]` where `inputs[0]` (bool) is true, else `inputs[2]`.
 
 pub(crate) mod stream;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
 
 use crate::arch;
 #[cfg(target_arch = "x86_64")]
@@ -175,9 +175,10 @@ pub(crate) unsafe fn copy_run(
 }
 
 fn fill(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(out), Some(value)) = (args.outputs().first(), args.attr(0).scalar()) else {
-        return Err(missing("1 output and a number"));
+    let Some(out) = args.outputs().first() else {
+        return Err(missing("1 output"));
     };
+    let value = args.attrs::<attrs::Fill>()?.value;
     // SAFETY: the output is valid for its layout.
     unsafe { fill_view(out, value.to_bytes(out.dtype())) };
     Ok(())

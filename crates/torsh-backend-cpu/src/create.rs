@@ -1,12 +1,12 @@
 //! New tensors: ranges, identity matrices, and tensors laid into larger ones.
 //!
-//! - `Arange`: `attrs[0] + i * attrs[1]`.
-//! - `Linspace`: `attrs[2]` numbers from `attrs[0]` to `attrs[1]`; where `attrs[3]` is given, its
-//!   powers with these exponents.
+//! - `Arange` ([`attrs::Arange`]): numbers a step apart.
+//! - `Linspace` ([`attrs::Linspace`]): as many equally spaced numbers as the output has elements,
+//!   or the powers with these exponents.
 //! - `Eye`: ones on the diagonal of a matrix, zeros elsewhere.
-//! - `Cat`: the operands one after the other along dimension `attrs[0]`, converted.
-//! - `Pad`: the operand with `attrs[0][d]` elements before it in dimension `d`, and as many behind
-//!   it as the output has room for, all of value `attrs[1]`.
+//! - `Cat` ([`attrs::Cat`]): the operands one after the other along a dimension, converted.
+//! - `Pad` ([`attrs::Pad`]): the operand with elements of one value before it, and as many behind it
+//!   as the output has room for.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -14,7 +14,9 @@ use std::sync::Mutex;
 use half::{bf16, f16};
 use num_complex::Complex;
 use torsh_core::attrs::NONE;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
+use torsh_core::{
+    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
+};
 
 use crate::blocks::{self, GRAIN, backwards};
 use crate::copy::{Addresses, fill_view};
@@ -50,13 +52,10 @@ fn write<T: Copy>(out: &View<'_>, f: impl Fn(usize) -> T + Sync) {
 }
 
 fn arange(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(out), Some(start), Some(step)) = (
-        args.outputs().first(),
-        args.attr(0).scalar(),
-        args.attr(1).scalar(),
-    ) else {
-        return Err(missing("1 output, a start and a step"));
+    let Some(out) = args.outputs().first() else {
+        return Err(missing("1 output"));
     };
+    let &attrs::Arange { start, step } = args.attrs()?;
     let (fs, fd) = (start.to_f64(), step.to_f64());
     let (is, id) = (start.to_i64(), step.to_i64());
     let int = |i: usize| is.wrapping_add(id.wrapping_mul(i as i64));
@@ -91,15 +90,15 @@ macro_rules! between {
 }
 
 fn linspace(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(out), Some(a), Some(b)) = (
-        args.outputs().first(),
-        args.attr(0).scalar(),
-        args.attr(1).scalar(),
-    ) else {
-        return Err(missing("1 output and two ends"));
+    let Some(out) = args.outputs().first() else {
+        return Err(missing("1 output"));
     };
+    let &attrs::Linspace {
+        start: a,
+        end: b,
+        base,
+    } = args.attrs()?;
     let n = out.numel();
-    let base = args.attr(3);
     // Integers step in float64 from the ends cut off to integers.
     let whole = |s: Scalar| s.to_i64() as f64;
     macro_rules! ints {
@@ -107,7 +106,7 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
             let (a, b) = (whole(a), whole(b));
             let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i
                 as f64);
-            match base.scalar() {
+            match base {
                 None => write(out, |i| at(i) as i64 as $t),
                 Some(base) => write(out, |i| base.to_f64().powf(at(i)) as i64 as $t),
             }
@@ -126,7 +125,7 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
                     r(b - r(step * r((n - i - 1) as f32)))
                 }
             };
-            match base.scalar() {
+            match base {
                 None => write(out, |i| <$t>::from_f32(at(i))),
                 Some(base) => write(out, |i| <$t>::from_f64(base.to_f64().powf(at(i) as f64))),
             }
@@ -141,7 +140,7 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
             let (a, b) = (c(a), c(b));
             let step = (b - a) / Complex::from((n.max(2) - 1) as $t);
             let at = between!(a, b, step, n, |i: usize| Complex::from(i as $t));
-            match base.scalar() {
+            match base {
                 None => write(out, at),
                 Some(base) => {
                     let base = c(base);
@@ -155,7 +154,7 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
             let (a, b) = (a.to_f64(), b.to_f64());
             let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i
                 as f64);
-            match base.scalar() {
+            match base {
                 None => write(out, at),
                 Some(base) => write(out, |i| base.to_f64().powf(at(i))),
             }
@@ -164,7 +163,7 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
             let (a, b) = (a.to_f64() as f32, b.to_f64() as f32);
             let at = between!(a, b, (b - a) / (n.max(2) - 1) as f32, n, |i: usize| i
                 as f32);
-            match base.scalar() {
+            match base {
                 None => write(out, at),
                 Some(base) => write(out, |i| base.to_f64().powf(at(i) as f64) as f32),
             }
@@ -257,7 +256,7 @@ fn cat(args: &KernelArgs<'_>) -> Result<()> {
     let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
-    let dim = args.attr(0).int() as usize;
+    let dim = args.attrs::<attrs::Cat>()?.dim;
     let (Some(&step), Some(&room)) = (out.strides().get(dim), out.shape().get(dim)) else {
         return Err(missing("a dimension of the output"));
     };
@@ -308,16 +307,13 @@ fn pad(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [src, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 1 operand"));
     };
-    let (before, value) = (
-        args.attr(0).ints(),
-        args.attr(1).scalar().unwrap_or(Scalar::Int(0)),
-    );
+    let attrs::Pad { before, value, .. } = args.attrs()?;
     if before.len() != out.shape().len() || src.shape().len() != out.shape().len() {
         return Err(missing("a padding for each dimension"));
     }
     let mut offset = 0isize;
     for (d, &b) in before.iter().enumerate() {
-        if b < 0 || b as usize + src.shape()[d] > out.shape()[d] {
+        if b + src.shape()[d] > out.shape()[d] {
             return Err(missing("an output with room for the operand"));
         }
         offset += b as isize * out.strides()[d];
@@ -333,7 +329,7 @@ fn pad(args: &KernelArgs<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use torsh_core::Attr;
+    use torsh_core::{Attributes, Dims};
 
     fn view<'a, T>(
         v: &mut [T],
@@ -345,64 +341,45 @@ mod tests {
         unsafe { View::new(v.as_mut_ptr().cast(), dtype, shape, strides) }
     }
 
-    fn run(k: Kernel, out: View<'_>, inputs: &[View<'_>], attrs: &[Attr<'_>]) -> Result<()> {
-        let (compute, outputs) = (out.dtype(), [out]);
-        // SAFETY: the views are of the test's buffers, as the kernel asks.
-        kernel(k).unwrap()(&unsafe { KernelArgs::new(k, compute, &outputs, inputs, attrs) })
+    fn run(k: Kernel, out: View<'_>, inputs: &[View<'_>], attrs: &dyn Attributes) {
+        crate::testing::run(k, out.dtype(), &[out], inputs, attrs).unwrap();
     }
 
     #[test]
     fn ranges() {
         let mut v = [0i64; 4];
-        let attrs = [Attr::Scalar(Scalar::Int(5)), Attr::Scalar(Scalar::Int(-2))];
-        run(
-            Kernel::Arange,
-            view(&mut v, DType::I64, &[4], &[1]),
-            &[],
-            &attrs,
-        )
-        .unwrap();
+        let range = attrs::Arange {
+            start: Scalar::Int(5),
+            step: Scalar::Int(-2),
+        };
+        let out = view(&mut v, DType::I64, &[4], &[1]);
+        run(Kernel::Arange, out, &[], &range);
         assert_eq!(v, [5, 3, 1, -1]);
         let mut v = [9f32; 6];
-        let ends = [
-            Attr::Scalar(Scalar::Float(0.0)),
-            Attr::Scalar(Scalar::Float(1.0)),
-        ];
-        run(
-            Kernel::Linspace,
-            view(&mut v, DType::F32, &[3], &[2]),
-            &[],
-            &ends,
-        )
-        .unwrap();
+        let points = attrs::Linspace {
+            start: Scalar::Float(0.0),
+            end: Scalar::Float(1.0),
+            base: None,
+        };
+        let out = view(&mut v, DType::F32, &[3], &[2]);
+        run(Kernel::Linspace, out, &[], &points);
         assert_eq!(v, [0.0, 9.0, 0.5, 9.0, 1.0, 9.0]);
         let mut v = [0f64; 3];
-        let powers = [
-            ends[0],
-            Attr::Scalar(Scalar::Int(2)),
-            Attr::None,
-            Attr::Float(10.0),
-        ];
-        run(
-            Kernel::Linspace,
-            view(&mut v, DType::F64, &[3], &[1]),
-            &[],
-            &powers,
-        )
-        .unwrap();
+        let powers = attrs::Linspace {
+            end: Scalar::Int(2),
+            base: Some(Scalar::Float(10.0)),
+            ..points
+        };
+        let out = view(&mut v, DType::F64, &[3], &[1]);
+        run(Kernel::Linspace, out, &[], &powers);
         assert_eq!(v, [1.0, 10.0, 100.0]);
     }
 
     #[test]
     fn identity_of_a_transposed_matrix() {
         let mut v = [7i32; 6];
-        run(
-            Kernel::Eye,
-            view(&mut v, DType::I32, &[3, 2], &[1, 3]),
-            &[],
-            &[],
-        )
-        .unwrap();
+        let out = view(&mut v, DType::I32, &[3, 2], &[1, 3]);
+        run(Kernel::Eye, out, &[], NONE);
         assert_eq!(v, [1, 0, 0, 0, 1, 0]);
     }
 
@@ -414,23 +391,17 @@ mod tests {
             view(&mut a, DType::I32, &[2, 1], &[1, 1]),
             view(&mut b, DType::F32, &[2, 2], &[2, 1]),
         ];
-        run(
-            Kernel::Cat,
-            view(&mut v, DType::F32, &[2, 3], &[3, 1]),
-            &inputs,
-            &[Attr::Int(1)],
-        )
-        .unwrap();
+        let out = view(&mut v, DType::F32, &[2, 3], &[3, 1]);
+        run(Kernel::Cat, out, &inputs, &attrs::Cat { dim: 1 });
         assert_eq!(v, [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
         let mut v = [0f32; 12];
-        let attrs = [Attr::Ints(&[1, 0]), Attr::Scalar(Scalar::Int(9))];
-        run(
-            Kernel::Pad,
-            view(&mut v, DType::F32, &[4, 3], &[3, 1]),
-            &inputs[1..],
-            &attrs,
-        )
-        .unwrap();
+        let frame = attrs::Pad {
+            before: Dims::from_slice(&[1, 0]),
+            after: Dims::from_slice(&[1, 1]),
+            value: Scalar::Int(9),
+        };
+        let out = view(&mut v, DType::F32, &[4, 3], &[3, 1]);
+        run(Kernel::Pad, out, &inputs[1..], &frame);
         assert_eq!(
             v,
             [9.0, 9.0, 9.0, 3.0, 4.0, 9.0, 5.0, 6.0, 9.0, 9.0, 9.0, 9.0]
@@ -448,7 +419,7 @@ mod tests {
         for _ in 0..3 {
             let mut v = vec![-1i32; want.len()];
             let out = view(&mut v, DType::I32, &[40 * N], &[1]);
-            run(Kernel::Cat, out, &inputs, &[Attr::Int(0)]).unwrap();
+            run(Kernel::Cat, out, &inputs, &attrs::Cat { dim: 0 });
             assert_eq!(v, want);
         }
     }

@@ -1,8 +1,8 @@
 //! Optimizer steps: one pass over each parameter, its gradient and its state.
 //!
 //! A call has any number of parameters: the inputs are their gradients, the outputs each
-//! parameter followed by the state that is there, the attributes one block for each. The elements
-//! of all together are split over the threads. The operands of a parameter have one dense memory
+//! parameter followed by the state that is there, [`Steps`] has a part for each. The elements of all
+//! together are split over the threads. The operands of a parameter have one dense memory
 //! order, so that they are read as flat arrays. `float16` and `bfloat16` compute in `float32` and
 //! round once when written. The formulas are the rows of [`torsh_core::steps`].
 
@@ -12,6 +12,7 @@ mod adam;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use torsh_core::attrs::{self, STEP_FLAGS as FLAGS, STEP_NUMBERS as NUMBERS, StepPart, Steps};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
 use crate::arch::{self, Arch, Level};
@@ -31,10 +32,8 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 const GRAIN: usize = 16 * 1024;
 /// Elements of a cache line, or of some: where threads part.
 const LINE: usize = 64;
-/// The most tensors of state, numbers and flags that a row has.
+/// The most tensors of state that a row has.
 const STATE: usize = 3;
-const NUMBERS: usize = 8;
-const FLAGS: usize = 2;
 /// How many elements of a half type are converted at once.
 const BLOCK: usize = 512;
 
@@ -50,18 +49,6 @@ trait StepRow<const HAS: u8> {
         numbers: [T; NUMBERS],
         flags: [bool; FLAGS],
     ) -> (T, [T; STATE]);
-}
-
-/// What is not a tensor.
-#[derive(Clone, Copy)]
-struct Numbers {
-    maximize: bool,
-    /// The L2 penalty.
-    weight_decay: f64,
-    /// What the parameter is multiplied by first.
-    shrink: f64,
-    values: [f64; NUMBERS],
-    flags: [bool; FLAGS],
 }
 
 /// Where a step's operands start; null for state that is not there.
@@ -108,7 +95,7 @@ impl Operands {
 ///
 /// # Safety
 /// The operands that the row has must be valid for them.
-type StepFn = unsafe fn(&Operands, usize, &Numbers);
+type StepFn = unsafe fn(&Operands, usize, &StepPart);
 
 /// # Safety
 /// As [`StepFn`].
@@ -116,9 +103,9 @@ type StepFn = unsafe fn(&Operands, usize, &Numbers);
 unsafe fn body<A: Arch, T: Real, R: StepRow<HAS>, const HAS: u8>(
     o: &Operands,
     len: usize,
-    n: &Numbers,
+    n: &StepPart,
 ) {
-    let numbers = n.values.map(T::c);
+    let numbers = n.numbers.map(T::c);
     let (decay, shrink) = (T::c(n.weight_decay), T::c(n.shrink));
     let (maximize, decays, flags) = (n.maximize, n.weight_decay != 0.0, n.flags);
     let (param, grad) = (o.param as *mut Packed<T>, o.grad as *const Packed<T>);
@@ -151,21 +138,21 @@ unsafe fn body<A: Arch, T: Real, R: StepRow<HAS>, const HAS: u8>(
     }
 }
 
-unsafe fn base<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers) {
+unsafe fn base<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &StepPart) {
     // SAFETY: the caller's promise.
     unsafe { body::<arch::Base, T, R, HAS>(o, len, n) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx2<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers) {
+unsafe fn avx2<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &StepPart) {
     // SAFETY: the caller's promise.
     unsafe { body::<arch::Avx2, T, R, HAS>(o, len, n) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx512<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers) {
+unsafe fn avx512<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &StepPart) {
     // SAFETY: the caller's promise.
     unsafe { body::<arch::Avx512, T, R, HAS>(o, len, n) }
 }
@@ -195,8 +182,6 @@ struct Entry {
     loops: Vec<Loops>,
     /// For each tensor of state whether it may be absent.
     optional: Vec<bool>,
-    numbers: usize,
-    flags: usize,
 }
 
 /// The loops of a row: those of all combinations of what may be absent.
@@ -280,8 +265,6 @@ macro_rules! rows {
                     kernel: Kernel::$kernel,
                     loops: variants!(This level [$($($has)?)*]),
                     optional: vec![$(optional!($($has)?)),*],
-                    numbers: <[&str]>::len(&[$(stringify!($number)),*]),
-                    flags: <[&str]>::len(&[$(stringify!($flag)),*]),
                 });
             })*
             all
@@ -300,7 +283,7 @@ fn entry(kernel: Kernel) -> Option<&'static Entry> {
 ///
 /// # Safety
 /// As [`StepFn`].
-type FirstFn = unsafe fn(&Operands, usize, &Numbers) -> usize;
+type FirstFn = unsafe fn(&Operands, usize, &StepPart) -> usize;
 
 /// The loop beside the row's for float32 with all state there that must be.
 fn first_part(kernel: Kernel, variant: usize) -> Option<FirstFn> {
@@ -313,25 +296,25 @@ fn first_part(kernel: Kernel, variant: usize) -> Option<FirstFn> {
 }
 
 /// One parameter's step.
-struct Item {
+struct Item<'a> {
     step: StepFn,
     /// What is to be done before, of `float32`.
     first: Option<FirstFn>,
     dtype: DType,
     operands: Operands,
-    numbers: Numbers,
+    numbers: &'a StepPart,
     len: usize,
 }
 
-impl Item {
+impl Item<'_> {
     /// # Safety
     /// As [`StepFn`].
     unsafe fn loops(&self, o: &Operands, len: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            let done = self.first.map_or(0, |f| f(o, len, &self.numbers));
+            let done = self.first.map_or(0, |f| f(o, len, self.numbers));
             let rest = o.at(done, size_of::<f32>());
-            (self.step)(&rest, len - done, &self.numbers);
+            (self.step)(&rest, len - done, self.numbers);
         }
     }
 
@@ -409,19 +392,23 @@ fn split<I: Sync>(items: &[I], len: fn(&I) -> usize, f: impl Fn(&I, usize, usize
     });
 }
 
-/// The steps of all parameters, whose memory does not overlap, in one parallel region. The
-/// attributes of each: the bits of the state that is there, `maximize`, `weight_decay`, `shrink`,
-/// then the numbers and the flags of the row.
+/// The steps of all parameters, whose memory does not overlap, in one parallel region.
 fn step(args: &KernelArgs<'_>) -> Result<()> {
     let entry = entry(args.kernel()).ok_or_else(|| args.unsupported())?;
-    let block = 4 + entry.numbers + entry.flags;
+    let parts = &args.attrs::<Steps>()?.parts;
+    if parts.len() != args.inputs().len() {
+        return Err(TorshError::invalid(
+            "",
+            "the step needs a part for each gradient",
+        ));
+    }
     let mut outputs = args.outputs().iter();
-    let mut items = Vec::with_capacity(args.inputs().len());
-    for (grad, attrs) in args.inputs().iter().zip(args.list().chunks_exact(block)) {
+    let mut items = Vec::with_capacity(parts.len());
+    for (grad, part) in args.inputs().iter().zip(parts) {
         let missing = || TorshError::invalid("", "the step needs a state that is not there");
         let param = outputs.next().ok_or_else(missing)?;
         let mut operands = Operands::new(param.ptr(), grad.ptr());
-        let (bits, mut variant, mut bit) = (attrs[0].int(), 0, 0);
+        let (mut variant, mut bit) = (0, 0);
         let fits = |v: &View<'_>| {
             let same = v.dtype() == param.dtype() && v.shape() == param.shape();
             match same && v.strides() == param.strides() {
@@ -434,7 +421,7 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
         };
         fits(grad)?;
         for (i, &optional) in entry.optional.iter().enumerate() {
-            let there = bits >> i & 1 == 1;
+            let there = part.present >> i & 1 == 1;
             if optional {
                 variant |= usize::from(there) << bit;
                 bit += 1;
@@ -448,20 +435,6 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
             }
         }
         let loops = entry.loops[variant];
-        let mut numbers = Numbers {
-            maximize: attrs[1].bool(),
-            weight_decay: attrs[2].float(),
-            shrink: attrs[3].float(),
-            values: [0.0; NUMBERS],
-            flags: [false; FLAGS],
-        };
-        let (values, flags) = attrs[4..].split_at(entry.numbers);
-        for (to, from) in numbers.values.iter_mut().zip(values) {
-            *to = from.float();
-        }
-        for (to, from) in numbers.flags.iter_mut().zip(flags) {
-            *to = from.bool();
-        }
         let len = param.numel();
         items.push(Item {
             step: match param.dtype() {
@@ -475,7 +448,7 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
             },
             dtype: param.dtype(),
             operands,
-            numbers,
+            numbers: part,
             len,
         });
     }
@@ -563,8 +536,7 @@ impl Scaled {
 }
 
 /// `UnscaleGradients`: outputs are the gradients, whose memory does not overlap, and a `float32`
-/// number, which becomes 1 where any of their elements was not finite and 0 elsewhere; the
-/// attribute is what they are multiplied by.
+/// number, which becomes 1 where any of their elements was not finite and 0 elsewhere.
 fn unscale(args: &KernelArgs<'_>) -> Result<()> {
     let Some((found, grads)) = args.outputs().split_last() else {
         return Err(TorshError::invalid(
@@ -587,7 +559,8 @@ fn unscale(args: &KernelArgs<'_>) -> Result<()> {
             len,
         });
     }
-    let (factor, bad) = (args.attr(0).float(), AtomicBool::new(false));
+    let factor = args.attrs::<attrs::UnscaleGradients>()?.factor;
+    let bad = AtomicBool::new(false);
     split(
         &items,
         |i| i.len,

@@ -1,6 +1,6 @@
 //! What the tests of the kernels share.
 
-use torsh_core::{AttrsRef, DType, Kernel, KernelArgs, Result, View};
+use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View};
 
 /// Runs a kernel on views of a test's buffers, which must be as the kernel asks.
 pub(crate) fn run<'a>(
@@ -8,7 +8,7 @@ pub(crate) fn run<'a>(
     compute: DType,
     outputs: &'a [View<'a>],
     inputs: &'a [View<'a>],
-    attrs: impl Into<AttrsRef<'a>>,
+    attrs: &dyn Attributes,
 ) -> Result<()> {
     let f = crate::kernel(kernel).expect("the kernel is in the table");
     // SAFETY: the caller's views are of buffers that outlive the call, of the kernel's shapes.

@@ -137,6 +137,8 @@ pub enum Field<'a> {
     Scalar(Scalar),
     /// A list of integers.
     Ints(&'a [i64]),
+    /// A list of sizes, or of dimensions counted from the start.
+    Sizes(&'a [usize]),
     /// A list of real numbers.
     Floats(&'a [f64]),
     /// An element type.
@@ -158,6 +160,7 @@ impl fmt::Display for Field<'_> {
             Field::Float(v) => write!(f, "{v:?}"),
             Field::Scalar(v) => write!(f, "{v}"),
             Field::Ints(v) => write!(f, "{v:?}"),
+            Field::Sizes(v) => write!(f, "{v:?}"),
             Field::Floats(v) => write!(f, "{v:?}"),
             Field::DType(v) => write!(f, "{v}"),
             Field::Device(v) => write!(f, "{v}"),

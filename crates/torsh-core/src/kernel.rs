@@ -4,7 +4,6 @@ use std::fmt;
 
 use crate::attrs::{Attributes, MAX_NUMBERS};
 use crate::backend::CallSite;
-use crate::random::Generator;
 use crate::{DType, Device, Result, Scalar, TorshError};
 
 pub use crate::pointwise::Kernel;
@@ -137,145 +136,6 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// An argument that is not a tensor, as a kernel or shape rule reads it.
-#[derive(Clone, Copy, Debug)]
-pub enum Attr<'a> {
-    /// Not given.
-    None,
-    /// A flag.
-    Bool(bool),
-    /// An integer, as a dimension.
-    Int(i64),
-    /// A real number.
-    Float(f64),
-    /// A number of any kind.
-    Scalar(Scalar),
-    /// A list of integers, as dimensions or sizes.
-    Ints(&'a [i64]),
-    /// An element type.
-    DType(DType),
-    /// A device.
-    Device(Device),
-    /// A word, as a reduction's name.
-    Str(&'static str),
-    /// Where random numbers come from.
-    Generator(&'a Generator),
-}
-
-impl<'a> Attr<'a> {
-    /// Whether the argument was not given.
-    #[inline]
-    pub fn is_none(&self) -> bool {
-        matches!(self, Attr::None)
-    }
-    /// The flag; `false` where it is not one.
-    #[inline]
-    pub fn bool(&self) -> bool {
-        matches!(self, Attr::Bool(true))
-    }
-    /// The integer; 0 where it is not one.
-    #[inline]
-    pub fn int(&self) -> i64 {
-        match self {
-            Attr::Int(i) => *i,
-            Attr::Scalar(s) => s.to_i64(),
-            _ => 0,
-        }
-    }
-    /// The real number; 0 where it is not one.
-    #[inline]
-    pub fn float(&self) -> f64 {
-        match self {
-            Attr::Float(f) => *f,
-            Attr::Int(i) => *i as f64,
-            Attr::Scalar(s) => s.to_f64(),
-            _ => 0.0,
-        }
-    }
-    /// The number.
-    #[inline]
-    pub fn scalar(&self) -> Option<Scalar> {
-        match self {
-            Attr::Scalar(s) => Some(*s),
-            Attr::Float(f) => Some(Scalar::Float(*f)),
-            Attr::Int(i) => Some(Scalar::Int(*i)),
-            Attr::Bool(b) => Some(Scalar::Bool(*b)),
-            _ => None,
-        }
-    }
-    /// The integers; empty where it is no list.
-    #[inline]
-    pub fn ints(&self) -> &'a [i64] {
-        match self {
-            Attr::Ints(v) => v,
-            _ => &[],
-        }
-    }
-    /// The element type, where given.
-    #[inline]
-    pub fn dtype(&self) -> Option<DType> {
-        match self {
-            Attr::DType(d) => Some(*d),
-            _ => None,
-        }
-    }
-    /// The word; empty where it is none.
-    #[inline]
-    pub fn str(&self) -> &'static str {
-        match self {
-            Attr::Str(s) => s,
-            _ => "",
-        }
-    }
-}
-
-/// Attributes during the move from positions to structs.
-#[derive(Clone, Copy, Debug)]
-pub enum AttrsRef<'a> {
-    /// By position.
-    List(&'a [Attr<'a>]),
-    /// A struct.
-    Typed(&'a dyn Attributes),
-}
-
-impl<'a, const N: usize> From<&'a [Attr<'a>; N]> for AttrsRef<'a> {
-    fn from(v: &'a [Attr<'a>; N]) -> Self {
-        AttrsRef::List(v)
-    }
-}
-impl<'a> From<&'a [Attr<'a>]> for AttrsRef<'a> {
-    fn from(v: &'a [Attr<'a>]) -> Self {
-        AttrsRef::List(v)
-    }
-}
-impl<'a, T: Attributes> From<&'a T> for AttrsRef<'a> {
-    fn from(v: &'a T) -> Self {
-        AttrsRef::Typed(v)
-    }
-}
-impl<'a> From<&'a dyn Attributes> for AttrsRef<'a> {
-    fn from(v: &'a dyn Attributes) -> Self {
-        AttrsRef::Typed(v)
-    }
-}
-
-impl<'a> AttrsRef<'a> {
-    /// Argument `i`.
-    pub fn at(&self, i: usize) -> Attr<'a> {
-        match self {
-            AttrsRef::List(v) => v.get(i).copied().unwrap_or(Attr::None),
-            AttrsRef::Typed(_) => Attr::None,
-        }
-    }
-    /// The struct.
-    pub fn typed(&self) -> &'a dyn Attributes {
-        match self {
-            AttrsRef::List(_) => crate::attrs::NONE,
-            AttrsRef::Typed(t) => *t,
-        }
-    }
-}
-
 /// Everything one kernel call gets. Outputs are allocated, never zeroed, and locked; inputs are
 /// locked for reading; shapes and dtypes were checked by the op's rules.
 ///
@@ -287,7 +147,7 @@ pub struct KernelArgs<'a> {
     device: Device,
     outputs: &'a [View<'a>],
     inputs: &'a [View<'a>],
-    attrs: AttrsRef<'a>,
+    attrs: &'a dyn Attributes,
     numbers: u32,
     one_layout: bool,
     site: CallSite,
@@ -312,7 +172,7 @@ impl<'a> KernelArgs<'a> {
         compute: DType,
         outputs: &'a [View<'a>],
         inputs: &'a [View<'a>],
-        attrs: impl Into<AttrsRef<'a>>,
+        attrs: &'a dyn Attributes,
     ) -> KernelArgs<'a> {
         KernelArgs {
             kernel,
@@ -320,7 +180,7 @@ impl<'a> KernelArgs<'a> {
             device: Device::Cpu,
             outputs,
             inputs,
-            attrs: attrs.into(),
+            attrs,
             numbers: 0,
             one_layout: false,
             site: CallSite::here(""),
@@ -415,35 +275,21 @@ impl<'a> KernelArgs<'a> {
     /// Where the call has another struct.
     #[inline]
     pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
-        self.attrs.typed().expect()
+        self.attrs.expect()
     }
 
     /// The call's attributes, whatever they are.
     #[inline]
     pub fn attributes(&self) -> &'a dyn Attributes {
-        self.attrs.typed()
+        self.attrs
     }
 
     /// The numbers of a pointwise row's call, and how many there are.
     #[inline]
     pub fn row_numbers(&self) -> ([Scalar; MAX_NUMBERS], usize) {
         let mut numbers = [Scalar::Int(0); MAX_NUMBERS];
-        let n = self.attrs.typed().numbers(&mut numbers);
+        let n = self.attrs.numbers(&mut numbers);
         (numbers, n)
-    }
-
-    /// The attribute at `i`; [`Attr::None`] past the end.
-    #[inline]
-    pub fn attr(&self, i: usize) -> Attr<'a> {
-        self.attrs.at(i)
-    }
-
-    /// All, by position.
-    pub fn list(&self) -> &'a [Attr<'a>] {
-        match self.attrs {
-            AttrsRef::List(v) => v,
-            AttrsRef::Typed(_) => &[],
-        }
     }
 
     /// The error for a dtype that the kernel does not have.

@@ -24,7 +24,7 @@ pub use backend::{Backend, CallSite, DeviceBlock, DeviceProperties, Place};
 pub use device::{Device, DeviceType, custom_name, name_custom};
 pub use dtype::{DType, Element, Promotion, default_dtype, set_default_dtype};
 pub use error::{ErrorInfo, Result, TorshError};
-pub use kernel::{Attr, AttrsRef, Kernel, KernelArgs, KernelFn, View};
+pub use kernel::{Kernel, KernelArgs, KernelFn, View};
 pub use random::Generator;
 pub use scalar::Scalar;
 pub use shape::{Dims, Layout, Shape, Strides};

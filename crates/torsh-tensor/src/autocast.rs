@@ -8,10 +8,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::panic::Location;
-use torsh_core::AttrsRef;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Device, Result, Shared, TorshError, WeakShared};
+use torsh_core::attrs::{CopyTo, MemoryFormat};
+use torsh_core::{Attributes, DType, Device, Result, Shared, TorshError, WeakShared};
 
 use crate::Tensor;
 use crate::call::{Arg, Outputs, run_at};
@@ -309,8 +309,11 @@ fn cast(
 }
 
 fn convert(t: &Tensor, to: DType, at: &'static Location<'static>) -> Result<Tensor> {
-    let attrs = [Attr::DType(to), Attr::Bool(true)];
-    run_at(&TO_DTYPE, &[Arg::T(t)], attrs[..].into(), at).map(|mut o| o.swap_remove(0))
+    let attrs = CopyTo {
+        dtype: to,
+        memory_format: MemoryFormat::Preserve,
+    };
+    run_at(&TO_DTYPE, &[Arg::T(t)], &attrs, at).map(|mut o| o.swap_remove(0))
 }
 
 fn cached(t: &Tensor, to: DType, at: &'static Location<'static>) -> Result<Tensor> {
@@ -351,7 +354,7 @@ fn widest<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> DType {
 pub(crate) fn call(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let class = record.autocast;

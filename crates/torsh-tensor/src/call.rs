@@ -13,14 +13,14 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 use torsh_core::{
-    Attr, AttrsRef, DType, Device, Kernel, KernelFn, Layout, OnceBox, Promotion, Result, Scalar,
-    Shape, Shared, Storage, Strides, TorshError, View,
+    Attributes, DType, Device, Kernel, KernelFn, Layout, OnceBox, Promotion, Result, Scalar, Shape,
+    Shared, Storage, Strides, TorshError, View,
 };
 
 use crate::Tensor;
 use crate::autocast::Autocast;
 use crate::mode;
-use crate::node::{Input, InputSpec, KeptAttrs, Kind, Node, Output, Saved, SavedArg};
+use crate::node::{Input, InputSpec, Kind, Node, Output, Saved, SavedArg};
 use crate::observe;
 use crate::raw::{self, Launch};
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
@@ -88,12 +88,12 @@ fn describe(args: &[Arg<'_>]) -> Vec<String> {
 /// Runs an op and returns its only (or first) result.
 #[inline]
 #[track_caller]
-pub fn call1<'a>(
+pub fn call1(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: impl Into<AttrsRef<'a>>,
+    attrs: &dyn Attributes,
 ) -> Result<Tensor> {
-    let (at, attrs) = (Location::caller(), attrs.into());
+    let at = Location::caller();
     if mode::get() & mode::WATCHED != 0 {
         return watched(record, args, attrs, at).map(first);
     }
@@ -115,13 +115,12 @@ fn first(outputs: Outputs) -> Tensor {
 /// A reduction of all elements of a tensor to a 0-d one of a dtype, without the plan of its shape;
 /// the kernel sees a result without dimensions.
 #[track_caller]
-pub(crate) fn call_whole<'a>(
+pub(crate) fn call_whole(
     record: &'static OpRecord,
     x: &Tensor,
     dtype: DType,
-    attrs: impl Into<AttrsRef<'a>>,
+    attrs: &dyn Attributes,
 ) -> Result<Tensor> {
-    let attrs = attrs.into();
     let (at, args) = (Location::caller(), [Arg::T(x)]);
     let usual = x.contiguous_flag() && x.device().is_host();
     if !usual || mode::get() & mode::WATCHED != 0 {
@@ -134,7 +133,7 @@ fn whole(
     record: &'static OpRecord,
     x: &Tensor,
     dtype: DType,
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     let out = Tensor::uninit(Shape::default(), dtype, x.device())?;
@@ -165,18 +164,18 @@ fn whole(
 
 /// Runs an op and returns all its results.
 #[track_caller]
-pub fn call<'a>(
+pub fn call(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: impl Into<AttrsRef<'a>>,
+    attrs: &dyn Attributes,
 ) -> Result<Outputs> {
-    call_at(record, args, attrs.into(), Location::caller())
+    call_at(record, args, attrs, Location::caller())
 }
 
 fn call_at(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     if mode::get() & mode::WATCHED != 0 {
@@ -190,7 +189,7 @@ fn call_at(
 fn watched(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     if record.autocast != Autocast::Keep && mode::get() & mode::AUTOCAST != 0 {
@@ -203,7 +202,7 @@ fn watched(
 pub(crate) fn run_at(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let mode = mode::get();
@@ -224,7 +223,7 @@ pub(crate) fn run_at(
 fn dispatch(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let r = match record.rule {
@@ -247,19 +246,12 @@ fn structural(
     record: &'static OpRecord,
     plan: fn(&PlanCx<'_>) -> Result<crate::record::Plan>,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
-    let device = match (0..4).find_map(|i| match attrs.at(i) {
-        Attr::Device(d) => Some(d),
-        _ => None,
-    }) {
-        Some(d) => d,
-        None => common_device(args)?,
-    };
     match plan(&PlanCx { args, attrs }) {
         // A plan is large, so it is not moved.
-        Ok(ref plan) => planned(record, plan, device, args, attrs, at),
+        Ok(ref plan) => planned(record, plan, args, attrs, at),
         Err(e) => Err(e),
     }
 }
@@ -269,11 +261,14 @@ fn structural(
 fn planned(
     record: &'static OpRecord,
     plan: &crate::record::Plan,
-    device: Device,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
+    let device = match plan.device {
+        Some(d) => d,
+        None => common_device(args)?,
+    };
     if device.has_data() && find_kernel(record, device)?.is_none() {
         let (compute, specs) = (plan.compute, (device, &plan.outputs[..]));
         let outs = without_kernel(record, compute, specs, args, attrs, at)?;
@@ -314,7 +309,7 @@ fn run_structural(
     specs: &[Spec],
     outs: &[Tensor],
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     lock_out: bool,
     at: &'static Location<'static>,
 ) -> Result<()> {

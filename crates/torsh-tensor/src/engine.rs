@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, HashSet};
 use torsh_core::attrs::NONE;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Result, Shape, Shared, TorshError};
+use torsh_core::{Attributes, DType, Result, Shape, Shared, TorshError};
 
 use crate::Tensor;
 use crate::mode;
-use crate::node::{BackwardCx, Edge, Grads, Kept, KeptAttrs, Kind, Node, SavedSet};
+use crate::node::{BackwardCx, Edge, Grads, Kind, Node, SavedSet};
 use crate::observe::{self, Work};
 use crate::ops::shape::{self, Part};
-use crate::record::{Backward, OpRecord};
+use crate::record::Backward;
 
 mod parts;
 
@@ -142,7 +142,7 @@ fn tell<T>(observed: bool, work: Work<'_>, f: impl FnOnce() -> Result<T>) -> Res
     if !observed {
         return f();
     }
-    observe::scope(work, &[], NONE.into(), None, &[], f)
+    observe::scope(work, &[], NONE, None, &[], f)
 }
 
 /// All there is to do for a node that has received its gradients.
@@ -188,7 +188,7 @@ fn step<'a>(
     if let Kind::Op { record, attrs } = &node.kind
         && shape::is_part(record)
         && !(run.create_graph || observed || mode::is_anomaly_enabled())
-        && add_to_part(node, (record, attrs), &grads, needed, queue)?
+        && add_to_part(node, attrs.get(), &grads, needed, queue)?
     {
         return Ok(());
     }
@@ -207,7 +207,7 @@ fn step<'a>(
 #[inline(never)]
 fn add_to_part<'a>(
     node: &'a Node,
-    (record, attrs): (&OpRecord, &KeptAttrs),
+    attrs: &dyn Attributes,
     grads: &Grads,
     needed: &Option<HashSet<usize>>,
     queue: &mut Queue<'a>,
@@ -224,8 +224,7 @@ fn add_to_part<'a>(
     if !is_needed(needed, e) {
         return Ok(false);
     }
-    let attr = |i: usize| attrs.at(i);
-    let part = Part::new(record, attr, g)?;
+    let part = Part::new(attrs, g)?;
     if queue.received(e).is_none() && queue.write(e, spec, &part)? {
         return Ok(true);
     }

@@ -15,7 +15,7 @@ use torsh_core::{Attributes, DType, Device, Kept, Layout, Result, Shape, Shared,
 
 use crate::Tensor;
 use crate::mode;
-use crate::node::{CopySlices, Edge, Input, InputSpec, KeptAttrs, Kind, Node, Output, SavedSet};
+use crate::node::{CopySlices, Edge, Input, InputSpec, Kind, Node, Output, SavedSet};
 use crate::ops::{complex, strided};
 use crate::record::OpRecord;
 use crate::tensor::{Creation, Meta, ViewOf};
@@ -354,7 +354,7 @@ fn history(
     let node = Node::new(
         Kind::Op {
             record,
-            attrs: KeptAttrs::Typed(attrs),
+            attrs: attrs,
         },
         SmallVec::from_iter([input]),
         SmallVec::from_iter([out]),

@@ -7,6 +7,7 @@
 extern crate self as torsh_tensor;
 
 mod anomaly;
+pub mod attrs;
 mod autocast;
 mod backward;
 pub mod call;

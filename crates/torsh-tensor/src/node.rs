@@ -4,14 +4,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use torsh_core::attrs::NONE;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use torsh_core::attrs::Field;
 use torsh_core::{
-    Attr, Attributes, AttrsRef, DType, Device, Layout, OnceBox, Result, Scalar, Shape, Shared,
-    TorshError, WeakShared,
+    Attributes, DType, Device, Kept, Layout, OnceBox, Result, Scalar, Shape, Shared, TorshError,
+    WeakShared,
 };
 
 use crate::Tensor;
@@ -110,65 +109,6 @@ pub(crate) struct Saved {
     version: u64,
 }
 
-/// An argument that is no tensor, kept for backward.
-#[derive(Clone, Debug)]
-pub enum Kept {
-    /// Anything that is `Copy`.
-    Plain(Attr<'static>),
-    /// A list of integers.
-    Ints(Box<[i64]>),
-}
-
-impl Kept {
-    pub(crate) fn of(a: &Attr<'_>) -> Kept {
-        match *a {
-            Attr::Ints(v) => Kept::Ints(v.into()),
-            Attr::None | Attr::Generator(_) => Kept::Plain(Attr::None),
-            Attr::Bool(b) => Kept::Plain(Attr::Bool(b)),
-            Attr::Int(i) => Kept::Plain(Attr::Int(i)),
-            Attr::Float(f) => Kept::Plain(Attr::Float(f)),
-            Attr::Scalar(s) => Kept::Plain(Attr::Scalar(s)),
-            Attr::DType(d) => Kept::Plain(Attr::DType(d)),
-            Attr::Device(d) => Kept::Plain(Attr::Device(d)),
-            Attr::Str(s) => Kept::Plain(Attr::Str(s)),
-        }
-    }
-
-    pub(crate) fn attr(&self) -> Attr<'_> {
-        match self {
-            Kept::Plain(a) => *a,
-            Kept::Ints(v) => Attr::Ints(v),
-        }
-    }
-}
-
-/// Attributes, kept.
-pub(crate) enum KeptAttrs {
-    List(SmallVec<[Kept; 2]>),
-    Typed(torsh_core::Kept),
-}
-
-impl KeptAttrs {
-    pub(crate) fn of(a: AttrsRef<'_>) -> KeptAttrs {
-        match a {
-            AttrsRef::List(l) => KeptAttrs::List(l.iter().map(Kept::of).collect()),
-            AttrsRef::Typed(t) => KeptAttrs::Typed(t.keep()),
-        }
-    }
-    pub(crate) fn at(&self, i: usize) -> Attr<'_> {
-        match self {
-            KeptAttrs::List(l) => l.get(i).map_or(Attr::None, Kept::attr),
-            KeptAttrs::Typed(_) => Attr::None,
-        }
-    }
-    pub(crate) fn get(&self) -> &dyn Attributes {
-        match self {
-            KeptAttrs::List(_) => torsh_core::attrs::NONE,
-            KeptAttrs::Typed(t) => t.get(),
-        }
-    }
-}
-
 /// One saved operand: a tensor or a number.
 pub(crate) enum SavedArg {
     Tensor(Saved),
@@ -187,7 +127,7 @@ pub(crate) enum Kind {
     /// An op of the table.
     Op {
         record: &'static OpRecord,
-        attrs: KeptAttrs,
+        attrs: Kept,
     },
     /// Adds to a leaf's gradient.
     Accumulate(Tensor),
@@ -384,7 +324,7 @@ impl Node {
         let mut node = Shared::with(|| Node {
             kind: Kind::Op {
                 record,
-                attrs: KeptAttrs::Typed(torsh_core::Kept::NOTHING),
+                attrs: Kept::NOTHING,
             },
             seq: 0,
             checkpoint: None,
@@ -697,14 +637,6 @@ impl BackwardCx<'_> {
             self.node.name(),
             format!("the derivative reads value {i}, which its record does not save"),
         )
-    }
-
-    /// Argument `i` that is no tensor.
-    pub fn attr(&self, i: usize) -> Attr<'_> {
-        match &self.node.kind {
-            Kind::Op { attrs, .. } => attrs.at(i),
-            _ => Attr::None,
-        }
     }
 
     /// What the call was given beside its tensors.

@@ -6,10 +6,9 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
-use torsh_core::AttrsRef;
 use torsh_core::attrs::NONE;
 
-use torsh_core::{Attr, Result};
+use torsh_core::{Attributes, Result};
 
 use crate::Tensor;
 use crate::call::{Arg, Outputs};
@@ -41,7 +40,7 @@ pub struct Call<'a> {
     /// Its operands; the gradients that come in, for a formula.
     pub args: &'a [Arg<'a>],
     /// Its other arguments.
-    pub attrs: AttrsRef<'a>,
+    pub attrs: &'a dyn Attributes,
     /// Where it was called, where known.
     pub location: Option<&'static Location<'static>>,
     /// Within how many others it is that the thread has told of.
@@ -76,7 +75,7 @@ pub struct Event<'a> {
     /// Its operands.
     pub args: &'a [Arg<'a>],
     /// Its other arguments.
-    pub attrs: AttrsRef<'a>,
+    pub attrs: &'a dyn Attributes,
     /// Its results.
     pub outputs: &'a [Tensor],
     /// Where it was called.
@@ -109,7 +108,7 @@ impl<'a> Open<'a> {
     fn begin(
         work: Work<'a>,
         args: &'a [Arg<'a>],
-        attrs: AttrsRef<'a>,
+        attrs: &'a dyn Attributes,
         location: Option<&'static Location<'static>>,
     ) -> Open<'a> {
         let depth = DEPTH.get();
@@ -147,7 +146,7 @@ impl Drop for Open<'_> {
 pub(crate) fn scope<T>(
     work: Work<'_>,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: Option<&'static Location<'static>>,
     targets: &[Tensor],
     f: impl FnOnce() -> Result<T>,
@@ -163,7 +162,7 @@ pub(crate) fn scope<T>(
 pub(crate) fn op(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
     f: impl FnOnce() -> Result<Outputs>,
 ) -> Result<Outputs> {
@@ -186,7 +185,7 @@ pub(crate) fn composite<T>(
     }
     let args: Vec<Arg<'_>> = args.iter().map(|t| Arg::T(t)).collect();
     let at = Some(Location::caller());
-    scope(Work::Composite(name), &args, NONE.into(), at, &[], f)
+    scope(Work::Composite(name), &args, NONE, at, &[], f)
 }
 
 #[cold]
@@ -208,7 +207,7 @@ pub fn range<T>(name: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
         return f();
     }
     let at = Some(Location::caller());
-    scope(Work::Range(name), &[], NONE.into(), at, &[], f)
+    scope(Work::Range(name), &[], NONE, at, &[], f)
 }
 
 /// Takes an observer off its thread on drop.

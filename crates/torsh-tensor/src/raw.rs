@@ -9,7 +9,7 @@ use std::panic::Location;
 
 use torsh_core::backend::{HostBytes, HostBytesMut};
 use torsh_core::{
-    AttrsRef, Backend, CallSite, DType, Device, Element, Kernel, KernelArgs, KernelFn, Locks,
+    Attributes, Backend, CallSite, DType, Device, Element, Kernel, KernelArgs, KernelFn, Locks,
     Place, Result, Scalar, Storage, View, lock_all,
 };
 
@@ -78,7 +78,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) device: Device,
     pub(crate) outputs: &'a [View<'a>],
     pub(crate) inputs: &'a [View<'a>],
-    pub(crate) attrs: AttrsRef<'a>,
+    pub(crate) attrs: &'a dyn Attributes,
     /// Which inputs are numbers made by [`number`]; a bit each.
     pub(crate) numbers: u32,
     /// Whether all other operands are row-major and of the first output's shape.

@@ -2,8 +2,7 @@
 
 use smallvec::SmallVec;
 use torsh_core::{
-    Attr, Attributes, AttrsRef, DType, Kept, Kernel, Layout, Result, Scalar, Shape, Strides,
-    TorshError,
+    Attributes, DType, Device, Kept, Kernel, Layout, Result, Scalar, Shape, Strides, TorshError,
 };
 
 use crate::Tensor;
@@ -53,25 +52,17 @@ pub struct ViewCx<'a> {
     /// Its dtype.
     pub dtype: DType,
     /// The call's other arguments.
-    pub attrs: AttrsRef<'a>,
+    pub attrs: &'a dyn Attributes,
 }
 
 impl ViewCx<'_> {
-    /// Argument `i` as an integer.
-    pub fn int(&self, i: usize) -> i64 {
-        self.attrs.at(i).int()
-    }
-    /// Argument `i` as integers.
-    pub fn ints(&self, i: usize) -> &[i64] {
-        self.attrs.at(i).ints()
-    }
     /// The call's attributes, of the op's struct.
     ///
     /// # Errors
     /// Where the call has another struct.
     #[inline]
     pub fn attrs<T: Attributes>(&self) -> Result<&T> {
-        self.attrs.typed().expect()
+        self.attrs.expect()
     }
     /// The shape.
     pub fn shape(&self) -> &Shape {
@@ -83,7 +74,7 @@ impl ViewCx<'_> {
 pub struct PlanCx<'a> {
     pub(crate) args: &'a [Arg<'a>],
     /// The arguments that are no tensors.
-    pub attrs: AttrsRef<'a>,
+    pub attrs: &'a dyn Attributes,
 }
 
 impl<'a> PlanCx<'a> {
@@ -112,17 +103,13 @@ impl<'a> PlanCx<'a> {
     pub fn is_empty(&self) -> bool {
         self.args.is_empty()
     }
-    /// Argument `i`.
-    pub fn attr(&self, i: usize) -> Attr<'a> {
-        self.attrs.at(i)
-    }
     /// The call's attributes, of the op's struct.
     ///
     /// # Errors
     /// Where the call has another struct.
     #[inline]
     pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
-        self.attrs.typed().expect()
+        self.attrs.expect()
     }
 }
 
@@ -157,6 +144,8 @@ pub struct Plan {
     pub compute: DType,
     /// The results.
     pub outputs: SmallVec<[Spec; 2]>,
+    /// Where the op runs; where not given, on the device of its operands.
+    pub device: Option<Device>,
 }
 
 impl Plan {
@@ -165,7 +154,11 @@ impl Plan {
         // Not collected: an iterator would move what has some 200 bytes three times.
         let mut outputs = SmallVec::new();
         outputs.push(Spec::new(shape, dtype));
-        Plan { compute, outputs }
+        Plan {
+            compute,
+            outputs,
+            device: None,
+        }
     }
 
     /// Several results.
@@ -173,7 +166,15 @@ impl Plan {
         Plan {
             compute,
             outputs: outputs.into_iter().collect(),
+            device: None,
         }
+    }
+
+    /// The plan on a device, for an op that makes a tensor of no other.
+    #[must_use]
+    pub fn on(mut self, device: Device) -> Plan {
+        self.device = Some(device);
+        self
     }
 }
 
@@ -439,6 +440,12 @@ impl OpRecord {
     pub const fn autocast(mut self, class: Autocast) -> OpRecord {
         self.autocast = class;
         self
+    }
+
+    /// The attributes of a call of a pointwise row with these numbers, in the order of the row;
+    /// nothing for an op without numbers.
+    pub fn with_numbers(&self, numbers: &[Scalar]) -> Kept {
+        self.numbers.map_or(Kept::NOTHING, |bind| bind(numbers))
     }
 
     /// PyTorch's own name, without an overload's.

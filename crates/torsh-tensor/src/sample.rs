@@ -1,6 +1,6 @@
 //! Deterministic operands for the sample calls of records.
 
-use torsh_core::{DType, Device, Generator, Result};
+use torsh_core::{DType, Generator, Result};
 
 use crate::Tensor;
 

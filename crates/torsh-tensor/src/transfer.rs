@@ -139,14 +139,14 @@ impl Tensor {
                 return Ok(out);
             }
             let outs = std::slice::from_ref(&out);
-            let node = make_node(&TO_DEVICE, &args, (&attrs).into(), outs, at, None)?;
+            let node = make_node(&TO_DEVICE, &args, &attrs, outs, at, None)?;
             Ok(attach(out, node, 0))
         };
         let told = || -> Result<Tensor> {
             if mode::get() & mode::OBSERVE == 0 {
                 return run();
             }
-            let outs = crate::observe::op(&TO_DEVICE, &args, (&attrs).into(), at, || {
+            let outs = crate::observe::op(&TO_DEVICE, &args, &attrs, at, || {
                 Ok(std::iter::once(run()?).collect())
             })?;
             match outs.into_iter().next() {

@@ -2,7 +2,8 @@
 #![allow(dead_code)]
 
 use torsh_backend_cpu::kernel;
-use torsh_core::{Attr, DType, Kernel, KernelArgs, Result, Scalar, View};
+use torsh_core::attrs::NONE;
+use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, Scalar, View};
 
 /// A strided operand in memory of its own.
 #[derive(Clone)]
@@ -170,7 +171,7 @@ pub fn call(
     compute: DType,
     out: &mut Array,
     ins: &[&Array],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> Result<()> {
     let f = kernel(k).expect("the kernel is in the table");
     let inputs: Vec<View<'_>> = ins.iter().map(|a| a.view()).collect();
@@ -187,7 +188,7 @@ pub fn call_in_place(k: Kernel, compute: DType, x: &mut Array, ins: &[&Array]) -
     inputs.extend(ins.iter().map(|a| a.view()));
     // SAFETY: the views are of the test's buffers, as the kernel asks.
     let own = [own];
-    f(&unsafe { KernelArgs::new(k, compute, &own, &inputs, torsh_core::attrs::NONE) })
+    f(&unsafe { KernelArgs::new(k, compute, &own, &inputs, NONE) })
 }
 
 /// A generator of small test values.

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use smallvec::SmallVec;
 
 use super::Field;
-use crate::{DType, Device, Generator, Scalar};
+use crate::{DType, Device, Dims, Generator, Scalar, Shape};
 
 /// A list of integers, as sizes or dimensions; up to four without memory of its own.
 #[derive(PartialEq, Eq, Hash, Default)]
@@ -112,6 +112,28 @@ impl FieldType for usize {
             Field::Int(i) => usize::try_from(i).ok(),
             _ => None,
         }
+    }
+}
+
+impl FieldType for Dims {
+    fn field(&self) -> Field<'_> {
+        Field::Sizes(self)
+    }
+    fn read(field: &Field<'_>) -> Option<Dims> {
+        match *field {
+            Field::Sizes(v) => Some(Dims::from_slice(v)),
+            Field::Ints(v) => v.iter().map(|&i| usize::try_from(i).ok()).collect(),
+            _ => None,
+        }
+    }
+}
+
+impl FieldType for Shape {
+    fn field(&self) -> Field<'_> {
+        Field::Sizes(self.dims())
+    }
+    fn read(field: &Field<'_>) -> Option<Shape> {
+        Dims::read(field).map(Shape::from)
     }
 }
 

@@ -240,7 +240,7 @@ fn no_kernel(record: &OpRecord, device: Device, compute: DType) -> TorshError {
 /// are to be.
 pub struct DefinitionCx<'a> {
     pub(crate) args: &'a [Arg<'a>],
-    pub(crate) attrs: AttrsRef<'a>,
+    pub(crate) attrs: &'a dyn Attributes,
     /// The results' shapes and dtypes, as the op's plan says.
     pub outputs: &'a [Spec],
 }
@@ -293,14 +293,14 @@ impl<'a> DefinitionCx<'a> {
     /// # Errors
     /// Where the call has another struct.
     pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
-        self.attrs.typed().expect()
+        self.attrs.expect()
     }
     /// A number of a pointwise row's call, by its name in the row.
     ///
     /// # Errors
     /// Where the row has none of that name.
     pub fn number(&self, name: &str) -> Result<Scalar> {
-        match self.attrs.typed().field(name) {
+        match self.attrs.field(name) {
             Some(torsh_core::attrs::Field::Scalar(s)) => Ok(s),
             _ => Err(TorshError::invalid(
                 "",
@@ -322,7 +322,7 @@ pub(super) fn without_kernel(
     compute: DType,
     (device, specs): (Device, &[Spec]),
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     // What it is made of is neither recorded nor cast: the op itself is.
@@ -364,7 +364,7 @@ fn on_cpu(
     specs: &[Spec],
     outs: &[Tensor],
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<()> {
     let copies = args
@@ -394,7 +394,7 @@ pub(super) fn write_without_kernel(
     compute: DType,
     targets: &[Tensor],
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<()> {
     let device = targets.first().map_or(Device::Cpu, Tensor::device);
@@ -433,7 +433,7 @@ pub(super) fn write_without_kernel(
 pub(super) fn overwrite(to: &Tensor, from: &Tensor) -> Result<()> {
     let (record, outs) = (&crate::ops::copy::COPY_, std::slice::from_ref(to));
     let (args, at) = ([Arg::T(from)], Location::caller());
-    run_structural(record, to.dtype(), &[], outs, &args, NONE.into(), true, at)
+    run_structural(record, to.dtype(), &[], outs, &args, NONE, true, at)
 }
 
 /// Runs a definition. The half types compute in float32, as kernels do, and round once at the end.
@@ -443,7 +443,7 @@ fn defined(
     compute: DType,
     specs: &[Spec],
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
 ) -> Result<Outputs> {
     let wide = match compute {
         DType::F16 | DType::BF16 => DType::F32,

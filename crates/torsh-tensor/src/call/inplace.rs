@@ -7,13 +7,13 @@ use crate::observe::Work;
 ///
 /// Pointwise ops write straight into the target; any other op is computed and then copied over.
 #[track_caller]
-pub fn call_inplace<'a>(
+pub fn call_inplace(
     record: &'static OpRecord,
     target: &Tensor,
     rest: &[Arg<'_>],
-    attrs: impl Into<AttrsRef<'a>>,
+    attrs: &dyn Attributes,
 ) -> Result<()> {
-    let (at, attrs) = (Location::caller(), attrs.into());
+    let at = Location::caller();
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(target)]);
     args.extend_from_slice(rest);
     let run = || {
@@ -52,7 +52,7 @@ fn inplace_at(
     record: &'static OpRecord,
     target: &Tensor,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<()> {
     let wanted = args
@@ -151,7 +151,7 @@ fn write(
     (record, compute): (&'static OpRecord, DType),
     targets: &[Tensor],
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     lock_out: bool,
     at: &'static Location<'static>,
 ) -> Result<()> {
@@ -168,14 +168,13 @@ fn write(
 /// Runs a kernel that writes into a tensor that is already there (fills, copies, draws): nothing
 /// is recorded, the version is counted.
 #[track_caller]
-pub(crate) fn write_into<'a>(
+pub(crate) fn write_into(
     record: &'static OpRecord,
     compute: DType,
     target: &Tensor,
     args: &[Arg<'_>],
-    attrs: impl Into<AttrsRef<'a>>,
+    attrs: &dyn Attributes,
 ) -> Result<()> {
-    let attrs = attrs.into();
     let (at, targets) = (Location::caller(), std::slice::from_ref(target));
     let work = Work::InPlace(record);
     write(work, (record, compute), targets, args, attrs, true, at)?;
@@ -185,13 +184,12 @@ pub(crate) fn write_into<'a>(
 
 /// [`write_into`] for a kernel that updates several tensors at once.
 #[track_caller]
-pub(crate) fn update<'a>(
+pub(crate) fn update(
     record: &'static OpRecord,
     targets: &[Tensor],
     args: &[Arg<'_>],
-    attrs: impl Into<AttrsRef<'a>>,
+    attrs: &dyn Attributes,
 ) -> Result<()> {
-    let attrs = attrs.into();
     let at = Location::caller();
     let compute = targets.first().map_or(DType::F32, Tensor::dtype);
     let work = Work::InPlace(record);
@@ -204,13 +202,12 @@ pub(crate) fn update<'a>(
 
 /// [`write_into`] for a tensor nobody has seen yet: the write is not counted.
 #[track_caller]
-pub(crate) fn write_fresh<'a>(
+pub(crate) fn write_fresh(
     record: &'static OpRecord,
     target: &Tensor,
     args: &[Arg<'_>],
-    attrs: impl Into<AttrsRef<'a>>,
+    attrs: &dyn Attributes,
 ) -> Result<()> {
-    let attrs = attrs.into();
     let (at, targets) = (Location::caller(), std::slice::from_ref(target));
     let (work, compute) = (Work::Op(record), target.dtype());
     write(work, (record, compute), targets, args, attrs, false, at)

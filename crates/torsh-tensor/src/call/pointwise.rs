@@ -146,7 +146,7 @@ pub(super) fn pointwise(
     record: &'static OpRecord,
     rule: Pointwise,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     if let Some(first) = uniform(args) {
@@ -187,7 +187,7 @@ fn pointwise_without_kernel(
     compute: DType,
     (device, spec): (Device, &Spec),
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     // Operands of which none has the result's shape are expanded: a definition need not.
@@ -210,7 +210,7 @@ pub(super) fn run_pointwise(
     compute: DType,
     out: &Tensor,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     same_shape: bool,
     lock_out: bool,
     at: &'static Location<'static>,

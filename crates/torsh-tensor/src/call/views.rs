@@ -5,7 +5,7 @@ use super::*;
 pub(super) fn view(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: AttrsRef<'_>,
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     let Some(Arg::T(x)) = args.first() else {
@@ -107,13 +107,12 @@ const VIEW_BYTES: usize =
 /// Several views of one tensor, recorded as the results of one node. Writing into one of them in
 /// place is refused while gradients are recorded, as PyTorch refuses it.
 #[track_caller]
-pub(crate) fn call_views<'a>(
+pub(crate) fn call_views(
     record: &'static OpRecord,
     x: &Tensor,
     layouts: impl Iterator<Item = Layout>,
-    attrs: impl Into<AttrsRef<'a>>,
+    attrs: &dyn Attributes,
 ) -> Result<Outputs> {
-    let attrs = attrs.into();
     let at = Location::caller();
     let args = [Arg::T(x)];
     let creation = if mode::is_grad_enabled() {

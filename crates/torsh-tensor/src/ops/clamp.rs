@@ -1,10 +1,9 @@
 //! Limits of elements: numbers, tensors, or none.
 
 use smallvec::SmallVec;
-use torsh_core::Attributes;
 use torsh_core::attrs::NONE;
 use torsh_core::pointwise::numbers;
-use torsh_core::{Attr, Result, Scalar, TorshError};
+use torsh_core::{Attributes, Result, Scalar, TorshError};
 
 use super::pointwise::parametric;
 use super::pointwise_names::promoted;

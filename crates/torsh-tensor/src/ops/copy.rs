@@ -1,28 +1,35 @@
 //! Copies: between dtypes, devices and layouts, and over existing tensors.
 
 use smallvec::SmallVec;
-use torsh_core::attrs::NONE;
-use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, Shape, TorshError};
+use torsh_core::attrs::{CopyTo, Fill, MemoryFormat, NONE};
+use torsh_core::{DType, Kernel, Layout, Result, Scalar, Shape, TorshError};
 
 use crate::call::{Arg, call1, make_node, memory_order_strides, write_fresh, write_into};
-use crate::record::{OpRecord, Plan, Sample, Spec};
+use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&TO_DTYPE, &CLONE, &CONTIGUOUS, &COPY_, &FILL_, &ZERO_];
 
-/// A row-major or memory-order copy: attribute 0 is the dtype, attribute 1 whether the order of
-/// the dimensions in memory is kept.
-fn plan(c: &crate::record::PlanCx<'_>) -> Result<Plan> {
+/// A copy's result.
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let x = c.tensor(0)?;
-    let dtype = c.attr(0).dtype().unwrap_or(x.dtype());
-    let mut spec = Spec::new(x.shape().clone(), dtype);
-    if c.attr(1).bool() && !x.contiguous_flag() {
-        spec.strides = Some(memory_order_strides(x.shape(), x.stride()));
+    let &CopyTo {
+        dtype,
+        memory_format,
+    } = c.attrs()?;
+    let mut plan = Plan::one(dtype, x.shape().clone(), dtype);
+    if memory_format == MemoryFormat::Preserve && !x.contiguous_flag() {
+        plan.outputs[0].strides = Some(memory_order_strides(x.shape(), x.stride()));
     }
-    Ok(Plan {
-        compute: dtype,
-        outputs: SmallVec::from_iter([spec]),
-    })
+    Ok(plan)
+}
+
+/// For ops that write in place.
+fn no_plan(_: &PlanCx<'_>) -> Result<Plan> {
+    Err(TorshError::invalid(
+        "",
+        "the op writes into a tensor that is there",
+    ))
 }
 
 /// A tensor of another dtype.
@@ -78,7 +85,7 @@ pub static COPY_: OpRecord = OpRecord::new(
     "Copies a tensor over this one, broadcast and converted.",
     "(Tensor input, Operand src)",
 )
-.kernel(Kernel::Copy, plan)
+.kernel(Kernel::Copy, no_plan)
 .grads(0, 0, |c| {
     let first = if c.needs(0) { Some(c.zeros(0)?) } else { None };
     Ok(SmallVec::from_iter([
@@ -94,14 +101,14 @@ pub static FILL_: OpRecord = OpRecord::new(
     "Writes one number over all elements.",
     "(Tensor input, Operand value)",
 )
-.kernel(Kernel::Fill, plan)
+.kernel(Kernel::Fill, no_plan)
 .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
 .by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
 
 /// Writes zeros.
 pub static ZERO_: OpRecord =
     OpRecord::new("zero_", "Writes zeros over all elements.", "(Tensor input)")
-        .kernel(Kernel::Fill, plan)
+        .kernel(Kernel::Fill, no_plan)
         .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
         .by_name(|b| b.tensor(0)?.zero_().map(Value::Tensor));
 
@@ -116,7 +123,10 @@ impl Tensor {
         call1(
             &TO_DTYPE,
             &[Arg::T(self)],
-            &[Attr::DType(dtype), Attr::Bool(true)],
+            &CopyTo {
+                dtype,
+                memory_format: MemoryFormat::Preserve,
+            },
         )
     }
 
@@ -124,11 +134,14 @@ impl Tensor {
     /// a dense tensor such as a channels-last one.
     #[track_caller]
     pub fn copy(&self) -> Result<Tensor> {
-        call1(
-            &CLONE,
-            &[Arg::T(self)],
-            &[Attr::None, Attr::Bool(self.layout().is_dense())],
-        )
+        let attrs = CopyTo {
+            dtype: self.dtype(),
+            memory_format: match self.layout().is_dense() {
+                true => MemoryFormat::Preserve,
+                false => MemoryFormat::Contiguous,
+            },
+        };
+        call1(&CLONE, &[Arg::T(self)], &attrs)
     }
 
     /// The tensor itself when it is row-major, else a row-major copy.
@@ -137,13 +150,21 @@ impl Tensor {
         if self.contiguous_flag() {
             return Ok(self.clone());
         }
-        call1(&CONTIGUOUS, &[Arg::T(self)], NONE)
+        call1(&CONTIGUOUS, &[Arg::T(self)], &self.row_major())
+    }
+
+    /// The attributes of a row-major copy.
+    fn row_major(&self) -> CopyTo {
+        CopyTo {
+            dtype: self.dtype(),
+            memory_format: MemoryFormat::Contiguous,
+        }
     }
 
     /// A copy of the data in the layout that `like` has (dense), not recorded.
     pub(crate) fn copy_like(&self, like: &Tensor) -> Result<Tensor> {
         if like.contiguous_flag() || !like.layout().is_dense() {
-            return call1(&CLONE, &[Arg::T(self)], NONE);
+            return call1(&CLONE, &[Arg::T(self)], &self.row_major());
         }
         let n = self.numel() * self.dtype().size();
         let storage = crate::call::allocate(self.device(), self.dtype(), n)?;
@@ -194,14 +215,7 @@ impl Tensor {
         if !recorded {
             return crate::inplace::rebase(self, None);
         }
-        let node = make_node(
-            &COPY_,
-            &args,
-            NONE.into(),
-            std::slice::from_ref(self),
-            at,
-            None,
-        )?;
+        let node = make_node(&COPY_, &args, NONE, std::slice::from_ref(self), at, None)?;
         crate::inplace::rebase(self, Some(node))
     }
 
@@ -250,14 +264,14 @@ impl Tensor {
         } else {
             crate::inplace::check_history(self, false)?;
         }
-        write_into(record, self.dtype(), self, &[], &[Attr::Scalar(value)])?;
+        write_into(record, self.dtype(), self, &[], &Fill { value })?;
         if !recorded {
             return Ok(());
         }
         let node = make_node(
             record,
             &[Arg::T(self)],
-            NONE.into(),
+            NONE,
             std::slice::from_ref(self),
             at,
             None,

@@ -1,6 +1,6 @@
 //! New tensors from sizes, numbers and slices, and numbers out of tensors.
 
-use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError, lock_all};
+use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError, attrs, lock_all};
 
 use crate::call::write_fresh;
 use crate::record::OpRecord;
@@ -34,12 +34,7 @@ impl Tensor {
                 format!("the complex number {value} does not fit {dtype}"),
             ));
         }
-        write_fresh(
-            &super::copy::FILL_,
-            &t,
-            &[],
-            &[torsh_core::Attr::Scalar(value)],
-        )?;
+        write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
         Ok(t)
     }
 

@@ -1,7 +1,7 @@
 //! New tensors by rule or after the pattern of another one.
 
 use torsh_core::attrs::NONE;
-use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, TorshError, default_dtype};
+use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, TorshError, attrs, default_dtype};
 
 use crate::call::{memory_order_strides, write_fresh};
 use crate::record::OpRecord;
@@ -157,7 +157,7 @@ pub static ARANGE: OpRecord = OpRecord::new(
     o.finish(Tensor::arange(0, end, 1, dtype, o.device())?)
 });
 
-/// Numbers a step apart. Attributes of the kernel: start, step.
+/// Numbers a step apart.
 pub static ARANGE_START: OpRecord = OpRecord::new(
     "arange.start_step",
     "The numbers from start to below end, a step apart.",
@@ -214,8 +214,7 @@ fn end_point(op: &'static str, o: Operand<'_>) -> Result<Scalar> {
     }
 }
 
-/// Equally spaced numbers. Attributes of the kernel: both ends, nothing, and the base of
-/// `logspace`.
+/// Equally spaced numbers.
 pub static LINSPACE: OpRecord = OpRecord::new(
     "linspace",
     "So many equally spaced numbers from start to end, both included.",
@@ -358,12 +357,7 @@ impl Tensor {
             ));
         }
         let t = Tensor::empty(n as usize, dtype, device)?;
-        write_fresh(
-            &ARANGE_START,
-            &t,
-            &[],
-            &[Attr::Scalar(start), Attr::Scalar(step)],
-        )?;
+        write_fresh(&ARANGE_START, &t, &[], &attrs::Arange { start, step })?;
         Ok(t)
     }
 
@@ -383,16 +377,12 @@ impl Tensor {
         dtype: DType,
         device: Device,
     ) -> Result<Tensor> {
-        let (x, a, b) = spaced(
-            "linspace",
-            start.into(),
-            end.into(),
-            steps.value(),
-            dtype,
-            device,
-        )?;
-        write_fresh(&LINSPACE, &x, &[], &[a, b])?;
-        Ok(x)
+        let points = attrs::Linspace {
+            start: start.into(),
+            end: end.into(),
+            base: None,
+        };
+        spaced("linspace", points, steps.value(), dtype, device)
     }
 
     /// `base` to the power of `steps` equally spaced exponents from `start` to `end`
@@ -413,17 +403,12 @@ impl Tensor {
                 format!("the base {base} does not fit {dtype}"),
             ));
         }
-        let (x, a, b) = spaced(
-            "logspace",
-            start.into(),
-            end.into(),
-            steps.value(),
-            dtype,
-            device,
-        )?;
-        write_fresh(&LINSPACE, &x, &[], &[a, b, Attr::None, Attr::Scalar(base)])
-            .map_err(|e| e.renamed("logspace"))?;
-        Ok(x)
+        let points = attrs::Linspace {
+            start: start.into(),
+            end: end.into(),
+            base: Some(base),
+        };
+        spaced("logspace", points, steps.value(), dtype, device)
     }
 
     /// The identity matrix of `n` rows (`torch.eye`).
@@ -479,7 +464,7 @@ impl Tensor {
             ));
         }
         let t = self.empty_as(dtype, device)?;
-        write_fresh(&super::copy::FILL_, &t, &[], &[Attr::Scalar(value)])?;
+        write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
         Ok(t)
     }
 
@@ -590,24 +575,27 @@ impl Tensor {
     }
 }
 
-/// The tensor that `linspace` and `logspace` write into, and the ends as attributes.
+/// What `linspace` and `logspace` do.
+#[track_caller]
 fn spaced(
     op: &'static str,
-    a: Scalar,
-    b: Scalar,
+    points: attrs::Linspace,
     steps: i64,
     dtype: DType,
     device: Device,
-) -> Result<(Tensor, Attr<'static>, Attr<'static>)> {
-    if (a.is_complex() || b.is_complex()) && !dtype.is_complex() {
+) -> Result<Tensor> {
+    let attrs::Linspace { start, end, base } = points;
+    if (start.is_complex() || end.is_complex()) && !dtype.is_complex() {
         return Err(TorshError::dtype(
             op,
-            format!("the ends {a} and {b} do not fit {dtype}"),
+            format!("the ends {start} and {end} do not fit {dtype}"),
         ));
     }
     let n = count(op, steps)?;
-    let t = Tensor::empty(n, dtype, device)?;
+    let x = Tensor::empty(n, dtype, device)?;
     // A single point is the first end.
-    let b = if n == 1 { a } else { b };
-    Ok((t, Attr::Scalar(a), Attr::Scalar(b)))
+    let end = if n == 1 { start } else { end };
+    let points = attrs::Linspace { start, end, base };
+    write_fresh(&LINSPACE, &x, &[], &points).map_err(|e| e.renamed(op))?;
+    Ok(x)
 }

@@ -5,7 +5,7 @@ use torsh_core::{Kernel, Result, Shape, attrs};
 use super::attention::{ScaledDotProductAttentionOptions, grouped, scale, weights, wide};
 use crate::call::{Arg, call, call1, memory_order_strides};
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec};
-use crate::{BackwardCx, Device, Grads, Tensor};
+use crate::{BackwardCx, Grads, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&ATTENTION, &ATTENTION_BACKWARD];
 

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Kernel, Promotion, Result, Shape, TorshError};
+use torsh_core::{Dims, Kernel, Promotion, Result, Shape, TorshError, attrs};
 
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
@@ -36,7 +36,7 @@ fn skipped(shape: &Shape) -> bool {
     shape.dims() == [0]
 }
 
-/// The tensors one after the other along a dimension. Attribute: the dimension.
+/// The tensors one after the other along a dimension.
 pub static CAT: OpRecord = OpRecord::new(
     "cat",
     "The tensors one after the other along a dimension; their other sizes are equal.",
@@ -44,7 +44,7 @@ pub static CAT: OpRecord = OpRecord::new(
 )
 .autocast(Autocast::Promote)
 .kernel(Kernel::Cat, |c| {
-    let dim = c.attr(0).int() as usize;
+    let dim = c.attrs::<attrs::Cat>()?.dim;
     let mut dtype = Promotion::default();
     let mut whole: Option<Dims> = None;
     for i in 0..c.len() {
@@ -82,7 +82,7 @@ pub static CAT: OpRecord = OpRecord::new(
     Ok(Plan::one(dtype, shape, dtype))
 })
 .grads(0, 0, |c| {
-    let dim = c.attr(0).int();
+    let dim = c.attrs::<attrs::Cat>()?.dim;
     let mut at = 0;
     let mut out = Grads::new();
     for i in 0..c.node.inputs.len() {
@@ -91,7 +91,7 @@ pub static CAT: OpRecord = OpRecord::new(
             out.push(if c.needs(i) { Some(c.zeros(i)?) } else { None });
             continue;
         }
-        let n = shape.dims().get(dim as usize).copied().unwrap_or(0);
+        let n = shape.dims().get(dim).copied().unwrap_or(0);
         out.push(if c.needs(i) { Some(c.g().narrow(dim, at, n)?) } else { None });
         at += n;
     }
@@ -291,7 +291,7 @@ impl Tensor {
             .unwrap_or(&tensors[0]);
         let d = first.dim("cat", dim.value())?;
         let args: SmallVec<[Arg<'_>; 8]> = tensors.iter().map(|t| Arg::T(t)).collect();
-        call1(&CAT, &args, &[Attr::Int(d as i64)])
+        call1(&CAT, &args, &attrs::Cat { dim: d })
     }
 
     /// The tensors, all of one shape, side by side along a new dimension (`torch.stack`).

@@ -4,7 +4,8 @@
 //! Complex parameters are updated as pairs of real numbers, as PyTorch does.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+use torsh_core::attrs::{self, StepNames, StepPart, Steps};
+use torsh_core::{DType, Kernel, Result, TorshError};
 
 use crate::Tensor;
 use crate::call::{Arg, update};
@@ -46,6 +47,9 @@ pub trait Step {
     /// The op.
     #[doc(hidden)]
     fn record() -> &'static OpRecord;
+    /// The names of its numbers and flags.
+    #[doc(hidden)]
+    const NAMES: &'static StepNames;
     /// The operands and numbers.
     #[doc(hidden)]
     fn part(&self) -> Part<'_>;
@@ -56,11 +60,17 @@ pub trait Step {
 #[derive(Debug)]
 pub struct Part<'a> {
     target: Target<'a>,
-    /// The state that is there, and its bits among that of the row.
+    /// The state that is there.
     state: SmallVec<[&'a Tensor; 3]>,
-    bits: i64,
-    /// The row's numbers and flags.
-    attrs: SmallVec<[Attr<'static>; 12]>,
+    attrs: StepPart,
+}
+
+/// A row's numbers or flags in the room that there is for those of any row.
+fn padded<T: Copy + Default, const N: usize, const ROOM: usize>(values: [T; N]) -> [T; ROOM] {
+    const { assert!(N <= ROOM, "a row has more than there is room for") };
+    let mut all = [T::default(); ROOM];
+    all[..N].copy_from_slice(&values);
+    all
 }
 
 macro_rules! state {
@@ -102,17 +112,25 @@ macro_rules! steps {
                 &RECORD
             }
 
+            const NAMES: &'static StepNames = &StepNames {
+                numbers: &[$(stringify!($number)),*],
+                flags: &[$(stringify!($flag)),*],
+            };
+
             fn part(&self) -> Part<'_> {
                 let all: [Option<&Tensor>; _] = [$(self.$state.into()),*];
-                let bits = all.iter().enumerate().map(|(i, t)| i64::from(t.is_some()) << i).sum();
+                let there = all.iter().enumerate().map(|(i, t)| u8::from(t.is_some()) << i);
                 Part {
                     target: self.target,
+                    attrs: StepPart {
+                        present: there.sum(),
+                        maximize: self.target.maximize,
+                        weight_decay: self.target.weight_decay,
+                        shrink: self.target.shrink,
+                        numbers: padded([$(self.$number),*]),
+                        flags: padded([$(self.$flag),*]),
+                    },
                     state: all.into_iter().flatten().collect(),
-                    bits,
-                    attrs: SmallVec::from_iter([
-                        $(Attr::Float(self.$number),)*
-                        $(Attr::Bool(self.$flag),)*
-                    ]),
                 }
             }
         }
@@ -186,13 +204,13 @@ fn overlaps(parts: &[Part<'_>]) -> bool {
 #[track_caller]
 pub fn step<S: Step>(items: &[S]) -> Result<()> {
     let _no_grad = no_grad_guard();
-    let record = S::record();
+    let row = (S::record(), S::NAMES);
     let parts: Vec<Part<'_>> = items.iter().map(S::part).collect();
-    parts.iter().try_for_each(|p| check(record, p))?;
+    parts.iter().try_for_each(|p| check(row.0, p))?;
     let device = |p: &Part<'_>| p.target.param.device();
     // Nearly always.
     if parts.iter().all(|p| device(p) == crate::Device::Cpu) {
-        return together(record, &parts);
+        return together(row, &parts);
     }
     let mut rest: Vec<Part<'_>> = parts
         .into_iter()
@@ -200,32 +218,33 @@ pub fn step<S: Step>(items: &[S]) -> Result<()> {
         .collect();
     while let Some(first) = rest.first().map(device) {
         let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|p| device(p) == first);
-        together(record, &now)?;
+        together(row, &now)?;
         rest = later;
     }
     Ok(())
 }
 
+/// The record of a step, and its names.
+type Row = (&'static OpRecord, &'static StepNames);
+
 /// The steps of parameters of one device.
-fn together(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
+fn together(row: Row, parts: &[Part<'_>]) -> Result<()> {
     match parts.len() {
         0 => Ok(()),
-        1 => run(record, parts),
-        _ if overlaps(parts) => parts.chunks(1).try_for_each(|p| run(record, p)),
-        _ => run(record, parts),
+        1 => run(row, parts),
+        _ if overlaps(parts) => parts.chunks(1).try_for_each(|p| run(row, p)),
+        _ => run(row, parts),
     }
 }
 
 /// Runs the steps of parameters of one device in one call, through copies where the operands have
 /// no common dense memory order.
-fn run(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
+fn run((record, names): Row, parts: &[Part<'_>]) -> Result<()> {
     let mut targets = Vec::with_capacity(4 * parts.len());
     let mut grads = Vec::with_capacity(parts.len());
-    let mut attrs = Vec::with_capacity(16 * parts.len());
     let mut written_back: Vec<(Tensor, Tensor)> = Vec::new();
     for p in parts {
-        let t = &p.target;
-        let param = real(t.param)?;
+        let param = real(p.target.param)?;
         let work = if param.layout().is_dense() {
             param
         } else {
@@ -234,7 +253,7 @@ fn run(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
             work
         };
         let fits = |t: &Tensor| t.stride() == work.stride();
-        let grad = real(t.grad)?;
+        let grad = real(p.target.grad)?;
         grads.push(if fits(&grad) {
             grad
         } else {
@@ -251,16 +270,10 @@ fn run(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
                 targets.push(copy);
             }
         }
-        attrs.extend([
-            Attr::Int(p.bits),
-            Attr::Bool(t.maximize),
-            Attr::Float(t.weight_decay),
-            Attr::Float(t.shrink),
-        ]);
-        attrs.extend_from_slice(&p.attrs);
     }
     let args: Vec<Arg<'_>> = grads.iter().map(Arg::T).collect();
-    update(record, &targets, &args, &attrs[..])?;
+    let parts = parts.iter().map(|p| p.attrs).collect();
+    update(record, &targets, &args, &Steps { names, parts })?;
     for (t, copy) in &written_back {
         t.copy_(copy)?;
     }
@@ -327,7 +340,7 @@ fn unscale_at_once(grads: &[&Tensor], factor: f64) -> Result<bool> {
     let device = targets[0].device();
     let found = Tensor::zeros((), DType::F32, device)?;
     targets.push(found.clone());
-    update(&UNSCALE, &targets, &[], &[Attr::Float(factor)])?;
+    update(&UNSCALE, &targets, &[], &attrs::UnscaleGradients { factor })?;
     for (g, copy) in &written_back {
         g.copy_(copy)?;
     }

@@ -267,11 +267,7 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
         first = operands[0].to_tensor()?;
         args[0] = Arg::T(&first);
     }
-    match record.numbers {
-        Some(bind) => call1(record, &args, bind(&numbers).get()),
-        None => call1(record, &args, NONE),
-    }
-    .map(Value::Tensor)
+    call1(record, &args, record.with_numbers(&numbers).get()).map(Value::Tensor)
 }
 
 impl Tensor {

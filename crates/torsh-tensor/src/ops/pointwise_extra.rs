@@ -2,10 +2,9 @@
 //! modes, tolerances.
 
 use smallvec::SmallVec;
-use torsh_core::Attributes;
 use torsh_core::attrs::NONE;
 use torsh_core::pointwise::numbers::{self, Numbers};
-use torsh_core::{Attr, DType, Result, Scalar, TorshError, default_dtype};
+use torsh_core::{Attributes, DType, Result, Scalar, TorshError, default_dtype};
 
 use super::pointwise::{binary, parametric};
 use crate::call::{Arg, call_inplace, call1};

@@ -3,8 +3,9 @@
 mod methods;
 
 use smallvec::SmallVec;
+use torsh_core::attrs::{self, Attributes};
 use torsh_core::{
-    Attr, DType, Device, Generator, Kernel, Result, Scalar, Shape, TorshError, default_dtype,
+    DType, Device, Generator, Kernel, Result, Scalar, Shape, TorshError, default_dtype,
 };
 
 use crate::call::{Arg, call, make_node, write_fresh, write_into};
@@ -58,11 +59,7 @@ const fn fill(
         .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
 }
 
-fn source(generator: Option<&Generator>) -> Attr<'_> {
-    generator.map_or(Attr::None, Attr::Generator)
-}
-
-/// Uniform numbers. Attributes of the fills: generator, then the numbers of the schema.
+/// Uniform numbers.
 pub static UNIFORM_: OpRecord = fill(
     "uniform_",
     "Fills the tensor with numbers drawn uniformly from `from` to below `to`.",
@@ -246,7 +243,11 @@ pub static BERNOULLI_P: OpRecord = OpRecord::new(
 
 #[track_caller]
 fn bernoulli(p: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    crate::call::call1(&BERNOULLI, &[Arg::T(p)], &[source(generator)])
+    let attrs = attrs::Bernoulli {
+        p: None,
+        generator: generator.cloned(),
+    };
+    crate::call::call1(&BERNOULLI, &[Arg::T(p)], &attrs)
 }
 
 macro_rules! schema {
@@ -441,7 +442,8 @@ fn permutation(
         ));
     }
     let out = Tensor::empty([len], dtype, device)?;
-    write_fresh(&RANDPERM_FILL, &out, &[], &[source(generator)])?;
+    let generator = generator.cloned();
+    write_fresh(&RANDPERM_FILL, &out, &[], &attrs::RandPerm { generator })?;
     Ok(out)
 }
 
@@ -455,7 +457,8 @@ pub static MULTINOMIAL: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Multinomial, |c: &PlanCx<'_>| {
     let w = c.tensor(0)?;
-    let shape = Shape::new(&[w.dims()[0], c.attr(1).int() as usize]);
+    let samples = c.attrs::<attrs::Multinomial>()?.num_samples;
+    let shape = Shape::new(&[w.dims()[0], samples]);
     Ok(Plan::one(w.dtype(), shape, DType::I64))
 })
 .constant()
@@ -465,7 +468,7 @@ pub static MULTINOMIAL: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// Zeroes elements. Attributes: generator, p. Results: the rest, scaled, and the mask of it.
+/// Zeroes elements. Results: the rest, scaled, and the mask of it.
 pub static DROPOUT: OpRecord = OpRecord::new(
     "nn.functional.dropout",
     "In training zeroes each element with probability p and scales the others by 1 / (1 - p).",
@@ -498,7 +501,7 @@ pub static DROPOUT: OpRecord = OpRecord::new(
     constant: 2,
     formula: |c| {
         let dtype = c.input_dtype(0);
-        let scale = Scalar::Float(1.0 / (1.0 - c.attr(1).float()));
+        let scale = Scalar::Float(1.0 / (1.0 - c.attrs::<attrs::Dropout>()?.p));
         // The mask's scale is rounded to the dtype, as in the forward pass.
         let scale = Scalar::from_bytes(&scale.to_bytes(dtype), dtype);
         Ok(SmallVec::from_iter([Some(

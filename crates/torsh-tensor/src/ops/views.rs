@@ -1,8 +1,9 @@
 //! More views: other spellings of `reshape` and `permute`.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Result, Shape, TorshError};
+use torsh_core::{Dims, Result, Shape, TorshError};
 
+use crate::attrs;
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Sample};
 use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
@@ -82,7 +83,7 @@ pub static VIEW_DTYPE: OpRecord = OpRecord::new(
 )
 .overload()
 .view_as(|c| {
-    let to = c.attrs.at(0).dtype().unwrap_or(c.dtype);
+    let to = c.attrs::<attrs::ViewDtype>()?.dtype;
     let (from, size) = (c.dtype.size(), to.size());
     let mut l = c.layout.clone();
     if from == size {
@@ -376,7 +377,7 @@ impl Tensor {
             )
             .with_hint("compare with ne(0) or convert with to_dtype(DType::Bool)"));
         }
-        call1(&VIEW_DTYPE, &[Arg::T(self)], &[Attr::DType(dtype)])
+        call1(&VIEW_DTYPE, &[Arg::T(self)], &attrs::ViewDtype { dtype })
     }
 
     /// The elements in another tensor's shape.
@@ -496,7 +497,7 @@ impl Tensor {
             2 => call1(
                 &super::shape::TRANSPOSE,
                 &[Arg::T(self)],
-                &[Attr::Int(0), Attr::Int(1)],
+                &attrs::Transpose { dim0: 0, dim1: 1 },
             ),
             n => self.named(
                 "t",

@@ -243,15 +243,13 @@ fn one(c: &Case) -> bool {
                     v => v.number().map_or(Arg::Absent, Arg::N),
                 })
                 .collect();
-            let numbers: Vec<torsh_core::Attr<'_>> = c.args[operands.len()..]
-                .iter()
-                .map(|v| {
-                    v.number()
-                        .map_or(torsh_core::Attr::None, torsh_core::Attr::Scalar)
-                })
-                .collect();
+            let numbers = c.args[operands.len()..].iter().map(Value::number);
+            let Some(numbers) = numbers.collect::<Option<Vec<_>>>() else {
+                return false;
+            };
+            let attrs = record.with_numbers(&numbers);
             match operands.split_first() {
-                Some((Arg::T(target), rest)) => call_inplace(record, target, rest, &numbers)
+                Some((Arg::T(target), rest)) => call_inplace(record, target, rest, attrs.get())
                     .map(|()| Value::Tensor((*target).clone())),
                 _ => return false,
             }

@@ -69,14 +69,15 @@ fn steps_are_those_of_the_row() {
     const LEN: usize = 1000;
     let row = entry(Kernel::AdamStep).unwrap().loops[0].single;
     for (step, maximize, weight_decay) in [(1, false, 0.0), (7, false, 0.0), (2, true, 0.1)] {
-        let mut values = [0.0; NUMBERS];
+        let mut numbers = [0.0; NUMBERS];
         let correction = (1.0 - 0.999f64.powi(step)).sqrt();
-        values[..6].copy_from_slice(&[0.1, 0.999, 0.001, 1e-8, 1e-3, correction]);
-        let numbers = Numbers {
+        numbers[..6].copy_from_slice(&[0.1, 0.999, 0.001, 1e-8, 1e-3, correction]);
+        let numbers = StepPart {
+            present: 0b11,
             maximize,
             weight_decay,
             shrink: 0.99,
-            values,
+            numbers,
             flags: [false; FLAGS],
         };
         let grad: Vec<f32> = (0..LEN).map(odd).collect();

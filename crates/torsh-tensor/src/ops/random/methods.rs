@@ -2,13 +2,12 @@
 
 use super::*;
 use crate::MultinomialOptions;
-use torsh_core::AttrsRef;
 use torsh_core::attrs::NONE;
 
 impl Tensor {
     /// Fills this tensor, after the checks of writing in place.
     #[track_caller]
-    pub(super) fn draw(&self, record: &'static OpRecord, attrs: AttrsRef<'_>) -> Result<Tensor> {
+    pub(super) fn draw(&self, record: &'static OpRecord, attrs: &dyn Attributes) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let run = || -> Result<()> {
             crate::inplace::check(self, self.requires_grad())?;
@@ -29,7 +28,7 @@ impl Tensor {
             let node = make_node(
                 record,
                 &[Arg::T(self)],
-                NONE.into(),
+                NONE,
                 std::slice::from_ref(self),
                 at,
                 None,
@@ -67,9 +66,14 @@ impl Tensor {
         self.refuse(&UNIFORM_, to - from <= largest, || {
             format!("expects to-from <= {largest}, but found to={to} and from={from} which result in to-from to exceed the limit")
         })?;
+        let generator = generator.cloned();
         self.draw(
             &UNIFORM_,
-            (&[source(generator), Attr::Float(from), Attr::Float(to)]).into(),
+            &attrs::Uniform {
+                from,
+                to,
+                generator,
+            },
         )
     }
 
@@ -83,13 +87,15 @@ impl Tensor {
         self.refuse(&NORMAL_, std >= 0.0, || {
             format!("normal expects std >= 0.0, but found std {std}")
         })?;
+        let generator = generator.cloned();
         if self.is_complex() {
             // Half of the variance is each part's; the mean is real.
-            let part = std / std::f64::consts::SQRT_2;
-            self.draw(
-                &NORMAL_,
-                (&[source(generator), Attr::Float(0.0), Attr::Float(part)]).into(),
-            )?;
+            let part = attrs::Normal {
+                mean: 0.0,
+                std: std / std::f64::consts::SQRT_2,
+                generator,
+            };
+            self.draw(&NORMAL_, &part)?;
             return if mean == 0.0 {
                 Ok(self.clone())
             } else {
@@ -98,24 +104,26 @@ impl Tensor {
         }
         self.draw(
             &NORMAL_,
-            (&[source(generator), Attr::Float(mean), Attr::Float(std)]).into(),
+            &attrs::Normal {
+                mean,
+                std,
+                generator,
+            },
         )
     }
 
     #[track_caller]
     pub(super) fn fill_exponential(
         &self,
-        lambda: f64,
+        lambd: f64,
         generator: Option<&Generator>,
     ) -> Result<Tensor> {
-        self.refuse(&EXPONENTIAL_, lambda > 0.0, || {
-            format!("expects lambda > 0.0, but found lambda={lambda}")
+        self.refuse(&EXPONENTIAL_, lambd > 0.0, || {
+            format!("expects lambda > 0.0, but found lambda={lambd}")
         })?;
         self.real_only(&EXPONENTIAL_)?;
-        self.draw(
-            &EXPONENTIAL_,
-            (&[source(generator), Attr::Float(lambda)]).into(),
-        )
+        let generator = generator.cloned();
+        self.draw(&EXPONENTIAL_, &attrs::Exponential { lambd, generator })
     }
 
     #[track_caller]
@@ -124,7 +132,8 @@ impl Tensor {
             format!("expects p to be in (0, 1), but got p={p}")
         })?;
         self.real_only(&GEOMETRIC_)?;
-        self.draw(&GEOMETRIC_, (&[source(generator), Attr::Float(p)]).into())
+        let generator = generator.cloned();
+        self.draw(&GEOMETRIC_, &attrs::Geometric { p, generator })
     }
 
     #[track_caller]
@@ -138,9 +147,14 @@ impl Tensor {
             format!("expects sigma > 0.0, but found sigma={sigma}")
         })?;
         self.real_only(&CAUCHY_)?;
+        let generator = generator.cloned();
         self.draw(
             &CAUCHY_,
-            (&[source(generator), Attr::Float(median), Attr::Float(sigma)]).into(),
+            &attrs::Cauchy {
+                median,
+                sigma,
+                generator,
+            },
         )
     }
 
@@ -155,9 +169,14 @@ impl Tensor {
             format!("expects std > 0.0, but found std={std}")
         })?;
         self.real_only(&LOG_NORMAL_)?;
+        let generator = generator.cloned();
         self.draw(
             &LOG_NORMAL_,
-            (&[source(generator), Attr::Float(mean), Attr::Float(std)]).into(),
+            &attrs::LogNormal {
+                mean,
+                std,
+                generator,
+            },
         )
     }
 
@@ -167,7 +186,8 @@ impl Tensor {
             format!("expects p to be in [0, 1], but got p={p}")
         })?;
         self.real_only(&BERNOULLI_)?;
-        self.draw(&BERNOULLI_, (&[source(generator), Attr::Float(p)]).into())
+        let (p, generator) = (Some(p), generator.cloned());
+        self.draw(&BERNOULLI_, &attrs::Bernoulli { p, generator })
     }
 
     #[track_caller]
@@ -205,10 +225,13 @@ impl Tensor {
                 format!("to - 1 is out of bounds for {}, got to={to}", self.dtype())
             })?;
         }
-        let attr = |v: Option<i64>| v.map_or(Attr::None, Attr::Int);
         self.draw(
             &RANDOM_,
-            (&[source(generator), attr(from), attr(last)]).into(),
+            &attrs::RandInt {
+                from,
+                to: last,
+                generator: generator.cloned(),
+            },
         )
     }
 
@@ -476,11 +499,11 @@ impl Tensor {
         let weights = self.detach();
         if replacement && samples > 1 {
             let rows = weights.reshape([-1, categories])?;
-            let drawn = call(
-                &MULTINOMIAL,
-                &[Arg::T(&rows)],
-                &[source(generator), Attr::Int(samples)],
-            )?;
+            let attrs = attrs::Multinomial {
+                num_samples: samples as usize,
+                generator: generator.cloned(),
+            };
+            let drawn = call(&MULTINOMIAL, &[Arg::T(&rows)], &attrs)?;
             let Some(drawn) = drawn.into_iter().next() else {
                 return invalid("the kernel gave no result".to_string());
             };
@@ -529,7 +552,8 @@ impl Tensor {
         if p == 1.0 {
             return self.mul(&Tensor::zeros((), self.dtype(), self.device())?);
         }
-        let results = call(&DROPOUT, &[Arg::T(self)], &[Attr::None, Attr::Float(p)])?;
+        let attrs = attrs::Dropout { p, generator: None };
+        let results = call(&DROPOUT, &[Arg::T(self)], &attrs)?;
         results
             .into_iter()
             .next()

@@ -103,6 +103,7 @@ pub(crate) fn plan<A: Reduction>(c: &PlanCx<'_>, dtypes: &[DType]) -> Result<Pla
     Ok(Plan {
         compute: c.tensor(0)?.dtype(),
         outputs,
+        device: None,
     })
 }
 

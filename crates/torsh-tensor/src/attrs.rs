@@ -1,0 +1,93 @@
+//! Attributes of views: the structs of the ops that make another layout of a tensor's memory, and
+//! so have no kernel. Those of kernels are in [`torsh_core::attrs`].
+//!
+//! Dimensions are counted from the start, and sizes are not negative: what a caller leaves open is
+//! settled before the call.
+
+use torsh_core::{DType, Dims, Shape};
+
+torsh_core::attributes! {
+    /// `expand`: dimensions of size 1 repeated.
+    Expand {
+        /// The result's sizes.
+        size: Shape,
+    }
+    /// `view`: the elements in another shape.
+    View {
+        /// The result's sizes.
+        size: Shape,
+    }
+    /// `view.dtype`: the memory read as elements of another dtype.
+    ViewDtype {
+        /// The result's dtype.
+        dtype: DType,
+    }
+    /// `permute`: the dimensions in another order.
+    Permute {
+        /// The operand's dimension that each of the result's is.
+        dims: Dims,
+    }
+    /// `transpose`: two dimensions swapped.
+    Transpose {
+        /// One of them.
+        dim0: usize,
+        /// The other.
+        dim1: usize,
+    }
+    /// `squeeze`: dimensions of size 1 removed.
+    Squeeze {
+        /// The dimensions that are removed where their size is 1.
+        dim: Dims,
+    }
+    /// `unsqueeze`: a dimension of size 1 put in.
+    Unsqueeze {
+        /// Its place in the result.
+        dim: usize,
+    }
+    /// `select`: one index of a dimension, which is removed.
+    Select {
+        /// The dimension.
+        dim: usize,
+        /// The index.
+        index: usize,
+    }
+    /// `slice` and `narrow`: every `step`-th index of a range of a dimension.
+    Slice {
+        /// The dimension.
+        dim: usize,
+        /// The first index.
+        start: usize,
+        /// How many indices there are.
+        length: usize,
+        /// The distance of two indices, at least 1.
+        step: usize,
+    }
+    /// `diagonal`: a diagonal of two dimensions, as the last dimension.
+    Diagonal {
+        /// How far it is above the main diagonal; below it where negative.
+        offset: i64,
+        /// The dimension of the rows.
+        dim1: usize,
+        /// The dimension of the columns.
+        dim2: usize,
+    }
+    /// `unfold`: all windows of a dimension, as the last dimension.
+    Unfold {
+        /// The dimension.
+        dimension: usize,
+        /// How many indices a window has.
+        size: usize,
+        /// The distance of two windows.
+        step: usize,
+    }
+    /// `split` and its like: parts of a dimension, whose sizes are those of the results.
+    Split {
+        /// The dimension.
+        dim: usize,
+    }
+    /// `unbind`: every index of a dimension, which is removed.
+    Unbind {
+        /// The dimension.
+        dim: usize,
+    }
+}
