@@ -100,8 +100,11 @@ impl Operand {
             } => {
                 // SAFETY: of a view that names no memory only its reach is asked.
                 let reach = unsafe { View::new(std::ptr::null_mut(), *dtype, shape, strides) };
-                let (low, high) = reach.reach().unwrap_or((0, 0));
-                let ptr = memory.write().host(*address, low, high)?;
+                let ptr = match reach.reach() {
+                    Some((low, high)) => memory.write().host(*address, low, high)?,
+                    // No element, no memory: the address may lie past its block.
+                    None => std::ptr::without_provenance_mut(64),
+                };
                 (ptr, dtype, shape, strides)
             }
         };
@@ -132,9 +135,14 @@ impl Call {
     fn run(&self, memory: &RwLock<Memory>) -> Result<()> {
         let outputs = views(&self.outputs, memory)?;
         let inputs = views(&self.inputs, memory)?;
-        let numbers = self.inputs.iter().enumerate().fold(0, |bits, (i, o)| {
-            bits | u32::from(matches!(o, Operand::Number { .. })) << i.min(31)
-        });
+        let numbers = self
+            .inputs
+            .iter()
+            .enumerate()
+            .fold(0, |bits, (i, o)| match o {
+                Operand::Number { .. } => bits | 1 << i,
+                _ => bits,
+            });
         // SAFETY: what the choke point promised of the call, with the memory behind its addresses.
         let args = unsafe {
             KernelArgs::new(

@@ -254,7 +254,7 @@ impl<'a> KernelArgs<'a> {
     /// stride 0, whatever the device.
     #[inline(always)]
     pub fn is_number(&self, i: usize) -> bool {
-        self.numbers >> i & 1 == 1
+        i < 32 && self.numbers >> i & 1 == 1
     }
 
     /// Whether any input is such a number.

@@ -326,7 +326,8 @@ fn run_structural(
         if let Arg::T(t) = a
             && t.device() != device
         {
-            if !is_number(t) {
+            // There is a bit for each of the first 32 operands.
+            if !is_number(t) || i >= 32 {
                 return Err(misplaced(t, device));
             }
             numbers.push((i, raw::read_number(t)));

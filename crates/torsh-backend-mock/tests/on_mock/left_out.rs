@@ -1,4 +1,13 @@
 //! Tests that are not run on the mock device.
 
 /// A test's name, and why it has no place here.
-pub const LEFT_OUT: &[(&str, &str)] = &[];
+pub const LEFT_OUT: &[(&str, &str)] = &[
+    ("autograd_checkpoint::memory_is_not_kept", MEMORY),
+    ("autograd_sequential::memory_and_random_numbers", MEMORY),
+    (
+        "autograd_graph::deep_graphs_on_a_small_stack",
+        "it starts its own process, whose default device is the CPU",
+    ),
+];
+
+const MEMORY: &str = "it measures the memory of the CPU's allocator";

@@ -11,6 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use left_out::LEFT_OUT;
+use torsh_tensor::DType;
+use torsh_tensor::devices::set_sync_checks;
 
 /// A test of another crate.
 pub struct Test {
@@ -54,6 +56,8 @@ const LACKS: [&str; 3] = [
 
 enum End {
     Passed,
+    /// Only where every call waits for its own errors.
+    PassedInStep,
     PassedOver,
     Failed(String),
 }
@@ -66,11 +70,31 @@ fn text(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_default()
 }
 
-/// Runs a test on a thread of its own, so that what it leaves in its thread's state is gone.
+/// Runs a test; once more with every call waiting for its errors if it fails, because some tests ask
+/// whether the very call that is wrong is refused.
 fn run(test: &'static Test) -> End {
+    match once(test) {
+        End::Failed(_) => {}
+        end => return end,
+    }
+    set_sync_checks(true);
+    let end = once(test);
+    set_sync_checks(false);
+    match end {
+        End::Passed => End::PassedInStep,
+        end => end,
+    }
+}
+
+/// Runs a test on a thread of its own, so that what it leaves in its thread's state is gone.
+fn once(test: &'static Test) -> End {
     let ran = std::thread::Builder::new()
         .stack_size(16 << 20)
-        .spawn(|| catch_unwind(AssertUnwindSafe(test.run)))
+        .spawn(|| {
+            // The tests are written for the CPU's dtype in autocast regions.
+            let _ = torsh_tensor::set_autocast_dtype(torsh_tensor::default_device(), DType::BF16);
+            catch_unwind(AssertUnwindSafe(test.run))
+        })
         .map_err(|e| e.to_string())
         .and_then(|t| t.join().map_err(|p| text(&*p)));
     // What failed later, on the device, belongs to this test.
@@ -126,7 +150,8 @@ fn main() -> ExitCode {
     }
     // The panics of tests are told below.
     std::panic::set_hook(Box::new(|_| {}));
-    let (mut passed, mut over, mut left, mut failed) = (0, 0, 0, Vec::new());
+    let (mut passed, mut in_step, mut over, mut left) = (0, 0, 0, 0);
+    let mut failed = Vec::new();
     for (full, test) in all {
         if LEFT_OUT.iter().any(|(name, _)| full == *name) {
             left += 1;
@@ -134,6 +159,10 @@ fn main() -> ExitCode {
         }
         match run(test) {
             End::Passed => passed += 1,
+            End::PassedInStep => {
+                passed += 1;
+                in_step += 1;
+            }
             End::PassedOver => over += 1,
             End::Failed(why) => {
                 println!("test {full} ... FAILED\n{why}\n");
@@ -141,6 +170,7 @@ fn main() -> ExitCode {
             }
         }
     }
+    println!("{in_step} tests pass where every call waits for its errors, not else");
     println!("{over} tests need float64 or complex numbers, {left} are about the CPU");
     let used = torsh_tensor::devices::definitions_used();
     let calls: u64 = used.iter().map(|(_, n)| n).sum();

@@ -4,6 +4,7 @@ mod methods;
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, Attributes};
+use torsh_core::random::default_generator_of;
 use torsh_core::{
     DType, Device, Generator, Kernel, Result, Scalar, Shape, TorshError, default_dtype,
 };
@@ -11,6 +12,24 @@ use torsh_core::{
 use crate::call::{Arg, call, make_node, write_fresh, write_into};
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec};
 use crate::{Bound, IntoShape, Tensor, Value};
+
+/// Where a call on a device draws from: the generator that it is given, which must be the device's, or
+/// the device's default one. (`None` is the CPU's default, which a kernel finds itself.)
+pub(crate) fn source(device: Device, given: Option<&Generator>) -> Result<Option<Generator>> {
+    match given {
+        Some(g) if device.has_data() && g.device() != device => Err(TorshError::device(
+            "",
+            format!(
+                "expected a generator of {device}, but got one of {}",
+                g.device()
+            ),
+        )
+        .with_hint("make it with Generator::on(device, seed)")),
+        Some(g) => Ok(Some(g.clone())),
+        None if device.is_host() || !device.has_data() => Ok(None),
+        None => Ok(Some(default_generator_of(device).clone())),
+    }
+}
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &UNIFORM_,

@@ -66,7 +66,7 @@ impl Tensor {
         self.refuse(&UNIFORM_, to - from <= largest, || {
             format!("expects to-from <= {largest}, but found to={to} and from={from} which result in to-from to exceed the limit")
         })?;
-        let generator = generator.cloned();
+        let generator = source(self.device(), generator)?;
         self.draw(
             &UNIFORM_,
             &attrs::Uniform {
@@ -87,7 +87,7 @@ impl Tensor {
         self.refuse(&NORMAL_, std >= 0.0, || {
             format!("normal expects std >= 0.0, but found std {std}")
         })?;
-        let generator = generator.cloned();
+        let generator = source(self.device(), generator)?;
         if self.is_complex() {
             // Half of the variance is each part's; the mean is real.
             let part = attrs::Normal {
@@ -122,7 +122,7 @@ impl Tensor {
             format!("expects lambda > 0.0, but found lambda={lambd}")
         })?;
         self.real_only(&EXPONENTIAL_)?;
-        let generator = generator.cloned();
+        let generator = source(self.device(), generator)?;
         self.draw(&EXPONENTIAL_, &attrs::Exponential { lambd, generator })
     }
 
@@ -132,7 +132,7 @@ impl Tensor {
             format!("expects p to be in (0, 1), but got p={p}")
         })?;
         self.real_only(&GEOMETRIC_)?;
-        let generator = generator.cloned();
+        let generator = source(self.device(), generator)?;
         self.draw(&GEOMETRIC_, &attrs::Geometric { p, generator })
     }
 
@@ -147,7 +147,7 @@ impl Tensor {
             format!("expects sigma > 0.0, but found sigma={sigma}")
         })?;
         self.real_only(&CAUCHY_)?;
-        let generator = generator.cloned();
+        let generator = source(self.device(), generator)?;
         self.draw(
             &CAUCHY_,
             &attrs::Cauchy {
@@ -169,7 +169,7 @@ impl Tensor {
             format!("expects std > 0.0, but found std={std}")
         })?;
         self.real_only(&LOG_NORMAL_)?;
-        let generator = generator.cloned();
+        let generator = source(self.device(), generator)?;
         self.draw(
             &LOG_NORMAL_,
             &attrs::LogNormal {
@@ -186,7 +186,7 @@ impl Tensor {
             format!("expects p to be in [0, 1], but got p={p}")
         })?;
         self.real_only(&BERNOULLI_)?;
-        let (p, generator) = (Some(p), generator.cloned());
+        let (p, generator) = (Some(p), source(self.device(), generator)?);
         self.draw(&BERNOULLI_, &attrs::Bernoulli { p, generator })
     }
 
@@ -230,7 +230,7 @@ impl Tensor {
             &attrs::RandInt {
                 from,
                 to: last,
-                generator: generator.cloned(),
+                generator: source(self.device(), generator)?,
             },
         )
     }
@@ -501,7 +501,7 @@ impl Tensor {
             let rows = weights.reshape([-1, categories])?;
             let attrs = attrs::Multinomial {
                 num_samples: samples as usize,
-                generator: generator.cloned(),
+                generator: source(self.device(), generator)?,
             };
             let drawn = call(&MULTINOMIAL, &[Arg::T(&rows)], &attrs)?;
             let Some(drawn) = drawn.into_iter().next() else {
@@ -552,7 +552,10 @@ impl Tensor {
         if p == 1.0 {
             return self.mul(&Tensor::zeros((), self.dtype(), self.device())?);
         }
-        let attrs = attrs::Dropout { p, generator: None };
+        let attrs = attrs::Dropout {
+            p,
+            generator: source(self.device(), None)?,
+        };
         let results = call(&DROPOUT, &[Arg::T(self)], &attrs)?;
         results
             .into_iter()
