@@ -174,7 +174,15 @@ fn on_default(line: &str) -> String {
     const MOCK: &str = "torsh_tensor::Device::Custom(0)";
     let line = line
         .replace("] cpu", "] mock:0")
-        .replace(".to_device(Device::Cpu)", ".cpu()");
+        .replace(".to_device(Device::Cpu)", ".cpu()")
+        .replace(
+            "Generator::new(",
+            "Generator::on(torsh_tensor::Device::Custom(0), ",
+        )
+        .replace(
+            "LocalGenerator::on(torsh_tensor::Device::Custom(0), ",
+            "LocalGenerator::new(",
+        );
     let mut rest = line.as_str();
     let mut done = String::new();
     while let Some(at) = rest.find(CPU) {

@@ -156,24 +156,6 @@ impl Call {
         (self.f)(&args.with_numbers(numbers).of_one_layout(self.one_layout))
             .map_err(|e| self.site.explain(e))
     }
-
-    /// Zeros in place of results that there are none of.
-    fn clear(&self, memory: &RwLock<Memory>) {
-        for o in &self.outputs {
-            let Operand::At { address, .. } = o else {
-                continue;
-            };
-            if let Ok(view) = o.view(memory)
-                && view.is_contiguous()
-            {
-                let bytes = view.numel() * view.dtype().size();
-                if let Ok(ptr) = memory.write().host(*address, 0, bytes as isize) {
-                    // SAFETY: as many bytes are in the block (checked).
-                    unsafe { ptr.write_bytes(0, bytes) };
-                }
-            }
-        }
-    }
 }
 
 struct State {
@@ -339,9 +321,7 @@ impl Queue {
         let host = |at: usize, bytes: usize| self.memory.write().host(at, 0, bytes as isize);
         match command {
             Command::Kernel(call) => {
-                return call
-                    .run(&self.memory)
-                    .inspect_err(|_| call.clear(&self.memory));
+                return call.run(&self.memory);
             }
             Command::Upload(bytes, to) => {
                 let to = host(to, bytes.len())?;

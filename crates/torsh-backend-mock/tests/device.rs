@@ -103,3 +103,33 @@ fn queues_wait_for_each_other() -> Result<()> {
     assert_eq!(y.to_vec::<f32>()?, [22.0, 23.0]);
     Ok(())
 }
+
+#[test]
+fn devices_draw_the_cpus_numbers_from_generators_of_their_own() -> Result<()> {
+    let d = mock();
+    let draws = |d: Device| -> Result<Vec<f32>> {
+        torsh_core::random::manual_seed(7);
+        let mut all = Tensor::empty([20], DType::F32, d)?
+            .uniform_(-0.25, 0.25)?
+            .to_vec()?;
+        all.extend(Tensor::randn([20], DType::F32, d)?.to_vec::<f32>()?);
+        let ints = Tensor::randint(0, 4, [24], DType::I64, d)?.to_dtype(DType::F32)?;
+        all.extend(ints.to_vec::<f32>()?);
+        all.extend(
+            Tensor::rand([3], DType::F32, d)?
+                .dropout(0.5, true)?
+                .to_vec::<f32>()?,
+        );
+        Ok(all)
+    };
+    assert_eq!(draws(d)?, draws(Device::Cpu)?);
+    let g = torsh_core::Generator::new(0);
+    let e = Tensor::rand_with([2], DType::F32, d, &g)
+        .expect_err("another device's")
+        .to_string();
+    assert!(
+        e.contains("expected a generator of mock:0, but got one of cpu"),
+        "{e}"
+    );
+    Ok(())
+}

@@ -352,10 +352,7 @@ fn history(
         device,
     };
     let node = Node::new(
-        Kind::Op {
-            record,
-            attrs: attrs,
-        },
+        Kind::Op { record, attrs },
         SmallVec::from_iter([input]),
         SmallVec::from_iter([out]),
         SavedSet::default(),

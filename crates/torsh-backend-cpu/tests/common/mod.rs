@@ -186,8 +186,8 @@ pub fn call_in_place(k: Kernel, compute: DType, x: &mut Array, ins: &[&Array]) -
     let own = x.view_mut();
     let mut inputs = vec![own];
     inputs.extend(ins.iter().map(|a| a.view()));
-    // SAFETY: the views are of the test's buffers, as the kernel asks.
     let own = [own];
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
     f(&unsafe { KernelArgs::new(k, compute, &own, &inputs, NONE) })
 }
 

@@ -8,6 +8,14 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "autograd_graph::deep_graphs_on_a_small_stack",
         "it starts its own process, whose default device is the CPU",
     ),
+    (
+        "tensor_operators::literals_have_the_dtypes_of_python_lists",
+        "it reads the CPU's name",
+    ),
+    (
+        "tensor_autocast::other_threads_and_meta_tensors_are_not_cast",
+        "another thread has the device's own dtype of autocast regions, which is not the CPU's",
+    ),
 ];
 
 const MEMORY: &str = "it measures the memory of the CPU's allocator";

@@ -16,14 +16,17 @@ use torsh_tensor::devices::set_sync_checks;
 
 /// A test of another crate.
 pub struct Test {
+    /// As in its file.
     pub name: &'static str,
     /// Whether it is to panic.
     pub panics: bool,
+    /// Runs it.
     pub run: fn() -> Result<(), String>,
 }
 
 /// What a test returns.
 pub trait Outcome {
+    /// Its error's text, where it failed.
     fn outcome(self) -> Result<(), String>;
 }
 
@@ -39,6 +42,7 @@ impl<E: std::fmt::Debug> Outcome for Result<(), E> {
     }
 }
 
+/// What a test returned.
 pub fn outcome(o: impl Outcome) -> Result<(), String> {
     o.outcome()
 }

@@ -1,5 +1,8 @@
 //! The structs, by family of kernels.
 
+// Each file has a list of its structs, `READERS`.
+#![allow(ambiguous_glob_reexports)]
+
 mod convolutions;
 mod creation;
 mod indexing;

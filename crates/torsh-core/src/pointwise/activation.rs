@@ -47,7 +47,11 @@ selu "selu" Selu(x) "(Tensor input)" -> promote {
         let low = x.minimum(0.0)?.exp()?.mul(1.7580993408473766)?;
         c.g().mul(Tensor::where_(&x.gt(0.0)?, 1.0507009873554805, low)?)
     };
-    define |c| c.x()?.elu_with(crate::EluOptions::new().alpha(1.6732632423543772))?.mul(1.0507009873554805);
+    define |c| {
+        let x = c.x()?;
+        let low = x.expm1()?.mul(1.6732632423543772)?;
+        Tensor::where_(&x.gt(0)?, &x, low)?.mul(1.0507009873554805)
+    };
     samples (0.2, 3.0);
 }
 

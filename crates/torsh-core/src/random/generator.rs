@@ -244,9 +244,10 @@ static OF_DEVICES: Mutex<OfDevices> = Mutex::new(OfDevices {
     seed: None,
 });
 
-/// The generator that operators of a device draw from when they are given none; each device has one.
+/// The generator that operators of a device draw from when they are given none: each device has one,
+/// in whose place the thread's own stands within [`LocalGenerator::scope`].
 pub fn default_generator_of(device: Device) -> &'static Generator {
-    if device.is_host() {
+    if device.is_host() || LOCAL.get().is_some() {
         return default_generator();
     }
     let mut all = OF_DEVICES.lock();

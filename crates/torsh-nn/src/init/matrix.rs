@@ -135,7 +135,7 @@ fn orthogonal(tensor: &Tensor, gain: f64, generator: Option<&Generator>) -> Resu
     }
     let rows = tensor.dims()[0];
     let columns = tensor.numel() / rows;
-    let draws = Tensor::empty([rows, columns], tensor.dtype(), Device::Cpu)?;
+    let draws = Tensor::empty([rows, columns], tensor.dtype(), tensor.device())?;
     let draws = normal(&draws, 0.0, 1.0, generator)?.to_vec::<f64>()?;
     // The shorter side's vectors are made orthonormal.
     let wide = rows < columns;

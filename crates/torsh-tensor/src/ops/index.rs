@@ -47,7 +47,7 @@ pub(crate) fn in_place(
         };
         let plan = plan(&PlanCx {
             args: &args,
-            attrs: attrs.into(),
+            attrs: attrs,
         })?;
         if let Some(o) = plan.outputs.first()
             && (o.shape != *target.shape() || o.dtype != target.dtype())
@@ -88,7 +88,7 @@ pub(crate) fn in_place(
             Some(make_node(
                 record,
                 &args,
-                attrs.into(),
+                attrs,
                 std::slice::from_ref(target),
                 at,
                 Some(&versions),

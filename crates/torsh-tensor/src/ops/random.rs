@@ -264,7 +264,7 @@ pub static BERNOULLI_P: OpRecord = OpRecord::new(
 fn bernoulli(p: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
     let attrs = attrs::Bernoulli {
         p: None,
-        generator: generator.cloned(),
+        generator: source(p.device(), generator)?,
     };
     crate::call::call1(&BERNOULLI, &[Arg::T(p)], &attrs)
 }
@@ -297,7 +297,7 @@ impl Options<'_> {
         Tensor::empty(
             shape,
             self.dtype.unwrap_or(dtype),
-            self.device.unwrap_or_default(),
+            self.device.unwrap_or_else(crate::default_device),
         )
     }
     fn empty_like(&self, x: &Tensor) -> Result<Tensor> {
@@ -332,7 +332,7 @@ created! {
         |b, o| o.empty(&b.ints(0), default_dtype())?.fill_normal(0.0, 1.0, o.generator)?;
     /// A permutation.
     RANDPERM "randperm" "A permutation of the integers from 0 to below n." "int n" 1
-        |b, o| permutation(b.int(0), o.dtype.unwrap_or(DType::I64), o.device.unwrap_or_default(), o.generator)?;
+        |b, o| permutation(b.int(0), o.dtype.unwrap_or(DType::I64), o.device.unwrap_or_else(crate::default_device), o.generator)?;
     /// Uniform numbers.
     RAND_LIKE "rand_like" "Numbers drawn uniformly from 0 to below 1, in another tensor's shape." "Tensor input" 1
         |b, o| o.empty_like(b.tensor(0)?)?.fill_uniform(0.0, 1.0, o.generator)?;
@@ -461,7 +461,7 @@ fn permutation(
         ));
     }
     let out = Tensor::empty([len], dtype, device)?;
-    let generator = generator.cloned();
+    let generator = source(device, generator)?;
     write_fresh(&RANDPERM_FILL, &out, &[], &attrs::RandPerm { generator })?;
     Ok(out)
 }

@@ -716,7 +716,7 @@ pub(crate) fn uninit_for(
         let cx = ViewCx {
             layout: &from,
             dtype,
-            attrs: attrs.get().into(),
+            attrs: attrs.get(),
         };
         rule(&cx, &mut to)?;
         if to.shape == *shape {
