@@ -257,8 +257,10 @@ impl Queue {
 
     /// Waits until all work given so far is done, or the device is lost.
     pub fn wait(self: &Arc<Self>) {
-        self.flush();
+        // Counted before the flush: what other threads give later is not waited for, and may be held
+        // back.
         let upto = self.given();
+        self.flush();
         self.reached(upto);
     }
 

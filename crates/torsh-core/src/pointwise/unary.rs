@@ -21,7 +21,7 @@ positive "positive" Positive(x) "(Tensor input)" -> promote {
     int |x| x;
     complex |x| x;
     grad [] |c| Ok(c.g().clone());
-    define |c| Ok(c.x()?);
+    define |c| c.x();
     samples (-3.0, 3.0);
 }
 

@@ -45,10 +45,7 @@ pub(crate) fn in_place(
                 "the op has no kernel that writes in place",
             ));
         };
-        let plan = plan(&PlanCx {
-            args: &args,
-            attrs: attrs,
-        })?;
+        let plan = plan(&PlanCx { args: &args, attrs })?;
         if let Some(o) = plan.outputs.first()
             && (o.shape != *target.shape() || o.dtype != target.dtype())
         {

@@ -93,7 +93,7 @@ macro_rules! definition {
     ($define:expr) => {
         |c| {
             let define: fn(&DefinitionCx<'_>) -> Result<Tensor> = $define;
-            define(c).map(|t| Outputs::from_iter([t]))
+            Ok(Outputs::from_iter([define(c)?]))
         }
     };
 }
