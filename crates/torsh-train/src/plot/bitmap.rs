@@ -1,4 +1,7 @@
-//! Pixels: plotters' bitmaps, drawn larger and averaged, with round joints and our own letters.
+//! Pixels: plotters' bitmaps, drawn larger and averaged, which gives soft edges.
+//!
+//! Lines and letters are drawn here: plotters' wide lines have ragged joints, and its letters lack
+//! the space that the font puts on their left.
 
 use ab_glyph::Font;
 use image::codecs::png::PngEncoder;
