@@ -20,6 +20,7 @@ pub mod safetensors;
 mod source;
 mod value;
 
+use std::io::Write;
 use std::path::Path;
 
 use source::Source;
@@ -146,6 +147,28 @@ pub fn save(value: &Value, path: impl AsRef<Path>) -> Result<()> {
         "npy" => npy::save(value.as_tensor()?, path),
         _ => pt::save(value, path),
     }
+}
+
+/// Writes bytes of any kind to a file, whole or not at all: they go to a file beside it, which is
+/// synced and then takes its name.
+///
+/// ```
+/// let path = std::env::temp_dir().join(format!("torsh-bytes-{}.txt", std::process::id()));
+/// torsh_serialize::write_bytes(&path, b"loss,accuracy\n")?;
+/// assert_eq!(std::fs::read(&path)?, b"loss,accuracy\n");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// A file that cannot be written, as where its folder is not there; the error names it.
+#[track_caller]
+pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
+    atomic::write_buffered(path, |to| {
+        let written = to.write_all(bytes);
+        written.map_err(|e| source::io_error(path, e))
+    })
 }
 
 /// Puts the name of the file into errors that a function about tensors made.

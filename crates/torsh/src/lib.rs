@@ -44,8 +44,8 @@
 //!
 //! # Features
 //!
-//! All but `parquet` are on by default and add to each other: `nn`, `optim`, `data`, `functional`,
-//! `train`, `profiler`, `debug`, `parquet`.
+//! All but `parquet` and `plots` are on by default and add to each other: `nn`, `optim`, `data`,
+//! `functional`, `train`, `profiler`, `debug`, `parquet`, `plots`.
 
 extern crate self as torsh;
 

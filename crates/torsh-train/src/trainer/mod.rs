@@ -21,7 +21,7 @@ use torsh_tensor::{DType, Device, Result, Tensor, autocast_with};
 pub use builder::TrainerBuilder;
 pub use interrupt::StopHandle;
 pub use loader::Loader;
-pub use results::{EpochResults, Metrics, Stop, TrainingResults};
+pub use results::{EpochResults, History, Metrics, Stop, TrainingResults};
 
 use crate::callbacks::Callback;
 use crate::config::{Interval, Mode};
@@ -152,6 +152,11 @@ impl<M: Module, B> Trainer<M, B> {
     /// How many steps of the optimizer are done.
     pub fn steps_done(&self) -> usize {
         self.state.step
+    }
+
+    /// The finished epochs, also those of a run that ended with an error or was resumed.
+    pub fn history(&self) -> &History {
+        &self.state.history
     }
 
     /// Changes how many epochs there are in all: a run that is over goes on with the next

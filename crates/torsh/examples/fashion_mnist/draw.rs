@@ -3,9 +3,9 @@
 use image::{Rgb, RgbImage};
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight};
 use torsh::data::vision::FASHION_MNIST_CLASSES;
+use torsh::train::plot::{Panel, Plot, Series};
 
-use crate::common::canvas::{BLUE, INK, ORANGE, PAPER, fill, picture, text};
-use crate::common::chart::{Chart, Curve};
+use crate::common::canvas::{INK, PAPER, fill, picture, text};
 use crate::net::Score;
 
 const RED: Rgb<u8> = Rgb([200, 30, 40]);
@@ -24,32 +24,20 @@ pub struct Predictions {
 }
 
 /// Loss and accuracy of each epoch, on the training and on the held-out images.
-pub fn learning_curve(history: &[(Score, Score)]) -> RgbImage {
-    let mut img = RgbImage::from_pixel(1240, 520, PAPER);
-    let curve = |name, color, f: fn(&(Score, Score)) -> f64| Curve {
-        name,
-        points: (1..).map(f64::from).zip(history.iter().map(f)).collect(),
-        color,
+pub fn learning_curve(history: &[(Score, Score)]) -> Plot {
+    let series = |name, f: fn(&(Score, Score)) -> f64| {
+        Series::new(name, (1..).map(f64::from).zip(history.iter().map(f)))
     };
-    let chart = |title, unit, decimals, curves| Chart {
-        title,
-        axis: "epoch",
-        unit,
-        curves,
-        decimals,
-        dots: true,
-    };
-    let loss = vec![
-        curve("training", BLUE, |h| h.0.loss),
-        curve("held out", ORANGE, |h| h.1.loss),
-    ];
-    let accuracy = vec![
-        curve("training", BLUE, |h| 100.0 * h.0.accuracy),
-        curve("held out", ORANGE, |h| 100.0 * h.1.accuracy),
-    ];
-    chart("Loss", "", 2, loss).draw(&mut img, 24, 24, 576, 480);
-    chart("Accuracy", "%", 0, accuracy).draw(&mut img, 640, 24, 576, 480);
-    img
+    let loss = Panel::new("Loss")
+        .x_label("epoch")
+        .series(series("training", |h| h.0.loss))
+        .series(series("held out", |h| h.1.loss));
+    let accuracy = Panel::new("Accuracy")
+        .x_label("epoch")
+        .y_label("%")
+        .series(series("training", |h| 100.0 * h.0.accuracy))
+        .series(series("held out", |h| 100.0 * h.1.accuracy));
+    Plot::new().panel(loss).panel(accuracy).size(1240, 520)
 }
 
 const COLUMNS: usize = 8;
