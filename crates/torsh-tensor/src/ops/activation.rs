@@ -1,7 +1,9 @@
 //! Activation functions with arguments: parameters, and PyTorch's `inplace`.
 
+use smallvec::SmallVec;
 use torsh_core::{Attr, Result, Scalar, TorshError};
 
+use super::clamp::limits;
 use super::pointwise::{parametric, unary};
 use super::pointwise_extra::apply;
 use crate::autocast::{Autocast, body};
@@ -203,13 +205,10 @@ fn hardtanh(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
             ),
         ));
     }
-    apply(
-        &parametric::hardtanh,
-        x,
-        &[],
-        &[Attr::Float(p[0]), Attr::Float(p[1])],
-        inplace,
-    )
+    let [low, high] = [p[0], p[1]].map(|limit| Some(Scalar::Float(limit)));
+    let (low, high) = limits("hardtanh", low, high, x.dtype())?;
+    let limits: SmallVec<[_; 2]> = low.into_iter().chain(high).map(Attr::Scalar).collect();
+    apply(&parametric::hardtanh, x, &[], &limits, inplace)
 }
 
 #[track_caller]

@@ -2,6 +2,7 @@
 
 use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, TorshError, default_dtype};
 
+use super::index::check_number;
 use crate::call::{memory_order_strides, write_fresh};
 use crate::record::OpRecord;
 use crate::schema::Bound;
@@ -474,12 +475,7 @@ impl Tensor {
 
     #[track_caller]
     pub(crate) fn full_as(&self, value: Scalar, dtype: DType, device: Device) -> Result<Tensor> {
-        if value.is_complex() && !dtype.is_complex() {
-            return Err(TorshError::dtype(
-                "full_like",
-                format!("the complex number {value} does not fit {dtype}"),
-            ));
-        }
+        check_number(value, dtype).map_err(|e| e.renamed("full_like"))?;
         let t = self.empty_as(dtype, device)?;
         write_fresh(&super::copy::FILL_, &t, &[], &[Attr::Scalar(value)])?;
         Ok(t)
@@ -601,13 +597,10 @@ fn spaced(
     dtype: DType,
     device: Device,
 ) -> Result<(Tensor, Attr<'static>, Attr<'static>)> {
-    if (a.is_complex() || b.is_complex()) && !dtype.is_complex() {
-        return Err(TorshError::dtype(
-            op,
-            format!("the ends {a} and {b} do not fit {dtype}"),
-        ));
-    }
     let n = count(op, steps)?;
+    for end in [a, b] {
+        check_number(end, dtype).map_err(|e| e.renamed(op))?;
+    }
     let t = Tensor::empty(n, dtype, device)?;
     // A single point is the first end.
     let b = if n == 1 { a } else { b };

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use torsh_core::{Attr, DType, Result, Scalar, TorshError, default_dtype};
 
 use super::pointwise::{binary, parametric};
+use super::pointwise_names::check_numbers;
 use crate::call::{Arg, call_inplace, call1};
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
@@ -170,6 +171,19 @@ pub(super) fn apply(
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
     args.extend_from_slice(rest);
     call1(record, &args, numbers)
+}
+
+/// Runs `addcmul` or `addcdiv`.
+#[track_caller]
+fn multiple(
+    record: &'static OpRecord,
+    tensors: [&Tensor; 3],
+    value: Scalar,
+    inplace: bool,
+) -> Result<Tensor> {
+    let (args, numbers) = (tensors.map(Arg::T), [Attr::Scalar(value)]);
+    check_numbers(record, &args, &numbers)?;
+    apply(record, tensors[0], &args[1..], &numbers, inplace)
 }
 
 /// No nan and no infinities.
@@ -443,11 +457,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple(
             &parametric::addcmul,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            [self, tensor1, tensor2],
+            options.value,
             false,
         )
     }
@@ -466,11 +479,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple(
             &parametric::addcmul,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            [self, tensor1, tensor2],
+            options.value,
             true,
         )
     }
@@ -489,11 +501,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple(
             &parametric::addcdiv,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            [self, tensor1, tensor2],
+            options.value,
             false,
         )
     }
@@ -512,11 +523,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple(
             &parametric::addcdiv,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            [self, tensor1, tensor2],
+            options.value,
             true,
         )
     }
