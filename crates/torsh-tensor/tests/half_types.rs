@@ -1,8 +1,8 @@
 //! float16 and bfloat16 where it matters which step of an op is rounded: values of PyTorch 2.15.
 
 use torsh_tensor::{
-    BatchNormOptions, DType, Device, DivOptions, KlDivOptions, PoissonNllLossOptions, Reduction,
-    Result, Tensor,
+    BatchNormOptions, BceOptions, DType, Device, DivOptions, KlDivOptions, PoissonNllLossOptions,
+    Reduction, Result, Tensor,
 };
 
 fn half(dtype: DType, v: &[f64]) -> Tensor {
@@ -199,6 +199,20 @@ fn a_loss_rounds_the_logarithm_before_its_product() {
         &[-0.035400390625, 0.226318359375],
     );
     check(DType::BF16, losses(DType::BF16), &[-0.03515625, 0.2265625]);
+
+    let (x, y) = ([0.1, 0.77, 0.9, 0.333], [0.2, 0.6, 1.0, 0.05]);
+    let none = BceOptions::new().reduction(Reduction::None);
+    let losses = |dtype| half(dtype, &x).binary_cross_entropy_with(&half(dtype, &y), none.clone());
+    check(
+        DType::F16,
+        losses(DType::F16),
+        &[0.544921875, 0.74462890625, 0.10546875, 0.439697265625],
+    );
+    check(
+        DType::BF16,
+        losses(DType::BF16),
+        &[0.54296875, 0.7421875, 0.10693359375, 0.4375],
+    );
 
     let (x, y) = ([0.7, 2.9, 4.1], [1.6, 3.3, 2.7]);
     let full = PoissonNllLossOptions::new()

@@ -2,7 +2,7 @@
 //!
 //! Other rows compute in float32 and round once, at the end. The results of these would then be
 //! others: 3 divided by float16's 0.3 is 9.998, which is 10 in float16 and 9 without its fraction;
-//! losses are differences of `xlogy` and of products that are rounded, too.
+//! losses are differences of rounded products of rounded logarithms.
 //! The loops read and write float32, but every number in them is one of the half type.
 
 use torsh_core::{DType, Kernel};
@@ -25,6 +25,7 @@ fn fill_for<H: Half>(all: &mut [Entry], level: Level, dtype: DType) {
         (Kernel::FloorDivide, plain::<f32, FloorDivide<H>>(level)),
         (Kernel::Nextafter, plain::<f32, Nextafter<H>>(level)),
         (Kernel::Xlogy, plain::<f32, Xlogy<H>>(level)),
+        (Kernel::BceElementwise, plain::<f32, Bce<H>>(level)),
     ];
     for (kernel, row) in rows {
         all[kernel as usize].loops[dtype as usize] = Some(row);
@@ -135,5 +136,17 @@ impl<H: Half> Row<f32> for Xlogy<H> {
         let product = x * H::nearest(VMath::log::<A>(y));
         let product = if x == 0.0 { 0.0 } else { product };
         if Real::is_nan(y) { y } else { product }
+    }
+}
+
+struct Bce<H>(H);
+impl<H: Half> Row<f32> for Bce<H> {
+    const ARITY: usize = 2;
+    type Out = f32;
+    #[inline(always)]
+    fn apply<A: Arch>([x, y, _]: [f32; 3], _: [f32; 4]) -> f32 {
+        let low = H::nearest(VMath::log1p::<A>(-x)).maximum(-100.0);
+        let high = H::nearest(VMath::log::<A>(x)).maximum(-100.0);
+        H::nearest(H::nearest(y - 1.0) * low) - H::nearest(y * high)
     }
 }
