@@ -409,9 +409,14 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     if !training && (running_mean.is_none() || running_var.is_none()) {
         return Err(missing());
     }
-    // Statistics in a half type are rounded to it wherever PyTorch stores them.
+    // Statistics in a half type are rounded to it wherever PyTorch stores them; in float16 it stores
+    // no sum of squares, which could overflow, and no variance.
     let statistics = mean_out.dtype();
     let kept = |v: f64| rounded(v, statistics);
+    let squared = |v: f64| match statistics {
+        DType::F16 => v,
+        _ => rounded(v, statistics),
+    };
     let half = wide(statistics) != statistics;
     let large = stream::pays(out.numel() * size_of::<T>());
     let streams = large && out.dtype() == dtype && sizes.s >= STREAM / 2;
@@ -427,7 +432,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                     let var = squares / count + off * off;
                     // `max` would turn a nan into 0.
                     let var = if var < 0.0 { 0.0 } else { var };
-                    (stored, kept(var * count) / count)
+                    (stored, squared(var * count) / count)
                 };
                 moments.iter().map(one).unzip()
             }
@@ -447,7 +452,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         for (i, c) in range.clone().enumerate() {
             let invstd = match training {
                 // PyTorch divides a rounded sum, and rounds again.
-                true => kept(1.0 / (kept(vars[i]) + eps).sqrt()),
+                true => kept(1.0 / (squared(vars[i]) + eps).sqrt()),
                 false => 1.0 / (vars[i] + eps).sqrt(),
             };
             // SAFETY: the channel is this thread's.

@@ -8,11 +8,12 @@
 //! - `Pad` ([`attrs::Pad`]): the operand with elements of one value before it, and as many behind it
 //!   as the output has room for.
 
+mod spaced;
+
 use std::ops::Range;
 use std::sync::Mutex;
 
 use half::{bf16, f16};
-use num_complex::Complex;
 use torsh_core::attrs::NONE;
 use torsh_core::{
     DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
@@ -75,20 +76,6 @@ fn arange(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A point between two ends, counted from the nearer end, so that both ends are exact.
-macro_rules! between {
-    ($start:expr, $end:expr, $step:expr, $n:expr, $to:expr) => {{
-        let (start, end, step, n, to) = ($start, $end, $step, $n, $to);
-        move |i: usize| {
-            if i < n / 2 {
-                start + step * to(i)
-            } else {
-                end - step * to(n - i - 1)
-            }
-        }
-    }};
-}
-
 fn linspace(args: &KernelArgs<'_>) -> Result<()> {
     let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
@@ -98,88 +85,15 @@ fn linspace(args: &KernelArgs<'_>) -> Result<()> {
         end: b,
         base,
     } = args.attrs()?;
-    let n = out.numel();
-    // Integers step in float64 from the ends cut off to integers.
-    let whole = |s: Scalar| s.to_i64() as f64;
-    macro_rules! ints {
-        ($t:ty) => {{
-            let (a, b) = (whole(a), whole(b));
-            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i
-                as f64);
-            match base {
-                None => write(out, |i| at(i) as i64 as $t),
-                Some(base) => write(out, |i| base.to_f64().powf(at(i)) as i64 as $t),
-            }
-        }};
+    let done = match base {
+        None => spaced::linspace(out, a, b),
+        Some(base) => spaced::logspace(out, a, b, base),
+    };
+    if done {
+        Ok(())
+    } else {
+        Err(args.unsupported())
     }
-    macro_rules! halves {
-        ($t:ty) => {{
-            // Every step is rounded, as arithmetic on the type itself is.
-            let r = |v: f32| <$t>::from_f32(v).to_f32();
-            let (a, b) = (r(a.to_f64() as f32), r(b.to_f64() as f32));
-            let step = r(r(b - a) / r((n.max(2) - 1) as f32));
-            let at = |i: usize| {
-                if i < n / 2 {
-                    r(a + r(step * r(i as f32)))
-                } else {
-                    r(b - r(step * r((n - i - 1) as f32)))
-                }
-            };
-            match base {
-                None => write(out, |i| <$t>::from_f32(at(i))),
-                Some(base) => write(out, |i| <$t>::from_f64(base.to_f64().powf(at(i) as f64))),
-            }
-        }};
-    }
-    macro_rules! complexes {
-        ($t:ty) => {{
-            let c = |s: Scalar| {
-                let (re, im) = s.to_complex();
-                Complex::<$t>::new(re as $t, im as $t)
-            };
-            let (a, b) = (c(a), c(b));
-            let step = (b - a) / Complex::from((n.max(2) - 1) as $t);
-            let at = between!(a, b, step, n, |i: usize| Complex::from(i as $t));
-            match base {
-                None => write(out, at),
-                Some(base) => {
-                    let base = c(base);
-                    write(out, |i| base.powc(at(i)))
-                }
-            }
-        }};
-    }
-    match out.dtype() {
-        DType::F64 => {
-            let (a, b) = (a.to_f64(), b.to_f64());
-            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i
-                as f64);
-            match base {
-                None => write(out, at),
-                Some(base) => write(out, |i| base.to_f64().powf(at(i))),
-            }
-        }
-        DType::F32 => {
-            let (a, b) = (a.to_f64() as f32, b.to_f64() as f32);
-            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f32, n, |i: usize| i
-                as f32);
-            match base {
-                None => write(out, at),
-                Some(base) => write(out, |i| base.to_f64().powf(at(i) as f64) as f32),
-            }
-        }
-        DType::F16 => halves!(f16),
-        DType::BF16 => halves!(bf16),
-        DType::C64 => complexes!(f32),
-        DType::C128 => complexes!(f64),
-        DType::I64 => ints!(i64),
-        DType::I32 => ints!(i32),
-        DType::I16 => ints!(i16),
-        DType::I8 => ints!(i8),
-        DType::U8 => ints!(u8),
-        DType::Bool => return Err(args.unsupported()),
-    }
-    Ok(())
 }
 
 fn eye(args: &KernelArgs<'_>) -> Result<()> {

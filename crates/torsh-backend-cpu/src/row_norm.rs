@@ -81,7 +81,7 @@ trait RowLoops: Loops {
         weight: *const Self,
         mean: Self,
     ) -> [f64; 2];
-    /// `y = a g weight + b (x - mean) + c` of `[a, b, c, mean]`.
+    /// `y = a (g weight - c) + b (x - mean)` of `[a, b, c, mean]`.
     unsafe fn weighted_gradient(
         n: usize,
         g: *const Self,
@@ -148,11 +148,11 @@ macro_rules! loops {
                 unsafe {
                     match weight.is_null() {
                         true => (0..n).for_each(|i| {
-                            *y.add(i) = a.fma::<A>(*g.add(i), b.fma::<A>(*x.add(i) - mean, c));
+                            *y.add(i) = a.fma::<A>(*g.add(i) - c, b * (*x.add(i) - mean));
                         }),
                         false => (0..n).for_each(|i| {
                             let g = *g.add(i) * *weight.add(i);
-                            *y.add(i) = a.fma::<A>(g, b.fma::<A>(*x.add(i) - mean, c));
+                            *y.add(i) = a.fma::<A>(g - c, b * (*x.add(i) - mean));
                         }),
                     }
                 }
@@ -576,13 +576,14 @@ impl<T: RowLoops> Backward<T> {
                 let dx = dx.at(self.sizes.at(row));
                 let s = rstd.to_f64();
                 let b = T::c(-total[1] * s * s * s / count);
-                let c = match self.sizes.centred {
-                    true => T::c(-total[0] * s / count),
-                    false => T::ZERO,
+                let centre = match self.sizes.centred {
+                    true => total[0] / count,
+                    false => 0.0,
                 };
                 if spread == 1 {
-                    T::weighted_gradient(n, g, x, weight(0), dx, [rstd, b, c, mean]);
+                    T::weighted_gradient(n, g, x, weight(0), dx, [rstd, b, T::c(centre), mean]);
                 } else {
+                    let c = T::c(-centre * s);
                     for p in 0..self.sizes.each() {
                         let at = p * spread;
                         let a = self.weight.map_or(rstd, |_| rstd * *weight(p));

@@ -122,7 +122,7 @@ pub(crate) enum Rule {
 /// What the driver knows of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// By dtype. Half types have none: they use the one of `float32`.
+    /// By dtype. Half types use the one of `float32`, but where [`halves`](super::halves) has one.
     pub loops: [Option<LoopFn>; 12],
     /// How many tensors it reads.
     pub arity: usize,
@@ -167,6 +167,7 @@ pub(crate) fn entries() -> &'static [Entry] {
             super::binary::fill(&mut all, level);
             super::parametric::fill(&mut all, level);
             super::special::fill(&mut all, level);
+            super::halves::fill(&mut all, level);
             all
         };
         let level = arch::level();
@@ -338,7 +339,7 @@ fn best<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
 }
 
 /// The loop for AVX2 or the baseline: AVX-512 brings the other types too little for its size.
-fn plain<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
+pub(super) fn plain<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 | Level::Avx2 => avx2::<T, R>,

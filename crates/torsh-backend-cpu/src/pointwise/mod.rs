@@ -4,6 +4,7 @@
 //! between dtypes, go through [`blocks`](crate::blocks). The half types compute in `float32`.
 
 mod binary;
+mod halves;
 mod loops;
 mod parametric;
 mod special;
@@ -53,7 +54,9 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     };
     let half = is_half(args.compute());
     let wanted = if half { DType::F32 } else { args.compute() };
-    let Some(f) = entry.loops[wanted as usize] else {
+    let exact = half && keeps_digits(args.kernel(), args.inputs());
+    let own = entry.loops[args.compute() as usize].filter(|_| !exact);
+    let Some(f) = own.or(entry.loops[wanted as usize]) else {
         return Err(args.unsupported());
     };
     let ([out, ..], Some(inputs)) = (args.outputs(), args.inputs().get(..entry.arity)) else {
@@ -123,19 +126,18 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
         round: if produced == DType::F32 { round } else { None },
         ..Operand::new(out, produced)
     };
+    let operand = |k: usize, v: &View<'_>| Operand {
+        round: if exact && k == 1 { None } else { round },
+        ..Operand::new(v, wanted)
+    };
     if n == 1 {
-        let rounded = if entry.rule == Rule::Bool {
-            round
-        } else {
-            None
-        };
-        single(f, &result, inputs, wanted, rounded, p);
+        single(f, &result, inputs, operand, p);
         return Ok(());
     }
     let mut operands = [result; MAX_INPUTS + 1];
     let mut views = [out; MAX_INPUTS + 1];
     for (k, v) in inputs.iter().enumerate() {
-        operands[k + 1] = input(v, wanted, entry.rule, round);
+        operands[k + 1] = operand(k, v);
         views[k + 1] = v;
     }
     let count = inputs.len() + 1;
@@ -150,14 +152,14 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// How an operand is read: numbers keep their digits in half-precision arithmetic, as PyTorch's
-/// do; what is compared, and whole tensors of other dtypes, become half-precision values first.
-fn input(v: &View<'_>, wanted: DType, rule: Rule, round: Option<DType>) -> Operand {
-    let exact = v.numel() == 1 && rule != Rule::Bool;
-    Operand {
-        round: if exact { None } else { round },
-        ..Operand::new(v, wanted)
-    }
+/// Whether the second operand of half-precision arithmetic is a number that keeps its digits: a
+/// factor or divisor does, as in PyTorch, where all else becomes a half-precision number first.
+fn keeps_digits(k: Kernel, inputs: &[View<'_>]) -> bool {
+    let multiplies = matches!(
+        k,
+        Kernel::Mul | Kernel::Div | Kernel::DivTrunc | Kernel::FloorDivide
+    );
+    multiplies && inputs.get(1).is_some_and(in_one_place)
 }
 
 /// One element: no loops, whatever the dtypes and layouts are.
@@ -166,18 +168,14 @@ fn single(
     f: Loop,
     result: &Operand,
     inputs: &[View<'_>],
-    wanted: DType,
-    rounded: Option<DType>,
+    operand: impl Fn(usize, &View<'_>) -> Operand,
     p: *const u8,
 ) {
     let mut values = [Slot([0; 16]); MAX_INPUTS + 1];
     let [to, from @ ..] = &mut values;
     let mut ins = [std::ptr::null(); MAX_INPUTS];
-    for ((slot, i), v) in from.iter_mut().zip(&mut ins).zip(inputs) {
-        let o = Operand {
-            round: rounded,
-            ..Operand::new(v, wanted)
-        };
+    for (k, ((slot, i), v)) in from.iter_mut().zip(&mut ins).zip(inputs).enumerate() {
+        let o = operand(k, v);
         // SAFETY: every view has one element, and a slot holds one of any dtype.
         unsafe { o.load(v.ptr(), slot.0.as_mut_ptr(), 1) };
         *i = slot.0.as_ptr();

@@ -4,6 +4,7 @@ use torsh_core::attrs::NONE;
 use torsh_core::pointwise::numbers;
 use torsh_core::{Result, Scalar, TorshError};
 
+use super::clamp::limits;
 use super::pointwise::{parametric, unary};
 use super::pointwise_extra::apply;
 use crate::autocast::{Autocast, body};
@@ -219,16 +220,13 @@ fn hardtanh(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
             ),
         ));
     }
-    apply(
-        &parametric::hardtanh,
-        x,
-        &[],
-        &numbers::Hardtanh {
-            min_val: p[0].into(),
-            max_val: p[1].into(),
-        },
-        inplace,
-    )
+    let [low, high] = [p[0], p[1]].map(|limit| Some(Scalar::Float(limit)));
+    let (low, high) = limits("hardtanh", low, high, x.dtype())?;
+    let limits = numbers::Hardtanh {
+        min_val: low.unwrap_or(p[0].into()),
+        max_val: high.unwrap_or(p[1].into()),
+    };
+    apply(&parametric::hardtanh, x, &[], &limits, inplace)
 }
 
 #[track_caller]

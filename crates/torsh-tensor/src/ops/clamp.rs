@@ -3,8 +3,9 @@
 use smallvec::SmallVec;
 use torsh_core::attrs::NONE;
 use torsh_core::pointwise::numbers;
-use torsh_core::{Attributes, Result, Scalar, TorshError};
+use torsh_core::{Attributes, DType, Result, Scalar, TorshError};
 
+use super::index::check_number;
 use super::pointwise::parametric;
 use super::pointwise_names::promoted;
 use crate::call::{Arg, call_inplace, call1};
@@ -129,6 +130,57 @@ pub static CLAMP_MAX: OpRecord = OpRecord::new(
     ])])
 });
 
+/// The limits as numbers that a dtype can hold. An integer type's elements all keep to a limit
+/// outside its range, unless none does.
+///
+/// # Errors
+/// A limit above the range as the lower one or below it as the upper one, and what
+/// [`check_number`] refuses for other types.
+pub(super) fn limits(
+    op: &'static str,
+    low: Option<Scalar>,
+    high: Option<Scalar>,
+    dtype: DType,
+) -> Result<(Option<Scalar>, Option<Scalar>)> {
+    if !dtype.is_integer() {
+        for limit in low.iter().chain(&high) {
+            check_number(*limit, dtype).map_err(|e| e.renamed(op))?;
+        }
+        return Ok((low, high));
+    }
+    let (least, most) = dtype.finite_range();
+    let outside = |which: &str, limit: Scalar| {
+        TorshError::dtype(
+            op,
+            format!("the {which} limit {limit} is outside the range of {dtype}"),
+        )
+    };
+    let (below, above) = (
+        |s: &Scalar| s.to_f64() < least,
+        |s: &Scalar| s.to_f64() > most,
+    );
+    match (low, high) {
+        (Some(s), _) if above(&s) => Err(outside("lower", s)),
+        (_, Some(s)) if below(&s) => Err(outside("upper", s)),
+        _ => Ok((
+            low.map(|s| {
+                if below(&s) {
+                    Scalar::Int(least as i64)
+                } else {
+                    s
+                }
+            }),
+            high.map(|s| {
+                if above(&s) {
+                    Scalar::Int(most as i64)
+                } else {
+                    s
+                }
+            }),
+        )),
+    }
+}
+
 #[track_caller]
 fn clamp(
     x: &Tensor,
@@ -147,7 +199,13 @@ fn clamp(
         _ => None,
     };
     let tensor = |o: &Option<Operand<'_>>| matches!(o, Some(Operand::Ref(_) | Operand::Owned(_)));
-    let (low, high) = (number(&min), number(&max));
+    let (mut low, mut high) = (number(&min), number(&max));
+    let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
+    all.extend(low.into_iter().chain(high).map(Arg::N));
+    let dtype = promoted(&all)?;
+    if !tensor(&min) && !tensor(&max) {
+        (low, high) = limits("clamp", low, high, dtype)?;
+    }
     // A number beside a tensor is a 0-d tensor that raises no dtype within its category.
     let (own_min, own_max, wide);
     let mut operands: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
@@ -181,9 +239,6 @@ fn clamp(
         };
         (record, NONE)
     };
-    let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
-    all.extend(low.into_iter().chain(high).map(Arg::N));
-    let dtype = promoted(&all)?;
     let r = if dtype != x.dtype() && operands.len() == 1 {
         wide = x.to_dtype(dtype)?;
         operands[0] = Arg::T(&wide);

@@ -248,15 +248,7 @@ impl Tensor {
         value: Scalar,
         at: &'static std::panic::Location<'static>,
     ) -> Result<()> {
-        if value.is_complex() && !self.dtype().is_complex() {
-            return Err(TorshError::dtype(
-                "",
-                format!(
-                    "value cannot be converted to type {} without losing its imaginary part",
-                    self.dtype()
-                ),
-            ));
-        }
+        super::index::check_number(value, self.dtype())?;
         let recorded = crate::mode::is_grad_enabled() && self.requires_grad();
         // One value may be written to one place many times, but not recorded.
         if recorded {

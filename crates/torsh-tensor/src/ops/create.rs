@@ -28,12 +28,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let t = Tensor::empty(shape, dtype, device)?;
         let value = value.into();
-        if value.is_complex() && !dtype.is_complex() {
-            return Err(TorshError::dtype(
-                "full",
-                format!("the complex number {value} does not fit {dtype}"),
-            ));
-        }
+        super::index::check_number(value, dtype).map_err(|e| e.renamed("full"))?;
         write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
         Ok(t)
     }

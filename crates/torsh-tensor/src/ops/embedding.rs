@@ -165,7 +165,7 @@ options! {
         norm_type: f64 = 2.0;
         /// Whether gradients are divided by how often their row is used.
         scale_grad_by_freq: bool = false;
-        /// Sparse gradients, which ToRSh does not have.
+        /// Sparse gradients, which ToRSh does not have: an error where a gradient is recorded.
         sparse: bool = false;
     }
 }
@@ -228,7 +228,7 @@ impl Tensor {
     #[track_caller]
     pub fn embedding_with(&self, indices: &Tensor, options: EmbeddingOptions) -> Result<Tensor> {
         let refuse = |text: String| Err(TorshError::invalid("embedding", text));
-        if options.sparse {
+        if options.sparse && self.requires_grad() && crate::is_grad_enabled() {
             return refuse("sparse gradients are not supported; leave sparse at false".into());
         }
         let rows = self.dims().first().copied().unwrap_or(0) as i64;

@@ -3,6 +3,7 @@
 use torsh_core::attrs::NONE;
 use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, TorshError, attrs, default_dtype};
 
+use super::index::check_number;
 use crate::call::{memory_order_strides, write_fresh};
 use crate::record::OpRecord;
 use crate::schema::Bound;
@@ -457,12 +458,7 @@ impl Tensor {
 
     #[track_caller]
     pub(crate) fn full_as(&self, value: Scalar, dtype: DType, device: Device) -> Result<Tensor> {
-        if value.is_complex() && !dtype.is_complex() {
-            return Err(TorshError::dtype(
-                "full_like",
-                format!("the complex number {value} does not fit {dtype}"),
-            ));
-        }
+        check_number(value, dtype).map_err(|e| e.renamed("full_like"))?;
         let t = self.empty_as(dtype, device)?;
         write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
         Ok(t)
@@ -585,13 +581,10 @@ fn spaced(
     device: Device,
 ) -> Result<Tensor> {
     let attrs::Linspace { start, end, base } = points;
-    if (start.is_complex() || end.is_complex()) && !dtype.is_complex() {
-        return Err(TorshError::dtype(
-            op,
-            format!("the ends {start} and {end} do not fit {dtype}"),
-        ));
-    }
     let n = count(op, steps)?;
+    for end in [start, end] {
+        check_number(end, dtype).map_err(|e| e.renamed(op))?;
+    }
     let x = Tensor::empty(n, dtype, device)?;
     // A single point is the first end.
     let end = if n == 1 { start } else { end };

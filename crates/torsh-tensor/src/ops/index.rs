@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, Attributes, NONE};
-use torsh_core::{DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
+use torsh_core::{DType, Device, Dims, Kernel, Result, Scalar, Shape, TorshError};
 
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1, make_node, write_into};
@@ -128,11 +128,29 @@ pub(crate) fn check_number(value: Scalar, dtype: DType) -> Result<()> {
 }
 
 /// A value to write: a 0-d tensor of the target's dtype, or else a number.
+///
+/// # Errors
+/// A tensor that is not 0-d, and a number, in a tensor too, that the dtype cannot hold.
 pub(crate) fn fill_value(
     op: &'static str,
     value: &Operand<'_>,
     like: &Tensor,
 ) -> Result<(Option<Tensor>, Option<Scalar>)> {
+    let complex = match value {
+        Operand::Number(n) => n.is_complex(),
+        Operand::Ref(t) => t.is_complex(),
+        Operand::Owned(t) => t.is_complex(),
+    };
+    // Here PyTorch takes no complex number, not even one without imaginary part.
+    if op == "index_fill" && complex && !like.is_complex() {
+        return Err(TorshError::dtype(
+            "",
+            format!(
+                "index_fill_(): a complex value cannot be written into a tensor of dtype {}",
+                like.dtype()
+            ),
+        ));
+    }
     match value {
         Operand::Number(n) => {
             check_number(*n, like.dtype())?;
@@ -148,6 +166,9 @@ pub(crate) fn fill_value(
                         t.ndim()
                     ),
                 ));
+            }
+            if t.dtype() != like.dtype() && t.device() != Device::Meta {
+                check_number(t.item_scalar()?, like.dtype())?;
             }
             Ok((Some(t.to_dtype(like.dtype())?), None))
         }

@@ -5,6 +5,7 @@ mod methods;
 use smallvec::SmallVec;
 use torsh_core::{DType, Dims, Kernel, Result, Scalar, Shape, TorshError, attrs};
 
+use super::index::check_number;
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::node::{BackwardCx, Grads};
@@ -470,6 +471,14 @@ fn sum_of(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    // The half types multiply in float32, numbers included.
+    let held = match a.dtype() {
+        DType::F16 | DType::BF16 => DType::F32,
+        dtype => dtype,
+    };
+    for number in [beta, alpha] {
+        check_number(number, held).map_err(|e| e.renamed(record.base_name()))?;
+    }
     call1(
         record,
         &[Arg::T(a), Arg::T(b), Arg::T(c)],

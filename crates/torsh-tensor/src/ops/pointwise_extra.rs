@@ -7,6 +7,7 @@ use torsh_core::pointwise::numbers::{self, Numbers};
 use torsh_core::{Attributes, DType, Result, Scalar, TorshError, default_dtype};
 
 use super::pointwise::{binary, parametric};
+use super::pointwise_names::check_numbers;
 use crate::call::{Arg, call_inplace, call1};
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
@@ -178,6 +179,19 @@ pub(super) fn apply(
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
     args.extend_from_slice(rest);
     call1(record, &args, numbers)
+}
+
+/// Runs `addcmul` or `addcdiv`.
+#[track_caller]
+fn multiple<T: Numbers>(
+    record: &'static OpRecord,
+    tensors: [&Tensor; 3],
+    value: Scalar,
+    inplace: bool,
+) -> Result<Tensor> {
+    let args = tensors.map(Arg::T);
+    check_numbers(record, &args, Some(value))?;
+    apply(record, tensors[0], &args[1..], &T::bound(&[value]), inplace)
 }
 
 /// No nan and no infinities.
@@ -452,13 +466,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple::<numbers::Addcmul>(
             &parametric::addcmul,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &numbers::Addcmul {
-                value: options.value,
-            },
+            [self, tensor1, tensor2],
+            options.value,
             false,
         )
     }
@@ -477,13 +488,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple::<numbers::Addcmul>(
             &parametric::addcmul,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &numbers::Addcmul {
-                value: options.value,
-            },
+            [self, tensor1, tensor2],
+            options.value,
             true,
         )
     }
@@ -502,13 +510,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple::<numbers::Addcdiv>(
             &parametric::addcdiv,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &numbers::Addcdiv {
-                value: options.value,
-            },
+            [self, tensor1, tensor2],
+            options.value,
             false,
         )
     }
@@ -527,13 +532,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple::<numbers::Addcdiv>(
             &parametric::addcdiv,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &numbers::Addcdiv {
-                value: options.value,
-            },
+            [self, tensor1, tensor2],
+            options.value,
             true,
         )
     }

@@ -2,6 +2,7 @@
 
 use torsh_core::{DType, Result, Scalar, TorshError, default_dtype};
 
+use super::index::check_number;
 use crate::call::{Arg, promotion};
 use crate::record::OpRecord;
 use crate::schema::{Signature, Type};
@@ -52,13 +53,16 @@ pub(super) fn check_numbers(
             "one of the operands must be a Tensor, got numbers alone",
         ));
     }
-    if !matches!(name, "add" | "sub" | "rsub") {
+    if !matches!(name, "add" | "sub" | "rsub" | "addcmul" | "addcdiv") {
         return Ok(());
     }
     let Some(alpha) = alpha else {
         return Ok(());
     };
     let dtype = promoted(args)?;
+    if matches!(name, "addcmul" | "addcdiv") {
+        return check_number(alpha, dtype).map_err(|e| e.renamed(name));
+    }
     if alpha.is_float() && !dtype.is_differentiable() {
         return Err(TorshError::dtype(
             name,
