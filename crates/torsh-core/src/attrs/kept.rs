@@ -5,12 +5,12 @@ use std::mem::MaybeUninit;
 
 use super::{Attributes, NONE, Nothing};
 
-/// The words that small structs are kept in without memory of their own.
-const WORDS: usize = 6;
+/// The words that small structs are kept in without memory of their own: room for a shape.
+const WORDS: usize = 7;
 
 type Room = MaybeUninit<[u64; WORDS]>;
 
-/// A copy of a call's [`Attributes`], as the recorded graph has it. Structs of up to six words
+/// A copy of a call's [`Attributes`], as the recorded graph has it. Structs of up to seven words
 /// are in it, larger ones on the heap.
 pub struct Kept {
     room: Room,
