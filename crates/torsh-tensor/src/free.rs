@@ -329,7 +329,7 @@ impl Tensor {
     /// use torsh_tensor::{DType, Device, tensor};
     /// let x = tensor![1.5, -2.5].to(DType::I64)?;
     /// assert_eq!(x.to_vec::<i64>()?, [1, -2]);
-    /// assert_eq!(x.to((default_device(), DType::F64))?.dtype(), DType::F64);
+    /// assert_eq!(x.to((Device::Cpu, DType::F64))?.dtype(), DType::F64);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[track_caller]
