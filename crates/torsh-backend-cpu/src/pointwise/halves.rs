@@ -145,8 +145,8 @@ impl<H: Half> Row<f32> for Bce<H> {
     type Out = f32;
     #[inline(always)]
     fn apply<A: Arch>([x, y, _]: [f32; 3], _: [f32; 4]) -> f32 {
-        let low = H::nearest(VMath::log1p::<A>(-x)).maximum(-100.0);
-        let high = H::nearest(VMath::log::<A>(x)).maximum(-100.0);
+        let low = Real::maximum(H::nearest(VMath::log1p::<A>(-x)), -100.0);
+        let high = Real::maximum(H::nearest(VMath::log::<A>(x)), -100.0);
         H::nearest(H::nearest(y - 1.0) * low) - H::nearest(y * high)
     }
 }
