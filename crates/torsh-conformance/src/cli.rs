@@ -18,7 +18,8 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --op NAME ...  only these operators (add), files (add.extra), modules (Linear), or of the training
                files random, optim, lr_scheduler, training, or an entry as optim.SGD
 --tier TIER    only the operators of this tier; all is the default
---verbose      every failed case, not only the first of each operator
+--verbose      every failed case, not only the first of each operator, and every case that passes
+               outside the default tolerance: by the exact result, or by a listed tolerance
 --list-absent  only name the operators that have cases and do not exist, one a line
 --threads N    files run at the same time; 1 is the default
 pack           write an archive that the tests run: the core tier of operators, or, of a directory

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::compare::EXCEPTIONS;
+use crate::compare::{EXCEPTIONS, Of};
 use crate::layouts::Layout;
 use crate::tiers::Tier;
 use crate::training::runs;
@@ -67,6 +67,11 @@ pub struct OpReport {
     pub refused: usize,
     /// One message per failed case.
     pub failures: Vec<String>,
+    /// One message per case that passed only because its results are as near to the exact ones as
+    /// PyTorch's.
+    pub nearer: Vec<String>,
+    /// One message per case that passed only by a wider tolerance of [`EXCEPTIONS`].
+    pub listed: Vec<String>,
 }
 
 impl OpReport {
@@ -83,6 +88,8 @@ impl OpReport {
             layouts: [0; 4],
             refused: 0,
             failures: Vec::new(),
+            nearer: Vec::new(),
+            listed: Vec::new(),
         }
     }
 
@@ -134,8 +141,18 @@ impl Report {
             .collect()
     }
 
-    /// The whole text; `verbose` tells every failed case, not only the first of each operator.
-    /// The last line is `N passed, N failed`.
+    /// Cases that passed only because their results are as near to the exact ones as PyTorch's.
+    pub fn nearer(&self) -> usize {
+        self.ops.iter().map(|o| o.nearer.len()).sum()
+    }
+
+    /// Cases that passed only by a wider tolerance of [`EXCEPTIONS`].
+    pub fn listed(&self) -> usize {
+        self.ops.iter().map(|o| o.listed.len()).sum()
+    }
+
+    /// The whole text; `verbose` tells every failed case, not only the first of each operator, and
+    /// every case that passed outside the default tolerance. The last line is `N passed, N failed`.
     pub fn text(&self, verbose: bool) -> String {
         let mut text = String::new();
         self.write(&mut text, verbose)
@@ -161,7 +178,13 @@ impl Report {
                 }
             }
         }
+        if verbose {
+            self.write_told(out, "EXACT", &|o| &o.nearer)?;
+            self.write_told(out, "LISTED", &|o| &o.listed)?;
+        }
         self.write_counts(out)?;
+        self.write_told_counts(out, "passed by the exact result", &|o| &o.nearer)?;
+        self.write_told_counts(out, "passed by a listed tolerance", &|o| &o.listed)?;
         let mut groups: BTreeMap<Group, BTreeSet<&str>> = BTreeMap::new();
         for op in self.ops.iter().filter(|o| o.absent) {
             groups.entry(op.group).or_default().insert(&op.op);
@@ -190,9 +213,14 @@ impl Report {
             .iter()
             .filter(|e| self.ops.iter().any(|o| o.op == e.op && !o.absent))
         {
+            let of = match e.of {
+                Some(Of::Output) => "results of ",
+                Some(Of::Gradient) => "gradients of ",
+                None => "",
+            };
             writeln!(
                 out,
-                "tolerance of {} in {}: rtol {:e}, atol {:e}: {}",
+                "tolerance of {of}{} in {}: rtol {:e}, atol {:e}: {}",
                 e.op, e.dtype, e.rtol, e.atol, e.reason
             )?;
         }
@@ -209,6 +237,44 @@ impl Report {
             )?;
         }
         writeln!(out, "{} passed, {} failed", self.passed(), self.failed())
+    }
+
+    /// Every message of one kind.
+    fn write_told(
+        &self,
+        out: &mut String,
+        kind: &str,
+        told: &dyn Fn(&OpReport) -> &Vec<String>,
+    ) -> std::fmt::Result {
+        for op in self.ops.iter().filter(|o| !told(o).is_empty()) {
+            let (name, n, cases) = (&op.name, told(op).len(), op.cases());
+            writeln!(out, "{kind} {name}: {n} of {cases} cases")?;
+            for message in told(op) {
+                writeln!(out, "     {}", line(message))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many messages of one kind there are, of all cases and for each file.
+    fn write_told_counts(
+        &self,
+        out: &mut String,
+        title: &str,
+        told: &dyn Fn(&OpReport) -> &Vec<String>,
+    ) -> std::fmt::Result {
+        let each = self.ops.iter().filter(|o| !told(o).is_empty());
+        let each: Vec<_> = each
+            .map(|o| format!("{} {}", o.name, told(o).len()))
+            .collect();
+        let n: usize = self.ops.iter().map(|o| told(o).len()).sum();
+        let cases: usize = self.ops.iter().map(OpReport::cases).sum();
+        let part = 100.0 * n as f64 / cases.max(1) as f64;
+        if n == 0 {
+            return Ok(());
+        }
+        let title = format!("{title} ({n} cases, {part:.3} %)");
+        wrapped(out, &title, each.iter().map(String::as_str))
     }
 
     fn write_counts(&self, out: &mut String) -> std::fmt::Result {
@@ -286,6 +352,8 @@ mod tests {
         add.layouts = [9, 8, 5, 8];
         add.fail("case 3: expected 1,\n got 2".to_string());
         add.fail("case 4: other".to_string());
+        add.nearer.push("case 5: exactly 1".to_string());
+        add.listed.push("case 6: exactly 2".to_string());
         let mut svd = OpReport::new("svd", "svd", Group::Tier(Tier::Full));
         svd.absent = true;
         let mut report = Report {
@@ -298,7 +366,13 @@ mod tests {
             text.starts_with("FAIL add.extra: 2 of 9 cases; first: case 3: expected 1, got 2\n")
         );
         assert!(!text.contains("other"));
-        assert!(report.text(true).contains("     case 4: other\n"));
+        let all = report.text(true);
+        assert!(all.contains("     case 4: other\n"));
+        assert!(all.contains("EXACT add.extra: 1 of 9 cases\n     case 5: exactly 1\n"));
+        assert!(all.contains("LISTED add.extra: 1 of 9 cases\n     case 6: exactly 2\n"));
+        assert!(!text.contains("exactly"));
+        assert!(text.contains("passed by the exact result (1 cases, 11.111 %): add.extra 1\n"));
+        assert!(text.contains("passed by a listed tolerance (1 cases, 11.111 %): add.extra 1\n"));
         let core = text.lines().find(|l| l.starts_with("core")).unwrap();
         let cells: Vec<_> = core.split_whitespace().skip(1).collect();
         assert_eq!(cells, ["1", "0", "9", "2", "3", "2", "9", "8", "5", "8"]);
