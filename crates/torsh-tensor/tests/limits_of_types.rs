@@ -36,7 +36,12 @@ fn complex_values_are_not_written_into_real_tensors() {
         refused(x.addcmul_with_(&x, &x, value), "addcmul", held);
         let square = x.outer(&x).unwrap();
         let alpha = AddmmOptions::new().alpha(COMPLEX);
-        refused(square.addmm_with(&square, &square, alpha), "addmm", held);
+        refused(
+            square.addmm_with(&square, &square, alpha.clone()),
+            "addmm",
+            held,
+        );
+        refused(square.addr_with(&x, &x, alpha), "addr", held);
         assert_eq!(
             x.masked_fill(&mask, &number(5, DType::C64))
                 .unwrap()

@@ -214,6 +214,9 @@ impl Tensor {
                 "for integral input tensors, alpha and beta must not be floating-point numbers",
             ));
         }
+        for number in [beta, alpha] {
+            check_number(number, dtype).map_err(|e| e.renamed("addr"))?;
+        }
         // The factors are rounded to the result's dtype first, as PyTorch does.
         let number = |s: Scalar| Scalar::from_bytes(&s.to_bytes(dtype), dtype);
         let one = |s: Scalar| s.to_complex() == (1.0, 0.0);
