@@ -126,6 +126,8 @@ pub(crate) struct Entry {
     pub loops: [Option<LoopFn>; 12],
     /// How many tensors it reads.
     pub arity: usize,
+    /// How many numbers its calls have as attributes.
+    pub numbers: usize,
     pub rule: Rule,
     /// Whether an integer divisor of 0 (the second operand) is an error.
     pub divides: bool,
@@ -159,6 +161,7 @@ pub(crate) fn entries() -> &'static [Entry] {
             loops: [None; 12],
             arity: 0,
             rule: Rule::Promote,
+            numbers: 0,
             divides: false,
         };
         let of = |level| {
@@ -445,6 +448,7 @@ macro_rules! fill_rows {
                 let entry = &mut all[Kernel::$kernel as usize];
                 entry.arity = [$(stringify!($arg)),+].len();
                 entry.rule = rule!(@of $rule);
+                $(entry.numbers = [$(stringify!($number)),+].len();)?
                 sections! { @float This $rule entry level [$($arg)+]; $($body)* }
             })*
         }
