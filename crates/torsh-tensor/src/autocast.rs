@@ -14,7 +14,7 @@ use torsh_core::attrs::{CopyTo, MemoryFormat};
 use torsh_core::{Attributes, DType, Device, Result, Shared, TorshError, WeakShared};
 
 use crate::Tensor;
-use crate::call::{Arg, Outputs, run_at};
+use crate::call::{Arg, Outputs, changed, replaced, run_at};
 use crate::mode::{self, AUTOCAST, ModeGuard};
 use crate::ops::copy::TO_DTYPE;
 use crate::options::options;
@@ -366,19 +366,8 @@ pub(crate) fn call(
         Autocast::Promote => widest(tensors),
         _ => DType::F32,
     };
-    let mut casts: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
-    for a in args {
-        casts.push(match a {
-            Arg::T(t) => cast(t, class, widest, at)?,
-            _ => None,
-        });
-    }
-    let args: SmallVec<[Arg<'_>; 4]> = args
-        .iter()
-        .zip(&casts)
-        .map(|(a, c)| c.as_ref().map_or(*a, Arg::T))
-        .collect();
-    run_at(record, &args, attrs, at)
+    let casts = changed(args, |t| cast(t, class, widest, at))?;
+    run_at(record, &replaced(args, &casts), attrs, at)
 }
 
 /// The body of a composite op: in a region it gets its operands cast as the op's class asks, and

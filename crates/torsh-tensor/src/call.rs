@@ -31,7 +31,9 @@ pub use devices::{
     set_default_device, set_fallback, set_sync_checks, sync_checks,
 };
 pub(crate) use devices::{allocate, common_device};
-use devices::{find_kernel, is_number, misplaced, without_kernel, write_without_kernel};
+use devices::{
+    find_kernel, is_number, lacks_kernel, misplaced, without_kernel, write_without_kernel,
+};
 pub use inplace::call_inplace;
 pub(crate) use inplace::{update, write_fresh, write_into};
 use pointwise::{broadcast_shape, pointwise, pointwise_dtypes, promoted, run_pointwise, uniform};
@@ -57,6 +59,30 @@ impl<'a> Arg<'a> {
     pub fn opt(t: Option<&'a Tensor>) -> Arg<'a> {
         t.map_or(Arg::Absent, Arg::T)
     }
+}
+
+/// What a function makes of the tensors among a call's operands; `None` where they stay.
+pub(crate) fn changed(
+    args: &[Arg<'_>],
+    mut change: impl FnMut(&Tensor) -> Result<Option<Tensor>>,
+) -> Result<SmallVec<[Option<Tensor>; 4]>> {
+    let mut all = SmallVec::new();
+    for a in args {
+        all.push(match a {
+            Arg::T(t) => change(t)?,
+            _ => None,
+        });
+    }
+    Ok(all)
+}
+
+/// The operands of a call with what [`changed`] made of its tensors in their place.
+pub(crate) fn replaced<'a>(
+    args: &[Arg<'a>],
+    changes: &'a [Option<Tensor>],
+) -> SmallVec<[Arg<'a>; 4]> {
+    let pairs = args.iter().zip(changes);
+    pairs.map(|(a, c)| c.as_ref().map_or(*a, Arg::T)).collect()
 }
 
 /// The results of a call.
@@ -152,13 +178,7 @@ fn whole(
         op: record.base_name(),
         at,
     };
-    raw::run(
-        &launch,
-        &[
-            (out.storage().as_ref(), true),
-            (x.storage().as_ref(), false),
-        ],
-    )?;
+    raw::run(&launch, &[(x.storage().as_ref(), false)])?;
     record_one(record, &[Arg::T(x)], attrs, out, at)
 }
 
@@ -269,7 +289,7 @@ fn planned(
         Some(d) => d,
         None => common_device(args)?,
     };
-    if device.has_data() && find_kernel(record, device)?.is_none() {
+    if lacks_kernel(record, device)? {
         let (compute, specs) = (plan.compute, (device, &plan.outputs[..]));
         let outs = without_kernel(record, compute, specs, args, attrs, at)?;
         return record_all(record, args, attrs, outs, at);
@@ -303,6 +323,21 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
     }
 }
 
+/// Where the numbers of a device's call are among its operands, the 0-d tensors of the CPU, and their
+/// values.
+#[cold]
+fn numbers_of(args: &[Arg<'_>], device: Device) -> SmallVec<[(usize, [u8; 16]); 1]> {
+    // There is a bit for each of the first 32 operands.
+    args.iter()
+        .enumerate()
+        .take(32)
+        .filter_map(|(i, a)| match a {
+            Arg::T(t) if t.device() != device && is_number(t) => Some((i, raw::read_number(t))),
+            _ => None,
+        })
+        .collect()
+}
+
 fn run_structural(
     record: &'static OpRecord,
     compute: DType,
@@ -320,19 +355,10 @@ fn run_structural(
     let Some(kernel) = find_kernel(record, device)? else {
         return write_without_kernel(record, compute, outs, args, attrs, at);
     };
-    // Numbers of the call: 0-d tensors of the CPU beside a device's.
-    let mut numbers: SmallVec<[(usize, [u8; 16]); 1]> = SmallVec::new();
-    for (i, a) in args.iter().enumerate() {
-        if let Arg::T(t) = a
-            && t.device() != device
-        {
-            // There is a bit for each of the first 32 operands.
-            if !is_number(t) || i >= 32 {
-                return Err(misplaced(t, device));
-            }
-            numbers.push((i, raw::read_number(t)));
-        }
-    }
+    let numbers = match device.is_host() {
+        true => SmallVec::new(),
+        false => numbers_of(args, device),
+    };
     let mut locks: SmallVec<[(&Storage, bool); 4]> = SmallVec::new();
     let mut inputs: SmallVec<[View<'_>; 4]> = SmallVec::new();
     for (i, a) in args.iter().enumerate() {

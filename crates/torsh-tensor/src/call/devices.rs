@@ -221,6 +221,12 @@ pub(super) fn find_kernel(record: &OpRecord, device: Device) -> Result<Option<(K
     }
 }
 
+/// Whether a device that computes lacks the kernel of an op. (The CPU's are looked up where they run.)
+#[inline]
+pub(super) fn lacks_kernel(record: &OpRecord, device: Device) -> Result<bool> {
+    Ok(!device.is_host() && device.has_data() && find_kernel(record, device)?.is_none())
+}
+
 #[cold]
 fn no_kernel(record: &OpRecord, device: Device, compute: DType) -> TorshError {
     if let Err(e) = torsh_backend::backend(device) {
@@ -334,10 +340,7 @@ pub(super) fn without_kernel(
         count(&DEFINED, record);
         return defined(record, definition, compute, specs, args, attrs);
     }
-    if fallback() == Fallback::Refuse || torsh_backend::backend(device).is_err() {
-        return Err(no_kernel(record, device, compute));
-    }
-    count_fallback(record, device);
+    fall_back(record, device, compute)?;
     let outs = specs
         .iter()
         .map(|s| allocate_spec(s, Device::Cpu))
@@ -348,13 +351,20 @@ pub(super) fn without_kernel(
         .collect()
 }
 
-fn count_fallback(record: &'static OpRecord, device: Device) {
+/// Whether an op may be computed on the CPU for a device, which is counted; else the error.
+fn fall_back(record: &'static OpRecord, device: Device, compute: DType) -> Result<()> {
+    // The CPU has nothing to fall back to, nor has a device that is not there anything to give.
+    let none = device.is_host() || torsh_backend::backend(device).is_err();
+    if none || fallback() == Fallback::Refuse {
+        return Err(no_kernel(record, device, compute));
+    }
     if count(&FALLBACKS, record) {
         eprintln!(
             "warning: {device} has no kernel for '{}', which is computed on the CPU; devices::fallbacks() counts such calls",
             record.base_name()
         );
     }
+    Ok(())
 }
 
 /// Runs an op's kernel on the CPU, on copies of operands that are elsewhere.
@@ -367,18 +377,8 @@ fn on_cpu(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<()> {
-    let copies = args
-        .iter()
-        .map(|a| match a {
-            Arg::T(t) => t.host(record.base_name()).map(Some),
-            _ => Ok(None),
-        })
-        .collect::<Result<SmallVec<[Option<Tensor>; 4]>>>()?;
-    let args: SmallVec<[Arg<'_>; 4]> = args
-        .iter()
-        .zip(&copies)
-        .map(|(a, c)| c.as_ref().map_or(*a, Arg::T))
-        .collect();
+    let copies = changed(args, |t| t.host(record.base_name()).map(Some))?;
+    let args = replaced(args, &copies);
     match (record.rule, outs.first()) {
         (Rule::Pointwise(_), Some(out)) => {
             run_pointwise(record, compute, out, &args, attrs, false, false, at)
@@ -414,10 +414,7 @@ pub(super) fn write_without_kernel(
             .zip(&results)
             .try_for_each(|(to, from)| overwrite(to, from));
     }
-    if fallback() == Fallback::Refuse || torsh_backend::backend(device).is_err() {
-        return Err(no_kernel(record, device, compute));
-    }
-    count_fallback(record, device);
+    fall_back(record, device, compute)?;
     let copies = targets
         .iter()
         .map(|t| t.host(record.base_name()))
@@ -461,13 +458,7 @@ fn defined(
             false => Ok(None),
         }
     };
-    let casts = args
-        .iter()
-        .map(|a| match a {
-            Arg::T(t) => cast(t),
-            _ => Ok(None),
-        })
-        .collect::<Result<SmallVec<[Option<Tensor>; 4]>>>()?;
+    let casts = changed(args, cast)?;
     let args: SmallVec<[Arg<'_>; 4]> = args
         .iter()
         .zip(&casts)

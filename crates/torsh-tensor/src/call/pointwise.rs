@@ -151,10 +151,7 @@ pub(super) fn pointwise(
 ) -> Result<Tensor> {
     if let Some(first) = uniform(args) {
         let (compute, dtype) = pointwise_dtypes(rule, first.dtype(), args)?;
-        if !first.device().is_host()
-            && first.device().has_data()
-            && find_kernel(record, first.device())?.is_none()
-        {
+        if lacks_kernel(record, first.device())? {
             let spec = (first.device(), &Spec::new(first.shape().clone(), dtype));
             return pointwise_without_kernel(record, compute, spec, args, attrs, at);
         }
@@ -167,7 +164,7 @@ pub(super) fn pointwise(
     let shape = broadcast_shape(args)?;
     let n = shape.checked_numel(dtype.size())?;
     let strides = result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
-    if device.has_data() && find_kernel(record, device)?.is_none() {
+    if lacks_kernel(record, device)? {
         let spec = Spec {
             strides: Some(strides),
             ..Spec::new(shape, dtype)
@@ -190,7 +187,6 @@ fn pointwise_without_kernel(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
-    // Operands of which none has the result's shape are expanded: a definition need not.
     let specs = (device, std::slice::from_ref(spec));
     let out = first(without_kernel(record, compute, specs, args, attrs, at)?);
     record_one(record, args, attrs, out, at)
@@ -220,9 +216,7 @@ pub(super) fn run_pointwise(
         return Ok(());
     }
     let Some(kernel) = find_kernel(record, device)? else {
-        let spec = (device, &Spec::new(out.shape().clone(), out.dtype()));
-        let result = pointwise_without_kernel(record, compute, spec, args, attrs, at)?;
-        return devices::overwrite(out, &result);
+        return write_without_kernel(record, compute, std::slice::from_ref(out), args, attrs, at);
     };
     let (shape, strides) = (out.dims(), out.stride());
     if shape.len() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {

@@ -536,7 +536,7 @@ impl Tensor {
         }
     }
 
-    /// A CPU tensor whose elements are what `f` gives for their index.
+    /// A tensor of the default device whose elements are what `f` gives for their index.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
