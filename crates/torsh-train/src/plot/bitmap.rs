@@ -4,15 +4,13 @@
 //! the space that the font puts on their left.
 
 use ab_glyph::Font;
-use image::codecs::png::PngEncoder;
-use image::{ExtendedColorType, ImageEncoder};
 use plotters::prelude::BitMapBackend;
 use plotters::style::FontStyle;
 use plotters::style::text_anchor::{HPos, VPos};
 use plotters_backend::{
     BackendColor, BackendCoord, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
 };
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::{DType, Device, Result, Tensor};
 
 use super::fonts::Fonts;
 
@@ -64,11 +62,8 @@ impl Canvas {
                 small.extend(sum.map(|s| ((s + count / 2) / count) as u8));
             }
         }
-        let mut file = Vec::new();
-        PngEncoder::new(&mut file)
-            .write_image(&small, self.size.0, self.size.1, ExtendedColorType::Rgb8)
-            .map_err(|e| TorshError::Other(format!("Plot::save: {e}")))?;
-        Ok(file)
+        let image = Tensor::from_slice(&small, [height, width, 3], DType::U8, Device::Cpu)?;
+        torsh_data::encode_png(&image.permute([2, 0, 1])?)
     }
 }
 

@@ -15,8 +15,8 @@
 //! let path = std::env::temp_dir().join(format!("torsh-sunspots-{}.png", std::process::id()));
 //! Plot::new().panel(panel).size(720, 440).save(&path)?;
 //!
-//! let image = image::open(&path).expect("a PNG file");
-//! assert_eq!((image.width(), image.height()), (720, 440));
+//! let image = torsh_data::read_image(&path)?;
+//! assert_eq!(image.dims(), [3, 440, 720]);
 //! # std::fs::remove_file(&path)?;
 //! # Ok::<(), torsh_tensor::TorshError>(())
 //! ```

@@ -12,9 +12,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use common::canvas::{INK, PAPER, picture, text};
+use common::canvas::{Canvas, INK, PAPER, picture, text};
 use common::{at, positive};
-use image::RgbImage;
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight};
 use torsh::data::idx;
 use torsh::prelude::*;
@@ -167,7 +166,7 @@ fn run(args: &Args) -> Result<()> {
             ("and another", between(4, 2)?),
         ];
         let path = args.out.join("images.png");
-        draw(&rows)?.save(&path).map_err(|e| at(&path, e))?;
+        draw(&rows)?.save(&path)?;
         println!("wrote {} and {}", curve.display(), path.display());
         Ok(())
     })
@@ -177,11 +176,11 @@ const COLUMNS: usize = 12;
 const SCALE: i64 = 3;
 
 /// Rows of images under their titles.
-fn draw(rows: &[(&str, Tensor)]) -> Result<RgbImage> {
+fn draw(rows: &[(&str, Tensor)]) -> Result<Canvas> {
     let (side, gap, title) = (28 * SCALE, 8, 28);
     let height = rows.len() as i64 * (title + side + 2 * gap) + gap;
     let width = COLUMNS as i64 * (side + gap) + gap;
-    let mut img = RgbImage::from_pixel(width as u32, height as u32, PAPER);
+    let mut img = Canvas::new(width, height, PAPER);
     let mut y = gap;
     for (name, images) in rows {
         let (size, bold) = (RasterHeight::Size20, FontWeight::Bold);

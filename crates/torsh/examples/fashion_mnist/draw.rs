@@ -1,15 +1,14 @@
 //! The two images that the run leaves behind.
 
-use image::{Rgb, RgbImage};
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight};
 use torsh::data::vision::FASHION_MNIST_CLASSES;
 use torsh::train::plot::{Panel, Plot, Series};
 
-use crate::common::canvas::{INK, PAPER, fill, picture, text};
+use crate::common::canvas::{Canvas, INK, PAPER, Rgb, fill, picture, text};
 use crate::net::Score;
 
-const RED: Rgb<u8> = Rgb([200, 30, 40]);
-const GREEN: Rgb<u8> = Rgb([30, 125, 60]);
+const RED: Rgb = [200, 30, 40];
+const GREEN: Rgb = [30, 125, 60];
 
 /// What the network says about the test images.
 pub struct Predictions {
@@ -45,7 +44,7 @@ const SCALE: i64 = 5;
 const CELL_W: i64 = 28 * SCALE + 20;
 const CELL_H: i64 = 28 * SCALE + 56;
 
-fn cell(img: &mut RgbImage, p: &Predictions, i: usize, x: i64, y: i64) {
+fn cell(img: &mut Canvas, p: &Predictions, i: usize, x: i64, y: i64) {
     let small = RasterHeight::Size16;
     let right = p.predicted[i] == p.truth[i];
     let side = 28 * SCALE;
@@ -71,7 +70,7 @@ fn cell(img: &mut RgbImage, p: &Predictions, i: usize, x: i64, y: i64) {
 
 /// The first test images with predicted and true names, and below them the first that the network
 /// got wrong.
-pub fn prediction_grid(p: &Predictions) -> RgbImage {
+pub fn prediction_grid(p: &Predictions) -> Canvas {
     let first: Vec<usize> = (0..p.truth.len().min(3 * COLUMNS)).collect();
     let wrong: Vec<usize> = (0..p.truth.len())
         .filter(|&i| p.predicted[i] != p.truth[i])
@@ -80,7 +79,7 @@ pub fn prediction_grid(p: &Predictions) -> RgbImage {
     let shown = &wrong[..count.min(2 * COLUMNS)];
     let rows = |n: usize| n.div_ceil(COLUMNS) as i64;
     let height = 2 * 48 + (rows(first.len()) + rows(shown.len())) * CELL_H + 24;
-    let mut img = RgbImage::from_pixel((COLUMNS as i64 * CELL_W + 28) as u32, height as u32, PAPER);
+    let mut img = Canvas::new(COLUMNS as i64 * CELL_W + 28, height, PAPER);
     let mut y = 16;
     let titles = [
         format!("The first {} held-out images", first.len()),
