@@ -32,8 +32,8 @@ struct Pool {
 
 static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 
-/// The last event that [`Stream::query`] recorded in each stream that was asked.
-static QUERIES: Mutex<Vec<(Stream, Arc<dyn Mark>)>> = Mutex::new(Vec::new());
+/// The last event that was recorded here in each stream, which [`Stream::query`] asks.
+static LAST: Mutex<Vec<(Stream, Arc<dyn Mark>)>> = Mutex::new(Vec::new());
 
 options! {
     /// PyTorch's keyword arguments of `torch.Stream`.
@@ -171,35 +171,42 @@ impl Stream {
     /// The first error that this work reported since the last wait, once, with its op and call site;
     /// where the device is lost.
     pub fn synchronize(&self) -> Result<()> {
-        self.run(|b| b.record_event())?.wait()
+        self.mark()?.wait()
+    }
+
+    /// Marks the end of the stream's work.
+    fn mark(&self) -> Result<Arc<dyn Mark>> {
+        let mark: Arc<dyn Mark> = Arc::from(self.run(|b| b.record_event())?);
+        let mut last = LAST.lock();
+        let known = last.iter().position(|(s, _)| s == self);
+        match known {
+            Some(i) => last[i].1 = mark.clone(),
+            None => last.push((*self, mark.clone())),
+        }
+        Ok(mark)
     }
 
     /// Whether all work that was given to the stream so far is done; it is handed to the device, so
     /// that asking again and again ends. Errors of that work are left to the next wait.
     ///
+    /// It is told by an event behind that work, which is recorded where there is none yet. So the first
+    /// answer after new work may be `false` although the work has just ended.
+    ///
     /// # Errors
     /// Where the device is lost.
     pub fn query(&self) -> Result<bool> {
-        self.run(|b| {
-            let now = b.ticket();
-            let mut queries = QUERIES.lock();
-            let known = queries.iter().position(|(s, _)| s == self);
-            if let Some(i) = known
-                && queries[i].1.ticket().number >= now.number
-            {
-                b.flush()?;
-                return Ok(queries[i].1.is_done());
-            }
-            // An event for each question would itself be work that is not done yet.
-            let mark: Arc<dyn Mark> = Arc::from(b.record_event()?);
-            match known {
-                Some(i) => queries[i].1 = mark.clone(),
-                None => queries.push((*self, mark.clone())),
-            }
-            drop(queries);
-            b.flush()?;
-            Ok(mark.is_done())
-        })
+        let now = self.run(|b| Ok(b.ticket()))?;
+        let last = LAST.lock();
+        let known = last.iter().find(|(s, _)| s == self);
+        let known = known.map(|(_, m)| m.clone());
+        drop(last);
+        // An event for each question would itself be work that is not done yet.
+        let mark = match known.filter(|m| m.ticket().number >= now.number) {
+            Some(mark) => mark,
+            None => self.mark()?,
+        };
+        self.run(|b| b.flush())?;
+        Ok(mark.is_done())
     }
 
     /// A new event that marks the stream's work so far, without timing.
@@ -412,8 +419,8 @@ impl Event {
             )
             .with_hint("make the event on the stream's device"));
         }
-        let mark = stream.run(|b| b.record_event())?;
-        *self.inner.mark.lock() = Some(Arc::from(mark));
+        let mark = stream.mark()?;
+        *self.inner.mark.lock() = Some(mark);
         Ok(())
     }
 
