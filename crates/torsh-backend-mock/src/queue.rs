@@ -366,7 +366,10 @@ impl Event for Mark {
     fn wait(&self) -> Result<()> {
         self.queue.flush();
         self.queue.reached(self.number);
-        self.queue.take_error().map_or(Ok(()), Err)
+        match self.queue.lost.load(Ordering::Acquire) {
+            true => Err(lost(self.queue.device)),
+            false => self.queue.take_error().map_or(Ok(()), Err),
+        }
     }
 
     fn is_done(&self) -> bool {

@@ -18,7 +18,8 @@ pub mod devices {
         DefinitionCx, Fallback, definitions_used, fallback, fallbacks, set_fallback,
         set_sync_checks, sync_checks,
     };
-    pub use torsh_backend::{devices, is_available, register, synchronize};
+    pub use crate::stream::wait_idle;
+    pub use torsh_backend::{devices, is_available, memory_stats, register, synchronize};
 }
 mod display;
 mod engine;
@@ -40,6 +41,7 @@ pub mod record;
 pub mod sample;
 mod schema;
 mod storage;
+mod stream;
 mod tensor;
 mod transfer;
 mod value;
@@ -119,6 +121,10 @@ pub use ops::sort::{
 pub use ops::unique::{Unique, UniqueConsecutiveOptions, UniqueOptions};
 pub use ops::unpool::{FractionalMaxPoolOptions, MaxUnpoolOptions};
 pub use schema::{Bound, Param, Signature, Type};
+pub use stream::{
+    Event, EventOptions, Stream, StreamGuard, StreamOptions, current_stream, default_stream,
+    set_stream, stream, stream_guard,
+};
 pub use tensor::Tensor;
 pub use torsh_core::{
     DType, Device, Element, Result, Scalar, Shape, Shared, Storage, TorshError, WeakShared,

@@ -31,6 +31,12 @@ pub enum Work<'a> {
     Formula(&'a Node),
     /// A range of a user's program.
     Range(&'a str),
+    /// The computation of an op on the CPU, copies included, for a device that has no kernel for it;
+    /// within the op.
+    Fallback(&'static OpRecord),
+    /// The computation of an op by its definition in other ops, on a device that has no kernel for
+    /// it; within the op.
+    Definition(&'static OpRecord),
 }
 
 /// Something that begins and ends.
@@ -39,6 +45,8 @@ pub struct Call<'a> {
     pub work: Work<'a>,
     /// Its operands; the gradients that come in, for a formula.
     pub args: &'a [Arg<'a>],
+    /// The tensors that it writes into, for an op that makes no results of its own.
+    pub targets: &'a [Tensor],
     /// Its other arguments.
     pub attrs: &'a dyn Attributes,
     /// Where it was called, where known.
@@ -108,6 +116,7 @@ impl<'a> Open<'a> {
     fn begin(
         work: Work<'a>,
         args: &'a [Arg<'a>],
+        targets: &'a [Tensor],
         attrs: &'a dyn Attributes,
         location: Option<&'static Location<'static>>,
     ) -> Open<'a> {
@@ -116,6 +125,7 @@ impl<'a> Open<'a> {
         let call = Call {
             work,
             args,
+            targets,
             attrs,
             location,
             depth,
@@ -151,7 +161,7 @@ pub(crate) fn scope<T>(
     targets: &[Tensor],
     f: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    let mut open = Open::begin(work, args, attrs, at);
+    let mut open = Open::begin(work, args, targets, attrs, at);
     let r = f();
     open.end(r.is_ok().then_some(targets));
     r
@@ -166,7 +176,7 @@ pub(crate) fn op(
     at: &'static Location<'static>,
     f: impl FnOnce() -> Result<Outputs>,
 ) -> Result<Outputs> {
-    let mut open = Open::begin(Work::Op(record), args, attrs, Some(at));
+    let mut open = Open::begin(Work::Op(record), args, &[], attrs, Some(at));
     let r = f();
     open.end(r.as_ref().ok().map(|outputs| &**outputs));
     r

@@ -8,6 +8,7 @@ use parking_lot::{Mutex, RwLock};
 use torsh_core::Attributes;
 
 use super::*;
+use crate::observe::Work;
 use crate::record::Definition;
 use torsh_core::attrs::NONE;
 
@@ -338,17 +339,35 @@ pub(super) fn without_kernel(
     );
     if let Some(definition) = record.definition {
         count(&DEFINED, record);
-        return defined(record, definition, compute, specs, args, attrs);
+        return told(Work::Definition(record), args, attrs, at, || {
+            defined(record, definition, compute, specs, args, attrs)
+        });
     }
     fall_back(record, device, compute)?;
-    let outs = specs
-        .iter()
-        .map(|s| allocate_spec(s, Device::Cpu))
-        .collect::<Result<Outputs>>()?;
-    on_cpu(record, compute, specs, &outs, args, attrs, at)?;
-    outs.iter()
-        .map(|t| crate::transfer::moved(t, device))
-        .collect()
+    told(Work::Fallback(record), args, attrs, at, || {
+        let outs = specs
+            .iter()
+            .map(|s| allocate_spec(s, Device::Cpu))
+            .collect::<Result<Outputs>>()?;
+        on_cpu(record, compute, specs, &outs, args, attrs, at)?;
+        outs.iter()
+            .map(|t| crate::transfer::moved(t, device))
+            .collect()
+    })
+}
+
+/// Runs what stands in for a kernel, telling observers what it is.
+fn told<T>(
+    work: Work<'_>,
+    args: &[Arg<'_>],
+    attrs: &dyn Attributes,
+    at: &'static Location<'static>,
+    f: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    match mode::get() & mode::OBSERVE {
+        0 => f(),
+        _ => observe::scope(work, args, attrs, Some(at), &[], f),
+    }
 }
 
 /// Whether an op may be computed on the CPU for a device, which is counted; else the error.
@@ -408,22 +427,26 @@ pub(super) fn write_without_kernel(
             .iter()
             .map(|t| Spec::new(t.shape().clone(), t.dtype()))
             .collect();
-        let results = defined(record, definition, compute, &specs, args, attrs)?;
-        return targets
-            .iter()
-            .zip(&results)
-            .try_for_each(|(to, from)| overwrite(to, from));
+        return told(Work::Definition(record), args, attrs, at, || {
+            let results = defined(record, definition, compute, &specs, args, attrs)?;
+            targets
+                .iter()
+                .zip(&results)
+                .try_for_each(|(to, from)| overwrite(to, from))
+        });
     }
     fall_back(record, device, compute)?;
-    let copies = targets
-        .iter()
-        .map(|t| t.host(record.base_name()))
-        .collect::<Result<SmallVec<[Tensor; 2]>>>()?;
-    on_cpu(record, compute, &[], &copies, args, attrs, at)?;
-    for (to, from) in targets.iter().zip(&copies) {
-        overwrite(to, &crate::transfer::moved(from, device)?)?;
-    }
-    Ok(())
+    told(Work::Fallback(record), args, attrs, at, || {
+        let copies = targets
+            .iter()
+            .map(|t| t.host(record.base_name()))
+            .collect::<Result<SmallVec<[Tensor; 2]>>>()?;
+        on_cpu(record, compute, &[], &copies, args, attrs, at)?;
+        for (to, from) in targets.iter().zip(&copies) {
+            overwrite(to, &crate::transfer::moved(from, device)?)?;
+        }
+        Ok(())
+    })
 }
 
 /// Copies a result over a tensor that is there, of its shape, without counting the write.
