@@ -9,7 +9,7 @@ use parking_lot::lock_api::RawRwLock as _;
 
 use crate::alloc::Block;
 use crate::backend::DeviceBlock;
-use crate::{Device, Result, Shared, TorshError, alloc};
+use crate::{Device, Result, Shared, alloc};
 
 /// What keeps a [`Storage`]'s memory alive.
 pub enum Owner {
@@ -48,14 +48,14 @@ impl Storage {
     /// Uninitialised host memory of `bytes` bytes, aligned to 64.
     #[inline]
     pub fn host(bytes: usize) -> Result<Storage> {
-        let block = alloc::allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+        let block = alloc::allocate(bytes)?;
         Ok(Storage::of_block(block, bytes))
     }
 
     /// [`Storage::host`] with a handle, made where it stays.
     #[inline]
     pub fn shared_host(bytes: usize) -> Result<Shared<Storage>> {
-        let block = alloc::allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+        let block = alloc::allocate(bytes)?;
         Ok(Shared::with(|| Storage::of_block(block, bytes)))
     }
 
@@ -83,12 +83,19 @@ impl Storage {
         }
     }
 
-    /// Memory of a device.
-    pub fn on_device(block: DeviceBlock, device: Device) -> Storage {
+    /// Memory of the device of the block's backend, which nobody else can name:
+    ///
+    /// ```compile_fail,E0061
+    /// use torsh_core::{Device, DeviceBlock, Storage};
+    /// fn on_the_host(block: DeviceBlock) -> Storage {
+    ///     Storage::on_device(block, Device::Cpu)
+    /// }
+    /// ```
+    pub fn on_device(block: DeviceBlock) -> Storage {
         Storage {
             ptr: block.ptr(),
             bytes: block.bytes(),
-            device,
+            device: block.backend().device(),
             version: AtomicU64::new(0),
             lock: RawRwLock::INIT,
             owner: Owner::Device(block),

@@ -45,7 +45,7 @@ macro_rules! by_ordered {
             DType::BF16 => $f::<half::bf16>($args),
             DType::F32 => $f::<f32>($args),
             DType::F64 => $f::<f64>($args),
-            DType::Bool => $f::<bool>($args),
+            DType::Bool => $f::<crate::byte::Byte>($args),
             DType::C64 | DType::C128 => Err($args.unsupported()),
         }
     };

@@ -65,7 +65,6 @@ impl Tensor {
     /// [`Tensor::from_data`] on the CPU.
     #[track_caller]
     fn on_host<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
-        let bytes = std::mem::size_of_val(data);
         let at = std::panic::Location::caller();
         let shape = shape
             .shape()
@@ -83,7 +82,7 @@ impl Tensor {
             ));
         }
         let t = Tensor::uninit(shape, T::DTYPE, Device::Cpu)?;
-        crate::raw::write_bytes(&t, data.as_ptr().cast(), bytes);
+        crate::raw::write(&t, data);
         Ok(t)
     }
 
@@ -137,7 +136,7 @@ impl Tensor {
             return Err(TorshError::invalid("from_bytes", "a bool is 0 or 1"));
         }
         let t = Tensor::uninit(shape, dtype, Device::Cpu)?;
-        crate::raw::write_bytes(&t, bytes.as_ptr(), bytes.len());
+        crate::raw::write(&t, bytes);
         Ok(t)
     }
 
