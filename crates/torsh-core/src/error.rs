@@ -115,7 +115,7 @@ impl TorshError {
     }
 
     /// [`TorshError::OutOfMemory`] of a request of `bytes` that a device refused; `usize::MAX` stands
-    /// for more than can be counted. The calling thread keeps device and bytes, and the operation
+    /// for more than can be counted, 0 for what is not known. The calling thread keeps device and bytes, and the operation
     /// that [`TorshError::in_op`] adds, until its next refusal: they are in the error's text as long
     /// as it stays on the thread.
     #[cold]

@@ -1,6 +1,7 @@
 //! Shared, interior-mutable memory with a version counter.
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -168,9 +169,18 @@ impl Storage {
     }
 }
 
-/// Locks held by [`lock_all`]; released on drop.
+/// Locks held by [`lock_all`]; released on drop, by the thread that took them:
+///
+/// ```compile_fail,E0277
+/// use torsh_core::{Storage, lock_all};
+/// let storage = Storage::host(64)?;
+/// let locks = lock_all(&[(&storage, true)]);
+/// std::thread::scope(|s| s.spawn(move || drop(locks)).join());
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 pub struct Locks<'a> {
     held: smallvec::SmallVec<[(&'a Storage, bool); 4]>,
+    _of_thread: PhantomData<*mut ()>,
 }
 
 impl Drop for Locks<'_> {
@@ -248,7 +258,10 @@ fn take<'a>(held: smallvec::SmallVec<[(&'a Storage, bool); 4]>) -> Locks<'a> {
             s.lock.lock_shared();
         }
     }
-    Locks { held }
+    Locks {
+        held,
+        _of_thread: PhantomData,
+    }
 }
 
 #[cfg(test)]

@@ -187,7 +187,9 @@ fn built_in_kernels_are_reached_through_their_methods_only() -> Result<()> {
     let sum = add.call1(&[Arg::T(&x), Arg::N(Scalar::Int(1))], NONE)?;
     assert_eq!(sum.to_vec::<f32>()?, [2.0; 6]);
     // A device may find it out later.
-    let one = add.call1(&[Arg::T(&x)], NONE).and_then(|y| y.to_vec::<f32>());
+    let one = add
+        .call1(&[Arg::T(&x)], NONE)
+        .and_then(|y| y.to_vec::<f32>());
     let e = one.expect_err("one operand");
     assert!(
         e.to_string()

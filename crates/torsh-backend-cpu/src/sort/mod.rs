@@ -126,7 +126,7 @@ impl Lines {
             pool::parallel_for(lines, (GRAIN / self.length.max(1)).max(1), &some);
         }
         if failed.into_inner() {
-            Err(TorshError::OutOfMemory)
+            Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0))
         } else {
             Ok(())
         }

@@ -106,6 +106,7 @@ impl Refusal {
         }
         write!(f, "out of memory: {} cannot give ", self.device)?;
         match self.bytes {
+            0 => f.write_str("the memory to work in")?,
             usize::MAX => f.write_str("more bytes than can be counted")?,
             n => write!(f, "the {n} bytes asked for")?,
         }
