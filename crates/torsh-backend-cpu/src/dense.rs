@@ -49,8 +49,8 @@ impl<T> Scratch<T> {
     pub fn new(n: usize) -> Result<Scratch<T>> {
         let bytes = n
             .checked_mul(size_of::<T>())
-            .ok_or(TorshError::OutOfMemory)?;
-        let block = allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+            .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?;
+        let block = allocate(bytes)?;
         Ok(Scratch {
             block,
             of: PhantomData,

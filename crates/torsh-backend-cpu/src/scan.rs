@@ -301,7 +301,7 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
         }
     });
     if failed.into_inner() {
-        return Err(TorshError::OutOfMemory);
+        return Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0));
     }
     Ok(())
 }

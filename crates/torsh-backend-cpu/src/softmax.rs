@@ -13,9 +13,7 @@ mod rows;
 use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
-use torsh_core::{
-    DType, Kernel, KernelArgs, KernelFn, Result, Shape, TorshError, View, alloc, attrs, pool,
-};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Shape, View, alloc, attrs, pool};
 
 use crate::arch::{Arch, Level, fma64, halves, level};
 use crate::copy::stream;
@@ -226,7 +224,7 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     } else {
         (2 * n * width * elem).next_multiple_of(64)
     };
-    let scratch = alloc::allocate(room * parts).map_err(|_| TorshError::OutOfMemory)?;
+    let scratch = alloc::allocate(room * parts)?;
     let addresses = [
         x.ptr() as usize,
         y.ptr() as usize,

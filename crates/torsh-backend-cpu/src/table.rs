@@ -6,7 +6,7 @@ use std::time::Instant;
 use torsh_core::alloc::{self, MemoryStats};
 use torsh_core::backend::{Event, Freed, HostBytes, HostBytesMut, Place, QueueId, Ticket};
 use torsh_core::{
-    Backend, Device, DeviceProperties, Kernel, KernelFn, Result, Storage, TorshError,
+    Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, Storage, TorshError,
 };
 
 use crate::arch::Level;
@@ -94,9 +94,16 @@ fn one_queue() -> TorshError {
     )
 }
 
-impl Backend for CpuBackend {
+// SAFETY: memory is the host allocator's, which gives blocks of 64 aligned bytes to one owner; work is
+// done when a call returns, so there is nothing to order; the kernels of this crate keep to the views
+// of their call.
+unsafe impl Backend for CpuBackend {
     fn name(&self) -> &'static str {
         "cpu"
+    }
+
+    fn device(&self) -> Device {
+        Device::Cpu
     }
 
     fn properties(&self) -> DeviceProperties {
@@ -198,7 +205,8 @@ impl Backend for CpuBackend {
     }
 
     #[inline]
-    fn kernel(&self, k: Kernel) -> Option<KernelFn> {
+    fn kernel(&self, k: Kernel, _: DType) -> Option<KernelFn> {
+        // A dtype that a kernel does not have is an error of its own: nothing else computes it.
         kernel(k)
     }
 }

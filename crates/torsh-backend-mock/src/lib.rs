@@ -9,7 +9,8 @@
 //! * **Errors are deferred.** What a kernel finds wrong is reported by the next call that waits, with
 //!   the op and its caller.
 //! * **It has less than the CPU**: no float64, no complex numbers, and only two thirds of the kernels
-//!   ([`MISSING`]); the others are computed by their records' definitions.
+//!   ([`MISSING`]), some of them not in every dtype ([`MISSING_IN`]); the others are computed by their
+//!   records' definitions.
 //! * **Failures can be injected** ([`Mock::inject`]): no memory, copies that fail, a lost device.
 //!
 //! Kernels are the CPU's, run on the memory behind the addresses.
@@ -32,7 +33,7 @@ use torsh_core::{
     TorshError,
 };
 
-pub use missing::MISSING;
+pub use missing::{MISSING, MISSING_IN};
 
 use memory::Memory;
 use queue::{Call, Command, Operand, Queue};
@@ -142,10 +143,6 @@ impl Mock {
         self.queues.read().iter().map(|q| q.held_back()).sum()
     }
 
-    fn device(&self) -> Device {
-        Device::Custom(self.index)
-    }
-
     fn alive(&self) -> Result<()> {
         match self.lost.load(Ordering::Acquire) {
             false => Ok(()),
@@ -157,10 +154,11 @@ impl Mock {
         self.alive()?;
         match take_one(&self.no_copies) {
             false => Ok(()),
-            true => Err(TorshError::device(
+            true => Err(TorshError::failed(
                 "",
                 format!("a copy to or from {} failed", self.device()),
-            )),
+            )
+            .with_hint("try again; its memory is as it was before")),
         }
     }
 
@@ -183,7 +181,7 @@ fn record(args: &KernelArgs<'_>) -> Result<()> {
         ));
     };
     let Some(mock) = mock(index) else {
-        return Err(TorshError::DeviceNotAvailable(format!("{NAME}:{index}")));
+        return Err(absent(index));
     };
     let queue = mock.current()?;
     let Some(f) = torsh_backend_cpu::kernel(args.kernel()) else {
@@ -192,6 +190,7 @@ fn record(args: &KernelArgs<'_>) -> Result<()> {
     let inputs = args.inputs().iter().enumerate();
     queue.push(Command::Kernel(Box::new(Call {
         f,
+        device: args.device(),
         kernel: args.kernel(),
         compute: args.compute(),
         outputs: args.outputs().iter().map(Operand::of).collect(),
@@ -213,9 +212,17 @@ fn record(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-impl Backend for Mock {
+// SAFETY: addresses are of blocks that `Memory` gives to one owner, and the block's number comes back
+// through `free`, which a queue does after the work that used it; each address is looked up, and its
+// reach compared with its block, before the memory behind it is touched; one thread does a queue's
+// commands in order.
+unsafe impl Backend for Mock {
     fn name(&self) -> &'static str {
         NAME
+    }
+
+    fn device(&self) -> Device {
+        Device::Custom(self.index)
     }
 
     fn properties(&self) -> DeviceProperties {
@@ -235,27 +242,28 @@ impl Backend for Mock {
     fn allocate(&self, bytes: usize) -> Result<Storage> {
         self.alive()?;
         if take_one(&self.no_memory) {
-            return Err(TorshError::OutOfMemory);
+            return Err(TorshError::out_of_memory(self.device(), bytes));
         }
         let (id, ptr) = self.memory.write().allocate(bytes)?;
         // SAFETY: the address is that of a new block of the device's memory, which lives until
         // `free` gets its number.
         let block = unsafe { DeviceBlock::new(mock_of(self.index)?, ptr, bytes, id) };
-        Ok(Storage::on_device(block, self.device()))
+        Ok(Storage::on_device(block))
     }
 
     fn free(&self, block: Freed<'_>) {
         // Through the queue, so that work that is held back finds it.
         let queues = self.queues.read();
         let Some(own) = queues.first() else { return };
-        let used = block.uses.reads.iter().chain(&block.uses.write);
+        let uses = block.uses();
+        let used = uses.reads.iter().chain(&uses.write);
         for t in used.filter(|t| t.queue.0 != 0) {
             if let Some(other) = queues.get(t.queue.0 as usize) {
                 other.flush();
                 own.push(Command::WaitFor(other.clone(), t.number));
             }
         }
-        own.push(Command::Free(block.token));
+        own.push(Command::Free(block.token()));
     }
 
     fn upload(&self, src: HostBytes<'_>, dst: Place<'_>) -> Result<()> {
@@ -363,17 +371,21 @@ impl Backend for Mock {
 
     fn empty_cache(&self) {}
 
-    fn kernel(&self, kernel: Kernel) -> Option<KernelFn> {
-        (!MISSING.contains(&kernel) && torsh_backend_cpu::kernel(kernel).is_some())
-            .then_some(record as KernelFn)
+    fn kernel(&self, kernel: Kernel, compute: DType) -> Option<KernelFn> {
+        let lacks = MISSING.contains(&kernel) || MISSING_IN.contains(&(kernel, compute));
+        (!lacks && torsh_backend_cpu::kernel(kernel).is_some()).then_some(record as KernelFn)
     }
 }
 
 fn mock_of(index: usize) -> Result<&'static dyn Backend> {
     match mock(index) {
         Some(m) => Ok(m),
-        None => Err(TorshError::DeviceNotAvailable(format!("{NAME}:{index}"))),
+        None => Err(absent(index)),
     }
+}
+
+fn absent(index: usize) -> TorshError {
+    TorshError::unavailable("", format!("{NAME}:{index} is not registered"))
 }
 
 /// An address as a pointer that no host memory has.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 
 use torsh_core::alloc::MemoryStats;
-use torsh_core::{Result, TorshError};
+use torsh_core::{Device, Result, TorshError};
 
 /// How much memory a device has.
 pub const TOTAL: usize = 4 << 30;
@@ -29,8 +29,9 @@ struct Block {
 }
 
 impl Block {
+    /// The first byte. No slice of the bytes is made: other queues' threads may be at work on them.
     fn ptr(&mut self) -> *mut u8 {
-        self.bytes[self.start..].as_mut_ptr()
+        self.bytes.as_mut_ptr().wrapping_add(self.start)
     }
 }
 
@@ -59,7 +60,10 @@ impl Memory {
     /// A new block: its number and its address.
     pub fn allocate(&mut self, bytes: usize) -> Result<(u64, NonNull<u8>)> {
         if bytes >= LARGEST || bytes > TOTAL - self.used || self.blocks.len() as u64 >= BLOCKS / 2 {
-            return Err(TorshError::OutOfMemory);
+            return Err(TorshError::out_of_memory(
+                Device::Custom(self.device),
+                bytes,
+            ));
         }
         // Numbers are used again as late as can be, so that a stale address finds nothing.
         while self.blocks.contains_key(&self.next) {
@@ -80,7 +84,10 @@ impl Memory {
         let at = MARK | self.device << DEVICE_BIT | (id as usize) << BLOCK_BIT;
         match crate::address(at) {
             Some(ptr) => Ok((id, ptr)),
-            None => Err(TorshError::OutOfMemory),
+            None => Err(TorshError::out_of_memory(
+                Device::Custom(self.device),
+                bytes,
+            )),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Which kernels the device lacks.
 
-use torsh_core::Kernel;
+use torsh_core::{DType, Kernel};
 
 /// Kernels of the CPU that this device lacks: the ops they belong to are computed by their records'
 /// definitions in other ops.
@@ -17,10 +17,18 @@ pub const MISSING: &[Kernel] = {
         GeluErfBackward, GeluTanhBackward, Ne, Le, Ge, LogicalXor,
         Lcm, Relu6, Silu, Selu, Hardswish, Hardsigmoid,
         Mish, Softsign, Logsigmoid, Positive, Sgn, Exp2,
-        Log2, Log10, Rsqrt, Square, Tan, Sinc,
+        Log2, Log10, Rsqrt, Tan, Sinc,
         Deg2rad, Rad2deg, Frac, Isposinf, Isneginf, Isfinite,
         Isinf, Isnan, LogicalNot, MseElementwise, SmoothL1Elementwise, HuberElementwise,
         BceElementwise, BceLogitsElementwise, BceLogitsWeightedElementwise, KlDivElementwise, KlDivLogElementwise, PoissonLogElementwise,
         PoissonElementwise, StirlingElementwise, GaussianElementwise, HingeElementwise, SoftMarginElementwise, MarginRankingElementwise,
     ]
 };
+
+/// Kernels that the device has, but not in these dtypes to compute in: one whose op has a definition
+/// in other ops, and one whose op has none.
+pub const MISSING_IN: &[(Kernel, DType)] = &[
+    (Kernel::Square, DType::F16),
+    (Kernel::Square, DType::BF16),
+    (Kernel::Cross, DType::I8),
+];

@@ -122,6 +122,7 @@ fn views<'a>(all: &'a [Operand], memory: &RwLock<Memory>) -> Result<Vec<View<'a>
 /// A call of a kernel that is done later.
 pub struct Call {
     pub f: KernelFn,
+    pub device: Device,
     pub kernel: Kernel,
     pub compute: DType,
     pub outputs: Vec<Operand>,
@@ -143,7 +144,8 @@ impl Call {
                 Operand::Number { .. } => bits | 1 << i,
                 _ => bits,
             });
-        // SAFETY: what the choke point promised of the call, with the memory behind its addresses.
+        // SAFETY: what the choke point promised of the call, with the memory behind its addresses,
+        // which the CPU's kernels can read; the numbers are those that it said are numbers.
         let args = unsafe {
             KernelArgs::new(
                 self.kernel,
@@ -152,9 +154,11 @@ impl Call {
                 &inputs,
                 self.attrs.get(),
             )
+            .on(self.device, self.site)
+            .with_numbers(numbers)
+            .of_one_layout(self.one_layout)
         };
-        (self.f)(&args.with_numbers(numbers).of_one_layout(self.one_layout))
-            .map_err(|e| self.site.explain(e))
+        (self.f)(&args).map_err(|e| args.explain(e))
     }
 }
 
@@ -182,9 +186,8 @@ pub struct Queue {
 
 /// The error of a device that is gone.
 pub fn lost(device: Device) -> TorshError {
-    TorshError::DeviceNotAvailable(format!(
-        "{device}: the device was lost; what was on it is gone (keep checkpoints, and start again)"
-    ))
+    TorshError::lost("", format!("{device} was lost, and what was on it is gone"))
+        .with_hint("keep checkpoints, and start again from the last one")
 }
 
 impl Queue {

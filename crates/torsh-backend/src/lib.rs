@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use torsh_backend_cpu::CpuBackend;
 use torsh_core::alloc::MemoryStats;
-use torsh_core::{Backend, Device, DeviceProperties, Kernel, KernelFn, Result, TorshError};
+use torsh_core::{Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, TorshError};
 
 static CPU: CpuBackend = CpuBackend;
 
@@ -20,8 +20,8 @@ static CUSTOM: [OnceLock<&'static dyn Backend>; MAX_CUSTOM] =
 /// the name of custom devices ([`torsh_core::name_custom`]).
 ///
 /// # Errors
-/// Where custom devices have another name, the device has a backend already, or `index` is not below
-/// [`MAX_CUSTOM`].
+/// Where custom devices have another name, the device has a backend already or the backend is not
+/// that device ([`Backend::device`]), or `index` is not below [`MAX_CUSTOM`].
 pub fn register(name: &'static str, index: usize, backend: &'static dyn Backend) -> Result<Device> {
     let device = Device::Custom(index);
     let Some(slot) = CUSTOM.get(index) else {
@@ -31,6 +31,13 @@ pub fn register(name: &'static str, index: usize, backend: &'static dyn Backend)
         ));
     };
     torsh_core::name_custom(name)?;
+    if backend.device() != device {
+        return Err(TorshError::device(
+            "register",
+            format!("the backend is {}, not {device}", backend.device()),
+        )
+        .with_hint("register a backend under the index of its own device"));
+    }
     match slot.set(backend) {
         Ok(()) => Ok(device),
         Err(_) => Err(TorshError::invalid(
@@ -72,21 +79,23 @@ pub fn devices() -> Vec<Device> {
 
 #[cold]
 fn unavailable(device: Device) -> TorshError {
-    TorshError::DeviceNotAvailable(match device {
-        Device::Meta => "meta: tensors of the meta device have shapes and dtypes but no data, so nothing can be allocated, copied or computed there".to_string(),
+    let why = match device {
+        Device::Meta => "tensors of the meta device have shapes and dtypes but no data, so nothing can be allocated, copied or computed there".to_string(),
         _ => {
             let there: Vec<String> = devices().iter().map(Device::to_string).collect();
-            format!("{device}: this program has no backend for it; there is {}", there.join(", "))
+            format!("this program has no backend for it; there is {}", there.join(", "))
         }
-    })
+    };
+    TorshError::unavailable("", format!("device not available: {device}: {why}"))
 }
 
-/// The kernel of a device for a key; `None` where the device has none, or is not there.
+/// The kernel of a device for a key that computes in a dtype; `None` where the device has none, or is
+/// not there. (A kernel of the CPU that lacks a dtype says so when it is called.)
 #[inline]
-pub fn kernel(device: Device, key: Kernel) -> Option<KernelFn> {
+pub fn kernel(device: Device, key: Kernel, compute: DType) -> Option<KernelFn> {
     match device {
         Device::Cpu => torsh_backend_cpu::kernel(key),
-        _ => custom(device)?.kernel(key),
+        _ => custom(device)?.kernel(key, compute),
     }
 }
 
@@ -146,7 +155,7 @@ pub fn synchronize(device: Device) -> Result<()> {
     backend(device)?.synchronize()
 }
 
-/// The keys that a device has kernels for.
+/// The keys that a device has kernels for, in one dtype at least.
 ///
 /// # Errors
 /// As [`backend`].
@@ -155,7 +164,7 @@ pub fn kernels_of(device: Device) -> Result<Vec<Kernel>> {
     Ok(Kernel::ALL
         .iter()
         .copied()
-        .filter(|&k| b.kernel(k).is_some())
+        .filter(|&k| DType::ALL.iter().any(|&d| b.kernel(k, d).is_some()))
         .collect())
 }
 
@@ -166,7 +175,7 @@ mod tests {
     #[test]
     fn the_cpu_is_there_and_has_kernels() {
         assert_eq!(backend(Device::Cpu).expect("cpu").name(), "cpu");
-        assert!(kernel(Device::Cpu, Kernel::Add).is_some());
+        assert!(kernel(Device::Cpu, Kernel::Add, DType::F32).is_some());
         assert!(
             kernels_of(Device::Cpu)
                 .expect("cpu")
@@ -185,7 +194,7 @@ mod tests {
             "{text}"
         );
         assert!(backend(Device::Meta).is_err() && is_available(Device::Meta));
-        assert!(kernel(Device::Meta, Kernel::Add).is_none());
+        assert!(kernel(Device::Meta, Kernel::Add, DType::F32).is_none());
         assert!(!is_available(Device::Metal) && !is_available(Device::Custom(MAX_CUSTOM)));
         assert_eq!(devices(), [Device::Cpu]);
     }

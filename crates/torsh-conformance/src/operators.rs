@@ -107,8 +107,8 @@ fn derivative(records: &[&'static OpRecord]) -> &'static str {
 }
 
 fn backends(records: &[&'static OpRecord]) -> String {
-    let on_cpu = |k: Kernel| torsh_backend::kernel(Device::Cpu, k).is_some();
-    let cpu = records.iter().all(|r| match (r.rule, r.kernel) {
+    let on_cpu = |k: Kernel| torsh_backend::kernel(Device::Cpu, k, DType::F32).is_some();
+    let cpu = records.iter().all(|r| match (r.rule(), r.kernel_key()) {
         (Rule::View(_) | Rule::ViewAs(_) | Rule::Composite, _) => true,
         (_, Some(k)) => on_cpu(k),
         (_, None) => false,

@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 use crate::alloc::MemoryStats;
 use crate::kernel::{Kernel, KernelFn};
-use crate::{DType, Device, Result, Storage, TorshError};
+use crate::{DType, Device, Result, Storage};
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,12 +89,6 @@ impl CallSite {
             op,
             location: Location::caller(),
         }
-    }
-
-    /// Names op and call site in an error of this call.
-    #[must_use]
-    pub fn explain(&self, e: TorshError) -> TorshError {
-        e.in_op(self.op, Vec::new, self.location)
     }
 }
 
@@ -211,10 +205,57 @@ impl<'a> From<&'a mut [u8]> for HostBytesMut<'a> {
 /// A device: its memory, its queues of work and its kernels.
 ///
 /// An implementation knows kernels and memory and nothing of tensors. Everything may be called from
-/// any thread. Once a device is lost, every method that can fail says so, and nothing waits for it.
-pub trait Backend: Send + Sync {
+/// any thread. Once a device is lost, every method that can fail says so
+/// ([`DeviceLost`](crate::TorshError::DeviceLost)), and nothing waits for it.
+///
+/// # Safety
+/// Tensors take a backend's word for its memory, so who implements one promises that
+///
+/// * [`device`](Backend::device) is one device, always the same, whose memory no other backend has;
+/// * [`allocate`](Backend::allocate) gives as many bytes as it was asked for, aligned to 64, which
+///   nobody else has until [`free`](Backend::free) gets them back, or later;
+/// * freed memory is used again only after the work in [`Freed::uses`] and all work of the queue that
+///   it came from is done;
+/// * copies and fills touch no bytes but those of their places, and host memory only before they
+///   return;
+/// * work of a queue is done in the order in which it was given, and what
+///   [`order_after`](Backend::order_after) was told to wait for before what is given later;
+/// * the function that [`kernel`](Backend::kernel) returns for a key does what the key documents and
+///   touches no memory but that of the call's views, within the layouts that they state.
+///
+/// Code without `unsafe` therefore cannot pose as a device:
+///
+/// ```compile_fail,E0200
+/// use torsh_core::{alloc::MemoryStats, backend::*, *};
+/// struct Posing;
+/// impl Backend for Posing {
+///     fn name(&self) -> &'static str { "posing" }
+///     fn device(&self) -> Device { Device::Cpu }
+///     fn properties(&self) -> DeviceProperties { unimplemented!() }
+///     fn allocate(&self, _: usize) -> Result<Storage> { Ok(Storage::meta(0)) }
+///     fn free(&self, _: Freed<'_>) {}
+///     fn upload(&self, _: HostBytes<'_>, _: Place<'_>) -> Result<()> { Ok(()) }
+///     fn download(&self, _: Place<'_>, _: HostBytesMut<'_>) -> Result<()> { Ok(()) }
+///     fn copy(&self, _: Place<'_>, _: Place<'_>) -> Result<()> { Ok(()) }
+///     fn fill(&self, _: Place<'_>, _: u8) -> Result<()> { Ok(()) }
+///     fn flush(&self) -> Result<()> { Ok(()) }
+///     fn synchronize(&self) -> Result<()> { Ok(()) }
+///     fn queue(&self) -> QueueId { QueueId(0) }
+///     fn set_queue(&self, _: QueueId) -> Result<()> { Ok(()) }
+///     fn new_queue(&self, _: i32) -> Result<QueueId> { Ok(QueueId(0)) }
+///     fn ticket(&self) -> Ticket { Ticket::default() }
+///     fn order_after(&self, _: Ticket) -> Result<()> { Ok(()) }
+///     fn record_event(&self) -> Result<Box<dyn Event>> { unimplemented!() }
+///     fn memory_stats(&self) -> MemoryStats { unimplemented!() }
+///     fn empty_cache(&self) {}
+///     fn kernel(&self, _: Kernel, _: DType) -> Option<KernelFn> { None }
+/// }
+/// ```
+pub unsafe trait Backend: Send + Sync {
     /// The backend's name, as `cpu`.
     fn name(&self) -> &'static str;
+    /// The device that it is.
+    fn device(&self) -> Device;
     /// What the device is and can do.
     fn properties(&self) -> DeviceProperties;
     /// Whether tensors of a dtype can live on the device.
@@ -225,7 +266,7 @@ pub trait Backend: Send + Sync {
     /// Uninitialised memory, aligned to 64 bytes, for work of the thread's current queue.
     ///
     /// # Errors
-    /// [`TorshError::OutOfMemory`].
+    /// [`out_of_memory`](crate::TorshError::out_of_memory), with the device and the bytes.
     fn allocate(&self, bytes: usize) -> Result<Storage>;
     /// Takes back what [`DeviceBlock::new`] was made of; it is used again only after all work in
     /// `uses` and in the queue that it came from is done.
@@ -266,8 +307,9 @@ pub trait Backend: Send + Sync {
     fn memory_stats(&self) -> MemoryStats;
     /// Gives cached memory back to the system.
     fn empty_cache(&self);
-    /// The kernel for a key; `None` where the backend has none.
-    fn kernel(&self, kernel: Kernel) -> Option<KernelFn>;
+    /// The kernel for a key that computes in a dtype ([`KernelArgs::compute`](crate::KernelArgs::compute));
+    /// `None` where the backend has none, so that the op is computed by its definition in other ops.
+    fn kernel(&self, kernel: Kernel, compute: DType) -> Option<KernelFn>;
 }
 
 /// Who used a block's memory last: the last write, and the reads since, one for each queue.
@@ -279,16 +321,38 @@ pub struct Uses {
     pub reads: SmallVec<[Ticket; 2]>,
 }
 
-/// What a dropped block leaves to its backend.
+/// What a dropped block leaves to its backend. Only a block makes one, when it is dropped:
+///
+/// ```compile_fail,E0451
+/// use torsh_core::backend::{Backend, Freed, Uses};
+/// fn free_twice(b: &dyn Backend, ptr: std::ptr::NonNull<u8>) {
+///     b.free(Freed { ptr, bytes: 64, token: 0, uses: &Uses::default() });
+/// }
+/// ```
 pub struct Freed<'a> {
+    ptr: NonNull<u8>,
+    bytes: usize,
+    token: u64,
+    uses: &'a Uses,
+}
+
+impl<'a> Freed<'a> {
     /// The first byte.
-    pub ptr: NonNull<u8>,
+    pub fn ptr(&self) -> NonNull<u8> {
+        self.ptr
+    }
     /// As many bytes as were asked for.
-    pub bytes: usize,
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
     /// The backend's own mark of the block.
-    pub token: u64,
+    pub fn token(&self) -> u64 {
+        self.token
+    }
     /// The work that used it.
-    pub uses: &'a Uses,
+    pub fn uses(&self) -> &'a Uses {
+        self.uses
+    }
 }
 
 /// Memory of a device, which goes back to its backend on drop.
@@ -304,8 +368,8 @@ impl DeviceBlock {
     /// A block of a backend, which gets it back as [`Freed`].
     ///
     /// # Safety
-    /// `bytes` bytes from `ptr` on are memory of the device that nobody else has, until the block is
-    /// dropped. (`ptr` need not be an address of the host.)
+    /// `bytes` bytes from `ptr` on are memory of the backend's device, aligned to 64, that nobody else
+    /// has until the block is dropped. (`ptr` need not be an address of the host.)
     pub unsafe fn new(
         backend: &'static dyn Backend,
         ptr: NonNull<u8>,
@@ -359,7 +423,18 @@ impl DeviceBlock {
     /// After work was given to the current queue that reads or writes the block, whose
     /// [`Backend::ticket`] is then `now`. Both calls and the work between them are under the
     /// storage's lock.
-    pub fn used(&self, now: Ticket, writes: bool) {
+    ///
+    /// # Safety
+    /// `now` is that ticket. With an earlier one the memory might be freed or written over while
+    /// work still uses it:
+    ///
+    /// ```compile_fail,E0133
+    /// use torsh_core::{DeviceBlock, backend::Ticket};
+    /// fn forget_the_last_use(block: &DeviceBlock) {
+    ///     block.used(Ticket::default(), true);
+    /// }
+    /// ```
+    pub unsafe fn used(&self, now: Ticket, writes: bool) {
         let mut uses = self.uses.lock();
         if writes {
             uses.reads.clear();

@@ -151,8 +151,12 @@ impl FromStr for Device {
             None => (s.trim(), None),
         };
         let bad = |what: String| {
-            TorshError::invalid("Device::from_str", what)
-                .with_hint("devices are written cpu, cuda, cuda:1, metal, wgpu, wgpu:1 or meta")
+            TorshError::invalid("Device::from_str", what).with_hint(match CUSTOM_NAME.get() {
+                None => "this program has the devices cpu and meta".to_string(),
+                Some(name) => {
+                    format!("this program has the devices cpu, {name} (with an index: {name}:1) and meta")
+                }
+            })
         };
         let number = match index {
             Some(i) => i

@@ -45,8 +45,9 @@ impl<'a> View<'a> {
     /// # Safety
     /// Every element that shape and strides reach from `ptr` on is memory of the device that the
     /// view's kernel runs on, aligned as its allocations are, and stays so for `'a`. For an input it
-    /// is initialised, with a valid pattern of the dtype, and nobody writes to it while the kernel
-    /// runs; for an output nobody else reads or writes it. `shape` and `strides` are of one length.
+    /// was written (with whatever bytes: every pattern is an element of every dtype, and a bool is
+    /// true unless its byte is 0), and nobody writes to it while the kernel runs; for an output nobody
+    /// else reads or writes it. `shape` and `strides` are of one length.
     #[inline(always)]
     pub const unsafe fn new(
         ptr: *mut u8,
@@ -140,7 +141,29 @@ impl fmt::Debug for View<'_> {
 /// locked for reading; shapes and dtypes were checked by the op's rules.
 ///
 /// A kernel is a safe function of this: whoever makes one ([`KernelArgs::new`], `unsafe`) promises
-/// what the kernel relies on.
+/// what the kernel relies on. Whatever else a kernel takes the call's word for is said by an `unsafe`
+/// function too:
+///
+/// ```compile_fail,E0133
+/// use torsh_core::KernelArgs;
+/// fn forged(args: KernelArgs<'_>) -> KernelArgs<'_> {
+///     args.of_one_layout(true)
+/// }
+/// ```
+///
+/// ```compile_fail,E0133
+/// use torsh_core::KernelArgs;
+/// fn forged(args: KernelArgs<'_>) -> KernelArgs<'_> {
+///     args.with_numbers(1)
+/// }
+/// ```
+///
+/// ```compile_fail,E0133
+/// use torsh_core::{CallSite, Device, KernelArgs};
+/// fn forged(args: KernelArgs<'_>) -> KernelArgs<'_> {
+///     args.on(Device::Custom(0), CallSite::here("add"))
+/// }
+/// ```
 pub struct KernelArgs<'a> {
     kernel: Kernel,
     compute: DType,
@@ -189,9 +212,13 @@ impl<'a> KernelArgs<'a> {
 
     /// The call on another device, and which op it is of: a device whose work is not waited for
     /// names it in errors that come later.
+    ///
+    /// # Safety
+    /// The views are of memory of that device, or, where the kernel is another device's that computes
+    /// for this one, of memory that the kernel can read.
     #[inline(always)]
     #[must_use]
-    pub fn on(mut self, device: Device, site: CallSite) -> KernelArgs<'a> {
+    pub unsafe fn on(mut self, device: Device, site: CallSite) -> KernelArgs<'a> {
         self.device = device;
         self.site = site;
         self
@@ -199,17 +226,23 @@ impl<'a> KernelArgs<'a> {
 
     /// Says which inputs are plain numbers of the caller, in host memory on every device; a bit
     /// each.
+    ///
+    /// # Safety
+    /// These inputs are one element in host memory, aligned for its dtype, with strides of 0.
     #[inline(always)]
     #[must_use]
-    pub fn with_numbers(mut self, numbers: u32) -> KernelArgs<'a> {
+    pub unsafe fn with_numbers(mut self, numbers: u32) -> KernelArgs<'a> {
         self.numbers = numbers;
         self
     }
 
     /// Says that all operands but numbers are row-major and of the first output's shape.
+    ///
+    /// # Safety
+    /// They are: kernels do not look again.
     #[inline(always)]
     #[must_use]
-    pub fn of_one_layout(mut self, one_layout: bool) -> KernelArgs<'a> {
+    pub unsafe fn of_one_layout(mut self, one_layout: bool) -> KernelArgs<'a> {
         self.one_layout = one_layout;
         self
     }
@@ -292,10 +325,42 @@ impl<'a> KernelArgs<'a> {
         (numbers, n)
     }
 
+    /// The inputs as errors name them: `float32[2, 3] cuda:0`, numbers by their value.
+    #[cold]
+    pub fn operands(&self) -> Vec<String> {
+        let all = self.inputs.iter().enumerate();
+        all.map(|(i, v)| match (v.is_present(), self.is_number(i)) {
+            (false, _) => "None".to_string(),
+            (true, true) => {
+                let mut bytes = [0u8; 16];
+                // SAFETY: a number is one element of the dtype in host memory, of 16 bytes at most.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        v.ptr.cast_const(),
+                        bytes.as_mut_ptr(),
+                        v.dtype.size(),
+                    );
+                }
+                Scalar::from_bytes(&bytes, v.dtype).to_string()
+            }
+            (true, false) => format!("{}{:?} {}", v.dtype, v.shape, self.device),
+        })
+        .collect()
+    }
+
+    /// Names op, operands and call site in an error of this call: for one that comes later, when
+    /// nobody else knows them.
+    #[must_use]
+    #[cold]
+    pub fn explain(&self, e: TorshError) -> TorshError {
+        e.in_op(self.site.op, || self.operands(), self.site.location)
+    }
+
     /// The error for a dtype that the kernel does not have.
     #[cold]
     pub fn unsupported(&self) -> TorshError {
-        TorshError::dtype("", format!("not implemented for {}", self.compute))
+        let what = format!("not implemented for {} on {}", self.compute, self.device);
+        TorshError::dtype("", what)
             .with_hint("convert the operands to a dtype the operation has, as to_dtype(DType::F32)")
     }
 }

@@ -70,7 +70,8 @@ impl Storage {
                 }
                 // SAFETY: `start` is within the mapping, see above.
                 let ptr = unsafe { base.add(start) };
-                let ptr = NonNull::new(ptr).ok_or(TorshError::OutOfMemory)?;
+                let ptr = NonNull::new(ptr)
+                    .ok_or_else(|| TorshError::out_of_memory(Device::Cpu, bytes))?;
                 // SAFETY: `bytes` from `ptr` on are within the mapping, which its owner keeps;
                 // the ranges are apart, so nobody else writes to them.
                 Ok(unsafe { Storage::foreign(ptr, bytes, Device::Cpu, Box::new(map.clone())) })

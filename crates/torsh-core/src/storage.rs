@@ -1,6 +1,7 @@
 //! Shared, interior-mutable memory with a version counter.
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +10,7 @@ use parking_lot::lock_api::RawRwLock as _;
 
 use crate::alloc::Block;
 use crate::backend::DeviceBlock;
-use crate::{Device, Result, Shared, TorshError, alloc};
+use crate::{Device, Result, Shared, alloc};
 
 /// What keeps a [`Storage`]'s memory alive.
 pub enum Owner {
@@ -48,14 +49,14 @@ impl Storage {
     /// Uninitialised host memory of `bytes` bytes, aligned to 64.
     #[inline]
     pub fn host(bytes: usize) -> Result<Storage> {
-        let block = alloc::allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+        let block = alloc::allocate(bytes)?;
         Ok(Storage::of_block(block, bytes))
     }
 
     /// [`Storage::host`] with a handle, made where it stays.
     #[inline]
     pub fn shared_host(bytes: usize) -> Result<Shared<Storage>> {
-        let block = alloc::allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+        let block = alloc::allocate(bytes)?;
         Ok(Shared::with(|| Storage::of_block(block, bytes)))
     }
 
@@ -83,12 +84,19 @@ impl Storage {
         }
     }
 
-    /// Memory of a device.
-    pub fn on_device(block: DeviceBlock, device: Device) -> Storage {
+    /// Memory of the device of the block's backend, which nobody else can name:
+    ///
+    /// ```compile_fail,E0061
+    /// use torsh_core::{Device, DeviceBlock, Storage};
+    /// fn on_the_host(block: DeviceBlock) -> Storage {
+    ///     Storage::on_device(block, Device::Cpu)
+    /// }
+    /// ```
+    pub fn on_device(block: DeviceBlock) -> Storage {
         Storage {
             ptr: block.ptr(),
             bytes: block.bytes(),
-            device,
+            device: block.backend().device(),
             version: AtomicU64::new(0),
             lock: RawRwLock::INIT,
             owner: Owner::Device(block),
@@ -161,9 +169,18 @@ impl Storage {
     }
 }
 
-/// Locks held by [`lock_all`]; released on drop.
+/// Locks held by [`lock_all`]; released on drop, by the thread that took them:
+///
+/// ```compile_fail,E0277
+/// use torsh_core::{Storage, lock_all};
+/// let storage = Storage::host(64)?;
+/// let locks = lock_all(&[(&storage, true)]);
+/// std::thread::scope(|s| s.spawn(move || drop(locks)).join());
+/// # Ok::<(), torsh_core::TorshError>(())
+/// ```
 pub struct Locks<'a> {
     held: smallvec::SmallVec<[(&'a Storage, bool); 4]>,
+    _of_thread: PhantomData<*mut ()>,
 }
 
 impl Drop for Locks<'_> {
@@ -241,7 +258,10 @@ fn take<'a>(held: smallvec::SmallVec<[(&'a Storage, bool); 4]>) -> Locks<'a> {
             s.lock.lock_shared();
         }
     }
-    Locks { held }
+    Locks {
+        held,
+        _of_thread: PhantomData,
+    }
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ pub(crate) fn read_at(
     let storage = source
         .storages(&[place])?
         .pop()
-        .ok_or(TorshError::OutOfMemory)?;
+        .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, 0))?;
     let stride = if header.fortran_order {
         let reversed: Vec<usize> = header.shape.iter().rev().copied().collect();
         row_major(&reversed)?.into_iter().rev().collect()

@@ -106,8 +106,8 @@ impl<'a> Source<'a> {
         ranges
             .iter()
             .map(|r| {
-                let bytes =
-                    usize::try_from(r.end - r.start).map_err(|_| TorshError::OutOfMemory)?;
+                let bytes = usize::try_from(r.end - r.start)
+                    .map_err(|_| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?;
                 Storage::filled(bytes, |to| {
                     self.seek(SeekFrom::Start(r.start))?;
                     self.read_exact(to)

@@ -5,6 +5,7 @@
 
 mod devices;
 mod inplace;
+mod open;
 mod pointwise;
 mod recording;
 mod views;
@@ -34,8 +35,7 @@ pub(crate) use devices::{allocate, common_device};
 use devices::{
     find_kernel, is_number, lacks_kernel, misplaced, without_kernel, write_without_kernel,
 };
-pub use inplace::call_inplace;
-pub(crate) use inplace::{update, write_fresh, write_into};
+pub(crate) use inplace::{call_inplace, update, write_fresh, write_into};
 use pointwise::{broadcast_shape, pointwise, pointwise_dtypes, promoted, run_pointwise, uniform};
 pub(crate) use pointwise::{memory_order_strides, promotion};
 pub(crate) use recording::{attach, make_node};
@@ -114,7 +114,7 @@ fn describe(args: &[Arg<'_>]) -> Vec<String> {
 /// Runs an op and returns its only (or first) result.
 #[inline]
 #[track_caller]
-pub fn call1(
+pub(crate) fn call1(
     record: &'static OpRecord,
     args: &[Arg<'_>],
     attrs: &dyn Attributes,
@@ -163,7 +163,7 @@ fn whole(
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     let out = Tensor::uninit(Shape::default(), dtype, x.device())?;
-    let Some(kernel) = find_kernel(record, x.device())? else {
+    let Some(kernel) = find_kernel(record, x.device(), x.dtype())? else {
         return call1(record, &[Arg::T(x)], attrs);
     };
     let launch = Launch {
@@ -184,7 +184,7 @@ fn whole(
 
 /// Runs an op and returns all its results.
 #[track_caller]
-pub fn call(
+pub(crate) fn call(
     record: &'static OpRecord,
     args: &[Arg<'_>],
     attrs: &dyn Attributes,
@@ -289,7 +289,7 @@ fn planned(
         Some(d) => d,
         None => common_device(args)?,
     };
-    if lacks_kernel(record, device)? {
+    if lacks_kernel(record, device, plan.compute)? {
         let (compute, specs) = (plan.compute, (device, &plan.outputs[..]));
         let outs = without_kernel(record, compute, specs, args, attrs, at)?;
         return record_all(record, args, attrs, outs, at);
@@ -316,17 +316,37 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
         None => Tensor::uninit_of(&s.shape, s.dtype, device),
         Some(strides) => {
             let n = s.shape.checked_numel(s.dtype.size())?;
-            let storage = allocate(device, s.dtype, n * s.dtype.size())?;
             let layout = Layout::new(s.shape.clone(), strides.clone(), 0);
+            if strides.len() != s.shape.ndim() || !layout.is_dense() {
+                return Err(ill_planned(s));
+            }
+            let storage = allocate(device, s.dtype, n * s.dtype.size())?;
             Ok(Tensor::from_parts(storage, layout, s.dtype).made())
         }
     }
 }
 
+/// The error for strides that reach beyond as many elements as the shape has, or a shape for the
+/// kernel of another number of elements.
+#[cold]
+fn ill_planned(s: &Spec) -> TorshError {
+    let kernel = s.kernel_shape.as_ref().map(Shape::to_string);
+    TorshError::invalid(
+        "",
+        format!(
+            "the plan asks for {}{} with strides {:?} and, for the kernel, the shape {}, which do not go together",
+            s.dtype,
+            s.shape,
+            s.strides.as_deref().unwrap_or_default(),
+            kernel.as_deref().unwrap_or("it has"),
+        ),
+    )
+}
+
 /// Where the numbers of a device's call are among its operands, the 0-d tensors of the CPU, and their
 /// values.
 #[cold]
-fn numbers_of(args: &[Arg<'_>], device: Device) -> SmallVec<[(usize, [u8; 16]); 1]> {
+fn numbers_of(args: &[Arg<'_>], device: Device) -> SmallVec<[(usize, raw::Number); 1]> {
     // There is a bit for each of the first 32 operands.
     args.iter()
         .enumerate()
@@ -352,7 +372,7 @@ fn run_structural(
     if !device.has_data() {
         return Ok(());
     }
-    let Some(kernel) = find_kernel(record, device)? else {
+    let Some(kernel) = find_kernel(record, device, compute)? else {
         return write_without_kernel(record, compute, outs, args, attrs, at);
     };
     let numbers = match device.is_host() {
@@ -368,7 +388,7 @@ fn run_structural(
                 raw::view(t)
             }
             Arg::T(t) => match numbers.iter().find(|n| n.0 == i) {
-                Some((_, bytes)) => raw::number(bytes, t.dtype(), &[], &[]),
+                Some((_, number)) => raw::number(number, t.dtype(), &[], &[]),
                 None => return Err(misplaced(t, device)),
             },
             _ => View::ABSENT,
@@ -388,7 +408,14 @@ fn run_structural(
             specs.get(i).and_then(|s| s.kernel_shape.as_ref()),
             kernel_strides.get(i),
         ) {
-            (Some(s), Some(Some(st))) => (s.dims(), st.as_slice()),
+            (Some(s), Some(Some(st))) => {
+                // The kernel sees a row-major result of as many elements.
+                let numel = s.dims().iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+                if numel != Some(t.numel()) || !t.contiguous_flag() {
+                    return Err(ill_planned(&specs[i]));
+                }
+                (s.dims(), st.as_slice())
+            }
             _ => (t.dims(), t.stride()),
         };
         outputs.push(raw::view_as(t, shape, strides));

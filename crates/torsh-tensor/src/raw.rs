@@ -14,6 +14,36 @@ use torsh_core::{
 };
 
 use crate::Tensor;
+use crate::record::{OpRecord, Plan, PlanCx, Pointwise};
+
+impl OpRecord {
+    /// An op with its own plan and kernel, which anybody may call ([`OpRecord::call`]).
+    ///
+    /// # Safety
+    /// What the plan accepts (how many operands, their dtypes and shapes, the attributes) and the
+    /// results that it asks for (how many, their dtypes and shapes, the dtype to compute in) are what
+    /// the kernel of the key documents: kernels read and write memory on the plan's word. Whatever
+    /// else is called with the record, by whomever, the plan refuses with an error.
+    #[must_use]
+    pub const unsafe fn with_kernel(
+        self,
+        kernel: Kernel,
+        plan: fn(&PlanCx<'_>) -> Result<Plan>,
+    ) -> OpRecord {
+        let mut record = self.kernel(kernel, plan);
+        record.open = true;
+        record
+    }
+
+    /// A pointwise op.
+    ///
+    /// # Safety
+    /// The key is one of a row of `torsh_core::pointwise`, and the rule is the row's.
+    #[must_use]
+    pub const unsafe fn with_pointwise(self, rule: Pointwise, kernel: Kernel) -> OpRecord {
+        self.pointwise(rule, kernel)
+    }
+}
 
 /// The address of a tensor's first element.
 #[inline]
@@ -36,8 +66,8 @@ pub(crate) fn view(t: &Tensor) -> View<'_> {
 #[inline]
 pub(crate) fn view_as<'a>(t: &'a Tensor, shape: &'a [usize], strides: &'a [isize]) -> View<'a> {
     // SAFETY: the elements lie within the tensor's storage, which lives as long as the tensor. The
-    // storage's locks (see `run`) keep others from writing while a kernel runs; its elements are of
-    // the dtype, written by the kernel that made the tensor, unless it is one that is to be written.
+    // storage's locks (see `run`) keep others from writing while a kernel runs; every pattern of bytes
+    // is an element of every dtype.
     let view = unsafe { View::new(element_ptr(t), t.dtype(), shape, strides) };
     debug_assert!(
         lies_within(t, &view),
@@ -56,19 +86,24 @@ fn lies_within(t: &Tensor, view: &View<'_>) -> bool {
     view.shape().len() == view.strides().len() && view.reach().is_none_or(fits)
 }
 
+/// A number of a call: an element of any dtype, aligned for all of them.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+pub(crate) struct Number(pub(crate) [u8; 16]);
+
 /// A number in the caller's memory as an operand that is the same all over `shape`, whose strides
 /// are 0.
 #[inline]
 pub(crate) fn number<'a>(
-    bytes: &'a [u8; 16],
+    number: &'a Number,
     dtype: DType,
     shape: &'a [usize],
     zeros: &'a [isize],
 ) -> View<'a> {
     debug_assert!(shape.len() == zeros.len() && zeros.iter().all(|&s| s == 0));
-    // SAFETY: the 16 bytes hold an element of any dtype, read as often as the shape says; they are
-    // only read. (`Numbers` in `call/pointwise.rs` aligns them.)
-    unsafe { View::new(bytes.as_ptr().cast_mut(), dtype, shape, zeros) }
+    // SAFETY: the 16 aligned bytes hold an element of any dtype, read as often as the shape says; they
+    // are only read.
+    unsafe { View::new(number.0.as_ptr().cast_mut(), dtype, shape, zeros) }
 }
 
 /// One call of a kernel, whose record's plan has checked the operands.
@@ -92,9 +127,14 @@ pub(crate) struct Launch<'a> {
 #[inline]
 pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<()> {
     let guard: Locks<'_> = lock_all(storages);
+    let site = CallSite {
+        op: launch.op,
+        location: launch.at,
+    };
     // SAFETY: the views come from `view`, `view_as` and `number`, on tensors of this device, which
-    // are locked until the call returns; the plan of the op's record has checked what this kernel
-    // asks of their shapes and dtypes, and the attributes are the record's.
+    // are locked until the call returns; the plan of the op's record, and the method that is the only
+    // way to it where the record is not open, have checked what this kernel asks of their shapes and
+    // dtypes and of the attributes; `numbers` are the views of `number`.
     let args = unsafe {
         KernelArgs::new(
             launch.kernel.0,
@@ -103,15 +143,10 @@ pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<
             launch.inputs,
             launch.attrs,
         )
-    };
-    let site = CallSite {
-        op: launch.op,
-        location: launch.at,
-    };
-    let args = args
         .on(launch.device, site)
         .with_numbers(launch.numbers)
-        .of_one_layout(launch.one_layout);
+        .of_one_layout(launch.one_layout)
+    };
     if launch.device.is_host() {
         let r = launch.kernel.1(&args);
         drop(guard);
@@ -139,21 +174,36 @@ fn using(
     blocks().try_for_each(|(b, writes)| b.wait_for_others(queue, writes))?;
     work(backend)?;
     let now = backend.ticket();
-    blocks().for_each(|(b, writes)| b.used(now, writes));
+    // SAFETY: the ticket was taken after the work was given to the queue.
+    blocks().for_each(|(b, writes)| unsafe { b.used(now, writes) });
     Ok(())
+}
+
+/// Whether `bytes` bytes from a tensor's first element on lie within its storage.
+fn has_bytes(t: &Tensor, bytes: usize) -> bool {
+    let start = t.layout().offset * t.dtype().size();
+    start
+        .checked_add(bytes)
+        .is_some_and(|end| end <= t.storage().bytes())
 }
 
 /// The bytes of a dense tensor.
 fn place(t: &Tensor) -> Place<'_> {
     let bytes = t.numel() * t.dtype().size();
-    // SAFETY: the elements of a dense tensor are these bytes of its storage, which lives as long as
-    // the tensor; the callers here have locked it, or it is fresh.
+    assert!(has_bytes(t, bytes), "{} leaves its storage", t.describe());
+    // SAFETY: these bytes are of the tensor's storage (asserted), which lives as long as the tensor;
+    // the callers here have locked it, or it is fresh.
     unsafe { Place::new(element_ptr(t), bytes, t.device()) }
+}
+
+/// Whether two tensors are copied by copying their bytes.
+fn alike(a: &Tensor, b: &Tensor) -> bool {
+    a.dtype() == b.dtype() && a.dims() == b.dims() && a.stride() == b.stride()
 }
 
 /// Copies a dense host tensor to a fresh tensor of a device with its layout.
 pub(crate) fn upload(from: &Tensor, to: &Tensor) -> Result<()> {
-    assert!(from.stride() == to.stride() && from.device().is_host());
+    assert!(from.device().is_host() && alike(from, to));
     let _guard = lock_all(&[(from.storage().as_ref(), false)]);
     let source = place(from);
     // SAFETY: the bytes of a dense host tensor, locked against writers.
@@ -164,7 +214,7 @@ pub(crate) fn upload(from: &Tensor, to: &Tensor) -> Result<()> {
 
 /// Copies a dense tensor of a device to a fresh host tensor with its layout, and waits for it.
 pub(crate) fn download(from: &Tensor, to: &Tensor) -> Result<()> {
-    assert!(from.stride() == to.stride() && to.device().is_host());
+    assert!(to.device().is_host() && alike(from, to));
     let reads = [(from.storage().as_ref(), false)];
     let _guard = lock_all(&reads);
     let target = place(to);
@@ -174,47 +224,58 @@ pub(crate) fn download(from: &Tensor, to: &Tensor) -> Result<()> {
 }
 
 /// The value of a 0-d host tensor, as bytes of its dtype.
-pub(crate) fn read_number(t: &Tensor) -> [u8; 16] {
+pub(crate) fn read_number(t: &Tensor) -> Number {
     let size = t.dtype().size();
-    assert!(t.numel() == 1 && t.device().is_host());
+    assert!(t.numel() == 1 && t.device().is_host() && has_bytes(t, size));
     let mut raw = [0u8; 16];
     let _guard = lock_all(&[(t.storage().as_ref(), false)]);
-    // SAFETY: the element lies inside the storage, which is locked against writers.
+    // SAFETY: the element lies inside the storage (asserted), which is locked against writers.
     unsafe { std::ptr::copy_nonoverlapping(element_ptr(t), raw.as_mut_ptr(), size) }
-    raw
+    Number(raw)
 }
 
-/// Fills a fresh row-major host tensor from memory of exactly its size.
-pub(crate) fn write_bytes(t: &Tensor, from: *const u8, bytes: usize) {
-    assert_eq!(bytes, t.numel() * t.dtype().size());
+/// Fills a fresh row-major host tensor with elements, or with their bytes.
+pub(crate) fn write<T: Element>(t: &Tensor, from: &[T]) {
+    let bytes = size_of_val(from);
+    assert!(bytes == t.numel() * t.dtype().size() && t.device().is_host() && has_bytes(t, bytes));
     if bytes == 0 {
         return;
     }
-    // SAFETY: `t` is fresh, row-major and on the host, so its first `bytes` bytes are valid and
-    // nobody else has them; `from` is a slice of `bytes` bytes of the caller.
-    unsafe { std::ptr::copy_nonoverlapping(from, element_ptr(t), bytes) }
+    // SAFETY: `t` is on the host and has as many bytes (asserted); it is fresh, so nobody else has
+    // them.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr().cast(), element_ptr(t), bytes) }
 }
 
 /// Copies the bytes of a row-major host tensor, whose storage the caller has locked.
 pub(crate) fn read_bytes(t: &Tensor, to: &mut [u8]) {
-    assert_eq!(to.len(), t.numel() * t.dtype().size());
+    let bytes = t.numel() * t.dtype().size();
+    assert!(to.len() == bytes && t.device().is_host() && has_bytes(t, bytes));
     if to.is_empty() {
         return;
     }
-    // SAFETY: the elements of a row-major tensor are this many valid bytes from its first
-    // element on, initialised by the kernel that made it, and locked against writers.
+    // SAFETY: as many bytes of the storage follow the first element (asserted), locked against
+    // writers.
     unsafe { std::ptr::copy_nonoverlapping(element_ptr(t), to.as_mut_ptr(), to.len()) }
 }
 
 /// Copies the elements of a row-major host tensor of dtype `T`, whose storage the caller has
 /// locked.
 pub(crate) fn read_elements<T: Element>(t: &Tensor, to: &mut [T]) {
-    assert_eq!(to.len(), t.numel());
     assert_eq!(t.dtype(), T::DTYPE);
+    assert!(to.len() == t.numel() && t.device().is_host() && has_bytes(t, size_of_val(to)));
     if to.is_empty() {
         return;
     }
-    // SAFETY: as in `read_bytes`; the dtype is `T`'s, whose every stored pattern is valid.
+    if T::DTYPE == DType::Bool {
+        let (from, to, n) = (element_ptr(t), to.as_mut_ptr().cast::<bool>(), to.len());
+        for i in 0..n {
+            // SAFETY: as below. `T` is `bool`, whose only patterns are 0 and 1, whatever byte the
+            // tensor has.
+            unsafe { to.add(i).write(*from.add(i) != 0) };
+        }
+        return;
+    }
+    // SAFETY: as in `read_bytes`; the dtype is `T`'s, for which every pattern is valid.
     unsafe { std::ptr::copy_nonoverlapping(element_ptr(t).cast::<T>(), to.as_mut_ptr(), to.len()) }
 }
 

@@ -119,7 +119,8 @@ pub struct Spec {
     pub dtype: DType,
     /// Its shape.
     pub shape: Shape,
-    /// Its strides where they are not row-major.
+    /// Its strides where they are not row-major: those of the same elements in another order, none of
+    /// which lies beyond as many as the shape has.
     pub strides: Option<Strides>,
     /// The shape the kernel sees, of as many elements, where it differs (a reduction's with its
     /// dimensions kept).
@@ -254,6 +255,32 @@ pub enum Samples {
 pub type Definition = fn(&DefinitionCx<'_>) -> Result<Outputs>;
 
 /// Everything known about an op. See ARCHITECTURE.md, "How to add an op".
+///
+/// Which kernel runs on what a plan allocates is the kernel's to trust, so only `unsafe` code pairs
+/// them, with [`OpRecord::with_kernel`]:
+///
+/// ```compile_fail,E0133
+/// use torsh_core::{Kernel, Shape};
+/// use torsh_tensor::DType;
+/// use torsh_tensor::record::{OpRecord, Plan};
+/// static FORGED: OpRecord = OpRecord::new("forged", "", "")
+///     .with_kernel(Kernel::Arange, |_| Ok(Plan::one(DType::I32, Shape::new(&[4]), DType::F64)));
+/// ```
+///
+/// ```compile_fail,E0133
+/// use torsh_core::Kernel;
+/// use torsh_tensor::record::{OpRecord, Pointwise};
+/// static FORGED: OpRecord =
+///     OpRecord::new("forged", "", "").with_pointwise(Pointwise::Real, Kernel::Arange);
+/// ```
+///
+/// ```compile_fail,E0616
+/// use torsh_tensor::record::{OpRecord, Rule};
+/// fn forged(mut record: OpRecord, rule: Rule) -> OpRecord {
+///     record.rule = rule;
+///     record
+/// }
+/// ```
 pub struct OpRecord {
     /// PyTorch's name, with the overload after a dot where the last part names one
     /// (`sum.dim`, `nn.functional.relu`).
@@ -264,10 +291,13 @@ pub struct OpRecord {
     pub doc: &'static str,
     /// PyTorch's signature; empty for an op that is not called by name.
     pub schema: &'static str,
-    /// Shapes and dtypes.
-    pub rule: Rule,
+    /// Shapes and dtypes. Not public, nor is the key: what goes together is the kernel's Safety.
+    pub(crate) rule: Rule,
     /// The kernel's key.
-    pub kernel: Option<Kernel>,
+    pub(crate) kernel: Option<Kernel>,
+    /// Whether the op may be called with any operands and attributes, because its plan checks all
+    /// that its kernel relies on. The built-in ones leave part of that to their methods.
+    pub(crate) open: bool,
     /// The results in other ops, for devices without the kernel.
     pub definition: Option<Definition>,
     /// The derivative.
@@ -292,6 +322,7 @@ impl OpRecord {
             schema,
             rule: Rule::Composite,
             kernel: None,
+            open: false,
             definition: None,
             backward: Backward::Composite,
             numbers: None,
@@ -317,18 +348,19 @@ impl OpRecord {
         self
     }
 
-    /// A pointwise op.
+    /// A pointwise op. (`with_pointwise` of other crates is `unsafe`.)
     #[must_use]
-    pub const fn pointwise(mut self, rule: Pointwise, kernel: Kernel) -> OpRecord {
+    pub(crate) const fn pointwise(mut self, rule: Pointwise, kernel: Kernel) -> OpRecord {
         self.rule = Rule::Pointwise(rule);
         self.kernel = Some(kernel);
         self.backward = Backward::Missing;
         self
     }
 
-    /// An op with its own plan and kernel.
+    /// An op with its own plan and kernel, whose method checks what the plan does not.
+    /// (`with_kernel` of other crates is `unsafe`.)
     #[must_use]
-    pub const fn kernel(
+    pub(crate) const fn kernel(
         mut self,
         kernel: Kernel,
         plan: fn(&PlanCx<'_>) -> Result<Plan>,
@@ -446,6 +478,16 @@ impl OpRecord {
     /// nothing for an op without numbers.
     pub fn with_numbers(&self, numbers: &[Scalar]) -> Kept {
         self.numbers.map_or(Kept::NOTHING, |bind| bind(numbers))
+    }
+
+    /// Shapes and dtypes.
+    pub const fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// The kernel's key, where it has one.
+    pub const fn kernel_key(&self) -> Option<Kernel> {
+        self.kernel
     }
 
     /// PyTorch's own name, without an overload's.

@@ -178,9 +178,11 @@ impl DeviceManager {
     #[track_caller]
     pub fn move_to_device(&self, tensor: &Tensor) -> Result<Tensor> {
         match tensor.to_device(self.primary) {
-            Err(TorshError::DeviceNotAvailable(_) | TorshError::OutOfMemory) => {
-                tensor.to_device(self.fallback)
-            }
+            Err(
+                TorshError::DeviceNotAvailable(_)
+                | TorshError::DeviceLost(_)
+                | TorshError::OutOfMemory,
+            ) => tensor.to_device(self.fallback),
             result => result,
         }
     }

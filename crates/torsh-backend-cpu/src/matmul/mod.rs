@@ -518,7 +518,7 @@ impl Call<'_> {
             unsafe {
                 match way {
                     Way::Unit if amx::product(&x, threads) => Ok(()),
-                    Way::Unit => Err(TorshError::OutOfMemory),
+                    Way::Unit => Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0)),
                     Way::Pairs => pairs::product(&x, threads),
                 }
             }

@@ -7,6 +7,7 @@ use torsh_core::{DType, Kernel};
 
 use crate::arch::{self, Arch, Level};
 use crate::blocks::{MAX_INPUTS, Packed, gather};
+use crate::byte::Byte;
 #[allow(unused_imports)]
 use crate::scalar::*;
 
@@ -217,6 +218,12 @@ pub(crate) trait IntRow {
     fn apply<A: Arch, T: Int>(x: [T; 3], p: [T; 4]) -> Self::Out<T>;
 }
 
+/// A row's section for bools.
+pub(crate) trait BoolRow {
+    const ARITY: usize;
+    fn apply<A: Arch>(x: [bool; 3], p: [bool; 4]) -> bool;
+}
+
 /// A row's section for complex types.
 pub(crate) trait CplxRow {
     const ARITY: usize;
@@ -241,6 +248,17 @@ impl<T: Int, R: IntRow> Row<T> for Ints<R> {
     #[inline(always)]
     fn apply<A: Arch>(x: [T; 3], p: [T; 4]) -> R::Out<T> {
         R::apply::<A, T>(x, p)
+    }
+}
+
+/// Bools are read as bytes, of which all but 0 are true.
+pub(crate) struct Bools<R>(R);
+impl<R: BoolRow> Row<Byte> for Bools<R> {
+    const ARITY: usize = R::ARITY;
+    type Out = bool;
+    #[inline(always)]
+    fn apply<A: Arch>(x: [Byte; 3], p: [Byte; 4]) -> bool {
+        R::apply::<A>(x.map(Byte::get), p.map(Byte::get))
     }
 }
 
@@ -385,8 +403,8 @@ pub(crate) fn add_ints<R: IntRow>(e: &mut Entry, level: Level) {
     e.loops[DType::I64 as usize] = Some(plain::<i64, Ints<R>>(level));
 }
 
-pub(crate) fn add_bool<R: Row<bool>>(e: &mut Entry, level: Level) {
-    e.loops[DType::Bool as usize] = Some(plain::<bool, R>(level));
+pub(crate) fn add_bool<R: BoolRow>(e: &mut Entry, level: Level) {
+    e.loops[DType::Bool as usize] = Some(plain::<Byte, Bools<R>>(level));
 }
 
 pub(crate) fn add_complex<R: CplxRow>(e: &mut Entry, level: Level) {
@@ -548,9 +566,8 @@ macro_rules! sections {
         sections! { @bool $r $rule $e $level $args; $($rest)* }
     };
     (@bool $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; bool |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
-        impl Row<bool> for $r {
+        impl BoolRow for $r {
             const ARITY: usize = [$(stringify!($arg)),+].len();
-            type Out = bool;
             #[inline(always)]
             #[allow(unused_variables)]
             fn apply<A: Arch>([$($v,)+ ..]: [bool; 3], numbers: [bool; 4]) -> bool {

@@ -8,7 +8,7 @@
 use std::mem::{MaybeUninit, size_of};
 use std::ops::Range;
 
-use torsh_core::{Result, TorshError, View, alloc, pool};
+use torsh_core::{Result, View, alloc, pool};
 
 use super::level::{by_level, index, light_index};
 use super::load::{Load, Out};
@@ -375,7 +375,7 @@ impl Ctx<'_> {
     fn split(&self, units: usize, threads: usize, n: usize) -> Result<()> {
         let state = self.job.fold.state;
         let stride = (units * self.width * state).next_multiple_of(64);
-        let scratch = alloc::allocate(stride * threads).map_err(|_| TorshError::OutOfMemory)?;
+        let scratch = alloc::allocate(stride * threads)?;
         let base = scratch.ptr().as_ptr() as usize;
         let inner = self.plan.count() / n;
         pool::parallel_parts(n, threads, &|part, range| {

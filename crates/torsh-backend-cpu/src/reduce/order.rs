@@ -143,9 +143,11 @@ fn each<T: Value>(
     kept.push(plan.kept_in);
     let size = input.dtype().size() as isize;
     let bytes = n.checked_mul(size_of::<T>() + size_of::<Item<T>>());
-    let room = bytes.ok_or(TorshError::OutOfMemory)?.next_multiple_of(64);
+    let room = bytes
+        .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?
+        .next_multiple_of(64);
     let parts = pool::chunk_count(results, (4096 / n.max(1)).max(1));
-    let scratch = alloc::allocate(room * parts).map_err(|_| TorshError::OutOfMemory)?;
+    let scratch = alloc::allocate(room * parts)?;
     let (x, s) = (input.ptr() as usize, scratch.ptr().as_ptr() as usize);
     let outs: Vec<(usize, DType)> = args
         .outputs()

@@ -45,7 +45,7 @@ macro_rules! by_ordered {
             DType::BF16 => $f::<half::bf16>($args),
             DType::F32 => $f::<f32>($args),
             DType::F64 => $f::<f64>($args),
-            DType::Bool => $f::<bool>($args),
+            DType::Bool => $f::<crate::byte::Byte>($args),
             DType::C64 | DType::C128 => Err($args.unsupported()),
         }
     };
@@ -126,7 +126,7 @@ impl Lines {
             pool::parallel_for(lines, (GRAIN / self.length.max(1)).max(1), &some);
         }
         if failed.into_inner() {
-            Err(TorshError::OutOfMemory)
+            Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0))
         } else {
             Ok(())
         }

@@ -149,7 +149,19 @@ fn on_device(device: Device, dtype: DType, bytes: usize) -> Result<Shared<Storag
             }),
         );
     }
-    Ok(Shared::new(backend.allocate(bytes)?))
+    let storage = backend.allocate(bytes)?;
+    // Views are checked against these two.
+    if storage.device() != device || storage.bytes() < bytes {
+        return Err(TorshError::failed(
+            "",
+            format!(
+                "{device} was asked for {bytes} bytes and gave {} of {}",
+                storage.bytes(),
+                storage.device()
+            ),
+        ));
+    }
+    Ok(Shared::new(storage))
 }
 
 /// The device of a call. 0-d CPU tensors are numbers on any device, as in PyTorch.
@@ -213,19 +225,24 @@ pub(super) fn misplaced(t: &Tensor, device: Device) -> TorshError {
     mixed(device, t.device())
 }
 
-/// The kernel of an op on a device; `None` where the device lacks it.
+/// The kernel of an op on a device in a dtype; `None` where the device lacks it.
 #[inline]
-pub(super) fn find_kernel(record: &OpRecord, device: Device) -> Result<Option<(Kernel, KernelFn)>> {
+pub(super) fn find_kernel(
+    record: &OpRecord,
+    device: Device,
+    compute: DType,
+) -> Result<Option<(Kernel, KernelFn)>> {
     match record.kernel {
-        Some(k) => Ok(torsh_backend::kernel(device, k).map(|f| (k, f))),
+        Some(k) => Ok(torsh_backend::kernel(device, k, compute).map(|f| (k, f))),
         None => Err(TorshError::invalid("", "the op has no kernel of its own")),
     }
 }
 
-/// Whether a device that computes lacks the kernel of an op. (The CPU's are looked up where they run.)
+/// Whether a device that computes lacks the kernel of an op in a dtype. (The CPU's are looked up where they run.)
 #[inline]
-pub(super) fn lacks_kernel(record: &OpRecord, device: Device) -> Result<bool> {
-    Ok(!device.is_host() && device.has_data() && find_kernel(record, device)?.is_none())
+pub(super) fn lacks_kernel(record: &OpRecord, device: Device, compute: DType) -> Result<bool> {
+    let computes = !device.is_host() && device.has_data();
+    Ok(computes && find_kernel(record, device, compute)?.is_none())
 }
 
 #[cold]

@@ -7,7 +7,7 @@ use crate::observe::Work;
 ///
 /// Pointwise ops write straight into the target; any other op is computed and then copied over.
 #[track_caller]
-pub fn call_inplace(
+pub(crate) fn call_inplace(
     record: &'static OpRecord,
     target: &Tensor,
     rest: &[Arg<'_>],

@@ -151,7 +151,7 @@ pub(super) fn pointwise(
 ) -> Result<Tensor> {
     if let Some(first) = uniform(args) {
         let (compute, dtype) = pointwise_dtypes(rule, first.dtype(), args)?;
-        if lacks_kernel(record, first.device())? {
+        if lacks_kernel(record, first.device(), compute)? {
             let spec = (first.device(), &Spec::new(first.shape().clone(), dtype));
             return pointwise_without_kernel(record, compute, spec, args, attrs, at);
         }
@@ -164,7 +164,7 @@ pub(super) fn pointwise(
     let shape = broadcast_shape(args)?;
     let n = shape.checked_numel(dtype.size())?;
     let strides = result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
-    if lacks_kernel(record, device)? {
+    if lacks_kernel(record, device, compute)? {
         let spec = Spec {
             strides: Some(strides),
             ..Spec::new(shape, dtype)
@@ -192,10 +192,6 @@ fn pointwise_without_kernel(
     record_one(record, args, attrs, out, at)
 }
 
-/// The numbers of a call, in memory that is aligned for any dtype.
-#[repr(align(16))]
-struct Numbers([[u8; 16]; MAX_OPERANDS]);
-
 /// The most operands a pointwise op has.
 const MAX_OPERANDS: usize = 4;
 
@@ -215,7 +211,7 @@ pub(super) fn run_pointwise(
     if !device.has_data() {
         return Ok(());
     }
-    let Some(kernel) = find_kernel(record, device)? else {
+    let Some(kernel) = find_kernel(record, device, compute)? else {
         return write_without_kernel(record, compute, std::slice::from_ref(out), args, attrs, at);
     };
     let (shape, strides) = (out.dims(), out.stride());
@@ -231,15 +227,14 @@ pub(super) fn run_pointwise(
     } else {
         compute
     };
-    let mut numbers = Numbers([[0u8; 16]; MAX_OPERANDS]);
-    let numbers = &mut numbers.0;
+    let mut numbers = [raw::Number([0u8; 16]); MAX_OPERANDS];
     for (i, a) in args.iter().enumerate() {
         match a {
             // Only the bytes that the kernel reads: it would wait for wider ones to be put together.
             Arg::N(v) if number_dtype == DType::F32 => {
-                numbers[i][..4].copy_from_slice(&(v.to_f64() as f32).to_ne_bytes());
+                numbers[i].0[..4].copy_from_slice(&(v.to_f64() as f32).to_ne_bytes());
             }
-            Arg::N(v) => numbers[i] = v.to_bytes(number_dtype),
+            Arg::N(v) => numbers[i].0 = v.to_bytes(number_dtype),
             // A 0-d tensor of the CPU beside a device's is a number of the call.
             Arg::T(t) if !same_shape && t.device() != device => match is_number(t) {
                 true => numbers[i] = raw::read_number(t),

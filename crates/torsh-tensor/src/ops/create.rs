@@ -12,10 +12,36 @@ impl Tensor {
     /// A tensor whose elements are whatever the memory held (`torch.empty`).
     #[track_caller]
     pub fn empty(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
+        Tensor::fresh("empty", shape, dtype, device)
+    }
+
+    /// [`Tensor::empty`] for an op whose name is in errors.
+    #[track_caller]
+    fn fresh(
+        op: &'static str,
+        shape: impl IntoShape,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        let named = |e: TorshError| e.in_op("empty", Vec::new, at);
-        let shape = shape.shape().map_err(named)?;
-        Tensor::uninit(shape, dtype, device).map_err(named)
+        let shape = shape.shape().map_err(|e| e.in_op(op, Vec::new, at))?;
+        Tensor::uninit_of(&shape, dtype, device)
+            .map_err(|e| e.in_op(op, || vec![format!("{dtype}{shape} {device}")], at))
+    }
+
+    /// [`Tensor::full`] for an op whose name is in errors.
+    #[track_caller]
+    fn filled(
+        op: &'static str,
+        shape: impl IntoShape,
+        value: Scalar,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
+        let t = Tensor::fresh(op, shape, dtype, device)?;
+        super::index::check_number(value, dtype).map_err(|e| e.renamed(op))?;
+        write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
+        Ok(t)
     }
 
     /// A tensor filled with one number (`torch.full`).
@@ -26,23 +52,19 @@ impl Tensor {
         dtype: DType,
         device: Device,
     ) -> Result<Tensor> {
-        let t = Tensor::empty(shape, dtype, device)?;
-        let value = value.into();
-        super::index::check_number(value, dtype).map_err(|e| e.renamed("full"))?;
-        write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
-        Ok(t)
+        Tensor::filled("full", shape, value.into(), dtype, device)
     }
 
     /// Zeros (`torch.zeros`).
     #[track_caller]
     pub fn zeros(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
-        Tensor::full(shape, 0, dtype, device)
+        Tensor::filled("zeros", shape, Scalar::Int(0), dtype, device)
     }
 
     /// Ones (`torch.ones`).
     #[track_caller]
     pub fn ones(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
-        Tensor::full(shape, 1, dtype, device)
+        Tensor::filled("ones", shape, Scalar::Int(1), dtype, device)
     }
 
     /// A 0-d tensor (`torch.tensor(2.0)`); the number must fit the dtype.
@@ -65,7 +87,6 @@ impl Tensor {
     /// [`Tensor::from_data`] on the CPU.
     #[track_caller]
     fn on_host<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
-        let bytes = std::mem::size_of_val(data);
         let at = std::panic::Location::caller();
         let shape = shape
             .shape()
@@ -83,7 +104,7 @@ impl Tensor {
             ));
         }
         let t = Tensor::uninit(shape, T::DTYPE, Device::Cpu)?;
-        crate::raw::write_bytes(&t, data.as_ptr().cast(), bytes);
+        crate::raw::write(&t, data);
         Ok(t)
     }
 
@@ -137,15 +158,23 @@ impl Tensor {
             return Err(TorshError::invalid("from_bytes", "a bool is 0 or 1"));
         }
         let t = Tensor::uninit(shape, dtype, Device::Cpu)?;
-        crate::raw::write_bytes(&t, bytes.as_ptr(), bytes.len());
+        crate::raw::write(&t, bytes);
         Ok(t)
+    }
+
+    /// Refuses to copy more elements of a size to the host than it has memory for.
+    #[track_caller]
+    fn fits_host(&self, op: &'static str, size: usize) -> Result<()> {
+        let at = std::panic::Location::caller();
+        torsh_core::alloc::check(self.numel(), size)
+            .map_err(|e| TorshError::from(e).in_op(op, || vec![self.describe()], at))
     }
 
     /// The elements' raw bytes, row-major, in native byte order.
     #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let t = self.detach().host("to_bytes")?.contiguous()?;
-        torsh_core::alloc::check(t.numel(), t.dtype().size())?;
+        self.fits_host("to_bytes", t.dtype().size())?;
         let mut out = vec![0u8; t.numel() * t.dtype().size()];
         let _guard = lock_all(&[(t.storage().as_ref(), false)]);
         crate::raw::read_bytes(&t, &mut out);
@@ -157,7 +186,7 @@ impl Tensor {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let t = self.detach().host("to_vec")?.contiguous()?;
         let n = t.numel();
-        torsh_core::alloc::check(n, size_of::<T>())?;
+        self.fits_host("to_vec", size_of::<T>())?;
         if t.dtype() == T::DTYPE {
             let mut out = vec![T::default(); n];
             let _guard = lock_all(&[(t.storage().as_ref(), false)]);

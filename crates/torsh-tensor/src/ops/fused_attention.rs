@@ -149,7 +149,8 @@ pub(super) fn fits(
         || [q, k, v]
             .iter()
             .any(|t| t.numel() == 0 || t.device() != device)
-        || device.has_data() && torsh_backend::kernel(device, Kernel::Attention).is_none()
+        || device.has_data()
+            && torsh_backend::kernel(device, Kernel::Attention, q.dtype()).is_none()
     {
         return false;
     }

@@ -363,19 +363,16 @@ impl Tensor {
     }
 
     /// The same memory read as elements of another dtype (`Tensor.view(dtype)`); where the sizes
-    /// differ, the last dimension grows or shrinks.
+    /// differ, the last dimension grows or shrinks. As a bool, any byte but 0 is true.
+    ///
+    /// # Errors
+    /// Where the sizes differ: for 0-d tensors, a stride of the last dimension other than 1, and
+    /// sizes, strides or an offset that the new size does not divide. For memory that does not begin
+    /// where elements of the dtype may, as part of a mapped file.
     #[track_caller]
     pub fn view_dtype(&self, dtype: torsh_core::DType) -> Result<Tensor> {
         if dtype == self.dtype() {
             return Ok(self.clone());
-        }
-        if dtype == torsh_core::DType::Bool {
-            // Other bytes than 0 and 1 are no bools in Rust.
-            return Err(TorshError::dtype(
-                "view",
-                format!("{} cannot be viewed as bool", self.describe()),
-            )
-            .with_hint("compare with ne(0) or convert with to_dtype(DType::Bool)"));
         }
         call1(&VIEW_DTYPE, &[Arg::T(self)], &attrs::ViewDtype { dtype })
     }

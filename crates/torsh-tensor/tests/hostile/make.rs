@@ -592,7 +592,7 @@ impl Maker {
             }
         }
         let mut form = Form::Name;
-        if let (Rule::Pointwise(_), Samples::Intervals(operands)) = (record.rule, record.samples)
+        if let (Rule::Pointwise(_), Samples::Intervals(operands)) = (record.rule(), record.samples)
             && self.one_in(3)
             && args.len() >= operands.len()
             && args[..operands.len()].iter().all(is_operand)

@@ -119,7 +119,9 @@ pub fn with_smaller_batches(
                 torsh_core::alloc::empty_cache();
                 size = size.div_ceil(2);
             }
-            Err(TorshError::DeviceNotAvailable(_)) if data.device() != Device::Cpu => {
+            Err(TorshError::DeviceNotAvailable(_) | TorshError::DeviceLost(_))
+                if data.device() != Device::Cpu =>
+            {
                 data = data.to_device(Device::Cpu)?;
                 target = target.to_device(Device::Cpu)?;
             }
