@@ -4,6 +4,7 @@ pub mod arch;
 mod attention;
 mod batch_norm;
 mod blocks;
+mod check;
 mod conv;
 mod convert;
 mod copy;

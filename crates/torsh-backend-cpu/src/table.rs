@@ -14,6 +14,7 @@ use crate::arch::Level;
 /// The files that define kernels, in the order they are asked.
 const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::pointwise::kernel,
+    crate::check::kernel,
     crate::copy::kernel,
     crate::create::kernel,
     crate::cross::kernel,

@@ -145,7 +145,7 @@ pub enum Field<'a> {
     DType(DType),
     /// A device.
     Device(Device),
-    /// A word, as a reduction's name.
+    /// Text: a word, as a reduction's name, or a message.
     Str(&'a str),
     /// Where random numbers come from.
     Generator(&'a Generator),

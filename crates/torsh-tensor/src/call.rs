@@ -30,7 +30,7 @@ pub use devices::{
     DefinitionCx, Fallback, default_device, definitions_used, fallback, fallbacks,
     set_default_device, set_fallback, set_sync_checks, sync_checks,
 };
-pub(crate) use devices::{allocate, common_device};
+pub(crate) use devices::{allocate, assert_later, common_device};
 use devices::{
     find_kernel, is_number, lacks_kernel, misplaced, without_kernel, write_without_kernel,
 };

@@ -117,6 +117,7 @@ pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<
         drop(guard);
         return r;
     }
+    let args = args.on(launch.device, crate::check::site(site));
     using(launch.device, storages, |_| launch.kernel.1(&args))?;
     drop(guard);
     match crate::call::sync_checks() {

@@ -3,6 +3,7 @@
 // Each file has a list of its structs, `READERS`.
 #![allow(ambiguous_glob_reexports)]
 
+mod checks;
 mod convolutions;
 mod creation;
 mod indexing;
@@ -14,6 +15,7 @@ mod products;
 mod reductions;
 mod steps;
 
+pub use checks::*;
 pub use convolutions::*;
 pub use creation::*;
 pub use indexing::*;
@@ -29,6 +31,7 @@ use super::Reader;
 
 /// All structs of this module.
 pub(super) const ALL: &[&[Reader]] = &[
+    checks::READERS,
     convolutions::READERS,
     creation::READERS,
     indexing::READERS,

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use torsh_core::Attributes;
+use torsh_core::{Attributes, CallSite};
 
 use super::*;
 use crate::record::Definition;
-use torsh_core::attrs::NONE;
+use torsh_core::attrs::{Assert, NONE};
 
 /// What a call does whose op has neither a kernel on its device nor a definition in other ops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -320,6 +320,34 @@ impl<'a> DefinitionCx<'a> {
     }
 }
 
+/// Gives a device the check that a 0-d bool of it is true, whose failure it reports later; false
+/// where it has no kernel for that.
+#[cold]
+pub(crate) fn assert_later(
+    holds: &Tensor,
+    failure: impl Fn() -> Assert,
+    site: CallSite,
+) -> Result<bool> {
+    let device = holds.device();
+    let Some(f) = torsh_backend::kernel(device, Kernel::Assert) else {
+        return Ok(false);
+    };
+    let launch = Launch {
+        kernel: (Kernel::Assert, f),
+        compute: DType::Bool,
+        device,
+        outputs: &[],
+        inputs: &[raw::view(holds)],
+        attrs: &failure(),
+        numbers: 0,
+        one_layout: false,
+        op: site.op,
+        at: site.location,
+    };
+    raw::run(&launch, &[(holds.storage().as_ref(), false)])?;
+    Ok(true)
+}
+
 /// The results of an op whose kernel the device lacks: by its definition in other ops, or on the
 /// CPU, or an error.
 #[cold]
@@ -338,7 +366,8 @@ pub(super) fn without_kernel(
     );
     if let Some(definition) = record.definition {
         count(&DEFINED, record);
-        return defined(record, definition, compute, specs, args, attrs);
+        let run = || defined(record, definition, compute, specs, args, attrs);
+        return crate::check::within(site_of(record, at), run);
     }
     fall_back(record, device, compute)?;
     let outs = specs
@@ -349,6 +378,13 @@ pub(super) fn without_kernel(
     outs.iter()
         .map(|t| crate::transfer::moved(t, device))
         .collect()
+}
+
+fn site_of(record: &'static OpRecord, location: &'static Location<'static>) -> CallSite {
+    CallSite {
+        op: record.base_name(),
+        location,
+    }
 }
 
 /// Whether an op may be computed on the CPU for a device, which is counted; else the error.
@@ -408,7 +444,8 @@ pub(super) fn write_without_kernel(
             .iter()
             .map(|t| Spec::new(t.shape().clone(), t.dtype()))
             .collect();
-        let results = defined(record, definition, compute, &specs, args, attrs)?;
+        let run = || defined(record, definition, compute, &specs, args, attrs);
+        let results = crate::check::within(site_of(record, at), run)?;
         return targets
             .iter()
             .zip(&results)

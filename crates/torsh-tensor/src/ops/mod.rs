@@ -60,7 +60,7 @@ pub(crate) mod windows;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use torsh_core::{Result, TorshError};
+use torsh_core::{CallSite, Result, TorshError};
 
 use crate::Value;
 use crate::record::{OpRecord, Rule};
@@ -215,7 +215,11 @@ pub fn call(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Valu
     let mut reasons = Vec::new();
     for e in list {
         match e.signature.bind(args, kwargs) {
-            Ok(bound) => return run(e.record, &bound).map_err(|err| err.renamed(name)),
+            Ok(bound) => {
+                let site = CallSite::here(e.record.base_name());
+                return crate::check::within(site, || run(e.record, &bound))
+                    .map_err(|err| err.renamed(name));
+            }
             Err(why) => reasons.push(format!(
                 "{}{}: {why}",
                 e.record.base_name(),

@@ -69,8 +69,13 @@ fn rrelu(x: &Tensor, options: &RreluOptions) -> Result<Tensor> {
         if x.device() == crate::Device::Meta {
             return Ok(ones);
         }
-        // Only elements that are not positive draw, each in float64.
         let low = x.detach().le(0.0)?;
+        if !x.device().is_host() {
+            // To count those that draw would be to wait, so all do, in their own dtype.
+            let draws = x.detach().empty_like()?.uniform_(lower, upper)?;
+            return Tensor::where_(&low, &draws, &ones);
+        }
+        // Only elements that are not positive draw, each in float64.
         let count = low.count_nonzero()?.item::<i64>()?;
         let draws = Tensor::empty([count as usize], DType::F64, x.device())?;
         let draws = draws.uniform_(lower, upper)?.to_dtype(x.dtype())?;
