@@ -155,10 +155,6 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn flush(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn synchronize(&self) -> Result<()> {
         Ok(())
     }

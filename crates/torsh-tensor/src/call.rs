@@ -30,10 +30,10 @@ pub use devices::{
     DefinitionCx, Fallback, default_device, definitions_used, fallback, fallbacks,
     set_default_device, set_fallback, set_sync_checks, sync_checks,
 };
-pub(crate) use devices::{allocate, assert_later, common_device};
-use devices::{
-    find_kernel, is_number, lacks_kernel, misplaced, without_kernel, write_without_kernel,
+pub(crate) use devices::{
+    allocate, assert_later, common_device, holds, is_number, misplaced,
 };
+use devices::{find_kernel, lacks_kernel, without_kernel, write_without_kernel};
 pub use inplace::call_inplace;
 pub(crate) use inplace::{update, write_fresh, write_into};
 use pointwise::{broadcast_shape, pointwise, pointwise_dtypes, promoted, run_pointwise, uniform};

@@ -134,6 +134,11 @@ pub(crate) fn allocate(device: Device, dtype: DType, bytes: usize) -> Result<Sha
     }
 }
 
+/// Whether tensors of a dtype can live on a device.
+pub(crate) fn holds(device: Device, dtype: DType) -> Result<bool> {
+    Ok(!device.has_data() || torsh_backend::backend(device)?.supports(dtype))
+}
+
 #[cold]
 fn on_device(device: Device, dtype: DType, bytes: usize) -> Result<Shared<Storage>> {
     let backend = torsh_backend::backend(device)?;
@@ -186,7 +191,7 @@ fn of_several(args: &[Arg<'_>], first: Device) -> Result<Device> {
 }
 
 /// Whether a tensor beside those of another device is a number of the call.
-pub(super) fn is_number(t: &Tensor) -> bool {
+pub(crate) fn is_number(t: &Tensor) -> bool {
     t.ndim() == 0 && t.device() == Device::Cpu
 }
 
@@ -201,7 +206,7 @@ pub(super) fn mixed(a: Device, b: Device) -> TorshError {
 
 /// Why a tensor that is not on the device of its call, nor a number of it, is refused.
 #[cold]
-pub(super) fn misplaced(t: &Tensor, device: Device) -> TorshError {
+pub(crate) fn misplaced(t: &Tensor, device: Device) -> TorshError {
     if t.device() == Device::Meta {
         return TorshError::device(
             "",

@@ -239,7 +239,7 @@ fn triangle_indices(
     }
     let n = r.len();
     r.append(&mut c);
-    Tensor::from_vec(r, [2, n])?
+    Tensor::on_host(&r, [2, n])?
         .to_dtype(dtype)?
         .to_device(device.unwrap_or_else(crate::default_device))
 }
