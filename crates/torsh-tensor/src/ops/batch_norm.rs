@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use torsh_core::{DType, Kernel, Result, Shape, TorshError, attrs};
 
+use super::definitions;
 use crate::call::{Arg, call};
 use crate::node::Grads;
 use crate::options::options;
@@ -87,6 +88,7 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
     "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
 )
 .kernel(Kernel::BatchNorm, plan)
+.definition(definitions::batch_norm)
 .backward(Backward::Full {
     inputs: 0b11,
     outputs: 0b110,
@@ -147,7 +149,8 @@ pub static BATCH_NORM_BACKWARD: OpRecord =
                 ],
             ))
         },
-    );
+    )
+.definition(definitions::batch_norm_backward);
 
 /// The gradients in ops that have derivatives.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use torsh_core::{Kernel, Result, Shape, TorshError, attrs};
 
 use super::batch_norm::wide;
+use super::definitions;
 use crate::call::{Arg, call, call1};
 use crate::record::{Backward, OpRecord, Plan, Spec};
 use crate::{BackwardCx, Grads, Tensor};
@@ -38,6 +39,7 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
     let each = || Spec::new(Shape::new(&[rows]), wide(x.dtype()));
     Ok(Plan::many(x.dtype(), [Spec::new(x.shape().clone(), x.dtype()), each(), each()]))
 })
+.definition(definitions::row_norm)
 .backward(Backward::Full {
     inputs: 0b11,
     outputs: 0b110,
@@ -98,7 +100,8 @@ pub static ROW_NORM_BACKWARD: OpRecord =
                 ],
             ))
         },
-    );
+    )
+.definition(definitions::row_norm_backward);
 
 /// The gradients in ops that have derivatives.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
