@@ -14,7 +14,10 @@ fn assert(args: &KernelArgs<'_>) -> Result<()> {
         return Err(TorshError::invalid("", "expected 1 input"));
     };
     if x.dtype() != DType::Bool || x.numel() != 1 {
-        return Err(TorshError::dtype("", format!("expected one bool, not {x:?}")));
+        return Err(TorshError::dtype(
+            "",
+            format!("expected one bool, not {x:?}"),
+        ));
     }
     // SAFETY: the operand is one byte of memory (checked).
     match unsafe { x.ptr().read() } {
@@ -40,6 +43,9 @@ mod tests {
         let e = run(0).expect_err("it is false");
         assert!(matches!(e, TorshError::Index(_)), "{e}");
         let e = e.to_string();
-        assert!(e.contains("7 is out of range") && e.contains("hint: count from 0"), "{e}");
+        assert!(
+            e.contains("7 is out of range") && e.contains("hint: count from 0"),
+            "{e}"
+        );
     }
 }

@@ -287,7 +287,10 @@ impl Backend for Mock {
         let Some(peer) = peer else {
             return Err(TorshError::device(
                 "",
-                format!("{NAME} copies from its own devices, not from {}", src.device()),
+                format!(
+                    "{NAME} copies from its own devices, not from {}",
+                    src.device()
+                ),
             ));
         };
         let (source, queue) = (peer.current()?, self.current()?);

@@ -64,11 +64,7 @@ pub(crate) fn named<T>(op: &'static str, x: &Tensor, f: impl FnOnce() -> T) -> T
 ///
 /// # Errors
 /// What `failure` makes, where the condition is known to be false somewhere.
-pub fn check(
-    condition: &Tensor,
-    site: CallSite,
-    failure: impl Fn() -> Assert,
-) -> Result<()> {
+pub fn check(condition: &Tensor, site: CallSite, failure: impl Fn() -> Assert) -> Result<()> {
     if !condition.device().has_data() {
         return Ok(());
     }

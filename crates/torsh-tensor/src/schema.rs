@@ -80,7 +80,10 @@ fn parse_value(text: &str, ty: Type) -> Option<Value> {
         _ => match text.parse::<i64>() {
             Ok(i) if ty != Type::Float => Some(Value::Int(i)),
             // Digits first: no `nan` and no `infinity`.
-            _ if text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit()) => {
+            _ if text
+                .trim_start_matches('-')
+                .starts_with(|c: char| c.is_ascii_digit()) =>
+            {
                 text.parse().ok().map(Value::Float)
             }
             _ => None,
@@ -106,7 +109,9 @@ fn parse_type(text: &str) -> Option<(Type, Option<bool>, bool)> {
         None => (rest, None),
     };
     // Lists of optional items.
-    if list.is_some() && let Some(b) = base.strip_suffix('?') {
+    if list.is_some()
+        && let Some(b) = base.strip_suffix('?')
+    {
         (base, optional) = (b, true);
     }
     let ty = match base {
@@ -544,12 +549,17 @@ mod tests {
     #[test]
     fn every_schema_says_what_it_takes() {
         for record in crate::ops::records().filter(|r| !r.schema.is_empty()) {
-            let s = Signature::parse(record.schema)
-                .unwrap_or_else(|e| panic!("{}: {e}", record.name));
+            let s =
+                Signature::parse(record.schema).unwrap_or_else(|e| panic!("{}: {e}", record.name));
             // Whatever comes is what is written so.
             let any = s.params.iter().filter(|p| p.ty == Type::Any).count();
             let words = record.schema.split(['(', ' ', '[', '?']);
-            assert_eq!(any, words.filter(|w| *w == "Any").count(), "{}", record.name);
+            assert_eq!(
+                any,
+                words.filter(|w| *w == "Any").count(),
+                "{}",
+                record.name
+            );
             for p in &s.params {
                 let fine = p.default.as_ref().is_none_or(|d| default_fits(p, d));
                 assert!(fine, "{}: {:?}", record.name, p);
@@ -563,7 +573,11 @@ mod tests {
             "(Tensor?[] a, int[2] b=1, float c=1e-05, *, str d='x', float? e=None, int[] f=[1, -2]) -> Tensor",
         )
         .expect("a signature");
-        let all: Vec<_> = s.params.iter().map(|p| (p.list, p.optional, p.keyword)).collect();
+        let all: Vec<_> = s
+            .params
+            .iter()
+            .map(|p| (p.list, p.optional, p.keyword))
+            .collect();
         assert_eq!(
             all,
             [
@@ -575,8 +589,10 @@ mod tests {
                 (Some(true), false, true),
             ]
         );
-        let defaults: Vec<String> =
-            s.params[1..].iter().map(|p| format!("{:?}", p.default)).collect();
+        let defaults: Vec<String> = s.params[1..]
+            .iter()
+            .map(|p| format!("{:?}", p.default))
+            .collect();
         assert_eq!(
             defaults,
             [
@@ -587,7 +603,12 @@ mod tests {
                 "Some(List([Int(1), Int(-2)]))",
             ]
         );
-        assert!(Signature::parse("()").expect("no parameters").params.is_empty());
+        assert!(
+            Signature::parse("()")
+                .expect("no parameters")
+                .params
+                .is_empty()
+        );
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub use norms::*;
 pub use pooling::*;
 pub use products::*;
 pub use reductions::*;
+pub(crate) use steps::read_steps;
 pub use steps::*;
 
 use super::Reader;

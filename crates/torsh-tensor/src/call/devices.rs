@@ -139,6 +139,14 @@ pub(crate) fn holds(device: Device, dtype: DType) -> Result<bool> {
     Ok(!device.has_data() || torsh_backend::backend(device)?.supports(dtype))
 }
 
+/// The dtype that a device computes in where precision counts: float64, or float32 where it has none.
+pub(crate) fn widest(device: Device) -> Result<DType> {
+    Ok(match holds(device, DType::F64)? {
+        true => DType::F64,
+        false => DType::F32,
+    })
+}
+
 #[cold]
 fn on_device(device: Device, dtype: DType, bytes: usize) -> Result<Shared<Storage>> {
     let backend = torsh_backend::backend(device)?;

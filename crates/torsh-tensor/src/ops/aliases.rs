@@ -134,9 +134,22 @@ mod tests {
     fn each_alias_is_a_name_of_one_op() {
         let names = ops::names();
         for (i, a) in ALIASES.iter().enumerate() {
-            assert!(!names.contains(&a.name), "{} has a record of its own", a.name);
-            assert!(names.contains(&a.base), "{} is {}, which is no op", a.name, a.base);
-            assert!(ALIASES[..i].iter().all(|b| b.name != a.name), "{} twice", a.name);
+            assert!(
+                !names.contains(&a.name),
+                "{} has a record of its own",
+                a.name
+            );
+            assert!(
+                names.contains(&a.base),
+                "{} is {}, which is no op",
+                a.name,
+                a.base
+            );
+            assert!(
+                ALIASES[..i].iter().all(|b| b.name != a.name),
+                "{} twice",
+                a.name
+            );
             let found = ops::find(a.name).expect("it is found");
             assert!(found.iter().all(|r| r.base_name() == a.base));
             for (_, own) in a.parameters {

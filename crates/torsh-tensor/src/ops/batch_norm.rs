@@ -133,9 +133,8 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
 /// The gradients of input, weight and bias in one kernel, for when they are not differentiated
 /// again.
 pub static BATCH_NORM_BACKWARD: OpRecord =
-    OpRecord::new("_batch_norm_backward", "The gradients of batch_norm.", "").kernel(
-        Kernel::BatchNormBackward,
-        |c| {
+    OpRecord::new("_batch_norm_backward", "The gradients of batch_norm.", "")
+        .kernel(Kernel::BatchNormBackward, |c| {
             let x = c.tensor(1)?;
             let each = Shape::new(&[x.dims()[1]]);
             let spec = |shape: &Shape, dtype| Spec::new(shape.clone(), dtype);
@@ -148,9 +147,8 @@ pub static BATCH_NORM_BACKWARD: OpRecord =
                     spec(&each, dtype),
                 ],
             ))
-        },
-    )
-.definition(definitions::batch_norm_backward);
+        })
+        .definition(definitions::batch_norm_backward);
 
 /// The gradients in ops that have derivatives.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {

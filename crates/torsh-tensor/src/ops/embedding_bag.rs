@@ -291,10 +291,7 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
         (2, None) => {
             let (bags, each) = (input.dims()[0] as i64, input.dims()[1] as i64);
             let starts: Vec<i64> = (0..bags).map(|b| b * each).collect();
-            (
-                Tensor::from_data_on(&starts, bags, input.device())?,
-                true,
-            )
+            (Tensor::from_data_on(&starts, bags, input.device())?, true)
         }
         (2, Some(_)) => {
             return refuse(

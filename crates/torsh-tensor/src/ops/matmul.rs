@@ -14,8 +14,8 @@ use crate::sample::Sampler;
 use crate::{AddmmOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM,
-    &ADDR, &LINEAR, &TENSORDOT,
+    &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM, &ADDR,
+    &LINEAR, &TENSORDOT,
 ];
 
 /// Checks what the kernel has no say in: dtypes that are equal and that products have.

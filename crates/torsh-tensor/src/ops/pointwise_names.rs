@@ -3,10 +3,10 @@
 use torsh_core::{DType, Result, Scalar, TorshError, default_dtype};
 
 use super::index::check_number;
+use crate::Tensor;
 use crate::call::{Arg, promotion};
 use crate::record::OpRecord;
 use crate::schema::{Signature, Type};
-use crate::Tensor;
 
 /// Ops that take a number in place of either tensor, or of both.
 const EITHER_NUMBER: &[&str] = &["add", "sub", "mul", "div", "true_divide", "floor_divide"];

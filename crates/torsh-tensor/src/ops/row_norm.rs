@@ -76,9 +76,8 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
 
 /// The gradients of [`ROW_NORM`] in one kernel, for when they are not differentiated again.
 pub static ROW_NORM_BACKWARD: OpRecord =
-    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "").kernel(
-        Kernel::RowNormBackward,
-        |c| {
+    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "")
+        .kernel(Kernel::RowNormBackward, |c| {
             let x = c.tensor(1)?;
             let a = c.attrs::<attrs::RowNormBackward>()?;
             let none = Shape::new(&[0]);
@@ -99,9 +98,8 @@ pub static ROW_NORM_BACKWARD: OpRecord =
                     Spec::new(parameters, dtype),
                 ],
             ))
-        },
-    )
-.definition(definitions::row_norm_backward);
+        })
+        .definition(definitions::row_norm_backward);
 
 /// The gradients in ops that have derivatives.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {

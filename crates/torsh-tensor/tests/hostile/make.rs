@@ -600,7 +600,10 @@ impl Maker {
         {
             args[0] = v;
             // What its method passes: as many numbers as the schema has.
-            let all = Signature::parse(record.schema).expect("a signature").params.len();
+            let all = Signature::parse(record.schema)
+                .expect("a signature")
+                .params
+                .len();
             args.truncate(operands.len());
             while args.len() < all {
                 args.push(self.number());

@@ -4,9 +4,9 @@ use smallvec::SmallVec;
 use torsh_core::{DType, Kernel, Result, TorshError, attrs};
 
 use super::{plan, reduced_count, restore};
-use crate::ops::definitions;
 use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
+use crate::ops::definitions;
 use crate::options::options;
 use crate::record::{InputGrad, OpRecord, PlanCx, Sample};
 use crate::sample::Sampler;
