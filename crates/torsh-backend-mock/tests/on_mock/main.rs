@@ -13,9 +13,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use left_out::LEFT_OUT;
-use wide::WIDE;
 use torsh_tensor::DType;
 use torsh_tensor::devices::set_sync_checks;
+use wide::WIDE;
 
 /// A test of another crate.
 pub struct Test {

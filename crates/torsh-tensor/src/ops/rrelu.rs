@@ -92,7 +92,8 @@ impl Tensor {
         self.rrelu_with(RreluOptions::default())
     }
 
-    /// [`Tensor::rrelu`] with other slopes, in training drawn for each element (Xu et al., 2015).
+    /// [`Tensor::rrelu`] with other slopes, in training drawn for each element (Xu et al., 2015): on the
+    /// CPU for those that are not positive, in float64; on other devices for all, in their own dtype.
     #[track_caller]
     pub fn rrelu_with(&self, options: RreluOptions) -> Result<Tensor> {
         rrelu(self, &options).map_err(|e| e.renamed("rrelu"))

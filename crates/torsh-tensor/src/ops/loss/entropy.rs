@@ -7,7 +7,7 @@ use torsh_core::{CallSite, Result, TorshError};
 use super::{Reduction, in_steps, methods, times_weight};
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
-use crate::check::check;
+use crate::check::{check, named};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -453,7 +453,7 @@ impl Tensor {
         var: impl Into<Operand<'a>>,
         options: GaussianNllLossOptions,
     ) -> Result<Tensor> {
-        gaussian_nll_loss(self, target, var.into(), &options)
-            .map_err(|e| e.renamed("gaussian_nll_loss"))
+        let run = || gaussian_nll_loss(self, target, var.into(), &options);
+        named("gaussian_nll_loss", self, run).map_err(|e| e.renamed("gaussian_nll_loss"))
     }
 }
