@@ -5,6 +5,7 @@ mod attention;
 mod batch_norm;
 mod blocks;
 mod byte;
+mod check;
 mod conv;
 mod convert;
 mod copy;

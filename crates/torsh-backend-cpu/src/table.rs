@@ -14,6 +14,7 @@ use crate::arch::Level;
 /// The files that define kernels, in the order they are asked.
 const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::pointwise::kernel,
+    crate::check::kernel,
     crate::copy::kernel,
     crate::create::kernel,
     crate::cross::kernel,
@@ -158,10 +159,6 @@ unsafe impl Backend for CpuBackend {
     fn fill(&self, dst: Place<'_>, byte: u8) -> Result<()> {
         // SAFETY: `dst` has this many bytes.
         unsafe { dst.ptr().write_bytes(byte, dst.bytes()) };
-        Ok(())
-    }
-
-    fn flush(&self) -> Result<()> {
         Ok(())
     }
 

@@ -288,20 +288,42 @@ unsafe impl Backend for Mock {
 
     fn copy(&self, src: Place<'_>, dst: Place<'_>) -> Result<()> {
         self.copies()?;
-        let (from, to) = (src.ptr() as usize, dst.ptr() as usize);
-        self.current()?
-            .push(Command::Copy(from, to, dst.bytes().min(src.bytes())));
+        let peer = match src.device() {
+            Device::Custom(i) => mock(i),
+            _ => None,
+        };
+        let Some(peer) = peer else {
+            return Err(TorshError::device(
+                "",
+                format!(
+                    "{NAME} copies from its own devices, not from {}",
+                    src.device()
+                ),
+            ));
+        };
+        let (source, queue) = (peer.current()?, self.current()?);
+        let copy = Command::Copy {
+            memory: peer.memory.clone(),
+            from: src.ptr() as usize,
+            to: dst.ptr() as usize,
+            bytes: dst.bytes().min(src.bytes()),
+        };
+        if Arc::ptr_eq(&source, &queue) {
+            queue.push(copy);
+            return Ok(());
+        }
+        // Each queue waits for the other's work, which must have been handed over.
+        source.flush();
+        queue.push(Command::WaitFor(source.clone(), source.given()));
+        let done = queue.push(copy);
+        queue.flush();
+        source.push(Command::WaitFor(queue, done));
         Ok(())
     }
 
     fn fill(&self, dst: Place<'_>, byte: u8) -> Result<()> {
         self.current()?
             .push(Command::Fill(dst.ptr() as usize, dst.bytes(), byte));
-        Ok(())
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.current()?.flush();
         Ok(())
     }
 

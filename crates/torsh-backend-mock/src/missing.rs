@@ -22,6 +22,10 @@ pub const MISSING: &[Kernel] = {
         Isinf, Isnan, LogicalNot, MseElementwise, SmoothL1Elementwise, HuberElementwise,
         BceElementwise, BceLogitsElementwise, BceLogitsWeightedElementwise, KlDivElementwise, KlDivLogElementwise, PoissonLogElementwise,
         PoissonElementwise, StirlingElementwise, GaussianElementwise, HingeElementwise, SoftMarginElementwise, MarginRankingElementwise,
+        // Structural ones.
+        Softmax, LogSoftmax, SoftmaxBackward, LogSoftmaxBackward, LogSumExp, NanSum,
+        CountNonzero, Flip, Roll, Triangle, RowNorm, RowNormBackward,
+        BatchNorm, BatchNormBackward, NllLoss, NllLossBackward, CrossEntropy, CrossEntropyBackward,
     ]
 };
 

@@ -22,7 +22,13 @@ pub enum Command {
     Kernel(Box<Call>),
     Upload(Vec<u8>, usize),
     Download(usize, usize, Arc<Slot>),
-    Copy(usize, usize, usize),
+    /// From memory of this device or of a peer.
+    Copy {
+        memory: Arc<RwLock<Memory>>,
+        from: usize,
+        to: usize,
+        bytes: usize,
+    },
     Fill(usize, usize, u8),
     Free(u64),
     WaitFor(Arc<Queue>, u64),
@@ -231,15 +237,17 @@ impl Queue {
         self.error.lock().get_or_insert(e);
     }
 
-    pub fn push(self: &Arc<Self>, command: Command) {
+    /// Records a command; its number.
+    pub fn push(self: &Arc<Self>, command: Command) -> u64 {
         let mut s = self.state.lock();
         s.held.push(command);
         s.given += 1;
-        let full = s.held.len() >= HELD;
+        let (full, number) = (s.held.len() >= HELD, s.given);
         drop(s);
         if full {
             self.flush();
         }
+        number
     }
 
     /// Hands over what is recorded.
@@ -340,10 +348,16 @@ impl Queue {
                 unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), n) };
                 *slot.lock() = Some(Ok(bytes));
             }
-            Command::Copy(from, to, n) => {
-                let (from, to) = (host(from, n)?, host(to, n)?);
-                // SAFETY: as above.
-                unsafe { std::ptr::copy(from, to, n) };
+            Command::Copy {
+                memory,
+                from,
+                to,
+                bytes,
+            } => {
+                let from = memory.write().host(from, 0, bytes as isize)?;
+                let to = host(to, bytes)?;
+                // SAFETY: as above; a peer's queue waits until the copy is done.
+                unsafe { std::ptr::copy(from, to, bytes) };
             }
             Command::Fill(to, n, byte) => {
                 let to = host(to, n)?;

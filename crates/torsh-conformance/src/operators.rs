@@ -42,8 +42,8 @@ fn samples(r: &OpRecord) -> Vec<Sample> {
             let mut call = Sample::new(tensors.into_iter().map(Value::Tensor));
             // A number that must be given, as the alpha of an overload, is 1.
             let signature = torsh_tensor::Signature::parse(r.schema);
-            for p in signature
-                .params
+            let parameters = signature.map(|s| s.params).unwrap_or_default();
+            for p in parameters
                 .iter()
                 .skip(list.len())
                 .filter(|p| p.default.is_none())
@@ -160,6 +160,12 @@ pub fn page() -> String {
             autocast(&records),
             backends(&records)
         );
+    }
+    out.push_str("\n## Other names\n\n| name | the same as |\n|---|---|\n");
+    let mut aliases = ops::aliases().to_vec();
+    aliases.sort_by_key(|a| a.name);
+    for a in aliases {
+        let _ = writeln!(out, "| `{}` | `{}` |", a.name, a.base);
     }
     out
 }

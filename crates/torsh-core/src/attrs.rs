@@ -27,6 +27,7 @@ use smallvec::SmallVec;
 
 use crate::{DType, Device, Generator, Result, Scalar, TorshError};
 
+pub(crate) use families::read_steps;
 pub use families::*;
 pub use kept::Kept;
 pub use values::{FieldType, Ints};
@@ -145,7 +146,7 @@ pub enum Field<'a> {
     DType(DType),
     /// A device.
     Device(Device),
-    /// A word, as a reduction's name.
+    /// Text: a word, as a reduction's name, or a message.
     Str(&'a str),
     /// Where random numbers come from.
     Generator(&'a Generator),
@@ -193,8 +194,11 @@ pub fn read(name: &str, fields: &[(&str, Field<'_>)]) -> Result<Kept> {
     if name == NONE.name() {
         return Ok(Kept::NOTHING);
     }
-    let numbers = [crate::pointwise::numbers::READERS];
-    read_from(families::ALL.iter().chain(&numbers), name, fields)
+    let rows = [
+        crate::pointwise::numbers::READERS,
+        crate::steps::numbers::READERS,
+    ];
+    read_from(families::ALL.iter().chain(&rows), name, fields)
 }
 
 /// [`read`] from lists of structs.

@@ -279,12 +279,12 @@ pub unsafe trait Backend: Send + Sync {
     /// # Errors
     /// Also what that work failed with, as [`Backend::synchronize`].
     fn download(&self, src: Place<'_>, dst: HostBytesMut<'_>) -> Result<()>;
-    /// Copies within the device, or from another of the same backend; as many bytes as `dst` has.
+    /// Copies within the device, or from another of the same backend ([`Backend::name`]); as many
+    /// bytes as `dst` has. It comes after the work in the current queues of both devices, and later
+    /// work in them comes after it; nothing waits.
     fn copy(&self, src: Place<'_>, dst: Place<'_>) -> Result<()>;
-    /// Sets each byte.
+    /// Sets each byte, in the current queue's order.
     fn fill(&self, dst: Place<'_>, byte: u8) -> Result<()>;
-    /// Hands work that is only recorded so far to the device.
-    fn flush(&self) -> Result<()>;
     /// Waits until all work of all queues is done.
     ///
     /// # Errors

@@ -150,3 +150,46 @@ adafactor "_adafactor_update" AdafactorUpdate() [floor] [] |p, g| {
 
     } };
 }
+
+/// The numbers of each row by their names, with its kernel's name.
+pub mod numbers {
+    use crate::attrs::{Reader, StepNames, StepPart, read_steps};
+
+    macro_rules! structs {
+        ($(
+            $(#[doc = $doc:literal])+
+            $method:ident $name:literal $kernel:ident ( $($state:ident $(if $has:ident)?),* )
+            [$($number:ident)*] [$($flag:ident)*] |$p:ident, $g:ident| $body:block
+        )*) => {
+            $(
+                #[doc = concat!("The numbers of `", $name, "`.")]
+                #[derive(Clone, Copy, Debug)]
+                #[allow(missing_docs)]
+                pub struct $kernel { $(pub $number: f64),* }
+
+                impl $kernel {
+                    /// The names of the row.
+                    pub const NAMES: &'static StepNames = &StepNames {
+                        row: stringify!($kernel),
+                        numbers: &[$(stringify!($number)),*],
+                        flags: &[$(stringify!($flag)),*],
+                    };
+
+                    /// Those of one parameter's part of a step of this row.
+                    #[inline]
+                    pub fn of(part: &StepPart) -> $kernel {
+                        let [$($number,)* ..] = part.numbers;
+                        $kernel { $($number),* }
+                    }
+                }
+            )*
+
+            /// How the steps of each row are made of named fields.
+            pub const READERS: &[Reader] = &[$(Reader {
+                name: stringify!($kernel),
+                read: |fields| read_steps($kernel::NAMES, fields),
+            }),*];
+        };
+    }
+    crate::for_each_step! { structs }
+}

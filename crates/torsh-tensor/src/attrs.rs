@@ -4,7 +4,34 @@
 //! Dimensions are counted from the start, and sizes are not negative: what a caller leaves open is
 //! settled before the call.
 
-use torsh_core::{DType, Dims, Shape};
+use torsh_core::attrs::{Field, Reader};
+use torsh_core::{DType, Dims, Kept, Result, Shape};
+
+/// Makes the attributes of any call of named fields, by the name of their struct: of those of kernels
+/// ([`torsh_core::attrs`]), of pointwise rows, of steps of optimizers, and of this crate's ops without
+/// kernels. It is how a call that was written down ([`Node::attributes`](crate::Node::attributes)) is
+/// made again.
+///
+/// ```
+/// use torsh_core::attrs::{Field, display};
+/// let attrs = torsh_tensor::attrs::read("Transpose", &[("dim0", Field::Int(0)), ("dim1", Field::Int(1))])?;
+/// assert_eq!(display(attrs.get()).to_string(), "dim0=0, dim1=1");
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Where there is no such struct, or the fields are not its own.
+pub fn read(name: &str, fields: &[(&str, Field<'_>)]) -> Result<Kept> {
+    let own: [&[Reader]; 3] = [
+        READERS,
+        crate::transfer::READERS,
+        crate::ops::strided::READERS,
+    ];
+    match own.iter().any(|l| l.iter().any(|r| r.name == name)) {
+        true => torsh_core::attrs::read_from(&own, name, fields),
+        false => torsh_core::attrs::read(name, fields),
+    }
+}
 
 torsh_core::attributes! {
     /// `expand`: dimensions of size 1 repeated.

@@ -31,10 +31,10 @@ pub use devices::{
     DefinitionCx, Fallback, default_device, definitions_used, fallback, fallbacks,
     set_default_device, set_fallback, set_sync_checks, sync_checks,
 };
-pub(crate) use devices::{allocate, common_device};
-use devices::{
-    find_kernel, is_number, lacks_kernel, misplaced, without_kernel, write_without_kernel,
+pub(crate) use devices::{
+    allocate, assert_later, common_device, holds, is_number, misplaced, widest,
 };
+use devices::{find_kernel, lacks_kernel, without_kernel, write_without_kernel};
 pub(crate) use inplace::{call_inplace, update, write_fresh, write_into};
 use pointwise::{broadcast_shape, pointwise, pointwise_dtypes, promoted, run_pointwise, uniform};
 pub(crate) use pointwise::{memory_order_strides, promotion};
@@ -148,7 +148,7 @@ pub(crate) fn call_whole(
     attrs: &dyn Attributes,
 ) -> Result<Tensor> {
     let (at, args) = (Location::caller(), [Arg::T(x)]);
-    let usual = x.contiguous_flag() && x.device().is_host();
+    let usual = x.contiguous_flag() && x.device().has_data();
     if !usual || mode::get() & mode::WATCHED != 0 {
         return call1(record, &args, attrs);
     }
@@ -162,10 +162,10 @@ fn whole(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
-    let out = Tensor::uninit(Shape::default(), dtype, x.device())?;
     let Some(kernel) = find_kernel(record, x.device(), x.dtype())? else {
-        return call1(record, &[Arg::T(x)], attrs);
+        return Ok(first(dispatch(record, &[Arg::T(x)], attrs, at)?));
     };
+    let out = Tensor::uninit(Shape::default(), dtype, x.device())?;
     let launch = Launch {
         kernel,
         compute: x.dtype(),
@@ -178,7 +178,12 @@ fn whole(
         op: record.base_name(),
         at,
     };
-    raw::run(&launch, &[(x.storage().as_ref(), false)])?;
+    // A device keeps account of what its queues write.
+    let locks = [
+        (x.storage().as_ref(), false),
+        (out.storage().as_ref(), true),
+    ];
+    raw::run(&launch, &locks[..1 + usize::from(!x.device().is_host())])?;
     record_one(record, &[Arg::T(x)], attrs, out, at)
 }
 

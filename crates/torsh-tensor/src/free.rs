@@ -243,7 +243,8 @@ pub fn tensor_stats(t: &Tensor) -> Result<TensorStats> {
         )
         .with_hint("pass t.abs()?"));
     }
-    let values = t.detach().to_dtype(DType::F64)?.to_vec::<f64>()?;
+    let values = t.detach().host("tensor_stats")?;
+    let values = values.to_dtype(DType::F64)?.to_vec::<f64>()?;
     let mut s = TensorStats {
         numel: values.len(),
         nan: 0,
@@ -390,11 +391,11 @@ impl Tensor {
                 format!("the closure takes real numbers: {}", self.describe()),
             ));
         }
-        let mut values = self.to_dtype(DType::F64)?.to_vec::<f64>()?;
+        let mut values = self.host("map")?.to_dtype(DType::F64)?.to_vec::<f64>()?;
         for v in &mut values {
             *v = f(*v);
         }
-        Tensor::from_vec(values, self.shape())?
+        Tensor::on_host(&values, self.shape())?
             .to_dtype(self.dtype())?
             .to_device(self.device())
     }

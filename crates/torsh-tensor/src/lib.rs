@@ -11,6 +11,7 @@ pub mod attrs;
 mod autocast;
 mod backward;
 pub mod call;
+mod check;
 mod checkpoint;
 /// Devices: what is done where one lacks an op's kernel, and when errors come.
 pub mod devices {
@@ -18,8 +19,11 @@ pub mod devices {
         DefinitionCx, Fallback, definitions_used, fallback, fallbacks, set_fallback,
         set_sync_checks, sync_checks,
     };
+    pub use crate::check::check;
     pub use crate::stream::wait_idle;
     pub use torsh_backend::{devices, is_available, memory_stats, register, synchronize};
+    pub use torsh_core::CallSite;
+    pub use torsh_core::attrs::Assert;
 }
 mod display;
 mod engine;

@@ -405,6 +405,36 @@ impl Node {
         }
     }
 
+    /// The record of the op whose call the node is of; `None` for one of a leaf, of an in-place op on
+    /// a view, and of a user's function.
+    pub fn record(&self) -> Option<&'static OpRecord> {
+        match &self.kind {
+            Kind::Op { record, .. } => Some(record),
+            _ => None,
+        }
+    }
+
+    /// What that call was given beside its tensors: by name with
+    /// [`Attributes::fields`](torsh_core::Attributes::fields), of which [`attrs::read`](crate::attrs::read)
+    /// makes it again.
+    ///
+    /// ```
+    /// use torsh_core::attrs::display;
+    /// use torsh_tensor::tensor;
+    /// let y = tensor![[1.0, 2.0]].requires_grad_(true).softmax(1)?;
+    /// let node = y.grad_fn().expect("it is recorded");
+    /// assert_eq!(node.record().map(|r| r.name), Some("softmax"));
+    /// assert_eq!(node.attributes().map(|a| display(a).to_string()).as_deref(), Some("dim=1"));
+    /// assert_eq!(format!("{node:#?}"), "<SoftmaxBackward0 of softmax(dim=1)>");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn attributes(&self) -> Option<&dyn Attributes> {
+        match &self.kind {
+            Kind::Op { attrs, .. } => Some(attrs.get()),
+            _ => None,
+        }
+    }
+
     /// The forward call that made the node, where known.
     pub fn location(&self) -> Option<&'static Location<'static>> {
         self.site
@@ -476,9 +506,16 @@ impl Node {
     }
 }
 
+/// `<SumBackward0>`; with `{:#?}` the call as well, `<SumBackward0 of sum(dims=[1], ..)>`.
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "<{}>", self.name())
+        match &self.kind {
+            Kind::Op { record, attrs } if f.alternate() => {
+                let given = torsh_core::attrs::display(attrs.get());
+                write!(f, "<{} of {}({given})>", self.name(), record.name)
+            }
+            _ => write!(f, "<{}>", self.name()),
+        }
     }
 }
 
@@ -554,8 +591,12 @@ impl BackwardCx<'_> {
             Some(SavedArg::Number(Scalar::Bool(b))) => {
                 Tensor::from_number(Scalar::Int(*b as i64), DType::I64)
             }
-            // In full precision: a 0-d tensor does not widen those it is computed with.
-            Some(SavedArg::Number(n @ Scalar::Float(_))) => Tensor::from_number(*n, DType::F64),
+            // In full precision: a 0-d tensor does not widen those it is computed with, but other 0-d
+            // ones, so that it is no wider than their device takes.
+            Some(SavedArg::Number(n @ Scalar::Float(_))) => {
+                let device = self.node.outputs.first().map_or(Device::Cpu, |o| o.device);
+                Tensor::from_number(*n, crate::call::widest(device)?)
+            }
             Some(SavedArg::Number(n @ Scalar::Complex(..))) => Tensor::from_number(*n, DType::C128),
             Some(SavedArg::Number(n)) => Tensor::from_number(*n, n.dtype()),
             _ => Err(self.not_saved(i)),

@@ -8,7 +8,7 @@ use std::panic::Location;
 use std::rc::Rc;
 use torsh_core::attrs::NONE;
 
-use torsh_core::{Attributes, Result};
+use torsh_core::{Attributes, CallSite, Result};
 
 use crate::Tensor;
 use crate::call::{Arg, Outputs};
@@ -190,12 +190,25 @@ pub(crate) fn composite<T>(
     args: &[&Tensor],
     f: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
+    if args.iter().any(|t| !t.device().is_host()) {
+        let site = CallSite::here(name);
+        return crate::check::within(site, || observed(name, args, site.location, f));
+    }
+    observed(name, args, Location::caller(), f)
+}
+
+#[inline]
+fn observed<T>(
+    name: &'static str,
+    args: &[&Tensor],
+    at: &'static Location<'static>,
+    f: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     if mode::get() & mode::OBSERVE == 0 {
         return f();
     }
     let args: Vec<Arg<'_>> = args.iter().map(|t| Arg::T(t)).collect();
-    let at = Some(Location::caller());
-    scope(Work::Composite(name), &args, NONE, at, &[], f)
+    scope(Work::Composite(name), &args, NONE, Some(at), &[], f)
 }
 
 #[cold]

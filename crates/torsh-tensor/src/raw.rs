@@ -152,6 +152,7 @@ pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<
         drop(guard);
         return r;
     }
+    let args = args.on(launch.device, crate::check::site(site));
     using(launch.device, storages, |_| launch.kernel.1(&args))?;
     drop(guard);
     match crate::call::sync_checks() {
@@ -221,6 +222,30 @@ pub(crate) fn download(from: &Tensor, to: &Tensor) -> Result<()> {
     // SAFETY: the bytes of a fresh dense host tensor, which nobody else has.
     let target = unsafe { HostBytesMut::new(target.ptr(), target.bytes()) };
     using(from.device(), &reads, |b| b.download(place(from), target))
+}
+
+/// Whether two devices are of one backend, which copies between them.
+pub(crate) fn are_peers(a: Device, b: Device) -> Result<bool> {
+    Ok(torsh_backend::backend(a)?.name() == torsh_backend::backend(b)?.name())
+}
+
+/// Copies a dense tensor to a fresh one of a peer of its device, with its layout. Nothing waits: both
+/// devices' queues keep the order.
+pub(crate) fn transfer(from: &Tensor, to: &Tensor) -> Result<()> {
+    assert!(from.stride() == to.stride() && from.dtype() == to.dtype());
+    let reads = [(from.storage().as_ref(), false)];
+    let writes = [(to.storage().as_ref(), true)];
+    let _guard = lock_all(&reads);
+    using(from.device(), &reads, |_| {
+        using(to.device(), &writes, |b| b.copy(place(from), place(to)))
+    })
+}
+
+/// Sets each byte of a dense tensor of a device.
+pub(crate) fn fill(t: &Tensor, byte: u8) -> Result<()> {
+    let writes = [(t.storage().as_ref(), true)];
+    let _guard = lock_all(&writes);
+    using(t.device(), &writes, |b| b.fill(place(t), byte))
 }
 
 /// The value of a 0-d host tensor, as bytes of its dtype.

@@ -78,6 +78,7 @@ pub(crate) fn moved(t: &Tensor, to: Device) -> Result<Tensor> {
     match (from.is_host(), to.is_host()) {
         (true, _) => raw::upload(&dense, &out)?,
         (_, true) => raw::download(&dense, &out)?,
+        _ if raw::are_peers(from, to)? => raw::transfer(&dense, &out)?,
         _ => return moved(&moved(t, Device::Cpu)?, to),
     }
     Ok(out)

@@ -7,13 +7,13 @@ use torsh_tensor::{
 
 fn half(dtype: DType, v: &[f64]) -> Tensor {
     let n = v.len();
-    Tensor::from_data(v, &[n]).unwrap().to_dtype(dtype).unwrap()
+    Tensor::from_slice(v, &[n], dtype, Device::Cpu).unwrap()
 }
 
 fn check(dtype: DType, got: Result<Tensor>, want: &[f64]) {
     let got = got.unwrap();
     assert_eq!(got.dtype(), dtype);
-    let got = got.to_dtype(DType::F64).unwrap().to_vec::<f64>().unwrap();
+    let got = got.to_vec::<f64>().unwrap();
     let same = |(g, w): (&f64, &f64)| g.to_bits() == w.to_bits() || g.is_nan() && w.is_nan();
     assert!(
         got.len() == want.len() && got.iter().zip(want).all(same),

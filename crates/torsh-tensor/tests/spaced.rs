@@ -3,7 +3,7 @@
 use torsh_tensor::{DType, Device, Result, Tensor};
 
 fn check(got: Result<Tensor>, want: &[f64]) {
-    let got = got.unwrap().to_dtype(DType::F64).unwrap();
+    let got = got.unwrap();
     assert_eq!(got.to_vec::<f64>().unwrap(), want);
 }
 

@@ -5,6 +5,7 @@
 use std::arch::x86_64::*;
 
 use torsh_core::attrs::StepPart;
+use torsh_core::steps::numbers::AdamStep;
 
 use super::Operands;
 
@@ -47,7 +48,16 @@ const SIDE: usize = 16;
 /// The operands must be valid for `len` elements, and the processor have the instructions.
 #[target_feature(enable = "avx512f")]
 pub(super) unsafe fn whole(o: &Operands, len: usize, n: &StepPart) -> usize {
-    let [rest1, beta2, rest2, eps, step_size, correction, ..] = n.numbers.map(|v| v as f32);
+    let AdamStep {
+        rest1,
+        beta2,
+        rest2,
+        eps,
+        step_size,
+        correction,
+    } = AdamStep::of(n);
+    let [rest1, beta2, rest2, eps] = [rest1, beta2, rest2, eps].map(|v| v as f32);
+    let [step_size, correction] = [step_size, correction].map(|v| v as f32);
     let plain = !n.maximize && n.weight_decay == 0.0 && rest1.abs() < 0.5;
     if !plain || !(1e-6..=1.0).contains(&correction) {
         return 0;

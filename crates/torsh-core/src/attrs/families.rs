@@ -3,6 +3,7 @@
 // Each file has a list of its structs, `READERS`.
 #![allow(ambiguous_glob_reexports)]
 
+mod checks;
 mod convolutions;
 mod creation;
 mod indexing;
@@ -14,6 +15,7 @@ mod products;
 mod reductions;
 mod steps;
 
+pub use checks::*;
 pub use convolutions::*;
 pub use creation::*;
 pub use indexing::*;
@@ -23,12 +25,14 @@ pub use norms::*;
 pub use pooling::*;
 pub use products::*;
 pub use reductions::*;
+pub(crate) use steps::read_steps;
 pub use steps::*;
 
 use super::Reader;
 
 /// All structs of this module.
 pub(super) const ALL: &[&[Reader]] = &[
+    checks::READERS,
     convolutions::READERS,
     creation::READERS,
     indexing::READERS,

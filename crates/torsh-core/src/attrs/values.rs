@@ -101,6 +101,7 @@ field_types! {
     DType: |v| Field::DType(*v), Field::DType(d) => d;
     Device: |v| Field::Device(*v), Field::Device(d) => d;
     Generator: |v| Field::Generator(v), Field::Generator(g) => g.clone();
+    String: |v| Field::Str(v), Field::Str(s) => s.to_string();
 }
 
 impl FieldType for usize {

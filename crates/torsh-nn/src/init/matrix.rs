@@ -7,7 +7,14 @@ use super::{constant_, normal};
 
 /// Puts numbers in a tensor's place, in its dtype.
 fn write(tensor: &Tensor, values: Vec<f64>) -> Result<Tensor> {
-    no_grad(|| tensor.copy_(&Tensor::from_vec(values, tensor.shape())?))
+    no_grad(|| {
+        tensor.copy_(&Tensor::from_slice(
+            &values,
+            tensor.shape(),
+            DType::F64,
+            Device::Cpu,
+        )?)
+    })
 }
 
 /// The rows and columns of a 2-d tensor.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use torsh_core::Attributes;
+use torsh_core::{Attributes, CallSite};
 
 use super::*;
 use crate::observe::Work;
 use crate::record::Definition;
-use torsh_core::attrs::NONE;
+use torsh_core::attrs::{Assert, NONE};
 
 /// What a call does whose op has neither a kernel on its device nor a definition in other ops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,6 +135,19 @@ pub(crate) fn allocate(device: Device, dtype: DType, bytes: usize) -> Result<Sha
     }
 }
 
+/// Whether tensors of a dtype can live on a device.
+pub(crate) fn holds(device: Device, dtype: DType) -> Result<bool> {
+    Ok(!device.has_data() || torsh_backend::backend(device)?.supports(dtype))
+}
+
+/// The dtype that a device computes in where precision counts: float64, or float32 where it has none.
+pub(crate) fn widest(device: Device) -> Result<DType> {
+    Ok(match holds(device, DType::F64)? {
+        true => DType::F64,
+        false => DType::F32,
+    })
+}
+
 #[cold]
 fn on_device(device: Device, dtype: DType, bytes: usize) -> Result<Shared<Storage>> {
     let backend = torsh_backend::backend(device)?;
@@ -199,7 +212,7 @@ fn of_several(args: &[Arg<'_>], first: Device) -> Result<Device> {
 }
 
 /// Whether a tensor beside those of another device is a number of the call.
-pub(super) fn is_number(t: &Tensor) -> bool {
+pub(crate) fn is_number(t: &Tensor) -> bool {
     t.ndim() == 0 && t.device() == Device::Cpu
 }
 
@@ -214,7 +227,7 @@ pub(super) fn mixed(a: Device, b: Device) -> TorshError {
 
 /// Why a tensor that is not on the device of its call, nor a number of it, is refused.
 #[cold]
-pub(super) fn misplaced(t: &Tensor, device: Device) -> TorshError {
+pub(crate) fn misplaced(t: &Tensor, device: Device) -> TorshError {
     if t.device() == Device::Meta {
         return TorshError::device(
             "",
@@ -338,6 +351,34 @@ impl<'a> DefinitionCx<'a> {
     }
 }
 
+/// Gives a device the check that a 0-d bool of it is true, whose failure it reports later; false
+/// where it has no kernel for that.
+#[cold]
+pub(crate) fn assert_later(
+    holds: &Tensor,
+    failure: impl Fn() -> Assert,
+    site: CallSite,
+) -> Result<bool> {
+    let device = holds.device();
+    let Some(f) = torsh_backend::kernel(device, Kernel::Assert) else {
+        return Ok(false);
+    };
+    let launch = Launch {
+        kernel: (Kernel::Assert, f),
+        compute: DType::Bool,
+        device,
+        outputs: &[],
+        inputs: &[raw::view(holds)],
+        attrs: &failure(),
+        numbers: 0,
+        one_layout: false,
+        op: site.op,
+        at: site.location,
+    };
+    raw::run(&launch, &[(holds.storage().as_ref(), false)])?;
+    Ok(true)
+}
+
 /// The results of an op whose kernel the device lacks: by its definition in other ops, or on the
 /// CPU, or an error.
 #[cold]
@@ -357,7 +398,8 @@ pub(super) fn without_kernel(
     if let Some(definition) = record.definition {
         count(&DEFINED, record);
         return told(Work::Definition(record), args, attrs, at, || {
-            defined(record, definition, compute, specs, args, attrs)
+            let run = || defined(record, definition, compute, specs, args, attrs);
+            crate::check::within(site_of(record, at), run)
         });
     }
     fall_back(record, device, compute)?;
@@ -384,6 +426,13 @@ fn told<T>(
     match mode::get() & mode::OBSERVE {
         0 => f(),
         _ => observe::scope(work, args, attrs, Some(at), &[], f),
+    }
+}
+
+fn site_of(record: &'static OpRecord, location: &'static Location<'static>) -> CallSite {
+    CallSite {
+        op: record.base_name(),
+        location,
     }
 }
 
@@ -445,7 +494,8 @@ pub(super) fn write_without_kernel(
             .map(|t| Spec::new(t.shape().clone(), t.dtype()))
             .collect();
         return told(Work::Definition(record), args, attrs, at, || {
-            let results = defined(record, definition, compute, &specs, args, attrs)?;
+            let run = || defined(record, definition, compute, &specs, args, attrs);
+            let results = crate::check::within(site_of(record, at), run)?;
             targets
                 .iter()
                 .zip(&results)

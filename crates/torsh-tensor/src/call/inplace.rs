@@ -144,6 +144,25 @@ fn check_fits(target: &Tensor, shape: &Shape) -> Result<()> {
     ))
 }
 
+/// Fills a device's dense tensor with a number whose bytes are all the same, as 0, without a kernel;
+/// false where the call is another.
+#[cold]
+fn fill_bytes(t: &Tensor, attrs: &dyn Attributes) -> Result<bool> {
+    let Some(&torsh_core::attrs::Fill { value }) = attrs.downcast() else {
+        return Ok(false);
+    };
+    let bytes = value.to_bytes(t.dtype());
+    let bytes = &bytes[..t.dtype().size()];
+    let one = bytes.iter().all(|b| *b == bytes[0]);
+    if !one || !t.device().has_data() || !t.layout().is_dense() {
+        return Ok(false);
+    }
+    if t.numel() > 0 {
+        raw::fill(t, bytes[0])?;
+    }
+    Ok(true)
+}
+
 /// Runs a kernel that writes into tensors that are there, telling observers.
 #[inline]
 fn write(
@@ -156,8 +175,16 @@ fn write(
     at: &'static Location<'static>,
 ) -> Result<()> {
     let run = || {
-        run_structural(record, compute, &[], targets, args, attrs, lock_out, at)
-            .map_err(|e| in_op(e, record, args, at))
+        let written = match targets {
+            [t] if !t.device().is_host() => fill_bytes(t, attrs),
+            _ => Ok(false),
+        };
+        match written {
+            Ok(true) => Ok(()),
+            Ok(false) => run_structural(record, compute, &[], targets, args, attrs, lock_out, at),
+            Err(e) => Err(e),
+        }
+        .map_err(|e| in_op(e, record, args, at))
     };
     if mode::get() & mode::OBSERVE != 0 {
         return observe::scope(work, args, attrs, Some(at), targets, run);

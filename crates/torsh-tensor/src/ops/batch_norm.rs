@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use torsh_core::{DType, Kernel, Result, Shape, TorshError, attrs};
 
+use super::definitions;
 use crate::call::{Arg, call};
 use crate::node::Grads;
 use crate::options::options;
@@ -87,6 +88,7 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
     "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
 )
 .kernel(Kernel::BatchNorm, plan)
+.definition(definitions::batch_norm)
 .backward(Backward::Full {
     inputs: 0b11,
     outputs: 0b110,
@@ -131,9 +133,8 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
 /// The gradients of input, weight and bias in one kernel, for when they are not differentiated
 /// again.
 pub static BATCH_NORM_BACKWARD: OpRecord =
-    OpRecord::new("_batch_norm_backward", "The gradients of batch_norm.", "").kernel(
-        Kernel::BatchNormBackward,
-        |c| {
+    OpRecord::new("_batch_norm_backward", "The gradients of batch_norm.", "")
+        .kernel(Kernel::BatchNormBackward, |c| {
             let x = c.tensor(1)?;
             let each = Shape::new(&[x.dims()[1]]);
             let spec = |shape: &Shape, dtype| Spec::new(shape.clone(), dtype);
@@ -146,8 +147,8 @@ pub static BATCH_NORM_BACKWARD: OpRecord =
                     spec(&each, dtype),
                 ],
             ))
-        },
-    );
+        })
+        .definition(definitions::batch_norm_backward);
 
 /// The gradients in ops that have derivatives.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError, attrs};
 
 use super::conv::given;
+use super::definitions;
 use super::loss::Reduction;
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
@@ -128,6 +129,7 @@ pub static NLL_LOSS: OpRecord = OpRecord::new(
     let shape = result_shape(c.attrs::<attrs::NllLoss>()?.reduction, &positions);
     Ok(Plan::many(dtype, [Spec::new(shape, dtype), Spec::new(Shape::default(), dtype)]))
 })
+.definition(definitions::nll_loss)
 .backward(Backward::Full {
     inputs: 0b110,
     outputs: 0b10,
@@ -181,6 +183,7 @@ pub static NLL_LOSS_BACKWARD: OpRecord = OpRecord::new(
 .kernel(Kernel::NllLossBackward, |c| {
     given(c, &c.attrs::<attrs::NllLossBackward>()?.output_shape)
 })
+.definition(definitions::nll_loss_backward)
 .grads(0b110, 0, |c| {
     // It is linear in the gradient, and its transpose is the loss itself.
     let weight = if c.has_input(2) {
@@ -225,6 +228,7 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
         [Spec::new(shape, dtype), Spec::new(positions, wide), Spec::new(Shape::default(), wide)],
     ))
 })
+.definition(definitions::cross_entropy)
 .backward(Backward::Full {
     inputs: 0b111,
     outputs: 0b110,
@@ -276,7 +280,8 @@ pub static CROSS_ENTROPY_BACKWARD: OpRecord = OpRecord::new(
 .kernel(Kernel::CrossEntropyBackward, |c| {
     let x = c.tensor(1)?;
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
-});
+})
+.definition(definitions::cross_entropy_backward);
 
 /// The gradient of the scores in ops that have derivatives.
 ///

@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{CopyTo, Fill, MemoryFormat, NONE};
-use torsh_core::{DType, Kernel, Layout, Result, Scalar, Shape, TorshError};
+use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, Shape, TorshError};
 
-use crate::call::{Arg, call1, make_node, memory_order_strides, write_fresh, write_into};
+use crate::call::{Arg, call1, holds, make_node, memory_order_strides, write_fresh, write_into};
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::{Operand, Tensor, Value};
 
@@ -196,9 +196,8 @@ impl Tensor {
         let moved;
         let src = match src.device() == self.device() || src.ndim() == 0 && src.device().is_host() {
             true => src,
-            // Converted first: the target's device may not have the source's dtype.
             false => {
-                moved = src.to_dtype(self.dtype())?.to_device(self.device())?;
+                moved = src.arriving(self.dtype(), self.device())?;
                 &moved
             }
         };
@@ -217,6 +216,19 @@ impl Tensor {
         }
         let node = make_node(&COPY_, &args, NONE, std::slice::from_ref(self), at, None)?;
         crate::inplace::rebase(self, Some(node))
+    }
+
+    /// The tensor in another dtype on another device, converted where that can be done: either
+    /// device may lack the other's dtype.
+    fn arriving(&self, dtype: DType, device: Device) -> Result<Tensor> {
+        if holds(self.device(), dtype)? {
+            return self.to_dtype(dtype)?.to_device(device);
+        }
+        let between = match holds(device, self.dtype())? {
+            true => device,
+            false => Device::Cpu,
+        };
+        self.to_device(between)?.to_dtype(dtype)?.to_device(device)
     }
 
     /// A detached or recorded tensor of the shape a copy writes into.

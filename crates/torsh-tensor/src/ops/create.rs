@@ -81,12 +81,22 @@ impl Tensor {
     /// A tensor of the values of a slice on the default device, row-major, of the slice's own dtype.
     #[track_caller]
     pub fn from_data<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
-        Tensor::on_host(data, shape)?.to_device(crate::default_device())
+        Tensor::from_data_on(data, shape, crate::default_device())
+    }
+
+    /// [`Tensor::from_data`] on a device of its own.
+    #[track_caller]
+    pub(crate) fn from_data_on<T: Element>(
+        data: &[T],
+        shape: impl IntoShape,
+        device: Device,
+    ) -> Result<Tensor> {
+        Tensor::on_host(data, shape)?.to_device(device)
     }
 
     /// [`Tensor::from_data`] on the CPU.
     #[track_caller]
-    fn on_host<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
+    pub(crate) fn on_host<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let shape = shape
             .shape()

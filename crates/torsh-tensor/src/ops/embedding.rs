@@ -4,7 +4,7 @@ use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError, attrs};
 
 use super::index::one;
 
-use crate::call::{Arg, call1};
+use crate::call::{Arg, call1, widest};
 use crate::options::options;
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{BincountOptions, NormOptions, Tensor, Value};
@@ -262,7 +262,7 @@ impl Tensor {
             let weight = self.detach();
             let rows = weight.index_select(0, &index)?;
             let norms = rows.norm_with(NormOptions::default().p(p).dim(1).keepdim(true))?;
-            let norms = norms.to_dtype(DType::F64)?;
+            let norms = norms.to_dtype(widest(norms.device())?)?;
             let scale = norms.add(1e-7)?.reciprocal()?.mul(max_norm)?;
             let scale = Tensor::where_(&norms.gt(max_norm)?, &scale, 1.0)?;
             // PyTorch rounds the factor before the product.

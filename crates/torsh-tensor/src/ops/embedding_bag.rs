@@ -211,8 +211,8 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
         return Ok(grads);
     }
     let n = of.len();
-    let bags = Tensor::from_vec(bags, n)?.to_device(device)?;
-    let shares = Tensor::from_vec(shares, [n, 1])?
+    let bags = Tensor::from_data_on(&bags, n, device)?;
+    let shares = Tensor::on_host(&shares, [n, 1])?
         .to_dtype(c.g().dtype())?
         .to_device(device)?;
     let g = c.g().index_select(0, &bags)?.mul(&shares)?;
@@ -291,10 +291,7 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
         (2, None) => {
             let (bags, each) = (input.dims()[0] as i64, input.dims()[1] as i64);
             let starts: Vec<i64> = (0..bags).map(|b| b * each).collect();
-            (
-                Tensor::from_vec(starts, bags)?.to_device(input.device())?,
-                true,
-            )
+            (Tensor::from_data_on(&starts, bags, input.device())?, true)
         }
         (2, Some(_)) => {
             return refuse(

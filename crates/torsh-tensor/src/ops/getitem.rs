@@ -186,7 +186,26 @@ struct Ready {
     position: usize,
 }
 
-/// Expands masks, broadcasts, and finds where the index dimensions go: where they are if they are
+/// An index tensor on the device of the tensor that it indexes: those of the CPU are moved there.
+fn beside(x: &Tensor, index: &Tensor) -> Result<Tensor> {
+    if index.device() == x.device() {
+        return Ok(index.clone());
+    }
+    if !index.device().is_host() {
+        return Err(TorshError::device(
+            "",
+            format!(
+                "indices should be either on cpu or on the same device as the indexed tensor ({}), not on {}",
+                x.device(),
+                index.device()
+            ),
+        )
+        .with_hint("move them with to_device(..) first"));
+    }
+    index.to_device(x.device())
+}
+
+/// Expands masks, broadcasts, moves to the device, and finds where the index dimensions go: where they are if they are
 /// neighbours, else first.
 fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
     let (mut tensors, mut dims) = (Vec::new(), SmallVec::<[i64; 6]>::new());
@@ -221,7 +240,7 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
                     ),
                 ));
             }
-            tensors.push(t.clone());
+            tensors.push(beside(x, t)?);
             dims.push(d as i64);
         } else {
             if t.dims() != &x.dims()[d..d + takes] {
@@ -236,7 +255,7 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
             }
             for (k, column) in t.nonzero_as_tuple()?.into_iter().enumerate() {
                 dims.push((d + k) as i64);
-                tensors.push(column);
+                tensors.push(beside(x, &column)?);
             }
         }
         d += takes;
@@ -301,6 +320,8 @@ struct Applied {
 
 impl Tensor {
     /// Indexing, as Python's `x[..]`.
+    ///
+    /// Index tensors and masks of the CPU index a tensor of any device.
     ///
     /// Integers, ranges, [`s`](crate::s) slices, `..` (all of one dimension),
     /// [`Ellipsis`](crate::Ellipsis) (all of the dimensions between) and
@@ -416,7 +437,7 @@ impl Tensor {
                     place(
                         &mut indices,
                         d,
-                        Tensor::from_data(&positions, [positions.len()])?,
+                        Tensor::on_host(&positions, [positions.len()])?,
                     );
                     d += 1;
                 }
@@ -432,7 +453,7 @@ impl Tensor {
                     place(
                         &mut indices,
                         d,
-                        Tensor::from_data(&positions, [positions.len()])?,
+                        Tensor::on_host(&positions, [positions.len()])?,
                     );
                     d += 1;
                 }
@@ -490,6 +511,7 @@ impl Tensor {
         if let [Some(mask)] = indices
             && mask.dtype() == DType::Bool
             && values.numel() == 1
+            && (values.ndim() == 0 || values.device() == self.device())
             && !accumulate
             && mask.ndim() <= self.ndim()
             && mask.dims() == &self.dims()[..mask.ndim()]
@@ -498,8 +520,8 @@ impl Tensor {
             let mut dims = Dims::from_slice(mask.dims());
             dims.resize(self.ndim(), 1);
             let value = values.reshape(())?;
-            return self
-                .masked_fill_(&mask.reshape(Shape::from(dims))?, &value)
+            return beside(self, mask)
+                .and_then(|m| self.masked_fill_(&m.reshape(Shape::from(dims))?, &value))
                 .map_err(|e| e.renamed("index_put_"));
         }
         let r = put_ready(self, indices)
@@ -541,12 +563,7 @@ impl Tensor {
             return Ok(self.clone());
         }
         let mut values = match value {
-            Operand::Number(n) => Tensor::from_bytes(
-                &n.to_bytes(self.dtype())[..self.dtype().size()],
-                self.dtype(),
-                (),
-            )?
-            .to_device(self.device())?,
+            Operand::Number(n) => Tensor::scalar(n, self.dtype(), self.device())?,
             o => o.to_tensor()?,
         };
         // Leading sizes of 1 may be more than the target has.

@@ -5,7 +5,7 @@ use torsh_core::attrs::{self, Attributes, NONE};
 use torsh_core::{DType, Device, Dims, Kernel, Result, Scalar, Shape, TorshError};
 
 use crate::autocast::Autocast;
-use crate::call::{Arg, call1, make_node, write_into};
+use crate::call::{Arg, call1, is_number, make_node, misplaced, write_into};
 use crate::node::BackwardCx;
 use crate::record::{OpRecord, Plan, PlanCx, Rule, Sample};
 use crate::{AddOptions, IntoDim, Operand, Tensor, Value};
@@ -60,15 +60,9 @@ pub(crate) fn in_place(
             ));
         }
         for t in tensors().skip(1) {
-            if t.device() != target.device() {
-                return Err(TorshError::device(
-                    "",
-                    format!(
-                        "expected all tensors to be on the same device, but found {} and {}",
-                        target.device(),
-                        t.device()
-                    ),
-                ));
+            // A 0-d tensor of the CPU is a number of the call.
+            if t.device() != target.device() && !is_number(t) {
+                return Err(misplaced(t, target.device()));
             }
             crate::inplace::check_overlap(target, t)?;
         }

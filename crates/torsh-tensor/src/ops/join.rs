@@ -12,12 +12,9 @@ use crate::{Grads, IntoDim, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &CAT,
-    &CONCAT,
-    &CONCATENATE,
     &STACK,
     &HSTACK,
     &VSTACK,
-    &ROW_STACK,
     &DSTACK,
     &COLUMN_STACK,
     &BROADCAST_TENSORS,
@@ -103,22 +100,6 @@ pub static CAT: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([vec![x, y].into(), Value::Int(-1)])])
 });
 
-/// `cat` under another name.
-pub static CONCAT: OpRecord = OpRecord::new(
-    "concat",
-    "cat under another name.",
-    "(Tensor[] tensors, int dim=0)",
-)
-.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
-
-/// `cat` under another name.
-pub static CONCATENATE: OpRecord = OpRecord::new(
-    "concatenate",
-    "cat under another name.",
-    "(Tensor[] tensors, int dim=0)",
-)
-.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
-
 /// The tensors along a new dimension.
 pub static STACK: OpRecord = OpRecord::new(
     "stack",
@@ -150,15 +131,6 @@ pub static HSTACK: OpRecord = OpRecord::new(
 pub static VSTACK: OpRecord = OpRecord::new(
     "vstack",
     "The tensors one above the other: along the first dimension, vectors as rows.",
-    "(Tensor[] tensors)",
-)
-.by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
-.samples(two);
-
-/// `vstack` under another name.
-pub static ROW_STACK: OpRecord = OpRecord::new(
-    "row_stack",
-    "vstack under another name.",
     "(Tensor[] tensors)",
 )
 .by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))

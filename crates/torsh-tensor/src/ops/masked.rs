@@ -18,7 +18,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &MASKED_COUNT,
     &NONZERO,
     &NONZERO_METHOD,
-    &ARGWHERE,
     &WHERE_NONZERO,
 ];
 
@@ -266,15 +265,6 @@ static NONZERO_METHOD: OpRecord = OpRecord::new(
     }
 });
 
-/// [`NONZERO`] by NumPy's name.
-pub static ARGWHERE: OpRecord = OpRecord::new(
-    "argwhere",
-    "The positions of the elements that are not 0, a row each (int64).",
-    "(Tensor input)",
-)
-.constant()
-.by_name(|b| b.tensor(0)?.nonzero().map(Value::Tensor));
-
 /// `torch.where` with a condition alone.
 pub static WHERE_NONZERO: OpRecord = OpRecord::new(
     "where.nonzero",
@@ -383,12 +373,6 @@ impl Tensor {
     pub fn nonzero(&self) -> Result<Tensor> {
         let count = count(self)?;
         call1(&NONZERO, &[Arg::T(self)], &attrs::Nonzero { count })
-    }
-
-    /// [`Tensor::nonzero`] by NumPy's name.
-    #[track_caller]
-    pub fn argwhere(&self) -> Result<Tensor> {
-        self.nonzero()
     }
 
     /// The positions of the elements that are not 0, a 1-d tensor for each dimension: what an

@@ -14,8 +14,8 @@ use crate::sample::Sampler;
 use crate::{AddmmOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &GER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM,
-    &ADDR, &LINEAR, &TENSORDOT,
+    &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM, &ADDR,
+    &LINEAR, &TENSORDOT,
 ];
 
 /// Checks what the kernel has no say in: dtypes that are equal and that products have.
@@ -365,12 +365,6 @@ pub static OUTER: OpRecord = OpRecord::new(
 )
 .by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
-
-/// The older name of [`OUTER`].
-pub static GER: OpRecord =
-    OpRecord::new("ger", "The same as outer.", "(Tensor input, Tensor vec2)")
-        .by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
-        .samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
 
 fn triple(s: &mut Sampler, c: &[usize], a: &[usize], b: &[usize]) -> Result<Vec<Sample>> {
     let of = |s: &mut Sampler| {

@@ -112,10 +112,7 @@ macro_rules! steps {
                 &RECORD
             }
 
-            const NAMES: &'static StepNames = &StepNames {
-                numbers: &[$(stringify!($number)),*],
-                flags: &[$(stringify!($flag)),*],
-            };
+            const NAMES: &'static StepNames = torsh_core::steps::numbers::$kernel::NAMES;
 
             fn part(&self) -> Part<'_> {
                 let all: [Option<&Tensor>; _] = [$(self.$state.into()),*];
@@ -209,7 +206,8 @@ pub fn step<S: Step>(items: &[S]) -> Result<()> {
     parts.iter().try_for_each(|p| check(row.0, p))?;
     let device = |p: &Part<'_>| p.target.param.device();
     // Nearly always.
-    if parts.iter().all(|p| device(p) == crate::Device::Cpu) {
+    let first = parts.first().map(device);
+    if first.is_some_and(|d| d.has_data() && parts.iter().all(|p| device(p) == d)) {
         return together(row, &parts);
     }
     let mut rest: Vec<Part<'_>> = parts

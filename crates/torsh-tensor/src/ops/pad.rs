@@ -202,7 +202,7 @@ impl Tensor {
                 let index =
                     self.named("pad", mode.sources(self.dims()[d] as i64, pair[0], pair[1]))?;
                 let count = index.len();
-                let index = Tensor::from_vec(index, count).and_then(|t| t.to_device(self.device()));
+                let index = Tensor::from_data_on(&index, count, self.device());
                 x = x.index_select(d, &index?)?;
             }
         }

@@ -8,7 +8,7 @@ use torsh_core::{Attributes, DType, Result, Scalar, TorshError, default_dtype};
 
 use super::pointwise::{binary, parametric};
 use super::pointwise_names::check_numbers;
-use crate::call::{Arg, call_inplace, call1};
+use crate::call::{Arg, call_inplace, call1, widest};
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
 use crate::{
@@ -656,8 +656,20 @@ impl Tensor {
         if rtol == 0.0 && atol == 0.0 {
             return self.eq(other);
         }
-        self.to_dtype(DType::F64)?
-            .isclose_with(&other.to_dtype(DType::F64)?, options)
+        self.near_integers(other, options)
+    }
+
+    /// [`Tensor::isclose_with`] of integers, in the widest numbers of their device. Where those do
+    /// not hold all integers, equal ones are close all the same.
+    pub(super) fn near_integers(&self, other: &Tensor, options: IscloseOptions) -> Result<Tensor> {
+        let dtype = widest(self.device())?;
+        let close = self
+            .to_dtype(dtype)?
+            .isclose_with(&other.to_dtype(dtype)?, options)?;
+        match dtype {
+            DType::F64 => Ok(close),
+            _ => close.logical_or(&self.eq(other)?),
+        }
     }
 
     /// The angle of each complex element in radians; of real ones 0, or pi for negative ones.

@@ -3,13 +3,14 @@
 mod methods;
 
 use smallvec::SmallVec;
-use torsh_core::attrs::{self, Attributes};
+use torsh_core::attrs::{self, Assert, Attributes};
 use torsh_core::random::default_generator_of;
 use torsh_core::{
-    DType, Device, Generator, Kernel, Result, Scalar, Shape, TorshError, default_dtype,
+    CallSite, DType, Device, Generator, Kernel, Result, Scalar, Shape, TorshError, default_dtype,
 };
 
 use crate::call::{Arg, call, make_node, write_fresh, write_into};
+use crate::check::check;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec};
 use crate::{Bound, IntoShape, Tensor, Value};
 
@@ -410,12 +411,11 @@ fn normal(mean: &Tensor, std: crate::Operand<'_>, generator: Option<&Generator>)
             "expects standard deviation to be non-complex",
         ));
     }
-    if std.numel() > 0 && std.lt(0.0)?.any()?.item::<bool>()? {
-        return Err(TorshError::invalid(
-            op,
-            "expects all elements of std >= 0.0",
-        ));
-    }
+    let fine = std.lt(0.0)?.logical_not()?;
+    check(&fine, CallSite::here(op), || {
+        Assert::value("expects all elements of std >= 0.0")
+    })
+    .map_err(|e| e.renamed(op))?;
     let shape = mean
         .shape()
         .broadcast(std.shape())

@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 use torsh_core::attrs::{self, NONE};
 use torsh_core::{DType, Device, Dims, Kernel, Result, Shape, TorshError};
 
+use super::definitions;
 use super::index::one;
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
@@ -39,6 +40,7 @@ pub static FLIP: OpRecord = OpRecord::new(
     "(Tensor input, int[1] dims)",
 )
 .kernel(Kernel::Flip, same)
+.definition(definitions::flip)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
@@ -78,6 +80,7 @@ pub static ROLL: OpRecord = OpRecord::new(
     "(Tensor input, int[1] shifts, int[1] dims)",
 )
 .kernel(Kernel::Roll, same)
+.definition(definitions::roll)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
@@ -126,6 +129,7 @@ pub static TRIL: OpRecord = OpRecord::new(
     "(Tensor input, int diagonal=0)",
 )
 .kernel(Kernel::Triangle, triangle)
+.definition(definitions::triangle)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
@@ -146,6 +150,7 @@ pub static TRIU: OpRecord = OpRecord::new(
     "(Tensor input, int diagonal=0)",
 )
 .kernel(Kernel::Triangle, triangle)
+.definition(definitions::triangle)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
@@ -239,7 +244,7 @@ fn triangle_indices(
     }
     let n = r.len();
     r.append(&mut c);
-    Tensor::from_vec(r, [2, n])?
+    Tensor::on_host(&r, [2, n])?
         .to_dtype(dtype)?
         .to_device(device.unwrap_or_else(crate::default_device))
 }

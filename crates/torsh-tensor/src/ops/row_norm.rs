@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use torsh_core::{Kernel, Result, Shape, TorshError, attrs};
 
 use super::batch_norm::wide;
+use super::definitions;
 use crate::call::{Arg, call, call1};
 use crate::record::{Backward, OpRecord, Plan, Spec};
 use crate::{BackwardCx, Grads, Tensor};
@@ -38,6 +39,7 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
     let each = || Spec::new(Shape::new(&[rows]), wide(x.dtype()));
     Ok(Plan::many(x.dtype(), [Spec::new(x.shape().clone(), x.dtype()), each(), each()]))
 })
+.definition(definitions::row_norm)
 .backward(Backward::Full {
     inputs: 0b11,
     outputs: 0b110,
@@ -74,9 +76,8 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
 
 /// The gradients of [`ROW_NORM`] in one kernel, for when they are not differentiated again.
 pub static ROW_NORM_BACKWARD: OpRecord =
-    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "").kernel(
-        Kernel::RowNormBackward,
-        |c| {
+    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "")
+        .kernel(Kernel::RowNormBackward, |c| {
             let x = c.tensor(1)?;
             let a = c.attrs::<attrs::RowNormBackward>()?;
             let none = Shape::new(&[0]);
@@ -97,8 +98,8 @@ pub static ROW_NORM_BACKWARD: OpRecord =
                     Spec::new(parameters, dtype),
                 ],
             ))
-        },
-    );
+        })
+        .definition(definitions::row_norm_backward);
 
 /// The gradients in ops that have derivatives.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use torsh_core::{DType, Kernel, Result, TorshError, attrs};
 
 use super::index::one;
-use super::reduce::product::{has_zero, products_before};
+use super::reduce::product::{may_have_zero, products_before};
 use super::sort;
 use crate::call::{Arg, call, call_inplace, call1};
 use crate::node::{BackwardCx, Grads};
@@ -92,7 +92,7 @@ fn cumprod_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     if x.ndim() == 0 || x.numel() == 0 {
         return Ok(g.clone());
     }
-    if !has_zero(&x)? {
+    if !may_have_zero(&x)? {
         return sum_from(&c.out()?.conj()?.mul(g)?, d)?.div(&x.conj()?);
     }
     // Element i is in all products from i on: there, the product of all but itself.

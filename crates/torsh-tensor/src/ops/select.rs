@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 use torsh_core::attrs::NONE;
 use torsh_core::{DType, Kernel, Promotion, Result, TorshError};
 
-use crate::call::{Arg, call1};
+use crate::call::{Arg, call1, common_device};
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{Operand, Tensor, Value};
 
@@ -63,8 +63,25 @@ impl Tensor {
                 ),
             ));
         }
-        let condition = condition.to_dtype(DType::Bool)?;
         let at = std::panic::Location::caller();
+        let args = [Arg::T(condition), a.arg(), b.arg()];
+        let tensors = || {
+            args.iter().filter_map(|x| {
+                if let Arg::T(t) = x {
+                    Some(t.describe())
+                } else {
+                    None
+                }
+            })
+        };
+        let device =
+            common_device(&args).map_err(|e| e.in_op("where", || tensors().collect(), at))?;
+        // A 0-d tensor of the CPU is expanded on the device of the others.
+        let there = |t: &Tensor| match t.device() == device {
+            true => Ok(t.clone()),
+            false => t.to_device(device),
+        };
+        let condition = there(condition)?.to_dtype(DType::Bool)?;
         let mut p = Promotion::default();
         let mut shape = condition.shape().clone();
         for o in [&a, &b] {
@@ -83,7 +100,7 @@ impl Tensor {
         let ready = |o: &Operand<'_>| -> Result<Tensor> {
             let t = match o.arg() {
                 Arg::N(n) => Tensor::scalar(n, dtype, condition.device())?,
-                _ => o.to_tensor()?.to_dtype(dtype)?,
+                _ => there(&o.to_tensor()?)?.to_dtype(dtype)?,
             };
             t.expand(&shape)
         };

@@ -2,6 +2,7 @@
 
 use torsh_core::{DType, Kernel, Result, attrs};
 
+use super::definitions;
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
 use crate::sample::Sampler;
@@ -36,6 +37,7 @@ pub static SOFTMAX: OpRecord = OpRecord::new(
     "(Tensor input, int dim, ScalarType? dtype=None)",
 )
 .kernel(Kernel::Softmax, plan)
+.definition(definitions::softmax)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 1,
@@ -61,6 +63,7 @@ pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
     "(Tensor input, int dim, ScalarType? dtype=None)",
 )
 .kernel(Kernel::LogSoftmax, plan)
+.definition(definitions::log_softmax)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 1,
@@ -86,6 +89,7 @@ static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     "",
 )
 .kernel(Kernel::SoftmaxBackward, plan)
+.definition(definitions::softmax_backward)
 .grad(&[
     InputGrad {
         inputs: 2,
@@ -118,6 +122,7 @@ static LOG_SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     "",
 )
 .kernel(Kernel::LogSoftmaxBackward, plan)
+.definition(definitions::log_softmax_backward)
 .grad(&[
     InputGrad {
         inputs: 2,

@@ -6,7 +6,7 @@ use torsh_core::pointwise::numbers::Isclose;
 use torsh_core::{DType, Dims, Kernel, Promotion, Result, Shape, TorshError};
 
 use super::index::{in_place, one};
-use crate::call::{Arg, call, call1};
+use crate::call::{Arg, call, call1, widest};
 use crate::node::{BackwardCx, Grads};
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
@@ -632,7 +632,7 @@ impl Tensor {
         }
         let weights = match weights {
             Some(w) if w.dtype() == DType::F32 => Some(w.detach()),
-            Some(w) => Some(w.detach().to_dtype(DType::F64)?),
+            Some(w) => Some(w.detach().to_dtype(widest(w.device())?)?),
             None => None,
         };
         let largest = self.max()?.item::<i64>()?;
@@ -676,22 +676,18 @@ impl Tensor {
                 format!("{} did not match {}", self.dtype(), other.dtype()),
             ));
         }
-        let real = |t: &Tensor| {
-            if t.dtype().is_differentiable() {
-                Ok(t.detach())
-            } else {
-                t.to_dtype(DType::F64)
-            }
-        };
-        let close = call1(
-            &super::pointwise::parametric::isclose,
-            &[Arg::T(&real(self)?), Arg::T(&real(other)?)],
-            &Isclose {
-                rtol: options.rtol.into(),
-                atol: options.atol.into(),
-                equal_nan: options.equal_nan.into(),
-            },
-        )
+        let close = match self.dtype().is_differentiable() {
+            true => call1(
+                &super::pointwise::parametric::isclose,
+                &[Arg::T(&self.detach()), Arg::T(&other.detach())],
+                &Isclose {
+                    rtol: options.rtol.into(),
+                    atol: options.atol.into(),
+                    equal_nan: options.equal_nan.into(),
+                },
+            ),
+            false => self.near_integers(other, options),
+        }
         .map_err(|e| e.renamed("allclose"))?;
         Ok(super::masked::count(&close)? == close.numel())
     }

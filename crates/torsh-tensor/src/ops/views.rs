@@ -9,7 +9,6 @@ use crate::record::{OpRecord, Sample};
 use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &BROADCAST_TO,
     &EXPAND_AS,
     &VIEW_AS,
     &VIEW_DTYPE,
@@ -19,9 +18,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &RAVEL,
     &T,
     &MOVEDIM,
-    &MOVEAXIS,
-    &SWAPAXES,
-    &SWAPDIMS,
     &ADJOINT,
     &NARROW,
     &NARROW_TENSOR,
@@ -32,20 +28,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ATLEAST_2D_LIST,
     &ATLEAST_3D_LIST,
 ];
-
-/// `expand` under another name.
-pub static BROADCAST_TO: OpRecord = OpRecord::new(
-    "broadcast_to",
-    "A view in which dimensions of size 1 are repeated to the given size.",
-    "(Tensor input, int[] size)",
-)
-.by_name(|b| b.tensor(0)?.broadcast_to(b.ints(1)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[3, 1])?.into(),
-        vec![2i64, 3, 4].into(),
-    ])])
-});
 
 /// `expand` to another tensor's shape.
 pub static EXPAND_AS: OpRecord = OpRecord::new(
@@ -213,63 +195,6 @@ pub static MOVEDIM: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `movedim` under another name.
-pub static MOVEAXIS: OpRecord = OpRecord::new(
-    "moveaxis",
-    "movedim under NumPy's name.",
-    "(Tensor input, int[1] source, int[1] destination)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .movedim(b.ints(1), b.ints(2))
-        .map(Value::Tensor)
-})
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3, 4])?.into(),
-        Value::Int(0),
-        Value::Int(1),
-    ])])
-});
-
-/// `transpose` under another name.
-pub static SWAPAXES: OpRecord = OpRecord::new(
-    "swapaxes",
-    "transpose under NumPy's name.",
-    "(Tensor input, int axis0, int axis1)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .transpose(b.int(1), b.int(2))
-        .map(Value::Tensor)
-})
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Int(0),
-        Value::Int(1),
-    ])])
-});
-
-/// `transpose` under another name.
-pub static SWAPDIMS: OpRecord = OpRecord::new(
-    "swapdims",
-    "transpose under another name.",
-    "(Tensor input, int dim0, int dim1)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .transpose(b.int(1), b.int(2))
-        .map(Value::Tensor)
-})
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Int(0),
-        Value::Int(1),
-    ])])
-});
-
 /// The conjugate transpose of the last two dimensions.
 pub static ADJOINT: OpRecord = OpRecord::new(
     "adjoint",
@@ -344,12 +269,6 @@ macro_rules! atleast {
 atleast!(ATLEAST_1D ATLEAST_1D_LIST "atleast_1d" 1, ATLEAST_2D ATLEAST_2D_LIST "atleast_2d" 2, ATLEAST_3D ATLEAST_3D_LIST "atleast_3d" 3);
 
 impl Tensor {
-    /// A view in which dimensions of size 1 are repeated to `shape` (`torch.broadcast_to`).
-    #[track_caller]
-    pub fn broadcast_to(&self, shape: impl IntoShape) -> Result<Tensor> {
-        self.expand(shape)
-    }
-
     /// A view expanded to another tensor's shape.
     #[track_caller]
     pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
@@ -583,24 +502,6 @@ impl Tensor {
             *slot = rest.next().map_or(0, |d| d as i64);
         }
         Ok(order)
-    }
-
-    /// [`Tensor::movedim`] under NumPy's name.
-    #[track_caller]
-    pub fn moveaxis(&self, source: impl IntoDims, destination: impl IntoDims) -> Result<Tensor> {
-        self.movedim(source, destination)
-    }
-
-    /// [`Tensor::transpose`] under NumPy's name.
-    #[track_caller]
-    pub fn swapaxes(&self, axis0: impl IntoDim, axis1: impl IntoDim) -> Result<Tensor> {
-        self.transpose(axis0, axis1)
-    }
-
-    /// [`Tensor::transpose`] under another name.
-    #[track_caller]
-    pub fn swapdims(&self, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
-        self.transpose(dim0, dim1)
     }
 
     fn atleast(&self, n: usize) -> Result<Tensor> {

@@ -1,6 +1,7 @@
 //! Attributes of steps of optimizers.
 
-use crate::attrs::{Attributes, Field, FieldType, Fields, Kept};
+use crate::attrs::{Attributes, Field, FieldType, Fields, Kept, read_field};
+use crate::{Result, TorshError};
 
 crate::attributes! {
     /// `UnscaleGradients`: multiplies gradients in place.
@@ -18,6 +19,8 @@ pub const STEP_FLAGS: usize = 2;
 /// The names that a row of [`crate::steps`] gives to its numbers and flags, in its order.
 #[derive(Debug)]
 pub struct StepNames {
+    /// Its own, which is its kernel's.
+    pub row: &'static str,
     /// Of the numbers.
     pub numbers: &'static [&'static str],
     /// Of the flags.
@@ -41,10 +44,8 @@ pub struct StepPart {
     pub flags: [bool; STEP_FLAGS],
 }
 
-/// A step of an optimizer (a row of [`crate::steps`]) on any number of parameters.
-///
-/// Rows differ in the names of their numbers, so [`attrs::read`](crate::attrs::read) does not make
-/// this struct: a step writes into its operands, and calls that do are not saved.
+/// A step of an optimizer (a row of [`crate::steps`]) on any number of parameters. Its name as
+/// attributes is the row's, which says how its numbers are called.
 #[derive(Clone, Debug)]
 pub struct Steps {
     /// The names of the row.
@@ -77,9 +78,48 @@ fn named<'a, T: FieldType>(
     names.iter().copied().zip(fields)
 }
 
+/// The steps of a row, of the named fields of all parameters, one after the other; what the readers of
+/// [`crate::steps::numbers`] do.
+pub(crate) fn read_steps(names: &'static StepNames, fields: &[(&str, Field<'_>)]) -> Result<Kept> {
+    let width = 4 + names.numbers.len() + names.flags.len();
+    if !fields.len().is_multiple_of(width) {
+        return Err(TorshError::invalid(
+            "attributes",
+            format!(
+                "{} has {width} fields for each parameter, which {} are not",
+                names.row,
+                fields.len()
+            ),
+        ));
+    }
+    let part = |fields: &[(&str, Field<'_>)]| -> Result<StepPart> {
+        let present: i64 = read_field(names.row, "present", fields)?;
+        let mut part = StepPart {
+            present: u8::try_from(present).map_err(|_| {
+                let why = format!("{}.present cannot be {present}", names.row);
+                TorshError::invalid("attributes", why)
+            })?,
+            maximize: read_field(names.row, "maximize", fields)?,
+            weight_decay: read_field(names.row, "weight_decay", fields)?,
+            shrink: read_field(names.row, "shrink", fields)?,
+            numbers: [0.0; STEP_NUMBERS],
+            flags: [false; STEP_FLAGS],
+        };
+        for (to, name) in part.numbers.iter_mut().zip(names.numbers) {
+            *to = read_field(names.row, name, fields)?;
+        }
+        for (to, name) in part.flags.iter_mut().zip(names.flags) {
+            *to = read_field(names.row, name, fields)?;
+        }
+        Ok(part)
+    };
+    let parts = fields.chunks(width).map(part).collect::<Result<_>>()?;
+    Ok(Kept::new(Steps { names, parts }))
+}
+
 impl Attributes for Steps {
     fn name(&self) -> &'static str {
-        "Steps"
+        self.names.row
     }
     /// Those of all parameters, one after the other.
     fn fields(&self) -> Fields<'_> {
@@ -108,6 +148,7 @@ mod tests {
             flags: [true, false],
         };
         let names = &StepNames {
+            row: "SgdStep",
             numbers: &["lr", "rest"],
             flags: &["first"],
         };
@@ -116,5 +157,29 @@ mod tests {
         let kept = Steps { names, parts }.keep();
         let text = display(kept.get()).to_string();
         assert_eq!(text, format!("{one}, {one}"));
+    }
+
+    #[test]
+    fn steps_are_read_by_the_names_of_the_row() {
+        let part = StepPart {
+            present: 1,
+            maximize: true,
+            weight_decay: 0.5,
+            shrink: 0.25,
+            numbers: [0.25, 8.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+            flags: [false, true],
+        };
+        let names = crate::steps::numbers::SgdStep::NAMES;
+        let kept = Steps {
+            names,
+            parts: vec![part; 2],
+        }
+        .keep();
+        let fields = kept.get().fields();
+        let again = crate::attrs::read("SgdStep", &fields).expect("its fields");
+        assert_eq!(format!("{again:?}"), format!("{kept:?}"));
+        let few = crate::attrs::read("SgdStep", &fields[1..]);
+        assert!(few.unwrap_err().to_string().contains("9 fields for each"));
+        assert!(crate::attrs::read("AdamStep", &fields[..10]).is_err());
     }
 }

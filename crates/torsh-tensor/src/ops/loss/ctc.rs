@@ -258,7 +258,7 @@ fn ctc_loss(
     match options.reduction {
         Reduction::Mean => {
             let lengths: Vec<i64> = attrs.target_lengths.iter().map(|&l| l.max(1)).collect();
-            let lengths = Tensor::from_vec(lengths, [n])?.to_device(x.device())?;
+            let lengths = Tensor::from_data_on(&lengths, [n], x.device())?;
             losses.div(&lengths)?.mean()
         }
         Reduction::None if batch.is_none() => losses.squeeze(0),

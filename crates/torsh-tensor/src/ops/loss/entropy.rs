@@ -1,12 +1,13 @@
 //! Losses of probabilities: cross entropies, divergence, and likelihoods of distributions.
 
-use torsh_core::attrs::NONE;
+use torsh_core::attrs::{Assert, NONE};
 use torsh_core::pointwise::numbers;
-use torsh_core::{Result, TorshError};
+use torsh_core::{CallSite, Result, TorshError};
 
-use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
+use super::{Reduction, in_steps, methods, times_weight};
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
+use crate::check::{check, named};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -222,32 +223,29 @@ fn binary_cross_entropy(x: &Tensor, y: &Tensor, options: &BceOptions) -> Result<
     Ok(result)
 }
 
-/// Refuses probabilities that are none. Their losses are nan, so that the input is only looked at
-/// where the result, or its sum, is.
+/// Refuses probabilities that are none. Their losses are nan, so that on the CPU the input is only
+/// looked at where the result, or its sum, is; on a device that would be to wait.
 fn check_probabilities(x: &Tensor, result: &Tensor, sum: bool) -> Result<()> {
     if x.device() == Device::Meta {
         return Ok(());
     }
     crate::no_grad(|| {
-        let total = if sum {
-            result.detach().sum()?
-        } else {
-            result.detach()
-        };
-        if !total.item::<f64>()?.is_nan() {
-            return Ok(());
+        if x.device().is_host() {
+            let total = if sum {
+                result.detach().sum()?
+            } else {
+                result.detach()
+            };
+            if !total.item::<f64>()?.is_nan() {
+                return Ok(());
+            }
         }
         let inside = x.ge(0.0)?.logical_and(x.le(1.0)?)?;
-        match holds_anywhere(&inside.logical_not()?)? {
-            true => Err(TorshError::invalid(
-                "",
-                "all elements of input should be between 0 and 1",
-            )
-            .with_hint(
+        check(&inside, CallSite::here("binary_cross_entropy"), || {
+            Assert::value("all elements of input should be between 0 and 1").with_hint(
                 "binary_cross_entropy_with_logits takes numbers of any size, before the sigmoid",
-            )),
-            false => Ok(()),
-        }
+            )
+        })
     })
 }
 
@@ -361,9 +359,10 @@ fn gaussian_nll_loss(
         Operand::Ref(t) => (*t).clone(),
         Operand::Owned(t) => t.clone(),
     };
-    if holds_anywhere(&var.detach().lt(0.0)?)? {
-        return Err(TorshError::invalid("", "var has negative entry/entries"));
-    }
+    let fine = var.detach().lt(0.0)?.logical_not()?;
+    check(&fine, CallSite::here("gaussian_nll_loss"), || {
+        Assert::value("var has negative entry/entries")
+    })?;
     let (n, dims) = (x.ndim(), x.dims());
     let var = if var.shape() == x.shape() {
         var
@@ -454,7 +453,7 @@ impl Tensor {
         var: impl Into<Operand<'a>>,
         options: GaussianNllLossOptions,
     ) -> Result<Tensor> {
-        gaussian_nll_loss(self, target, var.into(), &options)
-            .map_err(|e| e.renamed("gaussian_nll_loss"))
+        let run = || gaussian_nll_loss(self, target, var.into(), &options);
+        named("gaussian_nll_loss", self, run).map_err(|e| e.renamed("gaussian_nll_loss"))
     }
 }

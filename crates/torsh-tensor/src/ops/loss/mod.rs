@@ -154,14 +154,6 @@ fn in_steps(x: &Tensor) -> bool {
     matches!(x.dtype(), DType::F16 | DType::BF16)
 }
 
-/// Whether a bool tensor is true somewhere. Tensors without data are taken not to be.
-fn holds_anywhere(condition: &Tensor) -> Result<bool> {
-    if condition.device() == crate::Device::Meta {
-        return Ok(false);
-    }
-    condition.any()?.item::<bool>()
-}
-
 /// Losses times weights, which must broadcast to them and leave their dtype.
 fn times_weight(losses: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
     let Some(w) = weight else {

@@ -514,17 +514,18 @@ impl Tensor {
             };
         }
         if weights.numel() > 0 {
+            let site = CallSite::here("multinomial");
             let good = weights.ge(0.0)?.logical_and(&weights.lt(f64::INFINITY)?)?;
-            if !good.all()?.item::<bool>()? {
-                return invalid(
-                    "probability tensor contains either `inf`, `nan` or element < 0".to_string(),
-                );
-            }
-            if weights.sum_dim(-1, false)?.eq(0.0)?.any()?.item::<bool>()? {
-                return invalid(
-                    "invalid multinomial distribution (sum of probabilities <= 0)".to_string(),
-                );
-            }
+            let some = weights.sum_dim(-1, false)?.ne(0.0)?;
+            check(&good, site, || {
+                Assert::value("probability tensor contains either `inf`, `nan` or element < 0")
+            })
+            .and_then(|()| {
+                check(&some, site, || {
+                    Assert::value("invalid multinomial distribution (sum of probabilities <= 0)")
+                })
+            })
+            .map_err(|e| e.renamed("multinomial"))?;
         }
         // The largest of weight / exponential are a draw without replacement.
         let q = weights

@@ -13,6 +13,7 @@ use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call_whole, call1};
 use crate::node::BackwardCx;
+use crate::ops::definitions;
 use crate::options::options;
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::sample::Sampler;
@@ -197,6 +198,7 @@ pub static NANSUM: OpRecord = OpRecord::new(
 .kernel(Kernel::NanSum, |c| {
     plan::<attrs::Reduce>(c, &[sum_dtype(c.tensor(0)?.dtype())])
 })
+.definition(definitions::nansum)
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 0,
@@ -241,6 +243,7 @@ pub static COUNT_NONZERO: OpRecord = OpRecord::new(
 .kernel(Kernel::CountNonzero, |c| {
     plan::<attrs::Reduce>(c, &[DType::I64])
 })
+.definition(definitions::count_nonzero)
 .constant()
 .by_name(|b| {
     b.tensor(0)?

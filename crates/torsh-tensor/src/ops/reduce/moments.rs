@@ -6,6 +6,7 @@ use torsh_core::{DType, Kernel, Result, TorshError, attrs};
 use super::{plan, reduced_count, restore};
 use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
+use crate::ops::definitions;
 use crate::options::options;
 use crate::record::{InputGrad, OpRecord, PlanCx, Sample};
 use crate::sample::Sampler;
@@ -252,6 +253,7 @@ pub static LOGSUMEXP: OpRecord = OpRecord::new(
     let dtype = c.tensor(0)?.dtype();
     plan::<attrs::Reduce>(c, &[if dtype.is_differentiable() { dtype } else { torsh_core::default_dtype() }])
 })
+.definition(definitions::logsumexp)
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 1,

@@ -44,12 +44,14 @@ pub static PROD: OpRecord = OpRecord::new(
     ])
 });
 
-/// Whether a division by the elements is possible. Without data there is nothing to ask.
-pub(crate) fn has_zero(x: &Tensor) -> Result<bool> {
-    if x.device() == Device::Meta {
-        return Ok(false);
+/// Whether elements are zero, by which nothing can be divided. On a device some may be: to know, its
+/// caller would have to wait. Without data there is nothing to ask.
+pub(crate) fn may_have_zero(x: &Tensor) -> Result<bool> {
+    match x.device() {
+        Device::Meta => Ok(false),
+        d if !d.is_host() => Ok(true),
+        _ => crate::no_grad(|| x.eq(0)?.any()?.item::<bool>()),
     }
-    crate::no_grad(|| x.eq(0)?.any()?.item::<bool>())
 }
 
 /// The product of all elements before each, along a dimension.
@@ -65,7 +67,7 @@ fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     if x.numel() == 0 || x.ndim() == 0 {
         return g.expand(x.shape());
     }
-    if !has_zero(&x)? {
+    if !may_have_zero(&x)? {
         return restore::<attrs::Sum>(c, &c.out()?)?
             .div(&x)?
             .conj()?
