@@ -35,7 +35,7 @@ use torsh_core::{
 pub use missing::MISSING;
 
 use memory::Memory;
-use queue::{Call, Command, Operand, Queue};
+use queue::{Call, Command, Operand, Queue, Shared};
 
 /// The name of the device's kind: `Device::Custom(0)` is `mock:0`.
 pub const NAME: &str = "mock";
@@ -48,8 +48,12 @@ pub const DEVICES: usize = 2;
 pub enum Injection {
     /// The next allocations, as many, get no memory.
     OutOfMemory(usize),
+    /// As many allocations get memory, and the one after them gets none.
+    OutOfMemoryAfter(usize),
     /// The next copies to or from the device, as many, fail.
     FailingCopies(usize),
+    /// The device has no kernel for a key.
+    NoKernel(Kernel),
     /// The device is gone: every later call says so, until [`Mock::restore`].
     Lost,
 }
@@ -57,11 +61,13 @@ pub enum Injection {
 /// A mock device.
 pub struct Mock {
     index: usize,
-    memory: Arc<RwLock<Memory>>,
+    shared: Shared,
     queues: RwLock<Vec<Arc<Queue>>>,
-    lost: Arc<AtomicBool>,
+    /// How many allocations get memory before `no_memory` of them get none.
+    memory_left: AtomicUsize,
     no_memory: AtomicUsize,
     no_copies: AtomicUsize,
+    no_kernels: RwLock<Vec<Kernel>>,
 }
 
 thread_local! {
@@ -100,41 +106,55 @@ fn take_one(left: &AtomicUsize) -> bool {
 
 impl Mock {
     fn new(index: usize) -> Mock {
-        let memory = Arc::new(RwLock::new(Memory::new(index)));
-        let lost = Arc::new(AtomicBool::new(false));
-        let first = Arc::new(Queue::new(
-            Device::Custom(index),
-            0,
-            memory.clone(),
-            lost.clone(),
-        ));
+        let shared = Shared {
+            memory: Arc::new(RwLock::new(Memory::new(index))),
+            lost: Arc::new(AtomicBool::new(false)),
+            error: Arc::new(Mutex::new(None)),
+        };
+        let first = Arc::new(Queue::new(Device::Custom(index), 0, shared.clone()));
         Mock {
             index,
-            memory,
+            shared,
             queues: RwLock::new(vec![first]),
-            lost,
+            memory_left: AtomicUsize::new(0),
             no_memory: AtomicUsize::new(0),
             no_copies: AtomicUsize::new(0),
+            no_kernels: RwLock::new(Vec::new()),
         }
     }
 
     /// Lets something fail.
     pub fn inject(&self, failure: Injection) {
+        let memory = |left, none| {
+            self.memory_left.store(left, Ordering::Release);
+            self.no_memory.store(none, Ordering::Release);
+        };
         match failure {
-            Injection::OutOfMemory(n) => self.no_memory.store(n, Ordering::Release),
+            Injection::OutOfMemory(n) => memory(0, n),
+            Injection::OutOfMemoryAfter(n) => memory(n, 1),
             Injection::FailingCopies(n) => self.no_copies.store(n, Ordering::Release),
-            Injection::Lost => self.lost.store(true, Ordering::Release),
+            Injection::NoKernel(key) => self.no_kernels.write().push(key),
+            Injection::Lost => self.shared.lost.store(true, Ordering::Release),
         }
+    }
+
+    /// Whether failures that were injected are still to come.
+    pub fn is_armed(&self) -> bool {
+        self.no_memory.load(Ordering::Acquire) + self.no_copies.load(Ordering::Acquire) > 0
     }
 
     /// Ends all injected failures. Work that was given meanwhile is not done.
     pub fn restore(&self) {
+        self.memory_left.store(0, Ordering::Release);
         self.no_memory.store(0, Ordering::Release);
         self.no_copies.store(0, Ordering::Release);
-        self.lost.store(false, Ordering::Release);
+        self.no_kernels.write().clear();
+        // What a lost device was given is passed over before it is there again.
         for q in self.queues.read().iter() {
-            q.take_error();
+            q.drain();
         }
+        self.shared.lost.store(false, Ordering::Release);
+        self.shared.take_error();
     }
 
     /// How many pieces of work are recorded but not handed over yet.
@@ -147,7 +167,7 @@ impl Mock {
     }
 
     fn alive(&self) -> Result<()> {
-        match self.lost.load(Ordering::Acquire) {
+        match self.shared.lost.load(Ordering::Acquire) {
             false => Ok(()),
             true => Err(queue::lost(self.device())),
         }
@@ -234,10 +254,13 @@ impl Backend for Mock {
 
     fn allocate(&self, bytes: usize) -> Result<Storage> {
         self.alive()?;
-        if take_one(&self.no_memory) {
+        if self.no_memory.load(Ordering::Acquire) > 0
+            && !take_one(&self.memory_left)
+            && take_one(&self.no_memory)
+        {
             return Err(TorshError::OutOfMemory);
         }
-        let (id, ptr) = self.memory.write().allocate(bytes)?;
+        let (id, ptr) = self.shared.memory.write().allocate(bytes)?;
         // SAFETY: the address is that of a new block of the device's memory, which lives until
         // `free` gets its number.
         let block = unsafe { DeviceBlock::new(mock_of(self.index)?, ptr, bytes, id) };
@@ -302,10 +325,7 @@ impl Backend for Mock {
         let queues = self.queues.read().clone();
         queues.iter().for_each(|q| q.wait());
         self.alive()?;
-        let mut errors = queues.iter().filter_map(|q| q.take_error());
-        let first = errors.next();
-        errors.for_each(drop);
-        first.map_or(Ok(()), Err)
+        self.shared.take_error().map_or(Ok(()), Err)
     }
 
     fn queue(&self) -> QueueId {
@@ -329,8 +349,8 @@ impl Backend for Mock {
         self.alive()?;
         let mut queues = self.queues.write();
         let id = queues.len() as u32;
-        let (memory, lost) = (self.memory.clone(), self.lost.clone());
-        queues.push(Arc::new(Queue::new(self.device(), id, memory, lost)));
+        let shared = self.shared.clone();
+        queues.push(Arc::new(Queue::new(self.device(), id, shared)));
         Ok(QueueId(id))
     }
 
@@ -358,14 +378,14 @@ impl Backend for Mock {
     }
 
     fn memory_stats(&self) -> MemoryStats {
-        self.memory.read().stats()
+        self.shared.memory.read().stats()
     }
 
     fn empty_cache(&self) {}
 
     fn kernel(&self, kernel: Kernel) -> Option<KernelFn> {
-        (!MISSING.contains(&kernel) && torsh_backend_cpu::kernel(kernel).is_some())
-            .then_some(record as KernelFn)
+        let missing = MISSING.contains(&kernel) || self.no_kernels.read().contains(&kernel);
+        (!missing && torsh_backend_cpu::kernel(kernel).is_some()).then_some(record as KernelFn)
     }
 }
 

@@ -196,9 +196,12 @@ impl Tensor {
         let moved;
         let src = match src.device() == self.device() || src.ndim() == 0 && src.device().is_host() {
             true => src,
-            // Converted first: the target's device may not have the source's dtype.
+            // Converted on the host, where one is there: the device may lack the host's dtype.
             false => {
-                moved = src.to_dtype(self.dtype())?.to_device(self.device())?;
+                moved = match self.device().is_host() {
+                    true => src.to_device(self.device())?.to_dtype(self.dtype())?,
+                    false => src.to_dtype(self.dtype())?.to_device(self.device())?,
+                };
                 &moved
             }
         };
