@@ -35,7 +35,7 @@ use torsh_core::{
 pub use missing::MISSING;
 
 use memory::Memory;
-use queue::{Call, Command, Operand, Queue, Shared};
+use queue::{Call, Command, Operand, Queue};
 
 /// The name of the device's kind: `Device::Custom(0)` is `mock:0`.
 pub const NAME: &str = "mock";
@@ -61,8 +61,10 @@ pub enum Injection {
 /// A mock device.
 pub struct Mock {
     index: usize,
-    shared: Shared,
+    memory: Arc<RwLock<Memory>>,
     queues: RwLock<Vec<Arc<Queue>>>,
+    lost: Arc<AtomicBool>,
+    error: Arc<Mutex<Option<TorshError>>>,
     /// How many allocations get memory before `no_memory` of them get none.
     memory_left: AtomicUsize,
     no_memory: AtomicUsize,
@@ -106,16 +108,22 @@ fn take_one(left: &AtomicUsize) -> bool {
 
 impl Mock {
     fn new(index: usize) -> Mock {
-        let shared = Shared {
-            memory: Arc::new(RwLock::new(Memory::new(index))),
-            lost: Arc::new(AtomicBool::new(false)),
-            error: Arc::new(Mutex::new(None)),
-        };
-        let first = Arc::new(Queue::new(Device::Custom(index), 0, shared.clone()));
+        let memory = Arc::new(RwLock::new(Memory::new(index)));
+        let lost = Arc::new(AtomicBool::new(false));
+        let error = Arc::new(Mutex::new(None));
+        let first = Arc::new(Queue::new(
+            Device::Custom(index),
+            0,
+            error.clone(),
+            memory.clone(),
+            lost.clone(),
+        ));
         Mock {
             index,
-            shared,
+            memory,
             queues: RwLock::new(vec![first]),
+            lost,
+            error,
             memory_left: AtomicUsize::new(0),
             no_memory: AtomicUsize::new(0),
             no_copies: AtomicUsize::new(0),
@@ -134,11 +142,11 @@ impl Mock {
             Injection::OutOfMemoryAfter(n) => memory(n, 1),
             Injection::FailingCopies(n) => self.no_copies.store(n, Ordering::Release),
             Injection::NoKernel(key) => self.no_kernels.write().push(key),
-            Injection::Lost => self.shared.lost.store(true, Ordering::Release),
+            Injection::Lost => self.lost.store(true, Ordering::Release),
         }
     }
 
-    /// Whether failures that were injected are still to come.
+    /// Whether allocations or copies are still to fail.
     pub fn is_armed(&self) -> bool {
         self.no_memory.load(Ordering::Acquire) + self.no_copies.load(Ordering::Acquire) > 0
     }
@@ -149,12 +157,10 @@ impl Mock {
         self.no_memory.store(0, Ordering::Release);
         self.no_copies.store(0, Ordering::Release);
         self.no_kernels.write().clear();
-        // What a lost device was given is passed over before it is there again.
-        for q in self.queues.read().iter() {
-            q.drain();
-        }
-        self.shared.lost.store(false, Ordering::Release);
-        self.shared.take_error();
+        // A lost device passes over what it was given before it is there again.
+        self.queues.read().iter().for_each(Queue::drain);
+        self.lost.store(false, Ordering::Release);
+        self.error.lock().take();
     }
 
     /// How many pieces of work are recorded but not handed over yet.
@@ -167,7 +173,7 @@ impl Mock {
     }
 
     fn alive(&self) -> Result<()> {
-        match self.shared.lost.load(Ordering::Acquire) {
+        match self.lost.load(Ordering::Acquire) {
             false => Ok(()),
             true => Err(queue::lost(self.device())),
         }
@@ -260,7 +266,7 @@ impl Backend for Mock {
         {
             return Err(TorshError::OutOfMemory);
         }
-        let (id, ptr) = self.shared.memory.write().allocate(bytes)?;
+        let (id, ptr) = self.memory.write().allocate(bytes)?;
         // SAFETY: the address is that of a new block of the device's memory, which lives until
         // `free` gets its number.
         let block = unsafe { DeviceBlock::new(mock_of(self.index)?, ptr, bytes, id) };
@@ -325,7 +331,7 @@ impl Backend for Mock {
         let queues = self.queues.read().clone();
         queues.iter().for_each(|q| q.wait());
         self.alive()?;
-        self.shared.take_error().map_or(Ok(()), Err)
+        self.error.lock().take().map_or(Ok(()), Err)
     }
 
     fn queue(&self) -> QueueId {
@@ -349,8 +355,9 @@ impl Backend for Mock {
         self.alive()?;
         let mut queues = self.queues.write();
         let id = queues.len() as u32;
-        let shared = self.shared.clone();
-        queues.push(Arc::new(Queue::new(self.device(), id, shared)));
+        let (memory, lost) = (self.memory.clone(), self.lost.clone());
+        let error = self.error.clone();
+        queues.push(Arc::new(Queue::new(self.device(), id, error, memory, lost)));
         Ok(QueueId(id))
     }
 
@@ -378,14 +385,14 @@ impl Backend for Mock {
     }
 
     fn memory_stats(&self) -> MemoryStats {
-        self.shared.memory.read().stats()
+        self.memory.read().stats()
     }
 
     fn empty_cache(&self) {}
 
     fn kernel(&self, kernel: Kernel) -> Option<KernelFn> {
-        let missing = MISSING.contains(&kernel) || self.no_kernels.read().contains(&kernel);
-        (!missing && torsh_backend_cpu::kernel(kernel).is_some()).then_some(record as KernelFn)
+        let lacks = MISSING.contains(&kernel) || self.no_kernels.read().contains(&kernel);
+        (!lacks && torsh_backend_cpu::kernel(kernel).is_some()).then_some(record as KernelFn)
     }
 }
 

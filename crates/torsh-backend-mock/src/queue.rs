@@ -167,22 +167,6 @@ struct State {
     given: u64,
 }
 
-/// What the queues of a device share.
-#[derive(Clone)]
-pub struct Shared {
-    pub memory: Arc<RwLock<Memory>>,
-    pub lost: Arc<AtomicBool>,
-    /// The first error that work of any queue reported since the last wait: work that waits for
-    /// another queue's has its error too.
-    pub error: Arc<Mutex<Option<TorshError>>>,
-}
-
-impl Shared {
-    pub fn take_error(&self) -> Option<TorshError> {
-        self.error.lock().take()
-    }
-}
-
 /// A queue and its thread, which lives as long as the process.
 pub struct Queue {
     device: Device,
@@ -190,7 +174,11 @@ pub struct Queue {
     state: Mutex<State>,
     work: Condvar,
     done: AtomicU64,
-    shared: Shared,
+    /// The first error of the device's queues since the last wait: what waits for another queue's work
+    /// gets its error, too.
+    error: Arc<Mutex<Option<TorshError>>>,
+    memory: Arc<RwLock<Memory>>,
+    lost: Arc<AtomicBool>,
     started: AtomicBool,
 }
 
@@ -202,7 +190,13 @@ pub fn lost(device: Device) -> TorshError {
 }
 
 impl Queue {
-    pub fn new(device: Device, id: u32, shared: Shared) -> Queue {
+    pub fn new(
+        device: Device,
+        id: u32,
+        error: Arc<Mutex<Option<TorshError>>>,
+        memory: Arc<RwLock<Memory>>,
+        lost: Arc<AtomicBool>,
+    ) -> Queue {
         Queue {
             device,
             id,
@@ -213,7 +207,9 @@ impl Queue {
             }),
             work: Condvar::new(),
             done: AtomicU64::new(0),
-            shared,
+            error,
+            memory,
+            lost,
             started: AtomicBool::new(false),
         }
     }
@@ -226,21 +222,13 @@ impl Queue {
         self.state.lock().held.len()
     }
 
+    pub fn take_error(&self) -> Option<TorshError> {
+        self.error.lock().take()
+    }
+
     fn fail(&self, e: TorshError) {
         // The first one says most.
-        self.shared.error.lock().get_or_insert(e);
-    }
-
-    fn is_lost(&self) -> bool {
-        self.shared.lost.load(Ordering::Acquire)
-    }
-
-    /// What a wait returns: that the device was lost, or an error of work that is done.
-    fn waited(&self) -> Result<()> {
-        match self.is_lost() {
-            true => Err(lost(self.device)),
-            false => self.shared.take_error().map_or(Ok(()), Err),
-        }
+        self.error.lock().get_or_insert(e);
     }
 
     pub fn push(self: &Arc<Self>, command: Command) {
@@ -292,7 +280,7 @@ impl Queue {
     /// Waits until a number of commands is done, or the device is lost.
     fn reached(&self, number: u64) {
         let mut s = self.state.lock();
-        while self.done.load(Ordering::Acquire) < number && !self.is_lost() {
+        while self.done.load(Ordering::Acquire) < number && !self.lost.load(Ordering::Acquire) {
             self.work.wait_for(&mut s, LOOK);
         }
     }
@@ -302,7 +290,9 @@ impl Queue {
         let slot = Arc::new(Slot::new(None));
         self.push(Command::Download(from, bytes, slot.clone()));
         self.wait();
-        self.waited()?;
+        if let Some(e) = self.take_error() {
+            return Err(e);
+        }
         let arrived = slot.lock().take();
         arrived.unwrap_or_else(|| Err(lost(self.device)))
     }
@@ -331,7 +321,7 @@ impl Queue {
             };
             let free = matches!(command, Command::Free(_));
             // A lost device does nothing but give back its memory.
-            if (free || !self.is_lost())
+            if (free || !self.lost.load(Ordering::Acquire))
                 && let Err(e) = self.run(command)
             {
                 self.fail(e);
@@ -343,10 +333,10 @@ impl Queue {
     }
 
     fn run(&self, command: Command) -> Result<()> {
-        let host = |at: usize, bytes: usize| self.shared.memory.write().host(at, 0, bytes as isize);
+        let host = |at: usize, bytes: usize| self.memory.write().host(at, 0, bytes as isize);
         match command {
             Command::Kernel(call) => {
-                return call.run(&self.shared.memory);
+                return call.run(&self.memory);
             }
             Command::Upload(bytes, to) => {
                 let to = host(to, bytes.len())?;
@@ -370,7 +360,7 @@ impl Queue {
                 // SAFETY: as above.
                 unsafe { to.write_bytes(byte, n) };
             }
-            Command::Free(id) => self.shared.memory.write().free(id),
+            Command::Free(id) => self.memory.write().free(id),
             Command::WaitFor(other, number) => other.reached(number),
             Command::Mark(reached) => *reached.lock() = Some(Instant::now()),
         }
@@ -389,7 +379,10 @@ impl Event for Mark {
     fn wait(&self) -> Result<()> {
         self.queue.flush();
         self.queue.reached(self.number);
-        self.queue.waited()
+        match self.queue.lost.load(Ordering::Acquire) {
+            true => Err(lost(self.queue.device)),
+            false => self.queue.take_error().map_or(Ok(()), Err),
+        }
     }
 
     fn is_done(&self) -> bool {

@@ -196,12 +196,9 @@ impl Tensor {
         let moved;
         let src = match src.device() == self.device() || src.ndim() == 0 && src.device().is_host() {
             true => src,
-            // Converted on the host, where one is there: the device may lack the host's dtype.
+            // Converted first: the target's device may not have the source's dtype.
             false => {
-                moved = match self.device().is_host() {
-                    true => src.to_device(self.device())?.to_dtype(self.dtype())?,
-                    false => src.to_dtype(self.dtype())?.to_device(self.device())?,
-                };
+                moved = src.to_dtype(self.dtype())?.to_device(self.device())?;
                 &moved
             }
         };
