@@ -554,11 +554,28 @@ impl BackwardCx<'_> {
             Some(SavedArg::Number(Scalar::Bool(b))) => {
                 Tensor::from_number(Scalar::Int(*b as i64), DType::I64)
             }
-            // In full precision: a 0-d tensor does not widen those it is computed with.
-            Some(SavedArg::Number(n @ Scalar::Float(_))) => Tensor::from_number(*n, DType::F64),
-            Some(SavedArg::Number(n @ Scalar::Complex(..))) => Tensor::from_number(*n, DType::C128),
+            // In full precision: a 0-d tensor does not widen those of more dimensions.
+            Some(SavedArg::Number(n @ Scalar::Float(_))) => {
+                Tensor::from_number(*n, self.widest(DType::F64, DType::F32))
+            }
+            Some(SavedArg::Number(n @ Scalar::Complex(..))) => {
+                Tensor::from_number(*n, self.widest(DType::C128, DType::C64))
+            }
             Some(SavedArg::Number(n)) => Tensor::from_number(*n, n.dtype()),
             _ => Err(self.not_saved(i)),
+        }
+    }
+
+    /// The wider of two dtypes that the gradients' device has: what is computed of two 0-d tensors
+    /// has the wider one's dtype.
+    fn widest(&self, wide: DType, narrow: DType) -> DType {
+        let lacks = |g: &Tensor| {
+            let d = g.device();
+            !d.is_host() && torsh_backend::backend(d).is_ok_and(|b| !b.supports(wide))
+        };
+        match self.grads.iter().flatten().next() {
+            Some(g) if lacks(g) => narrow,
+            _ => wide,
         }
     }
 

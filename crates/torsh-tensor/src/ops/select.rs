@@ -2,9 +2,9 @@
 
 use smallvec::SmallVec;
 use torsh_core::attrs::NONE;
-use torsh_core::{DType, Kernel, Promotion, Result, TorshError};
+use torsh_core::{DType, Device, Kernel, Promotion, Result, TorshError};
 
-use crate::call::{Arg, call1};
+use crate::call::{Arg, call1, common_device};
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{Operand, Tensor, Value};
 
@@ -45,6 +45,14 @@ pub static WHERE: OpRecord = OpRecord::new(
     ])
 });
 
+/// A 0-d CPU tensor on the device of its call, where it is expanded to more than a number.
+fn beside(t: Tensor, device: Device) -> Result<Tensor> {
+    match t.device() == device || t.ndim() > 0 {
+        true => Ok(t),
+        false => t.to_device(device),
+    }
+}
+
 impl Tensor {
     /// `a` where `condition` is true, else `b`; shapes broadcast, dtypes promote (`torch.where`).
     #[track_caller]
@@ -65,6 +73,9 @@ impl Tensor {
         }
         let condition = condition.to_dtype(DType::Bool)?;
         let at = std::panic::Location::caller();
+        // Tensors of several devices are refused by the call below.
+        let device = common_device(&[Arg::T(&condition), a.arg(), b.arg()])
+            .unwrap_or_else(|_| condition.device());
         let mut p = Promotion::default();
         let mut shape = condition.shape().clone();
         for o in [&a, &b] {
@@ -82,17 +93,14 @@ impl Tensor {
         let dtype = p.result()?.unwrap_or(DType::F32);
         let ready = |o: &Operand<'_>| -> Result<Tensor> {
             let t = match o.arg() {
-                Arg::N(n) => Tensor::scalar(n, dtype, condition.device())?,
+                Arg::N(n) => Tensor::scalar(n, dtype, device)?,
                 _ => o.to_tensor()?.to_dtype(dtype)?,
             };
-            t.expand(&shape)
+            beside(t, device)?.expand(&shape)
         };
         let (a, b) = (ready(&a)?, ready(&b)?);
-        call1(
-            &WHERE,
-            &[Arg::T(&condition.expand(&shape)?), Arg::T(&a), Arg::T(&b)],
-            NONE,
-        )
+        let condition = beside(condition, device)?.expand(&shape)?;
+        call1(&WHERE, &[Arg::T(&condition), Arg::T(&a), Arg::T(&b)], NONE)
     }
 
     /// This tensor with zeros where `condition` equals `value`.
