@@ -49,8 +49,12 @@ pub const DEVICES: usize = 2;
 pub enum Injection {
     /// The next allocations, as many, get no memory.
     OutOfMemory(usize),
+    /// As many allocations get memory, and the one after them gets none.
+    OutOfMemoryAfter(usize),
     /// The next copies to or from the device, as many, fail.
     FailingCopies(usize),
+    /// The device has no kernel for a key.
+    NoKernel(Kernel),
     /// The device is gone: every later call says so, until [`Mock::restore`].
     Lost,
 }
@@ -61,8 +65,12 @@ pub struct Mock {
     memory: Arc<RwLock<Memory>>,
     queues: RwLock<Vec<Arc<Queue>>>,
     lost: Arc<AtomicBool>,
+    error: Arc<Mutex<Option<TorshError>>>,
+    /// How many allocations get memory before `no_memory` of them get none.
+    memory_left: AtomicUsize,
     no_memory: AtomicUsize,
     no_copies: AtomicUsize,
+    no_kernels: RwLock<Vec<Kernel>>,
 }
 
 thread_local! {
@@ -103,9 +111,11 @@ impl Mock {
     fn new(index: usize) -> Mock {
         let memory = Arc::new(RwLock::new(Memory::new(index)));
         let lost = Arc::new(AtomicBool::new(false));
+        let error = Arc::new(Mutex::new(None));
         let first = Arc::new(Queue::new(
             Device::Custom(index),
             0,
+            error.clone(),
             memory.clone(),
             lost.clone(),
         ));
@@ -114,28 +124,44 @@ impl Mock {
             memory,
             queues: RwLock::new(vec![first]),
             lost,
+            error,
+            memory_left: AtomicUsize::new(0),
             no_memory: AtomicUsize::new(0),
             no_copies: AtomicUsize::new(0),
+            no_kernels: RwLock::new(Vec::new()),
         }
     }
 
     /// Lets something fail.
     pub fn inject(&self, failure: Injection) {
+        let memory = |left, none| {
+            self.memory_left.store(left, Ordering::Release);
+            self.no_memory.store(none, Ordering::Release);
+        };
         match failure {
-            Injection::OutOfMemory(n) => self.no_memory.store(n, Ordering::Release),
+            Injection::OutOfMemory(n) => memory(0, n),
+            Injection::OutOfMemoryAfter(n) => memory(n, 1),
             Injection::FailingCopies(n) => self.no_copies.store(n, Ordering::Release),
+            Injection::NoKernel(key) => self.no_kernels.write().push(key),
             Injection::Lost => self.lost.store(true, Ordering::Release),
         }
     }
 
+    /// Whether allocations or copies are still to fail.
+    pub fn is_armed(&self) -> bool {
+        self.no_memory.load(Ordering::Acquire) + self.no_copies.load(Ordering::Acquire) > 0
+    }
+
     /// Ends all injected failures. Work that was given meanwhile is not done.
     pub fn restore(&self) {
+        self.memory_left.store(0, Ordering::Release);
         self.no_memory.store(0, Ordering::Release);
         self.no_copies.store(0, Ordering::Release);
+        self.no_kernels.write().clear();
+        // A lost device passes over what it was given before it is there again.
+        self.queues.read().iter().for_each(Queue::drain);
         self.lost.store(false, Ordering::Release);
-        for q in self.queues.read().iter() {
-            q.take_error();
-        }
+        self.error.lock().take();
     }
 
     /// How many pieces of work are recorded but not handed over yet.
@@ -241,7 +267,10 @@ unsafe impl Backend for Mock {
 
     fn allocate(&self, bytes: usize) -> Result<Storage> {
         self.alive()?;
-        if take_one(&self.no_memory) {
+        if self.no_memory.load(Ordering::Acquire) > 0
+            && !take_one(&self.memory_left)
+            && take_one(&self.no_memory)
+        {
             return Err(TorshError::out_of_memory(self.device(), bytes));
         }
         let (id, ptr) = self.memory.write().allocate(bytes)?;
@@ -332,10 +361,7 @@ unsafe impl Backend for Mock {
         let queues = self.queues.read().clone();
         queues.iter().for_each(|q| q.wait());
         self.alive()?;
-        let mut errors = queues.iter().filter_map(|q| q.take_error());
-        let first = errors.next();
-        errors.for_each(drop);
-        first.map_or(Ok(()), Err)
+        self.error.lock().take().map_or(Ok(()), Err)
     }
 
     fn queue(&self) -> QueueId {
@@ -360,7 +386,8 @@ unsafe impl Backend for Mock {
         let mut queues = self.queues.write();
         let id = queues.len() as u32;
         let (memory, lost) = (self.memory.clone(), self.lost.clone());
-        queues.push(Arc::new(Queue::new(self.device(), id, memory, lost)));
+        let error = self.error.clone();
+        queues.push(Arc::new(Queue::new(self.device(), id, error, memory, lost)));
         Ok(QueueId(id))
     }
 
@@ -394,7 +421,9 @@ unsafe impl Backend for Mock {
     fn empty_cache(&self) {}
 
     fn kernel(&self, kernel: Kernel, compute: DType) -> Option<KernelFn> {
-        let lacks = MISSING.contains(&kernel) || MISSING_IN.contains(&(kernel, compute));
+        let lacks = MISSING.contains(&kernel)
+            || MISSING_IN.contains(&(kernel, compute))
+            || self.no_kernels.read().contains(&kernel);
         (!lacks && torsh_backend_cpu::kernel(kernel).is_some()).then_some(record as KernelFn)
     }
 }

@@ -184,7 +184,9 @@ pub struct Queue {
     state: Mutex<State>,
     work: Condvar,
     done: AtomicU64,
-    error: Mutex<Option<TorshError>>,
+    /// The first error of the device's queues since the last wait: what waits for another queue's work
+    /// gets its error, too.
+    error: Arc<Mutex<Option<TorshError>>>,
     memory: Arc<RwLock<Memory>>,
     lost: Arc<AtomicBool>,
     started: AtomicBool,
@@ -200,6 +202,7 @@ impl Queue {
     pub fn new(
         device: Device,
         id: u32,
+        error: Arc<Mutex<Option<TorshError>>>,
         memory: Arc<RwLock<Memory>>,
         lost: Arc<AtomicBool>,
     ) -> Queue {
@@ -213,7 +216,7 @@ impl Queue {
             }),
             work: Condvar::new(),
             done: AtomicU64::new(0),
-            error: Mutex::new(None),
+            error,
             memory,
             lost,
             started: AtomicBool::new(false),
@@ -273,6 +276,16 @@ impl Queue {
         let upto = self.given();
         self.flush();
         self.reached(upto);
+    }
+
+    /// Waits until all work given so far is done or, on a lost device, passed over.
+    pub fn drain(self: &Arc<Self>) {
+        let upto = self.given();
+        self.flush();
+        let mut s = self.state.lock();
+        while self.done.load(Ordering::Acquire) < upto {
+            self.work.wait_for(&mut s, LOOK);
+        }
     }
 
     /// Waits until a number of commands is done, or the device is lost.

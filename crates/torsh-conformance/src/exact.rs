@@ -142,7 +142,7 @@ impl<'a> Exact<'a> {
         }
         let run = || {
             let call = widened(&self.call);
-            panics::catch(|| self.executor.call(&call)).ok()?.ok()
+            panics::catch(|| self.executor.exact(&call)).ok()?.ok()
         };
         let outcome = self.outcome.get_or_init(run).as_ref()?;
         match of {

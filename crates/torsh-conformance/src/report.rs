@@ -65,6 +65,8 @@ pub struct OpReport {
     pub layouts: [usize; 4],
     /// Calls of views that refused a layout, as they may.
     pub refused: usize,
+    /// Cases that were not run, by reason.
+    pub left_out: BTreeMap<String, usize>,
     /// One message per failed case.
     pub failures: Vec<String>,
     /// One message per case that passed only because its results are as near to the exact ones as
@@ -87,6 +89,7 @@ impl OpReport {
             error_cases: 0,
             layouts: [0; 4],
             refused: 0,
+            left_out: BTreeMap::new(),
             failures: Vec::new(),
             nearer: Vec::new(),
             listed: Vec::new(),
@@ -96,6 +99,11 @@ impl OpReport {
     /// Counts one case as failed.
     pub fn fail(&mut self, message: String) {
         self.failures.push(message);
+    }
+
+    /// Counts one case that is not run.
+    pub fn leave_out(&mut self, reason: String) {
+        *self.left_out.entry(reason).or_default() += 1;
     }
 
     /// Cases run.
@@ -111,6 +119,8 @@ pub struct Report {
     pub ops: Vec<OpReport>,
     /// What was not run: reason to names.
     pub skipped: BTreeMap<String, Vec<String>>,
+    /// What the executor tells of its calls.
+    pub notes: Vec<String>,
 }
 
 impl Report {
@@ -125,6 +135,15 @@ impl Report {
     /// Cases passed.
     pub fn passed(&self) -> usize {
         self.ops.iter().map(|o| o.passed).sum()
+    }
+
+    /// Cases that were not run, by reason.
+    pub fn left_out(&self) -> BTreeMap<&str, usize> {
+        let mut all: BTreeMap<&str, usize> = BTreeMap::new();
+        for (reason, n) in self.ops.iter().flat_map(|o| &o.left_out) {
+            *all.entry(reason).or_default() += n;
+        }
+        all
     }
 
     /// Cases failed.
@@ -197,6 +216,9 @@ impl Report {
             let title = format!("skipped, {reason} ({})", names.len());
             wrapped(out, &title, names.iter().map(String::as_str))?;
         }
+        for (reason, n) in self.left_out() {
+            writeln!(out, "left out, {reason}: {n} cases")?;
+        }
         let refused: Vec<_> = self.ops.iter().filter(|o| o.refused > 0).collect();
         if !refused.is_empty() {
             let each: Vec<_> = refused
@@ -235,6 +257,9 @@ impl Report {
                 "tolerance of {} in training.{}: atol {:e}: {}",
                 e.parameter, e.key, e.atol, e.reason
             )?;
+        }
+        for note in &self.notes {
+            writeln!(out, "{note}")?;
         }
         writeln!(out, "{} passed, {} failed", self.passed(), self.failed())
     }
@@ -361,6 +386,8 @@ mod tests {
             ..Report::default()
         };
         report.skip("case 3 of add".to_string(), "no reason");
+        report.ops[0].leave_out("no float64".to_string());
+        report.notes.push("3 definitions".to_string());
         let text = report.text(false);
         assert!(
             text.starts_with("FAIL add.extra: 2 of 9 cases; first: case 3: expected 1, got 2\n")
@@ -378,7 +405,8 @@ mod tests {
         assert_eq!(cells, ["1", "0", "9", "2", "3", "2", "9", "8", "5", "8"]);
         assert!(text.contains("absent, full (1): svd\n"));
         assert!(text.contains("skipped, no reason (1): case 3 of add\n"));
-        assert!(text.ends_with("\n7 passed, 2 failed\n"));
+        assert!(text.contains("left out, no float64: 1 cases\n"));
+        assert!(text.ends_with("\n3 definitions\n7 passed, 2 failed\n"));
     }
 
     #[test]

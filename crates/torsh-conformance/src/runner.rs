@@ -116,6 +116,7 @@ pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Resul
         }
     }
     training::run(source, executor, options, &mut report)?;
+    report.notes = executor.notes();
     Ok(report)
 }
 
@@ -170,6 +171,10 @@ pub fn run_file(
         return report;
     }
     for (i, case) in file.cases.iter().enumerate() {
+        if let Some(reason) = lacking(case, executor) {
+            report.leave_out(reason);
+            continue;
+        }
         match run_case(case, tensors, executor, &mut report) {
             Ok(accepted) => {
                 report.passed += 1;
@@ -191,6 +196,10 @@ pub fn run_file(
         if not_refused(&file.op, i, stem).is_some() {
             continue;
         }
+        if let Some(reason) = lacking(case, executor) {
+            report.leave_out(reason);
+            continue;
+        }
         report.error_cases += 1;
         match run_case(case, tensors, executor, &mut report) {
             Ok(_) => report.passed += 1,
@@ -198,6 +207,25 @@ pub fn run_file(
         }
     }
     report
+}
+
+/// Why a case cannot be run where a dtype that it needs is lacking.
+fn lacking(case: &Case, executor: &dyn Executor) -> Option<String> {
+    let kwargs = case.kwargs.iter().map(|(_, v)| v);
+    let asked = case
+        .args
+        .iter()
+        .chain(kwargs)
+        .flat_map(|v| v.dtypes(&|r| r.dtype));
+    let mut given = Vec::new();
+    if let Expect::Outputs(outputs, gradient) = &case.expect {
+        given.extend(outputs.iter().map(|r| r.dtype));
+        if let Some(g) = gradient {
+            given.extend(g.cotangents.iter().map(|(_, r)| r.dtype));
+            given.extend(g.grads.iter().flatten().map(|r| r.dtype));
+        }
+    }
+    asked.chain(given).find_map(|d| executor.lacks(d))
 }
 
 /// An argument's values, and whether it requires grad.

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use torsh_core::attrs::NONE;
-use torsh_core::{DType, Kernel, Promotion, Result, TorshError};
+use torsh_core::{DType, Device, Kernel, Promotion, Result, TorshError};
 
 use crate::call::{Arg, call1, common_device};
 use crate::record::{OpRecord, Plan, Sample};
@@ -99,17 +99,14 @@ impl Tensor {
         let dtype = p.result()?.unwrap_or(DType::F32);
         let ready = |o: &Operand<'_>| -> Result<Tensor> {
             let t = match o.arg() {
-                Arg::N(n) => Tensor::scalar(n, dtype, condition.device())?,
+                Arg::N(n) => Tensor::scalar(n, dtype, device)?,
                 _ => there(&o.to_tensor()?)?.to_dtype(dtype)?,
             };
             t.expand(&shape)
         };
         let (a, b) = (ready(&a)?, ready(&b)?);
-        call1(
-            &WHERE,
-            &[Arg::T(&condition.expand(&shape)?), Arg::T(&a), Arg::T(&b)],
-            NONE,
-        )
+        let condition = condition.expand(&shape)?;
+        call1(&WHERE, &[Arg::T(&condition), Arg::T(&a), Arg::T(&b)], NONE)
     }
 
     /// This tensor with zeros where `condition` equals `value`.
