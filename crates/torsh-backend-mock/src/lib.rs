@@ -62,6 +62,7 @@ pub struct Mock {
     lost: Arc<AtomicBool>,
     no_memory: AtomicUsize,
     no_copies: AtomicUsize,
+    waits: Arc<AtomicUsize>,
 }
 
 thread_local! {
@@ -102,11 +103,13 @@ impl Mock {
     fn new(index: usize) -> Mock {
         let memory = Arc::new(RwLock::new(Memory::new(index)));
         let lost = Arc::new(AtomicBool::new(false));
+        let waits = Arc::new(AtomicUsize::new(0));
         let first = Arc::new(Queue::new(
             Device::Custom(index),
             0,
             memory.clone(),
             lost.clone(),
+            waits.clone(),
         ));
         Mock {
             index,
@@ -115,6 +118,7 @@ impl Mock {
             lost,
             no_memory: AtomicUsize::new(0),
             no_copies: AtomicUsize::new(0),
+            waits,
         }
     }
 
@@ -135,6 +139,11 @@ impl Mock {
         for q in self.queues.read().iter() {
             q.take_error();
         }
+    }
+
+    /// How often the host waited for the device so far: copies to the host, synchronizations, events.
+    pub fn waits(&self) -> usize {
+        self.waits.load(Ordering::Acquire)
     }
 
     /// How many pieces of work are recorded but not handed over yet.
@@ -299,6 +308,7 @@ impl Backend for Mock {
 
     fn synchronize(&self) -> Result<()> {
         self.alive()?;
+        self.waits.fetch_add(1, Ordering::AcqRel);
         let queues = self.queues.read().clone();
         queues.iter().for_each(|q| q.wait());
         self.alive()?;
@@ -330,7 +340,8 @@ impl Backend for Mock {
         let mut queues = self.queues.write();
         let id = queues.len() as u32;
         let (memory, lost) = (self.memory.clone(), self.lost.clone());
-        queues.push(Arc::new(Queue::new(self.device(), id, memory, lost)));
+        let waits = self.waits.clone();
+        queues.push(Arc::new(Queue::new(self.device(), id, memory, lost, waits)));
         Ok(QueueId(id))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -177,6 +177,8 @@ pub struct Queue {
     error: Mutex<Option<TorshError>>,
     memory: Arc<RwLock<Memory>>,
     lost: Arc<AtomicBool>,
+    /// How often the host waited for the device.
+    waits: Arc<AtomicUsize>,
     started: AtomicBool,
 }
 
@@ -193,6 +195,7 @@ impl Queue {
         id: u32,
         memory: Arc<RwLock<Memory>>,
         lost: Arc<AtomicBool>,
+        waits: Arc<AtomicUsize>,
     ) -> Queue {
         Queue {
             device,
@@ -207,6 +210,7 @@ impl Queue {
             error: Mutex::new(None),
             memory,
             lost,
+            waits,
             started: AtomicBool::new(false),
         }
     }
@@ -276,6 +280,7 @@ impl Queue {
     pub fn download(self: &Arc<Self>, from: usize, bytes: usize) -> Result<Vec<u8>> {
         let slot = Arc::new(Slot::new(None));
         self.push(Command::Download(from, bytes, slot.clone()));
+        self.waits.fetch_add(1, Ordering::AcqRel);
         self.wait();
         if let Some(e) = self.take_error() {
             return Err(e);
@@ -364,6 +369,7 @@ struct Mark {
 
 impl Event for Mark {
     fn wait(&self) -> Result<()> {
+        self.queue.waits.fetch_add(1, Ordering::AcqRel);
         self.queue.flush();
         self.queue.reached(self.number);
         self.queue.take_error().map_or(Ok(()), Err)

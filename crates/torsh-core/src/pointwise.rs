@@ -114,6 +114,7 @@ crate::for_each_unary! { kernel_enum @unary [
     Rnn RnnBackward
     CtcLoss CtcLossBackward
     Attention AttentionBackward
+    AmpUpdateScale
 ] }
 
 /// The numbers of the rows that have some: a struct for each, with its kernel's name.

@@ -39,7 +39,7 @@ pub mod vision;
 mod worker_info;
 mod workers;
 
-pub use collate::{Collate, CollateFn, DefaultCollate, Fetch, Unbatched};
+pub use collate::{Collate, CollateFn, DefaultCollate, Fetch, OnDevice, ToDevice, Unbatched};
 pub use combine::{ChainDataset, ConcatDataset, Datasets, MapDataset, StackDataset};
 pub use dataset::Dataset;
 pub use image_folder::{IMG_EXTENSIONS, ImageFolder, read_image};

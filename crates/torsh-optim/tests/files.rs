@@ -187,7 +187,7 @@ impl Training {
             ("params", Value::List(params.collect())),
             ("optimizer", Value::from(&self.optimizer.state_dict())),
             ("scheduler", values_by_name(&self.scheduler.state_dict())),
-            ("scaler", values_by_name(&self.scaler.state_dict())),
+            ("scaler", values_by_name(&self.scaler.state_dict()?)),
         ])
     }
 
@@ -212,7 +212,11 @@ impl Training {
             }
         }
         assert_eq!(self.optimizer.get_lr(), other.optimizer.get_lr(), "{name}");
-        assert_eq!(self.scaler.get_scale(), other.scaler.get_scale(), "{name}");
+        assert_eq!(
+            self.scaler.get_scale()?,
+            other.scaler.get_scale()?,
+            "{name}"
+        );
         Ok(())
     }
 }

@@ -4,9 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use torsh_core::attrs::StepPart;
-
-use super::Operands;
+use super::{Numbers, Operands};
 
 /// The roots that are computed here: of 0 and of numbers between these, for which nothing on the
 /// way is too large or too small.
@@ -46,8 +44,10 @@ const SIDE: usize = 16;
 /// # Safety
 /// The operands must be valid for `len` elements, and the processor have the instructions.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn whole(o: &Operands, len: usize, n: &StepPart) -> usize {
-    let [rest1, beta2, rest2, eps, step_size, correction, ..] = n.numbers.map(|v| v as f32);
+pub(super) unsafe fn whole(o: &Operands, len: usize, n: &Numbers<'_>) -> usize {
+    let [rest1, rest2, step_size, correction, ..] = n.derived.map(|v| v as f32);
+    let n = n.part;
+    let [_, _, beta2, eps, ..] = n.numbers.map(|v| v as f32);
     let plain = !n.maximize && n.weight_decay == 0.0 && rest1.abs() < 0.5;
     if !plain || !(1e-6..=1.0).contains(&correction) {
         return 0;

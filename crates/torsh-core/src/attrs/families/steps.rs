@@ -3,10 +3,14 @@
 use crate::attrs::{Attributes, Field, FieldType, Fields, Kept};
 
 crate::attributes! {
-    /// `UnscaleGradients`: multiplies gradients in place.
-    UnscaleGradients {
-        /// What they are multiplied by.
-        factor: f64,
+    /// `AmpUpdateScale`: the scale of a loss after an iteration.
+    AmpUpdateScale {
+        /// What it is multiplied by after so many iterations in which all gradients were finite.
+        growth_factor: f64,
+        /// What it is multiplied by after an iteration in which a gradient was not finite.
+        backoff_factor: f64,
+        /// How many iterations it grows after.
+        growth_interval: i64,
     }
 }
 
@@ -14,6 +18,8 @@ crate::attributes! {
 pub const STEP_NUMBERS: usize = 8;
 /// The most flags that a row of [`crate::steps`] has.
 pub const STEP_FLAGS: usize = 2;
+/// The most numbers of a row of [`crate::steps`] that follow from the others and from the count.
+pub const STEP_DERIVED: usize = 5;
 
 /// The names that a row of [`crate::steps`] gives to its numbers and flags, in its order.
 #[derive(Debug)]
@@ -22,6 +28,8 @@ pub struct StepNames {
     pub numbers: &'static [&'static str],
     /// Of the flags.
     pub flags: &'static [&'static str],
+    /// Of the numbers that follow from the others and from the count of steps.
+    pub derived: &'static [&'static str],
 }
 
 /// One parameter's part of a step.
@@ -35,6 +43,8 @@ pub struct StepPart {
     pub weight_decay: f64,
     /// What the parameter is multiplied by first (decoupled weight decay); 1 where it is not.
     pub shrink: f64,
+    /// Which step of the parameter it is, from 1 on, where the count is not an operand.
+    pub step: f64,
     /// The row's numbers in its order, then zeros.
     pub numbers: [f64; STEP_NUMBERS],
     /// The row's flags in its order, then `false`.
@@ -51,6 +61,12 @@ pub struct Steps {
     pub names: &'static StepNames,
     /// What the step of each parameter is given.
     pub parts: Vec<StepPart>,
+    /// Whether the gradients are followed by as many `float32` numbers: which step of each parameter
+    /// it is.
+    pub counted: bool,
+    /// Whether the last operand is a `float32` number that says, where it is not 0, that nothing is to
+    /// be written (`found_inf` of PyTorch).
+    pub conditional: bool,
 }
 
 impl StepPart {
@@ -61,6 +77,7 @@ impl StepPart {
             ("maximize", self.maximize.field()),
             ("weight_decay", self.weight_decay.field()),
             ("shrink", self.shrink.field()),
+            ("step", self.step.field()),
         ]
         .into_iter()
         .chain(named(names.numbers, &self.numbers))
@@ -104,16 +121,24 @@ mod tests {
             maximize: false,
             weight_decay: 0.5,
             shrink: 1.0,
+            step: 3.0,
             numbers: [0.25, 8.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
             flags: [true, false],
         };
         let names = &StepNames {
             numbers: &["lr", "rest"],
             flags: &["first"],
+            derived: &[],
         };
-        let one = "present=1, maximize=false, weight_decay=0.5, shrink=1.0, lr=0.25, rest=8.0, first=true";
+        let one = "present=1, maximize=false, weight_decay=0.5, shrink=1.0, step=3.0, lr=0.25, rest=8.0, first=true";
         let parts = vec![part; 2];
-        let kept = Steps { names, parts }.keep();
+        let kept = Steps {
+            names,
+            parts,
+            counted: false,
+            conditional: false,
+        }
+        .keep();
         let text = display(kept.get()).to_string();
         assert_eq!(text, format!("{one}, {one}"));
     }
