@@ -301,9 +301,8 @@ impl<M: Module, B> Trainer<M, B> {
             }
             Ok(())
         };
-        let mut batches = 0;
         self.state.predicted = false;
-        for batch in data.batches() {
+        for (i, batch) in data.batches().enumerate() {
             let batch = batch?;
             let _no_grad = no_grad_guard();
             let model = self.ema.as_ref().map_or(&self.model, |ema| &ema.module);
@@ -311,10 +310,9 @@ impl<M: Module, B> Trainer<M, B> {
             let loss = Loss {
                 value: out.loss.clone(),
                 items: items(&out),
-                batch: batches,
+                batch: i,
                 step: self.state.step,
             };
-            batches += 1;
             if losses.add(loss, interval(self.settings.log_every, &out.loss))? {
                 add(&mut losses)?;
             }
