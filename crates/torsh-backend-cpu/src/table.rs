@@ -162,6 +162,10 @@ unsafe impl Backend for CpuBackend {
         Ok(())
     }
 
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn synchronize(&self) -> Result<()> {
         Ok(())
     }

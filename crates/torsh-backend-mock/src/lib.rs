@@ -71,6 +71,7 @@ pub struct Mock {
     no_memory: AtomicUsize,
     no_copies: AtomicUsize,
     no_kernels: RwLock<Vec<Kernel>>,
+    waits: Arc<AtomicUsize>,
 }
 
 thread_local! {
@@ -112,12 +113,14 @@ impl Mock {
         let memory = Arc::new(RwLock::new(Memory::new(index)));
         let lost = Arc::new(AtomicBool::new(false));
         let error = Arc::new(Mutex::new(None));
+        let waits = Arc::new(AtomicUsize::new(0));
         let first = Arc::new(Queue::new(
             Device::Custom(index),
             0,
             error.clone(),
             memory.clone(),
             lost.clone(),
+            waits.clone(),
         ));
         Mock {
             index,
@@ -129,6 +132,7 @@ impl Mock {
             no_memory: AtomicUsize::new(0),
             no_copies: AtomicUsize::new(0),
             no_kernels: RwLock::new(Vec::new()),
+            waits,
         }
     }
 
@@ -162,6 +166,11 @@ impl Mock {
         self.queues.read().iter().for_each(Queue::drain);
         self.lost.store(false, Ordering::Release);
         self.error.lock().take();
+    }
+
+    /// How often the host waited for the device so far: copies to the host, synchronizations, events.
+    pub fn waits(&self) -> usize {
+        self.waits.load(Ordering::Acquire)
     }
 
     /// How many pieces of work are recorded but not handed over yet.
@@ -356,8 +365,14 @@ unsafe impl Backend for Mock {
         Ok(())
     }
 
+    fn flush(&self) -> Result<()> {
+        self.current()?.flush();
+        Ok(())
+    }
+
     fn synchronize(&self) -> Result<()> {
         self.alive()?;
+        self.waits.fetch_add(1, Ordering::AcqRel);
         let queues = self.queues.read().clone();
         queues.iter().for_each(|q| q.wait());
         self.alive()?;
@@ -386,8 +401,15 @@ unsafe impl Backend for Mock {
         let mut queues = self.queues.write();
         let id = queues.len() as u32;
         let (memory, lost) = (self.memory.clone(), self.lost.clone());
-        let error = self.error.clone();
-        queues.push(Arc::new(Queue::new(self.device(), id, error, memory, lost)));
+        let (error, waits) = (self.error.clone(), self.waits.clone());
+        queues.push(Arc::new(Queue::new(
+            self.device(),
+            id,
+            error,
+            memory,
+            lost,
+            waits,
+        )));
         Ok(QueueId(id))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
@@ -189,6 +189,8 @@ pub struct Queue {
     error: Arc<Mutex<Option<TorshError>>>,
     memory: Arc<RwLock<Memory>>,
     lost: Arc<AtomicBool>,
+    /// How often the host waited for the device.
+    waits: Arc<AtomicUsize>,
     started: AtomicBool,
 }
 
@@ -205,6 +207,7 @@ impl Queue {
         error: Arc<Mutex<Option<TorshError>>>,
         memory: Arc<RwLock<Memory>>,
         lost: Arc<AtomicBool>,
+        waits: Arc<AtomicUsize>,
     ) -> Queue {
         Queue {
             device,
@@ -219,6 +222,7 @@ impl Queue {
             error,
             memory,
             lost,
+            waits,
             started: AtomicBool::new(false),
         }
     }
@@ -300,6 +304,7 @@ impl Queue {
     pub fn download(self: &Arc<Self>, from: usize, bytes: usize) -> Result<Vec<u8>> {
         let slot = Arc::new(Slot::new(None));
         self.push(Command::Download(from, bytes, slot.clone()));
+        self.waits.fetch_add(1, Ordering::AcqRel);
         self.wait();
         if let Some(e) = self.take_error() {
             return Err(e);
@@ -394,6 +399,7 @@ struct Mark {
 
 impl Event for Mark {
     fn wait(&self) -> Result<()> {
+        self.queue.waits.fetch_add(1, Ordering::AcqRel);
         self.queue.flush();
         self.queue.reached(self.number);
         match self.queue.lost.load(Ordering::Acquire) {

@@ -285,6 +285,12 @@ pub unsafe trait Backend: Send + Sync {
     fn copy(&self, src: Place<'_>, dst: Place<'_>) -> Result<()>;
     /// Sets each byte, in the current queue's order.
     fn fill(&self, dst: Place<'_>, byte: u8) -> Result<()>;
+    /// Hands the work of the current queue that is only recorded so far to the device, so that it will be
+    /// done without a wait.
+    ///
+    /// # Errors
+    /// Where the device is lost.
+    fn flush(&self) -> Result<()>;
     /// Waits until all work of all queues is done.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use memmap2::MmapOptions;
 
+use crate::backend::Place;
 use crate::{Device, Result, Storage, TorshError, lock_all};
 
 impl Storage {
@@ -95,11 +96,12 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Copies the bytes from position `at` on out of host memory; an error where there are not
-    /// that many, or the memory is not the host's.
+    /// Copies the bytes from position `at` on out of the memory, and waits for a device's; an error
+    /// where there are not that many or it is no memory (meta), and what the device reports.
     #[track_caller]
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result<()> {
-        if self.device() != Device::Cpu {
+        let block = self.block();
+        if self.device() != Device::Cpu && block.is_none() {
             return Err(TorshError::device(
                 "read",
                 format!("the memory of {} cannot be read from here", self.device()),
@@ -118,12 +120,25 @@ impl Storage {
                 ),
             ));
         }
-        if !to.is_empty() {
-            let _guard = lock_all(&[(self, false)]);
+        if to.is_empty() {
+            return Ok(());
+        }
+        let _guard = lock_all(&[(self, false)]);
+        let from = self.ptr().wrapping_add(at);
+        let Some(block) = block else {
             // SAFETY: the bytes are within the storage (checked), which is locked against
             // writers; `to` is memory of the caller's alone.
-            unsafe { std::ptr::copy_nonoverlapping(self.ptr().add(at), to.as_mut_ptr(), to.len()) }
-        }
+            unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+            return Ok(());
+        };
+        let backend = block.backend();
+        block.wait_for_others(backend.queue(), false)?;
+        // SAFETY: the bytes are within the block (checked), which lives as long as the storage and is
+        // locked against writers.
+        let place = unsafe { Place::new(from, to.len(), self.device()) };
+        backend.download(place, to.into())?;
+        // SAFETY: the ticket of the copy above, under the storage's lock.
+        unsafe { block.used(backend.ticket(), false) };
         Ok(())
     }
 }

@@ -115,6 +115,7 @@ crate::for_each_unary! { kernel_enum @unary [
     CtcLoss CtcLossBackward
     Attention AttentionBackward
     Assert
+    AmpUpdateScale
 ] }
 
 /// The numbers of the rows that have some: a struct for each, with its kernel's name.

@@ -40,7 +40,7 @@ pub mod vision;
 mod worker_info;
 mod workers;
 
-pub use collate::{Collate, CollateFn, DefaultCollate, Fetch, Unbatched};
+pub use collate::{Collate, CollateFn, DefaultCollate, Fetch, OnDevice, ToDevice, Unbatched};
 pub use combine::{ChainDataset, ConcatDataset, Datasets, MapDataset, StackDataset};
 pub use dataset::Dataset;
 pub use image::{decode_image, encode_png, read_image, write_png};

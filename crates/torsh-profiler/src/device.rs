@@ -54,7 +54,7 @@ pub(crate) fn of(call: &Call<'_>) -> Timed {
     let (Work::Op(record) | Work::InPlace(record)) = call.work else {
         return Timed::No;
     };
-    if matches!(record.rule, Rule::View(_) | Rule::ViewAs(_)) && call.targets.is_empty() {
+    if matches!(record.rule(), Rule::View(_) | Rule::ViewAs(_)) && call.targets.is_empty() {
         return Timed::No;
     }
     let operands = call.args.iter().filter_map(|a| match a {

@@ -24,7 +24,7 @@ use std::io::Write;
 use std::path::Path;
 
 use source::Source;
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::{Device, Result, TorshError};
 pub use value::{BigInt, Dict, Value};
 
 /// What [`load_with`] may be told.
@@ -35,6 +35,8 @@ pub struct LoadOptions {
     pub mmap: bool,
     /// Whether the checksums that zip archives (`.pt`, `.npz`) have of their tensors are computed.
     pub verify: bool,
+    /// Where the tensors shall be (`map_location` of `torch.load`).
+    pub device: Device,
 }
 
 impl Default for LoadOptions {
@@ -42,6 +44,7 @@ impl Default for LoadOptions {
         LoadOptions {
             mmap: true,
             verify: false,
+            device: Device::Cpu,
         }
     }
 }
@@ -67,10 +70,30 @@ impl LoadOptions {
         self.verify = verify;
         self
     }
+
+    /// Where the tensors shall be, whatever device they were saved from (`map_location` of
+    /// `torch.load`; the CPU). Tensors of a `.pt` that share a storage share one of the device.
+    ///
+    /// ```
+    /// use torsh_serialize::{LoadOptions, load_with, save};
+    /// use torsh_tensor::{Device, tensor};
+    ///
+    /// let path = std::env::temp_dir().join(format!("torsh-device-{}.npy", std::process::id()));
+    /// save(&tensor![1.0, 2.0].into(), &path)?;
+    /// let there = load_with(&path, LoadOptions::new().device(Device::Meta))?;
+    /// assert_eq!(there.as_tensor()?.device(), Device::Meta);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[must_use]
+    pub fn device(mut self, device: impl Into<Device>) -> Self {
+        self.device = device.into();
+        self
+    }
 }
 
 /// Reads a file of any format of this crate, as its content says (`torch.load`, with
-/// `map_location="cpu"` and `weights_only=True`).
+/// `map_location="cpu"` and `weights_only=True`); [`load_with`] to another device.
 ///
 /// A `.pt` gives what was saved; safetensors and `.npz` a dict of tensors; `.npy` a tensor.
 ///

@@ -116,6 +116,7 @@ pub(crate) fn read_at(
     };
     usable(storage, dtype, header.big_endian)
         .and_then(|storage| Tensor::from_storage(storage, dtype, &header.shape, &stride, 0))
+        .and_then(|tensor| tensor.to_device(source.device))
         .map_err(|e| in_file(&file, what, e))
 }
 

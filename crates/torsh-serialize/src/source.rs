@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
-use torsh_tensor::{Result, Shared, Storage, TorshError};
+use torsh_tensor::{Device, Result, Shared, Storage, TorshError};
 
 use crate::LoadOptions;
 
@@ -26,6 +26,8 @@ pub(crate) struct Source<'a> {
     input: Input<'a>,
     mmap: bool,
     pub(crate) verify: bool,
+    /// Where the tensors shall be.
+    pub(crate) device: Device,
 }
 
 impl<'a> Source<'a> {
@@ -44,6 +46,7 @@ impl<'a> Source<'a> {
             input: Input::File(BufReader::new(file)),
             mmap: options.mmap,
             verify: options.verify,
+            device: options.device,
         })
     }
 
@@ -54,6 +57,7 @@ impl<'a> Source<'a> {
             input: Input::Bytes(Cursor::new(bytes)),
             mmap: false,
             verify: false,
+            device: Device::Cpu,
         }
     }
 

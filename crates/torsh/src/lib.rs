@@ -81,7 +81,7 @@ pub mod autograd {
 }
 
 pub use device::{DeviceExt, DeviceManager};
-pub use rng::{get_rng_state, set_rng_state};
+pub use rng::{get_rng_state, get_rng_state_of, set_rng_state, set_rng_state_of};
 pub use threads::{get_num_threads, set_num_threads};
 pub use torsh_core::alloc;
 pub use torsh_core::random;

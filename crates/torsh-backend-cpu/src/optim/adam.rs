@@ -4,10 +4,9 @@
 
 use std::arch::x86_64::*;
 
-use torsh_core::attrs::StepPart;
 use torsh_core::steps::numbers::AdamStep;
 
-use super::Operands;
+use super::{Numbers, Operands};
 
 /// The roots that are computed here: of 0 and of numbers between these, for which nothing on the
 /// way is too large or too small.
@@ -47,7 +46,7 @@ const SIDE: usize = 16;
 /// # Safety
 /// The operands must be valid for `len` elements, and the processor have the instructions.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn whole(o: &Operands, len: usize, n: &StepPart) -> usize {
+pub(super) unsafe fn whole(o: &Operands, len: usize, n: &Numbers<'_>) -> usize {
     let AdamStep {
         rest1,
         beta2,
@@ -55,9 +54,11 @@ pub(super) unsafe fn whole(o: &Operands, len: usize, n: &StepPart) -> usize {
         eps,
         step_size,
         correction,
-    } = AdamStep::of(n);
+        ..
+    } = AdamStep::of(n.part, &n.derived);
     let [rest1, beta2, rest2, eps] = [rest1, beta2, rest2, eps].map(|v| v as f32);
     let [step_size, correction] = [step_size, correction].map(|v| v as f32);
+    let n = n.part;
     let plain = !n.maximize && n.weight_decay == 0.0 && rest1.abs() < 0.5;
     if !plain || !(1e-6..=1.0).contains(&correction) {
         return 0;

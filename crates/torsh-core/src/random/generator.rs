@@ -260,6 +260,12 @@ pub fn default_generator_of(device: Device) -> &'static Generator {
     g
 }
 
+/// The default generators that devices beside the CPU have so far: those of devices that drew numbers,
+/// or that were asked for by [`default_generator_of`].
+pub fn device_generators() -> Vec<&'static Generator> {
+    OF_DEVICES.lock().made.clone()
+}
+
 /// A generator that can stand in for the default one on a thread, as the workers of a data loader
 /// have their own.
 ///
@@ -325,7 +331,10 @@ pub fn initial_seed() -> u64 {
     default_generator().initial_seed()
 }
 
-/// Seeds the default generator nondeterministically and returns the seed.
+/// Seeds the default generators of all devices with one nondeterministic seed, as [`manual_seed`] does
+/// with one of yours, and returns it (`torch.seed`).
 pub fn seed() -> u64 {
-    default_generator().seed()
+    let seed = nondeterministic_seed();
+    manual_seed(seed);
+    seed
 }

@@ -33,7 +33,7 @@ pub use discrete::{
 pub use engine::Mt19937;
 pub use generator::{
     DEFAULT_SEED, Generator, LocalGenerator, STATE_BYTES, default_generator, default_generator_of,
-    initial_seed, manual_seed, seed,
+    device_generators, initial_seed, manual_seed, seed,
 };
 pub use normal::{
     fill_normal, fill_normal_bf16, fill_normal_f16, fill_normal_f32, fill_normal_f64,

@@ -360,7 +360,7 @@ pub(crate) fn assert_later(
     site: CallSite,
 ) -> Result<bool> {
     let device = holds.device();
-    let Some(f) = torsh_backend::kernel(device, Kernel::Assert) else {
+    let Some(f) = torsh_backend::kernel(device, Kernel::Assert, DType::Bool) else {
         return Ok(false);
     };
     let launch = Launch {

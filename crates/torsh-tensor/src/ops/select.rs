@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 use torsh_core::attrs::NONE;
-use torsh_core::{DType, Device, Kernel, Promotion, Result, TorshError};
+use torsh_core::{DType, Kernel, Promotion, Result, TorshError};
 
 use crate::call::{Arg, call1, common_device};
 use crate::record::{OpRecord, Plan, Sample};

@@ -5,6 +5,7 @@ mod epoch;
 mod fit;
 mod interrupt;
 mod loader;
+mod losses;
 mod results;
 mod scaler;
 mod state;
@@ -26,6 +27,7 @@ pub use results::{EpochResults, History, Metrics, Stop, TrainingResults};
 use crate::callbacks::Callback;
 use crate::config::{Interval, Mode};
 use crate::metrics::Metric;
+use losses::Losses;
 use state::State;
 
 /// What a model makes of a batch.
@@ -53,6 +55,7 @@ struct Settings {
     epochs: usize,
     max_steps: Option<usize>,
     accumulate: usize,
+    log_every: Option<usize>,
     clip_norm: Option<f64>,
     clip_value: Option<f64>,
     detect_anomaly: bool,
@@ -109,6 +112,7 @@ pub struct Trainer<M: Module, B = (Tensor, Tensor)> {
     forward: StepFn<M, B>,
     settings: Settings,
     state: State,
+    losses: Losses,
     pending: Option<Pending>,
     stop: StopHandle,
 }

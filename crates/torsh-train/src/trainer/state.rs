@@ -183,7 +183,8 @@ impl<M: Module, B> Trainer<M, B> {
         Ok(checkpoint)
     }
 
-    pub(super) fn save(&self, run: &Run<'_, B>, path: &Path) -> Result<()> {
+    pub(super) fn save(&mut self, run: &Run<'_, B>, path: &Path) -> Result<()> {
+        self.read_losses()?;
         self.write(path, run.train.save_state()?)
     }
 
