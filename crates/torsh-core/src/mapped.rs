@@ -157,6 +157,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
     fn ranges_stay_within_the_file_and_apart() {
         let f = file("ranges", b"0123456789");
         let storages = Storage::map_file(&f, &[4..10, 0..0, 1..4]).unwrap();
