@@ -275,6 +275,11 @@ fn structural_ops_without_kernels_are_defined_in_others() -> Result<()> {
             r.name
         );
     }
+    // It has no samples.
+    let x = Tensor::from_data(&[1.0f32, 0.0, f32::NAN, 0.0, 0.0, -2.0], [2, 3])?;
+    assert_eq!(x.to_device(D)?.count_nonzero()?.item::<i64>()?, 3);
+    let each = x.to_device(D)?.count_nonzero_dim(0)?.cpu()?;
+    assert_eq!(each, x.count_nonzero_dim(0)?);
     // The inner ops are run by the gradients of others.
     for record in records().filter(|r| !matches!(r.backward, Backward::Missing)) {
         if structural.iter().any(|s| s.name == record.name) || record.name.contains("_norm") {

@@ -24,6 +24,10 @@ pub const LEFT_OUT: &[(&str, &str)] = &[
         "tensor_half_types::batch_norm_rounds_the_variance_in_bfloat16_alone",
         ROUNDS,
     ),
+    (
+        "nn_init::draws_are_pytorchs",
+        "sparse_ orders rows on the CPU, whose generator is not the device's",
+    ),
 ];
 
 const ROUNDS: &str = "the device computes the op by its definition, which rounds once, at its end";
