@@ -43,6 +43,42 @@ fn a_0d_tensor_of_the_cpu_is_a_number_of_the_call() -> Result<()> {
 }
 
 #[test]
+fn where_takes_0d_tensors_of_the_cpu() -> Result<()> {
+    let (d, _alone) = mock();
+    let x = tensor![1.0, 2.0].to_device(d)?.requires_grad_(true);
+    let scalar = |v: f64| Tensor::scalar(v, DType::F64, Device::Cpu);
+    let yes = Tensor::scalar(true, DType::Bool, Device::Cpu)?;
+    let y = Tensor::where_(&yes, &x, &scalar(5.0)?)?;
+    assert_eq!((y.device(), y.dtype()), (d, DType::F32));
+    assert_eq!(y.detach().to_vec::<f32>()?, [1.0, 2.0]);
+    let other = scalar(5.0)?.requires_grad_(true);
+    let y = Tensor::where_(&x.detach().gt(1.5)?, &x, &other)?;
+    assert_eq!(y.detach().to_vec::<f32>()?, [5.0, 2.0]);
+    y.sum()?.backward()?;
+    assert_eq!(x.grad().expect("a gradient").to_vec::<f32>()?, [0.0, 1.0]);
+    let g = other.grad().expect("a gradient");
+    assert_eq!((g.device(), g.item::<f64>()?), (Device::Cpu, 1.0));
+    // As the definitions and derivatives of these do.
+    let numbers = x.detach().xlogy(2.0)?.to_vec::<f32>()?;
+    assert!((numbers[1] - 2.0 * 2f32.ln()).abs() < 1e-6, "{numbers:?}");
+    let e = Tensor::where_(&yes, &x, &tensor![1.0, 2.0])
+        .expect_err("two devices")
+        .to_string();
+    assert!(e.contains("where") && e.contains("mock:0"), "{e}");
+    Ok(())
+}
+
+#[test]
+fn a_loss_is_divided_by_a_number_without_float64() -> Result<()> {
+    let (d, _alone) = mock();
+    let x = tensor![1.0, 2.0].to_device(d)?.requires_grad_(true);
+    x.sum()?.div(4.0)?.pow(2.0)?.backward()?;
+    let g = x.grad().expect("a gradient");
+    assert_eq!((g.device(), g.to_vec::<f32>()?), (d, vec![0.375, 0.375]));
+    Ok(())
+}
+
+#[test]
 fn gradients_stay_on_their_device_and_flow_through_moves() -> Result<()> {
     let (d, _alone) = mock();
     let x = tensor![1.0, 2.0, 3.0].requires_grad_(true);

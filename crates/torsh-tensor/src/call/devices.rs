@@ -410,7 +410,7 @@ pub(super) fn without_kernel(
             .collect::<Result<Outputs>>()?;
         on_cpu(record, compute, specs, &outs, args, attrs, at)?;
         outs.iter()
-            .map(|t| crate::transfer::moved(t, device))
+            .map(|t| crate::transfer::moved(t, device).map_err(|e| of_op(e, record, at)))
             .collect()
     })
 }
@@ -434,6 +434,11 @@ fn site_of(record: &'static OpRecord, location: &'static Location<'static>) -> C
         op: record.base_name(),
         location,
     }
+}
+
+/// An error of a copy to or from the CPU, as one of the op that is computed there.
+fn of_op(e: TorshError, record: &OpRecord, at: &'static Location<'static>) -> TorshError {
+    e.renamed(record.base_name()).called_from(file!(), at)
 }
 
 /// Whether an op may be computed on the CPU for a device, which is counted; else the error.
@@ -462,7 +467,8 @@ fn on_cpu(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<()> {
-    let copies = changed(args, |t| t.host(record.base_name()).map(Some))?;
+    let copies = changed(args, |t| t.host(record.base_name()).map(Some))
+        .map_err(|e| of_op(e, record, at))?;
     let args = replaced(args, &copies);
     match (record.rule, outs.first()) {
         (Rule::Pointwise(_), Some(out)) => {
@@ -507,10 +513,12 @@ pub(super) fn write_without_kernel(
         let copies = targets
             .iter()
             .map(|t| t.host(record.base_name()))
-            .collect::<Result<SmallVec<[Tensor; 2]>>>()?;
+            .collect::<Result<SmallVec<[Tensor; 2]>>>()
+            .map_err(|e| of_op(e, record, at))?;
         on_cpu(record, compute, &[], &copies, args, attrs, at)?;
         for (to, from) in targets.iter().zip(&copies) {
-            overwrite(to, &crate::transfer::moved(from, device)?)?;
+            let moved = crate::transfer::moved(from, device).map_err(|e| of_op(e, record, at))?;
+            overwrite(to, &moved)?;
         }
         Ok(())
     })

@@ -183,8 +183,14 @@ impl Tensor {
             Operand::Number(n) => return self.fill_(n),
             o => o.to_tensor()?,
         };
-        self.copy_from(&src, at)
-            .map_err(|e| e.in_op("copy_", || vec![self.describe(), src.describe()], at))?;
+        self.copy_from(&src, at).map_err(|e| {
+            // A copy between devices is made of a move, whose caller is here.
+            let e = match src.device() == self.device() {
+                true => e,
+                false => e.renamed("copy_").called_from(file!(), at),
+            };
+            e.in_op("copy_", || vec![self.describe(), src.describe()], at)
+        })?;
         Ok(self.clone())
     }
 
@@ -194,7 +200,7 @@ impl Tensor {
             return Ok(());
         }
         let moved;
-        let src = match src.device() == self.device() || src.ndim() == 0 && src.device().is_host() {
+        let src = match src.device() == self.device() {
             true => src,
             false => {
                 moved = src.arriving(self.dtype(), self.device())?;
