@@ -29,7 +29,9 @@ fn a_part_of_the_shipped_cases_passes_on_the_mock_device() {
     let part = part();
     let numbered = (0..).zip(&all);
     let (run, left): (Vec<_>, Vec<_>) = numbered.partition(|(i, _)| i % PARTS == part);
-    let names = |of: Vec<(u64, &String)>| of.into_iter().map(|(_, s)| s.clone());
+    fn names(of: Vec<(u64, &String)>) -> impl Iterator<Item = String> {
+        of.into_iter().map(|(_, s)| s.clone())
+    }
     let left: Vec<_> = names(left).collect();
     println!(
         "part {part} of {PARTS} (TORSH_CASES_PART chooses another); left out: {}",
