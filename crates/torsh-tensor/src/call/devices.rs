@@ -436,9 +436,13 @@ fn site_of(record: &'static OpRecord, location: &'static Location<'static>) -> C
     }
 }
 
-/// An error of a copy to or from the CPU, as one of the op that is computed there.
+/// An error of a copy to or from the CPU, as one of the op that is computed there; one of earlier work
+/// has an op and a caller of its own.
 fn of_op(e: TorshError, record: &OpRecord, at: &'static Location<'static>) -> TorshError {
-    e.renamed(record.base_name()).called_from(file!(), at)
+    match e.info().is_some_and(|i| i.op == "to_device") {
+        true => e.renamed(record.base_name()).called_from(file!(), at),
+        false => e,
+    }
 }
 
 /// Whether an op may be computed on the CPU for a device, which is counted; else the error.

@@ -184,10 +184,11 @@ impl Tensor {
             o => o.to_tensor()?,
         };
         self.copy_from(&src, at).map_err(|e| {
-            // A copy between devices is made of a move, whose caller is here.
-            let e = match src.device() == self.device() {
-                true => e,
-                false => e.renamed("copy_").called_from(file!(), at),
+            // A copy between devices is made of a move, whose caller is here. (An error of earlier work
+            // has an op and a caller of its own.)
+            let e = match e.info().is_some_and(|i| i.op == "to_device") {
+                true => e.renamed("copy_").called_from(file!(), at),
+                false => e,
             };
             e.in_op("copy_", || vec![self.describe(), src.describe()], at)
         })?;
