@@ -10,7 +10,7 @@ use torsh_profiler::{
     EventKind, FunctionEvent, MemoryProfiler, ModelProfiler, Profile, ProfileOptions, Profiler,
     TrainingProfiler, get_memory_usage_of, profile, profile_with, record_function, schedule,
 };
-use torsh_tensor::call::{Arg, call1};
+use torsh_tensor::call::Arg;
 use torsh_tensor::devices::{Fallback, set_fallback, synchronize};
 use torsh_tensor::record::{OpRecord, Plan};
 use torsh_tensor::{DType, Device, Result, Stream, Tensor, stream, tensor};
@@ -54,15 +54,20 @@ fn trace(prof: &Profile, name: &str) -> Vec<Value> {
 }
 
 /// An op with neither a kernel on the device nor a definition.
-static ONLY_ON_CPU: OpRecord = OpRecord::new(
-    "only_on_cpu",
-    "The square, which the mock has no kernel for.",
-    "(Tensor input)",
-)
-.kernel(Kernel::Square, |c| {
-    let x = c.tensor(0)?;
-    Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
-});
+static ONLY_ON_CPU: OpRecord = {
+    let record = OpRecord::new(
+        "only_on_cpu",
+        "Clamps to 0 and 6, which the mock has no kernel for.",
+        "(Tensor input)",
+    );
+    // SAFETY: the kernel writes a result of its only operand's shape and dtype, and reads no attributes.
+    unsafe {
+        record.with_kernel(Kernel::Relu6, |c| {
+            let x = c.tensor(0)?;
+            Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+        })
+    }
+};
 
 #[test]
 fn ops_have_times_on_their_device() -> Result<()> {
@@ -231,12 +236,12 @@ fn fallbacks_to_the_cpu_are_named() -> Result<()> {
     set_fallback(Fallback::Cpu);
     let mut y = x.clone();
     let prof = profile(|| {
-        y = call1(&ONLY_ON_CPU, &[Arg::T(&x)], NONE)?;
+        y = ONLY_ON_CPU.call1(&[Arg::T(&x)], NONE)?;
         Ok(())
     });
     set_fallback(Fallback::Refuse);
     let prof = prof?;
-    assert_eq!(y.to_vec::<f32>()?, [1.0, 9.0]);
+    assert_eq!(y.to_vec::<f32>()?, [1.0, 0.0]);
     let events = prof.events();
     let fallback = event(&events, "torsh::fallback_to_cpu: aten::only_on_cpu");
     assert_eq!(fallback.kind, EventKind::Fallback);
