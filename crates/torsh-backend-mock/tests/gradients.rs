@@ -3,7 +3,7 @@
 
 use torsh_autograd::{GradcheckOptions, gradcheck_with};
 use torsh_core::random::manual_seed;
-use torsh_tensor::call::{Arg, call};
+use torsh_tensor::call::Arg;
 use torsh_tensor::devices::{definitions_used, synchronize};
 use torsh_tensor::ops::{self, records};
 use torsh_tensor::record::{Backward, OpRecord, Sample, Samples};
@@ -94,7 +94,7 @@ impl Run {
             let numbers = self
                 .record
                 .with_numbers(&[0.31, 1.47, 0.8, 0.6].map(Scalar::Float));
-            return Ok(call(self.record, &args, numbers.get())?.into_vec());
+            return Ok(self.record.call(&args, numbers.get())?.into_vec());
         };
         let mut from = x.iter();
         let args = sample.args.iter().map(|v| replaced(v, device, &mut from));
@@ -264,11 +264,11 @@ fn every_op_computes_what_the_cpu_does() -> Result<()> {
 fn structural_ops_without_kernels_are_defined_in_others() -> Result<()> {
     torsh_backend_mock::register()?;
     let structural: Vec<&OpRecord> = records()
-        .filter(|r| r.definition.is_some() && r.kernel.is_some_and(|k| !k.is_pointwise()))
+        .filter(|r| r.definition.is_some() && r.kernel_key().is_some_and(|k| !k.is_pointwise()))
         .collect();
     assert!(structural.len() >= 18, "{}", structural.len());
     for r in &structural {
-        let kernel = r.kernel.expect("asked above");
+        let kernel = r.kernel_key().expect("asked above");
         assert!(
             torsh_backend_mock::MISSING.contains(&kernel),
             "{} has its kernel",

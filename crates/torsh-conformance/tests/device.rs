@@ -29,16 +29,15 @@ fn a_part_of_the_shipped_cases_passes_on_the_mock_device() {
     let part = part();
     let numbered = (0..).zip(&all);
     let (run, left): (Vec<_>, Vec<_>) = numbered.partition(|(i, _)| i % PARTS == part);
-    fn names(of: Vec<(u64, &String)>) -> impl Iterator<Item = String> {
-        of.into_iter().map(|(_, s)| s.clone())
-    }
-    let left: Vec<_> = names(left).collect();
+    let names = |of: Vec<(u64, &String)>| -> Vec<String> {
+        of.into_iter().map(|(_, s)| s.clone()).collect()
+    };
     println!(
         "part {part} of {PARTS} (TORSH_CASES_PART chooses another); left out: {}",
-        left.join(", ")
+        names(left).join(", ")
     );
     let options = Options {
-        ops: names(run).collect(),
+        ops: names(run),
         ..Options::default()
     };
     let executor = OnDevice::new("mock").unwrap();
