@@ -86,8 +86,8 @@ fn at_an_odd_address() -> Result<Tensor> {
     let path = std::env::temp_dir().join(format!("torsh-odd-{}", std::process::id()));
     std::fs::File::create(&path)?.write_all(&[0; 64])?;
     let file = std::fs::File::open(&path)?;
-    let all = [1..33];
-    let storage = Storage::map_file(&file, &all)?.swap_remove(0);
+    let all = 1..33;
+    let storage = Storage::map_file(&file, std::slice::from_ref(&all))?.swap_remove(0);
     std::fs::remove_file(&path)?;
     Tensor::from_storage(Shared::new(storage), DType::U8, &[32], &[1], 0)
 }

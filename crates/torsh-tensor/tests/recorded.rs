@@ -80,7 +80,8 @@ fn run_all() -> Result<()> {
     };
     optim::step(&[sgd(true)])?;
     optim::step(&[sgd(false)])?;
-    optim::unscale(&[g], 0.5).map(drop)
+    let half = Tensor::scalar(0.5, DType::F32, Device::Cpu)?;
+    optim::unscale(&[g], &half).map(drop)
 }
 
 #[test]
@@ -110,7 +111,7 @@ fn every_ops_attributes_are_made_again_of_their_names_and_values() -> Result<()>
         }
     }
     // Nearly every structural record is among them.
-    let structural = records().filter(|r| matches!(r.rule, Rule::Kernel(_) | Rule::View(_)));
+    let structural = records().filter(|r| matches!(r.rule(), Rule::Kernel(_) | Rule::View(_)));
     let missed: Vec<&str> = structural
         .map(|r| r.name)
         .filter(|n| !seen.contains_key(n))

@@ -87,7 +87,7 @@ impl MemoryPool {
     pub fn allocate_tensor(&self, shape: impl IntoShape, dtype: DType) -> Result<PooledTensor> {
         let shape = shape.shape()?;
         let n = shape.checked_numel(dtype.size())?;
-        let wanted = n.checked_mul(dtype.size()).unwrap_or(usize::MAX);
+        let wanted = n.saturating_mul(dtype.size());
         let mut inner = self.inner.lock();
         let fits = |t: &Tensor| t.numel() == n && t.dtype() == dtype;
         let flat = match inner.free.iter().rposition(fits) {
