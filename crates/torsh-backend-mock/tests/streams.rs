@@ -260,7 +260,7 @@ fn a_lost_device_makes_nobody_wait() -> Result<()> {
     let event = side.record_event()?;
     let mock = mock(0).expect("registered");
     mock.inject(Injection::Lost);
-    let lost = |r: Result<()>| matches!(r, Err(TorshError::DeviceNotAvailable(_)));
+    let lost = |r: Result<()>| matches!(r, Err(TorshError::DeviceLost(_)));
     assert!(lost(side.synchronize()) && lost(side.query().map(drop)));
     assert!(lost(event.query().map(drop)) && lost(event.synchronize()));
     assert!(lost(wait_idle(d)) && lost(side.record_event().map(drop)));

@@ -184,9 +184,11 @@ fn using(
 /// Whether `bytes` bytes from a tensor's first element on lie within its storage.
 fn has_bytes(t: &Tensor, bytes: usize) -> bool {
     let start = t.layout().offset * t.dtype().size();
-    start
-        .checked_add(bytes)
-        .is_some_and(|end| end <= t.storage().bytes())
+    // A tensor without elements may begin anywhere.
+    bytes == 0
+        || start
+            .checked_add(bytes)
+            .is_some_and(|end| end <= t.storage().bytes())
 }
 
 /// The bytes of a dense tensor.

@@ -100,7 +100,8 @@ impl Tensor {
         let ready = |o: &Operand<'_>| -> Result<Tensor> {
             let t = match o.arg() {
                 Arg::N(n) => Tensor::scalar(n, dtype, device)?,
-                _ => there(&o.to_tensor()?)?.to_dtype(dtype)?,
+                // Converted first: the device may lack the dtype that a number of the CPU has.
+                _ => there(&o.to_tensor()?.to_dtype(dtype)?)?,
             };
             t.expand(&shape)
         };
