@@ -4,8 +4,6 @@ pub mod arch;
 mod attention;
 mod batch_norm;
 mod blocks;
-mod byte;
-mod check;
 mod conv;
 mod convert;
 mod copy;
@@ -35,8 +33,6 @@ mod sort;
 mod spatial;
 pub mod strided;
 mod table;
-#[cfg(test)]
-mod testing;
 mod transpose;
 mod vectors;
 pub mod vmath;

@@ -14,7 +14,6 @@
 //! The plain name takes what PyTorch requires, `NAME_with` the rest.
 
 mod activation;
-mod aliases;
 mod arrange;
 mod conv;
 mod indexing;
@@ -32,7 +31,6 @@ mod shape;
 mod vectors;
 
 pub use activation::*;
-pub use aliases::*;
 pub use arrange::*;
 pub use conv::*;
 pub use indexing::*;

@@ -56,7 +56,7 @@ options! {
 
 memory! {
     /// What ASGD remembers of a parameter.
-    AsgdState(u64) {
+    AsgdState {
         /// The learning rate of the next step.
         eta: number;
         /// How much of the next parameter enters the mean.
@@ -97,11 +97,6 @@ impl Fused for AsgdAlgorithm {
             mu: s.mu,
             first: s.mu == 1.0,
         }
-    }
-
-    fn conditional(_: &AsgdOptions) -> bool {
-        // The numbers of the next step follow from those that were made.
-        false
     }
 
     fn stepped(o: &AsgdOptions, state: &mut AsgdState) {

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use torsh_core::attrs::AmpUpdateScale;
-use torsh_tensor::ops::optim::{unscale, update_scale};
-use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
+use torsh_tensor::ops::optim::unscale;
+use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use crate::lr_scheduler::SchedulerState;
 use crate::options::require;
@@ -32,15 +31,8 @@ torsh_tensor::options! {
 /// were too large for it, and finds the scale by that (`torch.amp.GradScaler`; Micikevicius and
 /// others, 2017).
 ///
-/// A handle: its methods take `&self`, and a clone is the same scaler. The scale is a `float32` of the
-/// device of the first scaled loss, as PyTorch's. Where it is not enabled, losses stay as they are and
-/// every step is made.
-///
-/// Nothing waits for a device: whether gradients are finite, the scale and what it grows by stay there,
-/// and the device leaves the step out where they are not
-/// ([`Optimizer::step_unless`] says which optimizers can do so; for the others the host waits). What
-/// asks for numbers waits: [`GradScaler::get_scale`], [`GradScaler::state_dict`],
-/// [`ScaledStep::made`].
+/// A handle: its methods take `&self`, and a clone is the same scaler. The scale is a `float32`,
+/// as PyTorch's. Where it is not enabled, losses stay as they are and every step is made.
 ///
 /// ```
 /// use torsh_optim::{GradScaler, Optimizer, SGD};
@@ -53,12 +45,11 @@ torsh_tensor::options! {
 ///     optimizer.zero_grad();
 ///     let loss = w.mul(factor)?.sum()?;
 ///     scaler.scale(&loss)?.backward()?;
-///     let step = scaler.step(&optimizer)?; // not made the second time
-///     assert_eq!(step.made()?, factor.is_finite());
+///     scaler.step(&optimizer)?; // not made the second time
 ///     scaler.update()?;
 /// }
 /// assert_eq!(w.item::<f32>()?, 0.5);
-/// assert_eq!(scaler.get_scale()?, 32768.0);
+/// assert_eq!(scaler.get_scale(), 32768.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -73,53 +64,20 @@ enum Stage {
     Stepped,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Checked {
     stage: Stage,
-    /// For each device of the gradients a number of it, which is not 0 where one was not finite; none
-    /// where there was no gradient.
-    found: Vec<Tensor>,
-}
-
-/// The scale and what belongs to it, as numbers of one device.
-#[derive(Clone, Debug)]
-struct Scale {
-    scale: Tensor,
-    /// How many iterations passed since it last changed.
-    growth_tracker: Tensor,
+    /// Whether a gradient was not finite; `None` where there was none.
+    found: Option<bool>,
 }
 
 #[derive(Debug)]
 struct Inner {
     options: GradScalerOptions,
     /// There since the first call of `scale`.
-    scale: Option<Scale>,
-    /// The growth tracker that the scale starts with.
+    scale: Option<f32>,
     growth_tracker: i64,
     optimizers: HashMap<usize, Checked>,
-}
-
-/// A step that [`GradScaler::step`] made or left out.
-#[derive(Clone, Debug)]
-pub struct ScaledStep(Vec<Tensor>);
-
-impl ScaledStep {
-    /// Whether the step was made; on a device the host waits for that.
-    #[track_caller]
-    pub fn made(&self) -> Result<bool> {
-        any_found(&self.0).map(|found| !found)
-    }
-}
-
-/// Whether one of the numbers is not 0.
-#[track_caller]
-fn any_found(found: &[Tensor]) -> Result<bool> {
-    for t in found {
-        if t.item::<f32>()? != 0.0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 fn misuse(what: impl Into<String>) -> TorshError {
@@ -127,16 +85,16 @@ fn misuse(what: impl Into<String>) -> TorshError {
 }
 
 impl Inner {
-    fn scale(&self, op: &str) -> Result<&Scale> {
-        self.scale.as_ref().ok_or_else(|| {
+    fn scale(&self, op: &str) -> Result<f32> {
+        self.scale.ok_or_else(|| {
             misuse(format!("{op} was called before any loss was scaled")).with_hint(
                 "call scaler.scale(&loss) earlier in the iteration, and backward on that",
             )
         })
     }
 
-    fn unscale(&mut self, optimizer: &(impl Optimizer + ?Sized)) -> Result<&Checked> {
-        let scale = self.scale("unscale_")?.scale.clone();
+    fn unscale(&mut self, optimizer: &(impl Optimizer + ?Sized)) -> Result<Checked> {
+        let scale = self.scale("unscale_")?;
         let state = self.optimizers.entry(optimizer.id()).or_default();
         match state.stage {
             Stage::Unscaled => {
@@ -156,12 +114,15 @@ impl Inner {
             )
             .with_hint("keep the parameters in float32 and convert what is computed with them"));
         }
-        state.found = match grads.is_empty() {
-            true => Vec::new(),
-            false => unscale(&grads, &no_grad(|| scale.reciprocal())?)?,
+        let found = match grads.is_empty() {
+            true => None,
+            false => Some(unscale(&grads, f64::from((1.0 / f64::from(scale)) as f32))?),
         };
-        state.stage = Stage::Unscaled;
-        Ok(state)
+        *state = Checked {
+            stage: Stage::Unscaled,
+            found,
+        };
+        Ok(*state)
     }
 }
 
@@ -182,7 +143,7 @@ impl GradScaler {
     /// ```
     /// use torsh_optim::{GradScaler, GradScalerOptions};
     /// let scaler = GradScaler::new_with(GradScalerOptions::new().init_scale(1024.0))?;
-    /// assert_eq!(scaler.get_scale()?, 1024.0);
+    /// assert_eq!(scaler.get_scale(), 1024.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     pub fn new_with(options: GradScalerOptions) -> Result<GradScaler> {
@@ -215,19 +176,11 @@ impl GradScaler {
             if !inner.options.enabled {
                 return Ok(outputs.clone());
             }
-            if inner.scale.is_none() {
-                let device = outputs.device();
-                inner.scale = Some(Scale {
-                    scale: Tensor::scalar(inner.options.init_scale as f32, DType::F32, device)?,
-                    growth_tracker: Tensor::scalar(inner.growth_tracker, DType::I32, device)?,
-                });
-            }
-            // A copy, since `update` writes the scale, which a later backward may read.
-            let own = &inner.scale("scale")?.scale;
-            no_grad(|| own.copy()?.to_device(outputs.device()))?
+            let first = inner.options.init_scale as f32;
+            *inner.scale.get_or_insert(first)
         };
         // A 0-d tensor, not a number: a 0-d loss of a half type becomes float32.
-        outputs.mul(&scale)
+        outputs.mul(&Tensor::scalar(scale, DType::F32, outputs.device())?)
     }
 
     /// Divides the gradients of an optimizer's parameters by the scale and looks for what is not
@@ -251,51 +204,45 @@ impl GradScaler {
         self.unscale_(optimizer)
     }
 
-    /// Makes the optimizer's step if all its gradients are finite; [`ScaledStep::made`] tells. They are
+    /// Makes the optimizer's step if all its gradients are finite; whether it did. They are
     /// unscaled before, unless they were.
     ///
     /// Errors: nothing was scaled, a second call without [`GradScaler::update`] between, no
     /// gradients, those of [`GradScaler::unscale_`] and of the step.
     #[track_caller]
-    pub fn step(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<ScaledStep> {
+    pub fn step(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<bool> {
         let id = optimizer.id();
         let found = {
             let mut inner = self.0.lock();
             if !inner.options.enabled {
                 drop(inner);
                 optimizer.step()?;
-                return Ok(ScaledStep(Vec::new()));
+                return Ok(true);
             }
             inner.scale("step")?;
-            let stage = inner.optimizers.get(&id).map_or(Stage::Ready, |o| o.stage);
-            if stage == Stage::Stepped {
+            let mut state = inner.optimizers.get(&id).copied().unwrap_or_default();
+            if state.stage == Stage::Stepped {
                 return Err(misuse("step was already called since the last update"));
             }
-            if stage == Stage::Ready {
-                inner.unscale(optimizer)?;
+            if state.stage == Stage::Ready {
+                state = inner.unscale(optimizer)?;
             }
-            let found = inner.optimizers.get(&id).map(|o| o.found.clone());
-            found.unwrap_or_default()
+            state.found.ok_or_else(|| {
+                misuse("no gradient of this optimizer was looked at, since there is none")
+                    .with_hint("call backward on the scaled loss before")
+            })?
         };
         // Nothing stays locked while the optimizer runs.
-        match &found[..] {
-            [] => {
-                return Err(misuse(
-                    "no gradient of this optimizer was looked at, since there is none",
-                )
-                .with_hint("call backward on the scaled loss before"));
-            }
-            [found] => optimizer.step_unless(found)?,
-            several if any_found(several)? => {}
-            _ => optimizer.step()?,
+        if !found {
+            optimizer.step()?;
         }
         if let Some(state) = self.0.lock().optimizers.get_mut(&id) {
             state.stage = Stage::Stepped;
         }
-        Ok(ScaledStep(found))
+        Ok(!found)
     }
 
-    /// Ends the iteration: the scale falls where a step was left out, and grows after
+    /// Ends the iteration: the scale falls where a step was skipped, and grows after
     /// `growth_interval` iterations in which none was. An error where no gradients were looked at
     /// since the last call.
     #[track_caller]
@@ -304,27 +251,26 @@ impl GradScaler {
         if !inner.options.enabled {
             return Ok(());
         }
-        let own = inner.scale("update")?;
-        let mut found = inner.optimizers.values().flat_map(|o| &o.found);
-        let Some(first) = found.next() else {
+        let scale = inner.scale("update")?;
+        let found = inner.optimizers.values().filter_map(|o| o.found);
+        let Some(found) = found.reduce(|a, b| a | b) else {
             return Err(
-                misuse("update was called and no step was made or left out before")
+                misuse("update was called and no step was made or skipped before")
                     .with_hint("call scaler.step(&optimizer) earlier in the iteration"),
             );
         };
-        let device = own.scale.device();
-        no_grad(|| {
-            let mut all = first.to_device(device)?;
-            for t in found {
-                all = all.add(t.to_device(device)?)?;
+        let times = |factor: f64| (f64::from(scale) * factor) as f32;
+        if found {
+            inner.scale = Some(times(inner.options.backoff_factor));
+            inner.growth_tracker = 0;
+        } else {
+            inner.growth_tracker += 1;
+            if inner.growth_tracker == inner.options.growth_interval {
+                let grown = times(inner.options.growth_factor);
+                inner.scale = Some(if grown.is_finite() { grown } else { scale });
+                inner.growth_tracker = 0;
             }
-            let how = AmpUpdateScale {
-                growth_factor: inner.options.growth_factor,
-                backoff_factor: inner.options.backoff_factor,
-                growth_interval: inner.options.growth_interval,
-            };
-            update_scale(&own.scale, &own.growth_tracker, &all, &how)
-        })?;
+        }
         inner.optimizers.clear();
         Ok(())
     }
@@ -334,24 +280,20 @@ impl GradScaler {
     pub fn update_with(&self, new_scale: f64) -> Result<()> {
         let mut inner = self.0.lock();
         if inner.options.enabled {
-            let own = inner.scale("update")?;
-            own.scale.fill_(f64::from(new_scale as f32))?;
+            inner.scale("update")?;
+            inner.scale = Some(new_scale as f32);
             inner.optimizers.clear();
         }
         Ok(())
     }
 
-    /// The scale, for which the host waits where it is a device's; 1 where it is not enabled.
-    ///
-    /// # Errors
-    /// What the device reports.
-    #[track_caller]
-    pub fn get_scale(&self) -> Result<f64> {
+    /// The scale; 1 where it is not enabled.
+    pub fn get_scale(&self) -> f64 {
         let inner = self.0.lock();
-        match &inner.scale {
-            _ if !inner.options.enabled => Ok(1.0),
-            Some(own) => own.scale.item::<f64>(),
-            None => Ok(inner.options.init_scale),
+        match inner.scale {
+            _ if !inner.options.enabled => 1.0,
+            Some(scale) => f64::from(scale),
+            None => inner.options.init_scale,
         }
     }
 
@@ -396,36 +338,28 @@ impl GradScaler {
     /// ```
     /// use torsh_optim::GradScaler;
     /// let scaler = GradScaler::new();
-    /// let state = scaler.state_dict()?;
+    /// let state = scaler.state_dict();
     /// assert_eq!(state["scale"].as_f64(), Some(65536.0));
     /// assert_eq!(state["_growth_tracker"].as_i64(), Some(0));
     /// GradScaler::new().load_state_dict(&state)?;
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    ///
-    /// # Errors
-    /// What the device reports, which the host waits for.
-    #[track_caller]
-    pub fn state_dict(&self) -> Result<SchedulerState> {
+    pub fn state_dict(&self) -> SchedulerState {
         if !self.is_enabled() {
-            return Ok(BTreeMap::new());
+            return BTreeMap::new();
         }
-        let scale = self.get_scale()?;
+        let scale = self.get_scale();
         let inner = self.0.lock();
         let o = &inner.options;
-        let growth_tracker = match &inner.scale {
-            Some(own) => own.growth_tracker.item::<i64>()?,
-            None => inner.growth_tracker,
-        };
-        Ok([
+        [
             ("scale", StateValue::Float(scale)),
             ("growth_factor", o.growth_factor.into()),
             ("backoff_factor", o.backoff_factor.into()),
             ("growth_interval", o.growth_interval.into()),
-            ("_growth_tracker", growth_tracker.into()),
+            ("_growth_tracker", inner.growth_tracker.into()),
         ]
         .map(|(name, value)| (name.to_string(), value))
-        .into())
+        .into()
     }
 
     /// Takes over a state; nothing where it is not enabled. After an error the scaler is as
@@ -457,12 +391,8 @@ impl GradScaler {
             growth_interval: int("growth_interval")?,
             enabled: true,
         };
-        let growth_tracker = int("_growth_tracker")?;
-        if let Some(own) = &inner.scale {
-            own.scale.fill_(f64::from(scale as f32))?;
-            own.growth_tracker.fill_(growth_tracker)?;
-        }
-        inner.growth_tracker = growth_tracker;
+        inner.growth_tracker = int("_growth_tracker")?;
+        inner.scale = inner.scale.map(|_| scale as f32);
         inner.options = options;
         Ok(())
     }

@@ -117,7 +117,7 @@ fn outcome(trainer: &Trainer<Sequential>, results: &torsh_train::TrainingResults
     });
     (
         bits.collect(),
-        results.history.to_vec(),
+        results.history.clone(),
         results.best_metric,
         results.steps,
     )

@@ -119,7 +119,7 @@ macro_rules! by_dtype {
                 $body
             }
             D::Bool => {
-                type $T = crate::byte::Byte;
+                type $T = bool;
                 $body
             }
         }

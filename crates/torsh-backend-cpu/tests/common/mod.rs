@@ -2,8 +2,7 @@
 #![allow(dead_code)]
 
 use torsh_backend_cpu::kernel;
-use torsh_core::attrs::NONE;
-use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, Scalar, View};
+use torsh_core::{Attr, DType, Kernel, KernelArgs, Result, Scalar, View};
 
 /// A strided operand in memory of its own.
 #[derive(Clone)]
@@ -141,26 +140,20 @@ impl Array {
     }
 
     pub fn view(&self) -> View<'_> {
-        // SAFETY: the buffers of the test outlive the call.
-        unsafe {
-            View::new(
-                (self.data.as_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
-                self.dtype,
-                &self.shape,
-                &self.strides,
-            )
+        View {
+            ptr: (self.data.as_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
+            dtype: self.dtype,
+            shape: &self.shape,
+            strides: &self.strides,
         }
     }
 
     pub fn view_mut(&mut self) -> View<'_> {
-        // SAFETY: the buffers of the test outlive the call.
-        unsafe {
-            View::new(
-                (self.data.as_mut_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
-                self.dtype,
-                &self.shape,
-                &self.strides,
-            )
+        View {
+            ptr: (self.data.as_mut_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
+            dtype: self.dtype,
+            shape: &self.shape,
+            strides: &self.strides,
         }
     }
 }
@@ -171,13 +164,18 @@ pub fn call(
     compute: DType,
     out: &mut Array,
     ins: &[&Array],
-    attrs: &dyn Attributes,
+    attrs: &[Attr<'_>],
 ) -> Result<()> {
     let f = kernel(k).expect("the kernel is in the table");
     let inputs: Vec<View<'_>> = ins.iter().map(|a| a.view()).collect();
     let outputs = [out.view_mut()];
-    // SAFETY: the views are of the test's buffers, as the kernel asks.
-    f(&unsafe { KernelArgs::new(k, compute, &outputs, &inputs, attrs) })
+    f(&KernelArgs {
+        kernel: k,
+        compute,
+        outputs: &outputs,
+        inputs: &inputs,
+        attrs,
+    })
 }
 
 /// The same kernel with the output in the memory of the first operand.
@@ -186,9 +184,13 @@ pub fn call_in_place(k: Kernel, compute: DType, x: &mut Array, ins: &[&Array]) -
     let own = x.view_mut();
     let mut inputs = vec![own];
     inputs.extend(ins.iter().map(|a| a.view()));
-    let own = [own];
-    // SAFETY: the views are of the test's buffers, as the kernel asks.
-    f(&unsafe { KernelArgs::new(k, compute, &own, &inputs, NONE) })
+    f(&KernelArgs {
+        kernel: k,
+        compute,
+        outputs: &[own],
+        inputs: &inputs,
+        attrs: &[],
+    })
 }
 
 /// A generator of small test values.

@@ -1,4 +1,5 @@
-//! What it costs to start a program that makes a tensor and prints it: `torsh-hello`, of the profile `small`.
+//! What it costs to start a program that makes a tensor and prints it: `torsh-hello`, which lies
+//! beside this program.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -65,15 +66,10 @@ fn stripped(program: &Path) -> Option<u64> {
     size
 }
 
-/// The program, of the profile `small`: beside this program's folder in the target directory.
+/// The file beside this program.
 fn hello() -> Option<PathBuf> {
     let name = format!("torsh-hello{}", std::env::consts::EXE_SUFFIX);
-    let target = std::env::current_exe()
-        .ok()?
-        .parent()?
-        .parent()?
-        .to_path_buf();
-    let path = target.join("small").join(name);
+    let path = std::env::current_exe().ok()?.with_file_name(name);
     path.exists().then_some(path)
 }
 
@@ -83,7 +79,7 @@ pub(super) fn print(out: &mut dyn Write) -> io::Result<usize> {
     let Some(program) = hello() else {
         writeln!(
             out,
-            "  no torsh-hello: cargo build --profile small -p torsh-bench --bin torsh-hello"
+            "  no torsh-hello beside this program: build it with the same profile, -p torsh-bench --bins"
         )?;
         return Ok(0);
     };

@@ -40,7 +40,7 @@ mod transformer;
 
 pub(crate) use args::Args;
 use torsh_nn::{Module, ModuleExt, StateDict};
-use torsh_tensor::{Device, Result, Tensor};
+use torsh_tensor::{Result, Tensor};
 
 use crate::executor::{ModuleCall, ModuleOutcome};
 use crate::torsh::{data, drawing, dtype, tensor, text};
@@ -109,23 +109,13 @@ fn two<M: Module>(
     })
 }
 
-/// Builds a layer, loads it, moves it to the device, runs it there forward and backward.
-pub(crate) fn call(
-    call: &ModuleCall,
-    device: Device,
-) -> Option<std::result::Result<ModuleOutcome, String>> {
-    let done = run(call, device);
-    let late = torsh_tensor::devices::synchronize(device).map_err(text);
-    done.and_then(|outcome| late.map(|()| outcome)).transpose()
+/// Builds a layer, loads it, runs it forward and backward.
+pub(crate) fn call(call: &ModuleCall) -> Option<std::result::Result<ModuleOutcome, String>> {
+    run(call).transpose()
 }
 
-fn run(call: &ModuleCall, device: Device) -> std::result::Result<Option<ModuleOutcome>, String> {
-    let init = Args::new(
-        &call.module,
-        &call.init_args,
-        &call.init_kwargs,
-        Device::Cpu,
-    )?;
+fn run(call: &ModuleCall) -> std::result::Result<Option<ModuleOutcome>, String> {
+    let init = Args::new(&call.module, &call.init_args, &call.init_kwargs)?;
     let mut built = None;
     {
         let _drawing = drawing();
@@ -144,14 +134,13 @@ fn run(call: &ModuleCall, device: Device) -> std::result::Result<Option<ModuleOu
     module.to_dtype(dtype(call.dtype)?).map_err(text)?;
     let mut state = StateDict::new();
     for (name, memory) in &call.state {
-        state.insert(name.as_str(), tensor(memory, Device::Cpu)?);
+        state.insert(name.as_str(), tensor(memory)?);
     }
     module.load_state_dict(&state).map_err(text)?;
-    module.to_device(device).map_err(text)?;
     module.set_training(call.training);
     let (names, parameters): (Vec<_>, Vec<_>) = module.named_parameters().into_iter().unzip();
 
-    let forward = Args::new(&call.module, &call.args, &call.kwargs, device)?;
+    let forward = Args::new(&call.module, &call.args, &call.kwargs)?;
     let outputs = built.run(&forward).map_err(text)?;
     forward.finish()?;
     let (mut differentiated, mut seeds) = (Vec::new(), Vec::new());
@@ -160,7 +149,7 @@ fn run(call: &ModuleCall, device: Device) -> std::result::Result<Option<ModuleOu
             .get(*i)
             .ok_or_else(|| format!("there is no output {i}"))?;
         differentiated.push(output.clone());
-        seeds.push(Some(tensor(cotangent, device)?));
+        seeds.push(Some(tensor(cotangent)?));
     }
     let mut leaves = forward.leaves().to_vec();
     let arguments = leaves.len();

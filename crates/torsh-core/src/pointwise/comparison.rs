@@ -12,6 +12,7 @@ eq "eq" Eq(x, y) "(Tensor input, Tensor other)" -> equality {
     int |x, y| x == y;
     bool |x, y| x == y;
     complex |x, y| x == y;
+    gpu "x == y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -21,7 +22,7 @@ ne "ne" Ne(x, y) "(Tensor input, Tensor other)" -> equality {
     int |x, y| x != y;
     bool |x, y| x != y;
     complex |x, y| x != y;
-    define |c| c.x()?.eq(c.operand(1)?)?.logical_not();
+    gpu "x != y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -30,6 +31,7 @@ lt "lt" Lt(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x < y;
     int |x, y| x < y;
     bool |x, y| !x & y;
+    gpu "x < y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -38,7 +40,7 @@ le "le" Le(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x <= y;
     int |x, y| x <= y;
     bool |x, y| !x | y;
-    define |c| { let x = c.x()?; x.lt(c.operand(1)?)?.logical_or(x.eq(c.operand(1)?)?) };
+    gpu "x <= y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -47,6 +49,7 @@ gt "gt" Gt(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x > y;
     int |x, y| x > y;
     bool |x, y| x & !y;
+    gpu "x > y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -55,7 +58,7 @@ ge "ge" Ge(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x >= y;
     int |x, y| x >= y;
     bool |x, y| x | !y;
-    define |c| { let x = c.x()?; x.gt(c.operand(1)?)?.logical_or(x.eq(c.operand(1)?)?) };
+    gpu "x >= y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -65,6 +68,7 @@ logical_and "logical_and" LogicalAnd(x, y) "(Tensor input, Tensor other)" -> boo
     int |x, y| (x != T::ZERO) & (y != T::ZERO);
     bool |x, y| x & y;
     complex |x, y| x.is_nonzero() & y.is_nonzero();
+    gpu "x != 0 && y != 0";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -74,6 +78,7 @@ logical_or "logical_or" LogicalOr(x, y) "(Tensor input, Tensor other)" -> bool {
     int |x, y| (x != T::ZERO) | (y != T::ZERO);
     bool |x, y| x | y;
     complex |x, y| x.is_nonzero() | y.is_nonzero();
+    gpu "x != 0 || y != 0";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -83,7 +88,7 @@ logical_xor "logical_xor" LogicalXor(x, y) "(Tensor input, Tensor other)" -> boo
     int |x, y| (x != T::ZERO) != (y != T::ZERO);
     bool |x, y| x != y;
     complex |x, y| x.is_nonzero() != y.is_nonzero();
-    define |c| c.x()?.ne(0)?.ne(c.y()?.ne(0)?);
+    gpu "(x != 0) != (y != 0)";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -91,6 +96,7 @@ logical_xor "logical_xor" LogicalXor(x, y) "(Tensor input, Tensor other)" -> boo
 bitwise_and "bitwise_and" BitwiseAnd(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x & y;
     bool |x, y| x & y;
+    gpu "x & y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -98,6 +104,7 @@ bitwise_and "bitwise_and" BitwiseAnd(x, y) "(Tensor input, Tensor other)" -> pro
 bitwise_or "bitwise_or" BitwiseOr(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x | y;
     bool |x, y| x | y;
+    gpu "x | y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -105,12 +112,14 @@ bitwise_or "bitwise_or" BitwiseOr(x, y) "(Tensor input, Tensor other)" -> promot
 bitwise_xor "bitwise_xor" BitwiseXor(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x ^ y;
     bool |x, y| x ^ y;
+    gpu "x ^ y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
 /// `input` shifted left by `other` bits, elementwise; 0 for shifts out of range.
 bitwise_left_shift "bitwise_left_shift" BitwiseLeftShift(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.shl(y);
+    gpu "x << y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -118,25 +127,21 @@ bitwise_left_shift "bitwise_left_shift" BitwiseLeftShift(x, y) "(Tensor input, T
 /// shifts out of range.
 bitwise_right_shift "bitwise_right_shift" BitwiseRightShift(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.shr(y);
+    gpu "x >> y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
 /// Greatest common divisor of two operands, elementwise, not negative.
 gcd "gcd" Gcd(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.gcd(y);
+    gpu "gcd(x, y)";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
 /// Least common multiple of two operands, elementwise, not negative.
 lcm "lcm" Lcm(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.lcm(y);
-    define |c| {
-        let (x, y) = (c.x()?, c.y()?);
-        let divisor = x.gcd(&y)?;
-        // 0 has no multiple but itself.
-        let some = divisor.maximum(1)?;
-        x.floor_divide(some)?.mul(&y)?.abs()
-    };
+    gpu "lcm(x, y)";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 

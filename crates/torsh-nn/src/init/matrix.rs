@@ -7,14 +7,7 @@ use super::{constant_, normal};
 
 /// Puts numbers in a tensor's place, in its dtype.
 fn write(tensor: &Tensor, values: Vec<f64>) -> Result<Tensor> {
-    no_grad(|| {
-        tensor.copy_(&Tensor::from_slice(
-            &values,
-            tensor.shape(),
-            DType::F64,
-            Device::Cpu,
-        )?)
-    })
+    no_grad(|| tensor.copy_(&Tensor::from_vec(values, tensor.shape())?))
 }
 
 /// The rows and columns of a 2-d tensor.
@@ -142,7 +135,7 @@ fn orthogonal(tensor: &Tensor, gain: f64, generator: Option<&Generator>) -> Resu
     }
     let rows = tensor.dims()[0];
     let columns = tensor.numel() / rows;
-    let draws = Tensor::empty([rows, columns], tensor.dtype(), tensor.device())?;
+    let draws = Tensor::empty([rows, columns], tensor.dtype(), Device::Cpu)?;
     let draws = normal(&draws, 0.0, 1.0, generator)?.to_vec::<f64>()?;
     // The shorter side's vectors are made orthonormal.
     let wide = rows < columns;

@@ -74,7 +74,7 @@ struct Factory {
 impl Default for Factory {
     fn default() -> Self {
         Factory {
-            device: torsh_tensor::default_device(),
+            device: Device::Cpu,
             dtype: None,
         }
     }

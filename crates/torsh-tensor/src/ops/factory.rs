@@ -1,9 +1,7 @@
 //! New tensors by rule or after the pattern of another one.
 
-use torsh_core::attrs::NONE;
-use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, TorshError, attrs, default_dtype};
+use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, TorshError, default_dtype};
 
-use super::index::check_number;
 use crate::call::{memory_order_strides, write_fresh};
 use crate::record::OpRecord;
 use crate::schema::Bound;
@@ -52,7 +50,7 @@ impl Options {
         self.dtype.unwrap_or_else(default_dtype)
     }
     fn device(&self) -> Device {
-        self.device.unwrap_or_else(crate::default_device)
+        self.device.unwrap_or_default()
     }
     fn finish(&self, t: Tensor) -> Result<Value> {
         if self.requires_grad {
@@ -158,7 +156,7 @@ pub static ARANGE: OpRecord = OpRecord::new(
     o.finish(Tensor::arange(0, end, 1, dtype, o.device())?)
 });
 
-/// Numbers a step apart.
+/// Numbers a step apart. Attributes of the kernel: start, step.
 pub static ARANGE_START: OpRecord = OpRecord::new(
     "arange.start_step",
     "The numbers from start to below end, a step apart.",
@@ -215,7 +213,8 @@ fn end_point(op: &'static str, o: Operand<'_>) -> Result<Scalar> {
     }
 }
 
-/// Equally spaced numbers.
+/// Equally spaced numbers. Attributes of the kernel: both ends, nothing, and the base of
+/// `logspace`.
 pub static LINSPACE: OpRecord = OpRecord::new(
     "linspace",
     "So many equally spaced numbers from start to end, both included.",
@@ -358,7 +357,12 @@ impl Tensor {
             ));
         }
         let t = Tensor::empty(n as usize, dtype, device)?;
-        write_fresh(&ARANGE_START, &t, &[], &attrs::Arange { start, step })?;
+        write_fresh(
+            &ARANGE_START,
+            &t,
+            &[],
+            &[Attr::Scalar(start), Attr::Scalar(step)],
+        )?;
         Ok(t)
     }
 
@@ -378,12 +382,16 @@ impl Tensor {
         dtype: DType,
         device: Device,
     ) -> Result<Tensor> {
-        let points = attrs::Linspace {
-            start: start.into(),
-            end: end.into(),
-            base: None,
-        };
-        spaced("linspace", points, steps.value(), dtype, device)
+        let (x, a, b) = spaced(
+            "linspace",
+            start.into(),
+            end.into(),
+            steps.value(),
+            dtype,
+            device,
+        )?;
+        write_fresh(&LINSPACE, &x, &[], &[a, b])?;
+        Ok(x)
     }
 
     /// `base` to the power of `steps` equally spaced exponents from `start` to `end`
@@ -404,12 +412,17 @@ impl Tensor {
                 format!("the base {base} does not fit {dtype}"),
             ));
         }
-        let points = attrs::Linspace {
-            start: start.into(),
-            end: end.into(),
-            base: Some(base),
-        };
-        spaced("logspace", points, steps.value(), dtype, device)
+        let (x, a, b) = spaced(
+            "logspace",
+            start.into(),
+            end.into(),
+            steps.value(),
+            dtype,
+            device,
+        )?;
+        write_fresh(&LINSPACE, &x, &[], &[a, b, Attr::None, Attr::Scalar(base)])
+            .map_err(|e| e.renamed("logspace"))?;
+        Ok(x)
     }
 
     /// The identity matrix of `n` rows (`torch.eye`).
@@ -441,14 +454,17 @@ impl Tensor {
             }
         }
         let t = Tensor::empty((n, m), dtype, device)?;
-        write_fresh(&EYE, &t, &[], NONE)?;
+        write_fresh(&EYE, &t, &[], &[])?;
         Ok(t)
     }
 
     /// A tensor of this one's shape and memory order, not written.
     #[track_caller]
     pub(crate) fn empty_as(&self, dtype: DType, device: Device) -> Result<Tensor> {
-        if self.contiguous_flag() || !self.layout().is_dense() {
+        if self.contiguous_flag()
+            || !self.layout().is_dense()
+            || !matches!(device, Device::Cpu | Device::Meta)
+        {
             return Tensor::empty(self.shape(), dtype, device);
         }
         let strides = memory_order_strides(self.shape(), self.stride());
@@ -458,9 +474,14 @@ impl Tensor {
 
     #[track_caller]
     pub(crate) fn full_as(&self, value: Scalar, dtype: DType, device: Device) -> Result<Tensor> {
-        check_number(value, dtype).map_err(|e| e.renamed("full_like"))?;
+        if value.is_complex() && !dtype.is_complex() {
+            return Err(TorshError::dtype(
+                "full_like",
+                format!("the complex number {value} does not fit {dtype}"),
+            ));
+        }
         let t = self.empty_as(dtype, device)?;
-        write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
+        write_fresh(&super::copy::FILL_, &t, &[], &[Attr::Scalar(value)])?;
         Ok(t)
     }
 
@@ -536,7 +557,7 @@ impl Tensor {
         }
     }
 
-    /// A tensor of the default device whose elements are what `f` gives for their index.
+    /// A CPU tensor whose elements are what `f` gives for their index.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -571,24 +592,24 @@ impl Tensor {
     }
 }
 
-/// What `linspace` and `logspace` do.
-#[track_caller]
+/// The tensor that `linspace` and `logspace` write into, and the ends as attributes.
 fn spaced(
     op: &'static str,
-    points: attrs::Linspace,
+    a: Scalar,
+    b: Scalar,
     steps: i64,
     dtype: DType,
     device: Device,
-) -> Result<Tensor> {
-    let attrs::Linspace { start, end, base } = points;
-    let n = count(op, steps)?;
-    for end in [start, end] {
-        check_number(end, dtype).map_err(|e| e.renamed(op))?;
+) -> Result<(Tensor, Attr<'static>, Attr<'static>)> {
+    if (a.is_complex() || b.is_complex()) && !dtype.is_complex() {
+        return Err(TorshError::dtype(
+            op,
+            format!("the ends {a} and {b} do not fit {dtype}"),
+        ));
     }
-    let x = Tensor::empty(n, dtype, device)?;
+    let n = count(op, steps)?;
+    let t = Tensor::empty(n, dtype, device)?;
     // A single point is the first end.
-    let end = if n == 1 { start } else { end };
-    let points = attrs::Linspace { start, end, base };
-    write_fresh(&LINSPACE, &x, &[], &points).map_err(|e| e.renamed(op))?;
-    Ok(x)
+    let b = if n == 1 { a } else { b };
+    Ok((t, Attr::Scalar(a), Attr::Scalar(b)))
 }

@@ -1,11 +1,10 @@
 //! Selecting and writing along one dimension, and by flat positions.
 
 use smallvec::SmallVec;
-use torsh_core::attrs::{self, Attributes, NONE};
-use torsh_core::{DType, Device, Dims, Kernel, Result, Scalar, Shape, TorshError};
+use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
 
 use crate::autocast::Autocast;
-use crate::call::{Arg, call1, is_number, make_node, misplaced, write_into};
+use crate::call::{Arg, call1, make_node, write_into};
 use crate::node::BackwardCx;
 use crate::record::{OpRecord, Plan, PlanCx, Rule, Sample};
 use crate::{AddOptions, IntoDim, Operand, Tensor, Value};
@@ -27,7 +26,7 @@ pub(crate) fn in_place(
     record: &'static OpRecord,
     target: &Tensor,
     rest: &[Arg<'_>],
-    attrs: &dyn Attributes,
+    attrs: &[Attr<'_>],
 ) -> Result<Tensor> {
     let at = std::panic::Location::caller();
     let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(target)]);
@@ -60,9 +59,15 @@ pub(crate) fn in_place(
             ));
         }
         for t in tensors().skip(1) {
-            // A 0-d tensor of the CPU is a number of the call.
-            if t.device() != target.device() && !is_number(t) {
-                return Err(misplaced(t, target.device()));
+            if t.device() != target.device() {
+                return Err(TorshError::device(
+                    "",
+                    format!(
+                        "expected all tensors to be on the same device, but found {} and {}",
+                        target.device(),
+                        t.device()
+                    ),
+                ));
             }
             crate::inplace::check_overlap(target, t)?;
         }
@@ -121,34 +126,16 @@ pub(crate) fn check_number(value: Scalar, dtype: DType) -> Result<()> {
     ))
 }
 
-/// A value to write: a 0-d tensor of the target's dtype, or else a number.
-///
-/// # Errors
-/// A tensor that is not 0-d, and a number, in a tensor too, that the dtype cannot hold.
+/// A value to write: a number in an attribute, or a 0-d tensor of the target's dtype.
 pub(crate) fn fill_value(
     op: &'static str,
     value: &Operand<'_>,
     like: &Tensor,
-) -> Result<(Option<Tensor>, Option<Scalar>)> {
-    let complex = match value {
-        Operand::Number(n) => n.is_complex(),
-        Operand::Ref(t) => t.is_complex(),
-        Operand::Owned(t) => t.is_complex(),
-    };
-    // Here PyTorch takes no complex number, not even one without imaginary part.
-    if op == "index_fill" && complex && !like.is_complex() {
-        return Err(TorshError::dtype(
-            "",
-            format!(
-                "index_fill_(): a complex value cannot be written into a tensor of dtype {}",
-                like.dtype()
-            ),
-        ));
-    }
+) -> Result<(Option<Tensor>, Scalar)> {
     match value {
         Operand::Number(n) => {
             check_number(*n, like.dtype())?;
-            Ok((None, Some(*n)))
+            Ok((None, *n))
         }
         o => {
             let t = o.to_tensor()?;
@@ -161,10 +148,7 @@ pub(crate) fn fill_value(
                     ),
                 ));
             }
-            if t.dtype() != like.dtype() && t.device() != Device::Meta {
-                check_number(t.item_scalar()?, like.dtype())?;
-            }
-            Ok((Some(t.to_dtype(like.dtype())?), None))
+            Ok((Some(t.to_dtype(like.dtype())?), Scalar::Int(0)))
         }
     }
 }
@@ -205,8 +189,7 @@ pub static INDEX_SELECT: OpRecord = OpRecord::new(
     "(Tensor input, int dim, Tensor index)",
 )
 .kernel(Kernel::IndexSelect, |c| {
-    let (x, index) = (c.tensor(0)?, c.tensor(1)?);
-    let d = c.attrs::<attrs::IndexSelect>()?.dim;
+    let (x, index, d) = (c.tensor(0)?, c.tensor(1)?, c.attr(0).int() as usize);
     vector("index_select", index, true)?;
     let mut dims = Dims::from_slice(x.dims());
     match dims.get_mut(d) {
@@ -226,13 +209,14 @@ pub static INDEX_SELECT: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    let add = attrs::IndexAdd {
-        dim: c.attrs::<attrs::IndexSelect>()?.dim,
-        alpha: Scalar::Int(1),
-    };
     Ok(one(
         0,
-        in_place(&INDEX_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &add)?,
+        in_place(
+            &INDEX_ADD,
+            &zeros,
+            &[Arg::T(&c.y()?), Arg::T(c.g())],
+            &[c.attr(0), Attr::Int(1)],
+        )?,
     ))
 })
 .by_name(|b| {
@@ -255,8 +239,13 @@ pub(crate) fn one(i: usize, g: Tensor) -> crate::node::Grads {
     all
 }
 
-fn check_source(c: &PlanCx<'_>, op: &str, d: usize) -> Result<()> {
-    let (x, index, source) = (c.tensor(0)?, c.tensor(1)?, c.tensor(2)?);
+fn check_source(c: &PlanCx<'_>, op: &str) -> Result<()> {
+    let (x, index, source, d) = (
+        c.tensor(0)?,
+        c.tensor(1)?,
+        c.tensor(2)?,
+        c.attr(0).int() as usize,
+    );
     if x.dtype() != source.dtype() {
         return Err(TorshError::dtype(
             "",
@@ -292,13 +281,22 @@ fn check_source(c: &PlanCx<'_>, op: &str, d: usize) -> Result<()> {
 }
 
 /// The gradient of what was written along a dimension.
-fn read_back(c: &BackwardCx<'_>, dim: usize) -> Result<Tensor> {
-    c.g().index_select(dim, &c.y()?)?.reshape(c.input_shape(2))
+fn read_back(c: &BackwardCx<'_>) -> Result<Tensor> {
+    let g = call1(
+        &INDEX_SELECT,
+        &[Arg::T(c.g()), Arg::T(&c.y()?)],
+        &[c.attr(0)],
+    )?;
+    g.reshape(c.input_shape(2))
 }
 
 /// The gradient of what was written over.
-fn keep_others(c: &BackwardCx<'_>, dim: usize) -> Result<Tensor> {
-    c.g().index_fill(dim, &c.y()?, 0)
+fn keep_others(c: &BackwardCx<'_>) -> Result<Tensor> {
+    call1(
+        &INDEX_FILL,
+        &[Arg::T(c.g()), Arg::T(&c.y()?), Arg::Absent],
+        &[c.attr(0), Attr::Scalar(Scalar::Int(0))],
+    )
 }
 
 /// Adds along a dimension.
@@ -310,13 +308,13 @@ pub static INDEX_ADD: OpRecord = OpRecord::new(
 .kernel(Kernel::IndexAdd, |c| {
     let x = c.tensor(0)?;
     vector("index_add_", c.tensor(1)?, true)?;
-    check_source(c, "index_add", c.attrs::<attrs::IndexAdd>()?.dim)?;
+    check_source(c, "index_add")?;
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
-    let &attrs::IndexAdd { dim, alpha } = c.attrs()?;
     let source = if c.needs(2) {
-        let g = read_back(c, dim)?;
+        let g = read_back(c)?;
+        let alpha = c.p(1);
         Some(if alpha == Scalar::Int(1) { g } else { g.mul(alpha.conj())? })
     } else {
         None
@@ -353,13 +351,12 @@ pub static INDEX_COPY: OpRecord = OpRecord::new(
             ),
         ));
     }
-    check_source(c, "index_copy", c.attrs::<attrs::IndexCopy>()?.dim)?;
+    check_source(c, "index_copy")?;
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
-    let dim = c.attrs::<attrs::IndexCopy>()?.dim;
-    let first = if c.needs(0) { Some(keep_others(c, dim)?) } else { None };
-    let source = if c.needs(2) { Some(read_back(c, dim)?) } else { None };
+    let first = if c.needs(0) { Some(keep_others(c)?) } else { None };
+    let source = if c.needs(2) { Some(read_back(c)?) } else { None };
     Ok(SmallVec::from_iter([first, None, source]))
 })
 .by_name(|b| b.tensor(0)?.index_copy(b.int(1), b.tensor(2)?, b.tensor(3)?).map(Value::Tensor))
@@ -368,7 +365,7 @@ pub static INDEX_COPY: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.into(), s.real(&[2, 2])?.into()])])
 });
 
-/// Fills along a dimension, with operand 2 or else with the number of the attributes.
+/// Fills along a dimension. Attributes: dimension, number (where there is no value tensor).
 pub static INDEX_FILL: OpRecord = OpRecord::new(
     "index_fill.scalar",
     "The tensor with one number at the positions along a dimension that a 1-d index names.",
@@ -381,16 +378,15 @@ pub static INDEX_FILL: OpRecord = OpRecord::new(
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
-    let dim = c.attrs::<attrs::IndexFill>()?.dim;
     let first = if c.needs(0) {
-        Some(keep_others(c, dim)?)
+        Some(keep_others(c)?)
     } else {
         None
     };
     let value = if c.needs(2) {
         // Positions named twice count once: a mask of what was filled.
         let none = Tensor::zeros(c.g().shape(), DType::Bool, c.g().device())?;
-        let filled = none.index_fill(dim, &c.y()?, true)?;
+        let filled = none.index_fill(c.attr(0).int(), &c.y()?, true)?;
         Some(c.g().where_zero(&filled, false)?.sum()?)
     } else {
         None
@@ -441,7 +437,7 @@ pub static TAKE: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    Ok(one(0, in_place(&PUT, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &attrs::Put { accumulate: true })?))
+    Ok(one(0, in_place(&PUT, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[Attr::Bool(true)])?))
 })
 .by_name(|b| b.tensor(0)?.take(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
@@ -462,7 +458,7 @@ fn long(op: &str, index: &Tensor) -> Result<()> {
     ))
 }
 
-/// Writes at flat positions.
+/// Writes at flat positions. Attribute: accumulate.
 pub static PUT: OpRecord = OpRecord::new(
     "put",
     "The tensor with the source's elements at positions of the flattened tensor, written over or added.",
@@ -483,13 +479,13 @@ pub static PUT: OpRecord = OpRecord::new(
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
-    let (index, add) = (c.y()?, c.attrs::<attrs::Put>()?.accumulate);
+    let (index, add) = (c.y()?, c.attr(0).bool());
     let first = match (c.needs(0), add) {
         (false, _) => None,
         (true, true) => Some(c.g().clone()),
         (true, false) => {
             let zeros = Tensor::zeros(index.shape(), c.g().dtype(), c.g().device())?;
-            Some(call1(&PUT, &[Arg::T(c.g()), Arg::T(&index), Arg::T(&zeros)], &attrs::Put { accumulate: false })?)
+            Some(call1(&PUT, &[Arg::T(c.g()), Arg::T(&index), Arg::T(&zeros)], &[Attr::Bool(false)])?)
         }
     };
     let source = if c.needs(2) { Some(c.g().take(&index)?) } else { None };
@@ -524,7 +520,7 @@ impl Tensor {
         call1(
             &INDEX_SELECT,
             &[Arg::T(self), Arg::T(index)],
-            &attrs::IndexSelect { dim: d },
+            &[Attr::Int(d as i64)],
         )
     }
 
@@ -547,7 +543,11 @@ impl Tensor {
         let alpha = options.alpha;
         check_number(alpha, self.dtype()).map_err(|e| e.renamed("index_add"))?;
         let args = [Arg::T(self), Arg::T(index), Arg::T(source)];
-        call1(&INDEX_ADD, &args, &attrs::IndexAdd { dim: d, alpha })
+        call1(
+            &INDEX_ADD,
+            &args,
+            &[Attr::Int(d as i64), Attr::Scalar(alpha)],
+        )
     }
 
     /// [`Tensor::index_add`] in place; returns this tensor.
@@ -558,10 +558,7 @@ impl Tensor {
             &INDEX_ADD,
             self,
             &[Arg::T(index), Arg::T(source)],
-            &attrs::IndexAdd {
-                dim: d,
-                alpha: Scalar::Int(1),
-            },
+            &[Attr::Int(d as i64), Attr::Scalar(Scalar::Int(1))],
         )
     }
 
@@ -573,7 +570,7 @@ impl Tensor {
         call1(
             &INDEX_COPY,
             &[Arg::T(self), Arg::T(index), Arg::T(source)],
-            &attrs::IndexCopy { dim: d },
+            &[Attr::Int(d as i64)],
         )
     }
 
@@ -590,7 +587,7 @@ impl Tensor {
             &INDEX_COPY,
             self,
             &[Arg::T(index), Arg::T(source)],
-            &attrs::IndexCopy { dim: d },
+            &[Attr::Int(d as i64)],
         )
     }
 
@@ -604,10 +601,10 @@ impl Tensor {
         value: impl Into<Operand<'a>>,
     ) -> Result<Tensor> {
         let d = self.dim("index_fill", dim.value())?;
-        let (t, value) =
+        let (t, n) =
             fill_value("index_fill", &value.into(), self).map_err(|e| e.renamed("index_fill"))?;
         let args = [Arg::T(self), Arg::T(index), Arg::opt(t.as_ref())];
-        call1(&INDEX_FILL, &args, &attrs::IndexFill { dim: d, value })
+        call1(&INDEX_FILL, &args, &[Attr::Int(d as i64), Attr::Scalar(n)])
     }
 
     /// [`Tensor::index_fill`] in place; returns this tensor.
@@ -619,13 +616,13 @@ impl Tensor {
         value: impl Into<Operand<'a>>,
     ) -> Result<Tensor> {
         let d = self.dim("index_fill_", dim.value())?;
-        let (t, value) =
+        let (t, n) =
             fill_value("index_fill", &value.into(), self).map_err(|e| e.renamed("index_fill_"))?;
         in_place(
             &INDEX_FILL,
             self,
             &[Arg::T(index), Arg::opt(t.as_ref())],
-            &attrs::IndexFill { dim: d, value },
+            &[Attr::Int(d as i64), Attr::Scalar(n)],
         )
     }
 
@@ -633,7 +630,7 @@ impl Tensor {
     /// count from the end (`torch.take`).
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
-        call1(&TAKE, &[Arg::T(self), Arg::T(index)], NONE)
+        call1(&TAKE, &[Arg::T(self), Arg::T(index)], &[])
     }
 
     fn put_args(&self, index: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -658,7 +655,7 @@ impl Tensor {
         call1(
             &PUT,
             &[Arg::T(self), Arg::T(index), Arg::T(&source)],
-            &attrs::Put { accumulate },
+            &[Attr::Bool(accumulate)],
         )
     }
 
@@ -670,7 +667,7 @@ impl Tensor {
             &PUT,
             self,
             &[Arg::T(index), Arg::T(&source)],
-            &attrs::Put { accumulate },
+            &[Attr::Bool(accumulate)],
         )
     }
 }

@@ -2,13 +2,10 @@
 //! modes, tolerances.
 
 use smallvec::SmallVec;
-use torsh_core::attrs::NONE;
-use torsh_core::pointwise::numbers::{self, Numbers};
-use torsh_core::{Attributes, DType, Result, Scalar, TorshError, default_dtype};
+use torsh_core::{Attr, DType, Result, Scalar, TorshError, default_dtype};
 
 use super::pointwise::{binary, parametric};
-use super::pointwise_names::check_numbers;
-use crate::call::{Arg, call_inplace, call1, widest};
+use crate::call::{Arg, call_inplace, call1};
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
 use crate::{
@@ -70,7 +67,7 @@ fn run(record: &'static OpRecord, x: Operand<'_>, y: Operand<'_>) -> Result<Tens
         first = x.to_tensor()?;
         args[0] = Arg::T(&first);
     }
-    call1(record, &args, NONE)
+    call1(record, &args, &[])
 }
 
 /// A quotient rounded in one of two ways, or not.
@@ -148,17 +145,11 @@ fn lerp(x: &Tensor, end: &Tensor, weight: Operand<'_>, inplace: bool) -> Result<
                 &parametric::lerp_scalar,
                 x,
                 &[Arg::T(end)],
-                &numbers::LerpScalar { weight: w },
+                &[Attr::Scalar(w)],
                 inplace,
             )
         }
-        w => apply(
-            &parametric::lerp_tensor,
-            x,
-            &[Arg::T(end), w],
-            NONE,
-            inplace,
-        ),
+        w => apply(&parametric::lerp_tensor, x, &[Arg::T(end), w], &[], inplace),
     };
     r.map_err(|e| e.renamed("lerp"))
 }
@@ -169,7 +160,7 @@ pub(super) fn apply(
     record: &'static OpRecord,
     x: &Tensor,
     rest: &[Arg<'_>],
-    numbers: &dyn Attributes,
+    numbers: &[Attr<'_>],
     inplace: bool,
 ) -> Result<Tensor> {
     if inplace {
@@ -179,19 +170,6 @@ pub(super) fn apply(
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
     args.extend_from_slice(rest);
     call1(record, &args, numbers)
-}
-
-/// Runs `addcmul` or `addcdiv`.
-#[track_caller]
-fn multiple<T: Numbers>(
-    record: &'static OpRecord,
-    tensors: [&Tensor; 3],
-    value: Scalar,
-    inplace: bool,
-) -> Result<Tensor> {
-    let args = tensors.map(Arg::T);
-    check_numbers(record, &args, Some(value))?;
-    apply(record, tensors[0], &args[1..], &T::bound(&[value]), inplace)
 }
 
 /// No nan and no infinities.
@@ -212,11 +190,12 @@ fn nan_to_num(
     inplace: bool,
 ) -> Result<Tensor> {
     let (least, largest) = x.dtype().to_real().finite_range();
-    let numbers = numbers::NanToNum {
-        nan: nan.unwrap_or(0.0).into(),
-        posinf: posinf.unwrap_or(largest).into(),
-        neginf: neginf.unwrap_or(least).into(),
-    };
+    let numbers = [
+        nan.unwrap_or(0.0),
+        posinf.unwrap_or(largest),
+        neginf.unwrap_or(least),
+    ]
+    .map(Attr::Float);
     apply(&parametric::nan_to_num, x, &[], &numbers, inplace)
 }
 
@@ -257,9 +236,7 @@ fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
         &parametric::logit,
         x,
         &[],
-        &numbers::Logit {
-            eps: eps.unwrap_or(-1.0).into(),
-        },
+        &[Attr::Float(eps.unwrap_or(-1.0))],
         inplace,
     )
 }
@@ -375,7 +352,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled::<numbers::SubAlpha>(
+        scaled(
             &parametric::sub_alpha,
             self,
             other.into(),
@@ -397,7 +374,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled::<numbers::Rsub>(&parametric::rsub, self, other.into(), options.alpha, false)
+        scaled(&parametric::rsub, self, other.into(), options.alpha, false)
     }
 
     /// `self += alpha * other` (`Tensor.add_` with `alpha`); returns this tensor.
@@ -407,7 +384,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled::<numbers::AddAlpha>(
+        scaled(
             &parametric::add_alpha,
             self,
             other.into(),
@@ -423,7 +400,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled::<numbers::SubAlpha>(
+        scaled(
             &parametric::sub_alpha,
             self,
             other.into(),
@@ -466,10 +443,11 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        multiple::<numbers::Addcmul>(
+        apply(
             &parametric::addcmul,
-            [self, tensor1, tensor2],
-            options.value,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(options.value)],
             false,
         )
     }
@@ -488,10 +466,11 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        multiple::<numbers::Addcmul>(
+        apply(
             &parametric::addcmul,
-            [self, tensor1, tensor2],
-            options.value,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(options.value)],
             true,
         )
     }
@@ -510,10 +489,11 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        multiple::<numbers::Addcdiv>(
+        apply(
             &parametric::addcdiv,
-            [self, tensor1, tensor2],
-            options.value,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(options.value)],
             false,
         )
     }
@@ -532,10 +512,11 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        multiple::<numbers::Addcdiv>(
+        apply(
             &parametric::addcdiv,
-            [self, tensor1, tensor2],
-            options.value,
+            self,
+            &[Arg::T(tensor1), Arg::T(tensor2)],
+            &[Attr::Scalar(options.value)],
             true,
         )
     }
@@ -603,9 +584,7 @@ impl Tensor {
             &parametric::round_decimals,
             self,
             &[],
-            &numbers::RoundDecimals {
-                decimals: decimals.into(),
-            },
+            &[Attr::Int(decimals)],
             false,
         )
     }
@@ -640,11 +619,11 @@ impl Tensor {
             ));
         }
         if self.dtype().is_differentiable() {
-            let numbers = numbers::Isclose {
-                rtol: rtol.into(),
-                atol: atol.into(),
-                equal_nan: equal_nan.into(),
-            };
+            let numbers = [
+                Attr::Float(rtol),
+                Attr::Float(atol),
+                Attr::Float(f64::from(equal_nan as u8)),
+            ];
             return apply(
                 &parametric::isclose,
                 self,
@@ -656,20 +635,8 @@ impl Tensor {
         if rtol == 0.0 && atol == 0.0 {
             return self.eq(other);
         }
-        self.near_integers(other, options)
-    }
-
-    /// [`Tensor::isclose_with`] of integers, in the widest numbers of their device. Where those do
-    /// not hold all integers, equal ones are close all the same.
-    pub(super) fn near_integers(&self, other: &Tensor, options: IscloseOptions) -> Result<Tensor> {
-        let dtype = widest(self.device())?;
-        let close = self
-            .to_dtype(dtype)?
-            .isclose_with(&other.to_dtype(dtype)?, options)?;
-        match dtype {
-            DType::F64 => Ok(close),
-            _ => close.logical_or(&self.eq(other)?),
-        }
+        self.to_dtype(DType::F64)?
+            .isclose_with(&other.to_dtype(DType::F64)?, options)
     }
 
     /// The angle of each complex element in radians; of real ones 0, or pi for negative ones.
@@ -680,7 +647,7 @@ impl Tensor {
         } else {
             self.to_dtype(default_dtype())?
         };
-        call1(&parametric::angle, &[Arg::T(&x)], NONE)
+        call1(&parametric::angle, &[Arg::T(&x)], &[])
     }
 
     /// Powers computed in float64 or complex128, whatever the operands' dtypes.
@@ -691,14 +658,14 @@ impl Tensor {
 }
 
 #[track_caller]
-fn scaled<T: Numbers>(
+fn scaled(
     record: &'static OpRecord,
     x: &Tensor,
     y: Operand<'_>,
     alpha: Scalar,
     inplace: bool,
 ) -> Result<Tensor> {
-    let y = y.arg();
-    super::pointwise_names::check_numbers(record, &[Arg::T(x), y], Some(alpha))?;
-    apply(record, x, &[y], &T::bound(&[alpha]), inplace)
+    let (y, numbers) = (y.arg(), [Attr::Scalar(alpha)]);
+    super::pointwise_names::check_numbers(record, &[Arg::T(x), y], &numbers)?;
+    apply(record, x, &[y], &numbers, inplace)
 }

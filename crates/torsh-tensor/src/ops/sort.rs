@@ -1,12 +1,10 @@
 //! Order: sorting, the largest elements, searching, membership, counting, equality.
 
 use smallvec::SmallVec;
-use torsh_core::attrs::{self, NONE};
-use torsh_core::pointwise::numbers::Isclose;
-use torsh_core::{DType, Dims, Kernel, Promotion, Result, Shape, TorshError};
+use torsh_core::{Attr, DType, Dims, Kernel, Promotion, Result, Shape, TorshError};
 
-use super::index::{in_place, one};
-use crate::call::{Arg, call, call1, widest};
+use super::index::in_place;
+use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
@@ -27,32 +25,31 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ALLCLOSE,
 ];
 
-/// The gradient of values picked along a dimension: what they get, added up at the positions they
-/// came from.
-pub(super) fn put_back(c: &BackwardCx<'_>, dim: usize, at: &Tensor, g: &Tensor) -> Result<Grads> {
+/// Values picked along a dimension, whose indices are output 1: the gradient goes back to where
+/// they came from.
+fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
+    let Some(g) = c.grad(0) else {
+        return Ok(SmallVec::from_iter([None]));
+    };
+    let (zeros, indices) = (c.zeros(0)?, c.output(1)?);
+    let dim = [c.attr(0), Attr::Bool(false)];
     let sum = in_place(
         &super::scatter::SCATTER_ADD,
-        &c.zeros(0)?,
-        &[Arg::T(at), Arg::T(g)],
-        &attrs::Gather {
-            dim,
-            negative: false,
-        },
+        &zeros,
+        &[Arg::T(&indices), Arg::T(g)],
+        &dim,
     )?;
-    Ok(one(0, sum))
+    Ok(SmallVec::from_iter([Some(sum)]))
 }
 
-/// The gradient of values picked along a dimension, whose positions are output 1.
-pub(super) const fn picked(formula: fn(&BackwardCx<'_>) -> Result<Grads>) -> Backward {
-    Backward::Full {
-        inputs: 0,
-        outputs: 2,
-        constant: 2,
-        formula,
-    }
-}
+const PICKED: Backward = Backward::Full {
+    inputs: 0,
+    outputs: 2,
+    constant: 2,
+    formula: picked,
+};
 
-/// Sorted values and their positions.
+/// Sorted values and their positions. Attributes: dimension, descending.
 pub static SORT: OpRecord = OpRecord::new(
     "sort",
     "The elements sorted along a dimension and the positions they had; always stable, NaN is the greatest.",
@@ -63,10 +60,7 @@ pub static SORT: OpRecord = OpRecord::new(
     let spec = |dtype| Spec::new(x.shape().clone(), dtype);
     Ok(Plan::many(x.dtype(), [spec(x.dtype()), spec(DType::I64)]))
 })
-.backward(picked(|c| match c.grad(0) {
-    Some(g) => put_back(c, c.attrs::<attrs::Sort>()?.dim, &c.output(1)?, g),
-    None => Ok(SmallVec::from_iter([None])),
-}))
+.backward(PICKED)
 .by_name(|b| b.tensor(0)?.sort_with(SortOptions::default().dim(b.int(1)).descending(b.bool(2))).map(Value::from))
 .samples(|s| {
     Ok(vec![
@@ -124,29 +118,26 @@ pub static MSORT: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.msort().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.distinct(&[3, 2])?.into()])]));
 
-/// The largest or smallest elements.
+/// The largest or smallest elements. Attributes: dimension, largest, k.
 pub static TOPK: OpRecord = OpRecord::new(
     "topk",
     "The k largest (or smallest) elements along a dimension and their positions, always sorted; NaN is the greatest.",
     "(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True)",
 )
 .kernel(Kernel::Topk, |c| {
-    let (x, &attrs::Topk { dim, k, .. }) = (c.tensor(0)?, c.attrs()?);
+    let (x, d, k) = (c.tensor(0)?, c.attr(0).int() as usize, c.attr(2).int());
     let mut dims = Dims::from_slice(x.dims());
-    let n = dims.get(dim).copied().unwrap_or(1);
+    let n = dims.get(d).copied().unwrap_or(1);
     if k < 0 || k as usize > n {
         return Err(TorshError::index("", format!("selected index k out of range: {k} of {n} elements")));
     }
-    if let Some(size) = dims.get_mut(dim) {
+    if let Some(size) = dims.get_mut(d) {
         *size = k as usize;
     }
     let shape = Shape::from(dims);
     Ok(Plan::many(x.dtype(), [Spec::new(shape.clone(), x.dtype()), Spec::new(shape, DType::I64)]))
 })
-.backward(picked(|c| match c.grad(0) {
-    Some(g) => put_back(c, c.attrs::<attrs::Topk>()?.dim, &c.output(1)?, g),
-    None => Ok(SmallVec::from_iter([None])),
-}))
+.backward(PICKED)
 .by_name(|b| b.tensor(0)?.topk_with(b.int(1), TopkOptions::default().dim(b.int(2)).largest(b.bool(3))).map(Value::from))
 .samples(|s| {
     Ok(vec![
@@ -155,7 +146,7 @@ pub static TOPK: OpRecord = OpRecord::new(
     ])
 });
 
-/// Membership.
+/// Membership. Attribute: invert.
 pub static ISIN: OpRecord = OpRecord::new(
     "isin",
     "Whether each element is among the test elements, as a bool tensor.",
@@ -178,15 +169,14 @@ pub static ISIN: OpRecord = OpRecord::new(
     .map(Value::Tensor)
 });
 
-/// Positions in a sorted sequence.
+/// Positions in a sorted sequence. Attributes: right, whether int32.
 pub static SEARCHSORTED: OpRecord = OpRecord::new(
     "searchsorted",
     "Where each value would be inserted into a sorted sequence to keep it sorted.",
     "(Tensor sorted_sequence, Operand input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None)",
 )
 .kernel(Kernel::SearchSorted, |c| {
-    let out_int32 = c.attrs::<attrs::SearchSorted>()?.out_int32;
-    let dtype = if out_int32 { DType::I32 } else { DType::I64 };
+    let dtype = if c.attr(1).bool() { DType::I32 } else { DType::I64 };
     Ok(Plan::one(c.tensor(0)?.dtype(), c.tensor(1)?.shape().clone(), dtype))
 })
 .constant()
@@ -217,7 +207,7 @@ pub static BUCKETIZE: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| bucketize(b.operand(0)?, b.tensor(1)?, b.bool(3), b.bool(2)).map(Value::Tensor));
 
-/// Counts.
+/// Counts. Attribute: how many bins.
 pub static BINCOUNT: OpRecord = OpRecord::new(
     "bincount",
     "How often each integer from 0 on occurs in a 1-d tensor, or the sums of its weights.",
@@ -225,8 +215,11 @@ pub static BINCOUNT: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Bincount, |c| {
     let dtype = c.opt_tensor(1).map_or(DType::I64, Tensor::dtype);
-    let bins = c.attrs::<attrs::Bincount>()?.bins;
-    Ok(Plan::one(dtype, Shape::new(&[bins]), dtype))
+    Ok(Plan::one(
+        dtype,
+        Shape::new(&[c.attr(0).int() as usize]),
+        dtype,
+    ))
 })
 .constant()
 .by_name(|b| {
@@ -304,7 +297,7 @@ fn search(
     values: Operand<'_>,
     sorter: Option<&Tensor>,
     right: bool,
-    out_int32: bool,
+    int32: bool,
 ) -> Result<Tensor> {
     let refuse = |text: String| Err(TorshError::shape("searchsorted", text));
     let as_tensor = values.to_tensor()?;
@@ -350,7 +343,7 @@ fn search(
     call1(
         &SEARCHSORTED,
         &[Arg::T(&sequence), Arg::T(&values), Arg::opt(sorter)],
-        &attrs::SearchSorted { right, out_int32 },
+        &[Attr::Bool(right), Attr::Bool(int32)],
     )
 }
 
@@ -456,12 +449,11 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn sort_with(&self, options: SortOptions) -> Result<(Tensor, Tensor)> {
-        let dim = self.dim("sort", options.dim)?;
-        let descending = options.descending;
+        let d = self.dim("sort", options.dim)?;
         pair(call(
             &SORT,
             &[Arg::T(self)],
-            &attrs::Sort { dim, descending },
+            &[Attr::Int(d as i64), Attr::Bool(options.descending)],
         )?)
     }
 
@@ -474,12 +466,11 @@ impl Tensor {
     /// [`Tensor::argsort`] along another dimension, or the other way round.
     #[track_caller]
     pub fn argsort_with(&self, options: SortOptions) -> Result<Tensor> {
-        let dim = self.dim("argsort", options.dim)?;
-        let descending = options.descending;
+        let d = self.dim("argsort", options.dim)?;
         let out = call(
             &SORT,
             &[Arg::T(&self.detach())],
-            &attrs::Sort { dim, descending },
+            &[Attr::Int(d as i64), Attr::Bool(options.descending)],
         );
         Ok(pair(out.map_err(|e| e.renamed("argsort"))?)?.1)
     }
@@ -500,12 +491,16 @@ impl Tensor {
     /// [`Tensor::topk`] along another dimension, or of the smallest.
     #[track_caller]
     pub fn topk_with(&self, k: impl IntoDim, options: TopkOptions) -> Result<(Tensor, Tensor)> {
-        let attrs = attrs::Topk {
-            dim: self.dim("topk", options.dim)?,
-            largest: options.largest,
-            k: k.value(),
-        };
-        pair(call(&TOPK, &[Arg::T(self)], &attrs)?)
+        let d = self.dim("topk", options.dim)?;
+        pair(call(
+            &TOPK,
+            &[Arg::T(self)],
+            &[
+                Attr::Int(d as i64),
+                Attr::Bool(options.largest),
+                Attr::Int(k.value()),
+            ],
+        )?)
     }
 
     /// Whether each element is among the test elements, as a bool tensor (`torch.isin`).
@@ -533,9 +528,7 @@ impl Tensor {
         call1(
             &ISIN,
             &[Arg::T(&elements), Arg::T(&test)],
-            &attrs::Isin {
-                invert: options.invert,
-            },
+            &[Attr::Bool(options.invert)],
         )
     }
 
@@ -632,7 +625,7 @@ impl Tensor {
         }
         let weights = match weights {
             Some(w) if w.dtype() == DType::F32 => Some(w.detach()),
-            Some(w) => Some(w.detach().to_dtype(widest(w.device())?)?),
+            Some(w) => Some(w.detach().to_dtype(DType::F64)?),
             None => None,
         };
         let largest = self.max()?.item::<i64>()?;
@@ -640,9 +633,7 @@ impl Tensor {
         call1(
             &BINCOUNT,
             &[Arg::T(self), Arg::opt(weights.as_ref())],
-            &attrs::Bincount {
-                bins: bins as usize,
-            },
+            &[Attr::Int(bins)],
         )
     }
 
@@ -657,7 +648,7 @@ impl Tensor {
             self.detach().to_dtype(dtype)?,
             other.detach().to_dtype(dtype)?,
         );
-        call1(&EQUAL, &[Arg::T(&a), Arg::T(&b)], NONE)?.item::<bool>()
+        call1(&EQUAL, &[Arg::T(&a), Arg::T(&b)], &[])?.item::<bool>()
     }
 
     /// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
@@ -676,18 +667,22 @@ impl Tensor {
                 format!("{} did not match {}", self.dtype(), other.dtype()),
             ));
         }
-        let close = match self.dtype().is_differentiable() {
-            true => call1(
-                &super::pointwise::parametric::isclose,
-                &[Arg::T(&self.detach()), Arg::T(&other.detach())],
-                &Isclose {
-                    rtol: options.rtol.into(),
-                    atol: options.atol.into(),
-                    equal_nan: options.equal_nan.into(),
-                },
-            ),
-            false => self.near_integers(other, options),
-        }
+        let real = |t: &Tensor| {
+            if t.dtype().is_differentiable() {
+                Ok(t.detach())
+            } else {
+                t.to_dtype(DType::F64)
+            }
+        };
+        let close = call1(
+            &super::pointwise::parametric::isclose,
+            &[Arg::T(&real(self)?), Arg::T(&real(other)?)],
+            &[
+                Attr::Scalar(options.rtol.into()),
+                Attr::Scalar(options.atol.into()),
+                Attr::Scalar(options.equal_nan.into()),
+            ],
+        )
         .map_err(|e| e.renamed("allclose"))?;
         Ok(super::masked::count(&close)? == close.numel())
     }

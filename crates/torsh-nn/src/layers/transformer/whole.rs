@@ -89,11 +89,7 @@ impl Transformer {
     /// ```
     #[track_caller]
     pub fn generate_square_subsequent_mask(sz: usize) -> Result<Tensor> {
-        square_subsequent_mask(
-            sz,
-            torsh_core::default_dtype(),
-            torsh_tensor::default_device(),
-        )
+        square_subsequent_mask(sz, torsh_core::default_dtype(), Device::Cpu)
     }
 
     /// Draws all matrices anew (`xavier_uniform_`).

@@ -1,8 +1,6 @@
 //! Losses that ask for a margin: of embeddings, rankings and triplets.
 
-use torsh_core::attrs::NONE;
-use torsh_core::pointwise::numbers;
-use torsh_core::{Result, TorshError};
+use torsh_core::{Attr, Result, TorshError};
 
 use super::{Reduction, in_steps, methods};
 use crate::autocast::{Autocast, body};
@@ -175,9 +173,7 @@ fn hinge_embedding_loss(
         call1(
             &parametric::hinge_elementwise,
             &[Arg::T(x), Arg::T(&y.detach())],
-            &numbers::HingeElementwise {
-                margin: options.margin.into(),
-            },
+            &[Attr::Float(options.margin)],
         )?
     };
     options.reduction.apply(losses)
@@ -205,9 +201,7 @@ fn margin_ranking_loss(
         call1(
             &parametric::margin_ranking_elementwise,
             &[Arg::T(a), Arg::T(b), Arg::T(y)],
-            &numbers::MarginRankingElementwise {
-                margin: options.margin.into(),
-            },
+            &[Attr::Float(options.margin)],
         )?
     } else {
         // Integers wrap, as PyTorch's do, before the margin makes them real numbers.
@@ -322,7 +316,7 @@ impl Tensor {
                 y.neg()?.mul(x)?.exp()?.log1p()?
             } else {
                 let args = [Arg::T(x), Arg::T(y)];
-                call1(&parametric::soft_margin_elementwise, &args, NONE)?
+                call1(&parametric::soft_margin_elementwise, &args, &[])?
             };
             options.reduction.apply(losses)
         };

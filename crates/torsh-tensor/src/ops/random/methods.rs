@@ -2,12 +2,11 @@
 
 use super::*;
 use crate::MultinomialOptions;
-use torsh_core::attrs::NONE;
 
 impl Tensor {
     /// Fills this tensor, after the checks of writing in place.
     #[track_caller]
-    pub(super) fn draw(&self, record: &'static OpRecord, attrs: &dyn Attributes) -> Result<Tensor> {
+    pub(super) fn draw(&self, record: &'static OpRecord, attrs: &[Attr<'_>]) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let run = || -> Result<()> {
             crate::inplace::check(self, self.requires_grad())?;
@@ -28,7 +27,7 @@ impl Tensor {
             let node = make_node(
                 record,
                 &[Arg::T(self)],
-                NONE,
+                &[],
                 std::slice::from_ref(self),
                 at,
                 None,
@@ -66,14 +65,9 @@ impl Tensor {
         self.refuse(&UNIFORM_, to - from <= largest, || {
             format!("expects to-from <= {largest}, but found to={to} and from={from} which result in to-from to exceed the limit")
         })?;
-        let generator = source(self.device(), generator)?;
         self.draw(
             &UNIFORM_,
-            &attrs::Uniform {
-                from,
-                to,
-                generator,
-            },
+            &[source(generator), Attr::Float(from), Attr::Float(to)],
         )
     }
 
@@ -87,15 +81,13 @@ impl Tensor {
         self.refuse(&NORMAL_, std >= 0.0, || {
             format!("normal expects std >= 0.0, but found std {std}")
         })?;
-        let generator = source(self.device(), generator)?;
         if self.is_complex() {
             // Half of the variance is each part's; the mean is real.
-            let part = attrs::Normal {
-                mean: 0.0,
-                std: std / std::f64::consts::SQRT_2,
-                generator,
-            };
-            self.draw(&NORMAL_, &part)?;
+            let part = std / std::f64::consts::SQRT_2;
+            self.draw(
+                &NORMAL_,
+                &[source(generator), Attr::Float(0.0), Attr::Float(part)],
+            )?;
             return if mean == 0.0 {
                 Ok(self.clone())
             } else {
@@ -104,26 +96,21 @@ impl Tensor {
         }
         self.draw(
             &NORMAL_,
-            &attrs::Normal {
-                mean,
-                std,
-                generator,
-            },
+            &[source(generator), Attr::Float(mean), Attr::Float(std)],
         )
     }
 
     #[track_caller]
     pub(super) fn fill_exponential(
         &self,
-        lambd: f64,
+        lambda: f64,
         generator: Option<&Generator>,
     ) -> Result<Tensor> {
-        self.refuse(&EXPONENTIAL_, lambd > 0.0, || {
-            format!("expects lambda > 0.0, but found lambda={lambd}")
+        self.refuse(&EXPONENTIAL_, lambda > 0.0, || {
+            format!("expects lambda > 0.0, but found lambda={lambda}")
         })?;
         self.real_only(&EXPONENTIAL_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(&EXPONENTIAL_, &attrs::Exponential { lambd, generator })
+        self.draw(&EXPONENTIAL_, &[source(generator), Attr::Float(lambda)])
     }
 
     #[track_caller]
@@ -132,8 +119,7 @@ impl Tensor {
             format!("expects p to be in (0, 1), but got p={p}")
         })?;
         self.real_only(&GEOMETRIC_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(&GEOMETRIC_, &attrs::Geometric { p, generator })
+        self.draw(&GEOMETRIC_, &[source(generator), Attr::Float(p)])
     }
 
     #[track_caller]
@@ -147,14 +133,9 @@ impl Tensor {
             format!("expects sigma > 0.0, but found sigma={sigma}")
         })?;
         self.real_only(&CAUCHY_)?;
-        let generator = source(self.device(), generator)?;
         self.draw(
             &CAUCHY_,
-            &attrs::Cauchy {
-                median,
-                sigma,
-                generator,
-            },
+            &[source(generator), Attr::Float(median), Attr::Float(sigma)],
         )
     }
 
@@ -169,14 +150,9 @@ impl Tensor {
             format!("expects std > 0.0, but found std={std}")
         })?;
         self.real_only(&LOG_NORMAL_)?;
-        let generator = source(self.device(), generator)?;
         self.draw(
             &LOG_NORMAL_,
-            &attrs::LogNormal {
-                mean,
-                std,
-                generator,
-            },
+            &[source(generator), Attr::Float(mean), Attr::Float(std)],
         )
     }
 
@@ -186,8 +162,7 @@ impl Tensor {
             format!("expects p to be in [0, 1], but got p={p}")
         })?;
         self.real_only(&BERNOULLI_)?;
-        let (p, generator) = (Some(p), source(self.device(), generator)?);
-        self.draw(&BERNOULLI_, &attrs::Bernoulli { p, generator })
+        self.draw(&BERNOULLI_, &[source(generator), Attr::Float(p)])
     }
 
     #[track_caller]
@@ -225,14 +200,8 @@ impl Tensor {
                 format!("to - 1 is out of bounds for {}, got to={to}", self.dtype())
             })?;
         }
-        self.draw(
-            &RANDOM_,
-            &attrs::RandInt {
-                from,
-                to: last,
-                generator: source(self.device(), generator)?,
-            },
-        )
+        let attr = |v: Option<i64>| v.map_or(Attr::None, Attr::Int);
+        self.draw(&RANDOM_, &[source(generator), attr(from), attr(last)])
     }
 
     #[track_caller]
@@ -499,11 +468,11 @@ impl Tensor {
         let weights = self.detach();
         if replacement && samples > 1 {
             let rows = weights.reshape([-1, categories])?;
-            let attrs = attrs::Multinomial {
-                num_samples: samples as usize,
-                generator: source(self.device(), generator)?,
-            };
-            let drawn = call(&MULTINOMIAL, &[Arg::T(&rows)], &attrs)?;
+            let drawn = call(
+                &MULTINOMIAL,
+                &[Arg::T(&rows)],
+                &[source(generator), Attr::Int(samples)],
+            )?;
             let Some(drawn) = drawn.into_iter().next() else {
                 return invalid("the kernel gave no result".to_string());
             };
@@ -514,18 +483,17 @@ impl Tensor {
             };
         }
         if weights.numel() > 0 {
-            let site = CallSite::here("multinomial");
             let good = weights.ge(0.0)?.logical_and(&weights.lt(f64::INFINITY)?)?;
-            let some = weights.sum_dim(-1, false)?.ne(0.0)?;
-            check(&good, site, || {
-                Assert::value("probability tensor contains either `inf`, `nan` or element < 0")
-            })
-            .and_then(|()| {
-                check(&some, site, || {
-                    Assert::value("invalid multinomial distribution (sum of probabilities <= 0)")
-                })
-            })
-            .map_err(|e| e.renamed("multinomial"))?;
+            if !good.all()?.item::<bool>()? {
+                return invalid(
+                    "probability tensor contains either `inf`, `nan` or element < 0".to_string(),
+                );
+            }
+            if weights.sum_dim(-1, false)?.eq(0.0)?.any()?.item::<bool>()? {
+                return invalid(
+                    "invalid multinomial distribution (sum of probabilities <= 0)".to_string(),
+                );
+            }
         }
         // The largest of weight / exponential are a draw without replacement.
         let q = weights
@@ -553,11 +521,7 @@ impl Tensor {
         if p == 1.0 {
             return self.mul(&Tensor::zeros((), self.dtype(), self.device())?);
         }
-        let attrs = attrs::Dropout {
-            p,
-            generator: source(self.device(), None)?,
-        };
-        let results = call(&DROPOUT, &[Arg::T(self)], &attrs)?;
+        let results = call(&DROPOUT, &[Arg::T(self)], &[Attr::None, Attr::Float(p)])?;
         results
             .into_iter()
             .next()

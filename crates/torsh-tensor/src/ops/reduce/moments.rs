@@ -1,12 +1,11 @@
 //! Variance and standard deviation, log-sum-exp.
 
 use smallvec::SmallVec;
-use torsh_core::{DType, Kernel, Result, TorshError, attrs};
+use torsh_core::{Attr, DType, Kernel, Result, TorshError};
 
 use super::{plan, reduced_count, restore};
 use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
-use crate::ops::definitions;
 use crate::options::options;
 use crate::record::{InputGrad, OpRecord, PlanCx, Sample};
 use crate::sample::Sampler;
@@ -62,12 +61,9 @@ fn check(c: &PlanCx<'_>) -> Result<DType> {
 
 /// The gradient of the variance, of which `g` is the gradient with reduced dimensions kept.
 fn var_backward(c: &BackwardCx<'_>, g: &Tensor) -> Result<Tensor> {
-    let x = c.x()?;
-    let attrs::Var {
-        dims, correction, ..
-    } = c.attrs()?;
-    let mean = x.mean_dim(&dims[..], true)?;
-    let freedom = reduced_count(x.shape(), dims) as f64 - correction;
+    let (x, dims) = (c.x()?, c.attr(0).ints());
+    let mean = x.mean_dim(dims, true)?;
+    let freedom = reduced_count(x.shape(), dims) as f64 - c.attr(2).float();
     if freedom <= 0.0 {
         let nan = Tensor::scalar(f64::NAN, x.dtype(), x.device())?;
         let inf = Tensor::scalar(f64::INFINITY, x.dtype(), x.device())?;
@@ -85,18 +81,16 @@ fn std_backward(c: &BackwardCx<'_>, g: &Tensor, std: &Tensor) -> Result<Tensor> 
 fn both(c: &BackwardCx<'_>, root: bool) -> Result<Grads> {
     let mut total: Option<Tensor> = None;
     if let Some(g) = c.grad(0) {
-        let g = restore::<attrs::Var>(c, g)?;
+        let g = restore(c, g)?;
         total = Some(if root {
-            std_backward(c, &g, &restore::<attrs::Var>(c, &c.output(0)?)?)?
+            std_backward(c, &g, &restore(c, &c.output(0)?)?)?
         } else {
             var_backward(c, &g)?
         });
     }
     if let Some(g) = c.grad(1) {
-        let n = reduced_count(c.input_shape(0), &c.attrs::<attrs::Var>()?.dims);
-        let g = restore::<attrs::Var>(c, g)?
-            .div(n as f64)?
-            .expand(c.input_shape(0))?;
+        let n = reduced_count(c.input_shape(0), c.attr(0).ints());
+        let g = restore(c, g)?.div(n as f64)?.expand(c.input_shape(0))?;
         total = Some(match total {
             Some(t) => t.add(&g)?,
             None => g,
@@ -143,19 +137,17 @@ const CORRECTION: &str =
 const UNBIASED: &str = "(Tensor input, bool unbiased)";
 const UNBIASED_DIM: &str = "(Tensor input, int[1]? dim, bool unbiased, bool keepdim=False)";
 
-/// Variance.
+/// Variance. Attributes: dimensions, keepdim, correction, root.
 pub static VAR: OpRecord = OpRecord::new(
     "var",
     "Variance over dimensions (all when none is named); of complex numbers a real number.",
     CORRECTION,
 )
-.kernel(Kernel::Var, |c| {
-    plan::<attrs::Var>(c, &[check(c)?.to_real()])
-})
+.kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real()]))
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 0,
-    formula: |c| var_backward(c, &restore::<attrs::Var>(c, c.g())?),
+    formula: |c| var_backward(c, &restore(c, c.g())?),
 }])
 .by_name(|b| b.tensor(0)?.var_with(correction(b)).map(Value::Tensor))
 .samples(samples);
@@ -170,20 +162,17 @@ static VAR_DIM: OpRecord = OpRecord::new("var.unbiased_dim", "As var.", UNBIASED
     .overload()
     .by_name(|b| b.tensor(0)?.var_with(unbiased_dim(b)).map(Value::Tensor));
 
-/// Standard deviation.
+/// Standard deviation. Attributes as for [`VAR`].
 pub static STD: OpRecord = OpRecord::new(
     "std",
     "Standard deviation over dimensions (all when none is named); of complex numbers a real number.",
     CORRECTION,
 )
-.kernel(Kernel::Var, |c| plan::<attrs::Var>(c, &[check(c)?.to_real()]))
+.kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real()]))
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 1,
-    formula: |c| {
-        let (g, std) = (restore::<attrs::Var>(c, c.g())?, restore::<attrs::Var>(c, &c.out()?)?);
-        std_backward(c, &g, &std)
-    },
+    formula: |c| std_backward(c, &restore(c, c.g())?, &restore(c, &c.out()?)?),
 }])
 .by_name(|b| b.tensor(0)?.std_with(correction(b)).map(Value::Tensor))
 .samples(samples);
@@ -198,12 +187,10 @@ static STD_DIM: OpRecord = OpRecord::new("std.unbiased_dim", "As std.", UNBIASED
     .overload()
     .by_name(|b| b.tensor(0)?.std_with(unbiased_dim(b)).map(Value::Tensor));
 
-/// Variance and mean.
+/// Variance and mean. Attributes as for [`VAR`].
 pub static VAR_MEAN: OpRecord =
     OpRecord::new("var_mean", "Variance and mean, in one pass.", CORRECTION)
-        .kernel(Kernel::Var, |c| {
-            plan::<attrs::Var>(c, &[check(c)?.to_real(), check(c)?])
-        })
+        .kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real(), check(c)?]))
         .grads(1, 0, |c| both(c, false))
         .by_name(|b| b.tensor(0)?.var_mean_with(correction(b)).map(Value::from))
         .samples(samples);
@@ -219,15 +206,13 @@ static VAR_MEAN_DIM: OpRecord =
         .overload()
         .by_name(|b| b.tensor(0)?.var_mean_with(unbiased_dim(b)).map(Value::from));
 
-/// Standard deviation and mean.
+/// Standard deviation and mean. Attributes as for [`VAR`].
 pub static STD_MEAN: OpRecord = OpRecord::new(
     "std_mean",
     "Standard deviation and mean, in one pass.",
     CORRECTION,
 )
-.kernel(Kernel::Var, |c| {
-    plan::<attrs::Var>(c, &[check(c)?.to_real(), check(c)?])
-})
+.kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real(), check(c)?]))
 .grads(1, 1, |c| both(c, true))
 .by_name(|b| b.tensor(0)?.std_mean_with(correction(b)).map(Value::from))
 .samples(samples);
@@ -243,7 +228,7 @@ static STD_MEAN_DIM: OpRecord =
         .overload()
         .by_name(|b| b.tensor(0)?.std_mean_with(unbiased_dim(b)).map(Value::from));
 
-/// Logarithm of the sum of exponentials.
+/// Logarithm of the sum of exponentials. Attributes: dimensions, keepdim.
 pub static LOGSUMEXP: OpRecord = OpRecord::new(
     "logsumexp",
     "Logarithm of the sum of exponentials over dimensions, without overflow; integers as the default dtype.",
@@ -251,16 +236,12 @@ pub static LOGSUMEXP: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::LogSumExp, |c| {
     let dtype = c.tensor(0)?.dtype();
-    plan::<attrs::Reduce>(c, &[if dtype.is_differentiable() { dtype } else { torsh_core::default_dtype() }])
+    plan(c, &[if dtype.is_differentiable() { dtype } else { torsh_core::default_dtype() }])
 })
-.definition(definitions::logsumexp)
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 1,
-    formula: |c| {
-        let out = restore::<attrs::Reduce>(c, &c.out()?)?;
-        restore::<attrs::Reduce>(c, c.g())?.mul(&c.x()?.sub(&out)?.exp()?.conj()?)
-    },
+    formula: |c| restore(c, c.g())?.mul(&c.x()?.sub(&restore(c, &c.out()?)?)?.exp()?.conj()?),
 }])
 .by_name(|b| b.tensor(0)?.logsumexp(b.ints(1), b.bool(2)).map(Value::Tensor))
 .samples(|s| {
@@ -289,12 +270,12 @@ impl Tensor {
         o: VarOptions,
     ) -> Result<crate::call::Outputs> {
         let dims = self.reduce_dims(record.name, o.dim.as_deref())?;
-        let attrs = attrs::Var {
-            dims,
-            keepdim: o.keepdim,
-            correction: o.correction,
-            root,
-        };
+        let attrs = [
+            Attr::Ints(&dims),
+            Attr::Bool(o.keepdim),
+            Attr::Float(o.correction),
+            Attr::Bool(root),
+        ];
         call(record, &[Arg::T(self)], &attrs)
     }
 
@@ -373,7 +354,7 @@ impl Tensor {
         call1(
             &LOGSUMEXP,
             &[Arg::T(self)],
-            &attrs::Reduce { dims, keepdim },
+            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
         )
     }
 }
