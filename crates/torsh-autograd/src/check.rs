@@ -45,7 +45,9 @@ impl GradcheckOptions {
 }
 
 /// Compares the gradients of `f` with central differences, for every element of every input that
-/// requires grad (float64 or complex128); `Ok(true)`, or an error that says where they differ.
+/// requires grad (float64 or complex128); `Ok(true)`, or an error that says where they differ. A
+/// device without float64 is checked in float32, with [`gradcheck_with`], a step of 1e-3 or more and
+/// tolerances to match.
 ///
 /// The outputs are weighed with fixed random numbers into one real number whose gradient, in
 /// PyTorch's convention for complex inputs, is compared element by element.
@@ -126,14 +128,7 @@ fn weights(like: &Tensor, seed: u64) -> Result<Tensor> {
             0.3 + 1.4 * (state >> 11) as f64 / (1u64 << 53) as f64
         })
         .collect();
-    let mut shape = like.dims().to_vec();
-    if parts == 2 {
-        shape.push(2);
-        return Tensor::from_data(&v, &shape)?
-            .view_as_complex()?
-            .to_dtype(like.dtype());
-    }
-    Tensor::from_data(&v, &shape)?.to_dtype(like.dtype())
+    from_parts(&v, like)
 }
 
 /// The real number whose gradient is compared: Re(sum(conj(w) * y)) over all outputs.
@@ -155,14 +150,18 @@ fn parts_of(t: &Tensor) -> Result<Vec<f64>> {
     }
 }
 
+/// A tensor of these numbers, of the shape, dtype and device of another.
 fn from_parts(v: &[f64], like: &Tensor) -> Result<Tensor> {
-    let mut shape = like.dims().to_vec();
+    let (mut shape, dtype) = (like.dims().to_vec(), like.dtype().to_real());
     if like.is_complex() {
         shape.push(2);
-        return Tensor::from_data(v, &shape)?.view_as_complex();
+        return Tensor::from_slice(v, &shape, dtype, like.device())?.view_as_complex();
     }
-    Tensor::from_data(v, &shape)
+    Tensor::from_slice(v, &shape, dtype, like.device())
 }
+
+/// The least step whose differences mean something in float32.
+const LEAST_F32_STEP: f64 = 1e-3;
 
 fn check(
     op: &'static str,
@@ -181,12 +180,19 @@ fn check(
         })
         .collect();
     for t in leaves.iter().filter(|t| t.requires_grad()) {
-        if !matches!(t.dtype(), DType::F64 | DType::C128) {
+        let fine = match t.dtype() {
+            DType::F64 | DType::C128 => true,
+            DType::F32 | DType::C64 => o.eps >= LEAST_F32_STEP,
+            _ => false,
+        };
+        if !fine {
             return Err(TorshError::autograd(
                 op,
                 format!("inputs must be float64 or complex128, got {}", t.describe()),
             )
-            .with_hint("finite differences are meaningless in lower precision"));
+            .with_hint(
+                "in float32 finite differences need a step of 1e-3 or more, as eps(1e-2), and tolerances to match",
+            ));
         }
     }
     let outputs = differentiable(enable_grad(|| f(&leaves))?);

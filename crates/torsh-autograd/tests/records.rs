@@ -1,7 +1,7 @@
 //! gradcheck and gradgradcheck, in float64, of every differentiable op on its record's samples.
 
 use torsh_autograd::{gradcheck, gradgradcheck};
-use torsh_tensor::call::{Arg, call};
+use torsh_tensor::call::Arg;
 use torsh_tensor::ops::{self, records};
 use torsh_tensor::record::{Backward, OpRecord, Rule, Sample, Samples};
 use torsh_tensor::sample::Sampler;
@@ -235,11 +235,10 @@ fn from_intervals(
                 })
                 .collect();
             // Numbers that no row needs at a special value.
-            let numbers =
-                [0.31, 1.47, 0.8, 0.6].map(|v| torsh_core::Attr::Scalar(Scalar::Float(v)));
+            let attrs = record.with_numbers(&[0.31, 1.47, 0.8, 0.6].map(Scalar::Float));
             let run: Run = Box::new(move |x: &[Tensor]| {
                 let args: Vec<Arg<'_>> = x.iter().map(Arg::T).collect();
-                Ok(call(record, &args, &numbers)?.into_vec())
+                Ok(record.call(&args, attrs.get())?.into_vec())
             });
             (run, x)
         })
@@ -367,7 +366,7 @@ fn missing_derivatives_are_named() {
         ),
     ];
     let found: Vec<&str> = records()
-        .filter(|r| matches!(r.backward, Backward::Missing) && !matches!(r.rule, Rule::Composite))
+        .filter(|r| matches!(r.backward, Backward::Missing) && !matches!(r.rule(), Rule::Composite))
         .map(|r| r.name)
         .filter(|n| !MISSING.iter().any(|(m, _)| m == n))
         .collect();

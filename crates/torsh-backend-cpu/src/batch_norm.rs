@@ -2,16 +2,16 @@
 //!
 //! - `BatchNorm`: input `[n, c, ..]`, optional weight, bias, running mean and running variance
 //!   (`[c]` each) into the normalised input, the mean and the inverse standard deviation that were
-//!   used and, in training where wanted, the unbiased variance. Attributes: `training`, `eps`. In
-//!   training the statistics are those of the batch, else the running ones.
+//!   used and, in training where wanted, the unbiased variance. In training the statistics are those
+//!   of the batch, else the running ones.
 //! - `BatchNormBackward`: gradient, input, weight, and that mean and inverse standard deviation
-//!   into the gradients of input, weight and bias, each where wanted. Attribute: `training`.
+//!   into the gradients of input, weight and bias, each where wanted.
 //!
 //! Real floating-point types; the half types compute in float32. Sums end in float64.
 
 use std::mem::MaybeUninit;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, attrs, pool};
 
 use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, rounded, wide};
@@ -37,9 +37,9 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 }
 
 fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
-    let input = args.inputs.first().ok_or_else(missing)?;
-    let forward = args.kernel == Kernel::BatchNorm;
-    match (wide(input.dtype), forward) {
+    let input = args.inputs().first().ok_or_else(missing)?;
+    let forward = args.kernel() == Kernel::BatchNorm;
+    match (wide(input.dtype()), forward) {
         (DType::F32, true) => run::<f32>(args, DType::F32),
         (DType::F64, true) => run::<f64>(args, DType::F64),
         (DType::F32, false) => backward::<f32>(args, DType::F32),
@@ -228,7 +228,7 @@ struct Sizes {
 
 impl Sizes {
     fn new(v: &View<'_>) -> Result<Sizes> {
-        match v.shape {
+        match v.shape() {
             [n, c, rest @ ..] => Ok(Sizes {
                 n: *n,
                 c: *c,
@@ -384,13 +384,13 @@ impl Sizes {
 }
 
 fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, mean_out, invstd_out, ..], [input, ..]) = (args.outputs, args.inputs) else {
+    let ([out, mean_out, invstd_out, ..], [input, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let sizes = Sizes::new(input)?;
-    let (training, eps) = (args.attr(0).bool(), args.attr(1).float());
+    let &attrs::BatchNorm { training, eps, .. } = args.attrs()?;
     let x = Dense::new(input, dtype)?;
-    let of = |i: usize| Dense::optional(args.inputs.get(i), dtype);
+    let of = |i: usize| Dense::optional(args.inputs().get(i), dtype);
     let (weight, bias, running_mean, running_var) = (of(1)?, of(2)?, of(3)?, of(4)?);
     let result = DenseOut::new(out, dtype)?;
     let (mean, invstd) = (
@@ -409,12 +409,17 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     if !training && (running_mean.is_none() || running_var.is_none()) {
         return Err(missing());
     }
-    // Statistics in a half type are rounded to it wherever PyTorch stores them.
-    let statistics = mean_out.dtype;
+    // Statistics in a half type are rounded to it wherever PyTorch stores them; in float16 it stores
+    // no sum of squares, which could overflow, and no variance.
+    let statistics = mean_out.dtype();
     let kept = |v: f64| rounded(v, statistics);
+    let squared = |v: f64| match statistics {
+        DType::F16 => v,
+        _ => rounded(v, statistics),
+    };
     let half = wide(statistics) != statistics;
     let large = stream::pays(out.numel() * size_of::<T>());
-    let streams = large && out.dtype == dtype && sizes.s >= STREAM / 2;
+    let streams = large && out.dtype() == dtype && sizes.s >= STREAM / 2;
     sizes.channels(&|range| {
         let (means, vars): (Vec<f64>, Vec<f64>) = match training {
             true => {
@@ -427,7 +432,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
                     let var = squares / count + off * off;
                     // `max` would turn a nan into 0.
                     let var = if var < 0.0 { 0.0 } else { var };
-                    (stored, kept(var * count) / count)
+                    (stored, squared(var * count) / count)
                 };
                 moments.iter().map(one).unzip()
             }
@@ -447,7 +452,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         for (i, c) in range.clone().enumerate() {
             let invstd = match training {
                 // PyTorch divides a rounded sum, and rounds again.
-                true => kept(1.0 / (kept(vars[i]) + eps).sqrt()),
+                true => kept(1.0 / (squared(vars[i]) + eps).sqrt()),
                 false => 1.0 / (vars[i] + eps).sqrt(),
             };
             // SAFETY: the channel is this thread's.
@@ -486,7 +491,7 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
             stream::fence();
         }
     });
-    if training && let Some(variance) = DenseOut::optional(args.outputs.get(3), dtype)? {
+    if training && let Some(variance) = DenseOut::optional(args.outputs().get(3), dtype)? {
         for c in 0..sizes.c {
             // SAFETY: both have a number for each channel, and the threads are done.
             unsafe {
@@ -502,11 +507,11 @@ fn run<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 }
 
 fn backward<T: Loops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let (outs, [grad, input, weight, mean, invstd, ..]) = (args.outputs, args.inputs) else {
+    let (outs, [grad, input, weight, mean, invstd, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let sizes = Sizes::new(input)?;
-    let training = args.attr(0).bool();
+    let training = args.attrs::<attrs::BatchNormBackward>()?.training;
     let (g, x) = (Dense::new(grad, dtype)?, Dense::new(input, dtype)?);
     let weight = Dense::optional(Some(weight), dtype)?;
     let (mean, invstd) = (Dense::new(mean, dtype)?, Dense::new(invstd, dtype)?);

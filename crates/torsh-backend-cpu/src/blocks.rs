@@ -56,8 +56,8 @@ impl Operand {
     /// A view that the loop reads or writes as `wanted`.
     pub fn new(v: &View<'_>, wanted: DType) -> Operand {
         Operand {
-            ptr: v.ptr,
-            memory: v.dtype,
+            ptr: v.ptr(),
+            memory: v.dtype(),
             wanted,
             round: None,
         }
@@ -622,7 +622,7 @@ mod tests {
     /// # Safety
     /// As for [`run`].
     unsafe fn add([out, x, y]: &[View<'_>; 3]) {
-        let l = StridedLoop::of_views(out.shape, &[out, x, y]);
+        let l = StridedLoop::of_views(out.shape(), &[out, x, y]);
         let operands = [out, x, y].map(|v| Operand::new(v, DType::F32));
         // SAFETY: the caller's promise.
         unsafe {
@@ -644,11 +644,9 @@ mod tests {
             let b: Vec<f32> = (0..rows * longer).map(|i| 0.5 * i as f32).collect();
             let mut out = vec![-1.0f32; rows * long];
             let shape = [rows, columns];
-            let view = |ptr: *const f32, strides| View {
-                ptr: ptr.cast_mut().cast(),
-                dtype: DType::F32,
-                shape: &shape,
-                strides,
+            // SAFETY: the buffers of the test outlive the call.
+            let view = |ptr: *const f32, strides| unsafe {
+                View::new(ptr.cast_mut().cast(), DType::F32, &shape, strides)
             };
             let [to, from] = [[long as isize, 1], [longer as isize, 1]];
             let views = [
@@ -684,11 +682,9 @@ mod tests {
             let along = [columns as isize, 1];
             for dtype in [DType::F32, DType::F16] {
                 let mut out = vec![-1.0f32; rows * columns];
-                let view = |ptr: *const u8, dtype, strides| View {
-                    ptr: ptr.cast_mut(),
-                    dtype,
-                    shape: &shape,
-                    strides,
+                // SAFETY: the buffers of the test outlive the call.
+                let view = |ptr: *const u8, dtype, strides| unsafe {
+                    View::new(ptr.cast_mut(), dtype, &shape, strides)
                 };
                 let from = match dtype {
                     DType::F32 => a.as_ptr().cast::<u8>(),

@@ -13,6 +13,7 @@ use torsh_core::DType;
 
 use crate::arch::{self, Level};
 use crate::blocks::Packed;
+use crate::byte::Byte;
 
 /// Converts `n` adjacent elements.
 type CastFn = unsafe fn(*const u8, *mut u8, usize);
@@ -110,36 +111,32 @@ macro_rules! floats {
 }
 floats!(f32 to_f32, f64 to_f64);
 
-/// A bool as it lies in memory: any nonzero byte of a foreign buffer counts as true.
-#[derive(Clone, Copy)]
-struct Byte(u8);
-
 impl Source for Byte {
     #[inline(always)]
     fn to_bool(self) -> bool {
-        self.0 != 0
+        self.get()
     }
     #[inline(always)]
     fn to_i32(self) -> i32 {
-        (self.0 != 0) as i32
+        self.get() as i32
     }
     #[inline(always)]
     fn to_i64(self) -> i64 {
-        (self.0 != 0) as i64
+        self.get() as i64
     }
     #[inline(always)]
     fn to_f32(self) -> f32 {
-        (self.0 != 0) as u8 as f32
+        self.get() as u8 as f32
     }
     #[inline(always)]
     fn to_f64(self) -> f64 {
-        (self.0 != 0) as u8 as f64
+        self.get() as u8 as f64
     }
 }
 impl Target for Byte {
     #[inline(always)]
     fn cast<S: Source>(s: S) -> Self {
-        Byte(s.to_bool() as u8)
+        Byte::new(s.to_bool())
     }
 }
 

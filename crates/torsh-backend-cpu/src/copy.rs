@@ -1,12 +1,12 @@
 //! Copies, fills and selection: data movement per element size, in any layout.
 //!
 //! - `Copy`: `inputs[0]` into `outputs[0]`, any dtype to any dtype, broadcasting.
-//! - `Fill`: the number `attrs[0]` into `outputs[0]`.
+//! - `Fill` ([`attrs::Fill`]): a number into `outputs[0]`.
 //! - `Where`: `inputs[1]` where `inputs[0]` (bool) is true, else `inputs[2]`.
 
 pub(crate) mod stream;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
 
 use crate::arch;
 #[cfg(target_arch = "x86_64")]
@@ -43,19 +43,19 @@ fn missing(what: &str) -> TorshError {
 }
 
 fn copy(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [src, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [src, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 1 operand"));
     };
     let n = out.numel();
     if n == 0 {
         return Ok(());
     }
-    let size = out.dtype.size();
-    let both = Addresses([out.ptr, src.ptr]);
-    let same = out.dtype == src.dtype;
-    if n == 1 || (src.shape == out.shape && out.is_contiguous() && src.is_contiguous()) {
-        let (from, to, from_size) = (src.dtype, out.dtype, src.dtype.size());
-        let apart = (out.ptr as usize).abs_diff(src.ptr as usize) >= n * size;
+    let size = out.dtype().size();
+    let both = Addresses([out.ptr(), src.ptr()]);
+    let same = out.dtype() == src.dtype();
+    if n == 1 || (src.shape() == out.shape() && out.is_contiguous() && src.is_contiguous()) {
+        let (from, to, from_size) = (src.dtype(), out.dtype(), src.dtype().size());
+        let apart = (out.ptr() as usize).abs_diff(src.ptr() as usize) >= n * size;
         let streams = same && apart && stream::pays(n * size);
         blocks::parallel(n, &|r| {
             let [dst, src_ptr] = *both.get();
@@ -75,9 +75,12 @@ fn copy(args: &KernelArgs<'_>) -> Result<()> {
         });
         return Ok(());
     }
-    let l = StridedLoop::of_views(out.shape, &[out, src]);
+    let l = StridedLoop::of_views(out.shape(), &[out, src]);
     if !same {
-        let operands = [Operand::new(out, out.dtype), Operand::new(src, out.dtype)];
+        let operands = [
+            Operand::new(out, out.dtype()),
+            Operand::new(src, out.dtype()),
+        ];
         // SAFETY: the views are valid for their layouts.
         unsafe {
             blocks::run(&l, &operands, &|out, ins, n| {
@@ -88,7 +91,7 @@ fn copy(args: &KernelArgs<'_>) -> Result<()> {
     }
     if let Some(plan) = transpose::Plan::new(&l, size) {
         // SAFETY: the views are valid for their layouts.
-        unsafe { plan.run(&l, out.ptr, src.ptr, size) };
+        unsafe { plan.run(&l, out.ptr(), src.ptr(), size) };
         return Ok(());
     }
     let (row, own) = (l.inner() * size, size as isize);
@@ -172,11 +175,12 @@ pub(crate) unsafe fn copy_run(
 }
 
 fn fill(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(out), Some(value)) = (args.outputs.first(), args.attr(0).scalar()) else {
-        return Err(missing("1 output and a number"));
+    let Some(out) = args.outputs().first() else {
+        return Err(missing("1 output"));
     };
+    let value = args.attrs::<attrs::Fill>()?.value;
     // SAFETY: the output is valid for its layout.
-    unsafe { fill_view(out, value.to_bytes(out.dtype)) };
+    unsafe { fill_view(out, value.to_bytes(out.dtype())) };
     Ok(())
 }
 
@@ -204,7 +208,7 @@ pub(crate) unsafe fn fill_view(out: &View<'_>, value: [u8; 16]) {
     if n == 0 {
         return;
     }
-    let size = out.dtype.size();
+    let size = out.dtype().size();
     let run = |ptr: *mut u8, n: usize, step: isize| {
         // SAFETY: the caller's promise.
         unsafe {
@@ -215,7 +219,7 @@ pub(crate) unsafe fn fill_view(out: &View<'_>, value: [u8; 16]) {
             }
         }
     };
-    let ptr = Addresses([out.ptr]);
+    let ptr = Addresses([out.ptr()]);
     if out.is_contiguous() {
         blocks::parallel(n, &|r| {
             run(
@@ -226,7 +230,7 @@ pub(crate) unsafe fn fill_view(out: &View<'_>, value: [u8; 16]) {
         });
         return;
     }
-    let l = StridedLoop::of_views(out.shape, &[out]);
+    let l = StridedLoop::of_views(out.shape(), &[out]);
     blocks::parallel(n, &|range| {
         l.for_each_run(range, ptr.get(), |ptrs, n, steps| run(ptrs[0], n, steps[0]));
     });
@@ -309,23 +313,24 @@ fn select_for<T: Copy + Default>() -> SelectFn {
 }
 
 fn select(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [cond, a, b, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [cond, a, b, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 3 operands"));
     };
     let n = out.numel();
     if n == 0 {
         return Ok(());
     }
-    let size = out.dtype.size();
+    let size = out.dtype().size();
     let f: SelectFn = by_size!(size, select_for());
-    let whole =
-        |v: &View<'_>, d| v.dtype == d && (n == 1 || (v.shape == out.shape && v.is_contiguous()));
-    if whole(out, out.dtype)
+    let whole = |v: &View<'_>, d| {
+        v.dtype() == d && (n == 1 || (v.shape() == out.shape() && v.is_contiguous()))
+    };
+    if whole(out, out.dtype())
         && whole(cond, DType::Bool)
-        && whole(a, out.dtype)
-        && whole(b, out.dtype)
+        && whole(a, out.dtype())
+        && whole(b, out.dtype())
     {
-        let all = Addresses([out.ptr, cond.ptr, a.ptr, b.ptr]);
+        let all = Addresses([out.ptr(), cond.ptr(), a.ptr(), b.ptr()]);
         let part = |from: usize, n: usize| {
             let [o, c, a, b] = *all.get();
             let at = from * size;
@@ -339,12 +344,12 @@ fn select(args: &KernelArgs<'_>) -> Result<()> {
         }
         return Ok(());
     }
-    let l = StridedLoop::of_views(out.shape, &[out, cond, a, b]);
+    let l = StridedLoop::of_views(out.shape(), &[out, cond, a, b]);
     let operands = [
-        Operand::new(out, out.dtype),
+        Operand::new(out, out.dtype()),
         Operand::new(cond, DType::Bool),
-        Operand::new(a, out.dtype),
-        Operand::new(b, out.dtype),
+        Operand::new(a, out.dtype()),
+        Operand::new(b, out.dtype()),
     ];
     // SAFETY: the views are valid for their layouts.
     unsafe {

@@ -1,19 +1,23 @@
 //! New tensors: ranges, identity matrices, and tensors laid into larger ones.
 //!
-//! - `Arange`: `attrs[0] + i * attrs[1]`.
-//! - `Linspace`: `attrs[2]` numbers from `attrs[0]` to `attrs[1]`; where `attrs[3]` is given, its
-//!   powers with these exponents.
+//! - `Arange` ([`attrs::Arange`]): numbers a step apart.
+//! - `Linspace` ([`attrs::Linspace`]): as many equally spaced numbers as the output has elements,
+//!   or the powers with these exponents.
 //! - `Eye`: ones on the diagonal of a matrix, zeros elsewhere.
-//! - `Cat`: the operands one after the other along dimension `attrs[0]`, converted.
-//! - `Pad`: the operand with `attrs[0][d]` elements before it in dimension `d`, and as many behind
-//!   it as the output has room for, all of value `attrs[1]`.
+//! - `Cat` ([`attrs::Cat`]): the operands one after the other along a dimension, converted.
+//! - `Pad` ([`attrs::Pad`]): the operand with elements of one value before it, and as many behind it
+//!   as the output has room for.
+
+mod spaced;
 
 use std::ops::Range;
 use std::sync::Mutex;
 
 use half::{bf16, f16};
-use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
+use torsh_core::attrs::NONE;
+use torsh_core::{
+    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
+};
 
 use crate::blocks::{self, GRAIN, backwards};
 use crate::copy::{Addresses, fill_view};
@@ -37,8 +41,8 @@ fn missing(what: &str) -> TorshError {
 /// Writes `f(i)` to element `i` of a vector.
 fn write<T: Copy>(out: &View<'_>, f: impl Fn(usize) -> T + Sync) {
     let n = out.numel();
-    let step = out.strides.first().copied().unwrap_or(1);
-    let ptr = Addresses([out.ptr]);
+    let step = out.strides().first().copied().unwrap_or(1);
+    let ptr = Addresses([out.ptr()]);
     blocks::parallel(n, &|range| {
         let base = ptr.get()[0] as *mut T;
         for i in range {
@@ -49,18 +53,15 @@ fn write<T: Copy>(out: &View<'_>, f: impl Fn(usize) -> T + Sync) {
 }
 
 fn arange(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(out), Some(start), Some(step)) = (
-        args.outputs.first(),
-        args.attr(0).scalar(),
-        args.attr(1).scalar(),
-    ) else {
-        return Err(missing("1 output, a start and a step"));
+    let Some(out) = args.outputs().first() else {
+        return Err(missing("1 output"));
     };
+    let &attrs::Arange { start, step } = args.attrs()?;
     let (fs, fd) = (start.to_f64(), step.to_f64());
     let (is, id) = (start.to_i64(), step.to_i64());
     let int = |i: usize| is.wrapping_add(id.wrapping_mul(i as i64));
     let float = |i: usize| fs + fd * i as f64;
-    match out.dtype {
+    match out.dtype() {
         DType::F64 => write(out, float),
         DType::F32 => write(out, |i| float(i) as f32),
         DType::F16 => write(out, |i| f16::from_f32(float(i) as f32)),
@@ -75,118 +76,31 @@ fn arange(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A point between two ends, counted from the nearer end, so that both ends are exact.
-macro_rules! between {
-    ($start:expr, $end:expr, $step:expr, $n:expr, $to:expr) => {{
-        let (start, end, step, n, to) = ($start, $end, $step, $n, $to);
-        move |i: usize| {
-            if i < n / 2 {
-                start + step * to(i)
-            } else {
-                end - step * to(n - i - 1)
-            }
-        }
-    }};
-}
-
 fn linspace(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(out), Some(a), Some(b)) = (
-        args.outputs.first(),
-        args.attr(0).scalar(),
-        args.attr(1).scalar(),
-    ) else {
-        return Err(missing("1 output and two ends"));
+    let Some(out) = args.outputs().first() else {
+        return Err(missing("1 output"));
     };
-    let n = out.numel();
-    let base = args.attr(3);
-    // Integers step in float64 from the ends cut off to integers.
-    let whole = |s: Scalar| s.to_i64() as f64;
-    macro_rules! ints {
-        ($t:ty) => {{
-            let (a, b) = (whole(a), whole(b));
-            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i
-                as f64);
-            match base.scalar() {
-                None => write(out, |i| at(i) as i64 as $t),
-                Some(base) => write(out, |i| base.to_f64().powf(at(i)) as i64 as $t),
-            }
-        }};
+    let &attrs::Linspace {
+        start: a,
+        end: b,
+        base,
+    } = args.attrs()?;
+    let done = match base {
+        None => spaced::linspace(out, a, b),
+        Some(base) => spaced::logspace(out, a, b, base),
+    };
+    if done {
+        Ok(())
+    } else {
+        Err(args.unsupported())
     }
-    macro_rules! halves {
-        ($t:ty) => {{
-            // Every step is rounded, as arithmetic on the type itself is.
-            let r = |v: f32| <$t>::from_f32(v).to_f32();
-            let (a, b) = (r(a.to_f64() as f32), r(b.to_f64() as f32));
-            let step = r(r(b - a) / r((n.max(2) - 1) as f32));
-            let at = |i: usize| {
-                if i < n / 2 {
-                    r(a + r(step * r(i as f32)))
-                } else {
-                    r(b - r(step * r((n - i - 1) as f32)))
-                }
-            };
-            match base.scalar() {
-                None => write(out, |i| <$t>::from_f32(at(i))),
-                Some(base) => write(out, |i| <$t>::from_f64(base.to_f64().powf(at(i) as f64))),
-            }
-        }};
-    }
-    macro_rules! complexes {
-        ($t:ty) => {{
-            let c = |s: Scalar| {
-                let (re, im) = s.to_complex();
-                Complex::<$t>::new(re as $t, im as $t)
-            };
-            let (a, b) = (c(a), c(b));
-            let step = (b - a) / Complex::from((n.max(2) - 1) as $t);
-            let at = between!(a, b, step, n, |i: usize| Complex::from(i as $t));
-            match base.scalar() {
-                None => write(out, at),
-                Some(base) => {
-                    let base = c(base);
-                    write(out, |i| base.powc(at(i)))
-                }
-            }
-        }};
-    }
-    match out.dtype {
-        DType::F64 => {
-            let (a, b) = (a.to_f64(), b.to_f64());
-            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f64, n, |i: usize| i
-                as f64);
-            match base.scalar() {
-                None => write(out, at),
-                Some(base) => write(out, |i| base.to_f64().powf(at(i))),
-            }
-        }
-        DType::F32 => {
-            let (a, b) = (a.to_f64() as f32, b.to_f64() as f32);
-            let at = between!(a, b, (b - a) / (n.max(2) - 1) as f32, n, |i: usize| i
-                as f32);
-            match base.scalar() {
-                None => write(out, at),
-                Some(base) => write(out, |i| base.to_f64().powf(at(i) as f64) as f32),
-            }
-        }
-        DType::F16 => halves!(f16),
-        DType::BF16 => halves!(bf16),
-        DType::C64 => complexes!(f32),
-        DType::C128 => complexes!(f64),
-        DType::I64 => ints!(i64),
-        DType::I32 => ints!(i32),
-        DType::I16 => ints!(i16),
-        DType::I8 => ints!(i8),
-        DType::U8 => ints!(u8),
-        DType::Bool => return Err(args.unsupported()),
-    }
-    Ok(())
 }
 
 fn eye(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(out) = args.outputs.first() else {
+    let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
-    let ([rows, cols], [down, right]) = (out.shape, out.strides) else {
+    let ([rows, cols], [down, right]) = (out.shape(), out.strides()) else {
         return Err(missing("a matrix"));
     };
     let n = [(*rows).min(*cols)];
@@ -195,15 +109,12 @@ fn eye(args: &KernelArgs<'_>) -> Result<()> {
     }
     // The strides of an empty matrix may be anything.
     let step = [down + right];
-    let diagonal = View {
-        shape: &n,
-        strides: &step,
-        ..*out
-    };
+    // SAFETY: the output is valid for its layout, and the diagonal is a part of it.
+    let diagonal = unsafe { View::new(out.ptr(), out.dtype(), &n, &step) };
     // SAFETY: the output is valid for its layout, and the diagonal is a part of it.
     unsafe {
         fill_view(out, [0; 16]);
-        fill_view(&diagonal, Scalar::Int(1).to_bytes(out.dtype));
+        fill_view(&diagonal, Scalar::Int(1).to_bytes(out.dtype()));
     }
     Ok(())
 }
@@ -213,19 +124,19 @@ fn copy_into(args: &KernelArgs<'_>, out: &View<'_>, offset: isize, src: &View<'_
     let Some(copy) = crate::copy::kernel(Kernel::Copy) else {
         return Err(missing("a copy"));
     };
-    let part = View {
-        ptr: out.ptr.wrapping_offset(offset * out.dtype.size() as isize),
-        dtype: out.dtype,
-        shape: src.shape,
-        strides: out.strides,
+    // SAFETY: the plan made the output large enough for `src` at this offset.
+    let part = unsafe {
+        View::new(
+            out.ptr()
+                .wrapping_offset(offset * out.dtype().size() as isize),
+            out.dtype(),
+            src.shape(),
+            out.strides(),
+        )
     };
-    copy(&KernelArgs {
-        kernel: Kernel::Copy,
-        compute: args.compute,
-        outputs: &[part],
-        inputs: &[*src],
-        attrs: &[],
-    })
+    let (outputs, inputs) = ([part], [*src]);
+    // SAFETY: a copy takes any dtypes, and both views have the operand's shape.
+    copy(&unsafe { KernelArgs::new(Kernel::Copy, args.compute(), &outputs, &inputs, NONE) })
 }
 
 /// The operands of `cat`, each with the offset at which it goes into the output.
@@ -256,36 +167,36 @@ impl Pieces<'_> {
 }
 
 fn cat(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(out) = args.outputs.first() else {
+    let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
-    let dim = args.attr(0).int() as usize;
-    let (Some(&step), Some(&room)) = (out.strides.get(dim), out.shape.get(dim)) else {
+    let dim = args.attrs::<attrs::Cat>()?.dim;
+    let (Some(&step), Some(&room)) = (out.strides().get(dim), out.shape().get(dim)) else {
         return Err(missing("a dimension of the output"));
     };
     let mut at = 0usize;
     // Where each operand goes.
-    let mut parts = Vec::with_capacity(args.inputs.len());
-    for src in args.inputs {
+    let mut parts = Vec::with_capacity(args.inputs().len());
+    for src in args.inputs() {
         // Empty vectors go with tensors of any rank.
         if src.numel() == 0 {
-            if src.shape.len() == out.shape.len() {
-                at += src.shape[dim];
+            if src.shape().len() == out.shape().len() {
+                at += src.shape()[dim];
             }
             continue;
         }
-        let fits = src.shape.len() == out.shape.len()
+        let fits = src.shape().len() == out.shape().len()
             && src
-                .shape
+                .shape()
                 .iter()
-                .zip(out.shape)
+                .zip(out.shape())
                 .enumerate()
                 .all(|(d, (a, b))| d == dim || a == b);
-        if !fits || at + src.shape[dim] > room {
+        if !fits || at + src.shape()[dim] > room {
             return Err(missing("operands that fill the output"));
         }
         parts.push((at as isize * step, src));
-        at += src.shape[dim];
+        at += src.shape()[dim];
     }
     let pieces = Pieces { args, out, parts };
     let (parts, pieces) = (&pieces.parts, &pieces);
@@ -307,25 +218,22 @@ fn cat(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn pad(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [src, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [src, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 1 operand"));
     };
-    let (before, value) = (
-        args.attr(0).ints(),
-        args.attr(1).scalar().unwrap_or(Scalar::Int(0)),
-    );
-    if before.len() != out.shape.len() || src.shape.len() != out.shape.len() {
+    let attrs::Pad { before, value, .. } = args.attrs()?;
+    if before.len() != out.shape().len() || src.shape().len() != out.shape().len() {
         return Err(missing("a padding for each dimension"));
     }
     let mut offset = 0isize;
     for (d, &b) in before.iter().enumerate() {
-        if b < 0 || b as usize + src.shape[d] > out.shape[d] {
+        if b + src.shape()[d] > out.shape()[d] {
             return Err(missing("an output with room for the operand"));
         }
-        offset += b as isize * out.strides[d];
+        offset += b as isize * out.strides()[d];
     }
     // SAFETY: the output is valid for its layout.
-    unsafe { fill_view(out, value.to_bytes(out.dtype)) };
+    unsafe { fill_view(out, value.to_bytes(out.dtype())) };
     if src.numel() == 0 {
         return Ok(());
     }
@@ -335,7 +243,7 @@ fn pad(args: &KernelArgs<'_>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use torsh_core::Attr;
+    use torsh_core::{Attributes, Dims};
 
     fn view<'a, T>(
         v: &mut [T],
@@ -343,77 +251,49 @@ mod tests {
         shape: &'a [usize],
         strides: &'a [isize],
     ) -> View<'a> {
-        View {
-            ptr: v.as_mut_ptr().cast(),
-            dtype,
-            shape,
-            strides,
-        }
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe { View::new(v.as_mut_ptr().cast(), dtype, shape, strides) }
     }
 
-    fn run(k: Kernel, out: View<'_>, inputs: &[View<'_>], attrs: &[Attr<'_>]) -> Result<()> {
-        let compute = out.dtype;
-        kernel(k).unwrap()(&KernelArgs {
-            kernel: k,
-            compute,
-            outputs: &[out],
-            inputs,
-            attrs,
-        })
+    fn run(k: Kernel, out: View<'_>, inputs: &[View<'_>], attrs: &dyn Attributes) {
+        crate::testing::run(k, out.dtype(), &[out], inputs, attrs).unwrap();
     }
 
     #[test]
     fn ranges() {
         let mut v = [0i64; 4];
-        let attrs = [Attr::Scalar(Scalar::Int(5)), Attr::Scalar(Scalar::Int(-2))];
-        run(
-            Kernel::Arange,
-            view(&mut v, DType::I64, &[4], &[1]),
-            &[],
-            &attrs,
-        )
-        .unwrap();
+        let range = attrs::Arange {
+            start: Scalar::Int(5),
+            step: Scalar::Int(-2),
+        };
+        let out = view(&mut v, DType::I64, &[4], &[1]);
+        run(Kernel::Arange, out, &[], &range);
         assert_eq!(v, [5, 3, 1, -1]);
         let mut v = [9f32; 6];
-        let ends = [
-            Attr::Scalar(Scalar::Float(0.0)),
-            Attr::Scalar(Scalar::Float(1.0)),
-        ];
-        run(
-            Kernel::Linspace,
-            view(&mut v, DType::F32, &[3], &[2]),
-            &[],
-            &ends,
-        )
-        .unwrap();
+        let points = attrs::Linspace {
+            start: Scalar::Float(0.0),
+            end: Scalar::Float(1.0),
+            base: None,
+        };
+        let out = view(&mut v, DType::F32, &[3], &[2]);
+        run(Kernel::Linspace, out, &[], &points);
         assert_eq!(v, [0.0, 9.0, 0.5, 9.0, 1.0, 9.0]);
         let mut v = [0f64; 3];
-        let powers = [
-            ends[0],
-            Attr::Scalar(Scalar::Int(2)),
-            Attr::None,
-            Attr::Float(10.0),
-        ];
-        run(
-            Kernel::Linspace,
-            view(&mut v, DType::F64, &[3], &[1]),
-            &[],
-            &powers,
-        )
-        .unwrap();
+        let powers = attrs::Linspace {
+            end: Scalar::Int(2),
+            base: Some(Scalar::Float(10.0)),
+            ..points
+        };
+        let out = view(&mut v, DType::F64, &[3], &[1]);
+        run(Kernel::Linspace, out, &[], &powers);
         assert_eq!(v, [1.0, 10.0, 100.0]);
     }
 
     #[test]
     fn identity_of_a_transposed_matrix() {
         let mut v = [7i32; 6];
-        run(
-            Kernel::Eye,
-            view(&mut v, DType::I32, &[3, 2], &[1, 3]),
-            &[],
-            &[],
-        )
-        .unwrap();
+        let out = view(&mut v, DType::I32, &[3, 2], &[1, 3]);
+        run(Kernel::Eye, out, &[], NONE);
         assert_eq!(v, [1, 0, 0, 0, 1, 0]);
     }
 
@@ -425,23 +305,17 @@ mod tests {
             view(&mut a, DType::I32, &[2, 1], &[1, 1]),
             view(&mut b, DType::F32, &[2, 2], &[2, 1]),
         ];
-        run(
-            Kernel::Cat,
-            view(&mut v, DType::F32, &[2, 3], &[3, 1]),
-            &inputs,
-            &[Attr::Int(1)],
-        )
-        .unwrap();
+        let out = view(&mut v, DType::F32, &[2, 3], &[3, 1]);
+        run(Kernel::Cat, out, &inputs, &attrs::Cat { dim: 1 });
         assert_eq!(v, [1.0, 3.0, 4.0, 2.0, 5.0, 6.0]);
         let mut v = [0f32; 12];
-        let attrs = [Attr::Ints(&[1, 0]), Attr::Scalar(Scalar::Int(9))];
-        run(
-            Kernel::Pad,
-            view(&mut v, DType::F32, &[4, 3], &[3, 1]),
-            &inputs[1..],
-            &attrs,
-        )
-        .unwrap();
+        let frame = attrs::Pad {
+            before: Dims::from_slice(&[1, 0]),
+            after: Dims::from_slice(&[1, 1]),
+            value: Scalar::Int(9),
+        };
+        let out = view(&mut v, DType::F32, &[4, 3], &[3, 1]);
+        run(Kernel::Pad, out, &inputs[1..], &frame);
         assert_eq!(
             v,
             [9.0, 9.0, 9.0, 3.0, 4.0, 9.0, 5.0, 6.0, 9.0, 9.0, 9.0, 9.0]
@@ -459,7 +333,7 @@ mod tests {
         for _ in 0..3 {
             let mut v = vec![-1i32; want.len()];
             let out = view(&mut v, DType::I32, &[40 * N], &[1]);
-            run(Kernel::Cat, out, &inputs, &[Attr::Int(0)]).unwrap();
+            run(Kernel::Cat, out, &inputs, &attrs::Cat { dim: 0 });
             assert_eq!(v, want);
         }
     }

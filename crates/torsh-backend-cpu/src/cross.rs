@@ -5,7 +5,7 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing};
 
@@ -43,7 +43,7 @@ macro_rules! numbers {
 numbers!(f16 bf16 f32 f64 Complex<f32> Complex<f64>; u8 i8 i16 i32 i64);
 
 fn cross(args: &KernelArgs<'_>) -> Result<()> {
-    match args.compute {
+    match args.compute() {
         DType::F16 => run::<f16>(args),
         DType::BF16 => run::<bf16>(args),
         DType::F32 => run::<f32>(args),
@@ -60,18 +60,18 @@ fn cross(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run<T: Number>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out], [a, b]) = (args.outputs, args.inputs) else {
+    let ([out], [a, b]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let dim = args.attr(0).int() as usize;
-    if out.shape.get(dim) != Some(&3) || a.shape != out.shape || b.shape != out.shape {
+    let dim = args.attrs::<attrs::Cross>()?.dim;
+    if out.shape().get(dim) != Some(&3) || a.shape() != out.shape() || b.shape() != out.shape() {
         return Err(missing());
     }
-    let dtype = args.compute;
+    let dtype = args.compute();
     let (a, b) = (Dense::new(a, dtype)?, Dense::new(b, dtype)?);
     let result = DenseOut::new(out, dtype)?;
-    let inner: usize = out.shape[dim + 1..].iter().product();
-    let outer: usize = out.shape[..dim].iter().product();
+    let inner: usize = out.shape()[dim + 1..].iter().product();
+    let outer: usize = out.shape()[..dim].iter().product();
     let (a, b, y) = (a.ptr::<T>(), b.ptr::<T>(), result.ptr::<T>());
     let grain = (GRAIN / inner.max(1)).max(1);
     pool::parallel_for(outer, grain, &|range| {

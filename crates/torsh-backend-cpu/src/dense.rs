@@ -49,8 +49,8 @@ impl<T> Scratch<T> {
     pub fn new(n: usize) -> Result<Scratch<T>> {
         let bytes = n
             .checked_mul(size_of::<T>())
-            .ok_or(TorshError::OutOfMemory)?;
-        let block = allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+            .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?;
+        let block = allocate(bytes)?;
         Ok(Scratch {
             block,
             of: PhantomData,
@@ -65,12 +65,15 @@ impl<T> Scratch<T> {
 
 /// Runs the copy kernel: any layout and dtype to any other.
 pub(crate) fn copy(from: &View<'_>, to: &View<'_>) -> Result<()> {
-    let args = KernelArgs {
-        kernel: Kernel::Copy,
-        compute: to.dtype,
-        outputs: std::slice::from_ref(to),
-        inputs: std::slice::from_ref(from),
-        attrs: &[],
+    // SAFETY: a copy takes any two dtypes and layouts of one shape.
+    let args = unsafe {
+        KernelArgs::new(
+            Kernel::Copy,
+            to.dtype(),
+            std::slice::from_ref(to),
+            std::slice::from_ref(from),
+            torsh_core::attrs::NONE,
+        )
     };
     match crate::copy::kernel(Kernel::Copy) {
         Some(kernel) => kernel(&args),
@@ -87,22 +90,18 @@ pub(crate) struct Dense {
 impl Dense {
     /// The elements of `v` as `dtype`.
     pub fn new(v: &View<'_>, dtype: DType) -> Result<Dense> {
-        if v.dtype == dtype && v.is_contiguous() {
+        if v.dtype() == dtype && v.is_contiguous() {
             return Ok(Dense {
-                ptr: Ptr(v.ptr),
+                ptr: Ptr(v.ptr()),
                 _block: None,
             });
         }
         let block = Scratch::<u8>::new(v.numel() * dtype.size())?;
-        let strides = shape::Shape::new(v.shape).contiguous_strides();
+        let strides = shape::Shape::new(v.shape()).contiguous_strides();
         copy(
             v,
-            &View {
-                ptr: block.ptr(),
-                dtype,
-                shape: v.shape,
-                strides: &strides,
-            },
+            // SAFETY: the block has an element for each of the view's, row-major.
+            &unsafe { View::new(block.ptr(), dtype, v.shape(), &strides) },
         )?;
         Ok(Dense {
             ptr: Ptr(block.ptr()),
@@ -136,7 +135,7 @@ pub(crate) struct DenseOut<'a> {
 impl<'a> DenseOut<'a> {
     /// Memory for the elements of `v` as `dtype`.
     pub fn new(v: &View<'a>, dtype: DType) -> Result<DenseOut<'a>> {
-        let direct = v.dtype == dtype && v.is_contiguous();
+        let direct = v.dtype() == dtype && v.is_contiguous();
         let block = match direct {
             true => None,
             false => Some(Scratch::new(v.numel() * dtype.size())?),
@@ -161,7 +160,7 @@ impl<'a> DenseOut<'a> {
     pub fn ptr<T>(&self) -> Ptr<T> {
         match &self.block {
             Some(block) => Ptr(block.ptr().cast()),
-            None => Ptr(self.view.ptr.cast()),
+            None => Ptr(self.view.ptr().cast()),
         }
     }
 
@@ -170,13 +169,9 @@ impl<'a> DenseOut<'a> {
         let Some(block) = self.block else {
             return Ok(());
         };
-        let strides = shape::Shape::new(self.view.shape).contiguous_strides();
-        let from = View {
-            ptr: block.ptr(),
-            dtype: self.dtype,
-            shape: self.view.shape,
-            strides: &strides,
-        };
+        let strides = shape::Shape::new(self.view.shape()).contiguous_strides();
+        // SAFETY: the block was made for the view's elements, row-major.
+        let from = unsafe { View::new(block.ptr(), self.dtype, self.view.shape(), &strides) };
         copy(&from, &self.view)
     }
 }

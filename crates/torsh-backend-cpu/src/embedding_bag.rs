@@ -2,17 +2,15 @@
 //!
 //! - `EmbeddingBag`: weight `[rows, width]`, indices `[n]`, offsets (where each bag starts), and
 //!   optionally a factor for each index, into `[bags, width]` and, for maxima, the row that each
-//!   element came from (int64, -1 for none). Attributes: mode (0 sum, 1 mean, 2 max), the index
-//!   that does not count (negative: none), whether the last offset is an end.
+//!   element came from (int64, -1 for none).
 //! - `EmbeddingBagBackward`: gradient, weight (where the factors' gradient is wanted), indices,
-//!   offsets, factors and those rows into the gradients of weight and factors. Attributes: these
-//!   three, whether gradients are divided by how often their index occurs, and whether the
-//!   gradients of weight and of factors are wanted.
+//!   offsets, factors and those rows into the gradients of weight and factors.
 //!
 //! Real floating-point types; the half types compute in float32. Indices and offsets are int64 or
 //! int32, and checked here.
 
 use half::{bf16, f16};
+use torsh_core::attrs::{self, EmbeddingBagMode as Mode};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing, wide};
@@ -24,14 +22,14 @@ const GRAIN: usize = 16 * 1024;
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     Some(match k {
-        Kernel::EmbeddingBag => |args| match args.compute {
+        Kernel::EmbeddingBag => |args| match args.compute() {
             DType::F32 => forward::<f32>(args),
             DType::F64 => forward::<f64>(args),
             DType::F16 => forward::<f16>(args),
             DType::BF16 => forward::<bf16>(args),
             _ => Err(args.unsupported()),
         },
-        Kernel::EmbeddingBagBackward => |args| match args.compute {
+        Kernel::EmbeddingBagBackward => |args| match args.compute() {
             DType::F32 => backward::<f32>(args),
             DType::F64 => backward::<f64>(args),
             DType::F16 => backward::<f16>(args),
@@ -69,24 +67,17 @@ elements! {
     bf16, f32, F32, x => x.to_f32();
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Sum,
-    Mean,
-    Max,
-}
-
 /// The indices, checked, and the bags as ranges of them.
 struct Bags {
     indices: Vec<usize>,
     ranges: Vec<(usize, usize)>,
     mode: Mode,
-    padding: i64,
+    padding: Option<usize>,
 }
 
 impl Bags {
     fn new(
-        args: &KernelArgs<'_>,
+        a: &attrs::EmbeddingBag,
         indices: &View<'_>,
         offsets: &View<'_>,
         rows: usize,
@@ -122,23 +113,19 @@ impl Bags {
                 _ => return refuse(format!("offsets must not decrease, got {o} after {before}")),
             }
         }
-        if !args.attr(2).bool() {
+        if !a.include_last_offset {
             starts.push(n);
         }
         Ok(Bags {
             indices,
             ranges: starts.windows(2).map(|w| (w[0], w[1])).collect(),
-            mode: match args.attr(0).int() {
-                0 => Mode::Sum,
-                1 => Mode::Mean,
-                _ => Mode::Max,
-            },
-            padding: args.attr(1).int(),
+            mode: a.mode,
+            padding: a.padding_idx,
         })
     }
 
     fn is_padding(&self, row: usize) -> bool {
-        row as i64 == self.padding
+        self.padding == Some(row)
     }
 
     /// How many indices of a bag count.
@@ -150,12 +137,12 @@ impl Bags {
 
 /// The elements of a 1-d view of int64 or int32.
 fn integers(v: &View<'_>) -> Result<Vec<i64>> {
-    if !matches!(v.dtype, DType::I64 | DType::I32) {
+    if !matches!(v.dtype(), DType::I64 | DType::I32) {
         return Err(TorshError::dtype(
             "",
             format!(
                 "expected indices and offsets of int64 or int32, got {}",
-                v.dtype
+                v.dtype()
             ),
         ));
     }
@@ -167,14 +154,15 @@ fn integers(v: &View<'_>) -> Result<Vec<i64>> {
 }
 
 fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, chosen], [weight, indices, offsets, factors]) = (args.outputs, args.inputs) else {
+    let ([out, chosen], [weight, indices, offsets, factors]) = (args.outputs(), args.inputs())
+    else {
         return Err(missing());
     };
-    let [rows, width] = *weight.shape else {
+    let [rows, width] = *weight.shape() else {
         return Err(missing());
     };
-    let bags = Bags::new(args, indices, offsets, rows)?;
-    if out.shape != [bags.ranges.len(), width] {
+    let bags = Bags::new(args.attrs()?, indices, offsets, rows)?;
+    if out.shape() != [bags.ranges.len(), width] {
         return Err(missing());
     }
     let factors = Dense::optional(Some(factors), T::WIDE)?;
@@ -185,9 +173,9 @@ fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
     let (y, from, w) = (
         result.ptr::<T::Wide>(),
         chosen.ptr::<i64>(),
-        Ptr::new(weight.ptr.cast::<T>()),
+        Ptr::new(weight.ptr().cast::<T>()),
     );
-    let (row_step, step) = (weight.strides[0], weight.strides[1]);
+    let (row_step, step) = (weight.strides()[0], weight.strides()[1]);
     let each = width * (bags.indices.len() / bags.ranges.len().max(1)).max(1);
     pool::parallel_for(bags.ranges.len(), (GRAIN / each.max(1)).max(1), &|range| {
         for b in range {
@@ -241,29 +229,31 @@ fn forward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn backward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([dw, df], [g, weight, indices, offsets, factors, chosen]) = (args.outputs, args.inputs)
+    let ([dw, df], [g, weight, indices, offsets, factors, chosen]) =
+        (args.outputs(), args.inputs())
     else {
         return Err(missing());
     };
-    let [rows, width] = [args.attr(4).int(), args.attr(5).int()].map(|v| v.max(0) as usize);
-    let bags = Bags::new(args, indices, offsets, rows)?;
-    if g.shape != [bags.ranges.len(), width] {
+    let a = args.attrs::<attrs::EmbeddingBagBackward>()?;
+    let (rows, width) = (a.num_weights, a.embedding_dim);
+    let forward = attrs::EmbeddingBag {
+        mode: a.mode,
+        padding_idx: a.padding_idx,
+        include_last_offset: a.include_last_offset,
+        scale_grad_by_freq: a.scale_grad_by_freq,
+    };
+    let bags = Bags::new(&forward, indices, offsets, rows)?;
+    if g.shape() != [bags.ranges.len(), width] {
         return Err(missing());
     }
     let g = Dense::new(g, T::WIDE)?;
     let g = g.ptr::<T::Wide>();
-    if args.attr(6).bool() {
+    if a.weight_grad {
         let out = DenseOut::new(dw, T::WIDE)?;
-        to_weight::<T>(
-            args,
-            &bags,
-            [rows, width],
-            [g, out.ptr()],
-            [factors, chosen],
-        )?;
+        to_weight::<T>(a, &bags, [g, out.ptr()], [factors, chosen])?;
         out.finish()?;
     }
-    if args.attr(7).bool() {
+    if a.factors_grad {
         let out = DenseOut::new(df, T::WIDE)?;
         to_factors::<T>(&bags, width, weight, [g, out.ptr()])?;
         out.finish()?;
@@ -273,12 +263,12 @@ fn backward<T: Element>(args: &KernelArgs<'_>) -> Result<()> {
 
 /// The weight's gradient. Threads share the width, so that each row adds its gradients in order.
 fn to_weight<T: Element>(
-    args: &KernelArgs<'_>,
+    a: &attrs::EmbeddingBagBackward,
     bags: &Bags,
-    [rows, width]: [usize; 2],
     [g, out]: [Ptr<T::Wide>; 2],
     [factors, chosen]: [&View<'_>; 2],
 ) -> Result<()> {
+    let (rows, width) = (a.num_weights, a.embedding_dim);
     let factors = Dense::optional(Some(factors), T::WIDE)?;
     let factors = factors.as_ref().map(Dense::ptr::<T::Wide>);
     let chosen = match bags.mode {
@@ -286,7 +276,7 @@ fn to_weight<T: Element>(
         _ => None,
     };
     let chosen = chosen.as_ref().map(Dense::ptr::<i64>);
-    let mut occurs = vec![0u32; if args.attr(3).bool() { rows } else { 0 }];
+    let mut occurs = vec![0u32; if a.scale_grad_by_freq { rows } else { 0 }];
     if !occurs.is_empty() {
         bags.indices.iter().for_each(|&row| occurs[row] += 1);
     }
@@ -342,11 +332,11 @@ fn to_factors<T: Element>(
     weight: &View<'_>,
     [g, out]: [Ptr<T::Wide>; 2],
 ) -> Result<()> {
-    if weight.dtype.size() != size_of::<T>() || wide(weight.dtype) != T::WIDE {
+    if weight.dtype().size() != size_of::<T>() || wide(weight.dtype()) != T::WIDE {
         return Err(missing());
     }
-    let w = Ptr::new(weight.ptr.cast::<T>());
-    let (row_step, step) = (weight.strides[0], weight.strides[1]);
+    let w = Ptr::new(weight.ptr().cast::<T>());
+    let (row_step, step) = (weight.strides()[0], weight.strides()[1]);
     // SAFETY: there is a factor for each index.
     unsafe { std::slice::from_raw_parts_mut(out.get(), bags.indices.len()) }.fill(T::Wide::ZERO);
     let each = width * (bags.indices.len() / bags.ranges.len().max(1)).max(1);

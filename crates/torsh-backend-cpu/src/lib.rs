@@ -4,6 +4,8 @@ pub mod arch;
 mod attention;
 mod batch_norm;
 mod blocks;
+mod byte;
+mod check;
 mod conv;
 mod convert;
 mod copy;
@@ -33,6 +35,8 @@ mod sort;
 mod spatial;
 pub mod strided;
 mod table;
+#[cfg(test)]
+mod testing;
 mod transpose;
 mod vectors;
 pub mod vmath;

@@ -1,8 +1,9 @@
 //! Optimizer steps: one pass over each parameter, its gradient and its state.
 //!
 //! A call has any number of parameters: the inputs are their gradients, the outputs each
-//! parameter followed by the state that is there, the attributes one block for each. The elements
-//! of all together are split over the threads. The operands of a parameter have one dense memory
+//! parameter followed by the state that is there, [`Steps`] has a part for each. Where [`Steps`] says
+//! so, inputs of one number follow: the count of each parameter's step, and whether to step at all. The elements of all
+//! together are split over the threads. The operands of a parameter have one dense memory
 //! order, so that they are read as flat arrays. `float16` and `bfloat16` compute in `float32` and
 //! round once when written. The formulas are the rows of [`torsh_core::steps`].
 
@@ -12,6 +13,9 @@ mod adam;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use torsh_core::attrs::{
+    self, STEP_DERIVED as DERIVED, STEP_FLAGS as FLAGS, STEP_NUMBERS as NUMBERS, StepPart, Steps,
+};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
 use crate::arch::{self, Arch, Level};
@@ -23,6 +27,7 @@ use crate::scalar::Real;
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     match k {
         Kernel::UnscaleGradients => Some(unscale),
+        Kernel::AmpUpdateScale => Some(update_scale),
         k => entry(k).map(|_| step as KernelFn),
     }
 }
@@ -31,10 +36,8 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 const GRAIN: usize = 16 * 1024;
 /// Elements of a cache line, or of some: where threads part.
 const LINE: usize = 64;
-/// The most tensors of state, numbers and flags that a row has.
+/// The most tensors of state that a row has.
 const STATE: usize = 3;
-const NUMBERS: usize = 8;
-const FLAGS: usize = 2;
 /// How many elements of a half type are converted at once.
 const BLOCK: usize = 512;
 
@@ -42,26 +45,26 @@ const BLOCK: usize = 512;
 trait StepRow<const HAS: u8> {
     /// Which state is there.
     const PRESENT: [bool; STATE];
+    /// The numbers that follow from the others and from the count of steps.
+    fn derive(numbers: [f64; NUMBERS], step: f64) -> [f64; DERIVED];
     /// Parameter and state after the step.
     fn apply<A: Arch, T: Real>(
         p: T,
         g: T,
         state: [T; STATE],
         numbers: [T; NUMBERS],
+        derived: [T; DERIVED],
         flags: [bool; FLAGS],
     ) -> (T, [T; STATE]);
 }
 
-/// What is not a tensor.
-#[derive(Clone, Copy)]
-struct Numbers {
-    maximize: bool,
-    /// The L2 penalty.
-    weight_decay: f64,
-    /// What the parameter is multiplied by first.
-    shrink: f64,
-    values: [f64; NUMBERS],
-    flags: [bool; FLAGS],
+/// [`StepRow::derive`].
+type DeriveFn = fn([f64; NUMBERS], f64) -> [f64; DERIVED];
+
+/// What a step of one parameter computes with.
+struct Numbers<'a> {
+    part: &'a StepPart,
+    derived: [f64; DERIVED],
 }
 
 /// Where a step's operands start; null for state that is not there.
@@ -108,7 +111,7 @@ impl Operands {
 ///
 /// # Safety
 /// The operands that the row has must be valid for them.
-type StepFn = unsafe fn(&Operands, usize, &Numbers);
+type StepFn = unsafe fn(&Operands, usize, &Numbers<'_>);
 
 /// # Safety
 /// As [`StepFn`].
@@ -116,9 +119,10 @@ type StepFn = unsafe fn(&Operands, usize, &Numbers);
 unsafe fn body<A: Arch, T: Real, R: StepRow<HAS>, const HAS: u8>(
     o: &Operands,
     len: usize,
-    n: &Numbers,
+    n: &Numbers<'_>,
 ) {
-    let numbers = n.values.map(T::c);
+    let (derived, n) = (n.derived.map(T::c), n.part);
+    let numbers = n.numbers.map(T::c);
     let (decay, shrink) = (T::c(n.weight_decay), T::c(n.shrink));
     let (maximize, decays, flags) = (n.maximize, n.weight_decay != 0.0, n.flags);
     let (param, grad) = (o.param as *mut Packed<T>, o.grad as *const Packed<T>);
@@ -136,7 +140,7 @@ unsafe fn body<A: Arch, T: Real, R: StepRow<HAS>, const HAS: u8>(
                 if has_b { (*b.add(i)).0 } else { T::ZERO },
                 if has_c { (*c.add(i)).0 } else { T::ZERO },
             ];
-            let (p, state) = R::apply::<A, T>(p * shrink, g, state, numbers, flags);
+            let (p, state) = R::apply::<A, T>(p * shrink, g, state, numbers, derived, flags);
             *param.add(i) = Packed(p);
             if has_a {
                 *a.add(i) = Packed(state[0]);
@@ -151,21 +155,25 @@ unsafe fn body<A: Arch, T: Real, R: StepRow<HAS>, const HAS: u8>(
     }
 }
 
-unsafe fn base<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers) {
+unsafe fn base<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers<'_>) {
     // SAFETY: the caller's promise.
     unsafe { body::<arch::Base, T, R, HAS>(o, len, n) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx2<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers) {
+unsafe fn avx2<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers<'_>) {
     // SAFETY: the caller's promise.
     unsafe { body::<arch::Avx2, T, R, HAS>(o, len, n) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx512<T: Real, R: StepRow<HAS>, const HAS: u8>(o: &Operands, len: usize, n: &Numbers) {
+unsafe fn avx512<T: Real, R: StepRow<HAS>, const HAS: u8>(
+    o: &Operands,
+    len: usize,
+    n: &Numbers<'_>,
+) {
     // SAFETY: the caller's promise.
     unsafe { body::<arch::Avx512, T, R, HAS>(o, len, n) }
 }
@@ -193,10 +201,9 @@ struct Entry {
     kernel: Kernel,
     /// A loop for each combination of the state that may be absent.
     loops: Vec<Loops>,
+    derive: DeriveFn,
     /// For each tensor of state whether it may be absent.
     optional: Vec<bool>,
-    numbers: usize,
-    flags: usize,
 }
 
 /// The loops of a row: those of all combinations of what may be absent.
@@ -230,7 +237,9 @@ macro_rules! rows {
     ($(
         $(#[doc = $doc:literal])+
         $method:ident $name:literal $kernel:ident ( $($state:ident $(if $has:ident)?),* )
-        [$($number:ident)*] [$($flag:ident)*] |$p:ident, $g:ident| $body:block
+        [$($number:ident)*] [$($flag:ident)*]
+        $(at $step:ident [$($derived:ident)*] $derive:block)?
+        |$p:ident, $g:ident| $body:block
     )*) => {
         fn entries() -> Vec<Entry> {
             let level = arch::level();
@@ -253,12 +262,25 @@ macro_rules! rows {
                         )*
                         present
                     };
+                    fn derive(
+                        [$($number,)* ..]: [f64; NUMBERS],
+                        step: f64,
+                    ) -> [f64; DERIVED] {
+                        let mut all = [0.0; DERIVED];
+                        $(
+                            let $step = step;
+                            let derived = $derive;
+                            all[..derived.len()].copy_from_slice(&derived);
+                        )?
+                        all
+                    }
                     #[inline(always)]
                     fn apply<A: Arch, T: Real>(
                         mut $p: T,
                         mut $g: T,
                         [$(mut $state,)* ..]: [T; STATE],
                         [$($number,)* ..]: [T; NUMBERS],
+                        [$($($derived,)*)? ..]: [T; DERIVED],
                         [$($flag,)* ..]: [bool; FLAGS],
                     ) -> (T, [T; STATE]) {
                         let mut bit = 0;
@@ -279,9 +301,8 @@ macro_rules! rows {
                 all.push(Entry {
                     kernel: Kernel::$kernel,
                     loops: variants!(This level [$($($has)?)*]),
+                    derive: <This as StepRow<0>>::derive,
                     optional: vec![$(optional!($($has)?)),*],
-                    numbers: <[&str]>::len(&[$(stringify!($number)),*]),
-                    flags: <[&str]>::len(&[$(stringify!($flag)),*]),
                 });
             })*
             all
@@ -300,7 +321,7 @@ fn entry(kernel: Kernel) -> Option<&'static Entry> {
 ///
 /// # Safety
 /// As [`StepFn`].
-type FirstFn = unsafe fn(&Operands, usize, &Numbers) -> usize;
+type FirstFn = unsafe fn(&Operands, usize, &Numbers<'_>) -> usize;
 
 /// The loop beside the row's for float32 with all state there that must be.
 fn first_part(kernel: Kernel, variant: usize) -> Option<FirstFn> {
@@ -313,17 +334,17 @@ fn first_part(kernel: Kernel, variant: usize) -> Option<FirstFn> {
 }
 
 /// One parameter's step.
-struct Item {
+struct Item<'a> {
     step: StepFn,
     /// What is to be done before, of `float32`.
     first: Option<FirstFn>,
     dtype: DType,
     operands: Operands,
-    numbers: Numbers,
+    numbers: Numbers<'a>,
     len: usize,
 }
 
-impl Item {
+impl Item<'_> {
     /// # Safety
     /// As [`StepFn`].
     unsafe fn loops(&self, o: &Operands, len: usize) {
@@ -409,22 +430,51 @@ fn split<I: Sync>(items: &[I], len: fn(&I) -> usize, f: impl Fn(&I, usize, usize
     });
 }
 
-/// The steps of all parameters, whose memory does not overlap, in one parallel region. The
-/// attributes of each: the bits of the state that is there, `maximize`, `weight_decay`, `shrink`,
-/// then the numbers and the flags of the row.
+/// The number of an operand that is one `float32`.
+fn one_float(v: &View<'_>) -> Result<f32> {
+    if v.dtype() != DType::F32 || v.numel() != 1 {
+        return Err(TorshError::invalid(
+            "",
+            "a count or condition must be one float32",
+        ));
+    }
+    // SAFETY: the view has one element of this dtype.
+    Ok(unsafe { (*(v.ptr() as *const Packed<f32>)).0 })
+}
+
+/// The steps of all parameters, whose memory does not overlap, in one parallel region.
 fn step(args: &KernelArgs<'_>) -> Result<()> {
-    let entry = entry(args.kernel).ok_or_else(|| args.unsupported())?;
-    let block = 4 + entry.numbers + entry.flags;
-    let mut outputs = args.outputs.iter();
-    let mut items = Vec::with_capacity(args.inputs.len());
-    for (grad, attrs) in args.inputs.iter().zip(args.attrs.chunks_exact(block)) {
+    let entry = entry(args.kernel()).ok_or_else(|| args.unsupported())?;
+    let &Steps {
+        ref parts,
+        counted,
+        conditional,
+        ..
+    } = args.attrs::<Steps>()?;
+    let of_each = parts.len() * (1 + usize::from(counted));
+    if of_each + usize::from(conditional) != args.inputs().len() {
+        return Err(TorshError::invalid(
+            "",
+            "the step needs a part for each gradient",
+        ));
+    }
+    if conditional && one_float(&args.inputs()[of_each])? != 0.0 {
+        return Ok(());
+    }
+    let mut outputs = args.outputs().iter();
+    let mut items = Vec::with_capacity(parts.len());
+    for (i, (grad, part)) in args.inputs().iter().zip(parts).enumerate() {
+        let step = match counted {
+            true => f64::from(one_float(&args.inputs()[parts.len() + i])?),
+            false => part.step,
+        };
         let missing = || TorshError::invalid("", "the step needs a state that is not there");
         let param = outputs.next().ok_or_else(missing)?;
-        let mut operands = Operands::new(param.ptr, grad.ptr);
-        let (bits, mut variant, mut bit) = (attrs[0].int(), 0, 0);
+        let mut operands = Operands::new(param.ptr(), grad.ptr());
+        let (mut variant, mut bit) = (0, 0);
         let fits = |v: &View<'_>| {
-            let same = v.dtype == param.dtype && v.shape == param.shape;
-            match same && v.strides == param.strides {
+            let same = v.dtype() == param.dtype() && v.shape() == param.shape();
+            match same && v.strides() == param.strides() {
                 true => Ok(()),
                 false => Err(TorshError::invalid(
                     "",
@@ -434,7 +484,7 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
         };
         fits(grad)?;
         for (i, &optional) in entry.optional.iter().enumerate() {
-            let there = bits >> i & 1 == 1;
+            let there = part.present >> i & 1 == 1;
             if optional {
                 variant |= usize::from(there) << bit;
                 bit += 1;
@@ -443,39 +493,28 @@ fn step(args: &KernelArgs<'_>) -> Result<()> {
             }
             if there {
                 let view = outputs.next().ok_or_else(missing)?;
-                operands.state[i] = view.ptr;
+                operands.state[i] = view.ptr();
                 fits(view)?;
             }
         }
         let loops = entry.loops[variant];
-        let mut numbers = Numbers {
-            maximize: attrs[1].bool(),
-            weight_decay: attrs[2].float(),
-            shrink: attrs[3].float(),
-            values: [0.0; NUMBERS],
-            flags: [false; FLAGS],
-        };
-        let (values, flags) = attrs[4..].split_at(entry.numbers);
-        for (to, from) in numbers.values.iter_mut().zip(values) {
-            *to = from.float();
-        }
-        for (to, from) in numbers.flags.iter_mut().zip(flags) {
-            *to = from.bool();
-        }
         let len = param.numel();
         items.push(Item {
-            step: match param.dtype {
+            step: match param.dtype() {
                 DType::F32 | DType::F16 | DType::BF16 => loops.single,
                 DType::F64 => loops.double,
                 _ => return Err(args.unsupported()),
             },
-            first: match param.dtype {
+            first: match param.dtype() {
                 DType::F64 => None,
-                _ => first_part(args.kernel, variant),
+                _ => first_part(args.kernel(), variant),
             },
-            dtype: param.dtype,
+            dtype: param.dtype(),
             operands,
-            numbers,
+            numbers: Numbers {
+                part,
+                derived: (entry.derive)(part.numbers, step),
+            },
             len,
         });
     }
@@ -562,11 +601,11 @@ impl Scaled {
     }
 }
 
-/// `UnscaleGradients`: outputs are the gradients, whose memory does not overlap, and a `float32`
-/// number, which becomes 1 where any of their elements was not finite and 0 elsewhere; the
-/// attribute is what they are multiplied by.
+/// `UnscaleGradients`: the input is a `float32` number that the gradients are multiplied by, the
+/// outputs are the gradients, whose memory does not overlap, and a `float32` number, which becomes 1
+/// where any of their elements was not finite and is left as it is elsewhere.
 fn unscale(args: &KernelArgs<'_>) -> Result<()> {
-    let Some((found, grads)) = args.outputs.split_last() else {
+    let Some((found, grads)) = args.outputs().split_last() else {
         return Err(TorshError::invalid(
             "",
             "there is nowhere to put the result",
@@ -574,17 +613,24 @@ fn unscale(args: &KernelArgs<'_>) -> Result<()> {
     };
     let mut items = Vec::with_capacity(grads.len());
     for g in grads {
-        if !matches!(g.dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16) {
+        if !matches!(
+            g.dtype(),
+            DType::F32 | DType::F64 | DType::F16 | DType::BF16
+        ) {
             return Err(args.unsupported());
         }
         let len = g.numel();
         items.push(Scaled {
-            dtype: g.dtype,
-            values: Operands::new(g.ptr, g.ptr),
+            dtype: g.dtype(),
+            values: Operands::new(g.ptr(), g.ptr()),
             len,
         });
     }
-    let (factor, bad) = (args.attr(0).float(), AtomicBool::new(false));
+    let factor = match args.inputs() {
+        [factor] => f64::from(one_float(factor)?),
+        _ => return Err(TorshError::invalid("", "there is no factor")),
+    };
+    let bad = AtomicBool::new(false);
     split(
         &items,
         |i| i.len,
@@ -596,8 +642,47 @@ fn unscale(args: &KernelArgs<'_>) -> Result<()> {
             }
         },
     );
-    let result = if bad.into_inner() { 1.0f32 } else { 0.0 };
-    // SAFETY: the plan made it a `float32` number.
-    unsafe { *(found.ptr as *mut Packed<f32>) = Packed(result) };
+    one_float(found)?;
+    if bad.into_inner() {
+        // SAFETY: it is one `float32` (checked), which the caller has locked for writing.
+        unsafe { *(found.ptr() as *mut Packed<f32>) = Packed(1.0) };
+    }
+    Ok(())
+}
+
+/// `AmpUpdateScale`: the outputs are the scale, a `float32`, and how many iterations passed since it
+/// last changed, an `int32`; the input is a `float32` that is not 0 where a gradient was not finite.
+fn update_scale(args: &KernelArgs<'_>) -> Result<()> {
+    let ([scale, tracker], [found]) = (args.outputs(), args.inputs()) else {
+        return Err(TorshError::invalid(
+            "",
+            "there are two outputs and an input",
+        ));
+    };
+    let &attrs::AmpUpdateScale {
+        growth_factor,
+        backoff_factor,
+        growth_interval,
+    } = args.attrs()?;
+    let (before, found) = (one_float(scale)?, one_float(found)? != 0.0);
+    if tracker.dtype() != DType::I32 || tracker.numel() != 1 {
+        return Err(TorshError::invalid("", "the count must be one int32"));
+    }
+    let times = |factor: f64| (f64::from(before) * factor) as f32;
+    // SAFETY: both are one element of these dtypes (checked), which the caller has locked for writing.
+    unsafe {
+        let scale = scale.ptr() as *mut Packed<f32>;
+        let tracker = tracker.ptr() as *mut Packed<i32>;
+        let count = (*tracker).0 + 1;
+        *tracker = Packed(0);
+        if found {
+            *scale = Packed(times(backoff_factor));
+        } else if i64::from(count) == growth_interval {
+            let grown = times(growth_factor);
+            *scale = Packed(if grown.is_finite() { grown } else { before });
+        } else {
+            *tracker = Packed(count);
+        }
+    }
     Ok(())
 }

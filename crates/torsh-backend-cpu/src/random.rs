@@ -1,24 +1,23 @@
-//! Random fills. Attribute 0 of each is the generator; draws are PyTorch's, in the order of memory.
+//! Random fills, each with the struct of its kernel's name in [`torsh_core::attrs`]; draws are
+//! PyTorch's, in the order of memory.
 //!
-//! | key | attributes | fills |
-//! |---|---|---|
-//! | `Uniform` | from, to | real floating-point types |
-//! | `Normal` | mean, std | the same |
-//! | `Exponential`, `Geometric` | lambda; p | the same, and integers for `Geometric` |
-//! | `Cauchy`, `LogNormal` | median, sigma; mean, std | the same |
-//! | `Bernoulli` | p, or none and the probabilities as input 0 | every dtype |
-//! | `RandInt` | low, high; without low the whole range from 0 of the dtype, without high from low | every dtype |
-//! | `RandPerm` | | a permutation of as many indices, every dtype |
+//! | key | fills |
+//! |---|---|
+//! | `Uniform`, `Normal`, `Exponential`, `Cauchy`, `LogNormal` | real floating-point types |
+//! | `Geometric` | the same, and integers |
+//! | `Bernoulli` | every dtype; the probabilities are input 0, or one number |
+//! | `RandInt` | every dtype |
+//! | `RandPerm` | a permutation of as many indices, every dtype |
 //!
 //! `Multinomial` draws with replacement: weights `[rows, categories]` into int64 `[rows, samples]`.
-//! `Dropout` (attribute 1: p) zeroes elements of input 0 with probability p and scales the others;
-//! output 1 is the mask (bool) of those that stayed.
+//! `Dropout` zeroes elements of input 0 and scales the others; output 1 is the mask (bool) of those
+//! that stayed.
 
 use half::{bf16, f16};
 use smallvec::SmallVec;
 use torsh_core::random::{self, Generator, RandomFloat};
 use torsh_core::{
-    Attr, DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool,
+    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
 };
 
 use crate::dense::{Dense, DenseOut, Scratch, copy, missing, rounded, wide};
@@ -41,10 +40,11 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     })
 }
 
-fn generator<'a>(args: &KernelArgs<'a>) -> Result<&'a Generator> {
-    match args.attr(0) {
-        Attr::Generator(g) => Ok(g),
-        _ => Ok(random::default_generator()),
+/// Where a call draws from.
+fn source(generator: &Option<Generator>) -> &Generator {
+    match generator {
+        Some(g) => g,
+        None => random::default_generator(),
     }
 }
 
@@ -52,10 +52,10 @@ fn generator<'a>(args: &KernelArgs<'a>) -> Result<&'a Generator> {
 /// (that of `T`) is not the output's.
 fn fill<T>(out: &View<'_>, dtype: DType, f: impl FnOnce(&mut [T]) -> Result<()>) -> Result<()> {
     let n = out.numel();
-    if out.dtype == dtype && out.is_contiguous() {
+    if out.dtype() == dtype && out.is_contiguous() {
         // SAFETY: the output holds `n` elements of this dtype, and is ours to write. Fills write
         // every element and read none.
-        return f(unsafe { std::slice::from_raw_parts_mut(out.ptr.cast(), n) });
+        return f(unsafe { std::slice::from_raw_parts_mut(out.ptr().cast(), n) });
     }
     let block = Scratch::<T>::new(n)?;
     // SAFETY: the block is as large, and zeroed first as the numbers are read again.
@@ -68,71 +68,81 @@ fn fill<T>(out: &View<'_>, dtype: DType, f: impl FnOnce(&mut [T]) -> Result<()>)
 
 /// Copies numbers that lie in a row to `out`, in the order of its memory.
 fn spread(from: *mut u8, dtype: DType, out: &View<'_>) -> Result<()> {
-    let mut order: SmallVec<[usize; 6]> = (0..out.shape.len()).collect();
-    order.sort_by_key(|&d| std::cmp::Reverse(out.strides[d]));
-    let shape: SmallVec<[usize; 6]> = order.iter().map(|&d| out.shape[d]).collect();
-    let strides: SmallVec<[isize; 6]> = order.iter().map(|&d| out.strides[d]).collect();
+    let mut order: SmallVec<[usize; 6]> = (0..out.shape().len()).collect();
+    order.sort_by_key(|&d| std::cmp::Reverse(out.strides()[d]));
+    let shape: SmallVec<[usize; 6]> = order.iter().map(|&d| out.shape()[d]).collect();
+    let strides: SmallVec<[isize; 6]> = order.iter().map(|&d| out.strides()[d]).collect();
     let dense = torsh_core::Shape::new(&shape).contiguous_strides();
-    let from = View {
-        ptr: from,
-        dtype,
-        shape: &shape,
-        strides: &dense,
-    };
+    // SAFETY: `from` has an element for each of the output's, in the order of its memory.
+    let from = unsafe { View::new(from, dtype, &shape, &dense) };
     copy(
         &from,
-        &View {
-            ptr: out.ptr,
-            dtype: out.dtype,
-            shape: &shape,
-            strides: &strides,
-        },
+        // SAFETY: the output's own elements, its dimensions in another order.
+        &unsafe { View::new(out.ptr(), out.dtype(), &shape, &strides) },
     )
 }
 
 fn floating(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    match out.dtype {
+    let out = args.outputs().first().ok_or_else(missing)?;
+    match out.dtype() {
         DType::F32 => floats::<f32>(args, out),
         DType::F64 => floats::<f64>(args, out),
         DType::F16 => floats::<f16>(args, out),
         DType::BF16 => floats::<bf16>(args, out),
         _ => Err(TorshError::dtype(
             "",
-            format!("not implemented for {}", out.dtype),
+            format!("not implemented for {}", out.dtype()),
         )),
     }
 }
 
 fn floats<T: RandomFloat>(args: &KernelArgs<'_>, out: &View<'_>) -> Result<()> {
-    let (g, a, b) = (generator(args)?, args.attr(1).float(), args.attr(2).float());
     // PyTorch's vector order is for row-major tensors only.
     let serial = !out.is_contiguous();
-    fill::<T>(out, out.dtype, |values| {
-        match args.kernel {
-            Kernel::Uniform => random::fill_uniform(g, values, a, b),
-            Kernel::Normal if serial => random::fill_normal_serial(g, values, a, b),
-            Kernel::Normal => random::fill_normal(g, values, a, b),
-            Kernel::Exponential => random::fill_exponential(g, values, a),
-            Kernel::Cauchy => random::fill_cauchy(g, values, a, b),
-            _ => random::fill_log_normal(g, values, a, b),
+    fill::<T>(out, out.dtype(), |values| {
+        match args.kernel() {
+            Kernel::Uniform => {
+                let a = args.attrs::<attrs::Uniform>()?;
+                random::fill_uniform(source(&a.generator), values, a.from, a.to);
+            }
+            Kernel::Normal => {
+                let a = args.attrs::<attrs::Normal>()?;
+                let g = source(&a.generator);
+                match serial {
+                    true => random::fill_normal_serial(g, values, a.mean, a.std),
+                    false => random::fill_normal(g, values, a.mean, a.std),
+                }
+            }
+            Kernel::Exponential => {
+                let a = args.attrs::<attrs::Exponential>()?;
+                random::fill_exponential(source(&a.generator), values, a.lambd);
+            }
+            Kernel::Cauchy => {
+                let a = args.attrs::<attrs::Cauchy>()?;
+                random::fill_cauchy(source(&a.generator), values, a.median, a.sigma);
+            }
+            _ => {
+                let a = args.attrs::<attrs::LogNormal>()?;
+                random::fill_log_normal(source(&a.generator), values, a.mean, a.std);
+            }
         }
         Ok(())
     })
 }
 
 fn geometric(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    let (g, p) = (generator(args)?, args.attr(1).float());
+    let out = args.outputs().first().ok_or_else(missing)?;
+    let attrs::Geometric { p, generator } = args.attrs()?;
+    let (g, p) = (source(generator), *p);
     macro_rules! floats {
         ($t:ty) => {
-            fill::<$t>(out, out.dtype, |values| {
+            fill::<$t>(out, out.dtype(), |values| {
                 random::fill_geometric(g, values, p);
                 Ok(())
             })
         };
     }
-    match out.dtype {
+    match out.dtype() {
         DType::F32 => floats!(f32),
         DType::F64 => floats!(f64),
         DType::F16 => floats!(f16),
@@ -151,16 +161,18 @@ fn not_a_probability(p: f64) -> TorshError {
 }
 
 fn bernoulli(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    let g = generator(args)?;
-    let Some(probs) = args.inputs.first().filter(|p| p.is_present()) else {
-        let p = args.attr(1).float();
+    let out = args.outputs().first().ok_or_else(missing)?;
+    let attrs::Bernoulli { p, generator } = args.attrs()?;
+    let g = source(generator);
+    if let Some(p) = *p {
         return fill::<u8>(out, DType::U8, |values| {
             random::fill_bernoulli(g, values, p);
             Ok(())
         });
-    };
-    let dtype = wide(probs.dtype);
+    }
+    let probs = args.inputs().first().filter(|p| p.is_present());
+    let probs = probs.ok_or_else(missing)?;
+    let dtype = wide(probs.dtype());
     let dense = Dense::new(probs, dtype)?;
     let n = probs.numel();
     macro_rules! draw {
@@ -188,11 +200,11 @@ fn bernoulli(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn randint(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    let g = generator(args)?;
-    let (low, high) = (args.attr(1), args.attr(2));
+    let out = args.outputs().first().ok_or_else(missing)?;
+    let a = args.attrs::<attrs::RandInt>()?;
+    let g = source(&a.generator);
     // Without bounds: the modulus, and whether draws take 64 bits.
-    let (modulus, wide) = match out.dtype {
+    let (modulus, wide) = match out.dtype() {
         DType::Bool => (2, false),
         DType::U8 => (1 << 8, false),
         DType::I8 => (1 << 7, false),
@@ -206,11 +218,10 @@ fn randint(args: &KernelArgs<'_>) -> Result<()> {
         DType::C64 | DType::C128 => return Err(args.unsupported()),
     };
     fill::<i64>(out, DType::I64, |values| {
-        match (low.is_none(), high.is_none()) {
-            (true, _) => random::fill_random_modulus_i64(g, values, modulus, wide),
-            (false, true) => random::fill_random_i64_full_range(g, values),
-            (false, false) => {
-                let (low, high) = (low.int(), high.int());
+        match (a.from, a.to) {
+            (None, _) => random::fill_random_modulus_i64(g, values, modulus, wide),
+            (Some(_), None) => random::fill_random_i64_full_range(g, values),
+            (Some(low), Some(high)) => {
                 if low >= high {
                     return Err(TorshError::invalid(
                         "",
@@ -227,8 +238,8 @@ fn randint(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn randperm(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    let g = generator(args)?;
+    let out = args.outputs().first().ok_or_else(missing)?;
+    let g = source(&args.attrs::<attrs::RandPerm>()?.generator);
     fill::<i64>(out, DType::I64, |values| {
         values.copy_from_slice(&random::randperm(g, values.len() as i64));
         Ok(())
@@ -236,17 +247,17 @@ fn randperm(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn multinomial(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [weights, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [weights, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let (&[rows, categories], &[out_rows, samples]) = (weights.shape, out.shape) else {
+    let (&[rows, categories], &[out_rows, samples]) = (weights.shape(), out.shape()) else {
         return Err(missing());
     };
     if rows != out_rows || categories == 0 {
         return Err(missing());
     }
-    let g = generator(args)?;
-    let dtype = wide(weights.dtype);
+    let g = source(&args.attrs::<attrs::Multinomial>()?.generator);
+    let dtype = wide(weights.dtype());
     let dense = Dense::new(weights, dtype)?;
     macro_rules! draw {
         ($t:ty, $fill:ident) => {{
@@ -293,17 +304,15 @@ fn check_weights(row: impl Iterator<Item = f64>) -> Result<()> {
 }
 
 fn dropout(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, mask, ..], [input, ..]) = (args.outputs, args.inputs) else {
+    let ([out, mask, ..], [input, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let g = generator(args)?;
-    let p = args.attr(1).float();
+    let attrs::Dropout { p, generator } = args.attrs()?;
+    let (g, p) = (source(generator), *p);
     // The mask is laid out as the input; so are the draws.
     fill::<u8>(
-        &View {
-            dtype: DType::U8,
-            ..*mask
-        },
+        // SAFETY: a bool takes a byte, as `u8`.
+        &unsafe { View::new(mask.ptr(), DType::U8, mask.shape(), mask.strides()) },
         DType::U8,
         |values| {
             random::fill_bernoulli(g, values, 1.0 - p);
@@ -314,10 +323,10 @@ fn dropout(args: &KernelArgs<'_>) -> Result<()> {
     macro_rules! apply {
         ($t:ty, $scale:expr) => {{
             let (x, m) = (
-                Dense::new(input, wide(input.dtype))?,
+                Dense::new(input, wide(input.dtype()))?,
                 Dense::new(mask, DType::Bool)?,
             );
-            let y = DenseOut::new(out, wide(out.dtype))?;
+            let y = DenseOut::new(out, wide(out.dtype()))?;
             let (xp, mp, yp) = (x.ptr::<$t>(), m.ptr::<u8>(), y.ptr::<$t>());
             let scale: $t = $scale;
             pool::parallel_for(out.numel(), 16 * 1024, &|range| {
@@ -335,9 +344,9 @@ fn dropout(args: &KernelArgs<'_>) -> Result<()> {
     if out.numel() != input.numel() || mask.numel() != input.numel() {
         return Err(missing());
     }
-    match wide(out.dtype) {
+    match wide(out.dtype()) {
         // PyTorch rounds the mask's scale to the tensor's dtype.
-        DType::F32 => apply!(f32, rounded(scale.to_f64(), out.dtype) as f32),
+        DType::F32 => apply!(f32, rounded(scale.to_f64(), out.dtype()) as f32),
         DType::F64 => apply!(f64, scale.to_f64()),
         _ => Err(args.unsupported()),
     }

@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, attrs, pool};
 
 use crate::reduce::load::{As, Load, Out, loader};
 use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
@@ -190,7 +190,7 @@ extreme!(MaxI64, i64, >=, int);
 extreme!(MinI64, i64, <=, int);
 
 fn scan(args: &KernelArgs<'_>) -> Result<()> {
-    let (from, to) = (args.inputs[0].dtype, args.outputs[0].dtype);
+    let (from, to) = (args.inputs()[0].dtype(), args.outputs()[0].dtype());
     if from.is_complex() != to.is_complex() {
         return Err(args.unsupported());
     }
@@ -201,7 +201,7 @@ fn scan(args: &KernelArgs<'_>) -> Result<()> {
         _ if from.is_floating_point() => return Err(args.unsupported()),
         _ => As::I64,
     };
-    match (args.kernel, through) {
+    match (args.kernel(), through) {
         (Kernel::CumSum, As::F64) => run::<SumF64>(args, through),
         (Kernel::CumSum, As::I64) => run::<SumI64>(args, through),
         (Kernel::CumSum, _) => run::<SumC128>(args, through),
@@ -219,28 +219,31 @@ fn scan(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
-    let (x, out) = (&args.inputs[0], &args.outputs[0]);
-    let Some(load) = loader(x.dtype, through) else {
+    let (x, out) = (&args.inputs()[0], &args.outputs()[0]);
+    let Some(load) = loader(x.dtype(), through) else {
         return Err(args.unsupported());
     };
     if out.numel() == 0 {
         return Ok(());
     }
-    let dim = args.attr(0).int() as usize;
-    let second = args.outputs.get(1);
-    let at = |d: usize| Dim {
-        n: x.shape[d],
-        i: x.strides[d],
-        o: [out.strides[d], second.map_or(0, |v| v.strides[d])],
+    let dim = match args.kernel() {
+        Kernel::CumSum | Kernel::CumProd => args.attrs::<attrs::CumSum>()?.dim,
+        _ => args.attrs::<attrs::Scan>()?.dim,
     };
-    let mut outer: DimList = (0..x.shape.len())
-        .filter(|&d| d != dim && x.shape[d] != 1)
+    let second = args.outputs().get(1);
+    let at = |d: usize| Dim {
+        n: x.shape()[d],
+        i: x.strides()[d],
+        o: [out.strides()[d], second.map_or(0, |v| v.strides()[d])],
+    };
+    let mut outer: DimList = (0..x.shape().len())
+        .filter(|&d| d != dim && x.shape()[d] != 1)
         .map(at)
         .collect();
     order(&mut outer);
     merge(&mut outer);
     let inner = outer.pop().unwrap_or(Dim::ONE);
-    let along = if dim < x.shape.len() {
+    let along = if dim < x.shape().len() {
         at(dim)
     } else {
         Dim::ONE
@@ -254,14 +257,14 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
         load,
         along,
         inner,
-        size: x.dtype.size() as isize,
+        size: x.dtype().size() as isize,
     };
     let addresses = [
-        x.ptr as usize,
-        out.ptr as usize,
-        second.map_or(0, |v| v.ptr as usize),
+        x.ptr() as usize,
+        out.ptr() as usize,
+        second.map_or(0, |v| v.ptr() as usize),
     ];
-    let dtype = out.dtype;
+    let dtype = out.dtype();
     let contiguous = !columns && along.i == 1 && along.o[0] == 1;
     let sums = sums::line(args).filter(|_| contiguous);
     let failed = AtomicBool::new(false);
@@ -298,7 +301,7 @@ fn run<S: Scan>(args: &KernelArgs<'_>, through: As) -> Result<()> {
         }
     });
     if failed.into_inner() {
-        return Err(TorshError::OutOfMemory);
+        return Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0));
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Softmax, log-softmax and their backwards along one dimension, each in one pass over memory.
 //!
-//! | key | inputs | output | attributes |
-//! |---|---|---|---|
-//! | `Softmax`, `LogSoftmax` | x | y, x's shape and dtype | dim |
-//! | `SoftmaxBackward`, `LogSoftmaxBackward` | gradient of y, y | gradient of x | dim |
+//! | key | inputs | output |
+//! |---|---|---|
+//! | `Softmax`, `LogSoftmax` | x | y, x's shape and dtype |
+//! | `SoftmaxBackward`, `LogSoftmaxBackward` | gradient of y, y | gradient of x |
 //!
 //! All real floating-point dtypes; half types compute in float32. A row along the dimension is
 //! kept in cache between its passes; along other dimensions a tile of neighbouring rows is.
@@ -13,9 +13,7 @@ mod rows;
 use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
-use torsh_core::{
-    DType, Kernel, KernelArgs, KernelFn, Result, Shape, TorshError, View, alloc, pool,
-};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Shape, View, alloc, attrs, pool};
 
 use crate::arch::{Arch, Level, fma64, halves, level};
 use crate::copy::stream;
@@ -118,50 +116,56 @@ fn loops<O: Op>() -> (RowFn, TileFn) {
 }
 
 fn softmax(args: &KernelArgs<'_>) -> Result<()> {
-    let x = &args.inputs[0];
-    let y = args.inputs.get(1).filter(|v| v.is_present()).unwrap_or(x);
-    let out = &args.outputs[0];
+    let x = &args.inputs()[0];
+    let y = args.inputs().get(1).filter(|v| v.is_present()).unwrap_or(x);
+    let out = &args.outputs()[0];
+    let dim = args.attrs::<attrs::Softmax>()?.dim;
     // Rows that go to adjacent elements from others are copied before, all at once: one by one they
     // would be read across the caches' lines.
-    let last = args.attr(0).int() as usize + 1 >= x.shape.len();
+    let last = dim + 1 >= x.shape().len();
     let apart =
-        |v: &View<'_>| v.shape.last().is_some_and(|&n| n > 1) && v.strides.last() != Some(&1);
-    if last && !apart(out) && args.inputs.iter().any(apart) {
-        let strides = Shape::new(x.shape).contiguous_strides();
-        let copies = args.inputs.iter().map(|v| Dense::new(v, v.dtype));
+        |v: &View<'_>| v.shape().last().is_some_and(|&n| n > 1) && v.strides().last() != Some(&1);
+    if last && !apart(out) && args.inputs().iter().any(apart) {
+        let strides = Shape::new(x.shape()).contiguous_strides();
+        let copies = args.inputs().iter().map(|v| Dense::new(v, v.dtype()));
         let copies = copies.collect::<Result<SmallVec<[Dense; 2]>>>()?;
-        let views = args.inputs.iter().zip(&copies).map(|(v, copy)| View {
-            ptr: copy.ptr::<u8>().get(),
-            strides: &strides,
-            ..*v
+        // SAFETY: the copies are row-major, of the operands' shapes, and outlive the call.
+        let views = args.inputs().iter().zip(&copies).map(|(v, copy)| unsafe {
+            View::new(copy.ptr::<u8>().get(), v.dtype(), v.shape(), &strides)
         });
         let inputs: SmallVec<[View<'_>; 2]> = views.collect();
-        return softmax(&KernelArgs {
-            inputs: &inputs,
-            ..*args
+        // SAFETY: the call's own, with copies in place of the inputs.
+        return softmax(&unsafe {
+            KernelArgs::new(
+                args.kernel(),
+                args.compute(),
+                args.outputs(),
+                &inputs,
+                args.attributes(),
+            )
         });
     }
-    let to = match x.dtype {
+    let to = match x.dtype() {
         DType::F64 => As::F64,
         DType::F32 | DType::F16 | DType::BF16 => As::F32,
         _ => return Err(args.unsupported()),
     };
     let (Some(load), Some(load_y), Some(store)) = (
-        loader(x.dtype, to),
-        loader(y.dtype, to),
-        storer(to, out.dtype),
+        loader(x.dtype(), to),
+        loader(y.dtype(), to),
+        storer(to, out.dtype()),
     ) else {
         return Err(args.unsupported());
     };
     let wide = to == As::F64;
-    let (row, tile) = match args.kernel {
+    let (row, tile) = match args.kernel() {
         Kernel::Softmax if wide => loops::<Soft<f64>>(),
         Kernel::Softmax => loops::<Soft<f32>>(),
         Kernel::LogSoftmax if wide => loops::<LogSoft<f64>>(),
-        Kernel::LogSoftmax if last && x.dtype == DType::F16 => {
+        Kernel::LogSoftmax if last && x.dtype() == DType::F16 => {
             loops::<LogSoft<f32, Rounded<ToF16>>>()
         }
-        Kernel::LogSoftmax if last && x.dtype == DType::BF16 => {
+        Kernel::LogSoftmax if last && x.dtype() == DType::BF16 => {
             loops::<LogSoft<f32, Rounded<ToBF16>>>()
         }
         Kernel::LogSoftmax => loops::<LogSoft<f32>>(),
@@ -175,11 +179,11 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     }
     let native = [x, y, out]
         .iter()
-        .all(|v| matches!(v.dtype, DType::F32 | DType::F64));
-    let nest = Nest::new(x, y, out, args.attr(0).int() as usize);
+        .all(|v| matches!(v.dtype(), DType::F32 | DType::F64));
+    let nest = Nest::new(x, y, out, dim);
     let elem = if wide { 8 } else { 4 };
     let n = nest.along.n;
-    let size = |v: &View<'_>| v.dtype.size() as isize;
+    let size = |v: &View<'_>| v.dtype().size() as isize;
     let sizes = [size(x), size(y), size(out)];
     let (a, k) = (nest.along, nest.inner);
     let unit = |d: Dim| d.i == 1 && d.o == [1, 1];
@@ -205,7 +209,7 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let past = cfg!(target_arch = "x86_64")
         && halves()
         && level() == Level::Avx512
-        && args.kernel == Kernel::Softmax
+        && args.kernel() == Kernel::Softmax
         && direct
         && !tiles
         && !wide
@@ -220,14 +224,14 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     } else {
         (2 * n * width * elem).next_multiple_of(64)
     };
-    let scratch = alloc::allocate(room * parts).map_err(|_| TorshError::OutOfMemory)?;
+    let scratch = alloc::allocate(room * parts)?;
     let addresses = [
-        x.ptr as usize,
-        y.ptr as usize,
-        out.ptr as usize,
+        x.ptr() as usize,
+        y.ptr() as usize,
+        out.ptr() as usize,
         scratch.ptr().as_ptr() as usize,
     ];
-    let two = args.inputs.len() > 1;
+    let two = args.inputs().len() > 1;
     pool::parallel_parts(units, parts, &|part, range| {
         let [xp, yp, op, sp] = addresses.map(|a| a as *mut u8);
         for unit in range {
@@ -334,18 +338,18 @@ struct Nest {
 impl Nest {
     fn new(x: &View<'_>, y: &View<'_>, out: &View<'_>, dim: usize) -> Nest {
         let at = |d: usize| Dim {
-            n: x.shape[d],
-            i: x.strides[d],
-            o: [out.strides[d], y.strides[d]],
+            n: x.shape()[d],
+            i: x.strides()[d],
+            o: [out.strides()[d], y.strides()[d]],
         };
-        let mut outer: DimList = (0..x.shape.len())
-            .filter(|&d| d != dim && x.shape[d] != 1)
+        let mut outer: DimList = (0..x.shape().len())
+            .filter(|&d| d != dim && x.shape()[d] != 1)
             .map(at)
             .collect();
         order(&mut outer);
         merge(&mut outer);
         let inner = outer.pop().unwrap_or(Dim::ONE);
-        let along = if dim < x.shape.len() {
+        let along = if dim < x.shape().len() {
             at(dim)
         } else {
             Dim {

@@ -56,10 +56,10 @@ impl StridedLoop {
         );
         let mut l = Self::empty(shape, views.len());
         for (k, v) in views.iter().enumerate() {
-            for (d, step) in l.steps.iter_mut().enumerate().take(v.shape.len()) {
-                let own = v.shape.len() - 1 - d;
-                if v.shape[own] != 1 {
-                    step[k] = v.strides[own] * v.dtype.size() as isize;
+            for (d, step) in l.steps.iter_mut().enumerate().take(v.shape().len()) {
+                let own = v.shape().len() - 1 - d;
+                if v.shape()[own] != 1 {
+                    step[k] = v.strides()[own] * v.dtype().size() as isize;
                 }
             }
         }

@@ -1,17 +1,20 @@
 //! The CPU as a backend: its memory and its table of kernels.
 
-use std::any::Any;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use torsh_core::alloc::{self, MemoryStats};
-use torsh_core::backend::Event;
-use torsh_core::{Backend, Device, DeviceProperties, Kernel, KernelFn, Result, Storage};
+use torsh_core::backend::{Event, Freed, HostBytes, HostBytesMut, Place, QueueId, Ticket};
+use torsh_core::{
+    Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, Storage, TorshError,
+};
 
 use crate::arch::Level;
 
 /// The files that define kernels, in the order they are asked.
 const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
     crate::pointwise::kernel,
+    crate::check::kernel,
     crate::copy::kernel,
     crate::create::kernel,
     crate::cross::kernel,
@@ -54,7 +57,7 @@ pub fn kernel(k: Kernel) -> Option<KernelFn> {
 pub struct CpuBackend;
 
 /// Work on the CPU is done when the call returns.
-struct Done;
+struct Done(Instant);
 
 impl Event for Done {
     fn wait(&self) -> Result<()> {
@@ -62,6 +65,18 @@ impl Event for Done {
     }
     fn is_done(&self) -> bool {
         true
+    }
+    fn time(&self) -> Option<f64> {
+        static START: OnceLock<Instant> = OnceLock::new();
+        // An event may be made before the first one is asked for its time.
+        let start = *START.get_or_init(|| self.0);
+        Some(match self.0.checked_duration_since(start) {
+            Some(after) => after.as_secs_f64(),
+            None => -start.duration_since(self.0).as_secs_f64(),
+        })
+    }
+    fn ticket(&self) -> Ticket {
+        Ticket::default()
     }
 }
 
@@ -72,9 +87,24 @@ fn proc_line(file: &str, key: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_string())
 }
 
-impl Backend for CpuBackend {
+#[cold]
+fn one_queue() -> TorshError {
+    TorshError::device(
+        "",
+        "cpu has one queue: its work is done when a call returns",
+    )
+}
+
+// SAFETY: memory is the host allocator's, which gives blocks of 64 aligned bytes to one owner; work is
+// done when a call returns, so there is nothing to order; the kernels of this crate keep to the views
+// of their call.
+unsafe impl Backend for CpuBackend {
     fn name(&self) -> &'static str {
         "cpu"
+    }
+
+    fn device(&self) -> Device {
+        Device::Cpu
     }
 
     fn properties(&self) -> DeviceProperties {
@@ -104,15 +134,35 @@ impl Backend for CpuBackend {
         Storage::host(bytes)
     }
 
-    unsafe fn copy_from_host(&self, src: *const u8, dst: *mut u8, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy(src, dst, bytes) };
+    fn free(&self, _: Freed<'_>) {
+        unreachable!("host memory is the allocator's own, not a device's block")
+    }
+
+    fn upload(&self, src: HostBytes<'_>, dst: Place<'_>) -> Result<()> {
+        // SAFETY: both have `dst`'s bytes, as `HostBytes` and `Place` promise.
+        unsafe { std::ptr::copy(src.ptr(), dst.ptr(), dst.bytes().min(src.bytes())) };
         Ok(())
     }
 
-    unsafe fn copy_to_host(&self, src: *const u8, dst: *mut u8, bytes: usize) -> Result<()> {
-        // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy(src, dst, bytes) };
+    fn download(&self, src: Place<'_>, dst: HostBytesMut<'_>) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { std::ptr::copy(src.ptr(), dst.ptr(), dst.bytes().min(src.bytes())) };
+        Ok(())
+    }
+
+    fn copy(&self, src: Place<'_>, dst: Place<'_>) -> Result<()> {
+        // SAFETY: as above.
+        unsafe { std::ptr::copy(src.ptr(), dst.ptr(), dst.bytes().min(src.bytes())) };
+        Ok(())
+    }
+
+    fn fill(&self, dst: Place<'_>, byte: u8) -> Result<()> {
+        // SAFETY: `dst` has this many bytes.
+        unsafe { dst.ptr().write_bytes(byte, dst.bytes()) };
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
         Ok(())
     }
 
@@ -120,12 +170,31 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn record_event(&self) -> Result<Box<dyn Event>> {
-        Ok(Box::new(Done))
+    fn queue(&self) -> QueueId {
+        QueueId::default()
     }
 
-    fn stream(&self) -> Option<Box<dyn Any>> {
-        None
+    fn set_queue(&self, queue: QueueId) -> Result<()> {
+        match queue == QueueId::default() {
+            true => Ok(()),
+            false => Err(one_queue()),
+        }
+    }
+
+    fn new_queue(&self, _: i32) -> Result<QueueId> {
+        Err(one_queue())
+    }
+
+    fn ticket(&self) -> Ticket {
+        Ticket::default()
+    }
+
+    fn order_after(&self, _: Ticket) -> Result<()> {
+        Ok(())
+    }
+
+    fn record_event(&self) -> Result<Box<dyn Event>> {
+        Ok(Box::new(Done(Instant::now())))
     }
 
     fn memory_stats(&self) -> MemoryStats {
@@ -137,7 +206,8 @@ impl Backend for CpuBackend {
     }
 
     #[inline]
-    fn kernel(&self, k: Kernel) -> Option<KernelFn> {
+    fn kernel(&self, k: Kernel, _: DType) -> Option<KernelFn> {
+        // A dtype that a kernel does not have is an error of its own: nothing else computes it.
         kernel(k)
     }
 }

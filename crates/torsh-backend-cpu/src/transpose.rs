@@ -246,7 +246,9 @@ unsafe fn tile_of<T: Copy>(
 
 #[cfg(test)]
 mod tests {
-    use torsh_core::{Attr, DType, Kernel, KernelArgs, View};
+    use torsh_core::{DType, Kernel, View, attrs::NONE};
+
+    use crate::testing::run;
 
     /// Copies the transposes of `batch` matrices into rows `gap` elements longer than they need be.
     fn check<T: Copy + Default + PartialEq>(
@@ -262,20 +264,12 @@ mod tests {
         let start = out.as_ptr().align_offset(64);
         let shape = [batch, columns, rows];
         let (c, l) = (columns as isize, long as isize);
-        let view = |ptr, strides| View {
-            ptr,
-            dtype,
-            shape: &shape,
-            strides,
-        };
-        crate::copy::kernel(Kernel::Copy).expect("exists")(&KernelArgs {
-            kernel: Kernel::Copy,
-            compute: dtype,
-            outputs: &[view(out[start..].as_mut_ptr().cast(), &[c * l, l, 1])],
-            inputs: &[view(src.as_mut_ptr().cast(), &[rows as isize * c, 1, c])],
-            attrs: &[Attr::None],
-        })
-        .expect("copies");
+        // SAFETY: the buffers of the test outlive the call.
+        let view = |ptr, strides| unsafe { View::new(ptr, dtype, &shape, strides) };
+        let [to, from] = [[c * l, l, 1], [rows as isize * c, 1, c]];
+        let to = view(out[start..].as_mut_ptr().cast(), &to);
+        let from = view(src.as_mut_ptr().cast(), &from);
+        run(Kernel::Copy, dtype, &[to], &[from], NONE).expect("copies");
         for b in 0..batch {
             for j in 0..columns {
                 for i in 0..long {

@@ -3,11 +3,12 @@
 mod common;
 
 use common::{Array, Lcg, call, indices};
-use torsh_core::{Attr, DType, Kernel, Scalar};
+use torsh_core::attrs::{self, NONE};
+use torsh_core::{DType, Kernel, Scalar};
 
 fn copied(from: &Array, to: DType) -> Array {
     let mut out = Array::empty(to, &from.shape);
-    call(Kernel::Copy, to, &mut out, &[from], &[]).expect("copy");
+    call(Kernel::Copy, to, &mut out, &[from], NONE).expect("copy");
     out
 }
 
@@ -198,7 +199,7 @@ fn random_layouts() {
         let (s, strides, offset) = r.layout(&shape, true);
         let x =
             Array::with_layout(dtype, &s, &strides, offset).filled(|i| Scalar::Int(i as i64 % 113));
-        call(Kernel::Copy, to, &mut out, &[&x], &[]).expect("copy");
+        call(Kernel::Copy, to, &mut out, &[&x], NONE).expect("copy");
         for index in indices(&shape) {
             let expected = x.get_broadcast(&index);
             let expected = Scalar::from_bytes(&expected.to_bytes(to), to);
@@ -252,7 +253,7 @@ fn fills() {
         for n in [0, 1, 33, 40_000] {
             for value in [Scalar::Int(0), Scalar::Int(1)] {
                 let mut out = Array::empty(dtype, &[n]);
-                call(Kernel::Fill, dtype, &mut out, &[], &[Attr::Scalar(value)]).expect("fill");
+                call(Kernel::Fill, dtype, &mut out, &[], &attrs::Fill { value }).expect("fill");
                 assert!(
                     out.scalars().iter().all(|s| s.to_f64() == value.to_f64()),
                     "{dtype} {n}"
@@ -266,7 +267,9 @@ fn fills() {
             dtype,
             &mut out,
             &[],
-            &[Attr::Scalar(Scalar::Float(1.0))],
+            &attrs::Fill {
+                value: Scalar::Float(1.0),
+            },
         )
         .expect("fill");
         assert_eq!(out.to_f64(), vec![1.0; 15]);
@@ -280,7 +283,9 @@ fn fills() {
         DType::C64,
         &mut out,
         &[],
-        &[Attr::Scalar(Scalar::Complex(1.5, -2.0))],
+        &attrs::Fill {
+            value: Scalar::Complex(1.5, -2.0),
+        },
     )
     .expect("fill");
     assert_eq!(out.scalars(), [Scalar::Complex(1.5, -2.0); 2]);
@@ -295,7 +300,7 @@ fn selection() {
             let a = Array::new(dtype, &[n], |i| Scalar::Int(i as i64 % 100));
             let b = Array::new(dtype, &[n], |i| Scalar::Int((i as i64 + 1) % 2));
             let mut out = Array::empty(dtype, &[n]);
-            call(Kernel::Where, dtype, &mut out, &[&cond, &a, &b], &[]).expect("where");
+            call(Kernel::Where, dtype, &mut out, &[&cond, &a, &b], NONE).expect("where");
             for i in 0..n {
                 assert_eq!(
                     out.get(&[i]),
@@ -314,7 +319,7 @@ fn selection() {
             let a = array(dtype, true).filled(|i| Scalar::Int(i as i64 % 100));
             let b = array(DType::U8, true).filled(|i| Scalar::Int(i as i64 % 2));
             let mut out = array(dtype, false);
-            call(Kernel::Where, dtype, &mut out, &[&cond, &a, &b], &[]).expect("where");
+            call(Kernel::Where, dtype, &mut out, &[&cond, &a, &b], NONE).expect("where");
             for index in indices(&shape) {
                 let from = if cond.get_broadcast(&index).to_bool() {
                     &a

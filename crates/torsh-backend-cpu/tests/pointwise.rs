@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Array, Lcg, call, call_in_place, indices};
-use torsh_core::{Attr, DType, Kernel, Scalar};
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers::AddAlpha;
+use torsh_core::{DType, Kernel, Scalar};
 
 /// Integers that stay exact in every dtype but wrap in none.
 fn small(i: usize) -> Scalar {
@@ -31,7 +33,7 @@ fn every_size_around_the_lanes() {
                 Array::new(dtype, &[n], |i| small(i + 3)),
             );
             let mut out = Array::empty(dtype, &[n]);
-            call(Kernel::Add, dtype, &mut out, &[&x, &y], &[]).expect("add");
+            call(Kernel::Add, dtype, &mut out, &[&x, &y], NONE).expect("add");
             let expected: Vec<f64> = x
                 .to_f64()
                 .iter()
@@ -40,7 +42,7 @@ fn every_size_around_the_lanes() {
                 .collect();
             assert_eq!(out.to_f64(), expected, "{dtype} {n}");
             let mut out = Array::empty(DType::Bool, &[n]);
-            call(Kernel::Eq, dtype, &mut out, &[&x, &y], &[]).expect("eq");
+            call(Kernel::Eq, dtype, &mut out, &[&x, &y], NONE).expect("eq");
             let expected: Vec<i64> = x
                 .to_f64()
                 .iter()
@@ -57,7 +59,7 @@ fn complex_and_bool() {
     let x = Array::new(DType::C64, &[40], |i| Scalar::Complex(i as f64, 1.0));
     let y = Array::new(DType::C64, &[40], |i| Scalar::Complex(2.0, -(i as f64)));
     let mut out = Array::empty(DType::C64, &[40]);
-    call(Kernel::Mul, DType::C64, &mut out, &[&x, &y], &[]).expect("mul");
+    call(Kernel::Mul, DType::C64, &mut out, &[&x, &y], NONE).expect("mul");
     for (i, s) in out.scalars().iter().enumerate() {
         let i = i as f64;
         assert_eq!(*s, Scalar::Complex(2.0 * i + i, 2.0 - i * i));
@@ -65,7 +67,7 @@ fn complex_and_bool() {
     let x = Array::new(DType::Bool, &[70], |i| Scalar::Bool(i % 2 == 0));
     let y = Array::new(DType::Bool, &[70], |i| Scalar::Bool(i % 3 == 0));
     let mut out = Array::empty(DType::Bool, &[70]);
-    call(Kernel::Mul, DType::Bool, &mut out, &[&x, &y], &[]).expect("mul");
+    call(Kernel::Mul, DType::Bool, &mut out, &[&x, &y], NONE).expect("mul");
     assert_eq!(
         out.to_i64(),
         (0..70).map(|i| (i % 6 == 0) as i64).collect::<Vec<_>>()
@@ -77,7 +79,7 @@ fn mixed_dtypes_compute_in_the_promoted_one() {
     let x = Array::ints(DType::I64, &[1, 2, 300]);
     let y = Array::floats(DType::F32, &[0.5, 0.25, 0.125]);
     let mut out = Array::empty(DType::F32, &[3]);
-    call(Kernel::Mul, DType::F32, &mut out, &[&x, &y], &[]).expect("mul");
+    call(Kernel::Mul, DType::F32, &mut out, &[&x, &y], NONE).expect("mul");
     assert_eq!(out.to_f64(), [0.5, 0.5, 37.5]);
     // An in-place form: computed in float32, stored as float64.
     let mut x = Array::floats(DType::F64, &[0.1; 3]);
@@ -92,7 +94,7 @@ fn mixed_dtypes_compute_in_the_promoted_one() {
     let x = Array::new(DType::Bool, &[200], |i| Scalar::Bool(i % 2 == 1));
     let mut out = Array::empty(DType::C128, &[200]);
     let y = Array::new(DType::C128, &[200], |i| Scalar::Complex(i as f64, 2.0));
-    call(Kernel::Add, DType::C128, &mut out, &[&x, &y], &[]).expect("add");
+    call(Kernel::Add, DType::C128, &mut out, &[&x, &y], NONE).expect("add");
     assert_eq!(out.get(&[101]), Scalar::Complex(102.0, 2.0));
     assert_eq!(out.get(&[150]), Scalar::Complex(150.0, 2.0));
 }
@@ -104,25 +106,25 @@ fn half_types_round_once_and_keep_the_digits_of_numbers() {
         let x = Array::new(DType::BF16, &[n], |_| Scalar::Float(256.0));
         let number = Array::new(DType::F64, &[], |_| Scalar::Float(1.0079));
         let mut out = Array::empty(DType::BF16, &[n]);
-        call(Kernel::Mul, DType::BF16, &mut out, &[&x, &number], &[]).expect("mul");
+        call(Kernel::Mul, DType::BF16, &mut out, &[&x, &number], NONE).expect("mul");
         // 256 * 1.0079 = 258.02, which rounds to 258; bfloat16(1.0079) is 1.0078125, exactly 258 too.
         assert_eq!(out.to_f64(), vec![258.0; n]);
         let number = Array::new(DType::F64, &[], |_| Scalar::Float(1.003));
-        call(Kernel::Mul, DType::BF16, &mut out, &[&x, &number], &[]).expect("mul");
+        call(Kernel::Mul, DType::BF16, &mut out, &[&x, &number], NONE).expect("mul");
         // 256.77 is nearer to 256 than to 258.
         assert_eq!(out.to_f64(), vec![256.0; n]);
         // Comparisons see the number as a half.
         let x = Array::new(DType::F16, &[n], |_| Scalar::Float(0.1));
         let number = Array::new(DType::F64, &[], |_| Scalar::Float(0.1));
         let mut out = Array::empty(DType::Bool, &[n]);
-        call(Kernel::Eq, DType::F16, &mut out, &[&x, &number], &[]).expect("eq");
+        call(Kernel::Eq, DType::F16, &mut out, &[&x, &number], NONE).expect("eq");
         assert_eq!(out.to_i64(), vec![1; n]);
     }
     // Ties go to even, overflow to infinity.
     let x = Array::floats(DType::F16, &[2048.0, 2050.0, 65504.0, f64::NAN]);
     let y = Array::floats(DType::F16, &[1.0, 1.0, 65504.0, 1.0]);
     let mut out = Array::empty(DType::F16, &[4]);
-    call(Kernel::Add, DType::F16, &mut out, &[&x, &y], &[]).expect("add");
+    call(Kernel::Add, DType::F16, &mut out, &[&x, &y], NONE).expect("add");
     assert_eq!(out.to_f64()[..3], [2048.0, 2052.0, f64::INFINITY]);
     assert!(out.to_f64()[3].is_nan());
     // A whole tensor of another dtype becomes float16 first.
@@ -133,7 +135,7 @@ fn half_types_round_once_and_keep_the_digits_of_numbers() {
         DType::F16,
         &mut out,
         &[&x, &Array::floats(DType::F16, &[1.0, -60000.0])],
-        &[],
+        NONE,
     )
     .expect("add");
     assert_eq!(out.to_f64(), [2048.0, f64::INFINITY]);
@@ -151,7 +153,9 @@ fn numbers_of_the_row() {
         DType::I32,
         &mut out,
         &[&x, &y],
-        &[Attr::Scalar(Scalar::Int(3))],
+        &AddAlpha {
+            alpha: Scalar::Int(3),
+        },
     )
     .expect("add");
     assert_eq!(out.to_i64(), [31, 62, 93]);
@@ -165,7 +169,9 @@ fn numbers_of_the_row() {
         DType::BF16,
         &mut out,
         &[&x, &y],
-        &[Attr::Scalar(Scalar::Float(0.25))],
+        &AddAlpha {
+            alpha: Scalar::Float(0.25),
+        },
     )
     .expect("add");
     assert_eq!(out.to_f64(), [3.0, 6.0]);
@@ -188,7 +194,7 @@ fn in_place_and_an_operand_twice() {
             before.iter().map(|v| v + 1.0).collect::<Vec<_>>()
         );
         let mut out = Array::empty(DType::F32, &[n]);
-        call(Kernel::Mul, DType::F32, &mut out, &[&x, &x], &[]).expect("mul");
+        call(Kernel::Mul, DType::F32, &mut out, &[&x, &x], NONE).expect("mul");
         assert_eq!(
             out.to_f64(),
             x.to_f64().iter().map(|v| v * v).collect::<Vec<_>>()
@@ -241,7 +247,7 @@ fn random_layouts_against_the_definition() {
             let dtype = if r.below(4) == 0 { DType::U8 } else { compute };
             ins.push(Array::with_layout(dtype, &s, &strides, offset).filled(|i| small(i + k)));
         }
-        call(Kernel::Add, compute, &mut out, &[&ins[0], &ins[1]], &[]).expect("add");
+        call(Kernel::Add, compute, &mut out, &[&ins[0], &ins[1]], NONE).expect("add");
         for index in indices(&shape) {
             let sum = ins[0].get_broadcast(&index).to_f64() + ins[1].get_broadcast(&index).to_f64();
             assert_eq!(
@@ -258,7 +264,7 @@ fn gaps_of_the_output_stay() {
     let mut out = Array::with_layout(DType::I32, &[3, 4], &[16, 2], 1);
     let before = out.bytes().to_vec();
     let x = Array::new(DType::I32, &[3, 4], |i| Scalar::Int(i as i64));
-    call(Kernel::Neg, DType::I32, &mut out, &[&x], &[]).expect("neg");
+    call(Kernel::Neg, DType::I32, &mut out, &[&x], NONE).expect("neg");
     assert_eq!(out.to_i64(), (0..12).map(|i| -i).collect::<Vec<_>>());
     let written: Vec<usize> = indices(&[3, 4])
         .iter()
@@ -280,28 +286,28 @@ fn larger_than_the_caches() {
         values.all(|(i, v)| v == (i % 4099 + i % 5) as f64)
     };
     let mut out = Array::empty(DType::F32, &[n]);
-    call(Kernel::Add, DType::F32, &mut out, &[&x, &y], &[]).expect("add");
+    call(Kernel::Add, DType::F32, &mut out, &[&x, &y], NONE).expect("add");
     assert!(right(&out));
     // One tensor alone, with a number, and results narrower than what they are made of.
     let number = Array::floats(DType::F32, &[0.5]);
     for inputs in [[&x, &number], [&number, &x]] {
-        call(Kernel::Mul, DType::F32, &mut out, &inputs, &[]).expect("mul");
+        call(Kernel::Mul, DType::F32, &mut out, &inputs, NONE).expect("mul");
         let mut values = out.to_f64().into_iter().enumerate();
         assert!(values.all(|(i, v)| v == (i % 4099) as f64 * 0.5));
     }
-    call(Kernel::Neg, DType::F32, &mut out, &[&x], &[]).expect("neg");
+    call(Kernel::Neg, DType::F32, &mut out, &[&x], NONE).expect("neg");
     let mut values = out.to_f64().into_iter().enumerate();
     assert!(values.all(|(i, v)| v == -((i % 4099) as f64)));
     let z = Array::new(DType::C64, &[n], |i| {
         Scalar::Complex(0.0, -((i % 4099) as f64))
     });
-    call(Kernel::Abs, DType::C64, &mut out, &[&z], &[]).expect("abs");
+    call(Kernel::Abs, DType::C64, &mut out, &[&z], NONE).expect("abs");
     let mut values = out.to_f64().into_iter().enumerate();
     assert!(values.all(|(i, v)| v == (i % 4099) as f64));
     for kernel in [Kernel::Exp, Kernel::Tanh] {
         let of = |y: &Array, n: usize| {
             let mut out = Array::empty(DType::F32, &[n]);
-            call(kernel, DType::F32, &mut out, &[y], &[]).expect("a function");
+            call(kernel, DType::F32, &mut out, &[y], NONE).expect("a function");
             out.to_f64()
         };
         let few = Array::new(DType::F32, &[5], |i| Scalar::Int(i as i64));
@@ -323,21 +329,21 @@ fn large_ones_over_threads() {
     let bias = Array::new(DType::F32, &[columns], |i| Scalar::Int(i as i64));
     let column = Array::new(DType::I16, &[rows, 1], |i| Scalar::Int(i as i64));
     let mut out = Array::empty(DType::F32, &[rows, columns]);
-    call(Kernel::Add, DType::F32, &mut out, &[&x, &bias], &[]).expect("add");
+    call(Kernel::Add, DType::F32, &mut out, &[&x, &bias], NONE).expect("add");
     assert!(
         out.to_f64()
             .iter()
             .enumerate()
             .all(|(i, &v)| v == 2.0 * (i % columns) as f64)
     );
-    call(Kernel::Add, DType::F32, &mut out, &[&x, &column], &[]).expect("add");
+    call(Kernel::Add, DType::F32, &mut out, &[&x, &column], NONE).expect("add");
     assert!(
         out.to_f64()
             .iter()
             .enumerate()
             .all(|(i, &v)| v == (i % columns + i / columns) as f64)
     );
-    call(Kernel::Add, DType::F32, &mut out, &[&x, &x], &[]).expect("add");
+    call(Kernel::Add, DType::F32, &mut out, &[&x, &x], NONE).expect("add");
     assert!(
         out.to_f64()
             .iter()
@@ -348,7 +354,7 @@ fn large_ones_over_threads() {
     let x = Array::new(DType::BF16, &[40_000, 3], |i| Scalar::Int(i as i64 % 100));
     let bias = Array::floats(DType::F32, &[1.0, 2.0, 4.0]);
     let mut out = Array::with_layout(DType::BF16, &[40_000, 3], &[1, 40_000], 0);
-    call(Kernel::Add, DType::BF16, &mut out, &[&x, &bias], &[]).expect("add");
+    call(Kernel::Add, DType::BF16, &mut out, &[&x, &bias], NONE).expect("add");
     assert!(
         out.to_f64()
             .iter()
@@ -362,7 +368,7 @@ fn transcendental_values() {
     for dtype in [DType::F32, DType::F64] {
         let x = Array::new(dtype, &[77], |i| Scalar::Float(i as f64 / 10.0 - 4.0));
         let mut out = Array::empty(dtype, &[77]);
-        call(Kernel::Sin, dtype, &mut out, &[&x], &[]).expect("sin");
+        call(Kernel::Sin, dtype, &mut out, &[&x], NONE).expect("sin");
         let tolerance = if dtype == DType::F32 { 2e-7 } else { 1e-15 };
         for (a, b) in out.to_f64().iter().zip(x.to_f64()) {
             assert!((a - b.sin()).abs() < tolerance, "sin({b}) = {a}");
@@ -374,7 +380,8 @@ fn transcendental_values() {
 fn what_a_row_does_not_have_is_refused() {
     let x = Array::new(DType::Bool, &[3], small);
     let mut out = Array::empty(DType::Bool, &[3]);
-    let e = call(Kernel::Neg, DType::Bool, &mut out, &[&x], &[]).expect_err("bool has no negation");
+    let e =
+        call(Kernel::Neg, DType::Bool, &mut out, &[&x], NONE).expect_err("bool has no negation");
     assert!(e.to_string().contains("not implemented for bool"), "{e}");
 }
 
@@ -385,14 +392,14 @@ fn integer_division_by_zero_is_an_error() {
             let x = Array::new(DType::I32, &[n], |_| Scalar::Int(7));
             let mut y = Array::new(DType::I16, &[n], |_| Scalar::Int(-2));
             let mut out = Array::empty(DType::I32, &[n]);
-            call(k, DType::I32, &mut out, &[&x, &y], &[]).expect("no zero");
+            call(k, DType::I32, &mut out, &[&x, &y], NONE).expect("no zero");
             assert_eq!(
                 out.to_i64(),
                 vec![if k == Kernel::Remainder { -1 } else { -4 }; n]
             );
             y.set(&[n - 1], Scalar::Int(0));
             let before = out.to_i64();
-            let e = call(k, DType::I32, &mut out, &[&x, &y], &[]).expect_err("a zero");
+            let e = call(k, DType::I32, &mut out, &[&x, &y], NONE).expect_err("a zero");
             assert!(
                 e.to_string()
                     .contains("ZeroDivisionError: integer division or modulo by zero"),
@@ -409,7 +416,7 @@ fn integer_division_by_zero_is_an_error() {
                 DType::U8,
                 &mut Array::empty(DType::U8, &[2]),
                 &[&x, &number],
-                &[]
+                NONE
             )
             .is_err()
         );
@@ -422,12 +429,12 @@ fn integer_division_by_zero_is_an_error() {
             DType::F32,
             &mut Array::empty(DType::F32, &[1]),
             &[&x, &y],
-            &[],
+            NONE,
         )
         .expect("float");
         // Without elements there is nothing to divide.
         let none = Array::empty(DType::I64, &[0]);
-        call(k, DType::I64, &mut none.clone(), &[&none, &none], &[]).expect("empty");
+        call(k, DType::I64, &mut none.clone(), &[&none, &none], NONE).expect("empty");
     }
 }
 
@@ -437,14 +444,14 @@ fn real_results_of_complex_operands() {
         Scalar::Complex(3.0 * i as f64, -4.0 * i as f64)
     });
     let mut out = Array::empty(DType::F32, &[50]);
-    call(Kernel::Abs, DType::C64, &mut out, &[&x], &[]).expect("abs");
+    call(Kernel::Abs, DType::C64, &mut out, &[&x], NONE).expect("abs");
     assert_eq!(
         out.to_f64(),
         (0..50).map(|i| 5.0 * i as f64).collect::<Vec<_>>()
     );
     let x = Array::floats(DType::BF16, &[-1.5, 2.0, f64::NEG_INFINITY]);
     let mut out = Array::empty(DType::BF16, &[3]);
-    call(Kernel::Abs, DType::BF16, &mut out, &[&x], &[]).expect("abs");
+    call(Kernel::Abs, DType::BF16, &mut out, &[&x], NONE).expect("abs");
     assert_eq!(out.to_f64(), [1.5, 2.0, f64::INFINITY]);
 }
 
@@ -458,11 +465,11 @@ fn numbers_with_contiguous_tensors() {
         ] {
             let mut out = Array::empty(DType::F32, &[n]);
             let expected: Vec<f64> = x.to_f64().iter().map(|v| v * 0.5).collect();
-            call(Kernel::Mul, DType::F32, &mut out, &[&x, &number], &[]).expect("mul");
+            call(Kernel::Mul, DType::F32, &mut out, &[&x, &number], NONE).expect("mul");
             assert_eq!(out.to_f64(), expected, "{n}");
-            call(Kernel::Mul, DType::F32, &mut out, &[&number, &x], &[]).expect("mul");
+            call(Kernel::Mul, DType::F32, &mut out, &[&number, &x], NONE).expect("mul");
             assert_eq!(out.to_f64(), expected, "{n}");
-            call(Kernel::Add, DType::F32, &mut out, &[&number, &number], &[]).expect("add");
+            call(Kernel::Add, DType::F32, &mut out, &[&number, &number], NONE).expect("add");
             assert_eq!(out.to_f64(), vec![1.0; n]);
             let mut y = x.clone();
             call_in_place(Kernel::Mul, DType::F32, &mut y, &[&number]).expect("mul");
@@ -482,7 +489,7 @@ fn transposed_operands() {
             .filled(|i| Scalar::Int(i as i64 % 29));
         for (a, b) in [(&x, &y), (&y, &x), (&x, &z), (&z, &y)] {
             let mut out = Array::empty(dtype, &shape);
-            call(Kernel::Add, dtype, &mut out, &[a, b], &[]).expect("add");
+            call(Kernel::Add, dtype, &mut out, &[a, b], NONE).expect("add");
             let expected: Vec<f64> = a
                 .to_f64()
                 .iter()

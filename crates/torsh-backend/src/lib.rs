@@ -2,45 +2,100 @@
 //!
 //! Each device has at most one backend, which lives as long as the process.
 
+use std::sync::OnceLock;
+
 use torsh_backend_cpu::CpuBackend;
 use torsh_core::alloc::MemoryStats;
-use torsh_core::{Backend, Device, DeviceProperties, Kernel, KernelFn, Result, TorshError};
+use torsh_core::{Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, TorshError};
 
 static CPU: CpuBackend = CpuBackend;
+
+/// How many custom devices there can be.
+pub const MAX_CUSTOM: usize = 8;
+
+static CUSTOM: [OnceLock<&'static dyn Backend>; MAX_CUSTOM] =
+    [const { OnceLock::new() }; MAX_CUSTOM];
+
+/// Makes a backend the one of `Device::Custom(index)`, for the life of the process; `name` becomes
+/// the name of custom devices ([`torsh_core::name_custom`]).
+///
+/// # Errors
+/// Where custom devices have another name, the device has a backend already or the backend is not
+/// that device ([`Backend::device`]), or `index` is not below [`MAX_CUSTOM`].
+pub fn register(name: &'static str, index: usize, backend: &'static dyn Backend) -> Result<Device> {
+    let device = Device::Custom(index);
+    let Some(slot) = CUSTOM.get(index) else {
+        return Err(TorshError::invalid(
+            "register",
+            format!("the index {index} is not below {MAX_CUSTOM}"),
+        ));
+    };
+    torsh_core::name_custom(name)?;
+    if backend.device() != device {
+        return Err(TorshError::device(
+            "register",
+            format!("the backend is {}, not {device}", backend.device()),
+        )
+        .with_hint("register a backend under the index of its own device"));
+    }
+    match slot.set(backend) {
+        Ok(()) => Ok(device),
+        Err(_) => Err(TorshError::invalid(
+            "register",
+            format!("{device} has a backend already"),
+        )),
+    }
+}
 
 /// The backend of a device.
 ///
 /// # Errors
-/// [`TorshError::DeviceNotAvailable`], with what is missing, where the device is not there; it
+/// [`TorshError::DeviceNotAvailable`], with the devices that are there, where this one is not; it
 /// never is for [`Device::Meta`], which has no data.
 #[inline]
 pub fn backend(device: Device) -> Result<&'static dyn Backend> {
     match device {
         Device::Cpu => Ok(&CPU),
-        _ => Err(unavailable(device)),
+        _ => custom(device).ok_or_else(|| unavailable(device)),
     }
+}
+
+#[inline]
+fn custom(device: Device) -> Option<&'static dyn Backend> {
+    match device {
+        Device::Custom(i) => CUSTOM.get(i)?.get().copied(),
+        _ => None,
+    }
+}
+
+/// The devices that have a backend, the CPU first.
+pub fn devices() -> Vec<Device> {
+    let custom = (0..MAX_CUSTOM).map(Device::Custom);
+    [Device::Cpu]
+        .into_iter()
+        .chain(custom.filter(|&d| self::custom(d).is_some()))
+        .collect()
 }
 
 #[cold]
 fn unavailable(device: Device) -> TorshError {
-    let lacks = |backend: &str, feature: &str| {
-        format!("{device}: this build of ToRSh has no {backend} backend (feature `{feature}`)")
+    let why = match device {
+        Device::Meta => "tensors of the meta device have shapes and dtypes but no data, so nothing can be allocated, copied or computed there".to_string(),
+        _ => {
+            let there: Vec<String> = devices().iter().map(Device::to_string).collect();
+            format!("this program has no backend for it; there is {}", there.join(", "))
+        }
     };
-    TorshError::DeviceNotAvailable(match device {
-        Device::Cuda(_) => lacks("CUDA", "cuda"),
-        Device::Metal => lacks("Metal", "metal"),
-        Device::Wgpu(_) => lacks("WebGPU", "wgpu"),
-        Device::Meta => "meta: tensors of the meta device have shapes and dtypes but no data, so nothing can be allocated, copied or computed there".to_string(),
-        Device::Cpu => "cpu: the CPU is always there".to_string(),
-    })
+    TorshError::unavailable("", format!("device not available: {device}: {why}"))
 }
 
-/// The kernel of a device for a key; `None` where the device has none, or is not there.
+/// The kernel of a device for a key that computes in a dtype; `None` where the device has none, or is
+/// not there. (A kernel of the CPU that lacks a dtype says so when it is called.)
 #[inline]
-pub fn kernel(device: Device, key: Kernel) -> Option<KernelFn> {
+pub fn kernel(device: Device, key: Kernel, compute: DType) -> Option<KernelFn> {
     match device {
         Device::Cpu => torsh_backend_cpu::kernel(key),
-        _ => backend(device).ok()?.kernel(key),
+        _ => custom(device)?.kernel(key, compute),
     }
 }
 
@@ -100,7 +155,7 @@ pub fn synchronize(device: Device) -> Result<()> {
     backend(device)?.synchronize()
 }
 
-/// The keys that a device has kernels for.
+/// The keys that a device has kernels for, in one dtype at least.
 ///
 /// # Errors
 /// As [`backend`].
@@ -109,7 +164,7 @@ pub fn kernels_of(device: Device) -> Result<Vec<Kernel>> {
     Ok(Kernel::ALL
         .iter()
         .copied()
-        .filter(|&k| b.kernel(k).is_some())
+        .filter(|&k| DType::ALL.iter().any(|&d| b.kernel(k, d).is_some()))
         .collect())
 }
 
@@ -120,7 +175,7 @@ mod tests {
     #[test]
     fn the_cpu_is_there_and_has_kernels() {
         assert_eq!(backend(Device::Cpu).expect("cpu").name(), "cpu");
-        assert!(kernel(Device::Cpu, Kernel::Add).is_some());
+        assert!(kernel(Device::Cpu, Kernel::Add, DType::F32).is_some());
         assert!(
             kernels_of(Device::Cpu)
                 .expect("cpu")
@@ -135,11 +190,12 @@ mod tests {
     fn what_is_missing_is_said() {
         let text = backend(Device::Cuda(0)).err().expect("no CUDA").to_string();
         assert!(
-            text.contains("cuda:0: this build of ToRSh has no CUDA backend (feature `cuda`)"),
+            text.contains("cuda:0: this program has no backend for it; there is cpu"),
             "{text}"
         );
         assert!(backend(Device::Meta).is_err() && is_available(Device::Meta));
-        assert!(kernel(Device::Meta, Kernel::Add).is_none());
-        assert!(!is_available(Device::Metal));
+        assert!(kernel(Device::Meta, Kernel::Add, DType::F32).is_none());
+        assert!(!is_available(Device::Metal) && !is_available(Device::Custom(MAX_CUSTOM)));
+        assert_eq!(devices(), [Device::Cpu]);
     }
 }

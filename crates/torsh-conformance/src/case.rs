@@ -74,6 +74,18 @@ impl<T> Value<T> {
         }
     }
 
+    /// The dtypes that the value needs: of tensors, as `of` tells them, those it names, and complex64
+    /// for complex numbers.
+    pub fn dtypes(&self, of: &impl Fn(&T) -> Dtype) -> Vec<Dtype> {
+        match self {
+            Value::Tensor(t) => vec![of(t)],
+            Value::Dtype(d) => vec![*d],
+            Value::Complex(..) => vec![Dtype::Complex64],
+            Value::List(v) | Value::Tuple(v) => v.iter().flat_map(|v| v.dtypes(of)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The integer, if it is one.
     pub fn as_int(&self) -> Option<i64> {
         match self {

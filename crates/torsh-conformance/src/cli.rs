@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::device::OnDevice;
 use crate::executor::Executor;
 use crate::runner::{self, Options};
 use crate::source::{Source, pack};
@@ -9,7 +10,7 @@ use crate::tiers::Tier;
 
 /// How the program is called.
 pub const USAGE: &str = "\
-usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--verbose] [--list-absent]
+usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--verbose] [--list-absent]
        torsh-conformance pack DIR FILE.zip
        torsh-conformance operators [--check] FILE.md
        torsh-conformance book [--check] [--doc DIR] DOCS
@@ -18,7 +19,9 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --op NAME ...  only these operators (add), files (add.extra), modules (Linear), or of the training
                files random, optim, lr_scheduler, training, or an entry as optim.SGD
 --tier TIER    only the operators of this tier; all is the default
---verbose      every failed case, not only the first of each operator
+--device NAME  run on this device, as cuda:0, in place of the CPU; mock is a device for tests
+--verbose      every failed case, not only the first of each operator, and every case that passes
+               outside the default tolerance: by the exact result, or by a listed tolerance
 --list-absent  only name the operators that have cases and do not exist, one a line
 --threads N    files run at the same time; 1 is the default
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
@@ -38,6 +41,8 @@ pub enum Command {
         source: PathBuf,
         /// Which.
         options: Options,
+        /// On which device, where not on the executor's own.
+        device: Option<String>,
         /// Tell every failed case.
         verbose: bool,
         /// Only name absent operators.
@@ -103,7 +108,7 @@ impl Command {
             return book_command(&args[1..]);
         }
         let (mut source, mut options) = (None, Options::default());
-        let (mut verbose, mut list_absent) = (false, false);
+        let (mut verbose, mut list_absent, mut device) = (false, false, None);
         let mut args = args.iter().peekable();
         while let Some(arg) = args.next() {
             match arg.as_str() {
@@ -129,6 +134,13 @@ impl Command {
                     let n = args.next().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
                     options.threads = n.ok_or("--threads needs a number of at least 1")?;
                 }
+                "--device" => {
+                    let name = args.next_if(|a| !a.starts_with("--"));
+                    device = Some(
+                        name.ok_or("--device needs a name, as mock or cuda:0")?
+                            .clone(),
+                    );
+                }
                 "--verbose" => verbose = true,
                 "--list-absent" => list_absent = true,
                 flag if flag.starts_with('-') => return Err(format!("no flag {flag}")),
@@ -137,9 +149,17 @@ impl Command {
             }
         }
         let source = source.ok_or("a directory of golden cases is missing")?;
+        if device.is_some() && options.threads > 1 {
+            return Err(
+                "--threads is 1 with --device: an error that a device reports later goes to the \
+                 thread that waits first"
+                    .to_string(),
+            );
+        }
         Ok(Command::Run {
             source,
             options,
+            device,
             verbose,
             list_absent,
         })
@@ -187,23 +207,37 @@ pub fn main(args: &[String], executor: &dyn Executor) -> u8 {
         Ok(Command::Run {
             source,
             options,
+            device,
             verbose,
             list_absent,
-        }) => Source::open(&source)
-            .and_then(|s| runner::run(&s, executor, &options))
-            .map(|report| {
-                if list_absent {
-                    report.absent().iter().for_each(|name| println!("{name}"));
-                    return 0;
-                }
-                print!("{}", report.text(verbose));
-                u8::from(report.failed() > 0)
-            }),
+        }) => on_device(device.as_deref(), executor, &|executor| {
+            runner::run(&Source::open(&source)?, executor, &options)
+        })
+        .map(|report| {
+            if list_absent {
+                report.absent().iter().for_each(|name| println!("{name}"));
+                return 0;
+            }
+            print!("{}", report.text(verbose));
+            u8::from(report.failed() > 0)
+        }),
     };
     done.unwrap_or_else(|e| {
         eprintln!("{e}");
         2
     })
+}
+
+/// Does something with the executor of a device, or with the given one.
+fn on_device<T>(
+    device: Option<&str>,
+    executor: &dyn Executor,
+    run: &dyn Fn(&dyn Executor) -> Result<T, String>,
+) -> Result<T, String> {
+    match device {
+        Some(name) => run(&OnDevice::new(name)?),
+        None => run(executor),
+    }
 }
 
 fn operators(file: &Path, check: bool) -> Result<u8, String> {
@@ -270,10 +304,12 @@ mod tests {
 
     #[test]
     fn arguments_are_understood() {
-        let command = parse("cases --op add sub.extra --tier core --op mul --verbose").unwrap();
+        let command =
+            parse("cases --op add sub.extra --tier core --op mul --verbose --device mock").unwrap();
         let Command::Run {
             source,
             options,
+            device,
             verbose,
             list_absent,
         } = command
@@ -284,6 +320,7 @@ mod tests {
         assert_eq!(options.ops, ["add", "sub.extra", "mul"]);
         assert_eq!(options.tier, Some(Tier::Core));
         assert!(verbose && !list_absent);
+        assert_eq!(device.as_deref(), Some("mock"));
         assert!(matches!(parse("pack a b.zip"), Ok(Command::Pack { .. })));
         assert!(matches!(parse("a --help"), Ok(Command::Help)));
         let Ok(Command::Book {
@@ -306,6 +343,8 @@ mod tests {
             ("a --tier half", "half"),
             ("a --op --verbose", "--op"),
             ("a --threads 0", "--threads"),
+            ("a --device --verbose", "--device"),
+            ("a --device mock --threads 2", "--threads"),
             ("pack a", "pack"),
             ("book", "folder"),
             ("book --doc", "--doc"),

@@ -83,11 +83,35 @@ pub trait Executor: Sync {
     /// Whether there is an operator of that name.
     fn has(&self, op: &str) -> bool;
 
+    /// Why tensors of a dtype cannot be used, where they cannot: cases that need one are left out.
+    fn lacks(&self, _dtype: Dtype) -> Option<String> {
+        None
+    }
+
+    /// Why printing, random numbers, optimizers, schedulers and training runs are left out, where
+    /// they are.
+    fn only_calls(&self) -> Option<String> {
+        None
+    }
+
+    /// What there is to tell of the calls so far, a line each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Runs one call.
     ///
     /// # Errors
     /// The error's text.
     fn call(&self, call: &Call) -> Result<Outcome, String>;
+
+    /// Runs one call in float64 or complex128, whose results count as exact.
+    ///
+    /// # Errors
+    /// The error's text.
+    fn exact(&self, call: &Call) -> Result<Outcome, String> {
+        self.call(call)
+    }
 
     /// Builds a layer, loads its state, runs it forward and backward; `None` where there is no
     /// such layer. An error's text where it fails.

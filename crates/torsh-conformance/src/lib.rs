@@ -6,6 +6,14 @@
 //! cargo run --release -p torsh-conformance -- DIR
 //! ```
 //!
+//! A value passes within the default tolerances of `torch.testing.assert_close`. A case with other
+//! values passes where the same call in float64 shows that ToRSh's are as near to the exact ones
+//! as PyTorch's ([`exact`]), or within a tolerance of [`compare::EXCEPTIONS`], which says why. The
+//! report counts both, and lists them with `--verbose`.
+//!
+//! `--device NAME` runs the same cases on another device ([`device`]), `mock` among them. Cases that need
+//! a dtype that the device lacks are left out and counted.
+//!
 //! `DIR` holds `ops/NAME.json` with `ops/NAME.safetensors`, `promotion.json`, `printing.json`,
 //! `TIERS.json`, `modules` and `training`, or is one of these directories itself, or a zip archive
 //! of the same layout. The repository carries such archives of the core tier of operators, of the
@@ -18,6 +26,8 @@ pub mod book;
 pub mod case;
 pub mod cli;
 pub mod compare;
+pub mod device;
+pub mod exact;
 pub mod executor;
 pub mod layouts;
 pub mod modules;

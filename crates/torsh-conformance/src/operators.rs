@@ -42,8 +42,8 @@ fn samples(r: &OpRecord) -> Vec<Sample> {
             let mut call = Sample::new(tensors.into_iter().map(Value::Tensor));
             // A number that must be given, as the alpha of an overload, is 1.
             let signature = torsh_tensor::Signature::parse(r.schema);
-            for p in signature
-                .params
+            let parameters = signature.map(|s| s.params).unwrap_or_default();
+            for p in parameters
                 .iter()
                 .skip(list.len())
                 .filter(|p| p.default.is_none())
@@ -107,8 +107,8 @@ fn derivative(records: &[&'static OpRecord]) -> &'static str {
 }
 
 fn backends(records: &[&'static OpRecord]) -> String {
-    let on_cpu = |k: Kernel| torsh_backend::kernel(Device::Cpu, k).is_some();
-    let cpu = records.iter().all(|r| match (r.rule, r.kernel) {
+    let on_cpu = |k: Kernel| torsh_backend::kernel(Device::Cpu, k, DType::F32).is_some();
+    let cpu = records.iter().all(|r| match (r.rule(), r.kernel_key()) {
         (Rule::View(_) | Rule::ViewAs(_) | Rule::Composite, _) => true,
         (_, Some(k)) => on_cpu(k),
         (_, None) => false,
@@ -160,6 +160,12 @@ pub fn page() -> String {
             autocast(&records),
             backends(&records)
         );
+    }
+    out.push_str("\n## Other names\n\n| name | the same as |\n|---|---|\n");
+    let mut aliases = ops::aliases().to_vec();
+    aliases.sort_by_key(|a| a.name);
+    for a in aliases {
+        let _ = writeln!(out, "| `{}` | `{}` |", a.name, a.base);
     }
     out
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use crate::compare::EXCEPTIONS;
+use crate::compare::{EXCEPTIONS, Of};
 use crate::layouts::Layout;
 use crate::tiers::Tier;
 use crate::training::runs;
@@ -65,8 +65,15 @@ pub struct OpReport {
     pub layouts: [usize; 4],
     /// Calls of views that refused a layout, as they may.
     pub refused: usize,
+    /// Cases that were not run, by reason.
+    pub left_out: BTreeMap<String, usize>,
     /// One message per failed case.
     pub failures: Vec<String>,
+    /// One message per case that passed only because its results are as near to the exact ones as
+    /// PyTorch's.
+    pub nearer: Vec<String>,
+    /// One message per case that passed only by a wider tolerance of [`EXCEPTIONS`].
+    pub listed: Vec<String>,
 }
 
 impl OpReport {
@@ -82,13 +89,21 @@ impl OpReport {
             error_cases: 0,
             layouts: [0; 4],
             refused: 0,
+            left_out: BTreeMap::new(),
             failures: Vec::new(),
+            nearer: Vec::new(),
+            listed: Vec::new(),
         }
     }
 
     /// Counts one case as failed.
     pub fn fail(&mut self, message: String) {
         self.failures.push(message);
+    }
+
+    /// Counts one case that is not run.
+    pub fn leave_out(&mut self, reason: String) {
+        *self.left_out.entry(reason).or_default() += 1;
     }
 
     /// Cases run.
@@ -104,6 +119,8 @@ pub struct Report {
     pub ops: Vec<OpReport>,
     /// What was not run: reason to names.
     pub skipped: BTreeMap<String, Vec<String>>,
+    /// What the executor tells of its calls.
+    pub notes: Vec<String>,
 }
 
 impl Report {
@@ -120,6 +137,15 @@ impl Report {
         self.ops.iter().map(|o| o.passed).sum()
     }
 
+    /// Cases that were not run, by reason.
+    pub fn left_out(&self) -> BTreeMap<&str, usize> {
+        let mut all: BTreeMap<&str, usize> = BTreeMap::new();
+        for (reason, n) in self.ops.iter().flat_map(|o| &o.left_out) {
+            *all.entry(reason).or_default() += n;
+        }
+        all
+    }
+
     /// Cases failed.
     pub fn failed(&self) -> usize {
         self.ops.iter().map(|o| o.failures.len()).sum()
@@ -134,8 +160,18 @@ impl Report {
             .collect()
     }
 
-    /// The whole text; `verbose` tells every failed case, not only the first of each operator.
-    /// The last line is `N passed, N failed`.
+    /// Cases that passed only because their results are as near to the exact ones as PyTorch's.
+    pub fn nearer(&self) -> usize {
+        self.ops.iter().map(|o| o.nearer.len()).sum()
+    }
+
+    /// Cases that passed only by a wider tolerance of [`EXCEPTIONS`].
+    pub fn listed(&self) -> usize {
+        self.ops.iter().map(|o| o.listed.len()).sum()
+    }
+
+    /// The whole text; `verbose` tells every failed case, not only the first of each operator, and
+    /// every case that passed outside the default tolerance. The last line is `N passed, N failed`.
     pub fn text(&self, verbose: bool) -> String {
         let mut text = String::new();
         self.write(&mut text, verbose)
@@ -161,7 +197,13 @@ impl Report {
                 }
             }
         }
+        if verbose {
+            self.write_told(out, "EXACT", &|o| &o.nearer)?;
+            self.write_told(out, "LISTED", &|o| &o.listed)?;
+        }
         self.write_counts(out)?;
+        self.write_told_counts(out, "passed by the exact result", &|o| &o.nearer)?;
+        self.write_told_counts(out, "passed by a listed tolerance", &|o| &o.listed)?;
         let mut groups: BTreeMap<Group, BTreeSet<&str>> = BTreeMap::new();
         for op in self.ops.iter().filter(|o| o.absent) {
             groups.entry(op.group).or_default().insert(&op.op);
@@ -173,6 +215,9 @@ impl Report {
         for (reason, names) in &self.skipped {
             let title = format!("skipped, {reason} ({})", names.len());
             wrapped(out, &title, names.iter().map(String::as_str))?;
+        }
+        for (reason, n) in self.left_out() {
+            writeln!(out, "left out, {reason}: {n} cases")?;
         }
         let refused: Vec<_> = self.ops.iter().filter(|o| o.refused > 0).collect();
         if !refused.is_empty() {
@@ -190,9 +235,14 @@ impl Report {
             .iter()
             .filter(|e| self.ops.iter().any(|o| o.op == e.op && !o.absent))
         {
+            let of = match e.of {
+                Some(Of::Output) => "results of ",
+                Some(Of::Gradient) => "gradients of ",
+                None => "",
+            };
             writeln!(
                 out,
-                "tolerance of {} in {}: rtol {:e}, atol {:e}: {}",
+                "tolerance of {of}{} in {}: rtol {:e}, atol {:e}: {}",
                 e.op, e.dtype, e.rtol, e.atol, e.reason
             )?;
         }
@@ -208,7 +258,48 @@ impl Report {
                 e.parameter, e.key, e.atol, e.reason
             )?;
         }
+        for note in &self.notes {
+            writeln!(out, "{note}")?;
+        }
         writeln!(out, "{} passed, {} failed", self.passed(), self.failed())
+    }
+
+    /// Every message of one kind.
+    fn write_told(
+        &self,
+        out: &mut String,
+        kind: &str,
+        told: &dyn Fn(&OpReport) -> &Vec<String>,
+    ) -> std::fmt::Result {
+        for op in self.ops.iter().filter(|o| !told(o).is_empty()) {
+            let (name, n, cases) = (&op.name, told(op).len(), op.cases());
+            writeln!(out, "{kind} {name}: {n} of {cases} cases")?;
+            for message in told(op) {
+                writeln!(out, "     {}", line(message))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many messages of one kind there are, of all cases and for each file.
+    fn write_told_counts(
+        &self,
+        out: &mut String,
+        title: &str,
+        told: &dyn Fn(&OpReport) -> &Vec<String>,
+    ) -> std::fmt::Result {
+        let each = self.ops.iter().filter(|o| !told(o).is_empty());
+        let each: Vec<_> = each
+            .map(|o| format!("{} {}", o.name, told(o).len()))
+            .collect();
+        let n: usize = self.ops.iter().map(|o| told(o).len()).sum();
+        let cases: usize = self.ops.iter().map(OpReport::cases).sum();
+        let part = 100.0 * n as f64 / cases.max(1) as f64;
+        if n == 0 {
+            return Ok(());
+        }
+        let title = format!("{title} ({n} cases, {part:.3} %)");
+        wrapped(out, &title, each.iter().map(String::as_str))
     }
 
     fn write_counts(&self, out: &mut String) -> std::fmt::Result {
@@ -286,6 +377,8 @@ mod tests {
         add.layouts = [9, 8, 5, 8];
         add.fail("case 3: expected 1,\n got 2".to_string());
         add.fail("case 4: other".to_string());
+        add.nearer.push("case 5: exactly 1".to_string());
+        add.listed.push("case 6: exactly 2".to_string());
         let mut svd = OpReport::new("svd", "svd", Group::Tier(Tier::Full));
         svd.absent = true;
         let mut report = Report {
@@ -293,18 +386,27 @@ mod tests {
             ..Report::default()
         };
         report.skip("case 3 of add".to_string(), "no reason");
+        report.ops[0].leave_out("no float64".to_string());
+        report.notes.push("3 definitions".to_string());
         let text = report.text(false);
         assert!(
             text.starts_with("FAIL add.extra: 2 of 9 cases; first: case 3: expected 1, got 2\n")
         );
         assert!(!text.contains("other"));
-        assert!(report.text(true).contains("     case 4: other\n"));
+        let all = report.text(true);
+        assert!(all.contains("     case 4: other\n"));
+        assert!(all.contains("EXACT add.extra: 1 of 9 cases\n     case 5: exactly 1\n"));
+        assert!(all.contains("LISTED add.extra: 1 of 9 cases\n     case 6: exactly 2\n"));
+        assert!(!text.contains("exactly"));
+        assert!(text.contains("passed by the exact result (1 cases, 11.111 %): add.extra 1\n"));
+        assert!(text.contains("passed by a listed tolerance (1 cases, 11.111 %): add.extra 1\n"));
         let core = text.lines().find(|l| l.starts_with("core")).unwrap();
         let cells: Vec<_> = core.split_whitespace().skip(1).collect();
         assert_eq!(cells, ["1", "0", "9", "2", "3", "2", "9", "8", "5", "8"]);
         assert!(text.contains("absent, full (1): svd\n"));
         assert!(text.contains("skipped, no reason (1): case 3 of add\n"));
-        assert!(text.ends_with("\n7 passed, 2 failed\n"));
+        assert!(text.contains("left out, no float64: 1 cases\n"));
+        assert!(text.ends_with("\n3 definitions\n7 passed, 2 failed\n"));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::beside;
 use crate::case::{Case, Expect, Gradient, OpFile, TensorRef, Value};
-use crate::compare::{compare, tolerance};
+use crate::compare::{Of, compare, default_tolerance};
+use crate::exact::{Accepted, Exact};
 use crate::executor::{Call, Executor, Outcome};
 use crate::layouts::{Layout, Memory};
 use crate::modules::run as modules;
@@ -115,6 +116,7 @@ pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Resul
         }
     }
     training::run(source, executor, options, &mut report)?;
+    report.notes = executor.notes();
     Ok(report)
 }
 
@@ -169,39 +171,74 @@ pub fn run_file(
         return report;
     }
     for (i, case) in file.cases.iter().enumerate() {
+        if let Some(reason) = lacking(case, executor) {
+            report.leave_out(reason);
+            continue;
+        }
         match run_case(case, tensors, executor, &mut report) {
-            Ok(()) => report.passed += 1,
-            Err(e) => {
-                let Case { dtype, sample, .. } = case;
-                report.fail(format!(
-                    "case {i} ({dtype}, sample {sample}) {}: {e}",
-                    written(case)
-                ));
+            Ok(accepted) => {
+                report.passed += 1;
+                let listed = |a: &&Accepted| matches!(a, Accepted::Listed(_));
+                match accepted.iter().find(listed).or(accepted.first()) {
+                    Some(Accepted::Nearer(told)) => {
+                        report.nearer.push(format!("{}: {told}", numbered(i, case)));
+                    }
+                    Some(Accepted::Listed(told)) => {
+                        report.listed.push(format!("{}: {told}", numbered(i, case)));
+                    }
+                    None => {}
+                }
             }
+            Err(e) => report.fail(format!("{}: {e}", numbered(i, case))),
         }
     }
     for (i, case) in file.errors.iter().enumerate() {
         if not_refused(&file.op, i, stem).is_some() {
             continue;
         }
+        if let Some(reason) = lacking(case, executor) {
+            report.leave_out(reason);
+            continue;
+        }
         report.error_cases += 1;
         match run_case(case, tensors, executor, &mut report) {
-            Ok(()) => report.passed += 1,
+            Ok(_) => report.passed += 1,
             Err(e) => report.fail(format!("refused call {i} {}: {e}", written(case))),
         }
     }
     report
 }
 
+/// Why a case cannot be run where a dtype that it needs is lacking.
+fn lacking(case: &Case, executor: &dyn Executor) -> Option<String> {
+    let kwargs = case.kwargs.iter().map(|(_, v)| v);
+    let asked = case
+        .args
+        .iter()
+        .chain(kwargs)
+        .flat_map(|v| v.dtypes(&|r| r.dtype));
+    let mut given = Vec::new();
+    if let Expect::Outputs(outputs, gradient) = &case.expect {
+        given.extend(outputs.iter().map(|r| r.dtype));
+        if let Some(g) = gradient {
+            given.extend(g.cotangents.iter().map(|(_, r)| r.dtype));
+            given.extend(g.grads.iter().flatten().map(|r| r.dtype));
+        }
+    }
+    asked.chain(given).find_map(|d| executor.lacks(d))
+}
+
 /// An argument's values, and whether it requires grad.
 type Argument = Value<(TensorData, bool)>;
 
+/// Runs one case in every layout; tells how results passed that are not within the default
+/// tolerance.
 fn run_case(
     case: &Case,
     tensors: &TensorFile,
     executor: &dyn Executor,
     report: &mut OpReport,
-) -> Result<(), String> {
+) -> Result<Vec<Accepted>, String> {
     let mut load = |r: &TensorRef| tensors.get(r).map(|data| (data, r.requires_grad));
     let mut args: Vec<Argument> = Vec::new();
     for a in &case.args {
@@ -215,7 +252,7 @@ fn run_case(
         Expect::Error(_) => {
             report.layouts[0] += 1;
             let call = lay_out(case, &args, &kwargs, &[], Layout::Contiguous);
-            return refused(&case.op, panics::catch(|| executor.call(&call)));
+            return refused(&case.op, panics::catch(|| executor.call(&call))).map(|()| Vec::new());
         }
         Expect::Outputs(outputs, gradient) => (outputs, gradient),
     };
@@ -236,6 +273,8 @@ fn run_case(
             .into_iter()
             .any(|(data, _)| layout.changes(&data.shape))
     };
+    let mut exact = None;
+    let mut accepted = Vec::new();
     for (i, layout) in Layout::ALL.into_iter().enumerate() {
         if layout != Layout::Contiguous && !changes(layout) {
             continue;
@@ -256,10 +295,13 @@ fn run_case(
             Ok(Err(e)) => return Err(format!("{layout}: error: {e}")),
             Err(e) => return Err(format!("{layout}: {e}")),
         };
-        check(case, &args, &outputs, gradient.as_ref(), &outcome)
+        // The first layout is the contiguous one.
+        let exact = exact.get_or_insert_with(|| Exact::new(call, executor));
+        let more = check(case, &args, &outputs, gradient.as_ref(), &outcome, exact)
             .map_err(|e| format!("{layout}: {e}"))?;
+        accepted.extend(more.into_iter().map(|a| a.at(layout)));
     }
-    Ok(())
+    Ok(accepted)
 }
 
 /// The call with every tensor in that layout, cotangents included.
@@ -313,14 +355,16 @@ impl ExpectedGradient {
     }
 }
 
-/// Compares outputs, then gradients.
+/// Compares outputs, then gradients; tells how those passed that are not within the default
+/// tolerance.
 fn check(
     case: &Case,
     args: &[Argument],
     outputs: &[TensorData],
     gradient: Option<&ExpectedGradient>,
     outcome: &Outcome,
-) -> Result<(), String> {
+    exact: &Exact<'_>,
+) -> Result<Vec<Accepted>, String> {
     if outcome.outputs.len() != outputs.len() {
         let (want, got) = (outputs.len(), outcome.outputs.len());
         return Err(format!("number of outputs: expected {want}, got {got}"));
@@ -332,8 +376,9 @@ fn check(
     let rule = TieRule::of(case);
     // The indices taken, where they are others than expected and as good.
     let mut taken = None;
+    let mut accepted = Vec::new();
     for (i, (got, want)) in outcome.outputs.iter().zip(outputs).enumerate() {
-        let Err(difference) = compare(got, want, tolerance(&case.op, want.dtype)) else {
+        let Err(difference) = compare(got, want, default_tolerance(want.dtype)) else {
             continue;
         };
         match (rule, input) {
@@ -342,11 +387,14 @@ fn check(
                     .map_err(|e| format!("output {i} {e}"))?;
                 taken = Some((rule, input, got));
             }
-            _ => return Err(format!("output {i} {difference}")),
+            _ => match exact.accept(Of::Output, i, got, want) {
+                Ok(how) => accepted.push(how.at(format_args!("output {i}"))),
+                Err(why) => return Err(format!("output {i} {difference}{why}")),
+            },
         }
     }
     let Some(expected) = gradient else {
-        return Ok(());
+        return Ok(accepted);
     };
     let got = match &outcome.grads {
         Some(Ok(grads)) => grads,
@@ -369,13 +417,24 @@ fn check(
                     }
                     _ => None,
                 };
-                let want = moved.as_ref().unwrap_or(want);
-                compare(got, want, tolerance(&case.op, want.dtype))
-                    .map_err(|e| format!("gradient {i} {e}"))?;
+                let tolerance = default_tolerance(want.dtype);
+                let Err(difference) = compare(got, moved.as_ref().unwrap_or(want), tolerance)
+                else {
+                    continue;
+                };
+                // A call in float64 need not break ties as this one did.
+                let how = match moved {
+                    None => exact.accept(Of::Gradient, i, got, want),
+                    Some(_) => Err(String::new()),
+                };
+                match how {
+                    Ok(how) => accepted.push(how.at(format_args!("gradient {i}"))),
+                    Err(why) => return Err(format!("gradient {i} {difference}{why}")),
+                }
             }
         }
     }
-    Ok(())
+    Ok(accepted)
 }
 
 /// Whether a call that must fail failed well: an error that names the operator and says what was
@@ -399,6 +458,12 @@ pub(crate) fn refused(
         Some(word) => Err(format!("the error says \"{word}\": {text}")),
         None => Ok(()),
     }
+}
+
+/// The case's number, what it was made for, and its call.
+fn numbered(i: usize, case: &Case) -> String {
+    let Case { dtype, sample, .. } = case;
+    format!("case {i} ({dtype}, sample {sample}) {}", written(case))
 }
 
 /// The call as one would write it, tensors as dtype and shape.

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use torsh_core::{DType, TorshError};
+use torsh_core::{DType, Device, TorshError};
 use torsh_tensor::{Tensor, Value as Arg, ops};
 
 use crate::case::Value;
@@ -22,42 +22,11 @@ impl Executor for Torsh {
     }
 
     fn call(&self, call: &Call) -> Result<Outcome, String> {
-        let mut leaves = Vec::new();
-        let mut args = Vec::new();
-        for value in &call.args {
-            args.push(argument(value, &mut leaves)?);
-        }
-        let mut kwargs = Vec::new();
-        for (name, value) in &call.kwargs {
-            let value = match (name.as_str(), value) {
-                ("device", Value::Str(device)) => Arg::Device(device.parse().map_err(text)?),
-                _ => argument(value, &mut leaves)?,
-            };
-            kwargs.push((name.as_str(), value));
-        }
-        if call.writes
-            && let Some(first) = args.first_mut()
-        {
-            *first = ops::call("clone", std::slice::from_ref(first), &[]).map_err(text)?;
-        }
-        in_torch_order(&call.op, &mut args);
-        let mut outputs = Vec::new();
-        let seeded = seeded(&call.op);
-        flatten(
-            ops::call(&call.op, &args, &kwargs).map_err(text)?,
-            &mut outputs,
-        )?;
-        drop(seeded);
-        let grads = call
-            .cotangents
-            .as_ref()
-            .map(|c| gradients(&outputs, c, &leaves));
-        let outputs = outputs.iter().map(Output::data).collect::<Result<_, _>>()?;
-        Ok(Outcome { outputs, grads })
+        call_on(Device::Cpu, call)
     }
 
     fn module(&self, call: &ModuleCall) -> Option<Result<ModuleOutcome, String>> {
-        modules::call(call)
+        modules::call(call, Device::Cpu)
     }
 
     fn draw(&self, draw: &random::Draw) -> Option<Result<TensorData, String>> {
@@ -77,7 +46,7 @@ impl Executor for Torsh {
     }
 
     fn print(&self, value: &Memory, doubled: bool) -> Result<String, String> {
-        let tensor = tensor(value)?;
+        let tensor = tensor(value, Device::Cpu)?;
         if !doubled {
             return Ok(tensor.to_string());
         }
@@ -86,6 +55,80 @@ impl Executor for Torsh {
             other => Err(format!("mul gave {other:?}")),
         }
     }
+}
+
+/// Runs one call on a device: its tensors are moved there, and results and gradients read back.
+pub(crate) fn call_on(device: Device, call: &Call) -> Result<Outcome, String> {
+    let done = outcome(device, call);
+    // What was found wrong after the call returned belongs to it, and to no later one.
+    let late = torsh_tensor::devices::synchronize(device).map_err(text);
+    done.and_then(|outcome| late.map(|()| outcome))
+}
+
+fn outcome(device: Device, call: &Call) -> Result<Outcome, String> {
+    let mut leaves = Vec::new();
+    let mut args = Vec::new();
+    for value in &call.args {
+        args.push(argument(value, device, &mut leaves)?);
+    }
+    let mut kwargs = Vec::new();
+    for (name, value) in &call.kwargs {
+        let value = match (name.as_str(), value) {
+            ("device", Value::Str(name)) => match name.parse().map_err(text)? {
+                // The database was made on the CPU.
+                Device::Cpu => Arg::Device(device),
+                other => Arg::Device(other),
+            },
+            _ => argument(value, device, &mut leaves)?,
+        };
+        kwargs.push((name.as_str(), value));
+    }
+    if !device.is_host() && creates(call) {
+        kwargs.push(("device", Arg::Device(device)));
+    }
+    if call.writes
+        && let Some(first) = args.first_mut()
+    {
+        *first = ops::call("clone", std::slice::from_ref(first), &[]).map_err(text)?;
+    }
+    in_torch_order(&call.op, &mut args);
+    let mut outputs = Vec::new();
+    let seeded = seeded(&call.op);
+    let result = ops::call(&call.op, &args, &kwargs).map_err(text)?;
+    torsh_tensor::devices::synchronize(device).map_err(text)?;
+    flatten(result, &mut outputs)?;
+    drop(seeded);
+    let there = |what: &str, t: &Tensor| match t.device() == device {
+        true => Ok(()),
+        false => Err(format!("{what} is on {}, not on {device}", t.device())),
+    };
+    for (i, output) in outputs.iter().enumerate() {
+        if let Output::Tensor(t) = output {
+            there(&format!("output {i}"), t)?;
+        }
+    }
+    let grads = call.cotangents.as_ref().map(|c| {
+        let grads = gradients(&outputs, c, device, &leaves)?;
+        for (i, g) in grads.iter().enumerate() {
+            g.as_ref()
+                .map_or(Ok(()), |g| there(&format!("gradient {i}"), g))?;
+        }
+        grads
+            .iter()
+            .map(|g| g.as_ref().map(data).transpose())
+            .collect()
+    });
+    let outputs = outputs.iter().map(Output::data).collect::<Result<_, _>>()?;
+    Ok(Outcome { outputs, grads })
+}
+
+/// Whether a call makes tensors of numbers alone, on the device that its argument names.
+fn creates(call: &Call) -> bool {
+    let kwargs = call.kwargs.iter().map(|(_, v)| v);
+    let mut tensors = call.args.iter().chain(kwargs).flat_map(Value::tensors);
+    tensors.next().is_none()
+        && call.kwargs.iter().all(|(name, _)| name != "device")
+        && ops::find(&call.op).is_some_and(|all| all.iter().any(|r| r.schema.contains(" device=")))
 }
 
 /// Seeds the generator as the database does before a call that may draw, and keeps other such
@@ -139,11 +182,13 @@ pub(crate) fn dtype(dtype: Dtype) -> Result<DType, String> {
     dtype.name().parse().map_err(text)
 }
 
-/// Builds the tensor over the whole buffer, then takes the strided window.
-pub(crate) fn tensor(memory: &Memory) -> Result<Tensor, String> {
+/// Moves the whole buffer to the device, then takes the strided window there.
+pub(crate) fn tensor(memory: &Memory, device: Device) -> Result<Tensor, String> {
     let dtype = dtype(memory.dtype)?;
     let length = memory.bytes.len() / memory.dtype.size();
-    let buffer = Tensor::from_bytes(&memory.bytes, dtype, [length]).map_err(text)?;
+    let buffer = Tensor::from_bytes(&memory.bytes, dtype, [length])
+        .and_then(|t| t.to_device(device))
+        .map_err(text)?;
     let ints = |v: &[usize]| v.iter().map(|&n| n as i64).collect::<Vec<_>>();
     let (size, stride) = (ints(&memory.shape), ints(&memory.strides));
     let window = buffer
@@ -157,10 +202,14 @@ pub(crate) fn tensor(memory: &Memory) -> Result<Tensor, String> {
     Ok(window)
 }
 
-fn argument(value: &Value<Memory>, leaves: &mut Vec<Tensor>) -> Result<Arg, String> {
+fn argument(
+    value: &Value<Memory>,
+    device: Device,
+    leaves: &mut Vec<Tensor>,
+) -> Result<Arg, String> {
     let mut list = |v: &[Value<Memory>]| {
         v.iter()
-            .map(|x| argument(x, leaves))
+            .map(|x| argument(x, device, leaves))
             .collect::<Result<Vec<_>, _>>()
     };
     Ok(match value {
@@ -172,7 +221,7 @@ fn argument(value: &Value<Memory>, leaves: &mut Vec<Tensor>) -> Result<Arg, Stri
         Value::Str(s) => Arg::Str(s.clone()),
         Value::Dtype(d) => Arg::DType(dtype(*d)?),
         Value::Tensor(memory) => {
-            let tensor = tensor(memory)?;
+            let tensor = tensor(memory, device)?;
             if memory.requires_grad {
                 leaves.push(tensor.clone());
             }
@@ -230,22 +279,18 @@ fn flatten(value: Arg, out: &mut Vec<Output>) -> Result<(), String> {
 fn gradients(
     outputs: &[Output],
     cotangents: &[(usize, Memory)],
+    device: Device,
     leaves: &[Tensor],
-) -> Result<Vec<Option<TensorData>>, String> {
+) -> Result<Vec<Option<Tensor>>, String> {
     let (mut differentiated, mut seeds) = (Vec::new(), Vec::new());
     for (i, cotangent) in cotangents {
         match outputs.get(*i) {
             Some(Output::Tensor(t)) => differentiated.push(t.clone()),
             _ => return Err(format!("output {i} is no tensor")),
         }
-        seeds.push(Some(tensor(cotangent)?));
+        seeds.push(Some(tensor(cotangent, device)?));
     }
-    let grads =
-        torsh_tensor::grad(&differentiated, leaves, &seeds, false, false, true).map_err(text)?;
-    grads
-        .iter()
-        .map(|g| g.as_ref().map(data).transpose())
-        .collect()
+    torsh_tensor::grad(&differentiated, leaves, &seeds, false, false, true).map_err(text)
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ mod small;
 mod stats;
 mod system;
 
-use std::cell::Cell;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -32,11 +31,6 @@ static LARGE: Mutex<Cache> = Mutex::new(Cache::new());
 
 /// The most bytes in use; `usize::MAX` for no limit.
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
-
-thread_local! {
-    /// The bytes of the request that this thread was refused last; 0 for none.
-    static REFUSED: Cell<usize> = const { Cell::new(0) };
-}
 
 /// Host memory of at least the requested size, 64-byte aligned and not initialised. Dropping it
 /// gives it back to the cache, from any thread.
@@ -102,8 +96,7 @@ impl std::error::Error for AllocError {}
 impl AllocError {
     #[cold]
     fn new(requested: usize) -> AllocError {
-        // Without the cell, while a thread ends, nobody will ask.
-        let _ = REFUSED.try_with(|r| r.set(requested));
+        crate::error::refused(crate::Device::Cpu, requested);
         AllocError { requested }
     }
 }
@@ -111,7 +104,7 @@ impl AllocError {
 /// The bytes of the request that the calling thread was refused last; 0 for none. The text of
 /// [`TorshError::OutOfMemory`](crate::TorshError::OutOfMemory) names it.
 pub fn last_refused() -> usize {
-    REFUSED.try_with(Cell::get).unwrap_or(0)
+    crate::error::last_refused()
 }
 
 /// Bounds the bytes in use: a request that would go beyond is refused as if the system had

@@ -1,10 +1,29 @@
 //! What a device must be able to do.
+//!
+//! A device is one object that lives as long as the process ([`Backend`]). The tensor crate asks it
+//! for memory ([`DeviceBlock`]), moves bytes in and out, and calls its kernels. It never reads the
+//! memory itself: an address in a [`View`](crate::View) or [`Place`] means something to its device
+//! alone.
+//!
+//! Work may be recorded and done later, in the order in which it was given to a *queue*. A device's
+//! default queue is shared by all threads. What one queue wrote and another reads is kept apart by
+//! the block itself, which knows who used it last ([`DeviceBlock::wait_for_others`]).
+//!
+//! A kernel that finds bad data (an index out of range, an integer division by zero) on a device
+//! that is not waited for reports it with the call's [`CallSite`]: the first such error of a queue is
+//! what the next wait returns.
 
-use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::ptr::NonNull;
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::alloc::MemoryStats;
 use crate::kernel::{Kernel, KernelFn};
-use crate::{Device, Result, Storage};
+use crate::{DType, Device, Result, Storage};
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,44 +40,433 @@ pub struct DeviceProperties {
     pub capabilities: Vec<String>,
 }
 
+/// A queue of a device's work; the default one is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QueueId(pub u32);
+
+/// A point in a queue: the work that was given to it before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticket {
+    /// The queue.
+    pub queue: QueueId,
+    /// How many pieces of work were given to it.
+    pub number: u64,
+}
+
 /// A point in a device's queue of work; see [`Backend::record_event`].
 pub trait Event: Send + Sync {
     /// Waits until the work before the event is done.
+    ///
+    /// # Errors
+    /// What that work failed with, as [`Backend::synchronize`].
     fn wait(&self) -> Result<()>;
     /// Whether the work before the event is done.
     fn is_done(&self) -> bool;
+    /// The seconds from an earlier event of the device to this one; `None` where either is not done.
+    fn elapsed(&self, since: &dyn Event) -> Option<f64> {
+        Some(self.time()? - since.time()?)
+    }
+    /// When the event was reached, in seconds of the device's own clock; `None` before.
+    fn time(&self) -> Option<f64>;
+    /// Where in its queue it is.
+    fn ticket(&self) -> Ticket;
 }
 
-/// A device: its memory, its queue of work and its kernels.
+/// The op that a call belongs to and where it was called, for errors that come later.
+#[derive(Clone, Copy, Debug)]
+pub struct CallSite {
+    /// PyTorch's name of the op; empty where it is not known.
+    pub op: &'static str,
+    /// The caller.
+    pub location: &'static Location<'static>,
+}
+
+impl CallSite {
+    /// The place of the caller, for an op of this name.
+    #[track_caller]
+    pub fn here(op: &'static str) -> CallSite {
+        CallSite {
+            op,
+            location: Location::caller(),
+        }
+    }
+}
+
+/// Bytes in a device's memory.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    ptr: *mut u8,
+    bytes: usize,
+    device: Device,
+    _lives: PhantomData<&'a ()>,
+}
+
+// SAFETY: a place only names memory, which only its device reads and writes.
+unsafe impl Send for Place<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Place<'_> {}
+
+impl<'a> Place<'a> {
+    /// # Safety
+    /// `bytes` bytes from `ptr` on belong to one allocation of the device, for `'a`, and nobody else
+    /// uses them until the call that gets the place returns (or until work that a queue was given
+    /// before is done).
+    pub const unsafe fn new(ptr: *mut u8, bytes: usize, device: Device) -> Place<'a> {
+        Place {
+            ptr,
+            bytes,
+            device,
+            _lives: PhantomData,
+        }
+    }
+    /// The first byte, as the device knows it.
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+    /// Whose they are.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+}
+
+/// Host memory to read, whose bytes need not be initialised.
+#[derive(Clone, Copy)]
+pub struct HostBytes<'a> {
+    ptr: *const u8,
+    bytes: usize,
+    _lives: PhantomData<&'a ()>,
+}
+
+impl<'a> HostBytes<'a> {
+    /// # Safety
+    /// `bytes` bytes from `ptr` on can be read for `'a`.
+    pub const unsafe fn new(ptr: *const u8, bytes: usize) -> HostBytes<'a> {
+        HostBytes {
+            ptr,
+            bytes,
+            _lives: PhantomData,
+        }
+    }
+    /// The first byte.
+    pub fn ptr(&self) -> *const u8 {
+        self.ptr
+    }
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl<'a> From<&'a [u8]> for HostBytes<'a> {
+    fn from(b: &'a [u8]) -> Self {
+        // SAFETY: a slice can be read.
+        unsafe { HostBytes::new(b.as_ptr(), b.len()) }
+    }
+}
+
+/// Host memory to write.
+pub struct HostBytesMut<'a> {
+    ptr: *mut u8,
+    bytes: usize,
+    _lives: PhantomData<&'a mut ()>,
+}
+
+impl<'a> HostBytesMut<'a> {
+    /// # Safety
+    /// `bytes` bytes from `ptr` on can be written for `'a`, by this alone.
+    pub const unsafe fn new(ptr: *mut u8, bytes: usize) -> HostBytesMut<'a> {
+        HostBytesMut {
+            ptr,
+            bytes,
+            _lives: PhantomData,
+        }
+    }
+    /// The first byte.
+    pub fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+    /// How many bytes there are.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl<'a> From<&'a mut [u8]> for HostBytesMut<'a> {
+    fn from(b: &'a mut [u8]) -> Self {
+        // SAFETY: the slice is borrowed exclusively.
+        unsafe { HostBytesMut::new(b.as_mut_ptr(), b.len()) }
+    }
+}
+
+/// A device: its memory, its queues of work and its kernels.
 ///
-/// An implementation knows kernels and memory and nothing of tensors.
-pub trait Backend: Send + Sync {
+/// An implementation knows kernels and memory and nothing of tensors. Everything may be called from
+/// any thread. Once a device is lost, every method that can fail says so
+/// ([`DeviceLost`](crate::TorshError::DeviceLost)), and nothing waits for it.
+///
+/// # Safety
+/// Tensors take a backend's word for its memory, so who implements one promises that
+///
+/// * [`device`](Backend::device) is one device, always the same, whose memory no other backend has;
+/// * [`allocate`](Backend::allocate) gives as many bytes as it was asked for, aligned to 64, which
+///   nobody else has until [`free`](Backend::free) gets them back, or later;
+/// * freed memory is used again only after the work in [`Freed::uses`] and all work of the queue that
+///   it came from is done;
+/// * copies and fills touch no bytes but those of their places, and host memory only before they
+///   return;
+/// * work of a queue is done in the order in which it was given, and what
+///   [`order_after`](Backend::order_after) was told to wait for before what is given later;
+/// * the function that [`kernel`](Backend::kernel) returns for a key does what the key documents and
+///   touches no memory but that of the call's views, within the layouts that they state.
+///
+/// Code without `unsafe` therefore cannot pose as a device:
+///
+/// ```compile_fail,E0200
+/// use torsh_core::{alloc::MemoryStats, backend::*, *};
+/// struct Posing;
+/// impl Backend for Posing {
+///     fn name(&self) -> &'static str { "posing" }
+///     fn device(&self) -> Device { Device::Cpu }
+///     fn properties(&self) -> DeviceProperties { unimplemented!() }
+///     fn allocate(&self, _: usize) -> Result<Storage> { Ok(Storage::meta(0)) }
+///     fn free(&self, _: Freed<'_>) {}
+///     fn upload(&self, _: HostBytes<'_>, _: Place<'_>) -> Result<()> { Ok(()) }
+///     fn download(&self, _: Place<'_>, _: HostBytesMut<'_>) -> Result<()> { Ok(()) }
+///     fn copy(&self, _: Place<'_>, _: Place<'_>) -> Result<()> { Ok(()) }
+///     fn fill(&self, _: Place<'_>, _: u8) -> Result<()> { Ok(()) }
+///     fn flush(&self) -> Result<()> { Ok(()) }
+///     fn synchronize(&self) -> Result<()> { Ok(()) }
+///     fn queue(&self) -> QueueId { QueueId(0) }
+///     fn set_queue(&self, _: QueueId) -> Result<()> { Ok(()) }
+///     fn new_queue(&self, _: i32) -> Result<QueueId> { Ok(QueueId(0)) }
+///     fn ticket(&self) -> Ticket { Ticket::default() }
+///     fn order_after(&self, _: Ticket) -> Result<()> { Ok(()) }
+///     fn record_event(&self) -> Result<Box<dyn Event>> { unimplemented!() }
+///     fn memory_stats(&self) -> MemoryStats { unimplemented!() }
+///     fn empty_cache(&self) {}
+///     fn kernel(&self, _: Kernel, _: DType) -> Option<KernelFn> { None }
+/// }
+/// ```
+pub unsafe trait Backend: Send + Sync {
     /// The backend's name, as `cpu`.
     fn name(&self) -> &'static str;
+    /// The device that it is.
+    fn device(&self) -> Device;
     /// What the device is and can do.
     fn properties(&self) -> DeviceProperties;
-    /// Uninitialised memory, aligned to 64 bytes.
+    /// Whether tensors of a dtype can live on the device.
+    fn supports(&self, dtype: DType) -> bool {
+        let _ = dtype;
+        true
+    }
+    /// Uninitialised memory, aligned to 64 bytes, for work of the thread's current queue.
+    ///
+    /// # Errors
+    /// [`out_of_memory`](crate::TorshError::out_of_memory), with the device and the bytes.
     fn allocate(&self, bytes: usize) -> Result<Storage>;
-    /// Copies bytes from host memory into the device's.
+    /// Takes back what [`DeviceBlock::new`] was made of; it is used again only after all work in
+    /// `uses` and in the queue that it came from is done.
+    fn free(&self, block: Freed<'_>);
+    /// Copies host memory to the device. The host's bytes are read before it returns; the device's
+    /// may be written later, in the current queue's order.
+    fn upload(&self, src: HostBytes<'_>, dst: Place<'_>) -> Result<()>;
+    /// Copies from the device to host memory, and waits for it and all work before.
     ///
-    /// # Safety
-    /// `src` must be readable and `dst` (of this device) writable for `bytes` bytes.
-    unsafe fn copy_from_host(&self, src: *const u8, dst: *mut u8, bytes: usize) -> Result<()>;
-    /// Copies bytes from the device's memory into the host's, and waits for it.
+    /// # Errors
+    /// Also what that work failed with, as [`Backend::synchronize`].
+    fn download(&self, src: Place<'_>, dst: HostBytesMut<'_>) -> Result<()>;
+    /// Copies within the device, or from another of the same backend ([`Backend::name`]); as many
+    /// bytes as `dst` has. It comes after the work in the current queues of both devices, and later
+    /// work in them comes after it; nothing waits.
+    fn copy(&self, src: Place<'_>, dst: Place<'_>) -> Result<()>;
+    /// Sets each byte, in the current queue's order.
+    fn fill(&self, dst: Place<'_>, byte: u8) -> Result<()>;
+    /// Hands the work of the current queue that is only recorded so far to the device, so that it will be
+    /// done without a wait.
     ///
-    /// # Safety
-    /// `src` (of this device) must be readable and `dst` writable for `bytes` bytes.
-    unsafe fn copy_to_host(&self, src: *const u8, dst: *mut u8, bytes: usize) -> Result<()>;
-    /// Waits until all work given to the device is done.
+    /// # Errors
+    /// Where the device is lost.
+    fn flush(&self) -> Result<()>;
+    /// Waits until all work of all queues is done.
+    ///
+    /// # Errors
+    /// The first error that work reported since the last wait; it is reported once, and the device
+    /// can be used on.
     fn synchronize(&self) -> Result<()>;
-    /// Marks this point in the device's queue.
+    /// The queue that the calling thread's work goes to.
+    fn queue(&self) -> QueueId;
+    /// Chooses the queue for the calling thread's work.
+    fn set_queue(&self, queue: QueueId) -> Result<()>;
+    /// Makes a queue; where the device can, one with a lower `priority` goes first.
+    fn new_queue(&self, priority: i32) -> Result<QueueId>;
+    /// The end of the current queue: all work that was given to it so far.
+    fn ticket(&self) -> Ticket;
+    /// Lets the current queue's next work wait for work of another queue.
+    fn order_after(&self, ticket: Ticket) -> Result<()>;
+    /// Marks this point in the current queue.
     fn record_event(&self) -> Result<Box<dyn Event>>;
-    /// The native handle of the queue new work goes to, where there is one.
-    fn stream(&self) -> Option<Box<dyn Any>>;
     /// What the allocator holds.
     fn memory_stats(&self) -> MemoryStats;
     /// Gives cached memory back to the system.
     fn empty_cache(&self);
-    /// The kernel for a key; `None` where the backend has none.
-    fn kernel(&self, kernel: Kernel) -> Option<KernelFn>;
+    /// The kernel for a key that computes in a dtype ([`KernelArgs::compute`](crate::KernelArgs::compute));
+    /// `None` where the backend has none, so that the op is computed by its definition in other ops.
+    fn kernel(&self, kernel: Kernel, compute: DType) -> Option<KernelFn>;
+}
+
+/// Who used a block's memory last: the last write, and the reads since, one for each queue.
+#[derive(Clone, Debug, Default)]
+pub struct Uses {
+    /// The last write.
+    pub write: Option<Ticket>,
+    /// Reads after it.
+    pub reads: SmallVec<[Ticket; 2]>,
+}
+
+/// What a dropped block leaves to its backend. Only a block makes one, when it is dropped:
+///
+/// ```compile_fail,E0451
+/// use torsh_core::backend::{Backend, Freed, Uses};
+/// fn free_twice(b: &dyn Backend, ptr: std::ptr::NonNull<u8>) {
+///     b.free(Freed { ptr, bytes: 64, token: 0, uses: &Uses::default() });
+/// }
+/// ```
+pub struct Freed<'a> {
+    ptr: NonNull<u8>,
+    bytes: usize,
+    token: u64,
+    uses: &'a Uses,
+}
+
+impl<'a> Freed<'a> {
+    /// The first byte.
+    pub fn ptr(&self) -> NonNull<u8> {
+        self.ptr
+    }
+    /// As many bytes as were asked for.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+    /// The backend's own mark of the block.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+    /// The work that used it.
+    pub fn uses(&self) -> &'a Uses {
+        self.uses
+    }
+}
+
+/// Memory of a device, which goes back to its backend on drop.
+pub struct DeviceBlock {
+    ptr: NonNull<u8>,
+    bytes: usize,
+    token: u64,
+    backend: &'static dyn Backend,
+    uses: Mutex<Uses>,
+}
+
+impl DeviceBlock {
+    /// A block of a backend, which gets it back as [`Freed`].
+    ///
+    /// # Safety
+    /// `bytes` bytes from `ptr` on are memory of the backend's device, aligned to 64, that nobody else
+    /// has until the block is dropped. (`ptr` need not be an address of the host.)
+    pub unsafe fn new(
+        backend: &'static dyn Backend,
+        ptr: NonNull<u8>,
+        bytes: usize,
+        token: u64,
+    ) -> DeviceBlock {
+        DeviceBlock {
+            ptr,
+            bytes,
+            token,
+            backend,
+            uses: Mutex::default(),
+        }
+    }
+
+    /// The first byte, as the device knows it.
+    pub fn ptr(&self) -> NonNull<u8> {
+        self.ptr
+    }
+
+    /// The number of bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The backend's own mark of the block.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Whose it is.
+    pub fn backend(&self) -> &'static dyn Backend {
+        self.backend
+    }
+
+    /// Before work of `queue`, the calling thread's current one, that reads or writes the block:
+    /// where another queue used it, the current one waits for that.
+    ///
+    /// # Errors
+    /// Where the device is lost.
+    pub fn wait_for_others(&self, queue: QueueId, writes: bool) -> Result<()> {
+        let uses = self.uses.lock();
+        let reads: &[Ticket] = if writes { &uses.reads } else { &[] };
+        uses.write
+            .iter()
+            .chain(reads)
+            .filter(|t| t.queue != queue)
+            .try_for_each(|t| self.backend.order_after(*t))
+    }
+
+    /// After work was given to the current queue that reads or writes the block, whose
+    /// [`Backend::ticket`] is then `now`. Both calls and the work between them are under the
+    /// storage's lock.
+    ///
+    /// # Safety
+    /// `now` is that ticket. With an earlier one the memory might be freed or written over while
+    /// work still uses it:
+    ///
+    /// ```compile_fail,E0133
+    /// use torsh_core::{DeviceBlock, backend::Ticket};
+    /// fn forget_the_last_use(block: &DeviceBlock) {
+    ///     block.used(Ticket::default(), true);
+    /// }
+    /// ```
+    pub unsafe fn used(&self, now: Ticket, writes: bool) {
+        let mut uses = self.uses.lock();
+        if writes {
+            uses.reads.clear();
+            uses.write = Some(now);
+            return;
+        }
+        match uses.reads.iter_mut().find(|r| r.queue == now.queue) {
+            Some(r) => *r = now,
+            None => uses.reads.push(now),
+        }
+    }
+}
+
+impl Drop for DeviceBlock {
+    fn drop(&mut self) {
+        self.backend.free(Freed {
+            ptr: self.ptr,
+            bytes: self.bytes,
+            token: self.token,
+            uses: self.uses.get_mut(),
+        });
+    }
+}
+
+impl fmt::Debug for DeviceBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes of {}", self.bytes, self.backend.name())
+    }
 }

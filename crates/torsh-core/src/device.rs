@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use crate::{Result, TorshError};
 
@@ -17,9 +18,52 @@ pub enum Device {
     Metal,
     /// A GPU through WebGPU (Vulkan, Metal, DX12), by index.
     Wgpu(usize),
+    /// A device of a backend that the program registered, by index (PyTorch's `PrivateUse1`). Its
+    /// name is given with [`name_custom`].
+    Custom(usize),
     /// No data at all: shapes and dtypes are computed, kernels are not run.
     Meta,
 }
+
+static CUSTOM_NAME: OnceLock<&'static str> = OnceLock::new();
+
+/// Names the kind of [`Device::Custom`], as `torch.utils.rename_privateuse1_backend` does: with the
+/// name `npu`, `Device::Custom(1)` reads and prints as `npu:1`. `custom:1` is read as well.
+///
+/// # Errors
+/// Where it has another name already, or the name is that of another kind or not made of lowercase
+/// letters, digits and underscores.
+pub fn name_custom(name: &'static str) -> Result<()> {
+    let word = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if !word || KINDS.contains(&name) {
+        return Err(TorshError::invalid(
+            "name_custom",
+            format!("'{name}' cannot name a kind of device"),
+        )
+        .with_hint("use lowercase letters, digits and underscores, and no name of another kind"));
+    }
+    let have = *CUSTOM_NAME.get_or_init(|| name);
+    match have == name {
+        true => Ok(()),
+        false => Err(TorshError::invalid(
+            "name_custom",
+            format!("custom devices are named '{have}' already, not '{name}'"),
+        )),
+    }
+}
+
+/// The name of custom devices.
+pub fn custom_name() -> &'static str {
+    CUSTOM_NAME.get().copied().unwrap_or("custom")
+}
+
+/// The names of the other kinds.
+const KINDS: [&str; 8] = [
+    "cpu", "cuda", "metal", "mps", "wgpu", "webgpu", "meta", "custom",
+];
 
 /// The kind of a [`Device`], without its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +79,8 @@ pub enum DeviceType {
     Wgpu = 3,
     /// See [`Device::Meta`].
     Meta = 4,
+    /// See [`Device::Custom`].
+    Custom = 5,
 }
 
 impl Device {
@@ -65,6 +111,7 @@ impl Device {
             Device::Cuda(_) => DeviceType::Cuda,
             Device::Metal => DeviceType::Metal,
             Device::Wgpu(_) => DeviceType::Wgpu,
+            Device::Custom(_) => DeviceType::Custom,
             Device::Meta => DeviceType::Meta,
         }
     }
@@ -72,6 +119,11 @@ impl Device {
     /// Whether the host can read the device's memory through a pointer.
     pub const fn is_host(self) -> bool {
         matches!(self, Device::Cpu)
+    }
+
+    /// Whether the device's tensors have data: all but [`Device::Meta`].
+    pub const fn has_data(self) -> bool {
+        !matches!(self, Device::Meta)
     }
 }
 
@@ -82,6 +134,7 @@ impl fmt::Display for Device {
             Device::Cuda(i) => f.pad(&format!("cuda:{i}")),
             Device::Metal => f.pad("metal"),
             Device::Wgpu(i) => f.pad(&format!("wgpu:{i}")),
+            Device::Custom(i) => f.pad(&format!("{}:{i}", custom_name())),
             Device::Meta => f.pad("meta"),
         }
     }
@@ -90,15 +143,20 @@ impl fmt::Display for Device {
 impl FromStr for Device {
     type Err = TorshError;
 
-    /// Reads `cpu`, `cuda`, `cuda:1`, `metal` (or `mps`), `wgpu:0` (or `webgpu`), `meta`.
+    /// Reads `cpu`, `cuda`, `cuda:1`, `metal` (or `mps`), `wgpu:0` (or `webgpu`), `meta`, and
+    /// `custom:0` or the name that custom devices have.
     fn from_str(s: &str) -> Result<Device> {
         let (kind, index) = match s.trim().split_once(':') {
             Some((k, i)) => (k, Some(i)),
             None => (s.trim(), None),
         };
         let bad = |what: String| {
-            TorshError::invalid("Device::from_str", what)
-                .with_hint("devices are written cpu, cuda, cuda:1, metal, wgpu, wgpu:1 or meta")
+            TorshError::invalid("Device::from_str", what).with_hint(match CUSTOM_NAME.get() {
+                None => "this program has the devices cpu and meta".to_string(),
+                Some(name) => {
+                    format!("this program has the devices cpu, {name} (with an index: {name}:1) and meta")
+                }
+            })
         };
         let number = match index {
             Some(i) => i
@@ -112,9 +170,15 @@ impl FromStr for Device {
             "metal" | "mps" => Device::Metal,
             "wgpu" | "webgpu" => Device::Wgpu(number),
             "meta" => Device::Meta,
+            name if name == "custom" || name == custom_name() => Device::Custom(number),
             _ => return Err(bad(format!("no device is named '{s}'"))),
         };
-        if number > 0 && !matches!(device, Device::Cuda(_) | Device::Wgpu(_)) {
+        if number > 0
+            && !matches!(
+                device,
+                Device::Cuda(_) | Device::Wgpu(_) | Device::Custom(_)
+            )
+        {
             return Err(bad(format!(
                 "there is only one '{kind}' device, got index {number}"
             )));
@@ -140,6 +204,7 @@ mod tests {
             Device::Cuda(3),
             Device::Metal,
             Device::Wgpu(1),
+            Device::Custom(2),
             Device::Meta,
         ] {
             assert_eq!(d.to_string().parse::<Device>().expect("its own name"), d);
@@ -147,5 +212,20 @@ mod tests {
         assert!("cpu:1".parse::<Device>().is_err());
         assert!("cuda:x".parse::<Device>().is_err());
         assert!("tpu".parse::<Device>().is_err());
+    }
+
+    #[test]
+    fn custom_devices_have_one_name() {
+        for bad in ["cuda", "NPU", "", "1x"] {
+            assert!(name_custom(bad).is_err(), "{bad}");
+        }
+        name_custom("npu").expect("free");
+        name_custom("npu").expect("the same again");
+        let text = name_custom("tpu").unwrap_err().to_string();
+        assert!(text.contains("named 'npu' already, not 'tpu'"), "{text}");
+        assert_eq!(Device::Custom(1).to_string(), "npu:1");
+        for name in ["npu:1", "custom:1"] {
+            assert_eq!(name.parse::<Device>().expect("its name"), Device::Custom(1));
+        }
     }
 }

@@ -5,6 +5,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
 
+use crate::Device;
+
+mod refusal;
+
+pub(crate) use refusal::{bytes as last_refused, refuse as refused};
+
 /// The result of everything that can fail.
 pub type Result<T, E = TorshError> = std::result::Result<T, E>;
 
@@ -29,10 +35,16 @@ pub struct ErrorInfo {
 /// Result<()>` and `unwrap` show something to read.
 #[non_exhaustive]
 pub enum TorshError {
-    /// The device has no memory left for a request.
+    /// A device has no memory left for a request. The variant has no fields, so that a program can
+    /// make and match it as a plain value; its text names the device, the bytes, the operation and
+    /// its operands, which the thread that was refused keeps (see [`TorshError::out_of_memory`]).
     OutOfMemory,
-    /// The device is not there; the text says what is missing.
-    DeviceNotAvailable(String),
+    /// A device that this program does not have.
+    DeviceNotAvailable(Box<ErrorInfo>),
+    /// A device that was there is gone, and what was on it with it.
+    DeviceLost(Box<ErrorInfo>),
+    /// A device failed at work that was right, as a copy that did not arrive.
+    DeviceFailed(Box<ErrorInfo>),
     /// Shapes that do not go together.
     ShapeMismatch(Box<ErrorInfo>),
     /// Operands on different devices.
@@ -84,6 +96,12 @@ impl TorshError {
         shape => ShapeMismatch;
         /// Operands on different devices.
         device => DeviceMismatch;
+        /// A device that this program does not have.
+        unavailable => DeviceNotAvailable;
+        /// A device that is gone.
+        lost => DeviceLost;
+        /// A device that failed at its work.
+        failed => DeviceFailed;
         /// A dtype that does not fit.
         dtype => DTypeMismatch;
         /// An argument outside of what is accepted.
@@ -94,6 +112,16 @@ impl TorshError {
         autograd => Autograd;
         /// Not in its format.
         format => Format;
+    }
+
+    /// [`TorshError::OutOfMemory`] of a request of `bytes` that a device refused; `usize::MAX` stands
+    /// for more than can be counted, 0 for what is not known. The calling thread keeps device and bytes, and the operation
+    /// that [`TorshError::in_op`] adds, until its next refusal: they are in the error's text as long
+    /// as it stays on the thread.
+    #[cold]
+    pub fn out_of_memory(device: Device, bytes: usize) -> TorshError {
+        refusal::refuse(device, bytes);
+        TorshError::OutOfMemory
     }
 
     /// Honours `TORSH_PANIC_ON_ERR=1`: a debugger or backtrace then sees where the error is made.
@@ -110,6 +138,9 @@ impl TorshError {
     pub fn info(&self) -> Option<&ErrorInfo> {
         match self {
             TorshError::ShapeMismatch(i)
+            | TorshError::DeviceNotAvailable(i)
+            | TorshError::DeviceLost(i)
+            | TorshError::DeviceFailed(i)
             | TorshError::DeviceMismatch(i)
             | TorshError::DTypeMismatch(i)
             | TorshError::InvalidArgument(i)
@@ -123,6 +154,9 @@ impl TorshError {
     fn info_mut(&mut self) -> Option<&mut ErrorInfo> {
         match self {
             TorshError::ShapeMismatch(i)
+            | TorshError::DeviceNotAvailable(i)
+            | TorshError::DeviceLost(i)
+            | TorshError::DeviceFailed(i)
             | TorshError::DeviceMismatch(i)
             | TorshError::DTypeMismatch(i)
             | TorshError::InvalidArgument(i)
@@ -151,7 +185,9 @@ impl TorshError {
         operands: impl FnOnce() -> Vec<String>,
         location: &'static Location<'static>,
     ) -> TorshError {
-        if let Some(i) = self.info_mut() {
+        if matches!(self, TorshError::OutOfMemory) {
+            refusal::name_op(op, operands, location);
+        } else if let Some(i) = self.info_mut() {
             if i.op.is_empty() {
                 i.op = Cow::Borrowed(op);
                 i.location = location;
@@ -168,7 +204,9 @@ impl TorshError {
     #[must_use]
     #[cold]
     pub fn in_place(mut self, op: &str) -> TorshError {
-        if let Some(i) = self.info_mut()
+        if matches!(self, TorshError::OutOfMemory) {
+            refusal::in_place(op);
+        } else if let Some(i) = self.info_mut()
             && i.op == op
             && !op.ends_with('_')
         {
@@ -210,15 +248,7 @@ impl TorshError {
 impl fmt::Display for TorshError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TorshError::OutOfMemory => {
-                f.write_str("out of memory: the device cannot give the bytes asked for")?;
-                match crate::alloc::last_refused() {
-                    0 => {}
-                    n => write!(f, ", {n} when this thread was last refused")?,
-                }
-                f.write_str(" (free tensors, or use smaller batches)")
-            }
-            TorshError::DeviceNotAvailable(s) => write!(f, "device not available: {s}"),
+            TorshError::OutOfMemory => refusal::show(f),
             TorshError::Io(e) => write!(f, "input/output: {e}"),
             TorshError::Other(s) => f.write_str(s),
             _ => {
@@ -266,6 +296,7 @@ impl From<std::io::Error> for TorshError {
 
 impl From<crate::alloc::AllocError> for TorshError {
     fn from(_: crate::alloc::AllocError) -> TorshError {
+        // Whoever made it has noted the refusal.
         TorshError::OutOfMemory
     }
 }
@@ -313,7 +344,42 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_names_device_op_and_operands() {
+        let refused = TorshError::out_of_memory(Device::Custom(1), 4096);
+        assert!(
+            refused.to_string().starts_with("out of memory: "),
+            "{refused}"
+        );
+        let e = refused.in_op(
+            "add",
+            || vec!["float32[1024] custom:1".into()],
+            Location::caller(),
+        );
+        let text = e.to_string();
+        let whole = text.starts_with("add: out of memory: ")
+            && text.contains(":1 cannot give the 4096 bytes");
+        assert!(whole, "{text}");
+        assert!(text.contains("operands: float32[1024] custom:1"), "{text}");
+        assert!(text.contains("error.rs"), "{text}");
+        // An outer operation does not take it over.
+        let e = e.in_op("linear", Vec::new, Location::caller());
+        assert!(e.to_string().starts_with("add: "), "{e}");
+        // The next refusal starts anew.
+        let text = TorshError::out_of_memory(Device::Cpu, usize::MAX).to_string();
+        let whole = text.contains("cpu cannot give more bytes than can be counted");
+        assert!(whole && !text.contains("add"), "{text}");
+    }
+
+    #[test]
+    fn a_lost_device_is_named_with_the_operation() {
+        let e =
+            TorshError::lost("", "custom:0 was lost").in_op("mul", Vec::new, Location::caller());
+        assert!(e.to_string().starts_with("mul: custom:0 was lost"), "{e}");
+        assert!(matches!(e, TorshError::DeviceLost(_)));
+    }
+
+    #[test]
     fn a_result_stays_small() {
-        assert!(std::mem::size_of::<TorshError>() <= 32);
+        assert!(std::mem::size_of::<TorshError>() <= 24);
     }
 }

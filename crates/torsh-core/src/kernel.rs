@@ -1,21 +1,33 @@
 //! What a kernel is called with.
 
-use crate::random::Generator;
-use crate::{DType, Device, Result, Scalar};
+use std::fmt;
+
+use crate::attrs::{Attributes, MAX_NUMBERS};
+use crate::backend::CallSite;
+use crate::{DType, Device, Result, Scalar, TorshError};
 
 pub use crate::pointwise::Kernel;
 
 /// One operand as a kernel sees it: memory, dtype and layout.
+///
+/// Only [`View::new`] makes one of memory, and it is `unsafe`: a kernel reads and writes what a
+/// view says is there. So code without `unsafe` cannot call a kernel on memory that is none:
+///
+/// ```compile_fail,E0451
+/// use torsh_core::{DType, View};
+/// let view = View { ptr: 8 as *mut u8, dtype: DType::F32, shape: &[4], strides: &[1] };
+/// ```
+///
+/// ```compile_fail,E0133
+/// use torsh_core::{DType, View};
+/// let view = View::new(8 as *mut u8, DType::F32, &[4], &[1]);
+/// ```
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// The first element (the layout's offset is already added).
-    pub ptr: *mut u8,
-    /// The element type.
-    pub dtype: DType,
-    /// The sizes.
-    pub shape: &'a [usize],
-    /// The strides, in elements.
-    pub strides: &'a [isize],
+    ptr: *mut u8,
+    dtype: DType,
+    shape: &'a [usize],
+    strides: &'a [isize],
 }
 
 impl<'a> View<'a> {
@@ -26,6 +38,54 @@ impl<'a> View<'a> {
         shape: &[],
         strides: &[],
     };
+
+    /// Memory as an operand: `ptr` is the first element (the offset of a layout is in it), `strides`
+    /// are in elements.
+    ///
+    /// # Safety
+    /// Every element that shape and strides reach from `ptr` on is memory of the device that the
+    /// view's kernel runs on, aligned as its allocations are, and stays so for `'a`. For an input it
+    /// was written (with whatever bytes: every pattern is an element of every dtype, and a bool is
+    /// true unless its byte is 0), and nobody writes to it while the kernel runs; for an output nobody
+    /// else reads or writes it. `shape` and `strides` are of one length.
+    #[inline(always)]
+    pub const unsafe fn new(
+        ptr: *mut u8,
+        dtype: DType,
+        shape: &'a [usize],
+        strides: &'a [isize],
+    ) -> View<'a> {
+        View {
+            ptr,
+            dtype,
+            shape,
+            strides,
+        }
+    }
+
+    /// The first element.
+    #[inline(always)]
+    pub const fn ptr(&self) -> *mut u8 {
+        self.ptr
+    }
+
+    /// The element type.
+    #[inline(always)]
+    pub const fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The sizes.
+    #[inline(always)]
+    pub const fn shape(&self) -> &'a [usize] {
+        self.shape
+    }
+
+    /// The strides, in elements.
+    #[inline(always)]
+    pub const fn strides(&self) -> &'a [isize] {
+        self.strides
+    }
 
     /// Whether the optional input was given.
     #[inline]
@@ -44,113 +104,76 @@ impl<'a> View<'a> {
     pub fn is_contiguous(&self) -> bool {
         crate::shape::is_contiguous(self.shape, self.strides)
     }
+
+    /// The bytes from the lowest to one past the highest that the view reaches, relative to its
+    /// first element; `None` where it reaches none.
+    pub fn reach(&self) -> Option<(isize, isize)> {
+        if self.shape.contains(&0) {
+            return None;
+        }
+        let size = self.dtype.size() as isize;
+        let (mut low, mut high) = (0, 0);
+        for (&n, &stride) in self.shape.iter().zip(self.strides) {
+            let span = (n as isize - 1) * stride;
+            *if span < 0 { &mut low } else { &mut high } += span;
+        }
+        Some((low * size, (high + 1) * size))
+    }
 }
 
-/// An argument that is not a tensor, as a kernel or shape rule reads it.
-#[derive(Clone, Copy, Debug)]
-pub enum Attr<'a> {
-    /// Not given.
-    None,
-    /// A flag.
-    Bool(bool),
-    /// An integer, as a dimension.
-    Int(i64),
-    /// A real number.
-    Float(f64),
-    /// A number of any kind.
-    Scalar(Scalar),
-    /// A list of integers, as dimensions or sizes.
-    Ints(&'a [i64]),
-    /// An element type.
-    DType(DType),
-    /// A device.
-    Device(Device),
-    /// A word, as a reduction's name.
-    Str(&'static str),
-    /// Where random numbers come from.
-    Generator(&'a Generator),
-}
+// SAFETY: a view only names memory; whoever reads or writes it through the pointer is `unsafe` code,
+// which sees to it that threads do so apart.
+unsafe impl Send for View<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for View<'_> {}
 
-impl<'a> Attr<'a> {
-    /// Whether the argument was not given.
-    #[inline]
-    pub fn is_none(&self) -> bool {
-        matches!(self, Attr::None)
-    }
-    /// The flag; `false` where it is not one.
-    #[inline]
-    pub fn bool(&self) -> bool {
-        matches!(self, Attr::Bool(true))
-    }
-    /// The integer; 0 where it is not one.
-    #[inline]
-    pub fn int(&self) -> i64 {
-        match self {
-            Attr::Int(i) => *i,
-            Attr::Scalar(s) => s.to_i64(),
-            _ => 0,
-        }
-    }
-    /// The real number; 0 where it is not one.
-    #[inline]
-    pub fn float(&self) -> f64 {
-        match self {
-            Attr::Float(f) => *f,
-            Attr::Int(i) => *i as f64,
-            Attr::Scalar(s) => s.to_f64(),
-            _ => 0.0,
-        }
-    }
-    /// The number.
-    #[inline]
-    pub fn scalar(&self) -> Option<Scalar> {
-        match self {
-            Attr::Scalar(s) => Some(*s),
-            Attr::Float(f) => Some(Scalar::Float(*f)),
-            Attr::Int(i) => Some(Scalar::Int(*i)),
-            Attr::Bool(b) => Some(Scalar::Bool(*b)),
-            _ => None,
-        }
-    }
-    /// The integers; empty where it is no list.
-    #[inline]
-    pub fn ints(&self) -> &'a [i64] {
-        match self {
-            Attr::Ints(v) => v,
-            _ => &[],
-        }
-    }
-    /// The element type, where given.
-    #[inline]
-    pub fn dtype(&self) -> Option<DType> {
-        match self {
-            Attr::DType(d) => Some(*d),
-            _ => None,
-        }
-    }
-    /// The word; empty where it is none.
-    #[inline]
-    pub fn str(&self) -> &'static str {
-        match self {
-            Attr::Str(s) => s,
-            _ => "",
-        }
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}{:?} strides {:?}",
+            self.dtype, self.shape, self.strides
+        )
     }
 }
 
 /// Everything one kernel call gets. Outputs are allocated, never zeroed, and locked; inputs are
 /// locked for reading; shapes and dtypes were checked by the op's rules.
+///
+/// A kernel is a safe function of this: whoever makes one ([`KernelArgs::new`], `unsafe`) promises
+/// what the kernel relies on. Whatever else a kernel takes the call's word for is said by an `unsafe`
+/// function too:
+///
+/// ```compile_fail,E0133
+/// use torsh_core::KernelArgs;
+/// fn forged(args: KernelArgs<'_>) -> KernelArgs<'_> {
+///     args.of_one_layout(true)
+/// }
+/// ```
+///
+/// ```compile_fail,E0133
+/// use torsh_core::KernelArgs;
+/// fn forged(args: KernelArgs<'_>) -> KernelArgs<'_> {
+///     args.with_numbers(1)
+/// }
+/// ```
+///
+/// ```compile_fail,E0133
+/// use torsh_core::{CallSite, Device, KernelArgs};
+/// fn forged(args: KernelArgs<'_>) -> KernelArgs<'_> {
+///     args.on(Device::Custom(0), CallSite::here("add"))
+/// }
+/// ```
 pub struct KernelArgs<'a> {
-    /// The kernel's key, for one function that serves several.
-    pub kernel: Kernel,
-    /// The dtype to compute in (the promoted one for pointwise ops).
-    pub compute: DType,
-    /// What to write.
-    pub outputs: &'a [View<'a>],
-    /// What to read.
-    pub inputs: &'a [View<'a>],
-    /// The arguments that are no tensors.
-    pub attrs: &'a [Attr<'a>],
+    kernel: Kernel,
+    compute: DType,
+    device: Device,
+    outputs: &'a [View<'a>],
+    inputs: &'a [View<'a>],
+    attrs: &'a dyn Attributes,
+    numbers: u32,
+    one_layout: bool,
+    site: CallSite,
 }
 
 /// A kernel. Dtypes it does not have are an error that says so, made with
@@ -158,16 +181,186 @@ pub struct KernelArgs<'a> {
 pub type KernelFn = fn(&KernelArgs<'_>) -> Result<()>;
 
 impl<'a> KernelArgs<'a> {
-    /// The error for a dtype that the kernel does not have.
-    #[cold]
-    pub fn unsupported(&self) -> crate::TorshError {
-        crate::TorshError::dtype("", format!("not implemented for {}", self.compute))
-            .with_hint("convert the operands to a dtype the operation has, as to_dtype(DType::F32)")
+    /// A call of `kernel` on the CPU, computing in `compute` (the promoted dtype for pointwise
+    /// ops), which writes `outputs` and reads `inputs`.
+    ///
+    /// # Safety
+    /// The views fulfil what [`View::new`] asks for as long as the call runs, and number, dtypes
+    /// and shapes of operands and attributes are those that the kernel documents: what the plan of
+    /// the op's record has checked.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn new(
+        kernel: Kernel,
+        compute: DType,
+        outputs: &'a [View<'a>],
+        inputs: &'a [View<'a>],
+        attrs: &'a dyn Attributes,
+    ) -> KernelArgs<'a> {
+        KernelArgs {
+            kernel,
+            compute,
+            device: Device::Cpu,
+            outputs,
+            inputs,
+            attrs,
+            numbers: 0,
+            one_layout: false,
+            site: CallSite::here(""),
+        }
     }
 
-    /// The attribute at `i`; [`Attr::None`] past the end.
+    /// The call on another device, and which op it is of: a device whose work is not waited for
+    /// names it in errors that come later.
+    ///
+    /// # Safety
+    /// The views are of memory of that device, or, where the kernel is another device's that computes
+    /// for this one, of memory that the kernel can read.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn on(mut self, device: Device, site: CallSite) -> KernelArgs<'a> {
+        self.device = device;
+        self.site = site;
+        self
+    }
+
+    /// Says which inputs are plain numbers of the caller, in host memory on every device; a bit
+    /// each.
+    ///
+    /// # Safety
+    /// These inputs are one element in host memory, aligned for its dtype, with strides of 0.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn with_numbers(mut self, numbers: u32) -> KernelArgs<'a> {
+        self.numbers = numbers;
+        self
+    }
+
+    /// Says that all operands but numbers are row-major and of the first output's shape.
+    ///
+    /// # Safety
+    /// They are: kernels do not look again.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn of_one_layout(mut self, one_layout: bool) -> KernelArgs<'a> {
+        self.one_layout = one_layout;
+        self
+    }
+
+    /// The kernel's key, for one function that serves several.
+    #[inline(always)]
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// The dtype to compute in.
+    #[inline(always)]
+    pub fn compute(&self) -> DType {
+        self.compute
+    }
+
+    /// Where the call runs.
+    #[inline(always)]
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// The op of the call and its caller.
+    #[inline(always)]
+    pub fn site(&self) -> CallSite {
+        self.site
+    }
+
+    /// What to write.
+    #[inline(always)]
+    pub fn outputs(&self) -> &'a [View<'a>] {
+        self.outputs
+    }
+
+    /// What to read.
+    #[inline(always)]
+    pub fn inputs(&self) -> &'a [View<'a>] {
+        self.inputs
+    }
+
+    /// Whether input `i` is a plain number of the caller: one element in host memory, read with
+    /// stride 0, whatever the device.
+    #[inline(always)]
+    pub fn is_number(&self, i: usize) -> bool {
+        i < 32 && self.numbers >> i & 1 == 1
+    }
+
+    /// Whether any input is such a number.
+    #[inline(always)]
+    pub fn has_numbers(&self) -> bool {
+        self.numbers != 0
+    }
+
+    /// Whether all operands but numbers are row-major and of the first output's shape.
+    #[inline(always)]
+    pub fn one_layout(&self) -> bool {
+        self.one_layout
+    }
+
+    /// The call's attributes, of the kernel's struct.
+    ///
+    /// # Errors
+    /// Where the call has another struct.
     #[inline]
-    pub fn attr(&self, i: usize) -> Attr<'a> {
-        self.attrs.get(i).copied().unwrap_or(Attr::None)
+    pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
+        self.attrs.expect()
+    }
+
+    /// The call's attributes, whatever they are.
+    #[inline]
+    pub fn attributes(&self) -> &'a dyn Attributes {
+        self.attrs
+    }
+
+    /// The numbers of a pointwise row's call, and how many there are.
+    #[inline]
+    pub fn row_numbers(&self) -> ([Scalar; MAX_NUMBERS], usize) {
+        let mut numbers = [Scalar::Int(0); MAX_NUMBERS];
+        let n = self.attrs.numbers(&mut numbers);
+        (numbers, n)
+    }
+
+    /// The inputs as errors name them: `float32[2, 3] cuda:0`, numbers by their value.
+    #[cold]
+    pub fn operands(&self) -> Vec<String> {
+        let all = self.inputs.iter().enumerate();
+        all.map(|(i, v)| match (v.is_present(), self.is_number(i)) {
+            (false, _) => "None".to_string(),
+            (true, true) => {
+                let mut bytes = [0u8; 16];
+                // SAFETY: a number is one element of the dtype in host memory, of 16 bytes at most.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        v.ptr.cast_const(),
+                        bytes.as_mut_ptr(),
+                        v.dtype.size(),
+                    );
+                }
+                Scalar::from_bytes(&bytes, v.dtype).to_string()
+            }
+            (true, false) => format!("{}{:?} {}", v.dtype, v.shape, self.device),
+        })
+        .collect()
+    }
+
+    /// Names op, operands and call site in an error of this call: for one that comes later, when
+    /// nobody else knows them.
+    #[must_use]
+    #[cold]
+    pub fn explain(&self, e: TorshError) -> TorshError {
+        e.in_op(self.site.op, || self.operands(), self.site.location)
+    }
+
+    /// The error for a dtype that the kernel does not have.
+    #[cold]
+    pub fn unsupported(&self) -> TorshError {
+        let what = format!("not implemented for {} on {}", self.compute, self.device);
+        TorshError::dtype("", what)
+            .with_hint("convert the operands to a dtype the operation has, as to_dtype(DType::F32)")
     }
 }

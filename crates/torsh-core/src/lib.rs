@@ -3,6 +3,7 @@
 //! backends share, the thread pool and the random generators.
 
 pub mod alloc;
+pub mod attrs;
 pub mod backend;
 mod device;
 mod dtype;
@@ -18,11 +19,12 @@ mod shared;
 pub mod steps;
 mod storage;
 
-pub use backend::{Backend, DeviceProperties};
-pub use device::{Device, DeviceType};
+pub use attrs::{Attributes, Ints, Kept};
+pub use backend::{Backend, CallSite, DeviceBlock, DeviceProperties, Place};
+pub use device::{Device, DeviceType, custom_name, name_custom};
 pub use dtype::{DType, Element, Promotion, default_dtype, set_default_dtype};
 pub use error::{ErrorInfo, Result, TorshError};
-pub use kernel::{Attr, Kernel, KernelArgs, KernelFn, View};
+pub use kernel::{Kernel, KernelArgs, KernelFn, View};
 pub use random::Generator;
 pub use scalar::Scalar;
 pub use shape::{Dims, Layout, Shape, Strides};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use memmap2::MmapOptions;
 
+use crate::backend::Place;
 use crate::{Device, Result, Storage, TorshError, lock_all};
 
 impl Storage {
@@ -70,7 +71,8 @@ impl Storage {
                 }
                 // SAFETY: `start` is within the mapping, see above.
                 let ptr = unsafe { base.add(start) };
-                let ptr = NonNull::new(ptr).ok_or(TorshError::OutOfMemory)?;
+                let ptr = NonNull::new(ptr)
+                    .ok_or_else(|| TorshError::out_of_memory(Device::Cpu, bytes))?;
                 // SAFETY: `bytes` from `ptr` on are within the mapping, which its owner keeps;
                 // the ranges are apart, so nobody else writes to them.
                 Ok(unsafe { Storage::foreign(ptr, bytes, Device::Cpu, Box::new(map.clone())) })
@@ -94,11 +96,12 @@ impl Storage {
         Ok(storage)
     }
 
-    /// Copies the bytes from position `at` on out of host memory; an error where there are not
-    /// that many, or the memory is not the host's.
+    /// Copies the bytes from position `at` on out of the memory, and waits for a device's; an error
+    /// where there are not that many or it is no memory (meta), and what the device reports.
     #[track_caller]
     pub fn read(&self, at: usize, to: &mut [u8]) -> Result<()> {
-        if self.device() != Device::Cpu {
+        let block = self.block();
+        if self.device() != Device::Cpu && block.is_none() {
             return Err(TorshError::device(
                 "read",
                 format!("the memory of {} cannot be read from here", self.device()),
@@ -117,12 +120,25 @@ impl Storage {
                 ),
             ));
         }
-        if !to.is_empty() {
-            let _guard = lock_all(&[(self, false)]);
+        if to.is_empty() {
+            return Ok(());
+        }
+        let _guard = lock_all(&[(self, false)]);
+        let from = self.ptr().wrapping_add(at);
+        let Some(block) = block else {
             // SAFETY: the bytes are within the storage (checked), which is locked against
             // writers; `to` is memory of the caller's alone.
-            unsafe { std::ptr::copy_nonoverlapping(self.ptr().add(at), to.as_mut_ptr(), to.len()) }
-        }
+            unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+            return Ok(());
+        };
+        let backend = block.backend();
+        block.wait_for_others(backend.queue(), false)?;
+        // SAFETY: the bytes are within the block (checked), which lives as long as the storage and is
+        // locked against writers.
+        let place = unsafe { Place::new(from, to.len(), self.device()) };
+        backend.download(place, to.into())?;
+        // SAFETY: the ticket of the copy above, under the storage's lock.
+        unsafe { block.used(backend.ticket(), false) };
         Ok(())
     }
 }
@@ -141,6 +157,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
     fn ranges_stay_within_the_file_and_apart() {
         let f = file("ranges", b"0123456789");
         let storages = Storage::map_file(&f, &[4..10, 0..0, 1..4]).unwrap();

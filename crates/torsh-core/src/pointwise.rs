@@ -1,10 +1,9 @@
-//! Pointwise ops as data: scalar definition, GPU expression, derivative, in one row each.
+//! Pointwise ops as data: scalar definition and derivative, in one row each.
 //!
 //! [`for_each_unary!`](crate::for_each_unary), [`for_each_binary!`](crate::for_each_binary) and
 //! [`for_each_parametric!`](crate::for_each_parametric) hand their rows to a macro of the caller:
-//! the CPU backend makes loops of the scalar expressions, a GPU backend takes the `gpu` strings,
-//! and the tensor crate makes the op records, methods and by-name entries. Adding a pointwise op
-//! is adding a row.
+//! the CPU backend makes loops of the scalar expressions, and the tensor crate makes the op records,
+//! methods and by-name entries. Adding a pointwise op is adding a row.
 //!
 //! # A row
 //!
@@ -13,14 +12,14 @@
 //! sin "sin" Sin(x) "(Tensor input)" -> float {
 //!     float |x| x.sin::<A>();                                    real floating-point types
 //!     complex |x| x.sin();                                       complex types
-//!     gpu "sin(x)";
 //!     grad [x] |c| c.g().mul(c.x()?.cos()?.conj()?);             one per tensor operand
 //!     samples (-3.0, 3.0);                                       where gradcheck draws each operand
 //! }
 //! ```
 //!
-//! Head: method name, PyTorch's name, kernel key, operands, PyTorch's schema for calls by name
-//! (`""` where a hand-written record offers the op), and the rule for dtypes:
+//! Head: method name, PyTorch's name, kernel key, operands and, after a semicolon, the names of the
+//! op's numbers (`LeakyRelu(x; negative_slope)`), PyTorch's schema for calls by name (`""` where a
+//! hand-written record offers the op), and the rule for dtypes:
 //!
 //! | rule | computes in | result |
 //! |---|---|---|
@@ -34,12 +33,15 @@
 //! Sections, each optional, in this order: `float` (f32 and f64; the half types compute in f32),
 //! `int` (u8 to i64), `bool`, `complex`. A dtype whose section is missing is refused by name.
 //! Expressions are generic: `A` is the instruction set, `T` the element type (`T::c(0.5)` makes a
-//! constant), `; p` after the operands binds the numbers of the schema, converted to `T`.
+//! constant), and the names after the semicolon bind the numbers, converted to `T`. The struct
+//! [`numbers`]`::LeakyRelu` holds them in a call.
 //!
 //! `grad [saved..] |c| ..`: the gradient of one operand from `c.g()`, the result's gradient; what
 //! it reads of `c.x()?`, `c.y()?`, `c.z()?` (operands) and `c.out()?` (result) must be listed, and
-//! only that is kept alive; `c.p(0)` are the numbers, as `Scalar`s. Broadcasting and promotion are undone by
-//! the engine. An op whose rows have no `grad` is not differentiable, and says so when asked.
+//! only that is kept alive; `c.number("negative_slope")?` is a number, as a `Scalar`. Broadcasting and
+//! promotion are undone by the engine. `define |c| ..`, after them: the op in other ops, for devices that
+//! lack its kernel; it reads `c.x()?`, `c.y()?`, `c.z()?`, `c.operand(1)?` (tensor or number) and
+//! `c.number(..)?`. An op whose rows have no `grad` is not differentiable, and says so when asked.
 
 mod activation;
 mod binary;
@@ -56,7 +58,7 @@ macro_rules! kernel_enum {
     (@binary [$($structural:tt)*] [$($seen:ident)*] $($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
         crate::for_each_parametric! { kernel_enum @parametric [$($structural)*] [$($seen)* $($kernel)*] }
     };
-    (@parametric [$($structural:ident)*] [$($seen:ident)*] $($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+    (@parametric [$($structural:ident)*] [$($seen:ident)*] $($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
         /// The key of a kernel in a backend's table.
         ///
         /// The pointwise keys come from the rows of [`crate::pointwise`]; the others are the
@@ -94,7 +96,7 @@ crate::for_each_unary! { kernel_enum @unary [
     CumSum CumProd Median Softmax LogSoftmax SoftmaxBackward LogSoftmaxBackward
     IndexSelect IndexAdd IndexCopy IndexFill Gather Scatter ScatterAdd ScatterReduce
     IndexGet IndexPut MaskedSelect MaskedScatter MaskedScatterBackward Nonzero Take
-    StridedScatter StridedAccumulate
+    StridedScatter StridedAccumulate DiagEmbed
     Sort Topk Flip Roll Triangle Cat Arange Linspace Eye OneHot Isin RepeatInterleave
     MatMul
     Conv ConvTranspose ConvWeight
@@ -112,4 +114,74 @@ crate::for_each_unary! { kernel_enum @unary [
     Rnn RnnBackward
     CtcLoss CtcLossBackward
     Attention AttentionBackward
+    Assert
+    AmpUpdateScale
 ] }
+
+/// The numbers of the rows that have some: a struct for each, with its kernel's name.
+pub mod numbers {
+    use crate::Scalar;
+    use crate::attrs::{Attributes, FieldType, Fields, Kept, MAX_NUMBERS, Reader, read_field};
+
+    /// The numbers of a pointwise row, as attributes of its calls.
+    pub trait Numbers: Attributes {
+        /// Their names, in the order of the row.
+        const NAMES: &'static [&'static str];
+        /// The struct of numbers in the order of the row, as a schema binds them.
+        fn bound(numbers: &[Scalar]) -> Self;
+    }
+
+    macro_rules! structs {
+        ($(
+            $(#[doc = $doc:literal])+
+            $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident { $($body:tt)* }
+        )*) => {
+            $($( structs! { @one $kernel $name $($number)+ } )?)*
+
+            /// How these structs are made of named fields.
+            pub const READERS: &[Reader] = &[$($( structs! { @reader $kernel $($number)+ }, )?)*];
+        };
+        (@one $kernel:ident $name:literal $($number:ident)+) => {
+            #[doc = concat!("The numbers of `", $name, "`.")]
+            #[derive(Clone, Copy, Debug)]
+            #[allow(missing_docs)]
+            pub struct $kernel { $(pub $number: Scalar),+ }
+
+            impl Attributes for $kernel {
+                fn name(&self) -> &'static str {
+                    stringify!($kernel)
+                }
+                fn fields(&self) -> Fields<'_> {
+                    Fields::from_iter([$((stringify!($number), self.$number.field())),+])
+                }
+                #[inline]
+                fn keep(&self) -> Kept {
+                    Kept::new(*self)
+                }
+                #[inline]
+                fn numbers(&self, to: &mut [Scalar; MAX_NUMBERS]) -> usize {
+                    let all = [$(self.$number),+];
+                    to[..all.len()].copy_from_slice(&all);
+                    all.len()
+                }
+            }
+
+            impl Numbers for $kernel {
+                const NAMES: &'static [&'static str] = &[$(stringify!($number)),+];
+                fn bound(numbers: &[Scalar]) -> $kernel {
+                    let mut all = numbers.iter().copied();
+                    $kernel { $($number: all.next().unwrap_or(Scalar::Int(0))),+ }
+                }
+            }
+        };
+        (@reader $kernel:ident $($number:ident)+) => {
+            Reader {
+                name: stringify!($kernel),
+                read: |fields| Ok(Kept::new($kernel {
+                    $($number: read_field(stringify!($kernel), stringify!($number), fields)?),+
+                })),
+            }
+        };
+    }
+    crate::for_each_parametric! { structs }
+}

@@ -14,6 +14,7 @@
 //! sgd "_sgd_step" SgdStep(momentum_buffer if buffered)     state; what may be absent, with a name for its presence
 //!     [lr momentum rest]                                   numbers
 //!     [nesterov first]                                     flags
+//!     at step [correction] { [1.0 - beta.powf(step)] }     what follows from the numbers and the count, if anything
 //!     |p, g| {                                             parameter and gradient, which are assigned
 //!         if buffered { .. }
 //!         p = g.fma::<A>(-lr, p);
@@ -22,6 +23,10 @@
 //!
 //! Before each formula, in this order: `g` is negated where the optimizer goes up, `weight_decay *
 //! p` is added to it (the L2 penalty), and `p` is multiplied by `shrink` (the decoupled decay).
+//! What follows `at` is computed once for each parameter, in `f64` on the CPU. The count of the step
+//! comes with the call, or from the device's own memory ([`Steps`](crate::attrs::Steps)), where it is
+//! not known to the host: a step that a device leaves out is not counted.
+//!
 //! Formulas are generic as those of [`crate::pointwise`]: `A` is the instruction set, `T` the type
 //! that is computed in, `f32` for the half types. They round as PyTorch's single-tensor steps do:
 //! `add(alpha)`, `addcmul` and `lerp` with a fused multiply-add at the end, `addcdiv` without.
@@ -44,7 +49,10 @@ sgd "_sgd_step" SgdStep(momentum_buffer if buffered) [lr momentum rest] [nestero
 /// One step of `torch.optim.Adam` or `AdamW`, with the largest second moment for AMSGrad. `rest1`
 /// and `rest2` are one minus the betas, `correction` is the root of the second bias correction.
 adam "_adam_step" AdamStep(exp_avg, exp_avg_sq, max_exp_avg_sq if amsgrad)
-    [rest1 beta2 rest2 eps step_size correction] [] |p, g| {
+    [lr beta1 beta2 eps] [] at step [rest1 rest2 step_size correction] {
+        let step_size = lr / (1.0 - beta1.powf(step));
+        [1.0 - beta1, 1.0 - beta2, step_size, (1.0 - beta2.powf(step)).sqrt()]
+    } |p, g| {
     exp_avg = exp_avg.lerp::<A>(g, rest1);
     exp_avg_sq = (rest2 * g).fma::<A>(g, exp_avg_sq * beta2);
     let mut moment = exp_avg_sq;
@@ -66,26 +74,41 @@ nadam "_nadam_step" NAdamStep(exp_avg, exp_avg_sq)
     p = p - step_mean * exp_avg / denom;
 }
 
-/// One step of `torch.optim.RAdam`, adaptive where it is `rectified`. `correction2` is the root of
-/// the second bias correction, `rect` the rectification.
+/// One step of `torch.optim.RAdam`, adaptive where there is a rectification, `rect`. `correction2` is
+/// the root of the second bias correction. The simple moving average that the exponential one is like
+/// has the length `length`.
 radam "_radam_step" RAdamStep(exp_avg, exp_avg_sq)
-    [lr rest1 beta2 rest2 eps correction1 correction2 rect] [rectified] |p, g| {
+    [lr beta1 beta2 eps] [] at step [rest1 rest2 correction1 correction2 rect] {
+        let power = beta2.powf(step);
+        let correction2 = 1.0 - power;
+        let longest = 2.0 / (1.0 - beta2) - 1.0;
+        let length = longest - 2.0 * step * power / correction2;
+        let rectified = (length - 4.0) * (length - 2.0) * longest
+            / ((longest - 4.0) * (longest - 2.0) * length);
+        let rect = if length > 5.0 { rectified.sqrt() } else { 0.0 };
+        [1.0 - beta1, 1.0 - beta2, 1.0 - beta1.powf(step), correction2.sqrt(), rect]
+    } |p, g| {
     exp_avg = exp_avg.lerp::<A>(g, rest1);
     exp_avg_sq = (rest2 * g).fma::<A>(g, exp_avg_sq * beta2);
     let plain = exp_avg / correction1 * lr;
     let adaptive = T::ONE / (exp_avg_sq.sqrt() + eps) * correction2;
-    p = p - if rectified { plain * adaptive * rect } else { plain };
+    p = p - if rect > T::ZERO { plain * adaptive * rect } else { plain };
 }
 
 /// One step of `torch.optim.Adamax`; `step_size` is the corrected learning rate.
-adamax "_adamax_step" AdamaxStep(exp_avg, exp_inf) [rest1 beta2 eps step_size] [] |p, g| {
+adamax "_adamax_step" AdamaxStep(exp_avg, exp_inf)
+    [lr beta1 beta2 eps] [] at step [rest1 step_size] {
+        [1.0 - beta1, lr / (1.0 - beta1.powf(step))]
+    } |p, g| {
     exp_avg = exp_avg.lerp::<A>(g, rest1);
     exp_inf = (exp_inf * beta2).maximum(g.abs() + eps);
     p = p - step_size * exp_avg / exp_inf;
 }
 
 /// One step of `torch.optim.Adagrad`; `step_size` is the decayed learning rate.
-adagrad "_adagrad_step" AdagradStep(sum) [step_size eps] [] |p, g| {
+adagrad "_adagrad_step" AdagradStep(sum) [lr lr_decay eps] [] at step [step_size] {
+        [lr / (1.0 + (step - 1.0) * lr_decay)]
+    } |p, g| {
     sum = g.fma::<A>(g, sum);
     p = p - step_size * g / (sum.sqrt() + eps);
 }
@@ -149,4 +172,52 @@ adafactor "_adafactor_update" AdafactorUpdate() [floor] [] |p, g| {
 }
 
     } };
+}
+
+/// The numbers of each row by their names, with its kernel's name.
+pub mod numbers {
+    use crate::attrs::{Reader, STEP_DERIVED, StepNames, StepPart, read_steps};
+
+    macro_rules! structs {
+        ($(
+            $(#[doc = $doc:literal])+
+            $method:ident $name:literal $kernel:ident ( $($state:ident $(if $has:ident)?),* )
+            [$($number:ident)*] [$($flag:ident)*]
+            $(at $step:ident [$($derived:ident)*] $derive:block)?
+            |$p:ident, $g:ident| $body:block
+        )*) => {
+            $(
+                #[doc = concat!("The numbers of `", $name, "`, and those that follow from them and the count.")]
+                #[derive(Clone, Copy, Debug)]
+                #[allow(missing_docs)]
+                pub struct $kernel { $(pub $number: f64,)* $($(pub $derived: f64,)*)? }
+
+                impl $kernel {
+                    /// The names of the row.
+                    pub const NAMES: &'static StepNames = &StepNames {
+                        row: stringify!($kernel),
+                        numbers: &[$(stringify!($number)),*],
+                        flags: &[$(stringify!($flag)),*],
+                        derived: &[$($(stringify!($derived)),*)?],
+                    };
+
+                    /// Those of one parameter's part of a step of this row, with what follows from them.
+                    #[inline]
+                    #[allow(unused_variables)]
+                    pub fn of(part: &StepPart, derived: &[f64; STEP_DERIVED]) -> $kernel {
+                        let [$($number,)* ..] = part.numbers;
+                        $(let [$($derived,)* ..] = *derived;)?
+                        $kernel { $($number,)* $($($derived,)*)? }
+                    }
+                }
+            )*
+
+            /// How the steps of each row are made of named fields.
+            pub const READERS: &[Reader] = &[$(Reader {
+                name: stringify!($kernel),
+                read: |fields| read_steps($kernel::NAMES, fields),
+            }),*];
+        };
+    }
+    crate::for_each_step! { structs }
 }

@@ -245,3 +245,114 @@ where
         crate::dataset::get_item(dataset, *index)
     }
 }
+
+/// A batch whose tensors a loader can move to a device
+/// ([`DataLoaderBuilder::device`](crate::DataLoaderBuilder::device)): a tensor, and tuples, lists, maps
+/// and options of what can be moved. Texts and numbers stay as they are.
+pub trait ToDevice: Sized {
+    /// The batch with its tensors on the device.
+    fn to_device(self, device: Device) -> Result<Self>;
+}
+
+impl ToDevice for Tensor {
+    fn to_device(self, device: Device) -> Result<Self> {
+        Tensor::to_device(&self, device)
+    }
+}
+
+macro_rules! stay {
+    ($($t:ty),*) => {$(
+        impl ToDevice for $t {
+            fn to_device(self, _device: Device) -> Result<Self> {
+                Ok(self)
+            }
+        }
+    )*};
+}
+stay!(
+    String,
+    &'static str,
+    (),
+    bool,
+    f32,
+    f64,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+    usize
+);
+
+macro_rules! move_tuples {
+    ($($($name:ident $index:tt)+;)*) => {$(
+        impl<$($name: ToDevice),+> ToDevice for ($($name,)+) {
+            fn to_device(self, device: Device) -> Result<Self> {
+                Ok(($(self.$index.to_device(device)?,)+))
+            }
+        }
+    )*};
+}
+move_tuples! {
+    A 0;
+    A 0 B 1;
+    A 0 B 1 C 2;
+    A 0 B 1 C 2 D 3;
+    A 0 B 1 C 2 D 3 E 4;
+    A 0 B 1 C 2 D 3 E 4 F 5;
+    A 0 B 1 C 2 D 3 E 4 F 5 G 6;
+    A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7;
+}
+
+impl<T: ToDevice> ToDevice for Vec<T> {
+    fn to_device(self, device: Device) -> Result<Self> {
+        self.into_iter().map(|v| v.to_device(device)).collect()
+    }
+}
+
+impl<T: ToDevice> ToDevice for Option<T> {
+    fn to_device(self, device: Device) -> Result<Self> {
+        self.map(|v| v.to_device(device)).transpose()
+    }
+}
+
+impl<K: Ord, T: ToDevice> ToDevice for BTreeMap<K, T> {
+    fn to_device(self, device: Device) -> Result<Self> {
+        let moved = self.into_iter().map(|(k, v)| Ok((k, v.to_device(device)?)));
+        moved.collect()
+    }
+}
+
+impl<K: Eq + Hash, T: ToDevice, S: BuildHasher + Default> ToDevice for HashMap<K, T, S> {
+    fn to_device(self, device: Device) -> Result<Self> {
+        let moved = self.into_iter().map(|(k, v)| Ok((k, v.to_device(device)?)));
+        moved.collect()
+    }
+}
+
+/// Batches that are moved to a device where they are made: by the workers, where there are some, so that
+/// the copies go on while the device computes.
+#[derive(Clone, Copy, Debug)]
+pub struct OnDevice<C> {
+    collate: C,
+    device: Device,
+}
+
+impl<C> OnDevice<C> {
+    pub(crate) fn new(collate: C, device: Device) -> Self {
+        OnDevice { collate, device }
+    }
+}
+
+impl<D: Dataset, C: Fetch<D>> Fetch<D> for OnDevice<C>
+where
+    C::Batch: ToDevice,
+{
+    type Batch = C::Batch;
+    fn fetch(&self, dataset: &D, indices: &[usize]) -> Result<C::Batch> {
+        self.collate.fetch(dataset, indices)?.to_device(self.device)
+    }
+}

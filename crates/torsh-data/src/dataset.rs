@@ -68,9 +68,6 @@ pub(crate) fn in_item(e: TorshError, context: &str) -> TorshError {
             TorshError::from(std::io::Error::new(e.kind(), format!("{context}: {e}")))
         }
         TorshError::Other(s) => TorshError::Other(format!("{context}: {s}")),
-        TorshError::DeviceNotAvailable(s) => {
-            TorshError::DeviceNotAvailable(format!("{context}: {s}"))
-        }
         TorshError::OutOfMemory => e,
         e => e.renamed(context),
     }

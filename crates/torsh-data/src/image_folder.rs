@@ -3,38 +3,14 @@
 use std::fs::read_dir;
 use std::path::{Path, PathBuf};
 
-use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
+use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::Dataset;
 use crate::dataset::out_of_range;
+use crate::image::read_image;
 
 /// The endings of files that are images, as of torchvision but for the formats that are not read.
 pub const IMG_EXTENSIONS: [&str; 3] = ["jpg", "jpeg", "png"];
-
-/// Reads a PNG or JPEG file as colours, uint8 `[3, height, width]`
-/// (`torchvision.io.decode_image` with `mode="RGB"`). Errors name the file.
-#[track_caller]
-pub fn read_image(path: impl AsRef<Path>) -> Result<Tensor> {
-    let path = path.as_ref();
-    let io = |e: std::io::Error| {
-        TorshError::from(std::io::Error::new(
-            e.kind(),
-            format!("{}: {e}", path.display()),
-        ))
-    };
-    let damaged =
-        |e: image::ImageError| TorshError::format("read_image", format!("{}: {e}", path.display()));
-    // The format is told by the content: a file may have a wrong ending.
-    let reader = image::ImageReader::open(path)
-        .map_err(io)?
-        .with_guessed_format()
-        .map_err(io)?;
-    let image = reader.decode().map_err(damaged)?.into_rgb8();
-    let (width, height) = (image.width() as usize, image.height() as usize);
-    Tensor::from_slice(image.as_raw(), [height, width, 3], DType::U8, Device::Cpu)?
-        .permute([2, 0, 1])?
-        .contiguous()
-}
 
 /// Images in a folder for each class (`torchvision.datasets.ImageFolder`): `root/cat/1.png` is of
 /// class `cat`. The classes are numbered in the order of their names.

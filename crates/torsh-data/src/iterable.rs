@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use torsh_core::Generator;
 use torsh_core::random::{LocalGenerator, default_generator};
-use torsh_tensor::{DType, Result, Tensor, TorshError};
+use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use crate::Collate;
 use crate::position::{Reader, bytes, number, refused, restore_own};
@@ -286,7 +286,8 @@ impl<D: IterableDataset, B> IterableLoader<D, B> {
             out.insert("generator".to_string(), bytes(&g.get_state())?);
         }
         if let Some(p) = progress.resume.as_ref().or(progress.position.as_ref()) {
-            let items = Tensor::from_vec(p.at.items.clone(), [p.at.items.len()])?;
+            let n = p.at.items.len();
+            let items = Tensor::from_slice(&p.at.items, [n], DType::I64, Device::Cpu)?;
             out.insert("epoch.items".to_string(), items);
             for (name, v) in [
                 ("epoch.seed", p.seed),

@@ -23,6 +23,7 @@ mod combine;
 pub mod csv;
 mod dataset;
 pub mod idx;
+mod image;
 mod image_folder;
 mod iterable;
 mod loader;
@@ -39,10 +40,11 @@ pub mod vision;
 mod worker_info;
 mod workers;
 
-pub use collate::{Collate, CollateFn, DefaultCollate, Fetch, Unbatched};
+pub use collate::{Collate, CollateFn, DefaultCollate, Fetch, OnDevice, ToDevice, Unbatched};
 pub use combine::{ChainDataset, ConcatDataset, Datasets, MapDataset, StackDataset};
 pub use dataset::Dataset;
-pub use image_folder::{IMG_EXTENSIONS, ImageFolder, read_image};
+pub use image::{decode_image, encode_png, read_image, write_png};
+pub use image_folder::{IMG_EXTENSIONS, ImageFolder};
 pub use iterable::{IterableDataset, IterableLoader};
 pub use loader::{Batches, DataLoader, DataLoaderBuilder, TryBatches};
 pub use sampler::{

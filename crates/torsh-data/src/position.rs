@@ -52,7 +52,7 @@ pub(crate) fn checksum(plan: &Plan) -> u64 {
 }
 
 pub(crate) fn number(v: u64) -> Result<Tensor> {
-    Tensor::from_vec(vec![v as i64], ())
+    Tensor::from_slice(&[v as i64], (), DType::I64, Device::Cpu)
 }
 
 pub(crate) fn bytes(v: &[u8]) -> Result<Tensor> {

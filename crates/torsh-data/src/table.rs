@@ -308,7 +308,7 @@ impl Numbers {
         match self {
             Numbers::Floats(v) => Tensor::from_slice(&v, shape, dtype, Device::Cpu),
             Numbers::Integers(v) => {
-                let all = Tensor::from_vec(v, shape)?;
+                let all = Tensor::from_slice(&v, shape, DType::I64, Device::Cpu)?;
                 let t = all.to_dtype(dtype)?;
                 if dtype != DType::I64 && t.to_dtype(DType::I64)? != all {
                     return Err(TorshError::dtype(

@@ -1,6 +1,6 @@
 //! Tensors as a dataset.
 
-use torsh_tensor::{Device, Result, Tensor, TorshError};
+use torsh_tensor::{DType, Result, Tensor, TorshError};
 
 use crate::dataset::out_of_range;
 use crate::{Collate, Dataset};
@@ -125,13 +125,17 @@ impl<T: Tensors> Dataset for TensorDataset<T> {
             return Err(out_of_range(i, self.len()));
         }
         let list: Vec<i64> = indices.iter().map(|&i| i as i64).collect();
-        let list = Tensor::from_vec(list, [indices.len()])?;
+        // Each device's, made when the first tensor of it comes.
+        let mut lists: Vec<Tensor> = Vec::new();
         self.tensors.map(&mut |t| {
-            if t.device() == Device::Cpu {
-                t.index_select(0, &list)
-            } else {
-                t.index_select(0, &list.to_device(t.device())?)
+            let there = lists.iter().find(|l| l.device() == t.device());
+            if let Some(list) = there {
+                return t.index_select(0, list);
             }
+            let own = Tensor::from_slice(&list, [list.len()], DType::I64, t.device())?;
+            let selected = t.index_select(0, &own)?;
+            lists.push(own);
+            Ok(selected)
         })
     }
 }

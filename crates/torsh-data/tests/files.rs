@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use image::{GrayImage, Luma, Rgb, RgbImage};
 use torsh_core::random::LocalGenerator;
 use torsh_data::csv::{CsvReader, Missing};
 use torsh_data::transforms::*;
-use torsh_data::{DataLoader, Dataset, ImageFolder, MapDataset, read_image};
-use torsh_tensor::{DType, Result, Tensor, tensor};
+use torsh_data::{DataLoader, Dataset, ImageFolder, MapDataset};
+use torsh_data::{decode_image, encode_png, read_image, write_png};
+use torsh_tensor::{DType, Device, Result, Tensor, tensor};
 
 #[test]
 fn csv_columns_are_picked() -> Result<()> {
@@ -77,13 +77,12 @@ fn folder(name: &str) -> PathBuf {
 #[test]
 fn image_folders_are_read() -> Result<()> {
     let dir = folder("read");
-    let mut image = RgbImage::new(3, 2);
-    image.put_pixel(2, 1, Rgb([10, 20, 30]));
-    image.save(dir.join("dog/b.png")).expect("png");
-    image.save(dir.join("dog/more/a.PNG")).expect("png");
-    GrayImage::from_pixel(4, 4, Luma([128]))
-        .save(dir.join("cat/x.jpeg"))
-        .expect("jpeg");
+    let image = torsh_tensor::zeros(&[3, 2, 3]).to_dtype(DType::U8)?;
+    let color = tensor![10, 20, 30].to_dtype(DType::U8)?;
+    image.i((.., 1, 2))?.copy_(&color)?;
+    write_png(&image, dir.join("dog/b.png"))?;
+    write_png(&image, dir.join("dog/more/a.PNG"))?;
+    fs::write(dir.join("cat/x.jpeg"), include_bytes!("data/grey.jpeg")).expect("jpeg");
     fs::write(dir.join("dog/notes.txt"), "no image").expect("text");
     let data = ImageFolder::new(&dir)?;
     assert_eq!(
@@ -128,6 +127,83 @@ fn image_folders_are_read() -> Result<()> {
     assert!(e.contains("[\"empty\"]"), "{e}");
     assert!(ImageFolder::new(dir.join("empty")).is_err());
     fs::remove_dir_all(&dir).expect("removed");
+    Ok(())
+}
+
+/// Pillow wrote the files and says what they hold.
+#[test]
+fn every_kind_of_png_and_jpeg_is_read() -> Result<()> {
+    let pixels: [u8; 12] = [255, 0, 0, 0, 255, 0, 0, 0, 255, 200, 100, 50];
+    let rgb = Tensor::from_slice(&pixels, [2, 2, 3], DType::U8, Device::Cpu)?.permute([2, 0, 1])?;
+    for (name, bytes) in [
+        ("rgb", &include_bytes!("data/rgb.png")[..]),
+        ("rgba", include_bytes!("data/rgba.png")),
+        ("palette", include_bytes!("data/palette.png")),
+        ("interlaced", include_bytes!("data/interlaced.png")),
+    ] {
+        assert_eq!(decode_image(bytes)?, rgb, "{name}");
+    }
+    let grey = tensor![[0, 85], [170, 255]]
+        .to_dtype(DType::U8)?
+        .expand([3, 2, 2])?;
+    for (name, bytes) in [
+        ("grey of 2 bits", &include_bytes!("data/grey2.png")[..]),
+        ("grey of 16 bits", include_bytes!("data/grey16.png")),
+        ("grey with alpha", include_bytes!("data/grey_alpha.png")),
+    ] {
+        assert_eq!(decode_image(bytes)?, grey, "{name}");
+    }
+    let jpeg = decode_image(include_bytes!("data/colours.jpeg"))?;
+    let want = read_image(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/colours.png"
+    ))?;
+    assert_eq!(jpeg.dims(), [3, 16, 24]);
+    let apart = jpeg
+        .to_dtype(DType::I32)?
+        .sub(&want.to_dtype(DType::I32)?)?;
+    assert!(apart.abs()?.max()?.item::<i32>()? <= 3, "{apart}");
+    Ok(())
+}
+
+#[test]
+fn images_come_back_from_png() -> Result<()> {
+    let image = torsh_tensor::arange(0, 24, 1)
+        .reshape([1, 4, 6])?
+        .to_dtype(DType::U8)?;
+    assert_eq!(
+        decode_image(&encode_png(&image)?)?,
+        image.expand([3, 4, 6])?
+    );
+    let e = encode_png(&image.to_dtype(DType::F32)?)
+        .expect_err("floats")
+        .to_string();
+    assert!(
+        e.contains("encode_png: expected uint8, but got float32"),
+        "{e}"
+    );
+    let e = encode_png(&image.select(0, 0)?)
+        .expect_err("two dimensions")
+        .to_string();
+    assert!(e.contains("[1 or 3, height, width], but got [4, 6]"), "{e}");
+    assert!(encode_png(&image.narrow(1, 0, 0)?).is_err());
+    let e = decode_image(b"GIF89a")
+        .expect_err("no format that is read")
+        .to_string();
+    assert!(e.contains("neither PNG nor JPEG"), "{e}");
+    // A header of an image of 16 terabytes, and files that end early.
+    let mut huge = encode_png(&image)?;
+    huge[16..24].copy_from_slice(&[0x00, 0x20, 0, 0, 0x00, 0x20, 0, 0]);
+    assert!(decode_image(&huge).is_err());
+    for bytes in [
+        &include_bytes!("data/rgb.png")[..],
+        include_bytes!("data/colours.jpeg"),
+    ] {
+        for n in 0..bytes.len().min(200) {
+            // Only that it returns: a decoder may fill in what a torn file lacks.
+            let _ = decode_image(&bytes[..n]);
+        }
+    }
     Ok(())
 }
 

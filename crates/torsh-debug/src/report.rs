@@ -37,7 +37,7 @@ impl TensorReport {
             tensor.numel() > 0 && tensor.device() != Device::Meta && !tensor.is_complex();
         let stats = readable.then(|| tensor_stats(tensor)).transpose()?;
         let few = readable && tensor.numel() <= FEW;
-        let values = || tensor.detach().to_dtype(DType::F64)?.to_vec::<f64>();
+        let values = || tensor.detach().cpu()?.to_dtype(DType::F64)?.to_vec::<f64>();
         Ok(TensorReport {
             name: name.to_string(),
             shape: tensor.shape().clone(),

@@ -87,12 +87,6 @@ pub fn broadcast_tensors<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Vec<Tensor>
     Tensor::broadcast_tensors(tensors)
 }
 
-/// A view in which dimensions of size 1 are repeated to `shape` (`torch.broadcast_to`).
-#[track_caller]
-pub fn broadcast_to(input: &Tensor, shape: impl IntoShape) -> Result<Tensor> {
-    input.broadcast_to(shape)
-}
-
 /// Every combination of one element of each vector, as rows; a single vector comes back as it
 /// is.
 #[track_caller]
@@ -313,16 +307,6 @@ pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: &str) -> Result<Vec<
     Tensor::meshgrid(tensors, indexing)
 }
 
-/// `movedim` under NumPy's name.
-#[track_caller]
-pub fn moveaxis(
-    input: &Tensor,
-    source: impl IntoDims,
-    destination: impl IntoDims,
-) -> Result<Tensor> {
-    input.moveaxis(source, destination)
-}
-
 /// A view with the dimensions `source` moved to `destination`; the others keep their order.
 #[track_caller]
 pub fn movedim(
@@ -455,18 +439,6 @@ pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tens
     Tensor::stack(tensors, dim)
 }
 
-/// `transpose` under NumPy's name.
-#[track_caller]
-pub fn swapaxes(input: &Tensor, axis0: impl IntoDim, axis1: impl IntoDim) -> Result<Tensor> {
-    input.swapaxes(axis0, axis1)
-}
-
-/// `transpose` under another name.
-#[track_caller]
-pub fn swapdims(input: &Tensor, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
-    input.swapdims(dim0, dim1)
-}
-
 /// The transpose of a matrix; a vector or 0-d tensor as it is.
 #[track_caller]
 pub fn t(input: &Tensor) -> Result<Tensor> {
@@ -569,24 +541,6 @@ pub fn dsplit(input: &Tensor, sections: impl IntoDim) -> Result<Vec<Tensor>> {
 #[track_caller]
 pub fn clone(input: &Tensor) -> Result<Tensor> {
     input.copy()
-}
-
-/// Another name of [`cat`].
-#[track_caller]
-pub fn concat<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
-    cat(tensors, dim)
-}
-
-/// Another name of [`cat`].
-#[track_caller]
-pub fn concatenate<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
-    cat(tensors, dim)
-}
-
-/// Another name of [`vstack`].
-#[track_caller]
-pub fn row_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
-    vstack(tensors)
 }
 
 /// The elements of `input` where `condition` holds, those of `other` elsewhere.

@@ -32,12 +32,6 @@ pub fn argsort_with(input: &Tensor, options: SortOptions) -> Result<Tensor> {
     input.argsort_with(options)
 }
 
-/// `nonzero` by NumPy's name.
-#[track_caller]
-pub fn argwhere(input: &Tensor) -> Result<Tensor> {
-    input.argwhere()
-}
-
 /// How often each integer from 0 on occurs in this 1-d tensor (int64; `torch.bincount`).
 #[track_caller]
 pub fn bincount(input: &Tensor) -> Result<Tensor> {

@@ -14,6 +14,7 @@
 //! The plain name takes what PyTorch requires, `NAME_with` the rest.
 
 mod activation;
+mod aliases;
 mod arrange;
 mod conv;
 mod indexing;
@@ -31,6 +32,7 @@ mod shape;
 mod vectors;
 
 pub use activation::*;
+pub use aliases::*;
 pub use arrange::*;
 pub use conv::*;
 pub use indexing::*;

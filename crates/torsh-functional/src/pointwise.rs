@@ -6,7 +6,7 @@ use crate::tensor;
 
 /// Leaves out rows that are no functions of PyTorch's (those without a signature).
 macro_rules! unary {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:tt -> $rule:ident { $($body:tt)* })*) => {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:tt -> $rule:ident { $($body:tt)* })*) => {
         $(unary!(@one [$($doc)+] $method $name $schema);)*
 
         /// The functions of one operand.
@@ -28,7 +28,7 @@ macro_rules! unary {
 torsh_core::for_each_unary! { unary }
 
 macro_rules! binary {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:tt -> $rule:ident { $($body:tt)* })*) => {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:tt -> $rule:ident { $($body:tt)* })*) => {
         $(binary!(@one [$($doc)+] $method $name $schema);)*
 
         /// The functions of two operands.

@@ -150,12 +150,6 @@ pub fn vdot(input: &Tensor, other: &Tensor) -> Result<Tensor> {
     input.vdot(other)
 }
 
-/// Another name of [`outer`].
-#[track_caller]
-pub fn ger(input: &Tensor, vec2: &Tensor) -> Result<Tensor> {
-    outer(input, vec2)
-}
-
 /// Sums of products in Einstein's notation (`torch.einsum`): `F::einsum("ij,jk->ik", &[&a, &b])`.
 #[track_caller]
 pub fn einsum<T: std::borrow::Borrow<Tensor>>(equation: &str, operands: &[T]) -> Result<Tensor> {

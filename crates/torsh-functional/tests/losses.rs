@@ -68,6 +68,14 @@ fn divergence_of_a_zero_and_by_batch() -> Result<()> {
         )
         .is_err()
     );
+    let options = F::CrossEntropyOptions::default().reduction(F::Reduction::BatchMean);
+    for target in [&y, &tensor![0, 1]] {
+        let e = F::cross_entropy_with(&x, target, options.clone()).unwrap_err();
+        assert!(e.to_string().contains("batchmean is not a valid"), "{e}");
+    }
+    let options = F::NllLossOptions::default().reduction(F::Reduction::BatchMean);
+    let e = F::nll_loss_with(&x, &tensor![0, 1], options).unwrap_err();
+    assert!(e.to_string().contains("batchmean is not a valid"), "{e}");
     Ok(())
 }
 

@@ -260,6 +260,11 @@ fn activations_compute() {
 fn layers_compute_and_train() {
     let state = StateDict::load(data("init.safetensors")).unwrap();
     let want = StateDict::load(data("forward.safetensors")).unwrap();
+    let input = |name: &str| {
+        want[name]
+            .to_device(torsh_tensor::default_device())
+            .unwrap()
+    };
     let fc = Linear::new(5, 3);
     let part = |prefix: &str| -> StateDict {
         state
@@ -268,7 +273,7 @@ fn layers_compute_and_train() {
             .collect()
     };
     fc.load_state_dict(&part("fc.")).unwrap();
-    let y = fc.forward(&want["x"]).unwrap();
+    let y = fc.forward(&input("x")).unwrap();
     assert_close("fc", &y, &want["fc"]);
     y.sum().unwrap().backward().unwrap();
     assert_close(
@@ -286,7 +291,7 @@ fn layers_compute_and_train() {
     conv.load_state_dict(&part("blocks.0.conv.")).unwrap();
     assert_close(
         "conv",
-        &conv.forward(&want["image"]).unwrap(),
+        &conv.forward(&input("image")).unwrap(),
         &want["conv"],
     );
     for mode in [
@@ -304,7 +309,7 @@ fn layers_compute_and_train() {
         let name = format!("conv.{mode:?}").to_lowercase();
         assert_close(
             &name,
-            &conv.forward(&want["image"]).unwrap(),
+            &conv.forward(&input("image")).unwrap(),
             &want[name.as_str()],
         );
     }
@@ -316,7 +321,7 @@ fn layers_compute_and_train() {
         .unwrap();
     assert_close(
         "pool",
-        &pool.forward(&want["image"]).unwrap(),
+        &pool.forward(&input("image")).unwrap(),
         &want["pool"],
     );
     let (values, indices) = pool.forward_with_indices(&want["image"]).unwrap();
@@ -346,17 +351,17 @@ fn layers_compute_and_train() {
     assert_close("mse.sum", &loss, &want["mse.sum"]);
     assert_close(
         "softmax",
-        &Softmax::new(-1).forward(&want["fc"]).unwrap(),
+        &Softmax::new(-1).forward(&input("fc")).unwrap(),
         &want["softmax"],
     );
     assert_close(
         "gelu",
-        &GELU::new().forward(&want["fc"]).unwrap(),
+        &GELU::new().forward(&input("fc")).unwrap(),
         &want["gelu"],
     );
     assert_close(
         "flatten",
-        &Flatten::new().forward(&want["image"]).unwrap(),
+        &Flatten::new().forward(&input("image")).unwrap(),
         &want["flatten"],
     );
 }

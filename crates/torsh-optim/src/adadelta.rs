@@ -3,8 +3,8 @@
 use torsh_tensor::ops::optim::{AdadeltaStep, Target};
 use torsh_tensor::{Result, Tensor};
 
-use crate::fused::{Fused, fused};
-use crate::memory::{memory, remembered};
+use crate::fused::{Fused, counted, fused};
+use crate::memory::{StepCount, memory, remembered};
 use crate::options::{check_common, check_eps, options, require};
 use crate::{Algorithm, Optim};
 
@@ -57,7 +57,7 @@ options! {
 
 memory! {
     /// What Adadelta remembers of a parameter.
-    AdadeltaState {
+    AdadeltaState(StepCount) {
         /// The running mean of the squared gradient.
         square_avg: tensor;
         /// The running mean of the squared steps.
@@ -99,7 +99,5 @@ impl Fused for AdadeltaAlgorithm {
         }
     }
 
-    fn stepped(_: &AdadeltaOptions, state: &mut AdadeltaState) {
-        state.step += 1;
-    }
+    counted!();
 }

@@ -3,8 +3,8 @@
 use torsh_tensor::ops::optim::{AdagradStep, Target};
 use torsh_tensor::{Result, Tensor};
 
-use crate::fused::{Fused, fill, fused};
-use crate::memory::{memory, remembered};
+use crate::fused::{Fused, counted, fill, fused};
+use crate::memory::{StepCount, memory, remembered};
 use crate::options::{check_common, check_eps, check_positive, options};
 use crate::{Algorithm, Optim};
 
@@ -58,7 +58,7 @@ options! {
 
 memory! {
     /// What Adagrad remembers of a parameter.
-    AdagradState {
+    AdagradState(StepCount) {
         /// The sum of the squared gradients.
         sum: tensor;
     }
@@ -92,12 +92,11 @@ impl Fused for AdagradAlgorithm {
         AdagradStep {
             target,
             sum: &s.sum,
-            step_size: o.lr / (1.0 + s.step as f64 * o.lr_decay),
+            lr: o.lr,
+            lr_decay: o.lr_decay,
             eps: o.eps,
         }
     }
 
-    fn stepped(_: &AdagradOptions, state: &mut AdagradState) {
-        state.step += 1;
-    }
+    counted!();
 }

@@ -3,8 +3,8 @@
 use torsh_tensor::ops::optim::{AdamStep, Target};
 use torsh_tensor::{Result, Tensor};
 
-use crate::fused::{Fused, decay, fused, present};
-use crate::memory::{memory, remembered};
+use crate::fused::{Fused, counted, decay, fused, present};
+use crate::memory::{StepCount, memory, remembered};
 use crate::options::{check_adam, options};
 use crate::{Algorithm, Optim};
 
@@ -70,7 +70,7 @@ options! {
 
 memory! {
     /// What Adam remembers of a parameter.
-    AdamState {
+    AdamState(StepCount) {
         /// The running mean of the gradient.
         exp_avg: tensor;
         /// The running mean of its square.
@@ -109,24 +109,19 @@ macro_rules! algorithm {
                 decay(&mut target, $o.lr, $o.weight_decay, $decoupled);
                 target.maximize = $o.maximize;
                 let (beta1, beta2) = $o.betas;
-                let step = s.step as f64 + 1.0;
                 AdamStep {
                     target,
                     exp_avg: &s.exp_avg,
                     exp_avg_sq: &s.exp_avg_sq,
                     max_exp_avg_sq: s.max_exp_avg_sq.as_ref().filter(|_| $o.amsgrad),
-                    rest1: 1.0 - beta1,
+                    lr: $o.lr,
+                    beta1,
                     beta2,
-                    rest2: 1.0 - beta2,
                     eps: $o.eps,
-                    step_size: $o.lr / (1.0 - beta1.powf(step)),
-                    correction: (1.0 - beta2.powf(step)).sqrt(),
                 }
             }
 
-            fn stepped(_: &$options, state: &mut AdamState) {
-                state.step += 1;
-            }
+            counted!();
         }
     };
 }

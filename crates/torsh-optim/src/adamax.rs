@@ -3,8 +3,8 @@
 use torsh_tensor::ops::optim::{AdamaxStep, Target};
 use torsh_tensor::{Result, Tensor};
 
-use crate::fused::{Fused, fused};
-use crate::memory::{memory, remembered};
+use crate::fused::{Fused, counted, fused};
+use crate::memory::{StepCount, memory, remembered};
 use crate::options::{check_adam, options};
 use crate::{Algorithm, Optim};
 
@@ -50,7 +50,7 @@ options! {
 
 memory! {
     /// What Adamax remembers of a parameter.
-    AdamaxState {
+    AdamaxState(StepCount) {
         /// The running mean of the gradient.
         exp_avg: tensor;
         /// The largest size of the gradient, decaying.
@@ -82,14 +82,12 @@ impl Fused for AdamaxAlgorithm {
             target,
             exp_avg: &s.exp_avg,
             exp_inf: &s.exp_inf,
-            rest1: 1.0 - beta1,
+            lr: o.lr,
+            beta1,
             beta2,
             eps: o.eps,
-            step_size: o.lr / (1.0 - beta1.powf(s.step as f64 + 1.0)),
         }
     }
 
-    fn stepped(_: &AdamaxOptions, state: &mut AdamaxState) {
-        state.step += 1;
-    }
+    counted!();
 }

@@ -56,7 +56,7 @@ options! {
 
 memory! {
     /// What ASGD remembers of a parameter.
-    AsgdState {
+    AsgdState(u64) {
         /// The learning rate of the next step.
         eta: number;
         /// How much of the next parameter enters the mean.
@@ -97,6 +97,11 @@ impl Fused for AsgdAlgorithm {
             mu: s.mu,
             first: s.mu == 1.0,
         }
+    }
+
+    fn conditional(_: &AsgdOptions) -> bool {
+        // The numbers of the next step follow from those that were made.
+        false
     }
 
     fn stepped(o: &AsgdOptions, state: &mut AsgdState) {

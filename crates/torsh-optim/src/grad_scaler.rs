@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use torsh_tensor::ops::optim::unscale;
-use torsh_tensor::{DType, Result, Tensor, TorshError};
+use torsh_core::attrs::AmpUpdateScale;
+use torsh_tensor::ops::optim::{unscale, update_scale};
+use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
 use crate::lr_scheduler::SchedulerState;
 use crate::options::require;
@@ -31,8 +32,15 @@ torsh_tensor::options! {
 /// were too large for it, and finds the scale by that (`torch.amp.GradScaler`; Micikevicius and
 /// others, 2017).
 ///
-/// A handle: its methods take `&self`, and a clone is the same scaler. The scale is a `float32`,
-/// as PyTorch's. Where it is not enabled, losses stay as they are and every step is made.
+/// A handle: its methods take `&self`, and a clone is the same scaler. The scale is a `float32` of the
+/// device of the first scaled loss, as PyTorch's. Where it is not enabled, losses stay as they are and
+/// every step is made.
+///
+/// Nothing waits for a device: whether gradients are finite, the scale and what it grows by stay there,
+/// and the device leaves the step out where they are not
+/// ([`Optimizer::step_unless`] says which optimizers can do so; for the others the host waits). What
+/// asks for numbers waits: [`GradScaler::get_scale`], [`GradScaler::state_dict`],
+/// [`ScaledStep::made`].
 ///
 /// ```
 /// use torsh_optim::{GradScaler, Optimizer, SGD};
@@ -45,11 +53,12 @@ torsh_tensor::options! {
 ///     optimizer.zero_grad();
 ///     let loss = w.mul(factor)?.sum()?;
 ///     scaler.scale(&loss)?.backward()?;
-///     scaler.step(&optimizer)?; // not made the second time
+///     let step = scaler.step(&optimizer)?; // not made the second time
+///     assert_eq!(step.made()?, factor.is_finite());
 ///     scaler.update()?;
 /// }
 /// assert_eq!(w.item::<f32>()?, 0.5);
-/// assert_eq!(scaler.get_scale(), 32768.0);
+/// assert_eq!(scaler.get_scale()?, 32768.0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -64,20 +73,53 @@ enum Stage {
     Stepped,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Checked {
     stage: Stage,
-    /// Whether a gradient was not finite; `None` where there was none.
-    found: Option<bool>,
+    /// For each device of the gradients a number of it, which is not 0 where one was not finite; none
+    /// where there was no gradient.
+    found: Vec<Tensor>,
+}
+
+/// The scale and what belongs to it, as numbers of one device.
+#[derive(Clone, Debug)]
+struct Scale {
+    scale: Tensor,
+    /// How many iterations passed since it last changed.
+    growth_tracker: Tensor,
 }
 
 #[derive(Debug)]
 struct Inner {
     options: GradScalerOptions,
     /// There since the first call of `scale`.
-    scale: Option<f32>,
+    scale: Option<Scale>,
+    /// The growth tracker that the scale starts with.
     growth_tracker: i64,
     optimizers: HashMap<usize, Checked>,
+}
+
+/// A step that [`GradScaler::step`] made or left out.
+#[derive(Clone, Debug)]
+pub struct ScaledStep(Vec<Tensor>);
+
+impl ScaledStep {
+    /// Whether the step was made; on a device the host waits for that.
+    #[track_caller]
+    pub fn made(&self) -> Result<bool> {
+        any_found(&self.0).map(|found| !found)
+    }
+}
+
+/// Whether one of the numbers is not 0.
+#[track_caller]
+fn any_found(found: &[Tensor]) -> Result<bool> {
+    for t in found {
+        if t.item::<f32>()? != 0.0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn misuse(what: impl Into<String>) -> TorshError {
@@ -85,16 +127,16 @@ fn misuse(what: impl Into<String>) -> TorshError {
 }
 
 impl Inner {
-    fn scale(&self, op: &str) -> Result<f32> {
-        self.scale.ok_or_else(|| {
+    fn scale(&self, op: &str) -> Result<&Scale> {
+        self.scale.as_ref().ok_or_else(|| {
             misuse(format!("{op} was called before any loss was scaled")).with_hint(
                 "call scaler.scale(&loss) earlier in the iteration, and backward on that",
             )
         })
     }
 
-    fn unscale(&mut self, optimizer: &(impl Optimizer + ?Sized)) -> Result<Checked> {
-        let scale = self.scale("unscale_")?;
+    fn unscale(&mut self, optimizer: &(impl Optimizer + ?Sized)) -> Result<&Checked> {
+        let scale = self.scale("unscale_")?.scale.clone();
         let state = self.optimizers.entry(optimizer.id()).or_default();
         match state.stage {
             Stage::Unscaled => {
@@ -114,15 +156,12 @@ impl Inner {
             )
             .with_hint("keep the parameters in float32 and convert what is computed with them"));
         }
-        let found = match grads.is_empty() {
-            true => None,
-            false => Some(unscale(&grads, f64::from((1.0 / f64::from(scale)) as f32))?),
+        state.found = match grads.is_empty() {
+            true => Vec::new(),
+            false => unscale(&grads, &no_grad(|| scale.reciprocal())?)?,
         };
-        *state = Checked {
-            stage: Stage::Unscaled,
-            found,
-        };
-        Ok(*state)
+        state.stage = Stage::Unscaled;
+        Ok(state)
     }
 }
 
@@ -143,7 +182,7 @@ impl GradScaler {
     /// ```
     /// use torsh_optim::{GradScaler, GradScalerOptions};
     /// let scaler = GradScaler::new_with(GradScalerOptions::new().init_scale(1024.0))?;
-    /// assert_eq!(scaler.get_scale(), 1024.0);
+    /// assert_eq!(scaler.get_scale()?, 1024.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     pub fn new_with(options: GradScalerOptions) -> Result<GradScaler> {
@@ -176,11 +215,19 @@ impl GradScaler {
             if !inner.options.enabled {
                 return Ok(outputs.clone());
             }
-            let first = inner.options.init_scale as f32;
-            *inner.scale.get_or_insert(first)
+            if inner.scale.is_none() {
+                let device = outputs.device();
+                inner.scale = Some(Scale {
+                    scale: Tensor::scalar(inner.options.init_scale as f32, DType::F32, device)?,
+                    growth_tracker: Tensor::scalar(inner.growth_tracker, DType::I32, device)?,
+                });
+            }
+            // A copy, since `update` writes the scale, which a later backward may read.
+            let own = &inner.scale("scale")?.scale;
+            no_grad(|| own.copy()?.to_device(outputs.device()))?
         };
         // A 0-d tensor, not a number: a 0-d loss of a half type becomes float32.
-        outputs.mul(&Tensor::scalar(scale, DType::F32, outputs.device())?)
+        outputs.mul(&scale)
     }
 
     /// Divides the gradients of an optimizer's parameters by the scale and looks for what is not
@@ -204,45 +251,51 @@ impl GradScaler {
         self.unscale_(optimizer)
     }
 
-    /// Makes the optimizer's step if all its gradients are finite; whether it did. They are
+    /// Makes the optimizer's step if all its gradients are finite; [`ScaledStep::made`] tells. They are
     /// unscaled before, unless they were.
     ///
     /// Errors: nothing was scaled, a second call without [`GradScaler::update`] between, no
     /// gradients, those of [`GradScaler::unscale_`] and of the step.
     #[track_caller]
-    pub fn step(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<bool> {
+    pub fn step(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<ScaledStep> {
         let id = optimizer.id();
         let found = {
             let mut inner = self.0.lock();
             if !inner.options.enabled {
                 drop(inner);
                 optimizer.step()?;
-                return Ok(true);
+                return Ok(ScaledStep(Vec::new()));
             }
             inner.scale("step")?;
-            let mut state = inner.optimizers.get(&id).copied().unwrap_or_default();
-            if state.stage == Stage::Stepped {
+            let stage = inner.optimizers.get(&id).map_or(Stage::Ready, |o| o.stage);
+            if stage == Stage::Stepped {
                 return Err(misuse("step was already called since the last update"));
             }
-            if state.stage == Stage::Ready {
-                state = inner.unscale(optimizer)?;
+            if stage == Stage::Ready {
+                inner.unscale(optimizer)?;
             }
-            state.found.ok_or_else(|| {
-                misuse("no gradient of this optimizer was looked at, since there is none")
-                    .with_hint("call backward on the scaled loss before")
-            })?
+            let found = inner.optimizers.get(&id).map(|o| o.found.clone());
+            found.unwrap_or_default()
         };
         // Nothing stays locked while the optimizer runs.
-        if !found {
-            optimizer.step()?;
+        match &found[..] {
+            [] => {
+                return Err(misuse(
+                    "no gradient of this optimizer was looked at, since there is none",
+                )
+                .with_hint("call backward on the scaled loss before"));
+            }
+            [found] => optimizer.step_unless(found)?,
+            several if any_found(several)? => {}
+            _ => optimizer.step()?,
         }
         if let Some(state) = self.0.lock().optimizers.get_mut(&id) {
             state.stage = Stage::Stepped;
         }
-        Ok(!found)
+        Ok(ScaledStep(found))
     }
 
-    /// Ends the iteration: the scale falls where a step was skipped, and grows after
+    /// Ends the iteration: the scale falls where a step was left out, and grows after
     /// `growth_interval` iterations in which none was. An error where no gradients were looked at
     /// since the last call.
     #[track_caller]
@@ -251,26 +304,27 @@ impl GradScaler {
         if !inner.options.enabled {
             return Ok(());
         }
-        let scale = inner.scale("update")?;
-        let found = inner.optimizers.values().filter_map(|o| o.found);
-        let Some(found) = found.reduce(|a, b| a | b) else {
+        let own = inner.scale("update")?;
+        let mut found = inner.optimizers.values().flat_map(|o| &o.found);
+        let Some(first) = found.next() else {
             return Err(
-                misuse("update was called and no step was made or skipped before")
+                misuse("update was called and no step was made or left out before")
                     .with_hint("call scaler.step(&optimizer) earlier in the iteration"),
             );
         };
-        let times = |factor: f64| (f64::from(scale) * factor) as f32;
-        if found {
-            inner.scale = Some(times(inner.options.backoff_factor));
-            inner.growth_tracker = 0;
-        } else {
-            inner.growth_tracker += 1;
-            if inner.growth_tracker == inner.options.growth_interval {
-                let grown = times(inner.options.growth_factor);
-                inner.scale = Some(if grown.is_finite() { grown } else { scale });
-                inner.growth_tracker = 0;
+        let device = own.scale.device();
+        no_grad(|| {
+            let mut all = first.to_device(device)?;
+            for t in found {
+                all = all.add(t.to_device(device)?)?;
             }
-        }
+            let how = AmpUpdateScale {
+                growth_factor: inner.options.growth_factor,
+                backoff_factor: inner.options.backoff_factor,
+                growth_interval: inner.options.growth_interval,
+            };
+            update_scale(&own.scale, &own.growth_tracker, &all, &how)
+        })?;
         inner.optimizers.clear();
         Ok(())
     }
@@ -280,20 +334,24 @@ impl GradScaler {
     pub fn update_with(&self, new_scale: f64) -> Result<()> {
         let mut inner = self.0.lock();
         if inner.options.enabled {
-            inner.scale("update")?;
-            inner.scale = Some(new_scale as f32);
+            let own = inner.scale("update")?;
+            own.scale.fill_(f64::from(new_scale as f32))?;
             inner.optimizers.clear();
         }
         Ok(())
     }
 
-    /// The scale; 1 where it is not enabled.
-    pub fn get_scale(&self) -> f64 {
+    /// The scale, for which the host waits where it is a device's; 1 where it is not enabled.
+    ///
+    /// # Errors
+    /// What the device reports.
+    #[track_caller]
+    pub fn get_scale(&self) -> Result<f64> {
         let inner = self.0.lock();
-        match inner.scale {
-            _ if !inner.options.enabled => 1.0,
-            Some(scale) => f64::from(scale),
-            None => inner.options.init_scale,
+        match &inner.scale {
+            _ if !inner.options.enabled => Ok(1.0),
+            Some(own) => own.scale.item::<f64>(),
+            None => Ok(inner.options.init_scale),
         }
     }
 
@@ -338,28 +396,36 @@ impl GradScaler {
     /// ```
     /// use torsh_optim::GradScaler;
     /// let scaler = GradScaler::new();
-    /// let state = scaler.state_dict();
+    /// let state = scaler.state_dict()?;
     /// assert_eq!(state["scale"].as_f64(), Some(65536.0));
     /// assert_eq!(state["_growth_tracker"].as_i64(), Some(0));
     /// GradScaler::new().load_state_dict(&state)?;
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    pub fn state_dict(&self) -> SchedulerState {
+    ///
+    /// # Errors
+    /// What the device reports, which the host waits for.
+    #[track_caller]
+    pub fn state_dict(&self) -> Result<SchedulerState> {
         if !self.is_enabled() {
-            return BTreeMap::new();
+            return Ok(BTreeMap::new());
         }
-        let scale = self.get_scale();
+        let scale = self.get_scale()?;
         let inner = self.0.lock();
         let o = &inner.options;
-        [
+        let growth_tracker = match &inner.scale {
+            Some(own) => own.growth_tracker.item::<i64>()?,
+            None => inner.growth_tracker,
+        };
+        Ok([
             ("scale", StateValue::Float(scale)),
             ("growth_factor", o.growth_factor.into()),
             ("backoff_factor", o.backoff_factor.into()),
             ("growth_interval", o.growth_interval.into()),
-            ("_growth_tracker", inner.growth_tracker.into()),
+            ("_growth_tracker", growth_tracker.into()),
         ]
         .map(|(name, value)| (name.to_string(), value))
-        .into()
+        .into())
     }
 
     /// Takes over a state; nothing where it is not enabled. After an error the scaler is as
@@ -391,8 +457,12 @@ impl GradScaler {
             growth_interval: int("growth_interval")?,
             enabled: true,
         };
-        inner.growth_tracker = int("_growth_tracker")?;
-        inner.scale = inner.scale.map(|_| scale as f32);
+        let growth_tracker = int("_growth_tracker")?;
+        if let Some(own) = &inner.scale {
+            own.scale.fill_(f64::from(scale as f32))?;
+            own.growth_tracker.fill_(growth_tracker)?;
+        }
+        inner.growth_tracker = growth_tracker;
         inner.options = options;
         Ok(())
     }

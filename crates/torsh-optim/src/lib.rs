@@ -53,9 +53,10 @@ pub use adamax::{Adamax, AdamaxAlgorithm, AdamaxOptions, AdamaxState};
 pub use asgd::{ASGD, AsgdAlgorithm, AsgdOptions, AsgdState};
 #[cfg(feature = "files")]
 pub use file::{named_values, values_by_name};
-pub use grad_scaler::{GradScaler, GradScalerOptions};
+pub use grad_scaler::{GradScaler, GradScalerOptions, ScaledStep};
 pub use lbfgs::{LBFGS, LbfgsAlgorithm, LbfgsOptions, LbfgsState};
 pub use lr_scheduler::SWALR;
+pub use memory::StepCount;
 pub use muon::{Muon, MuonAlgorithm, MuonOptions, MuonState};
 pub use nadam::{NAdam, NAdamAlgorithm, NAdamOptions, NAdamState};
 pub use optim::{Algorithm, Builder, Minimize, Optim, Step};

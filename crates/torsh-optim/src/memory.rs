@@ -1,7 +1,11 @@
 //! What most optimizers remember of a parameter: a count of steps, tensors and numbers.
 
+use std::sync::Arc;
+
 use torsh_core::default_dtype;
 use torsh_tensor::{DType, Result, Tensor, TorshError};
+
+use crate::StateValue;
 
 /// A number that PyTorch keeps as a tensor of the default dtype, rounded as that one.
 pub(crate) fn kept(v: f64) -> f64 {
@@ -9,6 +13,38 @@ pub(crate) fn kept(v: f64) -> f64 {
         v
     } else {
         f64::from(v as f32)
+    }
+}
+
+/// How many steps a parameter had.
+#[derive(Clone, Debug)]
+pub enum StepCount {
+    /// As the host knows it.
+    Host(u64),
+    /// On the device, as a 0-d `float32` tensor that the parameters share which were stepped together.
+    /// The host does not know which steps were left out there ([`crate::Optimizer::step_unless`]).
+    Device(Arc<Tensor>),
+}
+
+impl From<u64> for StepCount {
+    fn from(n: u64) -> StepCount {
+        StepCount::Host(n)
+    }
+}
+
+impl From<&StepCount> for StateValue {
+    /// A device's as a tensor, which is not waited for.
+    fn from(count: &StepCount) -> StateValue {
+        match count {
+            StepCount::Host(n) => StateValue::from(n),
+            StepCount::Device(t) => StateValue::Tensor((**t).clone()),
+        }
+    }
+}
+
+impl From<&u64> for StateValue {
+    fn from(n: &u64) -> StateValue {
+        StateValue::Int(*n as i64)
     }
 }
 
@@ -28,12 +64,13 @@ pub(crate) fn missing(name: &str) -> TorshError {
     TorshError::invalid("", format!("the state has no {name}"))
 }
 
-/// Defines what an optimizer remembers of a parameter: `step`, and fields that are each a
-/// `tensor` like the parameter, an `optional` one, or a `number`.
+/// Defines what an optimizer remembers of a parameter: `step`, of the type in brackets (a
+/// [`StepCount`], or a `u64` where the host must know it), and fields that are each a `tensor` like the
+/// parameter, an `optional` one, or a `number`.
 macro_rules! memory {
     (
         $(#[$meta:meta])*
-        $state:ident {
+        $state:ident($count:ty) {
             $($(#[doc = $doc:literal])+ $name:ident: $kind:ident;)+
         }
     ) => {
@@ -41,7 +78,7 @@ macro_rules! memory {
         #[derive(Debug)]
         pub struct $state {
             /// How many steps were done.
-            pub step: u64,
+            pub step: $count,
             $($(#[doc = $doc])+ pub $name: crate::memory::memory!(@type $kind),)+
         }
 
@@ -49,14 +86,14 @@ macro_rules! memory {
             /// No steps: tensors of zeros, numbers of 0.
             fn zeros(param: &torsh_tensor::Tensor) -> torsh_tensor::Result<Self> {
                 Ok($state {
-                    step: 0,
+                    step: 0u64.into(),
                     $($name: crate::memory::memory!(@zeros $kind param),)+
                 })
             }
 
             fn save(&self) -> crate::ParamState {
                 let mut out = crate::ParamState::new();
-                out.insert("step".to_string(), crate::StateValue::Int(self.step as i64));
+                out.insert("step".to_string(), crate::StateValue::from(&self.step));
                 $(crate::memory::memory!(@save $kind out self.$name, stringify!($name));)+
                 out
             }
@@ -69,7 +106,7 @@ macro_rules! memory {
                     return Ok(None);
                 };
                 Ok(Some($state {
-                    step,
+                    step: step.into(),
                     $($name: crate::memory::memory!(@load $kind saved, stringify!($name), param),)+
                 }))
             }

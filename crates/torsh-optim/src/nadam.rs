@@ -56,7 +56,7 @@ options! {
 
 memory! {
     /// What NAdam remembers of a parameter.
-    NAdamState {
+    NAdamState(u64) {
         /// The product of the momenta so far.
         mu_product: number;
         /// The running mean of the gradient.
@@ -109,6 +109,11 @@ impl Fused for NAdamAlgorithm {
             step_grad: o.lr * (1.0 - mu) / (1.0 - product),
             step_mean: o.lr * mu_next / (1.0 - product * mu_next),
         }
+    }
+
+    fn conditional(_: &NAdamOptions) -> bool {
+        // The numbers of the next step follow from those that were made.
+        false
     }
 
     fn stepped(o: &NAdamOptions, state: &mut NAdamState) {

@@ -36,6 +36,15 @@ pub trait Algorithm: Sized + Send + Sync + 'static {
             .try_for_each(|s| Self::update(s.options, s.param, &s.grad, s.state))
     }
 
+    /// [`Algorithm::update_all`], unless `found_inf`, one `float32`, is not 0. By itself that is waited
+    /// for; where a step is a kernel, it is told.
+    fn update_all_unless(steps: &mut [Step<'_, Self>], found_inf: &Tensor) -> Result<()> {
+        match found_inf.item::<f32>()? != 0.0 {
+            true => Ok(()),
+            false => Self::update_all(steps),
+        }
+    }
+
     /// An error where a parameter of the group of this number cannot be trained.
     fn check(param: &Tensor, group: usize) -> Result<()> {
         let _ = (param, group);
@@ -191,6 +200,37 @@ impl<A: Algorithm> Optim<A> {
         b.build()
     }
 
+    /// A step on all parameters that have gradients.
+    #[track_caller]
+    fn update(&self, update: impl FnOnce(&mut [Step<'_, A>]) -> Result<()>) -> Result<()> {
+        let _no_grad = no_grad_guard();
+        let mut inner = self.0.lock();
+        if A::MINIMIZE.is_some() {
+            return Err(TorshError::invalid(
+                A::NAME,
+                "a step evaluates the loss several times, so it needs a closure",
+            )
+            .with_hint("call step_closure(|| ..)"));
+        }
+        check_current(&inner)?;
+        let mut steps = Vec::with_capacity(inner.groups.iter().map(|g| g.slots.len()).sum());
+        for Group { options, slots, .. } in &mut inner.groups {
+            for Slot { param, state } in slots {
+                let param = param.tensor();
+                if let Some(grad) = param.grad() {
+                    let options = &*options;
+                    steps.push(Step {
+                        options,
+                        param,
+                        grad,
+                        state,
+                    });
+                }
+            }
+        }
+        update(&mut steps).map_err(|e| e.renamed(A::NAME))
+    }
+
     /// The settings of a group.
     pub fn options(&self, group: usize) -> Option<A::Options> {
         self.0.lock().groups.get(group).map(|g| g.options.clone())
@@ -217,32 +257,12 @@ fn check_current<A: Algorithm>(inner: &Inner<A>) -> Result<()> {
 impl<A: Algorithm> Optimizer for Optim<A> {
     #[track_caller]
     fn step(&self) -> Result<()> {
-        let _no_grad = no_grad_guard();
-        let mut inner = self.0.lock();
-        if A::MINIMIZE.is_some() {
-            return Err(TorshError::invalid(
-                A::NAME,
-                "a step evaluates the loss several times, so it needs a closure",
-            )
-            .with_hint("call step_closure(|| ..)"));
-        }
-        check_current(&inner)?;
-        let mut steps = Vec::with_capacity(inner.groups.iter().map(|g| g.slots.len()).sum());
-        for Group { options, slots, .. } in &mut inner.groups {
-            for Slot { param, state } in slots {
-                let param = param.tensor();
-                if let Some(grad) = param.grad() {
-                    let options = &*options;
-                    steps.push(Step {
-                        options,
-                        param,
-                        grad,
-                        state,
-                    });
-                }
-            }
-        }
-        A::update_all(&mut steps).map_err(|e| e.renamed(A::NAME))
+        self.update(|steps| A::update_all(steps))
+    }
+
+    #[track_caller]
+    fn step_unless(&self, found_inf: &Tensor) -> Result<()> {
+        self.update(|steps| A::update_all_unless(steps, found_inf))
     }
 
     fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
@@ -532,7 +552,7 @@ pub(crate) fn load_tensor(
         ));
     }
     let own = torsh_tensor::ops::optim::zeros_for(param)?;
-    own.copy_(&t.detach().to_device(param.device())?)?;
+    own.copy_(&t.detach())?;
     Ok(Some(own))
 }
 

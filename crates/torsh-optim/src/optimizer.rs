@@ -14,6 +14,19 @@ pub trait Optimizer: Send + Sync {
     /// One step on every parameter that has a gradient. Nothing is recorded.
     fn step(&self) -> Result<()>;
 
+    /// [`Optimizer::step`], unless `found_inf`, a tensor of one `float32`, is not 0 (as it is where
+    /// gradients are infinite or NaN, see [`GradScaler`](crate::GradScaler)).
+    ///
+    /// By itself the host waits for the tensor. Optimizers whose step is one call hand it to a device
+    /// where all parameters are, which then leaves the step out without the host knowing: SGD (but with
+    /// momentum and dampening), Adam, AdamW, RAdam, Adamax, Adagrad, Adadelta, RMSprop and Rprop.
+    fn step_unless(&self, found_inf: &Tensor) -> Result<()> {
+        match found_inf.item::<f32>()? != 0.0 {
+            true => Ok(()),
+            false => self.step(),
+        }
+    }
+
     /// [`Optimizer::step_closure`] for a trait object.
     fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor>;
 
@@ -91,6 +104,10 @@ macro_rules! forward {
             #[track_caller]
             fn step(&self) -> Result<()> {
                 (**self).step()
+            }
+            #[track_caller]
+            fn step_unless(&self, found_inf: &Tensor) -> Result<()> {
+                (**self).step_unless(found_inf)
             }
             fn step_dyn(&self, closure: &mut dyn FnMut() -> Result<Tensor>) -> Result<Tensor> {
                 (**self).step_dyn(closure)

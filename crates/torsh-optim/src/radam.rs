@@ -3,8 +3,8 @@
 use torsh_tensor::ops::optim::{RAdamStep, Target};
 use torsh_tensor::{Result, Tensor};
 
-use crate::fused::{Fused, decay, fused};
-use crate::memory::{memory, remembered};
+use crate::fused::{Fused, counted, decay, fused};
+use crate::memory::{StepCount, memory, remembered};
 use crate::options::{check_adam, options};
 use crate::{Algorithm, Optim};
 
@@ -52,7 +52,7 @@ options! {
 
 memory! {
     /// What RAdam remembers of a parameter.
-    RAdamState {
+    RAdamState(StepCount) {
         /// The running mean of the gradient.
         exp_avg: tensor;
         /// The running mean of its square.
@@ -80,30 +80,16 @@ impl Fused for RAdamAlgorithm {
         decay(&mut target, o.lr, o.weight_decay, o.decoupled_weight_decay);
         target.maximize = o.maximize;
         let (beta1, beta2) = o.betas;
-        let step = s.step as f64 + 1.0;
-        let correction2 = 1.0 - beta2.powf(step);
-        // The length of the simple moving average that the exponential one is like.
-        let longest = 2.0 / (1.0 - beta2) - 1.0;
-        let length = longest - 2.0 * step * beta2.powf(step) / correction2;
-        let rectified = (length - 4.0) * (length - 2.0) * longest
-            / ((longest - 4.0) * (longest - 2.0) * length);
         RAdamStep {
             target,
             exp_avg: &s.exp_avg,
             exp_avg_sq: &s.exp_avg_sq,
             lr: o.lr,
-            rest1: 1.0 - beta1,
+            beta1,
             beta2,
-            rest2: 1.0 - beta2,
             eps: o.eps,
-            correction1: 1.0 - beta1.powf(step),
-            correction2: correction2.sqrt(),
-            rect: rectified.sqrt(),
-            rectified: length > 5.0,
         }
     }
 
-    fn stepped(_: &RAdamOptions, state: &mut RAdamState) {
-        state.step += 1;
-    }
+    counted!();
 }

@@ -3,8 +3,8 @@
 use torsh_tensor::ops::optim::{RMSpropStep, Target};
 use torsh_tensor::{Result, Tensor};
 
-use crate::fused::{Fused, fused, present};
-use crate::memory::{memory, remembered};
+use crate::fused::{Fused, counted, fused, present};
+use crate::memory::{StepCount, memory, remembered};
 use crate::options::{check_common, check_eps, check_positive, options};
 use crate::{Algorithm, Optim};
 
@@ -59,7 +59,7 @@ options! {
 
 memory! {
     /// What RMSprop remembers of a parameter.
-    RMSpropState {
+    RMSpropState(StepCount) {
         /// The running mean of the squared gradient.
         square_avg: tensor;
         /// The momentum buffer, with `momentum`.
@@ -111,7 +111,5 @@ impl Fused for RMSpropAlgorithm {
         }
     }
 
-    fn stepped(_: &RMSpropOptions, state: &mut RMSpropState) {
-        state.step += 1;
-    }
+    counted!();
 }

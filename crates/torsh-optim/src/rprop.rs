@@ -3,8 +3,8 @@
 use torsh_tensor::ops::optim::{RpropStep, Target};
 use torsh_tensor::{Result, Tensor};
 
-use crate::fused::{Fused, fill, fused};
-use crate::memory::{memory, remembered};
+use crate::fused::{Fused, counted, fill, fused};
+use crate::memory::{StepCount, memory, remembered};
 use crate::options::{check_common, options, require};
 use crate::{Algorithm, Optim};
 
@@ -57,7 +57,7 @@ options! {
 
 memory! {
     /// What Rprop remembers of a parameter.
-    RpropState {
+    RpropState(StepCount) {
         /// The last gradient, 0 where its sign had changed.
         prev: tensor;
         /// The size of each element's step.
@@ -96,7 +96,5 @@ impl Fused for RpropAlgorithm {
         }
     }
 
-    fn stepped(_: &RpropOptions, state: &mut RpropState) {
-        state.step += 1;
-    }
+    counted!();
 }

@@ -105,6 +105,11 @@ impl Fused for SgdAlgorithm {
         }
     }
 
+    fn conditional(o: &SgdOptions) -> bool {
+        // Without dampening the first step does to a buffer of zeros what the others do.
+        o.momentum == 0.0 || o.dampening == 0.0
+    }
+
     fn stepped(o: &SgdOptions, state: &mut SgdState) {
         state.filled |= o.momentum != 0.0;
     }

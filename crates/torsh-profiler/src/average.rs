@@ -40,6 +40,10 @@ pub struct FunctionEventAvg {
     pub allocated_bytes: u64,
     /// Bytes they freed, children included.
     pub freed_bytes: u64,
+    /// How long devices worked for them, children included.
+    pub device_time_total: f64,
+    /// The same without their children.
+    pub self_device_time_total: f64,
     /// The shapes of their operands, where they were kept apart by them.
     pub input_shapes: Option<Vec<Vec<usize>>>,
     /// The lines of their stacks by which they were kept apart.
@@ -55,6 +59,14 @@ impl FunctionEventAvg {
         }
     }
 
+    /// How long devices worked for one on average.
+    pub fn device_time(&self) -> f64 {
+        match self.count {
+            0 => 0.0,
+            n => self.device_time_total / n as f64,
+        }
+    }
+
     /// Adds an event to the sums, whatever its key.
     pub fn add(&mut self, e: &FunctionEvent) {
         self.count += 1;
@@ -64,6 +76,8 @@ impl FunctionEventAvg {
         self.self_cpu_memory_usage += e.self_cpu_memory_usage;
         self.allocated_bytes += e.allocated_bytes;
         self.freed_bytes += e.freed_bytes;
+        self.device_time_total += e.device_time_total;
+        self.self_device_time_total += e.self_device_time_total;
     }
 }
 
@@ -72,6 +86,7 @@ impl FunctionEventAvg {
 pub struct KeyAverages {
     entries: Vec<FunctionEventAvg>,
     profile_memory: bool,
+    use_device: Option<String>,
 }
 
 impl KeyAverages {
@@ -81,8 +96,12 @@ impl KeyAverages {
     }
 
     /// The entries as a table, laid out and sorted as PyTorch's: by `self_cpu_time_total`,
-    /// `cpu_time_total`, `cpu_time`, `cpu_memory_usage`, `self_cpu_memory_usage` or `count`, the
+    /// `cpu_time_total`, `cpu_time`, `self_device_time_total`, `device_time_total`, `device_time` (or
+    /// `cuda` in place of `device`), `cpu_memory_usage`, `self_cpu_memory_usage` or `count`, the
     /// largest first; an empty name leaves the order. At most `row_limit` rows.
+    ///
+    /// There are columns of a device where events ran on one. Ops that were computed on the CPU because
+    /// the device has no kernel for them have rows of their own and are named below the table.
     ///
     /// # Errors
     /// `InvalidArgument` for another name.
@@ -100,7 +119,7 @@ impl KeyAverages {
     /// As [`KeyAverages::table`].
     pub fn table_with(&self, options: TableOptions) -> Result<String> {
         let rows = self.entries.iter().map(Row::of_average).collect();
-        table(rows, self.profile_memory, &options)
+        table(rows, self.profile_memory, self.use_device.clone(), &options)
     }
 
     /// The sums over all entries.
@@ -117,6 +136,8 @@ impl KeyAverages {
             total.self_cpu_memory_usage += e.self_cpu_memory_usage;
             total.allocated_bytes += e.allocated_bytes;
             total.freed_bytes += e.freed_bytes;
+            total.device_time_total += e.device_time_total;
+            total.self_device_time_total += e.self_device_time_total;
         }
         total
     }
@@ -124,6 +145,11 @@ impl KeyAverages {
     /// The sum of the entries' own times.
     pub fn self_cpu_time_total(&self) -> f64 {
         self.entries.iter().map(|e| e.self_cpu_time_total).sum()
+    }
+
+    /// The sum of the entries' own times on devices.
+    pub fn self_device_time_total(&self) -> f64 {
+        self.entries.iter().map(|e| e.self_device_time_total).sum()
     }
 }
 
@@ -173,5 +199,6 @@ pub(crate) fn averages(events: &EventList, options: &KeyAveragesOptions) -> KeyA
     KeyAverages {
         entries,
         profile_memory: events.profile_memory,
+        use_device: events.use_device(),
     }
 }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use torsh_tensor::Result;
+use torsh_tensor::{Device, Result};
 
 use crate::average::{KeyAverages, KeyAveragesOptions, averages};
 use crate::table::{Row, TableOptions, table};
-use crate::{FunctionEventAvg, trace};
+use crate::{DeviceSpan, FunctionEventAvg, trace};
 
 /// What kind of thing an event is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,6 +20,12 @@ pub enum EventKind {
     User,
     /// Memory that was allocated or freed outside of all other events, as `[memory]`.
     Memory,
+    /// An op's computation on the CPU for a device that has no kernel for it, copies included, as
+    /// `torsh::fallback_to_cpu: aten::add`; within the op.
+    Fallback,
+    /// An op's computation by its definition in other ops, for a device that has no kernel for it,
+    /// as `torsh::definition: aten::add`; within the op.
+    Definition,
 }
 
 /// One event of a profile (`torch.autograd.profiler_util.FunctionEvent`).
@@ -55,6 +61,13 @@ pub struct FunctionEvent {
     pub self_cpu_time_total: f64,
     /// What it allocated less what it freed, less that of its children.
     pub self_cpu_memory_usage: i64,
+    /// When a device worked for it, for an op that ran on one; there once the recording has ended.
+    pub device: Option<DeviceSpan>,
+    /// How long devices worked for it, children included, in microseconds: the time of its own span,
+    /// or the sum of its children's where it has none.
+    pub device_time_total: f64,
+    /// The same without its children.
+    pub self_device_time_total: f64,
 }
 
 impl FunctionEvent {
@@ -121,10 +134,36 @@ impl EventList {
                 parent.self_cpu_memory_usage -= memory;
             }
         }
+        // Children lie after their parents, so from the end on their times are there.
+        for i in (0..events.len()).rev() {
+            let within = events[i].children.iter();
+            let within: f64 = within.map(|&c| events[c].device_time_total).sum();
+            let e = &mut events[i];
+            e.device_time_total = e.device.map_or(within, |d| d.time());
+            // Children on other streams may take longer together than what they are part of.
+            e.self_device_time_total = (e.device_time_total - within).max(0.0);
+        }
         Ok(EventList {
             events,
             profile_memory,
         })
+    }
+
+    /// The kind of device that events have times of, as `cuda`; `device` where there are several, and
+    /// `None` where there is none (`use_device`).
+    pub fn use_device(&self) -> Option<String> {
+        let mut kinds = self.events.iter().filter_map(|e| Some(e.device?.device));
+        let first = kinds.next()?;
+        let kind = |d: Device| d.to_string().split(':').next().map(str::to_string);
+        match kinds.all(|d| kind(d) == kind(first)) {
+            true => kind(first),
+            false => Some("device".into()),
+        }
+    }
+
+    /// The sum of the events' own times on devices.
+    pub fn self_device_time_total(&self) -> f64 {
+        self.events.iter().map(|e| e.self_device_time_total).sum()
     }
 
     /// The events put together by name.
@@ -170,7 +209,7 @@ impl EventList {
     /// As [`KeyAverages::table`].
     pub fn table_with(&self, options: TableOptions) -> Result<String> {
         let rows = self.events.iter().map(Row::of_event).collect();
-        table(rows, self.profile_memory, &options)
+        table(rows, self.profile_memory, self.use_device(), &options)
     }
 
     /// Writes the events as `chrome://tracing` and Perfetto read them.
@@ -182,7 +221,7 @@ impl EventList {
     }
 
     /// Writes a line for each event that has a stack, `outer;inner microseconds`, as flame graph
-    /// tools read it. The metric is `self_cpu_time_total`, the only one of the CPU.
+    /// tools read it. The metric is `self_cpu_time_total` or `self_device_time_total`.
     ///
     /// # Errors
     /// `InvalidArgument` for another metric, `Io` where the file cannot be written.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use torsh_core::{Storage, WeakShared, alloc};
 use torsh_tensor::observe::{Call, Observer, ObserverGuard, Work, watch};
-use torsh_tensor::{DType, Shape, Tensor};
+use torsh_tensor::{DType, Device, Shape, Tensor};
 
-use crate::{MB, name};
+use crate::{MB, device, name};
 
 /// A tensor's memory that was made while a [`MemoryProfiler`] ran and is still in use.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +23,23 @@ pub struct Leak {
     pub shape: Shape,
     /// Its dtype.
     pub dtype: DType,
+    /// The device whose memory it is.
+    pub device: Device,
     /// The bytes of its elements.
     pub bytes: usize,
+}
+
+/// The memory of a device beside the CPU while a [`MemoryProfiler`] ran. Megabytes are 2^20 bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceMemory {
+    /// The device.
+    pub device: Device,
+    /// The most in use when a tensor was made, or at the start or the end: tensors of all threads.
+    pub peak_memory_mb: f64,
+    /// In use now, or when it was stopped.
+    pub current_memory_mb: f64,
+    /// How much more is in use than at the start.
+    pub growth_mb: f64,
 }
 
 /// What a [`MemoryProfiler`] saw. Megabytes are 2^20 bytes.
@@ -45,6 +60,19 @@ pub struct MemoryReport {
     pub potential_leaks: Vec<Leak>,
     /// The bytes of these.
     pub leaked_bytes: usize,
+    /// The memory of each device beside the CPU that this program has.
+    pub devices: Vec<DeviceMemory>,
+}
+
+impl DeviceMemory {
+    fn of(d: &InUse) -> DeviceMemory {
+        DeviceMemory {
+            device: d.device,
+            peak_memory_mb: d.peak as f64 / MB,
+            current_memory_mb: d.now as f64 / MB,
+            growth_mb: (d.now as f64 - d.base as f64) / MB,
+        }
+    }
 }
 
 impl fmt::Display for MemoryReport {
@@ -52,6 +80,14 @@ impl fmt::Display for MemoryReport {
         writeln!(f, "Peak memory usage: {:.2} MB", self.peak_memory_mb)?;
         writeln!(f, "Current usage: {:.2} MB", self.current_memory_mb)?;
         writeln!(f, "Growth: {:.2} MB", self.growth_mb)?;
+        for d in &self.devices {
+            let (name, peak, now, growth) =
+                (d.device, d.peak_memory_mb, d.current_memory_mb, d.growth_mb);
+            writeln!(
+                f,
+                "{name}: peak {peak:.2} MB, current {now:.2} MB, growth {growth:.2} MB"
+            )?;
+        }
         let (n, bytes) = (self.allocations, self.allocated_bytes);
         writeln!(f, "Allocated: {bytes} bytes in {n} tensors")?;
         let (n, bytes) = (self.potential_leaks.len(), self.leaked_bytes);
@@ -62,9 +98,13 @@ impl fmt::Display for MemoryReport {
                 shape,
                 dtype,
                 bytes,
+                device,
                 ..
             } = l;
             write!(f, "\n  {op}: {dtype}{shape}, {bytes} bytes")?;
+            if !device.is_host() {
+                write!(f, " of {device}")?;
+            }
             if let Some(at) = &l.location {
                 write!(f, ", {at}")?;
             }
@@ -79,7 +119,16 @@ struct Made {
     op: Option<(String, Option<String>)>,
     shape: Shape,
     dtype: DType,
+    device: Device,
     bytes: usize,
+}
+
+/// The bytes that a device has in use.
+struct InUse {
+    device: Device,
+    base: usize,
+    peak: usize,
+    now: usize,
 }
 
 #[derive(Default)]
@@ -94,6 +143,8 @@ struct State {
     peak: usize,
     /// What was in use when it was stopped.
     stopped_at: Option<usize>,
+    /// The devices beside the CPU.
+    devices: Vec<InUse>,
 }
 
 impl State {
@@ -107,6 +158,22 @@ impl State {
 
     fn note_peak(&mut self) {
         self.peak = self.peak.max(self.in_use());
+    }
+
+    /// Reads what the devices have in use, the first time as their base.
+    fn note_devices(&mut self) {
+        for (device, stats) in device::memory() {
+            let now = stats.allocated_bytes;
+            match self.devices.iter_mut().find(|d| d.device == device) {
+                Some(d) => (d.now, d.peak) = (now, d.peak.max(now)),
+                None => self.devices.push(InUse {
+                    device,
+                    base: now,
+                    peak: now,
+                    now,
+                }),
+            }
+        }
     }
 }
 
@@ -167,6 +234,7 @@ impl MemoryProfiler {
             };
             s.base = s.in_use();
             s.peak = s.base;
+            s.note_devices();
         }
         let watcher = Rc::new(Watcher {
             state: self.state.clone(),
@@ -198,6 +266,7 @@ impl MemoryProfiler {
         let mut s = self.state.lock();
         if s.running {
             s.note_peak();
+            s.note_devices();
             s.stopped_at = Some(s.in_use() - s.tracked);
             s.running = false;
         }
@@ -221,6 +290,7 @@ impl MemoryProfiler {
         let mut s = self.state.lock();
         if s.running {
             s.note_peak();
+            s.note_devices();
         }
         let alive = s.made.iter().filter(|m| m.storage.strong_count() > 0);
         let potential_leaks: Vec<Leak> = alive
@@ -231,6 +301,7 @@ impl MemoryProfiler {
                     location,
                     shape: m.shape.clone(),
                     dtype: m.dtype,
+                    device: m.device,
                     bytes: m.bytes,
                 }
             })
@@ -244,6 +315,7 @@ impl MemoryProfiler {
             allocations: s.allocations,
             leaked_bytes: potential_leaks.iter().map(|l| l.bytes).sum(),
             potential_leaks,
+            devices: s.devices.iter().map(DeviceMemory::of).collect(),
         }
     }
 
@@ -314,6 +386,9 @@ impl Observer for Watcher {
         s.allocated_bytes += bytes;
         s.allocations += 1;
         s.note_peak();
+        if device::is_timed(t.device()) {
+            s.note_devices();
+        }
         // What is gone is no leak; the list is cleaned whenever it has doubled.
         if s.made.len() == s.made.capacity() {
             s.made.retain(|m| m.storage.strong_count() > 0);
@@ -325,6 +400,7 @@ impl Observer for Watcher {
             op,
             shape: t.shape().clone(),
             dtype: t.dtype(),
+            device: t.device(),
             bytes,
         });
     }

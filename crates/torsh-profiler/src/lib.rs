@@ -22,10 +22,19 @@
 //! | which ops take the time, and the memory | [`profile`], [`Profile`] |
 //! | what happens when, in Perfetto or `chrome://tracing` | [`Profile::export_chrome_trace`] |
 //! | how long do parts of my program take | [`Profiler`], [`TrainingProfiler`] |
-//! | how much memory, and what is never freed | [`MemoryProfiler`], [`get_memory_usage`] |
+//! | how much memory, and what is never freed | [`MemoryProfiler`], [`get_memory_usage`], [`get_memory_usage_of`] |
 //! | what will training this model take | [`analyze_memory_usage`], [`find_optimal_batch_size`] |
 //! | how does a model do in production | [`ModelProfiler`], [`ProductionMonitor`] |
 //! | what does the recorded graph look like | [`create_computation_graph`] |
+//!
+//! # Devices
+//!
+//! Work on a device may be done after the call that asked for it has returned, so the CPU's clock does
+//! not see it. Profiles time it on the device: `self_device_time_total` and `device_time_total` are
+//! columns of the tables, and traces have a lane for each stream. Timers ([`Profiler`],
+//! [`TrainingProfiler`], [`ModelProfiler`]) wait for devices before they read the clock. An op that a
+//! device has no kernel for is shown with what stands in for it: `torsh::fallback_to_cpu: aten::add`
+//! or `torsh::definition: aten::add`.
 //!
 //! All of them are handles with `&self` methods whose clones share their state. A thread that is
 //! not profiled pays nothing: ops read one byte of the thread's mode as they always do.
@@ -37,6 +46,7 @@ extern crate self as torsh_profiler;
 mod analysis;
 mod average;
 mod batch_size;
+mod device;
 mod event;
 mod graph;
 mod leaks;
@@ -57,10 +67,11 @@ pub use analysis::{
 };
 pub use average::{FunctionEventAvg, KeyAverages, KeyAveragesOptions};
 pub use batch_size::{BatchSizeOptions, find_optimal_batch_size, find_optimal_batch_size_with};
+pub use device::DeviceSpan;
 pub use event::{EventKind, EventList, FunctionEvent};
 pub use graph::{ComputationGraph, GraphNode, GraphNodeKind, create_computation_graph};
-pub use leaks::{Leak, MemoryProfiler, MemoryReport};
-pub use memory::{MemoryUsage, get_memory_usage};
+pub use leaks::{DeviceMemory, Leak, MemoryProfiler, MemoryReport};
+pub use memory::{MemoryUsage, get_memory_usage, get_memory_usage_of};
 pub use model::{ModelProfiler, PerformanceMetrics};
 pub use monitor::{
     Alert, AlertThresholds, InferenceMetrics, MetricsCollector, MetricsSummary, ProductionMonitor,

@@ -8,18 +8,20 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use torsh_core::alloc::{self, ThreadStats};
-use torsh_tensor::Tensor;
 use torsh_tensor::call::Arg;
 use torsh_tensor::observe::{Call, Observer, Work};
+use torsh_tensor::{Device, Result, Tensor};
 
+use crate::device::{self, Mark, Pair, Timed};
 use crate::{EventKind, EventList, FunctionEvent, ProfileOptions, name};
 
 /// The name of memory events.
 const MEMORY: &str = "[memory]";
 
-/// The process's memory at a moment.
+/// The memory of a device in use at a moment, by the whole process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
+    pub(crate) device: Device,
     pub(crate) thread: usize,
     pub(crate) at_us: f64,
     pub(crate) allocated_bytes: usize,
@@ -40,6 +42,10 @@ struct Open {
     memory: ThreadStats,
     /// Where it was called, for the stacks of what runs in it.
     line: Option<String>,
+    /// Whether it begins on the device of the first memory that is made in it.
+    waits: bool,
+    /// The device's mark ahead of its work.
+    start: Option<Mark>,
 }
 
 /// What one thread saw.
@@ -50,6 +56,8 @@ struct Log {
     /// The thread's figures when the last event ended that lies in no other, where known.
     memory: Option<ThreadStats>,
     samples: Vec<Sample>,
+    /// The marks around events whose times on a device are not read yet.
+    pairs: Vec<Pair>,
 }
 
 /// What all threads of a profile share.
@@ -89,6 +97,7 @@ impl Shared {
             log.events.clear();
             log.open.clear();
             log.samples.clear();
+            log.pairs.clear();
             // Another thread's figures are not to be had from here; it reads them as it goes on.
             log.memory = None;
         }
@@ -103,6 +112,51 @@ impl Shared {
             while let Some(open) = log.open.pop() {
                 log.events[open.event].end_us = now;
             }
+        }
+    }
+
+    /// After [`Shared::stop`]: waits for the devices that worked for events, and reads when they did.
+    ///
+    /// # Errors
+    /// What the devices' work failed with, of which this is the first to hear.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let logs: Vec<Arc<Mutex<Log>>> = self.threads.lock().clone();
+        let mut result = Ok(());
+        // By how much the profile's clock is ahead of each device's.
+        let mut offsets: Vec<(Device, Option<f64>)> = Vec::new();
+        for log in logs {
+            // Not under the log's lock: a wait may be long.
+            let pairs = std::mem::take(&mut log.lock().pairs);
+            for pair in &pairs {
+                let device = pair.start.device;
+                if !offsets.iter().any(|(d, _)| *d == device) {
+                    let (offset, waited) = self.offset(device);
+                    offsets.push((device, offset));
+                    result = result.and(waited);
+                }
+            }
+            let mut log = log.lock();
+            for pair in pairs {
+                let device = pair.start.device;
+                let offset = offsets.iter().find(|(d, _)| *d == device);
+                if let Some(e) = log.events.get_mut(pair.event) {
+                    e.device = offset.and_then(|o| pair.span(o.1?));
+                }
+            }
+        }
+        result
+    }
+
+    /// Waits for a device; by how many microseconds the profile's clock is ahead of its own then.
+    fn offset(&self, device: Device) -> (Option<f64>, Result<()>) {
+        let waited = torsh_tensor::devices::synchronize(device);
+        // The times are there all the same where some work failed.
+        let Some(mark) = Mark::here(device) else {
+            return (None, waited);
+        };
+        match mark.reached() {
+            Ok(at) => (at.map(|at| self.now() - at), waited),
+            Err(e) => (None, waited.and(Err(e))),
         }
     }
 
@@ -164,6 +218,7 @@ fn merged(events: Vec<FunctionEvent>) -> Vec<FunctionEvent> {
         if let Some(p) = e.parent {
             let place = places[&p];
             if children[p] == 1 && out[place].name == e.name {
+                out[place].device = out[place].device.or(e.device);
                 places.insert(i, place);
                 continue;
             }
@@ -209,6 +264,7 @@ impl Recorder {
                 open: Vec::new(),
                 memory: None,
                 samples: Vec::new(),
+                pairs: Vec::new(),
             }));
             shared.threads.lock().push(log.clone());
             KNOWN.with_borrow_mut(|k| k.push((Arc::downgrade(shared), log.clone())));
@@ -246,7 +302,7 @@ impl Recorder {
             kind: EventKind::User,
             ..Default::default()
         };
-        self.push(event, None, None);
+        self.push(event, None, None, Timed::No);
     }
 
     /// Ends the step that was begun last, and what has not ended in it.
@@ -259,7 +315,17 @@ impl Recorder {
     }
 
     /// Begins an event; its clock starts last.
-    fn push(&self, mut event: FunctionEvent, depth: Option<usize>, line: Option<String>) {
+    fn push(
+        &self,
+        mut event: FunctionEvent,
+        depth: Option<usize>,
+        line: Option<String>,
+        timed: Timed,
+    ) {
+        let mark = match timed {
+            Timed::On(device) => Mark::here(device),
+            Timed::No | Timed::WhenMade => None,
+        };
         let mut log = self.log.lock();
         let memory = alloc::thread_stats();
         if log.open.is_empty() {
@@ -282,6 +348,8 @@ impl Recorder {
             depth,
             memory,
             line,
+            waits: matches!(timed, Timed::WhenMade),
+            start: mark,
         });
         event.start_us = self.shared.now();
         event.end_us = event.start_us;
@@ -365,7 +433,25 @@ impl Observer for Recorder {
             name,
             ..Default::default()
         };
-        self.push(event, Some(call.depth), line);
+        if matches!(call.work, Work::Fallback(_)) {
+            // The device does nothing for the ops that this is part of; they wait for the CPU.
+            for open in &mut self.log.lock().open {
+                (open.start, open.waits) = (None, false);
+            }
+        }
+        self.push(event, Some(call.depth), line, device::of(call));
+    }
+
+    fn made(&self, tensor: &Tensor) {
+        let device = tensor.device();
+        if !device::is_timed(device) || !self.recording() {
+            return;
+        }
+        let mut log = self.log.lock();
+        // Its elements are not written yet: what writes them comes after the mark.
+        if let Some(open) = log.open.last_mut().filter(|o| o.waits) {
+            (open.start, open.waits) = (Mark::here(device), false);
+        }
     }
 
     fn end(&self, call: &Call<'_>, _: Option<&[Tensor]>) {
@@ -374,19 +460,43 @@ impl Observer for Recorder {
             return;
         }
         let memory = alloc::thread_stats();
+        let profile_memory = self.shared.options.profile_memory;
         let mut log = self.log.lock();
         // What had begun before the recording is not there.
         let Some(i) = log.open.iter().rposition(|o| o.depth == Some(call.depth)) else {
             return;
         };
-        let changed = self.shared.options.profile_memory && log.open[i].memory != memory;
+        let open = &mut log.open[i];
+        let (event, start) = (open.event, open.start.take());
+        let changed = profile_memory && open.memory != memory;
         log.close(i, now, memory);
+        let thread = log.thread.id;
         if changed {
-            let thread = log.thread.id;
             log.samples.push(Sample {
+                device: Device::Cpu,
                 thread,
                 at_us: now,
                 allocated_bytes: alloc::stats().allocated_bytes,
+            });
+        }
+        let Some(start) = start else { return };
+        let device = start.device;
+        if let Some(end) = Mark::here(device) {
+            log.pairs.push(Pair { event, start, end });
+        }
+        if !profile_memory {
+            return;
+        }
+        let Ok(stats) = torsh_tensor::devices::memory_stats(device) else {
+            return;
+        };
+        let last = log.samples.iter().rev().find(|s| s.device == device);
+        if last.is_none_or(|s| s.allocated_bytes != stats.allocated_bytes) {
+            log.samples.push(Sample {
+                device,
+                thread,
+                at_us: now,
+                allocated_bytes: stats.allocated_bytes,
             });
         }
     }

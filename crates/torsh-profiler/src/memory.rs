@@ -2,7 +2,8 @@
 
 use std::ops::Sub;
 
-use torsh_core::alloc;
+use torsh_core::alloc::{self, MemoryStats};
+use torsh_tensor::{Device, Result};
 
 use crate::MB;
 
@@ -16,6 +17,16 @@ pub struct MemoryUsage {
     /// The most that was in use at once; see
     /// [`MemoryStats::peak_allocated_bytes`](torsh_core::alloc::MemoryStats::peak_allocated_bytes).
     pub peak_mb: f64,
+}
+
+impl From<MemoryStats> for MemoryUsage {
+    fn from(s: MemoryStats) -> MemoryUsage {
+        MemoryUsage {
+            allocated_mb: s.allocated_bytes as f64 / MB,
+            cached_mb: s.cached_bytes as f64 / MB,
+            peak_mb: s.peak_allocated_bytes as f64 / MB,
+        }
+    }
 }
 
 impl Sub for MemoryUsage {
@@ -41,10 +52,22 @@ impl Sub for MemoryUsage {
 /// # drop(x);
 /// ```
 pub fn get_memory_usage() -> MemoryUsage {
-    let s = alloc::stats();
-    MemoryUsage {
-        allocated_mb: s.allocated_bytes as f64 / MB,
-        cached_mb: s.cached_bytes as f64 / MB,
-        peak_mb: s.peak_allocated_bytes as f64 / MB,
-    }
+    alloc::stats().into()
+}
+
+/// The memory of the process's tensors on a device now, over all threads.
+///
+/// ```
+/// use torsh_profiler::get_memory_usage_of;
+/// use torsh_tensor::{Device, ones};
+/// let x = ones(&[1024, 1024]);
+/// assert!(get_memory_usage_of(Device::Cpu)?.allocated_mb >= 4.0);
+/// # drop(x);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// Where the device is not there, or has no data (`meta`).
+pub fn get_memory_usage_of(device: impl Into<Device>) -> Result<MemoryUsage> {
+    torsh_tensor::devices::memory_stats(device.into()).map(MemoryUsage::from)
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use torsh_core::alloc;
 use torsh_tensor::{Result, TorshError};
 
-use crate::{MB, Profile};
+use crate::{MB, Profile, device};
 
 /// What a [`ModelProfiler`] measured between start and stop. Megabytes are 2^20 bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,14 +18,15 @@ pub struct PerformanceMetrics {
     pub op_count: usize,
     /// The time spent in ops.
     pub op_time_ms: f64,
-    /// How much more memory all tensors of the process use afterwards.
+    /// How much more memory all tensors of the process use afterwards, on all devices.
     pub memory_growth_mb: f64,
-    /// What this thread allocated for tensors.
+    /// What this thread allocated for tensors on the CPU.
     pub allocated_mb: f64,
     /// The share of the machine's processors that the process used, from 0 to 1; `None` where the
     /// system does not tell (it does on Linux), or the time was too short for its clock.
     pub cpu_utilization: Option<f64>,
-    /// The share of a GPU that was used: `None`, as there is no GPU backend yet that could tell.
+    /// The share of the time in which a device beside the CPU worked on ops of this thread, from 0 to
+    /// 1; `None` where none did.
     pub gpu_utilization: Option<f64>,
 }
 
@@ -76,7 +76,7 @@ impl ModelProfiler {
         ModelProfiler::default()
     }
 
-    /// Starts.
+    /// Starts, once devices have done what they were given before.
     ///
     /// # Errors
     /// `InvalidArgument` if it is running.
@@ -87,24 +87,27 @@ impl ModelProfiler {
                 .with_hint("call stop() first"));
         }
         let profile = Profile::builder().profile_memory(true).build();
+        device::wait();
         profile.start()?;
         *running = Some(Running {
             profile,
-            allocated: alloc::stats().allocated_bytes,
+            allocated: device::allocated_bytes(),
             cpu: cpu_seconds(),
             began: Instant::now(),
         });
         Ok(())
     }
 
-    /// Stops, on the thread that started it, and tells what was measured.
+    /// Stops, on the thread that started it, once devices have done their work, and tells what was
+    /// measured.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is not running.
+    /// `InvalidArgument` if it is not running; what devices report, as [`Profile::stop`].
     pub fn stop(&self) -> Result<PerformanceMetrics> {
         let Some(r) = self.running.lock().take() else {
             return Err(TorshError::invalid("stop", "the profiler is not running"));
         };
+        device::wait();
         let seconds = r.began.elapsed().as_secs_f64();
         r.profile.stop()?;
         let events = r.profile.events();
@@ -118,12 +121,15 @@ impl ModelProfiler {
             duration_ms: seconds * 1e3,
             op_count: ops().count(),
             op_time_ms: ops().map(|e| e.self_cpu_time_total).sum::<f64>() / 1e3,
-            memory_growth_mb: (alloc::stats().allocated_bytes as f64 - r.allocated as f64) / MB,
+            memory_growth_mb: (device::allocated_bytes() as f64 - r.allocated as f64) / MB,
             allocated_mb: top.map(|e| e.allocated_bytes).sum::<u64>() as f64 / MB,
             cpu_utilization: cpu
                 .filter(|_| seconds >= 10.0 * TICK)
                 .map(|cpu| (cpu / seconds / cores).clamp(0.0, 1.0)),
-            gpu_utilization: None,
+            gpu_utilization: device::busy(
+                events.iter().filter_map(|e| e.device.as_ref()),
+                seconds * 1e6,
+            ),
         })
     }
 }

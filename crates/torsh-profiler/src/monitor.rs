@@ -13,9 +13,9 @@ use crate::{ModelProfiler, PerformanceMetrics};
 /// What one call of a model took. Megabytes are 2^20 bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InferenceMetrics {
-    /// How long it took.
+    /// How long it took, the work of devices included.
     pub latency_ms: f64,
-    /// What it allocated for tensors, temporary ones included.
+    /// What it allocated for tensors on the CPU, temporary ones included.
     pub memory_mb: f64,
     /// Samples (sizes of dimension 0) in a second.
     pub throughput: f64,
@@ -248,7 +248,7 @@ impl ProductionMonitor {
     /// Runs the model; the metrics are recorded, and alerts are told of.
     ///
     /// # Errors
-    /// Those of `forward`, whose calls are not recorded.
+    /// Those of `forward`, whose calls are not recorded, and what devices report of its work.
     pub fn monitor_inference<M: Module + ?Sized>(
         &self,
         model: &M,
@@ -259,9 +259,11 @@ impl ProductionMonitor {
         profiler.start()?;
         let began = Instant::now();
         let output = model.forward(input);
+        crate::device::wait();
         let seconds = began.elapsed().as_secs_f64();
-        let profile: PerformanceMetrics = profiler.stop()?;
+        let profile = profiler.stop();
         let output = output?;
+        let profile: PerformanceMetrics = profile?;
         let samples = input.dims().first().copied().unwrap_or(1) as f64;
         let metrics = InferenceMetrics {
             latency_ms: seconds * 1e3,

@@ -12,6 +12,9 @@ fn op(name: &str) -> String {
     format!("aten::{}", plain.replace('.', "_"))
 }
 
+/// Ahead of the name of an op that is computed on the CPU.
+pub(crate) const FALLBACK: &str = "torsh::fallback_to_cpu: ";
+
 fn node(node: &Node) -> String {
     let name = node.name();
     match name.as_str() {
@@ -35,6 +38,8 @@ pub(crate) fn of(call: &Call<'_>) -> String {
         Work::Node(n) => format!("autograd::engine::evaluate_function: {}", node(n)),
         Work::Formula(n) => node(n),
         Work::Range(name) => name.to_string(),
+        Work::Fallback(r) => format!("{FALLBACK}{}", op(r.base_name())),
+        Work::Definition(r) => format!("torsh::definition: {}", op(r.base_name())),
     }
 }
 
@@ -44,5 +49,7 @@ pub(crate) fn kind(call: &Call<'_>) -> EventKind {
         Work::Op(_) | Work::InPlace(_) | Work::Composite(_) | Work::Node(_) => EventKind::Op,
         Work::Formula(_) => EventKind::Backward,
         Work::Range(_) => EventKind::User,
+        Work::Fallback(_) => EventKind::Fallback,
+        Work::Definition(_) => EventKind::Definition,
     }
 }

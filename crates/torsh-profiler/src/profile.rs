@@ -130,6 +130,11 @@ impl Drop for Inner {
 /// It records what the thread that started it does; other threads take part within
 /// [`Profile::attach`].
 ///
+/// An op that runs on a device has a mark in the device's stream ahead of its work and after it. When
+/// the recording ends, the profiler waits for these devices and reads the times; from then on they are
+/// in the events ([`FunctionEvent::device`](crate::FunctionEvent::device)), in the tables' columns and
+/// in the trace, which has a lane for each stream.
+///
 /// ```
 /// use torsh_profiler::{Profile, schedule};
 /// use torsh_tensor::tensor;
@@ -189,7 +194,7 @@ fn unwatch(id: usize) {
 /// ```
 ///
 /// # Errors
-/// Those of `f`.
+/// Those of `f`, and what devices report of its work, as [`Profile::stop`].
 pub fn profile<T>(f: impl FnOnce() -> Result<T>) -> Result<Profile> {
     profile_with(ProfileOptions::default(), f)
 }
@@ -205,7 +210,7 @@ pub fn profile<T>(f: impl FnOnce() -> Result<T>) -> Result<Profile> {
 /// ```
 ///
 /// # Errors
-/// Those of `f` and of `on_trace_ready`.
+/// Those of `f` and of `on_trace_ready`, and what devices report, as [`Profile::stop`].
 pub fn profile_with<T>(options: ProfileOptions, f: impl FnOnce() -> Result<T>) -> Result<Profile> {
     let profile = Profile::new(options);
     profile.run(f)?;
@@ -286,7 +291,8 @@ impl Profile {
     /// them. On the thread that started it.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is not running; those of `on_trace_ready`.
+    /// `InvalidArgument` if it is not running; those of `on_trace_ready`; where a cycle ends, what
+    /// devices report, as [`Profile::stop`].
     pub fn step(&self) -> Result<()> {
         let (before, after, step) = {
             let mut state = self.inner.state.lock();
@@ -301,10 +307,12 @@ impl Profile {
         self.enter(before, Some(after), step)
     }
 
-    /// Stops, on the thread that started it.
+    /// Stops, on the thread that started it, and waits for the devices that ran ops.
     ///
     /// # Errors
-    /// `InvalidArgument` if it is not running; those of `on_trace_ready`.
+    /// `InvalidArgument` if it is not running; those of `on_trace_ready`; the first error that the work
+    /// of these devices reported since the last wait, as any call that waits. What was recorded is
+    /// there all the same.
     pub fn stop(&self) -> Result<()> {
         let before = {
             let mut state = self.inner.state.lock();
@@ -332,11 +340,13 @@ impl Profile {
         }
         // A cycle ends with its last step, or where everything does.
         let ends = before == Some(RecordAndSave) || records(before) && !records(after);
+        let mut result = Ok(());
         if ends {
             self.with_recorder(|r| r.finish());
             shared.stop();
+            result = shared.settle();
             if let Some(TraceReady(f)) = &self.options().on_trace_ready {
-                f(self)?;
+                result = result.and(f(self));
             }
         }
         // A thread pays for being watched in warm-up and recorded steps only.
@@ -355,7 +365,7 @@ impl Profile {
                 self.with_recorder(|r| r.begin_step(step));
             }
         }
-        Ok(())
+        result
     }
 
     /// Watches this thread; false where it is watched already.
@@ -384,7 +394,7 @@ impl Profile {
     /// Starts, runs `f` on this thread, and stops.
     ///
     /// # Errors
-    /// Those of `f`, of [`Profile::start`] and of `on_trace_ready`.
+    /// Those of `f`, of [`Profile::start`] and of [`Profile::stop`].
     pub fn run<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
         struct Stop<'a>(&'a Profile, bool);
         impl Drop for Stop<'_> {
@@ -473,7 +483,8 @@ impl Profile {
     }
 
     /// Writes what was recorded as `chrome://tracing` and Perfetto (`ui.perfetto.dev`) read it,
-    /// threads by name and, with `profile_memory`, the memory of the process as a counter.
+    /// threads by name, a lane for each stream of a device that ops ran on, and, with `profile_memory`,
+    /// the memory of the process on the CPU and on these devices as counters.
     ///
     /// # Errors
     /// `Io` where the file cannot be written.
@@ -487,8 +498,8 @@ impl Profile {
     /// Writes stacks for flame graphs; see [`EventList::export_stacks`].
     ///
     /// # Errors
-    /// `InvalidArgument` without `with_stack` or for another metric than `self_cpu_time_total`,
-    /// `Io` where the file cannot be written.
+    /// `InvalidArgument` without `with_stack` or for another metric than `self_cpu_time_total` and
+    /// `self_device_time_total`, `Io` where the file cannot be written.
     pub fn export_stacks(&self, path: impl AsRef<Path>, metric: &str) -> Result<()> {
         if !self.options().with_stack {
             return Err(

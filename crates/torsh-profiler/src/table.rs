@@ -2,7 +2,7 @@
 
 use torsh_tensor::{Result, TorshError, options};
 
-use crate::{FunctionEvent, FunctionEventAvg};
+use crate::{EventKind, FunctionEvent, FunctionEventAvg, name};
 
 options! {
     /// PyTorch's arguments of `table`.
@@ -30,11 +30,14 @@ options! {
 /// What a row shows.
 pub(crate) struct Row<'a> {
     key: &'a str,
+    kind: EventKind,
     count: usize,
     cpu_time_total: f64,
     self_cpu_time_total: f64,
     cpu_memory_usage: i64,
     self_cpu_memory_usage: i64,
+    device_time_total: f64,
+    self_device_time_total: f64,
     /// As Python prints the list.
     shapes: String,
     has_shapes: bool,
@@ -46,11 +49,14 @@ impl<'a> Row<'a> {
     pub(crate) fn of_event(e: &'a FunctionEvent) -> Row<'a> {
         Row {
             key: e.key(),
+            kind: e.kind,
             count: 1,
             cpu_time_total: e.cpu_time_total(),
             self_cpu_time_total: e.self_cpu_time_total,
             cpu_memory_usage: e.cpu_memory_usage(),
             self_cpu_memory_usage: e.self_cpu_memory_usage,
+            device_time_total: e.device_time_total,
+            self_device_time_total: e.self_device_time_total,
             shapes: format!("{:?}", e.input_shapes),
             has_shapes: !e.input_shapes.is_empty(),
             stack: &e.stack,
@@ -61,11 +67,14 @@ impl<'a> Row<'a> {
     pub(crate) fn of_average(e: &'a FunctionEventAvg) -> Row<'a> {
         Row {
             key: &e.key,
+            kind: e.kind,
             count: e.count,
             cpu_time_total: e.cpu_time_total,
             self_cpu_time_total: e.self_cpu_time_total,
             cpu_memory_usage: e.cpu_memory_usage,
             self_cpu_memory_usage: e.self_cpu_memory_usage,
+            device_time_total: e.device_time_total,
+            self_device_time_total: e.self_device_time_total,
             shapes: match &e.input_shapes {
                 Some(shapes) => format!("{shapes:?}"),
                 None => String::new(),
@@ -82,14 +91,25 @@ impl<'a> Row<'a> {
             n => self.cpu_time_total / n as f64,
         }
     }
+
+    fn device_time(&self) -> f64 {
+        match self.count {
+            0 => 0.0,
+            n => self.device_time_total / n as f64,
+        }
+    }
 }
 
 /// A way to read what rows are sorted by.
 fn sort_key(name: &str) -> Result<fn(&Row<'_>) -> f64> {
-    Ok(match name {
+    // As PyTorch does, which knew one kind of device first.
+    Ok(match name.replace("cuda", "device").as_str() {
         "self_cpu_time_total" => |r| r.self_cpu_time_total,
         "cpu_time_total" => |r| r.cpu_time_total,
         "cpu_time" => |r| r.cpu_time(),
+        "self_device_time_total" => |r| r.self_device_time_total,
+        "device_time_total" => |r| r.device_time_total,
+        "device_time" => |r| r.device_time(),
         "cpu_memory_usage" => |r| r.cpu_memory_usage as f64,
         "self_cpu_memory_usage" => |r| r.self_cpu_memory_usage as f64,
         "count" => |r| r.count as f64,
@@ -98,7 +118,7 @@ fn sort_key(name: &str) -> Result<fn(&Row<'_>) -> f64> {
                 "table",
                 format!("nothing is sorted by `{name}`"),
             )
-            .with_hint("there are self_cpu_time_total, cpu_time_total, cpu_time, cpu_memory_usage, self_cpu_memory_usage and count"));
+            .with_hint("there are self_cpu_time_total, cpu_time_total, cpu_time, self_device_time_total, device_time_total, device_time, cpu_memory_usage, self_cpu_memory_usage and count"));
         }
     })
 }
@@ -189,7 +209,25 @@ impl Columns {
 
 const WIDTH: usize = 12;
 
-pub(crate) fn table(mut rows: Vec<Row<'_>>, memory: bool, o: &TableOptions) -> Result<String> {
+/// The ops that were computed on the CPU for a device, and how often.
+fn fallbacks(rows: &[Row<'_>]) -> Vec<(String, usize)> {
+    let mut all: Vec<(String, usize)> = Vec::new();
+    for r in rows.iter().filter(|r| r.kind == EventKind::Fallback) {
+        let op = r.key.strip_prefix(name::FALLBACK).unwrap_or(r.key);
+        match all.iter_mut().find(|(n, _)| n == op) {
+            Some((_, count)) => *count += r.count,
+            None => all.push((op.to_string(), r.count)),
+        }
+    }
+    all
+}
+
+pub(crate) fn table(
+    mut rows: Vec<Row<'_>>,
+    memory: bool,
+    use_device: Option<String>,
+    o: &TableOptions,
+) -> Result<String> {
     if !o.sort_by.is_empty() {
         let by = sort_key(&o.sort_by)?;
         // The sort is stable, as Python's.
@@ -226,6 +264,15 @@ pub(crate) fn table(mut rows: Vec<Row<'_>>, memory: bool, o: &TableOptions) -> R
         "CPU time avg",
     ];
     times.iter().for_each(|h| columns.add(h, WIDTH));
+    let device = use_device
+        .map(|d| d.to_uppercase())
+        .filter(|_| rows.iter().any(|r| r.self_device_time_total > 0.0));
+    if let Some(d) = &device {
+        columns.add(&format!("Self {d}"), WIDTH);
+        columns.add(&format!("Self {d} %"), WIDTH);
+        columns.add(&format!("{d} total"), WIDTH);
+        columns.add(&format!("{d} time avg"), WIDTH);
+    }
     if memory {
         columns.add("CPU Mem", WIDTH);
         columns.add("Self CPU Mem", WIDTH);
@@ -238,6 +285,7 @@ pub(crate) fn table(mut rows: Vec<Row<'_>>, memory: bool, o: &TableOptions) -> R
         columns.add("Source Location", src_width);
     }
     let total: f64 = rows.iter().map(|r| r.self_cpu_time_total).sum();
+    let device_total: f64 = rows.iter().map(|r| r.self_device_time_total).sum();
     let mut out = String::new();
     let line_length = columns.widths.iter().map(|w| w + 2).sum::<usize>() - 2;
     let double = "=".repeat(line_length) + "\n";
@@ -264,6 +312,12 @@ pub(crate) fn table(mut rows: Vec<Row<'_>>, memory: bool, o: &TableOptions) -> R
         cells.push(format_share(r.cpu_time_total, total));
         cells.push(format_time(r.cpu_time_total, unit));
         cells.push(format_time(r.cpu_time(), unit));
+        if device.is_some() {
+            cells.push(format_time(r.self_device_time_total, unit));
+            cells.push(format_share(r.self_device_time_total, device_total));
+            cells.push(format_time(r.device_time_total, unit));
+            cells.push(format_time(r.device_time(), unit));
+        }
         if memory {
             cells.push(format_memory(r.cpu_memory_usage));
             cells.push(format_memory(r.self_cpu_memory_usage));
@@ -291,5 +345,20 @@ pub(crate) fn table(mut rows: Vec<Row<'_>>, memory: bool, o: &TableOptions) -> R
     }
     columns.rule(&mut out);
     out += &format!("Self CPU time total: {}\n", format_time(total, unit));
+    if let Some(d) = &device {
+        let time = format_time(device_total, unit);
+        out += &format!("Self {d} time total: {time}\n");
+    }
+    let fallbacks = fallbacks(&rows);
+    if !fallbacks.is_empty() {
+        let list: Vec<String> = fallbacks
+            .iter()
+            .map(|(n, c)| format!("{n} ({c})"))
+            .collect();
+        out += &format!(
+            "Computed on the CPU for a device without their kernel: {}\n",
+            list.join(", ")
+        );
+    }
     Ok(out)
 }

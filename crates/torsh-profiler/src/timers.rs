@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use torsh_tensor::{Result, TorshError};
 
+use crate::device;
+
 /// The measurements of one name, in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
@@ -72,6 +74,10 @@ struct State {
 /// Named timers: how long the parts of a program take. A handle; every thread's measurements of a
 /// name count together.
 ///
+/// Where the program has a device beside the CPU, a timer waits for it as it starts and as it ends, so
+/// that what is measured is the work and not the asking for it. Errors of that work are left to the
+/// program's own next wait.
+///
 /// ```
 /// use std::time::Duration;
 /// use torsh_profiler::Profiler;
@@ -101,6 +107,7 @@ impl Profiler {
     /// Starts the timer of a name on this thread; one that runs starts again.
     pub fn start(&self, name: &str) {
         let key = (std::thread::current().id(), name.to_string());
+        device::wait();
         self.state.lock().running.insert(key, Instant::now());
     }
 
@@ -109,6 +116,7 @@ impl Profiler {
     /// # Errors
     /// `InvalidArgument` if this thread has not started it.
     pub fn end(&self, name: &str) -> Result<Duration> {
+        device::wait();
         let now = Instant::now();
         let key = (std::thread::current().id(), name.to_string());
         let Some(began) = self.state.lock().running.remove(&key) else {
@@ -125,8 +133,10 @@ impl Profiler {
 
     /// Runs `f` and measures it.
     pub fn time<R>(&self, name: &str, f: impl FnOnce() -> R) -> R {
+        device::wait();
         let began = Instant::now();
         let r = f();
+        device::wait();
         self.record(name, began.elapsed());
         r
     }

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::{Device, Result, TorshError};
 
 use crate::log::{Sample, ThreadName};
-use crate::{EventKind, EventList, FunctionEvent, ProfileOptions};
+use crate::{DeviceSpan, EventKind, EventList, FunctionEvent, ProfileOptions};
 
 fn complete(i: usize, e: &FunctionEvent, pid: u32) -> Value {
     let mut args = json!({"External id": i});
@@ -20,6 +20,11 @@ fn complete(i: usize, e: &FunctionEvent, pid: u32) -> Value {
         args["Allocated Bytes"] = json!(e.allocated_bytes);
         args["Freed Bytes"] = json!(e.freed_bytes);
     }
+    match e.kind {
+        EventKind::Fallback => args["No kernel"] = json!("computed on the CPU"),
+        EventKind::Definition => args["No kernel"] = json!("computed by its definition"),
+        _ => {}
+    }
     let cat = match e.kind {
         EventKind::User => "user_annotation",
         _ => "cpu_op",
@@ -28,6 +33,62 @@ fn complete(i: usize, e: &FunctionEvent, pid: u32) -> Value {
         "ph": "X", "cat": cat, "name": e.name, "pid": pid, "tid": e.thread,
         "ts": e.start_us, "dur": e.cpu_time_total(), "args": args,
     })
+}
+
+/// The lane of a device's stream: the device's number among those of the trace, which stands for a
+/// process as in PyTorch's traces, and the stream.
+fn lane(devices: &[Device], span: &DeviceSpan) -> (usize, u32) {
+    let device = devices.iter().position(|d| *d == span.device);
+    (device.unwrap_or(0), span.stream)
+}
+
+/// What devices did: a lane for each stream, and an arrow from each op to its work there.
+fn device_lanes(list: &mut Vec<Value>, events: &EventList, pid: u32) {
+    let spans = || {
+        events
+            .iter()
+            .enumerate()
+            .filter_map(|(i, e)| Some((i, e, e.device?)))
+    };
+    let mut devices: Vec<Device> = Vec::new();
+    let mut lanes: Vec<(usize, u32)> = Vec::new();
+    for (_, _, span) in spans() {
+        if !devices.contains(&span.device) {
+            devices.push(span.device);
+        }
+        let lane = lane(&devices, &span);
+        if !lanes.contains(&lane) {
+            lanes.push(lane);
+        }
+    }
+    for (i, d) in devices.iter().enumerate() {
+        let name = d.to_string();
+        list.push(json!({"ph": "M", "name": "process_name", "pid": i, "tid": 0, "ts": 0, "args": {"name": name}}));
+        list.push(json!({"ph": "M", "name": "process_labels", "pid": i, "tid": 0, "ts": 0, "args": {"labels": name}}));
+    }
+    for (device, stream) in &lanes {
+        let name = format!("stream {stream}");
+        list.push(json!({"ph": "M", "name": "thread_name", "pid": device, "tid": stream, "ts": 0, "args": {"name": name}}));
+        list.push(json!({"ph": "M", "name": "thread_sort_index", "pid": device, "tid": stream, "ts": 0, "args": {"sort_index": stream}}));
+    }
+    for (i, e, span) in spans() {
+        let (device, stream) = lane(&devices, &span);
+        list.push(json!({
+            "ph": "X", "cat": "kernel", "name": e.name, "pid": device, "tid": stream,
+            "ts": span.start_us, "dur": span.time(),
+            "args": {"External id": i, "device": span.device.to_string(), "stream": stream},
+        }));
+        let arrow = json!({"cat": "ac2g", "name": "ac2g", "id": i});
+        let end = |ph: &str, pid: Value, tid: Value, ts: f64| {
+            let mut end = arrow.clone();
+            (end["ph"], end["pid"], end["tid"], end["ts"]) = (json!(ph), pid, tid, json!(ts));
+            end
+        };
+        list.push(end("s", json!(pid), json!(e.thread), e.start_us));
+        let mut finish = end("f", json!(device), json!(stream), span.start_us);
+        finish["bp"] = json!("e");
+        list.push(finish);
+    }
 }
 
 /// The trace in the format of `chrome://tracing`, with the fields that PyTorch's has.
@@ -59,9 +120,14 @@ pub(crate) fn of(
             _ => complete(i, e, pid),
         });
     }
+    device_lanes(&mut list, events, pid);
     for s in samples {
+        let name = match s.device {
+            Device::Cpu => "Allocated memory".to_string(),
+            d => format!("Allocated memory of {d}"),
+        };
         list.push(json!({
-            "ph": "C", "name": "Allocated memory", "pid": pid, "tid": s.thread, "ts": s.at_us,
+            "ph": "C", "name": name, "pid": pid, "tid": s.thread, "ts": s.at_us,
             "args": {"bytes": s.allocated_bytes},
         }));
     }
@@ -81,15 +147,21 @@ pub(crate) fn write(path: &Path, trace: &Value) -> Result<()> {
 }
 
 pub(crate) fn stacks(events: &EventList, path: &Path, metric: &str) -> Result<()> {
-    if metric != "self_cpu_time_total" {
-        return Err(TorshError::invalid(
-            "export_stacks",
-            format!("the metric must be self_cpu_time_total, got `{metric}`"),
-        ));
-    }
+    let time: fn(&FunctionEvent) -> f64 = match metric.replace("cuda", "device").as_str() {
+        "self_cpu_time_total" => |e| e.self_cpu_time_total,
+        "self_device_time_total" => |e| e.self_device_time_total,
+        _ => {
+            return Err(TorshError::invalid(
+                "export_stacks",
+                format!(
+                    "the metric must be self_cpu_time_total or self_device_time_total, got `{metric}`"
+                ),
+            ));
+        }
+    };
     let mut out = String::new();
     for e in events {
-        let time = e.self_cpu_time_total as u64;
+        let time = time(e) as u64;
         if e.stack.is_empty() || time == 0 {
             continue;
         }

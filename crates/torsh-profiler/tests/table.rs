@@ -1,6 +1,9 @@
 //! Tables of made-up events; `data/table_*.txt` are PyTorch's of the same events.
 
-use torsh_profiler::{EventList, FunctionEvent, KeyAveragesOptions, TableOptions};
+use torsh_profiler::{
+    DeviceSpan, EventKind, EventList, FunctionEvent, KeyAveragesOptions, TableOptions,
+};
+use torsh_tensor::Device;
 
 fn event(
     name: &str,
@@ -156,6 +159,79 @@ fn stacks_of_flame_graphs() {
             "{linear} 799\n{linear};src/lib.rs(7):_aten::mm 500\n{linear};src/lib.rs(7):_aten::mm 100\nsrc/main.rs(20):_aten::add 2\nsrc/main.rs(20):_aten::add 1\n"
         )
     );
-    let e = events.export_stacks(&path, "self_cuda_time_total");
+    let e = events.export_stacks(&path, "count");
     assert!(e.unwrap_err().to_string().contains("self_cpu_time_total"));
+}
+
+fn on_device(name: &str, host: (f64, f64), parent: Option<usize>, us: f64) -> FunctionEvent {
+    let memory = if name == "aten::mm" { 3 << 20 } else { 0 };
+    FunctionEvent {
+        device: Some(DeviceSpan {
+            device: Device::Cuda(0),
+            stream: 0,
+            start_us: 1000.0,
+            end_us: 1000.0 + us,
+        }),
+        ..event(name, host, parent, &[], memory, &[])
+    }
+}
+
+/// Events of a device: their own times there, and a step that has none of its own.
+fn device_events() -> EventList {
+    let list = vec![
+        event("step", (0.0, 5000.0), None, &[], 0, &[]),
+        on_device("aten::mm", (100.0, 140.5), Some(0), 1250.25),
+        on_device("aten::add", (200.0, 300.25), Some(0), 80.5),
+        on_device("aten::mul", (210.0, 220.0), Some(2), 20.125),
+        on_device("aten::add", (400.0, 430.0), Some(0), 3_000_000.0),
+    ];
+    EventList::new(list, true).unwrap()
+}
+
+#[test]
+fn tables_of_devices_are_pytorchs() {
+    let events = device_events();
+    assert_eq!(events.use_device().as_deref(), Some("cuda"));
+    let table = events.key_averages().table("device_time_total", 100);
+    assert_eq!(table.unwrap(), include_str!("data/table_5.txt"));
+    let o = TableOptions::new().sort_by("self_cuda_time_total");
+    let table = events.table_with(o.time_unit("us")).unwrap();
+    assert_eq!(table, include_str!("data/table_6.txt"));
+}
+
+#[test]
+fn device_times_and_their_parts() {
+    let events = device_events();
+    let step = &events[0];
+    assert_eq!(step.device_time_total, 1250.25 + 80.5 + 3e6);
+    assert_eq!(step.self_device_time_total, 0.0);
+    let averages = events.key_averages();
+    let add = averages.get("aten::add").unwrap();
+    assert_eq!(add.device_time_total, 80.5 + 3e6);
+    assert_eq!(add.self_device_time_total, 60.375 + 3e6);
+    assert_eq!(add.device_time(), (80.5 + 3e6) / 2.0);
+    assert_eq!(averages.self_device_time_total(), step.device_time_total);
+    assert_eq!(averages.total_average(), events.total_average());
+    assert_eq!(crate::events(true, false).use_device(), None);
+}
+
+#[test]
+fn what_the_cpu_computed_for_a_device_is_named() {
+    let mut all = device_events().to_vec();
+    let fallback = FunctionEvent {
+        kind: EventKind::Fallback,
+        ..event(
+            "torsh::fallback_to_cpu: aten::mm",
+            (101.0, 140.0),
+            Some(1),
+            &[],
+            0,
+            &[],
+        )
+    };
+    all.push(fallback);
+    let events = EventList::new(all, false).unwrap();
+    let table = events.key_averages().table("count", 1).unwrap();
+    let last = "Self CUDA time total: 3.001s\nComputed on the CPU for a device without their kernel: aten::mm (1)\n";
+    assert!(table.ends_with(last), "{table}");
 }

@@ -48,10 +48,18 @@ fn to_little(bytes: &mut [u8], dtype: DType) {
     }
 }
 
+/// How much of a storage is read at once; a device is waited for each time.
+const BLOCK: usize = 1 << 20;
+const DEVICE_BLOCK: usize = 64 << 20;
+
 /// Writes all of a tensor's storage, little-endian, a block at a time.
 pub(crate) fn write_storage(tensor: &Tensor, to: &mut dyn Write) -> Result<()> {
     let storage = tensor.untyped_storage();
-    let mut block = vec![0; storage.bytes().min(1 << 20)];
+    let most = match storage.device().is_host() {
+        true => BLOCK,
+        false => DEVICE_BLOCK,
+    };
+    let mut block = vec![0; storage.bytes().min(most)];
     for start in (0..storage.bytes()).step_by(block.len().max(1)) {
         let n = block.len().min(storage.bytes() - start);
         storage.read(start, &mut block[..n])?;
@@ -61,11 +69,16 @@ pub(crate) fn write_storage(tensor: &Tensor, to: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
+/// The error of saving a tensor without data.
+pub(crate) fn no_data() -> TorshError {
+    TorshError::device("save", "a meta tensor has no data")
+}
+
 /// The tensor on the host, where files are written from.
 pub(crate) fn on_host(tensor: &Tensor) -> Result<Tensor> {
     match tensor.device() {
         Device::Cpu => Ok(tensor.detach()),
-        Device::Meta => Err(TorshError::device("save", "a meta tensor has no data")),
+        Device::Meta => Err(no_data()),
         _ => tensor.detach().to_device(Device::Cpu),
     }
 }

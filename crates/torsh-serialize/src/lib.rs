@@ -20,10 +20,11 @@ pub mod safetensors;
 mod source;
 mod value;
 
+use std::io::Write;
 use std::path::Path;
 
 use source::Source;
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::{Device, Result, TorshError};
 pub use value::{BigInt, Dict, Value};
 
 /// What [`load_with`] may be told.
@@ -34,6 +35,8 @@ pub struct LoadOptions {
     pub mmap: bool,
     /// Whether the checksums that zip archives (`.pt`, `.npz`) have of their tensors are computed.
     pub verify: bool,
+    /// Where the tensors shall be (`map_location` of `torch.load`).
+    pub device: Device,
 }
 
 impl Default for LoadOptions {
@@ -41,6 +44,7 @@ impl Default for LoadOptions {
         LoadOptions {
             mmap: true,
             verify: false,
+            device: Device::Cpu,
         }
     }
 }
@@ -66,10 +70,30 @@ impl LoadOptions {
         self.verify = verify;
         self
     }
+
+    /// Where the tensors shall be, whatever device they were saved from (`map_location` of
+    /// `torch.load`; the CPU). Tensors of a `.pt` that share a storage share one of the device.
+    ///
+    /// ```
+    /// use torsh_serialize::{LoadOptions, load_with, save};
+    /// use torsh_tensor::{Device, tensor};
+    ///
+    /// let path = std::env::temp_dir().join(format!("torsh-device-{}.npy", std::process::id()));
+    /// save(&tensor![1.0, 2.0].into(), &path)?;
+    /// let there = load_with(&path, LoadOptions::new().device(Device::Meta))?;
+    /// assert_eq!(there.as_tensor()?.device(), Device::Meta);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[must_use]
+    pub fn device(mut self, device: impl Into<Device>) -> Self {
+        self.device = device.into();
+        self
+    }
 }
 
 /// Reads a file of any format of this crate, as its content says (`torch.load`, with
-/// `map_location="cpu"` and `weights_only=True`).
+/// `map_location="cpu"` and `weights_only=True`); [`load_with`] to another device.
 ///
 /// A `.pt` gives what was saved; safetensors and `.npz` a dict of tensors; `.npy` a tensor.
 ///
@@ -146,6 +170,28 @@ pub fn save(value: &Value, path: impl AsRef<Path>) -> Result<()> {
         "npy" => npy::save(value.as_tensor()?, path),
         _ => pt::save(value, path),
     }
+}
+
+/// Writes bytes of any kind to a file, whole or not at all: they go to a file beside it, which is
+/// synced and then takes its name.
+///
+/// ```
+/// let path = std::env::temp_dir().join(format!("torsh-bytes-{}.txt", std::process::id()));
+/// torsh_serialize::write_bytes(&path, b"loss,accuracy\n")?;
+/// assert_eq!(std::fs::read(&path)?, b"loss,accuracy\n");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
+///
+/// # Errors
+/// A file that cannot be written, as where its folder is not there; the error names it.
+#[track_caller]
+pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
+    let path = path.as_ref();
+    atomic::write_buffered(path, |to| {
+        let written = to.write_all(bytes);
+        written.map_err(|e| source::io_error(path, e))
+    })
 }
 
 /// Puts the name of the file into errors that a function about tensors made.

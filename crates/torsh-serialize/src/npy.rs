@@ -107,7 +107,7 @@ pub(crate) fn read_at(
     let storage = source
         .storages(&[place])?
         .pop()
-        .ok_or(TorshError::OutOfMemory)?;
+        .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, 0))?;
     let stride = if header.fortran_order {
         let reversed: Vec<usize> = header.shape.iter().rev().copied().collect();
         row_major(&reversed)?.into_iter().rev().collect()
@@ -116,6 +116,7 @@ pub(crate) fn read_at(
     };
     usable(storage, dtype, header.big_endian)
         .and_then(|storage| Tensor::from_storage(storage, dtype, &header.shape, &stride, 0))
+        .and_then(|tensor| tensor.to_device(source.device))
         .map_err(|e| in_file(&file, what, e))
 }
 

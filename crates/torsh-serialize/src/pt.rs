@@ -181,7 +181,9 @@ fn refused(source: &Source, why: unpickle::Why) -> TorshError {
 /// Writes a value as PyTorch's zip container, which `torch.load(path, weights_only=True)` reads;
 /// whole or not at all.
 ///
-/// A tensor is written with all of its storage, once for all tensors that share it.
+/// A tensor is written with all of its storage, once for all tensors that share it. Tensors of every
+/// device are written as the CPU's, so that the file loads where that device is not;
+/// [`LoadOptions::device`](crate::LoadOptions::device) brings them back.
 ///
 /// # Errors
 /// A file that cannot be written, tensors of different dtypes on one storage, meta tensors, and

@@ -137,7 +137,7 @@ pub(crate) fn read(source: &mut Source) -> Result<Contents> {
     for ((name, dtype, shape, _), storage) in entries.into_iter().zip(storages) {
         let tensor = usable(storage, dtype, false).and_then(|storage| {
             let stride = row_major(&shape)?;
-            Tensor::from_storage(storage, dtype, &shape, &stride, 0)
+            Tensor::from_storage(storage, dtype, &shape, &stride, 0)?.to_device(source.device)
         });
         let tensor = tensor.map_err(|e| in_file(&source.name, &name, e))?;
         tensors.push((name, tensor));

@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
-use torsh_tensor::{Result, Shared, Storage, TorshError};
+use torsh_tensor::{Device, Result, Shared, Storage, TorshError};
 
 use crate::LoadOptions;
 
@@ -26,6 +26,8 @@ pub(crate) struct Source<'a> {
     input: Input<'a>,
     mmap: bool,
     pub(crate) verify: bool,
+    /// Where the tensors shall be.
+    pub(crate) device: Device,
 }
 
 impl<'a> Source<'a> {
@@ -44,6 +46,7 @@ impl<'a> Source<'a> {
             input: Input::File(BufReader::new(file)),
             mmap: options.mmap,
             verify: options.verify,
+            device: options.device,
         })
     }
 
@@ -54,6 +57,7 @@ impl<'a> Source<'a> {
             input: Input::Bytes(Cursor::new(bytes)),
             mmap: false,
             verify: false,
+            device: Device::Cpu,
         }
     }
 
@@ -106,8 +110,8 @@ impl<'a> Source<'a> {
         ranges
             .iter()
             .map(|r| {
-                let bytes =
-                    usize::try_from(r.end - r.start).map_err(|_| TorshError::OutOfMemory)?;
+                let bytes = usize::try_from(r.end - r.start)
+                    .map_err(|_| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?;
                 Storage::filled(bytes, |to| {
                     self.seek(SeekFrom::Start(r.start))?;
                     self.read_exact(to)

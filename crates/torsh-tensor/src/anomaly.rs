@@ -1,6 +1,7 @@
 //! Finding the op that made the first nan or infinity of a forward pass.
 
-use torsh_core::{Attr, Result, Scalar, TorshError};
+use torsh_core::attrs::Field;
+use torsh_core::{Attributes, Result, Scalar, TorshError};
 
 use crate::call::Arg;
 use crate::mode::{self, ANOMALY, CHECK_FORWARD, ModeGuard};
@@ -77,13 +78,14 @@ fn is_finite(s: Scalar) -> bool {
 }
 
 /// Whether operands and arguments have neither nan nor infinite values.
-pub(crate) fn clean(args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<bool> {
-    let attr = |a: &Attr<'_>| match *a {
-        Attr::Float(f) => f.is_finite(),
-        Attr::Scalar(s) => is_finite(s),
+pub(crate) fn clean(args: &[Arg<'_>], attrs: &dyn Attributes) -> Result<bool> {
+    let finite = |f: &Field<'_>| match f {
+        Field::Float(f) => f.is_finite(),
+        Field::Floats(v) => v.iter().all(|f| f.is_finite()),
+        Field::Scalar(s) => is_finite(*s),
         _ => true,
     };
-    if !attrs.iter().all(attr) {
+    if !attrs.fields().iter().all(|(_, f)| finite(f)) {
         return Ok(false);
     }
     quietly(|| {

@@ -10,10 +10,11 @@ use std::collections::HashMap;
 use std::panic::Location;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Device, Result, Shared, TorshError, WeakShared};
+use torsh_core::attrs::{CopyTo, MemoryFormat};
+use torsh_core::{Attributes, DType, Device, Result, Shared, TorshError, WeakShared};
 
 use crate::Tensor;
-use crate::call::{Arg, Outputs, run_at};
+use crate::call::{Arg, Outputs, changed, replaced, run_at};
 use crate::mode::{self, AUTOCAST, ModeGuard};
 use crate::ops::copy::TO_DTYPE;
 use crate::options::options;
@@ -55,7 +56,7 @@ impl From<DType> for AutocastOptions {
     }
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 5;
 
 /// A device's place in the tables here; the meta device has none.
 fn kind(device: Device) -> Option<usize> {
@@ -64,6 +65,7 @@ fn kind(device: Device) -> Option<usize> {
         Device::Cuda(_) => Some(1),
         Device::Metal => Some(2),
         Device::Wgpu(_) => Some(3),
+        Device::Custom(_) => Some(4),
         Device::Meta => None,
     }
 }
@@ -90,7 +92,7 @@ thread_local! {
     static STATE: Cell<State> = const {
         Cell::new(State {
             enabled: [false; KINDS],
-            dtypes: [DType::BF16, DType::F16, DType::F16, DType::F16],
+            dtypes: [DType::BF16, DType::F16, DType::F16, DType::F16, DType::F16],
             cache: true,
         })
     };
@@ -307,7 +309,10 @@ fn cast(
 }
 
 fn convert(t: &Tensor, to: DType, at: &'static Location<'static>) -> Result<Tensor> {
-    let attrs = [Attr::DType(to), Attr::Bool(true)];
+    let attrs = CopyTo {
+        dtype: to,
+        memory_format: MemoryFormat::Preserve,
+    };
     run_at(&TO_DTYPE, &[Arg::T(t)], &attrs, at).map(|mut o| o.swap_remove(0))
 }
 
@@ -349,7 +354,7 @@ fn widest<'a>(tensors: impl Iterator<Item = &'a Tensor>) -> DType {
 pub(crate) fn call(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let class = record.autocast;
@@ -361,19 +366,8 @@ pub(crate) fn call(
         Autocast::Promote => widest(tensors),
         _ => DType::F32,
     };
-    let mut casts: SmallVec<[Option<Tensor>; 4]> = SmallVec::new();
-    for a in args {
-        casts.push(match a {
-            Arg::T(t) => cast(t, class, widest, at)?,
-            _ => None,
-        });
-    }
-    let args: SmallVec<[Arg<'_>; 4]> = args
-        .iter()
-        .zip(&casts)
-        .map(|(a, c)| c.as_ref().map_or(*a, Arg::T))
-        .collect();
-    run_at(record, &args, attrs, at)
+    let casts = changed(args, |t| cast(t, class, widest, at))?;
+    run_at(record, &replaced(args, &casts), attrs, at)
 }
 
 /// The body of a composite op: in a region it gets its operands cast as the op's class asks, and

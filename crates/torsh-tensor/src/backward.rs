@@ -196,6 +196,9 @@ pub fn backward(
 impl Tensor {
     /// Adds the gradient of this one-element tensor to the `.grad` of every leaf it was computed
     /// from, and frees what the graph kept.
+    ///
+    /// Where it fails (no memory is left, say), some leaves may have their gradients already: set them
+    /// to zero and compute the loss anew before another try.
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
         backward(std::slice::from_ref(self), &[None], false, false)

@@ -3,7 +3,9 @@
 //! In order: read the thread's mode, promote, infer shapes, allocate, lock, run the kernel,
 //! record. Nothing else in the crate allocates results, takes locks or makes nodes.
 
+mod devices;
 mod inplace;
+mod open;
 mod pointwise;
 mod recording;
 mod views;
@@ -12,20 +14,28 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 use torsh_core::{
-    Attr, DType, Device, Kernel, KernelArgs, KernelFn, Layout, OnceBox, Promotion, Result, Scalar,
-    Shape, Shared, Storage, Strides, TorshError, View, lock_all,
+    Attributes, DType, Device, Kernel, KernelFn, Layout, OnceBox, Promotion, Result, Scalar, Shape,
+    Shared, Storage, Strides, TorshError, View,
 };
 
 use crate::Tensor;
 use crate::autocast::Autocast;
 use crate::mode;
-use crate::node::{Input, InputSpec, Kept, Kind, Node, Output, Saved, SavedArg};
+use crate::node::{Input, InputSpec, Kind, Node, Output, Saved, SavedArg};
 use crate::observe;
+use crate::raw::{self, Launch};
 use crate::record::{Backward, OpRecord, PlanCx, Pointwise, Rule, Spec, ViewCx};
 use crate::tensor::{Creation, Inner, Memory, Meta, State, ViewOf};
 
-pub use inplace::call_inplace;
-pub(crate) use inplace::{update, write_fresh, write_into};
+pub use devices::{
+    DefinitionCx, Fallback, default_device, definitions_used, fallback, fallbacks,
+    set_default_device, set_fallback, set_sync_checks, sync_checks,
+};
+pub(crate) use devices::{
+    allocate, assert_later, common_device, holds, is_number, misplaced, widest,
+};
+use devices::{find_kernel, lacks_kernel, without_kernel, write_without_kernel};
+pub(crate) use inplace::{call_inplace, update, write_fresh, write_into};
 use pointwise::{broadcast_shape, pointwise, pointwise_dtypes, promoted, run_pointwise, uniform};
 pub(crate) use pointwise::{memory_order_strides, promotion};
 pub(crate) use recording::{attach, make_node};
@@ -51,18 +61,32 @@ impl<'a> Arg<'a> {
     }
 }
 
+/// What a function makes of the tensors among a call's operands; `None` where they stay.
+pub(crate) fn changed(
+    args: &[Arg<'_>],
+    mut change: impl FnMut(&Tensor) -> Result<Option<Tensor>>,
+) -> Result<SmallVec<[Option<Tensor>; 4]>> {
+    let mut all = SmallVec::new();
+    for a in args {
+        all.push(match a {
+            Arg::T(t) => change(t)?,
+            _ => None,
+        });
+    }
+    Ok(all)
+}
+
+/// The operands of a call with what [`changed`] made of its tensors in their place.
+pub(crate) fn replaced<'a>(
+    args: &[Arg<'a>],
+    changes: &'a [Option<Tensor>],
+) -> SmallVec<[Arg<'a>; 4]> {
+    let pairs = args.iter().zip(changes);
+    pairs.map(|(a, c)| c.as_ref().map_or(*a, Arg::T)).collect()
+}
+
 /// The results of a call.
 pub type Outputs = SmallVec<[Tensor; 2]>;
-
-/// Uninitialised memory of a device.
-#[inline]
-pub(crate) fn allocate(device: Device, bytes: usize) -> Result<Shared<Storage>> {
-    match device {
-        Device::Cpu => Storage::shared_host(bytes),
-        Device::Meta => Ok(Shared::new(Storage::meta(bytes))),
-        d => Ok(Shared::new(torsh_backend::backend(d)?.allocate(bytes)?)),
-    }
-}
 
 static ZERO_STRIDES: [isize; 64] = [0; 64];
 
@@ -87,89 +111,14 @@ fn describe(args: &[Arg<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// The device all operands are on. 0-d CPU tensors go with any device, as in PyTorch.
-#[inline]
-pub(crate) fn common_device(args: &[Arg<'_>]) -> Result<Device> {
-    let mut device: Option<Device> = None;
-    for a in args {
-        if let Arg::T(t) = a {
-            let d = t.device();
-            match device {
-                None => device = Some(d),
-                Some(have) if have == d => {}
-                Some(have) => return mixed_devices(args, have),
-            }
-        }
-    }
-    Ok(device.unwrap_or_default())
-}
-
-#[cold]
-fn mixed_devices(args: &[Arg<'_>], first: Device) -> Result<Device> {
-    let mut device = None;
-    for a in args {
-        if let Arg::T(t) = a
-            && !(t.ndim() == 0 && t.device() == Device::Cpu)
-        {
-            match device {
-                None => device = Some(t.device()),
-                Some(d) if d == t.device() => {}
-                Some(d) => {
-                    return Err(TorshError::device(
-                        "",
-                        format!(
-                            "expected all tensors to be on the same device, but found {d} and {}",
-                            t.device()
-                        ),
-                    )
-                    .with_hint("move them with to_device(..) first"));
-                }
-            }
-        }
-    }
-    let device = device.unwrap_or(first);
-    if device.is_host() || device == Device::Meta {
-        return Ok(device);
-    }
-    Err(TorshError::device(
-        "",
-        format!("a 0-d cpu tensor cannot yet be an operand on {device}"),
-    ))
-}
-
-#[cold]
-fn no_kernel(kernel: Kernel, device: Device) -> TorshError {
-    TorshError::device(
-        "",
-        format!("the backend of {device} has no kernel {kernel:?}"),
-    )
-    .with_hint("move the operands to the CPU with to_device(Device::Cpu)")
-}
-
-#[cold]
-fn no_data(device: Device) -> TorshError {
-    TorshError::device(
-        "",
-        format!("a meta tensor has no data to compute with on {device}"),
-    )
-    .with_hint("make all operands meta tensors, or none")
-}
-
-#[inline]
-fn find_kernel(record: &OpRecord, device: Device) -> Result<(Kernel, KernelFn)> {
-    match record.kernel {
-        Some(k) => match torsh_backend::kernel(device, k) {
-            Some(f) => Ok((k, f)),
-            None => Err(no_kernel(k, device)),
-        },
-        None => Err(TorshError::invalid("", "the op has no kernel of its own")),
-    }
-}
-
 /// Runs an op and returns its only (or first) result.
 #[inline]
 #[track_caller]
-pub fn call1(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<Tensor> {
+pub(crate) fn call1(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &dyn Attributes,
+) -> Result<Tensor> {
     let at = Location::caller();
     if mode::get() & mode::WATCHED != 0 {
         return watched(record, args, attrs, at).map(first);
@@ -196,10 +145,10 @@ pub(crate) fn call_whole(
     record: &'static OpRecord,
     x: &Tensor,
     dtype: DType,
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> Result<Tensor> {
     let (at, args) = (Location::caller(), [Arg::T(x)]);
-    let usual = x.contiguous_flag() && x.device() == Device::Cpu;
+    let usual = x.contiguous_flag() && x.device().has_data();
     if !usual || mode::get() & mode::WATCHED != 0 {
         return call1(record, &args, attrs);
     }
@@ -210,34 +159,48 @@ fn whole(
     record: &'static OpRecord,
     x: &Tensor,
     dtype: DType,
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
+    let Some(kernel) = find_kernel(record, x.device(), x.dtype())? else {
+        return Ok(first(dispatch(record, &[Arg::T(x)], attrs, at)?));
+    };
     let out = Tensor::uninit(Shape::default(), dtype, x.device())?;
-    let (kernel, f) = find_kernel(record, x.device())?;
-    let guard = lock_all(&[(x.storage().as_ref(), false)]);
-    let r = f(&KernelArgs {
+    let launch = Launch {
         kernel,
         compute: x.dtype(),
-        outputs: &[view_of(&out)],
-        inputs: &[view_of(x)],
+        device: x.device(),
+        outputs: &[raw::view(&out)],
+        inputs: &[raw::view(x)],
         attrs,
-    });
-    drop(guard);
-    r?;
+        numbers: 0,
+        one_layout: false,
+        op: record.base_name(),
+        at,
+    };
+    // A device keeps account of what its queues write.
+    let locks = [
+        (x.storage().as_ref(), false),
+        (out.storage().as_ref(), true),
+    ];
+    raw::run(&launch, &locks[..1 + usize::from(!x.device().is_host())])?;
     record_one(record, &[Arg::T(x)], attrs, out, at)
 }
 
 /// Runs an op and returns all its results.
 #[track_caller]
-pub fn call(record: &'static OpRecord, args: &[Arg<'_>], attrs: &[Attr<'_>]) -> Result<Outputs> {
+pub(crate) fn call(
+    record: &'static OpRecord,
+    args: &[Arg<'_>],
+    attrs: &dyn Attributes,
+) -> Result<Outputs> {
     call_at(record, args, attrs, Location::caller())
 }
 
 fn call_at(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     if mode::get() & mode::WATCHED != 0 {
@@ -251,7 +214,7 @@ fn call_at(
 fn watched(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     if record.autocast != Autocast::Keep && mode::get() & mode::AUTOCAST != 0 {
@@ -264,7 +227,7 @@ fn watched(
 pub(crate) fn run_at(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let mode = mode::get();
@@ -285,7 +248,7 @@ pub(crate) fn run_at(
 fn dispatch(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
     let r = match record.rule {
@@ -304,47 +267,16 @@ fn dispatch(
     r.map_err(|e| in_op(e, record, args, at))
 }
 
-/// The address of a tensor's first element.
-#[inline]
-pub(crate) fn element_ptr(t: &Tensor) -> *mut u8 {
-    // The offset of a layout lies inside its storage (or is 0), so this stays in bounds; an
-    // address is only computed here, nothing is read.
-    t.storage()
-        .ptr()
-        .wrapping_add(t.layout().offset * t.dtype().size())
-}
-
-/// A tensor as kernels see it.
-#[inline]
-fn view_of(t: &Tensor) -> View<'_> {
-    View {
-        ptr: element_ptr(t),
-        dtype: t.dtype(),
-        shape: t.dims(),
-        strides: t.stride(),
-    }
-}
-
 fn structural(
     record: &'static OpRecord,
     plan: fn(&PlanCx<'_>) -> Result<crate::record::Plan>,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
-    let device = match attrs.iter().find_map(|a| {
-        if let Attr::Device(d) = a {
-            Some(*d)
-        } else {
-            None
-        }
-    }) {
-        Some(d) => d,
-        None => common_device(args)?,
-    };
     match plan(&PlanCx { args, attrs }) {
         // A plan is large, so it is not moved.
-        Ok(ref plan) => planned(record, plan, device, args, attrs, at),
+        Ok(ref plan) => planned(record, plan, args, attrs, at),
         Err(e) => Err(e),
     }
 }
@@ -354,11 +286,19 @@ fn structural(
 fn planned(
     record: &'static OpRecord,
     plan: &crate::record::Plan,
-    device: Device,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
+    let device = match plan.device {
+        Some(d) => d,
+        None => common_device(args)?,
+    };
+    if lacks_kernel(record, device, plan.compute)? {
+        let (compute, specs) = (plan.compute, (device, &plan.outputs[..]));
+        let outs = without_kernel(record, compute, specs, args, attrs, at)?;
+        return record_all(record, args, attrs, outs, at);
+    }
     let mut outs = Outputs::new();
     for s in &plan.outputs {
         outs.push(allocate_spec(s, device)?);
@@ -371,6 +311,7 @@ fn planned(
         args,
         attrs,
         false,
+        at,
     )?;
     record_all(record, args, attrs, outs, at)
 }
@@ -380,11 +321,46 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
         None => Tensor::uninit_of(&s.shape, s.dtype, device),
         Some(strides) => {
             let n = s.shape.checked_numel(s.dtype.size())?;
-            let storage = allocate(device, n * s.dtype.size())?;
             let layout = Layout::new(s.shape.clone(), strides.clone(), 0);
+            if strides.len() != s.shape.ndim() || !layout.is_dense() {
+                return Err(ill_planned(s));
+            }
+            let storage = allocate(device, s.dtype, n * s.dtype.size())?;
             Ok(Tensor::from_parts(storage, layout, s.dtype).made())
         }
     }
+}
+
+/// The error for strides that reach beyond as many elements as the shape has, or a shape for the
+/// kernel of another number of elements.
+#[cold]
+fn ill_planned(s: &Spec) -> TorshError {
+    let kernel = s.kernel_shape.as_ref().map(Shape::to_string);
+    TorshError::invalid(
+        "",
+        format!(
+            "the plan asks for {}{} with strides {:?} and, for the kernel, the shape {}, which do not go together",
+            s.dtype,
+            s.shape,
+            s.strides.as_deref().unwrap_or_default(),
+            kernel.as_deref().unwrap_or("it has"),
+        ),
+    )
+}
+
+/// Where the numbers of a device's call are among its operands, the 0-d tensors of the CPU, and their
+/// values.
+#[cold]
+fn numbers_of(args: &[Arg<'_>], device: Device) -> SmallVec<[(usize, raw::Number); 1]> {
+    // There is a bit for each of the first 32 operands.
+    args.iter()
+        .enumerate()
+        .take(32)
+        .filter_map(|(i, a)| match a {
+            Arg::T(t) if t.device() != device && is_number(t) => Some((i, raw::read_number(t))),
+            _ => None,
+        })
+        .collect()
 }
 
 fn run_structural(
@@ -393,25 +369,33 @@ fn run_structural(
     specs: &[Spec],
     outs: &[Tensor],
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     lock_out: bool,
+    at: &'static Location<'static>,
 ) -> Result<()> {
     let device = outs.first().map_or(Device::Cpu, Tensor::device);
-    if device == Device::Meta {
+    if !device.has_data() {
         return Ok(());
     }
-    let (kernel, f) = find_kernel(record, device)?;
+    let Some(kernel) = find_kernel(record, device, compute)? else {
+        return write_without_kernel(record, compute, outs, args, attrs, at);
+    };
+    let numbers = match device.is_host() {
+        true => SmallVec::new(),
+        false => numbers_of(args, device),
+    };
     let mut locks: SmallVec<[(&Storage, bool); 4]> = SmallVec::new();
     let mut inputs: SmallVec<[View<'_>; 4]> = SmallVec::new();
-    for a in args {
+    for (i, a) in args.iter().enumerate() {
         inputs.push(match a {
-            Arg::T(t) => {
-                if t.device() == Device::Meta {
-                    return Err(no_data(device));
-                }
+            Arg::T(t) if t.device() == device => {
                 locks.push((t.storage().as_ref(), false));
-                view_of(t)
+                raw::view(t)
             }
+            Arg::T(t) => match numbers.iter().find(|n| n.0 == i) {
+                Some((_, number)) => raw::number(number, t.dtype(), &[], &[]),
+                None => return Err(misplaced(t, device)),
+            },
             _ => View::ABSENT,
         });
     }
@@ -421,31 +405,37 @@ fn run_structural(
     }
     let mut outputs: SmallVec<[View<'_>; 2]> = SmallVec::new();
     for (i, t) in outs.iter().enumerate() {
-        if lock_out {
+        // A device keeps account of what its queues write.
+        if lock_out || !device.is_host() {
             locks.push((t.storage().as_ref(), true));
         }
         let (shape, strides) = match (
             specs.get(i).and_then(|s| s.kernel_shape.as_ref()),
             kernel_strides.get(i),
         ) {
-            (Some(s), Some(Some(st))) => (s.dims(), st.as_slice()),
+            (Some(s), Some(Some(st))) => {
+                // The kernel sees a row-major result of as many elements.
+                let numel = s.dims().iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+                if numel != Some(t.numel()) || !t.contiguous_flag() {
+                    return Err(ill_planned(&specs[i]));
+                }
+                (s.dims(), st.as_slice())
+            }
             _ => (t.dims(), t.stride()),
         };
-        outputs.push(View {
-            ptr: element_ptr(t),
-            dtype: t.dtype(),
-            shape,
-            strides,
-        });
+        outputs.push(raw::view_as(t, shape, strides));
     }
-    let guard = lock_all(&locks);
-    let r = f(&KernelArgs {
+    let launch = Launch {
         kernel,
         compute,
+        device,
         outputs: &outputs,
         inputs: &inputs,
         attrs,
-    });
-    drop(guard);
-    r
+        numbers: numbers.iter().fold(0, |bits, (i, _)| bits | 1 << i),
+        one_layout: false,
+        op: record.base_name(),
+        at,
+    };
+    raw::run(&launch, &locks)
 }

@@ -10,10 +10,14 @@ use crate::print::{self, Described, Values};
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let options = print::print_options();
-        let values = if self.device() == Device::Cpu {
-            shown(self, &print::displayed_indices(self.dims(), &options))
-        } else {
-            Values::Float(Vec::new())
+        let values = match self.device() {
+            Device::Meta => Values::Float(Vec::new()),
+            // What cannot be read (the device is lost, or its work failed) is said in the place of
+            // the values.
+            _ => match self.detach().host("print") {
+                Ok(t) => shown(&t, &print::displayed_indices(self.dims(), &options)),
+                Err(e) => return write!(f, "<{}: {e}>", self.describe()),
+            },
         };
         let device = self.device().to_string();
         let grad_fn = self.grad_fn().map(|n| n.name());

@@ -5,16 +5,17 @@
 //! counting dependencies, and nothing recurses.
 
 use std::collections::{BTreeMap, HashSet};
+use torsh_core::attrs::NONE;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Result, Shape, Shared, TorshError};
+use torsh_core::{Attributes, DType, Result, Shape, Shared, TorshError};
 
 use crate::Tensor;
 use crate::mode;
-use crate::node::{BackwardCx, Edge, Grads, Kept, Kind, Node, SavedSet};
+use crate::node::{BackwardCx, Edge, Grads, Kind, Node, SavedSet};
 use crate::observe::{self, Work};
 use crate::ops::shape::{self, Part};
-use crate::record::{Backward, OpRecord};
+use crate::record::Backward;
 
 mod parts;
 
@@ -141,7 +142,7 @@ fn tell<T>(observed: bool, work: Work<'_>, f: impl FnOnce() -> Result<T>) -> Res
     if !observed {
         return f();
     }
-    observe::scope(work, &[], &[], None, &[], f)
+    observe::scope(work, &[], NONE, None, &[], f)
 }
 
 /// All there is to do for a node that has received its gradients.
@@ -187,7 +188,7 @@ fn step<'a>(
     if let Kind::Op { record, attrs } = &node.kind
         && shape::is_part(record)
         && !(run.create_graph || observed || mode::is_anomaly_enabled())
-        && add_to_part(node, (record, attrs), &grads, needed, queue)?
+        && add_to_part(node, attrs.get(), &grads, needed, queue)?
     {
         return Ok(());
     }
@@ -206,7 +207,7 @@ fn step<'a>(
 #[inline(never)]
 fn add_to_part<'a>(
     node: &'a Node,
-    (record, attrs): (&OpRecord, &[Kept]),
+    attrs: &dyn Attributes,
     grads: &Grads,
     needed: &Option<HashSet<usize>>,
     queue: &mut Queue<'a>,
@@ -223,8 +224,7 @@ fn add_to_part<'a>(
     if !is_needed(needed, e) {
         return Ok(false);
     }
-    let attr = |i: usize| attrs.get(i).map_or(Attr::None, Kept::attr);
-    let part = Part::new(record, attr, g)?;
+    let part = Part::new(attrs, g)?;
     if queue.received(e).is_none() && queue.write(e, spec, &part)? {
         return Ok(true);
     }
@@ -643,7 +643,27 @@ fn fit(node: &Node, i: usize, g: Tensor) -> Result<Tensor> {
     if g.dtype() != dtype {
         g = g.to_dtype(dtype)?;
     }
-    Ok(g)
+    match &node.inputs[i].edge {
+        Some(e) if e.device().is_some_and(|d| d != g.device()) => to_operand(node, i, e, g),
+        _ => Ok(g),
+    }
+}
+
+/// A gradient on another device than its operand: a 0-d operand was a number of a device's call, whose
+/// gradient goes back to it.
+#[cold]
+fn to_operand(node: &Node, i: usize, e: &Edge, g: Tensor) -> Result<Tensor> {
+    match e.device() {
+        Some(d) if g.ndim() == 0 => g.to_device(d),
+        d => Err(TorshError::autograd(
+            node.name(),
+            format!(
+                "the derivative gave {} for operand {i}, which is on {}",
+                g.describe(),
+                d.unwrap_or_default()
+            ),
+        )),
+    }
 }
 
 /// Adds a gradient to a leaf's `.grad`.

@@ -1,4 +1,4 @@
-//! Free functions: creation with the default dtype on the CPU, joining, and checks.
+//! Free functions: creation with the default dtype on the default device, joining, and checks.
 //!
 //! The creation functions panic with the error's text; `Tensor::zeros(..)` and kin, with dtype and
 //! device, give a `Result`.
@@ -10,7 +10,7 @@ use torsh_core::{DType, Device, Element, Result, Scalar, TorshError, default_dty
 
 use crate::ops::factory::{between_dtype, range_dtype};
 use crate::print::PrintOptions;
-use crate::{IntoDim, IntoShape, Tensor};
+use crate::{IntoDim, IntoShape, Tensor, default_device};
 
 #[track_caller]
 fn unwrap<T>(r: Result<T>) -> T {
@@ -20,7 +20,7 @@ fn unwrap<T>(r: Result<T>) -> T {
     }
 }
 
-/// Zeros of the default dtype on the CPU. Panics where the shape is impossible.
+/// Zeros of the default dtype on the default device. Panics where the shape is impossible.
 ///
 /// ```
 /// use torsh_tensor::{DType, zeros};
@@ -29,51 +29,57 @@ fn unwrap<T>(r: Result<T>) -> T {
 /// ```
 #[track_caller]
 pub fn zeros(shape: impl IntoShape) -> Tensor {
-    unwrap(Tensor::zeros(shape, default_dtype(), Device::Cpu))
+    unwrap(Tensor::zeros(shape, default_dtype(), default_device()))
 }
 
-/// Ones of the default dtype on the CPU. Panics where the shape is impossible.
+/// Ones of the default dtype on the default device. Panics where the shape is impossible.
 #[track_caller]
 pub fn ones(shape: impl IntoShape) -> Tensor {
-    unwrap(Tensor::ones(shape, default_dtype(), Device::Cpu))
+    unwrap(Tensor::ones(shape, default_dtype(), default_device()))
 }
 
-/// Numbers drawn uniformly from 0 to below 1, of the default dtype on the CPU: PyTorch's own
+/// Numbers drawn uniformly from 0 to below 1, of the default dtype on the default device: PyTorch's own
 /// draws after the same `manual_seed`. Panics where the shape is impossible.
 #[track_caller]
 pub fn rand(shape: impl IntoShape) -> Tensor {
-    unwrap(Tensor::rand(shape, default_dtype(), Device::Cpu))
+    unwrap(Tensor::rand(shape, default_dtype(), default_device()))
 }
 
-/// Normal numbers of mean 0 and deviation 1, of the default dtype on the CPU: PyTorch's own draws
+/// Normal numbers of mean 0 and deviation 1, of the default dtype on the default device: PyTorch's own draws
 /// after the same `manual_seed`. Panics where the shape is impossible.
 #[track_caller]
 pub fn randn(shape: impl IntoShape) -> Tensor {
-    unwrap(Tensor::randn(shape, default_dtype(), Device::Cpu))
+    unwrap(Tensor::randn(shape, default_dtype(), default_device()))
 }
 
-/// Integers from `low` to below `high`, as int64 on the CPU. Panics where the range is empty or
+/// Integers from `low` to below `high`, as int64 on the default device. Panics where the range is empty or
 /// the shape is impossible.
 #[track_caller]
 pub fn randint(low: i64, high: i64, shape: impl IntoShape) -> Tensor {
-    unwrap(Tensor::randint(low, high, shape, DType::I64, Device::Cpu))
+    unwrap(Tensor::randint(
+        low,
+        high,
+        shape,
+        DType::I64,
+        default_device(),
+    ))
 }
 
 /// A CPU tensor of the default dtype that is not written. Panics where the shape is impossible.
 #[track_caller]
 pub fn empty(shape: impl IntoShape) -> Tensor {
-    unwrap(Tensor::empty(shape, default_dtype(), Device::Cpu))
+    unwrap(Tensor::empty(shape, default_dtype(), default_device()))
 }
 
-/// One number everywhere, on the CPU: floats as the default dtype, integers as int64, bools as
+/// One number everywhere, on the default device: floats as the default dtype, integers as int64, bools as
 /// bool. Panics where the shape is impossible.
 #[track_caller]
 pub fn full(shape: impl IntoShape, value: impl Into<Scalar>) -> Tensor {
     let value = value.into();
-    unwrap(Tensor::full(shape, value, value.dtype(), Device::Cpu))
+    unwrap(Tensor::full(shape, value, value.dtype(), default_device()))
 }
 
-/// The numbers from `start` to below `end`, `step` apart, on the CPU: int64 where all three are
+/// The numbers from `start` to below `end`, `step` apart, on the default device: int64 where all three are
 /// integers, else the default dtype. Panics where `step` leads away from `end`.
 ///
 /// ```
@@ -89,7 +95,7 @@ pub fn arange(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<
         end,
         step,
         range_dtype(&[start, end, step]),
-        Device::Cpu,
+        default_device(),
     ))
 }
 
@@ -103,12 +109,12 @@ pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: impl In
         end,
         steps,
         between_dtype(&[start, end]),
-        Device::Cpu,
+        default_device(),
     ))
 }
 
 /// `base` to the power of `steps` equally spaced exponents from `start` to `end`, of the default
-/// dtype on the CPU. Panics where `steps` is negative.
+/// dtype on the default device. Panics where `steps` is negative.
 #[track_caller]
 pub fn logspace(
     start: impl Into<Scalar>,
@@ -123,14 +129,14 @@ pub fn logspace(
         steps,
         base,
         between_dtype(&[start, end, base]),
-        Device::Cpu,
+        default_device(),
     ))
 }
 
-/// The identity matrix of `n` rows, of the default dtype on the CPU. Panics where `n` is negative.
+/// The identity matrix of `n` rows, of the default dtype on the default device. Panics where `n` is negative.
 #[track_caller]
 pub fn eye(n: impl IntoDim) -> Tensor {
-    unwrap(Tensor::eye(n, default_dtype(), Device::Cpu))
+    unwrap(Tensor::eye(n, default_dtype(), default_device()))
 }
 
 /// Zeros of a tensor's shape, dtype and device.
@@ -237,7 +243,8 @@ pub fn tensor_stats(t: &Tensor) -> Result<TensorStats> {
         )
         .with_hint("pass t.abs()?"));
     }
-    let values = t.detach().to_dtype(DType::F64)?.to_vec::<f64>()?;
+    let values = t.detach().host("tensor_stats")?;
+    let values = values.to_dtype(DType::F64)?.to_vec::<f64>()?;
     let mut s = TensorStats {
         numel: values.len(),
         nan: 0,
@@ -384,11 +391,11 @@ impl Tensor {
                 format!("the closure takes real numbers: {}", self.describe()),
             ));
         }
-        let mut values = self.to_dtype(DType::F64)?.to_vec::<f64>()?;
+        let mut values = self.host("map")?.to_dtype(DType::F64)?.to_vec::<f64>()?;
         for v in &mut values {
             *v = f(*v);
         }
-        Tensor::from_vec(values, self.shape())?
+        Tensor::on_host(&values, self.shape())?
             .to_dtype(self.dtype())?
             .to_device(self.device())
     }

@@ -11,11 +11,11 @@
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use torsh_core::{DType, Device, Layout, Result, Shape, Shared, TorshError};
+use torsh_core::{Attributes, DType, Device, Kept, Layout, Result, Shape, Shared, TorshError};
 
 use crate::Tensor;
 use crate::mode;
-use crate::node::{CopySlices, Edge, Input, InputSpec, Kept, Kind, Node, Output, SavedSet};
+use crate::node::{CopySlices, Edge, Input, InputSpec, Kind, Node, Output, SavedSet};
 use crate::ops::{complex, strided};
 use crate::record::OpRecord;
 use crate::tensor::{Creation, Meta, ViewOf};
@@ -293,7 +293,7 @@ pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
         let out = (from.shape.clone(), dtype);
         edge = history(
             &complex::VIEW_AS_REAL,
-            SmallVec::new(),
+            Kept::NOTHING,
             edge,
             input,
             out,
@@ -303,21 +303,10 @@ pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
     if to_complex {
         to = strided::in_reals(&to);
     }
-    let ints = |v: &[usize]| Kept::Ints(v.iter().map(|&x| x as i64).collect());
-    let strides = |v: &[isize]| Kept::Ints(v.iter().map(|&x| x as i64).collect());
-    let int = |v: usize| Kept::Plain(torsh_core::Attr::Int(v as i64));
-    let attrs = SmallVec::from_vec(vec![
-        ints(to.shape.dims()),
-        strides(&to.strides),
-        int(to.offset),
-        ints(from.shape.dims()),
-        strides(&from.strides),
-        int(from.offset),
-    ]);
     let window = (to.shape.clone(), dtype);
     edge = history(
         &strided::AS_STRIDED,
-        attrs,
+        strided::AsStrided::new(&from, &to).keep(),
         edge,
         (from.shape, dtype),
         window.clone(),
@@ -327,7 +316,7 @@ pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
         let out = (t.shape().clone(), t.dtype());
         edge = history(
             &complex::VIEW_AS_COMPLEX,
-            SmallVec::new(),
+            Kept::NOTHING,
             edge,
             window,
             out,
@@ -347,7 +336,7 @@ pub(crate) fn refresh_view(t: &Tensor, view: &ViewOf) {
 /// The node of an op that was not called: a part of a view's history.
 fn history(
     record: &'static OpRecord,
-    attrs: SmallVec<[Kept; 2]>,
+    attrs: Kept,
     edge: Edge,
     input: (Shape, DType),
     (shape, dtype): (Shape, DType),

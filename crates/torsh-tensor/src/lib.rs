@@ -7,10 +7,24 @@
 extern crate self as torsh_tensor;
 
 mod anomaly;
+pub mod attrs;
 mod autocast;
 mod backward;
 pub mod call;
+mod check;
 mod checkpoint;
+/// Devices: what is done where one lacks an op's kernel, and when errors come.
+pub mod devices {
+    pub use crate::call::{
+        DefinitionCx, Fallback, definitions_used, fallback, fallbacks, set_fallback,
+        set_sync_checks, sync_checks,
+    };
+    pub use crate::check::check;
+    pub use crate::stream::wait_idle;
+    pub use torsh_backend::{devices, is_available, memory_stats, register, synchronize};
+    pub use torsh_core::CallSite;
+    pub use torsh_core::attrs::Assert;
+}
 mod display;
 mod engine;
 mod free;
@@ -31,7 +45,9 @@ pub mod record;
 pub mod sample;
 mod schema;
 mod storage;
+mod stream;
 mod tensor;
+mod transfer;
 mod value;
 
 pub use anomaly::{AnomalyOptions, detect_anomaly_guard_with, detect_anomaly_with};
@@ -41,6 +57,7 @@ pub use autocast::{
     set_autocast_dtype,
 };
 pub use backward::{HookHandle, backward, grad};
+pub use call::{default_device, set_default_device};
 pub use checkpoint::{CheckpointOptions, checkpoint, checkpoint_sequential, checkpoint_with};
 pub use free::{
     IntoTo, TensorStats, arange, cat, empty, empty_like, eye, full, full_like, get_printoptions,
@@ -108,8 +125,13 @@ pub use ops::sort::{
 pub use ops::unique::{Unique, UniqueConsecutiveOptions, UniqueOptions};
 pub use ops::unpool::{FractionalMaxPoolOptions, MaxUnpoolOptions};
 pub use schema::{Bound, Param, Signature, Type};
+pub use stream::{
+    Event, EventOptions, Stream, StreamGuard, StreamOptions, current_stream, default_stream,
+    set_stream, stream, stream_guard,
+};
 pub use tensor::Tensor;
 pub use torsh_core::{
     DType, Device, Element, Result, Scalar, Shape, Shared, Storage, TorshError, WeakShared,
 };
+pub use transfer::ToDeviceOptions;
 pub use value::Value;

@@ -114,7 +114,7 @@ fn nested<T: Nested>(data: &T) -> Result<Tensor> {
         &out,
         Shape::from(dims),
         <T::Item as Literal>::dtype(),
-        Device::Cpu,
+        crate::default_device(),
     )
 }
 

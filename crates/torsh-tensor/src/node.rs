@@ -7,8 +7,10 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use torsh_core::attrs::Field;
 use torsh_core::{
-    Attr, DType, Device, Layout, OnceBox, Result, Scalar, Shape, Shared, TorshError, WeakShared,
+    Attributes, DType, Device, Kept, Layout, OnceBox, Result, Scalar, Shape, Shared, TorshError,
+    WeakShared,
 };
 
 use crate::Tensor;
@@ -39,6 +41,13 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
+    /// Where the tensor is that the gradient is of.
+    #[inline]
+    pub(crate) fn device(&self) -> Option<Device> {
+        let output = self.node.outputs.get(self.output_nr as usize);
+        output.map(|o| o.device)
+    }
+
     /// Whether both lead to the same output of the same node.
     #[inline]
     pub(crate) fn is(&self, other: &Edge) -> bool {
@@ -100,38 +109,6 @@ pub(crate) struct Saved {
     version: u64,
 }
 
-/// An argument that is no tensor, kept for backward.
-#[derive(Clone, Debug)]
-pub enum Kept {
-    /// Anything that is `Copy`.
-    Plain(Attr<'static>),
-    /// A list of integers.
-    Ints(Box<[i64]>),
-}
-
-impl Kept {
-    pub(crate) fn of(a: &Attr<'_>) -> Kept {
-        match *a {
-            Attr::Ints(v) => Kept::Ints(v.into()),
-            Attr::None | Attr::Generator(_) => Kept::Plain(Attr::None),
-            Attr::Bool(b) => Kept::Plain(Attr::Bool(b)),
-            Attr::Int(i) => Kept::Plain(Attr::Int(i)),
-            Attr::Float(f) => Kept::Plain(Attr::Float(f)),
-            Attr::Scalar(s) => Kept::Plain(Attr::Scalar(s)),
-            Attr::DType(d) => Kept::Plain(Attr::DType(d)),
-            Attr::Device(d) => Kept::Plain(Attr::Device(d)),
-            Attr::Str(s) => Kept::Plain(Attr::Str(s)),
-        }
-    }
-
-    pub(crate) fn attr(&self) -> Attr<'_> {
-        match self {
-            Kept::Plain(a) => *a,
-            Kept::Ints(v) => Attr::Ints(v),
-        }
-    }
-}
-
 /// One saved operand: a tensor or a number.
 pub(crate) enum SavedArg {
     Tensor(Saved),
@@ -150,7 +127,7 @@ pub(crate) enum Kind {
     /// An op of the table.
     Op {
         record: &'static OpRecord,
-        attrs: SmallVec<[Kept; 2]>,
+        attrs: Kept,
     },
     /// Adds to a leaf's gradient.
     Accumulate(Tensor),
@@ -347,7 +324,7 @@ impl Node {
         let mut node = Shared::with(|| Node {
             kind: Kind::Op {
                 record,
-                attrs: SmallVec::new(),
+                attrs: Kept::NOTHING,
             },
             seq: 0,
             checkpoint: None,
@@ -428,6 +405,36 @@ impl Node {
         }
     }
 
+    /// The record of the op whose call the node is of; `None` for one of a leaf, of an in-place op on
+    /// a view, and of a user's function.
+    pub fn record(&self) -> Option<&'static OpRecord> {
+        match &self.kind {
+            Kind::Op { record, .. } => Some(record),
+            _ => None,
+        }
+    }
+
+    /// What that call was given beside its tensors: by name with
+    /// [`Attributes::fields`](torsh_core::Attributes::fields), of which [`attrs::read`](crate::attrs::read)
+    /// makes it again.
+    ///
+    /// ```
+    /// use torsh_core::attrs::display;
+    /// use torsh_tensor::tensor;
+    /// let y = tensor![[1.0, 2.0]].requires_grad_(true).softmax(1)?;
+    /// let node = y.grad_fn().expect("it is recorded");
+    /// assert_eq!(node.record().map(|r| r.name), Some("softmax"));
+    /// assert_eq!(node.attributes().map(|a| display(a).to_string()).as_deref(), Some("dim=1"));
+    /// assert_eq!(format!("{node:#?}"), "<SoftmaxBackward0 of softmax(dim=1)>");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn attributes(&self) -> Option<&dyn Attributes> {
+        match &self.kind {
+            Kind::Op { attrs, .. } => Some(attrs.get()),
+            _ => None,
+        }
+    }
+
     /// The forward call that made the node, where known.
     pub fn location(&self) -> Option<&'static Location<'static>> {
         self.site
@@ -499,9 +506,16 @@ impl Node {
     }
 }
 
+/// `<SumBackward0>`; with `{:#?}` the call as well, `<SumBackward0 of sum(dims=[1], ..)>`.
 impl std::fmt::Debug for Node {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "<{}>", self.name())
+        match &self.kind {
+            Kind::Op { record, attrs } if f.alternate() => {
+                let given = torsh_core::attrs::display(attrs.get());
+                write!(f, "<{} of {}({given})>", self.name(), record.name)
+            }
+            _ => write!(f, "<{}>", self.name()),
+        }
     }
 }
 
@@ -577,8 +591,12 @@ impl BackwardCx<'_> {
             Some(SavedArg::Number(Scalar::Bool(b))) => {
                 Tensor::from_number(Scalar::Int(*b as i64), DType::I64)
             }
-            // In full precision: a 0-d tensor does not widen those it is computed with.
-            Some(SavedArg::Number(n @ Scalar::Float(_))) => Tensor::from_number(*n, DType::F64),
+            // In full precision: a 0-d tensor does not widen those it is computed with, but other 0-d
+            // ones, so that it is no wider than their device takes.
+            Some(SavedArg::Number(n @ Scalar::Float(_))) => {
+                let device = self.node.outputs.first().map_or(Device::Cpu, |o| o.device);
+                Tensor::from_number(*n, crate::call::widest(device)?)
+            }
             Some(SavedArg::Number(n @ Scalar::Complex(..))) => Tensor::from_number(*n, DType::C128),
             Some(SavedArg::Number(n)) => Tensor::from_number(*n, n.dtype()),
             _ => Err(self.not_saved(i)),
@@ -662,17 +680,34 @@ impl BackwardCx<'_> {
         )
     }
 
-    /// Argument `i` that is no tensor.
-    pub fn attr(&self, i: usize) -> Attr<'_> {
+    /// What the call was given beside its tensors.
+    pub fn attributes(&self) -> &dyn Attributes {
         match &self.node.kind {
-            Kind::Op { attrs, .. } => attrs.get(i).map_or(Attr::None, Kept::attr),
-            _ => Attr::None,
+            Kind::Op { attrs, .. } => attrs.get(),
+            _ => torsh_core::attrs::NONE,
         }
     }
 
-    /// Number `i` of the call.
-    pub fn p(&self, i: usize) -> Scalar {
-        self.attr(i).scalar().unwrap_or(Scalar::Int(0))
+    /// The call's attributes, of the op's struct.
+    ///
+    /// # Errors
+    /// Where the call has another struct.
+    pub fn attrs<T: Attributes>(&self) -> Result<&T> {
+        self.attributes().expect()
+    }
+
+    /// A number of a pointwise row's call, by its name in the row.
+    ///
+    /// # Errors
+    /// Where the row has none of that name.
+    pub fn number(&self, name: &str) -> Result<Scalar> {
+        match self.attributes().field(name) {
+            Some(Field::Scalar(s)) => Ok(s),
+            _ => Err(TorshError::autograd(
+                self.node.name(),
+                format!("the derivative reads the number '{name}', which the call does not have"),
+            )),
+        }
     }
 
     /// The shape of operand `i`.

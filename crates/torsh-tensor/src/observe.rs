@@ -6,8 +6,9 @@
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::rc::Rc;
+use torsh_core::attrs::NONE;
 
-use torsh_core::{Attr, Result};
+use torsh_core::{Attributes, CallSite, Result};
 
 use crate::Tensor;
 use crate::call::{Arg, Outputs};
@@ -30,6 +31,12 @@ pub enum Work<'a> {
     Formula(&'a Node),
     /// A range of a user's program.
     Range(&'a str),
+    /// The computation of an op on the CPU, copies included, for a device that has no kernel for it;
+    /// within the op.
+    Fallback(&'static OpRecord),
+    /// The computation of an op by its definition in other ops, on a device that has no kernel for
+    /// it; within the op.
+    Definition(&'static OpRecord),
 }
 
 /// Something that begins and ends.
@@ -38,8 +45,10 @@ pub struct Call<'a> {
     pub work: Work<'a>,
     /// Its operands; the gradients that come in, for a formula.
     pub args: &'a [Arg<'a>],
+    /// The tensors that it writes into, for an op that makes no results of its own.
+    pub targets: &'a [Tensor],
     /// Its other arguments.
-    pub attrs: &'a [Attr<'a>],
+    pub attrs: &'a dyn Attributes,
     /// Where it was called, where known.
     pub location: Option<&'static Location<'static>>,
     /// Within how many others it is that the thread has told of.
@@ -74,7 +83,7 @@ pub struct Event<'a> {
     /// Its operands.
     pub args: &'a [Arg<'a>],
     /// Its other arguments.
-    pub attrs: &'a [Attr<'a>],
+    pub attrs: &'a dyn Attributes,
     /// Its results.
     pub outputs: &'a [Tensor],
     /// Where it was called.
@@ -107,7 +116,8 @@ impl<'a> Open<'a> {
     fn begin(
         work: Work<'a>,
         args: &'a [Arg<'a>],
-        attrs: &'a [Attr<'a>],
+        targets: &'a [Tensor],
+        attrs: &'a dyn Attributes,
         location: Option<&'static Location<'static>>,
     ) -> Open<'a> {
         let depth = DEPTH.get();
@@ -115,6 +125,7 @@ impl<'a> Open<'a> {
         let call = Call {
             work,
             args,
+            targets,
             attrs,
             location,
             depth,
@@ -145,12 +156,12 @@ impl Drop for Open<'_> {
 pub(crate) fn scope<T>(
     work: Work<'_>,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: Option<&'static Location<'static>>,
     targets: &[Tensor],
     f: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
-    let mut open = Open::begin(work, args, attrs, at);
+    let mut open = Open::begin(work, args, targets, attrs, at);
     let r = f();
     open.end(r.is_ok().then_some(targets));
     r
@@ -161,11 +172,11 @@ pub(crate) fn scope<T>(
 pub(crate) fn op(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
     f: impl FnOnce() -> Result<Outputs>,
 ) -> Result<Outputs> {
-    let mut open = Open::begin(Work::Op(record), args, attrs, Some(at));
+    let mut open = Open::begin(Work::Op(record), args, &[], attrs, Some(at));
     let r = f();
     open.end(r.as_ref().ok().map(|outputs| &**outputs));
     r
@@ -179,12 +190,25 @@ pub(crate) fn composite<T>(
     args: &[&Tensor],
     f: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
+    if args.iter().any(|t| !t.device().is_host()) {
+        let site = CallSite::here(name);
+        return crate::check::within(site, || observed(name, args, site.location, f));
+    }
+    observed(name, args, Location::caller(), f)
+}
+
+#[inline]
+fn observed<T>(
+    name: &'static str,
+    args: &[&Tensor],
+    at: &'static Location<'static>,
+    f: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     if mode::get() & mode::OBSERVE == 0 {
         return f();
     }
     let args: Vec<Arg<'_>> = args.iter().map(|t| Arg::T(t)).collect();
-    let at = Some(Location::caller());
-    scope(Work::Composite(name), &args, &[], at, &[], f)
+    scope(Work::Composite(name), &args, NONE, Some(at), &[], f)
 }
 
 #[cold]
@@ -206,7 +230,7 @@ pub fn range<T>(name: &str, f: impl FnOnce() -> Result<T>) -> Result<T> {
         return f();
     }
     let at = Some(Location::caller());
-    scope(Work::Range(name), &[], &[], at, &[], f)
+    scope(Work::Range(name), &[], NONE, at, &[], f)
 }
 
 /// Takes an observer off its thread on drop.

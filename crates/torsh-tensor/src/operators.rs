@@ -11,6 +11,7 @@ use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
     Mul, MulAssign, Neg, Not, Rem, RemAssign, Sub, SubAssign,
 };
+use torsh_core::attrs::NONE;
 
 use half::{bf16, f16};
 use num_complex::Complex;
@@ -60,9 +61,9 @@ fn binary_op(record: &'static OpRecord, x: Operand<'_>, y: Operand<'_>) -> Tenso
     if let Operand::Owned(t) = &x
         && takes_over(record, t, &y)
     {
-        return unwrap(call_inplace(record, t, &[y.arg()], &[]).map(|()| t.clone()));
+        return unwrap(call_inplace(record, t, &[y.arg()], NONE).map(|()| t.clone()));
     }
-    unwrap(call1(record, &[x.arg(), y.arg()], &[]))
+    unwrap(call1(record, &[x.arg(), y.arg()], NONE))
 }
 
 // One impl for whatever stands on the right: with one for each number type, the type of
@@ -91,7 +92,7 @@ macro_rules! operators {
                 #[inline]
                 #[track_caller]
                 fn $assign(&mut self, other: R) {
-                    if let Err(e) = call_inplace(&binary::$record, self, &[other.into().arg()], &[]) {
+                    if let Err(e) = call_inplace(&binary::$record, self, &[other.into().arg()], NONE) {
                         panic!("{e}");
                     }
                 }

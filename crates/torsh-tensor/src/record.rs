@@ -1,12 +1,14 @@
 //! The op record: everything ToRSh knows about an op, in one static.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Layout, Result, Shape, Strides, TorshError};
+use torsh_core::{
+    Attributes, DType, Device, Kept, Kernel, Layout, Result, Scalar, Shape, Strides, TorshError,
+};
 
 use crate::Tensor;
 use crate::Value;
 use crate::autocast::Autocast;
-use crate::call::Arg;
+use crate::call::{Arg, DefinitionCx, Outputs};
 use crate::node::{BackwardCx, Grads};
 use crate::schema::Bound;
 
@@ -50,17 +52,17 @@ pub struct ViewCx<'a> {
     /// Its dtype.
     pub dtype: DType,
     /// The call's other arguments.
-    pub attrs: &'a [Attr<'a>],
+    pub attrs: &'a dyn Attributes,
 }
 
 impl ViewCx<'_> {
-    /// Argument `i` as an integer.
-    pub fn int(&self, i: usize) -> i64 {
-        self.attrs.get(i).map_or(0, Attr::int)
-    }
-    /// Argument `i` as integers.
-    pub fn ints(&self, i: usize) -> &[i64] {
-        self.attrs.get(i).map_or(&[], |a| a.ints())
+    /// The call's attributes, of the op's struct.
+    ///
+    /// # Errors
+    /// Where the call has another struct.
+    #[inline]
+    pub fn attrs<T: Attributes>(&self) -> Result<&T> {
+        self.attrs.expect()
     }
     /// The shape.
     pub fn shape(&self) -> &Shape {
@@ -72,7 +74,7 @@ impl ViewCx<'_> {
 pub struct PlanCx<'a> {
     pub(crate) args: &'a [Arg<'a>],
     /// The arguments that are no tensors.
-    pub attrs: &'a [Attr<'a>],
+    pub attrs: &'a dyn Attributes,
 }
 
 impl<'a> PlanCx<'a> {
@@ -101,9 +103,13 @@ impl<'a> PlanCx<'a> {
     pub fn is_empty(&self) -> bool {
         self.args.is_empty()
     }
-    /// Argument `i`.
-    pub fn attr(&self, i: usize) -> Attr<'a> {
-        self.attrs.get(i).copied().unwrap_or(Attr::None)
+    /// The call's attributes, of the op's struct.
+    ///
+    /// # Errors
+    /// Where the call has another struct.
+    #[inline]
+    pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
+        self.attrs.expect()
     }
 }
 
@@ -113,7 +119,8 @@ pub struct Spec {
     pub dtype: DType,
     /// Its shape.
     pub shape: Shape,
-    /// Its strides where they are not row-major.
+    /// Its strides where they are not row-major: those of the same elements in another order, none of
+    /// which lies beyond as many as the shape has.
     pub strides: Option<Strides>,
     /// The shape the kernel sees, of as many elements, where it differs (a reduction's with its
     /// dimensions kept).
@@ -138,6 +145,8 @@ pub struct Plan {
     pub compute: DType,
     /// The results.
     pub outputs: SmallVec<[Spec; 2]>,
+    /// Where the op runs; where not given, on the device of its operands.
+    pub device: Option<Device>,
 }
 
 impl Plan {
@@ -146,7 +155,11 @@ impl Plan {
         // Not collected: an iterator would move what has some 200 bytes three times.
         let mut outputs = SmallVec::new();
         outputs.push(Spec::new(shape, dtype));
-        Plan { compute, outputs }
+        Plan {
+            compute,
+            outputs,
+            device: None,
+        }
     }
 
     /// Several results.
@@ -154,7 +167,15 @@ impl Plan {
         Plan {
             compute,
             outputs: outputs.into_iter().collect(),
+            device: None,
         }
+    }
+
+    /// The plan on a device, for an op that makes a tensor of no other.
+    #[must_use]
+    pub fn on(mut self, device: Device) -> Plan {
+        self.device = Some(device);
+        self
     }
 }
 
@@ -230,7 +251,36 @@ pub enum Samples {
     Nothing,
 }
 
+/// An op's results, computed by other ops.
+pub type Definition = fn(&DefinitionCx<'_>) -> Result<Outputs>;
+
 /// Everything known about an op. See ARCHITECTURE.md, "How to add an op".
+///
+/// Which kernel runs on what a plan allocates is the kernel's to trust, so only `unsafe` code pairs
+/// them, with [`OpRecord::with_kernel`]:
+///
+/// ```compile_fail,E0133
+/// use torsh_core::{Kernel, Shape};
+/// use torsh_tensor::DType;
+/// use torsh_tensor::record::{OpRecord, Plan};
+/// static FORGED: OpRecord = OpRecord::new("forged", "", "")
+///     .with_kernel(Kernel::Arange, |_| Ok(Plan::one(DType::I32, Shape::new(&[4]), DType::F64)));
+/// ```
+///
+/// ```compile_fail,E0133
+/// use torsh_core::Kernel;
+/// use torsh_tensor::record::{OpRecord, Pointwise};
+/// static FORGED: OpRecord =
+///     OpRecord::new("forged", "", "").with_pointwise(Pointwise::Real, Kernel::Arange);
+/// ```
+///
+/// ```compile_fail,E0616
+/// use torsh_tensor::record::{OpRecord, Rule};
+/// fn forged(mut record: OpRecord, rule: Rule) -> OpRecord {
+///     record.rule = rule;
+///     record
+/// }
+/// ```
 pub struct OpRecord {
     /// PyTorch's name, with the overload after a dot where the last part names one
     /// (`sum.dim`, `nn.functional.relu`).
@@ -241,12 +291,19 @@ pub struct OpRecord {
     pub doc: &'static str,
     /// PyTorch's signature; empty for an op that is not called by name.
     pub schema: &'static str,
-    /// Shapes and dtypes.
-    pub rule: Rule,
+    /// Shapes and dtypes. Not public, nor is the key: what goes together is the kernel's Safety.
+    pub(crate) rule: Rule,
     /// The kernel's key.
-    pub kernel: Option<Kernel>,
+    pub(crate) kernel: Option<Kernel>,
+    /// Whether the op may be called with any operands and attributes, because its plan checks all
+    /// that its kernel relies on. The built-in ones leave part of that to their methods.
+    pub(crate) open: bool,
+    /// The results in other ops, for devices without the kernel.
+    pub definition: Option<Definition>,
     /// The derivative.
     pub backward: Backward,
+    /// Makes the numbers of a pointwise row from those that its schema binds.
+    pub(crate) numbers: Option<fn(&[Scalar]) -> Kept>,
     /// The call by name.
     pub by_name: Option<fn(&Bound) -> Result<Value>>,
     /// Sample calls.
@@ -265,7 +322,10 @@ impl OpRecord {
             schema,
             rule: Rule::Composite,
             kernel: None,
+            open: false,
+            definition: None,
             backward: Backward::Composite,
+            numbers: None,
             by_name: None,
             samples: Samples::Nothing,
             autocast: Autocast::Keep,
@@ -288,18 +348,19 @@ impl OpRecord {
         self
     }
 
-    /// A pointwise op.
+    /// A pointwise op. (`with_pointwise` of other crates is `unsafe`.)
     #[must_use]
-    pub const fn pointwise(mut self, rule: Pointwise, kernel: Kernel) -> OpRecord {
+    pub(crate) const fn pointwise(mut self, rule: Pointwise, kernel: Kernel) -> OpRecord {
         self.rule = Rule::Pointwise(rule);
         self.kernel = Some(kernel);
         self.backward = Backward::Missing;
         self
     }
 
-    /// An op with its own plan and kernel.
+    /// An op with its own plan and kernel, whose method checks what the plan does not.
+    /// (`with_kernel` of other crates is `unsafe`.)
     #[must_use]
-    pub const fn kernel(
+    pub(crate) const fn kernel(
         mut self,
         kernel: Kernel,
         plan: fn(&PlanCx<'_>) -> Result<Plan>,
@@ -323,6 +384,15 @@ impl OpRecord {
     pub const fn view_as(mut self, layout: fn(&ViewCx<'_>) -> Result<(Layout, DType)>) -> OpRecord {
         self.rule = Rule::ViewAs(layout);
         self.backward = Backward::Missing;
+        self
+    }
+
+    /// The op in other ops, which computes it on devices that lack its kernel. It gets the operands
+    /// without their history, float32 in place of the half types, and for pointwise ops in the dtype
+    /// to compute in; what it returns is converted to the dtypes and layouts of the plan.
+    #[must_use]
+    pub const fn definition(mut self, definition: Definition) -> OpRecord {
+        self.definition = Some(definition);
         self
     }
 
@@ -366,6 +436,13 @@ impl OpRecord {
         self
     }
 
+    /// Numbers after the operands of a pointwise op, made from those that its schema binds.
+    #[must_use]
+    pub(crate) const fn numbers(mut self, bind: fn(&[Scalar]) -> Kept) -> OpRecord {
+        self.numbers = Some(bind);
+        self
+    }
+
     /// The call by name.
     #[must_use]
     pub const fn by_name(mut self, f: fn(&Bound) -> Result<Value>) -> OpRecord {
@@ -395,6 +472,22 @@ impl OpRecord {
     pub const fn autocast(mut self, class: Autocast) -> OpRecord {
         self.autocast = class;
         self
+    }
+
+    /// The attributes of a call of a pointwise row with these numbers, in the order of the row;
+    /// nothing for an op without numbers.
+    pub fn with_numbers(&self, numbers: &[Scalar]) -> Kept {
+        self.numbers.map_or(Kept::NOTHING, |bind| bind(numbers))
+    }
+
+    /// Shapes and dtypes.
+    pub const fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// The kernel's key, where it has one.
+    pub const fn kernel_key(&self) -> Option<Kernel> {
+        self.kernel
     }
 
     /// PyTorch's own name, without an overload's.

@@ -1,6 +1,6 @@
 //! Deterministic operands for the sample calls of records.
 
-use torsh_core::{DType, Device, Generator, Result};
+use torsh_core::{DType, Generator, Result};
 
 use crate::Tensor;
 
@@ -70,6 +70,6 @@ impl Sampler {
     }
 
     fn finish(&self, v: &[f64], shape: &[usize]) -> Result<Tensor> {
-        Tensor::from_slice(v, shape, self.dtype, Device::Cpu)
+        Tensor::from_slice(v, shape, self.dtype, crate::default_device())
     }
 }

@@ -55,96 +55,205 @@ pub struct Signature {
     pub params: Vec<Param>,
 }
 
-fn parse_default(text: &'static str, ty: Type) -> Value {
+/// A default value as written, for a parameter of type `ty`; `None` where it is no value.
+fn parse_value(text: &str, ty: Type) -> Option<Value> {
+    let quoted = |q: char| {
+        let inner = text.strip_prefix(q)?.strip_suffix(q)?;
+        (!inner.contains(q)).then(|| Value::Str(inner.to_string()))
+    };
     match text {
-        "None" => Value::None,
-        "True" => Value::Bool(true),
-        "False" => Value::Bool(false),
-        "inf" => Value::Float(f64::INFINITY),
-        _ if text.starts_with(['\'', '"']) => {
-            Value::Str(text.trim_matches(['\'', '"']).to_string())
+        "None" => Some(Value::None),
+        "True" => Some(Value::Bool(true)),
+        "False" => Some(Value::Bool(false)),
+        "inf" => Some(Value::Float(f64::INFINITY)),
+        "-inf" => Some(Value::Float(f64::NEG_INFINITY)),
+        _ if text.starts_with('\'') => quoted('\''),
+        _ if text.starts_with('"') => quoted('"'),
+        _ if text.starts_with('[') => {
+            let inner = text.strip_prefix('[')?.strip_suffix(']')?.trim();
+            if inner.is_empty() {
+                return Some(Value::List(Vec::new()));
+            }
+            let items = inner.split(',').map(|s| parse_value(s.trim(), ty));
+            items.collect::<Option<Vec<Value>>>().map(Value::List)
         }
-        _ if text.starts_with('[') => Value::List(
-            text.trim_matches(['[', ']'])
-                .split(',')
-                .filter(|s| !s.trim().is_empty())
-                .map(|s| parse_default(s.trim(), ty))
-                .collect(),
-        ),
         _ => match text.parse::<i64>() {
-            Ok(i) if ty != Type::Float => Value::Int(i),
-            _ => Value::Float(text.parse().unwrap_or(f64::NAN)),
+            Ok(i) if ty != Type::Float => Some(Value::Int(i)),
+            // Digits first: no `nan` and no `infinity`.
+            _ if text
+                .trim_start_matches('-')
+                .starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                text.parse().ok().map(Value::Float)
+            }
+            _ => None,
         },
     }
 }
 
+/// A type as written: what it is, whether it is a list (and one item stands for one), and whether
+/// `None` is taken; `None` where there is no such type.
+fn parse_type(text: &str) -> Option<(Type, Option<bool>, bool)> {
+    let (rest, mut optional) = match text.strip_suffix('?') {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    let (mut base, list) = match rest.split_once('[') {
+        Some((base, length)) => {
+            let length = length.strip_suffix(']')?;
+            if !length.chars().all(|c| c.is_ascii_digit()) {
+                return None;
+            }
+            (base, Some(length))
+        }
+        None => (rest, None),
+    };
+    // Lists of optional items.
+    if list.is_some()
+        && let Some(b) = base.strip_suffix('?')
+    {
+        (base, optional) = (b, true);
+    }
+    let ty = match base {
+        "Tensor" => Type::Tensor,
+        "Operand" => Type::Operand,
+        "Scalar" => Type::Scalar,
+        "int" | "SymInt" => Type::Int,
+        "float" => Type::Float,
+        "bool" => Type::Bool,
+        "str" => Type::Str,
+        "ScalarType" => Type::DType,
+        "Device" => Type::Device,
+        "Generator" => Type::Generator,
+        "Any" => Type::Any,
+        _ => return None,
+    };
+    // `int[1]`: a single integer stands for a list, as in Python.
+    let list = list.map(|length| !length.is_empty() || ty == Type::Int);
+    Some((ty, list, optional))
+}
+
+/// Whether a default is a value that the parameter takes.
+fn default_fits(p: &Param, v: &Value) -> bool {
+    match v {
+        Value::None => p.optional || p.ty == Type::Any,
+        Value::List(items) => p.list.is_some() && items.iter().all(|i| fits(p.ty, i)),
+        v => p.list != Some(false) && fits(p.ty, v),
+    }
+}
+
+/// What stands between the commas of a list, but not of a list within it.
+fn parts(inner: &'static str) -> std::result::Result<Vec<&'static str>, String> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0usize, 0);
+    for (i, ch) in inner.char_indices() {
+        match ch {
+            '[' => depth += 1,
+            ']' => match depth.checked_sub(1) {
+                Some(d) => depth = d,
+                None => return Err("a ']' without its '['".into()),
+            },
+            '(' | ')' => return Err("parentheses within the parameters".into()),
+            ',' if depth == 0 => {
+                parts.push(inner[start..i].trim());
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    if depth != 0 {
+        return Err("a '[' without its ']'".into());
+    }
+    parts.push(inner[start..].trim());
+    Ok(parts)
+}
+
+fn parse_param(part: &'static str, keyword: bool) -> std::result::Result<Param, String> {
+    let (declared, default) = match part.split_once('=') {
+        Some((d, v)) => (d.trim(), Some(v.trim())),
+        None => (part, None),
+    };
+    let Some((type_text, name)) = declared.rsplit_once(' ') else {
+        return Err(format!("'{part}' is not a type and a name"));
+    };
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.chars().all(fine) || name.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("'{name}' is no name"));
+    }
+    let Some((ty, list, optional)) = parse_type(type_text.trim()) else {
+        return Err(format!("there is no type '{}'", type_text.trim()));
+    };
+    let mut param = Param {
+        name,
+        ty,
+        list,
+        optional,
+        default: None,
+        keyword,
+    };
+    if let Some(text) = default {
+        match parse_value(text, ty) {
+            Some(v) if default_fits(&param, &v) => param.default = Some(v),
+            _ => return Err(format!("'{name}' of type {type_text} cannot be {text}")),
+        }
+    }
+    Ok(param)
+}
+
+fn parse_params(text: &'static str) -> std::result::Result<Vec<Param>, String> {
+    let Some(open) = text.trim().strip_prefix('(') else {
+        return Err("it starts with '('".into());
+    };
+    let Some((inner, after)) = open.split_once(')') else {
+        return Err("the closing ')' is missing".into());
+    };
+    if !(after.is_empty() || after.trim_start().starts_with("->")) {
+        return Err(format!("'{after}' behind the parameters"));
+    }
+    let mut params: Vec<Param> = Vec::new();
+    if inner.trim().is_empty() {
+        return Ok(params);
+    }
+    let mut keyword = false;
+    for part in parts(inner)? {
+        if part == "*" {
+            if keyword {
+                return Err("a second '*'".into());
+            }
+            keyword = true;
+            continue;
+        }
+        let param = parse_param(part, keyword)?;
+        if params.iter().any(|p| p.name == param.name) {
+            return Err(format!("a second '{}'", param.name));
+        }
+        params.push(param);
+    }
+    Ok(params)
+}
+
 impl Signature {
-    /// Reads `(Tensor input, int[1]? dim=None, *, ScalarType? dtype=None)`; what follows the
-    /// closing parenthesis is for the reader. An `Operand` is a tensor or a number.
-    pub fn parse(text: &'static str) -> Signature {
-        let inner = text.trim().trim_start_matches('(');
-        let inner = &inner[..inner.rfind(')').unwrap_or(inner.len())];
-        let mut params = Vec::new();
-        let mut keyword = false;
-        let mut depth = 0;
-        let mut start = 0;
-        let mut parts = Vec::new();
-        for (i, ch) in inner.char_indices() {
-            match ch {
-                '[' => depth += 1,
-                ']' => depth -= 1,
-                ',' if depth == 0 => {
-                    parts.push(&inner[start..i]);
-                    start = i + 1;
-                }
-                _ => {}
-            }
+    /// Reads `(Tensor input, int[1]? dim=None, *, ScalarType? dtype=None)`; results after `->` are
+    /// for the reader. An `Operand` is a tensor or a number, `Any` is whatever comes.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Type};
+    /// let s = Signature::parse("(Tensor input, float p=0.5)")?;
+    /// assert_eq!((s.params[1].name, s.params[1].ty), ("p", Type::Float));
+    /// assert!(Signature::parse("(Tensor input, floot p=0.5)").is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Text that is no signature, a type that is not there, a name that comes twice, and a default
+    /// that its parameter does not take.
+    pub fn parse(text: &'static str) -> Result<Signature> {
+        match parse_params(text) {
+            Ok(params) => Ok(Signature { params }),
+            Err(why) => Err(TorshError::invalid(
+                "",
+                format!("{why}, in the signature {text}"),
+            )),
         }
-        parts.push(&inner[start..]);
-        for part in parts {
-            let part = part.trim();
-            if part.is_empty() {
-                continue;
-            }
-            if part == "*" {
-                keyword = true;
-                continue;
-            }
-            let (decl, default) = match part.split_once('=') {
-                Some((d, v)) => (d.trim(), Some(v.trim())),
-                None => (part, None),
-            };
-            let (ty_text, name) = decl.rsplit_once(' ').unwrap_or(("Any", decl));
-            let optional = ty_text.contains('?');
-            let plain = ty_text.replace('?', "");
-            let (base, list) = match plain.split_once('[') {
-                // int[1]: a single integer stands for a list, as in Python.
-                Some((b, n)) => (b.to_string(), Some(n != "]" || b == "int")),
-                None => (plain, None),
-            };
-            let ty = match base.trim() {
-                "Tensor" => Type::Tensor,
-                "Operand" => Type::Operand,
-                "Scalar" => Type::Scalar,
-                "int" | "SymInt" => Type::Int,
-                "float" => Type::Float,
-                "bool" => Type::Bool,
-                "str" => Type::Str,
-                "ScalarType" | "dtype" => Type::DType,
-                "Device" => Type::Device,
-                "Generator" => Type::Generator,
-                _ => Type::Any,
-            };
-            params.push(Param {
-                name,
-                ty,
-                list,
-                optional,
-                default: default.map(|d| parse_default(d, ty)),
-                keyword,
-            });
-        }
-        Signature { params }
     }
 
     /// Puts arguments in the order of the parameters; `Err` says why they do not fit.
@@ -429,6 +538,107 @@ impl Bound {
         match self.value(i) {
             Value::Generator(g) => Some(g),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_schema_says_what_it_takes() {
+        for record in crate::ops::records().filter(|r| !r.schema.is_empty()) {
+            let s =
+                Signature::parse(record.schema).unwrap_or_else(|e| panic!("{}: {e}", record.name));
+            // Whatever comes is what is written so.
+            let any = s.params.iter().filter(|p| p.ty == Type::Any).count();
+            let words = record.schema.split(['(', ' ', '[', '?']);
+            assert_eq!(
+                any,
+                words.filter(|w| *w == "Any").count(),
+                "{}",
+                record.name
+            );
+            for p in &s.params {
+                let fine = p.default.as_ref().is_none_or(|d| default_fits(p, d));
+                assert!(fine, "{}: {:?}", record.name, p);
+            }
+        }
+    }
+
+    #[test]
+    fn types_and_defaults_are_read() {
+        let s = Signature::parse(
+            "(Tensor?[] a, int[2] b=1, float c=1e-05, *, str d='x', float? e=None, int[] f=[1, -2]) -> Tensor",
+        )
+        .expect("a signature");
+        let all: Vec<_> = s
+            .params
+            .iter()
+            .map(|p| (p.list, p.optional, p.keyword))
+            .collect();
+        assert_eq!(
+            all,
+            [
+                (Some(false), true, false),
+                (Some(true), false, false),
+                (None, false, false),
+                (None, false, true),
+                (None, true, true),
+                (Some(true), false, true),
+            ]
+        );
+        let defaults: Vec<String> = s.params[1..]
+            .iter()
+            .map(|p| format!("{:?}", p.default))
+            .collect();
+        assert_eq!(
+            defaults,
+            [
+                "Some(Int(1))",
+                "Some(Float(1e-5))",
+                "Some(Str(\"x\"))",
+                "Some(None)",
+                "Some(List([Int(1), Int(-2)]))",
+            ]
+        );
+        assert!(
+            Signature::parse("()")
+                .expect("no parameters")
+                .params
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn what_is_no_signature_is_refused() {
+        for (text, why) in [
+            ("Tensor input", "starts with '('"),
+            ("(Tensor input", "closing ')'"),
+            ("(Tensor input) Tensor", "behind the parameters"),
+            ("(Tensor input,)", "not a type and a name"),
+            ("(input)", "not a type and a name"),
+            ("(Tensr input)", "no type 'Tensr'"),
+            ("(Tensor[x] input)", "no type 'Tensor[x]'"),
+            ("(int[ a)", "a '[' without"),
+            ("(int] a)", "a ']' without"),
+            ("(Tensor a, Tensor a)", "a second 'a'"),
+            ("(*, *, int a)", "a second '*'"),
+            ("(int 1a)", "'1a' is no name"),
+            ("(int a=1.5)", "'a' of type int cannot be 1.5"),
+            ("(int a=None)", "cannot be None"),
+            ("(float a=nan)", "cannot be nan"),
+            ("(float a=one)", "cannot be one"),
+            ("(bool a=0)", "cannot be 0"),
+            ("(str a=mean)", "cannot be mean"),
+            ("(str a='mean)", "cannot be 'mean"),
+            ("(float a=[1.0])", "cannot be [1.0]"),
+            ("(int[] a=[1, x])", "cannot be [1, x]"),
+            ("(Tensor a=1)", "cannot be 1"),
+        ] {
+            let e = Signature::parse(text).expect_err(text).to_string();
+            assert!(e.contains(why) && e.contains(text), "{text}: {e}");
         }
     }
 }

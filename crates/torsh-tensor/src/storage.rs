@@ -4,13 +4,27 @@ use torsh_core::{DType, Layout, Result, Shape, Shared, Storage, TorshError};
 
 use crate::Tensor;
 
+/// The multiple of bytes at which an element of a dtype begins: complex numbers as their parts.
+pub(crate) fn alignment(dtype: DType) -> usize {
+    match dtype.is_complex() {
+        true => dtype.size() / 2,
+        false => dtype.size(),
+    }
+}
+
+/// Whether a storage begins where elements of a dtype may. Devices align what they allocate.
+pub(crate) fn aligned_for(storage: &Storage, dtype: DType) -> bool {
+    let nothing = storage.bytes() == 0 || storage.device() == torsh_core::Device::Meta;
+    nothing || (storage.ptr() as usize).is_multiple_of(alignment(dtype))
+}
+
 impl Tensor {
     /// A tensor on memory that is there: `shape` with `stride`, in elements, from element
     /// `storage_offset` on (`Tensor.set_`). Tensors made on one storage are views of each other's
     /// data, but not for automatic differentiation.
     ///
     /// An error where an element would lie outside of the storage, the memory is not aligned for
-    /// the dtype, a stride is negative, or a bool is neither 0 nor 1.
+    /// the dtype, or a stride is negative. Any byte is a bool: 0 is false, all others are true.
     ///
     /// ```
     /// use torsh_tensor::{DType, Shared, Storage, Tensor};
@@ -65,21 +79,8 @@ impl Tensor {
                 storage.bytes()
             )));
         }
-        if !(storage.ptr() as usize).is_multiple_of(dtype.size().min(8))
-            && storage.bytes() > 0
-            && storage.device() != torsh_core::Device::Meta
-        {
+        if !aligned_for(&storage, dtype) {
             return Err(wrong(format!("the memory is not aligned for {dtype}")));
-        }
-        if dtype == DType::Bool && storage.device() == torsh_core::Device::Cpu {
-            let mut block = [0; 4096];
-            for start in (0..storage.bytes()).step_by(block.len()) {
-                let n = block.len().min(storage.bytes() - start);
-                storage.read(start, &mut block[..n])?;
-                if block[..n].iter().any(|&b| b > 1) {
-                    return Err(wrong("a bool is 0 or 1".into()));
-                }
-            }
         }
         let strides = stride.iter().map(|&s| s as isize).collect();
         let t = Tensor::from_parts(storage, Layout::new(dims, strides, storage_offset), dtype);

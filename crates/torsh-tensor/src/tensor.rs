@@ -133,7 +133,7 @@ impl Tensor {
     /// [`Tensor::uninit`] of a shape that stays where it is.
     pub(crate) fn uninit_of(shape: &Shape, dtype: DType, device: Device) -> Result<Tensor> {
         let n = shape.checked_numel(dtype.size())?;
-        let storage = crate::call::allocate(device, n * dtype.size())?;
+        let storage = crate::call::allocate(device, dtype, n * dtype.size())?;
         let t = Tensor::laid_out(storage, dtype, true, |layout| {
             layout.make_contiguous(shape);
         });
@@ -143,7 +143,7 @@ impl Tensor {
     /// [`Tensor::uninit`] of a dense layout.
     pub(crate) fn uninit_as(layout: Layout, dtype: DType, device: Device) -> Result<Tensor> {
         let n = layout.shape.checked_numel(dtype.size())?;
-        let storage = crate::call::allocate(device, n * dtype.size())?;
+        let storage = crate::call::allocate(device, dtype, n * dtype.size())?;
         Ok(Tensor::from_parts(storage, layout, dtype))
     }
 
@@ -177,7 +177,7 @@ impl Tensor {
         let Some(bytes) = n.checked_mul(dtype.size()) else {
             return Tensor::uninit(like.shape.clone(), dtype, device);
         };
-        let storage = crate::call::allocate(device, bytes)?;
+        let storage = crate::call::allocate(device, dtype, bytes)?;
         let t = Tensor::laid_out(storage, dtype, true, |layout| {
             layout.clone_from(like);
             layout.offset = 0;

@@ -4,8 +4,8 @@
 #![allow(clippy::reversed_empty_ranges)]
 
 use torsh_tensor::{
-    BincountOptions, DType, Device, Ellipsis, IndexItem, NewAxis, SearchsortedOptions, SortOptions,
-    Tensor, TopkOptions, Value, ops, s,
+    BincountOptions, DType, Device, Ellipsis, EmbeddingOptions, IndexItem, NewAxis,
+    SearchsortedOptions, SortOptions, Tensor, TopkOptions, Value, ops, s,
 };
 
 fn x() -> Tensor {
@@ -564,4 +564,20 @@ fn repeats_and_diagonals() {
         [1, 0]
     );
     refused(Tensor::tril_indices(-2, 3, 0), "row must be non-negative");
+}
+
+#[test]
+fn sparse_asks_for_nothing_where_no_gradient_is_recorded() {
+    let weight = floats(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0], &[3, 2]);
+    let sparse = || EmbeddingOptions::new().sparse(true);
+    let rows = weight.embedding_with(&ints(&[2, 0]), sparse());
+    assert_eq!(
+        rows.expect("no gradient").to_vec::<f32>().expect("floats"),
+        [4.0, 5.0, 0.0, 1.0]
+    );
+    weight.set_requires_grad(true).expect("a leaf");
+    refused(
+        weight.embedding_with(&ints(&[0]), sparse()),
+        "sparse gradients are not supported",
+    );
 }

@@ -16,6 +16,8 @@ fn name(call: &Call<'_>) -> String {
         Work::Composite(n) | Work::Range(n) => n.to_string(),
         Work::Node(n) => format!("node {}", n.name()),
         Work::Formula(n) => format!("formula {}", n.name()),
+        Work::Fallback(r) => format!("{} on the CPU", r.base_name()),
+        Work::Definition(r) => format!("definition of {}", r.base_name()),
     }
 }
 

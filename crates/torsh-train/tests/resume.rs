@@ -117,7 +117,7 @@ fn outcome(trainer: &Trainer<Sequential>, results: &torsh_train::TrainingResults
     });
     (
         bits.collect(),
-        results.history.clone(),
+        results.history.to_vec(),
         results.best_metric,
         results.steps,
     )

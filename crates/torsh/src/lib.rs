@@ -42,10 +42,28 @@
 //! # fn main() {}
 //! ```
 //!
+//! # Devices
+//!
+//! [`Device`] names a device, [`DeviceExt`] asks it, [`Tensor::to_device`] moves a tensor there.
+//! [`Stream`] and [`Event`] order and time its work:
+//!
+//! ```
+//! use torsh::prelude::*;
+//! use torsh::{Stream, stream};
+//!
+//! let device = Device::best_available();
+//! let side = Stream::new(device)?;
+//! let x = ones(&[4]).to_device(device)?;
+//! let y = stream(&side, || x.mul(2.0))?;
+//! // Work of another stream waits for what it needs, on the device.
+//! assert_eq!(y.sum()?.item::<f32>()?, 8.0);
+//! # Ok::<(), torsh::TorshError>(())
+//! ```
+//!
 //! # Features
 //!
-//! All but `parquet` are on by default and add to each other: `nn`, `optim`, `data`, `functional`,
-//! `train`, `profiler`, `debug`, `parquet`.
+//! All but `parquet` and `plots` are on by default and add to each other: `nn`, `optim`, `data`,
+//! `functional`, `train`, `profiler`, `debug`, `parquet`, `plots`.
 
 extern crate self as torsh;
 
@@ -63,7 +81,7 @@ pub mod autograd {
 }
 
 pub use device::{DeviceExt, DeviceManager};
-pub use rng::{get_rng_state, set_rng_state};
+pub use rng::{get_rng_state, get_rng_state_of, set_rng_state, set_rng_state_of};
 pub use threads::{get_num_threads, set_num_threads};
 pub use torsh_core::alloc;
 pub use torsh_core::random;

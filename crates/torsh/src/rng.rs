@@ -1,9 +1,9 @@
-//! The state of the default random generator, as `torch.get_rng_state`.
+//! The states of the default random generators, as `torch.get_rng_state` and `torch.cuda.get_rng_state`.
 
-use torsh_core::random::default_generator;
-use torsh_tensor::{Result, TorshError};
+use torsh_core::random::{default_generator, default_generator_of};
+use torsh_tensor::{Device, Result, TorshError};
 
-/// The state of the default generator, the very bytes of `torch.get_rng_state`.
+/// The state of the CPU's default generator, the very bytes of `torch.get_rng_state`.
 ///
 /// ```
 /// use torsh::prelude::*;
@@ -30,4 +30,34 @@ pub fn set_rng_state(state: &[u8]) -> Result<()> {
     default_generator()
         .set_state(state)
         .map_err(|why| TorshError::invalid("set_rng_state", why))
+}
+
+/// The state of a device's default generator (`torch.cuda.get_rng_state(device)`): the bytes of
+/// [`get_rng_state`] for the CPU.
+///
+/// ```
+/// use torsh::prelude::*;
+/// let state = torsh::get_rng_state_of(Device::Cpu)?;
+/// assert_eq!(state, torsh::get_rng_state());
+/// # Ok::<(), torsh::TorshError>(())
+/// ```
+///
+/// # Errors
+/// A device that is not there, or that has no data (meta).
+pub fn get_rng_state_of(device: impl Into<Device>) -> Result<Vec<u8>> {
+    let device = device.into();
+    torsh_backend::backend(device)?;
+    Ok(default_generator_of(device).get_state())
+}
+
+/// Restores a state of [`get_rng_state_of`] (`torch.cuda.set_rng_state(state, device)`).
+///
+/// # Errors
+/// Bytes that are no state, where the generator is then as it was; a device that is not there.
+pub fn set_rng_state_of(state: &[u8], device: impl Into<Device>) -> Result<()> {
+    let device = device.into();
+    torsh_backend::backend(device)?;
+    default_generator_of(device)
+        .set_state(state)
+        .map_err(|why| TorshError::invalid("set_rng_state_of", why))
 }

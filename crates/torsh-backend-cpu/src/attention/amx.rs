@@ -30,18 +30,18 @@ const LINES: usize = 128;
 
 /// Computes a call, unless it is none for the unit: `false`, with nothing to be relied upon in the results.
 pub(super) fn run(args: &KernelArgs<'_>) -> Result<bool> {
-    let (&[out, ..], &[q, k, _, mask, ..]) = (args.outputs, args.inputs) else {
+    let (&[out, ..], &[q, k, _, mask, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let long = |v: &torsh_core::View<'_>| match *v.shape {
+    let long = |v: &torsh_core::View<'_>| match *v.shape() {
         [.., lines, columns] => lines >= LINES && columns >= COLUMNS,
         _ => false,
     };
     if !(long(&q) && long(&k) && amx::is_available()) {
         return Ok(false);
     }
-    let of_forward = args.kernel == Kernel::Attention;
-    let result = match (of_forward, args.inputs) {
+    let of_forward = args.kernel() == Kernel::Attention;
+    let result = match (of_forward, args.inputs()) {
         (true, _) => &out,
         (false, [.., out, _]) => out,
         _ => return Err(missing()),
@@ -49,7 +49,7 @@ pub(super) fn run(args: &KernelArgs<'_>) -> Result<bool> {
     if !long(result) || !of_forward && mask.is_present() {
         return Ok(false);
     }
-    let sizes = Sizes::new(args, result.shape)?;
+    let sizes = Sizes::new(args, result.shape())?;
     match of_forward {
         true => forward::run(args, &sizes),
         false => backward::run(args, &sizes),

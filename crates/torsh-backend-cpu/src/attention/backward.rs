@@ -1,6 +1,6 @@
 //! The gradients of attention: the scores anew, block by block.
 
-use torsh_core::{DType, KernelArgs, Result, pool};
+use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use super::number::Number;
 use super::operand::{Columns, Mask, Matrices, Results, up};
@@ -17,11 +17,12 @@ const KEYS: usize = 128;
 const GRAIN: usize = 256 * 1024;
 
 pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = (args.outputs, args.inputs) else {
+    let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let sizes = Sizes::new(args, out.shape)?;
-    let wanted = [3, 4, 5].map(|i| args.attr(i).bool());
+    let sizes = Sizes::new(args, out.shape())?;
+    let a = args.attrs::<attrs::AttentionBackward>()?;
+    let wanted = [a.query_grad, a.key_grad, a.value_grad];
     let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
     let result = |i: usize, view, lead| match wanted[i] {
         true => Results::<T>::new(view, dtype, lead).map(Some),
@@ -39,7 +40,7 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
         v: Matrices::new(v, dtype, lead_kv)?,
         mask: Mask::new(Some(mask), dtype, lead)?,
         out: Matrices::new(out, dtype, lead)?,
-        lse: Ptr::new(lse.ptr.cast()),
+        lse: Ptr::new(lse.ptr().cast()),
         dq: dq.as_ref().map(|r| &r.to),
         dk: dk.as_ref().map(|r| &r.to),
         dv: dv.as_ref().map(|r| &r.to),

@@ -20,10 +20,10 @@ const KEYS: usize = 512;
 const GRAIN: usize = 512 * 1024;
 
 pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, lse], [q, k, v, mask]) = (args.outputs, args.inputs) else {
+    let ([out, lse], [q, k, v, mask]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let sizes = Sizes::new(args, out.shape)?;
+    let sizes = Sizes::new(args, out.shape())?;
     let lead = &sizes.lead[..];
     let result = Results::new(out, dtype, lead)?;
     let call = Forward::<T> {
@@ -32,7 +32,7 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
         v: Matrices::new(v, dtype, &sizes.lead_kv)?,
         mask: Mask::new(Some(mask), dtype, lead)?,
         out: &result.to,
-        lse: Ptr::new(lse.ptr.cast()),
+        lse: Ptr::new(lse.ptr().cast()),
         width: T::width(level()),
         sizes: &sizes,
     };

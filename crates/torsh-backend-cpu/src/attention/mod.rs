@@ -2,14 +2,14 @@
 //! stay in the cache, with the running maximum and sum of each query (T. Dao et al.,
 //! "FlashAttention", 2022).
 //!
-//! | key | inputs | outputs | attributes |
-//! |---|---|---|---|
-//! | `Attention` | query, key, value, optional mask | result, and log of each query's sum | causal, scale, grouped |
-//! | `AttentionBackward` | query, key, value, optional mask, gradient, result, log of the sums | gradients of query, key, value | these, and which of the three are wanted |
+//! | key | inputs | outputs |
+//! |---|---|---|
+//! | `Attention` | query, key, value, optional mask | result, and log of each query's sum |
+//! | `AttentionBackward` | query, key, value, optional mask, gradient, result, log of the sums | gradients of query, key, value, each where wanted |
 //!
 //! Query `[.., l, e]`, key `[.., s, e]`, value `[.., s, d]`, no size of them 0; what is ahead
-//! broadcasts to the result's, as the mask does to `[.., l, s]`. If `grouped`, dimension -3 of key
-//! and value divides the query's. The mask is bool, true where a key counts, or real and added.
+//! broadcasts to the result's, as the mask does to `[.., l, s]`. With `enable_gqa`, dimension -3 of
+//! key and value divides the query's. The mask is bool, true where a key counts, or real and added.
 //!
 //! Real floating-point types; the half types compute in float32. A query that sees no key gives 0
 //! (and has positive infinity as its logarithm). Each number comes from the same operations
@@ -28,7 +28,7 @@ mod tests;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
 
 use crate::dense::{missing, wide};
 
@@ -41,12 +41,12 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 }
 
 fn attention(args: &KernelArgs<'_>) -> Result<()> {
-    let forward = args.kernel == Kernel::Attention;
+    let forward = args.kernel() == Kernel::Attention;
     #[cfg(target_arch = "x86_64")]
-    if wide(args.compute) == DType::F32 && amx::run(args)? {
+    if wide(args.compute()) == DType::F32 && amx::run(args)? {
         return Ok(());
     }
-    match (wide(args.compute), forward) {
+    match (wide(args.compute()), forward) {
         (DType::F32, true) => forward::run::<f32>(args, DType::F32),
         (DType::F64, true) => forward::run::<f64>(args, DType::F64),
         (DType::F32, false) => backward::run::<f32>(args, DType::F32),
@@ -94,17 +94,24 @@ struct Sizes {
 impl Sizes {
     /// From the arguments and the result's sizes.
     fn new(args: &KernelArgs<'_>, result: &[usize]) -> Result<Sizes> {
-        let [q, k, ..] = args.inputs else {
+        let [q, k, ..] = args.inputs() else {
             return Err(missing());
         };
         let &[ref lead @ .., l, d] = result else {
             return Err(missing());
         };
-        let (&[.., e], &[.., s, _]) = (q.shape, k.shape) else {
+        let (&[.., e], &[.., s, _]) = (q.shape(), k.shape()) else {
             return Err(missing());
         };
-        let grouped = args.attr(2).bool();
-        let heads = k.shape.len().checked_sub(3).map(|h| k.shape[h]);
+        let attrs::Attention {
+            is_causal: causal,
+            scale,
+            enable_gqa: grouped,
+        } = match args.kernel() {
+            Kernel::Attention => args.attrs::<attrs::Attention>()?.clone(),
+            _ => args.attrs::<attrs::AttentionBackward>()?.forward(),
+        };
+        let heads = k.shape().len().checked_sub(3).map(|h| k.shape()[h]);
         let mut lead_kv = lead.to_vec();
         let mut group = 1;
         if let (true, Some(last), Some(heads)) = (grouped, lead_kv.last_mut(), heads) {
@@ -125,8 +132,8 @@ impl Sizes {
             s,
             e,
             d,
-            causal: args.attr(0).bool(),
-            scale: args.attr(1).float(),
+            causal,
+            scale,
         })
     }
 

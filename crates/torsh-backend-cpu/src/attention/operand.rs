@@ -41,13 +41,13 @@ impl<T> Matrices<T> {
 
     /// An input in a dtype: itself where it has it already, else a copy.
     pub fn new(v: &View<'_>, dtype: DType, lead: &[usize]) -> Result<Matrices<T>> {
-        if v.dtype == dtype {
-            return Ok(Matrices::of(v.ptr, v.shape, v.strides, lead, None));
+        if v.dtype() == dtype {
+            return Ok(Matrices::of(v.ptr(), v.shape(), v.strides(), lead, None));
         }
         let dense = Dense::new(v, dtype)?;
-        let strides = Shape::new(v.shape).contiguous_strides();
+        let strides = Shape::new(v.shape()).contiguous_strides();
         let ptr = dense.ptr::<u8>().get();
-        Ok(Matrices::of(ptr, v.shape, &strides, lead, Some(dense)))
+        Ok(Matrices::of(ptr, v.shape(), &strides, lead, Some(dense)))
     }
 
     /// The rows of a head.
@@ -141,13 +141,13 @@ pub(super) struct Results<'a, T> {
 
 impl<'a, T> Results<'a, T> {
     pub fn new(v: &View<'a>, dtype: DType, lead: &[usize]) -> Result<Results<'a, T>> {
-        if v.dtype == dtype {
-            let to = Matrices::of(v.ptr, v.shape, v.strides, lead, None);
+        if v.dtype() == dtype {
+            let to = Matrices::of(v.ptr(), v.shape(), v.strides(), lead, None);
             return Ok(Results { to, dense: None });
         }
         let dense = DenseOut::new(v, dtype)?;
-        let strides = Shape::new(v.shape).contiguous_strides();
-        let to = Matrices::of(dense.ptr::<u8>().get(), v.shape, &strides, lead, None);
+        let strides = Shape::new(v.shape()).contiguous_strides();
+        let to = Matrices::of(dense.ptr::<u8>().get(), v.shape(), &strides, lead, None);
         Ok(Results {
             to,
             dense: Some(dense),
@@ -168,7 +168,7 @@ pub(super) enum Mask<T> {
 impl<T: Number> Mask<T> {
     pub fn new(v: Option<&View<'_>>, dtype: DType, lead: &[usize]) -> Result<Option<Mask<T>>> {
         Ok(match v {
-            Some(v) if v.is_present() => Some(match v.dtype {
+            Some(v) if v.is_present() => Some(match v.dtype() {
                 DType::Bool => Mask::Shown(Matrices::new(v, DType::Bool, lead)?),
                 _ => Mask::Added(Matrices::new(v, dtype, lead)?),
             }),

@@ -1,6 +1,6 @@
 //! Attention against plain sums in float64.
 
-use torsh_core::{Attr, DType, Kernel, KernelArgs, Result, View, pool};
+use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use super::kernel;
 use super::number::Number;
@@ -174,12 +174,12 @@ fn row_major(shape: &[usize]) -> Vec<isize> {
 
 /// The kernels' result and gradients; `apart` lays batch, head, row, column out in another order.
 fn fused<T: Float>(c: &Call, o: &Operands, apart: bool) -> [Vec<f64>; 4] {
-    by::<T>(c, o, apart, |args| kernel(args.kernel).unwrap()(args))
+    by::<T>(c, o, apart, |args| kernel(args.kernel()).unwrap()(args))
 }
 
 /// The same without AMX.
 fn general(c: &Call, o: &Operands) -> [Vec<f64>; 4] {
-    by::<f32>(c, o, false, |args| match args.kernel {
+    by::<f32>(c, o, false, |args| match args.kernel() {
         Kernel::Attention => super::forward::run::<f32>(args, DType::F32),
         _ => super::backward::run::<f32>(args, DType::F32),
     })
@@ -230,11 +230,14 @@ fn by<T: Float>(
             .collect()
     };
     let [mut q, mut k, mut v, mut g] = [laid(0, &o.q), laid(1, &o.k), laid(2, &o.v), laid(3, &o.g)];
-    let view = |t: usize, data: &mut [T]| View {
-        ptr: data.as_mut_ptr().cast(),
-        dtype: T::DTYPE,
-        shape: &shapes[t][..],
-        strides: &strides[t][..],
+    // SAFETY: the buffers of the test outlive the call.
+    let view = |t: usize, data: &mut [T]| unsafe {
+        View::new(
+            data.as_mut_ptr().cast(),
+            T::DTYPE,
+            &shapes[t][..],
+            &strides[t][..],
+        )
     };
     let mask_shape = c.mask_shape();
     let mask_strides = row_major(&mask_shape);
@@ -242,15 +245,18 @@ fn by<T: Float>(
     let mut shown = o.shown.clone();
     let mask = match c.mask {
         0 => View::ABSENT,
-        n => View {
-            ptr: if n == 2 {
-                added.as_mut_ptr().cast()
-            } else {
-                shown.as_mut_ptr()
-            },
-            dtype: if n == 2 { T::DTYPE } else { DType::Bool },
-            shape: &mask_shape,
-            strides: &mask_strides,
+        // SAFETY: the buffers of the test outlive the call.
+        n => unsafe {
+            View::new(
+                if n == 2 {
+                    added.as_mut_ptr().cast()
+                } else {
+                    shown.as_mut_ptr()
+                },
+                if n == 2 { T::DTYPE } else { DType::Bool },
+                &mask_shape,
+                &mask_strides,
+            )
         },
     };
     let nan = |like: &[T]| vec![T::NAN; like.len()];
@@ -258,41 +264,30 @@ fn by<T: Float>(
     let lse_shape = [c.batch, c.heads, c.l];
     let lse_strides = row_major(&lse_shape);
     let mut lse = vec![T::NAN; lse_shape.iter().product()];
-    let lse = View {
-        ptr: lse.as_mut_ptr().cast(),
-        dtype: T::DTYPE,
-        shape: &lse_shape,
-        strides: &lse_strides,
+    // SAFETY: the buffers of the test outlive the call.
+    let lse = unsafe { View::new(lse.as_mut_ptr().cast(), T::DTYPE, &lse_shape, &lse_strides) };
+    let attrs = attrs::AttentionBackward {
+        is_causal: c.causal,
+        scale: c.scale,
+        enable_gqa: c.group > 1,
+        query_grad: true,
+        key_grad: true,
+        value_grad: true,
     };
-    let yes = Attr::Bool(true);
-    let attrs = [
-        Attr::Bool(c.causal),
-        Attr::Float(c.scale),
-        Attr::Bool(c.group > 1),
-        yes,
-        yes,
-        yes,
-    ];
-    let run = |kernel_key: Kernel, outputs: &[View<'_>], inputs: &[View<'_>]| {
-        let args = KernelArgs {
-            kernel: kernel_key,
-            compute: T::DTYPE,
-            outputs,
-            inputs,
-            attrs: &attrs,
-        };
+    let run = |key, outputs: &[View<'_>], inputs: &[View<'_>], attrs: &dyn Attributes| {
+        // SAFETY: the views are of the test's buffers, as the kernel asks.
+        let args = unsafe { KernelArgs::new(key, T::DTYPE, outputs, inputs, attrs) };
         run_it(&args).unwrap();
     };
     let (qv, kv, vv) = (view(0, &mut q), view(1, &mut k), view(2, &mut v));
     let ov = view(3, &mut out);
-    run(Kernel::Attention, &[ov, lse], &[qv, kv, vv, mask]);
+    let (outputs, inputs) = ([ov, lse], [qv, kv, vv, mask]);
+    let forward = attrs.forward();
+    run(Kernel::Attention, &outputs, &inputs, &forward);
     let grads = [view(0, &mut dq), view(1, &mut dk), view(2, &mut dv)];
     let gv = view(3, &mut g);
-    run(
-        Kernel::AttentionBackward,
-        &grads,
-        &[qv, kv, vv, mask, gv, ov, lse],
-    );
+    let inputs = [qv, kv, vv, mask, gv, ov, lse];
+    run(Kernel::AttentionBackward, &grads, &inputs, &attrs);
     [read(3, &out), read(0, &dq), read(1, &dk), read(2, &dv)]
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::matmul::tests::Host;
-use torsh_core::Attr;
+use crate::testing;
 
 fn value(i: usize) -> f64 {
     ((i * 37 + 11) % 23) as f64 / 7.0 - 1.3
@@ -31,17 +31,15 @@ fn training_and_its_gradients() {
             Host::<f64>::new(&[c], |_| 9.0),
             Host::<f64>::new(&[c], |_| 9.0),
         );
-        let attrs = [Attr::Bool(true), Attr::Float(1e-3)];
+        let attrs = attrs::BatchNorm {
+            training: true,
+            eps: 1e-3,
+            variance: true,
+        };
         let views = [&y, &m, &r, &v].map(Host::view);
         let inputs = [x.view(), w.view(), b.view()];
-        let args = KernelArgs {
-            kernel: Kernel::BatchNorm,
-            compute: DType::F64,
-            outputs: &views,
-            inputs: &inputs,
-            attrs: &attrs,
-        };
-        batch_norm(&args).expect("a normalisation");
+        testing::run(Kernel::BatchNorm, DType::F64, &views, &inputs, &attrs)
+            .expect("a normalisation");
         let all = || (0..n).flat_map(|i| (0..s).map(move |k| (i, k)));
         let g = Host::<f64>::new(&shape, |i| value(i * 3 + 1));
         let outs = [
@@ -51,14 +49,9 @@ fn training_and_its_gradients() {
         ];
         let views = [outs[0].view(), outs[1].view(), outs[2].view()];
         let inputs = [g.view(), x.view(), w.view(), m.view(), r.view()];
-        let args = KernelArgs {
-            kernel: Kernel::BatchNormBackward,
-            outputs: &views,
-            inputs: &inputs,
-            attrs: &attrs[..1],
-            ..args
-        };
-        batch_norm(&args).expect("its gradient");
+        let attrs = attrs::BatchNormBackward { training: true };
+        let kernel = Kernel::BatchNormBackward;
+        testing::run(kernel, DType::F64, &views, &inputs, &attrs).expect("its gradient");
         for ch in 0..c {
             let mean = all().map(|(i, k)| x.get(&[i, ch, k])).sum::<f64>() / count;
             let var = all()
@@ -99,15 +92,15 @@ fn evaluation_uses_the_running_statistics() {
         Host::<f32>::new(&[2], |_| 9.0),
         Host::<f32>::new(&[2], |_| 9.0),
     );
-    let attrs = [Attr::Bool(false), Attr::Float(0.0)];
-    let args = KernelArgs {
-        kernel: Kernel::BatchNorm,
-        compute: DType::F32,
-        outputs: &[y.view(), m.view(), r.view()],
-        inputs: &[x.view(), View::ABSENT, View::ABSENT, rm.view(), rv.view()],
-        attrs: &attrs,
+    let attrs = attrs::BatchNorm {
+        training: false,
+        eps: 0.0,
+        variance: false,
     };
-    batch_norm(&args).expect("a normalisation");
+    let outputs = [y.view(), m.view(), r.view()];
+    let inputs = [x.view(), View::ABSENT, View::ABSENT, rm.view(), rv.view()];
+    testing::run(Kernel::BatchNorm, DType::F32, &outputs, &inputs, &attrs)
+        .expect("a normalisation");
     assert_eq!(y.data, [0.0, 0.0, 1.0, 1.0]);
     assert_eq!((m.data, r.data), (vec![0.0, 1.0], vec![0.5, 0.5]));
 }

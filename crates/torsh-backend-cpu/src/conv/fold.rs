@@ -1,13 +1,13 @@
 //! Windows of an image as the columns of a matrix, as a result of its own, and the transpose.
 //!
-//! Both take attributes `stride`, `padding`, `dilation` and `kernel_size`, as pairs.
+//! Both take [`attrs::Im2Col`].
 //!
 //! - `Im2Col`: `[n, c, h, w]` (or `[c, h, w]`) into `[n, c * kh * kw, oh * ow]`: elements of 1 to 16
 //!   bytes, moved by size.
 //! - `Col2Im`: sums of those columns in their places.
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use super::columns::{Geometry, from_columns, to_columns};
 use super::number::{ConvNumber, clear};
@@ -20,7 +20,8 @@ const GRAIN: usize = 16 * 1024;
 
 /// The geometry of one plane at a time.
 fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Result<Geometry> {
-    let (n, c, input) = image(large.shape, 2)?;
+    let a = args.attrs::<attrs::Im2Col>()?;
+    let (n, c, input) = image(large.shape(), 2)?;
     let mut g = Geometry {
         images: n * c,
         groups: 1,
@@ -28,10 +29,10 @@ fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Resu
         out_channels: 1,
         input,
         output: [1; 3],
-        kernel: three(args.attr(3).ints(), 1)?,
-        stride: three(args.attr(0).ints(), 1)?,
-        padding: three(args.attr(1).ints(), 0)?,
-        dilation: three(args.attr(2).ints(), 1)?,
+        kernel: three(&a.kernel_size, 1)?,
+        stride: three(&a.stride, 1)?,
+        padding: three(&a.padding, 0)?,
+        dilation: three(&a.dilation, 1)?,
     };
     if [g.kernel, g.stride, g.dilation].as_flattened().contains(&0) {
         return Err(missing());
@@ -48,18 +49,18 @@ fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Resu
 }
 
 pub(super) fn fold(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     if matches!(
-        out.dtype,
+        out.dtype(),
         DType::U8 | DType::I8 | DType::I16 | DType::I32 | DType::I64
     ) {
         return Err(args.unsupported());
     }
-    if args.kernel == Kernel::Im2Col {
+    if args.kernel() == Kernel::Im2Col {
         let g = geometry(args, x, out)?;
-        return match out.dtype.size() {
+        return match out.dtype().size() {
             1 => im2col::<u8>(args, &g),
             2 => im2col::<u16>(args, &g),
             4 => im2col::<u32>(args, &g),
@@ -69,7 +70,7 @@ pub(super) fn fold(args: &KernelArgs<'_>) -> Result<()> {
         };
     }
     let g = geometry(args, out, x)?;
-    match out.dtype {
+    match out.dtype() {
         DType::F32 | DType::F16 | DType::BF16 => col2im::<f32>(args, &g, DType::F32),
         DType::F64 => col2im::<f64>(args, &g, DType::F64),
         DType::C64 => col2im::<Complex<f32>>(args, &g, DType::C64),
@@ -81,8 +82,8 @@ pub(super) fn fold(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn im2col<T: Copy + Default>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], args.inputs[0].dtype)?;
-    let out = DenseOut::new(&args.outputs[0], args.outputs[0].dtype)?;
+    let x = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
+    let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
     let (p, taps) = (g.out_pixels(), g.taps());
     // Tiles of about the cache's size, so that what is read of the image stays there.
@@ -105,8 +106,8 @@ fn im2col<T: Copy + Default>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> 
 }
 
 fn col2im<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], dtype)?;
-    let out = DenseOut::new(&args.outputs[0], dtype)?;
+    let x = Dense::new(&args.inputs()[0], dtype)?;
+    let out = DenseOut::new(&args.outputs()[0], dtype)?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
     let (p, q, taps) = (g.out_pixels(), g.in_pixels(), g.taps());
     let grain = GRAIN.div_ceil((taps * p).max(1));

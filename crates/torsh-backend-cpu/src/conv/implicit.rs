@@ -124,7 +124,7 @@ fn forward<T: Windowed>(
         (0..tasks).for_each(|i| task(i, parts));
     }
     if failed.into_inner() {
-        return Err(TorshError::OutOfMemory);
+        return Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0));
     }
     if together > 1 {
         let planes = g.groups * oc;
@@ -284,7 +284,7 @@ fn weight_grad<T: Windowed>(g: &Geometry, grad: Ptr<T>, input: Ptr<T>, out: Ptr<
         }
     });
     if failed.into_inner() {
-        return Err(TorshError::OutOfMemory);
+        return Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0));
     }
     for nth in 1..sums {
         // SAFETY: the threads are done, and both hold `size` elements.

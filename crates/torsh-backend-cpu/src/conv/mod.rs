@@ -1,9 +1,8 @@
 //! Convolution in one to three dimensions, its transpose and the gradient of its weight, by matrix
 //! products over the windows of the image (never more of them at a time than the cache holds).
 //!
-//! All take attributes `stride`, `padding` (before the image) and `dilation` with one number per
-//! spatial dimension, and `groups`; sizes are those of the operands, so that more padding behind
-//! shows in the output's. Images may lack the dimension of the batch.
+//! All take [`attrs::Conv`]; sizes are those of the operands, so that more padding behind shows in
+//! the output's. Images may lack the dimension of the batch.
 //!
 //! - `Conv`: input `[n, c, d.., h, w]`, weight `[o, c / groups, kd.., kh, kw]`, optional bias `[o]`
 //!   into `[n, o, od.., oh, ow]`.
@@ -33,7 +32,7 @@ mod windows;
 mod winograd;
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, attrs, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::matmul::Matrix;
@@ -71,26 +70,26 @@ fn geometry(
     weight: &View<'_>,
     output: &View<'_>,
 ) -> Result<Geometry> {
-    let spatial = args.attr(0).ints().len();
-    let (n, c, input) = image(input.shape, spatial)?;
-    let (n2, o2, output) = image(output.shape, spatial)?;
-    let &[o, ci, ref kernel @ ..] = weight.shape else {
+    let a = args.attrs::<attrs::Conv>()?;
+    let spatial = a.stride.len();
+    let (n, c, input) = image(input.shape(), spatial)?;
+    let (n2, o2, output) = image(output.shape(), spatial)?;
+    let &[o, ci, ref kernel @ ..] = weight.shape() else {
         return Err(missing());
     };
-    let groups = args.attr(3).int().max(1) as usize;
     let g = Geometry {
         images: n,
-        groups,
+        groups: a.groups,
         in_channels: ci,
-        out_channels: o / groups,
+        out_channels: o.checked_div(a.groups).ok_or_else(missing)?,
         input,
         output,
         kernel: three(kernel, 1)?,
-        stride: three(args.attr(0).ints(), 1)?,
-        padding: three(args.attr(1).ints(), 0)?,
-        dilation: three(args.attr(2).ints(), 1)?,
+        stride: three(&a.stride, 1)?,
+        padding: three(&a.padding, 0)?,
+        dilation: three(&a.dilation, 1)?,
     };
-    let consistent = n == n2 && o == o2 && ci * groups == c && g.out_channels * groups == o;
+    let consistent = n == n2 && o == o2 && ci * g.groups == c && g.out_channels * g.groups == o;
     let empty = kernel.len() != spatial || g.kernel.contains(&0);
     if !consistent || empty || g.stride.contains(&0) || g.dilation.contains(&0) {
         return Err(missing());
@@ -99,22 +98,22 @@ fn geometry(
 }
 
 fn conv(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, y, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [x, y, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let g = match args.kernel {
+    let g = match args.kernel() {
         Kernel::Conv => geometry(args, x, y, out)?,
         Kernel::ConvTranspose => geometry(args, out, y, x)?,
         _ => geometry(args, y, out, x)?,
     };
-    match out.dtype {
+    match out.dtype() {
         DType::F32 | DType::F16 | DType::BF16 => run::<f32>(args, &g, DType::F32),
         DType::F64 => run::<f64>(args, &g, DType::F64),
         DType::C64 => run::<Complex<f32>>(args, &g, DType::C64),
         DType::C128 => run::<Complex<f64>>(args, &g, DType::C128),
         DType::I64 => run::<u64>(args, &g, DType::I64),
         // Integers wrap around, so that what is kept of a wider product is right.
-        DType::U8 | DType::I8 | DType::I16 | DType::I32 if args.kernel == Kernel::Conv => {
+        DType::U8 | DType::I8 | DType::I16 | DType::I32 if args.kernel() == Kernel::Conv => {
             run::<u64>(args, &g, DType::I64)
         }
         _ => Err(args.unsupported()),
@@ -122,12 +121,12 @@ fn conv(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Result<()> {
-    let out = DenseOut::new(&args.outputs[0], dtype)?;
-    let x = Dense::new(&args.inputs[0], dtype)?;
-    let y = Dense::new(&args.inputs[1], dtype)?;
-    let bias = Dense::optional(args.inputs.get(2), dtype)?;
+    let out = DenseOut::new(&args.outputs()[0], dtype)?;
+    let x = Dense::new(&args.inputs()[0], dtype)?;
+    let y = Dense::new(&args.inputs()[1], dtype)?;
+    let bias = Dense::optional(args.inputs().get(2), dtype)?;
     let bias = bias.as_ref().map(|b| b.ptr::<T>());
-    match args.kernel {
+    match args.kernel() {
         Kernel::Conv => forward(g, x.ptr(), y.ptr(), bias, out.ptr())?,
         Kernel::ConvTranspose => transposed(g, x.ptr(), y.ptr(), bias, out.ptr())?,
         _ => weight_grad::<T>(g, x.ptr(), y.ptr(), out.ptr())?,

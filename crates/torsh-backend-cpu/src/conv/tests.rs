@@ -2,7 +2,7 @@ use half::bf16;
 
 use super::*;
 use crate::matmul::tests::Host;
-use torsh_core::Attr;
+use crate::testing;
 
 fn value(i: usize) -> f64 {
     ((i * 7 + 3) % 5) as f64 - 2.0
@@ -53,20 +53,14 @@ fn run(
     out: View<'_>,
     inputs: &[View<'_>],
 ) {
-    let attrs = [
-        Attr::Ints(stride),
-        Attr::Ints(padding),
-        Attr::Ints(dilation),
-        Attr::Int(*groups as i64),
-    ];
-    let args = KernelArgs {
-        kernel,
-        compute: out.dtype,
-        outputs: &[out],
-        inputs,
-        attrs: &attrs,
+    let attrs = attrs::Conv {
+        stride: (*stride).into(),
+        padding: (*padding).into(),
+        dilation: (*dilation).into(),
+        groups: *groups,
+        output_shape: out.shape().into(),
     };
-    conv(&args).expect("a convolution");
+    testing::run(kernel, out.dtype(), &[out], inputs, &attrs).expect("a convolution");
 }
 
 /// Calls `f(out, in, weight)` with the indices of every product.
@@ -275,24 +269,16 @@ fn volumes_and_signals_are_convolved_both_ways() {
         let g = Host::<f64>::new(&shape(n, groups * co, out), |i| value(i + 3));
         let bias = Host::<f64>::new(&[groups * co], |i| value(i + 2));
         let back = Host::<f64>::new(&[groups * ci], |i| value(i + 4));
-        let ints = |v: [usize; 3]| v.map(|v| v as i64);
-        let (stride, padding, dilation) = (ints(stride), ints(padding), ints(dilation));
-        let attrs = [
-            Attr::Ints(&stride[spatial..]),
-            Attr::Ints(&padding[spatial..]),
-            Attr::Ints(&dilation[spatial..]),
-            Attr::Int(groups as i64),
-        ];
         let call = |kernel: Kernel, shape: &[usize], inputs: &[View<'_>]| {
             let out = Host::<f64>::new(shape, |_| 99.0);
-            let args = KernelArgs {
-                kernel,
-                compute: DType::F64,
-                outputs: &[out.view()],
-                inputs,
-                attrs: &attrs,
+            let attrs = attrs::Conv {
+                stride: stride[spatial..].into(),
+                padding: padding[spatial..].into(),
+                dilation: dilation[spatial..].into(),
+                groups,
+                output_shape: shape.into(),
             };
-            conv(&args).expect("a convolution");
+            testing::run(kernel, DType::F64, &[out.view()], inputs, &attrs).expect("a convolution");
             out.data
         };
         let pixels = |s: [usize; 3]| s.iter().product::<usize>();
@@ -329,34 +315,34 @@ fn volumes_and_signals_are_convolved_both_ways() {
 fn columns_of_windows_and_back() {
     let x = Host::<i16>::new(&[1, 2, 3], |i| i as i16 + 1);
     let columns = Host::<i16>::new(&[4, 4], |_| 9);
-    let (one, pad, two) = ([1i64, 1], [0i64, 1], [2i64, 2]);
-    let attrs = [&one[..], &pad, &one, &two].map(Attr::Ints);
+    let attrs = |output_shape: &[usize]| attrs::Im2Col {
+        kernel_size: [2, 2].into(),
+        dilation: [1, 1].into(),
+        padding: [0, 1].into(),
+        stride: [1, 1].into(),
+        output_shape: output_shape.into(),
+    };
     // As a 16-bit float type, since integers are refused.
     fn half(h: &Host<i16>) -> View<'_> {
-        View {
-            dtype: DType::BF16,
-            ..h.view()
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                h.view().ptr(),
+                DType::BF16,
+                h.view().shape(),
+                h.view().strides(),
+            )
         }
     }
-    let args = KernelArgs {
-        kernel: Kernel::Im2Col,
-        compute: DType::BF16,
-        outputs: &[half(&columns)],
-        inputs: &[half(&x)],
-        attrs: &attrs,
-    };
-    fold::fold(&args).expect("columns");
+    let (outputs, inputs) = ([half(&columns)], [half(&x)]);
+    let to = attrs(&columns.shape);
+    testing::run(Kernel::Im2Col, DType::BF16, &outputs, &inputs, &to).expect("columns");
     let want = [0, 1, 2, 3, 1, 2, 3, 0, 0, 4, 5, 6, 4, 5, 6, 0];
     assert_eq!(columns.data, want);
     let sums = Host::<f64>::new(&[1, 2, 3], |_| 9.0);
     let ones = Host::<f64>::new(&[4, 4], |_| 1.0);
-    let args = KernelArgs {
-        kernel: Kernel::Col2Im,
-        compute: DType::F64,
-        outputs: &[sums.view()],
-        inputs: &[ones.view()],
-        attrs: &attrs,
-    };
-    fold::fold(&args).expect("sums");
+    let (outputs, inputs) = ([sums.view()], [ones.view()]);
+    let to = attrs(&sums.shape);
+    testing::run(Kernel::Col2Im, DType::F64, &outputs, &inputs, &to).expect("sums");
     assert_eq!(sums.data, [2.0; 6]);
 }

@@ -14,11 +14,11 @@ pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
 /// `equal`: inputs two tensors of one shape and dtype; the output is a 0-d bool. NaN equals
 /// nothing.
 fn equal(args: &KernelArgs<'_>) -> Result<()> {
-    let (a, b) = (&args.inputs[0], &args.inputs[1]);
+    let (a, b) = (&args.inputs()[0], &args.inputs()[1]);
     let differ = AtomicBool::new(false);
-    by_dtype!(a.dtype, T => {
+    by_dtype!(a.dtype(), T => {
         let (x, y) = (Ptr::<T>::of(a), Ptr::<T>::of(b));
-        let walk = Walk::new(a.shape, [a.strides, b.strides]);
+        let walk = Walk::new(a.shape(), [a.strides(), b.strides()]);
         pool::parallel_for(walk.numel(), GRAIN, &|range| {
             walk.run(range, |[s, t], n, [ss, ts]| {
                 if differ.load(Ordering::Relaxed) {
@@ -36,6 +36,6 @@ fn equal(args: &KernelArgs<'_>) -> Result<()> {
         });
     });
     // SAFETY: the output is one bool.
-    unsafe { *args.outputs[0].ptr.cast::<bool>() = !differ.into_inner() };
+    unsafe { *args.outputs()[0].ptr().cast::<bool>() = !differ.into_inner() };
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The walk behind every gather and scatter.
 
+use torsh_core::attrs::ScatterReduction as Reduce;
 use torsh_core::pool;
 
 use super::GRAIN;
@@ -135,6 +136,28 @@ impl Job<'_> {
             });
         });
     }
+
+    /// [`Job::update`] with a reduction; a mean is only summed.
+    ///
+    /// # Safety
+    /// As [`Job::update`].
+    pub(super) unsafe fn reduce<T: Num>(
+        &self,
+        reduce: Reduce,
+        dense: Ptr<T>,
+        indexed: Ptr<T>,
+        index: &Index<'_>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match reduce {
+                Reduce::Sum | Reduce::Mean => self.update(dense, indexed, index, T::add),
+                Reduce::Prod => self.update(dense, indexed, index, T::mul),
+                Reduce::Amax => self.update(dense, indexed, index, T::larger),
+                Reduce::Amin => self.update(dense, indexed, index, T::smaller),
+            }
+        }
+    }
 }
 
 /// Elements taken together by [`update_run`].
@@ -183,58 +206,12 @@ unsafe fn update_run<T: Copy>(
     }
 }
 
-/// How a scatter joins what is there with what comes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reduce {
-    Sum,
-    Prod,
-    Mean,
-    Max,
-    Min,
-}
-
-impl Reduce {
-    /// Reads PyTorch's names.
-    pub(crate) fn parse(name: &str) -> Option<Reduce> {
-        Some(match name {
-            "sum" | "add" => Reduce::Sum,
-            "prod" | "multiply" => Reduce::Prod,
-            "mean" => Reduce::Mean,
-            "amax" => Reduce::Max,
-            "amin" => Reduce::Min,
-            _ => return None,
-        })
-    }
-
-    /// What does not change the other operand.
-    pub(crate) fn identity<T: Num>(self) -> T {
-        match self {
-            Reduce::Sum | Reduce::Mean => T::ZERO,
-            Reduce::Prod => T::ONE,
-            Reduce::Max => T::LOWEST,
-            Reduce::Min => T::HIGHEST,
-        }
-    }
-
-    /// [`Job::update`] with this reduction; a mean is only summed.
-    ///
-    /// # Safety
-    /// As [`Job::update`].
-    pub(crate) unsafe fn update<T: Num>(
-        self,
-        job: &Job<'_>,
-        dense: Ptr<T>,
-        indexed: Ptr<T>,
-        index: &Index<'_>,
-    ) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Reduce::Sum | Reduce::Mean => job.update(dense, indexed, index, T::add),
-                Reduce::Prod => job.update(dense, indexed, index, T::mul),
-                Reduce::Max => job.update(dense, indexed, index, T::larger),
-                Reduce::Min => job.update(dense, indexed, index, T::smaller),
-            }
-        }
+/// What a reduction starts with: it does not change the other operand.
+pub(super) fn identity<T: Num>(reduce: Reduce) -> T {
+    match reduce {
+        Reduce::Sum | Reduce::Mean => T::ZERO,
+        Reduce::Prod => T::ONE,
+        Reduce::Amax => T::LOWEST,
+        Reduce::Amin => T::HIGHEST,
     }
 }

@@ -1,6 +1,6 @@
 //! Reading through index tensors.
 
-use torsh_core::{Kernel, KernelArgs, KernelFn, Result, TorshError, View};
+use torsh_core::{Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs};
 
 use super::engine::Job;
 use super::positions::{Index, contiguous};
@@ -20,7 +20,7 @@ pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
 
 /// `job` from `src` into `out`.
 pub(super) fn run_get(out: &View<'_>, src: &View<'_>, job: &Job<'_>, index: &Index<'_>) {
-    by_size!(out.dtype, T => {
+    by_size!(out.dtype(), T => {
         // SAFETY: the caller built the job from these two views, and checked the index.
         unsafe { job.get::<T>(Ptr::of(out), Ptr::of(src), index) }
     })
@@ -28,10 +28,10 @@ pub(super) fn run_get(out: &View<'_>, src: &View<'_>, job: &Job<'_>, index: &Ind
 
 /// A tensor's sizes and strides with 0-d seen as one dimension of one element.
 pub(super) fn at_least_1d<'a>(v: &View<'a>) -> (&'a [usize], &'a [isize]) {
-    if v.shape.is_empty() {
+    if v.shape().is_empty() {
         (&[1], &[1])
     } else {
-        (v.shape, v.strides)
+        (v.shape(), v.strides())
     }
 }
 
@@ -49,11 +49,11 @@ pub(super) fn along_dim(
     (indexed, at)
 }
 
-/// `index_select`: inputs `self`, `index` (1-d or 0-d); attrs `dim`. The output has `self`'s shape
-/// with the length of the index at `dim`.
+/// `index_select`: inputs `self`, `index` (1-d or 0-d). The output has `self`'s shape with the
+/// length of the index at `dim`.
 fn index_select(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src, idx) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
-    let dim = args.attr(0).int() as usize;
+    let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
+    let dim = args.attrs::<attrs::IndexSelect>()?.dim;
     let (sizes, strides) = at_least_1d(src);
     let index = Index::new(idx, sizes[dim], dim, strides[dim], false, None)?;
     let (indexed, at) = along_dim(strides, dim, &index);
@@ -72,23 +72,16 @@ fn index_select(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `gather`: inputs `self`, `index` (as many dimensions, no larger outside `dim`); attrs `dim`,
-/// whether negative values count from the end. The output has the index's shape.
+/// `gather`: inputs `self`, `index` (as many dimensions, no larger outside `dim`). The output has
+/// the index's shape.
 fn gather(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src, idx) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
-    let dim = args.attr(0).int() as usize;
+    let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
+    let &attrs::Gather { dim, negative } = args.attrs()?;
     if idx.numel() == 0 {
         return Ok(());
     }
     let (sizes, strides) = at_least_1d(src);
-    let index = Index::new(
-        idx,
-        sizes[dim],
-        dim,
-        strides[dim],
-        args.attr(1).bool(),
-        None,
-    )?;
+    let index = Index::new(idx, sizes[dim], dim, strides[dim], negative, None)?;
     let (shape, dense) = at_least_1d(out);
     let mut indexed = strides.to_vec();
     indexed[dim] = 0;
@@ -139,22 +132,22 @@ pub(super) fn advanced<'a>(
         .zip(dims)
         .map(|(v, &d)| {
             let d = d as usize;
-            Index::new(v, src.shape[d], d, src.strides[d], true, written)
+            Index::new(v, src.shape()[d], d, src.strides()[d], true, written)
         })
         .collect::<Result<Vec<_>>>()?;
     let index = match parts.pop() {
         Some(only) if parts.is_empty() => only,
         Some(last) => {
             parts.push(last);
-            Index::combine(first.shape, &parts)?
+            Index::combine(first.shape(), &parts)?
         }
         None => return Err(TorshError::invalid("", "too few indexed dimensions")),
     };
-    let free: Vec<isize> = (0..src.shape.len())
+    let free: Vec<isize> = (0..src.shape().len())
         .filter(|&d| !dims.contains(&(d as i64)))
-        .map(|d| src.strides[d])
+        .map(|d| src.strides()[d])
         .collect();
-    let k = first.shape.len();
+    let k = first.shape().len();
     let mut indexed = free[..position].to_vec();
     indexed.extend(std::iter::repeat_n(0, k));
     indexed.extend_from_slice(&free[position..]);
@@ -164,19 +157,19 @@ pub(super) fn advanced<'a>(
     Ok(Advanced { indexed, at, index })
 }
 
-/// Advanced indexing: inputs `self` and K index tensors broadcast to one shape S; attrs the K
-/// indexed dimensions, and how many free dimensions come before S in the output.
+/// Advanced indexing: inputs `self` and K index tensors broadcast to one shape S, one for each of
+/// `dims`. In the output `position` of the other dimensions come before S.
 fn index_get(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src) = (&args.outputs[0], &args.inputs[0]);
-    let position = args.attr(1).int() as usize;
+    let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
+    let a = args.attrs::<attrs::IndexGet>()?;
     // Positions cannot be checked against a dimension that nothing is read from.
-    if out.numel() == 0 && src.numel() == 0 && args.inputs[1].numel() == 0 {
+    if out.numel() == 0 && src.numel() == 0 && args.inputs()[1].numel() == 0 {
         return Ok(());
     }
-    let a = advanced(src, &args.inputs[1..], args.attr(0).ints(), position, None)?;
+    let a = advanced(src, &args.inputs()[1..], &a.dims, a.position, None)?;
     let job = Job {
-        shape: out.shape,
-        dense: out.strides,
+        shape: out.shape(),
+        dense: out.strides(),
         indexed: &a.indexed,
         at: &a.at,
     };
@@ -207,32 +200,32 @@ pub(super) fn flat_index<'a>(
     if view.is_contiguous() {
         return Ok(index);
     }
-    let steps = contiguous(view.shape);
+    let steps = contiguous(view.shape());
     let mut offsets = Scratch::filled(idx.numel(), 0i64)?;
     let mut k = 0;
-    Walk::new(idx.shape, [&index.strides]).all(|[i], n, [step]| {
+    Walk::new(idx.shape(), [&index.strides]).all(|[i], n, [step]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within the index tensor.
             let mut rest = unsafe { index.offset(i + j * step) };
-            for (stride, s) in view.strides.iter().zip(&steps) {
+            for (stride, s) in view.strides().iter().zip(&steps) {
                 offsets[k] += (rest / s * stride) as i64;
                 rest %= s;
             }
             k += 1;
         }
     });
-    Ok(Index::from_offsets(idx.shape, offsets))
+    Ok(Index::from_offsets(idx.shape(), offsets))
 }
 
 /// `take`: inputs `self`, `index` (positions in the flattened `self`, negative from the end). The
 /// output has the index's shape.
 fn take(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src, idx) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
+    let (out, src, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let index = flat_index(src, idx, None)?;
-    let indexed = vec![0; out.shape.len()];
+    let indexed = vec![0; out.shape().len()];
     let job = Job {
-        shape: out.shape,
-        dense: out.strides,
+        shape: out.shape(),
+        dense: out.strides(),
         indexed: &indexed,
         at: &index.strides,
     };
@@ -243,15 +236,15 @@ fn take(args: &KernelArgs<'_>) -> Result<()> {
 /// `embedding`: inputs `weight` (2-d), `indices` (any shape); the output is the indices' shape
 /// followed by the width of the weight.
 fn embedding(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, weight, idx) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
-    let index = Index::new(idx, weight.shape[0], 0, weight.strides[0], false, None)?;
-    let mut indexed = vec![0; idx.shape.len()];
-    indexed.push(weight.strides[1]);
+    let (out, weight, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
+    let index = Index::new(idx, weight.shape()[0], 0, weight.strides()[0], false, None)?;
+    let mut indexed = vec![0; idx.shape().len()];
+    indexed.push(weight.strides()[1]);
     let mut at = index.strides.to_vec();
     at.push(0);
     let job = Job {
-        shape: out.shape,
-        dense: out.strides,
+        shape: out.shape(),
+        dense: out.strides(),
         indexed: &indexed,
         at: &at,
     };

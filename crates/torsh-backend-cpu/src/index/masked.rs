@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
+use torsh_core::{
+    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
+};
 
 use super::num::Num;
 use super::positions::no_overlap;
@@ -11,6 +13,7 @@ use super::walk::{Ptr, Walk};
 use super::{GRAIN, Scratch, by_dtype, by_size};
 #[cfg(target_arch = "x86_64")]
 use crate::arch::{Level, level};
+use crate::dense::missing;
 use crate::multiversion;
 
 pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -29,9 +32,9 @@ pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
 fn count_pieces(v: &View<'_>, parts: usize) -> Result<Scratch<u64>> {
     let counts = Scratch::filled(parts, 0u64)?;
     let slots = Ptr::new(counts.ptr());
-    by_dtype!(if v.dtype == DType::Bool { DType::U8 } else { v.dtype }, T => {
+    by_dtype!(if v.dtype() == DType::Bool { DType::U8 } else { v.dtype() }, T => {
         let p = Ptr::<T>::of(v);
-        let walk = Walk::new(v.shape, [v.strides]);
+        let walk = Walk::new(v.shape(), [v.strides()]);
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut count = 0u64;
             walk.run(range, |[i], n, [step]| {
@@ -167,11 +170,11 @@ unsafe fn each_true<T: Num>(p: *const T, step: isize, n: usize, mut f: impl FnMu
 /// The number of elements that are not 0 (complex: neither part is): input any tensor, output a
 /// 0-d int64. What the outputs of `nonzero` and `masked_select` are allocated by.
 fn masked_count(args: &KernelArgs<'_>) -> Result<()> {
-    let v = &args.inputs[0];
+    let v = &args.inputs()[0];
     let counts = count_pieces(v, pool::chunk_count(v.numel(), GRAIN))?;
     let total: u64 = counts.iter().sum();
     // SAFETY: the output is one int64.
-    unsafe { *args.outputs[0].ptr.cast::<i64>() = total as i64 };
+    unsafe { *args.outputs()[0].ptr().cast::<i64>() = total as i64 };
     Ok(())
 }
 
@@ -184,20 +187,20 @@ fn miscounted() -> TorshError {
 /// `masked_select`: inputs `self`, `mask`, of one shape by broadcasting; the output is 1-d, as long
 /// as [`masked_count`] of the mask.
 fn masked_select(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src, mask) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
+    let (out, src, mask) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     let parts = pool::chunk_count(mask.numel(), GRAIN);
     let mut starts = count_pieces(mask, parts)?;
     if exclusive_sum(&mut starts) != out.numel() as u64 {
         return Err(miscounted());
     }
-    let out_step = out.strides.first().copied().unwrap_or(1);
-    let walk = Walk::new(src.shape, [src.strides, mask.strides]);
+    let out_step = out.strides().first().copied().unwrap_or(1);
+    let walk = Walk::new(src.shape(), [src.strides(), mask.strides()]);
     let m = Ptr::<u8>::of(mask);
     let starts = &starts;
     let ends: Vec<isize> = (1..=parts)
         .map(|p| starts.get(p).map_or(out.numel(), |&s| s as usize) as isize)
         .collect();
-    by_size!(out.dtype, T => {
+    by_size!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
         // The pieces are those of the count: both walks have `mask.numel()` elements.
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
@@ -242,9 +245,9 @@ fn exclusive_sum(counts: &mut [u64]) -> u64 {
 
 /// The strides of a mask for a walk over `shape`, which it broadcasts to.
 fn broadcast(v: &View<'_>, shape: &[usize]) -> Result<Vec<isize>> {
-    let lead = shape.len().checked_sub(v.shape.len());
+    let lead = shape.len().checked_sub(v.shape().len());
     let fits = |lead: usize| {
-        v.shape
+        v.shape()
             .iter()
             .zip(&shape[lead..])
             .all(|(&a, &b)| a == b || a == 1)
@@ -252,41 +255,41 @@ fn broadcast(v: &View<'_>, shape: &[usize]) -> Result<Vec<isize>> {
     let Some(lead) = lead.filter(|&l| fits(l)) else {
         return Err(TorshError::shape(
             "",
-            format!("cannot broadcast shape {:?} to {shape:?}", v.shape),
+            format!("cannot broadcast shape {:?} to {shape:?}", v.shape()),
         ));
     };
     let mut strides = vec![0; shape.len()];
-    for d in 0..v.shape.len() {
-        if v.shape[d] != 1 {
-            strides[lead + d] = v.strides[d];
+    for d in 0..v.shape().len() {
+        if v.shape()[d] != 1 {
+            strides[lead + d] = v.strides()[d];
         }
     }
     Ok(strides)
 }
 
-/// `masked_fill`: inputs `self`, `mask`, optionally a 0-d value, else attribute 0; `self` and
-/// `mask` broadcast to the output.
+/// `masked_fill`: inputs `self`, `mask`, optionally a 0-d value; `self` and `mask` broadcast to the
+/// output.
 fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src, mask) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
+    let (out, src, mask) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
     no_overlap(out, mask)?;
-    let ss = broadcast(src, out.shape)?;
-    let ms = broadcast(mask, out.shape)?;
-    let number = args
-        .attr(0)
-        .scalar()
-        .unwrap_or(Scalar::Int(0))
-        .to_bytes(out.dtype);
+    let ss = broadcast(src, out.shape())?;
+    let ms = broadcast(mask, out.shape())?;
+    let tensor = args.inputs().get(2).filter(|v| v.is_present());
+    let number = match (tensor, args.attrs::<attrs::MaskedFill>()?.value) {
+        (None, None) => return Err(missing()),
+        (_, number) => number.map(|n| n.to_bytes(out.dtype())).unwrap_or_default(),
+    };
     let m = Ptr::<u8>::of(mask);
-    let in_place = out.ptr == src.ptr && out.strides == ss;
-    by_size!(out.dtype, T => {
-        let value: T = match args.inputs.get(2) {
+    let in_place = out.ptr() == src.ptr() && out.strides() == ss;
+    by_size!(out.dtype(), T => {
+        let value: T = match tensor {
             // SAFETY: a 0-d tensor of the output's dtype.
-            Some(v) if v.is_present() => unsafe { *v.ptr.cast::<T>() },
+            Some(v) => unsafe { *v.ptr().cast::<T>() },
             // SAFETY: `to_bytes` has room for any element.
-            _ => unsafe { number.as_ptr().cast::<T>().read_unaligned() },
+            None => unsafe { number.as_ptr().cast::<T>().read_unaligned() },
         };
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(src));
-        let walk = Walk::new(out.shape, [out.strides, &ss, &ms]);
+        let walk = Walk::new(out.shape(), [out.strides(), &ss, &ms]);
         walk.par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
             // SAFETY: the walk stays within all three.
             unsafe {
@@ -317,21 +320,17 @@ fn masked_fill(args: &KernelArgs<'_>) -> Result<()> {
 /// row-major order replace the masked ones.
 fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
     let (out, src, mask, source) = (
-        &args.outputs[0],
-        &args.inputs[0],
-        &args.inputs[1],
-        &args.inputs[2],
+        &args.outputs()[0],
+        &args.inputs()[0],
+        &args.inputs()[1],
+        &args.inputs()[2],
     );
     no_overlap(out, mask)?;
     no_overlap(out, source)?;
-    let ms = broadcast(mask, out.shape)?;
-    let ss = broadcast(src, out.shape)?;
-    let seen = View {
-        ptr: mask.ptr,
-        dtype: mask.dtype,
-        shape: out.shape,
-        strides: &ms,
-    };
+    let ms = broadcast(mask, out.shape())?;
+    let ss = broadcast(src, out.shape())?;
+    // SAFETY: the mask's own elements, repeated by strides of 0.
+    let seen = unsafe { View::new(mask.ptr(), mask.dtype(), out.shape(), &ms) };
     let parts = pool::chunk_count(out.numel(), GRAIN);
     let mut starts = count_pieces(&seen, parts)?;
     let total = exclusive_sum(&mut starts);
@@ -344,18 +343,14 @@ fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
             ),
         ));
     }
-    let start = View {
-        ptr: src.ptr,
-        dtype: src.dtype,
-        shape: out.shape,
-        strides: &ss,
-    };
+    // SAFETY: the input's own elements, repeated by strides of 0.
+    let start = unsafe { View::new(src.ptr(), src.dtype(), out.shape(), &ss) };
     start_from(out, &start);
     let m = Ptr::<u8>::of(mask);
-    let walk = Walk::new(out.shape, [out.strides, &ms]);
-    let from_walk = Walk::new(source.shape, [source.strides]);
+    let walk = Walk::new(out.shape(), [out.strides(), &ms]);
+    let from_walk = Walk::new(source.shape(), [source.strides()]);
     let starts = &starts;
-    by_size!(out.dtype, T => {
+    by_size!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(source));
         let flat = source.is_contiguous();
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
@@ -383,16 +378,16 @@ fn masked_scatter(args: &KernelArgs<'_>) -> Result<()> {
 /// The gradient of `masked_scatter` by its source: inputs the gradient and the mask (broadcast to
 /// it); the output has the source's shape, 0 where nothing was taken.
 fn masked_scatter_backward(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, grad, mask) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
-    let ms = broadcast(mask, grad.shape)?;
+    let (out, grad, mask) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
+    let ms = broadcast(mask, grad.shape())?;
     fill(out, Scalar::Int(0));
     let m = Ptr::<u8>::of(mask);
-    let to_walk = Walk::new(out.shape, [out.strides]);
+    let to_walk = Walk::new(out.shape(), [out.strides()]);
     let total = AtomicU64::new(0);
-    by_size!(out.dtype, T => {
+    by_size!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(grad));
         let mut k = 0;
-        Walk::new(grad.shape, [grad.strides, &ms]).all(|[s, i], n, [ss, is]| {
+        Walk::new(grad.shape(), [grad.strides(), &ms]).all(|[s, i], n, [ss, is]| {
             for j in 0..n as isize {
                 // SAFETY: the walk stays within both operands, and `k` within the output.
                 unsafe {
@@ -416,26 +411,26 @@ fn masked_scatter_backward(args: &KernelArgs<'_>) -> Result<()> {
 /// `nonzero`: input any tensor; the output is int64 `[n, ndim]`, the positions in row-major order,
 /// where n is [`masked_count`] of the input.
 fn nonzero(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src) = (&args.outputs[0], &args.inputs[0]);
+    let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let parts = pool::chunk_count(src.numel(), GRAIN);
     let mut starts = count_pieces(src, parts)?;
-    if exclusive_sum(&mut starts) != out.shape[0] as u64 {
+    if exclusive_sum(&mut starts) != out.shape()[0] as u64 {
         return Err(miscounted());
     }
     if out.numel() == 0 {
         return Ok(());
     }
-    let (rows, columns) = (out.strides[0], out.strides[1]);
+    let (rows, columns) = (out.strides()[0], out.strides()[1]);
     let to = Ptr::<i64>::of(out);
     let starts = &starts;
-    by_dtype!(if src.dtype == DType::Bool { DType::U8 } else { src.dtype }, T => {
+    by_dtype!(if src.dtype() == DType::Bool { DType::U8 } else { src.dtype() }, T => {
         let p = Ptr::<T>::of(src);
-        let walk = Walk::new(src.shape, [src.strides]);
+        let walk = Walk::new(src.shape(), [src.strides()]);
         pool::parallel_parts(walk.numel(), parts, &|part, range| {
             let mut k = starts[part] as isize;
             // The walk joins dimensions, so positions are counted, not walked.
             let mut flat = range.start;
-            let mut position = vec![0i64; src.shape.len()];
+            let mut position = vec![0i64; src.shape().len()];
             let mut known = usize::MAX;
             walk.run(range, |[i], n, [step]| {
                 // SAFETY: the walk stays within the view; there is a row for every element counted.
@@ -446,7 +441,7 @@ fn nonzero(args: &KernelArgs<'_>) -> Result<()> {
                             if let [only] = &mut position[..] {
                                 *only = at as i64;
                             } else {
-                                unravel(&mut position, &mut known, at, src.shape);
+                                unravel(&mut position, &mut known, at, src.shape());
                             }
                             for (d, &v) in position.iter().enumerate() {
                                 *to.at(k * rows + d as isize * columns) = v;

@@ -1,6 +1,6 @@
 //! Membership, counting and searching.
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs};
 
 use super::positions::Index;
 use super::scatter::fill;
@@ -23,21 +23,22 @@ pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
 /// `one_hot`: input int64 classes; the output is int64 with one dimension more, as long as there
 /// are classes.
 fn one_hot(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, idx) = (&args.outputs[0], &args.inputs[0]);
-    let n = out.shape.len() - 1;
-    let classes = out.shape[n];
-    let index = Index::new(idx, classes, 0, out.strides[n], false, None).map_err(|e| match e {
-        TorshError::Index(i) if i.message.starts_with("index -") => {
-            TorshError::index("", "Class values must be non-negative.")
-        }
-        TorshError::Index(_) => {
-            TorshError::index("", "Class values must be smaller than num_classes.")
-        }
-        other => other,
-    })?;
+    let (out, idx) = (&args.outputs()[0], &args.inputs()[0]);
+    let n = out.shape().len() - 1;
+    let classes = out.shape()[n];
+    let index =
+        Index::new(idx, classes, 0, out.strides()[n], false, None).map_err(|e| match e {
+            TorshError::Index(i) if i.message.starts_with("index -") => {
+                TorshError::index("", "Class values must be non-negative.")
+            }
+            TorshError::Index(_) => {
+                TorshError::index("", "Class values must be smaller than num_classes.")
+            }
+            other => other,
+        })?;
     fill(out, Scalar::Int(0));
     let to = Ptr::<i64>::of(out);
-    Walk::new(idx.shape, [&out.strides[..n], &index.strides]).all(|[d, i], n, [ds, is]| {
+    Walk::new(idx.shape(), [&out.strides()[..n], &index.strides]).all(|[d, i], n, [ds, is]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within both, and the class was checked.
             unsafe { *to.at(d + j * ds + index.offset(i + j * is)) = 1 };
@@ -64,19 +65,19 @@ macro_rules! by_real {
     };
 }
 
-/// `isin`: inputs the elements and the test elements, of one dtype; attrs `invert`. The output is
-/// bool, of the elements' shape. NaN is in nothing.
+/// `isin`: inputs the elements and the test elements, of one dtype. The output is bool, of the
+/// elements' shape. NaN is in nothing.
 fn isin(args: &KernelArgs<'_>) -> Result<()> {
-    by_real!(args, args.inputs[0].dtype, isin_as)
+    by_real!(args, args.inputs()[0].dtype(), isin_as)
 }
 
 fn isin_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, elements, test) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
-    let invert = args.attr(0).bool();
+    let (out, elements, test) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
+    let invert = args.attrs::<attrs::Isin>()?.invert;
     let mut keys = Scratch::filled(test.numel(), 0u64)?;
     let p = Ptr::<T>::of(test);
     let mut count = 0;
-    Walk::new(test.shape, [test.strides]).all(|[i], n, [step]| {
+    Walk::new(test.shape(), [test.strides()]).all(|[i], n, [step]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within the view.
             let key = unsafe { *p.at(i + j * step) }.key();
@@ -91,20 +92,23 @@ fn isin_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
     let keys = &*keys;
     let (to, from) = (Ptr::<bool>::of(out), Ptr::<T>::of(elements));
     let grain = GRAIN / (8 + count.max(1).ilog2() as usize);
-    Walk::new(out.shape, [out.strides, elements.strides]).par(grain, |[d, s], n, [ds, ss]| {
-        for j in 0..n as isize {
-            // SAFETY: the walk stays within both.
-            unsafe {
-                let key = (*from.at(s + j * ss)).key();
-                let found = if keys.len() <= 16 {
-                    keys.contains(&key)
-                } else {
-                    keys.binary_search(&key).is_ok()
-                };
-                *to.at(d + j * ds) = found != invert;
+    Walk::new(out.shape(), [out.strides(), elements.strides()]).par(
+        grain,
+        |[d, s], n, [ds, ss]| {
+            for j in 0..n as isize {
+                // SAFETY: the walk stays within both.
+                unsafe {
+                    let key = (*from.at(s + j * ss)).key();
+                    let found = if keys.len() <= 16 {
+                        keys.contains(&key)
+                    } else {
+                        keys.binary_search(&key).is_ok()
+                    };
+                    *to.at(d + j * ds) = found != invert;
+                }
             }
-        }
-    });
+        },
+    );
     Ok(())
 }
 
@@ -117,7 +121,7 @@ fn integers(v: &View<'_>, mut f: impl FnMut(usize, i64) -> Result<()>) -> Result
     ) -> Result<()> {
         let p = Ptr::<T>::of(v);
         let (mut at, mut result) = (0, Ok(()));
-        Walk::new(v.shape, [v.strides]).all(|[i], n, [step]| {
+        Walk::new(v.shape(), [v.strides()]).all(|[i], n, [step]| {
             for j in 0..n as isize {
                 if result.is_ok() {
                     // SAFETY: the walk stays within the view.
@@ -128,7 +132,7 @@ fn integers(v: &View<'_>, mut f: impl FnMut(usize, i64) -> Result<()>) -> Result
         });
         result
     }
-    match v.dtype {
+    match v.dtype() {
         DType::I64 => walk::<i64>(v, &mut f),
         DType::I32 => walk::<i32>(v, &mut f),
         DType::I16 => walk::<i16>(v, &mut f),
@@ -144,7 +148,7 @@ fn integers(v: &View<'_>, mut f: impl FnMut(usize, i64) -> Result<()>) -> Result
 /// The sum of `repeats` (int64 or int32, none negative), as a 0-d int64.
 fn repeat_count(args: &KernelArgs<'_>) -> Result<()> {
     let mut total = 0i64;
-    integers(&args.inputs[0], |_, n| {
+    integers(&args.inputs()[0], |_, n| {
         if n < 0 {
             return Err(TorshError::invalid("", "repeats can not be negative"));
         }
@@ -152,21 +156,21 @@ fn repeat_count(args: &KernelArgs<'_>) -> Result<()> {
         Ok(())
     })?;
     // SAFETY: the output is one int64.
-    unsafe { *args.outputs[0].ptr.cast::<i64>() = total };
+    unsafe { *args.outputs()[0].ptr().cast::<i64>() = total };
     Ok(())
 }
 
 /// The position of each element, repeated as often as `repeats` (1-d) says: a 1-d int64 as long as
 /// [`repeat_count`].
 fn repeat_interleave(args: &KernelArgs<'_>) -> Result<()> {
-    let out = &args.outputs[0];
+    let out = &args.outputs()[0];
     let (to, step) = (
         Ptr::<i64>::of(out),
-        out.strides.first().copied().unwrap_or(1),
+        out.strides().first().copied().unwrap_or(1),
     );
     let (mut at, end) = (0, out.numel() as i64);
     let wrong = || TorshError::invalid("", "repeats do not add up to the size of the output");
-    integers(&args.inputs[0], |i, n| {
+    integers(&args.inputs()[0], |i, n| {
         if n < 0 || n > end - at as i64 {
             return Err(wrong());
         }
@@ -187,7 +191,7 @@ fn repeat_interleave(args: &KernelArgs<'_>) -> Result<()> {
 /// `bincount`: inputs 1-d integers in `0..output length`, optionally weights; the output is int64,
 /// or of the weights' dtype (float32 or float64).
 fn bincount(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, src) = (&args.outputs[0], &args.inputs[0]);
+    let (out, src) = (&args.outputs()[0], &args.inputs()[0]);
     let bins = out.numel() as i64;
     let check = |v: i64| {
         if (0..bins).contains(&v) {
@@ -202,9 +206,9 @@ fn bincount(args: &KernelArgs<'_>) -> Result<()> {
     };
     integers(src, |_, v| check(v))?;
     fill(out, Scalar::Int(0));
-    let step = out.strides.first().copied().unwrap_or(1);
-    let weights = args.inputs.get(1).filter(|w| w.is_present());
-    match (weights, out.dtype) {
+    let step = out.strides().first().copied().unwrap_or(1);
+    let weights = args.inputs().get(1).filter(|w| w.is_present());
+    match (weights, out.dtype()) {
         (None, DType::I64) => {
             let to = Ptr::<i64>::of(out);
             integers(src, |_, v| {
@@ -214,9 +218,9 @@ fn bincount(args: &KernelArgs<'_>) -> Result<()> {
                 Ok(())
             })
         }
-        (Some(w), DType::F32 | DType::F64) if w.dtype == out.dtype => {
-            let ws = w.strides.first().copied().unwrap_or(1);
-            by_dtype!(out.dtype, T => {
+        (Some(w), DType::F32 | DType::F64) if w.dtype() == out.dtype() => {
+            let ws = w.strides().first().copied().unwrap_or(1);
+            by_dtype!(out.dtype(), T => {
                 use super::num::Num;
                 let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(w));
                 integers(src, |i, v| {
@@ -235,37 +239,37 @@ fn bincount(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 /// `searchsorted`: inputs the sorted sequence (1-d, or with the values' leading dimensions), the
-/// values, optionally the order that sorts the sequence (int64, of its shape); attrs `right`. The
-/// output is int64 or int32, of the values' shape.
+/// values, optionally the order that sorts the sequence (int64, of its shape). The output is
+/// int64 or int32, of the values' shape.
 fn search_sorted(args: &KernelArgs<'_>) -> Result<()> {
-    by_real!(args, args.inputs[0].dtype, search_as)
+    by_real!(args, args.inputs()[0].dtype(), search_as)
 }
 
 fn search_as<T: PartialOrd + Copy + Send + Sync>(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, sequence, values) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
-    let right = args.attr(0).bool();
-    let last = sequence.shape.len() - 1;
-    let (length, step) = (sequence.shape[last], sequence.strides[last]);
-    let sorter = args.inputs.get(2).filter(|s| s.is_present());
+    let (out, sequence, values) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
+    let right = args.attrs::<attrs::SearchSorted>()?.right;
+    let last = sequence.shape().len() - 1;
+    let (length, step) = (sequence.shape()[last], sequence.strides()[last]);
+    let sorter = args.inputs().get(2).filter(|s| s.is_present());
     if let Some(s) = sorter {
         Index::new(s, length, last, 1, false, None)?;
     }
-    let order = sorter.map(|s| (Ptr::<i64>::of(s), s.strides[last]));
+    let order = sorter.map(|s| (Ptr::<i64>::of(s), s.strides()[last]));
     // Per value: where its sequence and its sorter start.
-    let n = values.shape.len();
+    let n = values.shape().len();
     let own = |v: &View<'_>| {
         let mut strides = vec![0isize; n];
-        if v.shape.len() > 1 {
-            strides[..last].copy_from_slice(&v.strides[..last]);
+        if v.shape().len() > 1 {
+            strides[..last].copy_from_slice(&v.strides()[..last]);
         }
         strides
     };
     let (starts, orders) = (own(sequence), sorter.map_or(vec![0; n], own));
-    let (narrow, to) = (out.dtype == DType::I32, Ptr::<u8>::of(out));
+    let (narrow, to) = (out.dtype() == DType::I32, Ptr::<u8>::of(out));
     let p = Ptr::<T>::of(sequence);
     let walk = Walk::new(
-        values.shape,
-        [out.strides, values.strides, &starts[..], &orders[..]],
+        values.shape(),
+        [out.strides(), values.strides(), &starts[..], &orders[..]],
     );
     let from = Ptr::<T>::of(values);
     let grain = GRAIN / (4 + length.max(1).ilog2() as usize);

@@ -119,7 +119,7 @@ macro_rules! by_dtype {
                 $body
             }
             D::Bool => {
-                type $T = bool;
+                type $T = crate::byte::Byte;
                 $body
             }
         }

@@ -4,8 +4,12 @@ use half::{bf16, f16};
 use num_complex::Complex;
 use torsh_core::{Element, Scalar};
 
+use crate::byte::Byte;
+
 /// An element type with the reductions that scattering knows.
-pub(crate) trait Num: Element {
+pub(crate) trait Num:
+    Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static
+{
     const ZERO: Self;
     const ONE: Self;
     /// What changes nothing it is added to: 0 would make +0 of -0.
@@ -135,29 +139,29 @@ macro_rules! complex {
 }
 complex!(f32, f64);
 
-impl Num for bool {
-    const ZERO: Self = false;
-    const ONE: Self = true;
-    const LOWEST: Self = false;
-    const HIGHEST: Self = true;
+impl Num for Byte {
+    const ZERO: Self = Byte::new(false);
+    const ONE: Self = Byte::new(true);
+    const LOWEST: Self = Byte::new(false);
+    const HIGHEST: Self = Byte::new(true);
     fn cast(s: Scalar) -> Self {
-        s.to_bool()
+        Byte::new(s.to_bool())
     }
     #[inline(always)]
     fn add(self, o: Self) -> Self {
-        self | o
+        Byte::new(self.get() | o.get())
     }
     #[inline(always)]
     fn mul(self, o: Self) -> Self {
-        self & o
+        Byte::new(self.get() & o.get())
     }
     #[inline(always)]
     fn larger(self, o: Self) -> Self {
-        self | o
+        Byte::new(self.get() | o.get())
     }
     #[inline(always)]
     fn smaller(self, o: Self) -> Self {
-        self & o
+        Byte::new(self.get() & o.get())
     }
     #[inline(always)]
     fn per(self, _: i64) -> Self {

@@ -109,7 +109,7 @@ impl<'a> Index<'a> {
         written: Option<&View<'_>>,
     ) -> Result<Index<'a>> {
         let index = Index::unchecked(view, size, step, negative, written)?;
-        index.check(view.shape, size, dim)?;
+        index.check(view.shape(), size, dim)?;
         Ok(index)
     }
 
@@ -122,7 +122,7 @@ impl<'a> Index<'a> {
         written: Option<&View<'_>>,
     ) -> Result<Index<'a>> {
         let wrap = if negative { size as i64 } else { 0 };
-        let own = match view.dtype {
+        let own = match view.dtype() {
             DType::I64 if written.is_none_or(|w| !memory_meets(view, w)) => None,
             DType::I64 => Some(copied::<i64>(view)?),
             DType::I32 => Some(copied::<i32>(view)?),
@@ -134,8 +134,8 @@ impl<'a> Index<'a> {
             }
         };
         let (ptr, strides) = match &own {
-            Some(values) => (Ptr::new(values.ptr()), contiguous(view.shape).into()),
-            None => (Ptr::of(view), Cow::Borrowed(view.strides)),
+            Some(values) => (Ptr::new(values.ptr()), contiguous(view.shape()).into()),
+            None => (Ptr::of(view), Cow::Borrowed(view.strides())),
         };
         Ok(Index {
             ptr,
@@ -261,7 +261,7 @@ fn copied<T: Copy + Into<i64>>(view: &View<'_>) -> Result<Scratch<i64>> {
     let mut out = Scratch::filled(view.numel(), 0i64)?;
     let p = Ptr::<T>::of(view);
     let mut at = 0;
-    Walk::new(view.shape, [view.strides]).all(|[i], n, [step]| {
+    Walk::new(view.shape(), [view.strides()]).all(|[i], n, [step]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within the view.
             out[at] = unsafe { *p.at(i + j * step) }.into();
@@ -282,16 +282,16 @@ pub(crate) fn contiguous(shape: &[usize]) -> Vec<isize> {
 
 /// The bytes a view can reach, as addresses.
 fn extent(v: &View<'_>) -> Option<(usize, usize)> {
-    if !v.is_present() || v.shape.contains(&0) {
+    if !v.is_present() || v.shape().contains(&0) {
         return None;
     }
     let (mut low, mut high) = (0isize, 0isize);
-    for (&n, &s) in v.shape.iter().zip(v.strides) {
+    for (&n, &s) in v.shape().iter().zip(v.strides()) {
         let span = (n as isize - 1) * s;
         if span < 0 { low += span } else { high += span }
     }
-    let size = v.dtype.size() as isize;
-    let p = v.ptr as isize;
+    let size = v.dtype().size() as isize;
+    let p = v.ptr() as isize;
     Some(((p + low * size) as usize, (p + (high + 1) * size) as usize))
 }
 
@@ -305,7 +305,7 @@ pub(crate) fn memory_meets(a: &View<'_>, b: &View<'_>) -> bool {
 
 /// Refuses an operand that shares elements with what is written, as PyTorch does.
 pub(crate) fn no_overlap(out: &View<'_>, other: &View<'_>) -> Result<()> {
-    let dense = |v: &View<'_>| torsh_core::shape::is_dense(v.shape, v.strides);
+    let dense = |v: &View<'_>| torsh_core::shape::is_dense(v.shape(), v.strides());
     if memory_meets(out, other) && dense(out) && dense(other) {
         return Err(TorshError::invalid(
             "",

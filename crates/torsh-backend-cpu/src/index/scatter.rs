@@ -4,9 +4,10 @@
 //! Whatever can be refused is refused before that.
 
 use half::{bf16, f16};
+use torsh_core::attrs::{self, ScatterReduction as Reduce, ScatterUpdate};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
 
-use super::engine::{Job, Reduce};
+use super::engine::{Job, identity};
 use super::flat;
 use super::gather::{advanced, along_dim, at_least_1d, flat_index};
 use super::num::Num;
@@ -14,6 +15,7 @@ use super::positions::{Index, contiguous, no_overlap};
 use super::rows;
 use super::walk::{Ptr, Walk, copy_strided};
 use super::{GRAIN, Scratch, by_dtype, by_size};
+use crate::dense::missing;
 
 pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
     Some(match k {
@@ -34,27 +36,27 @@ pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
 /// Makes `out` a copy of `src`; nothing where it is `src`.
 pub(super) fn start_from(out: &View<'_>, src: &View<'_>) {
     // The stride of a size of 1 tells nothing: broadcasting makes it 0.
-    let strides = || out.strides.iter().zip(src.strides).zip(out.shape);
-    if out.ptr == src.ptr && strides().all(|((a, b), &n)| a == b || n == 1) {
+    let strides = || out.strides().iter().zip(src.strides()).zip(out.shape());
+    if out.ptr() == src.ptr() && strides().all(|((a, b), &n)| a == b || n == 1) {
         return;
     }
-    by_size!(out.dtype, T => {
+    by_size!(out.dtype(), T => {
         // SAFETY: both views have this shape, and the output is another tensor.
         unsafe {
-            copy_strided::<T>(out.shape, Ptr::of(out), out.strides, Ptr::of(src), src.strides)
+            copy_strided::<T>(out.shape(), Ptr::of(out), out.strides(), Ptr::of(src), src.strides())
         }
     })
 }
 
 /// Fills `out` with one number.
 pub(super) fn fill(out: &View<'_>, value: Scalar) {
-    let bytes = Bytes(value.to_bytes(out.dtype));
-    let zeros = vec![0; out.shape.len()];
-    by_size!(out.dtype, T => {
+    let bytes = Bytes(value.to_bytes(out.dtype()));
+    let zeros = vec![0; out.shape().len()];
+    by_size!(out.dtype(), T => {
         // SAFETY: the number is read with strides of 0, the output is written within its shape.
         unsafe {
             let from = Ptr::<T>::new(bytes.0.as_ptr().cast_mut().cast());
-            copy_strided::<T>(out.shape, Ptr::of(out), out.strides, from, &zeros)
+            copy_strided::<T>(out.shape(), Ptr::of(out), out.strides(), from, &zeros)
         }
     })
 }
@@ -70,14 +72,15 @@ enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The input at `i` where present, else the number in attribute `a`.
-    fn new(args: &'a KernelArgs<'a>, i: usize, a: usize) -> Source<'a> {
-        match args.inputs.get(i) {
-            Some(v) if v.is_present() => Source::Tensor(v),
-            _ => {
-                let number = args.attr(a).scalar().unwrap_or(Scalar::Int(0));
-                Source::Number(Bytes(number.to_bytes(args.outputs[0].dtype)))
+    /// Input 2 where present, else the number.
+    fn new(args: &'a KernelArgs<'a>, number: Option<Scalar>) -> Result<Source<'a>> {
+        match (args.inputs().get(2).filter(|v| v.is_present()), number) {
+            (Some(v), _) => Ok(Source::Tensor(v)),
+            (None, Some(n)) => {
+                let bytes = n.to_bytes(args.outputs()[0].dtype());
+                Ok(Source::Number(Bytes(bytes)))
             }
+            (None, None) => Err(missing()),
         }
     }
 
@@ -91,7 +94,7 @@ impl<'a> Source<'a> {
     /// Its strides for a walk over `n` dimensions; a 0-d tensor counts as a number.
     fn strides(&self, n: usize) -> Vec<isize> {
         match self {
-            Source::Tensor(v) if v.shape.len() == n => v.strides.to_vec(),
+            Source::Tensor(v) if v.shape().len() == n => v.strides().to_vec(),
             _ => vec![0; n],
         }
     }
@@ -128,10 +131,10 @@ impl AlongDim<'_> {
 fn along<'a>(
     args: &'a KernelArgs<'a>,
     source: &Source<'_>,
+    dim: usize,
     negative: bool,
 ) -> Result<AlongDim<'a>> {
-    let (out, idx) = (&args.outputs[0], &args.inputs[1]);
-    let dim = args.attr(0).int() as usize;
+    let (out, idx) = (&args.outputs()[0], &args.inputs()[1]);
     let (sizes, strides) = at_least_1d(out);
     no_overlap(out, idx)?;
     if let Some(s) = source.tensor() {
@@ -151,14 +154,14 @@ fn along<'a>(
     })
 }
 
-/// `index_add`: inputs `self`, `index` (1-d or 0-d), `source`; attrs `dim`, `alpha`.
+/// `index_add`: inputs `self`, `index` (1-d or 0-d), `source`.
 fn index_add(args: &KernelArgs<'_>) -> Result<()> {
-    let out = &args.outputs[0];
-    let source = Source::new(args, 2, usize::MAX);
-    let walk = along(args, &source, false)?;
-    let alpha = args.attr(1).scalar().unwrap_or(Scalar::Int(1));
-    start_from(out, &args.inputs[0]);
-    by_dtype!(out.dtype, T => {
+    let &attrs::IndexAdd { dim, alpha } = args.attrs()?;
+    let out = &args.outputs()[0];
+    let source = Source::new(args, None)?;
+    let walk = along(args, &source, dim, false)?;
+    start_from(out, &args.inputs()[0]);
+    by_dtype!(out.dtype(), T => {
         let a = T::cast(alpha);
         // SAFETY: the walk was built from these views, and the index was checked.
         unsafe {
@@ -173,80 +176,71 @@ fn index_add(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `index_copy`: inputs `self`, `index`, `source`; attrs `dim`.
+/// `index_copy`: inputs `self`, `index`, `source`.
 fn index_copy(args: &KernelArgs<'_>) -> Result<()> {
-    write_along(args, Source::new(args, 2, usize::MAX), false)
+    let dim = args.attrs::<attrs::IndexCopy>()?.dim;
+    write_along(args, Source::new(args, None)?, dim, false)
 }
 
-/// `index_fill`: inputs `self`, `index` (negative values count from the end), optionally a 0-d value; attrs `dim`, the value otherwise.
+/// `index_fill`: inputs `self`, `index` (negative values count from the end), optionally a 0-d
+/// value.
 fn index_fill(args: &KernelArgs<'_>) -> Result<()> {
-    write_along(args, Source::new(args, 2, 1), true)
+    let &attrs::IndexFill { dim, value } = args.attrs()?;
+    write_along(args, Source::new(args, value)?, dim, true)
 }
 
-fn write_along(args: &KernelArgs<'_>, source: Source<'_>, negative: bool) -> Result<()> {
-    let out = &args.outputs[0];
-    let walk = along(args, &source, negative)?;
-    start_from(out, &args.inputs[0]);
-    by_size!(out.dtype, T => {
+fn write_along(
+    args: &KernelArgs<'_>,
+    source: Source<'_>,
+    dim: usize,
+    negative: bool,
+) -> Result<()> {
+    let out = &args.outputs()[0];
+    let walk = along(args, &source, dim, negative)?;
+    start_from(out, &args.inputs()[0]);
+    by_size!(out.dtype(), T => {
         // SAFETY: the walk was built from these views, and the index was checked.
         unsafe { walk.job().put::<T>(source.ptr(), Ptr::of(out), &walk.index) }
     });
     Ok(())
 }
 
-/// `scatter`: inputs `self`, `index`, optionally `src`; attrs `dim`, `reduce` (`""`, `"add"` or
-/// `"multiply"`), the value where there is no `src`.
+/// `scatter`: inputs `self`, `index`, optionally `src`.
 fn scatter(args: &KernelArgs<'_>) -> Result<()> {
-    let source = Source::new(args, 2, 2);
-    let name = args.attr(1).str();
-    if !name.is_empty() {
-        let Some(reduce) = Reduce::parse(name) else {
-            return Err(bad_reduce(name, "add or multiply"));
+    let &attrs::Scatter { dim, reduce, value } = args.attrs()?;
+    let source = Source::new(args, value)?;
+    if let Some(update) = reduce {
+        let reduce = match update {
+            ScatterUpdate::Add => Reduce::Sum,
+            ScatterUpdate::Multiply => Reduce::Prod,
         };
-        return scatter_with(args, source, reduce, true);
+        return scatter_with(args, source, (dim, false), reduce, true);
     }
-    let out = &args.outputs[0];
-    let Some(walk) = Elementwise::new(args, &source)? else {
-        start_from(out, &args.inputs[0]);
+    let out = &args.outputs()[0];
+    let Some(walk) = Elementwise::new(args, &source, dim)? else {
+        start_from(out, &args.inputs()[0]);
         return Ok(());
     };
-    start_from(out, &args.inputs[0]);
-    by_size!(out.dtype, T => {
+    start_from(out, &args.inputs()[0]);
+    by_size!(out.dtype(), T => {
         // SAFETY: the walk was built from these views, and the index was checked.
         unsafe { walk.job().put::<T>(source.ptr(), Ptr::of(out), &walk.index) }
     });
     Ok(())
 }
 
-/// `scatter_add`: inputs `self`, `index`, `src`; attrs `dim`, whether negative values count from
-/// the end.
+/// `scatter_add`: inputs `self`, `index`, `src`.
 fn scatter_add(args: &KernelArgs<'_>) -> Result<()> {
-    scatter_with(args, Source::new(args, 2, usize::MAX), Reduce::Sum, true)
+    let &attrs::Gather { dim, negative } = args.attrs()?;
+    let source = Source::new(args, None)?;
+    scatter_with(args, source, (dim, negative), Reduce::Sum, true)
 }
 
-/// `scatter_reduce`: inputs `self`, `index`, `src`; attrs `dim`, `reduce` (`"sum"`, `"prod"`,
-/// `"mean"`, `"amax"`, `"amin"`), `include_self`.
+/// `scatter_reduce`: inputs `self`, `index`, `src`.
 fn scatter_reduce(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(reduce) = Reduce::parse(args.attr(1).str()) else {
-        return Err(bad_reduce(
-            args.attr(1).str(),
-            "sum, prod, mean, amax or amin",
-        ));
-    };
-    scatter_with(
-        args,
-        Source::new(args, 2, usize::MAX),
-        reduce,
-        args.attr(2).bool(),
-    )
-}
-
-#[cold]
-fn bad_reduce(name: &str, expected: &str) -> TorshError {
-    TorshError::invalid(
-        "",
-        format!("reduce argument must be {expected}, got '{name}'"),
-    )
+    let a = args.attrs::<attrs::ScatterReduce>()?;
+    let source = Source::new(args, None)?;
+    scatter_with(args, source, (a.dim, false), a.reduce, a.include_self)
 }
 
 /// The walk of `scatter` and kin: the index's shape.
@@ -259,24 +253,32 @@ struct Elementwise<'a> {
 }
 
 impl<'a> Elementwise<'a> {
-    /// `None` where the index is empty.
-    fn new(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<Option<Elementwise<'a>>> {
-        let walk = Elementwise::unchecked(args, source)?;
+    /// `None` where the index is empty. Negative values are out of bounds.
+    fn new(
+        args: &'a KernelArgs<'a>,
+        source: &Source<'_>,
+        dim: usize,
+    ) -> Result<Option<Elementwise<'a>>> {
+        let walk = Elementwise::unchecked(args, source, (dim, false))?;
         walk.as_ref().map_or(Ok(()), |w| w.check(args))?;
         Ok(walk)
     }
 
     /// Refuses index values out of bounds.
     fn check(&self, args: &KernelArgs<'_>) -> Result<()> {
-        let (sizes, _) = at_least_1d(&args.outputs[0]);
-        let shape = args.inputs[1].shape;
+        let (sizes, _) = at_least_1d(&args.outputs()[0]);
+        let shape = args.inputs()[1].shape();
         self.index.check(shape, sizes[self.dim], self.dim)
     }
 
-    /// As [`Elementwise::new`], with index values yet to be checked.
-    fn unchecked(args: &'a KernelArgs<'a>, source: &Source<'_>) -> Result<Option<Elementwise<'a>>> {
-        let (out, idx) = (&args.outputs[0], &args.inputs[1]);
-        let dim = args.attr(0).int() as usize;
+    /// As [`Elementwise::new`], with index values yet to be checked, of which negative ones may
+    /// count from the end.
+    fn unchecked(
+        args: &'a KernelArgs<'a>,
+        source: &Source<'_>,
+        (dim, negative): (usize, bool),
+    ) -> Result<Option<Elementwise<'a>>> {
+        let (out, idx) = (&args.outputs()[0], &args.inputs()[1]);
         no_overlap(out, idx)?;
         if let Some(s) = source.tensor() {
             no_overlap(out, s)?;
@@ -286,7 +288,7 @@ impl<'a> Elementwise<'a> {
         }
         let (sizes, strides) = at_least_1d(out);
         let (size, step) = (sizes[dim], strides[dim]);
-        let index = Index::unchecked(idx, size, step, args.attr(1).bool(), Some(out))?;
+        let index = Index::unchecked(idx, size, step, negative, Some(out))?;
         let (shape, _) = at_least_1d(idx);
         let mut indexed = strides.to_vec();
         indexed[dim] = 0;
@@ -322,32 +324,34 @@ impl<'a> Elementwise<'a> {
     }
 }
 
-/// Scatters with a reduction. The half types accumulate in float32, as PyTorch's do.
+/// Scatters along a dimension, where negative values may count from the end, with a reduction. The
+/// half types accumulate in float32, as PyTorch's do.
 fn scatter_with(
     args: &KernelArgs<'_>,
     source: Source<'_>,
+    along: (usize, bool),
     reduce: Reduce,
     include_self: bool,
 ) -> Result<()> {
-    let out = &args.outputs[0];
-    if out.dtype.is_complex() && matches!(reduce, Reduce::Max | Reduce::Min | Reduce::Mean)
-        || out.dtype == DType::Bool && reduce == Reduce::Mean
+    let out = &args.outputs()[0];
+    if out.dtype().is_complex() && matches!(reduce, Reduce::Amax | Reduce::Amin | Reduce::Mean)
+        || out.dtype() == DType::Bool && reduce == Reduce::Mean
     {
         return Err(args.unsupported());
     }
-    let Some(walk) = Elementwise::unchecked(args, &source)? else {
-        start_from(out, &args.inputs[0]);
+    let Some(walk) = Elementwise::unchecked(args, &source, along)? else {
+        start_from(out, &args.inputs()[0]);
         return Ok(());
     };
     if reduce == Reduce::Sum && include_self && sum_into_few(args, &source, &walk)? {
         return Ok(());
     }
     walk.check(args)?;
-    match out.dtype {
+    match out.dtype() {
         DType::F16 => scatter_half::<f16>(args, &source, &walk, reduce, include_self),
         DType::BF16 => scatter_half::<bf16>(args, &source, &walk, reduce, include_self),
         dtype => {
-            start_from(out, &args.inputs[0]);
+            start_from(out, &args.inputs()[0]);
             by_dtype!(dtype, T => {
                 // SAFETY: the walk was built from these views, and the index was checked.
                 unsafe { reduce_into::<T>(out, &walk, source.ptr(), reduce, include_self) }
@@ -363,18 +367,18 @@ fn sum_into_few(
     source: &Source<'_>,
     walk: &Elementwise<'_>,
 ) -> Result<bool> {
-    let out = &args.outputs[0];
+    let out = &args.outputs()[0];
     let (sizes, strides) = at_least_1d(out);
     let (places, step) = (sizes[walk.dim], strides[walk.dim]);
     let Some((n, [ds, 0, is])) = walk.job().walk().single() else {
         return Ok(false);
     };
     // The half types are summed in float32, which is done elsewhere.
-    let half = matches!(out.dtype, DType::F16 | DType::BF16);
+    let half = matches!(out.dtype(), DType::F16 | DType::BF16);
     if half || out.numel() != places || !flat::pays(n, places) {
         return Ok(false);
     }
-    by_dtype!(out.dtype, T => {
+    by_dtype!(out.dtype(), T => {
         let from = flat::Elements::<T> {
             first: source.ptr(),
             step: ds,
@@ -386,7 +390,7 @@ fn sum_into_few(
         let Some(partial) = (unsafe { flat::reduce(from, places, T::NOTHING, T::add)? }) else {
             return Ok(false);
         };
-        start_from(out, &args.inputs[0]);
+        start_from(out, &args.inputs()[0]);
         // SAFETY: the places are those of the output.
         unsafe { partial.join(Ptr::of(out), step, T::add) };
     });
@@ -406,7 +410,7 @@ unsafe fn reduce_into<T: Num>(
 ) -> Result<()> {
     let job = walk.job();
     if !include_self {
-        let mut start = reduce.identity::<T>();
+        let mut start = identity::<T>(reduce);
         let zeros = vec![0; job.shape.len()];
         // SAFETY: the number is read with strides of 0; the rest as below.
         unsafe {
@@ -418,7 +422,7 @@ unsafe fn reduce_into<T: Num>(
         };
     }
     // SAFETY: the caller's promise.
-    unsafe { reduce.update::<T>(&job, dense, Ptr::of(out), &walk.index) };
+    unsafe { job.reduce::<T>(reduce, dense, Ptr::of(out), &walk.index) };
     if reduce != Reduce::Mean {
         return Ok(());
     }
@@ -499,8 +503,8 @@ fn scatter_half<T: Half>(
     reduce: Reduce,
     include_self: bool,
 ) -> Result<()> {
-    let out = &args.outputs[0];
-    let src = &args.inputs[0];
+    let out = &args.outputs()[0];
+    let src = &args.inputs()[0];
     let (sizes, strides) = at_least_1d(out);
     let (_, src_strides) = at_least_1d(src);
     let acc = widened::<T>(sizes, Ptr::of(src), src_strides)?;
@@ -515,12 +519,8 @@ fn scatter_half<T: Half>(
         dim: walk.dim,
     };
     let acc_strides = contiguous(sizes);
-    let view = View {
-        ptr: acc.ptr().cast(),
-        dtype: DType::F32,
-        shape: sizes,
-        strides: &acc_strides,
-    };
+    // SAFETY: the copy has an element for each of the output's, and lives until the end.
+    let view = unsafe { View::new(acc.ptr().cast(), DType::F32, sizes, &acc_strides) };
     // SAFETY: the walk is that of the float32 copies.
     unsafe { reduce_into::<f32>(&view, &wide, Ptr::new(from.ptr()), reduce, include_self)? };
     let (to, from) = (Ptr::<T>::of(out), Ptr::new(acc.ptr()));
@@ -533,80 +533,84 @@ fn scatter_half<T: Half>(
     Ok(())
 }
 
-/// `index_reduce`: inputs `self`, `index` (1-d), `source`; attrs `dim`, `reduce`, `include_self`.
+/// `index_reduce`: inputs `self`, `index` (1-d), `source`.
 fn index_reduce(args: &KernelArgs<'_>) -> Result<()> {
     // The same as a scatter whose index is repeated over the other dimensions.
-    let (source, idx) = (&args.inputs[2], &args.inputs[1]);
-    let dim = args.attr(0).int() as usize;
+    let (source, idx) = (&args.inputs()[2], &args.inputs()[1]);
+    let dim = args.attrs::<attrs::ScatterReduce>()?.dim;
     let (shape, _) = at_least_1d(source);
     let mut strides = vec![0; shape.len()];
-    strides[dim] = idx.strides.first().copied().unwrap_or(0);
-    let repeated = View {
-        ptr: idx.ptr,
-        dtype: idx.dtype,
-        shape,
-        strides: &strides,
-    };
-    scatter_reduce(&KernelArgs {
-        kernel: args.kernel,
-        compute: args.compute,
-        outputs: args.outputs,
-        inputs: &[args.inputs[0], repeated, *source],
-        attrs: args.attrs,
+    strides[dim] = idx.strides().first().copied().unwrap_or(0);
+    // SAFETY: the index has an element for each of this dimension's places; strides of 0 repeat them.
+    let repeated = unsafe { View::new(idx.ptr(), idx.dtype(), shape, &strides) };
+    let inputs = [args.inputs()[0], repeated, *source];
+    // SAFETY: the call's own operands, with the index in the source's shape, as `ScatterReduce` asks.
+    scatter_reduce(&unsafe {
+        KernelArgs::new(
+            args.kernel(),
+            args.compute(),
+            args.outputs(),
+            &inputs,
+            args.attributes(),
+        )
     })
 }
 
 /// Advanced assignment: inputs `self`, the values (broadcast to what the index selects), and K
-/// index tensors of one shape S; attrs the K dimensions, how many free dimensions come before S,
-/// `accumulate`.
+/// index tensors of one shape S, one for each of `dims`. What they select has `position` of the
+/// other dimensions before S.
 fn index_put(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, values) = (&args.outputs[0], &args.inputs[1]);
-    let dims = args.attr(0).ints();
-    let position = args.attr(1).int() as usize;
+    let (out, values) = (&args.outputs()[0], &args.inputs()[1]);
+    let attrs::IndexPut {
+        dims,
+        position,
+        accumulate,
+    } = args.attrs()?;
+    let position = *position;
     no_overlap(out, values)?;
-    for idx in &args.inputs[2..] {
+    for idx in &args.inputs()[2..] {
         no_overlap(out, idx)?;
     }
-    let a = advanced(out, &args.inputs[2..], dims, position, Some(out))?;
-    let mut shape: Vec<usize> = (0..out.shape.len())
+    let a = advanced(out, &args.inputs()[2..], dims, position, Some(out))?;
+    let mut shape: Vec<usize> = (0..out.shape().len())
         .filter(|&d| !dims.contains(&(d as i64)))
-        .map(|d| out.shape[d])
+        .map(|d| out.shape()[d])
         .collect();
-    shape.splice(position..position, args.inputs[2].shape.iter().copied());
-    let Some(lead) = shape.len().checked_sub(values.shape.len()) else {
+    shape.splice(position..position, args.inputs()[2].shape().iter().copied());
+    let Some(lead) = shape.len().checked_sub(values.shape().len()) else {
         return Err(TorshError::shape(
             "",
             format!(
                 "shape mismatch: value tensor of shape {:?} cannot be broadcast to indexing result of shape {shape:?}",
-                values.shape
+                values.shape()
             ),
         ));
     };
     let mut dense = vec![0; shape.len()];
-    for d in 0..values.shape.len() {
-        if values.shape[d] != 1 {
-            dense[lead + d] = values.strides[d];
+    for d in 0..values.shape().len() {
+        if values.shape()[d] != 1 {
+            dense[lead + d] = values.strides()[d];
         }
     }
-    start_from(out, &args.inputs[0]);
+    start_from(out, &args.inputs()[0]);
     let job = Job {
         shape: &shape,
         dense: &dense,
         indexed: &a.indexed,
         at: &a.at,
     };
-    put_or_add(out, values, &job, &a.index, args.attr(2).bool());
+    put_or_add(out, values, &job, &a.index, *accumulate);
     Ok(())
 }
 
 fn put_or_add(out: &View<'_>, values: &View<'_>, job: &Job<'_>, index: &Index<'_>, add: bool) {
     if add {
-        by_dtype!(out.dtype, T => {
+        by_dtype!(out.dtype(), T => {
             // SAFETY: the job was built from these views, and the index was checked.
             unsafe { job.update::<T>(Ptr::of(values), Ptr::of(out), index, T::add) }
         });
     } else {
-        by_size!(out.dtype, T => {
+        by_size!(out.dtype(), T => {
             // SAFETY: as above.
             unsafe { job.put::<T>(Ptr::of(values), Ptr::of(out), index) }
         });
@@ -614,61 +618,61 @@ fn put_or_add(out: &View<'_>, values: &View<'_>, job: &Job<'_>, index: &Index<'_
 }
 
 /// `put`: inputs `self`, `index` (positions in the flattened `self`), `source` (of the index's
-/// shape); attrs `accumulate`.
+/// shape).
 fn put(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, idx, values) = (&args.outputs[0], &args.inputs[1], &args.inputs[2]);
+    let accumulate = args.attrs::<attrs::Put>()?.accumulate;
+    let (out, idx, values) = (&args.outputs()[0], &args.inputs()[1], &args.inputs()[2]);
     no_overlap(out, idx)?;
     no_overlap(out, values)?;
     let index = flat_index(out, idx, Some(out))?;
-    start_from(out, &args.inputs[0]);
-    let indexed = vec![0; idx.shape.len()];
+    start_from(out, &args.inputs()[0]);
+    let indexed = vec![0; idx.shape().len()];
     let job = Job {
-        shape: idx.shape,
-        dense: values.strides,
+        shape: idx.shape(),
+        dense: values.strides(),
         indexed: &indexed,
         at: &index.strides,
     };
-    put_or_add(out, values, &job, &index, args.attr(0).bool());
+    put_or_add(out, values, &job, &index, accumulate);
     Ok(())
 }
 
-/// The gradient of `embedding`: inputs `grad`, `indices`; attrs `padding_idx` (negative: none),
-/// `scale_grad_by_freq`. The output has the weight's shape.
+/// The gradient of `embedding`: inputs `grad`, `indices`. The output has the weight's shape.
 fn embedding_backward(args: &KernelArgs<'_>) -> Result<()> {
-    let (out, grad, idx) = (&args.outputs[0], &args.inputs[0], &args.inputs[1]);
-    let (rows, width) = (out.shape[0], out.shape[1]);
+    let a = args.attrs::<attrs::EmbeddingBackward>()?;
+    let (out, grad, idx) = (&args.outputs()[0], &args.inputs()[0], &args.inputs()[1]);
+    let (rows, width) = (out.shape()[0], out.shape()[1]);
     let index = Index::new(idx, rows, 0, 1, false, None)?;
-    let padding = args.attr(0).int();
-    let n = idx.numel();
+    let (n, padding) = (idx.numel(), a.padding_idx);
     // Per position: the row to add to and where the gradient's row starts.
     let mut jobs = Scratch::filled(n, (0usize, 0isize))?;
-    let (mut k, last) = (0, grad.strides.len() - 1);
-    Walk::new(idx.shape, [&index.strides, &grad.strides[..last]]).all(|[i, g], n, [is, gs]| {
+    let (mut k, last) = (0, grad.strides().len() - 1);
+    Walk::new(idx.shape(), [&index.strides, &grad.strides()[..last]]).all(|[i, g], n, [is, gs]| {
         for j in 0..n as isize {
             // SAFETY: the walk stays within the index tensor.
             let row = unsafe { index.offset(i + j * is) };
-            if padding < 0 || row as i64 != padding {
+            if padding != Some(row as usize) {
                 jobs[k] = (row as usize, g + j * gs);
                 k += 1;
             }
         }
     });
     let jobs = &jobs[..k];
-    let mut counts = Scratch::filled(if args.attr(1).bool() { rows } else { 0 }, 0u32)?;
+    let mut counts = Scratch::filled(if a.scale_grad_by_freq { rows } else { 0 }, 0u32)?;
     if !counts.is_empty() {
         for &(row, _) in jobs {
             counts[row] += 1;
         }
     }
     fill(out, Scalar::Int(0));
-    let (step, out_step) = (grad.strides[last], out.strides[1]);
-    by_dtype!(out.dtype, T => {
+    let (step, out_step) = (grad.strides()[last], out.strides()[1]);
+    by_dtype!(out.dtype(), T => {
         let (to, from) = (Ptr::<T>::of(out), Ptr::<T>::of(grad));
         // Threads share the width, so that each row adds its gradients in order.
         let grain = (GRAIN / k.max(1)).max(16);
         pool::parallel_for(width, grain, &|columns| {
             for &(row, start) in jobs {
-                let first = row as isize * out.strides[0];
+                let first = row as isize * out.strides()[0];
                 let scale = match counts.get(row) {
                     Some(&c) if c > 1 => Some(T::cast(Scalar::Float(1.0 / c as f64))),
                     _ => None,

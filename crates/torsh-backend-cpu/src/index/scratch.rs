@@ -18,8 +18,8 @@ impl<T: Copy> Scratch<T> {
     pub(crate) fn from_fn(n: usize, mut f: impl FnMut(usize) -> T) -> Result<Scratch<T>> {
         let bytes = n
             .checked_mul(std::mem::size_of::<T>())
-            .ok_or(TorshError::OutOfMemory)?;
-        let block = allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+            .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?;
+        let block = allocate(bytes)?;
         let p = block.ptr().as_ptr().cast::<T>();
         for i in 0..n {
             // SAFETY: the block holds `n` elements and is aligned to 64 bytes.
@@ -54,8 +54,8 @@ impl<T: Copy> Room<T> {
     pub(crate) fn new(n: usize) -> Result<Room<T>> {
         let bytes = n
             .checked_mul(std::mem::size_of::<T>())
-            .ok_or(TorshError::OutOfMemory)?;
-        let block = allocate(bytes).map_err(|_| TorshError::OutOfMemory)?;
+            .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?;
+        let block = allocate(bytes)?;
         Ok(Room {
             block,
             _elements: PhantomData,

@@ -1,4 +1,5 @@
-use torsh_core::{Attr, DType, Element, Kernel, KernelArgs, Result, Scalar, View, pool};
+use torsh_core::attrs::{self, Attributes, NONE, ScatterReduction};
+use torsh_core::{DType, Element, Kernel, Result, Scalar, View, pool};
 
 use super::positions::contiguous;
 
@@ -50,29 +51,35 @@ impl<T: Element> Buffer<T> {
     }
 
     fn view(&self) -> View<'_> {
-        View {
-            ptr: self.data[self.first.min(self.data.len())..]
-                .as_ptr()
-                .cast_mut()
-                .cast(),
-            dtype: T::DTYPE,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                self.data[self.first.min(self.data.len())..]
+                    .as_ptr()
+                    .cast_mut()
+                    .cast(),
+                T::DTYPE,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
 }
 
-fn run(kernel: Kernel, out: &[View<'_>], inputs: &[View<'_>], attrs: &[Attr<'_>]) -> Result<()> {
-    let compute = inputs[0].dtype;
-    let f = crate::kernel(kernel).expect("the kernel is in the table");
-    f(&KernelArgs {
-        kernel,
-        compute,
-        outputs: out,
-        inputs,
-        attrs,
-    })
+fn run(
+    kernel: Kernel,
+    out: &[View<'_>],
+    inputs: &[View<'_>],
+    attrs: &dyn Attributes,
+) -> Result<()> {
+    crate::testing::run(kernel, inputs[0].dtype(), out, inputs, attrs)
 }
+
+/// `index_add` along dimension 0.
+const ADD: attrs::IndexAdd = attrs::IndexAdd {
+    dim: 0,
+    alpha: Scalar::Int(1),
+};
 
 /// Numbers that look random and repeat.
 fn numbers(n: usize, below: u64) -> Vec<i64> {
@@ -111,12 +118,11 @@ fn index_add_is_the_same_on_any_number_of_threads_and_any_layout() {
             Buffer::new(source.data.clone(), &[n, width]),
         ] {
             let out = Buffer::filled(&[rows, width], 0f32);
-            let attrs = [Attr::Int(0), Attr::Int(1)];
             run(
                 Kernel::IndexAdd,
                 &[out.view()],
                 &[start.view(), index.view(), src.view()],
-                &attrs,
+                &ADD,
             )
             .expect("runs");
             assert_eq!(out.data, expected);
@@ -135,7 +141,7 @@ fn a_bad_index_leaves_the_target_as_it_was() {
             Kernel::IndexAdd,
             &[target.view()],
             &[target.view(), index.view(), source.view()],
-            &[Attr::Int(0), Attr::Int(1)],
+            &ADD,
         )
         .expect_err("out of range");
         assert!(
@@ -154,12 +160,12 @@ fn an_index_that_is_written_over_is_read_first() {
     // plain overlap.
     let data = vec![3i64, 7, 2, 7, 1, 7];
     let all = Buffer::new(data, &[6]);
-    let index = View {
-        shape: &[3],
-        strides: &[2],
-        ..all.view()
+    // SAFETY: the buffers of the test outlive the call.
+    let index = unsafe { View::new(all.view().ptr(), all.view().dtype(), &[3], &[2]) };
+    let value = attrs::IndexFill {
+        dim: 0,
+        value: Some(Scalar::Int(1 << 40)),
     };
-    let value = [Attr::Int(0), Attr::Scalar(Scalar::Int(1 << 40))];
     run(
         Kernel::IndexFill,
         &[all.view()],
@@ -190,7 +196,10 @@ fn advanced_indexing_wraps_and_broadcasts() {
         Buffer::new(vec![-4i64, 3], &[2]),
     );
     let out = Buffer::filled(&[2, 3], 0i32);
-    let attrs = [Attr::Ints(&[0, 2]), Attr::Int(0)];
+    let attrs = attrs::IndexGet {
+        dims: [0, 2].into(),
+        position: 0,
+    };
     run(
         Kernel::IndexGet,
         &[out.view()],
@@ -201,7 +210,11 @@ fn advanced_indexing_wraps_and_broadcasts() {
     assert_eq!(out.data, [0, 4, 8, 15, 19, 23]);
     let values = Buffer::new(vec![100i32], &[]);
     let put = Buffer::filled(&[2, 3, 4], 0i32);
-    let attrs = [Attr::Ints(&[0, 2]), Attr::Int(0), Attr::Bool(true)];
+    let attrs = attrs::IndexPut {
+        dims: [0, 2].into(),
+        position: 0,
+        accumulate: true,
+    };
     run(
         Kernel::IndexPut,
         &[put.view()],
@@ -221,14 +234,14 @@ fn masks_select_count_and_scatter_in_parallel() {
     let kept: Vec<i64> = x.data.iter().copied().filter(|v| v % 3 == 0).collect();
     let mask = Buffer::new(mask, &[n / 100, 100]);
     let count = Buffer::filled(&[], 0i64);
-    run(Kernel::MaskedCount, &[count.view()], &[mask.view()], &[]).expect("runs");
+    run(Kernel::MaskedCount, &[count.view()], &[mask.view()], NONE).expect("runs");
     assert_eq!(count.data, [kept.len() as i64]);
     let out = Buffer::filled(&[kept.len()], 0i64);
     run(
         Kernel::MaskedSelect,
         &[out.view()],
         &[x.spread(-1).view(), mask.view()],
-        &[],
+        &attrs::MaskedSelect { count: kept.len() },
     )
     .expect("runs");
     assert_eq!(out.data, kept);
@@ -237,7 +250,7 @@ fn masks_select_count_and_scatter_in_parallel() {
         Kernel::Nonzero,
         &[rows.view()],
         &[mask.spread(true).view()],
-        &[],
+        &attrs::Nonzero { count: kept.len() },
     )
     .expect("runs");
     for (row, v) in rows.data.chunks(2).zip(&kept) {
@@ -250,7 +263,7 @@ fn masks_select_count_and_scatter_in_parallel() {
         Kernel::MaskedScatter,
         &[back.view()],
         &[zeros.view(), mask.view(), source.view()],
-        &[],
+        NONE,
     )
     .expect("runs");
     let expected: Vec<i64> = x
@@ -264,7 +277,7 @@ fn masks_select_count_and_scatter_in_parallel() {
         Kernel::MaskedScatter,
         &[back.view()],
         &[zeros.view(), mask.view(), short.view()],
-        &[],
+        NONE,
     );
     assert!(e.is_err() && back.data == expected);
 }
@@ -285,9 +298,10 @@ fn sort_orders_every_kind_of_number() {
     let x = Buffer::new(x, &[n]);
     for descending in [false, true] {
         let (values, indices) = (Buffer::filled(&[n], 0f32), Buffer::filled(&[n], 0i64));
-        let attrs = [Attr::Int(0), Attr::Bool(descending)];
-        run(
+        let attrs = attrs::Sort { dim: 0, descending };
+        crate::testing::run(
             Kernel::Sort,
+            DType::F32,
             &[values.view(), indices.view()],
             &[x.spread(1e9).view()],
             &attrs,
@@ -308,8 +322,13 @@ fn sort_orders_every_kind_of_number() {
         }
         let k = 37;
         let (top, at) = (Buffer::filled(&[k], 0f32), Buffer::filled(&[k], 0i64));
-        let attrs = [Attr::Int(0), Attr::Bool(descending)];
-        run(Kernel::Topk, &[top.view(), at.view()], &[x.view()], &attrs).expect("runs");
+        let attrs = attrs::Topk {
+            dim: 0,
+            largest: descending,
+            k: k as i64,
+        };
+        let (out, x) = ([top.view(), at.view()], [x.view()]);
+        crate::testing::run(Kernel::Topk, DType::F32, &out, &x, &attrs).expect("runs");
         let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&top.data), bits(&values.data[..k]));
         assert_eq!(at.data, indices.data[..k]);
@@ -323,9 +342,13 @@ fn sort_runs_along_any_dimension() {
         Buffer::filled(&[3, 40, 5], 0i64),
         Buffer::filled(&[3, 40, 5], 0i64),
     );
-    let attrs = [Attr::Int(1), Attr::Bool(false)];
-    run(
+    let attrs = attrs::Sort {
+        dim: 1,
+        descending: false,
+    };
+    crate::testing::run(
         Kernel::Sort,
+        DType::I64,
         &[values.view(), indices.view()],
         &[x.view()],
         &attrs,
@@ -346,14 +369,19 @@ fn sort_runs_along_any_dimension() {
         Buffer::filled(&[1], num_complex::Complex::new(0f32, 0.0)),
         Buffer::filled(&[1], 0i64),
     );
-    assert!(run(Kernel::Sort, &[v.view(), i.view()], &[c.view()], &attrs).is_err());
+    let (out, c) = ([v.view(), i.view()], [c.view()]);
+    assert!(crate::testing::run(Kernel::Sort, DType::C64, &out, &c, &attrs).is_err());
 }
 
 #[test]
 fn windows_accumulate_and_stay_inside() {
     let g = Buffer::new(vec![1f32, 2.0, 3.0, 4.0], &[2, 2]);
     let out = Buffer::filled(&[4], 9f32);
-    let attrs = |o| [Attr::Ints(&[2, 2]), Attr::Ints(&[1, 1]), Attr::Int(o)];
+    let attrs = |storage_offset| attrs::StridedAccumulate {
+        stride: [1, 1].into(),
+        storage_offset,
+        numel: 4,
+    };
     run(
         Kernel::StridedAccumulate,
         &[out.view()],
@@ -385,7 +413,10 @@ fn windows_accumulate_and_stay_inside() {
         Kernel::StridedScatter,
         &[out.view()],
         &[base.view(), g.view()],
-        &attrs(1),
+        &attrs::StridedScatter {
+            stride: [1, 1].into(),
+            storage_offset: 1,
+        },
     )
     .expect("runs");
     assert_eq!(out.data, [7.0, 1.0, 3.0, 4.0]);
@@ -399,7 +430,11 @@ fn half_types_reduce_in_float32() {
     let index = Buffer::filled(&[n], 1i64);
     let ones = Buffer::filled(&[n], bf16::from_f32(1.0));
     let out = Buffer::filled(&[2], bf16::ZERO);
-    let attrs = [Attr::Int(0), Attr::Str("sum"), Attr::Bool(true)];
+    let attrs = attrs::ScatterReduce {
+        dim: 0,
+        reduce: ScatterReduction::Sum,
+        include_self: true,
+    };
     run(
         Kernel::ScatterReduce,
         &[out.view()],
@@ -409,7 +444,11 @@ fn half_types_reduce_in_float32() {
     .expect("runs");
     // Added up in bfloat16 it would stop at 256.
     assert_eq!(out.data, [bf16::from_f32(1.0), bf16::from_f32(1001.0)]);
-    let attrs = [Attr::Int(0), Attr::Str("mean"), Attr::Bool(false)];
+    let attrs = attrs::ScatterReduce {
+        dim: 0,
+        reduce: ScatterReduction::Mean,
+        include_self: false,
+    };
     run(
         Kernel::ScatterReduce,
         &[out.view()],
@@ -418,21 +457,24 @@ fn half_types_reduce_in_float32() {
     )
     .expect("runs");
     assert_eq!(out.data, [bf16::from_f32(1.0), bf16::from_f32(1.0)]);
-    assert_eq!(x.view().dtype, DType::BF16);
+    assert_eq!(x.view().dtype(), DType::BF16);
 }
 
 #[test]
 fn rolls_flips_and_triangles() {
     let x = Buffer::new((0..12).collect::<Vec<i64>>(), &[3, 4]);
     let out = Buffer::filled(&[3, 4], 0i64);
-    let attrs = [Attr::Ints(&[1, -5]), Attr::Ints(&[0, 1])];
+    let attrs = attrs::Roll {
+        shifts: [1, -5].into(),
+        dims: [0, 1].into(),
+    };
     run(Kernel::Roll, &[out.view()], &[x.view()], &attrs).expect("runs");
     assert_eq!(out.data, [9, 10, 11, 8, 1, 2, 3, 0, 5, 6, 7, 4]);
     run(
         Kernel::Flip,
         &[out.view()],
         &[x.view()],
-        &[Attr::Ints(&[1])],
+        &attrs::Flip { dims: [1].into() },
     )
     .expect("runs");
     assert_eq!(out.data, [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8]);
@@ -440,7 +482,10 @@ fn rolls_flips_and_triangles() {
         Kernel::Triangle,
         &[out.view()],
         &[x.view()],
-        &[Attr::Int(1), Attr::Bool(true)],
+        &attrs::Triangle {
+            diagonal: 1,
+            upper: true,
+        },
     )
     .expect("runs");
     assert_eq!(out.data, [0, 1, 2, 3, 0, 0, 6, 7, 0, 0, 0, 11]);
@@ -448,10 +493,47 @@ fn rolls_flips_and_triangles() {
         Kernel::Triangle,
         &[x.view()],
         &[x.view()],
-        &[Attr::Int(i64::MIN), Attr::Bool(false)],
+        &attrs::Triangle {
+            diagonal: i64::MIN,
+            upper: false,
+        },
     )
     .expect("runs");
     assert_eq!(x.data, [0; 12]);
+}
+
+#[test]
+fn diagonals_fill_matrices() {
+    let x = Buffer::new(vec![1f32, 2.0, 3.0, 4.0], &[2, 2]).spread(9.0);
+    let at = |offset, dim1, dim2| attrs::DiagEmbed { offset, dim1, dim2 };
+    let out = Buffer::filled(&[2, 3, 3], 7f32);
+    run(Kernel::DiagEmbed, &[out.view()], &[x.view()], &at(1, 1, 2)).expect("runs");
+    let upper = [0.0, 1.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0];
+    assert_eq!(out.data[..9], upper);
+    assert_eq!(
+        out.data[9..],
+        upper.map(|v| if v == 0.0 { 0.0 } else { v + 2.0 })
+    );
+    // Rows and columns around the matrices, below the main diagonal.
+    let out = Buffer::filled(&[3, 2, 3], 7f32);
+    run(Kernel::DiagEmbed, &[out.view()], &[x.view()], &at(-1, 0, 2)).expect("runs");
+    let rows: Vec<&[f32]> = out.data.chunks(3).collect();
+    let zero = &[0.0; 3][..];
+    assert_eq!(rows[..2], [zero; 2]);
+    assert_eq!(rows[2..4], [&[1.0, 0.0, 0.0][..], &[3.0, 0.0, 0.0]]);
+    assert_eq!(rows[4..], [&[0.0, 2.0, 0.0][..], &[0.0, 4.0, 0.0]]);
+    // Outputs that are not square, or of other sizes than the diagonals make.
+    for (shape, attrs) in [
+        (&[2usize, 3, 4][..], at(1, 1, 2)),
+        (&[2, 3, 3], at(0, 1, 2)),
+        (&[2, 3, 3], at(4, 1, 2)),
+        (&[2, 3, 3], at(1, 2, 2)),
+        (&[3, 3], at(1, 0, 1)),
+    ] {
+        let out = Buffer::filled(shape, 7f32);
+        assert!(run(Kernel::DiagEmbed, &[out.view()], &[x.view()], &attrs).is_err());
+        assert!(out.data.iter().all(|&v| v == 7.0));
+    }
 }
 
 /// Many elements into few places: as the sum in order, whatever the layout and the threads.
@@ -495,7 +577,10 @@ fn scatter_add_of_many_into_few() {
                     Kernel::ScatterAdd,
                     &[out.view()],
                     &[start.view(), index.view(), src.view()],
-                    &[Attr::Int(0), Attr::Bool(spread)],
+                    &attrs::Gather {
+                        dim: 0,
+                        negative: spread,
+                    },
                 )
                 .expect("in bounds");
                 let got = out.packed().data;
@@ -510,7 +595,10 @@ fn scatter_add_of_many_into_few() {
                 Kernel::ScatterAdd,
                 &[out.view()],
                 &[zeros.view(), index.view(), ints.view()],
-                &[Attr::Int(0), Attr::Bool(false)],
+                &attrs::Gather {
+                    dim: 0,
+                    negative: false,
+                },
             )
             .expect("in bounds");
             assert_eq!(out.data, whole);
@@ -525,7 +613,10 @@ fn scatter_add_of_many_into_few() {
             Kernel::ScatterAdd,
             &[out.view()],
             &[out.view(), index.view(), src.view()],
-            &[Attr::Int(0), Attr::Bool(false)],
+            &attrs::Gather {
+                dim: 0,
+                negative: false,
+            },
         )
     };
     call(&index).expect("in bounds");
@@ -552,7 +643,8 @@ fn rows_of_every_length() {
         let index = Buffer::new(at.clone(), &[n]);
         let out = Buffer::filled(&[n, width], 0i64);
         let inputs = [src.view(), index.view()];
-        run(Kernel::IndexSelect, &[out.view()], &inputs, &[Attr::Int(0)]).expect("in bounds");
+        let by_rows = attrs::IndexSelect { dim: 0 };
+        run(Kernel::IndexSelect, &[out.view()], &inputs, &by_rows).expect("in bounds");
         let mut sums = vec![0i64; rows * width];
         for (i, &row) in at.iter().enumerate() {
             for c in 0..width {
@@ -567,7 +659,7 @@ fn rows_of_every_length() {
             Kernel::IndexAdd,
             &[total.view()],
             &[zeros.view(), index.view(), out.view()],
-            &[Attr::Int(0), Attr::Scalar(Scalar::Int(1))],
+            &ADD,
         )
         .expect("in bounds");
         assert_eq!(total.data, sums);
@@ -584,6 +676,8 @@ fn long_masks_select_in_order() {
         let on: Vec<bool> = numbers(n, one_in).iter().map(|&v| v == 0).collect();
         let mask = Buffer::new(on.clone(), &shape);
         let expected: Vec<i64> = (0..n).filter(|&i| on[i]).map(|i| i as i64).collect();
+        let count = expected.len();
+        let (select, nonzero) = (attrs::MaskedSelect { count }, attrs::Nonzero { count });
         for (src, mask) in [
             (src.spread(-1), mask.spread(true)),
             (src.spread(-1), Buffer::new(on.clone(), &shape)),
@@ -594,14 +688,14 @@ fn long_masks_select_in_order() {
             ),
         ] {
             let count = Buffer::filled(&[1], 0i64);
-            run(Kernel::MaskedCount, &[count.view()], &[mask.view()], &[]).expect("counts");
+            run(Kernel::MaskedCount, &[count.view()], &[mask.view()], NONE).expect("counts");
             assert_eq!(count.data[0], expected.len() as i64);
             let out = Buffer::filled(&[expected.len()], 0i64);
             let inputs = [src.view(), mask.view()];
-            run(Kernel::MaskedSelect, &[out.view()], &inputs, &[]).expect("selects");
+            run(Kernel::MaskedSelect, &[out.view()], &inputs, &select).expect("selects");
             assert_eq!(out.data, expected);
             let at = Buffer::filled(&[expected.len(), 2], 0i64);
-            run(Kernel::Nonzero, &[at.view()], &[mask.view()], &[]).expect("finds");
+            run(Kernel::Nonzero, &[at.view()], &[mask.view()], &nonzero).expect("finds");
             let flat = at.data.chunks(2).map(|p| p[0] * 901 + p[1]);
             assert!(flat.eq(expected.iter().copied()));
         }
@@ -609,7 +703,7 @@ fn long_masks_select_in_order() {
         let src = Buffer::new((0..n as i32).collect(), &shape);
         let out = Buffer::filled(&[expected.len()], 0i32);
         let inputs = [src.view(), mask.view()];
-        run(Kernel::MaskedSelect, &[out.view()], &inputs, &[]).expect("selects");
+        run(Kernel::MaskedSelect, &[out.view()], &inputs, &select).expect("selects");
         assert!(out.data.iter().map(|&v| i64::from(v)).eq(expected));
     }
 }

@@ -27,7 +27,7 @@ impl<T> Ptr<T> {
 
     /// The first element of a view.
     pub(crate) fn of(v: &View<'_>) -> Self {
-        Ptr(v.ptr.cast())
+        Ptr(v.ptr().cast())
     }
 
     /// The same address with other elements.

@@ -3,16 +3,19 @@
 //!
 //! - `CrossEntropy`: scores, target, optional weight into the loss, the logarithm of the sum of
 //!   exponentials of each position (in float32 for the half types), and the sum of the weights
-//!   that counted. Attributes: `reduction`, `ignore_index`, `label_smoothing`.
+//!   that counted.
 //! - `CrossEntropyBackward`: gradient, scores, target, optional weight and these two into the
 //!   gradient of the scores.
+//!
+//! Both take [`attrs::CrossEntropy`].
 //!
 //! With `w` the weights, `e` the smoothing and `c` classes, a position of class `t` costs
 //! `(1 - e) w_t (lse - x_t) + e / c * sum_j w_j (lse - x_j)`.
 
+use torsh_core::attrs::{self, Reduction};
 use torsh_core::{DType, KernelArgs, Result, pool};
 
-use super::{GRAIN, Reduction, Sizes, Targets, Upstream, total, total_weight, weights};
+use super::{GRAIN, Sizes, Targets, Upstream, total, total_weight, weights};
 use crate::arch::Arch;
 use crate::dense::{Dense, DenseOut, missing, wide};
 use crate::exp_rows::{ExpRows, greater};
@@ -184,8 +187,8 @@ rows! {
 }
 
 pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
-    let scores = args.inputs.first().ok_or_else(missing)?;
-    match wide(scores.dtype) {
+    let scores = args.inputs().first().ok_or_else(missing)?;
+    match wide(scores.dtype()) {
         DType::F32 => run::<f32>(args, DType::F32),
         DType::F64 => run::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -198,14 +201,18 @@ fn grain(sizes: &Sizes) -> usize {
 }
 
 fn run<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, lse_out, total_out, ..], [scores, target, rest @ ..]) = (args.outputs, args.inputs)
+    let ([out, lse_out, total_out, ..], [scores, target, rest @ ..]) =
+        (args.outputs(), args.inputs())
     else {
         return Err(missing());
     };
-    let reduction = Reduction::new(args.attr(0).str())?;
+    let &attrs::CrossEntropy {
+        reduction,
+        ignore_index,
+        label_smoothing: smoothing,
+    } = args.attrs()?;
     let sizes = Sizes::new(scores, target)?;
-    let targets = Targets::new(target, &sizes, args.attr(1).int())?;
-    let smoothing = args.attr(2).float();
+    let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(rest.first(), sizes.c, dtype)?;
     let weight = |t: usize| weights.as_ref().map_or(T::ONE, |w| w[t]);
     let all_weights = match &weights {
@@ -282,8 +289,8 @@ fn run<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 }
 
 pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    match wide(out.dtype) {
+    let out = args.outputs().first().ok_or_else(missing)?;
+    match wide(out.dtype()) {
         DType::F32 => run_backward::<f32>(args, DType::F32),
         DType::F64 => run_backward::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -291,14 +298,18 @@ pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run_backward<T: Rows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, ..], [grad, scores, target, weight, lse, whole, ..]) = (args.outputs, args.inputs)
+    let ([out, ..], [grad, scores, target, weight, lse, whole, ..]) =
+        (args.outputs(), args.inputs())
     else {
         return Err(missing());
     };
-    let reduction = Reduction::new(args.attr(0).str())?;
+    let &attrs::CrossEntropy {
+        reduction,
+        ignore_index,
+        label_smoothing: smoothing,
+    } = args.attrs()?;
     let sizes = Sizes::new(scores, target)?;
-    let targets = Targets::new(target, &sizes, args.attr(1).int())?;
-    let smoothing = args.attr(2).float();
+    let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(Some(weight), sizes.c, dtype)?;
     let upstream = Upstream::<T>::new(grad, whole, reduction, dtype)?;
     let (scores, lse) = (Dense::new(scores, dtype)?, Dense::new(lse, dtype)?);

@@ -3,18 +3,16 @@
 //!
 //! `CtcLoss`: log-probabilities `[t, n, c]` and int64 labels (`[n, s]`, or all labels one after the
 //! other) into each sequence's loss `[n]` and the forward variables `[n, t, 2 s + 1]`.
-//! Attributes: the lengths of the inputs, the lengths of the targets, the blank label.
 //! `CtcLossBackward`: gradient `[n]`, the log-probabilities, labels, losses and forward variables
-//! into the gradient of the log-probabilities; one more attribute says whether sequences of
-//! infinite loss have none. As in PyTorch it is the gradient of the scores whose log-softmax the
-//! log-probabilities are.
+//! into the gradient of the log-probabilities. As in PyTorch it is the gradient of the scores whose
+//! log-softmax the log-probabilities are. Both take [`attrs::CtcLoss`].
 //!
 //! float32 and float64. The sums of probabilities are computed in that dtype and in PyTorch's
 //! order: what float32 rounds off a long sequence's is more than the usual tolerances.
 
 use std::ops::{Add, Mul, Neg, Sub};
 
-use torsh_core::{DType, KernelArgs, Result, TorshError, View, pool};
+use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing};
 
@@ -90,12 +88,11 @@ struct Batch {
 }
 
 impl Batch {
-    fn new(args: &KernelArgs<'_>, scores: &View<'_>, targets: &View<'_>) -> Result<Batch> {
-        let [time, n, classes] = *scores.shape else {
+    fn new(a: &attrs::CtcLoss, scores: &View<'_>, targets: &View<'_>) -> Result<Batch> {
+        let [time, n, classes] = *scores.shape() else {
             return Err(missing());
         };
-        let (inputs, lengths) = (args.attr(0).ints(), args.attr(1).ints());
-        let blank = args.attr(2).int() as usize;
+        let (inputs, lengths, blank) = (&a.input_lengths, &a.target_lengths, a.blank);
         if inputs.len() != n || lengths.len() != n || blank >= classes {
             return Err(missing());
         }
@@ -111,7 +108,7 @@ impl Batch {
         let mut labels = Vec::with_capacity(n);
         let mut from = 0;
         for (b, &length) in lengths.iter().enumerate() {
-            if let [_, width] = targets.shape {
+            if let [_, width] = targets.shape() {
                 from = b * width;
             }
             let own = given.get(from..from + length).ok_or_else(missing)?;
@@ -166,7 +163,7 @@ impl Batch {
 }
 
 pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
-    match args.compute {
+    match args.compute() {
         DType::F32 => losses::<f32>(args),
         DType::F64 => losses::<f64>(args),
         _ => Err(args.unsupported()),
@@ -174,17 +171,18 @@ pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn losses<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([loss, alpha, ..], [scores, targets, ..]) = (args.outputs, args.inputs) else {
+    let ([loss, alpha, ..], [scores, targets, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let batch = Batch::new(args, scores, targets)?;
-    if *alpha.shape != [batch.n, batch.time, batch.states] || loss.numel() != batch.n {
+    let a = args.attrs::<attrs::CtcLoss>()?;
+    let batch = Batch::new(a, scores, targets)?;
+    if *alpha.shape() != [batch.n, batch.time, batch.states] || loss.numel() != batch.n {
         return Err(missing());
     }
-    let x = Dense::new(scores, args.compute)?;
+    let x = Dense::new(scores, args.compute())?;
     let (loss, alpha) = (
-        DenseOut::new(loss, args.compute)?,
-        DenseOut::new(alpha, args.compute)?,
+        DenseOut::new(loss, args.compute())?,
+        DenseOut::new(alpha, args.compute())?,
     );
     let (x, y, all) = (x.ptr::<T>(), loss.ptr::<T>(), alpha.ptr::<T>());
     let size = batch.time * batch.states;
@@ -237,7 +235,7 @@ unsafe fn likelihood<T: Log>(batch: &Batch, b: usize, x: Ptr<T>, alpha: &mut [T]
 }
 
 pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
-    match args.compute {
+    match args.compute() {
         DType::F32 => gradients::<f32>(args),
         DType::F64 => gradients::<f64>(args),
         _ => Err(args.unsupported()),
@@ -245,22 +243,22 @@ pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn gradients<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out], [grad, scores, targets, loss, alpha]) = (args.outputs, args.inputs) else {
+    let ([out], [grad, scores, targets, loss, alpha]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let batch = Batch::new(args, scores, targets)?;
-    if *alpha.shape != [batch.n, batch.time, batch.states]
+    let a = args.attrs::<attrs::CtcLoss>()?;
+    let batch = Batch::new(a, scores, targets)?;
+    if *alpha.shape() != [batch.n, batch.time, batch.states]
         || loss.numel() != batch.n
         || grad.numel() != batch.n
     {
         return Err(missing());
     }
-    let zero_infinity = args.attr(3).bool();
-    let x = Dense::new(scores, args.compute)?;
-    let grad = Dense::new(grad, args.compute)?;
-    let loss = Dense::new(loss, args.compute)?;
-    let alpha = Dense::new(alpha, args.compute)?;
-    let result = DenseOut::new(out, args.compute)?;
+    let x = Dense::new(scores, args.compute())?;
+    let grad = Dense::new(grad, args.compute())?;
+    let loss = Dense::new(loss, args.compute())?;
+    let alpha = Dense::new(alpha, args.compute())?;
+    let result = DenseOut::new(out, args.compute())?;
     let (x, g, nll) = (x.ptr::<T>(), grad.ptr::<T>(), loss.ptr::<T>());
     let (all, y) = (alpha.ptr::<T>(), result.ptr::<T>());
     let size = batch.time * batch.states;
@@ -272,7 +270,7 @@ fn gradients<T: Log>(args: &KernelArgs<'_>) -> Result<()> {
                 let g = *g.at(b as isize);
                 let nll = *nll.at(b as isize);
                 let mut length = batch.inputs[b];
-                if zero_infinity && nll == T::INFINITY {
+                if a.zero_infinity && nll == T::INFINITY {
                     length = 0;
                 }
                 let alpha = std::slice::from_raw_parts(all.at((b * size) as isize), size);

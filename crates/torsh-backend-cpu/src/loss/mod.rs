@@ -1,8 +1,7 @@
 //! Losses of class scores.
 //!
 //! Scores are `[n, c, ..]` or `[c]`, targets have that shape without `c` and hold class indices
-//! (int64 or uint8). Attributes of the forward kernels: `reduction` ("none", "mean" or "sum") and
-//! `ignore_index`; of the backward ones the same.
+//! (int64 or uint8).
 //!
 //! - `NllLoss`: log-probabilities, target, optional weight `[c]` into the loss and the sum of the
 //!   weights that counted. `NllLossBackward`: gradient, target, optional weight
@@ -15,6 +14,7 @@
 mod cross_entropy;
 mod ctc;
 
+use torsh_core::attrs::{self, Reduction};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing, wide};
@@ -36,28 +36,6 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     })
 }
 
-/// How the losses of all positions become one.
-#[derive(Clone, Copy, PartialEq)]
-enum Reduction {
-    None,
-    Mean,
-    Sum,
-}
-
-impl Reduction {
-    fn new(name: &str) -> Result<Reduction> {
-        match name {
-            "none" => Ok(Reduction::None),
-            "mean" => Ok(Reduction::Mean),
-            "sum" => Ok(Reduction::Sum),
-            other => {
-                let message = format!("{other} is not a valid value for reduction");
-                Err(TorshError::invalid("", message).with_hint("it is none, mean or sum"))
-            }
-        }
-    }
-}
-
 /// The scores as `n` images of `c` classes of `s` positions.
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -68,7 +46,7 @@ struct Sizes {
 
 impl Sizes {
     fn new(scores: &View<'_>, target: &View<'_>) -> Result<Sizes> {
-        let sizes = match scores.shape {
+        let sizes = match scores.shape() {
             [c] => Sizes { n: 1, c: *c, s: 1 },
             [n, c, rest @ ..] => Sizes {
                 n: *n,
@@ -98,10 +76,10 @@ struct Targets {
 
 impl Targets {
     fn new(view: &View<'_>, sizes: &Sizes, ignore_index: i64) -> Result<Targets> {
-        if !matches!(view.dtype, DType::I64 | DType::U8) {
+        if !matches!(view.dtype(), DType::I64 | DType::U8) {
             let message = format!(
                 "expected a target of class indices in int64, got {}",
-                view.dtype
+                view.dtype()
             );
             return Err(TorshError::dtype("", message));
         }
@@ -172,8 +150,8 @@ fn total_weight<T: Real>(targets: &Targets, weights: Option<&[T]>) -> f64 {
 }
 
 fn nll_loss(args: &KernelArgs<'_>) -> Result<()> {
-    let scores = args.inputs.first().ok_or_else(missing)?;
-    match wide(scores.dtype) {
+    let scores = args.inputs().first().ok_or_else(missing)?;
+    match wide(scores.dtype()) {
         DType::F32 => nll::<f32>(args, DType::F32),
         DType::F64 => nll::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -181,12 +159,16 @@ fn nll_loss(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn nll<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, total_out, ..], [scores, target, rest @ ..]) = (args.outputs, args.inputs) else {
+    let ([out, total_out, ..], [scores, target, rest @ ..]) = (args.outputs(), args.inputs())
+    else {
         return Err(missing());
     };
-    let reduction = Reduction::new(args.attr(0).str())?;
+    let &attrs::NllLoss {
+        reduction,
+        ignore_index,
+    } = args.attrs()?;
     let sizes = Sizes::new(scores, target)?;
-    let targets = Targets::new(target, &sizes, args.attr(1).int())?;
+    let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(rest.first(), sizes.c, dtype)?;
     let weight = |t: usize| weights.as_ref().map_or(T::ONE, |w| w[t]);
     let x = Dense::new(scores, dtype)?;
@@ -219,8 +201,8 @@ fn nll<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
 }
 
 fn nll_loss_backward(args: &KernelArgs<'_>) -> Result<()> {
-    let out = args.outputs.first().ok_or_else(missing)?;
-    match wide(out.dtype) {
+    let out = args.outputs().first().ok_or_else(missing)?;
+    match wide(out.dtype()) {
         DType::F32 => nll_backward::<f32>(args, DType::F32),
         DType::F64 => nll_backward::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -268,12 +250,16 @@ impl<T: Real> Upstream<T> {
 }
 
 fn nll_backward<T: Real>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, ..], [grad, target, weight, whole, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [grad, target, weight, whole, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let reduction = Reduction::new(args.attr(0).str())?;
+    let &attrs::NllLossBackward {
+        reduction,
+        ignore_index,
+        ..
+    } = args.attrs()?;
     let sizes = Sizes::new(out, target)?;
-    let targets = Targets::new(target, &sizes, args.attr(1).int())?;
+    let targets = Targets::new(target, &sizes, ignore_index)?;
     let weights = weights::<T>(Some(weight), sizes.c, dtype)?;
     let upstream = Upstream::<T>::new(grad, whole, reduction, dtype)?;
     let out = DenseOut::new(out, dtype)?;

@@ -1,22 +1,6 @@
 use super::*;
 use crate::matmul::tests::Host;
-use torsh_core::Attr;
-
-fn call(
-    kernel: Kernel,
-    outputs: &[View<'_>],
-    inputs: &[View<'_>],
-    attrs: &[Attr<'_>],
-) -> Result<()> {
-    let f = super::kernel(kernel).expect("a kernel");
-    f(&KernelArgs {
-        kernel,
-        compute: DType::F64,
-        outputs,
-        inputs,
-        attrs,
-    })
-}
+use crate::testing::run;
 
 fn value(i: usize) -> f64 {
     ((i * 37 + 11) % 23) as f64 / 7.0 - 1.3
@@ -61,13 +45,13 @@ fn cross_entropy_and_its_gradient() {
         });
         let weight = Host::<f64>::new(&[c], |i| 0.5 + i as f64 / 3.0);
         for smoothing in [0.0, 0.3] {
-            for reduction in ["none", "sum", "mean"] {
-                let attrs = [
-                    Attr::Str(reduction),
-                    Attr::Int(-100),
-                    Attr::Float(smoothing),
-                ];
-                let of = if reduction == "none" {
+            for reduction in [Reduction::None, Reduction::Sum, Reduction::Mean] {
+                let attrs = attrs::CrossEntropy {
+                    reduction,
+                    ignore_index: -100,
+                    label_smoothing: smoothing,
+                };
+                let of = if reduction == Reduction::None {
                     vec![n, s]
                 } else {
                     vec![]
@@ -76,17 +60,18 @@ fn cross_entropy_and_its_gradient() {
                 let lse = Host::<f64>::new(&[n, s], |_| 9.0);
                 let whole = Host::<f64>::new(&[], |_| 9.0);
                 let outputs = [loss.view(), lse.view(), whole.view()];
-                call(
+                run(
                     Kernel::CrossEntropy,
+                    DType::F64,
                     &outputs,
                     &[x.view(), target.view(), weight.view()],
                     &attrs,
                 )
                 .expect("a loss");
                 let reduce = |(losses, whole): (Vec<f64>, f64), g: &[f64]| match reduction {
-                    "none" => losses.iter().zip(g).map(|(l, g)| l * g).sum::<f64>(),
-                    "sum" => g[0] * losses.iter().sum::<f64>(),
-                    _ => g[0] * losses.iter().sum::<f64>() / whole,
+                    Reduction::None => losses.iter().zip(g).map(|(l, g)| l * g).sum::<f64>(),
+                    Reduction::Sum => g[0] * losses.iter().sum::<f64>(),
+                    Reduction::Mean => g[0] * losses.iter().sum::<f64>() / whole,
                 };
                 let ones = vec![1.0; n * s];
                 let want = reduce(
@@ -104,8 +89,9 @@ fn cross_entropy_and_its_gradient() {
                     lse.view(),
                     whole.view(),
                 ];
-                call(
+                run(
                     Kernel::CrossEntropyBackward,
+                    DType::F64,
                     &[grad.view()],
                     &inputs,
                     &attrs,
@@ -125,7 +111,7 @@ fn cross_entropy_and_its_gradient() {
                     let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
                     assert!(
                         (grad.data[i] - slope).abs() < 1e-7,
-                        "{shape:?} {reduction} {i}: {} {slope}",
+                        "{shape:?} {reduction:?} {i}: {} {slope}",
                         grad.data[i]
                     );
                 }
@@ -153,9 +139,14 @@ fn sums_of_long_rows_and_of_what_is_not_finite() {
         let loss = Host::<f32>::new(&[rows], |_| 9.0);
         let lse = Host::<f32>::new(&[rows], |_| 9.0);
         let whole = Host::<f32>::new(&[], |_| 9.0);
-        let attrs = [Attr::Str("none"), Attr::Int(-100), Attr::Float(0.0)];
-        call(
+        let attrs = attrs::CrossEntropy {
+            reduction: Reduction::None,
+            ignore_index: -100,
+            label_smoothing: 0.0,
+        };
+        run(
             Kernel::CrossEntropy,
+            DType::F64,
             &[loss.view(), lse.view(), whole.view()],
             &[x.view(), target.view()],
             &attrs,
@@ -183,10 +174,15 @@ fn nll_loss_picks_and_scatters() {
         Host::<f32>::new(&[], |_| 9.0),
         Host::<f32>::new(&[], |_| 9.0),
     );
-    let attrs = [Attr::Str("mean"), Attr::Int(7)];
+    let (reduction, ignore_index) = (Reduction::Mean, 7);
+    let attrs = attrs::NllLoss {
+        reduction,
+        ignore_index,
+    };
     let inputs = [x.view(), target.view(), weight.view()];
-    call(
+    run(
         Kernel::NllLoss,
+        DType::F64,
         &[loss.view(), whole.view()],
         &inputs,
         &attrs,
@@ -199,7 +195,20 @@ fn nll_loss_picks_and_scatters() {
     let g = Host::<f32>::new(&[], |_| 10.0);
     let grad = Host::<f32>::new(&[3, 2], |_| 9.0);
     let inputs = [g.view(), target.view(), weight.view(), whole.view()];
-    call(Kernel::NllLossBackward, &[grad.view()], &inputs, &attrs).expect("a gradient");
+    let attrs = attrs::NllLossBackward {
+        reduction,
+        ignore_index,
+        output_shape: grad.shape[..].into(),
+    };
+    let outputs = [grad.view()];
+    run(
+        Kernel::NllLossBackward,
+        DType::F64,
+        &outputs,
+        &inputs,
+        &attrs,
+    )
+    .expect("a gradient");
     assert_eq!(grad.data, [0.0, -6.0, 0.0, 0.0, -4.0, 0.0]);
 }
 
@@ -212,10 +221,14 @@ fn a_class_that_is_not_there_is_an_error() {
     );
     for bad in [2, -1] {
         let target = Host::<i64>::new(&[1], |_| bad);
-        let attrs = [Attr::Str("mean"), Attr::Int(-100)];
+        let attrs = attrs::NllLoss {
+            reduction: Reduction::Mean,
+            ignore_index: -100,
+        };
         let outputs = [loss.view(), whole.view()];
-        let e = call(
+        let e = run(
             Kernel::NllLoss,
+            DType::F64,
             &outputs,
             &[x.view(), target.view()],
             &attrs,

@@ -2,9 +2,10 @@
 //!
 //! Inputs: `a` of `[..batch, m, k]`, `b` of `[..batch, k, n]` and optionally `c`, which broadcasts
 //! to the output `[..batch, m, n]`; all in any layout. Batch dimensions broadcast. A vector `a` is
-//! a row, a vector `b` a column, and the output is without that dimension. Attributes: `alpha`,
-//! `beta` (1 where not given), and whether the last two dimensions of `a` and of `b` come swapped.
-//! `out = alpha * a b + beta * c`, where `c` is not read if `beta` is 0.
+//! a row, a vector `b` a column, and the output is without that dimension. With the attributes
+//! [`MatMul`](attrs::MatMul), `a` and `b` may come with their last two dimensions swapped, and
+//! `out = alpha * a b + c`; with [`AddMm`](attrs::AddMm), `out = alpha * a b + beta * c`, where `c` is
+//! not read if `beta` is 0.
 //!
 //! Every dtype but bool. The half types compute in float32 and round once; integers wrap.
 
@@ -24,7 +25,9 @@ mod vector;
 
 use num_complex::Complex;
 use smallvec::SmallVec;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, pool};
+use torsh_core::{
+    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
+};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
@@ -46,17 +49,26 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 }
 
 fn matmul(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [a, b, rest @ ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [a, b, rest @ ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let number = |i: usize| args.attr(i).scalar().unwrap_or(Scalar::Int(1));
-    let (alpha, beta) = (number(0), number(1));
+    let (alpha, beta, [transpose_a, transpose_b]) = match args.attributes().downcast() {
+        Some(attrs::MatMul {
+            alpha,
+            transpose_a,
+            transpose_b,
+        }) => (*alpha, Scalar::Int(1), [*transpose_a, *transpose_b]),
+        None => {
+            let a = args.attrs::<attrs::AddMm>()?;
+            (a.alpha, a.beta, [false; 2])
+        }
+    };
     let c = rest
         .first()
         .filter(|c| c.is_present() && beta.to_complex() != (0.0, 0.0));
-    let (row, column) = (a.shape.len() == 1, b.shape.len() == 1);
-    let a = Matrices::new(a, row, false, args.attr(2).bool() && !row);
-    let b = Matrices::new(b, false, column, args.attr(3).bool() && !column);
+    let (row, column) = (a.shape().len() == 1, b.shape().len() == 1);
+    let a = Matrices::new(a, row, false, transpose_a && !row);
+    let b = Matrices::new(b, false, column, transpose_b && !column);
     let c = c.map(|c| Matrices::new(c, row, column, false));
     let out = Matrices::new(out, row, column, false);
     let (a, b, c, out) = (
@@ -73,7 +85,7 @@ fn matmul(args: &KernelArgs<'_>) -> Result<()> {
         alpha,
         beta,
     };
-    match out.dtype {
+    match out.dtype() {
         DType::F32 => call.float::<f32>(alpha.to_f64() as f32, beta.to_f64() as f32),
         DType::F64 => call.float::<f64>(alpha.to_f64(), beta.to_f64()),
         DType::C64 => {
@@ -112,8 +124,8 @@ impl<'a> Matrices<'a> {
     fn new(of: &View<'a>, row: bool, column: bool, swapped: bool) -> Matrices<'a> {
         let mut m = Matrices {
             of: *of,
-            shape: of.shape.into(),
-            strides: of.strides.into(),
+            shape: of.shape().into(),
+            strides: of.strides().into(),
         };
         if column {
             m.shape.push(1);
@@ -133,12 +145,8 @@ impl<'a> Matrices<'a> {
     }
 
     fn view(&self) -> View<'_> {
-        View {
-            ptr: self.of.ptr,
-            dtype: self.of.dtype,
-            shape: &self.shape,
-            strides: &self.strides,
-        }
+        // SAFETY: the operand's own elements: broadcast dimensions have strides of 0, two may change places.
+        unsafe { View::new(self.of.ptr(), self.of.dtype(), &self.shape, &self.strides) }
     }
 }
 
@@ -147,8 +155,8 @@ impl<'a> Matrices<'a> {
 fn aligned(v: &View<'_>, shape: &[usize], own: usize) -> List {
     let nd = shape.len();
     (0..nd)
-        .map(|d| match (d + v.shape.len()).checked_sub(nd) {
-            Some(e) if d + own >= nd || v.shape[e] == shape[d] => v.strides[e],
+        .map(|d| match (d + v.shape().len()).checked_sub(nd) {
+            Some(e) if d + own >= nd || v.shape()[e] == shape[d] => v.strides()[e],
             _ => 0,
         })
         .collect()
@@ -170,18 +178,18 @@ struct Problem {
 
 impl Problem {
     fn new(out: &View<'_>, a: &View<'_>, b: &View<'_>, c: Option<&View<'_>>) -> Problem {
-        let nd = out.shape.len();
+        let nd = out.shape().len();
         let (m, n, k) = (
-            out.shape[nd - 2],
-            out.shape[nd - 1],
-            a.shape[a.shape.len() - 1],
+            out.shape()[nd - 2],
+            out.shape()[nd - 1],
+            a.shape()[a.shape().len() - 1],
         );
-        let (of_a, of_b) = (aligned(a, out.shape, 2), aligned(b, out.shape, 2));
+        let (of_a, of_b) = (aligned(a, out.shape(), 2), aligned(b, out.shape(), 2));
         let of_c = match c {
-            Some(c) => aligned(c, out.shape, 0),
+            Some(c) => aligned(c, out.shape(), 0),
             None => SmallVec::from_elem(0, nd),
         };
-        let strides: [&[isize]; 4] = [out.strides, &of_a, &of_b, &of_c];
+        let strides: [&[isize]; 4] = [out.strides(), &of_a, &of_b, &of_c];
         let mut p = Problem {
             m,
             n,
@@ -193,8 +201,8 @@ impl Problem {
         };
         // A row step of a matrix with one row says nothing; what follows reads it.
         for d in 0..nd - 2 {
-            if out.shape[d] != 1 {
-                p.push(out.shape[d], strides.map(|s| s[d]));
+            if out.shape()[d] != 1 {
+                p.push(out.shape()[d], strides.map(|s| s[d]));
             }
         }
         p.fold();
@@ -327,17 +335,21 @@ impl Call<'_> {
         // Rows that only the left operand's layout keeps from being those of one tall product.
         let apart = !p.batch.is_empty() && p.m < ROWS && p.n >= COLUMNS && !self.a.is_contiguous();
         if apart && self.out.is_contiguous() && p.steps[2].iter().all(|&step| step == 0) {
-            let dense = Dense::new(self.a, self.a.dtype)?;
-            let strides = torsh_core::Shape::new(self.a.shape).contiguous_strides();
-            let a = View {
-                ptr: dense.ptr::<u8>().get(),
-                strides: &strides,
-                ..*self.a
+            let dense = Dense::new(self.a, self.a.dtype())?;
+            let strides = torsh_core::Shape::new(self.a.shape()).contiguous_strides();
+            // SAFETY: the copy is row-major, of the operand's shape, and outlives the call.
+            let a = unsafe {
+                View::new(
+                    dense.ptr::<u8>().get(),
+                    self.a.dtype(),
+                    self.a.shape(),
+                    &strides,
+                )
             };
             return Call { a: &a, ..*self }.float(alpha, beta);
         }
-        let [out, a, b] = [self.out, self.a, self.b].map(|v| Ptr::new(v.ptr.cast::<T>()));
-        let c = self.c.map(|v| Ptr::new(v.ptr.cast::<T>()));
+        let [out, a, b] = [self.out, self.a, self.b].map(|v| Ptr::new(v.ptr().cast::<T>()));
+        let c = self.c.map(|v| Ptr::new(v.ptr().cast::<T>()));
         let each = p.m * p.n * p.k.max(1);
         let parts = pool::chunk_count(all.saturating_mul(each), GRAIN);
         // A small result of many terms leaves only the terms to share out.
@@ -412,17 +424,20 @@ impl Call<'_> {
         #[cfg(target_arch = "x86_64")]
         if let Some(way) = way
             && self.c.is_none()
-            && (way == Way::Unit || self.a.shape[self.a.shape.len() - 1] <= pairs::AT_ONCE)
+            && (way == Way::Unit || self.a.shape()[self.a.shape().len() - 1] <= pairs::AT_ONCE)
         {
             return self.paired::<half::bf16>(way, self.out, None);
         }
         let out = DenseOut::new(self.out, DType::F32)?;
-        let strides = torsh_core::Shape::new(self.out.shape).contiguous_strides();
-        let widened = View {
-            ptr: out.ptr::<u8>().get(),
-            dtype: DType::F32,
-            shape: self.out.shape,
-            strides: &strides,
+        let strides = torsh_core::Shape::new(self.out.shape()).contiguous_strides();
+        // SAFETY: the scratch output is row-major float32 of the output's shape.
+        let widened = unsafe {
+            View::new(
+                out.ptr::<u8>().get(),
+                DType::F32,
+                self.out.shape(),
+                &strides,
+            )
         };
         let c = self.c.map(Widened::new).transpose()?;
         let c = c.as_ref().map(Widened::view);
@@ -448,7 +463,7 @@ impl Call<'_> {
     /// How to multiply bfloat16 as they are, where the processor can and it pays.
     #[cfg(target_arch = "x86_64")]
     fn bf16_way(&self) -> Option<Way> {
-        if self.a.dtype != DType::BF16 || self.b.dtype != DType::BF16 {
+        if self.a.dtype() != DType::BF16 || self.b.dtype() != DType::BF16 {
             return None;
         }
         let p = Problem::new(self.out, self.a, self.b, self.c);
@@ -472,9 +487,9 @@ impl Call<'_> {
     {
         let p = Problem::new(out, self.a, self.b, c);
         let all: usize = p.batch.iter().product();
-        let [a, b] = [self.a, self.b].map(|v| Ptr::new(v.ptr.cast::<half::bf16>()));
-        let o = Ptr::new(out.ptr.cast::<O>());
-        let c = c.map(|c| Ptr::new(c.ptr.cast::<f32>()));
+        let [a, b] = [self.a, self.b].map(|v| Ptr::new(v.ptr().cast::<half::bf16>()));
+        let o = Ptr::new(out.ptr().cast::<O>());
+        let c = c.map(|c| Ptr::new(c.ptr().cast::<f32>()));
         let (alpha, beta) = (self.alpha.to_f64() as f32, self.beta.to_f64() as f32);
         let each = |index: usize, threads: usize| {
             if let Some(c) = c {
@@ -503,7 +518,7 @@ impl Call<'_> {
             unsafe {
                 match way {
                     Way::Unit if amx::product(&x, threads) => Ok(()),
-                    Way::Unit => Err(TorshError::OutOfMemory),
+                    Way::Unit => Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0)),
                     Way::Pairs => pairs::product(&x, threads),
                 }
             }
@@ -524,30 +539,26 @@ impl Call<'_> {
     }
 
     fn integer<T: Wrapping>(&self, alpha: T, beta: T) -> Result<()> {
-        let nd = self.b.shape.len();
-        let mut strides: List = self.b.strides.into();
+        let nd = self.b.shape().len();
+        let mut strides: List = self.b.strides().into();
         // Columns that lie apart are gathered once, not once for each row.
-        let dense = match self.b.strides[nd - 1] != 1 && self.out.shape[nd - 2] > 4 {
+        let dense = match self.b.strides()[nd - 1] != 1 && self.out.shape()[nd - 2] > 4 {
             true => {
-                strides = torsh_core::Shape::new(self.b.shape).contiguous_strides()[..].into();
-                Some(Dense::new(self.b, self.b.dtype)?)
+                strides = torsh_core::Shape::new(self.b.shape()).contiguous_strides()[..].into();
+                Some(Dense::new(self.b, self.b.dtype())?)
             }
             false => None,
         };
-        let ptr = dense.as_ref().map_or(self.b.ptr, |d| d.ptr::<u8>().get());
-        let view = View {
-            ptr,
-            dtype: self.b.dtype,
-            shape: self.b.shape,
-            strides: &strides,
-        };
+        let ptr = dense.as_ref().map_or(self.b.ptr(), |d| d.ptr::<u8>().get());
+        // SAFETY: the operand's own elements, or its row-major copy.
+        let view = unsafe { View::new(ptr, self.b.dtype(), self.b.shape(), &strides) };
         let p = Problem::new(self.out, self.a, &view, self.c);
         let all: usize = p.batch.iter().product();
         if all * p.m * p.n == 0 {
             return Ok(());
         }
-        let [out, a, b] = [self.out, self.a, &view].map(|v| Ptr::new(v.ptr.cast::<T>()));
-        let c = self.c.map(|v| Ptr::new(v.ptr.cast::<T>()));
+        let [out, a, b] = [self.out, self.a, &view].map(|v| Ptr::new(v.ptr().cast::<T>()));
+        let c = self.c.map(|v| Ptr::new(v.ptr().cast::<T>()));
         let grain = (GRAIN / (p.n * p.k.max(1))).max(1);
         pool::parallel_for(all * p.m, grain, &|range| {
             let mut row = range.start;
@@ -658,9 +669,9 @@ struct Widened<'a> {
 
 impl<'a> Widened<'a> {
     fn new(v: &View<'a>) -> Result<Widened<'a>> {
-        let nd = v.shape.len();
-        let mut shape: SmallVec<[usize; 6]> = v.shape.into();
-        let mut strides: List = v.strides.into();
+        let nd = v.shape().len();
+        let mut shape: SmallVec<[usize; 6]> = v.shape().into();
+        let mut strides: List = v.strides().into();
         for (size, &stride) in shape.iter_mut().zip(&strides) {
             if stride == 0 {
                 *size = 1.min(*size);
@@ -672,13 +683,9 @@ impl<'a> Widened<'a> {
             strides.swap(nd - 2, nd - 1);
         }
         let dense = Dense::new(
-            &View {
-                ptr: v.ptr,
-                dtype: v.dtype,
-                shape: &shape,
-                strides: &strides,
-            },
-            wide(v.dtype),
+            // SAFETY: the operand's own elements, two of whose dimensions may change places.
+            &unsafe { View::new(v.ptr(), v.dtype(), &shape, &strides) },
+            wide(v.dtype()),
         )?;
         let own = torsh_core::Shape::new(&shape).contiguous_strides();
         let mut walk: List = (0..nd)
@@ -695,11 +702,14 @@ impl<'a> Widened<'a> {
     }
 
     fn view(&self) -> View<'_> {
-        View {
-            ptr: self.dense.ptr::<u8>().get(),
-            dtype: DType::F32,
-            shape: self.view.shape,
-            strides: &self.strides,
+        // SAFETY: the copy has the operand's elements, which these strides walk, and lives in `self`.
+        unsafe {
+            View::new(
+                self.dense.ptr::<u8>().get(),
+                DType::F32,
+                self.view.shape(),
+                &self.strides,
+            )
         }
     }
 }

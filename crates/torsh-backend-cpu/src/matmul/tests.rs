@@ -1,7 +1,7 @@
 use half::bf16;
 
 use super::*;
-use torsh_core::{Attr, Element};
+use torsh_core::{Attributes, Element};
 
 /// A tensor of the tests: its own memory and any strides.
 pub(crate) struct Host<T> {
@@ -32,11 +32,14 @@ impl<T: Element> Host<T> {
         self
     }
     pub fn view(&self) -> View<'_> {
-        View {
-            ptr: self.data.as_ptr().cast_mut().cast(),
-            dtype: T::DTYPE,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                self.data.as_ptr().cast_mut().cast(),
+                T::DTYPE,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
     pub fn get_mut(&mut self, index: &[usize]) -> &mut T {
@@ -57,15 +60,12 @@ impl<T: Element> Host<T> {
     }
 }
 
-fn run(out: View<'_>, inputs: &[View<'_>], attrs: &[Attr<'_>]) {
-    let args = KernelArgs {
-        kernel: Kernel::MatMul,
-        compute: out.dtype,
-        outputs: &[out],
-        inputs,
-        attrs,
-    };
-    matmul(&args).expect("a product");
+fn run(out: View<'_>, inputs: &[View<'_>]) {
+    run_with(out, inputs, &attrs::MatMul::PLAIN);
+}
+
+fn run_with(out: View<'_>, inputs: &[View<'_>], attrs: &dyn Attributes) {
+    crate::testing::run(Kernel::MatMul, out.dtype(), &[out], inputs, attrs).expect("a product");
 }
 
 /// Small integers, so that every sum is exact in every dtype.
@@ -132,7 +132,7 @@ macro_rules! against_naive {
                 } else {
                     Host::<$t>::new(&[batch, m, n], |_| of(99))
                 };
-                run(out.view(), &[a.view(), b.view()], &[]);
+                run(out.view(), &[a.view(), b.view()]);
                 for index in 0..batch {
                     for i in 0..m {
                         for j in 0..n {
@@ -180,7 +180,7 @@ fn complex_is_exact_on_small_integers() {
     let a = Host::new(&[1, 2], |i| Complex::new(1.0f64, i as f64 + 1.0));
     let b = Host::new(&[2, 1], |i| Complex::new(2.0f64, -(i as f64)));
     let out = Host::new(&[1, 1], |_| Complex::new(0.0f64, 0.0));
-    run(out.view(), &[a.view(), b.view()], &[]);
+    run(out.view(), &[a.view(), b.view()]);
     // (1+i) 2 + (1+2i)(2-i) = 2+2i + 4+3i
     assert_eq!(out.data[0], Complex::new(6.0, 5.0));
 }
@@ -200,14 +200,12 @@ fn c_is_scaled_broadcast_and_not_read_at_beta_0() {
         let a = Host::<f32>::new(&[m, k], |i| value(i) as f32);
         let b = Host::<f32>::new(&[k, n], |i| value(i + 2) as f32);
         let plain = Host::<f32>::new(&[m, n], |_| 7.0);
-        run(plain.view(), &[a.view(), b.view()], &[]);
+        run(plain.view(), &[a.view(), b.view()]);
         let c = Host::<f32>::new(&[n], |i| i as f32);
         let out = Host::<f32>::new(&[m, n], |_| f32::NAN);
-        let attrs = [
-            Attr::Scalar(Scalar::Float(2.0)),
-            Attr::Scalar(Scalar::Float(0.5)),
-        ];
-        run(out.view(), &[a.view(), b.view(), c.view()], &attrs);
+        let [alpha, beta] = [2.0, 0.5].map(Scalar::Float);
+        let attrs = attrs::AddMm { beta, alpha };
+        run_with(out.view(), &[a.view(), b.view(), c.view()], &attrs);
         for i in 0..m {
             for j in 0..n {
                 let want = 2.0 * plain.get(&[i, j]) + 0.5 * j as f32;
@@ -215,12 +213,13 @@ fn c_is_scaled_broadcast_and_not_read_at_beta_0() {
             }
         }
         let nan = Host::<f32>::new(&[m, n], |_| f32::NAN);
-        let attrs = [Attr::None, Attr::Scalar(Scalar::Int(0))];
-        run(out.view(), &[a.view(), b.view(), nan.view()], &attrs);
+        let [alpha, beta] = [1, 0].map(Scalar::Int);
+        let attrs = attrs::AddMm { beta, alpha };
+        run_with(out.view(), &[a.view(), b.view(), nan.view()], &attrs);
         assert_eq!(out.data, plain.data);
         // In place: c is the output.
         let own = Host::<f32>::new(&[m, n], |i| i as f32);
-        run(own.view(), &[a.view(), b.view(), own.view()], &[]);
+        run(own.view(), &[a.view(), b.view(), own.view()]);
         for (i, (own, plain)) in own.data.iter().zip(&plain.data).enumerate() {
             assert_eq!(*own, plain + i as f32);
         }
@@ -234,7 +233,7 @@ fn a_shared_right_operand_is_folded() {
     let out = Host::<f32>::new(&[6, 5, 9], |_| 0.0);
     let p = Problem::new(&out.view(), &a.view(), &b.view(), None);
     assert_eq!((p.m, p.n, p.k, p.batch.len()), (30, 9, 8, 0));
-    run(out.view(), &[a.view(), b.view()], &[]);
+    run(out.view(), &[a.view(), b.view()]);
     for (t, i, j) in [(0, 0, 0), (5, 4, 8), (3, 2, 7)] {
         let want: f32 = (0..8).map(|p| a.get(&[t, i, p]) * b.get(&[t, p, j])).sum();
         assert_eq!(out.get(&[t, i, j]), want);
@@ -244,14 +243,11 @@ fn a_shared_right_operand_is_folded() {
 #[test]
 fn bool_is_refused() {
     let a = Host::new(&[1, 1], |_| true);
-    let args = KernelArgs {
-        kernel: Kernel::MatMul,
-        compute: DType::Bool,
-        outputs: &[a.view()],
-        inputs: &[a.view(), a.view()],
-        attrs: &[],
-    };
-    assert!(matmul(&args).is_err());
+    let (out, inputs) = ([a.view()], [a.view(), a.view()]);
+    let plain = &attrs::MatMul::PLAIN;
+    let refused = crate::testing::run(Kernel::MatMul, DType::Bool, &out, &inputs, plain);
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("not implemented for bool"), "{why}");
 }
 
 #[test]
@@ -259,8 +255,11 @@ fn vectors_swapped_operands_and_broadcast_batches() {
     let a = Host::<f32>::new(&[2, 1, 3, 4], |i| value(i) as f32);
     let b = Host::<f32>::new(&[5, 6, 4], |i| value(i + 1) as f32);
     let out = Host::<f32>::new(&[2, 5, 3, 6], |_| 9.0);
-    let attrs = [Attr::None, Attr::None, Attr::Bool(false), Attr::Bool(true)];
-    run(out.view(), &[a.view(), b.view()], &attrs);
+    let attrs = attrs::MatMul {
+        transpose_b: true,
+        ..attrs::MatMul::PLAIN
+    };
+    run_with(out.view(), &[a.view(), b.view()], &attrs);
     for (s, t, i, j) in [(0, 0, 0, 0), (1, 4, 2, 5), (0, 3, 1, 2), (1, 0, 2, 0)] {
         let want: f32 = (0..4)
             .map(|p| a.get(&[s, 0, i, p]) * b.get(&[t, j, p]))
@@ -272,17 +271,17 @@ fn vectors_swapped_operands_and_broadcast_batches() {
         Host::<f32>::new(&[], |_| 9.0),
         Host::<f32>::new(&[5, 6], |_| 9.0),
     );
-    run(dot.view(), &[x.view(), x.view()], &[]);
+    run(dot.view(), &[x.view(), x.view()]);
     assert_eq!(dot.data, [14.0]);
     let c = Host::<f32>::new(&[6], |i| i as f32);
-    run(rows.view(), &[b.view(), x.view(), c.view()], &[]);
+    run(rows.view(), &[b.view(), x.view(), c.view()]);
     for (t, i) in [(0, 0), (4, 5), (2, 3)] {
         let want: f32 = (0..4).map(|p| b.get(&[t, i, p]) * p as f32).sum();
         assert_eq!(rows.get(&[t, i]), want + i as f32);
     }
     let y = Host::<f32>::new(&[6], |i| value(i) as f32);
     let out = Host::<f32>::new(&[5, 4], |_| 9.0);
-    run(out.view(), &[y.view(), b.view()], &[]);
+    run(out.view(), &[y.view(), b.view()]);
     for (t, j) in [(0, 0), (4, 3), (2, 1)] {
         let want: f32 = (0..6).map(|p| y.data[p] * b.get(&[t, p, j])).sum();
         assert_eq!(out.get(&[t, j]), want);
@@ -310,12 +309,9 @@ fn rows_of_a_batch_that_lie_apart() {
             (out.shape, out.strides) = swapped(&out);
         }
         let (shape, strides) = swapped(&a);
-        let left = View {
-            shape: &shape,
-            strides: &strides,
-            ..a.view()
-        };
-        run(out.view(), &[left, b.view(), c.view()], &[]);
+        // SAFETY: the buffers of the test outlive the call.
+        let left = unsafe { View::new(a.view().ptr(), a.view().dtype(), &shape, &strides) };
+        run(out.view(), &[left, b.view(), c.view()]);
         for i in 0..batch {
             for r in 0..m {
                 for j in 0..n {

@@ -4,6 +4,8 @@
 
 use std::arch::x86_64::*;
 
+use torsh_core::steps::numbers::AdamStep;
+
 use super::{Numbers, Operands};
 
 /// The roots that are computed here: of 0 and of numbers between these, for which nothing on the
@@ -44,8 +46,19 @@ const SIDE: usize = 16;
 /// # Safety
 /// The operands must be valid for `len` elements, and the processor have the instructions.
 #[target_feature(enable = "avx512f")]
-pub(super) unsafe fn whole(o: &Operands, len: usize, n: &Numbers) -> usize {
-    let [rest1, beta2, rest2, eps, step_size, correction, ..] = n.values.map(|v| v as f32);
+pub(super) unsafe fn whole(o: &Operands, len: usize, n: &Numbers<'_>) -> usize {
+    let AdamStep {
+        rest1,
+        beta2,
+        rest2,
+        eps,
+        step_size,
+        correction,
+        ..
+    } = AdamStep::of(n.part, &n.derived);
+    let [rest1, beta2, rest2, eps] = [rest1, beta2, rest2, eps].map(|v| v as f32);
+    let [step_size, correction] = [step_size, correction].map(|v| v as f32);
+    let n = n.part;
     let plain = !n.maximize && n.weight_decay == 0.0 && rest1.abs() < 0.5;
     if !plain || !(1e-6..=1.0).contains(&correction) {
         return 0;

@@ -7,6 +7,7 @@ use torsh_core::{DType, Kernel};
 
 use crate::arch::{self, Arch, Level};
 use crate::blocks::{MAX_INPUTS, Packed, gather};
+use crate::byte::Byte;
 #[allow(unused_imports)]
 use crate::scalar::*;
 
@@ -122,10 +123,12 @@ pub(crate) enum Rule {
 /// What the driver knows of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// By dtype. Half types have none: they use the one of `float32`.
+    /// By dtype. Half types use the one of `float32`, but where [`halves`](super::halves) has one.
     pub loops: [Option<LoopFn>; 12],
     /// How many tensors it reads.
     pub arity: usize,
+    /// How many numbers its calls have as attributes.
+    pub numbers: usize,
     pub rule: Rule,
     /// Whether an integer divisor of 0 (the second operand) is an error.
     pub divides: bool,
@@ -159,6 +162,7 @@ pub(crate) fn entries() -> &'static [Entry] {
             loops: [None; 12],
             arity: 0,
             rule: Rule::Promote,
+            numbers: 0,
             divides: false,
         };
         let of = |level| {
@@ -167,6 +171,7 @@ pub(crate) fn entries() -> &'static [Entry] {
             super::binary::fill(&mut all, level);
             super::parametric::fill(&mut all, level);
             super::special::fill(&mut all, level);
+            super::halves::fill(&mut all, level);
             all
         };
         let level = arch::level();
@@ -213,6 +218,12 @@ pub(crate) trait IntRow {
     fn apply<A: Arch, T: Int>(x: [T; 3], p: [T; 4]) -> Self::Out<T>;
 }
 
+/// A row's section for bools.
+pub(crate) trait BoolRow {
+    const ARITY: usize;
+    fn apply<A: Arch>(x: [bool; 3], p: [bool; 4]) -> bool;
+}
+
 /// A row's section for complex types.
 pub(crate) trait CplxRow {
     const ARITY: usize;
@@ -237,6 +248,17 @@ impl<T: Int, R: IntRow> Row<T> for Ints<R> {
     #[inline(always)]
     fn apply<A: Arch>(x: [T; 3], p: [T; 4]) -> R::Out<T> {
         R::apply::<A, T>(x, p)
+    }
+}
+
+/// Bools are read as bytes, of which all but 0 are true.
+pub(crate) struct Bools<R>(R);
+impl<R: BoolRow> Row<Byte> for Bools<R> {
+    const ARITY: usize = R::ARITY;
+    type Out = bool;
+    #[inline(always)]
+    fn apply<A: Arch>(x: [Byte; 3], p: [Byte; 4]) -> bool {
+        R::apply::<A>(x.map(Byte::get), p.map(Byte::get))
     }
 }
 
@@ -307,9 +329,31 @@ unsafe fn body<A: Arch, T: Copy, R: Row<T>>(
     }
 }
 
+#[cfg(not(target_arch = "x86_64"))]
 unsafe fn base<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
     // SAFETY: the caller's promise.
     unsafe { body::<arch::Base, T, R>(out, ins, n, p) }
+}
+
+/// One element at a time. x86-64 processors without AVX2 are from before 2015: this code is there for
+/// correct results on them. Vectors for them would be a third of the time to compile all rows.
+#[cfg(target_arch = "x86_64")]
+unsafe fn base<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
+    // SAFETY: as in `body`.
+    unsafe {
+        let p = (*(p as *const Packed<[T; 4]>)).0;
+        let a = *ins as *const Packed<T>;
+        let second = if R::ARITY > 1 { *ins.add(1) } else { *ins };
+        let third = if R::ARITY > 2 { *ins.add(2) } else { *ins };
+        let (b, c) = (second as *const Packed<T>, third as *const Packed<T>);
+        let to = out as *mut Packed<R::Out>;
+        for i in 0..n {
+            // An empty instruction keeps LLVM from vectorising and unrolling the loop.
+            std::arch::asm!("", options(nomem, nostack, preserves_flags));
+            let x = [(*a.add(i)).0, (*b.add(i)).0, (*c.add(i)).0];
+            *to.add(i) = Packed(R::apply::<arch::Base>(x, p));
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -338,7 +382,7 @@ fn best<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
 }
 
 /// The loop for AVX2 or the baseline: AVX-512 brings the other types too little for its size.
-fn plain<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
+pub(super) fn plain<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 | Level::Avx2 => avx2::<T, R>,
@@ -359,8 +403,8 @@ pub(crate) fn add_ints<R: IntRow>(e: &mut Entry, level: Level) {
     e.loops[DType::I64 as usize] = Some(plain::<i64, Ints<R>>(level));
 }
 
-pub(crate) fn add_bool<R: Row<bool>>(e: &mut Entry, level: Level) {
-    e.loops[DType::Bool as usize] = Some(plain::<bool, R>(level));
+pub(crate) fn add_bool<R: BoolRow>(e: &mut Entry, level: Level) {
+    e.loops[DType::Bool as usize] = Some(plain::<Byte, Bools<R>>(level));
 }
 
 pub(crate) fn add_complex<R: CplxRow>(e: &mut Entry, level: Level) {
@@ -435,7 +479,7 @@ mod by_vectors {
 macro_rules! fill_rows {
     ($(
         $(#[doc = $doc:literal])+
-        $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* }
+        $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident { $($body:tt)* }
     )*) => {
         /// Enters the loops of these rows.
         pub(crate) fn fill(all: &mut [Entry], level: Level) {
@@ -444,6 +488,7 @@ macro_rules! fill_rows {
                 let entry = &mut all[Kernel::$kernel as usize];
                 entry.arity = [$(stringify!($arg)),+].len();
                 entry.rule = rule!(@of $rule);
+                $(entry.numbers = [$(stringify!($number)),+].len();)?
                 sections! { @float This $rule entry level [$($arg)+]; $($body)* }
             })*
         }
@@ -486,14 +531,14 @@ macro_rules! rule {
 
 /// Implements the sections of one row that are there, in their order.
 macro_rules! sections {
-    (@float $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; float |$($v:ident),+ $(; $p:ident)?| $x:expr; $($rest:tt)*) => {
+    (@float $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; float |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
         impl FloatRow for $r {
             const ARITY: usize = [$(stringify!($arg)),+].len();
             type Out<T: Real> = rule!(@out $rule T, T);
             #[inline(always)]
             #[allow(unused_variables)]
             fn apply<A: Arch, T: Real>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
-                $(let $p = numbers;)?
+                $(let [$($p,)+ ..] = numbers;)?
                 $x
             }
         }
@@ -503,14 +548,14 @@ macro_rules! sections {
     (@float $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {
         sections! { @int $r $rule $e $level $args; $($rest)* }
     };
-    (@int $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; int |$($v:ident),+ $(; $p:ident)?| $x:expr; $($rest:tt)*) => {
+    (@int $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; int |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
         impl IntRow for $r {
             const ARITY: usize = [$(stringify!($arg)),+].len();
             type Out<T: Int> = rule!(@out $rule T, T);
             #[inline(always)]
             #[allow(unused_variables)]
             fn apply<A: Arch, T: Int>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
-                $(let $p = numbers;)?
+                $(let [$($p,)+ ..] = numbers;)?
                 $x
             }
         }
@@ -520,14 +565,13 @@ macro_rules! sections {
     (@int $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {
         sections! { @bool $r $rule $e $level $args; $($rest)* }
     };
-    (@bool $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; bool |$($v:ident),+ $(; $p:ident)?| $x:expr; $($rest:tt)*) => {
-        impl Row<bool> for $r {
+    (@bool $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; bool |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
+        impl BoolRow for $r {
             const ARITY: usize = [$(stringify!($arg)),+].len();
-            type Out = bool;
             #[inline(always)]
             #[allow(unused_variables)]
             fn apply<A: Arch>([$($v,)+ ..]: [bool; 3], numbers: [bool; 4]) -> bool {
-                $(let $p = numbers;)?
+                $(let [$($p,)+ ..] = numbers;)?
                 $x
             }
         }
@@ -537,14 +581,14 @@ macro_rules! sections {
     (@bool $r:ident $rule:ident $e:ident $level:ident $args:tt; $($rest:tt)*) => {
         sections! { @complex $r $rule $e $level $args; $($rest)* }
     };
-    (@complex $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; complex |$($v:ident),+ $(; $p:ident)?| $x:expr; $($rest:tt)*) => {
+    (@complex $r:ident $rule:ident $e:ident $level:ident [$($arg:ident)+]; complex |$($v:ident),+ $(; $($p:ident),+)?| $x:expr; $($rest:tt)*) => {
         impl CplxRow for $r {
             const ARITY: usize = [$(stringify!($arg)),+].len();
             type Out<T: Cplx> = rule!(@out $rule T, T::R);
             #[inline(always)]
             #[allow(unused_variables)]
             fn apply<A: Arch, T: Cplx>([$($v,)+ ..]: [T; 3], numbers: [T; 4]) -> Self::Out<T> {
-                $(let $p = numbers;)?
+                $(let [$($p,)+ ..] = numbers;)?
                 $x
             }
         }

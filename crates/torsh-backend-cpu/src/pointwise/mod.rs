@@ -4,6 +4,7 @@
 //! between dtypes, go through [`blocks`](crate::blocks). The half types compute in `float32`.
 
 mod binary;
+mod halves;
 mod loops;
 mod parametric;
 mod special;
@@ -11,7 +12,7 @@ mod unary;
 
 use std::mem::MaybeUninit;
 
-use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
 use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
 use crate::convert::convert;
@@ -28,13 +29,12 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 #[repr(C, align(16))]
 struct Numbers([u8; 64]);
 
-fn numbers(attrs: &[Attr<'_>], dtype: DType) -> Numbers {
+fn numbers(args: &KernelArgs<'_>, dtype: DType) -> Numbers {
     let mut all = Numbers([0; 64]);
     let size = dtype.size();
-    for (place, attr) in all.0.chunks_exact_mut(size).zip(attrs.iter().take(4)) {
-        if let Some(s) = attr.scalar() {
-            place.copy_from_slice(&s.to_bytes(dtype)[..size]);
-        }
+    let (numbers, count) = args.row_numbers();
+    for (place, s) in all.0.chunks_exact_mut(size).zip(&numbers[..count]) {
+        place.copy_from_slice(&s.to_bytes(dtype)[..size]);
     }
     all
 }
@@ -49,15 +49,17 @@ fn is_half(d: DType) -> bool {
 /// # Errors
 /// For dtypes the row has no section for, and integer division by zero.
 fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(entry) = entries().get(args.kernel as usize) else {
+    let Some(entry) = entries().get(args.kernel() as usize) else {
         return Err(args.unsupported());
     };
-    let half = is_half(args.compute);
-    let wanted = if half { DType::F32 } else { args.compute };
-    let Some(f) = entry.loops[wanted as usize] else {
+    let half = is_half(args.compute());
+    let wanted = if half { DType::F32 } else { args.compute() };
+    let exact = half && keeps_digits(args.kernel(), args.inputs());
+    let own = entry.loops[args.compute() as usize].filter(|_| !exact);
+    let Some(f) = own.or(entry.loops[wanted as usize]) else {
         return Err(args.unsupported());
     };
-    let ([out, ..], Some(inputs)) = (args.outputs, args.inputs.get(..entry.arity)) else {
+    let ([out, ..], Some(inputs)) = (args.outputs(), args.inputs().get(..entry.arity)) else {
         return Err(TorshError::invalid(
             "",
             format!("expected 1 output and {} operands", entry.arity),
@@ -81,63 +83,68 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     if entry.divides && wanted.is_integer() {
         refuse_zero(&inputs[1], wanted)?;
     }
-    let numbers = if args.attrs.is_empty() {
-        Numbers([0; 64])
-    } else {
-        numbers(args.attrs, wanted)
+    let numbers = match entry.numbers {
+        0 => Numbers([0; 64]),
+        _ => numbers(args, wanted),
     };
     let p = numbers.0.as_ptr();
 
-    let target = out.dtype == produced && (n == 1 || out.is_contiguous());
-    let plain = |v: &View<'_>| {
-        v.dtype == wanted
-            && (n == 1 || same_layout(v, out) || (v.shape == out.shape && v.is_contiguous()))
+    let target = out.dtype() == produced && (n == 1 || out.is_contiguous());
+    let plain = |(k, v): (usize, &View<'_>)| {
+        let known = args.one_layout() && !args.is_number(k);
+        v.dtype() == wanted && (n == 1 || known || (v.shape() == out.shape() && v.is_contiguous()))
     };
-    if target && inputs.iter().all(plain) {
+    if target && inputs.iter().enumerate().all(plain) {
         let mut ins = [std::ptr::null(); MAX_INPUTS];
         for (k, v) in inputs.iter().enumerate() {
-            ins[k] = v.ptr as *const u8;
+            ins[k] = v.ptr() as *const u8;
         }
         if n <= blocks::GRAIN {
             // SAFETY: all operands are contiguous, of `n` elements and of the loop's dtypes.
-            unsafe { f.call(out.ptr, &ins, n, p) };
+            unsafe { f.call(out.ptr(), &ins, n, p) };
         } else {
             let direct = match wanted {
-                DType::F32 => loops::streamed(args.kernel),
+                DType::F32 => loops::streamed(args.kernel()),
                 _ => None,
             };
-            large(f, direct, out.ptr, ins, [f.size; MAX_INPUTS], n, p);
+            large(f, direct, out.ptr(), ins, [f.size; MAX_INPUTS], n, p);
         }
         return Ok(());
     }
 
-    if !half && n > 1 && target && inputs.iter().all(|v| is_number(v) || plain(v)) {
-        with_numbers(f, out.ptr, inputs, wanted, n, p);
+    if !half
+        && n > 1
+        && target
+        && inputs
+            .iter()
+            .enumerate()
+            .all(|(k, v)| in_one_place(v) || plain((k, v)))
+    {
+        with_numbers(f, out.ptr(), inputs, wanted, n, p);
         return Ok(());
     }
 
-    let round = half.then_some(args.compute);
+    let round = half.then_some(args.compute());
     let result = Operand {
         round: if produced == DType::F32 { round } else { None },
         ..Operand::new(out, produced)
     };
+    let operand = |k: usize, v: &View<'_>| Operand {
+        round: if exact && k == 1 { None } else { round },
+        ..Operand::new(v, wanted)
+    };
     if n == 1 {
-        let rounded = if entry.rule == Rule::Bool {
-            round
-        } else {
-            None
-        };
-        single(f, &result, inputs, wanted, rounded, p);
+        single(f, &result, inputs, operand, p);
         return Ok(());
     }
     let mut operands = [result; MAX_INPUTS + 1];
     let mut views = [out; MAX_INPUTS + 1];
     for (k, v) in inputs.iter().enumerate() {
-        operands[k + 1] = input(v, wanted, entry.rule, round);
+        operands[k + 1] = operand(k, v);
         views[k + 1] = v;
     }
     let count = inputs.len() + 1;
-    let l = StridedLoop::of_views(out.shape, &views[..count]);
+    let l = StridedLoop::of_views(out.shape(), &views[..count]);
     let p = Addresses([p; MAX_INPUTS]);
     // SAFETY: the views are valid for their layouts, which broadcast to the output's shape.
     unsafe {
@@ -148,21 +155,14 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether two views have the very same shape and strides, as the choke point gives them to
-/// operands that all lie row-major.
-#[inline]
-fn same_layout(a: &View<'_>, b: &View<'_>) -> bool {
-    std::ptr::eq(a.shape, b.shape) && std::ptr::eq(a.strides, b.strides)
-}
-
-/// How an operand is read: numbers keep their digits in half-precision arithmetic, as PyTorch's
-/// do; what is compared, and whole tensors of other dtypes, become half-precision values first.
-fn input(v: &View<'_>, wanted: DType, rule: Rule, round: Option<DType>) -> Operand {
-    let exact = v.numel() == 1 && rule != Rule::Bool;
-    Operand {
-        round: if exact { None } else { round },
-        ..Operand::new(v, wanted)
-    }
+/// Whether the second operand of half-precision arithmetic is a number that keeps its digits: a
+/// factor or divisor does, as in PyTorch, where all else becomes a half-precision number first.
+fn keeps_digits(k: Kernel, inputs: &[View<'_>]) -> bool {
+    let multiplies = matches!(
+        k,
+        Kernel::Mul | Kernel::Div | Kernel::DivTrunc | Kernel::FloorDivide
+    );
+    multiplies && inputs.get(1).is_some_and(in_one_place)
 }
 
 /// One element: no loops, whatever the dtypes and layouts are.
@@ -171,20 +171,16 @@ fn single(
     f: Loop,
     result: &Operand,
     inputs: &[View<'_>],
-    wanted: DType,
-    rounded: Option<DType>,
+    operand: impl Fn(usize, &View<'_>) -> Operand,
     p: *const u8,
 ) {
     let mut values = [Slot([0; 16]); MAX_INPUTS + 1];
     let [to, from @ ..] = &mut values;
     let mut ins = [std::ptr::null(); MAX_INPUTS];
-    for ((slot, i), v) in from.iter_mut().zip(&mut ins).zip(inputs) {
-        let o = Operand {
-            round: rounded,
-            ..Operand::new(v, wanted)
-        };
+    for (k, ((slot, i), v)) in from.iter_mut().zip(&mut ins).zip(inputs).enumerate() {
+        let o = operand(k, v);
         // SAFETY: every view has one element, and a slot holds one of any dtype.
-        unsafe { o.load(v.ptr, slot.0.as_mut_ptr(), 1) };
+        unsafe { o.load(v.ptr(), slot.0.as_mut_ptr(), 1) };
         *i = slot.0.as_ptr();
     }
     // SAFETY: as above.
@@ -211,8 +207,8 @@ impl Addresses {
 }
 
 /// Whether a view is the same element all over.
-fn is_number(v: &View<'_>) -> bool {
-    v.numel() == 1 || v.strides.iter().all(|&s| s == 0)
+fn in_one_place(v: &View<'_>) -> bool {
+    v.numel() == 1 || v.strides().iter().all(|&s| s == 0)
 }
 
 /// The bytes that a number is repeated in for the loop: few enough to stay in the first-level cache.
@@ -229,16 +225,16 @@ fn with_numbers(f: Loop, out: *mut u8, inputs: &[View<'_>], wanted: DType, n: us
     let mut ins = [std::ptr::null(); MAX_INPUTS];
     let mut steps = [0; MAX_INPUTS];
     for (k, v) in inputs.iter().enumerate() {
-        if is_number(v) {
+        if in_one_place(v) {
             let all = (buffers.as_mut_ptr() as *mut Repeated).wrapping_add(k) as *mut u8;
             // SAFETY: the view has an element in one place, and the buffer room for all copies of it.
             unsafe {
-                convert(v.dtype, v.ptr, wanted, all, 1);
+                convert(v.dtype(), v.ptr(), wanted, all, 1);
                 blocks::gather(f.size, all, 0, all, n.min(REPEAT / f.size));
             }
             ins[k] = all as *const u8;
         } else {
-            ins[k] = v.ptr as *const u8;
+            ins[k] = v.ptr() as *const u8;
             steps[k] = f.size;
         }
     }
@@ -376,8 +372,8 @@ fn refuse_zero(v: &View<'_>, wanted: DType) -> Result<()> {
     if v.numel() == 0 {
         return Ok(());
     }
-    let l = StridedLoop::of_views(v.shape, &[v]);
-    let (ptr, dtype) = (Addresses([v.ptr; MAX_INPUTS]), v.dtype);
+    let l = StridedLoop::of_views(v.shape(), &[v]);
+    let (ptr, dtype) = (Addresses([v.ptr(); MAX_INPUTS]), v.dtype());
     blocks::parallel(l.numel(), &|range| {
         l.for_each_run(range, &[ptr.get()[0] as *mut u8], |ptrs, n, steps| {
             let mut at = 0;

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use num_complex::Complex;
-use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
-use super::axis::{Divisor, Geometry, Window};
+use super::axis::{Divisor, Geometry, Window, Windows};
 use super::lines;
 use super::runs::{Row, Run, fits, means_f32, means_f64};
 use super::{GRAIN, each_row};
@@ -70,21 +70,22 @@ impl Average for i64 {
 }
 
 pub(super) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let forward = matches!(args.kernel, Kernel::AvgPool | Kernel::AdaptiveAvgPool);
+    let forward = matches!(args.kernel(), Kernel::AvgPool | Kernel::AdaptiveAvgPool);
+    let asked = Windows::new(args)?;
     let g = match forward {
-        true => Geometry::new(args, x, out)?,
-        false => Geometry::new(args, out, x)?,
+        true => Geometry::new(&asked, x, out)?,
+        false => Geometry::new(&asked, out, x)?,
     };
-    let sliding = matches!(args.kernel, Kernel::AvgPool | Kernel::AvgPoolBackward);
-    match out.dtype {
+    let sliding = matches!(asked, Windows::Sliding { .. });
+    match out.dtype() {
         DType::F32 => run::<f32>(args, &g, forward, DType::F32),
         DType::F64 => run::<f64>(args, &g, forward, DType::F64),
         // As PyTorch, which has no half types for sliding windows in three dimensions, integers
         // for sliding windows alone, and complex numbers for the mean of the whole.
-        DType::F16 | DType::BF16 if !(sliding && args.attr(0).ints().len() == 3) => {
+        DType::F16 | DType::BF16 if !(sliding && asked.spatial() == 3) => {
             run::<f32>(args, &g, forward, DType::F32)
         }
         DType::I64 if sliding => run::<i64>(args, &g, forward, DType::I64),
@@ -99,9 +100,14 @@ pub(super) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run<T: Average>(args: &KernelArgs<'_>, g: &Geometry, forward: bool, dtype: DType) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], dtype)?;
-    let out = DenseOut::new(&args.outputs[0], dtype)?;
-    let divisor = Divisor::new(args);
+    let x = Dense::new(&args.inputs()[0], dtype)?;
+    let out = DenseOut::new(&args.outputs()[0], dtype)?;
+    let divisor = match args.kernel() {
+        Kernel::AvgPool | Kernel::AvgPoolBackward => {
+            Divisor::of_sliding(args.attrs::<attrs::AvgPool>()?)
+        }
+        _ => Divisor::Inside,
+    };
     match forward {
         true => averages::<T>(g, divisor, x.ptr(), out.ptr())?,
         false => shares::<T>(g, divisor, x.ptr(), out.ptr())?,

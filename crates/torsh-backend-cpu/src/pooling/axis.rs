@@ -1,6 +1,6 @@
 //! The windows of a pooling: along each dimension a table of where they begin and end.
 
-use torsh_core::{Attr, Kernel, KernelArgs, Result, TorshError, View};
+use torsh_core::{Kernel, KernelArgs, Result, TorshError, View, attrs};
 
 use crate::dense::missing;
 use crate::spatial::three;
@@ -96,6 +96,58 @@ impl Axis {
     }
 }
 
+/// What a call says of its windows.
+pub(super) enum Windows<'a> {
+    /// Sizes for each spatial dimension.
+    Sliding {
+        kernel_size: &'a [i64],
+        stride: &'a [i64],
+        padding: &'a [i64],
+        /// Empty where it is 1.
+        dilation: &'a [i64],
+    },
+    /// As many windows as the pooled view has elements, in so many spatial dimensions.
+    Adaptive(usize),
+}
+
+impl<'a> Windows<'a> {
+    /// Reads the attributes of a pooling or its transpose.
+    pub fn new(args: &KernelArgs<'a>) -> Result<Windows<'a>> {
+        Ok(match args.kernel() {
+            Kernel::MaxPool => {
+                let a = args.attrs::<attrs::MaxPool>()?;
+                Windows::Sliding {
+                    kernel_size: &a.kernel_size,
+                    stride: &a.stride,
+                    padding: &a.padding,
+                    dilation: &a.dilation,
+                }
+            }
+            Kernel::AdaptiveMaxPool => {
+                Windows::Adaptive(args.attrs::<attrs::AdaptiveMaxPool>()?.spatial)
+            }
+            Kernel::AvgPool | Kernel::AvgPoolBackward => {
+                let a = args.attrs::<attrs::AvgPool>()?;
+                Windows::Sliding {
+                    kernel_size: &a.kernel_size,
+                    stride: &a.stride,
+                    padding: &a.padding,
+                    dilation: &[],
+                }
+            }
+            _ => Windows::Adaptive(args.attrs::<attrs::AdaptiveAvgPool>()?.spatial),
+        })
+    }
+
+    /// How many of the last dimensions are spatial.
+    pub fn spatial(&self) -> usize {
+        match self {
+            Windows::Sliding { kernel_size, .. } => kernel_size.len(),
+            Windows::Adaptive(spatial) => *spatial,
+        }
+    }
+}
+
 /// A pooling: its planes and the windows in each.
 #[derive(Debug)]
 pub(super) struct Geometry {
@@ -105,18 +157,17 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Reads attribute 0, the kernel's size or, for the adaptive poolings, the output's, and of the
-    /// others stride, padding and dilation. `small` is the pooled view.
-    pub fn new(args: &KernelArgs<'_>, large: &View<'_>, small: &View<'_>) -> Result<Geometry> {
-        let n = args.attr(0).ints().len();
+    /// The windows of a call in its views, of which `small` is the pooled one.
+    pub fn new(windows: &Windows<'_>, large: &View<'_>, small: &View<'_>) -> Result<Geometry> {
+        let n = windows.spatial();
         let (planes, input) = split(large, n)?;
         let (same, output) = split(small, n)?;
         if planes != same {
             return Err(missing());
         }
-        if small.shape.contains(&0) {
+        if small.shape().contains(&0) {
             // No windows; sizes beside a 0 may be anything.
-            let nothing = large.shape.contains(&0);
+            let nothing = large.shape().contains(&0);
             let axis = |input| Axis {
                 input: if nothing { 0 } else { input },
                 windows: Vec::new(),
@@ -127,25 +178,24 @@ impl Geometry {
                 axes: input.map(axis),
             });
         }
-        let sizes = |i: usize, fill: usize| three(args.attr(i).ints(), fill);
-        let adaptive = matches!(
-            args.kernel,
-            Kernel::AdaptiveMaxPool | Kernel::AdaptiveAvgPool | Kernel::AdaptiveAvgPoolBackward
-        );
-        let mut axes = [None, None, None];
-        if adaptive {
-            axes = std::array::from_fn(|d| Some(Axis::adaptive(input[d], output[d])));
-        } else {
-            let (kernel, stride, padding) = (sizes(0, 1)?, sizes(1, 1)?, sizes(2, 0)?);
-            let dilation = match args.kernel {
-                Kernel::MaxPool => sizes(3, 1)?,
-                _ => [1; 3],
-            };
-            for (d, axis) in axes.iter_mut().enumerate() {
-                let window = [kernel[d], stride[d], padding[d], dilation[d]];
-                *axis = Axis::sliding(input[d], output[d], window);
+        let axes: [Option<Axis>; 3] = match windows {
+            Windows::Adaptive(_) => {
+                std::array::from_fn(|d| Some(Axis::adaptive(input[d], output[d])))
             }
-        }
+            Windows::Sliding {
+                kernel_size,
+                stride,
+                padding,
+                dilation,
+            } => {
+                let (kernel, stride) = (three(kernel_size, 1)?, three(stride, 1)?);
+                let (padding, dilation) = (three(padding, 0)?, three(dilation, 1)?);
+                std::array::from_fn(|d| {
+                    let window = [kernel[d], stride[d], padding[d], dilation[d]];
+                    Axis::sliding(input[d], output[d], window)
+                })
+            }
+        };
         match axes {
             [Some(a), Some(b), Some(c)] => Ok(Geometry {
                 planes,
@@ -179,8 +229,11 @@ impl Geometry {
 
 /// The number of planes, and the sizes of the last `n` dimensions.
 fn split(v: &View<'_>, n: usize) -> Result<(usize, [usize; 3])> {
-    let at = v.shape.len().checked_sub(n).ok_or_else(missing)?;
-    Ok((v.shape[..at].iter().product(), three(&v.shape[at..], 1)?))
+    let at = v.shape().len().checked_sub(n).ok_or_else(missing)?;
+    Ok((
+        v.shape()[..at].iter().product(),
+        three(&v.shape()[at..], 1)?,
+    ))
 }
 
 /// How many elements an average is over.
@@ -195,12 +248,12 @@ pub(super) enum Divisor {
 }
 
 impl Divisor {
-    /// Reads attributes 3 (whether the padding counts) and 4 (the number, where given).
-    pub fn new(args: &KernelArgs<'_>) -> Divisor {
-        match (args.attr(4), args.attr(3)) {
-            (Attr::Int(n), _) => Divisor::Given(n as f64),
-            (_, Attr::Bool(true)) => Divisor::Padded,
-            _ => Divisor::Inside,
+    /// The divisor that sliding windows are asked to have.
+    pub fn of_sliding(a: &attrs::AvgPool) -> Divisor {
+        match (a.divisor_override, a.count_include_pad) {
+            (Some(n), _) => Divisor::Given(n as f64),
+            (None, true) => Divisor::Padded,
+            (None, false) => Divisor::Inside,
         }
     }
 

@@ -1,16 +1,15 @@
 //! Pooling: maxima and averages over windows in one to three dimensions.
 //!
-//! All dimensions but the last `n` count planes, where `n` is the length of attribute 0, the
-//! window's size. Sizes are those of the operands, so that `ceil_mode` shows in the output's.
+//! All dimensions but the spatial ones, which are the last, count planes. Sizes are those of the
+//! operands, so that `ceil_mode` shows in the output's. The attributes are the structs of
+//! [`attrs`] with the kernels' names.
 //!
 //! - `MaxPool`: the maxima and, where a second output is wanted, their int64 indices in the
-//!   flattened plane. Attributes: `kernel_size`, `stride`, `padding`, `dilation`. As in PyTorch a
-//!   nan is larger than any number, and of several the last one's index is taken. Real
-//!   floating-point types and integers.
+//!   flattened plane. As in PyTorch a nan is larger than any number, and of several the last one's
+//!   index is taken. Real floating-point types and integers.
 //! - `AdaptiveMaxPool`: the same over windows that share the input; floating-point types.
 //! - `MaxPoolBackward`: the output's gradient and those indices into the input's gradient.
-//! - `AvgPool`, `AvgPoolBackward`: averages and their transpose. Attributes: `kernel_size`,
-//!   `stride`, `padding`, `count_include_pad`, `divisor_override`.
+//! - `AvgPool`, `AvgPoolBackward`: averages and their transpose.
 //! - `AdaptiveAvgPool`, `AdaptiveAvgPoolBackward`: the same over windows that share the input.
 
 mod avg;
@@ -22,10 +21,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use half::{bf16, f16};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing, wide};
-use axis::{Geometry, Window};
+use axis::{Geometry, Window, Windows};
 use runs::{Row, Run};
 
 /// Window elements that are worth a thread of their own.
@@ -113,16 +112,16 @@ fn each_row(g: &Geometry, units: Range<usize>, mut f: impl FnMut(usize, usize, u
 }
 
 fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
-    let (Some(input), Some(out)) = (args.inputs.first(), args.outputs.first()) else {
+    let (Some(input), Some(out)) = (args.inputs().first(), args.outputs().first()) else {
         return Err(missing());
     };
-    let g = Geometry::new(args, input, out)?;
-    match input.dtype {
+    let g = Geometry::new(&Windows::new(args)?, input, out)?;
+    match input.dtype() {
         DType::F32 => run::<f32>(args, &g),
         DType::F64 => run::<f64>(args, &g),
         DType::F16 => run::<f16>(args, &g),
         DType::BF16 => run::<bf16>(args, &g),
-        _ if args.kernel == Kernel::AdaptiveMaxPool => Err(args.unsupported()),
+        _ if args.kernel() == Kernel::AdaptiveMaxPool => Err(args.unsupported()),
         DType::U8 => run::<u8>(args, &g),
         DType::I8 => run::<i8>(args, &g),
         DType::I16 => run::<i16>(args, &g),
@@ -133,9 +132,9 @@ fn max_pool(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn run<T: Ordered>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
-    let input = Dense::new(&args.inputs[0], args.inputs[0].dtype)?;
-    let out = DenseOut::new(&args.outputs[0], args.outputs[0].dtype)?;
-    let indices = DenseOut::optional(args.outputs.get(1), DType::I64)?;
+    let input = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
+    let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
+    let indices = DenseOut::optional(args.outputs().get(1), DType::I64)?;
     let (src, dst) = (input.ptr::<T>(), out.ptr::<T>());
     let at = indices.as_ref().map(|i| i.ptr::<i64>());
     if at.is_none()
@@ -238,11 +237,11 @@ unsafe fn windows<T: Ordered>(
 }
 
 fn max_pool_backward(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [grad, indices, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [grad, indices, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let n = args.attr(0).ints().len();
-    match out.dtype {
+    let n = args.attrs::<attrs::MaxPoolBackward>()?.spatial;
+    match out.dtype() {
         DType::F32 | DType::F16 | DType::BF16 => backward::<f32>(n, out, grad, indices),
         DType::F64 => backward::<f64>(n, out, grad, indices),
         _ => Err(args.unsupported()),
@@ -253,20 +252,20 @@ fn backward<T>(n: usize, out: &View<'_>, grad: &View<'_>, indices: &View<'_>) ->
 where
     T: Copy + Default + std::ops::Add<Output = T>,
 {
-    let (nd, gd) = (out.shape.len(), grad.shape.len());
+    let (nd, gd) = (out.shape().len(), grad.shape().len());
     if nd < n
         || gd < n
-        || grad.shape != indices.shape
-        || out.shape[..nd - n] != grad.shape[..gd - n]
+        || grad.shape() != indices.shape()
+        || out.shape()[..nd - n] != grad.shape()[..gd - n]
     {
         return Err(missing());
     }
-    let dtype = wide(out.dtype);
+    let dtype = wide(out.dtype());
     let result = DenseOut::new(out, dtype)?;
-    let each: usize = grad.shape[gd - n..].iter().product();
+    let each: usize = grad.shape()[gd - n..].iter().product();
     let (grad, indices) = (Dense::new(grad, dtype)?, Dense::new(indices, DType::I64)?);
-    let planes: usize = out.shape[..nd - n].iter().product();
-    let size: usize = out.shape[nd - n..].iter().product();
+    let planes: usize = out.shape()[..nd - n].iter().product();
+    let size: usize = out.shape()[nd - n..].iter().product();
     let (dst, src, at) = (result.ptr::<T>(), grad.ptr::<T>(), indices.ptr::<i64>());
     let outside = AtomicBool::new(false);
     pool::parallel_for(planes, (GRAIN / (size + each).max(1)).max(1), &|range| {

@@ -1,20 +1,41 @@
 use super::*;
 use crate::matmul::tests::Host;
-use torsh_core::{Attr, Element};
+use crate::testing;
+use torsh_core::{Attributes, Element};
 
-fn call<T: Element>(input: &Host<T>, out: [usize; 2], attrs: [[i64; 2]; 4]) -> (Vec<T>, Vec<i64>) {
+/// A maximum pooling: window, stride, padding, dilation.
+fn maxima<const N: usize>(sizes: [[i64; N]; 4], shape: &[usize], indices: bool) -> attrs::MaxPool {
+    let [kernel_size, stride, padding, dilation] = sizes.map(|v| v[..].into());
+    attrs::MaxPool {
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        return_indices: indices,
+        output_shape: shape.into(),
+    }
+}
+
+/// An average pooling: window, stride, padding.
+fn averages<const N: usize>(sizes: [[i64; N]; 3], shape: &[usize]) -> attrs::AvgPool {
+    let [kernel_size, stride, padding] = sizes.map(|v| v[..].into());
+    attrs::AvgPool {
+        kernel_size,
+        stride,
+        padding,
+        count_include_pad: true,
+        divisor_override: None,
+        output_shape: shape.into(),
+    }
+}
+
+fn call<T: Element>(input: &Host<T>, out: [usize; 2], sizes: [[i64; 2]; 4]) -> (Vec<T>, Vec<i64>) {
     let shape = [input.shape[0], input.shape[1], out[0], out[1]];
     let values = Host::<T>::new(&shape, |_| T::default());
     let indices = Host::<i64>::new(&shape, |_| -1);
-    let attrs: Vec<Attr<'_>> = attrs.iter().map(|a| Attr::Ints(a)).collect();
-    let args = KernelArgs {
-        kernel: Kernel::MaxPool,
-        compute: T::DTYPE,
-        outputs: &[values.view(), indices.view()],
-        inputs: &[input.view()],
-        attrs: &attrs,
-    };
-    max_pool(&args).expect("a pooling");
+    let (outputs, inputs) = ([values.view(), indices.view()], [input.view()]);
+    let attrs = maxima(sizes, &shape, true);
+    testing::run(Kernel::MaxPool, T::DTYPE, &outputs, &inputs, &attrs).expect("a pooling");
     (values.data, indices.data)
 }
 
@@ -49,20 +70,19 @@ fn the_gradient_goes_to_the_maxima() {
     let grad = Host::<f64>::new(&[2, 1, 1, 3], |i| i as f64 + 1.0);
     let indices = Host::<i64>::new(&[2, 1, 1, 3], |i| [3, 0, 3, 1, 1, 1][i]);
     let out = Host::<f64>::new(&[2, 1, 2, 2], |_| 9.0);
-    let (outputs, inputs) = ([out.view()], [grad.view(), indices.view()]);
-    let mut args = KernelArgs {
-        kernel: Kernel::MaxPoolBackward,
-        compute: DType::F64,
-        outputs: &outputs,
-        inputs: &inputs,
-        attrs: &[Attr::Ints(&[2, 2])],
+    let run = |indices: &Host<i64>| {
+        let (outputs, inputs) = ([out.view()], [grad.view(), indices.view()]);
+        let attrs = attrs::MaxPoolBackward {
+            spatial: 2,
+            output_shape: out.shape[..].into(),
+        };
+        let kernel = Kernel::MaxPoolBackward;
+        testing::run(kernel, DType::F64, &outputs, &inputs, &attrs)
     };
-    max_pool_backward(&args).expect("a gradient");
+    run(&indices).expect("a gradient");
     assert_eq!(out.data, [2.0, 0.0, 0.0, 4.0, 0.0, 15.0, 0.0, 0.0]);
     let far = Host::<i64>::new(&[2, 1, 1, 3], |_| 4);
-    let inputs = [grad.view(), far.view()];
-    args.inputs = &inputs;
-    assert!(max_pool_backward(&args).is_err());
+    assert!(run(&far).is_err());
 }
 
 /// Calls one of the kernels with float64 operands.
@@ -70,58 +90,62 @@ fn floats(
     kernel: Kernel,
     input: &Host<f64>,
     shape: &[usize],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> (Vec<f64>, Vec<i64>) {
     let out = Host::<f64>::new(shape, |_| 99.0);
     let indices = Host::<i64>::new(shape, |_| -1);
     let both = [out.view(), indices.view()];
     let indexed = matches!(kernel, Kernel::MaxPool | Kernel::AdaptiveMaxPool);
-    let args = KernelArgs {
-        kernel,
-        compute: DType::F64,
-        outputs: &both[..1 + usize::from(indexed)],
-        inputs: &[input.view()],
-        attrs,
-    };
-    super::kernel(kernel).expect("a kernel")(&args).expect("a pooling");
+    let outputs = &both[..1 + usize::from(indexed)];
+    testing::run(kernel, DType::F64, outputs, &[input.view()], attrs).expect("a pooling");
     (out.data, indices.data)
 }
 
 #[test]
 fn averages_count_what_they_are_told_to() {
     let x = Host::<f64>::new(&[1, 5], |i| i as f64 + 1.0);
-    let (three, two, one) = ([3i64], [2i64], [1i64]);
-    let sizes = [&three[..], &two, &one].map(Attr::Ints);
-    let attrs = |padded, divisor| [&sizes[..], &[Attr::Bool(padded), divisor]].concat();
-    let run = |padded, divisor| floats(Kernel::AvgPool, &x, &[1, 3], &attrs(padded, divisor)).0;
-    assert_eq!(run(true, Attr::None), [1.0, 3.0, 3.0]);
-    assert_eq!(run(false, Attr::None), [1.5, 3.0, 4.5]);
-    assert_eq!(run(true, Attr::Int(-2)), [-1.5, -4.5, -4.5]);
+    let attrs = |padded, divisor, shape: &[usize]| attrs::AvgPool {
+        count_include_pad: padded,
+        divisor_override: divisor,
+        ..averages([[3], [2], [1]], shape)
+    };
+    let run = |padded, divisor| {
+        let attrs = attrs(padded, divisor, &[1, 3]);
+        floats(Kernel::AvgPool, &x, &[1, 3], &attrs).0
+    };
+    assert_eq!(run(true, None), [1.0, 3.0, 3.0]);
+    assert_eq!(run(false, None), [1.5, 3.0, 4.5]);
+    assert_eq!(run(true, Some(-2)), [-1.5, -4.5, -4.5]);
     // The transpose gives back each window's share.
     let g = Host::<f64>::new(&[1, 3], |i| [2.0, 3.0, 4.0][i]);
-    let (back, _) = floats(
-        Kernel::AvgPoolBackward,
-        &g,
-        &[1, 5],
-        &attrs(false, Attr::None),
-    );
+    let to = attrs(false, None, &[1, 5]);
+    let (back, _) = floats(Kernel::AvgPoolBackward, &g, &[1, 5], &to);
     assert_eq!(back, [1.0, 2.0, 1.0, 3.0, 2.0]);
 }
 
 #[test]
 fn adaptive_windows_share_the_input_and_overlap() {
     let x = Host::<f64>::new(&[2, 2, 5], |i| (i * 7 % 20) as f64);
-    let size = [1i64, 3];
-    let attrs = [Attr::Ints(&size)];
+    let attrs = |shape: &[usize]| attrs::AdaptiveAvgPool {
+        spatial: 2,
+        output_shape: shape.into(),
+    };
+    let shape = [2, 1, 3];
+    let of_maxima = attrs::AdaptiveMaxPool {
+        spatial: 2,
+        return_indices: true,
+        output_shape: shape[..].into(),
+    };
     // Rows 0 7 14 1 8 / 15 2 9 16 3 and 10 17 4 11 18 / 5 12 19 6 13; columns 0-2, 1-4, 3-5.
-    let (v, i) = floats(Kernel::AdaptiveMaxPool, &x, &[2, 1, 3], &attrs);
+    let (v, i) = floats(Kernel::AdaptiveMaxPool, &x, &shape, &of_maxima);
     assert_eq!(v, [15.0, 16.0, 16.0, 17.0, 19.0, 18.0]);
     assert_eq!(i, [5, 8, 8, 1, 7, 4]);
-    let (v, _) = floats(Kernel::AdaptiveAvgPool, &x, &[2, 1, 3], &attrs);
+    let (v, _) = floats(Kernel::AdaptiveAvgPool, &x, &shape, &attrs(&shape));
     assert_eq!(v[0], 24.0 / 4.0);
     assert_eq!(v[4], (17 + 4 + 11 + 12 + 19 + 6) as f64 / 6.0);
-    let g = Host::<f64>::new(&[2, 1, 3], |_| 12.0);
-    let (back, _) = floats(Kernel::AdaptiveAvgPoolBackward, &g, &[2, 2, 5], &attrs);
+    let g = Host::<f64>::new(&shape, |_| 12.0);
+    let to = attrs(&x.shape);
+    let (back, _) = floats(Kernel::AdaptiveAvgPoolBackward, &g, &x.shape, &to);
     assert_eq!(
         back[..10],
         [3.0, 5.0, 2.0, 5.0, 3.0, 3.0, 5.0, 2.0, 5.0, 3.0]
@@ -132,12 +156,17 @@ fn adaptive_windows_share_the_input_and_overlap() {
 fn volumes_are_pooled_over_all_three() {
     let x = Host::<f64>::new(&[1, 2, 2, 4], |i| (i * 5 % 16) as f64);
     let (two, zero, one) = ([2i64; 3], [0i64; 3], [1i64; 3]);
-    let attrs = [&two, &two, &zero, &one].map(|v| Attr::Ints(v));
+    let shape = [1, 1, 1, 2];
     // 0 5 10 15 / 4 9 14 3 and 8 13 2 7 / 12 1 6 11.
-    let (v, i) = floats(Kernel::MaxPool, &x, &[1, 1, 1, 2], &attrs);
+    let (v, i) = floats(
+        Kernel::MaxPool,
+        &x,
+        &shape,
+        &maxima([two, two, zero, one], &shape, true),
+    );
     assert_eq!((v, i), (vec![13.0, 15.0], vec![9, 3]));
-    let attrs = [&two, &two, &zero].map(|v| Attr::Ints(v));
-    let (v, _) = floats(Kernel::AvgPool, &x, &[1, 1, 1, 2], &attrs);
+    let means = averages([two, two, zero], &shape);
+    let (v, _) = floats(Kernel::AvgPool, &x, &shape, &means);
     assert_eq!(v, [52.0 / 8.0, 68.0 / 8.0]);
 }
 
@@ -169,15 +198,16 @@ fn runs_of_windows_are_as_single_ones() {
             let x = Host::<f64>::new(&[depth, height, width], value);
             let n = |v: usize| [v as i64; 2];
             let (k2, s2, p2, d2) = (n(k), n(stride), n(padding), n(dilation));
-            let attrs = [&k2, &s2, &p2, &d2].map(|v| Attr::Ints(v));
             let shape = [depth, rows, columns];
-            let (got, at) = floats(Kernel::MaxPool, &x, &shape, &attrs);
+            let indexed = maxima([k2, s2, p2, d2], &shape, true);
+            let (got, at) = floats(Kernel::MaxPool, &x, &shape, &indexed);
+            let attrs = maxima([k2, s2, p2, d2], &shape, false);
             assert_maxima::<f64>(&x.data, [depth, height, width], &got, shape, &attrs);
             let single: Vec<f32> = x.data.iter().map(|&v| v as f32).collect();
             let want: Vec<f32> = got.iter().map(|&v| v as f32).collect();
             assert_maxima(&single, [depth, height, width], &want, shape, &attrs);
             let means = Host::<f64>::new(&[depth, height, width], mean_value);
-            let plain = [attrs[0], attrs[1], attrs[2], Attr::Bool(true), Attr::None];
+            let plain = averages([k2, s2, p2], &shape);
             let averaged =
                 (dilation == 1).then(|| floats(Kernel::AvgPool, &means, &shape, &plain).0);
             for i in 0..depth * rows * columns {
@@ -222,18 +252,12 @@ fn assert_maxima<T: Element + PartialEq + std::fmt::Debug>(
     input: [usize; 3],
     want: &[T],
     output: [usize; 3],
-    attrs: &[Attr<'_>],
+    attrs: &attrs::MaxPool,
 ) {
     let x = Host::<T>::new(&input, |i| x[i]);
     let out = Host::<T>::new(&output, |_| T::default());
-    let args = KernelArgs {
-        kernel: Kernel::MaxPool,
-        compute: T::DTYPE,
-        outputs: &[out.view()],
-        inputs: &[x.view()],
-        attrs,
-    };
-    max_pool(&args).expect("a pooling");
+    let (outputs, inputs) = ([out.view()], [x.view()]);
+    testing::run(Kernel::MaxPool, T::DTYPE, &outputs, &inputs, attrs).expect("a pooling");
     for (i, (got, want)) in out.data.iter().zip(want).enumerate() {
         let nan = |v: &T| !v.eq(v);
         assert!(got == want || nan(got) && nan(want), "{attrs:?} {i}");
@@ -259,9 +283,12 @@ fn shares_of_averages_go_to_what_the_windows_hold() {
             };
             let grad = Host::<f64>::new(&[2, rows, columns], |i| (i * 37 % 101) as f64);
             let (k2, s2, p2) = ([k as i64; 2], [stride as i64; 2], [padding as i64; 2]);
-            let sizes = [&k2, &s2, &p2].map(|v| Attr::Ints(v));
-            let attrs = [&sizes[..], &[Attr::Bool(counted), Attr::None]].concat();
-            let (got, _) = floats(Kernel::AvgPoolBackward, &grad, &[2, height, width], &attrs);
+            let shape = [2, height, width];
+            let attrs = attrs::AvgPool {
+                count_include_pad: counted,
+                ..averages([k2, s2, p2], &shape)
+            };
+            let (got, _) = floats(Kernel::AvgPoolBackward, &grad, &shape, &attrs);
             let mut want = vec![0.0; 2 * height * width];
             for (i, &v) in grad.data.iter().enumerate() {
                 let (plane, y, x) = (i / rows / columns, i / columns % rows, i % columns);

@@ -8,7 +8,7 @@
 use std::mem::{MaybeUninit, size_of};
 use std::ops::Range;
 
-use torsh_core::{Result, TorshError, View, alloc, pool};
+use torsh_core::{Result, View, alloc, pool};
 
 use super::level::{by_level, index, light_index};
 use super::load::{Load, Out};
@@ -235,13 +235,13 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         return Ok(());
     }
     job.params.count = count as f64;
-    job.params.fetch = stream::asks_ahead(results * count * job.input.dtype.size());
+    job.params.fetch = stream::asks_ahead(results * count * job.input.dtype().size());
     let out = |k: usize| {
         let v = job.outs.get(k).unwrap_or(&job.outs[0]);
         Out {
-            ptr: v.ptr,
+            ptr: v.ptr(),
             stride: plan.kept_in.o[k],
-            dtype: v.dtype,
+            dtype: v.dtype(),
         }
     };
     let outs = [out(0), out(1)];
@@ -252,7 +252,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         index()
     };
     // Not truths, of which the first elements may be enough.
-    let numbers = job.load.is_none() && job.input.dtype.size() >= 4;
+    let numbers = job.load.is_none() && job.input.dtype().size() >= 4;
     let turns = numbers && blocks::turns_reading(results * count);
     let back = turns && blocks::turn();
     let of_parts = (turns && results == 1).then_some(back);
@@ -262,7 +262,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         let ctx = Ctx {
             rows: job.fold.rows[level],
             cols: job.fold.cols[level],
-            elem: job.input.dtype.size(),
+            elem: job.input.dtype().size(),
             columns: false,
             short: 0,
             width: 1,
@@ -303,7 +303,7 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
     let ctx = Ctx {
         rows: job.fold.rows[level],
         cols: job.fold.cols[level],
-        elem: job.input.dtype.size(),
+        elem: job.input.dtype().size(),
         columns,
         short: limit,
         width,
@@ -375,7 +375,7 @@ impl Ctx<'_> {
     fn split(&self, units: usize, threads: usize, n: usize) -> Result<()> {
         let state = self.job.fold.state;
         let stride = (units * self.width * state).next_multiple_of(64);
-        let scratch = alloc::allocate(stride * threads).map_err(|_| TorshError::OutOfMemory)?;
+        let scratch = alloc::allocate(stride * threads)?;
         let base = scratch.ptr().as_ptr() as usize;
         let inner = self.plan.count() / n;
         pool::parallel_parts(n, threads, &|part, range| {
@@ -427,7 +427,7 @@ impl Ctx<'_> {
         }
         let mut buffer = Buffer::<BUFFER>::new();
         let buffer = buffer.ptr();
-        let x = self.job.input.ptr;
+        let x = self.job.input.ptr();
         let size = self.elem as isize;
         let k = self.plan.kept_in;
         let p = &self.job.params;
@@ -570,7 +570,7 @@ impl Ctx<'_> {
                 (self.job.fold.init)(s, w);
                 let x = (i + first as isize * red_in.i) * self.elem as isize;
                 self.columns(
-                    self.job.input.ptr.offset(x),
+                    self.job.input.ptr().offset(x),
                     rows,
                     base + first as i64,
                     w,

@@ -415,7 +415,7 @@ step |_p, a, x| a * x; join |a, b| a * b; total |s, l| s * l; merge |a, b| a * b
 lanes! {
 /// How many are not zero.
 Count, u8, u32, i64: zero 0, start 0;
-step |_p, a, x| a + x as u32; join |a, b| a + b; total |s, l| s + l as i64; merge |a, b| a + b;
+step |_p, a, x| a + (x != 0) as u32; join |a, b| a + b; total |s, l| s + l as i64; merge |a, b| a + b;
 finish |_q, s| s; }
 
 /// Rounds to a half type.
@@ -499,7 +499,7 @@ macro_rules! truth {
             const ZERO: u8 = $start;
             const START: u8 = $start;
             #[inline(always)]
-            fn step<A: Arch>(_: &Params, a: u8, x: u8) -> u8 { a $op x }
+            fn step<A: Arch>(_: &Params, a: u8, x: u8) -> u8 { a $op (x != 0) as u8 }
             #[inline(always)]
             fn join(a: u8, b: u8) -> u8 { a $op b }
             #[inline(always)]

@@ -162,11 +162,13 @@ conversions! {
     BF16F64: u16 => f64, |x| bf16_to_f32(x) as f64;
     F64F64: f64 => f64, |x| x;
     U8F64: u8 => f64, |x| x as f64;
+    BoolF64: u8 => f64, |x| (x != 0) as u8 as f64;
     I8F64: i8 => f64, |x| x as f64;
     I16F64: i16 => f64, |x| x as f64;
     I32F64: i32 => f64, |x| x as f64;
     I64F64: i64 => f64, |x| x as f64;
     U8I64: u8 => i64, |x| x as i64;
+    BoolI64: u8 => i64, |x| (x != 0) as i64;
     I8I64: i8 => i64, |x| x as i64;
     I16I64: i16 => i64, |x| x as i64;
     I32I64: i32 => i64, |x| x as i64;
@@ -198,12 +200,14 @@ pub(crate) fn loader(dtype: DType, to: As) -> Option<Load> {
         (As::F64, D::F32) => load::<F32F64>,
         (As::F64, D::F16) => load::<F16F64>,
         (As::F64, D::BF16) => load::<BF16F64>,
-        (As::F64, D::U8 | D::Bool) => load::<U8F64>,
+        (As::F64, D::U8) => load::<U8F64>,
+        (As::F64, D::Bool) => load::<BoolF64>,
         (As::F64, D::I8) => load::<I8F64>,
         (As::F64, D::I16) => load::<I16F64>,
         (As::F64, D::I32) => load::<I32F64>,
         (As::F64, D::I64) => load::<I64F64>,
-        (As::I64, D::U8 | D::Bool) => load::<U8I64>,
+        (As::I64, D::U8) => load::<U8I64>,
+        (As::I64, D::Bool) => load::<BoolI64>,
         (As::I64, D::I8) => load::<I8I64>,
         (As::I64, D::I16) => load::<I16I64>,
         (As::I64, D::I32) => load::<I32I64>,

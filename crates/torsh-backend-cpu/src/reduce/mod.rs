@@ -1,6 +1,6 @@
 //! Reductions over any dimensions.
 //!
-//! | key | outputs | attributes from 2 on | dtypes: input to output |
+//! | key | outputs | attributes read | dtypes: input to output |
 //! |---|---|---|---|
 //! | `Sum`, `Prod` | result | | integers and bool to integers or real; real to real; complex to complex |
 //! | `Mean` | result | | integers, bool and real to real; complex to complex |
@@ -10,18 +10,18 @@
 //! | `ArgMax`, `ArgMin` | positions (int64) | | real and integers |
 //! | `Any`, `All` | truth | | all to bool (PyTorch: uint8 to uint8) |
 //! | `CountNonzero` | count (int64) | | all |
-//! | `Var` | variance, and the mean where there is a second output | correction, whether to take the root | real to real; complex to real (its mean to complex) |
-//! | `Norm` | vector norm | order (0, 1, 2, inf, -inf, any other) | real and complex to real |
+//! | `Var` | variance, and the mean where there is a second output | `Var` | real to real; complex to real (its mean to complex) |
+//! | `Norm` | vector norm | `Norm` | real and complex to real |
 //! | `LogSumExp` | result | | integers, bool and real to real; complex to complex |
-//! | `Median` | values, or values and positions | whether NaN is skipped | real and integers |
-//! | `KthValue` | values, positions | k, from 1 | real and integers |
+//! | `Median` | values, or values and positions | `Median` | real and integers |
+//! | `KthValue` | values, positions | `KthValue` | real and integers |
 //! | `Mode` | values, positions | | real, integers and bool |
 //!
 //! Convention: outputs have the rank of the input; where an output's size is 1 and the input's is
-//! not, the dimension is reduced. Attributes 0 and 1 (dimensions, keepdim) are the shape rule's.
-//! Positions count through the reduced dimensions in row-major
-//! order. A result of no elements is the fold's start (0, 1, NaN for a mean); operations without
-//! one refuse such shapes before they get here.
+//! not, the dimension is reduced: the kernels do not read `dims` and `keepdim`, which are the shape
+//! rule's. Positions count through the reduced dimensions in row-major order. A result of no
+//! elements is the fold's start (0, 1, NaN for a mean); operations without one refuse such shapes
+//! before they get here.
 
 mod arg;
 mod drive;
@@ -38,7 +38,7 @@ mod var;
 #[cfg(test)]
 mod tests;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs};
 
 use arg::Arg;
 use drive::{Fold, Job, Params, run};
@@ -74,13 +74,13 @@ fn start(
     ordered: bool,
     cost: usize,
 ) -> Result<()> {
-    let input = &args.inputs[0];
-    let Some(load) = loader(input.dtype, to) else {
+    let input = &args.inputs()[0];
+    let Some(load) = loader(input.dtype(), to) else {
         return Err(args.unsupported());
     };
     run(Job {
         fold,
-        load: if is_native(input.dtype, to) {
+        load: if is_native(input.dtype(), to) {
             None
         } else {
             Some(load)
@@ -88,7 +88,7 @@ fn start(
         gather: load,
         params,
         input,
-        outs: args.outputs,
+        outs: args.outputs(),
         ordered,
         cost,
     })
@@ -108,11 +108,11 @@ fn compute(from: DType, to: DType) -> Option<As> {
 }
 
 fn arithmetic(args: &KernelArgs<'_>) -> Result<()> {
-    let (from, to) = (args.inputs[0].dtype, args.outputs[0].dtype);
+    let (from, to) = (args.inputs()[0].dtype(), args.outputs()[0].dtype());
     let Some(ty) = compute(from, to) else {
         return Err(args.unsupported());
     };
-    let all = match args.kernel {
+    let all = match args.kernel() {
         Kernel::Sum => folds![Of<SumF32>, Of<SumF64>, Of<SumI64>, Of<SumC64>, Of<SumC128>],
         Kernel::Prod if from == DType::F16 => folds![HalfProd<ToF16>; 5],
         Kernel::Prod if from == DType::BF16 => folds![HalfProd<ToBF16>; 5],
@@ -155,7 +155,7 @@ fn arithmetic(args: &KernelArgs<'_>) -> Result<()> {
 
 /// One of three folds by the type of a real, integer or bool input that the values keep.
 fn by_order(args: &KernelArgs<'_>, folds: [&'static Fold; 3], ordered: bool) -> Result<()> {
-    let to = As::of(args.inputs[0].dtype);
+    let to = As::of(args.inputs()[0].dtype());
     let fold = match to {
         As::F32 => folds[0],
         As::F64 => folds[1],
@@ -166,7 +166,7 @@ fn by_order(args: &KernelArgs<'_>, folds: [&'static Fold; 3], ordered: bool) -> 
 }
 
 fn extreme(args: &KernelArgs<'_>) -> Result<()> {
-    let folds = match args.kernel {
+    let folds = match args.kernel() {
         Kernel::Max => folds![Of<MaxF32>, Of<MaxF64>, Of<MaxI64>],
         _ => folds![Of<MinF32>, Of<MinF64>, Of<MinI64>],
     };
@@ -174,9 +174,9 @@ fn extreme(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn position(args: &KernelArgs<'_>) -> Result<()> {
-    let top = matches!(args.kernel, Kernel::MaxDim | Kernel::ArgMax);
-    let alone = matches!(args.kernel, Kernel::ArgMax | Kernel::ArgMin);
-    if alone && args.inputs[0].dtype == DType::Bool {
+    let top = matches!(args.kernel(), Kernel::MaxDim | Kernel::ArgMax);
+    let alone = matches!(args.kernel(), Kernel::ArgMax | Kernel::ArgMin);
+    if alone && args.inputs()[0].dtype() == DType::Bool {
         return Err(args.unsupported());
     }
     let folds = if top {
@@ -192,7 +192,7 @@ fn position(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn truth(args: &KernelArgs<'_>) -> Result<()> {
-    let fold = match args.kernel {
+    let fold = match args.kernel() {
         Kernel::Any => folds![Of<Any>],
         Kernel::All => folds![Of<All>],
         _ => folds![Of<Count>],
@@ -201,7 +201,7 @@ fn truth(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn variance(args: &KernelArgs<'_>) -> Result<()> {
-    let to = As::of(args.inputs[0].dtype);
+    let to = As::of(args.inputs()[0].dtype());
     let fold = match to {
         As::F32 => folds![var::Var<f32>],
         As::F64 => folds![var::Var<f64>],
@@ -209,17 +209,20 @@ fn variance(args: &KernelArgs<'_>) -> Result<()> {
         As::C128 => folds![var::ComplexVar<f64>],
         _ => return Err(args.unsupported()),
     };
+    let &attrs::Var {
+        correction, root, ..
+    } = args.attrs()?;
     let params = Params {
-        p: args.attr(2).float(),
-        root: args.attr(3).bool(),
+        p: correction,
+        root,
         ..Params::default()
     };
     start(args, to, fold[0], params, false, 2)
 }
 
 fn norm(args: &KernelArgs<'_>) -> Result<()> {
-    let dtype = args.inputs[0].dtype;
-    let p = args.attr(2).float();
+    let dtype = args.inputs()[0].dtype();
+    let p = args.attrs::<attrs::Norm>()?.p;
     if !dtype.is_differentiable() {
         return Err(args.unsupported());
     }
@@ -267,7 +270,7 @@ fn norm(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn logsumexp(args: &KernelArgs<'_>) -> Result<()> {
-    let Some(to) = compute(args.inputs[0].dtype, args.outputs[0].dtype) else {
+    let Some(to) = compute(args.inputs()[0].dtype(), args.outputs()[0].dtype()) else {
         return Err(args.unsupported());
     };
     let fold = match to {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, alloc, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, alloc, attrs, pool};
 
 use super::load::{As, Load, Out, loader};
 use super::plan::{Plan, Walk};
@@ -90,14 +90,17 @@ fn most_frequent<T: Value>(items: &mut [Item<T>], _: usize) -> Item<T> {
 
 /// `Median` and `KthValue`.
 pub(super) fn select(args: &KernelArgs<'_>) -> Result<()> {
-    if args.inputs[0].dtype == DType::Bool {
+    if args.inputs()[0].dtype() == DType::Bool {
         return Err(args.unsupported());
     }
-    let (first, k) = (args.attr(2), args.attr(2).int());
-    match args.kernel {
-        Kernel::KthValue => by_type(args, kth, kth, kth, k.max(1) as usize - 1),
-        _ if first.bool() => by_type(args, nanmedian, nanmedian, nanmedian, 0),
-        _ => by_type(args, median, median, median, 0),
+    if args.kernel() == Kernel::KthValue {
+        let k = args.attrs::<attrs::KthValue>()?.k;
+        return by_type(args, kth, kth, kth, k.saturating_sub(1));
+    }
+    if args.attrs::<attrs::Median>()?.ignore_nan {
+        by_type(args, nanmedian, nanmedian, nanmedian, 0)
+    } else {
+        by_type(args, median, median, median, 0)
     }
 }
 
@@ -113,8 +116,8 @@ fn by_type(
     i64s: Pick<i64>,
     k: usize,
 ) -> Result<()> {
-    let to = As::of(args.inputs[0].dtype);
-    let Some(load) = loader(args.inputs[0].dtype, to) else {
+    let to = As::of(args.inputs()[0].dtype());
+    let Some(load) = loader(args.inputs()[0].dtype(), to) else {
         return Err(args.unsupported());
     };
     match to {
@@ -133,21 +136,23 @@ fn each<T: Value>(
     k: usize,
     none: T,
 ) -> Result<()> {
-    let input = &args.inputs[0];
-    let plan = Plan::new(input, args.outputs, true);
+    let input = &args.inputs()[0];
+    let plan = Plan::new(input, args.outputs(), true);
     let (results, n) = (plan.results(), plan.count());
     let mut kept = plan.kept.clone();
     kept.push(plan.kept_in);
-    let size = input.dtype.size() as isize;
+    let size = input.dtype().size() as isize;
     let bytes = n.checked_mul(size_of::<T>() + size_of::<Item<T>>());
-    let room = bytes.ok_or(TorshError::OutOfMemory)?.next_multiple_of(64);
+    let room = bytes
+        .ok_or_else(|| TorshError::out_of_memory(torsh_core::Device::Cpu, usize::MAX))?
+        .next_multiple_of(64);
     let parts = pool::chunk_count(results, (4096 / n.max(1)).max(1));
-    let scratch = alloc::allocate(room * parts).map_err(|_| TorshError::OutOfMemory)?;
-    let (x, s) = (input.ptr as usize, scratch.ptr().as_ptr() as usize);
+    let scratch = alloc::allocate(room * parts)?;
+    let (x, s) = (input.ptr() as usize, scratch.ptr().as_ptr() as usize);
     let outs: Vec<(usize, DType)> = args
-        .outputs
+        .outputs()
         .iter()
-        .map(|v| (v.ptr as usize, v.dtype))
+        .map(|v| (v.ptr() as usize, v.dtype()))
         .collect();
     let rows = n / plan.red_in.n.max(1);
     pool::parallel_parts(results, parts, &|part, range| {

@@ -80,13 +80,13 @@ impl Plan {
                 },
             };
         }
-        for d in 0..input.shape.len() {
-            let (n, i) = (input.shape[d], input.strides[d]);
+        for d in 0..input.shape().len() {
+            let (n, i) = (input.shape()[d], input.strides()[d]);
             if n == 1 {
                 continue;
             }
-            if outs[0].shape[d] == n {
-                let stride = |k: usize| outs.get(k).map_or(0, |v: &View<'_>| v.strides[d]);
+            if outs[0].shape()[d] == n {
+                let stride = |k: usize| outs.get(k).map_or(0, |v: &View<'_>| v.strides()[d]);
                 kept.push(Dim {
                     n,
                     i,

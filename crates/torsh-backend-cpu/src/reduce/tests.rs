@@ -2,9 +2,10 @@
 
 use half::{bf16, f16};
 use num_complex::Complex;
-use torsh_core::{Attr, DType, Element, Kernel, KernelArgs, Result, View};
+use torsh_core::attrs::{self, Attributes, Ints, NONE};
+use torsh_core::{DType, Element, Kernel, Result, View};
 
-use super::kernel;
+use crate::testing::run;
 
 /// Calls a kernel on `x` of this shape and strides, reducing `dims`.
 fn call<T: Element, O: Element>(
@@ -13,7 +14,7 @@ fn call<T: Element, O: Element>(
     shape: &[usize],
     strides: &[isize],
     dims: &[usize],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     outs: usize,
 ) -> Result<(Vec<O>, Vec<i64>)> {
     let out_shape: Vec<usize> = shape
@@ -28,33 +29,47 @@ fn call<T: Element, O: Element>(
     }
     let mut first = vec![O::default(); n];
     let mut second = vec![-7i64; n];
-    let view = |ptr: *mut u8, dtype| View {
-        ptr,
-        dtype,
-        shape: &out_shape,
-        strides: &out_strides,
-    };
+    // SAFETY: the buffers of the test outlive the call.
+    let view = |ptr: *mut u8, dtype| unsafe { View::new(ptr, dtype, &out_shape, &out_strides) };
     let out = [
         view(first.as_mut_ptr().cast(), O::DTYPE),
         view(second.as_mut_ptr().cast(), DType::I64),
     ];
-    let input = View {
-        ptr: x.as_ptr() as *mut u8,
-        dtype: T::DTYPE,
-        shape,
-        strides,
-    };
-    let mut all = vec![Attr::None, Attr::None];
-    all.extend_from_slice(attrs);
-    let args = KernelArgs {
-        kernel: k,
-        compute: T::DTYPE,
-        outputs: &out[..outs],
-        inputs: &[input],
-        attrs: &all,
-    };
-    kernel(k).expect("a key of this module")(&args)?;
+    // SAFETY: the buffers of the test outlive the call.
+    let input = unsafe { View::new(x.as_ptr() as *mut u8, T::DTYPE, shape, strides) };
+    run(k, T::DTYPE, &out[..outs], &[input], attrs)?;
     Ok((first, second))
+}
+
+// Kernels see from the shapes which dimensions are reduced.
+
+fn var_of(correction: f64, root: bool) -> attrs::Var {
+    let (dims, keepdim) = (Ints::default(), true);
+    attrs::Var {
+        dims,
+        keepdim,
+        correction,
+        root,
+    }
+}
+
+fn norm(p: f64) -> attrs::Norm {
+    let (dims, keepdim) = (Ints::default(), true);
+    attrs::Norm { dims, keepdim, p }
+}
+
+fn median(ignore_nan: bool) -> attrs::Median {
+    let (dims, keepdim) = (Ints::default(), true);
+    attrs::Median {
+        dims,
+        keepdim,
+        ignore_nan,
+    }
+}
+
+fn kth(k: usize) -> attrs::KthValue {
+    let (dims, keepdim) = (Ints::default(), true);
+    attrs::KthValue { dims, keepdim, k }
 }
 
 /// The elements of each result, in order.
@@ -134,7 +149,7 @@ fn close(got: f64, want: f64, rtol: f64, atol: f64, what: &str) {
 }
 
 /// Checks a real reduction with one result in several dtypes.
-fn check(k: Kernel, attrs: &[Attr<'_>], scale: f64, want: impl Fn(&[f64]) -> f64) {
+fn check(k: Kernel, attrs: &dyn Attributes, scale: f64, want: impl Fn(&[f64]) -> f64) {
     for (shape, strides, dims) in layouts() {
         let what = format!("{k:?} {shape:?} {strides:?} {dims:?}");
         let source: Vec<f64> = numbers(extent(&shape, &strides))
@@ -171,26 +186,26 @@ fn check(k: Kernel, attrs: &[Attr<'_>], scale: f64, want: impl Fn(&[f64]) -> f64
 
 #[test]
 fn sums_and_means() {
-    check(Kernel::Sum, &[], 1.0, |g| g.iter().sum());
-    check(Kernel::Mean, &[], 1.0, |g| {
+    check(Kernel::Sum, NONE, 1.0, |g| g.iter().sum());
+    check(Kernel::Mean, NONE, 1.0, |g| {
         g.iter().sum::<f64>() / g.len() as f64
     });
 }
 
 #[test]
 fn norms() {
-    check(Kernel::Norm, &[Attr::Float(2.0)], 1.0, |g| {
+    check(Kernel::Norm, &norm(2.0), 1.0, |g| {
         g.iter().map(|x| x * x).sum::<f64>().sqrt()
     });
-    check(Kernel::Norm, &[Attr::Float(1.0)], 0.1, |g| {
+    check(Kernel::Norm, &norm(1.0), 0.1, |g| {
         g.iter().map(|x| x.abs()).sum()
     });
-    check(Kernel::Norm, &[Attr::Float(f64::INFINITY)], 1.0, |g| {
+    check(Kernel::Norm, &norm(f64::INFINITY), 1.0, |g| {
         g.iter().fold(0.0, |a, x| a.max(x.abs()))
     });
     let least = |g: &[f64]| g.iter().fold(f64::INFINITY, |a, x| a.min(x.abs()));
-    check(Kernel::Norm, &[Attr::Float(f64::NEG_INFINITY)], 1.0, least);
-    check(Kernel::Norm, &[Attr::Float(3.5)], 1.0, |g| {
+    check(Kernel::Norm, &norm(f64::NEG_INFINITY), 1.0, least);
+    check(Kernel::Norm, &norm(3.5), 1.0, |g| {
         g.iter()
             .map(|x| x.abs().powf(3.5))
             .sum::<f64>()
@@ -204,22 +219,14 @@ fn variances() {
         let m = g.iter().sum::<f64>() / g.len() as f64;
         g.iter().map(|x| (x - m) * (x - m)).sum::<f64>() / (g.len() as f64 - c).max(0.0)
     };
-    check(
-        Kernel::Var,
-        &[Attr::Int(0), Attr::Bool(false)],
-        1.0,
-        move |g| var(g, 0.0),
-    );
-    check(
-        Kernel::Var,
-        &[Attr::Float(-2.0), Attr::Bool(true)],
-        1.0,
-        move |g| var(g, -2.0).sqrt(),
-    );
+    check(Kernel::Var, &var_of(0.0, false), 1.0, move |g| var(g, 0.0));
+    check(Kernel::Var, &var_of(-2.0, true), 1.0, move |g| {
+        var(g, -2.0).sqrt()
+    });
     // A mean far from zero.
     let x: Vec<f32> = numbers(30_000).map(|v| (1000.0 + v) as f32).collect();
     let wide: Vec<f64> = x.iter().map(|&v| v as f64).collect();
-    let attrs = [Attr::Int(1), Attr::Bool(false)];
+    let attrs = var_of(1.0, false);
     let (got, _) =
         call::<f32, f32>(Kernel::Var, &x, &[30_000], &[1], &[0], &attrs, 1).expect("supported");
     close(
@@ -249,7 +256,7 @@ fn logsumexps() {
         let m = g.iter().cloned().fold(f64::NEG_INFINITY, f64::max);
         g.iter().map(|x| (x - m).exp()).sum::<f64>().ln() + m
     };
-    check(Kernel::LogSumExp, &[], 10.0, want);
+    check(Kernel::LogSumExp, NONE, 10.0, want);
     let inf = f64::INFINITY;
     for (x, want) in [
         (vec![-inf, -inf], -inf),
@@ -258,11 +265,12 @@ fn logsumexps() {
         (vec![f64::NAN, inf], f64::NAN),
     ] {
         let (got, _) =
-            call::<f64, f64>(Kernel::LogSumExp, &x, &[2], &[1], &[0], &[], 1).expect("supported");
+            call::<f64, f64>(Kernel::LogSumExp, &x, &[2], &[1], &[0], NONE, 1).expect("supported");
         close(got[0], want, 1e-15, 0.0, &format!("{x:?}"));
         let wide: Vec<f64> = x.iter().flat_map(|&v| [v; 16]).collect();
-        let (got, _) = call::<f64, f64>(Kernel::LogSumExp, &wide, &[2, 16], &[16, 1], &[0], &[], 1)
-            .expect("supported");
+        let (got, _) =
+            call::<f64, f64>(Kernel::LogSumExp, &wide, &[2, 16], &[16, 1], &[0], NONE, 1)
+                .expect("supported");
         close(got[3], want, 1e-15, 0.0, &format!("columns of {x:?}"));
     }
 }
@@ -290,10 +298,11 @@ fn extremes_with_positions() {
                     (Kernel::MinDim, Kernel::ArgMin, Kernel::Min)
                 };
                 let (values, positions) =
-                    call::<f32, f32>(with, &x, &shape, &strides, &dims, &[], 2).expect("supported");
-                let (only, _) = call::<f32, i64>(alone, &x, &shape, &strides, &dims, &[], 1)
+                    call::<f32, f32>(with, &x, &shape, &strides, &dims, NONE, 2)
+                        .expect("supported");
+                let (only, _) = call::<f32, i64>(alone, &x, &shape, &strides, &dims, NONE, 1)
                     .expect("supported");
-                let (best, _) = call::<f32, f32>(plain, &x, &shape, &strides, &dims, &[], 1)
+                let (best, _) = call::<f32, f32>(plain, &x, &shape, &strides, &dims, NONE, 1)
                     .expect("supported");
                 for (i, group) in groups(&x, &shape, &strides, &dims).iter().enumerate() {
                     let mut want = 0;
@@ -312,13 +321,13 @@ fn extremes_with_positions() {
             }
         }
     }
-    let (got, _) = call::<i64, i64>(Kernel::Max, &[i64::MIN, 3, 7], &[3], &[1], &[0], &[], 1)
+    let (got, _) = call::<i64, i64>(Kernel::Max, &[i64::MIN, 3, 7], &[3], &[1], &[0], NONE, 1)
         .expect("supported");
     assert_eq!(got, [7]);
     let (got, at) =
-        call::<u8, u8>(Kernel::MinDim, &[200, 3, 3], &[3], &[1], &[0], &[], 2).expect("supported");
+        call::<u8, u8>(Kernel::MinDim, &[200, 3, 3], &[3], &[1], &[0], NONE, 2).expect("supported");
     assert_eq!((got[0], at[0]), (3, 1));
-    let (got, _) = call::<bool, bool>(Kernel::Max, &[false, true], &[2], &[1], &[0], &[], 1)
+    let (got, _) = call::<bool, bool>(Kernel::Max, &[false, true], &[2], &[1], &[0], NONE, 1)
         .expect("supported");
     assert_eq!(got, [true]);
     let e = call::<Complex<f32>, Complex<f32>>(
@@ -327,7 +336,7 @@ fn extremes_with_positions() {
         &[1],
         &[1],
         &[0],
-        &[],
+        NONE,
         1,
     );
     assert!(
@@ -345,16 +354,16 @@ fn integers_wrap_and_count() {
             .collect();
         let groups = groups(&x, &shape, &strides, &dims);
         let (sum, _) =
-            call::<i32, i64>(Kernel::Sum, &x, &shape, &strides, &dims, &[], 1).expect("supported");
-        let (mean, _) =
-            call::<i32, f32>(Kernel::Mean, &x, &shape, &strides, &dims, &[], 1).expect("supported");
+            call::<i32, i64>(Kernel::Sum, &x, &shape, &strides, &dims, NONE, 1).expect("supported");
+        let (mean, _) = call::<i32, f32>(Kernel::Mean, &x, &shape, &strides, &dims, NONE, 1)
+            .expect("supported");
         let (count, _) =
-            call::<i32, i64>(Kernel::CountNonzero, &x, &shape, &strides, &dims, &[], 1)
+            call::<i32, i64>(Kernel::CountNonzero, &x, &shape, &strides, &dims, NONE, 1)
                 .expect("supported");
-        let (any, _) =
-            call::<i32, bool>(Kernel::Any, &x, &shape, &strides, &dims, &[], 1).expect("supported");
-        let (all, _) =
-            call::<i32, bool>(Kernel::All, &x, &shape, &strides, &dims, &[], 1).expect("supported");
+        let (any, _) = call::<i32, bool>(Kernel::Any, &x, &shape, &strides, &dims, NONE, 1)
+            .expect("supported");
+        let (all, _) = call::<i32, bool>(Kernel::All, &x, &shape, &strides, &dims, NONE, 1)
+            .expect("supported");
         for (i, g) in groups.iter().enumerate() {
             let want: i64 = g.iter().map(|&v| v as i64).sum();
             assert_eq!(sum[i], want);
@@ -364,13 +373,13 @@ fn integers_wrap_and_count() {
             assert_eq!(all[i], g.iter().all(|v| *v != 0));
         }
     }
-    let (got, _) = call::<u8, i64>(Kernel::Prod, &[3, 5, 7, 200], &[4], &[1], &[0], &[], 1)
+    let (got, _) = call::<u8, i64>(Kernel::Prod, &[3, 5, 7, 200], &[4], &[1], &[0], NONE, 1)
         .expect("supported");
     assert_eq!(got, [21_000]);
-    let (got, _) = call::<bool, i64>(Kernel::Sum, &[true, false, true], &[3], &[1], &[0], &[], 1)
+    let (got, _) = call::<bool, i64>(Kernel::Sum, &[true, false, true], &[3], &[1], &[0], NONE, 1)
         .expect("supported");
     assert_eq!(got, [2]);
-    assert!(call::<f32, i64>(Kernel::Sum, &[1.5], &[1], &[1], &[0], &[], 1).is_err());
+    assert!(call::<f32, i64>(Kernel::Sum, &[1.5], &[1], &[1], &[0], NONE, 1).is_err());
 }
 
 #[test]
@@ -389,21 +398,18 @@ fn complex_numbers() {
         (vec![20, 100], vec![1, 20], vec![0]),
     ] {
         let run = |k| {
-            call::<Complex<f32>, Complex<f32>>(k, &x, &shape, &strides, &dims, &[], 1)
+            call::<Complex<f32>, Complex<f32>>(k, &x, &shape, &strides, &dims, NONE, 1)
                 .expect("supported")
                 .0
         };
         let (sum, lse) = (run(Kernel::Sum), run(Kernel::LogSumExp));
-        let attrs = [Attr::Int(1), Attr::Bool(false)];
-        let real = |k, attrs: &[Attr<'_>]| {
+        let attrs = var_of(1.0, false);
+        let real = |k, attrs: &dyn Attributes| {
             call::<Complex<f32>, f32>(k, &x, &shape, &strides, &dims, attrs, 1)
                 .expect("supported")
                 .0
         };
-        let (var, norm) = (
-            real(Kernel::Var, &attrs),
-            real(Kernel::Norm, &[Attr::Float(2.0)]),
-        );
+        let (var, norm) = (real(Kernel::Var, &attrs), real(Kernel::Norm, &norm(2.0)));
         for (i, g) in groups(&wide, &shape, &strides, &dims).iter().enumerate() {
             let want: Complex<f64> = g.iter().sum();
             let m = want / g.len() as f64;
@@ -427,20 +433,28 @@ fn complex_numbers() {
 
 #[test]
 fn nothing_to_reduce() {
-    let one = |k, attrs: &[Attr<'_>]| {
+    let one = |k, attrs: &dyn Attributes| {
         call::<f32, f32>(k, &[], &[3, 0], &[0, 1], &[1], attrs, 1)
             .expect("supported")
             .0
     };
-    assert_eq!(one(Kernel::Sum, &[]), [0.0; 3]);
-    assert_eq!(one(Kernel::Prod, &[]), [1.0; 3]);
-    assert!(one(Kernel::Mean, &[]).iter().all(|x| x.is_nan()));
-    assert!(one(Kernel::Var, &[Attr::Int(1)]).iter().all(|x| x.is_nan()));
-    assert_eq!(one(Kernel::LogSumExp, &[]), [f32::NEG_INFINITY; 3]);
-    assert_eq!(one(Kernel::Norm, &[Attr::Float(2.0)]), [0.0; 3]);
-    assert!(one(Kernel::Median, &[]).iter().all(|x| x.is_nan()));
+    assert_eq!(one(Kernel::Sum, NONE), [0.0; 3]);
+    assert_eq!(one(Kernel::Prod, NONE), [1.0; 3]);
+    assert!(one(Kernel::Mean, NONE).iter().all(|x| x.is_nan()));
+    assert!(
+        one(Kernel::Var, &var_of(1.0, false))
+            .iter()
+            .all(|x| x.is_nan())
+    );
+    assert_eq!(one(Kernel::LogSumExp, NONE), [f32::NEG_INFINITY; 3]);
+    assert_eq!(one(Kernel::Norm, &norm(2.0)), [0.0; 3]);
+    assert!(
+        one(Kernel::Median, &median(false))
+            .iter()
+            .all(|x| x.is_nan())
+    );
     let (all, _) =
-        call::<f32, bool>(Kernel::All, &[], &[0], &[1], &[0], &[], 1).expect("supported");
+        call::<f32, bool>(Kernel::All, &[], &[0], &[1], &[0], NONE, 1).expect("supported");
     assert_eq!(all, [true]);
 }
 
@@ -448,25 +462,25 @@ fn nothing_to_reduce() {
 fn not_a_number() {
     let nan = f32::NAN;
     let x = [1.0, nan, 2.0, -0.0];
-    let one = |k, attrs: &[Attr<'_>]| {
+    let one = |k, attrs: &dyn Attributes| {
         call::<f32, f32>(k, &x, &[4], &[1], &[0], attrs, 1)
             .expect("supported")
             .0[0]
     };
-    assert_eq!(one(Kernel::NanSum, &[]), 3.0);
-    assert!(one(Kernel::Max, &[]).is_nan() && one(Kernel::Sum, &[]).is_nan());
-    assert!(one(Kernel::Norm, &[Attr::Float(f64::INFINITY)]).is_nan());
+    assert_eq!(one(Kernel::NanSum, NONE), 3.0);
+    assert!(one(Kernel::Max, NONE).is_nan() && one(Kernel::Sum, NONE).is_nan());
+    assert!(one(Kernel::Norm, &norm(f64::INFINITY)).is_nan());
     let (count, _) =
-        call::<f32, i64>(Kernel::CountNonzero, &x, &[4], &[1], &[0], &[], 1).expect("supported");
+        call::<f32, i64>(Kernel::CountNonzero, &x, &[4], &[1], &[0], NONE, 1).expect("supported");
     assert_eq!(count, [3]);
-    let select = |k, attrs: &[Attr<'_>]| {
+    let select = |k, attrs: &dyn Attributes| {
         let (v, i) = call::<f32, f32>(k, &x, &[4], &[1], &[0], attrs, 2).expect("supported");
         (v[0], i[0])
     };
-    assert_eq!(select(Kernel::Median, &[]).1, 1);
-    assert_eq!(select(Kernel::Median, &[Attr::Bool(true)]), (1.0, 0));
-    assert_eq!(select(Kernel::KthValue, &[Attr::Int(3)]), (2.0, 2));
-    assert_eq!(select(Kernel::KthValue, &[Attr::Int(4)]).1, 1);
+    assert_eq!(select(Kernel::Median, &median(false)).1, 1);
+    assert_eq!(select(Kernel::Median, &median(true)), (1.0, 0));
+    assert_eq!(select(Kernel::KthValue, &kth(3)), (2.0, 2));
+    assert_eq!(select(Kernel::KthValue, &kth(4)).1, 1);
 }
 
 #[test]
@@ -475,12 +489,12 @@ fn order_statistics() {
         let x: Vec<i16> = numbers(extent(&shape, &strides))
             .map(|v| (v * 20.0) as i16)
             .collect();
-        let run = |k, attrs: &[Attr<'_>]| {
+        let run = |k, attrs: &dyn Attributes| {
             call::<i16, i16>(k, &x, &shape, &strides, &dims, attrs, 2).expect("supported")
         };
-        let (median, at) = run(Kernel::Median, &[]);
-        let (second, _) = run(Kernel::KthValue, &[Attr::Int(2)]);
-        let (mode, mode_at) = run(Kernel::Mode, &[]);
+        let (median, at) = run(Kernel::Median, &median(false));
+        let (second, _) = run(Kernel::KthValue, &kth(2));
+        let (mode, mode_at) = run(Kernel::Mode, NONE);
         for (i, g) in groups(&x, &shape, &strides, &dims).iter().enumerate() {
             let mut sorted = g.clone();
             sorted.sort();
@@ -505,8 +519,8 @@ fn products() {
         let x: Vec<f32> = numbers(extent(&shape, &strides))
             .map(|v| 1.0 + v as f32 * 1e-3)
             .collect();
-        let (got, _) =
-            call::<f32, f32>(Kernel::Prod, &x, &shape, &strides, &dims, &[], 1).expect("supported");
+        let (got, _) = call::<f32, f32>(Kernel::Prod, &x, &shape, &strides, &dims, NONE, 1)
+            .expect("supported");
         for (g, group) in got.iter().zip(groups(&x, &shape, &strides, &dims)) {
             close(
                 *g as f64,
@@ -524,26 +538,11 @@ fn outputs_may_be_strided() {
     let x: Vec<f32> = (0..60).map(|v| v as f32).collect();
     let mut out = [0.5f32; 40];
     let shape = [20usize, 1];
-    let view = View {
-        ptr: out.as_mut_ptr().cast(),
-        dtype: DType::F32,
-        shape: &shape,
-        strides: &[2, 1],
-    };
-    let input = View {
-        ptr: x.as_ptr() as *mut u8,
-        dtype: DType::F32,
-        shape: &[20, 3],
-        strides: &[3, 1],
-    };
-    let args = KernelArgs {
-        kernel: Kernel::Sum,
-        compute: DType::F32,
-        outputs: &[view],
-        inputs: &[input],
-        attrs: &[],
-    };
-    kernel(Kernel::Sum).expect("there")(&args).expect("supported");
+    // SAFETY: the buffers of the test outlive the call.
+    let view = unsafe { View::new(out.as_mut_ptr().cast(), DType::F32, &shape, &[2, 1]) };
+    // SAFETY: the buffers of the test outlive the call.
+    let input = unsafe { View::new(x.as_ptr() as *mut u8, DType::F32, &[20, 3], &[3, 1]) };
+    run(Kernel::Sum, DType::F32, &[view], &[input], NONE).expect("supported");
     for i in 0..20 {
         assert_eq!(out[2 * i], (9 * i + 3) as f32);
         assert_eq!(out[2 * i + 1], 0.5);
@@ -554,10 +553,10 @@ fn outputs_may_be_strided() {
 fn large_sums_are_accurate() {
     let n = 1 << 22;
     let x = vec![0.1f32; n];
-    let (got, _) = call::<f32, f32>(Kernel::Sum, &x, &[n], &[1], &[0], &[], 1).expect("supported");
+    let (got, _) = call::<f32, f32>(Kernel::Sum, &x, &[n], &[1], &[0], NONE, 1).expect("supported");
     close(got[0] as f64, 0.1f32 as f64 * n as f64, 2e-7, 0.0, "sum");
     let (got, _) =
-        call::<f32, f32>(Kernel::Sum, &x, &[n / 4, 4], &[4, 1], &[0], &[], 1).expect("supported");
+        call::<f32, f32>(Kernel::Sum, &x, &[n / 4, 4], &[4, 1], &[0], NONE, 1).expect("supported");
     close(
         got[2] as f64,
         0.1f32 as f64 * n as f64 / 4.0,
@@ -574,13 +573,13 @@ fn rows_of_every_short_length() {
         for rows in [15usize, 16, 300] {
             let x: Vec<f32> = (0..rows * n).map(|i| (i * 37 % 101) as f32).collect();
             let (shape, strides) = ([rows, n], [n as isize, 1]);
-            let sums = call::<f32, f32>(Kernel::Sum, &x, &shape, &strides, &[1], &[], 1);
-            let tops = call::<f32, f32>(Kernel::Max, &x, &shape, &strides, &[1], &[], 1);
+            let sums = call::<f32, f32>(Kernel::Sum, &x, &shape, &strides, &[1], NONE, 1);
+            let tops = call::<f32, f32>(Kernel::Max, &x, &shape, &strides, &[1], NONE, 1);
             let (sums, tops) = (sums.expect("supported").0, tops.expect("supported").0);
             let wide: Vec<f64> = x.iter().map(|&v| f64::from(v)).collect();
-            let wide = call::<f64, f64>(Kernel::Sum, &wide, &shape, &strides, &[1], &[], 1);
+            let wide = call::<f64, f64>(Kernel::Sum, &wide, &shape, &strides, &[1], NONE, 1);
             let whole: Vec<i64> = x.iter().map(|&v| v as i64).collect();
-            let whole = call::<i64, i64>(Kernel::Sum, &whole, &shape, &strides, &[1], &[], 1);
+            let whole = call::<i64, i64>(Kernel::Sum, &whole, &shape, &strides, &[1], NONE, 1);
             let (wide, whole) = (wide.expect("supported").0, whole.expect("supported").0);
             for (r, row) in x.chunks(n).enumerate() {
                 assert_eq!(sums[r], row.iter().sum::<f32>(), "{rows} {n}");
@@ -603,7 +602,7 @@ fn long_ones_are_the_same_either_way() {
     let mut x: Vec<f32> = (0..n).map(|i| (i * 7919 % 1009) as f32 - 500.3).collect();
     x[200_000] = 1e6;
     x[300_000] = 1e6;
-    let of = |k, attrs: &[Attr<'_>], outs| {
+    let of = |k, attrs: &dyn Attributes, outs| {
         let all = [n];
         let run = || call::<f32, f32>(k, &x, &all, &[1], &[0], attrs, outs).expect("a fold");
         let first = run();
@@ -611,13 +610,13 @@ fn long_ones_are_the_same_either_way() {
         first
     };
     let want: f64 = x.iter().map(|&v| f64::from(v)).sum();
-    let got = f64::from(of(Kernel::Sum, &[], 1).0[0]);
+    let got = f64::from(of(Kernel::Sum, NONE, 1).0[0]);
     assert!((got - want).abs() < 1e-6 * want.abs(), "{got} {want}");
-    let (values, places) = of(Kernel::MaxDim, &[], 2);
+    let (values, places) = of(Kernel::MaxDim, NONE, 2);
     assert_eq!((values[0], places[0]), (1e6, 200_000));
     let mean = want / n as f64;
     let squares: f64 = x.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum();
-    let attrs = [Attr::Float(1.0), Attr::Bool(false)];
+    let attrs = var_of(1.0, false);
     let got = f64::from(of(Kernel::Var, &attrs, 1).0[0]);
     let want = squares / (n - 1) as f64;
     assert!((got - want).abs() < 1e-5 * want, "{got} {want}");
@@ -636,15 +635,15 @@ fn columns_and_rows_of_large_ones_are_the_same_either_way() {
         _ => f64::from(x[j * shape[1] + i]),
     };
     for dim in [0, 1] {
-        let of = |k, attrs: &[Attr<'_>], outs| {
+        let of = |k, attrs: &dyn Attributes, outs| {
             let run = || call::<f32, f32>(k, &x, &shape, &[330, 1], &[dim], attrs, outs);
             let first = run().expect("a fold");
             assert!((0..3).all(|_| run().expect("a fold") == first), "{k:?}");
             first
         };
-        let (sums, _) = of(Kernel::Sum, &[], 1);
-        let (values, places) = of(Kernel::MaxDim, &[], 2);
-        let attrs = [Attr::Float(1.0), Attr::Bool(false)];
+        let (sums, _) = of(Kernel::Sum, NONE, 1);
+        let (values, places) = of(Kernel::MaxDim, NONE, 2);
+        let attrs = var_of(1.0, false);
         let (vars, _) = of(Kernel::Var, &attrs, 1);
         let n = shape[dim];
         for j in 0..shape[1 - dim] {

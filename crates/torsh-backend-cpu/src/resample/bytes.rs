@@ -43,8 +43,8 @@ impl Fixed {
 }
 
 pub(super) fn resample(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], args.inputs[0].dtype)?;
-    let out = DenseOut::new(&args.outputs[0], args.outputs[0].dtype)?;
+    let x = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
+    let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
     let (src, dst) = (x.ptr::<u8>(), out.ptr::<u8>());
     let [_, tall, wide] = &g.axes;
     let columns = Fixed::new(&wide.table());

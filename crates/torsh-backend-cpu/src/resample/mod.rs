@@ -1,10 +1,10 @@
 //! Interpolation of images to another size, one dimension after the other, by tables of positions
 //! and weights.
 //!
-//! - `Resample`: `[n, c, d.., h, w]` into the same with other spatial sizes. Attributes: the mode
-//!   (`nearest`, `nearest-exact`, `linear`, `cubic`, `lanczos`), `align_corners`, the factors that
-//!   the caller gave (three, absent where unknown), `antialias`.
-//! - `ResampleBackward`: its transpose, with the same attributes.
+//! - `Resample`: `[n, c, d.., h, w]` into the same with other spatial sizes.
+//! - `ResampleBackward`: its transpose.
+//!
+//! Both take [`attrs::Resample`].
 //!
 //! float32 and float64, and the half types through float32; uint8 to the nearest, and by fixed
 //! point numbers for images.
@@ -13,13 +13,14 @@ mod bytes;
 mod pass;
 mod table;
 
-use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+use torsh_core::attrs::{self, ResampleMode as Mode};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
 use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::spatial::three;
 use pass::{Blend, Pairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
-use table::{Axis, Mode, Table};
+use table::{Axis, Table};
 
 /// Multiply-adds that are worth a thread of their own.
 const GRAIN: usize = 16 * 1024;
@@ -41,19 +42,13 @@ struct Geometry {
 
 impl Geometry {
     fn new(args: &KernelArgs<'_>, image: &View<'_>, result: &View<'_>) -> Result<Geometry> {
-        let (&[n, c, ref input @ ..], &[n2, c2, ref output @ ..]) = (image.shape, result.shape)
+        let (&[n, c, ref input @ ..], &[n2, c2, ref output @ ..]) = (image.shape(), result.shape())
         else {
             return Err(missing());
         };
         let (spatial, input, output) = (input.len(), three(input, 1)?, three(output, 1)?);
-        let mode = match args.attr(0).str() {
-            "nearest" => Mode::Nearest,
-            "nearest-exact" => Mode::NearestExact,
-            "linear" => Mode::Linear,
-            "cubic" => Mode::Cubic,
-            "lanczos" => Mode::Lanczos,
-            _ => return Err(missing()),
-        };
+        let a = args.attrs::<attrs::Resample>()?;
+        let (mode, scales) = (a.mode, [a.scales_d, a.scales_h, a.scales_w]);
         if [n, c] != [n2, c2] || input.contains(&0) {
             return Err(missing());
         }
@@ -61,17 +56,14 @@ impl Geometry {
             mode,
             input: input[d],
             output: output[d],
-            align_corners: args.attr(1).bool(),
-            antialias: args.attr(5).bool(),
+            align_corners: a.align_corners,
+            antialias: a.antialias,
             // Dimensions in front that are not there stay as they are.
-            scale: match args.attr(2 + d) {
-                Attr::Float(s) if d + spatial >= 3 => Some(s),
-                _ => None,
-            },
+            scale: scales[d].filter(|_| d + spatial >= 3),
             image: spatial == 2,
             weights: match mode {
                 Mode::Linear if spatial == 2 => DType::F32,
-                _ => image.dtype,
+                _ => image.dtype(),
             },
         });
         Ok(Geometry {
@@ -83,10 +75,10 @@ impl Geometry {
 }
 
 fn resample(args: &KernelArgs<'_>) -> Result<()> {
-    let ([out, ..], [x, ..]) = (args.outputs, args.inputs) else {
+    let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let forward = args.kernel == Kernel::Resample;
+    let forward = args.kernel() == Kernel::Resample;
     let g = match forward {
         true => Geometry::new(args, x, out)?,
         false => Geometry::new(args, out, x)?,
@@ -97,7 +89,7 @@ fn resample(args: &KernelArgs<'_>) -> Result<()> {
         return Ok(());
     }
     if nearest && forward {
-        return match out.dtype {
+        return match out.dtype() {
             DType::U8 => gather::<u8, f32>(args, &g),
             DType::F16 | DType::BF16 => gather::<u16, f32>(args, &g),
             DType::F32 => gather::<u32, f32>(args, &g),
@@ -105,7 +97,7 @@ fn resample(args: &KernelArgs<'_>) -> Result<()> {
             _ => Err(args.unsupported()),
         };
     }
-    match out.dtype {
+    match out.dtype() {
         DType::F32 => weighted::<f32>(args, &g, forward, DType::F32),
         DType::F64 => weighted::<f64>(args, &g, forward, DType::F64),
         DType::F16 | DType::BF16 if !antialias => weighted::<f32>(args, &g, forward, DType::F32),
@@ -119,8 +111,8 @@ fn gather<T: Copy + Send + Sync, W: num_traits::Float>(
     args: &KernelArgs<'_>,
     g: &Geometry,
 ) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], args.inputs[0].dtype)?;
-    let out = DenseOut::new(&args.outputs[0], args.outputs[0].dtype)?;
+    let x = Dense::new(&args.inputs()[0], args.inputs()[0].dtype())?;
+    let out = DenseOut::new(&args.outputs()[0], args.outputs()[0].dtype())?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
     let index = |axis: &Axis| -> Vec<usize> {
         let table = axis.table::<W>();
@@ -185,8 +177,8 @@ fn weighted<T: Blend>(
     forward: bool,
     dtype: DType,
 ) -> Result<()> {
-    let x = Dense::new(&args.inputs[0], dtype)?;
-    let out = DenseOut::new(&args.outputs[0], dtype)?;
+    let x = Dense::new(&args.inputs()[0], dtype)?;
+    let out = DenseOut::new(&args.outputs()[0], dtype)?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());
     let mut sizes = g.axes.map(|a| if forward { a.input } else { a.output });
     let ends = g.axes.map(|a| if forward { a.output } else { a.input });

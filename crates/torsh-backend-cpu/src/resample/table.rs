@@ -2,19 +2,9 @@
 
 use num_traits::Float;
 use torsh_core::DType;
+use torsh_core::attrs::ResampleMode as Mode;
 
 use crate::dense::rounded;
-
-/// How elements between those of the input are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    Nearest,
-    NearestExact,
-    Linear,
-    Cubic,
-    /// A windowed sinc over six elements; only with antialiasing.
-    Lanczos,
-}
 
 /// One dimension's sizes and arguments.
 #[derive(Clone, Copy, Debug)]

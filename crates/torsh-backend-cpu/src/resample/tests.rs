@@ -1,5 +1,6 @@
 use super::*;
 use crate::matmul::tests::Host;
+use crate::testing;
 
 fn axis(mode: Mode, input: usize, output: usize) -> Axis {
     Axis {
@@ -65,26 +66,23 @@ fn the_transpose_has_every_item_once() {
 fn images_are_blended_down_and_right() {
     let x = Host::<f32>::new(&[1, 1, 2, 2], |i| i as f32);
     let out = Host::<f32>::new(&[1, 1, 2, 3], |_| 9.0);
-    let mut attrs = [Attr::None; 6];
-    attrs[0] = Attr::Str("linear");
-    attrs[1] = Attr::Bool(true);
-    let args = KernelArgs {
-        kernel: Kernel::Resample,
-        compute: DType::F32,
-        outputs: &[out.view()],
-        inputs: &[x.view()],
-        attrs: &attrs,
+    let attrs = |output_shape: &[usize]| attrs::Resample {
+        mode: Mode::Linear,
+        align_corners: true,
+        scales_d: None,
+        scales_h: None,
+        scales_w: None,
+        antialias: false,
+        output_shape: output_shape.into(),
     };
-    resample(&args).expect("an interpolation");
+    let call = |kernel: Kernel, from: &Host<f32>, to: &Host<f32>| {
+        let (outputs, inputs) = ([to.view()], [from.view()]);
+        testing::run(kernel, DType::F32, &outputs, &inputs, &attrs(&to.shape))
+    };
+    call(Kernel::Resample, &x, &out).expect("an interpolation");
     assert_eq!(out.data, [0.0, 0.5, 1.0, 2.0, 2.5, 3.0]);
     let back = Host::<f32>::new(&[1, 1, 2, 2], |_| 9.0);
-    let args = KernelArgs {
-        kernel: Kernel::ResampleBackward,
-        outputs: &[back.view()],
-        inputs: &[out.view()],
-        ..args
-    };
-    resample(&args).expect("a gradient");
+    call(Kernel::ResampleBackward, &out, &back).expect("a gradient");
     assert_eq!(back.data, [0.25, 1.25, 3.25, 4.25]);
 }
 

@@ -2,8 +2,7 @@
 //!
 //! Step `t` has the rows of the `batch_sizes[t]` first sequences, and the steps lie one behind the
 //! other: `N` rows in all, with `B` sequences, `H` numbers in a state and `G` gates (1, 4 for LSTM,
-//! 3 for GRU). `P` is the size of what is given on: `H`, or less with a projection. Attributes: the
-//! mode (0 tanh, 1 ReLU, 2 LSTM, 3 GRU), whether the steps go backwards, `batch_sizes`.
+//! 3 for GRU). `P` is the size of what is given on: `H`, or less with a projection.
 //!
 //! - `Rnn`: the gates' sums over the input `[N, G H]`, first hidden state `[B, P]`, first cells
 //!   `[B, H]` (LSTM), weight `[G H, P]`, bias of the hidden state's part (GRU, optional) and
@@ -14,8 +13,8 @@
 //!   and cells, weight, projection, output and what was saved, into the gradients of the gates'
 //!   sums, of first state and cells, and, for the products that make the weights' gradients, the
 //!   hidden states ahead of each step `[N, P]`, the gradients of the hidden sums (GRU) or of the
-//!   output (projection), and what was projected. The last three are empty where not needed;
-//!   attribute 3 says whether the hidden states are.
+//!   output (projection), and what was projected. The last three are empty where they are
+//!   not needed.
 //!
 //! A step is one product and one pass over the cells. Where there are sequences enough for each thread
 //! and the weight stays in the cache, every thread takes its sequences through all steps.
@@ -27,7 +26,8 @@ mod tests;
 
 use cells::Cells;
 use packed::Packed;
-use torsh_core::{Attr, DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, pool};
+use torsh_core::attrs::{self, RnnMode as Mode};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, copy, missing, wide};
 
@@ -44,7 +44,7 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 }
 
 fn forward(args: &KernelArgs<'_>) -> Result<()> {
-    match wide(args.compute) {
+    match wide(args.compute()) {
         DType::F32 => run::<f32>(args, DType::F32),
         DType::F64 => run::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
@@ -52,19 +52,11 @@ fn forward(args: &KernelArgs<'_>) -> Result<()> {
 }
 
 fn backward(args: &KernelArgs<'_>) -> Result<()> {
-    match wide(args.compute) {
+    match wide(args.compute()) {
         DType::F32 => run_backward::<f32>(args, DType::F32),
         DType::F64 => run_backward::<f64>(args, DType::F64),
         _ => Err(args.unsupported()),
     }
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Mode {
-    Tanh,
-    Relu,
-    Lstm,
-    Gru,
 }
 
 /// The sizes of a call, and its steps in order.
@@ -89,28 +81,21 @@ struct Before {
 }
 
 impl Call {
-    fn new(args: &KernelArgs<'_>, w: &View<'_>) -> Result<Call> {
-        let (mode, gates, saved) = match args.attr(0).int() {
-            0 => (Mode::Tanh, 1, 0),
-            1 => (Mode::Relu, 1, 0),
-            2 => (Mode::Lstm, 4, 5),
-            3 => (Mode::Gru, 3, 4),
-            _ => return Err(missing()),
-        };
+    fn new(mode: Mode, reverse: bool, batch_sizes: &[i64], w: &View<'_>) -> Call {
         let mut at = 0;
         let step = |&n: &i64| {
             let step = (n.max(0) as usize, at);
             at += step.0;
             step
         };
-        Ok(Call {
+        Call {
             mode,
-            reverse: args.attr(1).bool(),
-            steps: args.attr(2).ints().iter().map(step).collect(),
-            h: w.shape[0] / gates,
-            gates,
-            saved,
-        })
+            reverse,
+            steps: batch_sizes.iter().map(step).collect(),
+            h: w.shape()[0] / mode.gates(),
+            gates: mode.gates(),
+            saved: mode.saved(),
+        }
     }
 
     /// Step number `k` of the order in which they are computed: its rows, and those before.
@@ -162,12 +147,8 @@ impl<T> Rows<T> {
     }
 
     fn view(&self, dtype: DType) -> View<'_> {
-        View {
-            ptr: self.ptr.get().cast(),
-            dtype,
-            shape: &self.sizes,
-            strides: &self.strides,
-        }
+        // SAFETY: whoever made the rows has as many of these sizes, for as long as they are used.
+        unsafe { View::new(self.ptr.get().cast(), dtype, &self.sizes, &self.strides) }
     }
 }
 
@@ -184,16 +165,10 @@ fn product<T>(
         b.view(dtype),
         c.as_ref().map_or(View::ABSENT, |c| c.view(dtype)),
     ];
-    let args = KernelArgs {
-        kernel: Kernel::MatMul,
-        compute: dtype,
-        outputs: &[out.view(dtype)],
-        inputs: &inputs,
-        attrs: &[
-            Attr::Scalar(Scalar::Int(1)),
-            Attr::Scalar(Scalar::Int(i64::from(c.is_some()))),
-        ],
-    };
+    let outputs = [out.view(dtype)];
+    let attrs = &attrs::MatMul::PLAIN;
+    // SAFETY: rows of `T`, which is `dtype`, of the sizes of a product.
+    let args = unsafe { KernelArgs::new(Kernel::MatMul, dtype, &outputs, &inputs, attrs) };
     match crate::matmul::kernel(Kernel::MatMul) {
         Some(kernel) => kernel(&args),
         None => Err(args.unsupported()),
@@ -203,12 +178,9 @@ fn product<T>(
 /// The transpose of a row-major matrix, in memory of its own: each step reads its rows.
 fn transposed<T>(dtype: DType, of: Ptr<T>, rows: usize, columns: usize) -> Result<Scratch<T>> {
     let out = Scratch::<T>::new(rows * columns)?;
-    let from = View {
-        ptr: of.get().cast(),
-        dtype,
-        shape: &[columns, rows],
-        strides: &[1, columns as isize],
-    };
+    let (shape, strides) = ([columns, rows], [1, columns as isize]);
+    // SAFETY: the caller's matrix of `rows` by `columns`, read as its transpose.
+    let from = unsafe { View::new(of.get().cast(), dtype, &shape, &strides) };
     let to = Rows::new(out.ptr(), columns, rows, rows);
     copy(&from, &to.view(dtype))?;
     Ok(out)
@@ -224,11 +196,13 @@ unsafe fn put<T>(from: *const T, to: *mut T, n: usize) {
 }
 
 fn run<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let ([out, hn, cn, saved], [gx, h0, c0, w, bias, w_hr]) = (args.outputs, args.inputs) else {
+    let ([out, hn, cn, saved], [gx, h0, c0, w, bias, w_hr]) = (args.outputs(), args.inputs())
+    else {
         return Err(missing());
     };
-    let (batch, p) = (h0.shape[0], h0.shape[1]);
-    let call = Call::new(args, w)?;
+    let (batch, p) = (h0.shape()[0], h0.shape()[1]);
+    let a = args.attrs::<attrs::Rnn>()?;
+    let call = Call::new(a.mode, a.reverse, &a.batch_sizes, w);
     let h = call.h;
     let lstm = call.mode == Mode::Lstm;
     let (gx, h0, w) = (
@@ -378,14 +352,15 @@ fn state<T>(before: Before, i: usize, p: usize, first: Ptr<T>, y: Ptr<T>) -> *mu
 }
 
 fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
-    let [dgx, dh0, dc0, ahead, dhidden, projected] = args.outputs else {
+    let [dgx, dh0, dc0, ahead, dhidden, projected] = args.outputs() else {
         return Err(missing());
     };
-    let [dy, dhn, dcn, h0, c0, w, w_hr, y, saved] = args.inputs else {
+    let [dy, dhn, dcn, h0, c0, w, w_hr, y, saved] = args.inputs() else {
         return Err(missing());
     };
-    let (batch, p) = (h0.shape[0], h0.shape[1]);
-    let call = Call::new(args, w)?;
+    let (batch, p) = (h0.shape()[0], h0.shape()[1]);
+    let a = args.attrs::<attrs::RnnBackward>()?;
+    let call = Call::new(a.mode, a.reverse, &a.batch_sizes, w);
     let h = call.h;
     let (width, kept) = (call.gates * h, call.saved * h);
     let [dy, h0, w, y, saved] = [dy, h0, w, y, saved].map(|v| Dense::new(v, dtype));
@@ -396,7 +371,6 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         [dgx, dh0, dc0, ahead, dhidden, projected].map(|v| DenseOut::new(v, dtype));
     let (dgx, dh0, dc0) = (dgx?, dh0?, dc0?);
     let (ahead, dhidden, projected) = (ahead?, dhidden?, projected?);
-    let wants_ahead = args.attr(3).bool();
     let (dy, h0, y, s) = (dy.ptr::<T>(), h0.ptr::<T>(), y.ptr::<T>(), saved.ptr::<T>());
     let c0 = c0.as_ref().map(Dense::ptr::<T>);
     let w = w.ptr::<T>();
@@ -434,7 +408,7 @@ fn run_backward<T: Cells>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
         // SAFETY: the operands have the sizes that the record planned, and every row is
         // one thread's.
         unsafe {
-            if wants_ahead {
+            if a.weight_grad {
                 put(state, of(ahead_rows, p), p);
             }
             match call.mode {

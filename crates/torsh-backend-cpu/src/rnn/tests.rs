@@ -1,8 +1,9 @@
 //! Sequences together against each by itself, which takes the way of products step by step.
 
-use torsh_core::{Attr, DType, Kernel, KernelArgs, View, pool};
+use torsh_core::attrs::{self, RnnMode};
+use torsh_core::{Attributes, DType, Kernel, View, pool};
 
-use super::kernel;
+use crate::testing;
 
 /// Numbers in [-1, 1) that look random.
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
@@ -19,9 +20,7 @@ fn numbers(n: usize, seed: u64) -> Vec<f32> {
 
 /// A layer over some sequences. Rows are laid out as the steps are.
 struct Layer {
-    mode: i64,
-    gates: usize,
-    saved: usize,
+    mode: RnnMode,
     h: usize,
     reverse: bool,
     lengths: Vec<usize>,
@@ -57,18 +56,21 @@ impl Matrix {
         }
     }
     fn view(&mut self) -> View<'_> {
-        View {
-            ptr: self.data.as_mut_ptr().cast(),
-            dtype: DType::F32,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                self.data.as_mut_ptr().cast(),
+                DType::F32,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
 }
 
 impl Layer {
     fn operands(&self) -> Operands {
-        let width = self.gates * self.h;
+        let width = self.mode.gates() * self.h;
         let rows = |seed: usize, columns: usize| -> Vec<Vec<f32>> {
             let of = |(i, n): (usize, &usize)| numbers(n * columns, (seed + 10 * i) as u64);
             self.lengths.iter().enumerate().map(of).collect()
@@ -86,8 +88,9 @@ impl Layer {
 
     /// Forward and backward for some of the sequences.
     fn run(&self, o: &Operands, which: &[usize]) -> Results {
-        let (h, width, kept) = (self.h, self.gates * self.h, self.saved * self.h);
-        let (lstm, gru, batch) = (self.mode == 2, self.mode == 3, which.len());
+        let (mode, h) = (self.mode, self.h);
+        let (width, kept) = (mode.gates() * h, mode.saved() * h);
+        let (lstm, gru, batch) = (mode == RnnMode::Lstm, mode == RnnMode::Gru, which.len());
         let longest = which.iter().map(|&i| self.lengths[i]).max().unwrap();
         // The sequence and its step of each row.
         let order: Vec<(usize, usize)> = (0..longest)
@@ -117,22 +120,10 @@ impl Layer {
         (bias.shape, bias.strides) = (vec![width], vec![1]);
         let (mut y, mut hn, mut cn) = (room(n, h), room(batch, h), room(cells, h));
         let mut saved = room(n, kept);
-        let attrs = [
-            Attr::Int(self.mode),
-            Attr::Bool(self.reverse),
-            Attr::Ints(&sizes),
-            Attr::Bool(false),
-        ];
-        let call = |kernel_key: Kernel, outputs: &[View<'_>], inputs: &[View<'_>]| {
-            let args = KernelArgs {
-                kernel: kernel_key,
-                compute: DType::F32,
-                outputs,
-                inputs,
-                attrs: &attrs,
+        let call =
+            |key: Kernel, outputs: &[View<'_>], inputs: &[View<'_>], attrs: &dyn Attributes| {
+                testing::run(key, DType::F32, outputs, inputs, attrs).unwrap();
             };
-            kernel(kernel_key).unwrap()(&args).unwrap();
-        };
         let some = |wanted: bool, m: View<'static>| if wanted { m } else { View::ABSENT };
         // The matrices outlive every view of them.
         let view = |m: &mut Matrix| -> View<'static> {
@@ -152,6 +143,11 @@ impl Layer {
                 some(gru, view(&mut bias)),
                 View::ABSENT,
             ],
+            &attrs::Rnn {
+                mode,
+                reverse: self.reverse,
+                batch_sizes: sizes[..].into(),
+            },
         );
         let (mut dgx, mut dh0, mut dc0) = (room(n, width), room(batch, h), room(cells, h));
         let (mut ahead, mut projected) = (room(0, h), room(0, h));
@@ -177,6 +173,12 @@ impl Layer {
                 yv,
                 savedv,
             ],
+            &attrs::RnnBackward {
+                mode,
+                reverse: self.reverse,
+                batch_sizes: sizes.into(),
+                weight_grad: false,
+            },
         );
         (0..batch)
             .map(|b| {
@@ -199,15 +201,13 @@ impl Layer {
 #[test]
 fn sequences_together_and_apart() {
     let before = pool::num_threads();
-    for (mode, gates, saved) in [(0, 1, 0), (1, 1, 0), (2, 4, 5), (3, 3, 4)] {
+    for mode in [RnnMode::Tanh, RnnMode::Relu, RnnMode::Lstm, RnnMode::Gru] {
         // A ReLU's states must not grow without bound.
         for (h, longest) in [(32, 6), (64, 7), (7, 5), (20, 9)] {
             for (batch, reverse) in [(2, false), (9, false), (13, true)] {
                 let length = |i: usize| longest - i * (longest - 1) / (2 * batch);
                 let layer = Layer {
                     mode,
-                    gates,
-                    saved,
                     h,
                     reverse,
                     lengths: (0..batch).map(length).collect(),
@@ -227,7 +227,7 @@ fn sequences_together_and_apart() {
                             for (a, b) in got.iter().zip(want) {
                                 assert!(
                                     (a - b).abs() <= 2e-5 * (1.0 + b.abs()),
-                                    "mode {mode} h {h} batch {batch} sequence {i} result {k}: {a}, alone {b}"
+                                    "mode {mode:?} h {h} batch {batch} sequence {i} result {k}: {a}, alone {b}"
                                 );
                             }
                         }

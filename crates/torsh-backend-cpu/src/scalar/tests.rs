@@ -39,13 +39,14 @@ widen! {
 /// One function per section, that calls a row by the name of its method: `None` for rows without
 /// the section.
 macro_rules! sections {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident {
-        $(float |$($f:ident),+ $(; $fp:ident)?| $float:expr;)?
-        $(int |$($i:ident),+ $(; $ip:ident)?| $int:expr;)?
-        $(bool |$($b:ident),+ $(; $bp:ident)?| $bool:expr;)?
-        $(complex |$($z:ident),+ $(; $zp:ident)?| $complex:expr;)?
-        gpu $gpu:literal;
-        $($rest:tt)*
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident {
+        $(float |$($f:ident),+ $(; $($fp:ident),+)?| $float:expr;)?
+        $(int |$($i:ident),+ $(; $($ip:ident),+)?| $int:expr;)?
+        $(bool |$($b:ident),+ $(; $($bp:ident),+)?| $bool:expr;)?
+        $(complex |$($z:ident),+ $(; $($zp:ident),+)?| $complex:expr;)?
+        $(grad [$($saved:ident)*] $grad:expr;)*
+        $(define $define:expr;)?
+        samples $($rest:tt)*
     })*) => {
         use super::*;
 
@@ -54,7 +55,7 @@ macro_rules! sections {
             $($(if row == stringify!($method) {
                 let mut a = a.into_iter();
                 $(let $f = a.next()?;)+
-                $(let $fp = numbers;)?
+                $(let [$($fp,)+ ..] = numbers;)?
                 return Some(Widen::widen($float));
             })?)*
             None
@@ -63,7 +64,7 @@ macro_rules! sections {
             $($(if row == stringify!($method) {
                 let mut a = a.into_iter();
                 $(let $i = a.next()?;)+
-                $(let $ip = numbers;)?
+                $(let [$($ip,)+ ..] = numbers;)?
                 return Some(Widen::widen($int));
             })?)*
             None
@@ -72,7 +73,7 @@ macro_rules! sections {
             $($(if row == stringify!($method) {
                 let mut a = a.into_iter();
                 $(let $b = a.next()?;)+
-                $(let $bp = numbers;)?
+                $(let [$($bp,)+ ..] = numbers;)?
                 return Some(Widen::widen($bool));
             })?)*
             None
@@ -81,7 +82,7 @@ macro_rules! sections {
             $($(if row == stringify!($method) {
                 let mut a = a.into_iter();
                 $(let $z = a.next()?;)+
-                $(let $zp = numbers;)?
+                $(let [$($zp,)+ ..] = numbers;)?
                 return Some(Widen::widen($complex));
             })?)*
             None

@@ -28,7 +28,11 @@ pub(super) type Line = fn(*const u8, *mut u8, usize) -> Result<()>;
 
 /// The loop for these operands, lines of which are contiguous, if it is one of this file's.
 pub(super) fn line(args: &KernelArgs<'_>) -> Option<Line> {
-    match (args.kernel, args.inputs[0].dtype, args.outputs[0].dtype) {
+    match (
+        args.kernel(),
+        args.inputs()[0].dtype(),
+        args.outputs()[0].dtype(),
+    ) {
         (Kernel::CumSum, DType::F32, DType::F32) => Some(run::<Single>),
         (Kernel::CumSum, DType::I64, DType::I64) => Some(run::<Integer>),
         _ => None,

@@ -1,6 +1,7 @@
-use torsh_core::{Attr, DType, Element, Kernel, KernelArgs, View};
+use torsh_core::attrs::{self, Attributes};
+use torsh_core::{DType, Element, Kernel, View};
 
-use super::kernel;
+use crate::testing::run;
 
 fn call<T: Element, O: Element>(
     k: Kernel,
@@ -15,36 +16,24 @@ fn call<T: Element, O: Element>(
         out_strides[d - 1] = out_strides[d] * shape[d] as isize;
     }
     let (mut first, mut second) = (vec![O::default(); n], vec![-7i64; n]);
-    let view = |ptr: *mut u8, dtype| View {
-        ptr,
-        dtype,
-        shape,
-        strides: &out_strides,
-    };
+    // SAFETY: the buffers of the test outlive the call.
+    let view = |ptr: *mut u8, dtype| unsafe { View::new(ptr, dtype, shape, &out_strides) };
     let outs = [
         view(first.as_mut_ptr().cast(), O::DTYPE),
         view(second.as_mut_ptr().cast(), DType::I64),
     ];
-    let input = View {
-        ptr: x.as_ptr() as *mut u8,
-        dtype: T::DTYPE,
-        shape,
-        strides,
+    // SAFETY: the buffers of the test outlive the call.
+    let input = unsafe { View::new(x.as_ptr() as *mut u8, T::DTYPE, shape, strides) };
+    let attrs: &dyn Attributes = match k {
+        Kernel::CumSum | Kernel::CumProd => &attrs::CumSum { dim, dtype: None },
+        _ => &attrs::Scan { dim },
     };
-    let attrs = [Attr::Int(dim as i64)];
     let count = if matches!(k, Kernel::CumMax | Kernel::CumMin) {
         2
     } else {
         1
     };
-    let args = KernelArgs {
-        kernel: k,
-        compute: T::DTYPE,
-        outputs: &outs[..count],
-        inputs: &[input],
-        attrs: &attrs,
-    };
-    kernel(k).expect("a key of this module")(&args).expect("supported");
+    run(k, T::DTYPE, &outs[..count], &[input], attrs).expect("supported");
     (first, second)
 }
 

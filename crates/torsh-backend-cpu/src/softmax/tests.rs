@@ -1,8 +1,9 @@
 use half::{bf16, f16};
-use torsh_core::{Attr, Element, Kernel, KernelArgs, View};
+use torsh_core::{Element, Kernel, View, attrs};
 
-use super::{exp64, kernel};
+use super::exp64;
 use crate::arch::{Avx512, Base};
+use crate::testing::run;
 
 #[test]
 fn exp64_is_within_two_ulp() {
@@ -35,30 +36,14 @@ fn call<T: Element>(
         out_strides[d - 1] = out_strides[d] * shape[d] as isize;
     }
     let mut out = vec![T::default(); n];
-    let view = View {
-        ptr: out.as_mut_ptr().cast(),
-        dtype: T::DTYPE,
-        shape,
-        strides: &out_strides,
-    };
+    // SAFETY: the buffers of the test outlive the call.
+    let view = unsafe { View::new(out.as_mut_ptr().cast(), T::DTYPE, shape, &out_strides) };
     let inputs: Vec<View<'_>> = xs
         .iter()
-        .map(|x| View {
-            ptr: x.as_ptr() as *mut u8,
-            dtype: T::DTYPE,
-            shape,
-            strides,
-        })
+        // SAFETY: the buffers of the test outlive the call.
+        .map(|x| unsafe { View::new(x.as_ptr() as *mut u8, T::DTYPE, shape, strides) })
         .collect();
-    let attrs = [Attr::Int(dim as i64)];
-    let args = KernelArgs {
-        kernel: k,
-        compute: T::DTYPE,
-        outputs: &[view],
-        inputs: &inputs,
-        attrs: &attrs,
-    };
-    kernel(k).expect("a key of this module")(&args).expect("supported");
+    run(k, T::DTYPE, &[view], &inputs, &attrs::Softmax { dim }).expect("supported");
     out
 }
 

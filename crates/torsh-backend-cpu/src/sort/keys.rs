@@ -2,6 +2,8 @@
 
 use half::{bf16, f16};
 
+use crate::byte::Byte;
+
 /// An element type with a total order: NaN is the greatest, and zeros are equal.
 pub(crate) trait Ordered: Copy + Send + Sync + 'static {
     /// How many low bits of a key are used.
@@ -42,16 +44,16 @@ macro_rules! int {
 }
 int!(u8, u8; i8, u8; i16, u16; i32, u32; i64, u64);
 
-impl Ordered for bool {
+impl Ordered for Byte {
     const BITS: u32 = 1;
     const NAN: Option<u64> = None;
     #[inline(always)]
     fn key(self) -> u64 {
-        self as u64
+        self.get() as u64
     }
     #[inline(always)]
     fn of_key(key: u64) -> Option<Self> {
-        Some(key != 0)
+        Some(Byte::new(key != 0))
     }
 }
 

@@ -12,7 +12,7 @@ mod topk;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
 
 use crate::index::{Ptr, Room, Walk};
 pub(crate) use keys::Ordered;
@@ -35,7 +35,7 @@ const LONG: usize = 1 << 14;
 /// Calls `$f::<T>(..)` with the element type of a dtype; complex numbers have no order.
 macro_rules! by_ordered {
     ($args:ident, $f:ident) => {
-        match $args.inputs[0].dtype {
+        match $args.inputs()[0].dtype() {
             DType::U8 => $f::<u8>($args),
             DType::I8 => $f::<i8>($args),
             DType::I16 => $f::<i16>($args),
@@ -45,7 +45,7 @@ macro_rules! by_ordered {
             DType::BF16 => $f::<half::bf16>($args),
             DType::F32 => $f::<f32>($args),
             DType::F64 => $f::<f64>($args),
-            DType::Bool => $f::<bool>($args),
+            DType::Bool => $f::<crate::byte::Byte>($args),
             DType::C64 | DType::C128 => Err($args.unsupported()),
         }
     };
@@ -67,10 +67,10 @@ struct Lines {
 
 impl Lines {
     fn new(args: &KernelArgs<'_>, dim: usize) -> Result<Lines> {
-        let input = &args.inputs[0];
-        let views: [&View<'_>; 3] = [input, &args.outputs[0], &args.outputs[1]];
+        let input = &args.inputs()[0];
+        let views: [&View<'_>; 3] = [input, &args.outputs()[0], &args.outputs()[1]];
         let ptrs = views.map(Ptr::of);
-        if input.shape.is_empty() {
+        if input.shape().is_empty() {
             let starts = Walk::new(&[], [&[], &[], &[]]);
             return Ok(Lines {
                 starts,
@@ -79,20 +79,20 @@ impl Lines {
                 ptrs,
             });
         }
-        let length = input.shape[dim];
+        let length = input.shape()[dim];
         if length > u32::MAX as usize {
             return Err(TorshError::invalid(
                 "",
                 "cannot sort more than 4294967295 elements",
             ));
         }
-        let mut shape = input.shape.to_vec();
+        let mut shape = input.shape().to_vec();
         shape[dim] = 1;
-        let starts = Walk::new(&shape, views.map(|v| v.strides));
+        let starts = Walk::new(&shape, views.map(|v| v.strides()));
         Ok(Lines {
             starts,
             length,
-            steps: views.map(|v| v.strides[dim]),
+            steps: views.map(|v| v.strides()[dim]),
             ptrs,
         })
     }
@@ -126,7 +126,7 @@ impl Lines {
             pool::parallel_for(lines, (GRAIN / self.length.max(1)).max(1), &some);
         }
         if failed.into_inner() {
-            Err(TorshError::OutOfMemory)
+            Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0))
         } else {
             Ok(())
         }
@@ -161,15 +161,16 @@ fn inversion<T: Ordered>(descending: bool) -> u64 {
     }
 }
 
-/// `sort`: input `self`; attrs the dimension, whether descending. Outputs the values and their
-/// positions (int64), both of the input's shape. Always stable; NaN is the greatest.
+/// `sort`: input `self`. Outputs the values and their positions (int64), both of the input's
+/// shape. Always stable; NaN is the greatest.
 fn sort(args: &KernelArgs<'_>) -> Result<()> {
     by_ordered!(args, sort_as)
 }
 
 fn sort_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
-    let lines = Lines::new(args, args.attr(0).int() as usize)?;
-    let invert = inversion::<T>(args.attr(1).bool());
+    let &attrs::Sort { dim, descending } = args.attrs()?;
+    let lines = Lines::new(args, dim)?;
+    let invert = inversion::<T>(descending);
     lines.each(radix::room(lines.length), |first, scratch| {
         // SAFETY: the outputs have the input's shape and are new.
         unsafe { radix::sort(&lines.line::<T>(first, invert), scratch) }

@@ -1,4 +1,5 @@
-use torsh_core::{Attr, DType, Element, Kernel, KernelArgs, View, pool};
+use torsh_core::attrs::{self, Attributes};
+use torsh_core::{DType, Element, Kernel, View, pool};
 
 use super::Ordered;
 
@@ -23,33 +24,40 @@ fn run<T: Element>(
     let mut spread: Vec<T> = line.iter().flat_map(|&x| vec![x; step]).collect();
     let mut values = vec![T::default(); k];
     let mut indices = vec![-1i64; k];
-    let view = |ptr, dtype, shape, strides| View {
-        ptr,
-        dtype,
-        shape,
-        strides,
+    // SAFETY: the buffers of the test outlive the call.
+    let view = |ptr, dtype, shape, strides| unsafe { View::new(ptr, dtype, shape, strides) };
+    let (n, size, s) = ([line.len()], [k], [step as isize]);
+    let outputs = [
+        view(values.as_mut_ptr().cast(), T::DTYPE, &size[..], &[1]),
+        view(indices.as_mut_ptr().cast(), DType::I64, &size[..], &[1]),
+    ];
+    let input = view(spread.as_mut_ptr().cast(), T::DTYPE, &n[..], &s[..]);
+    let attrs: &dyn Attributes = match kernel {
+        Kernel::Sort => &attrs::Sort {
+            dim: 0,
+            descending: flag,
+        },
+        _ => &attrs::Topk {
+            dim: 0,
+            largest: flag,
+            k: k as i64,
+        },
     };
-    let (n, k, s) = ([line.len()], [k], [step as isize]);
-    super::kernel(kernel).expect("exists")(&KernelArgs {
-        kernel,
-        compute: T::DTYPE,
-        outputs: &[
-            view(values.as_mut_ptr().cast(), T::DTYPE, &k[..], &[1]),
-            view(indices.as_mut_ptr().cast(), DType::I64, &k[..], &[1]),
-        ],
-        inputs: &[view(spread.as_mut_ptr().cast(), T::DTYPE, &n[..], &s[..])],
-        attrs: &[Attr::Int(0), Attr::Bool(flag)],
-    })
-    .expect("runs");
+    crate::testing::run(kernel, T::DTYPE, &outputs, &[input], attrs).expect("runs");
     (values, indices)
 }
 
 /// Both kernels against a stable comparison sort of the keys; elements are compared by their bits.
 fn check<T: Element + Ordered>(line: &[T], bits: impl Fn(T) -> u64) {
+    check_by(line, T::key, bits);
+}
+
+/// [`check`], by the keys that a function gives.
+fn check_by<T: Element>(line: &[T], key: impl Fn(T) -> u64, bits: impl Fn(T) -> u64) {
     for flag in [false, true] {
         let mut expected: Vec<usize> = (0..line.len()).collect();
         expected.sort_by(|&a, &b| {
-            let order = line[a].key().cmp(&line[b].key());
+            let order = key(line[a]).cmp(&key(line[b]));
             if flag { order.reverse() } else { order }
         });
         let same = |(values, indices): (Vec<T>, Vec<i64>)| {
@@ -93,7 +101,7 @@ fn sorts_lines_of_every_length_and_type() {
         let bytes: Vec<u8> = random(n, seed).map(|r| (r >> 50) as u8).collect();
         check(&bytes, |x| x as u64);
         let bools: Vec<bool> = random(n, seed).map(|r| r >> 63 == 1).collect();
-        check(&bools, |x| x as u64);
+        check_by(&bools, |x| x as u64, |x| x as u64);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The largest or smallest elements of each line.
 
-use torsh_core::{DType, KernelArgs, Result, pool};
+use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use super::{Line, Lines, Ordered, by_ordered, inversion};
 use crate::index::{Ptr, Room};
@@ -14,24 +14,22 @@ const GRAIN: usize = 1 << 16;
 /// A key and its position, ordered by both.
 type Item = (u64, u32);
 
-/// `topk`: input `self`; attrs the dimension, whether the largest. Outputs the values and their
-/// positions (int64), k at that dimension, always sorted; of equal elements the first ones. NaN is
-/// the greatest.
+/// `topk`: input `self`. Outputs the values and their positions (int64), k at the dimension, always
+/// sorted; of equal elements the first ones. NaN is the greatest.
 pub(super) fn topk(args: &KernelArgs<'_>) -> Result<()> {
-    if args.inputs[0].dtype == DType::Bool {
+    if args.inputs()[0].dtype() == DType::Bool {
         return Err(args.unsupported());
     }
     by_ordered!(args, topk_as)
 }
 
 fn topk_as<T: Ordered>(args: &KernelArgs<'_>) -> Result<()> {
-    let dim = args.attr(0).int() as usize;
+    let &attrs::Topk { dim, largest, .. } = args.attrs()?;
     let lines = Lines::new(args, dim)?;
-    let k = args.outputs[0].shape.get(dim).copied().unwrap_or(1);
+    let k = args.outputs()[0].shape().get(dim).copied().unwrap_or(1);
     if k == 0 {
         return Ok(());
     }
-    let largest = args.attr(1).bool();
     let invert = inversion::<T>(largest);
     let n = lines.length;
     lines.each::<Item>(room(n, k), |first, items| {

@@ -2,7 +2,8 @@
 #![allow(dead_code)]
 
 use torsh_backend_cpu::kernel;
-use torsh_core::{Attr, DType, Kernel, KernelArgs, Result, Scalar, View};
+use torsh_core::attrs::NONE;
+use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, Scalar, View};
 
 /// A strided operand in memory of its own.
 #[derive(Clone)]
@@ -140,20 +141,26 @@ impl Array {
     }
 
     pub fn view(&self) -> View<'_> {
-        View {
-            ptr: (self.data.as_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
-            dtype: self.dtype,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                (self.data.as_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
+                self.dtype,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
 
     pub fn view_mut(&mut self) -> View<'_> {
-        View {
-            ptr: (self.data.as_mut_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
-            dtype: self.dtype,
-            shape: &self.shape,
-            strides: &self.strides,
+        // SAFETY: the buffers of the test outlive the call.
+        unsafe {
+            View::new(
+                (self.data.as_mut_ptr() as *mut u8).wrapping_add(self.offset * self.dtype.size()),
+                self.dtype,
+                &self.shape,
+                &self.strides,
+            )
         }
     }
 }
@@ -164,18 +171,13 @@ pub fn call(
     compute: DType,
     out: &mut Array,
     ins: &[&Array],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> Result<()> {
     let f = kernel(k).expect("the kernel is in the table");
     let inputs: Vec<View<'_>> = ins.iter().map(|a| a.view()).collect();
     let outputs = [out.view_mut()];
-    f(&KernelArgs {
-        kernel: k,
-        compute,
-        outputs: &outputs,
-        inputs: &inputs,
-        attrs,
-    })
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    f(&unsafe { KernelArgs::new(k, compute, &outputs, &inputs, attrs) })
 }
 
 /// The same kernel with the output in the memory of the first operand.
@@ -184,13 +186,9 @@ pub fn call_in_place(k: Kernel, compute: DType, x: &mut Array, ins: &[&Array]) -
     let own = x.view_mut();
     let mut inputs = vec![own];
     inputs.extend(ins.iter().map(|a| a.view()));
-    f(&KernelArgs {
-        kernel: k,
-        compute,
-        outputs: &[own],
-        inputs: &inputs,
-        attrs: &[],
-    })
+    let own = [own];
+    // SAFETY: the views are of the test's buffers, as the kernel asks.
+    f(&unsafe { KernelArgs::new(k, compute, &own, &inputs, NONE) })
 }
 
 /// A generator of small test values.

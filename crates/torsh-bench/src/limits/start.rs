@@ -1,5 +1,4 @@
-//! What it costs to start a program that makes a tensor and prints it: `torsh-hello`, which lies
-//! beside this program.
+//! What it costs to start a program that makes a tensor and prints it: `torsh-hello`, of the profile `small`.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -66,10 +65,15 @@ fn stripped(program: &Path) -> Option<u64> {
     size
 }
 
-/// The file beside this program.
+/// The program, of the profile `small`: beside this program's folder in the target directory.
 fn hello() -> Option<PathBuf> {
     let name = format!("torsh-hello{}", std::env::consts::EXE_SUFFIX);
-    let path = std::env::current_exe().ok()?.with_file_name(name);
+    let target = std::env::current_exe()
+        .ok()?
+        .parent()?
+        .parent()?
+        .to_path_buf();
+    let path = target.join("small").join(name);
     path.exists().then_some(path)
 }
 
@@ -79,7 +83,7 @@ pub(super) fn print(out: &mut dyn Write) -> io::Result<usize> {
     let Some(program) = hello() else {
         writeln!(
             out,
-            "  no torsh-hello beside this program: build it with the same profile, -p torsh-bench --bins"
+            "  no torsh-hello: cargo build --profile small -p torsh-bench --bin torsh-hello"
         )?;
         return Ok(0);
     };

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use torsh_nn::{Padding, Reduction};
-use torsh_tensor::{OutputSize, Result, Sizes, Tensor, TorshError};
+use torsh_tensor::{Device, OutputSize, Result, Sizes, Tensor, TorshError};
 
 use crate::case::Value;
 use crate::layouts::Memory;
@@ -28,13 +28,14 @@ impl Args {
         of: &str,
         positional: &[Value<Memory>],
         named: &[(String, Value<Memory>)],
+        device: Device,
     ) -> std::result::Result<Args, String> {
         let mut leaves: Vec<(Memory, Tensor)> = Vec::new();
         let mut made = |memory: &Memory| {
             let twin = leaves.iter().find(|(m, _)| m == memory);
             let tensor = match twin {
                 Some((_, t)) => t.clone(),
-                None => tensor(memory)?,
+                None => tensor(memory, device)?,
             };
             if memory.requires_grad {
                 leaves.push((memory.clone(), tensor.clone()));

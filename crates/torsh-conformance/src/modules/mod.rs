@@ -40,7 +40,7 @@ mod transformer;
 
 pub(crate) use args::Args;
 use torsh_nn::{Module, ModuleExt, StateDict};
-use torsh_tensor::{Result, Tensor};
+use torsh_tensor::{Device, Result, Tensor};
 
 use crate::executor::{ModuleCall, ModuleOutcome};
 use crate::torsh::{data, drawing, dtype, tensor, text};
@@ -109,13 +109,23 @@ fn two<M: Module>(
     })
 }
 
-/// Builds a layer, loads it, runs it forward and backward.
-pub(crate) fn call(call: &ModuleCall) -> Option<std::result::Result<ModuleOutcome, String>> {
-    run(call).transpose()
+/// Builds a layer, loads it, moves it to the device, runs it there forward and backward.
+pub(crate) fn call(
+    call: &ModuleCall,
+    device: Device,
+) -> Option<std::result::Result<ModuleOutcome, String>> {
+    let done = run(call, device);
+    let late = torsh_tensor::devices::synchronize(device).map_err(text);
+    done.and_then(|outcome| late.map(|()| outcome)).transpose()
 }
 
-fn run(call: &ModuleCall) -> std::result::Result<Option<ModuleOutcome>, String> {
-    let init = Args::new(&call.module, &call.init_args, &call.init_kwargs)?;
+fn run(call: &ModuleCall, device: Device) -> std::result::Result<Option<ModuleOutcome>, String> {
+    let init = Args::new(
+        &call.module,
+        &call.init_args,
+        &call.init_kwargs,
+        Device::Cpu,
+    )?;
     let mut built = None;
     {
         let _drawing = drawing();
@@ -134,13 +144,14 @@ fn run(call: &ModuleCall) -> std::result::Result<Option<ModuleOutcome>, String> 
     module.to_dtype(dtype(call.dtype)?).map_err(text)?;
     let mut state = StateDict::new();
     for (name, memory) in &call.state {
-        state.insert(name.as_str(), tensor(memory)?);
+        state.insert(name.as_str(), tensor(memory, Device::Cpu)?);
     }
     module.load_state_dict(&state).map_err(text)?;
+    module.to_device(device).map_err(text)?;
     module.set_training(call.training);
     let (names, parameters): (Vec<_>, Vec<_>) = module.named_parameters().into_iter().unzip();
 
-    let forward = Args::new(&call.module, &call.args, &call.kwargs)?;
+    let forward = Args::new(&call.module, &call.args, &call.kwargs, device)?;
     let outputs = built.run(&forward).map_err(text)?;
     forward.finish()?;
     let (mut differentiated, mut seeds) = (Vec::new(), Vec::new());
@@ -149,7 +160,7 @@ fn run(call: &ModuleCall) -> std::result::Result<Option<ModuleOutcome>, String> 
             .get(*i)
             .ok_or_else(|| format!("there is no output {i}"))?;
         differentiated.push(output.clone());
-        seeds.push(Some(tensor(cotangent)?));
+        seeds.push(Some(tensor(cotangent, device)?));
     }
     let mut leaves = forward.leaves().to_vec();
     let arguments = leaves.len();

@@ -52,6 +52,24 @@ struct Case {
     expect: ModuleOutcome,
 }
 
+impl Case {
+    /// The dtypes that the case needs.
+    fn dtypes(&self) -> Vec<Dtype> {
+        let init = self
+            .init_args
+            .iter()
+            .chain(self.init_kwargs.iter().map(|(_, v)| v));
+        let args = self.args.iter().chain(self.kwargs.iter().map(|(_, v)| v));
+        let outputs = self.expect.outputs.iter().map(|t| t.dtype);
+        init.chain(args)
+            .flat_map(|v| v.dtypes(&|(data, _)| data.dtype))
+            .chain(self.state.iter().map(|(_, t)| t.dtype))
+            .chain(outputs)
+            .chain([self.dtype])
+            .collect()
+    }
+}
+
 impl Raw {
     fn read(&self, module: &str, tensors: &TensorFile) -> Result<Case, String> {
         let load = |r: &TensorRef| tensors.get(r);
@@ -150,6 +168,10 @@ fn run_file(
         let case = raw
             .read(&file.module, &tensors)
             .map_err(|e| format!("case {i}: {e}"))?;
+        if let Some(reason) = case.dtypes().into_iter().find_map(|d| executor.lacks(d)) {
+            report.leave_out(reason);
+            continue;
+        }
         match run_case(&file.module, &case, executor, report) {
             None => {
                 report.absent = true;

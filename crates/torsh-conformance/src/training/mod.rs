@@ -33,6 +33,12 @@ pub(crate) fn run(
     options: &Options,
     report: &mut Report,
 ) -> Result<(), String> {
+    if let Some(reason) = executor.only_calls() {
+        for stem in source.list("training")? {
+            report.skip(format!("training/{stem}"), &reason);
+        }
+        return Ok(());
+    }
     random::run(source, executor, options, report)?;
     optim::run(source, executor, options, report)?;
     schedule::run(source, executor, options, report)?;

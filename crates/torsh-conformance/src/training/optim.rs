@@ -6,7 +6,7 @@ use torsh_optim::{
     ASGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, LBFGS, Muon, NAdam, Optimizer,
     ParamGroup, RAdam, RMSprop, Rprop, SGD, StateValue,
 };
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{Device, Result, Tensor, TorshError};
 
 use super::{Checked, Config, count, load};
 use crate::compare::{Tolerance, compare};
@@ -239,7 +239,8 @@ fn state_value(json: &Json) -> Result<StateValue> {
 
 /// The steps of ToRSh.
 pub(crate) fn optimize(run: &Steps) -> Option<std::result::Result<Stepped, String>> {
-    let load = |t: &TensorData, leaf| tensor(&Memory::arrange(t, Layout::Contiguous, leaf));
+    let load =
+        |t: &TensorData, leaf| tensor(&Memory::arrange(t, Layout::Contiguous, leaf), Device::Cpu);
     let params = match run
         .init
         .iter()

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use torsh_nn::{Module, ModuleExt, StateDict};
 use torsh_optim::clip_grad_norm_;
-use torsh_tensor::Tensor;
+use torsh_tensor::{Device, Tensor};
 
 use super::{Checked, Config, count, load, models, optim};
 use crate::compare::{Tolerance, compare};
@@ -218,7 +218,7 @@ fn steps(
     parameters: &[Tensor],
     optimizer: &dyn torsh_optim::Optimizer,
 ) -> Result<Trained, String> {
-    let load = |t: &TensorData| tensor(&Memory::arrange(t, Layout::Contiguous, false));
+    let load = |t: &TensorData| tensor(&Memory::arrange(t, Layout::Contiguous, false), Device::Cpu);
     if let Start::State(state) = &run.start {
         let mut from = StateDict::new();
         for (name, t) in state {

@@ -96,7 +96,11 @@ where
     fn call(&self, call: &Call) -> Result<Outcome, String> {
         let cotangents = call.cotangents.as_deref().unwrap_or_default();
         let key = key(&call.args, &call.kwargs, cotangents);
-        let mut answer = self.answers.get(&key).unwrap().clone();
+        // The same case in float64, which some dtypes ask for, has no answer here.
+        let Some(answer) = self.answers.get(&key) else {
+            return Err("no such case".to_string());
+        };
+        let mut answer = answer.clone();
         (self.spoil)(call, &mut answer);
         answer
     }

@@ -10,7 +10,6 @@ macro_rules! append_activations {
 relu "relu" Relu(x) "(Tensor input)" -> promote {
     float |x| if x < T::ZERO { T::ZERO } else { x };
     int |x| x.max(T::ZERO);
-    gpu "x < 0 ? 0 : x";
     grad [out] |c| c.g().relu_backward(c.out()?);
     samples (0.2, 2.0);
 }
@@ -19,11 +18,11 @@ relu "relu" Relu(x) "(Tensor input)" -> promote {
 relu6 "nn.functional.relu6" Relu6(x) "(Tensor input)" -> promote {
     float |x| x.maximum(T::ZERO).minimum(T::c(6.0));
     int |x| x.max(T::ZERO).min(T::c(6));
-    gpu "x < 0 ? 0 : (x > 6 ? 6 : x)";
     grad [x] |c| {
         let x = c.x()?;
         c.g().where_zero(&x.le(0.0)?.logical_or(x.ge(6.0)?)?, true)
     };
+    define |c| c.x()?.clamp(0.0, 6.0);
     samples (0.2, 5.8);
 }
 
@@ -31,8 +30,8 @@ relu6 "nn.functional.relu6" Relu6(x) "(Tensor input)" -> promote {
 silu "nn.functional.silu" Silu(x) "(Tensor input)" -> promote {
     float |x| x * x.sigmoid::<A>();
     complex |x| x.divide(T::c(1.0) + (-x).exp());
-    gpu "x / (1 + exp(-x))";
     grad [x] |c| c.g().silu_backward(c.x()?);
+    define |c| { let x = c.x()?; x.mul(x.sigmoid()?) };
     samples (-3.0, 3.0);
 }
 
@@ -43,11 +42,15 @@ selu "selu" Selu(x) "(Tensor input)" -> promote {
         let high = x * T::c(1.0507009873554805);
         if x <= T::ZERO { low } else { high }
     };
-    gpu "x <= 0 ? 1.7580993408473766 * expm1(x) : 1.0507009873554805 * x";
     grad [x] |c| {
         let x = c.x()?;
         let low = x.minimum(0.0)?.exp()?.mul(1.7580993408473766)?;
         c.g().mul(Tensor::where_(&x.gt(0.0)?, 1.0507009873554805, low)?)
+    };
+    define |c| {
+        let x = c.x()?;
+        let low = x.expm1()?.mul(1.6732632423543772)?;
+        Tensor::where_(&x.gt(0)?, &x, low)?.mul(1.0507009873554805)
     };
     samples (0.2, 3.0);
 }
@@ -55,23 +58,23 @@ selu "selu" Selu(x) "(Tensor input)" -> promote {
 /// `x * min(max(x + 3, 0), 6) / 6` of each element.
 hardswish "nn.functional.hardswish" Hardswish(x) "(Tensor input)" -> promote {
     float |x| x * (x + T::c(3.0)).maximum(T::ZERO).minimum(T::c(6.0)) / T::c(6.0);
-    gpu "x < -3 ? 0 : (x > 3 ? x : x * (x + 3) / 6)";
     grad [x] |c| {
         let x = c.x()?;
         let middle = c.g().mul(x.div(3.0)?.add(0.5)?)?;
         Tensor::where_(&x.gt(3.0)?, c.g(), middle)?.where_zero(&x.lt(-3.0)?, true)
     };
+    define |c| { let x = c.x()?; x.mul(x.add(3.0)?.clamp(0.0, 6.0)?.div(6.0)?) };
     samples (-2.8, 2.8);
 }
 
 /// `min(max(x + 3, 0), 6) / 6` of each element.
 hardsigmoid "nn.functional.hardsigmoid" Hardsigmoid(x) "(Tensor input)" -> promote {
     float |x| (x + T::c(3.0)).maximum(T::ZERO).minimum(T::c(6.0)) / T::c(6.0);
-    gpu "x < -3 ? 0 : (x > 3 ? 1 : (x + 3) / 6)";
     grad [x] |c| {
         let x = c.x()?;
         c.g().div(6.0)?.where_zero(&x.gt(-3.0)?.logical_and(x.lt(3.0)?)?, false)
     };
+    define |c| c.x()?.add(3.0)?.clamp(0.0, 6.0)?.div(6.0);
     samples (-2.8, 2.8);
 }
 
@@ -83,13 +86,13 @@ mish "nn.functional.mish" Mish(x) "(Tensor input)" -> promote {
         let w = e * (e + T::c(2.0));
         x * (w / (w + T::c(2.0)))
     };
-    gpu "x * tanh(log1p(exp(x)))";
     grad [x] |c| {
         let x = c.x()?;
         let s = x.sigmoid()?;
         let t = x.neg()?.logsigmoid()?.neg()?.tanh()?;
         c.g().mul(x.mul(s)?.mul(t.square()?.neg()?.add(1.0)?)?.add(&t)?)
     };
+    define |c| { let x = c.x()?; x.mul(x.softplus()?.tanh()?) };
     samples (-3.0, 3.0);
 }
 
@@ -97,7 +100,6 @@ mish "nn.functional.mish" Mish(x) "(Tensor input)" -> promote {
 softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
     float |x| x / (x.abs() + T::ONE);
     complex |x| x.divide(T::new(x.abs() + T::R::ONE, T::R::ZERO));
-    gpu "x / (1 + abs(x))";
     grad [x] |c| {
         let x = c.x()?;
         let d = x.abs()?.add(1.0)?;
@@ -108,14 +110,15 @@ softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
         let radial = c.g().mul(x.conj()?)?.real()?.div(d.square()?)?;
         c.g().div(d)?.sub(x.sgn()?.mul(radial)?)
     };
+    define |c| { let x = c.x()?; x.div(x.abs()?.add(1.0)?) };
     samples (0.3, 3.0);
 }
 
 /// Logarithm of the sigmoid of each element, exact in both tails.
 logsigmoid "nn.functional.logsigmoid" Logsigmoid(x) "(Tensor input)" -> promote {
     float |x| x.logsigmoid::<A>();
-    gpu "min(x, 0) - log1p(exp(-abs(x)))";
     grad [x] |c| c.g().mul(c.x()?.neg()?.sigmoid()?);
+    define |c| { let x = c.x()?; x.minimum(0.0)?.sub(x.abs()?.neg()?.exp()?.log1p()?) };
     samples (-3.0, 3.0);
 }
 

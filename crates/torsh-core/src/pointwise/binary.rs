@@ -12,7 +12,6 @@ add "add" Add(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.wrapping_add(y);
     bool |x, y| x | y;
     complex |x, y| x + y;
-    gpu "x + y";
     grad [] |c| Ok(c.g().clone());
     grad [] |c| Ok(c.g().clone());
     samples (-2.0, 2.0), (-2.0, 2.0);
@@ -23,7 +22,6 @@ sub "sub" Sub(x, y) "(Tensor input, Tensor other)" -> number {
     float |x, y| x - y;
     int |x, y| x.wrapping_sub(y);
     complex |x, y| x - y;
-    gpu "x - y";
     grad [] |c| Ok(c.g().clone());
     grad [] |c| c.g().neg();
     samples (-2.0, 2.0), (-2.0, 2.0);
@@ -35,7 +33,6 @@ mul "mul" Mul(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.wrapping_mul(y);
     bool |x, y| x & y;
     complex |x, y| x * y;
-    gpu "x * y";
     grad [y] |c| c.mul_conj(1);
     grad [x] |c| c.mul_conj(0);
     samples (-2.0, 2.0), (-2.0, 2.0);
@@ -45,7 +42,6 @@ mul "mul" Mul(x, y) "(Tensor input, Tensor other)" -> promote {
 div "div" Div(x, y) "(Tensor input, Tensor other)" -> float {
     float |x, y| x / y;
     complex |x, y| x.divide(y);
-    gpu "x / y";
     grad [y] |c| c.g().div(c.y()?.conj()?);
     grad [y out] |c| c.g().mul(c.out()?.div(c.y()?)?.conj()?)?.neg();
     samples (-2.0, 2.0), (0.4, 2.0);
@@ -55,7 +51,6 @@ div "div" Div(x, y) "(Tensor input, Tensor other)" -> float {
 floor_divide "floor_divide" FloorDivide(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.floor_divide(y);
     int |x, y| x.floor_divide(y);
-    gpu "floor(x / y)";
     grad [] |c| c.zeros(0);
     grad [] |c| c.zeros(1);
     samples (0.1, 0.9), (1.1, 2.0);
@@ -65,7 +60,6 @@ floor_divide "floor_divide" FloorDivide(x, y) "(Tensor input, Tensor other)" -> 
 div_trunc "div.trunc" DivTrunc(x, y) "" -> promote {
     float |x, y| (x / y).trunc();
     int |x, y| x.div_trunc(y);
-    gpu "trunc(x / y)";
     grad [] |c| c.zeros(0);
     grad [] |c| c.zeros(1);
     samples (0.1, 0.9), (1.1, 2.0);
@@ -76,7 +70,6 @@ div_trunc "div.trunc" DivTrunc(x, y) "" -> promote {
 remainder "remainder" Remainder(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.remainder(y);
     int |x, y| x.remainder(y);
-    gpu "x - floor(x / y) * y";
     grad [] |c| Ok(c.g().clone());
     grad [x y] |c| c.g().mul(c.x()?.floor_divide(c.y()?)?)?.neg();
     samples (3.2, 3.8), (1.1, 1.5);
@@ -86,7 +79,6 @@ remainder "remainder" Remainder(x, y) "(Tensor input, Tensor other)" -> promote 
 fmod "fmod" Fmod(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.fmod(y);
     int |x, y| x.fmod(y);
-    gpu "fmod(x, y)";
     grad [] |c| Ok(c.g().clone());
     grad [x y] |c| c.g().mul(c.x()?.div_trunc(c.y()?)?)?.neg();
     samples (3.2, 3.8), (1.1, 1.5);
@@ -97,7 +89,6 @@ pow "pow" Pow(x, y) "(Tensor input, Tensor exponent)" -> promote {
     float |x, y| x.pow::<A>(y);
     int |x, y| x.pow(y);
     complex |x, y| x.pow(y);
-    gpu "pow(x, y)";
     grad [x y] |c| {
         let y = c.y()?;
         let slope = y.mul(c.x()?.pow(y.sub(1.0)?)?)?;
@@ -121,7 +112,6 @@ pow "pow" Pow(x, y) "(Tensor input, Tensor exponent)" -> promote {
 /// Angle of the point (`other`, `input`), elementwise, in radians.
 atan2 "atan2" Atan2(x, y) "(Tensor input, Tensor other)" -> float {
     float |x, y| x.atan2::<A>(y);
-    gpu "atan2(x, y)";
     grad [x y] |c| {
         let (x, y) = (c.x()?, c.y()?);
         c.g().mul(&y)?.div(x.square()?.add(y.square()?)?)
@@ -138,7 +128,6 @@ maximum "maximum" Maximum(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.maximum(y);
     int |x, y| x.max(y);
     bool |x, y| x | y;
-    gpu "(x != x || x > y) ? x : y";
     grad [x y] |c| {
         let (x, y) = (c.x()?, c.y()?);
         let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
@@ -157,7 +146,6 @@ minimum "minimum" Minimum(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.minimum(y);
     int |x, y| x.min(y);
     bool |x, y| x & y;
-    gpu "(x != x || x < y) ? x : y";
     grad [x y] |c| {
         let (x, y) = (c.x()?, c.y()?);
         let g = Tensor::where_(&x.eq(&y)?, c.g().mul(0.5)?, c.g())?;
@@ -176,7 +164,6 @@ fmax "fmax" Fmax(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.fmax(y);
     int |x, y| x.max(y);
     bool |x, y| x | y;
-    gpu "(y != y || x > y) ? x : y";
     grad [x y] |c| {
         let y = c.y()?;
         c.g().where_zero(&c.x()?.ge(&y)?.logical_or(y.isnan()?)?, false)
@@ -184,6 +171,11 @@ fmax "fmax" Fmax(x, y) "(Tensor input, Tensor other)" -> promote {
     grad [x y] |c| {
         let y = c.y()?;
         c.g().where_zero(&c.x()?.ge(&y)?.logical_or(y.isnan()?)?, true)
+    };
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let both = Tensor::where_(&y.isnan()?, &x, x.maximum(&y)?)?;
+        Tensor::where_(&x.isnan()?, &y, both)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
@@ -193,7 +185,6 @@ fmin "fmin" Fmin(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.fmin(y);
     int |x, y| x.min(y);
     bool |x, y| x & y;
-    gpu "(y != y || x < y) ? x : y";
     grad [x y] |c| {
         let y = c.y()?;
         c.g().where_zero(&c.x()?.le(&y)?.logical_or(y.isnan()?)?, false)
@@ -202,6 +193,11 @@ fmin "fmin" Fmin(x, y) "(Tensor input, Tensor other)" -> promote {
         let y = c.y()?;
         c.g().where_zero(&c.x()?.le(&y)?.logical_or(y.isnan()?)?, true)
     };
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let both = Tensor::where_(&y.isnan()?, &x, x.minimum(&y)?)?;
+        Tensor::where_(&x.isnan()?, &y, both)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -209,9 +205,15 @@ fmin "fmin" Fmin(x, y) "(Tensor input, Tensor other)" -> promote {
 logaddexp "logaddexp" Logaddexp(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.logaddexp::<A>(y);
     complex |x, y| x.logaddexp(y);
-    gpu "(isinf(x) && x == y) ? x : max(x, y) + log1p(exp(-abs(x - y)))";
     grad [x y] |c| c.g().div(c.y()?.sub(c.x()?)?.exp()?.add(1.0)?.conj()?);
     grad [x y] |c| c.g().div(c.x()?.sub(c.y()?)?.exp()?.add(1.0)?.conj()?);
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let tail = x.sub(&y)?.abs()?.neg()?.exp()?.log1p()?;
+        // Equal infinities have no difference.
+        let same = x.eq(&y)?.logical_and(x.isinf()?)?;
+        Tensor::where_(&same, &x, x.maximum(&y)?.add(tail)?)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -219,29 +221,37 @@ logaddexp "logaddexp" Logaddexp(x, y) "(Tensor input, Tensor other)" -> promote 
 /// overflow.
 logaddexp2 "logaddexp2" Logaddexp2(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.logaddexp2::<A>(y);
-    gpu "(isinf(x) && x == y) ? x : max(x, y) + log2(1 + exp2(-abs(x - y)))";
     grad [x y] |c| c.g().div(c.y()?.sub(c.x()?)?.exp2()?.add(1.0)?);
     grad [x y] |c| c.g().div(c.x()?.sub(c.y()?)?.exp2()?.add(1.0)?);
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let tail = x.sub(&y)?.abs()?.neg()?.exp2()?.log1p()?.div(std::f64::consts::LN_2)?;
+        let same = x.eq(&y)?.logical_and(x.isinf()?)?;
+        Tensor::where_(&same, &x, x.maximum(&y)?.add(tail)?)
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
 /// `input * log(other)`, elementwise; 0 where `input` is 0, unless `other` is nan.
 xlogy "xlogy" Xlogy(x, y) "(Tensor input, Tensor other)" -> float {
     float |x, y| x.xlogy::<A>(y);
-    gpu "y != y ? y : (x == 0 ? 0 : x * log(y))";
     grad [x y] |c| {
         let y = c.y()?;
         let flat = c.x()?.eq(0.0)?.logical_and(y.le(0.0)?)?;
         c.g().xlogy(y)?.where_zero(&flat, true)
     };
     grad [x y] |c| c.g().mul(c.x()?)?.div(c.y()?);
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let product = Tensor::where_(&x.eq(0)?, 0.0, x.mul(y.log()?)?)?;
+        Tensor::where_(&y.isnan()?, f64::NAN, product)
+    };
     samples (0.3, 2.0), (0.3, 2.0);
 }
 
 /// Length of the hypotenuse of a right triangle with these legs, elementwise, without overflow.
 hypot "hypot" Hypot(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.hypot(y);
-    gpu "hypot(x, y)";
     grad [x out] |c| c.g().mul(c.x()?.div(c.out()?)?);
     grad [y out] |c| c.g().mul(c.y()?.div(c.out()?)?);
     samples (0.3, 2.0), (0.3, 2.0);
@@ -250,12 +260,15 @@ hypot "hypot" Hypot(x, y) "(Tensor input, Tensor other)" -> promote {
 /// The magnitude of `input` with the sign of `other`, elementwise.
 copysign "copysign" Copysign(x, y) "(Tensor input, Tensor other)" -> float {
     float |x, y| x.copysign(y);
-    gpu "copysign(x, y)";
     grad [x out] |c| {
         let x = c.x()?;
         c.g().mul(c.out()?.div(&x)?.where_zero(&x.eq(0.0)?, true)?)
     };
     grad [] |c| c.zeros(1);
+    define |c| {
+        let x = c.x()?.abs()?;
+        Tensor::where_(&c.y()?.signbit()?, x.neg()?, &x)
+    };
     samples (0.3, 2.0), (0.3, 2.0);
 }
 
@@ -267,14 +280,16 @@ heaviside "heaviside" Heaviside(x, y) "(Tensor input, Tensor values)" -> promote
     };
     int |x, y| if x == T::ZERO { y } else if x > T::ZERO { T::ONE } else { T::ZERO };
     bool |x, y| x | y;
-    gpu "x == 0 ? y : (x > 0 ? 1 : 0)";
+    define |c| {
+        let x = c.x()?;
+        Tensor::where_(&x.eq(0)?, c.operand(1)?, x.gt(0)?.to_dtype(x.dtype())?)
+    };
     samples (0.3, 2.0), (0.3, 2.0);
 }
 
 /// The next representable number after `input` towards `other`, elementwise.
 nextafter "nextafter" Nextafter(x, y) "(Tensor input, Tensor other)" -> promote {
     float |x, y| x.nextafter(y);
-    gpu "nextafter(x, y)";
     grad [] |c| Ok(c.g().clone());
     grad [] |c| c.zeros(1);
     samples (0.3, 2.0), (0.3, 2.0);
@@ -283,9 +298,9 @@ nextafter "nextafter" Nextafter(x, y) "(Tensor input, Tensor other)" -> promote 
 /// Gradient of `relu`: `input` where `result` is positive, 0 elsewhere.
 relu_backward "relu_backward" ReluBackward(x, y) "" -> promote {
     float |x, y| if y <= T::ZERO { T::ZERO } else { x };
-    gpu "y <= 0 ? 0 : x";
     grad [y] |c| c.g().relu_backward(c.y()?);
     grad [] |c| c.zeros(1);
+    define |c| c.x()?.where_zero(&c.y()?.le(0.0)?, true);
     samples (-2.0, 2.0), (0.2, 2.0);
 }
 
@@ -293,12 +308,12 @@ relu_backward "relu_backward" ReluBackward(x, y) "" -> promote {
 sigmoid_backward "sigmoid_backward" SigmoidBackward(x, y) "" -> promote {
     float |x, y| x * ((T::ONE - y) * y);
     complex |x, y| x * ((T::c(1.0) - y) * y).conj();
-    gpu "x * ((1 - y) * y)";
     grad [y] |c| c.g().sigmoid_backward(c.y()?.conj()?);
     grad [x y] |c| {
         let slope = c.y()?.conj()?.mul(-2.0)?.add(1.0)?;
         c.g().conj()?.mul(c.x()?)?.mul(slope)
     };
+    define |c| { let y = c.y()?; c.x()?.mul(y.neg()?.add(1.0)?.mul(&y)?) };
     samples (-2.0, 2.0), (0.1, 0.9);
 }
 
@@ -306,9 +321,9 @@ sigmoid_backward "sigmoid_backward" SigmoidBackward(x, y) "" -> promote {
 tanh_backward "tanh_backward" TanhBackward(x, y) "" -> promote {
     float |x, y| x * (T::ONE - y * y);
     complex |x, y| x * (T::c(1.0) - y * y).conj();
-    gpu "x * (1 - y * y)";
     grad [y] |c| c.g().tanh_backward(c.y()?.conj()?);
     grad [x y] |c| c.g().conj()?.mul(c.x()?)?.mul(c.y()?.conj()?.mul(-2.0)?);
+    define |c| { let y = c.y()?; c.x()?.mul(y.mul(&y)?.neg()?.add(1.0)?) };
     samples (-2.0, 2.0), (-0.9, 0.9);
 }
 
@@ -322,7 +337,6 @@ silu_backward "silu_backward" SiluBackward(x, y) "" -> promote {
         let s = y.sigmoid();
         x * (s * (T::c(1.0) + y * (T::c(1.0) - s))).conj()
     };
-    gpu "x * (1 + y * (1 - 1 / (1 + exp(-y)))) / (1 + exp(-y))";
     grad [y] |c| c.g().silu_backward(c.y()?.conj()?);
     grad [x y] |c| {
         let y = c.y()?;
@@ -330,6 +344,11 @@ silu_backward "silu_backward" SiluBackward(x, y) "" -> promote {
         let bend = s.mul(-2.0)?.add(1.0)?.mul(&y)?.add(2.0)?;
         let slope = s.neg()?.add(1.0)?.mul(&s)?.mul(bend)?;
         c.g().conj()?.mul(c.x()?)?.mul(slope.conj()?)
+    };
+    define |c| {
+        let y = c.y()?;
+        let s = y.sigmoid()?;
+        c.x()?.mul(s.neg()?.add(1.0)?.mul(&y)?.add(1.0)?.mul(&s)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
@@ -341,12 +360,17 @@ gelu_erf_backward "gelu_backward.none" GeluErfBackward(x, y) "" -> promote {
         let density = (y * y * T::c(-0.5)).exp::<A>() * T::c(0.3989422804014327);
         x * (below + y * density)
     };
-    gpu "x * (0.5 + 0.5 * erf(y * 0.7071067811865476) + y * exp(-0.5 * y * y) * 0.3989422804014327)";
     grad [y] |c| c.g().gelu_erf_backward(c.y()?);
     grad [x y] |c| {
         let square = c.y()?.square()?;
         let density = square.mul(-0.5)?.exp()?.mul(0.3989422804014327)?;
         c.g().mul(c.x()?)?.mul(square.neg()?.add(2.0)?.mul(density)?)
+    };
+    define |c| {
+        let y = c.y()?;
+        let below = y.mul(-std::f64::consts::FRAC_1_SQRT_2)?.erfc()?.mul(0.5)?;
+        let density = y.square()?.mul(-0.5)?.exp()?.mul(0.3989422804014327)?;
+        c.x()?.mul(y.mul(density)?.add(below)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
@@ -360,7 +384,6 @@ gelu_tanh_backward "gelu_backward.tanh" GeluTanhBackward(x, y) "" -> promote {
         let inner = k * (T::ONE + T::c(3.0) * a * square);
         x * (T::c(0.5) * (T::ONE + t) + T::c(0.5) * y * (T::ONE - t * t) * inner)
     };
-    gpu "x * 0.5 * (1 + tanh(0.7978845608028654 * y * (1 + 0.044715 * y * y)) + y * (1 - tanh(0.7978845608028654 * y * (1 + 0.044715 * y * y)) * tanh(0.7978845608028654 * y * (1 + 0.044715 * y * y))) * 0.7978845608028654 * (1 + 0.134145 * y * y))";
     grad [y] |c| c.g().gelu_tanh_backward(c.y()?);
     grad [x y] |c| {
         // With u the argument of tanh: (1 - t^2) (u' + y / 2 (u'' - 2 t u'^2)).
@@ -373,6 +396,15 @@ gelu_tanh_backward "gelu_backward.tanh" GeluTanhBackward(x, y) "" -> promote {
         let bend = second.sub(t.mul(first.square()?)?.mul(2.0)?)?.mul(&y)?.mul(0.5)?;
         let slope = t.square()?.neg()?.add(1.0)?.mul(first.add(bend)?)?;
         c.g().mul(c.x()?)?.mul(slope)
+    };
+    define |c| {
+        let y = c.y()?;
+        let square = y.square()?;
+        let inner = square.mul(0.044715)?.add(1.0)?.mul(&y)?.mul(0.7978845608028654)?;
+        let t = inner.tanh()?;
+        let slope = square.mul(0.134145)?.add(1.0)?.mul(0.7978845608028654)?;
+        let bend = t.square()?.neg()?.add(1.0)?.mul(slope)?.mul(&y)?;
+        c.x()?.mul(t.add(1.0)?.add(bend)?.mul(0.5)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }

@@ -12,7 +12,6 @@ eq "eq" Eq(x, y) "(Tensor input, Tensor other)" -> equality {
     int |x, y| x == y;
     bool |x, y| x == y;
     complex |x, y| x == y;
-    gpu "x == y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -22,7 +21,7 @@ ne "ne" Ne(x, y) "(Tensor input, Tensor other)" -> equality {
     int |x, y| x != y;
     bool |x, y| x != y;
     complex |x, y| x != y;
-    gpu "x != y";
+    define |c| c.x()?.eq(c.operand(1)?)?.logical_not();
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -31,7 +30,6 @@ lt "lt" Lt(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x < y;
     int |x, y| x < y;
     bool |x, y| !x & y;
-    gpu "x < y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -40,7 +38,7 @@ le "le" Le(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x <= y;
     int |x, y| x <= y;
     bool |x, y| !x | y;
-    gpu "x <= y";
+    define |c| { let x = c.x()?; x.lt(c.operand(1)?)?.logical_or(x.eq(c.operand(1)?)?) };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -49,7 +47,6 @@ gt "gt" Gt(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x > y;
     int |x, y| x > y;
     bool |x, y| x & !y;
-    gpu "x > y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -58,7 +55,7 @@ ge "ge" Ge(x, y) "(Tensor input, Tensor other)" -> bool {
     float |x, y| x >= y;
     int |x, y| x >= y;
     bool |x, y| x | !y;
-    gpu "x >= y";
+    define |c| { let x = c.x()?; x.gt(c.operand(1)?)?.logical_or(x.eq(c.operand(1)?)?) };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -68,7 +65,6 @@ logical_and "logical_and" LogicalAnd(x, y) "(Tensor input, Tensor other)" -> boo
     int |x, y| (x != T::ZERO) & (y != T::ZERO);
     bool |x, y| x & y;
     complex |x, y| x.is_nonzero() & y.is_nonzero();
-    gpu "x != 0 && y != 0";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -78,7 +74,6 @@ logical_or "logical_or" LogicalOr(x, y) "(Tensor input, Tensor other)" -> bool {
     int |x, y| (x != T::ZERO) | (y != T::ZERO);
     bool |x, y| x | y;
     complex |x, y| x.is_nonzero() | y.is_nonzero();
-    gpu "x != 0 || y != 0";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -88,7 +83,7 @@ logical_xor "logical_xor" LogicalXor(x, y) "(Tensor input, Tensor other)" -> boo
     int |x, y| (x != T::ZERO) != (y != T::ZERO);
     bool |x, y| x != y;
     complex |x, y| x.is_nonzero() != y.is_nonzero();
-    gpu "(x != 0) != (y != 0)";
+    define |c| c.x()?.ne(0)?.ne(c.y()?.ne(0)?);
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -96,7 +91,6 @@ logical_xor "logical_xor" LogicalXor(x, y) "(Tensor input, Tensor other)" -> boo
 bitwise_and "bitwise_and" BitwiseAnd(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x & y;
     bool |x, y| x & y;
-    gpu "x & y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -104,7 +98,6 @@ bitwise_and "bitwise_and" BitwiseAnd(x, y) "(Tensor input, Tensor other)" -> pro
 bitwise_or "bitwise_or" BitwiseOr(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x | y;
     bool |x, y| x | y;
-    gpu "x | y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -112,14 +105,12 @@ bitwise_or "bitwise_or" BitwiseOr(x, y) "(Tensor input, Tensor other)" -> promot
 bitwise_xor "bitwise_xor" BitwiseXor(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x ^ y;
     bool |x, y| x ^ y;
-    gpu "x ^ y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
 /// `input` shifted left by `other` bits, elementwise; 0 for shifts out of range.
 bitwise_left_shift "bitwise_left_shift" BitwiseLeftShift(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.shl(y);
-    gpu "x << y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
@@ -127,21 +118,25 @@ bitwise_left_shift "bitwise_left_shift" BitwiseLeftShift(x, y) "(Tensor input, T
 /// shifts out of range.
 bitwise_right_shift "bitwise_right_shift" BitwiseRightShift(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.shr(y);
-    gpu "x >> y";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
 /// Greatest common divisor of two operands, elementwise, not negative.
 gcd "gcd" Gcd(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.gcd(y);
-    gpu "gcd(x, y)";
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 
 /// Least common multiple of two operands, elementwise, not negative.
 lcm "lcm" Lcm(x, y) "(Tensor input, Tensor other)" -> promote {
     int |x, y| x.lcm(y);
-    gpu "lcm(x, y)";
+    define |c| {
+        let (x, y) = (c.x()?, c.y()?);
+        let divisor = x.gcd(&y)?;
+        // 0 has no multiple but itself.
+        let some = divisor.maximum(1)?;
+        x.floor_divide(some)?.mul(&y)?.abs()
+    };
     samples (-2.0, 2.0), (-2.0, 2.0);
 }
 

@@ -7,6 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
+use crate::Device;
+
 use super::engine::{Mt19937, N};
 
 /// The seed of a `Generator::default()`, as of PyTorch's `torch.Generator()`.
@@ -45,10 +47,12 @@ impl State {
     }
 }
 
-/// A handle to a random number generator: a clone draws from the same stream.
+/// A handle to a random number generator: a clone draws from the same stream. It belongs to a
+/// device, whose ops draw from it.
 #[derive(Clone, Debug)]
 pub struct Generator {
     state: Arc<Mutex<State>>,
+    device: Device,
 }
 
 impl Default for Generator {
@@ -58,11 +62,22 @@ impl Default for Generator {
 }
 
 impl Generator {
-    /// A generator seeded with `seed`.
+    /// A generator of the CPU seeded with `seed`.
     pub fn new(seed: u64) -> Self {
+        Generator::on(Device::Cpu, seed)
+    }
+
+    /// A generator of a device seeded with `seed` (`torch.Generator(device=..)`).
+    pub fn on(device: Device, seed: u64) -> Self {
         Self {
             state: Arc::new(Mutex::new(State::new(seed))),
+            device,
         }
+    }
+
+    /// The device whose ops draw from it.
+    pub fn device(&self) -> Device {
+        self.device
     }
 
     /// Restarts the stream from `seed` and forgets the cached normal samples.
@@ -86,6 +101,7 @@ impl Generator {
     pub fn clone_state(&self) -> Self {
         Self {
             state: Arc::new(Mutex::new(self.state.lock().clone())),
+            device: self.device,
         }
     }
 
@@ -217,6 +233,39 @@ pub fn default_generator() -> &'static Generator {
         .unwrap_or_else(|| DEFAULT.get_or_init(|| Generator::new(nondeterministic_seed())))
 }
 
+/// The default generators of devices beside the CPU, and the seed that new ones start from.
+struct OfDevices {
+    made: Vec<&'static Generator>,
+    seed: Option<u64>,
+}
+
+static OF_DEVICES: Mutex<OfDevices> = Mutex::new(OfDevices {
+    made: Vec::new(),
+    seed: None,
+});
+
+/// The generator that operators of a device draw from when they are given none: each device has one,
+/// in whose place the thread's own stands within [`LocalGenerator::scope`].
+pub fn default_generator_of(device: Device) -> &'static Generator {
+    if device.is_host() || LOCAL.get().is_some() {
+        return default_generator();
+    }
+    let mut all = OF_DEVICES.lock();
+    if let Some(g) = all.made.iter().find(|g| g.device == device) {
+        return g;
+    }
+    let seed = all.seed.unwrap_or_else(nondeterministic_seed);
+    let g: &'static Generator = Box::leak(Box::new(Generator::on(device, seed)));
+    all.made.push(g);
+    g
+}
+
+/// The default generators that devices beside the CPU have so far: those of devices that drew numbers,
+/// or that were asked for by [`default_generator_of`].
+pub fn device_generators() -> Vec<&'static Generator> {
+    OF_DEVICES.lock().made.clone()
+}
+
 /// A generator that can stand in for the default one on a thread, as the workers of a data loader
 /// have their own.
 ///
@@ -267,9 +316,14 @@ impl Drop for LocalGenerator {
     }
 }
 
-/// Seeds the default generator.
+/// Seeds the default generators of all devices; within [`LocalGenerator::scope`] that of the thread.
 pub fn manual_seed(seed: u64) {
     default_generator().manual_seed(seed);
+    if LOCAL.get().is_none() {
+        let mut all = OF_DEVICES.lock();
+        all.seed = Some(seed);
+        all.made.iter().for_each(|g| g.manual_seed(seed));
+    }
 }
 
 /// The seed of the default generator.
@@ -277,7 +331,10 @@ pub fn initial_seed() -> u64 {
     default_generator().initial_seed()
 }
 
-/// Seeds the default generator nondeterministically and returns the seed.
+/// Seeds the default generators of all devices with one nondeterministic seed, as [`manual_seed`] does
+/// with one of yours, and returns it (`torch.seed`).
 pub fn seed() -> u64 {
-    default_generator().seed()
+    let seed = nondeterministic_seed();
+    manual_seed(seed);
+    seed
 }

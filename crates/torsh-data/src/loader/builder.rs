@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use torsh_core::random::Generator;
-use torsh_tensor::{Result, TorshError};
+use torsh_tensor::{Device, Result, TorshError};
 
 use super::{DataLoader, Order};
 use crate::Dataset;
-use crate::collate::{CollateFn, DefaultCollate, Unbatched};
+use crate::collate::{CollateFn, DefaultCollate, OnDevice, Unbatched};
 use crate::sampler::{RandomSampler, Sampler, SequentialSampler};
 use crate::workers::InitFn;
 
@@ -143,18 +143,39 @@ impl<D: Dataset, C> DataLoaderBuilder<D, C> {
     where
         F: Fn(Vec<D::Item>) -> Result<B> + Send + Sync + 'static,
     {
-        self.collated(CollateFn::new(f))
+        self.collated(|_| CollateFn::new(f))
     }
 
     /// Gives the items as they are, one by one (PyTorch's `batch_size=None`).
     pub fn unbatched(self) -> DataLoaderBuilder<D, Unbatched> {
-        self.collated(Unbatched)
+        self.collated(|_| Unbatched)
     }
 
-    fn collated<C2>(self, collate: C2) -> DataLoaderBuilder<D, C2> {
+    /// Gives batches whose tensors are on a device (PyTorch's `pin_memory` and a `to(device)` of each
+    /// batch). Where there
+    /// are workers, they start the copies. Call it after [`collate_fn`](Self::collate_fn) or
+    /// [`unbatched`](Self::unbatched), whose batches have to be [`ToDevice`](crate::ToDevice).
+    ///
+    /// ```
+    /// use torsh_data::{DataLoader, TensorDataset};
+    /// use torsh_tensor::{Device, tensor};
+    ///
+    /// let data = TensorDataset::new(tensor![[1.0], [2.0]], tensor![0, 1]);
+    /// let loader = DataLoader::builder(data).batch_size(2).device(Device::Meta).build()?;
+    /// for (x, y) in &loader {
+    ///     assert_eq!((x.device(), y.device()), (Device::Meta, Device::Meta));
+    /// }
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    pub fn device(self, device: impl Into<Device>) -> DataLoaderBuilder<D, OnDevice<C>> {
+        let device = device.into();
+        self.collated(|collate| OnDevice::new(collate, device))
+    }
+
+    fn collated<C2>(self, change: impl FnOnce(C) -> C2) -> DataLoaderBuilder<D, C2> {
         DataLoaderBuilder {
             dataset: self.dataset,
-            collate,
+            collate: change(self.collate),
             batch_size: self.batch_size,
             shuffle: self.shuffle,
             drop_last: self.drop_last,

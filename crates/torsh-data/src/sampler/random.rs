@@ -1,7 +1,7 @@
 //! Orders drawn at random.
 
 use torsh_core::random::{Generator, default_generator, fill_random_range_i64, randperm};
-use torsh_tensor::{MultinomialOptions, Result, Tensor, TorshError};
+use torsh_tensor::{DType, Device, MultinomialOptions, Result, Tensor, TorshError};
 
 use super::{Sampler, no_state};
 
@@ -199,7 +199,8 @@ impl WeightedRandomSampler {
         }
         let n = weights.len();
         Ok(WeightedRandomSampler {
-            weights: Tensor::from_vec(weights, [n])?,
+            // Drawn on the CPU, whatever the default device: indices are for the host.
+            weights: Tensor::from_slice(&weights, [n], DType::F64, Device::Cpu)?,
             num_samples,
             replacement: true,
             generator: None,

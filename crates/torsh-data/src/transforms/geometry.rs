@@ -84,12 +84,17 @@ impl Transform for Pad {
     }
 }
 
-/// Pads with the image's own pixels, which kernels do in floating point only.
+/// Pads with the image's own pixels, which kernels do in floating point only. `float32` holds every
+/// pixel of 8 and 16 bits; larger integers need `float64`, which not every device has.
 fn around(x: &Tensor, pad: [i64; 4], mode: &str) -> Result<Tensor> {
     if x.dtype().is_floating_point() {
         x.pad_with(pad, PadOptions::new().mode(mode))
     } else {
-        x.to_dtype(DType::F64)?
+        let exact = match x.dtype() {
+            DType::I32 | DType::I64 => DType::F64,
+            _ => DType::F32,
+        };
+        x.to_dtype(exact)?
             .pad_with(pad, PadOptions::new().mode(mode))?
             .to_dtype(x.dtype())
     }

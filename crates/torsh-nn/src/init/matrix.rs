@@ -7,7 +7,14 @@ use super::{constant_, normal};
 
 /// Puts numbers in a tensor's place, in its dtype.
 fn write(tensor: &Tensor, values: Vec<f64>) -> Result<Tensor> {
-    no_grad(|| tensor.copy_(&Tensor::from_vec(values, tensor.shape())?))
+    no_grad(|| {
+        tensor.copy_(&Tensor::from_slice(
+            &values,
+            tensor.shape(),
+            DType::F64,
+            Device::Cpu,
+        )?)
+    })
 }
 
 /// The rows and columns of a 2-d tensor.
@@ -135,7 +142,7 @@ fn orthogonal(tensor: &Tensor, gain: f64, generator: Option<&Generator>) -> Resu
     }
     let rows = tensor.dims()[0];
     let columns = tensor.numel() / rows;
-    let draws = Tensor::empty([rows, columns], tensor.dtype(), Device::Cpu)?;
+    let draws = Tensor::empty([rows, columns], tensor.dtype(), tensor.device())?;
     let draws = normal(&draws, 0.0, 1.0, generator)?.to_vec::<f64>()?;
     // The shorter side's vectors are made orthonormal.
     let wide = rows < columns;

@@ -9,9 +9,8 @@ mod truncated;
 pub use matrix::{dirac_, eye_, orthogonal_, orthogonal_with, sparse_, sparse_with};
 pub use truncated::{trunc_normal_, trunc_normal_with};
 
-use torsh_core::random::{default_generator, fill_normal, fill_uniform};
-use torsh_core::{Element, Generator};
-use torsh_tensor::{DType, Device, Result, Scalar, Tensor, TorshError, no_grad};
+use torsh_core::Generator;
+use torsh_tensor::{Result, Scalar, Tensor, TorshError, no_grad};
 
 /// Which of a weight's two fans keeps its magnitude.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,29 +118,19 @@ pub fn calculate_fan_in_and_fan_out(tensor: &Tensor) -> Result<(usize, usize)> {
     Ok((inputs * field, outputs * field))
 }
 
-fn write<T: Element>(tensor: &Tensor, fill: impl FnOnce(&mut [T])) -> Result<Tensor> {
-    let mut values = vec![T::default(); tensor.numel()];
-    fill(&mut values);
-    no_grad(|| tensor.copy_(&Tensor::from_vec(values, tensor.shape())?))
-}
-
-macro_rules! draw {
-    ($op:literal, $tensor:ident, $fill:ident, $generator:ident, $($p:expr),*) => {{
-        if $tensor.device() == Device::Meta {
-            return Ok($tensor.clone());
-        }
-        let g = match $generator {
-            Some(g) => g,
-            None => default_generator(),
-        };
-        match $tensor.dtype() {
-            DType::F32 => write::<f32>($tensor, |v| $fill(g, v, $($p),*)),
-            DType::F64 => write::<f64>($tensor, |v| $fill(g, v, $($p),*)),
-            DType::F16 => write::<half::f16>($tensor, |v| $fill(g, v, $($p),*)),
-            DType::BF16 => write::<half::bf16>($tensor, |v| $fill(g, v, $($p),*)),
-            _ => Err(TorshError::dtype($op, format!("draws are floating point, the tensor is {}", $tensor.describe()))),
-        }
-    }};
+/// Refuses a tensor that is not to be drawn into.
+#[track_caller]
+fn floating(op: &'static str, tensor: &Tensor) -> Result<()> {
+    match tensor.dtype().is_floating_point() {
+        true => Ok(()),
+        false => Err(TorshError::dtype(
+            op,
+            format!(
+                "draws are floating point, the tensor is {}",
+                tensor.describe()
+            ),
+        )),
+    }
 }
 
 #[track_caller]
@@ -152,7 +141,11 @@ fn uniform(tensor: &Tensor, a: f64, b: f64, generator: Option<&Generator>) -> Re
             format!("expects finite a <= b, but found a={a} and b={b}"),
         ));
     }
-    draw!("uniform_", tensor, fill_uniform, generator, a, b)
+    floating("uniform_", tensor)?;
+    no_grad(|| match generator {
+        Some(g) => tensor.uniform_with_(a, b, g),
+        None => tensor.uniform_(a, b),
+    })
 }
 
 #[track_caller]
@@ -163,7 +156,11 @@ fn normal(tensor: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -
             format!("expects std >= 0.0, but found std {std}"),
         ));
     }
-    draw!("normal_", tensor, fill_normal, generator, mean, std)
+    floating("normal_", tensor)?;
+    no_grad(|| match generator {
+        Some(g) => tensor.normal_with_(mean, std, g),
+        None => tensor.normal_(mean, std),
+    })
 }
 
 /// Uniform draws over `[a, b)`.

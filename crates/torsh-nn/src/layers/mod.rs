@@ -74,7 +74,7 @@ struct Factory {
 impl Default for Factory {
     fn default() -> Self {
         Factory {
-            device: Device::Cpu,
+            device: torsh_tensor::default_device(),
             dtype: None,
         }
     }

@@ -1,6 +1,6 @@
 //! Sequences of different lengths, padded or packed (`torch.nn.utils.rnn`).
 
-use torsh_tensor::{DType, Result, Scalar, Tensor, TorshError, options};
+use torsh_tensor::{DType, Device, Result, Scalar, Tensor, TorshError, options};
 
 /// Sequences of different lengths, one step behind the other without padding
 /// (`torch.nn.utils.rnn.PackedSequence`).
@@ -176,7 +176,12 @@ fn order(lengths: &[i64], row: impl Fn(i64, i64) -> i64) -> (Vec<i64>, Vec<i64>)
 }
 
 fn indices(v: &[i64], like: &Tensor) -> Result<Tensor> {
-    Tensor::from_data(v, [v.len()])?.to_device(like.device())
+    Tensor::from_slice(v, [v.len()], DType::I64, like.device())
+}
+
+/// Numbers that the host reads again, on the CPU whatever the default device.
+fn on_cpu(v: &[i64]) -> Result<Tensor> {
+    Tensor::from_slice(v, [v.len()], DType::I64, Device::Cpu)
 }
 
 /// The first two dimensions as one.
@@ -268,7 +273,7 @@ pub fn pack_padded_sequence_with(
     let permutation = |v: Option<Vec<i64>>| v.map(|v| indices(&v, input)).transpose();
     Ok(PackedSequence {
         data: flattened(input)?.index_select(0, &indices(&rows, input)?)?,
-        batch_sizes: Tensor::from_data(&sizes, [sizes.len()])?,
+        batch_sizes: on_cpu(&sizes)?,
         sorted_indices: permutation(sorted)?,
         unsorted_indices: permutation(back)?,
     })
@@ -337,10 +342,7 @@ pub fn pad_packed_sequence_with(
         false => [steps, batch as usize],
     };
     let padded = spread(data, &rows, sides, Scalar::Float(options.padding_value))?;
-    Ok((
-        padded,
-        Tensor::from_data(&lengths_out, [lengths_out.len()])?,
-    ))
+    Ok((padded, on_cpu(&lengths_out)?))
 }
 
 /// Rows put in the given places of a tensor filled with a value.

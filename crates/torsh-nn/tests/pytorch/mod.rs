@@ -34,6 +34,7 @@ impl Case {
     pub fn input(&self, name: &str) -> Tensor {
         self.all[&format!("{}/{name}", self.name)]
             .copy()
+            .and_then(|t| t.to_device(torsh_tensor::default_device()))
             .unwrap()
             .requires_grad_(true)
     }

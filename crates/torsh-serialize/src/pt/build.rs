@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use torsh_tensor::{DType, Result, Shared, Storage, Tensor, TorshError};
+use torsh_tensor::{DType, Device, Result, Shared, Storage, Tensor, TorshError};
 
 use super::MAX_DEPTH;
 use super::unpickle::{Id, Node, Object};
@@ -52,7 +52,10 @@ pub(super) fn build(
                     named.dtype
                 )));
             };
-            Ok((usable(storage, named.dtype, big_endian)?, bytes))
+            let storage = usable(storage, named.dtype, big_endian)?;
+            let storage = on_device(storage, named.dtype, source.device)
+                .map_err(|e| in_file(file, &format!("the storage {}", named.key), e))?;
+            Ok((storage, bytes))
         })
         .collect::<Result<Vec<_>>>()?;
     let mut builder = Builder {
@@ -65,6 +68,16 @@ pub(super) fn build(
         budget: object.length.saturating_mul(64).saturating_add(BUDGET),
     };
     builder.value(object.root, 0)
+}
+
+/// The storage's elements in the memory of a device.
+fn on_device(storage: Shared<Storage>, dtype: DType, device: Device) -> Result<Shared<Storage>> {
+    if device.is_host() {
+        return Ok(storage);
+    }
+    let n = storage.bytes() / dtype.size();
+    let all = Tensor::from_storage(storage, dtype, &[n], &[1], 0)?;
+    Ok(all.to_device(device)?.untyped_storage().clone())
 }
 
 impl Builder<'_> {

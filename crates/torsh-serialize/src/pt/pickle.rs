@@ -7,7 +7,7 @@ use torsh_tensor::{Result, Shared, Tensor, TorshError};
 use super::MAX_DEPTH;
 use super::reduce::storage_class;
 use crate::Value;
-use crate::layout::on_host;
+use crate::layout::no_data;
 
 #[derive(Default)]
 struct Pickler {
@@ -193,7 +193,11 @@ impl Pickler {
     }
 
     fn tensor(&mut self, tensor: &Tensor, requires_grad: bool) -> Result<()> {
-        let t = on_host(tensor)?;
+        if !tensor.device().has_data() {
+            return Err(no_data());
+        }
+        // A device's storage is copied when it is written.
+        let t = tensor.detach();
         let address = Shared::as_ptr(t.untyped_storage()) as usize;
         let key = match self.storages.get(&address) {
             Some(&key) => key,
@@ -220,6 +224,8 @@ impl Pickler {
         self.str("storage")?;
         self.global("torch", storage_class(t.dtype()));
         self.str(&key.to_string())?;
+        // Where it is loaded unless `map_location` says otherwise: not on a device, which a reader of
+        // the file may not have.
         self.str("cpu")?;
         self.int((t.untyped_storage().bytes() / t.dtype().size()) as i64);
         self.out.extend(b"tQ");

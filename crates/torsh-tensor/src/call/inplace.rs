@@ -7,11 +7,11 @@ use crate::observe::Work;
 ///
 /// Pointwise ops write straight into the target; any other op is computed and then copied over.
 #[track_caller]
-pub fn call_inplace(
+pub(crate) fn call_inplace(
     record: &'static OpRecord,
     target: &Tensor,
     rest: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> Result<()> {
     let at = Location::caller();
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(target)]);
@@ -52,7 +52,7 @@ fn inplace_at(
     record: &'static OpRecord,
     target: &Tensor,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<()> {
     let wanted = args
@@ -101,7 +101,16 @@ fn inplace_at(
         .collect();
     // The target is one of the operands, which are gone afterwards.
     let clean = mode::get() & mode::CHECK_FORWARD != 0 && crate::anomaly::clean(args, attrs)?;
-    run_pointwise(record, compute, target, args, attrs, simple.is_some(), true)?;
+    run_pointwise(
+        record,
+        compute,
+        target,
+        args,
+        attrs,
+        simple.is_some(),
+        true,
+        at,
+    )?;
     target.storage().bump_version();
     if clean {
         crate::anomaly::check(std::slice::from_ref(target), || Ok(true))?;
@@ -135,6 +144,25 @@ fn check_fits(target: &Tensor, shape: &Shape) -> Result<()> {
     ))
 }
 
+/// Fills a device's dense tensor with a number whose bytes are all the same, as 0, without a kernel;
+/// false where the call is another.
+#[cold]
+fn fill_bytes(t: &Tensor, attrs: &dyn Attributes) -> Result<bool> {
+    let Some(&torsh_core::attrs::Fill { value }) = attrs.downcast() else {
+        return Ok(false);
+    };
+    let bytes = value.to_bytes(t.dtype());
+    let bytes = &bytes[..t.dtype().size()];
+    let one = bytes.iter().all(|b| *b == bytes[0]);
+    if !one || !t.device().has_data() || !t.layout().is_dense() {
+        return Ok(false);
+    }
+    if t.numel() > 0 {
+        raw::fill(t, bytes[0])?;
+    }
+    Ok(true)
+}
+
 /// Runs a kernel that writes into tensors that are there, telling observers.
 #[inline]
 fn write(
@@ -142,13 +170,21 @@ fn write(
     (record, compute): (&'static OpRecord, DType),
     targets: &[Tensor],
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     lock_out: bool,
     at: &'static Location<'static>,
 ) -> Result<()> {
     let run = || {
-        run_structural(record, compute, &[], targets, args, attrs, lock_out)
-            .map_err(|e| in_op(e, record, args, at))
+        let written = match targets {
+            [t] if !t.device().is_host() => fill_bytes(t, attrs),
+            _ => Ok(false),
+        };
+        match written {
+            Ok(true) => Ok(()),
+            Ok(false) => run_structural(record, compute, &[], targets, args, attrs, lock_out, at),
+            Err(e) => Err(e),
+        }
+        .map_err(|e| in_op(e, record, args, at))
     };
     if mode::get() & mode::OBSERVE != 0 {
         return observe::scope(work, args, attrs, Some(at), targets, run);
@@ -164,7 +200,7 @@ pub(crate) fn write_into(
     compute: DType,
     target: &Tensor,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> Result<()> {
     let (at, targets) = (Location::caller(), std::slice::from_ref(target));
     let work = Work::InPlace(record);
@@ -179,7 +215,7 @@ pub(crate) fn update(
     record: &'static OpRecord,
     targets: &[Tensor],
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> Result<()> {
     let at = Location::caller();
     let compute = targets.first().map_or(DType::F32, Tensor::dtype);
@@ -197,7 +233,7 @@ pub(crate) fn write_fresh(
     record: &'static OpRecord,
     target: &Tensor,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> Result<()> {
     let (at, targets) = (Location::caller(), std::slice::from_ref(target));
     let (work, compute) = (Work::Op(record), target.dtype());

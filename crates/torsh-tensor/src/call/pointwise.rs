@@ -146,13 +146,17 @@ pub(super) fn pointwise(
     record: &'static OpRecord,
     rule: Pointwise,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     if let Some(first) = uniform(args) {
         let (compute, dtype) = pointwise_dtypes(rule, first.dtype(), args)?;
+        if lacks_kernel(record, first.device(), compute)? {
+            let spec = (first.device(), &Spec::new(first.shape().clone(), dtype));
+            return pointwise_without_kernel(record, compute, spec, args, attrs, at);
+        }
         let out = Tensor::uninit_like(first.layout(), dtype, first.device())?;
-        run_pointwise(record, compute, &out, args, attrs, true, false)?;
+        run_pointwise(record, compute, &out, args, attrs, true, false, at)?;
         return record_one(record, args, attrs, out, at);
     }
     let device = common_device(args)?;
@@ -160,9 +164,31 @@ pub(super) fn pointwise(
     let shape = broadcast_shape(args)?;
     let n = shape.checked_numel(dtype.size())?;
     let strides = result_strides(&shape, args).unwrap_or_else(|| shape.contiguous_strides());
-    let storage = allocate(device, n * dtype.size())?;
+    if lacks_kernel(record, device, compute)? {
+        let spec = Spec {
+            strides: Some(strides),
+            ..Spec::new(shape, dtype)
+        };
+        return pointwise_without_kernel(record, compute, (device, &spec), args, attrs, at);
+    }
+    let storage = allocate(device, dtype, n * dtype.size())?;
     let out = Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype).made();
-    run_pointwise(record, compute, &out, args, attrs, false, false)?;
+    run_pointwise(record, compute, &out, args, attrs, false, false, at)?;
+    record_one(record, args, attrs, out, at)
+}
+
+/// The result of a pointwise op on a device without its kernel.
+#[cold]
+fn pointwise_without_kernel(
+    record: &'static OpRecord,
+    compute: DType,
+    (device, spec): (Device, &Spec),
+    args: &[Arg<'_>],
+    attrs: &dyn Attributes,
+    at: &'static Location<'static>,
+) -> Result<Tensor> {
+    let specs = (device, std::slice::from_ref(spec));
+    let out = first(without_kernel(record, compute, specs, args, attrs, at)?);
     record_one(record, args, attrs, out, at)
 }
 
@@ -176,15 +202,18 @@ pub(super) fn run_pointwise(
     compute: DType,
     out: &Tensor,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     same_shape: bool,
     lock_out: bool,
+    at: &'static Location<'static>,
 ) -> Result<()> {
     let device = out.device();
-    if device == Device::Meta {
+    if !device.has_data() {
         return Ok(());
     }
-    let (kernel, f) = find_kernel(record, device)?;
+    let Some(kernel) = find_kernel(record, device, compute)? else {
+        return write_without_kernel(record, compute, std::slice::from_ref(out), args, attrs, at);
+    };
     let (shape, strides) = (out.dims(), out.stride());
     if shape.len() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
         return Err(TorshError::shape(
@@ -198,14 +227,19 @@ pub(super) fn run_pointwise(
     } else {
         compute
     };
-    let mut numbers = [[0u8; 16]; MAX_OPERANDS];
+    let mut numbers = [raw::Number([0u8; 16]); MAX_OPERANDS];
     for (i, a) in args.iter().enumerate() {
         match a {
             // Only the bytes that the kernel reads: it would wait for wider ones to be put together.
             Arg::N(v) if number_dtype == DType::F32 => {
-                numbers[i][..4].copy_from_slice(&(v.to_f64() as f32).to_ne_bytes());
+                numbers[i].0[..4].copy_from_slice(&(v.to_f64() as f32).to_ne_bytes());
             }
-            Arg::N(v) => numbers[i] = v.to_bytes(number_dtype),
+            Arg::N(v) => numbers[i].0 = v.to_bytes(number_dtype),
+            // A 0-d tensor of the CPU beside a device's is a number of the call.
+            Arg::T(t) if !same_shape && t.device() != device => match is_number(t) {
+                true => numbers[i] = raw::read_number(t),
+                false => return Err(misplaced(t, device)),
+            },
             _ => {}
         }
     }
@@ -216,48 +250,43 @@ pub(super) fn run_pointwise(
             _ => Strides::new(),
         }));
     }
+    let mut of_caller = 0;
     let mut inputs = [View::ABSENT; MAX_OPERANDS];
     let mut locks = [(out.storage().as_ref(), true); MAX_OPERANDS + 1];
-    let mut locked = usize::from(lock_out);
+    // A device keeps account of what its queues write.
+    let mut locked = usize::from(lock_out || !device.is_host());
     for (i, a) in args.iter().enumerate() {
         inputs[i] = match a {
+            Arg::T(t) if !same_shape && t.device() != device => {
+                of_caller |= 1 << i;
+                let zeros = &ZERO_STRIDES[..shape.len()];
+                raw::number(&numbers[i], t.dtype(), shape, zeros)
+            }
             Arg::T(t) => {
-                if t.device() == Device::Meta {
-                    return Err(no_data(device));
-                }
                 locks[locked] = (t.storage().as_ref(), false);
                 locked += 1;
-                View {
-                    ptr: element_ptr(t),
-                    dtype: t.dtype(),
-                    shape,
-                    // The very slice of the result, by which the kernel knows the layout.
-                    strides: if same_shape { strides } else { &expanded[i] },
-                }
+                let strides = if same_shape { strides } else { &expanded[i] };
+                raw::view_as(t, shape, strides)
             }
-            Arg::N(_) => View {
-                ptr: numbers[i].as_ptr() as *mut u8,
-                dtype: number_dtype,
-                shape,
-                strides: &ZERO_STRIDES[..shape.len()],
-            },
+            Arg::N(_) => {
+                of_caller |= 1 << i;
+                let zeros = &ZERO_STRIDES[..shape.len()];
+                raw::number(&numbers[i], number_dtype, shape, zeros)
+            }
             Arg::Absent => View::ABSENT,
         };
     }
-    let outputs = [View {
-        ptr: element_ptr(out),
-        dtype: out.dtype(),
-        shape,
-        strides,
-    }];
-    let guard = lock_all(&locks[..locked]);
-    let r = f(&KernelArgs {
+    let launch = Launch {
         kernel,
         compute,
-        outputs: &outputs,
+        device,
+        outputs: &[raw::view(out)],
         inputs: &inputs[..args.len()],
         attrs,
-    });
-    drop(guard);
-    r
+        numbers: of_caller,
+        one_layout: same_shape,
+        op: record.base_name(),
+        at,
+    };
+    raw::run(&launch, &locks[..locked])
 }

@@ -16,7 +16,7 @@ pub(super) fn recording(record: &OpRecord, args: &[Arg<'_>]) -> bool {
 pub(crate) fn make_node(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     outs: &[Tensor],
     at: &'static Location<'static>,
     versions: Option<&[u64]>,
@@ -32,7 +32,7 @@ fn fill(
     node: &mut Node,
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     outs: &[Tensor],
     versions: Option<&[u64]>,
 ) -> Result<()> {
@@ -132,9 +132,7 @@ fn fill(
         });
     }
     if let Kind::Op { attrs: kept, .. } = &mut node.kind {
-        for a in attrs {
-            kept.push(Kept::of(a));
-        }
+        *kept = attrs.keep();
     }
     Ok(())
 }
@@ -162,7 +160,7 @@ pub(crate) fn attach(mut out: Tensor, node: Shared<Node>, output_nr: u32) -> Ten
 pub(super) fn record_one(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     out: Tensor,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
@@ -176,7 +174,7 @@ pub(super) fn record_one(
 pub(super) fn record_all(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     outs: Outputs,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {

@@ -5,7 +5,7 @@ use super::*;
 pub(super) fn view(
     record: &'static OpRecord,
     args: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
     let Some(Arg::T(x)) = args.first() else {
@@ -30,6 +30,13 @@ pub(super) fn view(
         Rule::ViewAs(f) => {
             let (mut layout, dtype) = f(&cx)?;
             within(&mut layout, dtype, x)?;
+            if !crate::storage::aligned_for(x.storage(), dtype) {
+                return Err(TorshError::invalid(
+                    "",
+                    format!("the memory is not aligned for {dtype}: it does not begin at a multiple of {} bytes", crate::storage::alignment(dtype)),
+                )
+                .with_hint("view a copy, as t.copy()?: new memory is aligned for every dtype"));
+            }
             if record.is_differentiable() {
                 make_view(x, dtype, creation, becomes(layout))?
             } else {
@@ -62,6 +69,7 @@ fn lies_within(layout: &Layout, element_size: usize, storage: &Storage) -> bool 
         (numel, last) = (product, last.saturating_add(span));
     }
     numel <= isize::MAX as usize
+        && layout.shape.ndim() == layout.strides.len()
         && last < storage.bytes() / element_size
         && storage.device() != Device::Meta
 }
@@ -78,6 +86,15 @@ fn within(layout: &mut Layout, dtype: DType, x: &Tensor) -> Result<()> {
 /// What [`within`] does about layouts that are not plain.
 #[cold]
 fn check_view(layout: &mut Layout, dtype: DType, x: &Tensor) -> Result<()> {
+    if layout.shape.ndim() != layout.strides.len() {
+        return Err(TorshError::invalid(
+            "",
+            format!(
+                "the view's shape {} does not have as many dimensions as its strides {:?}",
+                layout.shape, layout.strides
+            ),
+        ));
+    }
     layout.check(dtype.size())?;
     // Where there is no second index its distance means nothing, but later views compute with it.
     for (&n, s) in layout.shape.iter().zip(&mut layout.strides) {
@@ -111,7 +128,7 @@ pub(crate) fn call_views(
     record: &'static OpRecord,
     x: &Tensor,
     layouts: impl Iterator<Item = Layout>,
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> Result<Outputs> {
     let at = Location::caller();
     let args = [Arg::T(x)];

@@ -1,7 +1,10 @@
 //! Activation functions with arguments: parameters, and PyTorch's `inplace`.
 
-use torsh_core::{Attr, Result, Scalar, TorshError};
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers;
+use torsh_core::{Result, Scalar, TorshError};
 
+use super::clamp::limits;
 use super::pointwise::{parametric, unary};
 use super::pointwise_extra::apply;
 use crate::autocast::{Autocast, body};
@@ -48,7 +51,7 @@ macro_rules! plain {
                 "(Tensor input, bool inplace=False)",
             )
             .overload()
-            .by_name(|b| apply(&unary::$row, b.tensor(0)?, &[], &[], b.bool(1)).map(Value::Tensor))
+            .by_name(|b| apply(&unary::$row, b.tensor(0)?, &[], NONE, b.bool(1)).map(Value::Tensor))
             .samples(inputs);
         )*
         impl Tensor {
@@ -56,7 +59,7 @@ macro_rules! plain {
                 #[doc = concat!("[`", stringify!($row), "`](Tensor::", stringify!($row), ") in place; returns this tensor.")]
                 #[track_caller]
                 pub fn $inplace(&self) -> Result<Tensor> {
-                    apply(&unary::$row, self, &[], &[], true)
+                    apply(&unary::$row, self, &[], NONE, true)
                 }
             )*
         }
@@ -174,14 +177,22 @@ fn leaky_relu(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
         &parametric::leaky_relu,
         x,
         &[],
-        &[Attr::Float(p[0])],
+        &numbers::LeakyRelu {
+            negative_slope: p[0].into(),
+        },
         inplace,
     )
 }
 
 #[track_caller]
 fn elu(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
-    apply(&parametric::elu, x, &[], &[Attr::Float(p[0])], inplace)
+    apply(
+        &parametric::elu,
+        x,
+        &[],
+        &numbers::Elu { alpha: p[0].into() },
+        inplace,
+    )
 }
 
 #[track_caller]
@@ -189,7 +200,13 @@ fn celu(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
     if p[0] == 0.0 {
         return Err(TorshError::invalid("celu", "alpha cannot be 0 for CELU"));
     }
-    apply(&parametric::celu, x, &[], &[Attr::Float(p[0])], inplace)
+    apply(
+        &parametric::celu,
+        x,
+        &[],
+        &numbers::Celu { alpha: p[0].into() },
+        inplace,
+    )
 }
 
 #[track_caller]
@@ -203,13 +220,13 @@ fn hardtanh(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
             ),
         ));
     }
-    apply(
-        &parametric::hardtanh,
-        x,
-        &[],
-        &[Attr::Float(p[0]), Attr::Float(p[1])],
-        inplace,
-    )
+    let [low, high] = [p[0], p[1]].map(|limit| Some(Scalar::Float(limit)));
+    let (low, high) = limits("hardtanh", low, high, x.dtype())?;
+    let limits = numbers::Hardtanh {
+        min_val: low.unwrap_or(p[0].into()),
+        max_val: high.unwrap_or(p[1].into()),
+    };
+    apply(&parametric::hardtanh, x, &[], &limits, inplace)
 }
 
 #[track_caller]
@@ -229,7 +246,7 @@ fn softshrink(x: &Tensor, p: &[f64], inplace: bool) -> Result<Tensor> {
         &parametric::softshrink,
         x,
         &[],
-        &[Attr::Float(p[0])],
+        &numbers::Softshrink { lambd: p[0].into() },
         inplace,
     )
 }
@@ -240,7 +257,7 @@ fn threshold(x: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Res
         &parametric::threshold,
         x,
         &[],
-        &[Attr::Scalar(threshold), Attr::Scalar(value)],
+        &numbers::Threshold { threshold, value },
         inplace,
     )
 }
@@ -324,7 +341,9 @@ impl Tensor {
             &parametric::hardshrink,
             self,
             &[],
-            &[Attr::Float(options.lambd)],
+            &numbers::Hardshrink {
+                lambd: options.lambd.into(),
+            },
             false,
         )
     }
@@ -349,7 +368,10 @@ impl Tensor {
             &parametric::softplus,
             self,
             &[],
-            &[Attr::Float(options.beta), Attr::Float(options.threshold)],
+            &numbers::Softplus {
+                beta: options.beta.into(),
+                threshold: options.threshold.into(),
+            },
             false,
         )
     }
@@ -358,7 +380,7 @@ impl Tensor {
     /// (`F.gelu`).
     #[track_caller]
     pub fn gelu(&self) -> Result<Tensor> {
-        apply(&parametric::gelu_erf, self, &[], &[], false).map_err(|e| e.renamed("gelu"))
+        apply(&parametric::gelu_erf, self, &[], NONE, false).map_err(|e| e.renamed("gelu"))
     }
 
     /// [`Tensor::gelu`], exact (`"none"`) or by the `"tanh"` formula.
@@ -367,7 +389,7 @@ impl Tensor {
         match options.approximate.as_str() {
             "none" => self.gelu(),
             "tanh" => {
-                apply(&parametric::gelu_tanh, self, &[], &[], false).map_err(|e| e.renamed("gelu"))
+                apply(&parametric::gelu_tanh, self, &[], NONE, false).map_err(|e| e.renamed("gelu"))
             }
             other => Err(TorshError::invalid(
                 "gelu",
@@ -452,7 +474,7 @@ impl Tensor {
         } else if self.ndim() == 0 {
             w = w.reshape(())?;
         }
-        apply(&parametric::prelu_kernel, self, &[Arg::T(&w)], &[], false)
+        apply(&parametric::prelu_kernel, self, &[Arg::T(&w)], NONE, false)
             .map_err(|e| e.renamed("prelu"))
     }
 }

@@ -2,14 +2,14 @@
 //! input; and pooling by p-norms.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Result, TorshError};
+use torsh_core::{Kernel, Result, TorshError, attrs};
 
-use super::conv::sizes;
-use super::pool::{Ints, adaptive_shape, given, output_size, pooled_shape, stride};
+use super::conv::{given, sizes};
+use super::pool::{adaptive_shape, output_size, pooled_shape, stride};
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, OutputSize, Sizes, Tensor, Value};
 
@@ -53,29 +53,41 @@ pub type AvgPool2dOptions = AvgPoolOptions<2>;
 /// The optional arguments of [`Tensor::avg_pool3d_with`].
 pub type AvgPool3dOptions = AvgPoolOptions<3>;
 
-/// One of the kernels with the attributes of the node `c`; each is the derivative of another.
-fn linear(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
-    let shape: Ints = c.input_shape(0).iter().map(|&v| v as i64).collect();
-    let attrs = [
-        c.attr(0),
-        c.attr(1),
-        c.attr(2),
-        c.attr(3),
-        c.attr(4),
-        Attr::Ints(&shape),
-    ];
-    Ok(SmallVec::from_iter([Some(call1(
-        record,
-        &[Arg::T(c.g())],
-        &attrs,
-    )?)]))
+/// The plan of the kernels of sliding windows.
+fn sliding(c: &PlanCx<'_>) -> Result<Plan> {
+    given(c, &c.attrs::<attrs::AvgPool>()?.output_shape)
 }
 
-/// Averages over sliding windows in any number of dimensions: attributes kernel, stride, padding,
-/// count_include_pad, divisor_override, the result's shape.
+/// The plan of the kernels of windows that share the input.
+fn adaptive(c: &PlanCx<'_>) -> Result<Plan> {
+    given(c, &c.attrs::<attrs::AdaptiveAvgPool>()?.output_shape)
+}
+
+/// One of the kernels of sliding windows with the attributes of the node `c` but for the result's
+/// shape; each is the derivative of the other.
+fn sliding_grad(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
+    let attrs = attrs::AvgPool {
+        output_shape: c.input_shape(0).dims().into(),
+        ..c.attrs::<attrs::AvgPool>()?.clone()
+    };
+    let g = call1(record, &[Arg::T(c.g())], &attrs)?;
+    Ok(SmallVec::from_iter([Some(g)]))
+}
+
+/// As [`sliding_grad`], of windows that share the input.
+fn adaptive_grad(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
+    let attrs = attrs::AdaptiveAvgPool {
+        spatial: c.attrs::<attrs::AdaptiveAvgPool>()?.spatial,
+        output_shape: c.input_shape(0).dims().into(),
+    };
+    let g = call1(record, &[Arg::T(c.g())], &attrs)?;
+    Ok(SmallVec::from_iter([Some(g)]))
+}
+
+/// Averages over sliding windows in any number of dimensions.
 pub static AVG_POOL: OpRecord = OpRecord::new("avg_pool", "Averages over windows.", "")
-    .kernel(Kernel::AvgPool, given)
-    .grads(0, 0, |c| linear(c, &AVG_POOL_BACKWARD));
+    .kernel(Kernel::AvgPool, sliding)
+    .grads(0, 0, |c| sliding_grad(c, &AVG_POOL_BACKWARD));
 
 /// The transpose of [`AVG_POOL`].
 pub static AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
@@ -83,17 +95,17 @@ pub static AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
     "The gradient of the input of an average pooling.",
     "",
 )
-.kernel(Kernel::AvgPoolBackward, given)
-.grads(0, 0, |c| linear(c, &AVG_POOL));
+.kernel(Kernel::AvgPoolBackward, sliding)
+.grads(0, 0, |c| sliding_grad(c, &AVG_POOL));
 
-/// Averages over windows that share the input: attribute 0 is the output's size.
+/// Averages over windows that share the input.
 pub static ADAPTIVE_AVG_POOL: OpRecord = OpRecord::new(
     "adaptive_avg_pool",
     "Averages over windows that share the input.",
     "",
 )
-.kernel(Kernel::AdaptiveAvgPool, given)
-.grads(0, 0, |c| linear(c, &ADAPTIVE_AVG_POOL_BACKWARD));
+.kernel(Kernel::AdaptiveAvgPool, adaptive)
+.grads(0, 0, |c| adaptive_grad(c, &ADAPTIVE_AVG_POOL_BACKWARD));
 
 /// The transpose of [`ADAPTIVE_AVG_POOL`].
 pub static ADAPTIVE_AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
@@ -101,8 +113,8 @@ pub static ADAPTIVE_AVG_POOL_BACKWARD: OpRecord = OpRecord::new(
     "The gradient of the input of an adaptive average pooling.",
     "",
 )
-.kernel(Kernel::AdaptiveAvgPoolBackward, given)
-.grads(0, 0, |c| linear(c, &ADAPTIVE_AVG_POOL));
+.kernel(Kernel::AdaptiveAvgPoolBackward, adaptive)
+.grads(0, 0, |c| adaptive_grad(c, &ADAPTIVE_AVG_POOL));
 
 fn avg_by_name<const N: usize>(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     let options = AvgPoolOptions::<N> {
@@ -267,15 +279,15 @@ impl Tensor {
                 return Err(TorshError::invalid("", "divisor must be not zero"));
             }
             let (stride, padding) = (options.stride.unwrap_or(kernel), options.padding);
-            let shape = pooled_shape(x, [kernel, stride, padding, [1; N]], options.ceil_mode)?;
-            let attrs = [
-                Attr::Ints(&kernel),
-                Attr::Ints(&stride),
-                Attr::Ints(&padding),
-                Attr::Bool(options.count_include_pad),
-                options.divisor_override.map_or(Attr::None, Attr::Int),
-                Attr::Ints(&shape),
-            ];
+            let window = [kernel, stride, padding, [1; N]];
+            let attrs = attrs::AvgPool {
+                kernel_size: kernel.into(),
+                stride: stride.into(),
+                padding: padding.into(),
+                count_include_pad: options.count_include_pad,
+                divisor_override: options.divisor_override,
+                output_shape: pooled_shape(x, window, options.ceil_mode)?,
+            };
             call1(&AVG_POOL, &[Arg::T(x)], &attrs)
         };
         self.named(op.name, body(op.autocast, [self], run))
@@ -288,9 +300,10 @@ impl Tensor {
         size: OutputSize<N>,
     ) -> Result<Tensor> {
         let run = |[x]: [&Tensor; 1]| {
-            let (size, shape) = adaptive_shape(x, size)?;
-            let mut attrs = [Attr::None; 6];
-            (attrs[0], attrs[5]) = (Attr::Ints(&size), Attr::Ints(&shape));
+            let attrs = attrs::AdaptiveAvgPool {
+                spatial: N,
+                output_shape: adaptive_shape(x, size)?,
+            };
             call1(&ADAPTIVE_AVG_POOL, &[Arg::T(x)], &attrs)
         };
         self.named(op.name, body(op.autocast, [self], run))

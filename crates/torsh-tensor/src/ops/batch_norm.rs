@@ -1,8 +1,9 @@
 //! Batch normalisation.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, Shape, TorshError};
+use torsh_core::{DType, Kernel, Result, Shape, TorshError, attrs};
 
+use super::definitions;
 use crate::call::{Arg, call};
 use crate::node::Grads;
 use crate::options::options;
@@ -20,8 +21,8 @@ pub(super) fn wide(dtype: DType) -> DType {
     }
 }
 
-/// Attributes: training, eps, whether the variance is wanted. Results: the normalised input, mean,
-/// inverse standard deviation, and the unbiased variance.
+/// Results: the normalised input, mean, inverse standard deviation and, where wanted, the unbiased
+/// variance.
 fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let x = c.tensor(0)?;
     if x.ndim() < 2 {
@@ -74,7 +75,7 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let dtype = if half { x.dtype() } else { wide(x.dtype()) };
     let each = Shape::new(&[channels]);
     let mut outputs = vec![of(x.shape(), x.dtype()), of(&each, dtype), of(&each, dtype)];
-    if c.attr(2).bool() {
+    if c.attrs::<attrs::BatchNorm>()?.variance {
         outputs.push(of(&each, dtype));
     }
     Ok(Plan::many(x.dtype(), outputs))
@@ -87,6 +88,7 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
     "(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05)",
 )
 .kernel(Kernel::BatchNorm, plan)
+.definition(definitions::batch_norm)
 .backward(Backward::Full {
     inputs: 0b11,
     outputs: 0b110,
@@ -102,7 +104,8 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
         let weight = if c.has_input(1) { Some(c.input(1)?) } else { None };
         let (x, mean, invstd) = (c.input(0)?, c.output(1)?, c.output(2)?);
         let args = [Arg::T(c.g()), Arg::T(&x), Arg::opt(weight.as_ref()), Arg::T(&mean), Arg::T(&invstd)];
-        let grads = call(&BATCH_NORM_BACKWARD, &args, &[c.attr(0)])?;
+        let training = c.attrs::<attrs::BatchNorm>()?.training;
+        let grads = call(&BATCH_NORM_BACKWARD, &args, &attrs::BatchNormBackward { training })?;
         Ok(grads.into_iter().enumerate().map(|(i, g)| c.needs(i).then_some(g)).collect())
     },
 })
@@ -128,11 +131,10 @@ pub static BATCH_NORM: OpRecord = OpRecord::new(
 });
 
 /// The gradients of input, weight and bias in one kernel, for when they are not differentiated
-/// again. Attribute: training.
+/// again.
 pub static BATCH_NORM_BACKWARD: OpRecord =
-    OpRecord::new("_batch_norm_backward", "The gradients of batch_norm.", "").kernel(
-        Kernel::BatchNormBackward,
-        |c| {
+    OpRecord::new("_batch_norm_backward", "The gradients of batch_norm.", "")
+        .kernel(Kernel::BatchNormBackward, |c| {
             let x = c.tensor(1)?;
             let each = Shape::new(&[x.dims()[1]]);
             let spec = |shape: &Shape, dtype| Spec::new(shape.clone(), dtype);
@@ -145,8 +147,8 @@ pub static BATCH_NORM_BACKWARD: OpRecord =
                     spec(&each, dtype),
                 ],
             ))
-        },
-    );
+        })
+        .definition(definitions::batch_norm_backward);
 
 /// The gradients in ops that have derivatives.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
@@ -158,11 +160,11 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     let mut along = vec![1i64; x.ndim()];
     along[1] = -1;
     let mean_of = |t: &Tensor| t.sum_dim(&dims[..], true)?.div(count);
-    let training = c.attr(0).bool();
+    let &attrs::BatchNorm { training, eps, .. } = c.attrs()?;
     let (centred, invstd) = if training {
         let centred = x.sub(&mean_of(&x)?)?;
         let variance = mean_of(&centred.mul(&centred)?)?;
-        let invstd = variance.add(c.attr(1).float())?.rsqrt()?;
+        let invstd = variance.add(eps)?.rsqrt()?;
         (centred, invstd)
     } else {
         (
@@ -269,7 +271,11 @@ impl Tensor {
             Arg::opt(running_mean),
             Arg::opt(running_var),
         ];
-        let attrs = [Attr::Bool(training), Attr::Float(eps), Attr::Bool(moves)];
+        let attrs = attrs::BatchNorm {
+            training,
+            eps,
+            variance: moves,
+        };
         let results = call(&BATCH_NORM, &args, &attrs)?;
         if moves {
             crate::no_grad(|| {

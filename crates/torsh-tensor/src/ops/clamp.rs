@@ -1,8 +1,11 @@
 //! Limits of elements: numbers, tensors, or none.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Result, Scalar, TorshError};
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers;
+use torsh_core::{Attributes, DType, Result, Scalar, TorshError};
 
+use super::index::check_number;
 use super::pointwise::parametric;
 use super::pointwise_names::promoted;
 use crate::call::{Arg, call_inplace, call1};
@@ -127,6 +130,57 @@ pub static CLAMP_MAX: OpRecord = OpRecord::new(
     ])])
 });
 
+/// The limits as numbers that a dtype can hold. An integer type's elements all keep to a limit
+/// outside its range, unless none does.
+///
+/// # Errors
+/// A limit above the range as the lower one or below it as the upper one, and what
+/// [`check_number`] refuses for other types.
+pub(super) fn limits(
+    op: &'static str,
+    low: Option<Scalar>,
+    high: Option<Scalar>,
+    dtype: DType,
+) -> Result<(Option<Scalar>, Option<Scalar>)> {
+    if !dtype.is_integer() {
+        for limit in low.iter().chain(&high) {
+            check_number(*limit, dtype).map_err(|e| e.renamed(op))?;
+        }
+        return Ok((low, high));
+    }
+    let (least, most) = dtype.finite_range();
+    let outside = |which: &str, limit: Scalar| {
+        TorshError::dtype(
+            op,
+            format!("the {which} limit {limit} is outside the range of {dtype}"),
+        )
+    };
+    let (below, above) = (
+        |s: &Scalar| s.to_f64() < least,
+        |s: &Scalar| s.to_f64() > most,
+    );
+    match (low, high) {
+        (Some(s), _) if above(&s) => Err(outside("lower", s)),
+        (_, Some(s)) if below(&s) => Err(outside("upper", s)),
+        _ => Ok((
+            low.map(|s| {
+                if below(&s) {
+                    Scalar::Int(least as i64)
+                } else {
+                    s
+                }
+            }),
+            high.map(|s| {
+                if above(&s) {
+                    Scalar::Int(most as i64)
+                } else {
+                    s
+                }
+            }),
+        )),
+    }
+}
+
 #[track_caller]
 fn clamp(
     x: &Tensor,
@@ -145,44 +199,59 @@ fn clamp(
         _ => None,
     };
     let tensor = |o: &Option<Operand<'_>>| matches!(o, Some(Operand::Ref(_) | Operand::Owned(_)));
-    let (low, high) = (number(&min), number(&max));
+    let (mut low, mut high) = (number(&min), number(&max));
+    let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
+    all.extend(low.into_iter().chain(high).map(Arg::N));
+    let dtype = promoted(&all)?;
+    if !tensor(&min) && !tensor(&max) {
+        (low, high) = limits("clamp", low, high, dtype)?;
+    }
     // A number beside a tensor is a 0-d tensor that raises no dtype within its category.
     let (own_min, own_max, wide);
     let mut operands: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
-    let mut numbers: SmallVec<[Attr<'_>; 2]> = SmallVec::new();
-    let record = if !tensor(&min) && !tensor(&max) {
-        numbers.extend(low.into_iter().chain(high).map(Attr::Scalar));
+    let (both, only_min, only_max);
+    let (record, numbers): (&'static OpRecord, &dyn Attributes) = if !tensor(&min) && !tensor(&max)
+    {
         match (low, high) {
-            (Some(_), Some(_)) => &parametric::clamp_scalar,
-            (Some(_), None) => &parametric::clamp_min_scalar,
-            _ => &parametric::clamp_max_scalar,
+            (Some(min), Some(max)) => {
+                both = numbers::ClampScalar { min, max };
+                (&parametric::clamp_scalar, &both)
+            }
+            (Some(min), None) => {
+                only_min = numbers::ClampMinScalar { min };
+                (&parametric::clamp_min_scalar, &only_min)
+            }
+            (None, max) => {
+                only_max = numbers::ClampMaxScalar {
+                    max: max.unwrap_or(Scalar::Int(0)),
+                };
+                (&parametric::clamp_max_scalar, &only_max)
+            }
         }
     } else {
         own_min = min.as_ref().map(|o| o.to_tensor()).transpose()?;
         own_max = max.as_ref().map(|o| o.to_tensor()).transpose()?;
         operands.extend(own_min.iter().chain(&own_max).map(Arg::T));
-        match (&own_min, &own_max) {
+        let record = match (&own_min, &own_max) {
             (Some(_), Some(_)) => &parametric::clamp_tensor,
             (Some(_), None) => &parametric::clamp_min_tensor,
             _ => &parametric::clamp_max_tensor,
-        }
+        };
+        (record, NONE)
     };
-    let mut all: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
-    all.extend(low.into_iter().chain(high).map(Arg::N));
-    let dtype = promoted(&all)?;
     let r = if dtype != x.dtype() && operands.len() == 1 {
         wide = x.to_dtype(dtype)?;
         operands[0] = Arg::T(&wide);
-        let y = call1(record, &operands, &numbers)?;
+        let y = call1(record, &operands, numbers)?;
         if inplace {
             crate::inplace::assign(x, &y).map(|()| x.clone())
         } else {
             Ok(y)
         }
     } else if inplace {
-        call_inplace(record, x, &operands[1..], &numbers).map(|()| x.clone())
+        call_inplace(record, x, &operands[1..], numbers).map(|()| x.clone())
     } else {
-        call1(record, &operands, &numbers)
+        call1(record, &operands, numbers)
     };
     r.map_err(|e| e.renamed("clamp"))
 }

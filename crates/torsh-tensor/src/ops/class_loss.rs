@@ -1,8 +1,10 @@
 //! Losses of class scores: negative log-likelihood and cross-entropy.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
+use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError, attrs};
 
+use super::conv::given;
+use super::definitions;
 use super::loss::Reduction;
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
@@ -92,11 +94,10 @@ fn check(c: &PlanCx<'_>) -> Result<Shape> {
     Ok(want)
 }
 
-fn result_shape(reduction: &str, positions: &Shape) -> Shape {
-    if reduction == "none" {
-        positions.clone()
-    } else {
-        Shape::default()
+fn result_shape(reduction: attrs::Reduction, positions: &Shape) -> Shape {
+    match reduction {
+        attrs::Reduction::None => positions.clone(),
+        attrs::Reduction::Mean | attrs::Reduction::Sum => Shape::default(),
     }
 }
 
@@ -115,7 +116,7 @@ fn first(g: Tensor) -> Result<Grads> {
     Ok(SmallVec::from_iter([Some(g), None, None]))
 }
 
-/// Negative log-likelihood. Attributes: reduction, ignore_index. Results: loss, sum of weights.
+/// Negative log-likelihood. Results: loss, sum of weights.
 pub static NLL_LOSS: OpRecord = OpRecord::new(
     "nn.functional.nll_loss",
     "The negative of the log-probability of each target class, times the class's weight; the mean divides by the weights.",
@@ -125,9 +126,10 @@ pub static NLL_LOSS: OpRecord = OpRecord::new(
 .kernel(Kernel::NllLoss, |c| {
     let positions = check(c)?;
     let dtype = c.tensor(0)?.dtype();
-    let shape = result_shape(c.attr(0).str(), &positions);
+    let shape = result_shape(c.attrs::<attrs::NllLoss>()?.reduction, &positions);
     Ok(Plan::many(dtype, [Spec::new(shape, dtype), Spec::new(Shape::default(), dtype)]))
 })
+.definition(definitions::nll_loss)
 .backward(Backward::Full {
     inputs: 0b110,
     outputs: 0b10,
@@ -135,8 +137,10 @@ pub static NLL_LOSS: OpRecord = OpRecord::new(
     formula: |c| {
         no_weight_gradient(c, "nll_loss")?;
         let weight = if c.has_input(2) { Some(c.input(2)?) } else { None };
-        let shape: SmallVec<[i64; 6]> = c.input_shape(0).iter().map(|&v| v as i64).collect();
-        first(scatter(c.g(), &c.input(1)?, weight.as_ref(), &c.output(1)?, [c.attr(0), c.attr(1)], &shape)?)
+        let &attrs::NllLoss { reduction, ignore_index } = c.attrs()?;
+        let output_shape = c.input_shape(0).dims().into();
+        let attrs = attrs::NllLossBackward { reduction, ignore_index, output_shape };
+        first(scatter(c.g(), &c.input(1)?, weight.as_ref(), &c.output(1)?, &attrs)?)
     },
 })
 .by_name(|b| {
@@ -161,27 +165,25 @@ fn scatter(
     target: &Tensor,
     weight: Option<&Tensor>,
     whole: &Tensor,
-    [reduction, ignore]: [Attr<'_>; 2],
-    shape: &[i64],
+    attrs: &attrs::NllLossBackward,
 ) -> Result<Tensor> {
     call1(
         &NLL_LOSS_BACKWARD,
         &[Arg::T(g), Arg::T(target), Arg::opt(weight), Arg::T(whole)],
-        &[reduction, ignore, Attr::Ints(shape)],
+        attrs,
     )
 }
 
-/// The gradient of the scores of [`NLL_LOSS`]; attribute 2 is their shape.
+/// The gradient of the scores of [`NLL_LOSS`].
 pub static NLL_LOSS_BACKWARD: OpRecord = OpRecord::new(
     "_nll_loss_backward",
     "The gradient of the input of nll_loss.",
     "",
 )
 .kernel(Kernel::NllLossBackward, |c| {
-    let dims: Vec<usize> = c.attr(2).ints().iter().map(|&v| v as usize).collect();
-    let dtype = c.tensor(0)?.dtype();
-    Ok(Plan::one(dtype, Shape::new(&dims), dtype))
+    given(c, &c.attrs::<attrs::NllLossBackward>()?.output_shape)
 })
+.definition(definitions::nll_loss_backward)
 .grads(0b110, 0, |c| {
     // It is linear in the gradient, and its transpose is the loss itself.
     let weight = if c.has_input(2) {
@@ -191,16 +193,25 @@ pub static NLL_LOSS_BACKWARD: OpRecord = OpRecord::new(
     };
     let target = c.input(1)?;
     let args = [Arg::T(c.g()), Arg::T(&target), Arg::opt(weight.as_ref())];
+    let &attrs::NllLossBackward {
+        reduction,
+        ignore_index,
+        ..
+    } = c.attrs()?;
+    let attrs = attrs::NllLoss {
+        reduction,
+        ignore_index,
+    };
     Ok(SmallVec::from_iter([
-        Some(call1(&NLL_LOSS, &args, &[c.attr(0), c.attr(1)])?),
+        Some(call1(&NLL_LOSS, &args, &attrs)?),
         None,
         None,
         None,
     ]))
 });
 
-/// Cross-entropy with class indices. Attributes: reduction, ignore_index, label smoothing. Results:
-/// loss, log of the sum of exponentials of each position, sum of weights.
+/// Cross-entropy with class indices. Results: loss, log of the sum of exponentials of each position,
+/// sum of weights.
 pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
     "nn.functional.cross_entropy",
     "Cross-entropy of unnormalised scores and class indices, or class probabilities of the scores' shape.",
@@ -210,13 +221,14 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
 .kernel(Kernel::CrossEntropy, |c| {
     let positions = check(c)?;
     let dtype = c.tensor(0)?.dtype();
-    let shape = result_shape(c.attr(0).str(), &positions);
+    let shape = result_shape(c.attrs::<attrs::CrossEntropy>()?.reduction, &positions);
     let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
     Ok(Plan::many(
         dtype,
         [Spec::new(shape, dtype), Spec::new(positions, wide), Spec::new(Shape::default(), wide)],
     ))
 })
+.definition(definitions::cross_entropy)
 .backward(Backward::Full {
     inputs: 0b111,
     outputs: 0b110,
@@ -230,7 +242,7 @@ pub static CROSS_ENTROPY: OpRecord = OpRecord::new(
         let (x, target, lse, whole) = (c.input(0)?, c.input(1)?, c.output(1)?, c.output(2)?);
         let args =
             [Arg::T(c.g()), Arg::T(&x), Arg::T(&target), Arg::opt(weight.as_ref()), Arg::T(&lse), Arg::T(&whole)];
-        first(call1(&CROSS_ENTROPY_BACKWARD, &args, &[c.attr(0), c.attr(1), c.attr(2)])?)
+        first(call1(&CROSS_ENTROPY_BACKWARD, &args, c.attributes())?)
     },
 })
 .by_name(|b| {
@@ -268,7 +280,8 @@ pub static CROSS_ENTROPY_BACKWARD: OpRecord = OpRecord::new(
 .kernel(Kernel::CrossEntropyBackward, |c| {
     let x = c.tensor(1)?;
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
-});
+})
+.definition(definitions::cross_entropy_backward);
 
 /// The gradient of the scores in ops that have derivatives.
 ///
@@ -278,18 +291,25 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Tensor> {
     let (x, target) = (c.input(0)?, c.input(1)?);
     let dim = class_dim(&x) as i64;
     let classes = x.dims()[dim as usize] as f64;
-    let smoothing = c.attr(2).float();
+    let &attrs::CrossEntropy {
+        reduction,
+        ignore_index,
+        label_smoothing: smoothing,
+    } = c.attrs()?;
     let weight = if c.has_input(2) {
         Some(c.input(2)?.detach())
     } else {
         None
     };
-    let shape: SmallVec<[i64; 6]> = x.shape().iter().map(|&v| v as i64).collect();
-    let none = [Attr::Str("none"), c.attr(1)];
+    let each = attrs::NllLossBackward {
+        reduction: attrs::Reduction::None,
+        ignore_index,
+        output_shape: x.dims().into(),
+    };
     // How often each class is a position's target: 1 or 0, times its weight.
     let ones = target.full_as(1.into(), x.dtype(), x.device())?;
     let one = Tensor::ones((), x.dtype(), x.device())?;
-    let own = |weight: Option<&Tensor>| scatter(&ones, &target, weight, &one, none, &shape)?.neg();
+    let own = |weight: Option<&Tensor>| scatter(&ones, &target, weight, &one, &each)?.neg();
     let counted = own(None)?.sum_dim(dim, true)?;
     let mut share = own(weight.as_ref())?;
     if smoothing != 0.0 {
@@ -303,10 +323,10 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Tensor> {
     }
     let sum = share.sum_dim(dim, true)?;
     let mut g = c.g().clone();
-    match c.attr(0).str() {
-        "none" => g = g.unsqueeze(dim)?,
-        "mean" => g = g.div(&c.output(2)?.detach().to_dtype(g.dtype())?)?,
-        _ => {}
+    match reduction {
+        attrs::Reduction::None => g = g.unsqueeze(dim)?,
+        attrs::Reduction::Mean => g = g.div(&c.output(2)?.detach().to_dtype(g.dtype())?)?,
+        attrs::Reduction::Sum => {}
     }
     let p = x.softmax(dim)?;
     let inner = p.mul(&sum)?.sub(&share)?;
@@ -352,10 +372,10 @@ impl Tensor {
     /// reduction (`none`, `mean` or `sum`).
     #[track_caller]
     pub fn nll_loss_with(&self, target: &Tensor, options: NllLossOptions) -> Result<Tensor> {
-        let attrs = [
-            Attr::Str(options.reduction.name()),
-            Attr::Int(options.ignore_index),
-        ];
+        let attrs = attrs::NllLoss {
+            reduction: self.named(NLL_LOSS.name, options.reduction.plain())?,
+            ignore_index: options.ignore_index,
+        };
         let weight = Arg::opt(options.weight.as_ref());
         call1(&NLL_LOSS, &[Arg::T(self), Arg::T(target), weight], &attrs)
     }
@@ -383,7 +403,8 @@ impl Tensor {
             reduction,
             label_smoothing,
         } = options;
-        let (weight, reduction) = (weight.as_ref(), reduction.name());
+        let weight = weight.as_ref();
+        let reduction = self.named(op, reduction.plain())?;
         if !(0.0..=1.0).contains(&label_smoothing) {
             let message =
                 format!("label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}");
@@ -395,11 +416,11 @@ impl Tensor {
             })
             .map_err(|e| e.renamed(op));
         }
-        let attrs = [
-            Attr::Str(reduction),
-            Attr::Int(ignore_index),
-            Attr::Float(label_smoothing),
-        ];
+        let attrs = attrs::CrossEntropy {
+            reduction,
+            ignore_index,
+            label_smoothing,
+        };
         call1(
             &CROSS_ENTROPY,
             &[Arg::T(self), Arg::T(target), Arg::opt(weight)],
@@ -411,7 +432,7 @@ impl Tensor {
         &self,
         target: &Tensor,
         weight: Option<&Tensor>,
-        reduction: &str,
+        reduction: attrs::Reduction,
         smoothing: f64,
     ) -> Result<Tensor> {
         if !target.dtype().is_floating_point() {
@@ -447,9 +468,9 @@ impl Tensor {
             each = each.mul(&w.reshape(along)?)?;
         }
         match reduction {
-            "none" => each.sum_dim(dim, false)?.neg(),
-            "sum" => each.sum()?.neg(),
-            _ => each.sum()?.neg()?.div(self.numel() as f64 / classes as f64),
+            attrs::Reduction::None => each.sum_dim(dim, false)?.neg(),
+            attrs::Reduction::Sum => each.sum()?.neg(),
+            attrs::Reduction::Mean => each.sum()?.neg()?.div(self.numel() as f64 / classes as f64),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Complex tensors seen as real ones and back: views with another dtype.
 
+use torsh_core::attrs::NONE;
 use torsh_core::{DType, Dims, Layout, Result, Scalar, Strides, TorshError};
 
 use crate::autocast::Autocast;
@@ -153,25 +154,25 @@ impl Tensor {
         if !self.dtype().is_complex() {
             return Ok(self.clone());
         }
-        call1(&REAL, &[Arg::T(self)], &[])
+        call1(&REAL, &[Arg::T(self)], NONE)
     }
 
     /// A view of the imaginary parts (`torch.imag`); an error for a real tensor.
     #[track_caller]
     pub fn imag(&self) -> Result<Tensor> {
-        call1(&IMAG, &[Arg::T(self)], &[])
+        call1(&IMAG, &[Arg::T(self)], NONE)
     }
 
     /// A view of a complex tensor as a real one with a last dimension of 2.
     #[track_caller]
     pub fn view_as_real(&self) -> Result<Tensor> {
-        call1(&VIEW_AS_REAL, &[Arg::T(self)], &[])
+        call1(&VIEW_AS_REAL, &[Arg::T(self)], NONE)
     }
 
     /// A view of a real tensor with a last dimension of 2 as a complex one.
     #[track_caller]
     pub fn view_as_complex(&self) -> Result<Tensor> {
-        call1(&VIEW_AS_COMPLEX, &[Arg::T(self)], &[])
+        call1(&VIEW_AS_COMPLEX, &[Arg::T(self)], NONE)
     }
 
     /// Whether the dtype is complex.

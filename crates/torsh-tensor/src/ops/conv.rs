@@ -1,8 +1,7 @@
 //! Convolution in one to three dimensions and its transpose. Each of the three kernels is linear in
 //! both operands, and their derivatives are the other two.
 
-use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
+use torsh_core::{DType, Dims, Ints, Kernel, Result, Shape, TorshError, attrs};
 
 use crate::autocast::{Autocast, body_opt};
 use crate::call::{Arg, call1};
@@ -107,19 +106,23 @@ pub type ConvTranspose2dOptions = ConvTransposeOptions<2>;
 /// The optional arguments of [`Tensor::conv_transpose3d_with`].
 pub type ConvTranspose3dOptions = ConvTransposeOptions<3>;
 
-/// The plan of all three kernels: attribute 4 is the result's shape, which their callers know.
-/// Before it come stride, padding (before the image), dilation and groups.
-pub(super) fn given(c: &PlanCx<'_>) -> Result<Plan> {
+/// The shape that a call's attributes give its result.
+pub(super) fn shape_of(sizes: &[i64]) -> Shape {
+    sizes.iter().map(|&v| v as usize).collect::<Dims>().into()
+}
+
+/// The plan of a kernel whose attributes give the result's shape: of operand 0's dtype.
+pub(super) fn given(c: &PlanCx<'_>, output_shape: &[i64]) -> Result<Plan> {
     let dtype = c.tensor(0)?.dtype();
-    let dims: Dims = c.attr(4).ints().iter().map(|&v| v as usize).collect();
-    Ok(Plan::one(dtype, dims.into(), dtype))
+    Ok(Plan::one(dtype, shape_of(output_shape), dtype))
 }
 
-fn ints(shape: &[usize]) -> SmallVec<[i64; 6]> {
-    shape.iter().map(|&v| v as i64).collect()
+/// The plan of the three kernels.
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
+    given(c, &c.attrs::<attrs::Conv>()?.output_shape)
 }
 
-/// One of the kernels with the attributes of the node `c`.
+/// One of the kernels with the attributes of the node `c` but for the result's shape.
 fn linear(
     c: &BackwardCx<'_>,
     record: &'static OpRecord,
@@ -127,21 +130,17 @@ fn linear(
     b: &Tensor,
     shape: &Shape,
 ) -> Result<Tensor> {
-    let shape = ints(shape.dims());
-    let attrs = [
-        c.attr(0),
-        c.attr(1),
-        c.attr(2),
-        c.attr(3),
-        Attr::Ints(&shape),
-    ];
+    let attrs = attrs::Conv {
+        output_shape: shape.dims().into(),
+        ..c.attrs::<attrs::Conv>()?.clone()
+    };
     call1(record, &[Arg::T(a), Arg::T(b)], &attrs)
 }
 
 /// The gradient of a bias: sums over all but the channels.
 fn bias_grad(c: &BackwardCx<'_>) -> Result<Tensor> {
     let g = c.g();
-    let channel = g.ndim() - c.attr(0).ints().len() - 1;
+    let channel = g.ndim() - c.attrs::<attrs::Conv>()?.stride.len() - 1;
     let others: Vec<i64> = (0..g.ndim())
         .filter(|&d| d != channel)
         .map(|d| d as i64)
@@ -156,7 +155,7 @@ fn wanted(needs: bool, grad: impl FnOnce() -> Result<Tensor>) -> Result<Option<T
 
 /// Convolution in any number of dimensions; what `conv1d`, `conv2d` and `conv3d` call.
 pub static CONVOLUTION: OpRecord = OpRecord::new("convolution", "Convolution.", "")
-    .kernel(Kernel::Conv, given)
+    .kernel(Kernel::Conv, plan)
     .grads(3, 0, |c| {
         let (g, x, w) = (c.g(), c.input_shape(0), c.input_shape(1));
         Ok(Grads::from_iter([
@@ -176,7 +175,7 @@ pub static CONVOLUTION_TRANSPOSE: OpRecord = OpRecord::new(
     "The transpose of a convolution.",
     "",
 )
-.kernel(Kernel::ConvTranspose, given)
+.kernel(Kernel::ConvTranspose, plan)
 .grads(3, 0, |c| {
     let (g, x, w) = (c.g(), c.input_shape(0), c.input_shape(1));
     Ok(Grads::from_iter([
@@ -196,7 +195,7 @@ pub static CONVOLUTION_WEIGHT: OpRecord = OpRecord::new(
     "The gradient of the weight of a convolution.",
     "",
 )
-.kernel(Kernel::ConvWeight, given)
+.kernel(Kernel::ConvWeight, plan)
 .grads(3, 0, |c| {
     let (v, g, x) = (c.g(), c.input_shape(0), c.input_shape(1));
     Ok(Grads::from_iter([
@@ -580,20 +579,19 @@ fn transpose_sizes<const N: usize>(
 }
 
 /// The result's shape: the input's batch where it has one, the channels, the spatial sizes.
-fn shape(x: &Tensor, channels: usize, size: &[i64]) -> SmallVec<[i64; 6]> {
-    let mut shape = SmallVec::new();
-    if x.ndim() == size.len() + 2 {
-        shape.push(x.dims()[0] as i64);
-    }
-    shape.push(channels as i64);
-    shape.extend_from_slice(size);
-    shape
+fn shape(x: &Tensor, channels: usize, size: &[i64]) -> Ints {
+    let batch = (x.ndim() == size.len() + 2).then(|| x.dims()[0] as i64);
+    let rest = size.iter().copied();
+    batch
+        .into_iter()
+        .chain([channels as i64])
+        .chain(rest)
+        .collect()
 }
 
 /// Checks that memory can hold a result.
 pub(super) fn check_shape(shape: &[i64], dtype: DType) -> Result<()> {
-    let dims: Dims = shape.iter().map(|&v| v as usize).collect();
-    Shape::from(dims).checked_numel(dtype.size()).map(|_| ())
+    shape_of(shape).checked_numel(dtype.size()).map(|_| ())
 }
 
 impl Tensor {
@@ -633,9 +631,13 @@ impl Tensor {
                 &CONVOLUTION,
                 weight,
                 bias,
-                [&stride, &before, &dilation],
-                groups,
-                &shape,
+                attrs::Conv {
+                    stride: stride.into(),
+                    padding: before.into(),
+                    dilation: dilation.into(),
+                    groups: groups as usize,
+                    output_shape: shape,
+                },
             )
         };
         body_opt(op.autocast, [self, weight], bias, run).map_err(|e: TorshError| {
@@ -675,9 +677,13 @@ impl Tensor {
                 &CONVOLUTION_TRANSPOSE,
                 weight,
                 bias,
-                [&stride, &padding, &dilation],
-                groups,
-                &shape,
+                attrs::Conv {
+                    stride: stride.into(),
+                    padding: padding.into(),
+                    dilation: dilation.into(),
+                    groups: groups as usize,
+                    output_shape: shape,
+                },
             )
         };
         body_opt(op.autocast, [self, weight], bias, run).map_err(|e: TorshError| {
@@ -690,18 +696,9 @@ impl Tensor {
         record: &'static OpRecord,
         weight: &Tensor,
         bias: Option<&Tensor>,
-        [stride, padding, dilation]: [&[i64]; 3],
-        groups: i64,
-        shape: &[i64],
+        attrs: attrs::Conv,
     ) -> Result<Tensor> {
-        check_shape(shape, self.dtype())?;
-        let attrs = [
-            Attr::Ints(stride),
-            Attr::Ints(padding),
-            Attr::Ints(dilation),
-            Attr::Int(groups),
-            Attr::Ints(shape),
-        ];
+        check_shape(&attrs.output_shape, self.dtype())?;
         match bias {
             Some(b) => call1(record, &[Arg::T(self), Arg::T(weight), Arg::T(b)], &attrs),
             None => call1(record, &[Arg::T(self), Arg::T(weight)], &attrs),

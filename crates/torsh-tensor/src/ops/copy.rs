@@ -1,27 +1,35 @@
 //! Copies: between dtypes, devices and layouts, and over existing tensors.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, Shape, TorshError};
+use torsh_core::attrs::{CopyTo, Fill, MemoryFormat, NONE};
+use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, Shape, TorshError};
 
-use crate::call::{Arg, call1, make_node, memory_order_strides, write_fresh, write_into};
-use crate::record::{OpRecord, Plan, Sample, Spec};
+use crate::call::{Arg, call1, holds, make_node, memory_order_strides, write_fresh, write_into};
+use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&TO_DTYPE, &CLONE, &CONTIGUOUS, &COPY_, &FILL_, &ZERO_];
 
-/// A row-major or memory-order copy: attribute 0 is the dtype, attribute 1 whether the order of
-/// the dimensions in memory is kept.
-fn plan(c: &crate::record::PlanCx<'_>) -> Result<Plan> {
+/// A copy's result.
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let x = c.tensor(0)?;
-    let dtype = c.attr(0).dtype().unwrap_or(x.dtype());
-    let mut spec = Spec::new(x.shape().clone(), dtype);
-    if c.attr(1).bool() && !x.contiguous_flag() {
-        spec.strides = Some(memory_order_strides(x.shape(), x.stride()));
+    let &CopyTo {
+        dtype,
+        memory_format,
+    } = c.attrs()?;
+    let mut plan = Plan::one(dtype, x.shape().clone(), dtype);
+    if memory_format == MemoryFormat::Preserve && !x.contiguous_flag() {
+        plan.outputs[0].strides = Some(memory_order_strides(x.shape(), x.stride()));
     }
-    Ok(Plan {
-        compute: dtype,
-        outputs: SmallVec::from_iter([spec]),
-    })
+    Ok(plan)
+}
+
+/// For ops that write in place.
+fn no_plan(_: &PlanCx<'_>) -> Result<Plan> {
+    Err(TorshError::invalid(
+        "",
+        "the op writes into a tensor that is there",
+    ))
 }
 
 /// A tensor of another dtype.
@@ -77,7 +85,7 @@ pub static COPY_: OpRecord = OpRecord::new(
     "Copies a tensor over this one, broadcast and converted.",
     "(Tensor input, Operand src)",
 )
-.kernel(Kernel::Copy, plan)
+.kernel(Kernel::Copy, no_plan)
 .grads(0, 0, |c| {
     let first = if c.needs(0) { Some(c.zeros(0)?) } else { None };
     Ok(SmallVec::from_iter([
@@ -93,14 +101,14 @@ pub static FILL_: OpRecord = OpRecord::new(
     "Writes one number over all elements.",
     "(Tensor input, Operand value)",
 )
-.kernel(Kernel::Fill, plan)
+.kernel(Kernel::Fill, no_plan)
 .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
 .by_name(|b| b.tensor(0)?.copy_(b.operand(1)?).map(Value::Tensor));
 
 /// Writes zeros.
 pub static ZERO_: OpRecord =
     OpRecord::new("zero_", "Writes zeros over all elements.", "(Tensor input)")
-        .kernel(Kernel::Fill, plan)
+        .kernel(Kernel::Fill, no_plan)
         .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
         .by_name(|b| b.tensor(0)?.zero_().map(Value::Tensor));
 
@@ -115,7 +123,10 @@ impl Tensor {
         call1(
             &TO_DTYPE,
             &[Arg::T(self)],
-            &[Attr::DType(dtype), Attr::Bool(true)],
+            &CopyTo {
+                dtype,
+                memory_format: MemoryFormat::Preserve,
+            },
         )
     }
 
@@ -123,11 +134,14 @@ impl Tensor {
     /// a dense tensor such as a channels-last one.
     #[track_caller]
     pub fn copy(&self) -> Result<Tensor> {
-        call1(
-            &CLONE,
-            &[Arg::T(self)],
-            &[Attr::None, Attr::Bool(self.layout().is_dense())],
-        )
+        let attrs = CopyTo {
+            dtype: self.dtype(),
+            memory_format: match self.layout().is_dense() {
+                true => MemoryFormat::Preserve,
+                false => MemoryFormat::Contiguous,
+            },
+        };
+        call1(&CLONE, &[Arg::T(self)], &attrs)
     }
 
     /// The tensor itself when it is row-major, else a row-major copy.
@@ -136,38 +150,28 @@ impl Tensor {
         if self.contiguous_flag() {
             return Ok(self.clone());
         }
-        call1(&CONTIGUOUS, &[Arg::T(self)], &[])
+        call1(&CONTIGUOUS, &[Arg::T(self)], &self.row_major())
+    }
+
+    /// The attributes of a row-major copy.
+    fn row_major(&self) -> CopyTo {
+        CopyTo {
+            dtype: self.dtype(),
+            memory_format: MemoryFormat::Contiguous,
+        }
     }
 
     /// A copy of the data in the layout that `like` has (dense), not recorded.
     pub(crate) fn copy_like(&self, like: &Tensor) -> Result<Tensor> {
         if like.contiguous_flag() || !like.layout().is_dense() {
-            return call1(&CLONE, &[Arg::T(self)], &[]);
+            return call1(&CLONE, &[Arg::T(self)], &self.row_major());
         }
         let n = self.numel() * self.dtype().size();
-        let storage = crate::call::allocate(self.device(), n)?;
+        let storage = crate::call::allocate(self.device(), self.dtype(), n)?;
         let layout = Layout::new(self.shape().clone(), like.layout().strides.clone(), 0);
         let out = Tensor::from_parts(storage, layout, self.dtype());
-        write_fresh(&CLONE, &out, &[Arg::T(self)], &[])?;
+        write_fresh(&CLONE, &out, &[Arg::T(self)], NONE)?;
         Ok(out)
-    }
-
-    /// The tensor on another device; itself when it is there already.
-    #[track_caller]
-    pub fn to_device(&self, device: impl Into<Device>) -> Result<Tensor> {
-        let device = device.into();
-        if device == self.device() {
-            return Ok(self.clone());
-        }
-        match (self.device(), device) {
-            (_, Device::Meta) => Tensor::empty(self.shape(), self.dtype(), Device::Meta),
-            (Device::Meta, _) => Err(TorshError::device("to_device", "a meta tensor has no data to copy")
-                .with_hint("make a new tensor of its shape on the device, as Tensor::empty(t.shape(), t.dtype(), device)")),
-            (_, d) => {
-                torsh_backend::backend(d)?;
-                Err(TorshError::DeviceNotAvailable(format!("copies to {d} need its backend")))
-            }
-        }
     }
 
     /// Copies `src` over this tensor, broadcast and converted (`Tensor.copy_`); returns this
@@ -179,8 +183,15 @@ impl Tensor {
             Operand::Number(n) => return self.fill_(n),
             o => o.to_tensor()?,
         };
-        self.copy_from(&src, at)
-            .map_err(|e| e.in_op("copy_", || vec![self.describe(), src.describe()], at))?;
+        self.copy_from(&src, at).map_err(|e| {
+            // A copy between devices is made of a move, whose caller is here. (An error of earlier work
+            // has an op and a caller of its own.)
+            let e = match e.info().is_some_and(|i| i.op == "to_device") {
+                true => e.renamed("copy_").called_from(file!(), at),
+                false => e,
+            };
+            e.in_op("copy_", || vec![self.describe(), src.describe()], at)
+        })?;
         Ok(self.clone())
     }
 
@@ -189,21 +200,42 @@ impl Tensor {
         if self.is_same(src) {
             return Ok(());
         }
+        let moved;
+        let src = match src.device() == self.device() {
+            true => src,
+            false => {
+                moved = src.arriving(self.dtype(), self.device())?;
+                &moved
+            }
+        };
         // An overlapping source is read before it is written over.
         let source = match crate::inplace::check_overlap(self, src) {
             Ok(()) => src.expand_for(self.shape())?,
             Err(_) => src.copy()?.expand_for(self.shape())?,
         };
         let args = [Arg::T(self), Arg::T(&source)];
-        write_into(&COPY_, self.dtype(), self, &[Arg::T(&source)], &[])?;
+        write_into(&COPY_, self.dtype(), self, &[Arg::T(&source)], NONE)?;
         let recorded = crate::mode::is_grad_enabled()
             && self.dtype().is_differentiable()
             && (self.requires_grad() || source.requires_grad());
         if !recorded {
             return crate::inplace::rebase(self, None);
         }
-        let node = make_node(&COPY_, &args, &[], std::slice::from_ref(self), at, None)?;
+        let node = make_node(&COPY_, &args, NONE, std::slice::from_ref(self), at, None)?;
         crate::inplace::rebase(self, Some(node))
+    }
+
+    /// The tensor in another dtype on another device, converted where that can be done: either
+    /// device may lack the other's dtype.
+    fn arriving(&self, dtype: DType, device: Device) -> Result<Tensor> {
+        if holds(self.device(), dtype)? {
+            return self.to_dtype(dtype)?.to_device(device);
+        }
+        let between = match holds(device, self.dtype())? {
+            true => device,
+            false => Device::Cpu,
+        };
+        self.to_device(between)?.to_dtype(dtype)?.to_device(device)
     }
 
     /// A detached or recorded tensor of the shape a copy writes into.
@@ -235,15 +267,7 @@ impl Tensor {
         value: Scalar,
         at: &'static std::panic::Location<'static>,
     ) -> Result<()> {
-        if value.is_complex() && !self.dtype().is_complex() {
-            return Err(TorshError::dtype(
-                "",
-                format!(
-                    "value cannot be converted to type {} without losing its imaginary part",
-                    self.dtype()
-                ),
-            ));
-        }
+        super::index::check_number(value, self.dtype())?;
         let recorded = crate::mode::is_grad_enabled() && self.requires_grad();
         // One value may be written to one place many times, but not recorded.
         if recorded {
@@ -251,14 +275,14 @@ impl Tensor {
         } else {
             crate::inplace::check_history(self, false)?;
         }
-        write_into(record, self.dtype(), self, &[], &[Attr::Scalar(value)])?;
+        write_into(record, self.dtype(), self, &[], &Fill { value })?;
         if !recorded {
             return Ok(());
         }
         let node = make_node(
             record,
             &[Arg::T(self)],
-            &[],
+            NONE,
             std::slice::from_ref(self),
             at,
             None,

@@ -1,6 +1,6 @@
 //! New tensors from sizes, numbers and slices, and numbers out of tensors.
 
-use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError, lock_all};
+use torsh_core::{DType, Device, Element, Result, Scalar, Shape, TorshError, attrs, lock_all};
 
 use crate::call::write_fresh;
 use crate::record::OpRecord;
@@ -12,13 +12,36 @@ impl Tensor {
     /// A tensor whose elements are whatever the memory held (`torch.empty`).
     #[track_caller]
     pub fn empty(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
+        Tensor::fresh("empty", shape, dtype, device)
+    }
+
+    /// [`Tensor::empty`] for an op whose name is in errors.
+    #[track_caller]
+    fn fresh(
+        op: &'static str,
+        shape: impl IntoShape,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
         let at = std::panic::Location::caller();
-        let named = |e: TorshError| e.in_op("empty", Vec::new, at);
-        if !matches!(device, Device::Cpu | Device::Meta) {
-            torsh_backend::backend(device)?;
-        }
-        let shape = shape.shape().map_err(named)?;
-        Tensor::uninit(shape, dtype, device).map_err(named)
+        let shape = shape.shape().map_err(|e| e.in_op(op, Vec::new, at))?;
+        Tensor::uninit_of(&shape, dtype, device)
+            .map_err(|e| e.in_op(op, || vec![format!("{dtype}{shape} {device}")], at))
+    }
+
+    /// [`Tensor::full`] for an op whose name is in errors.
+    #[track_caller]
+    fn filled(
+        op: &'static str,
+        shape: impl IntoShape,
+        value: Scalar,
+        dtype: DType,
+        device: Device,
+    ) -> Result<Tensor> {
+        let t = Tensor::fresh(op, shape, dtype, device)?;
+        super::index::check_number(value, dtype).map_err(|e| e.renamed(op))?;
+        write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
+        Ok(t)
     }
 
     /// A tensor filled with one number (`torch.full`).
@@ -29,33 +52,19 @@ impl Tensor {
         dtype: DType,
         device: Device,
     ) -> Result<Tensor> {
-        let t = Tensor::empty(shape, dtype, device)?;
-        let value = value.into();
-        if value.is_complex() && !dtype.is_complex() {
-            return Err(TorshError::dtype(
-                "full",
-                format!("the complex number {value} does not fit {dtype}"),
-            ));
-        }
-        write_fresh(
-            &super::copy::FILL_,
-            &t,
-            &[],
-            &[torsh_core::Attr::Scalar(value)],
-        )?;
-        Ok(t)
+        Tensor::filled("full", shape, value.into(), dtype, device)
     }
 
     /// Zeros (`torch.zeros`).
     #[track_caller]
     pub fn zeros(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
-        Tensor::full(shape, 0, dtype, device)
+        Tensor::filled("zeros", shape, Scalar::Int(0), dtype, device)
     }
 
     /// Ones (`torch.ones`).
     #[track_caller]
     pub fn ones(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
-        Tensor::full(shape, 1, dtype, device)
+        Tensor::filled("ones", shape, Scalar::Int(1), dtype, device)
     }
 
     /// A 0-d tensor (`torch.tensor(2.0)`); the number must fit the dtype.
@@ -69,10 +78,25 @@ impl Tensor {
         Tensor::full((), value, dtype, Device::Cpu)
     }
 
-    /// A CPU tensor of the values of a slice, row-major, of the slice's own dtype.
+    /// A tensor of the values of a slice on the default device, row-major, of the slice's own dtype.
     #[track_caller]
     pub fn from_data<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
-        let bytes = std::mem::size_of_val(data);
+        Tensor::from_data_on(data, shape, crate::default_device())
+    }
+
+    /// [`Tensor::from_data`] on a device of its own.
+    #[track_caller]
+    pub(crate) fn from_data_on<T: Element>(
+        data: &[T],
+        shape: impl IntoShape,
+        device: Device,
+    ) -> Result<Tensor> {
+        Tensor::on_host(data, shape)?.to_device(device)
+    }
+
+    /// [`Tensor::from_data`] on the CPU.
+    #[track_caller]
+    pub(crate) fn on_host<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let shape = shape
             .shape()
@@ -90,11 +114,11 @@ impl Tensor {
             ));
         }
         let t = Tensor::uninit(shape, T::DTYPE, Device::Cpu)?;
-        crate::raw::write_bytes(&t, data.as_ptr().cast(), bytes);
+        crate::raw::write(&t, data);
         Ok(t)
     }
 
-    /// A CPU tensor of the values of a vector, row-major, of its own dtype.
+    /// A tensor of the values of a vector on the default device, row-major, of its own dtype.
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Result<Tensor> {
         Tensor::from_data(&data, shape)
@@ -115,7 +139,7 @@ impl Tensor {
                 format!("the value {} does not fit {dtype}", bad.to_scalar()),
             ));
         }
-        Tensor::from_data(data, shape)?
+        Tensor::on_host(data, shape)?
             .to_dtype(dtype)?
             .to_device(device)
     }
@@ -144,15 +168,23 @@ impl Tensor {
             return Err(TorshError::invalid("from_bytes", "a bool is 0 or 1"));
         }
         let t = Tensor::uninit(shape, dtype, Device::Cpu)?;
-        crate::raw::write_bytes(&t, bytes.as_ptr(), bytes.len());
+        crate::raw::write(&t, bytes);
         Ok(t)
+    }
+
+    /// Refuses to copy more elements of a size to the host than it has memory for.
+    #[track_caller]
+    fn fits_host(&self, op: &'static str, size: usize) -> Result<()> {
+        let at = std::panic::Location::caller();
+        torsh_core::alloc::check(self.numel(), size)
+            .map_err(|e| TorshError::from(e).in_op(op, || vec![self.describe()], at))
     }
 
     /// The elements' raw bytes, row-major, in native byte order.
     #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let t = self.detach().host("to_bytes")?.contiguous()?;
-        torsh_core::alloc::check(t.numel(), t.dtype().size())?;
+        self.fits_host("to_bytes", t.dtype().size())?;
         let mut out = vec![0u8; t.numel() * t.dtype().size()];
         let _guard = lock_all(&[(t.storage().as_ref(), false)]);
         crate::raw::read_bytes(&t, &mut out);
@@ -164,7 +196,7 @@ impl Tensor {
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let t = self.detach().host("to_vec")?.contiguous()?;
         let n = t.numel();
-        torsh_core::alloc::check(n, size_of::<T>())?;
+        self.fits_host("to_vec", size_of::<T>())?;
         if t.dtype() == T::DTYPE {
             let mut out = vec![T::default(); n];
             let _guard = lock_all(&[(t.storage().as_ref(), false)]);

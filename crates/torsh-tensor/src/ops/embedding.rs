@@ -1,17 +1,17 @@
 //! Embeddings and one-hot vectors.
 
-use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
+use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError, attrs};
 
 use super::index::one;
 
-use crate::call::{Arg, call1};
+use crate::call::{Arg, call1, widest};
 use crate::options::options;
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{BincountOptions, NormOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&ONE_HOT, &EMBEDDING, &EMBEDDING_BACKWARD];
 
-/// One-hot vectors. Attribute: how many classes.
+/// One-hot vectors.
 pub static ONE_HOT: OpRecord = OpRecord::new(
     "nn.functional.one_hot",
     "Vectors that are 1 at each element's class and 0 elsewhere (int64).",
@@ -19,13 +19,13 @@ pub static ONE_HOT: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::OneHot, |c| {
     let mut dims = Dims::from_slice(c.tensor(0)?.dims());
-    dims.push(c.attr(0).int() as usize);
+    dims.push(c.attrs::<attrs::OneHot>()?.num_classes);
     Ok(Plan::one(DType::I64, dims.into(), DType::I64))
 })
 .constant()
 .by_name(|b| b.tensor(0)?.one_hot(b.int(1)).map(Value::Tensor));
 
-/// Rows of a weight. Attributes: padding index (-1 for none), scale by frequency.
+/// Rows of a weight.
 pub static EMBEDDING: OpRecord = OpRecord::new(
     "nn.functional.embedding",
     "The weight's rows that the indices name; rows of the padding index get no gradient.",
@@ -42,8 +42,9 @@ pub static EMBEDDING: OpRecord = OpRecord::new(
     Ok(Plan::one(weight.dtype(), dims.into(), weight.dtype()))
 })
 .grads(2, 0, |c| {
-    let rows = c.input_shape(0)[0] as i64;
-    let attrs = [c.attr(0), c.attr(1), Attr::Int(rows)];
+    let &attrs::Embedding { padding_idx, scale_grad_by_freq } = c.attrs()?;
+    let num_weights = c.input_shape(0)[0];
+    let attrs = attrs::EmbeddingBackward { padding_idx, scale_grad_by_freq, num_weights };
     Ok(one(0, call1(&EMBEDDING_BACKWARD, &[Arg::T(c.g()), Arg::T(&c.y()?)], &attrs)?))
 })
 .by_name(|b| {
@@ -80,7 +81,7 @@ pub(super) fn check_indices(indices: &Tensor) -> Result<()> {
     ))
 }
 
-/// The gradient of an embedding's weight. Attributes: padding index, scale by frequency, rows.
+/// The gradient of an embedding's weight.
 pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
     "embedding_dense_backward",
     "The gradient of an embedding's weight: the gradients of its uses, added up by row.",
@@ -89,7 +90,7 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
 .kernel(Kernel::EmbeddingBackward, |c| {
     let (g, indices) = (c.tensor(0)?, c.tensor(1)?);
     check_indices(indices)?;
-    if g.ndim() != indices.ndim() + 1 || g.dims()[..indices.ndim()] != *indices.dims() || c.attr(2).int() < 0 {
+    if g.ndim() != indices.ndim() + 1 || g.dims()[..indices.ndim()] != *indices.dims() {
         return Err(TorshError::shape(
             "",
             format!("a gradient of shape {} does not belong to indices of shape {}", g.shape(), indices.shape()),
@@ -98,33 +99,44 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
     let width = g.dims().last().copied().unwrap_or(1);
     Ok(Plan::one(
         g.dtype(),
-        Shape::new(&[c.attr(2).int() as usize, width]),
+        Shape::new(&[c.attrs::<attrs::EmbeddingBackward>()?.num_weights, width]),
         g.dtype(),
     ))
 })
 .grads(2, 0, |c| {
-    let (indices, padding) = (c.y()?, c.attr(0).int());
+    let (indices, a) = (c.y()?, c.attrs::<attrs::EmbeddingBackward>()?);
+    let every = attrs::Embedding { padding_idx: None, scale_grad_by_freq: false };
     let mut g = call1(
         &EMBEDDING,
         &[Arg::T(c.g()), Arg::T(&indices)],
-        &[Attr::Int(-1), Attr::Bool(false)],
+        &every,
     )?;
-    if c.attr(1).bool() {
+    if a.scale_grad_by_freq {
         let counts = indices
             .reshape([indices.numel()])?
-            .bincount_with(BincountOptions::default().minlength(c.attr(2).int()))?;
+            .bincount_with(BincountOptions::default().minlength(a.num_weights as i64))?;
         let used = counts
             .to_dtype(g.dtype())?
             .take(&indices.to_dtype(DType::I64)?)?;
         g = g.div(&used.unsqueeze(-1)?)?;
     }
-    if padding >= 0 {
-        g = g.masked_fill(&indices.eq(padding)?.unsqueeze(-1)?, 0)?;
+    if let Some(padding) = a.padding_idx {
+        g = g.masked_fill(&indices.eq(padding as i64)?.unsqueeze(-1)?, 0)?;
     }
     Ok(one(0, g))
 })
 .by_name(|b| {
-    let attrs = [Attr::Int(b.int(3)), Attr::Bool(b.bool(4)), Attr::Int(b.int(2))];
+    let attrs = attrs::EmbeddingBackward {
+        // Negative numbers stand for no row.
+        padding_idx: usize::try_from(b.int(3)).ok(),
+        scale_grad_by_freq: b.bool(4),
+        num_weights: usize::try_from(b.int(2)).map_err(|_| {
+            TorshError::invalid(
+                "embedding_dense_backward",
+                format!("num_weights must be non-negative, got {}", b.int(2)),
+            )
+        })?,
+    };
     call1(&EMBEDDING_BACKWARD, &[Arg::T(b.tensor(0)?), Arg::T(b.tensor(1)?)], &attrs).map(Value::Tensor)
 })
 .samples(|s| {
@@ -153,7 +165,7 @@ options! {
         norm_type: f64 = 2.0;
         /// Whether gradients are divided by how often their row is used.
         scale_grad_by_freq: bool = false;
-        /// Sparse gradients, which ToRSh does not have.
+        /// Sparse gradients, which ToRSh does not have: an error where a gradient is recorded.
         sparse: bool = false;
     }
 }
@@ -181,7 +193,7 @@ impl Tensor {
             }
             -1 => {
                 let largest = self.to_vec::<i64>()?.into_iter().max().unwrap_or(0);
-                largest.saturating_add(1).max(0)
+                largest.saturating_add(1).max(0) as usize
             }
             n if n < 0 => {
                 return Err(TorshError::invalid(
@@ -191,9 +203,15 @@ impl Tensor {
                     ),
                 ));
             }
-            n => n,
+            n => n as usize,
         };
-        call1(&ONE_HOT, &[Arg::T(self)], &[Attr::Int(classes)])
+        call1(
+            &ONE_HOT,
+            &[Arg::T(self)],
+            &attrs::OneHot {
+                num_classes: classes,
+            },
+        )
     }
 
     /// The rows of this weight that `indices` name, in their shape
@@ -210,25 +228,26 @@ impl Tensor {
     #[track_caller]
     pub fn embedding_with(&self, indices: &Tensor, options: EmbeddingOptions) -> Result<Tensor> {
         let refuse = |text: String| Err(TorshError::invalid("embedding", text));
-        if options.sparse {
+        if options.sparse && self.requires_grad() && crate::is_grad_enabled() {
             return refuse("sparse gradients are not supported; leave sparse at false".into());
         }
         let rows = self.dims().first().copied().unwrap_or(0) as i64;
-        let padding = match options.padding_idx {
+        let padding_idx = match options.padding_idx {
             Some(p) if p < -rows || p >= rows => {
                 return refuse(format!(
                     "Padding_idx must be within num_embeddings, got {p} of {rows}"
                 ));
             }
-            Some(p) if p < 0 => p + rows,
-            Some(p) => p,
-            None => -1,
+            p => p.map(|p| if p < 0 { p + rows } else { p } as usize),
         };
         if let Some(max_norm) = options.max_norm {
             self.renorm_rows(indices, max_norm, options.norm_type)
                 .map_err(|e| e.renamed("embedding"))?;
         }
-        let attrs = [Attr::Int(padding), Attr::Bool(options.scale_grad_by_freq)];
+        let attrs = attrs::Embedding {
+            padding_idx,
+            scale_grad_by_freq: options.scale_grad_by_freq,
+        };
         call1(&EMBEDDING, &[Arg::T(self), Arg::T(indices)], &attrs)
     }
 
@@ -243,7 +262,7 @@ impl Tensor {
             let weight = self.detach();
             let rows = weight.index_select(0, &index)?;
             let norms = rows.norm_with(NormOptions::default().p(p).dim(1).keepdim(true))?;
-            let norms = norms.to_dtype(DType::F64)?;
+            let norms = norms.to_dtype(widest(norms.device())?)?;
             let scale = norms.add(1e-7)?.reciprocal()?.mul(max_norm)?;
             let scale = Tensor::where_(&norms.gt(max_norm)?, &scale, 1.0)?;
             // PyTorch rounds the factor before the product.

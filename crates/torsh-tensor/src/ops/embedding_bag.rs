@@ -1,13 +1,15 @@
 //! Sums, means and maxima of bags of embeddings.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, Shape, TorshError};
+use torsh_core::{DType, Kernel, Result, Shape, TorshError, attrs};
 
 use super::embedding::check_indices;
 use crate::call::{Arg, call, call1};
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
 use crate::{BackwardCx, Grads, Tensor, Value};
+
+pub use torsh_core::attrs::EmbeddingBagMode;
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &EMBEDDING_BAG,
@@ -27,7 +29,7 @@ pub static EMBEDDING_BAG: OpRecord = OpRecord::new(
         max_norm: b.opt_float(3),
         norm_type: b.float(4),
         scale_grad_by_freq: b.bool(5),
-        mode: EmbeddingBagMode::of(b.str(6))?,
+        mode: mode(b.str(6))?,
         sparse: b.bool(7),
         per_sample_weights: b.opt_tensor(8).cloned(),
         include_last_offset: b.bool(9),
@@ -58,8 +60,7 @@ pub static EMBEDDING_BAG: OpRecord = OpRecord::new(
 });
 
 /// The kernel under [`EMBEDDING_BAG`]. Operands: weight, indices, offsets, a factor for each index.
-/// Attributes: mode (0 sum, 1 mean, 2 max), padding index (-1 for none), whether the last offset is
-/// an end, scale by frequency. Results: the bags, and for maxima the row of each element.
+/// Results: the bags, and for maxima the row of each element.
 pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
     "_embedding_bag",
     "Sums, means or maxima of the weight's rows that bags of indices name.",
@@ -85,9 +86,10 @@ pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
             ),
         ));
     }
-    let bags = offsets.numel() - usize::from(c.attr(2).bool());
+    let a = c.attrs::<attrs::EmbeddingBag>()?;
+    let bags = offsets.numel() - usize::from(a.include_last_offset);
     let shape = Shape::new(&[bags, weight.dims()[1]]);
-    let chosen = if c.attr(0).int() == 2 {
+    let chosen = if a.mode == EmbeddingBagMode::Max {
         shape.clone()
     } else {
         Shape::new(&[0])
@@ -124,10 +126,17 @@ pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
             Arg::opt(factors.as_ref()),
             Arg::T(&chosen),
         ];
-        let [rows, width] = [0, 1].map(|d| Attr::Int(c.input_shape(0)[d] as i64));
-        let attrs = [c.attr(0), c.attr(1), c.attr(2), c.attr(3), rows, width];
-        let wanted = [Attr::Bool(c.needs(0)), Attr::Bool(c.needs(3))];
-        let attrs: Vec<Attr<'_>> = attrs.into_iter().chain(wanted).collect();
+        let a = c.attrs::<attrs::EmbeddingBag>()?;
+        let attrs = attrs::EmbeddingBagBackward {
+            mode: a.mode,
+            padding_idx: a.padding_idx,
+            include_last_offset: a.include_last_offset,
+            scale_grad_by_freq: a.scale_grad_by_freq,
+            num_weights: c.input_shape(0)[0],
+            embedding_dim: c.input_shape(0)[1],
+            weight_grad: c.needs(0),
+            factors_grad: c.needs(3),
+        };
         let mut grads = call(&EMBEDDING_BAG_BACKWARD, &args, &attrs)?.into_iter();
         let (to_weight, to_factors) = (grads.next(), grads.next());
         Ok(SmallVec::from_iter([
@@ -140,8 +149,7 @@ pub static EMBEDDING_BAG_KERNEL: OpRecord = OpRecord::new(
 });
 
 /// The gradients of [`EMBEDDING_BAG_KERNEL`] in one kernel, for when they are not differentiated
-/// again. Attributes, after the kernel's: rows and width of the weight, and whether the gradients of
-/// weight and factors are wanted.
+/// again.
 pub static EMBEDDING_BAG_BACKWARD: OpRecord = OpRecord::new(
     "_embedding_bag_backward",
     "The gradients of embedding_bag.",
@@ -149,22 +157,24 @@ pub static EMBEDDING_BAG_BACKWARD: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::EmbeddingBagBackward, |c| {
     let dtype = c.tensor(0)?.dtype();
-    let sizes = [4, 5].map(|i| c.attr(i).int() as usize);
+    let a = c.attrs::<attrs::EmbeddingBagBackward>()?;
+    let sizes = [a.num_weights, a.embedding_dim];
     let of = |wanted: bool, shape: Shape| {
         Spec::new(if wanted { shape } else { Shape::new(&[0]) }, dtype)
     };
-    let weight = of(c.attr(6).bool(), Shape::new(&sizes));
-    let factors = of(c.attr(7).bool(), c.tensor(2)?.shape().clone());
+    let weight = of(a.weight_grad, Shape::new(&sizes));
+    let factors = of(a.factors_grad, c.tensor(2)?.shape().clone());
     Ok(Plan::many(dtype, [weight, factors]))
 });
 
 /// The gradients in ops that have derivatives, with a row for each index.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
+    let a = c.attrs::<attrs::EmbeddingBag>()?;
     let (indices, device) = (c.input(1)?.to_dtype(DType::I64)?, c.g().device());
     let [rows, width] = [0, 1].map(|d| c.input_shape(0)[d]);
     let mut grads: Grads = SmallVec::from_iter([None, None, None, None]);
     let zeros = || Tensor::zeros([rows, width], c.g().dtype(), device);
-    if c.attr(0).int() == 2 {
+    if a.mode == EmbeddingBagMode::Max {
         let chosen = c.output(1)?.detach();
         let g = c.g().where_zero(&chosen.lt(0)?, true)?;
         grads[0] = Some(zeros()?.scatter_add(0, &chosen.clamp_min(0)?, &g)?);
@@ -173,7 +183,7 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     // Each index's bag, and its share in it; 0 where it does not count.
     let of: Vec<i64> = indices.to_vec()?;
     let mut starts: Vec<i64> = c.input(2)?.to_vec()?;
-    if !c.attr(2).bool() {
+    if !a.include_last_offset {
         starts.push(of.len() as i64);
     }
     let mut occurs = vec![0u32; rows];
@@ -181,12 +191,15 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     let (mut bags, mut shares) = (vec![0i64; of.len()], vec![0f64; of.len()]);
     for (b, w) in starts.windows(2).enumerate() {
         let bag = w[0] as usize..w[1] as usize;
-        let counts = |i: &usize| of[*i] != c.attr(1).int();
+        let counts = |i: &usize| usize::try_from(of[*i]).ok() != a.padding_idx;
         let n = bag.clone().filter(counts).count() as f64;
         for i in bag.filter(counts) {
             bags[i] = b as i64;
-            shares[i] = if c.attr(0).int() == 1 { 1.0 / n } else { 1.0 };
-            if c.attr(3).bool() {
+            shares[i] = match a.mode {
+                EmbeddingBagMode::Mean => 1.0 / n,
+                _ => 1.0,
+            };
+            if a.scale_grad_by_freq {
                 shares[i] /= f64::from(occurs[of[i] as usize]);
             }
         }
@@ -198,8 +211,8 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
         return Ok(grads);
     }
     let n = of.len();
-    let bags = Tensor::from_vec(bags, n)?.to_device(device)?;
-    let shares = Tensor::from_vec(shares, [n, 1])?
+    let bags = Tensor::from_data_on(&bags, n, device)?;
+    let shares = Tensor::on_host(&shares, [n, 1])?
         .to_dtype(c.g().dtype())?
         .to_device(device)?;
     let g = c.g().index_select(0, &bags)?.mul(&shares)?;
@@ -217,31 +230,14 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     Ok(grads)
 }
 
-/// What becomes of the rows of a bag.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EmbeddingBagMode {
-    /// Their sum.
-    Sum,
-    /// Their mean; 0 without rows.
-    #[default]
-    Mean,
-    /// Their largest elements; 0 without rows.
-    Max,
-}
-
-impl EmbeddingBagMode {
-    /// The mode of PyTorch's name: `sum`, `mean` or `max`.
-    fn of(name: &str) -> Result<EmbeddingBagMode> {
-        match name {
-            "sum" => Ok(EmbeddingBagMode::Sum),
-            "mean" => Ok(EmbeddingBagMode::Mean),
-            "max" => Ok(EmbeddingBagMode::Max),
-            other => Err(TorshError::invalid(
-                "",
-                format!("mode has to be one of sum, mean or max, got {other}"),
-            )),
-        }
-    }
+/// The mode of PyTorch's word.
+fn mode(word: &str) -> Result<EmbeddingBagMode> {
+    EmbeddingBagMode::parse(word).ok_or_else(|| {
+        TorshError::invalid(
+            "",
+            format!("mode has to be one of sum, mean or max, got {word}"),
+        )
+    })
 }
 
 options! {
@@ -295,10 +291,7 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
         (2, None) => {
             let (bags, each) = (input.dims()[0] as i64, input.dims()[1] as i64);
             let starts: Vec<i64> = (0..bags).map(|b| b * each).collect();
-            (
-                Tensor::from_vec(starts, bags)?.to_device(input.device())?,
-                true,
-            )
+            (Tensor::from_data_on(&starts, bags, input.device())?, true)
         }
         (2, Some(_)) => {
             return refuse(
@@ -333,16 +326,14 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
         ));
     }
     let rows = weight.dims()[0] as i64;
-    let padding = match o.padding_idx {
+    let padding_idx = match o.padding_idx {
         Some(p) if p < -rows || p >= rows => {
             return refuse(format!(
                 "padding_idx must be within the number of embeddings, -{rows} through {}, but got {p}",
                 rows - 1
             ));
         }
-        Some(p) if p < 0 => p + rows,
-        Some(p) => p,
-        None => -1,
+        p => p.map(|p| if p < 0 { p + rows } else { p } as usize),
     };
     let indices = input.reshape([input.numel()])?;
     let factors = match &o.per_sample_weights {
@@ -352,11 +343,6 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
     if let Some(max_norm) = o.max_norm {
         weight.renorm_rows(&indices, max_norm, o.norm_type)?;
     }
-    let mode = match o.mode {
-        EmbeddingBagMode::Sum => 0,
-        EmbeddingBagMode::Mean => 1,
-        EmbeddingBagMode::Max => 2,
-    };
     call1(
         &EMBEDDING_BAG_KERNEL,
         &[
@@ -365,12 +351,12 @@ fn embedding_bag(weight: &Tensor, input: &Tensor, o: &EmbeddingBagOptions) -> Re
             Arg::T(&offsets),
             Arg::opt(factors.as_ref()),
         ],
-        &[
-            Attr::Int(mode),
-            Attr::Int(padding),
-            Attr::Bool(include_last),
-            Attr::Bool(o.scale_grad_by_freq),
-        ],
+        &attrs::EmbeddingBag {
+            mode: o.mode,
+            padding_idx,
+            include_last_offset: include_last,
+            scale_grad_by_freq: o.scale_grad_by_freq,
+        },
     )
 }
 

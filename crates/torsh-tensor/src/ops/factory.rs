@@ -1,7 +1,9 @@
 //! New tensors by rule or after the pattern of another one.
 
-use torsh_core::{Attr, DType, Device, Kernel, Layout, Result, Scalar, TorshError, default_dtype};
+use torsh_core::attrs::NONE;
+use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, TorshError, attrs, default_dtype};
 
+use super::index::check_number;
 use crate::call::{memory_order_strides, write_fresh};
 use crate::record::OpRecord;
 use crate::schema::Bound;
@@ -50,7 +52,7 @@ impl Options {
         self.dtype.unwrap_or_else(default_dtype)
     }
     fn device(&self) -> Device {
-        self.device.unwrap_or_default()
+        self.device.unwrap_or_else(crate::default_device)
     }
     fn finish(&self, t: Tensor) -> Result<Value> {
         if self.requires_grad {
@@ -156,7 +158,7 @@ pub static ARANGE: OpRecord = OpRecord::new(
     o.finish(Tensor::arange(0, end, 1, dtype, o.device())?)
 });
 
-/// Numbers a step apart. Attributes of the kernel: start, step.
+/// Numbers a step apart.
 pub static ARANGE_START: OpRecord = OpRecord::new(
     "arange.start_step",
     "The numbers from start to below end, a step apart.",
@@ -213,8 +215,7 @@ fn end_point(op: &'static str, o: Operand<'_>) -> Result<Scalar> {
     }
 }
 
-/// Equally spaced numbers. Attributes of the kernel: both ends, nothing, and the base of
-/// `logspace`.
+/// Equally spaced numbers.
 pub static LINSPACE: OpRecord = OpRecord::new(
     "linspace",
     "So many equally spaced numbers from start to end, both included.",
@@ -357,12 +358,7 @@ impl Tensor {
             ));
         }
         let t = Tensor::empty(n as usize, dtype, device)?;
-        write_fresh(
-            &ARANGE_START,
-            &t,
-            &[],
-            &[Attr::Scalar(start), Attr::Scalar(step)],
-        )?;
+        write_fresh(&ARANGE_START, &t, &[], &attrs::Arange { start, step })?;
         Ok(t)
     }
 
@@ -382,16 +378,12 @@ impl Tensor {
         dtype: DType,
         device: Device,
     ) -> Result<Tensor> {
-        let (x, a, b) = spaced(
-            "linspace",
-            start.into(),
-            end.into(),
-            steps.value(),
-            dtype,
-            device,
-        )?;
-        write_fresh(&LINSPACE, &x, &[], &[a, b])?;
-        Ok(x)
+        let points = attrs::Linspace {
+            start: start.into(),
+            end: end.into(),
+            base: None,
+        };
+        spaced("linspace", points, steps.value(), dtype, device)
     }
 
     /// `base` to the power of `steps` equally spaced exponents from `start` to `end`
@@ -412,17 +404,12 @@ impl Tensor {
                 format!("the base {base} does not fit {dtype}"),
             ));
         }
-        let (x, a, b) = spaced(
-            "logspace",
-            start.into(),
-            end.into(),
-            steps.value(),
-            dtype,
-            device,
-        )?;
-        write_fresh(&LINSPACE, &x, &[], &[a, b, Attr::None, Attr::Scalar(base)])
-            .map_err(|e| e.renamed("logspace"))?;
-        Ok(x)
+        let points = attrs::Linspace {
+            start: start.into(),
+            end: end.into(),
+            base: Some(base),
+        };
+        spaced("logspace", points, steps.value(), dtype, device)
     }
 
     /// The identity matrix of `n` rows (`torch.eye`).
@@ -454,17 +441,14 @@ impl Tensor {
             }
         }
         let t = Tensor::empty((n, m), dtype, device)?;
-        write_fresh(&EYE, &t, &[], &[])?;
+        write_fresh(&EYE, &t, &[], NONE)?;
         Ok(t)
     }
 
     /// A tensor of this one's shape and memory order, not written.
     #[track_caller]
     pub(crate) fn empty_as(&self, dtype: DType, device: Device) -> Result<Tensor> {
-        if self.contiguous_flag()
-            || !self.layout().is_dense()
-            || !matches!(device, Device::Cpu | Device::Meta)
-        {
+        if self.contiguous_flag() || !self.layout().is_dense() {
             return Tensor::empty(self.shape(), dtype, device);
         }
         let strides = memory_order_strides(self.shape(), self.stride());
@@ -474,14 +458,9 @@ impl Tensor {
 
     #[track_caller]
     pub(crate) fn full_as(&self, value: Scalar, dtype: DType, device: Device) -> Result<Tensor> {
-        if value.is_complex() && !dtype.is_complex() {
-            return Err(TorshError::dtype(
-                "full_like",
-                format!("the complex number {value} does not fit {dtype}"),
-            ));
-        }
+        check_number(value, dtype).map_err(|e| e.renamed("full_like"))?;
         let t = self.empty_as(dtype, device)?;
-        write_fresh(&super::copy::FILL_, &t, &[], &[Attr::Scalar(value)])?;
+        write_fresh(&super::copy::FILL_, &t, &[], &attrs::Fill { value })?;
         Ok(t)
     }
 
@@ -557,7 +536,7 @@ impl Tensor {
         }
     }
 
-    /// A CPU tensor whose elements are what `f` gives for their index.
+    /// A tensor of the default device whose elements are what `f` gives for their index.
     ///
     /// ```
     /// use torsh_tensor::Tensor;
@@ -592,24 +571,24 @@ impl Tensor {
     }
 }
 
-/// The tensor that `linspace` and `logspace` write into, and the ends as attributes.
+/// What `linspace` and `logspace` do.
+#[track_caller]
 fn spaced(
     op: &'static str,
-    a: Scalar,
-    b: Scalar,
+    points: attrs::Linspace,
     steps: i64,
     dtype: DType,
     device: Device,
-) -> Result<(Tensor, Attr<'static>, Attr<'static>)> {
-    if (a.is_complex() || b.is_complex()) && !dtype.is_complex() {
-        return Err(TorshError::dtype(
-            op,
-            format!("the ends {a} and {b} do not fit {dtype}"),
-        ));
-    }
+) -> Result<Tensor> {
+    let attrs::Linspace { start, end, base } = points;
     let n = count(op, steps)?;
-    let t = Tensor::empty(n, dtype, device)?;
+    for end in [start, end] {
+        check_number(end, dtype).map_err(|e| e.renamed(op))?;
+    }
+    let x = Tensor::empty(n, dtype, device)?;
     // A single point is the first end.
-    let b = if n == 1 { a } else { b };
-    Ok((t, Attr::Scalar(a), Attr::Scalar(b)))
+    let end = if n == 1 { start } else { end };
+    let points = attrs::Linspace { start, end, base };
+    write_fresh(&LINSPACE, &x, &[], &points).map_err(|e| e.renamed(op))?;
+    Ok(x)
 }

@@ -1,12 +1,12 @@
 //! Windows of images as columns of a matrix, and the transpose, which sums them back in place.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Result, TorshError};
+use torsh_core::{Ints, Kernel, Result, TorshError, attrs};
 
 use super::conv::{given, sizes};
 use crate::call::{Arg, call1};
 use crate::options::options;
-use crate::record::{OpRecord, Sample};
+use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::schema::Bound;
 use crate::{BackwardCx, Grads, Sizes, Tensor, Value};
 
@@ -26,16 +26,16 @@ options! {
     }
 }
 
-/// The other kernel with the attributes of the node `c`.
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
+    given(c, &c.attrs::<attrs::Im2Col>()?.output_shape)
+}
+
+/// The other kernel with the attributes of the node `c` but for the result's shape.
 fn transposed(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
-    let shape: SmallVec<[i64; 6]> = c.input_shape(0).iter().map(|&v| v as i64).collect();
-    let attrs = [
-        c.attr(0),
-        c.attr(1),
-        c.attr(2),
-        c.attr(3),
-        Attr::Ints(&shape),
-    ];
+    let attrs = attrs::Im2Col {
+        output_shape: c.input_shape(0).dims().into(),
+        ..c.attrs::<attrs::Im2Col>()?.clone()
+    };
     Ok(SmallVec::from_iter([Some(call1(
         record,
         &[Arg::T(c.g())],
@@ -51,14 +51,13 @@ fn options(b: &Bound, i: usize) -> Result<UnfoldOptions> {
     })
 }
 
-/// Windows as columns. Attributes of the node: stride, padding, dilation, kernel, the result's
-/// shape.
+/// Windows as columns.
 pub static UNFOLD: OpRecord = OpRecord::new(
     "nn.functional.unfold",
     "The windows of images [n, c, h, w] (or one of [c, h, w]) as columns: [n, c * kh * kw, windows].",
     "(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1)",
 )
-.kernel(Kernel::Im2Col, given)
+.kernel(Kernel::Im2Col, plan)
 .grads(0, 0, |c| transposed(c, &FOLD))
 .by_name(|b| {
     let kernel = sizes::<2>("kernel_size", &b.ints(1))?;
@@ -80,7 +79,7 @@ pub static FOLD: OpRecord = OpRecord::new(
     "The sums of columns [n, c * kh * kw, windows] (or [c * kh * kw, windows]) in the places of their windows of an image: [n, c, h, w].",
     "(Tensor input, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1)",
 )
-.kernel(Kernel::Col2Im, given)
+.kernel(Kernel::Col2Im, plan)
 .grads(0, 0, |c| transposed(c, &UNFOLD))
 .by_name(|b| {
     let (size, kernel) = (sizes::<2>("output_size", &b.ints(1))?, sizes::<2>("kernel_size", &b.ints(2))?);
@@ -160,13 +159,13 @@ impl Tensor {
         let kernel = kernel_size.into().0;
         let run = || {
             super::pool::check_input(self, 2)?;
-            let d: SmallVec<[i64; 6]> = self.dims().iter().map(|&v| v as i64).collect();
+            let d = Ints::from(self.dims());
             let at = d.len() - 3;
             let [h, w] = blocks([d[at + 1], d[at + 2]], kernel, &options)?;
-            let mut shape: SmallVec<[i64; 6]> = d[..at].into();
-            shape.push(d[at].saturating_mul(kernel[0]).saturating_mul(kernel[1]));
-            shape.push(h.saturating_mul(w));
-            self.folded(&UNFOLD, kernel, &options, &shape)
+            let rows = d[at].saturating_mul(kernel[0]).saturating_mul(kernel[1]);
+            let columns = [rows, h.saturating_mul(w)];
+            let shape = d[..at].iter().copied().chain(columns).collect();
+            self.folded(&UNFOLD, kernel, &options, shape)
         };
         self.named(UNFOLD.name, run())
     }
@@ -192,7 +191,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let (size, kernel) = (output_size.into().0, kernel_size.into().0);
         let run = || {
-            let d: SmallVec<[i64; 6]> = self.dims().iter().map(|&v| v as i64).collect();
+            let d = Ints::from(self.dims());
             if !matches!(d.len(), 2 | 3) || d[d.len() - 2..].contains(&0) {
                 let m = format!(
                     "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but got: {}",
@@ -218,9 +217,9 @@ impl Tensor {
                 );
                 return Err(TorshError::shape("", m));
             }
-            let mut shape: SmallVec<[i64; 6]> = d[..at].into();
-            shape.extend_from_slice(&[d[at] / taps, size[0], size[1]]);
-            self.folded(&FOLD, kernel, &options, &shape)
+            let image = [d[at] / taps, size[0], size[1]];
+            let shape = d[..at].iter().copied().chain(image).collect();
+            self.folded(&FOLD, kernel, &options, shape)
         };
         self.named(FOLD.name, run())
     }
@@ -230,16 +229,16 @@ impl Tensor {
         record: &'static OpRecord,
         kernel: [i64; 2],
         options: &UnfoldOptions,
-        shape: &[i64],
+        output_shape: Ints,
     ) -> Result<Tensor> {
-        super::conv::check_shape(shape, self.dtype())?;
-        let attrs = [
-            Attr::Ints(&options.stride),
-            Attr::Ints(&options.padding),
-            Attr::Ints(&options.dilation),
-            Attr::Ints(&kernel),
-            Attr::Ints(shape),
-        ];
+        super::conv::check_shape(&output_shape, self.dtype())?;
+        let attrs = attrs::Im2Col {
+            kernel_size: kernel.into(),
+            dilation: options.dilation.into(),
+            padding: options.padding.into(),
+            stride: options.stride.into(),
+            output_shape,
+        };
         call1(record, &[Arg::T(self)], &attrs)
     }
 }

@@ -1,16 +1,16 @@
 //! Attention as one kernel, which keeps no matrix of weights.
 
-use torsh_core::{Attr, Kernel, Result, Shape};
+use torsh_core::{Kernel, Result, Shape, attrs};
 
 use super::attention::{ScaledDotProductAttentionOptions, grouped, scale, weights, wide};
 use crate::call::{Arg, call, call1, memory_order_strides};
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec};
-use crate::{BackwardCx, Device, Grads, Tensor};
+use crate::{BackwardCx, Grads, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&ATTENTION, &ATTENTION_BACKWARD];
 
-/// Operands: query, key, value, mask. Attributes: causal, scale, grouped, as the CPU's `attention`
-/// explains them. Results: what is attended to, and the logarithm of each query's sum.
+/// Operands: query, key, value, mask, as the CPU's `attention` explains them. Results: what is
+/// attended to, and the logarithm of each query's sum.
 pub static ATTENTION: OpRecord = OpRecord::new(
     "_scaled_dot_product_flash_attention_for_cpu",
     "Attention in blocks of queries and keys, without a matrix of weights.",
@@ -18,7 +18,7 @@ pub static ATTENTION: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Attention, |c| {
     let (q, v) = (c.tensor(0)?, c.tensor(2)?);
-    let lead = lead_of(c)?;
+    let lead = lead_of(c, c.attrs::<attrs::Attention>()?.enable_gqa)?;
     let rows = q.dims()[q.ndim() - 2];
     let sums = Spec::new(with(&lead, &[rows]), wide(q.dtype()));
     let out = like(q, with(&lead, &[rows, v.dims()[v.ndim() - 1]]));
@@ -34,12 +34,24 @@ pub static ATTENTION: OpRecord = OpRecord::new(
         }
         let (q, k, v, mask) = (c.x()?, c.y()?, c.z()?, mask(c)?);
         let (out, sums) = (c.output(0)?, c.output(1)?);
-        let [to_q, to_k, to_v] = [0, 1, 2].map(|i| Attr::Bool(c.needs(i)));
+        let &attrs::Attention {
+            is_causal,
+            scale,
+            enable_gqa,
+        } = c.attrs()?;
+        let attrs = attrs::AttentionBackward {
+            is_causal,
+            scale,
+            enable_gqa,
+            query_grad: c.needs(0),
+            key_grad: c.needs(1),
+            value_grad: c.needs(2),
+        };
         let [q, k, v, g, out, sums] = [&q, &k, &v, c.g(), &out, &sums].map(Arg::T);
         let grads = call(
             &ATTENTION_BACKWARD,
             &[q, k, v, Arg::opt(mask.as_ref()), g, out, sums],
-            &[c.attr(0), c.attr(1), c.attr(2), to_q, to_k, to_v],
+            &attrs,
         )?;
         let wanted = |(i, g)| c.needs(i).then_some(g);
         Ok(grads
@@ -52,8 +64,7 @@ pub static ATTENTION: OpRecord = OpRecord::new(
 });
 
 /// The gradients of [`ATTENTION`] in one kernel, for when they are not differentiated again.
-/// Operands: query, key, value, mask, gradient and both results. Attributes 3 to 5 say which
-/// gradients are wanted.
+/// Operands: query, key, value, mask, gradient and both results.
 pub static ATTENTION_BACKWARD: OpRecord = OpRecord::new(
     "_scaled_dot_product_flash_attention_for_cpu_backward",
     "The gradients of attention in blocks.",
@@ -61,18 +72,23 @@ pub static ATTENTION_BACKWARD: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::AttentionBackward, |c| {
     let (q, k, v) = (c.tensor(0)?, c.tensor(1)?, c.tensor(2)?);
-    let lead = lead_of(c)?;
+    let a = c.attrs::<attrs::AttentionBackward>()?;
+    let lead = lead_of(c, a.enable_gqa)?;
     // The gradients of key and value have the result's broadcast sizes, but their own heads.
     let mut own = lead.dims().to_vec();
-    if let (true, Some(heads)) = (c.attr(2).bool(), own.last_mut()) {
+    if let (true, Some(heads)) = (a.enable_gqa, own.last_mut()) {
         *heads = k.dims()[k.ndim() - 3];
     }
     let own = Shape::new(&own);
-    let spec = |i: usize, t: &Tensor, lead: &Shape| match c.attr(i + 3).bool() {
+    let spec = |wanted: bool, t: &Tensor, lead: &Shape| match wanted {
         true => like(t, with(lead, &t.dims()[t.ndim() - 2..])),
         false => Spec::new(Shape::new(&[0]), q.dtype()),
     };
-    let specs = [spec(0, q, &lead), spec(1, k, &own), spec(2, v, &own)];
+    let specs = [
+        spec(a.query_grad, q, &lead),
+        spec(a.key_grad, k, &own),
+        spec(a.value_grad, v, &own),
+    ];
     Ok(Plan::many(q.dtype(), specs))
 });
 
@@ -95,8 +111,8 @@ fn with(lead: &Shape, more: &[usize]) -> Shape {
     Shape::new(&[lead.dims(), more].concat())
 }
 
-fn lead_of(c: &PlanCx<'_>) -> Result<Shape> {
-    lead([c.tensor(0)?, c.tensor(1)?, c.tensor(2)?], c.attr(2).bool())
+fn lead_of(c: &PlanCx<'_>, grouped: bool) -> Result<Shape> {
+    lead([c.tensor(0)?, c.tensor(1)?, c.tensor(2)?], grouped)
 }
 
 /// The sizes ahead of the result's last two. Grouped, key and value have as many heads as divide
@@ -133,7 +149,8 @@ pub(super) fn fits(
         || [q, k, v]
             .iter()
             .any(|t| t.numel() == 0 || t.device() != device)
-        || !(device == Device::Cpu || device == Device::Meta)
+        || device.has_data()
+            && torsh_backend::kernel(device, Kernel::Attention, q.dtype()).is_none()
     {
         return false;
     }
@@ -163,11 +180,11 @@ pub(super) fn run(
             Arg::T(v),
             Arg::opt(o.attn_mask.as_ref()),
         ],
-        &[
-            Attr::Bool(o.is_causal),
-            Attr::Float(scale(q, o.scale)),
-            Attr::Bool(o.enable_gqa),
-        ],
+        &attrs::Attention {
+            is_causal: o.is_causal,
+            scale: scale(q, o.scale),
+            enable_gqa: o.enable_gqa,
+        },
     )
 }
 
@@ -177,12 +194,15 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     let [q, k, v] = [c.x()?, c.y()?, c.z()?];
     let [q, k, v, g] = [&q, &k, &v, c.g()].map(|t| t.to_dtype(to));
     let (q, k, v, g) = (q?, k?, v?, g?);
-    let (shared, factor) = (c.attr(2).bool(), c.attr(1).float());
+    let &attrs::Attention {
+        is_causal: causal,
+        scale: factor,
+        enable_gqa: shared,
+    } = c.attrs()?;
     let (many_k, many_v) = match shared {
         true => (grouped(&q, &k)?, grouped(&q, &v)?),
         false => (k.clone(), v.clone()),
     };
-    let causal = c.attr(0).bool();
     let p = weights(&q, &many_k, mask(c)?.as_ref(), causal, factor)?;
     let to_p = g.matmul(&many_v.transpose(-2, -1)?)?;
     let along = to_p.mul(&p)?.sum_dim(-1, true)?;

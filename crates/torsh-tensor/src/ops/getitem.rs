@@ -1,26 +1,27 @@
 //! Indexing: `x.i(..)`, and advanced indexing behind it.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
+use torsh_core::attrs::{self, Attributes, Ints};
+use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::{check_number, in_place};
 use super::into_index::{IndexItem, IntoIndex};
 use crate::call::{Arg, call1};
-use crate::record::{OpRecord, Plan, PlanCx, Sample};
+use crate::record::{OpRecord, Plan, Sample};
 use crate::{Operand, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&INDEX, &INDEX_PUT, &GETITEM];
 
-/// Advanced indexing: operand 0 read at index tensors of one shape. Attributes: the dimensions
-/// they index, how many free dimensions come before theirs in the result.
+/// Advanced indexing: operand 0 read at index tensors of one shape.
 pub static INDEX: OpRecord = OpRecord::new(
     "index",
     "The elements that index tensors name, broadcast together.",
     "(Tensor input, Tensor?[] indices)",
 )
 .kernel(Kernel::IndexGet, |c| {
-    let x = c.tensor(0)?;
-    Ok(Plan::one(x.dtype(), selected_shape(c, 1)?, x.dtype()))
+    let (x, a) = (c.tensor(0)?, c.attrs::<attrs::IndexGet>()?);
+    let shape = selected_shape(x, c.tensor(1)?, &a.dims, a.position);
+    Ok(Plan::one(x.dtype(), shape, x.dtype()))
 })
 .grads(!1, 0, |c| {
     let zeros = c.zeros(0)?;
@@ -29,12 +30,13 @@ pub static INDEX: OpRecord = OpRecord::new(
         .collect::<Result<Vec<_>>>()?;
     let mut rest: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(c.g())]);
     rest.extend(indices.iter().map(Arg::T));
-    let sum = in_place(
-        &INDEX_PUT,
-        &zeros,
-        &rest,
-        &[c.attr(0), c.attr(1), Attr::Bool(true)],
-    )?;
+    let attrs::IndexGet { dims, position } = c.attrs::<attrs::IndexGet>()?.clone();
+    let add = attrs::IndexPut {
+        dims,
+        position,
+        accumulate: true,
+    };
+    let sum = in_place(&INDEX_PUT, &zeros, &rest, &add)?;
     Ok(SmallVec::from_iter([Some(sum)]))
 })
 .by_name(|b| {
@@ -65,7 +67,6 @@ pub static INDEX: OpRecord = OpRecord::new(
 });
 
 /// Advanced assignment: operand 1 written at index tensors of one shape (operands 2 on).
-/// Attributes: as [`INDEX`]'s, then whether it is added.
 pub static INDEX_PUT: OpRecord =
     OpRecord::new("index_put", "The tensor with values at the elements that index tensors name.", "(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False)")
         .kernel(Kernel::IndexPut, |c| {
@@ -80,7 +81,8 @@ pub static INDEX_PUT: OpRecord =
                     ),
                 ));
             }
-            let shape = selected_shape(c, 2)?;
+            let a = c.attrs::<attrs::IndexPut>()?;
+            let shape = selected_shape(x, c.tensor(2)?, &a.dims, a.position);
             if !values.shape().can_broadcast_to(&shape) {
                 return Err(TorshError::shape(
                     "",
@@ -91,20 +93,26 @@ pub static INDEX_PUT: OpRecord =
         })
         .grads(!3, 0, |c| {
             let indices = (2..).map_while(|i| c.has_input(i).then(|| c.input(i))).collect::<Result<Vec<_>>>()?;
-            let with = |first: &[&Tensor], record: &'static OpRecord, attrs: &[Attr<'_>]| {
+            let a = c.attrs::<attrs::IndexPut>()?;
+            let with = |first: &[&Tensor], record: &'static OpRecord, attrs: &dyn Attributes| {
                 let args: SmallVec<[Arg<'_>; 4]> =
                     first.iter().copied().chain(indices.iter()).map(Arg::T).collect();
                 call1(record, &args, attrs)
             };
-            let first = match (c.needs(0), c.attr(2).bool()) {
+            let first = match (c.needs(0), a.accumulate) {
                 (false, _) => None,
                 (true, true) => Some(c.g().clone()),
                 (true, false) => {
                     let zero = Tensor::scalar(0, c.g().dtype(), c.g().device())?;
-                    Some(with(&[c.g(), &zero], &INDEX_PUT, &[c.attr(0), c.attr(1), Attr::Bool(false)])?)
+                    Some(with(&[c.g(), &zero], &INDEX_PUT, a)?)
                 }
             };
-            let values = if c.needs(1) { Some(with(&[c.g()], &INDEX, &[c.attr(0), c.attr(1)])?) } else { None };
+            let values = if c.needs(1) {
+                let get = attrs::IndexGet { dims: a.dims.clone(), position: a.position };
+                Some(with(&[c.g()], &INDEX, &get)?)
+            } else {
+                None
+            };
             Ok(SmallVec::from_iter([first, values]))
         })
 .by_name(|b| {
@@ -157,17 +165,15 @@ fn as_tensor(v: &Value) -> Option<Tensor> {
     }
 }
 
-/// What index tensors select of operand 0: its free dimensions around the shape of the indices,
-/// which are the operands from `first` on.
-fn selected_shape(c: &PlanCx<'_>, first: usize) -> Result<Shape> {
-    let x = c.tensor(0)?;
-    let (dims, position) = (c.attr(0).ints(), c.attr(1).int() as usize);
+/// What index tensors, of which `index` is one, select of a tensor along `dims`: its other
+/// dimensions around the shape of the index tensors, `position` of them before it.
+fn selected_shape(x: &Tensor, index: &Tensor, dims: &[i64], position: usize) -> Shape {
     let free = (0..x.ndim())
         .filter(|d| !dims.contains(&(*d as i64)))
         .map(|d| x.dims()[d]);
     let mut shape: Dims = free.collect();
-    shape.insert_many(position, c.tensor(first)?.dims().iter().copied());
-    Ok(shape.into())
+    shape.insert_many(position, index.dims().iter().copied());
+    shape.into()
 }
 
 /// Index tensors ready for the kernel.
@@ -175,12 +181,31 @@ struct Ready {
     /// Of one shape, int64 or int32.
     tensors: Vec<Tensor>,
     /// The dimensions they index.
-    dims: SmallVec<[i64; 6]>,
+    dims: Ints,
     /// How many free dimensions come before theirs.
     position: usize,
 }
 
-/// Expands masks, broadcasts, and finds where the index dimensions go: where they are if they are
+/// An index tensor on the device of the tensor that it indexes: those of the CPU are moved there.
+fn beside(x: &Tensor, index: &Tensor) -> Result<Tensor> {
+    if index.device() == x.device() {
+        return Ok(index.clone());
+    }
+    if !index.device().is_host() {
+        return Err(TorshError::device(
+            "",
+            format!(
+                "indices should be either on cpu or on the same device as the indexed tensor ({}), not on {}",
+                x.device(),
+                index.device()
+            ),
+        )
+        .with_hint("move them with to_device(..) first"));
+    }
+    index.to_device(x.device())
+}
+
+/// Expands masks, broadcasts, moves to the device, and finds where the index dimensions go: where they are if they are
 /// neighbours, else first.
 fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
     let (mut tensors, mut dims) = (Vec::new(), SmallVec::<[i64; 6]>::new());
@@ -215,7 +240,7 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
                     ),
                 ));
             }
-            tensors.push(t.clone());
+            tensors.push(beside(x, t)?);
             dims.push(d as i64);
         } else {
             if t.dims() != &x.dims()[d..d + takes] {
@@ -230,7 +255,7 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
             }
             for (k, column) in t.nonzero_as_tuple()?.into_iter().enumerate() {
                 dims.push((d + k) as i64);
-                tensors.push(column);
+                tensors.push(beside(x, &column)?);
             }
         }
         d += takes;
@@ -264,7 +289,7 @@ fn ready(x: &Tensor, indices: &[Option<Tensor>]) -> Result<Ready> {
     };
     Ok(Ready {
         tensors,
-        dims,
+        dims: dims[..].into(),
         position,
     })
 }
@@ -295,6 +320,8 @@ struct Applied {
 
 impl Tensor {
     /// Indexing, as Python's `x[..]`.
+    ///
+    /// Index tensors and masks of the CPU index a tensor of any device.
     ///
     /// Integers, ranges, [`s`](crate::s) slices, `..` (all of one dimension),
     /// [`Ellipsis`](crate::Ellipsis) (all of the dimensions between) and
@@ -350,7 +377,10 @@ impl Tensor {
         call1(
             &INDEX,
             &args,
-            &[Attr::Ints(&r.dims), Attr::Int(r.position as i64)],
+            &attrs::IndexGet {
+                dims: r.dims,
+                position: r.position,
+            },
         )
     }
 
@@ -407,7 +437,7 @@ impl Tensor {
                     place(
                         &mut indices,
                         d,
-                        Tensor::from_data(&positions, [positions.len()])?,
+                        Tensor::on_host(&positions, [positions.len()])?,
                     );
                     d += 1;
                 }
@@ -423,7 +453,7 @@ impl Tensor {
                     place(
                         &mut indices,
                         d,
-                        Tensor::from_data(&positions, [positions.len()])?,
+                        Tensor::on_host(&positions, [positions.len()])?,
                     );
                     d += 1;
                 }
@@ -460,11 +490,11 @@ impl Tensor {
         call1(
             &INDEX_PUT,
             &args,
-            &[
-                Attr::Ints(&r.dims),
-                Attr::Int(r.position as i64),
-                Attr::Bool(accumulate),
-            ],
+            &attrs::IndexPut {
+                dims: r.dims,
+                position: r.position,
+                accumulate,
+            },
         )
     }
 
@@ -481,6 +511,7 @@ impl Tensor {
         if let [Some(mask)] = indices
             && mask.dtype() == DType::Bool
             && values.numel() == 1
+            && (values.ndim() == 0 || values.device() == self.device())
             && !accumulate
             && mask.ndim() <= self.ndim()
             && mask.dims() == &self.dims()[..mask.ndim()]
@@ -489,19 +520,19 @@ impl Tensor {
             let mut dims = Dims::from_slice(mask.dims());
             dims.resize(self.ndim(), 1);
             let value = values.reshape(())?;
-            return self
-                .masked_fill_(&mask.reshape(Shape::from(dims))?, &value)
+            return beside(self, mask)
+                .and_then(|m| self.masked_fill_(&m.reshape(Shape::from(dims))?, &value))
                 .map_err(|e| e.renamed("index_put_"));
         }
         let r = put_ready(self, indices)
             .map_err(|e| e.in_op("index_put_", || vec![self.describe()], at))?;
         let mut rest: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(values)]);
         rest.extend(r.tensors.iter().map(Arg::T));
-        let attrs = [
-            Attr::Ints(&r.dims),
-            Attr::Int(r.position as i64),
-            Attr::Bool(accumulate),
-        ];
+        let attrs = attrs::IndexPut {
+            dims: r.dims,
+            position: r.position,
+            accumulate,
+        };
         in_place(&INDEX_PUT, self, &rest, &attrs)
     }
 
@@ -532,12 +563,7 @@ impl Tensor {
             return Ok(self.clone());
         }
         let mut values = match value {
-            Operand::Number(n) => Tensor::from_bytes(
-                &n.to_bytes(self.dtype())[..self.dtype().size()],
-                self.dtype(),
-                (),
-            )?
-            .to_device(self.device())?,
+            Operand::Number(n) => Tensor::scalar(n, self.dtype(), self.device())?,
             o => o.to_tensor()?,
         };
         // Leading sizes of 1 may be more than the target has.

@@ -1,10 +1,11 @@
 //! Selecting and writing along one dimension, and by flat positions.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
+use torsh_core::attrs::{self, Attributes, NONE};
+use torsh_core::{DType, Device, Dims, Kernel, Result, Scalar, Shape, TorshError};
 
 use crate::autocast::Autocast;
-use crate::call::{Arg, call1, make_node, write_into};
+use crate::call::{Arg, call1, is_number, make_node, misplaced, write_into};
 use crate::node::BackwardCx;
 use crate::record::{OpRecord, Plan, PlanCx, Rule, Sample};
 use crate::{AddOptions, IntoDim, Operand, Tensor, Value};
@@ -26,7 +27,7 @@ pub(crate) fn in_place(
     record: &'static OpRecord,
     target: &Tensor,
     rest: &[Arg<'_>],
-    attrs: &[Attr<'_>],
+    attrs: &dyn Attributes,
 ) -> Result<Tensor> {
     let at = std::panic::Location::caller();
     let mut args: SmallVec<[Arg<'_>; 4]> = SmallVec::from_iter([Arg::T(target)]);
@@ -59,15 +60,9 @@ pub(crate) fn in_place(
             ));
         }
         for t in tensors().skip(1) {
-            if t.device() != target.device() {
-                return Err(TorshError::device(
-                    "",
-                    format!(
-                        "expected all tensors to be on the same device, but found {} and {}",
-                        target.device(),
-                        t.device()
-                    ),
-                ));
+            // A 0-d tensor of the CPU is a number of the call.
+            if t.device() != target.device() && !is_number(t) {
+                return Err(misplaced(t, target.device()));
             }
             crate::inplace::check_overlap(target, t)?;
         }
@@ -126,16 +121,34 @@ pub(crate) fn check_number(value: Scalar, dtype: DType) -> Result<()> {
     ))
 }
 
-/// A value to write: a number in an attribute, or a 0-d tensor of the target's dtype.
+/// A value to write: a 0-d tensor of the target's dtype, or else a number.
+///
+/// # Errors
+/// A tensor that is not 0-d, and a number, in a tensor too, that the dtype cannot hold.
 pub(crate) fn fill_value(
     op: &'static str,
     value: &Operand<'_>,
     like: &Tensor,
-) -> Result<(Option<Tensor>, Scalar)> {
+) -> Result<(Option<Tensor>, Option<Scalar>)> {
+    let complex = match value {
+        Operand::Number(n) => n.is_complex(),
+        Operand::Ref(t) => t.is_complex(),
+        Operand::Owned(t) => t.is_complex(),
+    };
+    // Here PyTorch takes no complex number, not even one without imaginary part.
+    if op == "index_fill" && complex && !like.is_complex() {
+        return Err(TorshError::dtype(
+            "",
+            format!(
+                "index_fill_(): a complex value cannot be written into a tensor of dtype {}",
+                like.dtype()
+            ),
+        ));
+    }
     match value {
         Operand::Number(n) => {
             check_number(*n, like.dtype())?;
-            Ok((None, *n))
+            Ok((None, Some(*n)))
         }
         o => {
             let t = o.to_tensor()?;
@@ -148,7 +161,10 @@ pub(crate) fn fill_value(
                     ),
                 ));
             }
-            Ok((Some(t.to_dtype(like.dtype())?), Scalar::Int(0)))
+            if t.dtype() != like.dtype() && t.device() != Device::Meta {
+                check_number(t.item_scalar()?, like.dtype())?;
+            }
+            Ok((Some(t.to_dtype(like.dtype())?), None))
         }
     }
 }
@@ -189,7 +205,8 @@ pub static INDEX_SELECT: OpRecord = OpRecord::new(
     "(Tensor input, int dim, Tensor index)",
 )
 .kernel(Kernel::IndexSelect, |c| {
-    let (x, index, d) = (c.tensor(0)?, c.tensor(1)?, c.attr(0).int() as usize);
+    let (x, index) = (c.tensor(0)?, c.tensor(1)?);
+    let d = c.attrs::<attrs::IndexSelect>()?.dim;
     vector("index_select", index, true)?;
     let mut dims = Dims::from_slice(x.dims());
     match dims.get_mut(d) {
@@ -209,14 +226,13 @@ pub static INDEX_SELECT: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
+    let add = attrs::IndexAdd {
+        dim: c.attrs::<attrs::IndexSelect>()?.dim,
+        alpha: Scalar::Int(1),
+    };
     Ok(one(
         0,
-        in_place(
-            &INDEX_ADD,
-            &zeros,
-            &[Arg::T(&c.y()?), Arg::T(c.g())],
-            &[c.attr(0), Attr::Int(1)],
-        )?,
+        in_place(&INDEX_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &add)?,
     ))
 })
 .by_name(|b| {
@@ -239,13 +255,8 @@ pub(crate) fn one(i: usize, g: Tensor) -> crate::node::Grads {
     all
 }
 
-fn check_source(c: &PlanCx<'_>, op: &str) -> Result<()> {
-    let (x, index, source, d) = (
-        c.tensor(0)?,
-        c.tensor(1)?,
-        c.tensor(2)?,
-        c.attr(0).int() as usize,
-    );
+fn check_source(c: &PlanCx<'_>, op: &str, d: usize) -> Result<()> {
+    let (x, index, source) = (c.tensor(0)?, c.tensor(1)?, c.tensor(2)?);
     if x.dtype() != source.dtype() {
         return Err(TorshError::dtype(
             "",
@@ -281,22 +292,13 @@ fn check_source(c: &PlanCx<'_>, op: &str) -> Result<()> {
 }
 
 /// The gradient of what was written along a dimension.
-fn read_back(c: &BackwardCx<'_>) -> Result<Tensor> {
-    let g = call1(
-        &INDEX_SELECT,
-        &[Arg::T(c.g()), Arg::T(&c.y()?)],
-        &[c.attr(0)],
-    )?;
-    g.reshape(c.input_shape(2))
+fn read_back(c: &BackwardCx<'_>, dim: usize) -> Result<Tensor> {
+    c.g().index_select(dim, &c.y()?)?.reshape(c.input_shape(2))
 }
 
 /// The gradient of what was written over.
-fn keep_others(c: &BackwardCx<'_>) -> Result<Tensor> {
-    call1(
-        &INDEX_FILL,
-        &[Arg::T(c.g()), Arg::T(&c.y()?), Arg::Absent],
-        &[c.attr(0), Attr::Scalar(Scalar::Int(0))],
-    )
+fn keep_others(c: &BackwardCx<'_>, dim: usize) -> Result<Tensor> {
+    c.g().index_fill(dim, &c.y()?, 0)
 }
 
 /// Adds along a dimension.
@@ -308,13 +310,13 @@ pub static INDEX_ADD: OpRecord = OpRecord::new(
 .kernel(Kernel::IndexAdd, |c| {
     let x = c.tensor(0)?;
     vector("index_add_", c.tensor(1)?, true)?;
-    check_source(c, "index_add")?;
+    check_source(c, "index_add", c.attrs::<attrs::IndexAdd>()?.dim)?;
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
+    let &attrs::IndexAdd { dim, alpha } = c.attrs()?;
     let source = if c.needs(2) {
-        let g = read_back(c)?;
-        let alpha = c.p(1);
+        let g = read_back(c, dim)?;
         Some(if alpha == Scalar::Int(1) { g } else { g.mul(alpha.conj())? })
     } else {
         None
@@ -351,12 +353,13 @@ pub static INDEX_COPY: OpRecord = OpRecord::new(
             ),
         ));
     }
-    check_source(c, "index_copy")?;
+    check_source(c, "index_copy", c.attrs::<attrs::IndexCopy>()?.dim)?;
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
-    let first = if c.needs(0) { Some(keep_others(c)?) } else { None };
-    let source = if c.needs(2) { Some(read_back(c)?) } else { None };
+    let dim = c.attrs::<attrs::IndexCopy>()?.dim;
+    let first = if c.needs(0) { Some(keep_others(c, dim)?) } else { None };
+    let source = if c.needs(2) { Some(read_back(c, dim)?) } else { None };
     Ok(SmallVec::from_iter([first, None, source]))
 })
 .by_name(|b| b.tensor(0)?.index_copy(b.int(1), b.tensor(2)?, b.tensor(3)?).map(Value::Tensor))
@@ -365,7 +368,7 @@ pub static INDEX_COPY: OpRecord = OpRecord::new(
     Ok(vec![Sample::new([s.real(&[3, 2])?.into(), Value::Int(0), index.into(), s.real(&[2, 2])?.into()])])
 });
 
-/// Fills along a dimension. Attributes: dimension, number (where there is no value tensor).
+/// Fills along a dimension, with operand 2 or else with the number of the attributes.
 pub static INDEX_FILL: OpRecord = OpRecord::new(
     "index_fill.scalar",
     "The tensor with one number at the positions along a dimension that a 1-d index names.",
@@ -378,15 +381,16 @@ pub static INDEX_FILL: OpRecord = OpRecord::new(
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
+    let dim = c.attrs::<attrs::IndexFill>()?.dim;
     let first = if c.needs(0) {
-        Some(keep_others(c)?)
+        Some(keep_others(c, dim)?)
     } else {
         None
     };
     let value = if c.needs(2) {
         // Positions named twice count once: a mask of what was filled.
         let none = Tensor::zeros(c.g().shape(), DType::Bool, c.g().device())?;
-        let filled = none.index_fill(c.attr(0).int(), &c.y()?, true)?;
+        let filled = none.index_fill(dim, &c.y()?, true)?;
         Some(c.g().where_zero(&filled, false)?.sum()?)
     } else {
         None
@@ -437,7 +441,7 @@ pub static TAKE: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    Ok(one(0, in_place(&PUT, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[Attr::Bool(true)])?))
+    Ok(one(0, in_place(&PUT, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &attrs::Put { accumulate: true })?))
 })
 .by_name(|b| b.tensor(0)?.take(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| {
@@ -458,7 +462,7 @@ fn long(op: &str, index: &Tensor) -> Result<()> {
     ))
 }
 
-/// Writes at flat positions. Attribute: accumulate.
+/// Writes at flat positions.
 pub static PUT: OpRecord = OpRecord::new(
     "put",
     "The tensor with the source's elements at positions of the flattened tensor, written over or added.",
@@ -479,13 +483,13 @@ pub static PUT: OpRecord = OpRecord::new(
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(2, 0, |c| {
-    let (index, add) = (c.y()?, c.attr(0).bool());
+    let (index, add) = (c.y()?, c.attrs::<attrs::Put>()?.accumulate);
     let first = match (c.needs(0), add) {
         (false, _) => None,
         (true, true) => Some(c.g().clone()),
         (true, false) => {
             let zeros = Tensor::zeros(index.shape(), c.g().dtype(), c.g().device())?;
-            Some(call1(&PUT, &[Arg::T(c.g()), Arg::T(&index), Arg::T(&zeros)], &[Attr::Bool(false)])?)
+            Some(call1(&PUT, &[Arg::T(c.g()), Arg::T(&index), Arg::T(&zeros)], &attrs::Put { accumulate: false })?)
         }
     };
     let source = if c.needs(2) { Some(c.g().take(&index)?) } else { None };
@@ -520,7 +524,7 @@ impl Tensor {
         call1(
             &INDEX_SELECT,
             &[Arg::T(self), Arg::T(index)],
-            &[Attr::Int(d as i64)],
+            &attrs::IndexSelect { dim: d },
         )
     }
 
@@ -543,11 +547,7 @@ impl Tensor {
         let alpha = options.alpha;
         check_number(alpha, self.dtype()).map_err(|e| e.renamed("index_add"))?;
         let args = [Arg::T(self), Arg::T(index), Arg::T(source)];
-        call1(
-            &INDEX_ADD,
-            &args,
-            &[Attr::Int(d as i64), Attr::Scalar(alpha)],
-        )
+        call1(&INDEX_ADD, &args, &attrs::IndexAdd { dim: d, alpha })
     }
 
     /// [`Tensor::index_add`] in place; returns this tensor.
@@ -558,7 +558,10 @@ impl Tensor {
             &INDEX_ADD,
             self,
             &[Arg::T(index), Arg::T(source)],
-            &[Attr::Int(d as i64), Attr::Scalar(Scalar::Int(1))],
+            &attrs::IndexAdd {
+                dim: d,
+                alpha: Scalar::Int(1),
+            },
         )
     }
 
@@ -570,7 +573,7 @@ impl Tensor {
         call1(
             &INDEX_COPY,
             &[Arg::T(self), Arg::T(index), Arg::T(source)],
-            &[Attr::Int(d as i64)],
+            &attrs::IndexCopy { dim: d },
         )
     }
 
@@ -587,7 +590,7 @@ impl Tensor {
             &INDEX_COPY,
             self,
             &[Arg::T(index), Arg::T(source)],
-            &[Attr::Int(d as i64)],
+            &attrs::IndexCopy { dim: d },
         )
     }
 
@@ -601,10 +604,10 @@ impl Tensor {
         value: impl Into<Operand<'a>>,
     ) -> Result<Tensor> {
         let d = self.dim("index_fill", dim.value())?;
-        let (t, n) =
+        let (t, value) =
             fill_value("index_fill", &value.into(), self).map_err(|e| e.renamed("index_fill"))?;
         let args = [Arg::T(self), Arg::T(index), Arg::opt(t.as_ref())];
-        call1(&INDEX_FILL, &args, &[Attr::Int(d as i64), Attr::Scalar(n)])
+        call1(&INDEX_FILL, &args, &attrs::IndexFill { dim: d, value })
     }
 
     /// [`Tensor::index_fill`] in place; returns this tensor.
@@ -616,13 +619,13 @@ impl Tensor {
         value: impl Into<Operand<'a>>,
     ) -> Result<Tensor> {
         let d = self.dim("index_fill_", dim.value())?;
-        let (t, n) =
+        let (t, value) =
             fill_value("index_fill", &value.into(), self).map_err(|e| e.renamed("index_fill_"))?;
         in_place(
             &INDEX_FILL,
             self,
             &[Arg::T(index), Arg::opt(t.as_ref())],
-            &[Attr::Int(d as i64), Attr::Scalar(n)],
+            &attrs::IndexFill { dim: d, value },
         )
     }
 
@@ -630,7 +633,7 @@ impl Tensor {
     /// count from the end (`torch.take`).
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
-        call1(&TAKE, &[Arg::T(self), Arg::T(index)], &[])
+        call1(&TAKE, &[Arg::T(self), Arg::T(index)], NONE)
     }
 
     fn put_args(&self, index: &Tensor, source: &Tensor) -> Result<Tensor> {
@@ -655,7 +658,7 @@ impl Tensor {
         call1(
             &PUT,
             &[Arg::T(self), Arg::T(index), Arg::T(&source)],
-            &[Attr::Bool(accumulate)],
+            &attrs::Put { accumulate },
         )
     }
 
@@ -667,7 +670,7 @@ impl Tensor {
             &PUT,
             self,
             &[Arg::T(index), Arg::T(&source)],
-            &[Attr::Bool(accumulate)],
+            &attrs::Put { accumulate },
         )
     }
 }

@@ -1,9 +1,10 @@
 //! Images, signals and volumes in another size.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Kernel, Result, TorshError};
+use torsh_core::attrs::{self, ResampleMode};
+use torsh_core::{Ints, Kernel, Result, TorshError};
 
-use super::conv::check_shape;
+use super::conv::{check_shape, given};
 use crate::call::{Arg, call1};
 use crate::options::options;
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
@@ -68,16 +69,17 @@ impl InterpolateMode {
         }
     }
 
-    /// The kernel's word for it, in a tensor with so many spatial dimensions; `None` where they do
-    /// not go together.
-    fn kernel(self, spatial: usize) -> Option<&'static str> {
+    /// What the kernel does along each of so many spatial dimensions; `None` where the mode is not
+    /// for them.
+    fn kernel(self, spatial: usize) -> Option<ResampleMode> {
         match (self, spatial) {
-            (InterpolateMode::Nearest | InterpolateMode::NearestExact, 1..=3) => Some(self.name()),
+            (InterpolateMode::Nearest, 1..=3) => Some(ResampleMode::Nearest),
+            (InterpolateMode::NearestExact, 1..=3) => Some(ResampleMode::NearestExact),
             (InterpolateMode::Linear, 1)
             | (InterpolateMode::Bilinear, 2)
-            | (InterpolateMode::Trilinear, 3) => Some("linear"),
-            (InterpolateMode::Bicubic, 2) => Some("cubic"),
-            (InterpolateMode::Lanczos, 2) => Some("lanczos"),
+            | (InterpolateMode::Trilinear, 3) => Some(ResampleMode::Linear),
+            (InterpolateMode::Bicubic, 2) => Some(ResampleMode::Cubic),
+            (InterpolateMode::Lanczos, 2) => Some(ResampleMode::Lanczos),
             _ => None,
         }
     }
@@ -125,17 +127,16 @@ options! {
     }
 }
 
-fn given(c: &PlanCx<'_>) -> Result<Plan> {
-    let dtype = c.tensor(0)?.dtype();
-    let dims: Dims = c.attr(6).ints().iter().map(|&v| v as usize).collect();
-    Ok(Plan::one(dtype, dims.into(), dtype))
+fn plan(c: &PlanCx<'_>) -> Result<Plan> {
+    given(c, &c.attrs::<attrs::Resample>()?.output_shape)
 }
 
-/// The other kernel with the attributes of the node `c`.
+/// The other kernel with the attributes of the node `c` but for the result's shape.
 fn transposed(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
-    let shape: SmallVec<[i64; 6]> = c.input_shape(0).iter().map(|&v| v as i64).collect();
-    let mut attrs: [Attr<'_>; 7] = std::array::from_fn(|i| c.attr(i));
-    attrs[6] = Attr::Ints(&shape);
+    let attrs = attrs::Resample {
+        output_shape: c.input_shape(0).dims().into(),
+        ..c.attrs::<attrs::Resample>()?.clone()
+    };
     Ok(SmallVec::from_iter([Some(call1(
         record,
         &[Arg::T(c.g())],
@@ -143,10 +144,9 @@ fn transposed(c: &BackwardCx<'_>, record: &'static OpRecord) -> Result<Grads> {
     )?)]))
 }
 
-/// The spatial dimensions in another size. Attributes: mode, align_corners, three factors,
-/// antialias, the result's shape.
+/// The spatial dimensions in another size.
 pub static RESAMPLE: OpRecord = OpRecord::new("resample", "Another spatial size.", "")
-    .kernel(Kernel::Resample, given)
+    .kernel(Kernel::Resample, plan)
     .grads(0, 0, |c| transposed(c, &RESAMPLE_BACKWARD));
 
 /// The transpose of [`RESAMPLE`].
@@ -155,7 +155,7 @@ pub static RESAMPLE_BACKWARD: OpRecord = OpRecord::new(
     "The gradient of the input of interpolate.",
     "",
 )
-.kernel(Kernel::ResampleBackward, given)
+.kernel(Kernel::ResampleBackward, plan)
 .grads(0, 0, |c| transposed(c, &RESAMPLE));
 
 fn flag(b: &Bound, i: usize) -> Option<bool> {
@@ -403,7 +403,7 @@ impl Tensor {
                 _ => invalid("area takes 3D, 4D and 5D tensors"),
             };
         }
-        let Some(word) = mode.kernel(self.ndim().saturating_sub(2)) else {
+        let Some(along) = mode.kernel(self.ndim().saturating_sub(2)) else {
             return Err(TorshError::invalid(
                 "",
                 format!(
@@ -418,7 +418,7 @@ impl Tensor {
             false => factors.into_iter().map(Some).collect(),
         };
         let corners = options.align_corners.unwrap_or(false);
-        self.resampled(word, &size, corners, &scales, options.antialias)
+        self.resampled(along, &size, corners, &scales, options.antialias)
     }
 
     #[track_caller]
@@ -436,14 +436,14 @@ impl Tensor {
                 );
                 return Err(TorshError::shape("", m));
             }
-            self.resampled("linear", size, align_corners, scales, true)
+            self.resampled(ResampleMode::Linear, size, align_corners, scales, true)
         };
         self.named(UPSAMPLE_BILINEAR2D_AA_SCALES.name, run())
     }
 
     fn resampled(
         &self,
-        mode: &'static str,
+        mode: ResampleMode,
         size: &[i64],
         align_corners: bool,
         scales: &[Option<f64>],
@@ -457,19 +457,25 @@ impl Tensor {
             );
             return Err(TorshError::shape("", m));
         }
-        let mut shape: SmallVec<[i64; 6]> = d[..2].iter().map(|&v| v as i64).collect();
-        shape.extend_from_slice(size);
+        let batch = d[..2].iter().map(|&v| v as i64);
+        let output_shape: Ints = batch.chain(size.iter().copied()).collect();
         // As PyTorch, whatever the factors.
         if antialias && d[2..].iter().zip(size).all(|(&n, &size)| n as i64 == size) {
             return self.copy();
         }
-        check_shape(&shape, self.dtype())?;
-        let mut attrs = [Attr::None; 7];
-        (attrs[0], attrs[1]) = (Attr::Str(mode), Attr::Bool(align_corners));
-        for (i, scale) in scales.iter().rev().take(3).enumerate() {
-            attrs[4 - i] = scale.map_or(Attr::None, Attr::Float);
-        }
-        (attrs[5], attrs[6]) = (Attr::Bool(antialias), Attr::Ints(&shape));
+        check_shape(&output_shape, self.dtype())?;
+        // The width's comes last.
+        let mut scales = scales.iter().rev().copied();
+        let mut next = || scales.next().flatten();
+        let attrs = attrs::Resample {
+            mode,
+            align_corners,
+            scales_w: next(),
+            scales_h: next(),
+            scales_d: next(),
+            antialias,
+            output_shape,
+        };
         call1(&RESAMPLE, &[Arg::T(self)], &attrs)
     }
 }

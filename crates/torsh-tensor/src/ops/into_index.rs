@@ -130,7 +130,7 @@ macro_rules! integers {
         impl IntoIndexItem for &[$t] {
             fn item(self) -> Result<IndexItem> {
                 let positions: Vec<i64> = self.iter().map(|&v| v as i64).collect();
-                Ok(IndexItem::Tensor(Tensor::from_data(&positions, [positions.len()])?))
+                Ok(IndexItem::Tensor(Tensor::on_host(&positions, [positions.len()])?))
             }
         }
         impl<const N: usize> IntoIndexItem for [$t; N] {
@@ -278,8 +278,8 @@ fn item_of(v: &Value) -> Result<IndexItem> {
             let (mut shape, mut ints, mut bools) = (Vec::new(), Vec::new(), Vec::new());
             flatten(v, 0, &mut shape, &mut ints, &mut bools)?;
             IndexItem::Tensor(match (ints.is_empty(), bools.is_empty()) {
-                (true, false) => Tensor::from_data(&bools, &shape[..])?,
-                (_, true) => Tensor::from_data(&ints, &shape[..])?,
+                (true, false) => Tensor::on_host(&bools, &shape[..])?,
+                (_, true) => Tensor::on_host(&ints, &shape[..])?,
                 _ => {
                     return Err(TorshError::index(
                         "",

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Kernel, Promotion, Result, Shape, TorshError};
+use torsh_core::{Dims, Kernel, Promotion, Result, Shape, TorshError, attrs};
 
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
@@ -12,12 +12,9 @@ use crate::{Grads, IntoDim, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &CAT,
-    &CONCAT,
-    &CONCATENATE,
     &STACK,
     &HSTACK,
     &VSTACK,
-    &ROW_STACK,
     &DSTACK,
     &COLUMN_STACK,
     &BROADCAST_TENSORS,
@@ -36,7 +33,7 @@ fn skipped(shape: &Shape) -> bool {
     shape.dims() == [0]
 }
 
-/// The tensors one after the other along a dimension. Attribute: the dimension.
+/// The tensors one after the other along a dimension.
 pub static CAT: OpRecord = OpRecord::new(
     "cat",
     "The tensors one after the other along a dimension; their other sizes are equal.",
@@ -44,7 +41,7 @@ pub static CAT: OpRecord = OpRecord::new(
 )
 .autocast(Autocast::Promote)
 .kernel(Kernel::Cat, |c| {
-    let dim = c.attr(0).int() as usize;
+    let dim = c.attrs::<attrs::Cat>()?.dim;
     let mut dtype = Promotion::default();
     let mut whole: Option<Dims> = None;
     for i in 0..c.len() {
@@ -82,7 +79,7 @@ pub static CAT: OpRecord = OpRecord::new(
     Ok(Plan::one(dtype, shape, dtype))
 })
 .grads(0, 0, |c| {
-    let dim = c.attr(0).int();
+    let dim = c.attrs::<attrs::Cat>()?.dim;
     let mut at = 0;
     let mut out = Grads::new();
     for i in 0..c.node.inputs.len() {
@@ -91,7 +88,7 @@ pub static CAT: OpRecord = OpRecord::new(
             out.push(if c.needs(i) { Some(c.zeros(i)?) } else { None });
             continue;
         }
-        let n = shape.dims().get(dim as usize).copied().unwrap_or(0);
+        let n = shape.dims().get(dim).copied().unwrap_or(0);
         out.push(if c.needs(i) { Some(c.g().narrow(dim, at, n)?) } else { None });
         at += n;
     }
@@ -102,22 +99,6 @@ pub static CAT: OpRecord = OpRecord::new(
     let (x, y) = (s.real(&[2, 3])?, s.real(&[2, 1])?);
     Ok(vec![Sample::new([vec![x, y].into(), Value::Int(-1)])])
 });
-
-/// `cat` under another name.
-pub static CONCAT: OpRecord = OpRecord::new(
-    "concat",
-    "cat under another name.",
-    "(Tensor[] tensors, int dim=0)",
-)
-.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
-
-/// `cat` under another name.
-pub static CONCATENATE: OpRecord = OpRecord::new(
-    "concatenate",
-    "cat under another name.",
-    "(Tensor[] tensors, int dim=0)",
-)
-.by_name(|b| Tensor::cat(&b.tensors(0), b.int(1)).map(Value::Tensor));
 
 /// The tensors along a new dimension.
 pub static STACK: OpRecord = OpRecord::new(
@@ -150,15 +131,6 @@ pub static HSTACK: OpRecord = OpRecord::new(
 pub static VSTACK: OpRecord = OpRecord::new(
     "vstack",
     "The tensors one above the other: along the first dimension, vectors as rows.",
-    "(Tensor[] tensors)",
-)
-.by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
-.samples(two);
-
-/// `vstack` under another name.
-pub static ROW_STACK: OpRecord = OpRecord::new(
-    "row_stack",
-    "vstack under another name.",
     "(Tensor[] tensors)",
 )
 .by_name(|b| Tensor::vstack(&b.tensors(0)).map(Value::Tensor))
@@ -291,7 +263,7 @@ impl Tensor {
             .unwrap_or(&tensors[0]);
         let d = first.dim("cat", dim.value())?;
         let args: SmallVec<[Arg<'_>; 8]> = tensors.iter().map(|t| Arg::T(t)).collect();
-        call1(&CAT, &args, &[Attr::Int(d as i64)])
+        call1(&CAT, &args, &attrs::Cat { dim: d })
     }
 
     /// The tensors, all of one shape, side by side along a new dimension (`torch.stack`).

@@ -1,7 +1,8 @@
 //! Masks: filling, selecting and writing where they are true, and where they are.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
+use torsh_core::attrs::{self, NONE};
+use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::{fill_value, in_place, one};
 use crate::call::{Arg, call1};
@@ -17,7 +18,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &MASKED_COUNT,
     &NONZERO,
     &NONZERO_METHOD,
-    &ARGWHERE,
     &WHERE_NONZERO,
 ];
 
@@ -44,7 +44,7 @@ fn broadcast_plan(c: &PlanCx<'_>, op: &str) -> Result<Plan> {
     ))
 }
 
-/// One number where a mask is true. Attribute: the number, where there is no value tensor.
+/// One number where a mask is true: operand 2, or else the number of the attributes.
 pub static MASKED_FILL: OpRecord = OpRecord::new(
     "masked_fill.scalar",
     "The tensor with one number where the mask is true; both broadcast.",
@@ -104,7 +104,7 @@ pub static MASKED_FILL_TENSOR: OpRecord = OpRecord::new(
     ])])
 });
 
-/// Where a mask is true. Operands of one shape; attribute: how many there are.
+/// Where a mask is true. Operands of one shape.
 pub static MASKED_SELECT: OpRecord = OpRecord::new(
     "masked_select",
     "The elements where the mask is true, as a 1-d tensor; both broadcast.",
@@ -114,7 +114,7 @@ pub static MASKED_SELECT: OpRecord = OpRecord::new(
     let x = c.tensor(0)?;
     Ok(Plan::one(
         x.dtype(),
-        Shape::new(&[c.attr(0).int() as usize]),
+        Shape::new(&[c.attrs::<attrs::MaskedSelect>()?.count]),
         x.dtype(),
     ))
 })
@@ -126,7 +126,7 @@ pub static MASKED_SELECT: OpRecord = OpRecord::new(
             &MASKED_SCATTER,
             &zeros,
             &[Arg::T(&c.y()?), Arg::T(c.g())],
-            &[],
+            NONE,
         )?,
     ))
 })
@@ -167,11 +167,11 @@ pub static MASKED_SCATTER: OpRecord = OpRecord::new(
         None
     };
     let source = if c.needs(2) {
-        let dims: SmallVec<[i64; 6]> = c.input_shape(2).iter().map(|&n| n as i64).collect();
+        let sizes = c.input_shape(2).dims().into();
         Some(call1(
             &MASKED_SCATTER_BACKWARD,
             &[Arg::T(c.g()), Arg::T(&mask)],
-            &[Attr::Ints(&dims)],
+            &attrs::MaskedScatterBackward { sizes },
         )?)
     } else {
         None
@@ -195,7 +195,7 @@ pub static MASKED_SCATTER: OpRecord = OpRecord::new(
     ])
 });
 
-/// The gradient of the source of [`MASKED_SCATTER`]. Attribute: its sizes.
+/// The gradient of the source of [`MASKED_SCATTER`].
 pub static MASKED_SCATTER_BACKWARD: OpRecord = OpRecord::new(
     "masked_scatter_backward",
     "What a masked_scatter took from its source, out of the gradient of its result; zeros for the rest.",
@@ -203,18 +203,20 @@ pub static MASKED_SCATTER_BACKWARD: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::MaskedScatterBackward, |c| {
     let g = c.tensor(0)?;
-    let dims: Dims = c.attr(0).ints().iter().map(|&n| n.max(0) as usize).collect();
+    let a = c.attrs::<attrs::MaskedScatterBackward>()?;
+    let dims: Dims = a.sizes.iter().map(|&n| n.max(0) as usize).collect();
     Ok(Plan::one(g.dtype(), dims.into(), g.dtype()))
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    Ok(one(0, in_place(&MASKED_SCATTER, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[])?))
+    Ok(one(0, in_place(&MASKED_SCATTER, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], NONE)?))
 })
 .by_name(|b| {
     let (g, mask) = (b.tensor(0)?, b.tensor(1)?);
     check_mask("masked_scatter_backward", mask)?;
     let mask = mask.expand(g.shape())?;
-    call1(&MASKED_SCATTER_BACKWARD, &[Arg::T(g), Arg::T(&mask)], &[Attr::Ints(&b.ints(2))]).map(Value::Tensor)
+    let sizes = b.ints(2)[..].into();
+    call1(&MASKED_SCATTER_BACKWARD, &[Arg::T(g), Arg::T(&mask)], &attrs::MaskedScatterBackward { sizes }).map(Value::Tensor)
 })
 .samples(|s| {
     let mask = s.bools(&[2, 3])?;
@@ -232,14 +234,14 @@ pub static MASKED_COUNT: OpRecord = OpRecord::new(
 })
 .constant();
 
-/// Positions of what is not 0. Attribute: how many there are.
+/// Positions of what is not 0.
 pub static NONZERO: OpRecord = OpRecord::new(
     "nonzero",
     "The positions of the elements that are not 0, a row each (int64); as_tuple gives a tensor for each dimension.",
     "(Tensor input, *, bool as_tuple=False)",
 )
 .kernel(Kernel::Nonzero, |c| {
-    let shape = Shape::new(&[c.attr(0).int() as usize, c.tensor(0)?.ndim()]);
+    let shape = Shape::new(&[c.attrs::<attrs::Nonzero>()?.count, c.tensor(0)?.ndim()]);
     Ok(Plan::one(DType::I64, shape, DType::I64))
 })
 .constant()
@@ -263,15 +265,6 @@ static NONZERO_METHOD: OpRecord = OpRecord::new(
     }
 });
 
-/// [`NONZERO`] by NumPy's name.
-pub static ARGWHERE: OpRecord = OpRecord::new(
-    "argwhere",
-    "The positions of the elements that are not 0, a row each (int64).",
-    "(Tensor input)",
-)
-.constant()
-.by_name(|b| b.tensor(0)?.nonzero().map(Value::Tensor));
-
 /// `torch.where` with a condition alone.
 pub static WHERE_NONZERO: OpRecord = OpRecord::new(
     "where.nonzero",
@@ -293,7 +286,7 @@ fn tuple(x: &Tensor) -> Result<Value> {
 
 /// How many elements are not 0.
 pub(crate) fn count(x: &Tensor) -> Result<usize> {
-    Ok(call1(&MASKED_COUNT, &[Arg::T(x)], &[])?.item::<i64>()? as usize)
+    Ok(call1(&MASKED_COUNT, &[Arg::T(x)], NONE)?.item::<i64>()? as usize)
 }
 
 impl Tensor {
@@ -309,25 +302,25 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn masked_fill<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let (t, n) =
+        let (t, value) =
             fill_value("masked_fill", &value.into(), self).map_err(|e| e.renamed("masked_fill"))?;
         call1(
             &MASKED_FILL,
             &[Arg::T(self), Arg::T(mask), Arg::opt(t.as_ref())],
-            &[Attr::Scalar(n)],
+            &attrs::MaskedFill { value },
         )
     }
 
     /// [`Tensor::masked_fill`] in place; returns this tensor.
     #[track_caller]
     pub fn masked_fill_<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
-        let (t, n) = fill_value("masked_fill", &value.into(), self)
+        let (t, value) = fill_value("masked_fill", &value.into(), self)
             .map_err(|e| e.renamed("masked_fill_"))?;
         in_place(
             &MASKED_FILL,
             self,
             &[Arg::T(mask), Arg::opt(t.as_ref())],
-            &[Attr::Scalar(n)],
+            &attrs::MaskedFill { value },
         )
     }
 
@@ -346,11 +339,11 @@ impl Tensor {
         check_mask("masked_select", mask).map_err(named)?;
         let shape = self.shape().broadcast(mask.shape()).map_err(named)?;
         let (x, mask) = (self.expand(&shape)?, mask.expand(&shape)?);
-        let n = count(&mask)?;
+        let count = count(&mask)?;
         call1(
             &MASKED_SELECT,
             &[Arg::T(&x), Arg::T(&mask)],
-            &[Attr::Int(n as i64)],
+            &attrs::MaskedSelect { count },
         )
     }
 
@@ -364,28 +357,22 @@ impl Tensor {
         call1(
             &MASKED_SCATTER,
             &[Arg::T(self), Arg::T(mask), Arg::T(source)],
-            &[],
+            NONE,
         )
     }
 
     /// [`Tensor::masked_scatter`] in place; returns this tensor.
     #[track_caller]
     pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
-        in_place(&MASKED_SCATTER, self, &[Arg::T(mask), Arg::T(source)], &[])
+        in_place(&MASKED_SCATTER, self, &[Arg::T(mask), Arg::T(source)], NONE)
     }
 
     /// The positions of the elements that are not 0, one row each: int64 `[n, ndim]`
     /// (`torch.nonzero`).
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
-        let n = count(self)?;
-        call1(&NONZERO, &[Arg::T(self)], &[Attr::Int(n as i64)])
-    }
-
-    /// [`Tensor::nonzero`] by NumPy's name.
-    #[track_caller]
-    pub fn argwhere(&self) -> Result<Tensor> {
-        self.nonzero()
+        let count = count(self)?;
+        call1(&NONZERO, &[Arg::T(self)], &attrs::Nonzero { count })
     }
 
     /// The positions of the elements that are not 0, a 1-d tensor for each dimension: what an

@@ -3,8 +3,9 @@
 mod methods;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
+use torsh_core::{DType, Dims, Kernel, Result, Scalar, Shape, TorshError, attrs};
 
+use super::index::check_number;
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
 use crate::node::{BackwardCx, Grads};
@@ -13,8 +14,8 @@ use crate::sample::Sampler;
 use crate::{AddmmOptions, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &GER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM,
-    &ADDR, &LINEAR, &TENSORDOT,
+    &MATMUL, &MM, &BMM, &MV, &DOT, &VDOT, &INNER, &OUTER, &ADDMM, &ADDMV, &ADDBMM, &BADDBMM, &ADDR,
+    &LINEAR, &TENSORDOT,
 ];
 
 /// Checks what the kernel has no say in: dtypes that are equal and that products have.
@@ -55,9 +56,14 @@ fn mismatch(a: &Tensor, b: &Tensor) -> TorshError {
     .with_hint("the last size of the first must be the last but one (or only) size of the second")
 }
 
-/// The shape of a product, whose operands may come with their last two dimensions swapped, and the
-/// shape of its addend, which must broadcast to it.
+/// The shape of a product of two tensors, which may come with their last two dimensions swapped.
 fn plan(c: &PlanCx<'_>) -> Result<Plan> {
+    let a = c.attrs::<attrs::MatMul>()?;
+    plan_of(c, a.transpose_a, a.transpose_b)
+}
+
+/// [`plan`] with what the attributes say. The addend's shape must broadcast to the product's.
+fn plan_of(c: &PlanCx<'_>, transpose_a: bool, transpose_b: bool) -> Result<Plan> {
     let dtype = dtypes(c)?;
     let (a, b) = (c.tensor(0)?, c.tensor(1)?);
     if a.ndim() == 0 || b.ndim() == 0 {
@@ -79,14 +85,14 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let (m, k) = match a.ndim() {
         1 => (None, a.dims()[0]),
         _ => {
-            let (m, k) = last_two(a, c.attr(2).bool());
+            let (m, k) = last_two(a, transpose_a);
             (Some(m), k)
         }
     };
     let (k2, n) = match b.ndim() {
         1 => (b.dims()[0], None),
         _ => {
-            let (k, n) = last_two(b, c.attr(3).bool());
+            let (k, n) = last_two(b, transpose_b);
             (k, Some(n))
         }
     };
@@ -112,7 +118,7 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     Ok(Plan::one(dtype, shape, dtype))
 }
 
-/// [`plan`] for operands of fixed ranks.
+/// The shape of a product of operands of fixed ranks, which come as they are.
 fn ranked(c: &PlanCx<'_>, ranks: [usize; 2]) -> Result<Plan> {
     for (i, rank) in ranks.into_iter().enumerate() {
         let t = c.tensor(i)?;
@@ -143,23 +149,23 @@ fn ranked(c: &PlanCx<'_>, ranks: [usize; 2]) -> Result<Plan> {
             ));
         }
     }
-    plan(c)
+    plan_of(c, false, false)
 }
 
 /// `alpha * op(a) op(b)`, where `op` swaps the last two dimensions where told to.
 fn product(
     a: &Tensor,
     b: &Tensor,
-    swap_a: bool,
-    swap_b: bool,
-    alpha: Option<Scalar>,
+    transpose_a: bool,
+    transpose_b: bool,
+    alpha: Scalar,
 ) -> Result<Tensor> {
-    let alpha = alpha.map_or(Attr::None, Attr::Scalar);
-    call1(
-        &MATMUL,
-        &[Arg::T(a), Arg::T(b)],
-        &[alpha, Attr::None, Attr::Bool(swap_a), Attr::Bool(swap_b)],
-    )
+    let attrs = attrs::MatMul {
+        alpha,
+        transpose_a,
+        transpose_b,
+    };
+    call1(&MATMUL, &[Arg::T(a), Arg::T(b)], &attrs)
 }
 
 /// All but the last dimension as one.
@@ -169,15 +175,27 @@ fn rows(t: &Tensor) -> Result<Tensor> {
     t.reshape([count, last])
 }
 
-/// The gradients of the two factors and the addend, from attributes alpha, beta and the swaps.
+/// The gradients of the two factors and, where there is one, the addend.
 fn gradients(c: &BackwardCx<'_>) -> Result<Grads> {
+    gradients_of(c, c.attrs()?, Scalar::Int(1))
+}
+
+/// [`gradients`] where the addend has a factor too.
+fn sum_gradients(c: &BackwardCx<'_>) -> Result<Grads> {
+    let &attrs::AddMm { beta, alpha } = c.attrs()?;
+    let product = attrs::MatMul {
+        alpha,
+        ..attrs::MatMul::PLAIN
+    };
+    gradients_of(c, &product, beta)
+}
+
+/// The gradients of `of.alpha * op(a) op(b) + beta * addend`.
+fn gradients_of(c: &BackwardCx<'_>, of: &attrs::MatMul, beta: Scalar) -> Result<Grads> {
     let mut grads: Grads = SmallVec::from_iter([None, None, None]);
-    let alpha = c.attr(0).scalar().map(|s| s.conj());
+    let alpha = of.alpha.conj();
     let (rank_a, rank_b) = (c.input_shape(0).ndim(), c.input_shape(1).ndim());
-    let (swap_a, swap_b) = (
-        c.attr(2).bool() && rank_a > 1,
-        c.attr(3).bool() && rank_b > 1,
-    );
+    let (swap_a, swap_b) = (of.transpose_a && rank_a > 1, of.transpose_b && rank_b > 1);
     if c.needs(0) || c.needs(1) {
         let mut g = c.g().clone();
         if rank_b == 1 {
@@ -220,10 +238,9 @@ fn gradients(c: &BackwardCx<'_>) -> Result<Grads> {
         }
     }
     if c.needs(2) {
-        grads[2] = Some(match c.attr(1).scalar() {
-            None => c.g().clone(),
-            Some(s) if s.to_complex() == (1.0, 0.0) => c.g().clone(),
-            Some(s) => c.g().mul(s.conj())?,
+        grads[2] = Some(match beta.to_complex() == (1.0, 0.0) {
+            true => c.g().clone(),
+            false => c.g().mul(beta.conj())?,
         });
     }
     Ok(grads)
@@ -232,6 +249,11 @@ fn gradients(c: &BackwardCx<'_>) -> Result<Grads> {
 /// The factors of two operands (`mm` and kin) are operands 0 and 1, an addend operand 2.
 const fn factors(record: OpRecord, plan: fn(&PlanCx<'_>) -> Result<Plan>) -> OpRecord {
     record.kernel(Kernel::MatMul, plan).grads(3, 0, gradients)
+}
+
+/// [`factors`] of an op whose attributes are [`attrs::AddMm`].
+const fn scaled(record: OpRecord, plan: fn(&PlanCx<'_>) -> Result<Plan>) -> OpRecord {
+    factors(record, plan).grads(3, 0, sum_gradients)
 }
 
 fn pair(s: &mut Sampler, a: &[usize], b: &[usize]) -> Result<Sample> {
@@ -344,12 +366,6 @@ pub static OUTER: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
 .samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
 
-/// The older name of [`OUTER`].
-pub static GER: OpRecord =
-    OpRecord::new("ger", "The same as outer.", "(Tensor input, Tensor vec2)")
-        .by_name(|b| b.tensor(0)?.outer(b.tensor(1)?).map(Value::Tensor))
-        .samples(|s| Ok(vec![pair(s, &[2], &[3])?]));
-
 fn triple(s: &mut Sampler, c: &[usize], a: &[usize], b: &[usize]) -> Result<Vec<Sample>> {
     let of = |s: &mut Sampler| {
         Ok::<_, TorshError>(Sample::new([
@@ -362,7 +378,7 @@ fn triple(s: &mut Sampler, c: &[usize], a: &[usize], b: &[usize]) -> Result<Vec<
 }
 
 /// A product of matrices and an addend.
-pub static ADDMM: OpRecord = factors(
+pub static ADDMM: OpRecord = scaled(
     OpRecord::new(
         "addmm",
         "beta * input + alpha * (mat1 @ mat2); input broadcasts, and is not read where beta is 0.",
@@ -375,7 +391,7 @@ pub static ADDMM: OpRecord = factors(
 .samples(|s| triple(s, &[3], &[2, 4], &[4, 3]));
 
 /// A product of a matrix and a vector and an addend.
-pub static ADDMV: OpRecord = factors(
+pub static ADDMV: OpRecord = scaled(
     OpRecord::new(
         "addmv",
         "beta * input + alpha * (mat @ vec); input broadcasts, and is not read where beta is 0.",
@@ -387,7 +403,7 @@ pub static ADDMV: OpRecord = factors(
 .samples(|s| triple(s, &[2], &[2, 4], &[4]));
 
 /// Products of batches and an addend.
-pub static BADDBMM: OpRecord = factors(
+pub static BADDBMM: OpRecord = scaled(
     OpRecord::new(
         "baddbmm",
         "beta * input + alpha * (batch1 @ batch2); input broadcasts, and is not read where beta is 0.",
@@ -449,15 +465,18 @@ fn sum_of(
     beta: Scalar,
     alpha: Scalar,
 ) -> Result<Tensor> {
+    // The half types multiply in float32, numbers included.
+    let held = match a.dtype() {
+        DType::F16 | DType::BF16 => DType::F32,
+        dtype => dtype,
+    };
+    for number in [beta, alpha] {
+        check_number(number, held).map_err(|e| e.renamed(record.base_name()))?;
+    }
     call1(
         record,
         &[Arg::T(a), Arg::T(b), Arg::T(c)],
-        &[
-            Attr::Scalar(alpha),
-            Attr::Scalar(beta),
-            Attr::Bool(false),
-            Attr::Bool(false),
-        ],
+        &attrs::AddMm { beta, alpha },
     )
 }
 

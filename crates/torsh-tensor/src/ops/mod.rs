@@ -1,6 +1,7 @@
 //! The op records, by family, and calls by name.
 
 pub(crate) mod activation;
+mod aliases;
 pub(crate) mod arguments;
 pub(crate) mod attention;
 pub(crate) mod avg_pool;
@@ -12,6 +13,7 @@ pub(crate) mod complex;
 pub(crate) mod conv;
 pub(crate) mod copy;
 pub(crate) mod create;
+mod definitions;
 pub(crate) mod einsum;
 pub(crate) mod embedding;
 pub(crate) mod embedding_bag;
@@ -60,11 +62,13 @@ pub(crate) mod windows;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use torsh_core::{Result, TorshError};
+use torsh_core::{CallSite, Result, TorshError};
 
 use crate::Value;
 use crate::record::{OpRecord, Rule};
 use crate::schema::{Bound, Signature};
+
+pub use aliases::{Alias, aliases};
 
 /// Every family's records. A new file of records is named here.
 const FAMILIES: &[&[&OpRecord]] = &[
@@ -83,6 +87,7 @@ const FAMILIES: &[&[&OpRecord]] = &[
     shape::RECORDS,
     strided::RECORDS,
     copy::RECORDS,
+    crate::transfer::RECORDS,
     create::RECORDS,
     complex::RECORDS,
     select::RECORDS,
@@ -134,7 +139,8 @@ const FAMILIES: &[&[&OpRecord]] = &[
 
 struct Entry {
     record: &'static OpRecord,
-    signature: Signature,
+    /// As the schema says it; or why that is none.
+    signature: std::result::Result<Signature, String>,
 }
 
 struct Table {
@@ -149,9 +155,9 @@ fn table() -> &'static Table {
             if record.schema.is_empty() {
                 continue;
             }
-            let mut signature = Signature::parse(record.schema);
-            if matches!(record.rule, Rule::Pointwise(_)) {
-                pointwise_names::accept_numbers(record.base_name(), &mut signature);
+            let mut signature = Signature::parse(record.schema).map_err(|e| e.to_string());
+            if let (Rule::Pointwise(_), Ok(s)) = (record.rule, &mut signature) {
+                pointwise_names::accept_numbers(record.base_name(), s);
             }
             by_name
                 .entry(record.base_name())
@@ -176,19 +182,24 @@ pub fn names() -> Vec<&'static str> {
 
 /// The records (overloads) of a name.
 pub fn find(name: &str) -> Option<Vec<&'static OpRecord>> {
-    entries(name).map(|e| e.iter().map(|e| e.record).collect())
+    entries(name).map(|(e, _)| e.iter().map(|e| e.record).collect())
 }
 
-fn entries(name: &str) -> Option<&'static Vec<Entry>> {
+/// The records of a name, and the alias that it is.
+fn entries(name: &str) -> Option<(&'static Vec<Entry>, Option<&'static Alias>)> {
     let t = table();
     let plain = name.strip_prefix("torch.").unwrap_or(name);
-    t.by_name
-        .get(plain)
-        .or_else(|| {
-            let function = plain.strip_prefix("F.").unwrap_or(plain);
-            t.by_name.get(format!("nn.functional.{function}").as_str())
-        })
-        .or_else(|| t.by_name.get(pointwise_names::alias(plain)?))
+    let own = t.by_name.get(plain).or_else(|| {
+        let function = plain.strip_prefix("F.").unwrap_or(plain);
+        t.by_name.get(format!("nn.functional.{function}").as_str())
+    });
+    match own {
+        Some(entries) => Some((entries, None)),
+        None => {
+            let alias = aliases().iter().find(|a| a.name == plain)?;
+            Some((t.by_name.get(alias.base)?, Some(alias)))
+        }
+    }
 }
 
 /// Calls an op by PyTorch's name with PyTorch's arguments.
@@ -205,16 +216,33 @@ fn entries(name: &str) -> Option<&'static Vec<Entry>> {
 /// ```
 #[track_caller]
 pub fn call(name: &str, args: &[Value], kwargs: &[(&str, Value)]) -> Result<Value> {
-    let Some(list) = entries(name) else {
+    let Some((list, alias)) = entries(name) else {
         return Err(
             TorshError::invalid(name.to_string(), "there is no op of this name")
                 .with_hint("ops::names() lists what is there"),
         );
     };
+    let renamed: Vec<(&str, Value)>;
+    let bound_by = match alias.map_or(&[][..], |a| a.parameters) {
+        [] => kwargs,
+        parameters => {
+            let own = |n| parameters.iter().find(|(alias, _)| *alias == n);
+            let each = kwargs.iter();
+            renamed = each
+                .map(|(n, v)| (own(*n).map_or(*n, |(_, own)| own), v.clone()))
+                .collect();
+            &renamed
+        }
+    };
     let mut reasons = Vec::new();
     for e in list {
-        match e.signature.bind(args, kwargs) {
-            Ok(bound) => return run(e.record, &bound).map_err(|err| err.renamed(name)),
+        let signature = e.signature.as_ref().map_err(String::clone);
+        match signature.and_then(|s| s.bind(args, bound_by)) {
+            Ok(bound) => {
+                let site = CallSite::here(e.record.base_name());
+                return crate::check::within(site, || run(e.record, &bound))
+                    .map_err(|err| err.renamed(name));
+            }
             Err(why) => reasons.push(format!(
                 "{}{}: {why}",
                 e.record.base_name(),

@@ -4,7 +4,8 @@
 //! Complex parameters are updated as pairs of real numbers, as PyTorch does.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+use torsh_core::attrs::{self, StepNames, StepPart, Steps};
+use torsh_core::{DType, Kernel, Result, TorshError};
 
 use crate::Tensor;
 use crate::call::{Arg, update};
@@ -24,10 +25,21 @@ pub struct Target<'a> {
     pub weight_decay: f64,
     /// What the parameter is multiplied by (decoupled weight decay); 1 where it is not.
     pub shrink: f64,
+    /// Which of its steps it is.
+    pub count: Count<'a>,
+}
+
+/// Which step of a parameter it is, from 1 on.
+#[derive(Clone, Copy, Debug)]
+pub enum Count<'a> {
+    /// As the host knows it.
+    Known(u64),
+    /// As a 0-d `float32` tensor of the parameter's device, which the host need not read.
+    OnDevice(&'a Tensor),
 }
 
 impl<'a> Target<'a> {
-    /// No decay, down the gradient.
+    /// The first step, without decay, down the gradient.
     pub fn new(param: &'a Tensor, grad: &'a Tensor) -> Target<'a> {
         Target {
             param,
@@ -35,6 +47,7 @@ impl<'a> Target<'a> {
             maximize: false,
             weight_decay: 0.0,
             shrink: 1.0,
+            count: Count::Known(1),
         }
     }
 }
@@ -46,6 +59,9 @@ pub trait Step {
     /// The op.
     #[doc(hidden)]
     fn record() -> &'static OpRecord;
+    /// The names of its numbers and flags.
+    #[doc(hidden)]
+    const NAMES: &'static StepNames;
     /// The operands and numbers.
     #[doc(hidden)]
     fn part(&self) -> Part<'_>;
@@ -56,11 +72,17 @@ pub trait Step {
 #[derive(Debug)]
 pub struct Part<'a> {
     target: Target<'a>,
-    /// The state that is there, and its bits among that of the row.
+    /// The state that is there.
     state: SmallVec<[&'a Tensor; 3]>,
-    bits: i64,
-    /// The row's numbers and flags.
-    attrs: SmallVec<[Attr<'static>; 12]>,
+    attrs: StepPart,
+}
+
+/// A row's numbers or flags in the room that there is for those of any row.
+fn padded<T: Copy + Default, const N: usize, const ROOM: usize>(values: [T; N]) -> [T; ROOM] {
+    const { assert!(N <= ROOM, "a row has more than there is room for") };
+    let mut all = [T::default(); ROOM];
+    all[..N].copy_from_slice(&values);
+    all
 }
 
 macro_rules! state {
@@ -72,10 +94,18 @@ macro_rules! steps {
     ($(
         $(#[doc = $doc:literal])+
         $method:ident $name:literal $kernel:ident ( $($state:ident $(if $has:ident)?),* )
-        [$($number:ident)*] [$($flag:ident)*] |$p:ident, $g:ident| $body:block
+        [$($number:ident)*] [$($flag:ident)*]
+        $(at $step:ident [$($derived:ident)*] $derive:block)?
+        |$p:ident, $g:ident| $body:block
     )*) => {$(
         $(#[doc = $doc])+
         ///
+        $(
+            #[doc = concat!("At step `", stringify!($step), "`, `", stringify!($($derived),*), "` are:")]
+            ///
+            #[doc = concat!("```text\n", stringify!($derive), "\n```")]
+            ///
+        )?
         /// The formula, from the parameter `p` and the gradient `g`:
         ///
         #[doc = concat!("```text\n", stringify!($body), "\n```")]
@@ -102,17 +132,26 @@ macro_rules! steps {
                 &RECORD
             }
 
+            const NAMES: &'static StepNames = torsh_core::steps::numbers::$kernel::NAMES;
+
             fn part(&self) -> Part<'_> {
                 let all: [Option<&Tensor>; _] = [$(self.$state.into()),*];
-                let bits = all.iter().enumerate().map(|(i, t)| i64::from(t.is_some()) << i).sum();
+                let there = all.iter().enumerate().map(|(i, t)| u8::from(t.is_some()) << i);
                 Part {
                     target: self.target,
+                    attrs: StepPart {
+                        present: there.sum(),
+                        maximize: self.target.maximize,
+                        weight_decay: self.target.weight_decay,
+                        shrink: self.target.shrink,
+                        step: match self.target.count {
+                            Count::Known(n) => n as f64,
+                            Count::OnDevice(_) => 0.0,
+                        },
+                        numbers: padded([$(self.$number),*]),
+                        flags: padded([$(self.$flag),*]),
+                    },
                     state: all.into_iter().flatten().collect(),
-                    bits,
-                    attrs: SmallVec::from_iter([
-                        $(Attr::Float(self.$number),)*
-                        $(Attr::Bool(self.$flag),)*
-                    ]),
                 }
             }
         }
@@ -144,6 +183,18 @@ fn check(record: &'static OpRecord, part: &Part<'_>) -> Result<()> {
                 ),
             ));
         }
+    }
+    if let Count::OnDevice(t) = part.target.count
+        && (t.dtype() != DType::F32 || t.numel() != 1 || t.device() != param.device())
+    {
+        return Err(TorshError::invalid(
+            record.name,
+            format!(
+                "the count of steps is {}, where it must be one float32 of {}",
+                t.describe(),
+                param.device()
+            ),
+        ));
     }
     if !param.dtype().is_differentiable() {
         return Err(TorshError::dtype(
@@ -185,14 +236,22 @@ fn overlaps(parts: &[Part<'_>]) -> bool {
 /// Nothing is written where an operand is refused.
 #[track_caller]
 pub fn step<S: Step>(items: &[S]) -> Result<()> {
+    step_unless(items, None)
+}
+
+/// [`step`], of which nothing is written where `found_inf`, a 0-d `float32` tensor of the parameters'
+/// device, is not 0: the host does not wait for it.
+#[track_caller]
+pub fn step_unless<S: Step>(items: &[S], found_inf: Option<&Tensor>) -> Result<()> {
     let _no_grad = no_grad_guard();
-    let record = S::record();
+    let row = (S::record(), S::NAMES);
     let parts: Vec<Part<'_>> = items.iter().map(S::part).collect();
-    parts.iter().try_for_each(|p| check(record, p))?;
+    parts.iter().try_for_each(|p| check(row.0, p))?;
     let device = |p: &Part<'_>| p.target.param.device();
     // Nearly always.
-    if parts.iter().all(|p| device(p) == crate::Device::Cpu) {
-        return together(record, &parts);
+    let first = parts.first().map(device);
+    if first.is_some_and(|d| d.has_data() && parts.iter().all(|p| device(p) == d)) {
+        return together(row, &parts, found_inf);
     }
     let mut rest: Vec<Part<'_>> = parts
         .into_iter()
@@ -200,32 +259,33 @@ pub fn step<S: Step>(items: &[S]) -> Result<()> {
         .collect();
     while let Some(first) = rest.first().map(device) {
         let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|p| device(p) == first);
-        together(record, &now)?;
+        together(row, &now, found_inf)?;
         rest = later;
     }
     Ok(())
 }
 
+/// The record of a step, and its names.
+type Row = (&'static OpRecord, &'static StepNames);
+
 /// The steps of parameters of one device.
-fn together(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
+fn together(row: Row, parts: &[Part<'_>], found_inf: Option<&Tensor>) -> Result<()> {
     match parts.len() {
         0 => Ok(()),
-        1 => run(record, parts),
-        _ if overlaps(parts) => parts.chunks(1).try_for_each(|p| run(record, p)),
-        _ => run(record, parts),
+        1 => run(row, parts, found_inf),
+        _ if overlaps(parts) => parts.chunks(1).try_for_each(|p| run(row, p, found_inf)),
+        _ => run(row, parts, found_inf),
     }
 }
 
 /// Runs the steps of parameters of one device in one call, through copies where the operands have
 /// no common dense memory order.
-fn run(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
+fn run((record, names): Row, parts: &[Part<'_>], found_inf: Option<&Tensor>) -> Result<()> {
     let mut targets = Vec::with_capacity(4 * parts.len());
     let mut grads = Vec::with_capacity(parts.len());
-    let mut attrs = Vec::with_capacity(16 * parts.len());
     let mut written_back: Vec<(Tensor, Tensor)> = Vec::new();
     for p in parts {
-        let t = &p.target;
-        let param = real(t.param)?;
+        let param = real(p.target.param)?;
         let work = if param.layout().is_dense() {
             param
         } else {
@@ -234,7 +294,7 @@ fn run(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
             work
         };
         let fits = |t: &Tensor| t.stride() == work.stride();
-        let grad = real(t.grad)?;
+        let grad = real(p.target.grad)?;
         grads.push(if fits(&grad) {
             grad
         } else {
@@ -251,16 +311,24 @@ fn run(record: &'static OpRecord, parts: &[Part<'_>]) -> Result<()> {
                 targets.push(copy);
             }
         }
-        attrs.extend([
-            Attr::Int(p.bits),
-            Attr::Bool(t.maximize),
-            Attr::Float(t.weight_decay),
-            Attr::Float(t.shrink),
-        ]);
-        attrs.extend_from_slice(&p.attrs);
     }
-    let args: Vec<Arg<'_>> = grads.iter().map(Arg::T).collect();
-    update(record, &targets, &args, &attrs)?;
+    let mut args: Vec<Arg<'_>> = grads.iter().map(Arg::T).collect();
+    let counts = parts.iter().filter_map(|p| match p.target.count {
+        Count::OnDevice(t) => Some(Arg::T(t)),
+        Count::Known(_) => None,
+    });
+    if !names.derived.is_empty() {
+        args.extend(counts);
+    }
+    let counted = args.len() > grads.len();
+    args.extend(found_inf.map(Arg::T));
+    let steps = Steps {
+        names,
+        parts: parts.iter().map(|p| p.attrs).collect(),
+        counted,
+        conditional: found_inf.is_some(),
+    };
+    update(record, &targets, &args, &steps)?;
     for (t, copy) in &written_back {
         t.copy_(copy)?;
     }
@@ -278,11 +346,12 @@ static UNSCALE: OpRecord = OpRecord::new(
 })
 .constant();
 
-/// Multiplies gradients (floating point or complex) in place by a number; whether any of their
-/// elements was infinite or nan before. Each is read and written once
-/// (`torch._amp_foreach_non_finite_check_and_unscale_`).
+/// Multiplies gradients (floating point or complex) in place by a number, a 0-d `float32` tensor, and
+/// looks for elements that were infinite or nan before: for each device of the gradients a 0-d
+/// `float32` tensor of it, which is 1 where there was one, else 0. Each gradient is read and written
+/// once, and nothing is waited for (`torch._amp_foreach_non_finite_check_and_unscale_`).
 #[track_caller]
-pub fn unscale(grads: &[Tensor], factor: f64) -> Result<bool> {
+pub fn unscale(grads: &[Tensor], inv_scale: &Tensor) -> Result<Vec<Tensor>> {
     let _no_grad = no_grad_guard();
     for g in grads {
         if !g.dtype().is_differentiable() {
@@ -296,22 +365,25 @@ pub fn unscale(grads: &[Tensor], factor: f64) -> Result<bool> {
         .iter()
         .filter(|g| g.device() != crate::Device::Meta)
         .collect();
-    let mut bad = false;
+    let mut all_found = Vec::new();
     while let Some(first) = rest.first() {
         let device = first.device();
         let (now, later): (Vec<_>, Vec<_>) = rest.into_iter().partition(|g| g.device() == device);
         let mut seen: Vec<usize> = now.iter().map(|g| address(g)).collect();
         seen.sort_unstable();
         let shared = seen.windows(2).any(|w| w[0] == w[1]);
+        let found = Tensor::zeros((), DType::F32, device)?;
+        let inv_scale = inv_scale.to_device(device)?;
         for part in now.chunks(if shared { 1 } else { now.len() }) {
-            bad |= unscale_at_once(part, factor)?;
+            unscale_at_once(part, &inv_scale, &found)?;
         }
+        all_found.push(found);
         rest = later;
     }
-    Ok(bad)
+    Ok(all_found)
 }
 
-fn unscale_at_once(grads: &[&Tensor], factor: f64) -> Result<bool> {
+fn unscale_at_once(grads: &[&Tensor], inv_scale: &Tensor, found: &Tensor) -> Result<()> {
     let mut written_back: Vec<(Tensor, Tensor)> = Vec::new();
     let mut targets = Vec::with_capacity(grads.len() + 1);
     for g in grads {
@@ -324,14 +396,55 @@ fn unscale_at_once(grads: &[&Tensor], factor: f64) -> Result<bool> {
             written_back.push((g, copy));
         }
     }
-    let device = targets[0].device();
-    let found = Tensor::zeros((), DType::F32, device)?;
     targets.push(found.clone());
-    update(&UNSCALE, &targets, &[], &[Attr::Float(factor)])?;
+    update(&UNSCALE, &targets, &[Arg::T(inv_scale)], attrs::NONE)?;
     for (g, copy) in &written_back {
         g.copy_(copy)?;
     }
-    Ok(found.item::<f32>()? != 0.0)
+    Ok(())
+}
+
+static UPDATE_SCALE: OpRecord = OpRecord::new(
+    "_amp_update_scale_",
+    "Makes the scale of the next iteration's loss.",
+    "",
+)
+.kernel(Kernel::AmpUpdateScale, |c| {
+    c.tensor(0)
+        .map(|x| Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
+})
+.constant();
+
+/// Makes a scale (a 0-d `float32` tensor) that of the next iteration, in place: less where `found_inf`
+/// (a 0-d `float32` tensor) is not 0, more after `growth_interval` iterations in a row where it was,
+/// which `growth_tracker` (a 0-d `int32` tensor) counts. All are of one device, and nothing is waited
+/// for (`torch._amp_update_scale_`).
+#[track_caller]
+pub fn update_scale(
+    scale: &Tensor,
+    growth_tracker: &Tensor,
+    found_inf: &Tensor,
+    how: &attrs::AmpUpdateScale,
+) -> Result<()> {
+    let _no_grad = no_grad_guard();
+    for (t, dtype) in [
+        (scale, DType::F32),
+        (growth_tracker, DType::I32),
+        (found_inf, DType::F32),
+    ] {
+        if t.dtype() != dtype || t.numel() != 1 || t.device() != scale.device() {
+            return Err(TorshError::invalid(
+                UPDATE_SCALE.name,
+                format!(
+                    "expected one {dtype} of {}, got {}",
+                    scale.device(),
+                    t.describe()
+                ),
+            ));
+        }
+    }
+    let targets = [scale.clone(), growth_tracker.clone()];
+    update(&UPDATE_SCALE, &targets, &[Arg::T(found_inf)], how)
 }
 
 /// A state tensor for a parameter: zeros in its dtype and memory order.

@@ -1,7 +1,6 @@
 //! Padding: a number, the edge, a reflection or the other end around a tensor.
 
-use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Kernel, Result, Scalar, TorshError};
+use torsh_core::{Dims, Kernel, Result, Scalar, TorshError, attrs};
 
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
@@ -15,8 +14,7 @@ fn pad_value(b: &Bound, i: usize) -> Scalar {
     b.opt_scalar(i).unwrap_or(Scalar::Int(0))
 }
 
-/// A number around a tensor. Attributes of the node: elements before, the number, elements behind,
-/// per dimension.
+/// A number around a tensor.
 pub static CONSTANT_PAD_ND: OpRecord = OpRecord::new(
     "constant_pad_nd",
     "The tensor with a number before and behind it: pairs for the last dimension, the one before it, and so on; negative counts cut off.",
@@ -24,17 +22,17 @@ pub static CONSTANT_PAD_ND: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Pad, |c| {
     let x = c.tensor(0)?;
-    let (before, behind) = (c.attr(0).ints(), c.attr(2).ints());
+    let attrs::Pad { before, after, .. } = c.attrs()?;
     let mut dims = Dims::new();
     for (d, &n) in x.dims().iter().enumerate() {
-        let n = n.checked_add(before[d] as usize).and_then(|n| n.checked_add(behind[d] as usize));
+        let n = n.checked_add(before[d]).and_then(|n| n.checked_add(after[d]));
         dims.push(n.ok_or_else(|| TorshError::invalid("", "the sizes overflow"))?);
     }
     Ok(Plan::one(x.dtype(), dims.into(), x.dtype()))
 })
 .grads(0, 0, |c| {
     let mut g = c.g().clone();
-    for (d, &before) in c.attr(0).ints().iter().enumerate() {
+    for (d, &before) in c.attrs::<attrs::Pad>()?.before.iter().enumerate() {
         let n = c.input_shape(0)[d];
         if g.dims()[d] != n {
             g = g.narrow(d, before, n)?;
@@ -97,8 +95,7 @@ impl Tensor {
             ));
         }
         let n = self.ndim();
-        let (mut before, mut behind): (SmallVec<[i64; 6]>, SmallVec<[i64; 6]>) =
-            (SmallVec::from_elem(0, n), SmallVec::from_elem(0, n));
+        let (mut before, mut after) = (Dims::from_elem(0, n), Dims::from_elem(0, n));
         let mut x = self.clone();
         for (i, pair) in pad.chunks(2).enumerate() {
             let (d, a, b) = (n - 1 - i, pair[0], pair[1]);
@@ -109,7 +106,7 @@ impl Tensor {
                     "The input size {size}, plus negative padding {a} and {b} resulted in a negative output size, which is invalid. Check dimension {d} of your input."
                 ));
             }
-            (before[d], behind[d]) = (a.max(0), b.max(0));
+            (before[d], after[d]) = (a.max(0) as usize, b.max(0) as usize);
             if a < 0 || b < 0 {
                 let cut = |v: i64| v.saturating_neg().max(0);
                 let (cut_a, cut_b) = (cut(a), cut(b));
@@ -121,7 +118,7 @@ impl Tensor {
                 x = x.narrow(d, cut_a, size - cut_a - cut_b)?;
             }
         }
-        if before.iter().chain(&behind).all(|&v| v == 0) {
+        if before.iter().chain(&after).all(|&v| v == 0) {
             return x.copy();
         }
         let value = value.into();
@@ -134,11 +131,11 @@ impl Tensor {
         call1(
             &CONSTANT_PAD_ND,
             &[Arg::T(&x)],
-            &[
-                Attr::Ints(&before),
-                Attr::Scalar(value),
-                Attr::Ints(&behind),
-            ],
+            &attrs::Pad {
+                before,
+                after,
+                value,
+            },
         )
     }
 
@@ -205,7 +202,7 @@ impl Tensor {
                 let index =
                     self.named("pad", mode.sources(self.dims()[d] as i64, pair[0], pair[1]))?;
                 let count = index.len();
-                let index = Tensor::from_vec(index, count).and_then(|t| t.to_device(self.device()));
+                let index = Tensor::from_data_on(&index, count, self.device());
                 x = x.index_select(d, &index?)?;
             }
         }

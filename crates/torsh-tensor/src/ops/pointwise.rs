@@ -1,9 +1,11 @@
 //! Pointwise ops: records and methods made from the rows of `torsh_core::pointwise`.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Result};
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers::{self, Numbers};
+use torsh_core::{Kept, Kernel, Result, Scalar};
 
-use crate::call::{Arg, call_inplace, call1};
+use crate::call::{Arg, DefinitionCx, Outputs, call_inplace, call1};
 use crate::record::{Backward, InputGrad, OpRecord, Pointwise, Rule};
 use crate::schema::Bound;
 use crate::{AddOptions, Operand, Tensor, Value};
@@ -86,14 +88,31 @@ const fn record(name: &'static str, doc: &'static str, schema: &'static str) -> 
     if namespaced { r } else { r.overload() }
 }
 
+/// A definition with one result.
+macro_rules! definition {
+    ($define:expr) => {
+        |c| {
+            let define: fn(&DefinitionCx<'_>) -> Result<Tensor> = $define;
+            Ok(Outputs::from_iter([define(c)?]))
+        }
+    };
+}
+
+/// Makes a row's struct of numbers from those that a schema binds.
+macro_rules! bind {
+    ($kernel:ident $($number:ident)+) => {
+        |given| Kept::new(<numbers::$kernel as Numbers>::bound(given))
+    };
+}
+
 macro_rules! define_records {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident {
-        $(float |$($fa:ident),+ $(; $fp:ident)?| $fe:expr;)?
-        $(int |$($ia:ident),+ $(; $ip:ident)?| $ie:expr;)?
-        $(bool |$($ba:ident),+ $(; $bp:ident)?| $be:expr;)?
-        $(complex |$($ca:ident),+ $(; $cp:ident)?| $ce:expr;)?
-        gpu $gpu:literal;
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident {
+        $(float |$($fa:ident),+ $(; $($fp:ident),+)?| $fe:expr;)?
+        $(int |$($ia:ident),+ $(; $($ip:ident),+)?| $ie:expr;)?
+        $(bool |$($ba:ident),+ $(; $($bp:ident),+)?| $be:expr;)?
+        $(complex |$($ca:ident),+ $(; $($cp:ident),+)?| $ce:expr;)?
         $(grad [$($saved:ident)*] $grad:expr;)*
+        $(define $define:expr;)?
         samples $(($lo:literal, $hi:literal)),+;
     })*) => {
         $(
@@ -102,7 +121,9 @@ macro_rules! define_records {
             pub static $method: OpRecord = record($name, concat!($($doc, "\n"),+), $schema)
                 .pointwise(rule!($rule), Kernel::$kernel)
                 .backward(backward!($rule [$($($fa)+)?] $([$($saved)*] $grad;)*))
-                .intervals(&[$(($lo, $hi)),+]);
+                .intervals(&[$(($lo, $hi)),+])
+                $(.definition(definition!($define)))?
+                $(.numbers(bind!($kernel $($number)+)))?;
         )*
 
         pub(super) const LIST: &[&OpRecord] = &[$(&$method),*];
@@ -147,7 +168,7 @@ pub(crate) const RECORDS: &[&OpRecord] =
     &join::<COUNT>(&[unary::LIST, binary::LIST, parametric::LIST]);
 
 macro_rules! unary_methods {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
         impl Tensor {
             $(
                 $(#[doc = $doc])+
@@ -155,7 +176,7 @@ macro_rules! unary_methods {
                 #[inline]
                 #[track_caller]
                 pub fn $method(&self) -> Result<Tensor> {
-                    call1(&unary::$method, &[Arg::T(self)], &[])
+                    call1(&unary::$method, &[Arg::T(self)], NONE)
                 }
             )*
         }
@@ -164,7 +185,7 @@ macro_rules! unary_methods {
 torsh_core::for_each_unary! { unary_methods }
 
 macro_rules! binary_methods {
-    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
+    ($($(#[doc = $doc:literal])+ $method:ident $name:literal $kernel:ident ( $($arg:ident),+ $(; $($number:ident),+)? ) $schema:literal -> $rule:ident { $($body:tt)* })*) => {
         impl Tensor {
             $(
                 $(#[doc = $doc])+
@@ -172,7 +193,7 @@ macro_rules! binary_methods {
                 #[inline]
                 #[track_caller]
                 pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
-                    call1(&binary::$method, &[Arg::T(self), other.into().arg()], &[])
+                    call1(&binary::$method, &[Arg::T(self), other.into().arg()], NONE)
                 }
             )*
         }
@@ -188,7 +209,7 @@ macro_rules! unary_inplace {
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
                 #[track_caller]
                 pub fn $method(&self) -> Result<Tensor> {
-                    call_inplace(&unary::$name, self, &[], &[])?;
+                    call_inplace(&unary::$name, self, &[], NONE)?;
                     Ok(self.clone())
                 }
             )*
@@ -212,7 +233,7 @@ macro_rules! binary_inplace {
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
                 #[track_caller]
                 pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
-                    call_inplace(&binary::$name, self, &[other.into().arg()], &[])?;
+                    call_inplace(&binary::$name, self, &[other.into().arg()], NONE)?;
                     Ok(self.clone())
                 }
             )*
@@ -240,19 +261,13 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
     // A call on numbers alone computes on a 0-d tensor of the first.
     let first;
     let mut args: SmallVec<[Arg<'_>; 3]> = operands.iter().map(Operand::arg).collect();
-    let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
-        .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
-        .collect();
-    super::pointwise_names::check_numbers(record, &args, &numbers)?;
+    let numbers: SmallVec<[Scalar; 4]> = (arity..b.len()).map(|i| b.scalar(i)).collect();
+    super::pointwise_names::check_numbers(record, &args, numbers.first().copied())?;
     if !args.iter().any(|a| matches!(a, Arg::T(_))) {
         first = operands[0].to_tensor()?;
         args[0] = Arg::T(&first);
     }
-    let numbers: SmallVec<[Attr<'_>; 4]> = (arity..b.len())
-        .map(|i| b.opt_scalar(i).map_or(Attr::None, Attr::Scalar))
-        .collect();
-    super::pointwise_names::check_numbers(record, &args, &numbers)?;
-    call1(record, &args, &numbers).map(Value::Tensor)
+    call1(record, &args, record.with_numbers(&numbers).get()).map(Value::Tensor)
 }
 
 impl Tensor {
@@ -283,7 +298,9 @@ impl Tensor {
         call1(
             &parametric::add_alpha,
             &[Arg::T(self), other.into().arg()],
-            &[Attr::Scalar(options.alpha)],
+            &numbers::AddAlpha {
+                alpha: options.alpha,
+            },
         )
     }
 }

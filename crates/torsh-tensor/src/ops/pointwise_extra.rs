@@ -2,10 +2,13 @@
 //! modes, tolerances.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Result, Scalar, TorshError, default_dtype};
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers::{self, Numbers};
+use torsh_core::{Attributes, DType, Result, Scalar, TorshError, default_dtype};
 
 use super::pointwise::{binary, parametric};
-use crate::call::{Arg, call_inplace, call1};
+use super::pointwise_names::check_numbers;
+use crate::call::{Arg, call_inplace, call1, widest};
 use crate::record::{OpRecord, Sample};
 use crate::schema::Bound;
 use crate::{
@@ -67,7 +70,7 @@ fn run(record: &'static OpRecord, x: Operand<'_>, y: Operand<'_>) -> Result<Tens
         first = x.to_tensor()?;
         args[0] = Arg::T(&first);
     }
-    call1(record, &args, &[])
+    call1(record, &args, NONE)
 }
 
 /// A quotient rounded in one of two ways, or not.
@@ -145,11 +148,17 @@ fn lerp(x: &Tensor, end: &Tensor, weight: Operand<'_>, inplace: bool) -> Result<
                 &parametric::lerp_scalar,
                 x,
                 &[Arg::T(end)],
-                &[Attr::Scalar(w)],
+                &numbers::LerpScalar { weight: w },
                 inplace,
             )
         }
-        w => apply(&parametric::lerp_tensor, x, &[Arg::T(end), w], &[], inplace),
+        w => apply(
+            &parametric::lerp_tensor,
+            x,
+            &[Arg::T(end), w],
+            NONE,
+            inplace,
+        ),
     };
     r.map_err(|e| e.renamed("lerp"))
 }
@@ -160,7 +169,7 @@ pub(super) fn apply(
     record: &'static OpRecord,
     x: &Tensor,
     rest: &[Arg<'_>],
-    numbers: &[Attr<'_>],
+    numbers: &dyn Attributes,
     inplace: bool,
 ) -> Result<Tensor> {
     if inplace {
@@ -170,6 +179,19 @@ pub(super) fn apply(
     let mut args: SmallVec<[Arg<'_>; 3]> = SmallVec::from_iter([Arg::T(x)]);
     args.extend_from_slice(rest);
     call1(record, &args, numbers)
+}
+
+/// Runs `addcmul` or `addcdiv`.
+#[track_caller]
+fn multiple<T: Numbers>(
+    record: &'static OpRecord,
+    tensors: [&Tensor; 3],
+    value: Scalar,
+    inplace: bool,
+) -> Result<Tensor> {
+    let args = tensors.map(Arg::T);
+    check_numbers(record, &args, Some(value))?;
+    apply(record, tensors[0], &args[1..], &T::bound(&[value]), inplace)
 }
 
 /// No nan and no infinities.
@@ -190,12 +212,11 @@ fn nan_to_num(
     inplace: bool,
 ) -> Result<Tensor> {
     let (least, largest) = x.dtype().to_real().finite_range();
-    let numbers = [
-        nan.unwrap_or(0.0),
-        posinf.unwrap_or(largest),
-        neginf.unwrap_or(least),
-    ]
-    .map(Attr::Float);
+    let numbers = numbers::NanToNum {
+        nan: nan.unwrap_or(0.0).into(),
+        posinf: posinf.unwrap_or(largest).into(),
+        neginf: neginf.unwrap_or(least).into(),
+    };
     apply(&parametric::nan_to_num, x, &[], &numbers, inplace)
 }
 
@@ -236,7 +257,9 @@ fn logit(x: &Tensor, eps: Option<f64>, inplace: bool) -> Result<Tensor> {
         &parametric::logit,
         x,
         &[],
-        &[Attr::Float(eps.unwrap_or(-1.0))],
+        &numbers::Logit {
+            eps: eps.unwrap_or(-1.0).into(),
+        },
         inplace,
     )
 }
@@ -352,7 +375,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled(
+        scaled::<numbers::SubAlpha>(
             &parametric::sub_alpha,
             self,
             other.into(),
@@ -374,7 +397,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled(&parametric::rsub, self, other.into(), options.alpha, false)
+        scaled::<numbers::Rsub>(&parametric::rsub, self, other.into(), options.alpha, false)
     }
 
     /// `self += alpha * other` (`Tensor.add_` with `alpha`); returns this tensor.
@@ -384,7 +407,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled(
+        scaled::<numbers::AddAlpha>(
             &parametric::add_alpha,
             self,
             other.into(),
@@ -400,7 +423,7 @@ impl Tensor {
         other: impl Into<Operand<'a>>,
         options: AddOptions,
     ) -> Result<Tensor> {
-        scaled(
+        scaled::<numbers::SubAlpha>(
             &parametric::sub_alpha,
             self,
             other.into(),
@@ -443,11 +466,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple::<numbers::Addcmul>(
             &parametric::addcmul,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            [self, tensor1, tensor2],
+            options.value,
             false,
         )
     }
@@ -466,11 +488,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple::<numbers::Addcmul>(
             &parametric::addcmul,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            [self, tensor1, tensor2],
+            options.value,
             true,
         )
     }
@@ -489,11 +510,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple::<numbers::Addcdiv>(
             &parametric::addcdiv,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            [self, tensor1, tensor2],
+            options.value,
             false,
         )
     }
@@ -512,11 +532,10 @@ impl Tensor {
         tensor2: &Tensor,
         options: AddcmulOptions,
     ) -> Result<Tensor> {
-        apply(
+        multiple::<numbers::Addcdiv>(
             &parametric::addcdiv,
-            self,
-            &[Arg::T(tensor1), Arg::T(tensor2)],
-            &[Attr::Scalar(options.value)],
+            [self, tensor1, tensor2],
+            options.value,
             true,
         )
     }
@@ -584,7 +603,9 @@ impl Tensor {
             &parametric::round_decimals,
             self,
             &[],
-            &[Attr::Int(decimals)],
+            &numbers::RoundDecimals {
+                decimals: decimals.into(),
+            },
             false,
         )
     }
@@ -619,11 +640,11 @@ impl Tensor {
             ));
         }
         if self.dtype().is_differentiable() {
-            let numbers = [
-                Attr::Float(rtol),
-                Attr::Float(atol),
-                Attr::Float(f64::from(equal_nan as u8)),
-            ];
+            let numbers = numbers::Isclose {
+                rtol: rtol.into(),
+                atol: atol.into(),
+                equal_nan: equal_nan.into(),
+            };
             return apply(
                 &parametric::isclose,
                 self,
@@ -635,8 +656,20 @@ impl Tensor {
         if rtol == 0.0 && atol == 0.0 {
             return self.eq(other);
         }
-        self.to_dtype(DType::F64)?
-            .isclose_with(&other.to_dtype(DType::F64)?, options)
+        self.near_integers(other, options)
+    }
+
+    /// [`Tensor::isclose_with`] of integers, in the widest numbers of their device. Where those do
+    /// not hold all integers, equal ones are close all the same.
+    pub(super) fn near_integers(&self, other: &Tensor, options: IscloseOptions) -> Result<Tensor> {
+        let dtype = widest(self.device())?;
+        let close = self
+            .to_dtype(dtype)?
+            .isclose_with(&other.to_dtype(dtype)?, options)?;
+        match dtype {
+            DType::F64 => Ok(close),
+            _ => close.logical_or(&self.eq(other)?),
+        }
     }
 
     /// The angle of each complex element in radians; of real ones 0, or pi for negative ones.
@@ -647,7 +680,7 @@ impl Tensor {
         } else {
             self.to_dtype(default_dtype())?
         };
-        call1(&parametric::angle, &[Arg::T(&x)], &[])
+        call1(&parametric::angle, &[Arg::T(&x)], NONE)
     }
 
     /// Powers computed in float64 or complex128, whatever the operands' dtypes.
@@ -658,14 +691,14 @@ impl Tensor {
 }
 
 #[track_caller]
-fn scaled(
+fn scaled<T: Numbers>(
     record: &'static OpRecord,
     x: &Tensor,
     y: Operand<'_>,
     alpha: Scalar,
     inplace: bool,
 ) -> Result<Tensor> {
-    let (y, numbers) = (y.arg(), [Attr::Scalar(alpha)]);
-    super::pointwise_names::check_numbers(record, &[Arg::T(x), y], &numbers)?;
-    apply(record, x, &[y], &numbers, inplace)
+    let y = y.arg();
+    super::pointwise_names::check_numbers(record, &[Arg::T(x), y], Some(alpha))?;
+    apply(record, x, &[y], &T::bound(&[alpha]), inplace)
 }

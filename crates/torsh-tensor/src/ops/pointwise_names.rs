@@ -1,11 +1,12 @@
 //! What PyTorch takes for pointwise ops by name: numbers in place of tensors, and further names.
 
-use torsh_core::{Attr, DType, Result, Scalar, TorshError, default_dtype};
+use torsh_core::{DType, Result, Scalar, TorshError, default_dtype};
 
+use super::index::check_number;
+use crate::Tensor;
 use crate::call::{Arg, promotion};
 use crate::record::OpRecord;
 use crate::schema::{Signature, Type};
-use crate::{Operand, Tensor};
 
 /// Ops that take a number in place of either tensor, or of both.
 const EITHER_NUMBER: &[&str] = &["add", "sub", "mul", "div", "true_divide", "floor_divide"];
@@ -40,7 +41,7 @@ pub(super) fn accept_numbers(name: &str, signature: &mut Signature) {
 pub(super) fn check_numbers(
     record: &OpRecord,
     args: &[Arg<'_>],
-    numbers: &[Attr<'_>],
+    alpha: Option<Scalar>,
 ) -> Result<()> {
     let name = record.base_name();
     let tensors = args
@@ -52,13 +53,16 @@ pub(super) fn check_numbers(
             "one of the operands must be a Tensor, got numbers alone",
         ));
     }
-    if !matches!(name, "add" | "sub" | "rsub") {
+    if !matches!(name, "add" | "sub" | "rsub" | "addcmul" | "addcdiv") {
         return Ok(());
     }
-    let Some(alpha) = numbers.first().and_then(Attr::scalar) else {
+    let Some(alpha) = alpha else {
         return Ok(());
     };
     let dtype = promoted(args)?;
+    if matches!(name, "addcmul" | "addcdiv") {
+        return check_number(alpha, dtype).map_err(|e| e.renamed(name));
+    }
     if alpha.is_float() && !dtype.is_differentiable() {
         return Err(TorshError::dtype(
             name,
@@ -107,69 +111,3 @@ scalar_aliases!(
     fmod_scalar fmod, floor_divide_scalar floor_divide, eq_scalar eq, ne_scalar ne, lt_scalar lt, le_scalar le,
     gt_scalar gt, ge_scalar ge, add_scalar_ add_, sub_scalar_ sub_, mul_scalar_ mul_, div_scalar_ div_,
 );
-
-macro_rules! binary_aliases {
-    ($($method:ident $base:ident),* $(,)?) => {
-        impl Tensor {
-            $(
-                #[doc = concat!("[`", stringify!($base), "`](Tensor::", stringify!($base), ") under another name.")]
-                #[track_caller]
-                pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
-                    self.$base(other)
-                }
-            )*
-        }
-    };
-}
-binary_aliases!(
-    true_divide div, divide div, multiply mul, subtract sub, greater gt, greater_equal ge, less lt, less_equal le,
-    not_equal ne,
-);
-
-/// Names PyTorch has for an op of another name.
-const ALIASES: &[(&str, &str)] = &[
-    ("true_divide", "div"),
-    ("divide", "div"),
-    ("multiply", "mul"),
-    ("subtract", "sub"),
-    ("negative", "neg"),
-    ("absolute", "abs"),
-    ("arccos", "acos"),
-    ("arccosh", "acosh"),
-    ("arcsin", "asin"),
-    ("arcsinh", "asinh"),
-    ("arctan", "atan"),
-    ("arctan2", "atan2"),
-    ("arctanh", "atanh"),
-    ("clip", "clamp"),
-    ("fix", "trunc"),
-    ("greater", "gt"),
-    ("greater_equal", "ge"),
-    ("less", "lt"),
-    ("less_equal", "le"),
-    ("not_equal", "ne"),
-    ("nn.functional.sigmoid", "sigmoid"),
-    ("nn.functional.tanh", "tanh"),
-    ("special.digamma", "digamma"),
-    ("special.psi", "digamma"),
-    ("special.erf", "erf"),
-    ("special.erfc", "erfc"),
-    ("special.erfinv", "erfinv"),
-    ("special.exp2", "exp2"),
-    ("special.expit", "sigmoid"),
-    ("special.expm1", "expm1"),
-    ("special.gammaln", "lgamma"),
-    ("special.log1p", "log1p"),
-    ("special.logit", "logit"),
-    ("special.round", "round"),
-    ("special.sinc", "sinc"),
-    ("special.xlogy", "xlogy"),
-];
-
-/// The name an alias stands for.
-pub(super) fn alias(name: &str) -> Option<&'static str> {
-    ALIASES
-        .iter()
-        .find(|(n, _)| *n == name)
-        .map(|(_, base)| *base)
-}

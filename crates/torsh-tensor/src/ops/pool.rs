@@ -2,9 +2,9 @@
 //! input.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Result, TorshError};
+use torsh_core::{Attributes, DType, Ints, Kernel, Result, TorshError, attrs};
 
-use super::conv::sizes;
+use super::conv::{given, shape_of, sizes};
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call, call1};
 use crate::options::options;
@@ -46,29 +46,21 @@ pub type MaxPool2dOptions = MaxPoolOptions<2>;
 /// The optional arguments of [`Tensor::max_pool3d_with`].
 pub type MaxPool3dOptions = MaxPoolOptions<3>;
 
-/// A shape as attribute.
-pub(super) type Ints = SmallVec<[i64; 6]>;
-
-/// Where attribute 5, the shape of the result, is.
-const SHAPE: usize = 5;
-
-/// The plan of a pooling's kernels: attribute 5 is the shape of the result, which their callers
-/// know; where attribute 4 is true the indices are wanted too.
-pub(super) fn given(c: &PlanCx<'_>) -> Result<Plan> {
-    let dtype = c.tensor(0)?.dtype();
-    let dims: Dims = c.attr(SHAPE).ints().iter().map(|&v| v as usize).collect();
-    let shape = torsh_core::Shape::from(dims);
+/// The plan of a maximum pooling: the maxima and, where they are wanted, their indices.
+fn plan(c: &PlanCx<'_>, output_shape: &[i64], indices: bool) -> Result<Plan> {
+    let (dtype, shape) = (c.tensor(0)?.dtype(), shape_of(output_shape));
     let mut outputs = vec![Spec::new(shape.clone(), dtype)];
-    if c.attr(4).bool() {
+    if indices {
         outputs.push(Spec::new(shape, DType::I64));
     }
     Ok(Plan::many(dtype, outputs))
 }
 
-fn max_backward(c: &BackwardCx<'_>) -> Result<Grads> {
-    let shape: Ints = c.input_shape(0).iter().map(|&v| v as i64).collect();
-    let mut attrs = [Attr::None; 6];
-    (attrs[0], attrs[SHAPE]) = (c.attr(0), Attr::Ints(&shape));
+fn max_backward(c: &BackwardCx<'_>, spatial: usize) -> Result<Grads> {
+    let attrs = attrs::MaxPoolBackward {
+        spatial,
+        output_shape: c.input_shape(0).dims().into(),
+    };
     let g = call1(
         &MAX_POOL_BACKWARD,
         &[Arg::T(c.g()), Arg::T(&c.output(1)?)],
@@ -77,27 +69,39 @@ fn max_backward(c: &BackwardCx<'_>) -> Result<Grads> {
     Ok(SmallVec::from_iter([Some(g)]))
 }
 
-const MAX_GRAD: Backward = Backward::Full {
-    inputs: 0,
-    outputs: 2,
-    constant: 2,
-    formula: max_backward,
-};
+/// The derivative of a maximum pooling.
+const fn max_grad(formula: fn(&BackwardCx<'_>) -> Result<Grads>) -> Backward {
+    Backward::Full {
+        inputs: 0,
+        outputs: 2,
+        constant: 2,
+        formula,
+    }
+}
 
-/// Maxima of sliding windows and where they are, in any number of dimensions: attributes kernel,
-/// stride, padding, dilation, whether the indices are wanted, the result's shape.
+/// Maxima of sliding windows and where they are, in any number of dimensions.
 pub static MAX_POOL: OpRecord = OpRecord::new("max_pool_with_indices", "Maxima over windows.", "")
-    .kernel(Kernel::MaxPool, given)
-    .backward(MAX_GRAD);
+    .kernel(Kernel::MaxPool, |c| {
+        let a = c.attrs::<attrs::MaxPool>()?;
+        plan(c, &a.output_shape, a.return_indices)
+    })
+    .backward(max_grad(|c| {
+        max_backward(c, c.attrs::<attrs::MaxPool>()?.kernel_size.len())
+    }));
 
-/// Maxima of windows that share the input: attribute 0 is the output's size.
+/// Maxima of windows that share the input.
 pub static ADAPTIVE_MAX_POOL: OpRecord = OpRecord::new(
     "adaptive_max_pool",
     "Maxima over windows that share the input.",
     "",
 )
-.kernel(Kernel::AdaptiveMaxPool, given)
-.backward(MAX_GRAD);
+.kernel(Kernel::AdaptiveMaxPool, |c| {
+    let a = c.attrs::<attrs::AdaptiveMaxPool>()?;
+    plan(c, &a.output_shape, a.return_indices)
+})
+.backward(max_grad(|c| {
+    max_backward(c, c.attrs::<attrs::AdaptiveMaxPool>()?.spatial)
+}));
 
 /// Gradients put where the maxima were.
 pub static MAX_POOL_BACKWARD: OpRecord = OpRecord::new(
@@ -105,9 +109,12 @@ pub static MAX_POOL_BACKWARD: OpRecord = OpRecord::new(
     "The gradient of the input of a maximum pooling.",
     "",
 )
-.kernel(Kernel::MaxPoolBackward, given)
+.kernel(Kernel::MaxPoolBackward, |c| {
+    given(c, &c.attrs::<attrs::MaxPoolBackward>()?.output_shape)
+})
 .grads(2, 0, |c| {
-    let (indices, n) = (c.input(1)?, c.attr(0).ints().len() as i64);
+    let (indices, a) = (c.input(1)?, c.attrs::<attrs::MaxPoolBackward>()?);
+    let n = a.spatial as i64;
     let g = c.g().flatten_dims(-n, -1)?;
     let v = g.gather(-1, &indices.flatten_dims(-n, -1)?)?;
     Ok(SmallVec::from_iter([
@@ -175,8 +182,8 @@ pub(super) fn pooled_shape<const N: usize>(
             "pad must be non-negative, but got pad: {padding:?}"
         ));
     }
-    let mut shape: Ints = x.dims().iter().map(|&v| v as i64).collect();
-    let at = shape.len() - N;
+    let (batch, image) = x.dims().split_at(x.ndim() - N);
+    let mut size = [0; N];
     for d in 0..N {
         if padding[d] > ((kernel[d] - 1) * dilation[d] + 1) / 2 {
             return invalid(format!(
@@ -185,7 +192,7 @@ pub(super) fn pooled_shape<const N: usize>(
             ));
         }
         let n = windows(
-            shape[at + d],
+            image[d] as i64,
             kernel[d],
             stride[d],
             padding[d],
@@ -199,16 +206,13 @@ pub(super) fn pooled_shape<const N: usize>(
             );
             return Err(TorshError::shape("", m));
         }
-        shape[at + d] = n as i64;
+        size[d] = n as i64;
     }
-    Ok(shape)
+    Ok(batch.iter().map(|&n| n as i64).chain(size).collect())
 }
 
-/// Checks the input of an adaptive pooling, and gives the size of its result and its shape.
-pub(super) fn adaptive_shape<const N: usize>(
-    x: &Tensor,
-    size: OutputSize<N>,
-) -> Result<([i64; N], Ints)> {
+/// Checks the input of an adaptive pooling, and gives the shape of its result.
+pub(super) fn adaptive_shape<const N: usize>(x: &Tensor, size: OutputSize<N>) -> Result<Ints> {
     let d = x.dims();
     if d.len() < N + 1 {
         let m = format!(
@@ -227,19 +231,14 @@ pub(super) fn adaptive_shape<const N: usize>(
         );
         return Err(TorshError::shape("", m));
     }
-    let mut shape: Ints = d.iter().map(|&v| v as i64).collect();
-    let at = shape.len() - N;
-    for (i, size) in size.0.iter().enumerate() {
-        shape[at + i] = size.unwrap_or(shape[at + i]);
-        if shape[at + i] < 0 {
-            let m = format!(
-                "elements of output_size must be greater than or equal to 0 but received {}",
-                shape[at + i]
-            );
-            return Err(TorshError::invalid("", m));
-        }
+    let (batch, image) = d.split_at(d.len() - N);
+    let size: [i64; N] = std::array::from_fn(|i| size.0[i].unwrap_or(image[i] as i64));
+    if let Some(n) = size.iter().find(|&&n| n < 0) {
+        let m =
+            format!("elements of output_size must be greater than or equal to 0 but received {n}");
+        return Err(TorshError::invalid("", m));
     }
-    Ok((std::array::from_fn(|i| shape[at + i]), shape))
+    Ok(batch.iter().map(|&n| n as i64).chain(size).collect())
 }
 
 /// The size of an adaptive pooling's output by name: a number, or numbers and `None`s.
@@ -385,25 +384,18 @@ pub static ADAPTIVE_MAX_POOL3D: OpRecord = OpRecord::new(
 .samples(|s| Ok(vec![Sample::new([s.distinct(&[1, 1, 3, 4, 3])?.into(), vec![2i64, 3, 1].into()])]));
 
 impl Tensor {
-    /// The maxima, and their indices where they are wanted or a gradient will need them.
+    /// The maxima, and their indices where they are wanted or a gradient will need them, which
+    /// `attrs` is told.
     #[track_caller]
-    fn maxima<const N: usize>(
+    fn maxima<A: Attributes>(
         &self,
         op: &'static OpRecord,
         record: &'static OpRecord,
         indices: bool,
-        arguments: impl FnOnce() -> Result<([[i64; N]; 4], Ints)>,
+        attrs: impl FnOnce(bool) -> Result<A>,
     ) -> Result<(Tensor, Option<Tensor>)> {
         let run = |[x]: [&Tensor; 1]| {
-            let ([a, b, c, d], shape) = arguments()?;
-            let attrs = [
-                Attr::Ints(&a),
-                Attr::Ints(&b),
-                Attr::Ints(&c),
-                Attr::Ints(&d),
-                Attr::Bool(indices || x.requires_grad() && crate::is_grad_enabled()),
-                Attr::Ints(&shape),
-            ];
+            let attrs = attrs(indices || x.requires_grad() && crate::is_grad_enabled())?;
             let mut outputs = call(record, &[Arg::T(x)], &attrs)?.into_iter();
             let (Some(values), indices) = (outputs.next(), outputs.next()) else {
                 return Err(TorshError::invalid("", "the pooling gave no result"));
@@ -436,14 +428,23 @@ impl Tensor {
         options: MaxPoolOptions<N>,
         indices: bool,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        self.maxima(op, &MAX_POOL, indices, || {
-            let window = [
-                kernel,
-                options.stride.unwrap_or(kernel),
-                options.padding,
-                options.dilation,
-            ];
-            Ok((window, pooled_shape(self, window, options.ceil_mode)?))
+        let MaxPoolOptions {
+            stride,
+            padding,
+            dilation,
+            ceil_mode,
+        } = options;
+        let stride = stride.unwrap_or(kernel);
+        self.maxima(op, &MAX_POOL, indices, |return_indices| {
+            let window = [kernel, stride, padding, dilation];
+            Ok(attrs::MaxPool {
+                kernel_size: kernel.into(),
+                stride: stride.into(),
+                padding: padding.into(),
+                dilation: dilation.into(),
+                return_indices,
+                output_shape: pooled_shape(self, window, ceil_mode)?,
+            })
         })
     }
 
@@ -464,9 +465,12 @@ impl Tensor {
         size: OutputSize<N>,
         indices: bool,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        self.maxima(op, &ADAPTIVE_MAX_POOL, indices, || {
-            let (size, shape) = adaptive_shape(self, size)?;
-            Ok(([size; 4], shape))
+        self.maxima(op, &ADAPTIVE_MAX_POOL, indices, |return_indices| {
+            Ok(attrs::AdaptiveMaxPool {
+                spatial: N,
+                return_indices,
+                output_shape: adaptive_shape(self, size)?,
+            })
         })
     }
 

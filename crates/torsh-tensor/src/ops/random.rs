@@ -3,13 +3,34 @@
 mod methods;
 
 use smallvec::SmallVec;
+use torsh_core::attrs::{self, Assert, Attributes};
+use torsh_core::random::default_generator_of;
 use torsh_core::{
-    Attr, DType, Device, Generator, Kernel, Result, Scalar, Shape, TorshError, default_dtype,
+    CallSite, DType, Device, Generator, Kernel, Result, Scalar, Shape, TorshError, default_dtype,
 };
 
 use crate::call::{Arg, call, make_node, write_fresh, write_into};
+use crate::check::check;
 use crate::record::{Backward, OpRecord, Plan, PlanCx, Spec};
 use crate::{Bound, IntoShape, Tensor, Value};
+
+/// Where a call on a device draws from: the generator that it is given, which must be the device's, or
+/// the device's default one. (`None` is the CPU's default, which a kernel finds itself.)
+pub(crate) fn source(device: Device, given: Option<&Generator>) -> Result<Option<Generator>> {
+    match given {
+        Some(g) if device.has_data() && g.device() != device => Err(TorshError::device(
+            "",
+            format!(
+                "expected a generator of {device}, but got one of {}",
+                g.device()
+            ),
+        )
+        .with_hint("make it with Generator::on(device, seed)")),
+        Some(g) => Ok(Some(g.clone())),
+        None if device.is_host() || !device.has_data() => Ok(None),
+        None => Ok(Some(default_generator_of(device).clone())),
+    }
+}
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
     &UNIFORM_,
@@ -58,11 +79,7 @@ const fn fill(
         .grads(0, 0, |c| Ok(SmallVec::from_iter([Some(c.zeros(0)?)])))
 }
 
-fn source(generator: Option<&Generator>) -> Attr<'_> {
-    generator.map_or(Attr::None, Attr::Generator)
-}
-
-/// Uniform numbers. Attributes of the fills: generator, then the numbers of the schema.
+/// Uniform numbers.
 pub static UNIFORM_: OpRecord = fill(
     "uniform_",
     "Fills the tensor with numbers drawn uniformly from `from` to below `to`.",
@@ -246,7 +263,11 @@ pub static BERNOULLI_P: OpRecord = OpRecord::new(
 
 #[track_caller]
 fn bernoulli(p: &Tensor, generator: Option<&Generator>) -> Result<Tensor> {
-    crate::call::call1(&BERNOULLI, &[Arg::T(p)], &[source(generator)])
+    let attrs = attrs::Bernoulli {
+        p: None,
+        generator: source(p.device(), generator)?,
+    };
+    crate::call::call1(&BERNOULLI, &[Arg::T(p)], &attrs)
 }
 
 macro_rules! schema {
@@ -277,7 +298,7 @@ impl Options<'_> {
         Tensor::empty(
             shape,
             self.dtype.unwrap_or(dtype),
-            self.device.unwrap_or_default(),
+            self.device.unwrap_or_else(crate::default_device),
         )
     }
     fn empty_like(&self, x: &Tensor) -> Result<Tensor> {
@@ -312,7 +333,7 @@ created! {
         |b, o| o.empty(&b.ints(0), default_dtype())?.fill_normal(0.0, 1.0, o.generator)?;
     /// A permutation.
     RANDPERM "randperm" "A permutation of the integers from 0 to below n." "int n" 1
-        |b, o| permutation(b.int(0), o.dtype.unwrap_or(DType::I64), o.device.unwrap_or_default(), o.generator)?;
+        |b, o| permutation(b.int(0), o.dtype.unwrap_or(DType::I64), o.device.unwrap_or_else(crate::default_device), o.generator)?;
     /// Uniform numbers.
     RAND_LIKE "rand_like" "Numbers drawn uniformly from 0 to below 1, in another tensor's shape." "Tensor input" 1
         |b, o| o.empty_like(b.tensor(0)?)?.fill_uniform(0.0, 1.0, o.generator)?;
@@ -390,12 +411,11 @@ fn normal(mean: &Tensor, std: crate::Operand<'_>, generator: Option<&Generator>)
             "expects standard deviation to be non-complex",
         ));
     }
-    if std.numel() > 0 && std.lt(0.0)?.any()?.item::<bool>()? {
-        return Err(TorshError::invalid(
-            op,
-            "expects all elements of std >= 0.0",
-        ));
-    }
+    let fine = std.lt(0.0)?.logical_not()?;
+    check(&fine, CallSite::here(op), || {
+        Assert::value("expects all elements of std >= 0.0")
+    })
+    .map_err(|e| e.renamed(op))?;
     let shape = mean
         .shape()
         .broadcast(std.shape())
@@ -441,7 +461,8 @@ fn permutation(
         ));
     }
     let out = Tensor::empty([len], dtype, device)?;
-    write_fresh(&RANDPERM_FILL, &out, &[], &[source(generator)])?;
+    let generator = source(device, generator)?;
+    write_fresh(&RANDPERM_FILL, &out, &[], &attrs::RandPerm { generator })?;
     Ok(out)
 }
 
@@ -455,7 +476,8 @@ pub static MULTINOMIAL: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Multinomial, |c: &PlanCx<'_>| {
     let w = c.tensor(0)?;
-    let shape = Shape::new(&[w.dims()[0], c.attr(1).int() as usize]);
+    let samples = c.attrs::<attrs::Multinomial>()?.num_samples;
+    let shape = Shape::new(&[w.dims()[0], samples]);
     Ok(Plan::one(w.dtype(), shape, DType::I64))
 })
 .constant()
@@ -465,7 +487,7 @@ pub static MULTINOMIAL: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// Zeroes elements. Attributes: generator, p. Results: the rest, scaled, and the mask of it.
+/// Zeroes elements. Results: the rest, scaled, and the mask of it.
 pub static DROPOUT: OpRecord = OpRecord::new(
     "nn.functional.dropout",
     "In training zeroes each element with probability p and scales the others by 1 / (1 - p).",
@@ -498,7 +520,7 @@ pub static DROPOUT: OpRecord = OpRecord::new(
     constant: 2,
     formula: |c| {
         let dtype = c.input_dtype(0);
-        let scale = Scalar::Float(1.0 / (1.0 - c.attr(1).float()));
+        let scale = Scalar::Float(1.0 / (1.0 - c.attrs::<attrs::Dropout>()?.p));
         // The mask's scale is rounded to the dtype, as in the forward pass.
         let scale = Scalar::from_bytes(&scale.to_bytes(dtype), dtype);
         Ok(SmallVec::from_iter([Some(

@@ -1,8 +1,10 @@
 //! Other orders and places: flips, rolls, triangles, diagonals, repeats.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Device, Dims, Kernel, Result, Shape, TorshError};
+use torsh_core::attrs::{self, NONE};
+use torsh_core::{DType, Device, Dims, Kernel, Result, Shape, TorshError};
 
+use super::definitions;
 use super::index::one;
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
@@ -31,17 +33,18 @@ fn same(c: &PlanCx<'_>) -> Result<Plan> {
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 }
 
-/// The other way round. Attribute: the dimensions.
+/// The other way round.
 pub static FLIP: OpRecord = OpRecord::new(
     "flip",
     "A copy in reversed order along the named dimensions.",
     "(Tensor input, int[1] dims)",
 )
 .kernel(Kernel::Flip, same)
+.definition(definitions::flip)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
-    formula: |c| c.g().flip(c.attr(0).ints()),
+    formula: |c| c.g().flip(&c.attrs::<attrs::Flip>()?.dims[..]),
 }])
 .by_name(|b| b.tensor(0)?.flip(&b.ints(1)[..]).map(Value::Tensor))
 .samples(|s| {
@@ -70,19 +73,21 @@ pub static FLIPUD: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.flipud().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into()])]));
 
-/// Shifted around. Attributes: shifts, dimensions.
+/// Shifted around.
 pub static ROLL: OpRecord = OpRecord::new(
     "roll",
     "The elements shifted along dimensions, those pushed out coming in at the other end; without dimensions, of the flattened tensor.",
     "(Tensor input, int[1] shifts, int[1] dims)",
 )
 .kernel(Kernel::Roll, same)
+.definition(definitions::roll)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
     formula: |c| {
-        let back: SmallVec<[i64; 6]> = c.attr(0).ints().iter().map(|s| s.wrapping_neg()).collect();
-        c.g().roll(&back[..], c.attr(1).ints())
+        let attrs::Roll { shifts, dims } = c.attrs()?;
+        let back: SmallVec<[i64; 6]> = shifts.iter().map(|s| s.wrapping_neg()).collect();
+        c.g().roll(&back[..], &dims[..])
     },
 }])
 .by_name(|b| b.tensor(0)?.roll(&b.ints(1)[..], &b.ints(2)[..]).map(Value::Tensor))
@@ -117,17 +122,18 @@ fn triangle(c: &PlanCx<'_>) -> Result<Plan> {
     same(c)
 }
 
-/// The lower triangle. Attributes: diagonal, `false`.
+/// The lower triangle.
 pub static TRIL: OpRecord = OpRecord::new(
     "tril",
     "The lower triangle of matrices, up to the given diagonal; zeros elsewhere.",
     "(Tensor input, int diagonal=0)",
 )
 .kernel(Kernel::Triangle, triangle)
+.definition(definitions::triangle)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
-    formula: |c| c.g().tril(c.attr(0).int()),
+    formula: |c| c.g().tril(c.attrs::<attrs::Triangle>()?.diagonal),
 }])
 .by_name(|b| b.tensor(0)?.tril(b.int(1)).map(Value::Tensor))
 .samples(|s| {
@@ -137,17 +143,18 @@ pub static TRIL: OpRecord = OpRecord::new(
     ])
 });
 
-/// The upper triangle. Attributes: diagonal, `true`.
+/// The upper triangle.
 pub static TRIU: OpRecord = OpRecord::new(
     "triu",
     "The upper triangle of matrices, from the given diagonal on; zeros elsewhere.",
     "(Tensor input, int diagonal=0)",
 )
 .kernel(Kernel::Triangle, triangle)
+.definition(definitions::triangle)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
-    formula: |c| c.g().triu(c.attr(0).int()),
+    formula: |c| c.g().triu(c.attrs::<attrs::Triangle>()?.diagonal),
 }])
 .by_name(|b| b.tensor(0)?.triu(b.int(1)).map(Value::Tensor))
 .samples(|s| {
@@ -237,9 +244,9 @@ fn triangle_indices(
     }
     let n = r.len();
     r.append(&mut c);
-    Tensor::from_vec(r, [2, n])?
+    Tensor::on_host(&r, [2, n])?
         .to_dtype(dtype)?
-        .to_device(device.unwrap_or_default())
+        .to_device(device.unwrap_or_else(crate::default_device))
 }
 
 /// A diagonal taken out of a matrix, or a matrix made of one.
@@ -256,28 +263,20 @@ pub static DIAG: OpRecord = OpRecord::new(
     ])
 });
 
-/// Diagonals written into matrices. Attributes: size, stride and offset of the diagonal in the
-/// result, the result's sizes, then diagonal, first and second dimension.
+/// Diagonals written into matrices.
 pub static DIAG_EMBED: OpRecord = OpRecord::new(
     "diag_embed",
     "Matrices in two dimensions of the result whose diagonals are the input's last dimension.",
     "(Tensor input, int offset=0, int dim1=-2, int dim2=-1)",
 )
-.kernel(Kernel::StridedAccumulate, |c| {
+.kernel(Kernel::DiagEmbed, |c| {
     let x = c.tensor(0)?;
-    let dims: Dims = c.attr(3).ints().iter().map(|&n| n as usize).collect();
-    Ok(Plan::one(x.dtype(), dims.into(), x.dtype()))
+    let shape = matrices_of(x, c.attrs()?)?;
+    Ok(Plan::one(x.dtype(), shape, x.dtype()))
 })
 .grads(0, 0, |c| {
-    Ok(one(
-        0,
-        diagonal_of(
-            c.g(),
-            c.attr(4).int(),
-            c.attr(5).int() as usize,
-            c.attr(6).int() as usize,
-        )?,
-    ))
+    let &attrs::DiagEmbed { offset, dim1, dim2 } = c.attrs()?;
+    Ok(one(0, diagonal_of(c.g(), offset, dim1, dim2)?))
 })
 .by_name(|b| {
     b.tensor(0)?
@@ -304,6 +303,31 @@ pub static DIAGFLAT: OpRecord = OpRecord::new(
 )
 .by_name(|b| b.tensor(0)?.diagflat(b.int(1)).map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 2])?.into(), Value::Int(1)])]));
+
+/// The shape of matrices whose diagonals are a tensor's last dimension.
+fn matrices_of(x: &Tensor, a: &attrs::DiagEmbed) -> Result<Shape> {
+    let Some((&length, others)) = x.dims().split_last() else {
+        return Err(TorshError::index(
+            "",
+            "diag_embed() cannot be applied to a 0-dim tensor.",
+        ));
+    };
+    let n = (length as u64)
+        .checked_add(a.offset.unsigned_abs())
+        .filter(|&n| n < 1 << 31)
+        .ok_or_else(|| {
+            TorshError::invalid(
+                "",
+                format!("the diagonal {} makes too large a matrix", a.offset),
+            )
+        })?;
+    let mut dims = Dims::from_slice(others);
+    dims.insert(a.dim1.min(a.dim2), n as usize);
+    dims.insert(a.dim1.max(a.dim2), n as usize);
+    let shape = Shape::from(dims);
+    shape.checked_numel(x.dtype().size())?;
+    Ok(shape)
+}
 
 /// A window on the diagonal of two dimensions, which becomes the last dimension.
 fn diagonal_of(t: &Tensor, offset: i64, d1: usize, d2: usize) -> Result<Tensor> {
@@ -340,7 +364,7 @@ static REPEAT_COUNT: OpRecord =
         })
         .constant();
 
-/// Positions repeated as often as a tensor says. Attribute: how many in all.
+/// Positions repeated as often as a tensor says.
 pub static REPEAT_INTERLEAVE_TENSOR: OpRecord = OpRecord::new(
     "repeat_interleave.repeats",
     "The position of each element of a 1-d tensor, as often as the element says.",
@@ -350,7 +374,7 @@ pub static REPEAT_INTERLEAVE_TENSOR: OpRecord = OpRecord::new(
 .kernel(Kernel::RepeatInterleave, |c| {
     Ok(Plan::one(
         DType::I64,
-        Shape::new(&[c.attr(0).int() as usize]),
+        Shape::new(&[c.attrs::<attrs::RepeatInterleave>()?.output_size]),
         DType::I64,
     ))
 })
@@ -395,18 +419,18 @@ fn positions(repeats: &Tensor, output_size: Option<i64>) -> Result<Tensor> {
     }
     let total = match output_size {
         Some(n) => n,
-        None => call1(&REPEAT_COUNT, &[Arg::T(repeats)], &[])?.item::<i64>()?,
+        None => call1(&REPEAT_COUNT, &[Arg::T(repeats)], NONE)?.item::<i64>()?,
     };
-    if total < 0 {
+    let Ok(output_size) = usize::try_from(total) else {
         return Err(TorshError::invalid(
             "",
             format!("output_size must be non-negative, got {total}"),
         ));
-    }
+    };
     call1(
         &REPEAT_INTERLEAVE_TENSOR,
         &[Arg::T(repeats)],
-        &[Attr::Int(total)],
+        &attrs::RepeatInterleave { output_size },
     )
 }
 
@@ -431,7 +455,8 @@ impl Tensor {
         if self.ndim() == 0 {
             list.clear();
         }
-        call1(&FLIP, &[Arg::T(self)], &[Attr::Ints(&list)])
+        let dims = list[..].into();
+        call1(&FLIP, &[Arg::T(self)], &attrs::Flip { dims })
     }
 
     /// A copy with the second dimension reversed (`torch.fliplr`).
@@ -472,7 +497,10 @@ impl Tensor {
             let rolled = call1(
                 &ROLL,
                 &[Arg::T(&flat)],
-                &[Attr::Ints(&shifts), Attr::Ints(&[0])],
+                &attrs::Roll {
+                    shifts: shifts[..].into(),
+                    dims: [0].into(),
+                },
             )?;
             return rolled.reshape(self.shape());
         }
@@ -499,7 +527,10 @@ impl Tensor {
         call1(
             &ROLL,
             &[Arg::T(self)],
-            &[Attr::Ints(&shifts), Attr::Ints(&list)],
+            &attrs::Roll {
+                shifts: shifts[..].into(),
+                dims: list[..].into(),
+            },
         )
     }
 
@@ -510,7 +541,10 @@ impl Tensor {
         call1(
             &TRIL,
             &[Arg::T(self)],
-            &[Attr::Int(diagonal.value()), Attr::Bool(false)],
+            &attrs::Triangle {
+                diagonal: diagonal.value(),
+                upper: false,
+            },
         )
     }
 
@@ -521,7 +555,10 @@ impl Tensor {
         call1(
             &TRIU,
             &[Arg::T(self)],
-            &[Attr::Int(diagonal.value()), Attr::Bool(true)],
+            &attrs::Triangle {
+                diagonal: diagonal.value(),
+                upper: true,
+            },
         )
     }
 
@@ -532,7 +569,10 @@ impl Tensor {
             &TRIL,
             self,
             &[],
-            &[Attr::Int(diagonal.value()), Attr::Bool(false)],
+            &attrs::Triangle {
+                diagonal: diagonal.value(),
+                upper: false,
+            },
         )
     }
 
@@ -543,7 +583,10 @@ impl Tensor {
             &TRIU,
             self,
             &[],
-            &[Attr::Int(diagonal.value()), Attr::Bool(true)],
+            &attrs::Triangle {
+                diagonal: diagonal.value(),
+                upper: true,
+            },
         )
     }
 
@@ -606,55 +649,14 @@ impl Tensor {
                 format!("diagonal dimensions cannot be identical {a}, {b}"),
             ));
         }
-        let Some(last) = self.ndim().checked_sub(1) else {
-            let e = TorshError::index("", "diag_embed() cannot be applied to a 0-dim tensor.");
-            return self.named("diag_embed", Err(e));
-        };
-        let n = (self.dims()[last] as u64)
-            .checked_add(offset.unsigned_abs())
-            .filter(|&n| n < 1 << 31)
-            .ok_or_else(|| {
-                TorshError::invalid(
-                    "diag_embed",
-                    format!("the diagonal {offset} makes too large a matrix"),
-                )
-            })?;
-        let mut rest = self.dims()[..last].iter();
-        let dims: Dims = (0..self.ndim() + 1)
-            .map(|d| {
-                if d == d1 || d == d2 {
-                    n as usize
-                } else {
-                    rest.next().copied().unwrap_or(1)
-                }
-            })
-            .collect();
-        let shape = Shape::from(dims);
-        self.named("diag_embed", shape.checked_numel(self.dtype().size()))?;
-        let strides = shape.contiguous_strides();
-        let mut window: SmallVec<[i64; 6]> = (0..shape.ndim())
-            .filter(|d| *d != d1 && *d != d2)
-            .map(|d| strides[d] as i64)
-            .collect();
-        window.push((strides[d1] + strides[d2]) as i64);
-        let first = if offset >= 0 {
-            offset * strides[d2] as i64
-        } else {
-            -offset * strides[d1] as i64
-        };
-        let ints = |v: &[usize]| -> SmallVec<[i64; 6]> { v.iter().map(|&n| n as i64).collect() };
         call1(
             &DIAG_EMBED,
             &[Arg::T(self)],
-            &[
-                Attr::Ints(&ints(self.dims())),
-                Attr::Ints(&window),
-                Attr::Int(first),
-                Attr::Ints(&ints(&shape)),
-                Attr::Int(offset),
-                Attr::Int(d1 as i64),
-                Attr::Int(d2 as i64),
-            ],
+            &attrs::DiagEmbed {
+                offset,
+                dim1: d1,
+                dim2: d2,
+            },
         )
     }
 

@@ -2,9 +2,10 @@
 //! made of.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Result, Shape, TorshError};
+use torsh_core::{Kernel, Result, Shape, TorshError, attrs};
 
 use super::batch_norm::wide;
+use super::definitions;
 use crate::call::{Arg, call, call1};
 use crate::record::{Backward, OpRecord, Plan, Spec};
 use crate::{BackwardCx, Grads, Tensor};
@@ -12,8 +13,7 @@ use crate::{BackwardCx, Grads, Tensor};
 pub(crate) const RECORDS: &[&OpRecord] = &[&ROW_NORM, &ROW_NORM_BACKWARD];
 
 /// The kernel under the others: a tensor as rows, each normalised. Operands: input, weight, bias.
-/// Attributes: rows, groups, spread, centred, eps, elements of a row, as the CPU's `row_norm`
-/// explains them. Results: the normalised input, and mean and inverse deviation of each row.
+/// Results: the normalised input, and mean and inverse deviation of each row.
 pub static ROW_NORM: OpRecord = OpRecord::new(
     "_row_norm",
     "Rows less their mean over their deviation, or over their root mean square, scaled and shifted.",
@@ -35,9 +35,11 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
             ));
         }
     }
-    let each = || Spec::new(Shape::new(&[c.attr(0).int() as usize]), wide(x.dtype()));
+    let rows = c.attrs::<attrs::RowNorm>()?.rows;
+    let each = || Spec::new(Shape::new(&[rows]), wide(x.dtype()));
     Ok(Plan::many(x.dtype(), [Spec::new(x.shape().clone(), x.dtype()), each(), each()]))
 })
+.definition(definitions::row_norm)
 .backward(Backward::Full {
     inputs: 0b11,
     outputs: 0b110,
@@ -49,10 +51,16 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
         let weight = if c.has_input(1) { Some(c.input(1)?) } else { None };
         let (x, mean, rstd) = (c.input(0)?, c.output(1)?, c.output(2)?);
         let args = [Arg::T(c.g()), Arg::T(&x), Arg::opt(weight.as_ref()), Arg::T(&mean), Arg::T(&rstd)];
-        let parameters = c.needs(1) || c.needs(2);
-        let attrs = [0, 1, 2, 3, 4, 5].map(|i| c.attr(i));
-        let attrs: Vec<Attr<'_>> =
-            attrs.into_iter().chain([Attr::Bool(c.needs(0)), Attr::Bool(parameters)]).collect();
+        let &attrs::RowNorm { rows, n, groups, spread, centred, .. } = c.attrs()?;
+        let attrs = attrs::RowNormBackward {
+            rows,
+            n,
+            groups,
+            spread,
+            centred,
+            input_grad: c.needs(0),
+            parameter_grads: c.needs(1) || c.needs(2),
+        };
         let grads = call(&ROW_NORM_BACKWARD, &args, &attrs)?;
         grads
             .into_iter()
@@ -67,22 +75,19 @@ pub static ROW_NORM: OpRecord = OpRecord::new(
 });
 
 /// The gradients of [`ROW_NORM`] in one kernel, for when they are not differentiated again.
-/// Attributes 6 and 7 say whether the input's and the parameters' are wanted.
 pub static ROW_NORM_BACKWARD: OpRecord =
-    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "").kernel(
-        Kernel::RowNormBackward,
-        |c| {
+    OpRecord::new("_row_norm_backward", "The gradients of _row_norm.", "")
+        .kernel(Kernel::RowNormBackward, |c| {
             let x = c.tensor(1)?;
-            let [groups, spread, n] = [1, 2, 5].map(|i| c.attr(i).int().max(0) as usize);
+            let a = c.attrs::<attrs::RowNormBackward>()?;
             let none = Shape::new(&[0]);
-            let parameters = match c.attr(7).bool() {
-                true => Shape::new(&[groups * n / spread.max(1)]),
+            let parameters = match a.parameter_grads {
+                true => Shape::new(&[a.groups.saturating_mul(a.n) / a.spread]),
                 false => none.clone(),
             };
-            let input = if c.attr(6).bool() {
-                x.shape().clone()
-            } else {
-                none
+            let input = match a.input_grad {
+                true => x.shape().clone(),
+                false => none,
             };
             let dtype = wide(x.dtype());
             Ok(Plan::many(
@@ -93,22 +98,28 @@ pub static ROW_NORM_BACKWARD: OpRecord =
                     Spec::new(parameters, dtype),
                 ],
             ))
-        },
-    );
+        })
+        .definition(definitions::row_norm_backward);
 
 /// The gradients in ops that have derivatives.
 fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     let x = c.input(0)?;
     let (dtype, shape) = (wide(x.dtype()), x.shape().clone());
-    let [rows, groups, spread, n] = [0, 1, 2, 5].map(|i| c.attr(i).int());
+    let &attrs::RowNorm {
+        rows,
+        n,
+        groups,
+        spread,
+        eps,
+        centred,
+    } = c.attrs()?;
     // Samples, groups, parameters of a group, elements of a parameter.
     let parts = [rows / groups, groups, n / spread, spread];
     let x = x.to_dtype(dtype)?.reshape(parts)?;
     let g = c.g().to_dtype(dtype)?.reshape(parts)?;
     let mean_of = |t: &Tensor| t.sum_dim([2, 3], true)?.div(n as f64);
-    let centred = c.attr(3).bool();
     let apart = if centred { x.sub(&mean_of(&x)?)? } else { x };
-    let rstd = mean_of(&apart.square()?)?.add(c.attr(4).float())?.rsqrt()?;
+    let rstd = mean_of(&apart.square()?)?.add(eps)?.rsqrt()?;
     let hat = apart.mul(&rstd)?;
     let mut grads: Grads = SmallVec::from_iter([None, None, None]);
     if c.needs(0) {
@@ -134,36 +145,16 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
     Ok(grads)
 }
 
-/// How a tensor is normalised, apart from its parameters.
-pub(super) struct Rows {
-    /// How many rows.
-    pub rows: usize,
-    /// After how many rows the parameters repeat.
-    pub groups: usize,
-    /// How many adjacent elements share a parameter.
-    pub spread: usize,
-    /// Whether the mean is subtracted.
-    pub centred: bool,
-    /// Added to the variance.
-    pub eps: f64,
-    /// Elements of a row.
-    pub n: usize,
-}
-
-impl Rows {
-    /// The tensor, normalised.
-    pub fn of(&self, x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
-        call1(
-            &ROW_NORM,
-            &[Arg::T(x), Arg::opt(weight), Arg::opt(bias)],
-            &[
-                Attr::Int(self.rows as i64),
-                Attr::Int(self.groups as i64),
-                Attr::Int(self.spread as i64),
-                Attr::Bool(self.centred),
-                Attr::Float(self.eps),
-                Attr::Int(self.n as i64),
-            ],
-        )
-    }
+/// A tensor, normalised as `attrs` says, then scaled and shifted.
+pub(super) fn row_norm(
+    x: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    attrs: &attrs::RowNorm,
+) -> Result<Tensor> {
+    call1(
+        &ROW_NORM,
+        &[Arg::T(x), Arg::opt(weight), Arg::opt(bias)],
+        attrs,
+    )
 }

@@ -69,8 +69,13 @@ fn rrelu(x: &Tensor, options: &RreluOptions) -> Result<Tensor> {
         if x.device() == crate::Device::Meta {
             return Ok(ones);
         }
-        // Only elements that are not positive draw, each in float64.
         let low = x.detach().le(0.0)?;
+        if !x.device().is_host() {
+            // To count those that draw would be to wait, so all do, in their own dtype.
+            let draws = x.detach().empty_like()?.uniform_(lower, upper)?;
+            return Tensor::where_(&low, &draws, &ones);
+        }
+        // Only elements that are not positive draw, each in float64.
         let count = low.count_nonzero()?.item::<i64>()?;
         let draws = Tensor::empty([count as usize], DType::F64, x.device())?;
         let draws = draws.uniform_(lower, upper)?.to_dtype(x.dtype())?;
@@ -87,7 +92,8 @@ impl Tensor {
         self.rrelu_with(RreluOptions::default())
     }
 
-    /// [`Tensor::rrelu`] with other slopes, in training drawn for each element (Xu et al., 2015).
+    /// [`Tensor::rrelu`] with other slopes, in training drawn for each element (Xu et al., 2015): on the
+    /// CPU for those that are not positive, in float64; on other devices for all, in their own dtype.
     #[track_caller]
     pub fn rrelu_with(&self, options: RreluOptions) -> Result<Tensor> {
         rrelu(self, &options).map_err(|e| e.renamed("rrelu"))

@@ -1,10 +1,10 @@
 //! Normalisation within samples: of their last dimensions, of groups of channels, of each channel,
 //! and across neighbouring channels.
 
-use torsh_core::{DType, Result, TorshError};
+use torsh_core::{DType, Result, TorshError, attrs};
 
 use super::batch_norm::{BatchNormOptions, wide};
-use super::row_norm::Rows;
+use super::row_norm::row_norm;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{IntoDim, IntoShape, Tensor, Value};
@@ -239,15 +239,15 @@ fn elements(shape: &[i64]) -> usize {
 
 fn layer_norm(x: &Tensor, shape: &[i64], options: &LayerNormOptions) -> Result<Tensor> {
     let (weight, bias) = (options.weight.as_ref(), options.bias.as_ref());
-    Rows {
+    let attrs = attrs::RowNorm {
         rows: samples(x, shape, [weight, bias])?,
+        n: elements(shape),
         groups: 1,
         spread: 1,
-        centred: true,
         eps: options.eps,
-        n: elements(shape),
-    }
-    .of(x, weight, bias)
+        centred: true,
+    };
+    row_norm(x, weight, bias, &attrs)
 }
 
 fn rms_norm(x: &Tensor, shape: &[i64], options: &RmsNormOptions) -> Result<Tensor> {
@@ -272,15 +272,15 @@ fn rms_norm(x: &Tensor, shape: &[i64], options: &RmsNormOptions) -> Result<Tenso
         Some(w) if w.dtype() != wide(x.dtype()) => Some(w.to_dtype(x.dtype())?),
         w => w.cloned(),
     };
-    Rows {
+    let attrs = attrs::RowNorm {
         rows,
+        n: elements(shape),
         groups: 1,
         spread: 1,
-        centred: false,
         eps,
-        n: elements(shape),
-    }
-    .of(x, weight.as_ref(), None)
+        centred: false,
+    };
+    row_norm(x, weight.as_ref(), None, &attrs)
 }
 
 /// Checks that a channel's parameter has an element for each.
@@ -334,15 +334,15 @@ fn group_norm(x: &Tensor, num_groups: i64, options: &GroupNormOptions) -> Result
     if spatial == 0 {
         return refuse("Expected HxW to be greater than 0, got 0".into());
     }
-    let rows = Rows {
+    let attrs = attrs::RowNorm {
         rows: n.saturating_mul(groups),
+        n: size(&[c / groups, spatial]),
         groups,
         spread: spatial,
-        centred: true,
         eps: options.eps,
-        n: size(&[c / groups, spatial]),
+        centred: true,
     };
-    rows.of(x, weight, bias)
+    row_norm(x, weight, bias, &attrs)
 }
 
 fn instance_norm(x: &Tensor, options: &InstanceNormOptions) -> Result<Tensor> {
@@ -378,15 +378,15 @@ fn instance_norm(x: &Tensor, options: &InstanceNormOptions) -> Result<Tensor> {
     // PyTorch rounds the statistics of the half types, which goes by batch_norm.
     let half = matches!(x.dtype(), DType::F16 | DType::BF16);
     if own && mean.is_none() && var.is_none() && !half {
-        let rows = Rows {
+        let attrs = attrs::RowNorm {
             rows: size(&[*n, *c]),
+            n: spatial,
             groups: (*c).max(1),
             spread: spatial.max(1),
-            centred: true,
             eps: options.eps,
-            n: spatial,
+            centred: true,
         };
-        return rows.of(x, weight, bias);
+        return row_norm(x, weight, bias, &attrs);
     }
     // As one sample with the channels of all, whose statistics are each sample's.
     let joined: Vec<usize> = [1, size(&[*n, *c])]

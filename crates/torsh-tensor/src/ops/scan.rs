@@ -1,15 +1,15 @@
 //! Cumulative operations along a dimension, and differences.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+use torsh_core::{DType, Kernel, Result, TorshError, attrs};
 
-use super::index::in_place;
-use super::reduce::product::{has_zero, products_before};
-use super::scatter::SCATTER_ADD;
+use super::index::one;
+use super::reduce::product::{may_have_zero, products_before};
+use super::sort;
 use crate::call::{Arg, call, call_inplace, call1};
 use crate::node::{BackwardCx, Grads};
 use crate::options::options;
-use crate::record::{Backward, InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
+use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::sample::Sampler;
 use crate::{CumsumOptions, IntoDim, Tensor, Value};
 
@@ -19,7 +19,10 @@ pub(crate) const RECORDS: &[&OpRecord] =
 fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let x = c.tensor(0)?;
     let dtype = match x.dtype() {
-        d if d.is_integer() || d == DType::Bool => c.attr(1).dtype().unwrap_or(DType::I64),
+        d if d.is_integer() || d == DType::Bool => {
+            let asked = c.attrs::<attrs::CumSum>()?.dtype;
+            asked.unwrap_or(DType::I64)
+        }
         d => d,
     };
     Ok(Plan::one(x.dtype(), x.shape().clone(), dtype))
@@ -32,7 +35,7 @@ fn with_positions(c: &PlanCx<'_>) -> Result<Plan> {
 }
 
 /// The sum from each element to the last.
-fn sum_from(x: &Tensor, d: i64) -> Result<Tensor> {
+fn sum_from(x: &Tensor, d: usize) -> Result<Tensor> {
     if x.ndim() == 0 {
         return Ok(x.clone());
     }
@@ -46,7 +49,7 @@ fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// Cumulative sum. Attributes: dimension, dtype.
+/// Cumulative sum.
 pub static CUMSUM: OpRecord = OpRecord::new(
     "cumsum",
     "The sum of all elements up to each along a dimension; integers and bools add up in int64.",
@@ -56,7 +59,7 @@ pub static CUMSUM: OpRecord = OpRecord::new(
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
-    formula: |c| sum_from(c.g(), c.attr(0).int()),
+    formula: |c| sum_from(c.g(), c.attrs::<attrs::CumSum>()?.dim),
 }])
 .by_name(|b| {
     b.tensor(0)?
@@ -65,7 +68,7 @@ pub static CUMSUM: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Cumulative product. Attributes: dimension, dtype.
+/// Cumulative product.
 pub static CUMPROD: OpRecord = OpRecord::new(
     "cumprod",
     "The product of all elements up to each along a dimension; integers and bools multiply in int64.",
@@ -85,18 +88,17 @@ pub static CUMPROD: OpRecord = OpRecord::new(
 });
 
 fn cumprod_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
-    let (x, g, d) = (c.x()?, c.g(), c.attr(0).int());
+    let (x, g, d) = (c.x()?, c.g(), c.attrs::<attrs::CumSum>()?.dim);
     if x.ndim() == 0 || x.numel() == 0 {
         return Ok(g.clone());
     }
-    if !has_zero(&x)? {
+    if !may_have_zero(&x)? {
         return sum_from(&c.out()?.conj()?.mul(g)?, d)?.div(&x.conj()?);
     }
     // Element i is in all products from i on: there, the product of all but itself.
     if !crate::is_grad_enabled() {
         return around_zeros(&x, g, &c.out()?, d);
     }
-    let d = d as usize;
     let n = x.dims()[d];
     let before = products_before(&x, d)?;
     let one = x.narrow(d, 0, 1)?.ones_like()?;
@@ -118,7 +120,7 @@ fn cumprod_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
 /// The gradient of a cumulative product along lines some of which hold zeros. Before the first
 /// zero it is as without; at it, the products up to the next zero count, without it; after it
 /// there is none.
-fn around_zeros(x: &Tensor, g: &Tensor, out: &Tensor, d: i64) -> Result<Tensor> {
+fn around_zeros(x: &Tensor, g: &Tensor, out: &Tensor, d: usize) -> Result<Tensor> {
     let (x, out) = (x.conj()?, out.conj()?);
     let is_zero = x.eq(0)?;
     let zeros = is_zero.cumsum(d)?;
@@ -142,23 +144,10 @@ fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
         return Ok(SmallVec::from_iter([None]));
     };
     if g.ndim() == 0 {
-        return Ok(SmallVec::from_iter([Some(g.clone())]));
+        return Ok(one(0, g.clone()));
     }
-    let attrs = [c.attr(0), Attr::Bool(false)];
-    let sum = in_place(
-        &SCATTER_ADD,
-        &c.zeros(0)?,
-        &[Arg::T(&c.output(1)?), Arg::T(g)],
-        &attrs,
-    )?;
-    Ok(SmallVec::from_iter([Some(sum)]))
+    sort::put_back(c, c.attrs::<attrs::Scan>()?.dim, &c.output(1)?, g)
 }
-const PICKED: Backward = Backward::Full {
-    inputs: 0,
-    outputs: 2,
-    constant: 2,
-    formula: picked,
-};
 
 fn distinct(s: &mut Sampler) -> Result<Vec<Sample>> {
     Ok(vec![Sample::new([
@@ -167,29 +156,29 @@ fn distinct(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])])
 }
 
-/// Cumulative maximum. Attribute: dimension.
+/// Cumulative maximum.
 pub static CUMMAX: OpRecord = OpRecord::new(
     "cummax",
     "The largest element up to each along a dimension, and its position, the last of several; NaN stays.",
     "(Tensor input, int dim)",
 )
 .kernel(Kernel::CumMax, with_positions)
-.backward(PICKED)
+.backward(sort::picked(picked))
 .by_name(|b| b.tensor(0)?.cummax(b.int(1)).map(Value::from))
 .samples(distinct);
 
-/// Cumulative minimum. Attribute: dimension.
+/// Cumulative minimum.
 pub static CUMMIN: OpRecord = OpRecord::new(
     "cummin",
     "The smallest element up to each along a dimension, and its position, the last of several; NaN stays.",
     "(Tensor input, int dim)",
 )
 .kernel(Kernel::CumMin, with_positions)
-.backward(PICKED)
+.backward(sort::picked(picked))
 .by_name(|b| b.tensor(0)?.cummin(b.int(1)).map(Value::from))
 .samples(distinct);
 
-/// Cumulative log-sum-exp. Attribute: dimension.
+/// Cumulative log-sum-exp.
 pub static LOGCUMSUMEXP: OpRecord = OpRecord::new(
     "logcumsumexp",
     "Logarithm of the sum of exponentials of all elements up to each along a dimension.",
@@ -210,7 +199,8 @@ pub static LOGCUMSUMEXP: OpRecord = OpRecord::new(
 /// `exp(x[i]) * sum over k >= i of g[k] / exp(out[k])`, in logarithms, as either factor may
 /// overflow.
 fn logcumsumexp_backward(c: &BackwardCx<'_>) -> Result<Tensor> {
-    let (x, out, g, d) = (c.x()?, c.out()?, c.g(), c.attr(0).int());
+    let (x, out, g) = (c.x()?, c.out()?, c.g());
+    let d = c.attrs::<attrs::Scan>()?.dim;
     if x.ndim() == 0 || x.numel() == 0 {
         return Ok(g.clone());
     }
@@ -270,60 +260,55 @@ options! {
 
 impl Tensor {
     #[track_caller]
-    fn scan(&self, record: &'static OpRecord, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-        let d = self.dim(record.name, dim)? as i64;
-        let attrs = [Attr::Int(d), dtype.map_or(Attr::None, Attr::DType)];
+    fn total(&self, record: &'static OpRecord, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
+        let dim = self.dim(record.name, dim)?;
+        let attrs = attrs::CumSum { dim, dtype };
         call1(record, &[Arg::T(&self.cast(dtype)?)], &attrs)
+    }
+
+    /// [`Tensor::total`] over this tensor; the dtype stays.
+    #[track_caller]
+    fn total_(&self, record: &'static OpRecord, op: &'static str, dim: i64) -> Result<Tensor> {
+        let dim = self.dim(op, dim)?;
+        let dtype = Some(self.dtype());
+        call_inplace(record, self, &[], &attrs::CumSum { dim, dtype })?;
+        Ok(self.clone())
     }
 
     /// The sum of all elements up to each along a dimension.
     #[track_caller]
     pub fn cumsum(&self, dim: impl IntoDim) -> Result<Tensor> {
-        self.scan(&CUMSUM, dim.value(), None)
+        self.total(&CUMSUM, dim.value(), None)
     }
 
     /// [`Tensor::cumsum`] in another dtype.
     #[track_caller]
     pub fn cumsum_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
-        self.scan(&CUMSUM, dim.value(), options.dtype)
+        self.total(&CUMSUM, dim.value(), options.dtype)
     }
 
     /// [`Tensor::cumsum`] in place.
     #[track_caller]
     pub fn cumsum_(&self, dim: impl IntoDim) -> Result<Tensor> {
-        let d = self.dim("cumsum_", dim.value())? as i64;
-        call_inplace(
-            &CUMSUM,
-            self,
-            &[],
-            &[Attr::Int(d), Attr::DType(self.dtype())],
-        )?;
-        Ok(self.clone())
+        self.total_(&CUMSUM, "cumsum_", dim.value())
     }
 
     /// The product of all elements up to each along a dimension.
     #[track_caller]
     pub fn cumprod(&self, dim: impl IntoDim) -> Result<Tensor> {
-        self.scan(&CUMPROD, dim.value(), None)
+        self.total(&CUMPROD, dim.value(), None)
     }
 
     /// [`Tensor::cumprod`] in another dtype.
     #[track_caller]
     pub fn cumprod_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
-        self.scan(&CUMPROD, dim.value(), options.dtype)
+        self.total(&CUMPROD, dim.value(), options.dtype)
     }
 
     /// [`Tensor::cumprod`] in place.
     #[track_caller]
     pub fn cumprod_(&self, dim: impl IntoDim) -> Result<Tensor> {
-        let d = self.dim("cumprod_", dim.value())? as i64;
-        call_inplace(
-            &CUMPROD,
-            self,
-            &[],
-            &[Attr::Int(d), Attr::DType(self.dtype())],
-        )?;
-        Ok(self.clone())
+        self.total_(&CUMPROD, "cumprod_", dim.value())
     }
 
     /// The largest element up to each along a dimension, and its position.
@@ -340,8 +325,8 @@ impl Tensor {
 
     #[track_caller]
     fn running(&self, record: &'static OpRecord, dim: i64) -> Result<(Tensor, Tensor)> {
-        let d = self.dim(record.name, dim)? as i64;
-        let mut outs = call(record, &[Arg::T(self)], &[Attr::Int(d)])?;
+        let dim = self.dim(record.name, dim)?;
+        let mut outs = call(record, &[Arg::T(self)], &attrs::Scan { dim })?;
         let values = outs.remove(0);
         Ok((values, outs.remove(0)))
     }
@@ -349,7 +334,8 @@ impl Tensor {
     /// Logarithm of the sum of exponentials of all elements up to each along a dimension.
     #[track_caller]
     pub fn logcumsumexp(&self, dim: impl IntoDim) -> Result<Tensor> {
-        self.scan(&LOGCUMSUMEXP, dim.value(), None)
+        let dim = self.dim(LOGCUMSUMEXP.name, dim.value())?;
+        call1(&LOGCUMSUMEXP, &[Arg::T(self)], &attrs::Scan { dim })
     }
 
     /// Differences of neighbours along the last dimension.

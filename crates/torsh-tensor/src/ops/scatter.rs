@@ -1,7 +1,8 @@
 //! Gathering and scattering along one dimension, an index per element.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Result, Scalar, Shape, TorshError};
+use torsh_core::attrs::{self, ScatterReduction, ScatterUpdate};
+use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::{at_least_1d, check_number, in_place, one};
 use crate::call::{Arg, call1};
@@ -48,15 +49,14 @@ fn same_rank(index: &Tensor, other: &Tensor, name: &str) -> Result<()> {
     ))
 }
 
-/// Elements along a dimension, an index per element. Attributes: dimension, whether negative
-/// indices count from the end.
+/// Elements along a dimension, an index per element.
 pub static GATHER: OpRecord = OpRecord::new(
     "gather",
     "For every element of the index, the element at that position along a dimension.",
     "(Tensor input, int dim, Tensor index, *, bool sparse_grad=False)",
 )
 .kernel(Kernel::Gather, |c| {
-    let (x, index, d) = (c.tensor(0)?, c.tensor(1)?, c.attr(0).int() as usize);
+    let (x, index, d) = (c.tensor(0)?, c.tensor(1)?, c.attrs::<attrs::Gather>()?.dim);
     index_dtype("gather", index)?;
     if index.numel() != 0 {
         same_rank(index, x, "input")?;
@@ -76,7 +76,7 @@ pub static GATHER: OpRecord = OpRecord::new(
 })
 .grads(2, 0, |c| {
     let zeros = c.zeros(0)?;
-    Ok(one(0, in_place(&SCATTER_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], &[c.attr(0), c.attr(1)])?))
+    Ok(one(0, in_place(&SCATTER_ADD, &zeros, &[Arg::T(&c.y()?), Arg::T(c.g())], c.attributes())?))
 })
 .by_name(|b| b.tensor(0)?.gather(b.int(1), b.tensor(2)?).map(Value::Tensor))
 .samples(|s| {
@@ -102,9 +102,10 @@ pub static TAKE_ALONG_DIM: OpRecord = OpRecord::new(
     ])
 });
 
-/// Checks the operands of a scatter: 0 the target, 1 the index, 2 the source where there is one.
-fn plan(c: &PlanCx<'_>) -> Result<Plan> {
-    let (x, index, d) = (c.tensor(0)?, c.tensor(1)?, c.attr(0).int() as usize);
+/// Checks the operands of a scatter along dimension `d`: 0 the target, 1 the index, 2 the source
+/// where there is one.
+fn plan(c: &PlanCx<'_>, d: usize) -> Result<Plan> {
+    let (x, index) = (c.tensor(0)?, c.tensor(1)?);
     index_dtype("scatter", index)?;
     let source = c.opt_tensor(2);
     if let Some(s) = source
@@ -144,12 +145,8 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
 }
 
 /// Gradients of the elements that were read, with zeros where the source is larger than the index.
-fn of_source(c: &BackwardCx<'_>, index: &Tensor) -> Result<Tensor> {
-    let g = call1(
-        &GATHER,
-        &[Arg::T(c.g()), Arg::T(index)],
-        &[c.attr(0), c.attr(1)],
-    )?;
+fn of_source(c: &BackwardCx<'_>, index: &Tensor, from: &attrs::Gather) -> Result<Tensor> {
+    let g = call1(&GATHER, &[Arg::T(c.g()), Arg::T(index)], from)?;
     pad(g, c.input_shape(2))
 }
 
@@ -166,28 +163,30 @@ fn pad(g: Tensor, shape: &Shape) -> Result<Tensor> {
     Ok(zeros)
 }
 
-/// Writes along a dimension, an index per element. Attributes: dimension, reduction, number.
+/// Writes along a dimension, an index per element: operand 2, or else the number of the
+/// attributes.
 pub static SCATTER: OpRecord = OpRecord::new(
     "scatter.src",
     "The tensor with the source's elements at the indices along a dimension.",
     "(Tensor input, int dim, Tensor index, Tensor src)",
 )
 .overload()
-.kernel(Kernel::Scatter, plan)
+.kernel(Kernel::Scatter, |c| {
+    plan(c, c.attrs::<attrs::Scatter>()?.dim)
+})
 .grads(2, 0, |c| {
-    let index = c.y()?;
+    let (index, dim) = (c.y()?, c.attrs::<attrs::Scatter>()?.dim);
     let first = if c.needs(0) {
-        let attrs = [c.attr(0), Attr::Str(""), Attr::Scalar(Scalar::Int(0))];
-        Some(call1(
-            &SCATTER,
-            &[Arg::T(c.g()), Arg::T(&index), Arg::Absent],
-            &attrs,
-        )?)
+        Some(c.g().scatter(dim, &index, 0)?)
     } else {
         None
     };
     let source = if c.needs(2) {
-        Some(of_source(c, &index)?)
+        let from = attrs::Gather {
+            dim,
+            negative: false,
+        };
+        Some(of_source(c, &index, &from)?)
     } else {
         None
     };
@@ -245,7 +244,9 @@ pub static SCATTER_REDUCING: OpRecord = OpRecord::new(
     "(Tensor input, int dim, Tensor index, Operand src, *, str reduce)",
 )
 .overload()
-.kernel(Kernel::Scatter, plan)
+.kernel(Kernel::Scatter, |c| {
+    plan(c, c.attrs::<attrs::Scatter>()?.dim)
+})
 .backward(Backward::Missing)
 .by_name(|b| {
     b.tensor(0)?
@@ -253,16 +254,18 @@ pub static SCATTER_REDUCING: OpRecord = OpRecord::new(
         .map(Value::Tensor)
 });
 
-/// Adds along a dimension, an index per element. Attributes as [`GATHER`]'s.
+/// Adds along a dimension, an index per element.
 pub static SCATTER_ADD: OpRecord = OpRecord::new(
     "scatter_add",
     "Adds the source's elements to those at the indices along a dimension; repeated ones add up.",
     "(Tensor input, int dim, Tensor index, Tensor src)",
 )
-.kernel(Kernel::ScatterAdd, plan)
+.kernel(Kernel::ScatterAdd, |c| {
+    plan(c, c.attrs::<attrs::Gather>()?.dim)
+})
 .grads(2, 0, |c| {
     let source = if c.needs(2) {
-        Some(of_source(c, &c.y()?)?)
+        Some(of_source(c, &c.y()?, c.attrs()?)?)
     } else {
         None
     };
@@ -296,14 +299,13 @@ options! {
     }
 }
 
-/// Reduces along a dimension, an index per element. Attributes: dimension, reduction, whether
-/// the target's own elements take part.
+/// Reduces along a dimension, an index per element.
 pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
     "scatter_reduce",
     "Reduces the source's elements into those at the indices along a dimension: sum, prod, mean, amax or amin.",
     "(Tensor input, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)",
 )
-.kernel(Kernel::ScatterReduce, plan)
+.kernel(Kernel::ScatterReduce, |c| plan(c, c.attrs::<attrs::ScatterReduce>()?.dim))
 .grads(7, 1, scatter_reduce_backward)
 .by_name(|b| {
     let options = ScatterReduceOptions::default().include_self(b.bool(5));
@@ -324,35 +326,49 @@ pub static SCATTER_REDUCE: OpRecord = OpRecord::new(
 
 /// PyTorch's `scatter_reduce_backward`.
 fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
-    let (index, g, dim) = (c.y()?, c.g(), c.attr(0).int());
-    let (reduce, include) = (c.attr(1).str(), c.attr(2).bool());
-    let own = ScatterReduceOptions::default().include_self(include);
+    let (index, g) = (c.y()?, c.g());
+    let &attrs::ScatterReduce {
+        dim,
+        reduce,
+        include_self,
+    } = c.attrs()?;
+    let product = |x: &Tensor, src: &Tensor| {
+        let a = attrs::ScatterReduce {
+            dim,
+            reduce: ScatterReduction::Prod,
+            include_self,
+        };
+        call1(
+            &SCATTER_REDUCE,
+            &[Arg::T(x), Arg::T(&index), Arg::T(src)],
+            &a,
+        )
+    };
     let gather = |t: &Tensor| t.gather(dim, &index);
     let ones = |shape: &Shape| Tensor::ones(shape, g.dtype(), g.device());
     let counted = |start: Tensor| start.scatter_add(dim, &index, &ones(c.input_shape(2))?);
     let (mut first, mut source);
     match reduce {
-        "sum" => {
+        ScatterReduction::Sum => {
             first = c.needs(0).then(|| g.clone());
             source = Some(gather(g)?);
         }
-        "prod" => {
+        ScatterReduction::Prod => {
             let (x, src, result) = (c.x()?, c.z()?, c.out()?);
             let masked = x.masked_fill(&x.eq(0)?, 1)?;
-            let rest = masked.scatter_reduce_with(dim, &index, &src, "prod", own)?;
+            let rest = product(&masked, &src)?;
             first = Some(g.mul(&rest)?.div(&masked)?);
             let zero = src.eq(0)?;
             let none = Tensor::zeros(x.shape(), x.dtype(), x.device())?;
             let zeros = gather(&none.scatter_add(dim, &index, &zero.to_dtype(x.dtype())?)?)?;
             let single = zero.logical_and(&zeros.eq(1)?)?;
             // Where one zero alone makes the product 0, the product of the others.
-            let others =
-                x.scatter_reduce_with(dim, &index, &src.masked_fill(&single, 1)?, "prod", own)?;
+            let others = product(&x, &src.masked_fill(&single, 1)?)?;
             let usual = gather(&g.mul(&result)?)?.div(&src.masked_fill(&zero, 1)?)?;
             source = Some(Tensor::where_(&single, gather(&g.mul(&others)?)?, &usual)?);
         }
-        "mean" => {
-            let start = if include {
+        ScatterReduction::Mean => {
+            let start = if include_self {
                 ones(g.shape())?
             } else {
                 Tensor::zeros(g.shape(), g.dtype(), g.device())?
@@ -362,7 +378,7 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
             first = Some(g.div(&counts)?);
             source = Some(gather(g)?.div(&gather(&counts)?)?);
         }
-        _ => {
+        ScatterReduction::Amax | ScatterReduction::Amin => {
             let (x, src, result) = (c.x()?, c.z()?, c.out()?);
             let own = x.eq(&result)?.to_dtype(g.dtype())?;
             let theirs = src.eq(&gather(&result)?)?.to_dtype(g.dtype())?;
@@ -371,7 +387,7 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
             source = Some(theirs.mul(&gather(&shares)?)?);
         }
     }
-    if !include && let Some(f) = first {
+    if !include_self && let Some(f) = first {
         first = Some(f.scatter(dim, &index, 0)?);
     }
     if let Some(s) = source {
@@ -384,17 +400,13 @@ fn scatter_reduce_backward(c: &BackwardCx<'_>) -> Result<Grads> {
     ]))
 }
 
-fn reduction(name: &str) -> Result<&'static str> {
-    match ["sum", "prod", "mean", "amax", "amin"]
-        .into_iter()
-        .find(|n| *n == name)
-    {
-        Some(n) => Ok(n),
-        None => Err(TorshError::invalid(
+fn reduction(name: &str) -> Result<ScatterReduction> {
+    ScatterReduction::parse(name).ok_or_else(|| {
+        TorshError::invalid(
             "scatter_reduce",
             format!("reduce argument must be either sum, prod, mean, amax or amin, got {name}"),
-        )),
-    }
+        )
+    })
 }
 
 impl Tensor {
@@ -425,7 +437,10 @@ impl Tensor {
         call1(
             &GATHER,
             &[Arg::T(self), Arg::T(index)],
-            &[Attr::Int(d as i64), Attr::Bool(false)],
+            &attrs::Gather {
+                dim: d,
+                negative: false,
+            },
         )
     }
 
@@ -447,7 +462,10 @@ impl Tensor {
             return call1(
                 &GATHER,
                 &args.map(Arg::T),
-                &[Attr::Int(0), Attr::Bool(true)],
+                &attrs::Gather {
+                    dim: 0,
+                    negative: true,
+                },
             );
         };
         let at = std::panic::Location::caller();
@@ -486,7 +504,10 @@ impl Tensor {
         call1(
             &GATHER,
             &[Arg::T(&x), Arg::T(&index)],
-            &[Attr::Int(d as i64), Attr::Bool(true)],
+            &attrs::Gather {
+                dim: d,
+                negative: true,
+            },
         )
     }
 
@@ -496,24 +517,28 @@ impl Tensor {
         dim: i64,
         index: &Tensor,
         src: &Operand<'_>,
-        reduce: &'static str,
+        reduce: Option<ScatterUpdate>,
         write: bool,
     ) -> Result<Tensor> {
         let d = self.dim(op, dim)?;
-        let (tensor, number) = match src {
+        let (tensor, value) = match src {
             Operand::Number(n) => {
                 check_number(*n, self.dtype()).map_err(|e| e.renamed(op))?;
-                (None, *n)
+                (None, Some(*n))
             }
-            o => (Some(o.to_tensor()?), Scalar::Int(0)),
+            o => (Some(o.to_tensor()?), None),
         };
-        let record = if reduce.is_empty() {
+        let record = if reduce.is_none() {
             &SCATTER
         } else {
             &SCATTER_REDUCING
         };
         let source = Arg::opt(tensor.as_ref());
-        let attrs = [Attr::Int(d as i64), Attr::Str(reduce), Attr::Scalar(number)];
+        let attrs = attrs::Scatter {
+            dim: d,
+            reduce,
+            value,
+        };
         if write {
             in_place(record, self, &[Arg::T(index), source], &attrs)
         } else {
@@ -538,7 +563,7 @@ impl Tensor {
         index: &Tensor,
         src: impl Into<Operand<'a>>,
     ) -> Result<Tensor> {
-        self.scatter_call("scatter", dim.value(), index, &src.into(), "", false)
+        self.scatter_call("scatter", dim.value(), index, &src.into(), None, false)
     }
 
     /// [`Tensor::scatter`] in place; returns this tensor.
@@ -549,7 +574,7 @@ impl Tensor {
         index: &Tensor,
         src: impl Into<Operand<'a>>,
     ) -> Result<Tensor> {
-        self.scatter_call("scatter_", dim.value(), index, &src.into(), "", true)
+        self.scatter_call("scatter_", dim.value(), index, &src.into(), None, true)
     }
 
     /// [`Tensor::scatter`] that adds (`"add"`) or multiplies (`"multiply"`) what it writes into
@@ -562,17 +587,20 @@ impl Tensor {
         src: impl Into<Operand<'a>>,
         reduce: &str,
     ) -> Result<Tensor> {
-        let reduce = match reduce {
-            "add" => "add",
-            "multiply" => "multiply",
-            other => {
-                return Err(TorshError::invalid(
-                    "scatter",
-                    format!("reduce argument must be either add or multiply, got {other}"),
-                ));
-            }
+        let Some(update) = ScatterUpdate::parse(reduce) else {
+            return Err(TorshError::invalid(
+                "scatter",
+                format!("reduce argument must be either add or multiply, got {reduce}"),
+            ));
         };
-        self.scatter_call("scatter", dim.value(), index, &src.into(), reduce, false)
+        self.scatter_call(
+            "scatter",
+            dim.value(),
+            index,
+            &src.into(),
+            Some(update),
+            false,
+        )
     }
 
     /// Adds the elements of `src` to the positions of `dim` that `index` names per element
@@ -583,7 +611,10 @@ impl Tensor {
         call1(
             &SCATTER_ADD,
             &[Arg::T(self), Arg::T(index), Arg::T(src)],
-            &[Attr::Int(d as i64), Attr::Bool(false)],
+            &attrs::Gather {
+                dim: d,
+                negative: false,
+            },
         )
     }
 
@@ -595,7 +626,10 @@ impl Tensor {
             &SCATTER_ADD,
             self,
             &[Arg::T(index), Arg::T(src)],
-            &[Attr::Int(d as i64), Attr::Bool(false)],
+            &attrs::Gather {
+                dim: d,
+                negative: false,
+            },
         )
     }
 
@@ -624,11 +658,11 @@ impl Tensor {
         options: ScatterReduceOptions,
     ) -> Result<Tensor> {
         let d = self.dim("scatter_reduce", dim.value())?;
-        let attrs = [
-            Attr::Int(d as i64),
-            Attr::Str(reduction(reduce)?),
-            Attr::Bool(options.include_self),
-        ];
+        let attrs = attrs::ScatterReduce {
+            dim: d,
+            reduce: reduction(reduce)?,
+            include_self: options.include_self,
+        };
         call1(
             &SCATTER_REDUCE,
             &[Arg::T(self), Arg::T(index), Arg::T(src)],

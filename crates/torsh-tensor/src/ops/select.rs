@@ -1,9 +1,10 @@
 //! Choosing between two tensors.
 
 use smallvec::SmallVec;
+use torsh_core::attrs::NONE;
 use torsh_core::{DType, Kernel, Promotion, Result, TorshError};
 
-use crate::call::{Arg, call1};
+use crate::call::{Arg, call1, common_device};
 use crate::record::{OpRecord, Plan, Sample};
 use crate::{Operand, Tensor, Value};
 
@@ -62,8 +63,25 @@ impl Tensor {
                 ),
             ));
         }
-        let condition = condition.to_dtype(DType::Bool)?;
         let at = std::panic::Location::caller();
+        let args = [Arg::T(condition), a.arg(), b.arg()];
+        let tensors = || {
+            args.iter().filter_map(|x| {
+                if let Arg::T(t) = x {
+                    Some(t.describe())
+                } else {
+                    None
+                }
+            })
+        };
+        let device =
+            common_device(&args).map_err(|e| e.in_op("where", || tensors().collect(), at))?;
+        // A 0-d tensor of the CPU is expanded on the device of the others.
+        let there = |t: &Tensor| match t.device() == device {
+            true => Ok(t.clone()),
+            false => t.to_device(device),
+        };
+        let condition = there(condition)?.to_dtype(DType::Bool)?;
         let mut p = Promotion::default();
         let mut shape = condition.shape().clone();
         for o in [&a, &b] {
@@ -81,17 +99,15 @@ impl Tensor {
         let dtype = p.result()?.unwrap_or(DType::F32);
         let ready = |o: &Operand<'_>| -> Result<Tensor> {
             let t = match o.arg() {
-                Arg::N(n) => Tensor::scalar(n, dtype, condition.device())?,
-                _ => o.to_tensor()?.to_dtype(dtype)?,
+                Arg::N(n) => Tensor::scalar(n, dtype, device)?,
+                // Converted first: the device may lack the dtype that a number of the CPU has.
+                _ => there(&o.to_tensor()?.to_dtype(dtype)?)?,
             };
             t.expand(&shape)
         };
         let (a, b) = (ready(&a)?, ready(&b)?);
-        call1(
-            &WHERE,
-            &[Arg::T(&condition.expand(&shape)?), Arg::T(&a), Arg::T(&b)],
-            &[],
-        )
+        let condition = condition.expand(&shape)?;
+        call1(&WHERE, &[Arg::T(&condition), Arg::T(&a), Arg::T(&b)], NONE)
     }
 
     /// This tensor with zeros where `condition` equals `value`.

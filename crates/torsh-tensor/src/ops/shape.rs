@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Device, Dims, Layout, Result, Shape, Strides, TorshError};
+use torsh_core::{Attributes, DType, Device, Dims, Layout, Result, Shape, Strides, TorshError};
 
+use crate::attrs;
 use crate::call::{Arg, call1};
 use crate::mode;
-use crate::node::{Kept, Kind, Node};
+use crate::node::{Kind, Node};
 use crate::record::{InputGrad, OpRecord, Rule, Sample, ViewCx};
 use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
 
@@ -22,9 +22,7 @@ pub static EXPAND: OpRecord = OpRecord::new(
     "(Tensor input, int[] size)",
 )
 .view(|c, l| {
-    *l = c.layout.expand(&Shape::from(
-        c.ints(0).iter().map(|&v| v as usize).collect::<Dims>(),
-    ))?;
+    *l = c.layout.expand(&c.attrs::<attrs::Expand>()?.size)?;
     Ok(())
 })
 // The engine sums what was broadcast.
@@ -53,8 +51,8 @@ pub static VIEW: OpRecord = OpRecord::new(
     "(Tensor input, int[] size)",
 )
 .view(|c, l| {
-    let to = Shape::from(c.ints(0).iter().map(|&v| v as usize).collect::<Dims>());
-    *l = c.layout.reshape(&to).ok_or_else(|| {
+    let to = &c.attrs::<attrs::View>()?.size;
+    *l = c.layout.reshape(to).ok_or_else(|| {
         TorshError::shape(
             "",
             format!("view size {to} is not compatible with the tensor's size {} and stride {:?}", c.layout.shape, c.layout.strides),
@@ -83,8 +81,7 @@ pub static PERMUTE: OpRecord = OpRecord::new(
     "(Tensor input, int[] dims)",
 )
 .view(|c, l| {
-    for (to, &d) in c.ints(0).iter().enumerate() {
-        let d = d as usize;
+    for (to, &d) in c.attrs::<attrs::Permute>()?.dims.iter().enumerate() {
         l.shape.set(to, c.layout.shape[d]);
         l.strides[to] = c.layout.strides[d];
     }
@@ -94,12 +91,12 @@ pub static PERMUTE: OpRecord = OpRecord::new(
     inputs: 0,
     outputs: 0,
     formula: |c| {
-        let order = c.attr(0).ints();
-        let mut back: SmallVec<[i64; 6]> = SmallVec::from_elem(0, order.len());
+        let order = &c.attrs::<attrs::Permute>()?.dims;
+        let mut back = Dims::from_elem(0, order.len());
         for (i, &d) in order.iter().enumerate() {
-            back[d as usize] = i as i64;
+            back[d] = i;
         }
-        c.g().permute(&back[..])
+        c.g().permuted(back)
     },
 }])
 .by_name(|b| b.tensor(0)?.permute(b.ints(1)).map(Value::Tensor))
@@ -118,16 +115,16 @@ pub static TRANSPOSE: OpRecord = OpRecord::new(
 )
 .view(|c, l| {
     if l.shape.ndim() > 0 {
-        let (a, b) = (c.int(0) as usize, c.int(1) as usize);
-        l.shape.swap(a, b);
-        l.strides.swap(a, b);
+        let &attrs::Transpose { dim0, dim1 } = c.attrs()?;
+        l.shape.swap(dim0, dim1);
+        l.strides.swap(dim0, dim1);
     }
     Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
-    formula: |c| c.g().transpose(c.attr(0).int(), c.attr(1).int()),
+    formula: |c| call1(&TRANSPOSE, &[Arg::T(c.g())], c.attributes()),
 }])
 .by_name(|b| {
     b.tensor(0)?
@@ -149,11 +146,11 @@ pub static SQUEEZE: OpRecord = OpRecord::new(
     "(Tensor input, int[1]? dim=None)",
 )
 .view(|c, l| {
-    let drop = c.ints(0);
+    let drop = &c.attrs::<attrs::Squeeze>()?.dim;
     let mut dims = Dims::new();
     let mut strides = Strides::new();
     for d in 0..c.layout.shape.ndim() {
-        if c.layout.shape[d] != 1 || !drop.contains(&(d as i64)) {
+        if c.layout.shape[d] != 1 || !drop.contains(&d) {
             dims.push(c.layout.shape[d]);
             strides.push(c.layout.strides[d]);
         }
@@ -190,7 +187,7 @@ pub static UNSQUEEZE: OpRecord = OpRecord::new(
     "(Tensor input, int dim)",
 )
 .view(|c, l| {
-    let d = c.int(0) as usize;
+    let d = c.attrs::<attrs::Unsqueeze>()?.dim;
     let stride = if d < l.shape.ndim() {
         l.strides[d] * l.shape[d] as isize
     } else {
@@ -215,19 +212,19 @@ pub static SELECT: OpRecord = OpRecord::new(
     "(Tensor input, int dim, int index)",
 )
 .view(|c, l| {
-    let (d, i) = (c.int(0) as usize, c.int(1));
-    l.offset = (l.offset as isize + i as isize * l.strides[d]) as usize;
-    l.shape.remove(d);
-    l.strides.remove(d);
+    let &attrs::Select { dim, index } = c.attrs()?;
+    l.offset = (l.offset as isize + index as isize * l.strides[dim]) as usize;
+    l.shape.remove(dim);
+    l.strides.remove(dim);
     Ok(())
 })
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
     formula: |c| {
-        let (d, i) = (c.attr(0).int(), c.attr(1).int());
+        let &attrs::Select { dim, index } = c.attrs()?;
         let zeros = c.zeros(0)?;
-        zeros.scatter_window(&c.g().unsqueeze(d)?, d as usize, i as usize, 1)
+        zeros.scatter_window(&c.g().unsqueeze(dim)?, dim, index, 1)
     },
 }])
 .by_name(|b| b.tensor(0)?.select(b.int(1), b.int(2)).map(Value::Tensor))
@@ -246,11 +243,16 @@ pub static SLICE: OpRecord = OpRecord::new(
     "(Tensor input, int dim=0, int? start=None, int? end=None, int step=1)",
 )
 .view(|c, l| {
-    let (d, start, len, step) = (c.int(0) as usize, c.int(1), c.int(2), c.int(3));
-    if len > 0 {
+    let &attrs::Slice {
+        dim: d,
+        start,
+        length,
+        step,
+    } = c.attrs()?;
+    if length > 0 {
         l.offset = (l.offset as isize + start as isize * l.strides[d]) as usize;
     }
-    l.shape.set(d, len as usize);
+    l.shape.set(d, length);
     l.strides[d] = stepped(l.strides[d], step as isize);
     Ok(())
 })
@@ -258,9 +260,8 @@ pub static SLICE: OpRecord = OpRecord::new(
     inputs: 0,
     outputs: 0,
     formula: |c| {
-        let (d, start, step) = (c.attr(0).int(), c.attr(1).int(), c.attr(3).int());
-        c.zeros(0)?
-            .scatter_window(c.g(), d as usize, start as usize, step as usize)
+        let a = c.attrs::<attrs::Slice>()?;
+        c.zeros(0)?.scatter_window(c.g(), a.dim, a.start, a.step)
     },
 }])
 .by_name(|b| {
@@ -292,7 +293,7 @@ pub(super) fn stepped(stride: isize, step: isize) -> isize {
 }
 
 /// Reads sizes of which one may be -1.
-fn infer(sizes: &[i64], numel: usize) -> Result<SmallVec<[i64; 6]>> {
+fn infer(sizes: &[i64], numel: usize) -> Result<Shape> {
     let mut known: usize = 1;
     let mut unknown = None;
     for (i, &s) in sizes.iter().enumerate() {
@@ -320,7 +321,7 @@ fn infer(sizes: &[i64], numel: usize) -> Result<SmallVec<[i64; 6]>> {
             format!("shape {sizes:?} is invalid for input of size {numel}"),
         )
     };
-    let mut out = SmallVec::from_slice(sizes);
+    let mut out: Dims = sizes.iter().map(|&s| s as usize).collect();
     match unknown {
         Some(_) if known == 0 && numel == 0 => {
             return Err(TorshError::invalid(
@@ -331,11 +332,11 @@ fn infer(sizes: &[i64], numel: usize) -> Result<SmallVec<[i64; 6]>> {
             ));
         }
         Some(_) if known == 0 || !numel.is_multiple_of(known) => return Err(mismatch()),
-        Some(i) => out[i] = (numel / known) as i64,
+        Some(i) => out[i] = numel / known,
         None if known != numel => return Err(mismatch()),
         None => {}
     }
-    Ok(out)
+    Ok(out.into())
 }
 
 impl Tensor {
@@ -348,12 +349,15 @@ impl Tensor {
     /// A view in which dimensions of size 1 are repeated; `-1` keeps a size.
     #[track_caller]
     pub fn expand(&self, shape: impl IntoShape) -> Result<Tensor> {
-        let mut sizes = shape.sizes();
+        let sizes = shape.sizes();
         let lead = sizes.len().wrapping_sub(self.ndim());
-        for (i, s) in sizes.iter_mut().enumerate() {
-            if *s == -1 && lead <= i {
-                *s = self.dims()[i - lead] as i64;
-            } else if *s < 0 {
+        let mut size = Dims::new();
+        for (i, &s) in sizes.iter().enumerate() {
+            if s == -1 && lead <= i {
+                size.push(self.dims()[i - lead]);
+            } else if s >= 0 {
+                size.push(s as usize);
+            } else {
                 let e = TorshError::shape(
                     "",
                     format!(
@@ -363,40 +367,48 @@ impl Tensor {
                 return self.named("expand", Err(e));
             }
         }
-        call1(&EXPAND, &[Arg::T(self)], &[Attr::Ints(&sizes)])
+        let size = size.into();
+        call1(&EXPAND, &[Arg::T(self)], &attrs::Expand { size })
     }
 
     /// A view of another shape; an error where that needs a copy. One size may be `-1`.
     #[track_caller]
     pub fn view(&self, shape: impl IntoShape) -> Result<Tensor> {
-        let sizes = self.named("view", infer(&shape.sizes(), self.numel()))?;
-        call1(&VIEW, &[Arg::T(self)], &[Attr::Ints(&sizes)])
+        let size = self.named("view", infer(&shape.sizes(), self.numel()))?;
+        call1(&VIEW, &[Arg::T(self)], &attrs::View { size })
     }
 
     /// The elements in another shape, copied only where the layout demands it. One size may be
     /// `-1`.
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoShape) -> Result<Tensor> {
-        let sizes = self.named("reshape", infer(&shape.sizes(), self.numel()))?;
-        let to = Shape::from(sizes.iter().map(|&v| v as usize).collect::<Dims>());
-        if to == *self.shape() {
+        let size = self.named("reshape", infer(&shape.sizes(), self.numel()))?;
+        if size == *self.shape() {
             return Ok(self.clone());
         }
-        if self.layout().reshape(&to).is_some() {
-            return call1(&VIEW, &[Arg::T(self)], &[Attr::Ints(&sizes)]);
+        let fits = self.layout().reshape(&size).is_some();
+        let attrs = attrs::View { size };
+        if fits {
+            return call1(&VIEW, &[Arg::T(self)], &attrs);
         }
-        call1(&VIEW, &[Arg::T(&self.contiguous()?)], &[Attr::Ints(&sizes)])
+        call1(&VIEW, &[Arg::T(&self.contiguous()?)], &attrs)
     }
 
     /// A view with the dimensions in the given order.
     #[track_caller]
     pub fn permute(&self, dims: impl IntoDims) -> Result<Tensor> {
         let given = dims.dims().unwrap_or_default();
-        let order = self.named("permute", self.order(&given))?;
-        call1(&PERMUTE, &[Arg::T(self)], &[Attr::Ints(&order)])
+        let dims = self.named("permute", self.order(&given))?;
+        self.permuted(dims)
     }
 
-    fn order(&self, dims: &[i64]) -> Result<SmallVec<[i64; 6]>> {
+    /// A view with the dimensions in an order, which has each of them once.
+    #[track_caller]
+    fn permuted(&self, dims: Dims) -> Result<Tensor> {
+        call1(&PERMUTE, &[Arg::T(self)], &attrs::Permute { dims })
+    }
+
+    fn order(&self, dims: &[i64]) -> Result<Dims> {
         if dims.len() != self.ndim() {
             return Err(TorshError::invalid(
                 "",
@@ -407,9 +419,9 @@ impl Tensor {
                 ),
             ));
         }
-        let mut order: SmallVec<[i64; 6]> = SmallVec::new();
+        let mut order = Dims::new();
         for &d in dims {
-            let d = self.shape().dim(d)? as i64;
+            let d = self.shape().dim(d)?;
             if order.contains(&d) {
                 return Err(TorshError::invalid(
                     "",
@@ -424,24 +436,21 @@ impl Tensor {
     /// A view with two dimensions swapped.
     #[track_caller]
     pub fn transpose(&self, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
-        let a = self.dim("transpose", dim0.value())?;
-        let b = self.dim("transpose", dim1.value())?;
-        call1(
-            &TRANSPOSE,
-            &[Arg::T(self)],
-            &[Attr::Int(a as i64), Attr::Int(b as i64)],
-        )
+        let dim0 = self.dim("transpose", dim0.value())?;
+        let dim1 = self.dim("transpose", dim1.value())?;
+        let attrs = attrs::Transpose { dim0, dim1 };
+        call1(&TRANSPOSE, &[Arg::T(self)], &attrs)
     }
 
     /// A view without the named dimensions of size 1; `None` removes all of that size.
     #[track_caller]
     pub fn squeeze(&self, dim: impl IntoDims) -> Result<Tensor> {
-        let mut drop: SmallVec<[i64; 6]> = SmallVec::new();
+        let mut drop = Dims::new();
         match dim.dims() {
-            None => drop.extend((0..self.ndim() as i64).filter(|&d| self.dims()[d as usize] == 1)),
+            None => drop.extend((0..self.ndim()).filter(|&d| self.dims()[d] == 1)),
             Some(list) => {
                 for d in list {
-                    let d = self.dim("squeeze", d)? as i64;
+                    let d = self.dim("squeeze", d)?;
                     if drop.contains(&d) {
                         let e = TorshError::invalid(
                             "",
@@ -453,21 +462,22 @@ impl Tensor {
                 }
             }
         }
-        call1(&SQUEEZE, &[Arg::T(self)], &[Attr::Ints(&drop)])
+        call1(&SQUEEZE, &[Arg::T(self)], &attrs::Squeeze { dim: drop })
     }
 
-    pub(crate) fn squeeze_dim(&self, dim: i64) -> Result<Tensor> {
-        call1(&SQUEEZE, &[Arg::T(self)], &[Attr::Ints(&[dim])])
+    pub(crate) fn squeeze_dim(&self, dim: usize) -> Result<Tensor> {
+        let dim = Dims::from_slice(&[dim]);
+        call1(&SQUEEZE, &[Arg::T(self)], &attrs::Squeeze { dim })
     }
 
     /// A view with a dimension of size 1 put in before `dim`.
     #[track_caller]
     pub fn unsqueeze(&self, dim: impl IntoDim) -> Result<Tensor> {
-        let d = self.named(
+        let dim = self.named(
             "unsqueeze",
             torsh_core::shape::wrap_dim(dim.value(), self.ndim() + 1),
         )?;
-        call1(&UNSQUEEZE, &[Arg::T(self)], &[Attr::Int(d as i64)])
+        call1(&UNSQUEEZE, &[Arg::T(self)], &attrs::Unsqueeze { dim })
     }
 
     /// A view of one index of a dimension, which is removed.
@@ -482,21 +492,17 @@ impl Tensor {
                 )),
             );
         }
-        let d = self.dim("select", dim.value())?;
-        let (n, i) = (self.dims()[d] as i64, index.value());
+        let dim = self.dim("select", dim.value())?;
+        let (n, i) = (self.dims()[dim] as i64, index.value());
         if i < -n || i >= n {
             let e = TorshError::index(
                 "",
-                format!("index {i} is out of bounds for dimension {d} with size {n}"),
+                format!("index {i} is out of bounds for dimension {dim} with size {n}"),
             );
             return self.named("select", Err(e));
         }
-        let i = if i < 0 { i + n } else { i };
-        call1(
-            &SELECT,
-            &[Arg::T(self)],
-            &[Attr::Int(d as i64), Attr::Int(i)],
-        )
+        let index = if i < 0 { i + n } else { i } as usize;
+        call1(&SELECT, &[Arg::T(self)], &attrs::Select { dim, index })
     }
 
     /// A view of `len` indices of a dimension from `start` on.
@@ -536,16 +542,13 @@ impl Tensor {
             );
             return self.named("narrow", Err(e));
         }
-        call1(
-            &SLICE,
-            &[Arg::T(self)],
-            &[
-                Attr::Int(d as i64),
-                Attr::Int(from),
-                Attr::Int(len),
-                Attr::Int(1),
-            ],
-        )
+        let attrs = attrs::Slice {
+            dim: d,
+            start: from as usize,
+            length: len as usize,
+            step: 1,
+        };
+        call1(&SLICE, &[Arg::T(self)], &attrs)
     }
 
     /// A view of the indices from `start` to below `end`, as Python's slices clamp them.
@@ -599,16 +602,13 @@ impl Tensor {
         let start = clamp(start.unwrap_or(0));
         let end = clamp(end.unwrap_or(n)).max(start);
         let len = (end - start).div_euclid(step) + i64::from((end - start).rem_euclid(step) != 0);
-        call1(
-            &SLICE,
-            &[Arg::T(self)],
-            &[
-                Attr::Int(d as i64),
-                Attr::Int(start),
-                Attr::Int(len),
-                Attr::Int(step),
-            ],
-        )
+        let attrs = attrs::Slice {
+            dim: d,
+            start: start as usize,
+            length: len as usize,
+            step: step as usize,
+        };
+        call1(&SLICE, &[Arg::T(self)], &attrs)
     }
 
     /// The layout of every `step`-th index of dimension `d` from `start` on, `len` of them.
@@ -656,24 +656,22 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Of a node whose record [is one](is_part).
-    pub(crate) fn new<'a>(
-        record: &OpRecord,
-        attr: impl Fn(usize) -> Attr<'a>,
-        g: &Tensor,
-    ) -> Result<Part> {
-        let int = |i: usize| attr(i).int();
-        let (dim, start) = (int(0), int(1) as usize);
-        let (g, step) = match std::ptr::eq(record, &SELECT) {
-            true => (g.unsqueeze(dim)?, 1),
-            false => (g.clone(), int(3) as usize),
-        };
-        let dim = dim as usize;
+    /// What a node whose record [is one](is_part) sends, of its call's attributes.
+    pub(crate) fn new(attrs: &dyn Attributes, g: &Tensor) -> Result<Part> {
+        if let Some(&attrs::Select { dim, index }) = attrs.downcast() {
+            return Ok(Part {
+                g: g.unsqueeze(dim)?,
+                dim,
+                start: index,
+                step: 1,
+            });
+        }
+        let a = attrs.expect::<attrs::Slice>()?;
         Ok(Part {
-            g,
-            dim,
-            start,
-            step,
+            g: g.clone(),
+            dim: a.dim,
+            start: a.start,
+            step: a.step,
         })
     }
 
@@ -714,12 +712,11 @@ pub(crate) fn uninit_for(
         && let Rule::View(rule) = record.rule
     {
         let from = Layout::contiguous(node.input_spec(0).0.clone());
-        let attrs: SmallVec<[Attr<'_>; 2]> = attrs.iter().map(Kept::attr).collect();
         let mut to = from.clone();
         let cx = ViewCx {
             layout: &from,
             dtype,
-            attrs: &attrs,
+            attrs: attrs.get(),
         };
         rule(&cx, &mut to)?;
         if to.shape == *shape {

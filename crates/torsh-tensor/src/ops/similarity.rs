@@ -1,7 +1,7 @@
 //! Directions of vectors: unit vectors, cosines and cross products.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Promotion, Result, TorshError};
+use torsh_core::{Kernel, Promotion, Result, TorshError, attrs};
 
 use crate::call::{Arg, call1};
 use crate::observe::composite;
@@ -75,7 +75,7 @@ pub static NORMALIZE: OpRecord = OpRecord::new(
     ])
 });
 
-/// Cross products of two tensors of one shape. Attribute: the dimension, not negative.
+/// Cross products of two tensors of one shape.
 pub static LINALG_CROSS: OpRecord = OpRecord::new(
     "linalg.cross",
     "The cross products of vectors of 3 elements along a dimension; the shapes broadcast.",
@@ -94,7 +94,7 @@ pub static LINALG_CROSS: OpRecord = OpRecord::new(
 .grads(0b11, 0, |c| {
     let (a, b, g) = (c.x()?, c.y()?, c.g());
     let product =
-        |x: &Tensor, y: &Tensor| call1(&LINALG_CROSS, &[Arg::T(x), Arg::T(y)], &[c.attr(0)]);
+        |x: &Tensor, y: &Tensor| call1(&LINALG_CROSS, &[Arg::T(x), Arg::T(y)], c.attributes());
     Ok(SmallVec::from_iter([
         c.needs(0).then(|| product(&b.conj()?, g)).transpose()?,
         c.needs(1).then(|| product(g, &a.conj()?)).transpose()?,
@@ -304,7 +304,7 @@ impl Tensor {
         call1(
             &LINALG_CROSS,
             &[Arg::T(&a), Arg::T(&b)],
-            &[Attr::Int(d as i64)],
+            &attrs::Cross { dim: d },
         )
     }
 }

@@ -1,7 +1,8 @@
 //! Softmax and its kin.
 
-use torsh_core::{Attr, DType, Kernel, Result};
+use torsh_core::{DType, Kernel, Result, attrs};
 
+use super::definitions;
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample};
 use crate::sample::Sampler;
@@ -29,13 +30,14 @@ fn samples(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// Softmax. Attribute: dimension.
+/// Softmax.
 pub static SOFTMAX: OpRecord = OpRecord::new(
     "softmax",
     "Exponentials over their sum along a dimension.",
     "(Tensor input, int dim, ScalarType? dtype=None)",
 )
 .kernel(Kernel::Softmax, plan)
+.definition(definitions::softmax)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 1,
@@ -43,7 +45,7 @@ pub static SOFTMAX: OpRecord = OpRecord::new(
         call1(
             &SOFTMAX_BACKWARD,
             &[Arg::T(c.g()), Arg::T(&c.out()?)],
-            &[c.attr(0)],
+            c.attributes(),
         )
     },
 }])
@@ -54,13 +56,14 @@ pub static SOFTMAX: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Log-softmax. Attribute: dimension.
+/// Log-softmax.
 pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
     "log_softmax",
     "Logarithm of softmax along a dimension, without its loss of precision.",
     "(Tensor input, int dim, ScalarType? dtype=None)",
 )
 .kernel(Kernel::LogSoftmax, plan)
+.definition(definitions::log_softmax)
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 1,
@@ -68,7 +71,7 @@ pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
         call1(
             &LOG_SOFTMAX_BACKWARD,
             &[Arg::T(c.g()), Arg::T(&c.out()?)],
-            &[c.attr(0)],
+            c.attributes(),
         )
     },
 }])
@@ -79,13 +82,14 @@ pub static LOG_SOFTMAX: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// `(g - sum(g * y)) * y`. Attribute: dimension.
+/// `(g - sum(g * y)) * y`.
 static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     "softmax_backward",
     "The gradient of softmax from its result's gradient and its result.",
     "",
 )
 .kernel(Kernel::SoftmaxBackward, plan)
+.definition(definitions::softmax_backward)
 .grad(&[
     InputGrad {
         inputs: 2,
@@ -94,7 +98,7 @@ static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
             call1(
                 &SOFTMAX_BACKWARD,
                 &[Arg::T(c.g()), Arg::T(&c.y()?)],
-                &[c.attr(0)],
+                c.attributes(),
             )
         },
     },
@@ -102,7 +106,8 @@ static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
         inputs: 3,
         outputs: 0,
         formula: |c| {
-            let (h, g, y, d) = (c.g(), c.x()?, c.y()?, c.attr(0).int());
+            let (h, g, y) = (c.g(), c.x()?, c.y()?);
+            let d = c.attrs::<attrs::Softmax>()?.dim;
             let gy = g.mul(&y)?.sum_dim(d, true)?;
             let hy = h.mul(&y)?.sum_dim(d, true)?;
             h.mul(&g.sub(&gy)?)?.sub(&g.mul(&hy)?)
@@ -110,19 +115,20 @@ static SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     },
 ]);
 
-/// `g - exp(y) * sum(g)`. Attribute: dimension.
+/// `g - exp(y) * sum(g)`.
 static LOG_SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
     "log_softmax_backward",
     "The gradient of log_softmax from its result's gradient and its result.",
     "",
 )
 .kernel(Kernel::LogSoftmaxBackward, plan)
+.definition(definitions::log_softmax_backward)
 .grad(&[
     InputGrad {
         inputs: 2,
         outputs: 0,
         formula: |c| {
-            let (h, d) = (c.g(), c.attr(0).int());
+            let (h, d) = (c.g(), c.attrs::<attrs::Softmax>()?.dim);
             h.sub(&h.mul(&c.y()?.exp()?)?.sum_dim(d, true)?)
         },
     },
@@ -130,7 +136,7 @@ static LOG_SOFTMAX_BACKWARD: OpRecord = OpRecord::new(
         inputs: 3,
         outputs: 0,
         formula: |c| {
-            let (h, g, d) = (c.g(), c.x()?, c.attr(0).int());
+            let (h, g, d) = (c.g(), c.x()?, c.attrs::<attrs::Softmax>()?.dim);
             h.mul(&c.y()?.exp()?)?.mul(&g.sum_dim(d, true)?)?.neg()
         },
     },
@@ -180,8 +186,9 @@ pub static SOFTMIN: OpRecord = OpRecord::new(
 impl Tensor {
     #[track_caller]
     fn soft(&self, record: &'static OpRecord, dim: i64, dtype: Option<DType>) -> Result<Tensor> {
-        let d = self.dim(record.name, dim)? as i64;
-        call1(record, &[Arg::T(&self.cast(dtype)?)], &[Attr::Int(d)])
+        let dim = self.dim(record.name, dim)?;
+        let x = self.cast(dtype)?;
+        call1(record, &[Arg::T(&x)], &attrs::Softmax { dim })
     }
 
     /// Exponentials over their sum along a dimension; floating-point dtypes only.

@@ -1,10 +1,12 @@
 //! Order: sorting, the largest elements, searching, membership, counting, equality.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Promotion, Result, Shape, TorshError};
+use torsh_core::attrs::{self, NONE};
+use torsh_core::pointwise::numbers::Isclose;
+use torsh_core::{DType, Dims, Kernel, Promotion, Result, Shape, TorshError};
 
-use super::index::in_place;
-use crate::call::{Arg, call, call1};
+use super::index::{in_place, one};
+use crate::call::{Arg, call, call1, widest};
 use crate::node::{BackwardCx, Grads};
 use crate::options::options;
 use crate::record::{Backward, OpRecord, Plan, Sample, Spec};
@@ -25,31 +27,32 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ALLCLOSE,
 ];
 
-/// Values picked along a dimension, whose indices are output 1: the gradient goes back to where
-/// they came from.
-fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
-    let Some(g) = c.grad(0) else {
-        return Ok(SmallVec::from_iter([None]));
-    };
-    let (zeros, indices) = (c.zeros(0)?, c.output(1)?);
-    let dim = [c.attr(0), Attr::Bool(false)];
+/// The gradient of values picked along a dimension: what they get, added up at the positions they
+/// came from.
+pub(super) fn put_back(c: &BackwardCx<'_>, dim: usize, at: &Tensor, g: &Tensor) -> Result<Grads> {
     let sum = in_place(
         &super::scatter::SCATTER_ADD,
-        &zeros,
-        &[Arg::T(&indices), Arg::T(g)],
-        &dim,
+        &c.zeros(0)?,
+        &[Arg::T(at), Arg::T(g)],
+        &attrs::Gather {
+            dim,
+            negative: false,
+        },
     )?;
-    Ok(SmallVec::from_iter([Some(sum)]))
+    Ok(one(0, sum))
 }
 
-const PICKED: Backward = Backward::Full {
-    inputs: 0,
-    outputs: 2,
-    constant: 2,
-    formula: picked,
-};
+/// The gradient of values picked along a dimension, whose positions are output 1.
+pub(super) const fn picked(formula: fn(&BackwardCx<'_>) -> Result<Grads>) -> Backward {
+    Backward::Full {
+        inputs: 0,
+        outputs: 2,
+        constant: 2,
+        formula,
+    }
+}
 
-/// Sorted values and their positions. Attributes: dimension, descending.
+/// Sorted values and their positions.
 pub static SORT: OpRecord = OpRecord::new(
     "sort",
     "The elements sorted along a dimension and the positions they had; always stable, NaN is the greatest.",
@@ -60,7 +63,10 @@ pub static SORT: OpRecord = OpRecord::new(
     let spec = |dtype| Spec::new(x.shape().clone(), dtype);
     Ok(Plan::many(x.dtype(), [spec(x.dtype()), spec(DType::I64)]))
 })
-.backward(PICKED)
+.backward(picked(|c| match c.grad(0) {
+    Some(g) => put_back(c, c.attrs::<attrs::Sort>()?.dim, &c.output(1)?, g),
+    None => Ok(SmallVec::from_iter([None])),
+}))
 .by_name(|b| b.tensor(0)?.sort_with(SortOptions::default().dim(b.int(1)).descending(b.bool(2))).map(Value::from))
 .samples(|s| {
     Ok(vec![
@@ -118,26 +124,29 @@ pub static MSORT: OpRecord = OpRecord::new(
 .by_name(|b| b.tensor(0)?.msort().map(Value::Tensor))
 .samples(|s| Ok(vec![Sample::new([s.distinct(&[3, 2])?.into()])]));
 
-/// The largest or smallest elements. Attributes: dimension, largest, k.
+/// The largest or smallest elements.
 pub static TOPK: OpRecord = OpRecord::new(
     "topk",
     "The k largest (or smallest) elements along a dimension and their positions, always sorted; NaN is the greatest.",
     "(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True)",
 )
 .kernel(Kernel::Topk, |c| {
-    let (x, d, k) = (c.tensor(0)?, c.attr(0).int() as usize, c.attr(2).int());
+    let (x, &attrs::Topk { dim, k, .. }) = (c.tensor(0)?, c.attrs()?);
     let mut dims = Dims::from_slice(x.dims());
-    let n = dims.get(d).copied().unwrap_or(1);
+    let n = dims.get(dim).copied().unwrap_or(1);
     if k < 0 || k as usize > n {
         return Err(TorshError::index("", format!("selected index k out of range: {k} of {n} elements")));
     }
-    if let Some(size) = dims.get_mut(d) {
+    if let Some(size) = dims.get_mut(dim) {
         *size = k as usize;
     }
     let shape = Shape::from(dims);
     Ok(Plan::many(x.dtype(), [Spec::new(shape.clone(), x.dtype()), Spec::new(shape, DType::I64)]))
 })
-.backward(PICKED)
+.backward(picked(|c| match c.grad(0) {
+    Some(g) => put_back(c, c.attrs::<attrs::Topk>()?.dim, &c.output(1)?, g),
+    None => Ok(SmallVec::from_iter([None])),
+}))
 .by_name(|b| b.tensor(0)?.topk_with(b.int(1), TopkOptions::default().dim(b.int(2)).largest(b.bool(3))).map(Value::from))
 .samples(|s| {
     Ok(vec![
@@ -146,7 +155,7 @@ pub static TOPK: OpRecord = OpRecord::new(
     ])
 });
 
-/// Membership. Attribute: invert.
+/// Membership.
 pub static ISIN: OpRecord = OpRecord::new(
     "isin",
     "Whether each element is among the test elements, as a bool tensor.",
@@ -169,14 +178,15 @@ pub static ISIN: OpRecord = OpRecord::new(
     .map(Value::Tensor)
 });
 
-/// Positions in a sorted sequence. Attributes: right, whether int32.
+/// Positions in a sorted sequence.
 pub static SEARCHSORTED: OpRecord = OpRecord::new(
     "searchsorted",
     "Where each value would be inserted into a sorted sequence to keep it sorted.",
     "(Tensor sorted_sequence, Operand input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None)",
 )
 .kernel(Kernel::SearchSorted, |c| {
-    let dtype = if c.attr(1).bool() { DType::I32 } else { DType::I64 };
+    let out_int32 = c.attrs::<attrs::SearchSorted>()?.out_int32;
+    let dtype = if out_int32 { DType::I32 } else { DType::I64 };
     Ok(Plan::one(c.tensor(0)?.dtype(), c.tensor(1)?.shape().clone(), dtype))
 })
 .constant()
@@ -207,7 +217,7 @@ pub static BUCKETIZE: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| bucketize(b.operand(0)?, b.tensor(1)?, b.bool(3), b.bool(2)).map(Value::Tensor));
 
-/// Counts. Attribute: how many bins.
+/// Counts.
 pub static BINCOUNT: OpRecord = OpRecord::new(
     "bincount",
     "How often each integer from 0 on occurs in a 1-d tensor, or the sums of its weights.",
@@ -215,11 +225,8 @@ pub static BINCOUNT: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::Bincount, |c| {
     let dtype = c.opt_tensor(1).map_or(DType::I64, Tensor::dtype);
-    Ok(Plan::one(
-        dtype,
-        Shape::new(&[c.attr(0).int() as usize]),
-        dtype,
-    ))
+    let bins = c.attrs::<attrs::Bincount>()?.bins;
+    Ok(Plan::one(dtype, Shape::new(&[bins]), dtype))
 })
 .constant()
 .by_name(|b| {
@@ -297,7 +304,7 @@ fn search(
     values: Operand<'_>,
     sorter: Option<&Tensor>,
     right: bool,
-    int32: bool,
+    out_int32: bool,
 ) -> Result<Tensor> {
     let refuse = |text: String| Err(TorshError::shape("searchsorted", text));
     let as_tensor = values.to_tensor()?;
@@ -343,7 +350,7 @@ fn search(
     call1(
         &SEARCHSORTED,
         &[Arg::T(&sequence), Arg::T(&values), Arg::opt(sorter)],
-        &[Attr::Bool(right), Attr::Bool(int32)],
+        &attrs::SearchSorted { right, out_int32 },
     )
 }
 
@@ -449,11 +456,12 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn sort_with(&self, options: SortOptions) -> Result<(Tensor, Tensor)> {
-        let d = self.dim("sort", options.dim)?;
+        let dim = self.dim("sort", options.dim)?;
+        let descending = options.descending;
         pair(call(
             &SORT,
             &[Arg::T(self)],
-            &[Attr::Int(d as i64), Attr::Bool(options.descending)],
+            &attrs::Sort { dim, descending },
         )?)
     }
 
@@ -466,11 +474,12 @@ impl Tensor {
     /// [`Tensor::argsort`] along another dimension, or the other way round.
     #[track_caller]
     pub fn argsort_with(&self, options: SortOptions) -> Result<Tensor> {
-        let d = self.dim("argsort", options.dim)?;
+        let dim = self.dim("argsort", options.dim)?;
+        let descending = options.descending;
         let out = call(
             &SORT,
             &[Arg::T(&self.detach())],
-            &[Attr::Int(d as i64), Attr::Bool(options.descending)],
+            &attrs::Sort { dim, descending },
         );
         Ok(pair(out.map_err(|e| e.renamed("argsort"))?)?.1)
     }
@@ -491,16 +500,12 @@ impl Tensor {
     /// [`Tensor::topk`] along another dimension, or of the smallest.
     #[track_caller]
     pub fn topk_with(&self, k: impl IntoDim, options: TopkOptions) -> Result<(Tensor, Tensor)> {
-        let d = self.dim("topk", options.dim)?;
-        pair(call(
-            &TOPK,
-            &[Arg::T(self)],
-            &[
-                Attr::Int(d as i64),
-                Attr::Bool(options.largest),
-                Attr::Int(k.value()),
-            ],
-        )?)
+        let attrs = attrs::Topk {
+            dim: self.dim("topk", options.dim)?,
+            largest: options.largest,
+            k: k.value(),
+        };
+        pair(call(&TOPK, &[Arg::T(self)], &attrs)?)
     }
 
     /// Whether each element is among the test elements, as a bool tensor (`torch.isin`).
@@ -528,7 +533,9 @@ impl Tensor {
         call1(
             &ISIN,
             &[Arg::T(&elements), Arg::T(&test)],
-            &[Attr::Bool(options.invert)],
+            &attrs::Isin {
+                invert: options.invert,
+            },
         )
     }
 
@@ -625,7 +632,7 @@ impl Tensor {
         }
         let weights = match weights {
             Some(w) if w.dtype() == DType::F32 => Some(w.detach()),
-            Some(w) => Some(w.detach().to_dtype(DType::F64)?),
+            Some(w) => Some(w.detach().to_dtype(widest(w.device())?)?),
             None => None,
         };
         let largest = self.max()?.item::<i64>()?;
@@ -633,7 +640,9 @@ impl Tensor {
         call1(
             &BINCOUNT,
             &[Arg::T(self), Arg::opt(weights.as_ref())],
-            &[Attr::Int(bins)],
+            &attrs::Bincount {
+                bins: bins as usize,
+            },
         )
     }
 
@@ -648,7 +657,7 @@ impl Tensor {
             self.detach().to_dtype(dtype)?,
             other.detach().to_dtype(dtype)?,
         );
-        call1(&EQUAL, &[Arg::T(&a), Arg::T(&b)], &[])?.item::<bool>()
+        call1(&EQUAL, &[Arg::T(&a), Arg::T(&b)], NONE)?.item::<bool>()
     }
 
     /// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
@@ -667,22 +676,18 @@ impl Tensor {
                 format!("{} did not match {}", self.dtype(), other.dtype()),
             ));
         }
-        let real = |t: &Tensor| {
-            if t.dtype().is_differentiable() {
-                Ok(t.detach())
-            } else {
-                t.to_dtype(DType::F64)
-            }
-        };
-        let close = call1(
-            &super::pointwise::parametric::isclose,
-            &[Arg::T(&real(self)?), Arg::T(&real(other)?)],
-            &[
-                Attr::Scalar(options.rtol.into()),
-                Attr::Scalar(options.atol.into()),
-                Attr::Scalar(options.equal_nan.into()),
-            ],
-        )
+        let close = match self.dtype().is_differentiable() {
+            true => call1(
+                &super::pointwise::parametric::isclose,
+                &[Arg::T(&self.detach()), Arg::T(&other.detach())],
+                &Isclose {
+                    rtol: options.rtol.into(),
+                    atol: options.atol.into(),
+                    equal_nan: options.equal_nan.into(),
+                },
+            ),
+            false => self.near_integers(other, options),
+        }
         .map_err(|e| e.renamed("allclose"))?;
         Ok(super::masked::count(&close)? == close.numel())
     }

@@ -1,7 +1,8 @@
 //! Cutting a tensor into several views.
 
-use torsh_core::{Attr, Layout, Result, Shape, TorshError};
+use torsh_core::{Layout, Result, Shape, TorshError};
 
+use crate::attrs;
 use crate::call::call_views;
 use crate::record::{OpRecord, Sample};
 use crate::{Grads, IntoDim, IntoShape, Tensor, Value};
@@ -47,7 +48,7 @@ pub static SPLIT: OpRecord = OpRecord::new(
     "(Tensor input, int split_size_or_sections, int dim=0)",
 )
 .grads(0, 0, |c| {
-    let g = Tensor::cat(&all_grads(c)?, c.attr(0).int())?;
+    let g = Tensor::cat(&all_grads(c)?, c.attrs::<attrs::Split>()?.dim)?;
     Ok(Grads::from_iter([Some(g)]))
 })
 .by_name(|b| b.tensor(0)?.split(b.int(1), b.int(2)).map(list))
@@ -148,7 +149,7 @@ pub static UNBIND: OpRecord = OpRecord::new(
     "(Tensor input, int dim=0)",
 )
 .grads(0, 0, |c| {
-    let g = Tensor::stack(&all_grads(c)?, c.attr(0).int())?;
+    let g = Tensor::stack(&all_grads(c)?, c.attrs::<attrs::Unbind>()?.dim)?;
     Ok(Grads::from_iter([Some(g)]))
 })
 .by_name(|b| b.tensor(0)?.unbind(b.int(1)).map(list))
@@ -255,7 +256,7 @@ impl Tensor {
             out.shape = dims.into();
             out
         });
-        call_views(&SPLIT, self, layouts, &[Attr::Int(d as i64)]).map(|o| o.into_vec())
+        call_views(&SPLIT, self, layouts, &attrs::Split { dim: d }).map(|o| o.into_vec())
     }
 
     /// Views of `split_size` indices of a dimension each; the last may have fewer.
@@ -409,7 +410,7 @@ impl Tensor {
             };
             Layout::new(shape.clone(), strides.clone(), offset as usize)
         });
-        call_views(&UNBIND, self, layouts, &[Attr::Int(d as i64)]).map(|o| o.into_vec())
+        call_views(&UNBIND, self, layouts, &attrs::Unbind { dim: d }).map(|o| o.into_vec())
     }
 
     /// Iterates over the first dimension: each item is a view of one index (`for row in

@@ -1,7 +1,8 @@
 //! `as_strided` and its transpose: what views and in-place ops on views are differentiated with.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Layout, Result, Shape, Strides, TorshError};
+use torsh_core::attrs::{self, Ints};
+use torsh_core::{Kernel, Layout, Result, Shape, Strides, TorshError};
 
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Plan};
@@ -9,8 +10,46 @@ use crate::{IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&AS_STRIDED, &STRIDED_ACCUMULATE, &STRIDED_SCATTER];
 
-fn ints(v: &[usize]) -> SmallVec<[i64; 6]> {
+torsh_core::attributes! {
+    /// `as_strided`: a window of a tensor's storage. The derivative reads the tensor's own layout.
+    AsStrided {
+        /// The window's sizes.
+        size: Ints,
+        /// The window's strides, in elements.
+        stride: Ints,
+        /// The window's first element, counted from the start of the storage.
+        storage_offset: i64,
+        /// The tensor's own sizes.
+        base_size: Ints,
+        /// The tensor's own strides.
+        base_stride: Ints,
+        /// The tensor's own first element.
+        base_offset: i64,
+    }
+}
+
+impl AsStrided {
+    /// The window `to` of a tensor with the layout `from`.
+    pub(crate) fn new(from: &Layout, to: &Layout) -> AsStrided {
+        AsStrided {
+            size: to.shape.dims().into(),
+            stride: ints(&to.strides),
+            storage_offset: to.offset as i64,
+            base_size: from.shape.dims().into(),
+            base_stride: ints(&from.strides),
+            base_offset: from.offset as i64,
+        }
+    }
+}
+
+fn ints(v: &[isize]) -> Ints {
     v.iter().map(|&x| x as i64).collect()
+}
+
+/// A window of a shape with strides and an offset that came of a layout.
+fn window(shape: &Shape, stride: &[i64], offset: i64) -> Layout {
+    let strides: Strides = stride.iter().map(|&s| s as isize).collect();
+    Layout::new(shape.clone(), strides, offset as usize)
 }
 
 fn layout_of(size: &[i64], stride: &[i64], offset: i64) -> Result<Layout> {
@@ -50,20 +89,21 @@ fn layout_of(size: &[i64], stride: &[i64], offset: i64) -> Result<Layout> {
     ))
 }
 
-/// A window of a tensor's storage. Attributes: size, stride, offset; the node also keeps the
-/// base's own size, stride and offset.
+/// A window of a tensor's storage.
 pub static AS_STRIDED: OpRecord = OpRecord::new(
     "as_strided",
     "A view of the tensor's storage with this size, stride and offset (in elements).",
     "(Tensor input, int[] size, int[] stride, int? storage_offset=None)",
 )
 .view(|c, l| {
-    *l = layout_of(c.ints(0), c.ints(1), c.int(2))?;
+    let a = c.attrs::<AsStrided>()?;
+    *l = layout_of(&a.size, &a.stride, a.storage_offset)?;
     Ok(())
 })
 .grads(0, 0, |c| {
-    let base = layout_of(c.attr(3).ints(), c.attr(4).ints(), c.attr(5).int())?;
-    let view = layout_of(c.attr(0).ints(), c.attr(1).ints(), c.attr(2).int())?;
+    let a = c.attrs::<AsStrided>()?;
+    let base = layout_of(&a.base_size, &a.base_stride, a.base_offset)?;
+    let view = layout_of(&a.size, &a.stride, a.storage_offset)?;
     let (region, origin) = region_of(&base, &view);
     let sum = accumulate(c.g(), region, &shifted(&view, origin))?;
     Ok(SmallVec::from_iter([Some(
@@ -93,7 +133,7 @@ pub static AS_STRIDED: OpRecord = OpRecord::new(
     ])
 });
 
-/// Zeros of length `attrs[3]`, to which the operand is added through the window `attrs[0..3]`.
+/// Zeros in one dimension, to which the operand is added through a window.
 pub static STRIDED_ACCUMULATE: OpRecord = OpRecord::new(
     "_strided_accumulate",
     "The transpose of as_strided: adds the operand into zeros through a window, repeats added up.",
@@ -103,18 +143,19 @@ pub static STRIDED_ACCUMULATE: OpRecord = OpRecord::new(
     let x = c.tensor(0)?;
     Ok(Plan::one(
         x.dtype(),
-        Shape::new(&[c.attr(3).int() as usize]),
+        Shape::new(&[c.attrs::<attrs::StridedAccumulate>()?.numel]),
         x.dtype(),
     ))
 })
 .grads(0, 0, |c| {
-    let view = layout_of(c.attr(0).ints(), c.attr(1).ints(), c.attr(2).int())?;
+    let a = c.attrs::<attrs::StridedAccumulate>()?;
+    let view = window(c.input_shape(0), &a.stride, a.storage_offset);
     Ok(SmallVec::from_iter([Some(
         c.g().contiguous()?.as_strided_raw(&view)?,
     )]))
 });
 
-/// A copy of operand 0 (one dimension) in which the window `attrs[0..3]` holds operand 1.
+/// A copy of operand 0 (one dimension) in which a window holds operand 1.
 pub static STRIDED_SCATTER: OpRecord = OpRecord::new(
     "_strided_scatter",
     "A copy of the first operand in which a window holds the second.",
@@ -125,7 +166,8 @@ pub static STRIDED_SCATTER: OpRecord = OpRecord::new(
     Ok(Plan::one(x.dtype(), x.shape().clone(), x.dtype()))
 })
 .grads(0, 0, |c| {
-    let view = layout_of(c.attr(0).ints(), c.attr(1).ints(), c.attr(2).int())?;
+    let a = c.attrs::<attrs::StridedScatter>()?;
+    let view = window(c.input_shape(1), &a.stride, a.storage_offset);
     let g = c.g().contiguous()?;
     let hole = if c.needs(0) {
         let zeros = Tensor::zeros(&view.shape, g.dtype(), g.device())?;
@@ -158,30 +200,26 @@ fn shifted(l: &Layout, origin: usize) -> Layout {
     )
 }
 
-fn accumulate(g: &Tensor, length: usize, window: &Layout) -> Result<Tensor> {
-    let stride: SmallVec<[i64; 6]> = window.strides.iter().map(|&s| s as i64).collect();
+fn accumulate(g: &Tensor, numel: usize, window: &Layout) -> Result<Tensor> {
     call1(
         &STRIDED_ACCUMULATE,
         &[Arg::T(g)],
-        &[
-            Attr::Ints(&ints(&window.shape)),
-            Attr::Ints(&stride),
-            Attr::Int(window.offset as i64),
-            Attr::Int(length as i64),
-        ],
+        &attrs::StridedAccumulate {
+            stride: ints(&window.strides),
+            storage_offset: window.offset as i64,
+            numel,
+        },
     )
 }
 
 fn scatter(region: &Tensor, src: &Tensor, window: &Layout) -> Result<Tensor> {
-    let stride: SmallVec<[i64; 6]> = window.strides.iter().map(|&s| s as i64).collect();
     call1(
         &STRIDED_SCATTER,
         &[Arg::T(region), Arg::T(src)],
-        &[
-            Attr::Ints(&ints(&window.shape)),
-            Attr::Ints(&stride),
-            Attr::Int(window.offset as i64),
-        ],
+        &attrs::StridedScatter {
+            stride: ints(&window.strides),
+            storage_offset: window.offset as i64,
+        },
     )
 }
 
@@ -266,23 +304,26 @@ impl Tensor {
     /// [`Tensor::as_strided`] from element `offset` of the storage on.
     #[track_caller]
     pub fn as_strided_at(&self, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor> {
-        let own: SmallVec<[i64; 6]> = self.stride().iter().map(|&s| s as i64).collect();
         call1(
             &AS_STRIDED,
             &[Arg::T(self)],
-            &[
-                Attr::Ints(size),
-                Attr::Ints(stride),
-                Attr::Int(offset),
-                Attr::Ints(&ints(self.dims())),
-                Attr::Ints(&own),
-                Attr::Int(self.storage_offset() as i64),
-            ],
+            &AsStrided {
+                size: size.into(),
+                stride: stride.into(),
+                storage_offset: offset,
+                base_size: self.dims().into(),
+                base_stride: ints(self.stride()),
+                base_offset: self.storage_offset() as i64,
+            },
         )
     }
 
+    #[track_caller]
     pub(super) fn as_strided_raw(&self, l: &Layout) -> Result<Tensor> {
-        let stride: SmallVec<[i64; 6]> = l.strides.iter().map(|&s| s as i64).collect();
-        self.as_strided_at(&ints(&l.shape), &stride, l.offset as i64)
+        call1(
+            &AS_STRIDED,
+            &[Arg::T(self)],
+            &AsStrided::new(self.layout(), l),
+        )
     }
 }

@@ -382,8 +382,7 @@ impl Tensor {
             let (windows, taps) = (size.iter().product::<i64>(), kernel.iter().product::<i64>());
             let planes = (n * c) as i64;
             let by_window = [planes, windows, taps];
-            let places =
-                Tensor::from_vec(places, [planes, windows * taps])?.to_device(x.device())?;
+            let places = Tensor::from_data_on(&places, [planes, windows * taps], x.device())?;
             let plane = [planes, spatial.iter().product()];
             let (values, tap) = x
                 .reshape(plane)?

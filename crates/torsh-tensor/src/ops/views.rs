@@ -1,14 +1,14 @@
 //! More views: other spellings of `reshape` and `permute`.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Dims, Result, Shape, TorshError};
+use torsh_core::{Dims, Result, Shape, TorshError};
 
+use crate::attrs;
 use crate::call::{Arg, call1};
 use crate::record::{OpRecord, Sample};
 use crate::{IntoDim, IntoDims, IntoShape, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[
-    &BROADCAST_TO,
     &EXPAND_AS,
     &VIEW_AS,
     &VIEW_DTYPE,
@@ -18,9 +18,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &RAVEL,
     &T,
     &MOVEDIM,
-    &MOVEAXIS,
-    &SWAPAXES,
-    &SWAPDIMS,
     &ADJOINT,
     &NARROW,
     &NARROW_TENSOR,
@@ -31,20 +28,6 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &ATLEAST_2D_LIST,
     &ATLEAST_3D_LIST,
 ];
-
-/// `expand` under another name.
-pub static BROADCAST_TO: OpRecord = OpRecord::new(
-    "broadcast_to",
-    "A view in which dimensions of size 1 are repeated to the given size.",
-    "(Tensor input, int[] size)",
-)
-.by_name(|b| b.tensor(0)?.broadcast_to(b.ints(1)).map(Value::Tensor))
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[3, 1])?.into(),
-        vec![2i64, 3, 4].into(),
-    ])])
-});
 
 /// `expand` to another tensor's shape.
 pub static EXPAND_AS: OpRecord = OpRecord::new(
@@ -82,7 +65,7 @@ pub static VIEW_DTYPE: OpRecord = OpRecord::new(
 )
 .overload()
 .view_as(|c| {
-    let to = c.attrs.first().and_then(Attr::dtype).unwrap_or(c.dtype);
+    let to = c.attrs::<attrs::ViewDtype>()?.dtype;
     let (from, size) = (c.dtype.size(), to.size());
     let mut l = c.layout.clone();
     if from == size {
@@ -212,63 +195,6 @@ pub static MOVEDIM: OpRecord = OpRecord::new(
     ])])
 });
 
-/// `movedim` under another name.
-pub static MOVEAXIS: OpRecord = OpRecord::new(
-    "moveaxis",
-    "movedim under NumPy's name.",
-    "(Tensor input, int[1] source, int[1] destination)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .movedim(b.ints(1), b.ints(2))
-        .map(Value::Tensor)
-})
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3, 4])?.into(),
-        Value::Int(0),
-        Value::Int(1),
-    ])])
-});
-
-/// `transpose` under another name.
-pub static SWAPAXES: OpRecord = OpRecord::new(
-    "swapaxes",
-    "transpose under NumPy's name.",
-    "(Tensor input, int axis0, int axis1)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .transpose(b.int(1), b.int(2))
-        .map(Value::Tensor)
-})
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Int(0),
-        Value::Int(1),
-    ])])
-});
-
-/// `transpose` under another name.
-pub static SWAPDIMS: OpRecord = OpRecord::new(
-    "swapdims",
-    "transpose under another name.",
-    "(Tensor input, int dim0, int dim1)",
-)
-.by_name(|b| {
-    b.tensor(0)?
-        .transpose(b.int(1), b.int(2))
-        .map(Value::Tensor)
-})
-.samples(|s| {
-    Ok(vec![Sample::new([
-        s.real(&[2, 3])?.into(),
-        Value::Int(0),
-        Value::Int(1),
-    ])])
-});
-
 /// The conjugate transpose of the last two dimensions.
 pub static ADJOINT: OpRecord = OpRecord::new(
     "adjoint",
@@ -343,12 +269,6 @@ macro_rules! atleast {
 atleast!(ATLEAST_1D ATLEAST_1D_LIST "atleast_1d" 1, ATLEAST_2D ATLEAST_2D_LIST "atleast_2d" 2, ATLEAST_3D ATLEAST_3D_LIST "atleast_3d" 3);
 
 impl Tensor {
-    /// A view in which dimensions of size 1 are repeated to `shape` (`torch.broadcast_to`).
-    #[track_caller]
-    pub fn broadcast_to(&self, shape: impl IntoShape) -> Result<Tensor> {
-        self.expand(shape)
-    }
-
     /// A view expanded to another tensor's shape.
     #[track_caller]
     pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
@@ -362,21 +282,18 @@ impl Tensor {
     }
 
     /// The same memory read as elements of another dtype (`Tensor.view(dtype)`); where the sizes
-    /// differ, the last dimension grows or shrinks.
+    /// differ, the last dimension grows or shrinks. As a bool, any byte but 0 is true.
+    ///
+    /// # Errors
+    /// Where the sizes differ: for 0-d tensors, a stride of the last dimension other than 1, and
+    /// sizes, strides or an offset that the new size does not divide. For memory that does not begin
+    /// where elements of the dtype may, as part of a mapped file.
     #[track_caller]
     pub fn view_dtype(&self, dtype: torsh_core::DType) -> Result<Tensor> {
         if dtype == self.dtype() {
             return Ok(self.clone());
         }
-        if dtype == torsh_core::DType::Bool {
-            // Other bytes than 0 and 1 are no bools in Rust.
-            return Err(TorshError::dtype(
-                "view",
-                format!("{} cannot be viewed as bool", self.describe()),
-            )
-            .with_hint("compare with ne(0) or convert with to_dtype(DType::Bool)"));
-        }
-        call1(&VIEW_DTYPE, &[Arg::T(self)], &[Attr::DType(dtype)])
+        call1(&VIEW_DTYPE, &[Arg::T(self)], &attrs::ViewDtype { dtype })
     }
 
     /// The elements in another tensor's shape.
@@ -496,7 +413,7 @@ impl Tensor {
             2 => call1(
                 &super::shape::TRANSPOSE,
                 &[Arg::T(self)],
-                &[Attr::Int(0), Attr::Int(1)],
+                &attrs::Transpose { dim0: 0, dim1: 1 },
             ),
             n => self.named(
                 "t",
@@ -585,24 +502,6 @@ impl Tensor {
             *slot = rest.next().map_or(0, |d| d as i64);
         }
         Ok(order)
-    }
-
-    /// [`Tensor::movedim`] under NumPy's name.
-    #[track_caller]
-    pub fn moveaxis(&self, source: impl IntoDims, destination: impl IntoDims) -> Result<Tensor> {
-        self.movedim(source, destination)
-    }
-
-    /// [`Tensor::transpose`] under NumPy's name.
-    #[track_caller]
-    pub fn swapaxes(&self, axis0: impl IntoDim, axis1: impl IntoDim) -> Result<Tensor> {
-        self.transpose(axis0, axis1)
-    }
-
-    /// [`Tensor::transpose`] under another name.
-    #[track_caller]
-    pub fn swapdims(&self, dim0: impl IntoDim, dim1: impl IntoDim) -> Result<Tensor> {
-        self.transpose(dim0, dim1)
     }
 
     fn atleast(&self, n: usize) -> Result<Tensor> {

@@ -1,14 +1,16 @@
 //! Views of diagonals and of sliding windows.
 
-use torsh_core::{Attr, Dims, Layout, Result, TorshError};
+use torsh_core::{Dims, Layout, Result, TorshError};
 
+use crate::attrs;
 use crate::call::{Arg, call1};
 use crate::record::{InputGrad, OpRecord, Sample};
 use crate::{DiagonalOptions, IntoDim, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&DIAGONAL, &UNFOLD];
 
-fn diagonal_of(l: &Layout, offset: i64, d1: usize, d2: usize) -> Layout {
+fn diagonal_of(l: &Layout, of: &attrs::Diagonal) -> Layout {
+    let (offset, d1, d2) = (of.offset, of.dim1, of.dim2);
     let (rows, cols) = (l.shape[d1] as i64, l.shape[d2] as i64);
     let len = if offset >= 0 {
         rows.min(cols.saturating_sub(offset))
@@ -44,8 +46,7 @@ pub static DIAGONAL: OpRecord = OpRecord::new(
     "(Tensor input, int offset=0, int dim1=0, int dim2=1)",
 )
 .view(|c, l| {
-    let (d1, d2) = (c.int(1) as usize, c.int(2) as usize);
-    *l = diagonal_of(c.layout, c.int(0), d1, d2);
+    *l = diagonal_of(c.layout, c.attrs()?);
     Ok(())
 })
 .grad(&[InputGrad {
@@ -53,8 +54,7 @@ pub static DIAGONAL: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| {
         let shape = c.input_shape(0);
-        let (d1, d2) = (c.attr(1).int() as usize, c.attr(2).int() as usize);
-        let window = diagonal_of(&Layout::contiguous(shape.clone()), c.attr(0).int(), d1, d2);
+        let window = diagonal_of(&Layout::contiguous(shape.clone()), c.attrs()?);
         super::strided::unwindow(c.g(), shape, &window)
     },
 }])
@@ -76,7 +76,12 @@ pub static DIAGONAL: OpRecord = OpRecord::new(
     ])
 });
 
-fn unfolded(l: &Layout, dim: usize, size: usize, step: usize) -> Layout {
+fn unfolded(l: &Layout, windows: &attrs::Unfold) -> Layout {
+    let &attrs::Unfold {
+        dimension: dim,
+        size,
+        step,
+    } = windows;
     let mut out = l.clone();
     let mut dims = Dims::from_slice(&l.shape);
     if dims.is_empty() {
@@ -100,8 +105,7 @@ pub static UNFOLD: OpRecord = OpRecord::new(
     "(Tensor input, int dimension, int size, int step)",
 )
 .view(|c, l| {
-    let (d, size, step) = (c.int(0) as usize, c.int(1) as usize, c.int(2) as usize);
-    *l = unfolded(c.layout, d, size, step);
+    *l = unfolded(c.layout, c.attrs()?);
     Ok(())
 })
 .grad(&[InputGrad {
@@ -109,13 +113,7 @@ pub static UNFOLD: OpRecord = OpRecord::new(
     outputs: 0,
     formula: |c| {
         let shape = c.input_shape(0);
-        let (d, size, step) = (c.attr(0).int(), c.attr(1).int(), c.attr(2).int());
-        let window = unfolded(
-            &Layout::contiguous(shape.clone()),
-            d as usize,
-            size as usize,
-            step as usize,
-        );
+        let window = unfolded(&Layout::contiguous(shape.clone()), c.attrs()?);
         super::strided::unwindow(c.g(), shape, &window)
     },
 }])
@@ -161,11 +159,12 @@ impl Tensor {
             );
             return self.named("diagonal", Err(e));
         }
-        call1(
-            &DIAGONAL,
-            &[Arg::T(self)],
-            &[Attr::Int(offset), Attr::Int(a as i64), Attr::Int(b as i64)],
-        )
+        let attrs = attrs::Diagonal {
+            offset,
+            dim1: a,
+            dim2: b,
+        };
+        call1(&DIAGONAL, &[Arg::T(self)], &attrs)
     }
 
     /// A view of all windows of `size` indices of a dimension, `step` apart, as a last dimension.
@@ -193,11 +192,12 @@ impl Tensor {
         } else if step <= 0 {
             format!("step is {step} but must be > 0")
         } else {
-            return call1(
-                &UNFOLD,
-                &[Arg::T(self)],
-                &[Attr::Int(d as i64), Attr::Int(size), Attr::Int(step)],
-            );
+            let attrs = attrs::Unfold {
+                dimension: d,
+                size: size as usize,
+                step: step as usize,
+            };
+            return call1(&UNFOLD, &[Arg::T(self)], &attrs);
         };
         self.named("unfold", Err(TorshError::invalid("", why)))
     }

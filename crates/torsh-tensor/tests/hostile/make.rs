@@ -352,7 +352,7 @@ impl Maker {
 
     /// A call of wholly random arguments.
     fn random(&mut self, record: &'static OpRecord) -> (Vec<Value>, Vec<(&'static str, Value)>) {
-        let signature = Signature::parse(record.schema);
+        let signature = Signature::parse(record.schema).expect("a signature");
         let (mut args, mut kwargs) = (Vec::new(), Vec::new());
         for p in &signature.params {
             let wanted = p.default.is_none();
@@ -403,7 +403,7 @@ impl Maker {
                     };
                     args.push(t.into());
                 }
-                let signature = Signature::parse(record.schema);
+                let signature = Signature::parse(record.schema).expect("a signature");
                 let mut kwargs = Vec::new();
                 for p in signature.params.iter().skip(args.len()) {
                     if p.default.is_none() || self.one_in(2) {
@@ -592,7 +592,7 @@ impl Maker {
             }
         }
         let mut form = Form::Name;
-        if let (Rule::Pointwise(_), Samples::Intervals(operands)) = (record.rule, record.samples)
+        if let (Rule::Pointwise(_), Samples::Intervals(operands)) = (record.rule(), record.samples)
             && self.one_in(3)
             && args.len() >= operands.len()
             && args[..operands.len()].iter().all(is_operand)
@@ -600,7 +600,10 @@ impl Maker {
         {
             args[0] = v;
             // What its method passes: as many numbers as the schema has.
-            let all = Signature::parse(record.schema).params.len();
+            let all = Signature::parse(record.schema)
+                .expect("a signature")
+                .params
+                .len();
             args.truncate(operands.len());
             while args.len() < all {
                 args.push(self.number());

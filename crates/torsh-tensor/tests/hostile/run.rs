@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use torsh_core::alloc;
-use torsh_tensor::call::{Arg, call_inplace};
+use torsh_tensor::call::Arg;
 use torsh_tensor::record::Rule;
 use torsh_tensor::{Device, Tensor, Value, grad, observe, ops};
 
@@ -190,7 +190,7 @@ fn would_read(c: &Case) -> bool {
     let seen = reads.clone();
     let watch = move |e: &observe::Event<'_>| {
         let large = |t: &Tensor| t.numel() > READABLE;
-        let view = matches!(e.record.rule, Rule::View(_) | Rule::ViewAs(_));
+        let view = matches!(e.record.rule(), Rule::View(_) | Rule::ViewAs(_));
         let from = e.args.iter().any(|a| matches!(a, Arg::T(t) if large(t)));
         if !view && from && !e.outputs.iter().any(large) {
             seen.set(true);
@@ -243,15 +243,14 @@ fn one(c: &Case) -> bool {
                     v => v.number().map_or(Arg::Absent, Arg::N),
                 })
                 .collect();
-            let numbers: Vec<torsh_core::Attr<'_>> = c.args[operands.len()..]
-                .iter()
-                .map(|v| {
-                    v.number()
-                        .map_or(torsh_core::Attr::None, torsh_core::Attr::Scalar)
-                })
-                .collect();
+            let numbers = c.args[operands.len()..].iter().map(Value::number);
+            let Some(numbers) = numbers.collect::<Option<Vec<_>>>() else {
+                return false;
+            };
+            let attrs = record.with_numbers(&numbers);
             match operands.split_first() {
-                Some((Arg::T(target), rest)) => call_inplace(record, target, rest, &numbers)
+                Some((Arg::T(target), rest)) => record
+                    .call_inplace(target, rest, attrs.get())
                     .map(|()| Value::Tensor((*target).clone())),
                 _ => return false,
             }

@@ -36,9 +36,10 @@ pub struct Context<'a> {
     pub batches: Option<usize>,
     /// How many steps of the optimizer are done.
     pub step: usize,
-    /// The loss of the last batch.
+    /// The loss of the last batch whose loss was read: on the CPU the last one, on other devices see
+    /// [`log_every`](crate::TrainerBuilder::log_every).
     pub loss: Option<f64>,
-    /// The metrics on the training data: of the epoch so far during it, of all of it at its end.
+    /// The metrics on the training data: during the epoch the mean `loss` of what was read of it, of all of it at its end.
     pub train_metrics: &'a Metrics,
     /// The metrics of the epoch's validation; empty where there was none.
     pub val_metrics: &'a Metrics,

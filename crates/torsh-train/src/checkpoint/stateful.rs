@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use torsh_core::Generator;
-use torsh_core::random::default_generator;
+use torsh_core::random::{default_generator, default_generator_of, device_generators};
 use torsh_data::{DataLoader, Dataset};
 use torsh_nn::{Module, ModuleExt, StateDict};
 use torsh_optim::lr_scheduler::LRScheduler;
@@ -157,15 +157,32 @@ impl Stateful for Generator {
     }
 }
 
-/// The process's default generators.
+/// The process's default generators: that of the CPU, and those of the devices that drew numbers.
 pub(crate) struct Rng;
 
 impl Stateful for Rng {
     fn save_state(&self) -> Result<Value> {
-        Ok(Value::from([("cpu", default_generator().save_state()?)]))
+        let devices = device_generators().into_iter();
+        let devices = devices.map(|g| Ok((g.device().to_string(), g.save_state()?)));
+        let cpu = ("cpu".to_string(), default_generator().save_state()?);
+        let all: Vec<(String, Value)> = [Ok(cpu)]
+            .into_iter()
+            .chain(devices)
+            .collect::<Result<_>>()?;
+        Ok(all.into_iter().collect())
     }
 
+    /// Devices that this program does not have are left out: what was saved with them goes on without.
     fn load_state(&self, state: &Value) -> Result<()> {
-        default_generator().load_state(state.get("cpu")?)
+        default_generator().load_state(state.get("cpu")?)?;
+        for (name, saved) in state.as_dict()?.iter() {
+            let name = name.as_str()?;
+            match name.parse::<Device>() {
+                Ok(Device::Cpu) | Err(_) => {}
+                Ok(device) if !torsh_backend::is_available(device) => {}
+                Ok(device) => default_generator_of(device).load_state(saved)?,
+            }
+        }
+        Ok(())
     }
 }

@@ -87,7 +87,7 @@ impl MemoryPool {
     pub fn allocate_tensor(&self, shape: impl IntoShape, dtype: DType) -> Result<PooledTensor> {
         let shape = shape.shape()?;
         let n = shape.checked_numel(dtype.size())?;
-        let wanted = n.checked_mul(dtype.size()).ok_or(TorshError::OutOfMemory)?;
+        let wanted = n.saturating_mul(dtype.size());
         let mut inner = self.inner.lock();
         let fits = |t: &Tensor| t.numel() == n && t.dtype() == dtype;
         let flat = match inner.free.iter().rposition(fits) {
@@ -99,7 +99,7 @@ impl MemoryPool {
             None => {
                 let room = inner.limit.saturating_sub(inner.used);
                 if wanted > room {
-                    return Err(TorshError::OutOfMemory);
+                    return Err(TorshError::out_of_memory(self.device, wanted));
                 }
                 while inner.kept > room - wanted {
                     let oldest = inner.free.remove(0);

@@ -24,6 +24,7 @@ use torsh_tensor::{Device, Result, Tensor, TorshError};
 pub struct Retry {
     retries: usize,
     pause: Duration,
+    device: Device,
 }
 
 impl Retry {
@@ -32,7 +33,15 @@ impl Retry {
         Retry {
             retries,
             pause: Duration::from_millis(100),
+            device: Device::Cpu,
         }
+    }
+
+    /// The device whose cached memory is given back before another try where there was no memory, for
+    /// which its work is waited for (the CPU, whose cache is emptied in any case).
+    pub fn device(mut self, device: impl Into<Device>) -> Retry {
+        self.device = device.into();
+        self
     }
 
     /// The first pause; the second is twice as long, the third three times.
@@ -50,7 +59,7 @@ impl Retry {
             match f(attempt) {
                 Ok(v) => return Ok(v),
                 Err(e) if attempt == self.retries || e.info().is_some() => return Err(e),
-                Err(TorshError::OutOfMemory) => torsh_core::alloc::empty_cache(),
+                Err(TorshError::OutOfMemory) => give_back(self.device)?,
                 Err(_) => {}
             }
             attempt += 1;
@@ -58,6 +67,16 @@ impl Retry {
             std::thread::sleep(self.pause.saturating_mul(times));
         }
     }
+}
+
+/// Gives cached memory back, that of the host and that of a device, once its work is done with it.
+fn give_back(device: Device) -> Result<()> {
+    torsh_backend::empty_cache(Device::Cpu)?;
+    if !device.is_host() {
+        torsh_backend::synchronize(device)?;
+        torsh_backend::empty_cache(device)?;
+    }
+    Ok(())
 }
 
 /// A training step that gets by with less memory: `step` is called with the whole batch, and where
@@ -116,10 +135,12 @@ pub fn with_smaller_batches(
         zero();
         match in_parts(&data, &target, n, size, &mut step) {
             Err(TorshError::OutOfMemory) if size > 1 => {
-                torsh_core::alloc::empty_cache();
+                give_back(data.device())?;
                 size = size.div_ceil(2);
             }
-            Err(TorshError::DeviceNotAvailable(_)) if data.device() != Device::Cpu => {
+            Err(TorshError::DeviceNotAvailable(_) | TorshError::DeviceLost(_))
+                if data.device() != Device::Cpu =>
+            {
                 data = data.to_device(Device::Cpu)?;
                 target = target.to_device(Device::Cpu)?;
             }

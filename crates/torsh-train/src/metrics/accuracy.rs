@@ -1,9 +1,10 @@
 //! How many predictions are right.
 
 use torsh_serialize::Value;
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 
 use super::labels::{Labels, classes, label_setters, misfit, without_classes};
+use super::there::{Counts, is_there};
 use super::{Metric, MetricValue, count_of, named, nothing};
 
 /// How many items there were, and how many of them were right.
@@ -11,6 +12,8 @@ use super::{Metric, MetricValue, count_of, named, nothing};
 struct Hits {
     right: u64,
     all: u64,
+    /// Those of batches on devices.
+    there: Counts,
 }
 
 impl Hits {
@@ -21,15 +24,35 @@ impl Hits {
         }
     }
 
+    /// Takes in hits that are on a device, of all items or of those of the mask.
+    fn take_there(&mut self, hits: &Tensor, counts: Option<&Tensor>) -> Result<()> {
+        let counted = no_grad(|| {
+            let Some(counts) = counts else {
+                self.all += hits.numel() as u64;
+                return hits.sum()?.reshape([1]);
+            };
+            let right = hits.logical_and(counts)?.sum()?;
+            Tensor::stack(&[right, counts.sum()?], 0)
+        })?;
+        self.there.add(counted)
+    }
+
+    /// The right ones and all.
+    fn read(&self) -> Result<(u64, u64)> {
+        let there = self.there.read(2)?;
+        Ok((self.right + there[0], self.all + there[1]))
+    }
+
     fn compute(&self, name: &str) -> Result<MetricValue> {
-        match self.all {
-            0 => Err(nothing(name)),
-            n => Ok(MetricValue::Scalar(self.right as f64 / n as f64)),
+        match self.read()? {
+            (_, 0) => Err(nothing(name)),
+            (right, n) => Ok(MetricValue::Scalar(right as f64 / n as f64)),
         }
     }
 
-    fn state(&self) -> Value {
-        Value::from([("right", self.right.into()), ("all", self.all.into())])
+    fn state(&self) -> Result<Value> {
+        let (right, all) = self.read()?;
+        Ok(Value::from([("right", right.into()), ("all", all.into())]))
     }
 
     fn merge(&mut self, name: &str, state: &Value) -> Result<()> {
@@ -55,7 +78,7 @@ macro_rules! counted {
         }
 
         fn state(&self) -> Result<Value> {
-            Ok(self.hits.state())
+            self.hits.state()
         }
 
         fn merge(&mut self, state: &Value) -> Result<()> {
@@ -107,6 +130,10 @@ impl Accuracy {
 
 impl Metric for Accuracy {
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
+        if let Some(p) = self.labels.pairs_there(&self.name, output, target)? {
+            let hits = no_grad(|| p.predicted.eq(&p.wanted))?;
+            return self.hits.take_there(&hits, p.counts.as_ref());
+        }
         let (predicted, wanted) = self.labels.pairs(&self.name, output, target)?;
         self.hits
             .take(predicted.iter().zip(&wanted).map(|(p, w)| p == w));
@@ -148,10 +175,28 @@ impl TopKAccuracy {
     }
 
     named!();
+
+    /// Which items are right, on the device.
+    fn hits_there(&self, output: &Tensor, target: &Tensor, dim: i64) -> Result<Tensor> {
+        let class = target.to_dtype(DType::I64)?.unsqueeze(dim)?;
+        // A class that is not there is an error of this call, which the device reports.
+        let own = output.gather(dim, &class)?;
+        let mut shape = vec![1; output.ndim()];
+        let n = output.size(dim)?;
+        shape[dim as usize] = n;
+        let classes = Tensor::arange(0, n as i64, 1, DType::I64, output.device())?;
+        let classes = classes.reshape(&shape)?;
+        let later = output.eq(&own)?.logical_and(&classes.gt(&class)?)?;
+        let ahead = output.gt(&own)?.logical_or(&later)?;
+        // NaN is ahead of nothing and nothing of it; the item is not right.
+        let right = ahead.sum_dim(dim, false)?.lt(self.k as i64)?;
+        right.logical_and(&own.eq(&own)?.squeeze(dim)?)
+    }
 }
 
 impl Metric for TopKAccuracy {
-    /// Errors: an output without a dimension of classes, a class that it does not have, NaN.
+    /// Errors: an output without a dimension of classes, a class that it does not have (a device
+    /// reports it later), NaN (on a device it is a score that is not among the highest).
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
         let (output, target) = (output.detach(), target.detach());
         let fits = without_classes(output.dims()).filter(|(_, rest)| rest == target.dims());
@@ -159,6 +204,10 @@ impl Metric for TopKAccuracy {
             return Err(misfit(&self.name, &output, &target));
         };
         let dim = usize::from(output.ndim() > 1);
+        if is_there(&output, &target) && !target.dtype().is_floating_point() {
+            let hits = no_grad(|| self.hits_there(&output, &target, dim as i64))?;
+            return self.hits.take_there(&hits, None);
+        }
         let rows = output.movedim(dim as i64, -1)?.to_vec::<f64>()?;
         let wanted = classes(&self.name, "the target", &target)?;
         let mut hits = Vec::with_capacity(wanted.len());

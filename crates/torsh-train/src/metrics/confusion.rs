@@ -6,6 +6,7 @@ use torsh_serialize::Value;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::labels::{Labels, label_setters};
+use super::there::Table;
 use super::{Metric, MetricValue, count_of, named, nothing, other_state};
 
 /// What the numbers of a confusion matrix are parts of (scikit-learn's `normalize`).
@@ -40,6 +41,8 @@ pub struct ConfusionMatrix {
     num_classes: Option<usize>,
     /// By target and prediction.
     counts: BTreeMap<(i64, i64), u64>,
+    /// Those of batches on devices.
+    there: Table,
 }
 
 impl Default for ConfusionMatrix {
@@ -57,6 +60,7 @@ impl ConfusionMatrix {
             normalize: None,
             num_classes: None,
             counts: BTreeMap::new(),
+            there: Table::default(),
         }
     }
 
@@ -89,6 +93,15 @@ impl ConfusionMatrix {
 
     label_setters!();
     named!();
+
+    /// All counts, of devices too.
+    fn read(&self) -> Result<BTreeMap<(i64, i64), u64>> {
+        let mut all = self.counts.clone();
+        for (wanted, predicted, n) in self.there.read()? {
+            *all.entry((wanted, predicted)).or_default() += n;
+        }
+        Ok(all)
+    }
 }
 
 impl Metric for ConfusionMatrix {
@@ -96,8 +109,13 @@ impl Metric for ConfusionMatrix {
         &self.name
     }
 
-    /// An error for a class beyond `num_classes`, where that is set.
+    /// An error for a class beyond `num_classes`, where that is set; a device reports it later.
     fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
+        if let Some(n) = self.num_classes
+            && let Some(pairs) = self.labels.pairs_there(&self.name, output, target)?
+        {
+            return self.there.add(&pairs, n);
+        }
         let (predicted, wanted) = self.labels.pairs(&self.name, output, target)?;
         if let Some(n) = self.num_classes {
             let beyond = |c: &&i64| usize::try_from(**c).is_ok_and(|c| c < n);
@@ -115,12 +133,13 @@ impl Metric for ConfusionMatrix {
     }
 
     fn compute(&self) -> Result<MetricValue> {
-        if self.counts.is_empty() {
+        let counts = self.read()?;
+        if counts.is_empty() {
             return Err(nothing(&self.name));
         }
         let classes = self.classes();
         let row = |&t: &i64| -> Vec<f64> {
-            let count = |&p| self.counts.get(&(t, p)).copied().unwrap_or(0) as f64;
+            let count = |&p| counts.get(&(t, p)).copied().unwrap_or(0) as f64;
             classes.iter().map(count).collect()
         };
         let mut rows: Vec<Vec<f64>> = classes.iter().map(row).collect();
@@ -145,12 +164,13 @@ impl Metric for ConfusionMatrix {
 
     fn reset(&mut self) {
         self.counts.clear();
+        self.there = Table::default();
     }
 
     fn state(&self) -> Result<Value> {
         let row =
             |(&(t, p), &n): (&(i64, i64), &u64)| Value::List(vec![t.into(), p.into(), n.into()]);
-        let rows = self.counts.iter().map(row).collect();
+        let rows = self.read()?.iter().map(row).collect();
         Ok(Value::from([("counts", Value::List(rows))]))
     }
 

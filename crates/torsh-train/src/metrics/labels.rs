@@ -1,6 +1,8 @@
 //! Outputs of models as classes.
 
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
+
+use super::there::is_there;
 
 /// How outputs are read as classes.
 #[derive(Clone, Debug)]
@@ -79,7 +81,78 @@ pub(super) fn without_classes(dims: &[usize]) -> Option<(usize, Vec<usize>)> {
     Some((classes, rest))
 }
 
+/// The largest `float32` that is not above a number: no `float32` lies between them.
+fn floor_float(v: f64) -> f64 {
+    let near = v as f32;
+    f64::from(if f64::from(near) > v {
+        near.next_down()
+    } else {
+        near
+    })
+}
+
+/// The classes of a batch, on its device.
+pub(super) struct Pairs {
+    /// What the model gave, `int64`.
+    pub(super) predicted: Tensor,
+    /// What it should have given, `int64`.
+    pub(super) wanted: Tensor,
+    /// Which items count, where some do not.
+    pub(super) counts: Option<Tensor>,
+    /// How many classes the output has scores of.
+    pub(super) classes: Option<usize>,
+}
+
 impl Labels {
+    /// [`Labels::pairs`] of a batch on a device, which is not waited for; `None` where it has to be.
+    pub(super) fn pairs_there(
+        &self,
+        name: &str,
+        output: &Tensor,
+        target: &Tensor,
+    ) -> Result<Option<Pairs>> {
+        if !is_there(output, target) || target.dtype().is_floating_point() {
+            return Ok(None);
+        }
+        let (output, target) = (output.detach(), target.detach());
+        let classes = self.scored(name, &output, &target)?;
+        no_grad(|| {
+            let predicted = if classes.is_some() {
+                let dim = i64::from(output.ndim() > 1);
+                output.argmax_dim(dim, false)?
+            } else if output.dtype().is_floating_point() {
+                let scores = output.to_dtype(DType::F32)?;
+                scores
+                    .gt(floor_float(self.threshold))?
+                    .to_dtype(DType::I64)?
+            } else {
+                output.to_dtype(DType::I64)?
+            };
+            let wanted = target.to_dtype(DType::I64)?;
+            Ok(Some(Pairs {
+                counts: self.ignore_index.map(|i| wanted.ne(i)).transpose()?,
+                predicted: predicted.reshape(wanted.shape())?,
+                wanted,
+                classes,
+            }))
+        })
+    }
+
+    /// How many classes the output has scores of, where it has a dimension of several. An error where
+    /// the shapes do not fit.
+    fn scored(&self, name: &str, output: &Tensor, target: &Tensor) -> Result<Option<usize>> {
+        let scored = output.ndim() == target.ndim() + 1;
+        let classes = without_classes(output.dims());
+        let fits = match scored {
+            true => classes.as_ref().is_some_and(|(_, r)| r == target.dims()),
+            false => output.shape() == target.shape(),
+        };
+        if !fits {
+            return Err(misfit(name, output, target));
+        }
+        Ok(classes.map(|(n, _)| n).filter(|&n| scored && n > 1))
+    }
+
     /// The classes that the model gave and should have given.
     pub(super) fn pairs(
         &self,
@@ -88,15 +161,7 @@ impl Labels {
         target: &Tensor,
     ) -> Result<(Vec<i64>, Vec<i64>)> {
         let (output, target) = (output.detach(), target.detach());
-        let scored = output.ndim() == target.ndim() + 1;
-        let fits = match scored {
-            true => without_classes(output.dims()).is_some_and(|(_, r)| r == target.dims()),
-            false => output.shape() == target.shape(),
-        };
-        if !fits {
-            return Err(misfit(name, &output, &target));
-        }
-        let several = scored && without_classes(output.dims()).is_some_and(|(n, _)| n > 1);
+        let several = self.scored(name, &output, &target)?.is_some();
         let predicted = if several {
             let dim = i64::from(output.ndim() > 1);
             output.argmax_dim(dim, false)?.to_vec::<i64>()?

@@ -19,6 +19,12 @@
 //! assert_eq!(accuracy.compute()?.scalar()?, 0.75);
 //! # Ok::<(), torsh_tensor::TorshError>(())
 //! ```
+//!
+//! Of batches on a device, [`Accuracy`], [`TopKAccuracy`], [`ConfusionMatrix`], [`Precision`],
+//! [`Recall`], [`F1`], [`FBeta`], [`MeanAbsoluteError`], [`MeanSquaredError`] and [`Perplexity`] keep
+//! counts (`int64`) and sums there, and the host waits for them when it computes the metric or saves its
+//! state. The metrics of classes do so for targets of an integer dtype, and all but the accuracies only
+//! where `num_classes` is set. Everything else reads each batch.
 
 mod accuracy;
 mod confusion;
@@ -27,6 +33,7 @@ mod perplexity;
 mod precision;
 mod ranking;
 mod regression;
+mod there;
 mod value;
 
 pub use accuracy::{Accuracy, TopKAccuracy};

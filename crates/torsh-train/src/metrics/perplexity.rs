@@ -3,6 +3,7 @@
 use torsh_serialize::Value;
 use torsh_tensor::{CrossEntropyOptions, DType, Reduction, Result, Tensor, no_grad};
 
+use super::there::{Counts, Sums, is_there, sum_dtype};
 use super::{Metric, MetricValue, count_of, named, nothing};
 
 /// How many classes a model is torn between: the exponential of the mean cross-entropy
@@ -26,6 +27,9 @@ pub struct Perplexity {
     ignore_index: i64,
     sum: f64,
     count: u64,
+    /// Those of batches on devices.
+    sums: Sums,
+    counts: Counts,
 }
 
 impl Default for Perplexity {
@@ -42,6 +46,8 @@ impl Perplexity {
             ignore_index: -100,
             sum: 0.0,
             count: 0,
+            sums: Sums::default(),
+            counts: Counts::default(),
         }
     }
 
@@ -53,6 +59,17 @@ impl Perplexity {
     }
 
     named!();
+
+    /// The sum and the count, of devices too.
+    fn read(&self) -> Result<(f64, u64)> {
+        let count = self.counts.read(1)?[0];
+        Ok((self.sum + total(self.sums.read()?), self.count + count))
+    }
+}
+
+/// The sum of sums of one number.
+fn total(sums: Vec<Vec<f64>>) -> f64 {
+    sums.into_iter().flatten().sum()
 }
 
 impl Metric for Perplexity {
@@ -64,33 +81,41 @@ impl Metric for Perplexity {
         let options = CrossEntropyOptions::new()
             .ignore_index(self.ignore_index)
             .reduction(Reduction::Sum);
+        let there = is_there(output, target);
+        let dtype = match there {
+            true => sum_dtype(output.device())?,
+            false => DType::F64,
+        };
         let (sum, count) = no_grad(|| {
-            let logits = output.detach().to_dtype(DType::F64)?;
+            let logits = output.detach().to_dtype(dtype)?;
             let sum = logits.cross_entropy_with(target, options)?;
-            let counted = target.ne(self.ignore_index)?.sum()?;
-            Ok((sum.item::<f64>()?, counted.item::<i64>()?))
+            Ok((sum, target.ne(self.ignore_index)?.sum()?))
         })?;
-        self.sum += sum;
-        self.count += count.unsigned_abs();
+        if there {
+            self.counts.add(count.reshape([1])?)?;
+            self.sum += total(self.sums.add(sum.reshape([1])?)?);
+            return Ok(());
+        }
+        self.sum += sum.item::<f64>()?;
+        self.count += count.item::<i64>()?.unsigned_abs();
         Ok(())
     }
 
     fn compute(&self) -> Result<MetricValue> {
-        match self.count {
-            0 => Err(nothing(&self.name)),
-            n => Ok(MetricValue::Scalar((self.sum / n as f64).exp())),
+        match self.read()? {
+            (_, 0) => Err(nothing(&self.name)),
+            (sum, n) => Ok(MetricValue::Scalar((sum / n as f64).exp())),
         }
     }
 
     fn reset(&mut self) {
         (self.sum, self.count) = (0.0, 0);
+        (self.sums, self.counts) = Default::default();
     }
 
     fn state(&self) -> Result<Value> {
-        Ok(Value::from([
-            ("sum", self.sum.into()),
-            ("count", self.count.into()),
-        ]))
+        let (sum, count) = self.read()?;
+        Ok(Value::from([("sum", sum.into()), ("count", count.into())]))
     }
 
     fn merge(&mut self, state: &Value) -> Result<()> {

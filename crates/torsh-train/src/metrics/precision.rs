@@ -6,6 +6,7 @@ use torsh_serialize::Value;
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::labels::{Labels, label_setters};
+use super::there::Table;
 use super::{Metric, MetricValue, count_of, named, nothing, other_state};
 
 /// How the numbers of several classes become one (scikit-learn's `average`).
@@ -49,6 +50,8 @@ struct Scores {
     num_classes: Option<usize>,
     zero_division: f64,
     counts: BTreeMap<i64, Counts>,
+    /// Those of batches on devices.
+    there: Table,
 }
 
 /// The mean of the numbers that are not NaN.
@@ -71,6 +74,7 @@ impl Scores {
             num_classes: None,
             zero_division: 0.0,
             counts: BTreeMap::new(),
+            there: Table::default(),
         }
     }
 
@@ -83,10 +87,35 @@ impl Scores {
         }
     }
 
-    fn labels(&self) -> Vec<i64> {
+    /// Takes in a batch on a device; whether it could.
+    fn update_there(&mut self, labels: &Labels, name: &str, both: [&Tensor; 2]) -> Result<bool> {
+        let Some(n) = self.num_classes else {
+            return Ok(false);
+        };
+        let Some(pairs) = labels.pairs_there(name, both[0], both[1])? else {
+            return Ok(false);
+        };
+        self.there
+            .add(&pairs, pairs.classes.map_or(n, |m| m.max(n)))?;
+        Ok(true)
+    }
+
+    /// All counts, of devices too.
+    fn read(&self) -> Result<BTreeMap<i64, Counts>> {
+        let mut all = self.counts.clone();
+        for (wanted, predicted, n) in self.there.read()? {
+            all.entry(predicted).or_default().given += n;
+            let class = all.entry(wanted).or_default();
+            class.wanted += n;
+            class.right += if wanted == predicted { n } else { 0 };
+        }
+        Ok(all)
+    }
+
+    fn labels(&self, counts: &BTreeMap<i64, Counts>) -> Vec<i64> {
         match self.num_classes {
             Some(n) => (0..n as i64).collect(),
-            None => self.counts.keys().copied().collect(),
+            None => counts.keys().copied().collect(),
         }
     }
 
@@ -107,12 +136,13 @@ impl Scores {
     }
 
     fn compute(&self, name: &str) -> Result<MetricValue> {
-        if self.counts.is_empty() {
+        let all = self.read()?;
+        if all.is_empty() {
             return Err(nothing(name));
         }
-        let count = |label: &i64| self.counts.get(label).copied().unwrap_or_default();
+        let count = |label: &i64| all.get(label).copied().unwrap_or_default();
         if self.average == Average::Binary {
-            let present: Vec<i64> = self.counts.keys().copied().collect();
+            let present: Vec<i64> = all.keys().copied().collect();
             let error = |why: String, hint: &str| {
                 Err(TorshError::invalid(name.to_string(), why).with_hint(hint))
             };
@@ -133,7 +163,7 @@ impl Scores {
             }
             return Ok(MetricValue::Scalar(self.of(count(&self.pos_label))));
         }
-        let counts: Vec<Counts> = self.labels().iter().map(count).collect();
+        let counts: Vec<Counts> = self.labels(&all).iter().map(count).collect();
         if self.average == Average::Micro {
             let sum = |f: fn(&Counts) -> u64| counts.iter().map(f).sum();
             return Ok(MetricValue::Scalar(self.of(Counts {
@@ -153,12 +183,13 @@ impl Scores {
         })
     }
 
-    fn state(&self) -> Value {
-        let rows = self.counts.iter().map(|(&label, c)| {
+    fn state(&self) -> Result<Value> {
+        let counts = self.read()?;
+        let rows = counts.iter().map(|(&label, c)| {
             let numbers = [c.right, c.given, c.wanted].map(Value::from);
             Value::List([Value::from(label)].into_iter().chain(numbers).collect())
         });
-        Value::from([("counts", Value::List(rows.collect()))])
+        Ok(Value::from([("counts", Value::List(rows.collect()))]))
     }
 
     fn merge(&mut self, name: &str, state: &Value) -> Result<()> {
@@ -218,7 +249,7 @@ macro_rules! scores {
 
             /// The classes in the order of the numbers that `Average::None` gives.
             pub fn classes(&self) -> Vec<i64> {
-                self.scores.labels()
+                self.scores.labels(&self.scores.counts)
             }
 
             label_setters!();
@@ -239,6 +270,10 @@ macro_rules! scores {
             }
 
             fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
+                let both = [output, target];
+                if self.scores.update_there(&self.labels, &self.name, both)? {
+                    return Ok(());
+                }
                 let (predicted, wanted) = self.labels.pairs(&self.name, output, target)?;
                 self.scores.update(&predicted, &wanted);
                 Ok(())
@@ -250,10 +285,11 @@ macro_rules! scores {
 
             fn reset(&mut self) {
                 self.scores.counts.clear();
+                self.scores.there = Table::default();
             }
 
             fn state(&self) -> Result<Value> {
-                Ok(self.scores.state())
+                self.scores.state()
             }
 
             fn merge(&mut self, state: &Value) -> Result<()> {

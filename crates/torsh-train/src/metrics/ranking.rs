@@ -1,7 +1,7 @@
 //! Metrics of how scores rank items.
 
 use torsh_serialize::Value;
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use super::labels::{classes, misfit};
 use super::{Metric, MetricValue, named, nothing, other_state};
@@ -136,17 +136,17 @@ impl Items {
     }
 
     fn state(&self) -> Result<Value> {
-        let tensor = |n: usize| [n];
+        let (scores, targets) = ([self.scores.len()], [self.targets.len()]);
         Ok(Value::from([
             ("columns", self.columns.into()),
             ("indicators", self.indicators.into()),
             (
                 "scores",
-                Tensor::from_vec(self.scores.clone(), tensor(self.scores.len()))?.into(),
+                Tensor::from_slice(&self.scores, scores, DType::F64, Device::Cpu)?.into(),
             ),
             (
                 "targets",
-                Tensor::from_vec(self.targets.clone(), tensor(self.targets.len()))?.into(),
+                Tensor::from_slice(&self.targets, targets, DType::I64, Device::Cpu)?.into(),
             ),
         ]))
     }

@@ -1,8 +1,9 @@
 //! Errors of numbers.
 
 use torsh_serialize::Value;
-use torsh_tensor::{Result, Tensor, TorshError};
+use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 
+use super::there::{self, is_there};
 use super::{Metric, MetricValue, count_of, named, nothing, other_state};
 
 /// How the numbers of several outputs become one (scikit-learn's `multioutput`).
@@ -26,7 +27,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(name: &str, output: &Tensor, target: &Tensor, seen: Option<usize>) -> Result<Rows> {
+    /// How many outputs an item has; an error where the shapes do not fit.
+    fn outputs(name: &str, output: &Tensor, target: &Tensor, seen: Option<usize>) -> Result<usize> {
         if output.shape() != target.shape() {
             return Err(TorshError::shape(
                 name.to_string(),
@@ -45,8 +47,12 @@ impl Rows {
                 format!("an item has {outputs} outputs, those of the batches before had {n}"),
             ));
         }
+        Ok(outputs)
+    }
+
+    fn new(name: &str, output: &Tensor, target: &Tensor, seen: Option<usize>) -> Result<Rows> {
         Ok(Rows {
-            outputs,
+            outputs: Rows::outputs(name, output, target, seen)?,
             given: output.detach().to_vec::<f64>()?,
             wanted: target.detach().to_vec::<f64>()?,
         })
@@ -83,6 +89,8 @@ fn list(numbers: &[f64]) -> Value {
 struct Sums {
     items: u64,
     sums: Vec<f64>,
+    /// Those of batches on devices.
+    there: there::Sums,
 }
 
 impl Sums {
@@ -90,8 +98,36 @@ impl Sums {
         (self.items > 0).then_some(self.sums.len())
     }
 
-    fn state(&self) -> Value {
-        Value::from([("items", self.items.into()), ("sums", list(&self.sums))])
+    fn add(&mut self, batches: Vec<Vec<f64>>) {
+        for sums in batches {
+            self.sums.iter_mut().zip(sums).for_each(|(a, b)| *a += b);
+        }
+    }
+
+    /// Takes in the errors of a batch on a device, of a shape like the output's.
+    fn take_there(&mut self, outputs: usize, errors: &Tensor) -> Result<()> {
+        self.fit(outputs);
+        let items = errors.numel() / outputs.max(1);
+        let sums = no_grad(|| errors.reshape([items, outputs])?.sum_dim(0, false))?;
+        let read = self.there.add(sums)?;
+        self.add(read);
+        self.items += items as u64;
+        Ok(())
+    }
+
+    /// The sums, of devices too.
+    fn read(&self) -> Result<Vec<f64>> {
+        let mut all = Sums {
+            sums: self.sums.clone(),
+            ..Sums::default()
+        };
+        all.add(self.there.read()?);
+        Ok(all.sums)
+    }
+
+    fn state(&self) -> Result<Value> {
+        let sums = list(&self.read()?);
+        Ok(Value::from([("items", self.items.into()), ("sums", sums)]))
     }
 
     fn merge(&mut self, name: &str, state: &Value) -> Result<()> {
@@ -117,7 +153,7 @@ impl Sums {
 }
 
 macro_rules! errors {
-    ($($(#[$doc:meta])* $name:ident $torch:literal |$d:ident| $error:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $torch:literal |$d:ident| $error:expr, there $there:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $name {
@@ -160,6 +196,16 @@ macro_rules! errors {
             }
 
             fn update(&mut self, output: &Tensor, target: &Tensor) -> Result<()> {
+                if is_there(output, target) {
+                    let outputs = Rows::outputs(&self.name, output, target, self.sums.seen())?;
+                    let errors = no_grad(|| {
+                        let dtype = there::sum_dtype(output.device())?;
+                        let given = output.detach().to_dtype(dtype)?;
+                        let $d = given.sub(target.detach().to_dtype(dtype)?)?;
+                        $there
+                    })?;
+                    return self.sums.take_there(outputs, &errors);
+                }
                 let rows = Rows::new(&self.name, output, target, self.sums.seen())?;
                 self.sums.fit(rows.outputs);
                 for (i, given, wanted) in rows.each() {
@@ -182,7 +228,7 @@ macro_rules! errors {
                 }
                 let n = self.sums.items as f64;
                 let mean = |sum: &f64| if self.root { (sum / n).sqrt() } else { sum / n };
-                Ok(averaged(self.sums.sums.iter().map(mean).collect(), self.multi))
+                Ok(averaged(self.sums.read()?.iter().map(mean).collect(), self.multi))
             }
 
             fn reset(&mut self) {
@@ -190,7 +236,7 @@ macro_rules! errors {
             }
 
             fn state(&self) -> Result<Value> {
-                Ok(self.sums.state())
+                self.sums.state()
             }
 
             fn merge(&mut self, state: &Value) -> Result<()> {
@@ -213,7 +259,7 @@ errors! {
     /// assert_eq!(mae.compute()?.scalar()?, 0.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    MeanAbsoluteError "mae" |d| d.abs();
+    MeanAbsoluteError "mae" |d| d.abs(), there d.abs();
 
     /// The mean square of the distance of numbers (`sklearn.metrics.mean_squared_error`), or with
     /// `squared(false)` its root (`root_mean_squared_error`). Output and target have one shape,
@@ -228,7 +274,7 @@ errors! {
     /// assert_eq!(mse.compute()?.scalar()?, 0.375);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    MeanSquaredError "mse" |d| d * d;
+    MeanSquaredError "mse" |d| d * d, there d.square();
 }
 
 impl MeanSquaredError {

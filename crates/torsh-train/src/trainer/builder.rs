@@ -47,6 +47,7 @@ impl<M: Module> Trainer<M> {
                 epochs: 1,
                 max_steps: None,
                 accumulate: 1,
+                log_every: None,
                 clip_norm: None,
                 clip_value: None,
                 detect_anomaly: false,
@@ -90,6 +91,12 @@ impl<M: Module> Trainer<M> {
             builder = builder.callback(crate::callbacks::EarlyStopping::from(early.clone()));
         }
         let (log, every) = (&config.logging, config.logging.every_n_steps);
+        let parameters = builder.model.parameters();
+        let on_device = parameters.first().is_some_and(|p| !p.device().is_host());
+        if on_device && every > 0 {
+            // The rows of the loggers have the losses of their steps.
+            builder.settings.log_every = Some(every.saturating_mul(t.accumulation_steps));
+        }
         if log.csv {
             let path = log.dir.join("metrics.csv");
             builder = builder.callback(CsvLogger::new(path).every_n_steps(every));
@@ -201,7 +208,8 @@ impl<M: Module, B> TrainerBuilder<M, B> {
     }
 
     /// Scales losses and gradients, so that small ones do not become 0 in float16; a step whose
-    /// gradients are infinite or NaN is left out.
+    /// gradients are infinite or NaN is left out. On a device that is not waited for, but where there
+    /// is an [`ema`](TrainerBuilder::ema) or a scheduler of each step, which leave it out too.
     pub fn scaler(mut self, scaler: GradScaler) -> Self {
         self.scaler = Some(scaler);
         self
@@ -241,6 +249,19 @@ impl<M: Module, B> TrainerBuilder<M, B> {
     /// may have fewer.
     pub fn accumulate(mut self, batches: usize) -> Self {
         self.settings.accumulate = batches;
+        self
+    }
+
+    /// After how many batches the loss is read: each batch of the CPU's, every 50th of other devices,
+    /// unless this is called. A device is waited for only then, at the end of an epoch and before a
+    /// checkpoint. [`Context::loss`](crate::callbacks::Context) is the loss that was read last,
+    /// `train_metrics["loss"]` the mean of those that were read, and a loss that is NaN or infinite is
+    /// an error when it is read. The numbers of an epoch are the same whatever this is.
+    ///
+    /// Loggers that write a row after each so many steps should write as often, or less. With
+    /// [`detect_anomaly`](TrainerBuilder::detect_anomaly) every loss is read.
+    pub fn log_every(mut self, batches: usize) -> Self {
+        self.settings.log_every = Some(batches);
         self
     }
 
@@ -306,6 +327,7 @@ impl<M: Module, B> TrainerBuilder<M, B> {
             ("epochs", s.epochs),
             ("accumulate", s.accumulate),
             ("validate_every", s.validate_every),
+            ("log_every", s.log_every.unwrap_or(1)),
         ] {
             if count == 0 {
                 return refuse(format!("{name} must be at least 1, got 0"));
@@ -340,6 +362,7 @@ impl<M: Module, B> TrainerBuilder<M, B> {
             forward,
             settings: self.settings,
             state: Default::default(),
+            losses: Default::default(),
             pending: None,
             stop: StopHandle::default(),
         })

@@ -8,6 +8,7 @@ use torsh_tensor::{
 };
 
 use super::fit::Run;
+use super::losses::{Loss, Losses, interval};
 use super::results::Metrics;
 use super::{Loader, StepOutput, Stop, Trainer};
 use crate::config::Interval;
@@ -71,6 +72,7 @@ impl<M: Module, B> Trainer<M, B> {
         if self.state.batch == 0 {
             return Err(no_batches("training"));
         }
+        self.read_losses()?;
         let mut stop = None;
         if self.state.pending_batches > 0 {
             stop = self.step(run)?;
@@ -89,9 +91,25 @@ impl<M: Module, B> Trainer<M, B> {
         }
         let _anomaly = self.settings.detect_anomaly.then(detect_anomaly_guard);
         let out = self.run_model(&self.model, batch)?;
-        let loss = out.loss.detach().item::<f64>()?;
-        if !loss.is_finite() {
-            return Err(self.not_finite(loss, &out, batch));
+        // A loss that is no number is looked into while its batch is there.
+        let every = match self.settings.detect_anomaly {
+            true => 1,
+            false => interval(self.settings.log_every, &out.loss),
+        };
+        let loss = Loss {
+            value: out.loss.clone(),
+            items: items(&out),
+            batch: self.state.batch,
+            step: self.state.step,
+        };
+        let mut own = None;
+        if self.losses.add(loss, every)? {
+            let mut read = match self.finite_losses() {
+                Err(e) if self.settings.detect_anomaly => return Err(self.why(e, &out, batch)),
+                read => read?,
+            };
+            own = read.pop();
+            self.count_losses(read);
         }
         let mut scaled = out.loss.clone();
         if self.settings.accumulate > 1 {
@@ -100,9 +118,13 @@ impl<M: Module, B> Trainer<M, B> {
         if let Some(scaler) = &self.scaler {
             scaled = scaler.scale(&scaled)?;
         }
-        scaled.backward().map_err(|e| self.at_this_step(e))?;
+        if let Err(e) = scaled.backward() {
+            // The batch was not learned from.
+            self.losses.forget_last();
+            return Err(self.at_this_step(e));
+        }
+        self.count_losses(own);
         self.state.pending_batches += 1;
-        self.state.add_loss(loss, items(&out));
         self.state.predicted = out.prediction.is_some();
         if let Some((output, target)) = &out.prediction {
             let _no_grad = no_grad_guard();
@@ -113,27 +135,63 @@ impl<M: Module, B> Trainer<M, B> {
         Ok(())
     }
 
-    fn here(&self) -> String {
-        let s = &self.state;
-        format!("epoch {}, batch {}, step {}", s.epoch, s.batch, s.step)
+    /// Reads the losses of the batches since the last time. An error for one that is no number.
+    pub(super) fn read_losses(&mut self) -> Result<()> {
+        let read = self.finite_losses()?;
+        self.count_losses(read);
+        Ok(())
+    }
+
+    fn finite_losses(&mut self) -> Result<Vec<Loss<f64>>> {
+        let read = self.losses.take()?;
+        match read.iter().find(|l| !l.value.is_finite()) {
+            Some(loss) => Err(self.not_finite(loss)),
+            None => Ok(read),
+        }
+    }
+
+    fn count_losses(&mut self, read: impl IntoIterator<Item = Loss<f64>>) {
+        for loss in read {
+            self.state.add_loss(loss.value, loss.items);
+        }
+    }
+
+    fn at(&self, batch: usize, step: usize) -> String {
+        format!("epoch {}, batch {batch}, step {step}", self.state.epoch)
     }
 
     /// An error of backward with its place in the run.
     #[cold]
     fn at_this_step(&self, e: TorshError) -> TorshError {
-        e.renamed(&format!("Trainer, {}", self.here()))
+        let here = self.at(self.state.batch, self.state.step);
+        e.renamed(&format!("Trainer, {here}"))
     }
 
-    /// The error for a loss that is no number. Where anomalies are looked for: with the first op of
-    /// the forward pass that made one of numbers, else the first gradient that is none.
+    /// The error for a loss that is no number.
     #[cold]
-    fn not_finite(&self, loss: f64, out: &StepOutput, batch: &B) -> TorshError {
-        let what = format!("the loss is {loss} in {}", self.here());
-        if !self.settings.detect_anomaly {
-            return TorshError::autograd("Trainer", what).with_hint(
-                "detect_anomaly(true) names the op; a lower learning rate or clip_grad_norm may help",
+    fn not_finite(&self, loss: &Loss<f64>) -> TorshError {
+        let place = self.at(loss.batch, loss.step);
+        let mut what = format!("the loss is {} in {place}", loss.value);
+        if loss.batch < self.state.batch {
+            what += &format!(
+                ", which was read after batch {} (log_every)",
+                self.state.batch
             );
         }
+        TorshError::autograd("Trainer", what).with_hint(
+            "detect_anomaly(true) names the op; a lower learning rate or clip_grad_norm may help",
+        )
+    }
+
+    /// What made a loss that is no number, for the error that says so: the first op of the forward pass
+    /// that made one of numbers, else the first gradient that is none.
+    #[cold]
+    fn why(&self, error: TorshError, out: &StepOutput, batch: &B) -> TorshError {
+        let what = match error.info() {
+            Some(i) if matches!(error, TorshError::Autograd(_)) => i.message.clone(),
+            // It could not be read.
+            _ => return error,
+        };
         let forward = || {
             let options = AnomalyOptions::new().check_forward(true);
             let _checked = detect_anomaly_guard_with(options);
@@ -188,7 +246,9 @@ impl<M: Module, B> Trainer<M, B> {
             Some(scaler) => {
                 let made = scaler.step(&*self.optimizer)?;
                 scaler.update()?;
-                made
+                let step_schedule = matches!(&self.scheduler, Some((_, Interval::Step)));
+                // Only who follows the steps that were made has to know.
+                (self.ema.is_none() && !step_schedule) || made.made()?
             }
             None => {
                 self.optimizer.step()?;
@@ -232,16 +292,30 @@ impl<M: Module, B> Trainer<M, B> {
         if let Some(ema) = &self.ema {
             ema.eval();
         }
+        let mut losses = Losses::default();
         let (mut sum, mut weight) = (0.0, 0.0);
+        let mut add = |losses: &mut Losses| -> Result<()> {
+            for loss in losses.take()? {
+                sum += loss.items * loss.value;
+                weight += loss.items;
+            }
+            Ok(())
+        };
         self.state.predicted = false;
-        for batch in data.batches() {
+        for (i, batch) in data.batches().enumerate() {
             let batch = batch?;
             let _no_grad = no_grad_guard();
             let model = self.ema.as_ref().map_or(&self.model, |ema| &ema.module);
             let out = self.run_model(model, &batch)?;
-            let n = items(&out);
-            sum += n * out.loss.item::<f64>()?;
-            weight += n;
+            let loss = Loss {
+                value: out.loss.clone(),
+                items: items(&out),
+                batch: i,
+                step: self.state.step,
+            };
+            if losses.add(loss, interval(self.settings.log_every, &out.loss))? {
+                add(&mut losses)?;
+            }
             if let Some((output, target)) = &out.prediction {
                 self.state.predicted = true;
                 for m in &mut self.metrics {
@@ -253,6 +327,7 @@ impl<M: Module, B> Trainer<M, B> {
                 return Ok(None);
             }
         }
+        add(&mut losses)?;
         if weight == 0.0 {
             return Err(no_batches("validation"));
         }

@@ -46,6 +46,8 @@ impl<M: Module, B> Trainer<M, B> {
             listening,
         };
         let stop = self.run(&run).inspect_err(|e| {
+            // What can be read still counts; a second error says nothing that the first does not.
+            let _ = self.read_losses();
             for c in &mut self.callbacks {
                 c.on_error(e);
             }
@@ -77,6 +79,7 @@ impl<M: Module, B> Trainer<M, B> {
                 true => self.epoch(run)?,
             };
         }
+        self.read_losses()?;
         if stop == Some(Stop::Interrupted)
             && let Some(path) = self.settings.interrupt.clone()
         {

@@ -5,6 +5,7 @@ mod epoch;
 mod fit;
 mod interrupt;
 mod loader;
+mod losses;
 mod results;
 mod scaler;
 mod state;
@@ -21,11 +22,12 @@ use torsh_tensor::{DType, Device, Result, Tensor, autocast_with};
 pub use builder::TrainerBuilder;
 pub use interrupt::StopHandle;
 pub use loader::Loader;
-pub use results::{EpochResults, Metrics, Stop, TrainingResults};
+pub use results::{EpochResults, History, Metrics, Stop, TrainingResults};
 
 use crate::callbacks::Callback;
 use crate::config::{Interval, Mode};
 use crate::metrics::Metric;
+use losses::Losses;
 use state::State;
 
 /// What a model makes of a batch.
@@ -53,6 +55,7 @@ struct Settings {
     epochs: usize,
     max_steps: Option<usize>,
     accumulate: usize,
+    log_every: Option<usize>,
     clip_norm: Option<f64>,
     clip_value: Option<f64>,
     detect_anomaly: bool,
@@ -109,6 +112,7 @@ pub struct Trainer<M: Module, B = (Tensor, Tensor)> {
     forward: StepFn<M, B>,
     settings: Settings,
     state: State,
+    losses: Losses,
     pending: Option<Pending>,
     stop: StopHandle,
 }
@@ -152,6 +156,11 @@ impl<M: Module, B> Trainer<M, B> {
     /// How many steps of the optimizer are done.
     pub fn steps_done(&self) -> usize {
         self.state.step
+    }
+
+    /// The finished epochs, also those of a run that ended with an error or was resumed.
+    pub fn history(&self) -> &History {
+        &self.state.history
     }
 
     /// Changes how many epochs there are in all: a run that is over goes on with the next

@@ -1,6 +1,7 @@
 //! What a training run gives.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use torsh_serialize::Value;
 use torsh_tensor::{Result, TorshError};
@@ -21,6 +22,70 @@ pub struct EpochResults {
     pub learning_rate: f64,
 }
 
+/// The finished epochs of a run, in their order: a slice of [`EpochResults`]. With the feature
+/// `plots` it is drawn by `plot` and `plot_with`.
+///
+/// ```
+/// use torsh_train::{EpochResults, History, Metrics};
+///
+/// let epoch = |epoch, loss| EpochResults {
+///     epoch,
+///     train_metrics: Metrics::from([("loss".to_string(), loss)]),
+///     val_metrics: Metrics::new(),
+///     learning_rate: 0.1,
+/// };
+/// let history: History = [epoch(0, 0.9), epoch(1, 0.5)].into_iter().collect();
+/// assert_eq!(history.len(), 2);
+/// assert_eq!(history[1].train_metrics["loss"], 0.5);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History(Vec<EpochResults>);
+
+impl History {
+    /// Adds an epoch at the end.
+    pub fn push(&mut self, epoch: EpochResults) {
+        self.0.push(epoch);
+    }
+}
+
+impl Deref for History {
+    type Target = [EpochResults];
+
+    fn deref(&self) -> &[EpochResults] {
+        &self.0
+    }
+}
+
+impl From<Vec<EpochResults>> for History {
+    fn from(epochs: Vec<EpochResults>) -> History {
+        History(epochs)
+    }
+}
+
+impl FromIterator<EpochResults> for History {
+    fn from_iter<I: IntoIterator<Item = EpochResults>>(epochs: I) -> History {
+        History(epochs.into_iter().collect())
+    }
+}
+
+impl IntoIterator for History {
+    type Item = EpochResults;
+    type IntoIter = std::vec::IntoIter<EpochResults>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a History {
+    type Item = &'a EpochResults;
+    type IntoIter = std::slice::Iter<'a, EpochResults>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -38,7 +103,7 @@ pub enum Stop {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingResults {
     /// The epochs that were finished.
-    pub history: Vec<EpochResults>,
+    pub history: History,
     /// The best value of the monitored metric.
     pub best_metric: Option<f64>,
     /// The epoch that had it.

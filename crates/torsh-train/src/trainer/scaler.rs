@@ -8,7 +8,7 @@ use crate::Stateful;
 
 impl Stateful for GradScaler {
     fn save_state(&self) -> Result<Value> {
-        Ok(values_by_name(&self.state_dict()))
+        Ok(values_by_name(&self.state_dict()?))
     }
 
     fn load_state(&self, state: &Value) -> Result<()> {

@@ -7,7 +7,7 @@ use torsh_serialize::Value;
 use torsh_tensor::{Result, TorshError};
 
 use super::fit::Run;
-use super::results::{EpochResults, Metrics, count, metrics_of};
+use super::results::{EpochResults, History, Metrics, count, metrics_of};
 use super::{Pending, Trainer};
 use crate::checkpoint::{Checkpoint, CheckpointBuilder, Stateful};
 
@@ -29,7 +29,7 @@ pub(super) struct State {
     loss_weight: f64,
     pub(super) train_metrics: Metrics,
     pub(super) val_metrics: Metrics,
-    pub(super) history: Vec<EpochResults>,
+    pub(super) history: History,
     pub(super) best: Option<f64>,
     pub(super) best_epoch: Option<usize>,
     /// The last value of the monitored metric.
@@ -183,7 +183,8 @@ impl<M: Module, B> Trainer<M, B> {
         Ok(checkpoint)
     }
 
-    pub(super) fn save(&self, run: &Run<'_, B>, path: &Path) -> Result<()> {
+    pub(super) fn save(&mut self, run: &Run<'_, B>, path: &Path) -> Result<()> {
+        self.read_losses()?;
         self.write(path, run.train.save_state()?)
     }
 

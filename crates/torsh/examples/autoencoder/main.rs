@@ -12,12 +12,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use common::canvas::{INK, PAPER, picture, text};
+use common::canvas::{Canvas, INK, PAPER, picture, text};
 use common::{at, positive};
-use image::RgbImage;
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight};
 use torsh::data::idx;
 use torsh::prelude::*;
+use torsh::train::plot::{Panel, Plot, Series};
 
 /// Train an autoencoder on the Fashion-MNIST images that come with ToRSh: 8,000 to train, 2,000 to
 /// test.
@@ -36,7 +36,7 @@ struct Args {
     /// Where the random numbers start from
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Where the picture goes
+    /// Where the pictures go
     #[arg(long, value_name = "DIR", default_value = "target/autoencoder")]
     out: PathBuf,
 }
@@ -101,8 +101,10 @@ fn run(args: &Args) -> Result<()> {
     let optimizer = AdamW::new(net.parameters(), args.lr)?;
     let schedule = WarmupCosine::new(&optimizer, steps / 20, steps, 0.0)?;
     let bar = common::progress(steps);
+    let (mut losses, mut errors) = (Vec::new(), Vec::new());
     for epoch in 1..=epochs {
         net.train();
+        let mut sum = 0.0;
         for batch in loader.try_iter() {
             let (x, _) = batch?;
             optimizer.zero_grad();
@@ -116,19 +118,28 @@ fn run(args: &Args) -> Result<()> {
                     "the loss became {value} in epoch {epoch}: try a smaller --lr"
                 )));
             }
+            sum += value;
             bar.set_message(format!("loss {value:.4}"));
             bar.inc(1);
         }
         let error = no_grad(|| F::mse_loss(&F::sigmoid(net.forward(&test)?)?, &test))?;
-        bar.suspend(|| -> Result<()> {
-            println!(
-                "epoch {epoch:2}/{epochs}: held-out mean squared error {:.5}",
-                error.item::<f64>()?
-            );
-            Ok(())
-        })?;
+        let error = error.item::<f64>()?;
+        losses.push((epoch as f64, sum / loader.len() as f64));
+        errors.push((epoch as f64, error));
+        bar.suspend(|| {
+            println!("epoch {epoch:2}/{epochs}: held-out mean squared error {error:.5}");
+        });
     }
     bar.finish_and_clear();
+    std::fs::create_dir_all(&args.out).map_err(|e| at(&args.out, e))?;
+    let curve = args.out.join("learning_curve.png");
+    let loss = Panel::new("Cross-entropy per pixel")
+        .x_label("epoch")
+        .series(Series::new("training", losses));
+    let error = Panel::new("Mean squared error")
+        .x_label("epoch")
+        .series(Series::new("held out", errors).color([255, 127, 14]));
+    Plot::new().panel(loss).panel(error).save(&curve)?;
 
     net.eval();
     no_grad(|| {
@@ -154,10 +165,9 @@ fn run(args: &Args) -> Result<()> {
             ("From one code to another", between(0, 7)?),
             ("and another", between(4, 2)?),
         ];
-        std::fs::create_dir_all(&args.out).map_err(|e| at(&args.out, e))?;
         let path = args.out.join("images.png");
-        draw(&rows)?.save(&path).map_err(|e| at(&path, e))?;
-        println!("wrote {}", path.display());
+        draw(&rows)?.save(&path)?;
+        println!("wrote {} and {}", curve.display(), path.display());
         Ok(())
     })
 }
@@ -166,11 +176,11 @@ const COLUMNS: usize = 12;
 const SCALE: i64 = 3;
 
 /// Rows of images under their titles.
-fn draw(rows: &[(&str, Tensor)]) -> Result<RgbImage> {
+fn draw(rows: &[(&str, Tensor)]) -> Result<Canvas> {
     let (side, gap, title) = (28 * SCALE, 8, 28);
     let height = rows.len() as i64 * (title + side + 2 * gap) + gap;
     let width = COLUMNS as i64 * (side + gap) + gap;
-    let mut img = RgbImage::from_pixel(width as u32, height as u32, PAPER);
+    let mut img = Canvas::new(width, height, PAPER);
     let mut y = gap;
     for (name, images) in rows {
         let (size, bold) = (RasterHeight::Size20, FontWeight::Bold);

@@ -14,11 +14,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use common::canvas::{BLUE, ORANGE, PAPER};
-use common::chart::{Chart, Curve};
 use common::{at, positive};
 use model::{Gpt, Size};
 use torsh::prelude::*;
+use torsh::train::plot::{Panel, Plot, Series};
 
 /// Train a GPT on the characters of a text and let it write. Without --text it reads the Pride and
 /// Prejudice that comes with ToRSh. The last tenth of the text is held out.
@@ -199,25 +198,11 @@ fn run(args: &Args) -> Result<()> {
     let weights = args.out.join("char_gpt.safetensors");
     net.save(&weights)?;
     let curve = args.out.join("learning_curve.png");
-    let mut img = image::RgbImage::from_pixel(900, 520, PAPER);
-    let of = |name, points, color| Curve {
-        name,
-        points,
-        color,
-    };
-    let chart = Chart {
-        title: "Loss per character",
-        axis: "step",
-        unit: "",
-        curves: vec![
-            of("training", trained, BLUE),
-            of("held out", held_out, ORANGE),
-        ],
-        decimals: 2,
-        dots: true,
-    };
-    chart.draw(&mut img, 24, 24, 852, 480);
-    img.save(&curve).map_err(|e| at(&curve, e))?;
+    let panel = Panel::new("Loss per character")
+        .x_label("step")
+        .series(Series::new("training", trained))
+        .series(Series::new("held out", held_out));
+    Plot::new().panel(panel).size(900, 520).save(&curve)?;
     println!("wrote {} and {}\n", weights.display(), curve.display());
 
     let opening: Vec<i64> = "\n\n".chars().map(|c| number(&text.symbols, c)).collect();

@@ -2,7 +2,6 @@
 #![allow(dead_code)]
 
 pub mod canvas;
-pub mod chart;
 
 use std::path::Path;
 use std::process::ExitCode;

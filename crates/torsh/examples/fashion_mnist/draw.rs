@@ -1,15 +1,14 @@
 //! The two images that the run leaves behind.
 
-use image::{Rgb, RgbImage};
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight};
 use torsh::data::vision::FASHION_MNIST_CLASSES;
+use torsh::train::plot::{Panel, Plot, Series};
 
-use crate::common::canvas::{BLUE, INK, ORANGE, PAPER, fill, picture, text};
-use crate::common::chart::{Chart, Curve};
+use crate::common::canvas::{Canvas, INK, PAPER, Rgb, fill, picture, text};
 use crate::net::Score;
 
-const RED: Rgb<u8> = Rgb([200, 30, 40]);
-const GREEN: Rgb<u8> = Rgb([30, 125, 60]);
+const RED: Rgb = [200, 30, 40];
+const GREEN: Rgb = [30, 125, 60];
 
 /// What the network says about the test images.
 pub struct Predictions {
@@ -24,32 +23,20 @@ pub struct Predictions {
 }
 
 /// Loss and accuracy of each epoch, on the training and on the held-out images.
-pub fn learning_curve(history: &[(Score, Score)]) -> RgbImage {
-    let mut img = RgbImage::from_pixel(1240, 520, PAPER);
-    let curve = |name, color, f: fn(&(Score, Score)) -> f64| Curve {
-        name,
-        points: (1..).map(f64::from).zip(history.iter().map(f)).collect(),
-        color,
+pub fn learning_curve(history: &[(Score, Score)]) -> Plot {
+    let series = |name, f: fn(&(Score, Score)) -> f64| {
+        Series::new(name, (1..).map(f64::from).zip(history.iter().map(f)))
     };
-    let chart = |title, unit, decimals, curves| Chart {
-        title,
-        axis: "epoch",
-        unit,
-        curves,
-        decimals,
-        dots: true,
-    };
-    let loss = vec![
-        curve("training", BLUE, |h| h.0.loss),
-        curve("held out", ORANGE, |h| h.1.loss),
-    ];
-    let accuracy = vec![
-        curve("training", BLUE, |h| 100.0 * h.0.accuracy),
-        curve("held out", ORANGE, |h| 100.0 * h.1.accuracy),
-    ];
-    chart("Loss", "", 2, loss).draw(&mut img, 24, 24, 576, 480);
-    chart("Accuracy", "%", 0, accuracy).draw(&mut img, 640, 24, 576, 480);
-    img
+    let loss = Panel::new("Loss")
+        .x_label("epoch")
+        .series(series("training", |h| h.0.loss))
+        .series(series("held out", |h| h.1.loss));
+    let accuracy = Panel::new("Accuracy")
+        .x_label("epoch")
+        .y_label("%")
+        .series(series("training", |h| 100.0 * h.0.accuracy))
+        .series(series("held out", |h| 100.0 * h.1.accuracy));
+    Plot::new().panel(loss).panel(accuracy).size(1240, 520)
 }
 
 const COLUMNS: usize = 8;
@@ -57,7 +44,7 @@ const SCALE: i64 = 5;
 const CELL_W: i64 = 28 * SCALE + 20;
 const CELL_H: i64 = 28 * SCALE + 56;
 
-fn cell(img: &mut RgbImage, p: &Predictions, i: usize, x: i64, y: i64) {
+fn cell(img: &mut Canvas, p: &Predictions, i: usize, x: i64, y: i64) {
     let small = RasterHeight::Size16;
     let right = p.predicted[i] == p.truth[i];
     let side = 28 * SCALE;
@@ -83,7 +70,7 @@ fn cell(img: &mut RgbImage, p: &Predictions, i: usize, x: i64, y: i64) {
 
 /// The first test images with predicted and true names, and below them the first that the network
 /// got wrong.
-pub fn prediction_grid(p: &Predictions) -> RgbImage {
+pub fn prediction_grid(p: &Predictions) -> Canvas {
     let first: Vec<usize> = (0..p.truth.len().min(3 * COLUMNS)).collect();
     let wrong: Vec<usize> = (0..p.truth.len())
         .filter(|&i| p.predicted[i] != p.truth[i])
@@ -92,7 +79,7 @@ pub fn prediction_grid(p: &Predictions) -> RgbImage {
     let shown = &wrong[..count.min(2 * COLUMNS)];
     let rows = |n: usize| n.div_ceil(COLUMNS) as i64;
     let height = 2 * 48 + (rows(first.len()) + rows(shown.len())) * CELL_H + 24;
-    let mut img = RgbImage::from_pixel((COLUMNS as i64 * CELL_W + 28) as u32, height as u32, PAPER);
+    let mut img = Canvas::new(COLUMNS as i64 * CELL_W + 28, height, PAPER);
     let mut y = 16;
     let titles = [
         format!("The first {} held-out images", first.len()),

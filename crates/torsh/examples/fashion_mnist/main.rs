@@ -104,9 +104,7 @@ fn run(args: &Args) -> Result<()> {
     print_table(&predictions, 10);
 
     let curve = args.out.join("learning_curve.png");
-    draw::learning_curve(&history)
-        .save(&curve)
-        .map_err(|e| at(&curve, e))?;
+    draw::learning_curve(&history).save(&curve)?;
     let grid = args.out.join("predictions.png");
     draw::prediction_grid(&predictions)
         .save(&grid)

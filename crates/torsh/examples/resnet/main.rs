@@ -14,9 +14,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use common::canvas::{BLUE, ORANGE, PAPER};
-use common::chart::{Chart, Curve};
-use common::{at, positive};
+use common::positive;
 use torsh::data::transforms::{Compose, RandomCrop, RandomHorizontalFlip, Transform};
 use torsh::data::{MapDataset, TensorDataset, idx};
 use torsh::prelude::*;
@@ -24,6 +22,7 @@ use torsh::train::Trainer;
 use torsh::train::callbacks::{CsvLogger, EarlyStopping, ModelCheckpoint, ProgressBar};
 use torsh::train::config::{Interval, Mode};
 use torsh::train::metrics::Accuracy;
+use torsh::train::plot::PlotOptions;
 
 /// Train a residual network on the Fashion-MNIST images that come with ToRSh: 8,000 to train,
 /// 2,000 to test.
@@ -232,29 +231,12 @@ fn run(args: &Args) -> Result<()> {
     );
 
     let path = args.out.join("learning_curve.png");
-    let curve = |name, color, f: fn(&torsh::train::EpochResults) -> f64| Curve {
-        name,
-        points: results
-            .history
-            .iter()
-            .map(|e| ((e.epoch + 1) as f64, 100.0 * f(e)))
-            .collect(),
-        color,
-    };
-    let chart = Chart {
-        title: "Accuracy",
-        axis: "epoch",
-        unit: "%",
-        curves: vec![
-            curve("training", BLUE, |e| e.train_metrics["accuracy"]),
-            curve("held out", ORANGE, |e| e.val_metrics["accuracy"]),
-        ],
-        decimals: 0,
-        dots: true,
-    };
-    let mut img = image::RgbImage::from_pixel(900, 520, PAPER);
-    chart.draw(&mut img, 24, 24, 852, 480);
-    img.save(&path).map_err(|e| at(&path, e))?;
+    let options = PlotOptions::new()
+        .title("A residual network on Fashion-MNIST")
+        .panel_title("loss", "Cross-entropy")
+        .panel_title("accuracy", "Accuracy")
+        .panel_title("learning_rate", "Learning rate");
+    results.history.plot_with(&path, options)?;
     println!("wrote {}", path.display());
     Ok(())
 }

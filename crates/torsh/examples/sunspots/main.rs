@@ -12,11 +12,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use common::canvas::{BLUE, INK, ORANGE, PAPER};
-use common::chart::{Chart, Curve};
 use common::{at, positive};
 use torsh::data::csv::CsvReader;
 use torsh::prelude::*;
+use torsh::train::plot::{Panel, Plot, Series};
 
 /// Learn the yearly number of sunspots from 1700 on, and forecast each of the last years from
 /// those before it.
@@ -136,30 +135,21 @@ fn run(args: &Args) -> Result<()> {
 
     std::fs::create_dir_all(&args.out).map_err(|e| at(&args.out, e))?;
     let path = args.out.join("forecast.png");
-    let curve = |name, values: Vec<f64>, color| Curve {
-        name,
-        points: years[first..].iter().copied().zip(values).collect(),
-        color,
+    let series = |name, values: Vec<f64>, color| {
+        let points = years[first..].iter().copied().zip(values);
+        Series::new(name, points).color(color).markers(false)
     };
-    let chart = Chart {
-        title: "Sunspots",
-        axis: "year",
-        unit: "",
-        curves: vec![
-            curve("observed", truth.to_vec()?, INK),
-            curve(
-                "as last year",
-                spots.narrow(0, first - 1, held_out)?.to_vec()?,
-                BLUE,
-            ),
-            curve("LSTM, one year ahead", forecast.to_vec()?, ORANGE),
-        ],
-        decimals: 0,
-        dots: false,
-    };
-    let mut img = image::RgbImage::from_pixel(1240, 520, PAPER);
-    chart.draw(&mut img, 24, 24, 1192, 480);
-    img.save(&path).map_err(|e| at(&path, e))?;
+    let last_years = spots.narrow(0, first - 1, held_out)?.to_vec()?;
+    let panel = Panel::new("Sunspots")
+        .x_label("year")
+        .series(series("observed", truth.to_vec()?, [40, 44, 52]))
+        .series(series("as last year", last_years, [31, 119, 180]))
+        .series(series(
+            "LSTM, one year ahead",
+            forecast.to_vec()?,
+            [255, 127, 14],
+        ));
+    Plot::new().panel(panel).size(1240, 520).save(&path)?;
     println!("wrote {}", path.display());
     Ok(())
 }

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use torsh_core::{DType, KernelArgs, Result, pool};
+use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 
 use super::super::number::Number;
 use super::super::operand::{Matrices, Results, up};
@@ -26,11 +26,12 @@ const APART: usize = 16;
 const GRAIN: usize = 256 * 1024;
 
 pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
-    let ([dq, dk, dv], [q, k, v, _, g, out, lse]) = (args.outputs, args.inputs) else {
+    let ([dq, dk, dv], [q, k, v, _, g, out, lse]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let dtype = DType::F32;
-    let wanted = [3, 4, 5].map(|i| args.attr(i).bool());
+    let a = args.attrs::<attrs::AttentionBackward>()?;
+    let wanted = [a.query_grad, a.key_grad, a.value_grad];
     let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
     let result = |i: usize, view, lead| match wanted[i] {
         true => Results::<f32>::new(view, dtype, lead).map(Some),
@@ -47,7 +48,7 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
         k: Matrices::new(k, dtype, lead_kv)?,
         v: Matrices::new(v, dtype, lead_kv)?,
         out: Matrices::new(out, dtype, lead)?,
-        lse: Ptr::new(lse.ptr.cast()),
+        lse: Ptr::new(lse.ptr().cast()),
         dq: dq.as_ref().map(|r| &r.to),
         dk: dk.as_ref().map(|r| &r.to),
         dv: dv.as_ref().map(|r| &r.to),

@@ -27,7 +27,7 @@ const FETCHED: usize = 1536;
 const GRAIN: usize = 512 * 1024;
 
 pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
-    let ([out, lse], [q, k, v, mask]) = (args.outputs, args.inputs) else {
+    let ([out, lse], [q, k, v, mask]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
     let dtype = DType::F32;
@@ -39,7 +39,7 @@ pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
         v: Matrices::new(v, dtype, &sizes.lead_kv)?,
         mask: Mask::new(Some(mask), dtype, lead)?,
         out: &result.to,
-        lse: Ptr::new(lse.ptr.cast()),
+        lse: Ptr::new(lse.ptr().cast()),
         sizes,
         failed: AtomicBool::new(false),
     };

@@ -1,6 +1,7 @@
 //! A softmax over many classes, of which most are rare.
 
 use torsh_functional as F;
+use torsh_tensor::devices::{Assert, CallSite, check};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::layers::{Factory, factory_setters, needs_more};
@@ -129,17 +130,22 @@ impl AdaptiveLogSoftmaxWithLoss {
         let inside = target
             .ge(0)?
             .logical_and(target.lt(self.n_classes() as i64)?)?;
-        if !inside.all()?.item::<bool>()? {
-            return Err(TorshError::index(
-                NAME,
-                format!(
-                    "Target values should be in [0, {}], but values in range [{}, {}] were found",
-                    self.n_classes() - 1,
-                    target.min()?.item::<i64>()?,
-                    target.max()?.item::<i64>()?
-                ),
-            ));
-        }
+        let found = || -> Result<String> {
+            let (least, most) = (target.min()?.item::<i64>()?, target.max()?.item::<i64>()?);
+            Ok(format!(
+                ", but values in range [{least}, {most}] were found"
+            ))
+        };
+        let failure = || {
+            let last = self.n_classes() - 1;
+            // A device is not asked for its values: its error comes later.
+            let found = match target.device().is_host() {
+                true => found().unwrap_or_default(),
+                false => String::new(),
+            };
+            Assert::index(format!("Target values should be in [0, {last}]{found}"))
+        };
+        check(&inside, CallSite::here(NAME), failure).map_err(|e| e.renamed(NAME))?;
         // The column of the head that each target belongs to: itself, or its cluster's.
         let mut column = target.clone();
         let mut within = x.select(1, 0)?.zeros_like()?.detach();

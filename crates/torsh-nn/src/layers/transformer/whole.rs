@@ -89,7 +89,11 @@ impl Transformer {
     /// ```
     #[track_caller]
     pub fn generate_square_subsequent_mask(sz: usize) -> Result<Tensor> {
-        square_subsequent_mask(sz, torsh_core::default_dtype(), Device::Cpu)
+        square_subsequent_mask(
+            sz,
+            torsh_core::default_dtype(),
+            torsh_tensor::default_device(),
+        )
     }
 
     /// Draws all matrices anew (`xavier_uniform_`).

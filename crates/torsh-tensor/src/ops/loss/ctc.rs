@@ -1,11 +1,11 @@
 //! Connectionist temporal classification.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, Shape, TorshError};
+use torsh_core::{DType, Kernel, Result, Shape, TorshError, attrs};
 
 use super::Reduction;
 use crate::autocast::{Autocast, body};
-use crate::call::{Arg, call};
+use crate::call::{Arg, call, call1};
 use crate::options::options;
 use crate::record::{OpRecord, Plan, Sample, Spec};
 use crate::{IntoShape, Tensor, Value};
@@ -38,8 +38,7 @@ pub static CTC_LOSS: OpRecord = OpRecord::new(
     Ok(vec![call([5, 5], [3, 2]), call([5, 4], [2, 0]).kw("reduction", "none")])
 });
 
-/// The losses of a batch. Attributes: the inputs' lengths, the targets' lengths, the blank label,
-/// whether infinite losses have no gradient. Results: the losses, the forward variables.
+/// The losses of a batch. Results: the losses, the forward variables.
 pub static CTC_LOSS_OF_BATCH: OpRecord =
     OpRecord::new("_ctc_loss", "The losses of ctc_loss of a batch.", "")
         .kernel(Kernel::CtcLoss, |c| {
@@ -47,7 +46,8 @@ pub static CTC_LOSS_OF_BATCH: OpRecord =
             let [time, n, _] = *x.dims() else {
                 return Err(TorshError::shape("", "log_probs must be [t, n, c]"));
             };
-            let longest = c.attr(1).ints().iter().copied().max().unwrap_or(0);
+            let lengths = &c.attrs::<attrs::CtcLoss>()?.target_lengths;
+            let longest = lengths.iter().copied().max().unwrap_or(0);
             let states = 2 * usize::try_from(longest).unwrap_or(0) + 1;
             Ok(Plan::many(
                 x.dtype(),
@@ -71,8 +71,7 @@ pub static CTC_LOSS_OF_BATCH: OpRecord =
                     Arg::T(&losses),
                     Arg::T(&alpha),
                 ];
-                let attrs = [c.attr(0), c.attr(1), c.attr(2), c.attr(3)];
-                let g = crate::call::call1(&CTC_LOSS_BACKWARD, &args, &attrs)?;
+                let g = call1(&CTC_LOSS_BACKWARD, &args, c.attributes())?;
                 Ok(SmallVec::from_iter([Some(g), None]))
             },
         });
@@ -179,8 +178,8 @@ fn check_lengths(name: &str, lengths: &[i64], batch: usize, limit: Option<usize>
 fn ctc_loss(
     x: &Tensor,
     targets: &Tensor,
-    inputs: &[i64],
-    lengths: &[i64],
+    inputs: Vec<i64>,
+    lengths: Vec<i64>,
     options: &CtcLossOptions,
 ) -> Result<Tensor> {
     let (batch, x) = match *x.dims() {
@@ -216,8 +215,8 @@ fn ctc_loss(
             ),
         ));
     }
-    check_lengths("input_lengths", inputs, n, Some(time))?;
-    check_lengths("target_lengths", lengths, n, None)?;
+    check_lengths("input_lengths", &inputs, n, Some(time))?;
+    check_lengths("target_lengths", &lengths, n, None)?;
     let longest = lengths.iter().copied().max().unwrap_or(0) as usize;
     let total = lengths.iter().fold(0i64, |sum, &l| sum.saturating_add(l));
     let expected = match *targets.dims() {
@@ -242,12 +241,12 @@ fn ctc_loss(
     }
     // PyTorch takes labels of a floating-point dtype too, which hold whole numbers.
     let targets = targets.to_dtype(DType::I64)?;
-    let attrs = [
-        Attr::Ints(inputs),
-        Attr::Ints(lengths),
-        Attr::Int(options.blank),
-        Attr::Bool(options.zero_infinity),
-    ];
+    let attrs = attrs::CtcLoss {
+        input_lengths: inputs.into(),
+        target_lengths: lengths.into(),
+        blank: options.blank as usize,
+        zero_infinity: options.zero_infinity,
+    };
     let args = [Arg::T(&x), Arg::T(&targets)];
     let mut losses = call(&CTC_LOSS_OF_BATCH, &args, &attrs)?
         .into_iter()
@@ -258,8 +257,8 @@ fn ctc_loss(
     }
     match options.reduction {
         Reduction::Mean => {
-            let lengths: Vec<i64> = lengths.iter().map(|&l| l.max(1)).collect();
-            let lengths = Tensor::from_vec(lengths, [n])?.to_device(x.device())?;
+            let lengths: Vec<i64> = attrs.target_lengths.iter().map(|&l| l.max(1)).collect();
+            let lengths = Tensor::from_data_on(&lengths, [n], x.device())?;
             losses.div(&lengths)?.mean()
         }
         Reduction::None if batch.is_none() => losses.squeeze(0),
@@ -298,7 +297,7 @@ impl Tensor {
         let loss = || {
             let (inputs, lengths) = (input_lengths.lengths()?, target_lengths.lengths()?);
             body(CTC_LOSS.autocast, [self], |[x]| {
-                ctc_loss(x, targets, &inputs, &lengths, &options)
+                ctc_loss(x, targets, inputs, lengths, &options)
             })
         };
         loss().map_err(|e| e.renamed("ctc_loss"))

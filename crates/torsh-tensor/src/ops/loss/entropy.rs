@@ -1,10 +1,13 @@
 //! Losses of probabilities: cross entropies, divergence, and likelihoods of distributions.
 
-use torsh_core::{Attr, Result, TorshError};
+use torsh_core::attrs::{Assert, NONE};
+use torsh_core::pointwise::numbers;
+use torsh_core::{CallSite, Result, TorshError};
 
-use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
+use super::{Reduction, in_steps, methods, times_weight};
 use crate::autocast::Autocast;
 use crate::call::{Arg, call1};
+use crate::check::{check, named};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -212,7 +215,7 @@ fn binary_cross_entropy(x: &Tensor, y: &Tensor, options: &BceOptions) -> Result<
             ),
         ));
     }
-    let losses = call1(&parametric::bce_elementwise, &[Arg::T(x), Arg::T(y)], &[])?;
+    let losses = call1(&parametric::bce_elementwise, &[Arg::T(x), Arg::T(y)], NONE)?;
     let losses = times_weight(losses, options.weight.as_ref())?;
     let each = (options.reduction == Reduction::None).then(|| losses.clone());
     let result = options.reduction.apply(losses)?;
@@ -220,32 +223,29 @@ fn binary_cross_entropy(x: &Tensor, y: &Tensor, options: &BceOptions) -> Result<
     Ok(result)
 }
 
-/// Refuses probabilities that are none. Their losses are nan, so that the input is only looked at
-/// where the result, or its sum, is.
+/// Refuses probabilities that are none. Their losses are nan, so that on the CPU the input is only
+/// looked at where the result, or its sum, is; on a device that would be to wait.
 fn check_probabilities(x: &Tensor, result: &Tensor, sum: bool) -> Result<()> {
     if x.device() == Device::Meta {
         return Ok(());
     }
     crate::no_grad(|| {
-        let total = if sum {
-            result.detach().sum()?
-        } else {
-            result.detach()
-        };
-        if !total.item::<f64>()?.is_nan() {
-            return Ok(());
+        if x.device().is_host() {
+            let total = if sum {
+                result.detach().sum()?
+            } else {
+                result.detach()
+            };
+            if !total.item::<f64>()?.is_nan() {
+                return Ok(());
+            }
         }
         let inside = x.ge(0.0)?.logical_and(x.le(1.0)?)?;
-        match holds_anywhere(&inside.logical_not()?)? {
-            true => Err(TorshError::invalid(
-                "",
-                "all elements of input should be between 0 and 1",
-            )
-            .with_hint(
+        check(&inside, CallSite::here("binary_cross_entropy"), || {
+            Assert::value("all elements of input should be between 0 and 1").with_hint(
                 "binary_cross_entropy_with_logits takes numbers of any size, before the sigmoid",
-            )),
-            false => Ok(()),
-        }
+            )
+        })
     })
 }
 
@@ -286,11 +286,11 @@ fn binary_cross_entropy_with_logits(
         }
         None => {
             let args = [Arg::T(x), Arg::T(y)];
-            call1(&parametric::bce_logits_elementwise, &args, &[])?
+            call1(&parametric::bce_logits_elementwise, &args, NONE)?
         }
         Some(w) => {
             let args = [Arg::T(x), Arg::T(y), Arg::T(w)];
-            call1(&parametric::bce_logits_weighted_elementwise, &args, &[])?
+            call1(&parametric::bce_logits_weighted_elementwise, &args, NONE)?
         }
     };
     options
@@ -306,7 +306,7 @@ fn kl_div(x: &Tensor, y: &Tensor, options: &KlDivOptions) -> Result<Tensor> {
     let losses = match (in_steps(x), options.log_target) {
         (true, true) => y.exp()?.mul(&y.sub(x)?)?,
         (true, false) => y.xlogy(y)?.sub(&y.mul(x)?)?,
-        (false, _) => call1(row, &[Arg::T(x), Arg::T(y)], &[])?,
+        (false, _) => call1(row, &[Arg::T(x), Arg::T(y)], NONE)?,
     };
     match (options.reduction, x.dims().first()) {
         (Reduction::BatchMean, Some(&batch)) => losses.sum()?.div(batch as f64),
@@ -321,12 +321,14 @@ fn poisson_nll_loss(x: &Tensor, y: &Tensor, options: &PoissonNllLossOptions) -> 
     let integers = !x.dtype().is_differentiable() && !y.dtype().is_differentiable();
     let mut losses = match options.log_input {
         true if integers || in_steps(x) => x.exp()?.sub(&y.mul(x)?)?,
-        true => call1(&parametric::poisson_log_elementwise, &args, &[])?,
+        true => call1(&parametric::poisson_log_elementwise, &args, NONE)?,
         false if in_steps(x) => x.sub(&y.mul(&x.add(options.eps)?.log()?)?)?,
         false => call1(
             &parametric::poisson_elementwise,
             &args,
-            &[Attr::Float(options.eps)],
+            &numbers::PoissonElementwise {
+                eps: options.eps.into(),
+            },
         )?,
     };
     if options.full {
@@ -335,7 +337,7 @@ fn poisson_nll_loss(x: &Tensor, y: &Tensor, options: &PoissonNllLossOptions) -> 
             let term = y.mul(&y.log()?)?.sub(y)?.add(&half_log)?;
             term.masked_fill(&y.le(1)?, 0)?
         } else {
-            call1(&parametric::stirling_elementwise, &[Arg::T(y)], &[])?
+            call1(&parametric::stirling_elementwise, &[Arg::T(y)], NONE)?
         };
         losses = losses.add(&stirling)?;
     }
@@ -357,9 +359,10 @@ fn gaussian_nll_loss(
         Operand::Ref(t) => (*t).clone(),
         Operand::Owned(t) => t.clone(),
     };
-    if holds_anywhere(&var.detach().lt(0.0)?)? {
-        return Err(TorshError::invalid("", "var has negative entry/entries"));
-    }
+    let fine = var.detach().lt(0.0)?.logical_not()?;
+    check(&fine, CallSite::here("gaussian_nll_loss"), || {
+        Assert::value("var has negative entry/entries")
+    })?;
     let (n, dims) = (x.ndim(), x.dims());
     let var = if var.shape() == x.shape() {
         var
@@ -393,7 +396,9 @@ fn gaussian_nll_loss(
         var.log()?.add(&apart)?.mul(0.5)?
     } else {
         let args = [Arg::T(x), Arg::T(y), Arg::T(&var)];
-        let eps = [Attr::Float(options.eps)];
+        let eps = numbers::GaussianElementwise {
+            eps: options.eps.into(),
+        };
         call1(&parametric::gaussian_elementwise, &args, &eps)?
     };
     if options.full {
@@ -448,7 +453,7 @@ impl Tensor {
         var: impl Into<Operand<'a>>,
         options: GaussianNllLossOptions,
     ) -> Result<Tensor> {
-        gaussian_nll_loss(self, target, var.into(), &options)
-            .map_err(|e| e.renamed("gaussian_nll_loss"))
+        let run = || gaussian_nll_loss(self, target, var.into(), &options);
+        named("gaussian_nll_loss", self, run).map_err(|e| e.renamed("gaussian_nll_loss"))
     }
 }

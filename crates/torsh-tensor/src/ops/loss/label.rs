@@ -1,10 +1,12 @@
 //! Margin losses of class scores with one or several true classes.
 
-use torsh_core::{DType, Result, TorshError};
+use torsh_core::attrs::{Assert, NONE};
+use torsh_core::{CallSite, DType, Result, TorshError};
 
-use super::{Reduction, holds_anywhere, in_steps, methods, times_weight};
+use super::{Reduction, in_steps, methods, times_weight};
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call1};
+use crate::check::{check, named};
 use crate::ops::pointwise::parametric;
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -141,18 +143,15 @@ fn check_dtypes(x: &Tensor, y: &Tensor) -> Result<()> {
     Ok(())
 }
 
-fn check_classes(y: &Tensor, low: i64, classes: usize) -> Result<()> {
-    let outside = y.lt(low)?.logical_or(y.ge(classes as i64)?)?;
-    match holds_anywhere(&outside)? {
-        true => Err(TorshError::index(
-            "",
-            format!(
-                "target out of range: it is not from {low} to {}",
-                classes - 1
-            ),
-        )),
-        false => Ok(()),
-    }
+#[track_caller]
+fn check_classes(op: &'static str, y: &Tensor, low: i64, classes: usize) -> Result<()> {
+    let inside = y.ge(low)?.logical_and(y.lt(classes as i64)?)?;
+    check(&inside, CallSite::here(op), || {
+        let last = classes - 1;
+        Assert::index(format!(
+            "target out of range: it is not from {low} to {last}"
+        ))
+    })
 }
 
 fn multi_margin_loss(x: &Tensor, y: &Tensor, options: &MultiMarginLossOptions) -> Result<Tensor> {
@@ -186,7 +185,7 @@ fn multi_margin_loss(x: &Tensor, y: &Tensor, options: &MultiMarginLossOptions) -
         ));
     }
     check_dtypes(x, y)?;
-    check_classes(y, 0, classes)?;
+    check_classes("multi_margin_loss", y, 0, classes)?;
     let scores = x.reshape([n, classes])?;
     let target = y.reshape([n, 1])?;
     let missed = scores
@@ -228,7 +227,7 @@ fn multilabel_margin_loss(x: &Tensor, y: &Tensor, reduction: Reduction) -> Resul
         ));
     }
     check_dtypes(x, y)?;
-    check_classes(y, -1, classes)?;
+    check_classes("multilabel_margin_loss", y, -1, classes)?;
     let (scores, target) = (x.reshape([n, classes])?, y.reshape([n, classes])?);
     // The targets ahead of the first -1, and the classes they name.
     let valid = target.ge(0)?.to_dtype(DType::I64)?.cumprod(1)?;
@@ -268,7 +267,7 @@ fn multilabel_soft_margin_loss(
         y.mul(&high)?.add(&untrue.mul(&low)?)?.neg()?
     } else {
         let args = [Arg::T(x), Arg::T(y)];
-        call1(&parametric::bce_logits_elementwise, &args, &[])?
+        call1(&parametric::bce_logits_elementwise, &args, NONE)?
     };
     let losses = times_weight(losses, options.weight.as_ref())?;
     let each = losses.sum_dim(x.ndim() - 1, false)?.div(classes as f64)?;
@@ -302,7 +301,9 @@ impl Tensor {
         options: LossOptions,
     ) -> Result<Tensor> {
         let run = |[x]: [&Tensor; 1]| multilabel_margin_loss(x, target, options.reduction);
-        body(MULTILABEL_MARGIN_LOSS.autocast, [self], run)
-            .map_err(|e| e.renamed("multilabel_margin_loss"))
+        named("multilabel_margin_loss", self, || {
+            body(MULTILABEL_MARGIN_LOSS.autocast, [self], run)
+        })
+        .map_err(|e| e.renamed("multilabel_margin_loss"))
     }
 }

@@ -1,6 +1,8 @@
 //! Losses that ask for a margin: of embeddings, rankings and triplets.
 
-use torsh_core::{Attr, Result, TorshError};
+use torsh_core::attrs::NONE;
+use torsh_core::pointwise::numbers;
+use torsh_core::{Result, TorshError};
 
 use super::{Reduction, in_steps, methods};
 use crate::autocast::{Autocast, body};
@@ -173,7 +175,9 @@ fn hinge_embedding_loss(
         call1(
             &parametric::hinge_elementwise,
             &[Arg::T(x), Arg::T(&y.detach())],
-            &[Attr::Float(options.margin)],
+            &numbers::HingeElementwise {
+                margin: options.margin.into(),
+            },
         )?
     };
     options.reduction.apply(losses)
@@ -201,7 +205,9 @@ fn margin_ranking_loss(
         call1(
             &parametric::margin_ranking_elementwise,
             &[Arg::T(a), Arg::T(b), Arg::T(y)],
-            &[Attr::Float(options.margin)],
+            &numbers::MarginRankingElementwise {
+                margin: options.margin.into(),
+            },
         )?
     } else {
         // Integers wrap, as PyTorch's do, before the margin makes them real numbers.
@@ -316,7 +322,7 @@ impl Tensor {
                 y.neg()?.mul(x)?.exp()?.log1p()?
             } else {
                 let args = [Arg::T(x), Arg::T(y)];
-                call1(&parametric::soft_margin_elementwise, &args, &[])?
+                call1(&parametric::soft_margin_elementwise, &args, NONE)?
             };
             options.reduction.apply(losses)
         };

@@ -15,7 +15,9 @@ pub use margin::{
     TripletMarginLossOptions,
 };
 
-use torsh_core::{Attr, DType, Result, TorshError};
+use torsh_core::attrs::{self, NONE};
+use torsh_core::pointwise::numbers;
+use torsh_core::{DType, Result, TorshError};
 
 use super::pointwise::parametric;
 use crate::autocast::{Autocast, body};
@@ -66,11 +68,22 @@ impl Reduction {
             "none" => Ok(Reduction::None),
             "mean" => Ok(Reduction::Mean),
             "sum" => Ok(Reduction::Sum),
-            other => Err(TorshError::invalid(
-                "",
-                format!("{other} is not a valid value for reduction"),
-            )
-            .with_hint("it is none, mean or sum")),
+            other => Err(Reduction::invalid(other)),
+        }
+    }
+
+    fn invalid(name: &str) -> TorshError {
+        TorshError::invalid("", format!("{name} is not a valid value for reduction"))
+            .with_hint("it is none, mean or sum")
+    }
+
+    /// The reduction as kernels take it, who have no `batchmean`.
+    pub(crate) fn plain(self) -> Result<attrs::Reduction> {
+        match self {
+            Reduction::None => Ok(attrs::Reduction::None),
+            Reduction::Mean => Ok(attrs::Reduction::Mean),
+            Reduction::Sum => Ok(attrs::Reduction::Sum),
+            Reduction::BatchMean => Err(Reduction::invalid(self.name())),
         }
     }
 
@@ -96,14 +109,10 @@ impl Reduction {
     /// The result from the losses of the elements.
     #[track_caller]
     pub(crate) fn apply(self, losses: Tensor) -> Result<Tensor> {
-        match self {
-            Reduction::None => Ok(losses),
-            Reduction::Mean => losses.mean(),
-            Reduction::Sum => losses.sum(),
-            Reduction::BatchMean => Err(TorshError::invalid(
-                "",
-                "batchmean is not a valid value for reduction",
-            )),
+        match self.plain()? {
+            attrs::Reduction::None => Ok(losses),
+            attrs::Reduction::Mean => losses.mean(),
+            attrs::Reduction::Sum => losses.sum(),
         }
     }
 }
@@ -143,14 +152,6 @@ use methods;
 /// their roundings show. Else one row of the pointwise table does it in one pass.
 fn in_steps(x: &Tensor) -> bool {
     matches!(x.dtype(), DType::F16 | DType::BF16)
-}
-
-/// Whether a bool tensor is true somewhere. Tensors without data are taken not to be.
-fn holds_anywhere(condition: &Tensor) -> Result<bool> {
-    if condition.device() == crate::Device::Meta {
-        return Ok(false);
-    }
-    condition.any()?.item::<bool>()
 }
 
 /// Losses times weights, which must broadcast to them and leave their dtype.
@@ -299,7 +300,7 @@ options! {
 }
 
 fn squared(x: &Tensor, y: &Tensor) -> Result<Tensor> {
-    call1(&parametric::mse_elementwise, &[Arg::T(x), Arg::T(y)], &[])
+    call1(&parametric::mse_elementwise, &[Arg::T(x), Arg::T(y)], NONE)
 }
 
 fn absolute(x: &Tensor, y: &Tensor) -> Result<Tensor> {
@@ -320,7 +321,9 @@ fn huber_loss(x: &Tensor, y: &Tensor, options: &HuberLossOptions) -> Result<Tens
     let mut losses = call1(
         &parametric::huber_elementwise,
         &[Arg::T(x), Arg::T(y)],
-        &[Attr::Float(options.delta)],
+        &numbers::HuberElementwise {
+            delta: options.delta.into(),
+        },
     )?;
     if let Some(w) = &options.weight {
         check_weight(x, w)?;
@@ -345,7 +348,9 @@ fn smooth_l1_loss(x: &Tensor, y: &Tensor, options: &SmoothL1LossOptions) -> Resu
         call1(
             &parametric::smooth_l1_elementwise,
             &[Arg::T(x), Arg::T(y)],
-            &[Attr::Float(options.beta)],
+            &numbers::SmoothL1Elementwise {
+                beta: options.beta.into(),
+            },
         )?
     };
     options.reduction.apply(losses)

@@ -3,43 +3,45 @@
 use super::*;
 use crate::AddmmOptions;
 
+const PLAIN: &attrs::MatMul = &attrs::MatMul::PLAIN;
+
 impl Tensor {
     /// The product of two tensors (`torch.matmul`): of vectors their inner product, of a matrix
     /// and a vector or another matrix the product, and of more dimensions the products of the
     /// matrices in the last two, for batch dimensions that broadcast. Dtypes must be equal.
     #[track_caller]
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
-        call1(&MATMUL, &[Arg::T(self), Arg::T(other)], &[])
+        call1(&MATMUL, &[Arg::T(self), Arg::T(other)], PLAIN)
     }
 
     /// The product of two matrices.
     #[track_caller]
     pub fn mm(&self, mat2: &Tensor) -> Result<Tensor> {
-        call1(&MM, &[Arg::T(self), Arg::T(mat2)], &[])
+        call1(&MM, &[Arg::T(self), Arg::T(mat2)], PLAIN)
     }
 
     /// The products of two batches of matrices, `[b, n, m]` and `[b, m, p]`.
     #[track_caller]
     pub fn bmm(&self, mat2: &Tensor) -> Result<Tensor> {
-        call1(&BMM, &[Arg::T(self), Arg::T(mat2)], &[])
+        call1(&BMM, &[Arg::T(self), Arg::T(mat2)], PLAIN)
     }
 
     /// The product of a matrix and a vector.
     #[track_caller]
     pub fn mv(&self, vec: &Tensor) -> Result<Tensor> {
-        call1(&MV, &[Arg::T(self), Arg::T(vec)], &[])
+        call1(&MV, &[Arg::T(self), Arg::T(vec)], PLAIN)
     }
 
     /// The sum of the products of two vectors.
     #[track_caller]
     pub fn dot(&self, tensor: &Tensor) -> Result<Tensor> {
-        call1(&DOT, &[Arg::T(self), Arg::T(tensor)], &[])
+        call1(&DOT, &[Arg::T(self), Arg::T(tensor)], PLAIN)
     }
 
     /// [`Tensor::dot`] with this vector conjugated.
     #[track_caller]
     pub fn vdot(&self, other: &Tensor) -> Result<Tensor> {
-        call1(&DOT, &[Arg::T(&self.conj()?), Arg::T(other)], &[]).map_err(|e| e.renamed("vdot"))
+        call1(&DOT, &[Arg::T(&self.conj()?), Arg::T(other)], PLAIN).map_err(|e| e.renamed("vdot"))
     }
 
     /// Sums of products along the last dimension of both, of shape `[..self, ..other]` without it.
@@ -212,6 +214,9 @@ impl Tensor {
                 "for integral input tensors, alpha and beta must not be floating-point numbers",
             ));
         }
+        for number in [beta, alpha] {
+            check_number(number, dtype).map_err(|e| e.renamed("addr"))?;
+        }
         // The factors are rounded to the result's dtype first, as PyTorch does.
         let number = |s: Scalar| Scalar::from_bytes(&s.to_bytes(dtype), dtype);
         let one = |s: Scalar| s.to_complex() == (1.0, 0.0);
@@ -244,10 +249,13 @@ impl Tensor {
     /// `self @ weight.T + bias` (`torch.nn.functional.linear`): `[.., in]`, `[out, in]`, `[out]`.
     #[track_caller]
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        let attrs = [Attr::None, Attr::None, Attr::Bool(false), Attr::Bool(true)];
+        const ATTRS: &attrs::MatMul = &attrs::MatMul {
+            transpose_b: true,
+            ..attrs::MatMul::PLAIN
+        };
         match bias {
-            Some(b) => call1(&LINEAR, &[Arg::T(self), Arg::T(weight), Arg::T(b)], &attrs),
-            None => call1(&LINEAR, &[Arg::T(self), Arg::T(weight)], &attrs),
+            Some(b) => call1(&LINEAR, &[Arg::T(self), Arg::T(weight), Arg::T(b)], ATTRS),
+            None => call1(&LINEAR, &[Arg::T(self), Arg::T(weight)], ATTRS),
         }
     }
 

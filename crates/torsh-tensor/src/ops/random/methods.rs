@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::MultinomialOptions;
+use torsh_core::attrs::NONE;
 
 impl Tensor {
     /// Fills this tensor, after the checks of writing in place.
     #[track_caller]
-    pub(super) fn draw(&self, record: &'static OpRecord, attrs: &[Attr<'_>]) -> Result<Tensor> {
+    pub(super) fn draw(&self, record: &'static OpRecord, attrs: &dyn Attributes) -> Result<Tensor> {
         let at = std::panic::Location::caller();
         let run = || -> Result<()> {
             crate::inplace::check(self, self.requires_grad())?;
@@ -27,7 +28,7 @@ impl Tensor {
             let node = make_node(
                 record,
                 &[Arg::T(self)],
-                &[],
+                NONE,
                 std::slice::from_ref(self),
                 at,
                 None,
@@ -65,9 +66,14 @@ impl Tensor {
         self.refuse(&UNIFORM_, to - from <= largest, || {
             format!("expects to-from <= {largest}, but found to={to} and from={from} which result in to-from to exceed the limit")
         })?;
+        let generator = source(self.device(), generator)?;
         self.draw(
             &UNIFORM_,
-            &[source(generator), Attr::Float(from), Attr::Float(to)],
+            &attrs::Uniform {
+                from,
+                to,
+                generator,
+            },
         )
     }
 
@@ -81,13 +87,15 @@ impl Tensor {
         self.refuse(&NORMAL_, std >= 0.0, || {
             format!("normal expects std >= 0.0, but found std {std}")
         })?;
+        let generator = source(self.device(), generator)?;
         if self.is_complex() {
             // Half of the variance is each part's; the mean is real.
-            let part = std / std::f64::consts::SQRT_2;
-            self.draw(
-                &NORMAL_,
-                &[source(generator), Attr::Float(0.0), Attr::Float(part)],
-            )?;
+            let part = attrs::Normal {
+                mean: 0.0,
+                std: std / std::f64::consts::SQRT_2,
+                generator,
+            };
+            self.draw(&NORMAL_, &part)?;
             return if mean == 0.0 {
                 Ok(self.clone())
             } else {
@@ -96,21 +104,26 @@ impl Tensor {
         }
         self.draw(
             &NORMAL_,
-            &[source(generator), Attr::Float(mean), Attr::Float(std)],
+            &attrs::Normal {
+                mean,
+                std,
+                generator,
+            },
         )
     }
 
     #[track_caller]
     pub(super) fn fill_exponential(
         &self,
-        lambda: f64,
+        lambd: f64,
         generator: Option<&Generator>,
     ) -> Result<Tensor> {
-        self.refuse(&EXPONENTIAL_, lambda > 0.0, || {
-            format!("expects lambda > 0.0, but found lambda={lambda}")
+        self.refuse(&EXPONENTIAL_, lambd > 0.0, || {
+            format!("expects lambda > 0.0, but found lambda={lambd}")
         })?;
         self.real_only(&EXPONENTIAL_)?;
-        self.draw(&EXPONENTIAL_, &[source(generator), Attr::Float(lambda)])
+        let generator = source(self.device(), generator)?;
+        self.draw(&EXPONENTIAL_, &attrs::Exponential { lambd, generator })
     }
 
     #[track_caller]
@@ -119,7 +132,8 @@ impl Tensor {
             format!("expects p to be in (0, 1), but got p={p}")
         })?;
         self.real_only(&GEOMETRIC_)?;
-        self.draw(&GEOMETRIC_, &[source(generator), Attr::Float(p)])
+        let generator = source(self.device(), generator)?;
+        self.draw(&GEOMETRIC_, &attrs::Geometric { p, generator })
     }
 
     #[track_caller]
@@ -133,9 +147,14 @@ impl Tensor {
             format!("expects sigma > 0.0, but found sigma={sigma}")
         })?;
         self.real_only(&CAUCHY_)?;
+        let generator = source(self.device(), generator)?;
         self.draw(
             &CAUCHY_,
-            &[source(generator), Attr::Float(median), Attr::Float(sigma)],
+            &attrs::Cauchy {
+                median,
+                sigma,
+                generator,
+            },
         )
     }
 
@@ -150,9 +169,14 @@ impl Tensor {
             format!("expects std > 0.0, but found std={std}")
         })?;
         self.real_only(&LOG_NORMAL_)?;
+        let generator = source(self.device(), generator)?;
         self.draw(
             &LOG_NORMAL_,
-            &[source(generator), Attr::Float(mean), Attr::Float(std)],
+            &attrs::LogNormal {
+                mean,
+                std,
+                generator,
+            },
         )
     }
 
@@ -162,7 +186,8 @@ impl Tensor {
             format!("expects p to be in [0, 1], but got p={p}")
         })?;
         self.real_only(&BERNOULLI_)?;
-        self.draw(&BERNOULLI_, &[source(generator), Attr::Float(p)])
+        let (p, generator) = (Some(p), source(self.device(), generator)?);
+        self.draw(&BERNOULLI_, &attrs::Bernoulli { p, generator })
     }
 
     #[track_caller]
@@ -200,8 +225,14 @@ impl Tensor {
                 format!("to - 1 is out of bounds for {}, got to={to}", self.dtype())
             })?;
         }
-        let attr = |v: Option<i64>| v.map_or(Attr::None, Attr::Int);
-        self.draw(&RANDOM_, &[source(generator), attr(from), attr(last)])
+        self.draw(
+            &RANDOM_,
+            &attrs::RandInt {
+                from,
+                to: last,
+                generator: source(self.device(), generator)?,
+            },
+        )
     }
 
     #[track_caller]
@@ -468,11 +499,11 @@ impl Tensor {
         let weights = self.detach();
         if replacement && samples > 1 {
             let rows = weights.reshape([-1, categories])?;
-            let drawn = call(
-                &MULTINOMIAL,
-                &[Arg::T(&rows)],
-                &[source(generator), Attr::Int(samples)],
-            )?;
+            let attrs = attrs::Multinomial {
+                num_samples: samples as usize,
+                generator: source(self.device(), generator)?,
+            };
+            let drawn = call(&MULTINOMIAL, &[Arg::T(&rows)], &attrs)?;
             let Some(drawn) = drawn.into_iter().next() else {
                 return invalid("the kernel gave no result".to_string());
             };
@@ -483,17 +514,18 @@ impl Tensor {
             };
         }
         if weights.numel() > 0 {
+            let site = CallSite::here("multinomial");
             let good = weights.ge(0.0)?.logical_and(&weights.lt(f64::INFINITY)?)?;
-            if !good.all()?.item::<bool>()? {
-                return invalid(
-                    "probability tensor contains either `inf`, `nan` or element < 0".to_string(),
-                );
-            }
-            if weights.sum_dim(-1, false)?.eq(0.0)?.any()?.item::<bool>()? {
-                return invalid(
-                    "invalid multinomial distribution (sum of probabilities <= 0)".to_string(),
-                );
-            }
+            let some = weights.sum_dim(-1, false)?.ne(0.0)?;
+            check(&good, site, || {
+                Assert::value("probability tensor contains either `inf`, `nan` or element < 0")
+            })
+            .and_then(|()| {
+                check(&some, site, || {
+                    Assert::value("invalid multinomial distribution (sum of probabilities <= 0)")
+                })
+            })
+            .map_err(|e| e.renamed("multinomial"))?;
         }
         // The largest of weight / exponential are a draw without replacement.
         let q = weights
@@ -521,7 +553,11 @@ impl Tensor {
         if p == 1.0 {
             return self.mul(&Tensor::zeros((), self.dtype(), self.device())?);
         }
-        let results = call(&DROPOUT, &[Arg::T(self)], &[Attr::None, Attr::Float(p)])?;
+        let attrs = attrs::Dropout {
+            p,
+            generator: source(self.device(), None)?,
+        };
+        let results = call(&DROPOUT, &[Arg::T(self)], &attrs)?;
         results
             .into_iter()
             .next()

@@ -1,14 +1,15 @@
 //! Largest and smallest elements, medians and other order statistics, with their positions.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+use torsh_core::attrs::{self, Attributes, Ints};
+use torsh_core::{DType, Kernel, Result, TorshError};
 
-use super::super::index::in_place;
-use super::super::scatter::SCATTER_ADD;
-use super::{plan, restore};
+use super::super::index::one;
+use super::super::sort;
+use super::{Reduction, plan, restore};
 use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
-use crate::record::{Backward, InputGrad, OpRecord, PlanCx, Sample};
+use crate::record::{InputGrad, OpRecord, PlanCx, Sample};
 use crate::sample::Sampler;
 use crate::{IntoDim, IntoDims, Tensor, Value};
 
@@ -30,56 +31,48 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
     &MODE,
 ];
 
-fn same(c: &PlanCx<'_>) -> Result<crate::record::Plan> {
-    plan(c, &[c.tensor(0)?.dtype()])
+fn same<A: Reduction>(c: &PlanCx<'_>) -> Result<crate::record::Plan> {
+    plan::<A>(c, &[c.tensor(0)?.dtype()])
 }
 
-fn with_positions(c: &PlanCx<'_>) -> Result<crate::record::Plan> {
-    plan(c, &[c.tensor(0)?.dtype(), DType::I64])
+fn with_positions<A: Reduction>(c: &PlanCx<'_>) -> Result<crate::record::Plan> {
+    plan::<A>(c, &[c.tensor(0)?.dtype(), DType::I64])
 }
 
 /// All elements that have the result's value share its gradient.
-fn evenly(c: &BackwardCx<'_>) -> Result<Tensor> {
-    let (x, value) = (c.x()?, restore(c, &c.out()?)?);
+fn evenly<A: Reduction>(c: &BackwardCx<'_>) -> Result<Tensor> {
+    let (x, value) = (c.x()?, restore::<A>(c, &c.out()?)?);
     let mask = x
         .eq(&value)?
         .logical_or(&x.isnan()?.logical_and(&value.isnan()?)?)?;
-    let count = mask.sum_over(Some(c.attr(0).ints()), true, None)?;
-    restore(c, c.g())?
+    let count = mask.sum_over(Some(c.attrs::<A>()?.dims()), true, None)?;
+    restore::<A>(c, c.g())?
         .div(&count)?
         .expand(x.shape())?
         .where_zero(&mask, false)
 }
-const EVENLY: &[InputGrad] = &[InputGrad {
-    inputs: 1,
-    outputs: 1,
-    formula: evenly,
-}];
+const fn shared<A: Reduction>() -> InputGrad {
+    InputGrad {
+        inputs: 1,
+        outputs: 1,
+        formula: evenly::<A>,
+    }
+}
+const EVENLY: &[InputGrad] = &[shared::<attrs::Reduce>()];
+const EVENLY_MEDIAN: &[InputGrad] = &[shared::<attrs::Median>()];
 
 /// The gradient goes to where the values came from, by output 1.
-fn picked(c: &BackwardCx<'_>) -> Result<Grads> {
+fn picked<A: Reduction>(c: &BackwardCx<'_>) -> Result<Grads> {
     let Some(g) = c.grad(0) else {
         return Ok(SmallVec::from_iter([None]));
     };
     if c.input_shape(0).ndim() == 0 {
-        return Ok(SmallVec::from_iter([Some(g.clone())]));
+        return Ok(one(0, g.clone()));
     }
-    let d = c.attr(0).ints()[0];
-    let (g, at) = (restore(c, g)?, restore(c, &c.output(1)?)?);
-    let sum = in_place(
-        &SCATTER_ADD,
-        &c.zeros(0)?,
-        &[Arg::T(&at), Arg::T(&g)],
-        &[Attr::Int(d), Attr::Bool(false)],
-    )?;
-    Ok(SmallVec::from_iter([Some(sum)]))
+    let dim = c.attrs::<A>()?.dims()[0] as usize;
+    let (g, at) = (restore::<A>(c, g)?, restore::<A>(c, &c.output(1)?)?);
+    sort::put_back(c, dim, &at, &g)
 }
-const PICKED: Backward = Backward::Full {
-    inputs: 0,
-    outputs: 2,
-    constant: 2,
-    formula: picked,
-};
 
 fn alone(s: &mut Sampler) -> Result<Vec<Sample>> {
     Ok(vec![Sample::new([s.distinct(&[3, 4])?.into()])])
@@ -102,24 +95,24 @@ fn several(s: &mut Sampler) -> Result<Vec<Sample>> {
     ])
 }
 
-/// The largest elements. Attributes: dimensions, keepdim.
+/// The largest elements.
 pub static AMAX: OpRecord = OpRecord::new(
     "amax",
     "The largest element over dimensions (all when none is named); NaN where there is one. Equal ones share the gradient.",
     "(Tensor input, int[1] dim=[], bool keepdim=False)",
 )
-.kernel(Kernel::Max, same)
+.kernel(Kernel::Max, same::<attrs::Reduce>)
 .grad(EVENLY)
 .by_name(|b| b.tensor(0)?.amax(b.ints(1), b.bool(2)).map(Value::Tensor))
 .samples(several);
 
-/// The smallest elements. Attributes: dimensions, keepdim.
+/// The smallest elements.
 pub static AMIN: OpRecord = OpRecord::new(
     "amin",
     "The smallest element over dimensions (all when none is named); NaN where there is one. Equal ones share the gradient.",
     "(Tensor input, int[1] dim=[], bool keepdim=False)",
 )
-.kernel(Kernel::Min, same)
+.kernel(Kernel::Min, same::<attrs::Reduce>)
 .grad(EVENLY)
 .by_name(|b| b.tensor(0)?.amin(b.ints(1), b.bool(2)).map(Value::Tensor))
 .samples(several);
@@ -143,92 +136,92 @@ pub static AMINMAX: OpRecord = OpRecord::new(
     ])
 });
 
-/// The largest of all elements. Attributes: dimensions, keepdim.
+/// The largest of all elements.
 pub static MAX: OpRecord = OpRecord::new(
     "max",
     "The largest of all elements; NaN where there is one.",
     "(Tensor input)",
 )
-.kernel(Kernel::Max, same)
+.kernel(Kernel::Max, same::<attrs::Reduce>)
 .grad(EVENLY)
 .by_name(|b| b.tensor(0)?.max().map(Value::Tensor))
 .samples(alone);
 
-/// The largest elements along a dimension. Attributes: dimension, keepdim.
+/// The largest elements along a dimension.
 pub static MAX_DIM: OpRecord = OpRecord::new(
     "max.dim",
     "The largest element along a dimension and its position, the first of several.",
     "(Tensor input, int dim, bool keepdim=False)",
 )
 .overload()
-.kernel(Kernel::MaxDim, with_positions)
-.backward(PICKED)
+.kernel(Kernel::MaxDim, with_positions::<attrs::Reduce>)
+.backward(sort::picked(picked::<attrs::Reduce>))
 .by_name(|b| b.tensor(0)?.max_dim(b.int(1), b.bool(2)).map(Value::from))
 .samples(along);
 
-/// The smallest of all elements. Attributes: dimensions, keepdim.
+/// The smallest of all elements.
 pub static MIN: OpRecord = OpRecord::new(
     "min",
     "The smallest of all elements; NaN where there is one.",
     "(Tensor input)",
 )
-.kernel(Kernel::Min, same)
+.kernel(Kernel::Min, same::<attrs::Reduce>)
 .grad(EVENLY)
 .by_name(|b| b.tensor(0)?.min().map(Value::Tensor))
 .samples(alone);
 
-/// The smallest elements along a dimension. Attributes: dimension, keepdim.
+/// The smallest elements along a dimension.
 pub static MIN_DIM: OpRecord = OpRecord::new(
     "min.dim",
     "The smallest element along a dimension and its position, the first of several.",
     "(Tensor input, int dim, bool keepdim=False)",
 )
 .overload()
-.kernel(Kernel::MinDim, with_positions)
-.backward(PICKED)
+.kernel(Kernel::MinDim, with_positions::<attrs::Reduce>)
+.backward(sort::picked(picked::<attrs::Reduce>))
 .by_name(|b| b.tensor(0)?.min_dim(b.int(1), b.bool(2)).map(Value::from))
 .samples(along);
 
-/// The position of the largest element. Attributes: dimensions, keepdim.
+/// The position of the largest element.
 pub static ARGMAX: OpRecord = OpRecord::new(
     "argmax",
     "The position of the largest element, the first of several, of all (in row-major order) or along a dimension.",
     "(Tensor input, int? dim=None, bool keepdim=False)",
 )
-.kernel(Kernel::ArgMax, |c| plan(c, &[DType::I64]))
+.kernel(Kernel::ArgMax, |c| plan::<attrs::Reduce>(c, &[DType::I64]))
 .constant()
 .by_name(|b| b.tensor(0)?.position(&ARGMAX, b.opt_int(1), b.bool(2)).map(Value::Tensor));
 
-/// The position of the smallest element. Attributes: dimensions, keepdim.
+/// The position of the smallest element.
 pub static ARGMIN: OpRecord = OpRecord::new(
     "argmin",
     "The position of the smallest element, the first of several, of all (in row-major order) or along a dimension.",
     "(Tensor input, int? dim=None, bool keepdim=False)",
 )
-.kernel(Kernel::ArgMin, |c| plan(c, &[DType::I64]))
+.kernel(Kernel::ArgMin, |c| plan::<attrs::Reduce>(c, &[DType::I64]))
 .constant()
 .by_name(|b| b.tensor(0)?.position(&ARGMIN, b.opt_int(1), b.bool(2)).map(Value::Tensor));
 
-/// The median of all elements. Attributes: dimensions, keepdim, whether NaN is skipped.
+/// The median of all elements.
 pub static MEDIAN: OpRecord = OpRecord::new(
     "median",
     "The median of all elements, the lower of two; NaN where there is one.",
     "(Tensor input)",
 )
-.kernel(Kernel::Median, same)
-.grad(EVENLY)
+.kernel(Kernel::Median, same::<attrs::Median>)
+.grad(EVENLY_MEDIAN)
 .by_name(|b| b.tensor(0)?.median().map(Value::Tensor))
 .samples(alone);
 
-/// Medians along a dimension. Attributes: dimension, keepdim, whether NaN is skipped.
+/// Medians along a dimension.
 pub static MEDIAN_DIM: OpRecord = OpRecord::new(
     "median.dim",
     "The median along a dimension, the lower of two, and its position; NaN where there is one.",
     "(Tensor input, int dim, bool keepdim=False)",
 )
 .overload()
-.kernel(Kernel::Median, with_positions)
-.backward(PICKED)
+.kernel(Kernel::Median, with_positions::<attrs::Median>)
+.backward(sort::picked(picked::<attrs::Median>))
 .by_name(|b| {
     b.tensor(0)?
         .median_dim(b.int(1), b.bool(2))
@@ -236,26 +229,26 @@ pub static MEDIAN_DIM: OpRecord = OpRecord::new(
 })
 .samples(along);
 
-/// The median of all elements that are not NaN. Attributes as for [`MEDIAN`].
+/// The median of all elements that are not NaN.
 pub static NANMEDIAN: OpRecord = OpRecord::new(
     "nanmedian",
     "The median of all elements that are not NaN, the lower of two.",
     "(Tensor input)",
 )
-.kernel(Kernel::Median, same)
-.grad(EVENLY)
+.kernel(Kernel::Median, same::<attrs::Median>)
+.grad(EVENLY_MEDIAN)
 .by_name(|b| b.tensor(0)?.nanmedian().map(Value::Tensor))
 .samples(alone);
 
-/// The same along a dimension. Attributes as for [`MEDIAN_DIM`].
+/// The same along a dimension.
 pub static NANMEDIAN_DIM: OpRecord = OpRecord::new(
     "nanmedian.dim",
     "The median along a dimension of what is not NaN, and its position.",
     "(Tensor input, int dim, bool keepdim=False)",
 )
 .overload()
-.kernel(Kernel::Median, with_positions)
-.backward(PICKED)
+.kernel(Kernel::Median, with_positions::<attrs::Median>)
+.backward(sort::picked(picked::<attrs::Median>))
 .by_name(|b| {
     b.tensor(0)?
         .nanmedian_dim(b.int(1), b.bool(2))
@@ -263,14 +256,14 @@ pub static NANMEDIAN_DIM: OpRecord = OpRecord::new(
 })
 .samples(along);
 
-/// The k-th smallest elements. Attributes: dimension, keepdim, k.
+/// The k-th smallest elements.
 pub static KTHVALUE: OpRecord = OpRecord::new(
     "kthvalue",
     "The k-th smallest element (from 1) along a dimension and its position; NaN is the greatest.",
     "(Tensor input, int k, int dim=-1, bool keepdim=False)",
 )
-.kernel(Kernel::KthValue, with_positions)
-.backward(PICKED)
+.kernel(Kernel::KthValue, with_positions::<attrs::KthValue>)
+.backward(sort::picked(picked::<attrs::KthValue>))
 .by_name(|b| {
     b.tensor(0)?
         .kthvalue(b.int(1), b.int(2), b.bool(3))
@@ -283,16 +276,30 @@ pub static KTHVALUE: OpRecord = OpRecord::new(
     ])])
 });
 
-/// The most frequent elements. Attributes: dimension, keepdim.
+/// The most frequent elements.
 pub static MODE: OpRecord = OpRecord::new(
     "mode",
     "The most frequent element along a dimension, the smallest of several, and a position of it.",
     "(Tensor input, int dim=-1, bool keepdim=False)",
 )
-.kernel(Kernel::Mode, with_positions)
-.backward(PICKED)
+.kernel(Kernel::Mode, with_positions::<attrs::Reduce>)
+.backward(sort::picked(picked::<attrs::Reduce>))
 .by_name(|b| b.tensor(0)?.mode(b.int(1), b.bool(2)).map(Value::from))
 .samples(along);
+
+/// The attributes of a reduction of dimensions that are still to be read.
+fn plain(keepdim: bool) -> impl FnOnce(Ints) -> attrs::Reduce {
+    move |dims| attrs::Reduce { dims, keepdim }
+}
+
+/// [`plain`] for medians.
+fn median(keepdim: bool, ignore_nan: bool) -> impl FnOnce(Ints) -> attrs::Median {
+    move |dims| attrs::Median {
+        dims,
+        keepdim,
+        ignore_nan,
+    }
+}
 
 impl Tensor {
     /// The largest element over dimensions (all when none is named); equal ones share the
@@ -300,11 +307,7 @@ impl Tensor {
     #[track_caller]
     pub fn amax(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.nonempty_dims("amax", dims.dims().as_deref())?;
-        call1(
-            &AMAX,
-            &[Arg::T(self)],
-            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
-        )
+        call1(&AMAX, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
     }
 
     /// The smallest element over dimensions (all when none is named); equal ones share the
@@ -312,11 +315,7 @@ impl Tensor {
     #[track_caller]
     pub fn amin(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.nonempty_dims("amin", dims.dims().as_deref())?;
-        call1(
-            &AMIN,
-            &[Arg::T(self)],
-            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
-        )
+        call1(&AMIN, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
     }
 
     #[track_caller]
@@ -328,7 +327,7 @@ impl Tensor {
                 "cannot compute aminmax over an empty dimension as the operation has no identity.";
             return self.named("aminmax", Err(TorshError::index("", text)));
         }
-        let attrs = [Attr::Ints(&dims), Attr::Bool(keepdim)];
+        let attrs = attrs::Reduce { dims, keepdim };
         let one = |record| call1(record, &[Arg::T(self)], &attrs).map_err(|e| e.renamed("aminmax"));
         Ok((one(&AMIN)?, one(&AMAX)?))
     }
@@ -345,34 +344,32 @@ impl Tensor {
         self.aminmax_over(Some(dim.value()), keepdim)
     }
 
-    /// A reduction of all elements that needs at least one.
+    /// A reduction of all elements that needs at least one; `over` makes its attributes of the
+    /// dimensions.
     #[track_caller]
-    fn whole(&self, record: &'static OpRecord, more: &[Attr<'_>]) -> Result<Tensor> {
+    fn whole<A: Attributes>(
+        &self,
+        record: &'static OpRecord,
+        over: impl FnOnce(Ints) -> A,
+    ) -> Result<Tensor> {
         let dims = match record.kernel {
             // The median of nothing is NaN.
             Some(Kernel::Median) => self.reduce_dims(record.name, None)?,
             _ => self.nonempty_dims(record.name, None)?,
         };
-        let mut attrs: SmallVec<[Attr<'_>; 3]> =
-            SmallVec::from_slice(&[Attr::Ints(&dims), Attr::Bool(false)]);
-        attrs.extend_from_slice(more);
-        call1(record, &[Arg::T(self)], &attrs)
+        call1(record, &[Arg::T(self)], &over(dims))
     }
 
-    /// Values and positions along a dimension.
+    /// Values and positions along a dimension; `over` makes the attributes of it.
     #[track_caller]
-    fn pick(
+    fn pick<A: Attributes>(
         &self,
         record: &'static OpRecord,
         dim: i64,
-        keepdim: bool,
-        more: &[Attr<'_>],
+        over: impl FnOnce(Ints) -> A,
     ) -> Result<(Tensor, Tensor)> {
         let dims = self.nonempty_dims(record.base_name(), Some(&[dim]))?;
-        let mut attrs: SmallVec<[Attr<'_>; 3]> =
-            SmallVec::from_slice(&[Attr::Ints(&dims), Attr::Bool(keepdim)]);
-        attrs.extend_from_slice(more);
-        let mut outs = call(record, &[Arg::T(self)], &attrs)?;
+        let mut outs = call(record, &[Arg::T(self)], &over(dims))?;
         let values = outs.remove(0);
         Ok((values, outs.remove(0)))
     }
@@ -380,25 +377,25 @@ impl Tensor {
     /// The largest of all elements, a 0-d tensor; NaN where there is one. An error of none.
     #[track_caller]
     pub fn max(&self) -> Result<Tensor> {
-        self.whole(&MAX, &[])
+        self.whole(&MAX, plain(false))
     }
 
     /// The largest elements along a dimension and their positions (int64), the first of several.
     #[track_caller]
     pub fn max_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        self.pick(&MAX_DIM, dim.value(), keepdim, &[])
+        self.pick(&MAX_DIM, dim.value(), plain(keepdim))
     }
 
     /// The smallest of all elements, a 0-d tensor; NaN where there is one. An error of none.
     #[track_caller]
     pub fn min(&self) -> Result<Tensor> {
-        self.whole(&MIN, &[])
+        self.whole(&MIN, plain(false))
     }
 
     /// The smallest elements along a dimension and their positions (int64), the first of several.
     #[track_caller]
     pub fn min_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        self.pick(&MIN_DIM, dim.value(), keepdim, &[])
+        self.pick(&MIN_DIM, dim.value(), plain(keepdim))
     }
 
     #[track_caller]
@@ -410,11 +407,7 @@ impl Tensor {
     ) -> Result<Tensor> {
         let list = dim.map(|d| [d]);
         let dims = self.nonempty_dims(record.name, list.as_ref().map(|l| &l[..]))?;
-        call1(
-            record,
-            &[Arg::T(self)],
-            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
-        )
+        call1(record, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
     }
 
     /// The position of the largest element in row-major order, a 0-d int64 tensor.
@@ -444,25 +437,25 @@ impl Tensor {
     /// The median of all elements, the lower of two, a 0-d tensor.
     #[track_caller]
     pub fn median(&self) -> Result<Tensor> {
-        self.whole(&MEDIAN, &[Attr::Bool(false)])
+        self.whole(&MEDIAN, median(false, false))
     }
 
     /// The medians along a dimension and their positions.
     #[track_caller]
     pub fn median_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        self.pick(&MEDIAN_DIM, dim.value(), keepdim, &[Attr::Bool(false)])
+        self.pick(&MEDIAN_DIM, dim.value(), median(keepdim, false))
     }
 
     /// The median of all elements that are not NaN, a 0-d tensor.
     #[track_caller]
     pub fn nanmedian(&self) -> Result<Tensor> {
-        self.whole(&NANMEDIAN, &[Attr::Bool(true)])
+        self.whole(&NANMEDIAN, median(false, true))
     }
 
     /// The medians along a dimension of what is not NaN, and their positions.
     #[track_caller]
     pub fn nanmedian_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        self.pick(&NANMEDIAN_DIM, dim.value(), keepdim, &[Attr::Bool(true)])
+        self.pick(&NANMEDIAN_DIM, dim.value(), median(keepdim, true))
     }
 
     /// The k-th smallest elements (from 1) along a dimension and their positions.
@@ -475,13 +468,18 @@ impl Tensor {
                 format!("selected number k out of range for dimension {d}: {k} of {n} elements");
             return self.named("kthvalue", Err(TorshError::index("", text)));
         }
-        self.pick(&KTHVALUE, d as i64, keepdim, &[Attr::Int(k)])
+        let k = k as usize;
+        self.pick(&KTHVALUE, d as i64, |dims| attrs::KthValue {
+            dims,
+            keepdim,
+            k,
+        })
     }
 
     /// The most frequent elements along a dimension, the smallest of several, and positions of
     /// them.
     #[track_caller]
     pub fn mode(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
-        self.pick(&MODE, dim.value(), keepdim, &[])
+        self.pick(&MODE, dim.value(), plain(keepdim))
     }
 }

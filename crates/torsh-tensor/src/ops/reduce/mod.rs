@@ -7,11 +7,13 @@ pub(crate) mod product;
 pub(crate) mod quantile;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Dims, Kernel, Result, Shape, TorshError};
+use torsh_core::attrs::{self, Attributes, Ints};
+use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 
 use crate::autocast::{Autocast, body};
 use crate::call::{Arg, call_whole, call1};
 use crate::node::BackwardCx;
+use crate::ops::definitions;
 use crate::options::options;
 use crate::record::{InputGrad, OpRecord, Plan, PlanCx, Sample, Spec};
 use crate::sample::Sampler;
@@ -62,10 +64,33 @@ pub(crate) fn reduced_count(shape: &Shape, dims: &[i64]) -> usize {
         .product()
 }
 
-/// The results of a reduction whose attributes 0 and 1 are dimensions and keepdim.
-pub(crate) fn plan(c: &PlanCx<'_>, dtypes: &[DType]) -> Result<Plan> {
-    let (kept, dropped) = reduced(c.tensor(0)?.shape(), c.attr(0).ints());
-    let keep = c.attr(1).bool();
+/// The attributes of a reduction.
+pub(crate) trait Reduction: Attributes {
+    /// The dimensions, counted from the start.
+    fn dims(&self) -> &[i64];
+    /// Whether they stay, at size 1.
+    fn keepdim(&self) -> bool;
+}
+
+macro_rules! reductions {
+    ($($name:ident)*) => {$(
+        impl Reduction for attrs::$name {
+            fn dims(&self) -> &[i64] {
+                &self.dims
+            }
+            fn keepdim(&self) -> bool {
+                self.keepdim
+            }
+        }
+    )*};
+}
+reductions!(Reduce Sum Var Norm Median KthValue);
+
+/// The results of a reduction, of these dtypes.
+pub(crate) fn plan<A: Reduction>(c: &PlanCx<'_>, dtypes: &[DType]) -> Result<Plan> {
+    let over = c.attrs::<A>()?;
+    let (kept, dropped) = reduced(c.tensor(0)?.shape(), over.dims());
+    let keep = over.keepdim();
     let mut outputs = SmallVec::new();
     for &dtype in dtypes {
         let shape = if keep { &kept } else { &dropped };
@@ -79,12 +104,13 @@ pub(crate) fn plan(c: &PlanCx<'_>, dtypes: &[DType]) -> Result<Plan> {
     Ok(Plan {
         compute: c.tensor(0)?.dtype(),
         outputs,
+        device: None,
     })
 }
 
 /// A tensor of the result's shape with the reduced dimensions back, at size 1.
-pub(crate) fn restore(c: &BackwardCx<'_>, t: &Tensor) -> Result<Tensor> {
-    t.reshape(&reduced(c.input_shape(0), c.attr(0).ints()).0)
+pub(crate) fn restore<A: Reduction>(c: &BackwardCx<'_>, t: &Tensor) -> Result<Tensor> {
+    t.reshape(&reduced(c.input_shape(0), c.attrs::<A>()?.dims()).0)
 }
 
 /// Samples of a reduction over optional dimensions.
@@ -105,20 +131,23 @@ fn sum_dtype(input: DType) -> DType {
     }
 }
 
-/// Sum. Attributes: dimensions, keepdim, dtype.
+/// The dtype of a sum or product that a call asks for, or else the usual one.
+fn total_dtype(c: &PlanCx<'_>) -> Result<DType> {
+    let asked = c.attrs::<attrs::Sum>()?.dtype;
+    Ok(asked.unwrap_or(sum_dtype(c.tensor(0)?.dtype())))
+}
+
+/// Sum.
 pub static SUM: OpRecord = OpRecord::new(
     "sum",
     "Sum over dimensions (all when none is named); integers and bools add up in int64.",
     "(Tensor input, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
 )
-.kernel(Kernel::Sum, |c| {
-    let dtype = c.attr(2).dtype().unwrap_or(sum_dtype(c.tensor(0)?.dtype()));
-    plan(c, &[dtype])
-})
+.kernel(Kernel::Sum, |c| plan::<attrs::Sum>(c, &[total_dtype(c)?]))
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
-    formula: |c| restore(c, c.g())?.expand(c.input_shape(0)),
+    formula: |c| restore::<attrs::Sum>(c, c.g())?.expand(c.input_shape(0)),
 }])
 .by_name(|b| {
     b.tensor(0)?
@@ -127,7 +156,7 @@ pub static SUM: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Mean. Attributes: dimensions, keepdim.
+/// Mean.
 pub static MEAN: OpRecord = OpRecord::new(
     "mean",
     "Mean over dimensions (all when none is named) of floating-point or complex numbers.",
@@ -144,14 +173,14 @@ pub static MEAN: OpRecord = OpRecord::new(
         )
         .with_hint("convert it with to_dtype(DType::F32), or ask for a dtype with mean_with"));
     }
-    plan(c, &[dtype])
+    plan::<attrs::Reduce>(c, &[dtype])
 })
 .grad(&[InputGrad {
     inputs: 0,
     outputs: 0,
     formula: |c| {
-        let n = reduced_count(c.input_shape(0), c.attr(0).ints());
-        restore(c, c.g())?.div(n as f64)?.expand(c.input_shape(0))
+        let n = reduced_count(c.input_shape(0), &c.attrs::<attrs::Reduce>()?.dims);
+        restore::<attrs::Reduce>(c, c.g())?.div(n as f64)?.expand(c.input_shape(0))
     },
 }])
 .by_name(|b| {
@@ -160,20 +189,21 @@ pub static MEAN: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// Sum without NaN. Attributes: dimensions, keepdim, dtype.
+/// Sum without NaN.
 pub static NANSUM: OpRecord = OpRecord::new(
     "nansum",
     "Sum over dimensions (all when none is named) in which NaN counts as 0.",
     "(Tensor input, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
 )
 .kernel(Kernel::NanSum, |c| {
-    plan(c, &[sum_dtype(c.tensor(0)?.dtype())])
+    plan::<attrs::Reduce>(c, &[sum_dtype(c.tensor(0)?.dtype())])
 })
+.definition(definitions::nansum)
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 0,
     formula: |c| {
-        restore(c, c.g())?
+        restore::<attrs::Reduce>(c, c.g())?
             .expand(c.input_shape(0))?
             .where_zero(&c.x()?.isnan()?, true)
     },
@@ -204,13 +234,16 @@ pub static NANMEAN: OpRecord = OpRecord::new(
 })
 .samples(samples);
 
-/// How many elements are not zero. Attributes: dimensions, keepdim.
+/// How many elements are not zero.
 pub static COUNT_NONZERO: OpRecord = OpRecord::new(
     "count_nonzero",
     "How many elements are not zero, over dimensions (all when none is named), as int64.",
     "(Tensor input, int[1]? dim=None)",
 )
-.kernel(Kernel::CountNonzero, |c| plan(c, &[DType::I64]))
+.kernel(Kernel::CountNonzero, |c| {
+    plan::<attrs::Reduce>(c, &[DType::I64])
+})
+.definition(definitions::count_nonzero)
 .constant()
 .by_name(|b| {
     b.tensor(0)?
@@ -221,7 +254,7 @@ pub static COUNT_NONZERO: OpRecord = OpRecord::new(
 /// PyTorch's bool, or uint8 for uint8.
 fn truth(c: &PlanCx<'_>) -> Result<Plan> {
     let input = c.tensor(0)?.dtype();
-    plan(
+    plan::<attrs::Reduce>(
         c,
         &[if input == DType::U8 {
             DType::U8
@@ -231,7 +264,7 @@ fn truth(c: &PlanCx<'_>) -> Result<Plan> {
     )
 }
 
-/// Whether any element is not zero. Attributes: dimensions, keepdim.
+/// Whether any element is not zero.
 pub static ANY: OpRecord = OpRecord::new(
     "any",
     "Whether any element is not zero, over dimensions (all when none is named); bool, or uint8 for uint8.",
@@ -241,7 +274,7 @@ pub static ANY: OpRecord = OpRecord::new(
 .constant()
 .by_name(|b| b.tensor(0)?.truth(&ANY, b.opt_ints(1).as_deref(), b.bool(2)).map(Value::Tensor));
 
-/// Whether all elements are not zero. Attributes: dimensions, keepdim.
+/// Whether all elements are not zero.
 pub static ALL: OpRecord = OpRecord::new(
     "all",
     "Whether no element is zero, over dimensions (all when none is named); bool, or uint8 for uint8.",
@@ -278,12 +311,7 @@ pub static TRACE: OpRecord = OpRecord::new(
 impl Tensor {
     /// Reads the dimensions of a reduction: none named means all of them; sorted, each once.
     #[track_caller]
-    pub(crate) fn reduce_dims(
-        &self,
-        op: &'static str,
-        dims: Option<&[i64]>,
-    ) -> Result<SmallVec<[i64; 6]>> {
-        let mut out: SmallVec<[i64; 6]> = SmallVec::new();
+    pub(crate) fn reduce_dims(&self, op: &'static str, dims: Option<&[i64]>) -> Result<Ints> {
         if self.ndim() > 64 {
             let e = TorshError::shape(
                 "",
@@ -295,8 +323,9 @@ impl Tensor {
             return self.named(op, Err(e));
         }
         match dims {
-            None | Some([]) => out.extend(0..self.ndim() as i64),
+            None | Some([]) => Ok((0..self.ndim() as i64).collect()),
             Some(list) => {
+                let mut out: SmallVec<[i64; 6]> = SmallVec::new();
                 for &d in list {
                     let d = self.dim(op, d)? as i64;
                     if out.contains(&d) {
@@ -309,18 +338,14 @@ impl Tensor {
                     out.push(d);
                 }
                 out.sort_unstable();
+                Ok(out[..].into())
             }
         }
-        Ok(out)
     }
 
     /// [`Tensor::reduce_dims`] for reductions that have no result for no elements.
     #[track_caller]
-    pub(crate) fn nonempty_dims(
-        &self,
-        op: &'static str,
-        dims: Option<&[i64]>,
-    ) -> Result<SmallVec<[i64; 6]>> {
+    pub(crate) fn nonempty_dims(&self, op: &'static str, dims: Option<&[i64]>) -> Result<Ints> {
         let list = self.reduce_dims(op, dims)?;
         let named = matches!(dims, Some([_, ..]));
         let e = if self.numel() > 0 {
@@ -359,16 +384,16 @@ impl Tensor {
         dtype: Option<DType>,
     ) -> Result<Tensor> {
         let dims = self.reduce_dims("sum", dims)?;
-        let attrs = [
-            Attr::Ints(&dims),
-            Attr::Bool(keepdim),
-            dtype.map_or(Attr::None, Attr::DType),
-        ];
+        let attrs = attrs::Sum {
+            dims,
+            keepdim,
+            dtype,
+        };
         let x = match dtype {
             Some(d) if d != self.dtype() => &self.to_dtype(d)?,
             _ => self,
         };
-        if dims.len() == self.ndim() && !keepdim {
+        if attrs.dims.len() == self.ndim() && !keepdim {
             let dtype = dtype.unwrap_or(sum_dtype(x.dtype()));
             return call_whole(&SUM, x, dtype, &attrs);
         }
@@ -422,8 +447,11 @@ impl Tensor {
             return self.named("mean", Err(TorshError::dtype("", text)));
         }
         let x = self.cast(options.dtype)?;
-        let attrs = [Attr::Ints(&dims), Attr::Bool(options.keepdim)];
-        let whole = dims.len() == self.ndim() && !options.keepdim;
+        let attrs = attrs::Reduce {
+            dims,
+            keepdim: options.keepdim,
+        };
+        let whole = attrs.dims.len() == self.ndim() && !options.keepdim;
         if whole && x.dtype().is_differentiable() {
             return call_whole(&MEAN, &x, x.dtype(), &attrs);
         }
@@ -450,7 +478,10 @@ impl Tensor {
     #[track_caller]
     pub fn nansum_with(&self, options: SumOptions) -> Result<Tensor> {
         let dims = self.reduce_dims("nansum", options.dim.as_deref())?;
-        let attrs = [Attr::Ints(&dims), Attr::Bool(options.keepdim)];
+        let attrs = attrs::Reduce {
+            dims,
+            keepdim: options.keepdim,
+        };
         let out = call1(&NANSUM, &[Arg::T(&self.cast(options.dtype)?)], &attrs)?;
         out.cast(options.dtype)
     }
@@ -495,7 +526,10 @@ impl Tensor {
         call1(
             &COUNT_NONZERO,
             &[Arg::T(self)],
-            &[Attr::Ints(&dims), Attr::Bool(false)],
+            &attrs::Reduce {
+                dims,
+                keepdim: false,
+            },
         )
     }
 
@@ -519,11 +553,7 @@ impl Tensor {
         keepdim: bool,
     ) -> Result<Tensor> {
         let dims = self.reduce_dims(record.name, dims)?;
-        call1(
-            record,
-            &[Arg::T(self)],
-            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
-        )
+        call1(record, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
     }
 
     /// Whether any element is not zero (NaN is not), as a 0-d bool tensor.

@@ -1,11 +1,12 @@
 //! Variance and standard deviation, log-sum-exp.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+use torsh_core::{DType, Kernel, Result, TorshError, attrs};
 
 use super::{plan, reduced_count, restore};
 use crate::call::{Arg, call, call1};
 use crate::node::{BackwardCx, Grads};
+use crate::ops::definitions;
 use crate::options::options;
 use crate::record::{InputGrad, OpRecord, PlanCx, Sample};
 use crate::sample::Sampler;
@@ -61,9 +62,12 @@ fn check(c: &PlanCx<'_>) -> Result<DType> {
 
 /// The gradient of the variance, of which `g` is the gradient with reduced dimensions kept.
 fn var_backward(c: &BackwardCx<'_>, g: &Tensor) -> Result<Tensor> {
-    let (x, dims) = (c.x()?, c.attr(0).ints());
-    let mean = x.mean_dim(dims, true)?;
-    let freedom = reduced_count(x.shape(), dims) as f64 - c.attr(2).float();
+    let x = c.x()?;
+    let attrs::Var {
+        dims, correction, ..
+    } = c.attrs()?;
+    let mean = x.mean_dim(&dims[..], true)?;
+    let freedom = reduced_count(x.shape(), dims) as f64 - correction;
     if freedom <= 0.0 {
         let nan = Tensor::scalar(f64::NAN, x.dtype(), x.device())?;
         let inf = Tensor::scalar(f64::INFINITY, x.dtype(), x.device())?;
@@ -81,16 +85,18 @@ fn std_backward(c: &BackwardCx<'_>, g: &Tensor, std: &Tensor) -> Result<Tensor> 
 fn both(c: &BackwardCx<'_>, root: bool) -> Result<Grads> {
     let mut total: Option<Tensor> = None;
     if let Some(g) = c.grad(0) {
-        let g = restore(c, g)?;
+        let g = restore::<attrs::Var>(c, g)?;
         total = Some(if root {
-            std_backward(c, &g, &restore(c, &c.output(0)?)?)?
+            std_backward(c, &g, &restore::<attrs::Var>(c, &c.output(0)?)?)?
         } else {
             var_backward(c, &g)?
         });
     }
     if let Some(g) = c.grad(1) {
-        let n = reduced_count(c.input_shape(0), c.attr(0).ints());
-        let g = restore(c, g)?.div(n as f64)?.expand(c.input_shape(0))?;
+        let n = reduced_count(c.input_shape(0), &c.attrs::<attrs::Var>()?.dims);
+        let g = restore::<attrs::Var>(c, g)?
+            .div(n as f64)?
+            .expand(c.input_shape(0))?;
         total = Some(match total {
             Some(t) => t.add(&g)?,
             None => g,
@@ -137,17 +143,19 @@ const CORRECTION: &str =
 const UNBIASED: &str = "(Tensor input, bool unbiased)";
 const UNBIASED_DIM: &str = "(Tensor input, int[1]? dim, bool unbiased, bool keepdim=False)";
 
-/// Variance. Attributes: dimensions, keepdim, correction, root.
+/// Variance.
 pub static VAR: OpRecord = OpRecord::new(
     "var",
     "Variance over dimensions (all when none is named); of complex numbers a real number.",
     CORRECTION,
 )
-.kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real()]))
+.kernel(Kernel::Var, |c| {
+    plan::<attrs::Var>(c, &[check(c)?.to_real()])
+})
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 0,
-    formula: |c| var_backward(c, &restore(c, c.g())?),
+    formula: |c| var_backward(c, &restore::<attrs::Var>(c, c.g())?),
 }])
 .by_name(|b| b.tensor(0)?.var_with(correction(b)).map(Value::Tensor))
 .samples(samples);
@@ -162,17 +170,20 @@ static VAR_DIM: OpRecord = OpRecord::new("var.unbiased_dim", "As var.", UNBIASED
     .overload()
     .by_name(|b| b.tensor(0)?.var_with(unbiased_dim(b)).map(Value::Tensor));
 
-/// Standard deviation. Attributes as for [`VAR`].
+/// Standard deviation.
 pub static STD: OpRecord = OpRecord::new(
     "std",
     "Standard deviation over dimensions (all when none is named); of complex numbers a real number.",
     CORRECTION,
 )
-.kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real()]))
+.kernel(Kernel::Var, |c| plan::<attrs::Var>(c, &[check(c)?.to_real()]))
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 1,
-    formula: |c| std_backward(c, &restore(c, c.g())?, &restore(c, &c.out()?)?),
+    formula: |c| {
+        let (g, std) = (restore::<attrs::Var>(c, c.g())?, restore::<attrs::Var>(c, &c.out()?)?);
+        std_backward(c, &g, &std)
+    },
 }])
 .by_name(|b| b.tensor(0)?.std_with(correction(b)).map(Value::Tensor))
 .samples(samples);
@@ -187,10 +198,12 @@ static STD_DIM: OpRecord = OpRecord::new("std.unbiased_dim", "As std.", UNBIASED
     .overload()
     .by_name(|b| b.tensor(0)?.std_with(unbiased_dim(b)).map(Value::Tensor));
 
-/// Variance and mean. Attributes as for [`VAR`].
+/// Variance and mean.
 pub static VAR_MEAN: OpRecord =
     OpRecord::new("var_mean", "Variance and mean, in one pass.", CORRECTION)
-        .kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real(), check(c)?]))
+        .kernel(Kernel::Var, |c| {
+            plan::<attrs::Var>(c, &[check(c)?.to_real(), check(c)?])
+        })
         .grads(1, 0, |c| both(c, false))
         .by_name(|b| b.tensor(0)?.var_mean_with(correction(b)).map(Value::from))
         .samples(samples);
@@ -206,13 +219,15 @@ static VAR_MEAN_DIM: OpRecord =
         .overload()
         .by_name(|b| b.tensor(0)?.var_mean_with(unbiased_dim(b)).map(Value::from));
 
-/// Standard deviation and mean. Attributes as for [`VAR`].
+/// Standard deviation and mean.
 pub static STD_MEAN: OpRecord = OpRecord::new(
     "std_mean",
     "Standard deviation and mean, in one pass.",
     CORRECTION,
 )
-.kernel(Kernel::Var, |c| plan(c, &[check(c)?.to_real(), check(c)?]))
+.kernel(Kernel::Var, |c| {
+    plan::<attrs::Var>(c, &[check(c)?.to_real(), check(c)?])
+})
 .grads(1, 1, |c| both(c, true))
 .by_name(|b| b.tensor(0)?.std_mean_with(correction(b)).map(Value::from))
 .samples(samples);
@@ -228,7 +243,7 @@ static STD_MEAN_DIM: OpRecord =
         .overload()
         .by_name(|b| b.tensor(0)?.std_mean_with(unbiased_dim(b)).map(Value::from));
 
-/// Logarithm of the sum of exponentials. Attributes: dimensions, keepdim.
+/// Logarithm of the sum of exponentials.
 pub static LOGSUMEXP: OpRecord = OpRecord::new(
     "logsumexp",
     "Logarithm of the sum of exponentials over dimensions, without overflow; integers as the default dtype.",
@@ -236,12 +251,16 @@ pub static LOGSUMEXP: OpRecord = OpRecord::new(
 )
 .kernel(Kernel::LogSumExp, |c| {
     let dtype = c.tensor(0)?.dtype();
-    plan(c, &[if dtype.is_differentiable() { dtype } else { torsh_core::default_dtype() }])
+    plan::<attrs::Reduce>(c, &[if dtype.is_differentiable() { dtype } else { torsh_core::default_dtype() }])
 })
+.definition(definitions::logsumexp)
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 1,
-    formula: |c| restore(c, c.g())?.mul(&c.x()?.sub(&restore(c, &c.out()?)?)?.exp()?.conj()?),
+    formula: |c| {
+        let out = restore::<attrs::Reduce>(c, &c.out()?)?;
+        restore::<attrs::Reduce>(c, c.g())?.mul(&c.x()?.sub(&out)?.exp()?.conj()?)
+    },
 }])
 .by_name(|b| b.tensor(0)?.logsumexp(b.ints(1), b.bool(2)).map(Value::Tensor))
 .samples(|s| {
@@ -270,12 +289,12 @@ impl Tensor {
         o: VarOptions,
     ) -> Result<crate::call::Outputs> {
         let dims = self.reduce_dims(record.name, o.dim.as_deref())?;
-        let attrs = [
-            Attr::Ints(&dims),
-            Attr::Bool(o.keepdim),
-            Attr::Float(o.correction),
-            Attr::Bool(root),
-        ];
+        let attrs = attrs::Var {
+            dims,
+            keepdim: o.keepdim,
+            correction: o.correction,
+            root,
+        };
         call(record, &[Arg::T(self)], &attrs)
     }
 
@@ -354,7 +373,7 @@ impl Tensor {
         call1(
             &LOGSUMEXP,
             &[Arg::T(self)],
-            &[Attr::Ints(&dims), Attr::Bool(keepdim)],
+            &attrs::Reduce { dims, keepdim },
         )
     }
 }

@@ -1,7 +1,7 @@
 //! Vector norms and the distance of two tensors.
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, DType, Kernel, Result, TorshError};
+use torsh_core::{DType, Kernel, Result, TorshError, attrs};
 
 use super::{plan, restore};
 use crate::call::{Arg, call1};
@@ -26,7 +26,7 @@ options! {
     }
 }
 
-/// Vector norm. Attributes: dimensions, keepdim, order.
+/// Vector norm.
 pub static NORM: OpRecord = OpRecord::new(
     "norm",
     "Vector norm over dimensions (all when none is named); a real number for complex ones.",
@@ -38,11 +38,11 @@ pub static NORM: OpRecord = OpRecord::new(
         let text = format!("expected a floating point or complex tensor as input, got {dtype}");
         return Err(TorshError::dtype("", text));
     }
-    plan(c, &[dtype.to_real()])
+    plan::<attrs::Norm>(c, &[dtype.to_real()])
 })
 .grads(1, 1, |c| {
     // The count of what is not zero has no gradient.
-    let g = if c.attr(2).float() == 0.0 { None } else { Some(backward(c)?) };
+    let g = if c.attrs::<attrs::Norm>()?.p == 0.0 { None } else { Some(backward(c)?) };
     Ok(SmallVec::from_iter([g]))
 })
 .by_name(|b| {
@@ -110,13 +110,13 @@ pub static DIST: OpRecord = OpRecord::new(
 
 /// PyTorch's `norm_backward`: at 0, where the norm has no derivative, the gradient is 0.
 fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
-    let p = c.attr(2).float();
+    let &attrs::Norm { ref dims, p, .. } = c.attrs()?;
     let x = c.x()?;
-    let g = restore(c, c.g())?;
+    let g = restore::<attrs::Norm>(c, c.g())?;
     if p == 1.0 {
         return x.sgn()?.mul(&g);
     }
-    let norm = restore(c, &c.out()?)?;
+    let norm = restore::<attrs::Norm>(c, &c.out()?)?;
     let zero = norm.eq(0)?;
     if p == 2.0 {
         return g.mul(&x.div(&norm)?.where_zero(&zero, true)?);
@@ -125,7 +125,7 @@ fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     if p.is_infinite() {
         let nan = abs.isnan()?.logical_and(&norm.isnan()?)?;
         let mask = abs.eq(&norm)?.logical_or(&nan)?;
-        let count = mask.sum_over(Some(c.attr(0).ints()), true, None)?;
+        let count = mask.sum_over(Some(dims), true, None)?;
         return x.sgn()?.mul(&g.div(&count)?.mul(&mask)?);
     }
     if p < 1.0 {
@@ -172,15 +172,8 @@ impl Tensor {
             self.reduce_dims("norm", options.dim.as_deref())?
         };
         let x = self.cast(options.dtype)?;
-        call1(
-            &NORM,
-            &[Arg::T(&x)],
-            &[
-                Attr::Ints(&dims),
-                Attr::Bool(options.keepdim),
-                Attr::Float(p),
-            ],
-        )
+        let keepdim = options.keepdim;
+        call1(&NORM, &[Arg::T(&x)], &attrs::Norm { dims, keepdim, p })
     }
 
     /// The p-norm of the difference to another tensor, with which this one broadcasts.

@@ -1,8 +1,8 @@
 //! Products.
 
-use torsh_core::{Attr, DType, Kernel, Result};
+use torsh_core::{DType, Kernel, Result, attrs};
 
-use super::{SumOptions, plan, restore, sum_dtype};
+use super::{SumOptions, plan, restore, total_dtype};
 use crate::autocast::{Autocast, off};
 use crate::call::{Arg, call1};
 use crate::node::BackwardCx;
@@ -11,17 +11,14 @@ use crate::{Device, IntoDim, Tensor, Value};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&PROD];
 
-/// Product. Attributes: dimensions, keepdim, dtype.
+/// Product.
 pub static PROD: OpRecord = OpRecord::new(
     "prod",
     "Product of all elements or along one dimension; integers and bools multiply in int64.",
     "(Tensor input, int? dim=None, bool keepdim=False, *, ScalarType? dtype=None)",
 )
 .autocast(Autocast::Fp32)
-.kernel(Kernel::Prod, |c| {
-    let dtype = c.attr(2).dtype().unwrap_or(sum_dtype(c.tensor(0)?.dtype()));
-    plan(c, &[dtype])
-})
+.kernel(Kernel::Prod, |c| plan::<attrs::Sum>(c, &[total_dtype(c)?]))
 .grad(&[InputGrad {
     inputs: 1,
     outputs: 1,
@@ -47,12 +44,14 @@ pub static PROD: OpRecord = OpRecord::new(
     ])
 });
 
-/// Whether a division by the elements is possible. Without data there is nothing to ask.
-pub(crate) fn has_zero(x: &Tensor) -> Result<bool> {
-    if x.device() == Device::Meta {
-        return Ok(false);
+/// Whether elements are zero, by which nothing can be divided. On a device some may be: to know, its
+/// caller would have to wait. Without data there is nothing to ask.
+pub(crate) fn may_have_zero(x: &Tensor) -> Result<bool> {
+    match x.device() {
+        Device::Meta => Ok(false),
+        d if !d.is_host() => Ok(true),
+        _ => crate::no_grad(|| x.eq(0)?.any()?.item::<bool>()),
     }
-    crate::no_grad(|| x.eq(0)?.any()?.item::<bool>())
 }
 
 /// The product of all elements before each, along a dimension.
@@ -64,17 +63,19 @@ pub(crate) fn products_before(x: &Tensor, d: usize) -> Result<Tensor> {
 
 fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
     let x = c.x()?;
-    let g = restore(c, c.g())?;
+    let g = restore::<attrs::Sum>(c, c.g())?;
     if x.numel() == 0 || x.ndim() == 0 {
         return g.expand(x.shape());
     }
-    if !has_zero(&x)? {
-        return restore(c, &c.out()?)?.div(&x)?.conj()?.mul(&g);
+    if !may_have_zero(&x)? {
+        return restore::<attrs::Sum>(c, &c.out()?)?
+            .div(&x)?
+            .conj()?
+            .mul(&g);
     }
     // The product of all others, from the left and from the right.
-    let dims = c.attr(0).ints();
-    let (line, d) = match dims {
-        [d] => (x.clone(), *d as usize),
+    let (line, d) = match c.attrs::<attrs::Sum>()?.dims[..] {
+        [d] => (x.clone(), d as usize),
         _ => (x.reshape([x.numel()])?, 0),
     };
     let after = products_before(&line.flip(d)?, d)?.flip(d)?;
@@ -106,11 +107,11 @@ impl Tensor {
         let dtype: Option<DType> = options.dtype;
         // A dtype that is asked for is the last word.
         let _whole = dtype.map(|_| off());
-        let attrs = [
-            Attr::Ints(&dims),
-            Attr::Bool(options.keepdim),
-            dtype.map_or(Attr::None, Attr::DType),
-        ];
+        let attrs = attrs::Sum {
+            dims,
+            keepdim: options.keepdim,
+            dtype,
+        };
         call1(&PROD, &[Arg::T(&self.cast(dtype)?)], &attrs)
     }
 }

@@ -1,8 +1,10 @@
 //! Quantiles.
 
-use torsh_core::{DType, Result, TorshError};
+use torsh_core::attrs::Assert;
+use torsh_core::{CallSite, DType, Result, TorshError};
 
 use crate::autocast::{Autocast, body};
+use crate::check::{check, named};
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
 use crate::{Bound, Operand, Tensor, Value};
@@ -135,7 +137,7 @@ impl Tensor {
         options: QuantileOptions,
     ) -> Result<Tensor> {
         let (op, skip_nan) = (record.name, std::ptr::eq(record, &NANQUANTILE));
-        match q {
+        named(op, self, || match q {
             Operand::Number(n) => body(record.autocast, [self], |[x]| {
                 let q = Tensor::scalar(n, x.dtype(), x.device())?;
                 x.quantiles(op, &q, options, skip_nan)
@@ -143,7 +145,7 @@ impl Tensor {
             q => body(record.autocast, [self, &q.to_tensor()?], |[x, q]| {
                 x.quantiles(op, q, options, skip_nan)
             }),
-        }
+        })
     }
 
     #[track_caller]
@@ -176,14 +178,12 @@ impl Tensor {
             );
             return refuse(TorshError::dtype("", text));
         }
-        if self.device() == crate::Device::Cpu {
-            let inside = q.ge(0)?.logical_and(&q.le(1)?)?.all()?.item::<bool>()?;
-            if !inside {
-                return refuse(TorshError::invalid(
-                    "",
-                    "q values must be in the range [0, 1]",
-                ));
-            }
+        let inside = q.ge(0)?.logical_and(&q.le(1)?)?;
+        let fine = check(&inside, CallSite::here(op), || {
+            Assert::value("q values must be in the range [0, 1]")
+        });
+        if let Err(e) = fine {
+            return refuse(e);
         }
         // The dimension last, sorted: NaN at the end.
         let d = match options.dim {

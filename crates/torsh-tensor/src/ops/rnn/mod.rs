@@ -6,7 +6,8 @@ pub(crate) use network::RECORDS as NETWORKS;
 pub use network::RnnOptions;
 
 use smallvec::SmallVec;
-use torsh_core::{Attr, Kernel, Result, Shape, TorshError};
+use torsh_core::attrs::{self, RnnMode as Mode};
+use torsh_core::{Kernel, Result, Shape, TorshError};
 
 use super::batch_norm::wide;
 use crate::call::{Arg, Outputs, call};
@@ -15,44 +16,9 @@ use crate::{BackwardCx, Grads, Tensor};
 
 pub(crate) const RECORDS: &[&OpRecord] = &[&RNN, &RNN_BACKWARD];
 
-/// What a step computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Tanh,
-    Relu,
-    Lstm,
-    Gru,
-}
-
-impl Mode {
-    const ALL: [Mode; 4] = [Mode::Tanh, Mode::Relu, Mode::Lstm, Mode::Gru];
-
-    fn of(attr: Attr<'_>) -> Mode {
-        Mode::ALL[attr.int().clamp(0, 3) as usize]
-    }
-
-    fn gates(self) -> usize {
-        match self {
-            Mode::Tanh | Mode::Relu => 1,
-            Mode::Lstm => 4,
-            Mode::Gru => 3,
-        }
-    }
-
-    /// How many blocks of a state's size are kept for backward.
-    fn kept(self) -> usize {
-        match self {
-            Mode::Tanh | Mode::Relu => 0,
-            Mode::Lstm => 5,
-            Mode::Gru => 4,
-        }
-    }
-}
-
 /// One layer and direction over all steps, in one kernel. Operands: the gates' sums over the input,
-/// first hidden state, first cells, weight, bias of a GRU's hidden part, projection. Attributes:
-/// mode, whether the steps go backwards, how many sequences each step has. Results: output, last
-/// hidden state, last cells, what backward reads. The CPU's `rnn` explains their sizes.
+/// first hidden state, first cells, weight, bias of a GRU's hidden part, projection. Results:
+/// output, last hidden state, last cells, what backward reads. The CPU's `rnn` explains their sizes.
 pub static RNN: OpRecord = OpRecord::new(
     "_rnn",
     "One layer of a recurrent network in one direction: each step's hidden state from the step before and the input.",
@@ -66,14 +32,14 @@ pub static RNN_BACKWARD: OpRecord = OpRecord::new("_rnn_backward", "The gradient
     .kernel(Kernel::RnnBackward, |c| {
         let (dy, h0, c0) = (c.tensor(0)?, c.tensor(3)?, c.opt_tensor(4));
         let (w, projection) = (c.tensor(5)?, c.opt_tensor(6));
-        let mode = Mode::of(c.attr(0));
+        let a = c.attrs::<attrs::RnnBackward>()?;
         let (rows, p, width) = (dy.dims()[0], h0.dims()[1], w.dims()[0]);
         let none = Shape::new(&[0]);
-        let ahead = match c.attr(3).bool() {
+        let ahead = match a.weight_grad {
             true => dy.shape().clone(),
             false => none.clone(),
         };
-        let hidden = match (mode, projection) {
+        let hidden = match (a.mode, projection) {
             (Mode::Gru, _) => Shape::new(&[rows, width]),
             (_, Some(_)) => Shape::new(&[rows, p]),
             _ => none.clone(),
@@ -99,7 +65,7 @@ pub static RNN_BACKWARD: OpRecord = OpRecord::new("_rnn_backward", "The gradient
 
 fn plan(c: &PlanCx<'_>) -> Result<Plan> {
     let (gx, h0, w) = (c.tensor(0)?, c.tensor(1)?, c.tensor(3)?);
-    let mode = Mode::of(c.attr(0));
+    let mode = c.attrs::<attrs::Rnn>()?.mode;
     let dtype = gx.dtype();
     if !dtype.is_floating_point() {
         return Err(TorshError::dtype(
@@ -133,17 +99,14 @@ fn plan(c: &PlanCx<'_>) -> Result<Plan> {
             Spec::new(Shape::new(&[rows, *p]), dtype),
             Spec::new(h0.shape().clone(), dtype),
             Spec::new(if lstm { Shape::new(&[*batch, h]) } else { none }, dtype),
-            Spec::new(Shape::new(&[rows, mode.kept() * h]), wide(dtype)),
+            Spec::new(Shape::new(&[rows, mode.saved() * h]), wide(dtype)),
         ],
     ))
 }
 
 /// The states and weights of one layer and direction.
 struct Layer<'a> {
-    mode: Mode,
-    reverse: bool,
-    /// How many sequences each step has.
-    sizes: &'a [i64],
+    attrs: &'a attrs::Rnn,
     h0: &'a Tensor,
     c0: Option<&'a Tensor>,
     weight: &'a Tensor,
@@ -164,23 +127,24 @@ impl Layer<'_> {
                 Arg::opt(self.bias),
                 Arg::opt(self.projection),
             ],
-            &[
-                Attr::Int(self.mode as i64),
-                Attr::Bool(self.reverse),
-                Attr::Ints(self.sizes),
-            ],
+            self.attrs,
         )
     }
 
     /// The same in plain ops.
     fn by_ops(&self, gx: &Tensor) -> Result<[Option<Tensor>; 3]> {
-        let mut starts = Vec::with_capacity(self.sizes.len());
+        let attrs::Rnn {
+            reverse,
+            batch_sizes,
+            ..
+        } = self.attrs;
+        let mut starts = Vec::with_capacity(batch_sizes.len());
         let mut at = 0;
-        for &n in self.sizes {
+        for &n in &batch_sizes[..] {
             starts.push((at, n));
             at += n;
         }
-        if self.reverse {
+        if *reverse {
             starts.reverse();
         }
         let mut states = [Some(self.h0.clone()), self.c0.cloned()];
@@ -201,7 +165,7 @@ impl Layer<'_> {
                 }
             }
         }
-        if self.reverse {
+        if *reverse {
             outputs.reverse();
         }
         let outputs: Vec<Tensor> = outputs.into_iter().flatten().collect();
@@ -212,7 +176,7 @@ impl Layer<'_> {
     /// Hidden state and cells of one step in plain ops.
     fn step(&self, x: &Tensor, h: &Tensor, c: Option<&Tensor>) -> Result<[Option<Tensor>; 2]> {
         let sums = h.linear(self.weight, self.bias)?;
-        match (self.mode, c) {
+        match (self.attrs.mode, c) {
             (Mode::Tanh, _) => Ok([Some(x.add(&sums)?.tanh()?), None]),
             (Mode::Relu, _) => Ok([Some(x.add(&sums)?.relu()?), None]),
             (Mode::Lstm, Some(c)) => {
@@ -249,6 +213,11 @@ fn gradients(c: &BackwardCx<'_>) -> Result<Grads> {
     let optional = |i: usize| c.has_input(i).then(|| c.input(i)).transpose();
     let (h0, c0, w, projection) = (c.input(1)?, optional(2)?, c.input(3)?, optional(5)?);
     let (out, saved) = (c.output(0)?, c.output(3)?);
+    let attrs::Rnn {
+        mode,
+        reverse,
+        batch_sizes,
+    } = c.attrs()?;
     let grads = call(
         &RNN_BACKWARD,
         &[
@@ -262,7 +231,12 @@ fn gradients(c: &BackwardCx<'_>) -> Result<Grads> {
             Arg::T(&out),
             Arg::T(&saved),
         ],
-        &[c.attr(0), c.attr(1), c.attr(2), Attr::Bool(c.needs(3))],
+        &attrs::RnnBackward {
+            mode: *mode,
+            reverse: *reverse,
+            batch_sizes: batch_sizes.clone(),
+            weight_grad: c.needs(3),
+        },
     )?;
     let [gx, h0, c0, ahead, hidden, projected] = &grads[..] else {
         return Err(TorshError::autograd(
@@ -270,7 +244,7 @@ fn gradients(c: &BackwardCx<'_>) -> Result<Grads> {
             "its backward kernel has six results",
         ));
     };
-    let sums = match Mode::of(c.attr(0)) {
+    let sums = match mode {
         Mode::Gru => hidden,
         _ => gx,
     };
@@ -305,9 +279,7 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
         return Err(TorshError::autograd("_rnn", "its operands were not kept"));
     };
     let layer = Layer {
-        mode: Mode::of(c.attr(0)),
-        reverse: c.attr(1).bool(),
-        sizes: c.attr(2).ints(),
+        attrs: c.attrs()?,
         h0,
         c0: c0.as_ref(),
         weight,

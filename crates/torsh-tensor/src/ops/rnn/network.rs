@@ -1,8 +1,11 @@
 //! Recurrent networks of several layers and directions, and single steps, in the kernel of one.
 
+use std::iter;
+
+use torsh_core::attrs::{self, RnnMode as Mode};
 use torsh_core::{Result, Shape, TorshError};
 
-use super::{Layer, Mode};
+use super::Layer;
 use crate::autocast::{Autocast, lower, off};
 use crate::options::options;
 use crate::record::{OpRecord, Sample};
@@ -84,18 +87,17 @@ impl<'a> Weights<'a> {
     /// their dtype, which only matters where that is another.
     fn cast_and_run(
         &self,
-        mode: Mode,
+        attrs: &attrs::Rnn,
         x: &Tensor,
         states: [Option<&Tensor>; 2],
-        sizes: &[i64],
-        (reverse, whole): (bool, bool),
+        whole: bool,
     ) -> Result<[Tensor; 3]> {
         let Some(dtype) = states[0].and_then(lower) else {
-            return self.run(mode, x, states, sizes, reverse);
+            return self.run(attrs, x, states);
         };
         let wide = states.iter().flatten().any(|s| s.dtype() != dtype);
-        if wide && !whole && matches!(mode, Mode::Gru | Mode::Lstm) {
-            return self.steps(mode, x, states, sizes, reverse);
+        if wide && !whole && matches!(attrs.mode, Mode::Gru | Mode::Lstm) {
+            return self.steps(attrs, x, states);
         }
         let at = std::panic::Location::caller();
         let cast = |t: &Tensor| crate::autocast::lowered(t, at);
@@ -114,17 +116,15 @@ impl<'a> Weights<'a> {
             biases: biases.as_ref().map(|[a, b]| [a, b]),
             projection: projection.as_ref(),
         };
-        cast.run(mode, &x, [h.as_ref(), c.as_ref()], sizes, reverse)
+        cast.run(attrs, &x, [h.as_ref(), c.as_ref()])
     }
 
     /// The steps in plain ops, of which the products are cast.
     fn steps(
         &self,
-        mode: Mode,
+        attrs: &attrs::Rnn,
         x: &Tensor,
         states: [Option<&Tensor>; 2],
-        sizes: &[i64],
-        reverse: bool,
     ) -> Result<[Tensor; 3]> {
         let [Some(h0), c0] = states else {
             return Err(TorshError::invalid("", "a first hidden state is needed"));
@@ -134,9 +134,7 @@ impl<'a> Weights<'a> {
             None => [None, None],
         };
         let layer = Layer {
-            mode,
-            reverse,
-            sizes,
+            attrs,
             h0,
             c0,
             weight: self.hh,
@@ -154,26 +152,22 @@ impl<'a> Weights<'a> {
     /// Runs a layer over rows: one product for the whole input, then its steps.
     fn run(
         &self,
-        mode: Mode,
+        attrs: &attrs::Rnn,
         x: &Tensor,
         states: [Option<&Tensor>; 2],
-        sizes: &[i64],
-        reverse: bool,
     ) -> Result<[Tensor; 3]> {
         let [Some(h0), c0] = states else {
             return Err(TorshError::invalid("", "a first hidden state is needed"));
         };
         // A GRU's new gate scales the hidden part, bias included; elsewhere both biases are one.
-        let (input, hidden) = match (self.biases, mode) {
+        let (input, hidden) = match (self.biases, attrs.mode) {
             (None, _) => (None, None),
             (Some([b_ih, b_hh]), Mode::Gru) => (Some(b_ih.clone()), Some(b_hh)),
             (Some([b_ih, b_hh]), _) => (Some(b_ih.add(b_hh)?), None),
         };
         let gx = x.linear(self.ih, input.as_ref())?;
         let layer = Layer {
-            mode,
-            reverse,
-            sizes,
+            attrs,
             h0,
             c0,
             weight: self.hh,
@@ -266,12 +260,21 @@ fn network(
         ));
     }
     let steps = sizes.len();
+    let forwards = attrs::Rnn {
+        mode,
+        reverse: false,
+        batch_sizes: sizes.into(),
+    };
+    let backwards = o.bidirectional.then(|| attrs::Rnn {
+        reverse: true,
+        ..forwards.clone()
+    });
     let mut x = input.reshape([-1, features as i64])?;
     let (mut hidden, mut cells) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for layer in 0..o.num_layers {
         let features = x.dims()[1];
         let mut outputs = Vec::with_capacity(directions);
-        for direction in 0..directions {
+        for (direction, attrs) in iter::once(&forwards).chain(&backwards).enumerate() {
             let at = layer * directions + direction;
             let weights = Weights::of(&params[at * each..(at + 1) * each], o.has_biases);
             weights.check(mode, features, h, p)?;
@@ -279,8 +282,7 @@ fn network(
             let cell = c0.map(|c| c.select(0, at)).transpose()?;
             let states = [Some(&first), cell.as_ref()];
             let whole = mode == Mode::Lstm && rank == 3 && p == h;
-            let how = (direction == 1, whole);
-            let [y, h, c] = weights.cast_and_run(mode, &x, states, &sizes, how)?;
+            let [y, h, c] = weights.cast_and_run(attrs, &x, states, whole)?;
             outputs.push(y);
             hidden.push(h);
             cells.push(c);
@@ -335,7 +337,12 @@ fn cell(
     for state in states.into_iter().flatten() {
         expect("the hidden state", state, &[*batch, h])?;
     }
-    weights.cast_and_run(mode, input, states, &[*batch as i64], (false, false))
+    let attrs = attrs::Rnn {
+        mode,
+        reverse: false,
+        batch_sizes: [*batch as i64].into(),
+    };
+    weights.cast_and_run(&attrs, input, states, false)
 }
 
 macro_rules! networks {

@@ -1,0 +1,267 @@
+//! Attributes of gathers, scatters, masks, embeddings and rearrangements.
+//!
+//! A `dim` is counted from the start; that of a 0-d tensor, seen as one of one element, is 0.
+
+use super::super::Ints;
+use crate::Scalar;
+
+crate::words! {
+    /// How `ScatterReduce` and `IndexReduce` join the elements that meet at one position.
+    ScatterReduction {
+        /// Their sum.
+        Sum = "sum",
+        /// Their product.
+        Prod = "prod",
+        /// Their mean; integers are rounded down.
+        Mean = "mean",
+        /// The largest of them.
+        Amax = "amax",
+        /// The smallest of them.
+        Amin = "amin",
+    }
+
+    /// What `Scatter` does with the element that is there, where it is not written over.
+    ScatterUpdate {
+        /// Adds to it.
+        Add = "add",
+        /// Multiplies it.
+        Multiply = "multiply",
+    }
+
+    /// What becomes of the rows of a bag of embeddings.
+    #[derive(Default)]
+    EmbeddingBagMode {
+        /// Their sum.
+        Sum = "sum",
+        /// Their mean; 0 without rows.
+        #[default]
+        Mean = "mean",
+        /// Their largest elements; 0 without rows.
+        Max = "max",
+    }
+}
+
+crate::attributes! {
+    /// `IndexSelect`: the positions of a dimension that a 1-d index names.
+    IndexSelect {
+        /// The dimension of the positions.
+        dim: usize,
+    }
+
+    /// `IndexCopy`: writes at the positions of a dimension that a 1-d index names.
+    IndexCopy {
+        /// The dimension of the positions.
+        dim: usize,
+    }
+
+    /// `IndexAdd`: adds to the positions of a dimension that a 1-d index names.
+    IndexAdd {
+        /// The dimension of the positions.
+        dim: usize,
+        /// The factor of what is added.
+        alpha: Scalar,
+    }
+
+    /// `IndexFill`: writes one value at the positions of a dimension that a 1-d index names.
+    IndexFill {
+        /// The dimension of the positions.
+        dim: usize,
+        /// The value, where no 0-d tensor has it.
+        value: Option<Scalar>,
+    }
+
+    /// `Gather` and `ScatterAdd`: reads, or adds to, positions of a dimension, an index per
+    /// element.
+    Gather {
+        /// The dimension of the positions.
+        dim: usize,
+        /// Whether negative indices count from the end; else they are out of bounds.
+        negative: bool,
+    }
+
+    /// `Scatter`: writes at positions of a dimension, an index per element.
+    Scatter {
+        /// The dimension of the positions.
+        dim: usize,
+        /// What is done with the elements that are there; `None` where they are written over.
+        reduce: Option<ScatterUpdate>,
+        /// The number to write, where there is no source.
+        value: Option<Scalar>,
+    }
+
+    /// `ScatterReduce` (an index per element) and `IndexReduce` (a 1-d index): reduces into
+    /// positions of a dimension.
+    ScatterReduce {
+        /// The dimension of the positions.
+        dim: usize,
+        /// The reduction.
+        reduce: ScatterReduction,
+        /// Whether the elements that are there take part.
+        include_self: bool,
+    }
+
+    /// `IndexGet`: reads at index tensors of one shape.
+    IndexGet {
+        /// The dimension that each of them indexes.
+        dims: Ints,
+        /// How many of the other dimensions come before those of the index tensors in the result.
+        position: usize,
+    }
+
+    /// `IndexPut`: writes at index tensors of one shape.
+    IndexPut {
+        /// The dimension that each of them indexes.
+        dims: Ints,
+        /// How many of the other dimensions come before those of the index tensors in the values.
+        position: usize,
+        /// Whether values are added to what is there; else the last one written stays.
+        accumulate: bool,
+    }
+
+    /// `Put`: writes at positions of the flattened tensor.
+    Put {
+        /// Whether values are added to what is there; else the last one written stays.
+        accumulate: bool,
+    }
+
+    /// `MaskedFill`: writes one value where a mask is true.
+    MaskedFill {
+        /// The value, where no 0-d tensor has it.
+        value: Option<Scalar>,
+    }
+
+    /// `MaskedSelect`: the elements where a mask is true.
+    MaskedSelect {
+        /// How many there are.
+        count: usize,
+    }
+
+    /// `MaskedScatterBackward`: the gradient of the source of `MaskedScatter`.
+    MaskedScatterBackward {
+        /// The source's sizes.
+        sizes: Ints,
+    }
+
+    /// `Nonzero`: the positions of the elements that are not 0.
+    Nonzero {
+        /// How many there are.
+        count: usize,
+    }
+
+    /// `OneHot`: vectors that are 1 at each element's class and 0 elsewhere.
+    OneHot {
+        /// The length of the vectors.
+        num_classes: usize,
+    }
+
+    /// `Embedding`: the rows of a weight that indices name. The kernel reads neither field: they
+    /// are kept for the gradient.
+    Embedding {
+        /// The row that gets no gradient.
+        padding_idx: Option<usize>,
+        /// Whether gradients are divided by how often their row is named.
+        scale_grad_by_freq: bool,
+    }
+
+    /// `EmbeddingBackward`: the gradient of the weight of `Embedding`.
+    EmbeddingBackward {
+        /// The row that gets no gradient.
+        padding_idx: Option<usize>,
+        /// Whether gradients are divided by how often their row is named.
+        scale_grad_by_freq: bool,
+        /// The rows of the weight.
+        num_weights: usize,
+    }
+
+    /// `EmbeddingBag`: sums, means or maxima of the rows of a weight that bags of indices name.
+    EmbeddingBag {
+        /// What becomes of the rows.
+        mode: EmbeddingBagMode,
+        /// The row that does not count and gets no gradient.
+        padding_idx: Option<usize>,
+        /// Whether the last offset is the end of the last bag; else it is the start of one more.
+        include_last_offset: bool,
+        /// Whether gradients are divided by how often their row is named; the kernel does not
+        /// read it.
+        scale_grad_by_freq: bool,
+    }
+
+    /// `EmbeddingBagBackward`: the gradients of the weight of `EmbeddingBag` and of the factors
+    /// of its indices.
+    EmbeddingBagBackward {
+        /// What became of the rows.
+        mode: EmbeddingBagMode,
+        /// The row that does not count and gets no gradient.
+        padding_idx: Option<usize>,
+        /// Whether the last offset is the end of the last bag; else it is the start of one more.
+        include_last_offset: bool,
+        /// Whether gradients are divided by how often their row is named.
+        scale_grad_by_freq: bool,
+        /// The rows of the weight.
+        num_weights: usize,
+        /// Their length.
+        embedding_dim: usize,
+        /// Whether the weight's gradient is computed.
+        weight_grad: bool,
+        /// Whether the factors' gradient is computed.
+        factors_grad: bool,
+    }
+
+    /// `RepeatInterleave`: each position as often as a tensor says.
+    RepeatInterleave {
+        /// How many positions that makes.
+        output_size: usize,
+    }
+
+    /// `Flip`: a copy in reversed order.
+    Flip {
+        /// The dimensions that are reversed, distinct.
+        dims: Ints,
+    }
+
+    /// `Roll`: the elements shifted, those pushed out coming in at the other end.
+    Roll {
+        /// By how many positions along each of the dimensions, negative ones towards the start.
+        shifts: Ints,
+        /// The dimensions; one may come twice.
+        dims: Ints,
+    }
+
+    /// `Triangle`: a triangle of the matrices in the last two dimensions, 0 elsewhere.
+    Triangle {
+        /// The diagonal where it ends, which belongs to it: 0 is the main one, larger ones are
+        /// above.
+        diagonal: i64,
+        /// Whether the upper triangle stays; else the lower one.
+        upper: bool,
+    }
+
+    /// `DiagEmbed`: matrices of zeros whose diagonals are the operand's last dimension.
+    DiagEmbed {
+        /// The diagonal: 0 is the main one, larger ones are above.
+        offset: i64,
+        /// The dimension of the matrices' rows in the result.
+        dim1: usize,
+        /// The dimension of the matrices' columns in the result.
+        dim2: usize,
+    }
+
+    /// `StridedAccumulate`: zeros in one dimension, to which the operand is added through a window
+    /// of its shape.
+    StridedAccumulate {
+        /// The window's strides, in elements.
+        stride: Ints,
+        /// The window's first element.
+        storage_offset: i64,
+        /// How many elements the result has.
+        numel: usize,
+    }
+
+    /// `StridedScatter`: a copy of the first operand in which a window holds the second.
+    StridedScatter {
+        /// The window's strides, in elements.
+        stride: Ints,
+        /// The window's first element.
+        storage_offset: i64,
+    }
+}

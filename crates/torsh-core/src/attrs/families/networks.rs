@@ -1,0 +1,99 @@
+//! Attributes of attention and recurrent layers.
+
+use super::super::Ints;
+
+crate::words! {
+    /// What a step of a recurrent layer computes.
+    RnnMode {
+        /// The hyperbolic tangent of the sum.
+        Tanh = "RNN_TANH",
+        /// The sum, or 0 where it is negative.
+        Relu = "RNN_RELU",
+        /// A long short-term memory.
+        Lstm = "LSTM",
+        /// A gated recurrent unit.
+        Gru = "GRU",
+    }
+}
+
+impl RnnMode {
+    /// How many blocks of a state's size a step's sums have.
+    pub const fn gates(self) -> usize {
+        match self {
+            RnnMode::Tanh | RnnMode::Relu => 1,
+            RnnMode::Lstm => 4,
+            RnnMode::Gru => 3,
+        }
+    }
+
+    /// How many blocks of a state's size are kept of each row for backward.
+    pub const fn saved(self) -> usize {
+        match self {
+            RnnMode::Tanh | RnnMode::Relu => 0,
+            RnnMode::Lstm => 5,
+            RnnMode::Gru => 4,
+        }
+    }
+}
+
+crate::attributes! {
+    /// `Attention`: sums of values, weighted by the softmax of the scores of queries and keys.
+    Attention {
+        /// Whether query `i` sees no key past key `i`.
+        is_causal: bool,
+        /// The factor of the scores.
+        scale: f64,
+        /// Whether several heads of the query share one of key and value.
+        enable_gqa: bool,
+    }
+
+    /// `AttentionBackward`: the gradients of `Attention`.
+    AttentionBackward {
+        /// As in [`Attention`].
+        is_causal: bool,
+        /// As in [`Attention`].
+        scale: f64,
+        /// As in [`Attention`].
+        enable_gqa: bool,
+        /// Whether the gradient of the query is wanted.
+        query_grad: bool,
+        /// Whether that of the key is.
+        key_grad: bool,
+        /// Whether that of the value is.
+        value_grad: bool,
+    }
+
+    /// `Rnn`: one layer and direction of a recurrent network, over all steps.
+    Rnn {
+        /// What a step computes.
+        mode: RnnMode,
+        /// Whether the last step comes first.
+        reverse: bool,
+        /// How many sequences each step has, from the first step on. It never grows.
+        batch_sizes: Ints,
+    }
+
+    /// `RnnBackward`: the gradients of `Rnn`.
+    RnnBackward {
+        /// As in [`Rnn`].
+        mode: RnnMode,
+        /// As in [`Rnn`].
+        reverse: bool,
+        /// As in [`Rnn`].
+        batch_sizes: Ints,
+        /// Whether the weight's gradient is wanted, for which the hidden states ahead of each step
+        /// are put together.
+        weight_grad: bool,
+    }
+}
+
+impl AttentionBackward {
+    /// What the forward call was given.
+    pub const fn forward(&self) -> Attention {
+        Attention {
+            is_causal: self.is_causal,
+            scale: self.scale,
+            enable_gqa: self.enable_gqa,
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Attributes of normalisations.
+
+crate::attributes! {
+    /// `BatchNorm`: each channel less its mean, over its standard deviation.
+    BatchNorm {
+        /// Whether the batch's own statistics are used, rather than the running ones.
+        training: bool,
+        /// Added to the variance.
+        eps: f64,
+        /// Whether the unbiased variance of the batch is a result too.
+        variance: bool,
+    }
+
+    /// `BatchNormBackward`: the gradients of `BatchNorm`.
+    BatchNormBackward {
+        /// As in [`BatchNorm`].
+        training: bool,
+    }
+
+    /// `RowNorm`: rows of adjacent elements, each less its mean over its standard deviation, or over
+    /// its root mean square.
+    RowNorm {
+        /// How many rows there are.
+        rows: usize,
+        /// Elements of a row.
+        n: usize,
+        /// After how many rows the parameters repeat.
+        groups: usize,
+        /// How many adjacent elements of a row share a parameter.
+        spread: usize,
+        /// Added to the variance, or to the mean square.
+        eps: f64,
+        /// Whether the mean is subtracted.
+        centred: bool,
+    }
+
+    /// `RowNormBackward`: the gradients of `RowNorm`.
+    RowNormBackward {
+        /// As in [`RowNorm`].
+        rows: usize,
+        /// As in [`RowNorm`].
+        n: usize,
+        /// As in [`RowNorm`].
+        groups: usize,
+        /// As in [`RowNorm`].
+        spread: usize,
+        /// As in [`RowNorm`].
+        centred: bool,
+        /// Whether the input's gradient is wanted.
+        input_grad: bool,
+        /// Whether those of weight and bias are.
+        parameter_grads: bool,
+    }
+}

@@ -1,0 +1,101 @@
+//! Attributes of pooling and resampling.
+
+use crate::Ints;
+
+crate::attributes! {
+    /// `MaxPool`: the greatest element of each window. The lists but the last have a number for
+    /// each spatial dimension.
+    MaxPool {
+        /// The window's size.
+        kernel_size: Ints,
+        /// Steps of the window.
+        stride: Ints,
+        /// Positions on both sides of the image that never win.
+        padding: Ints,
+        /// Steps between the window's elements.
+        dilation: Ints,
+        /// Whether the places of the maxima are a second result.
+        return_indices: bool,
+        /// All sizes of the result.
+        output_shape: Ints,
+    }
+
+    /// `AdaptiveMaxPool`: the greatest element of each of the windows that share the image.
+    AdaptiveMaxPool {
+        /// How many of the last dimensions are spatial.
+        spatial: usize,
+        /// Whether the places of the maxima are a second result.
+        return_indices: bool,
+        /// All sizes of the result.
+        output_shape: Ints,
+    }
+
+    /// `MaxPoolBackward`: gradients put where the maxima were, for both maximum poolings.
+    MaxPoolBackward {
+        /// How many of the last dimensions are spatial.
+        spatial: usize,
+        /// All sizes of the result, which are those of the pooling's input.
+        output_shape: Ints,
+    }
+
+    /// `AvgPool`, the average of each window, and its transpose `AvgPoolBackward`. The lists but the
+    /// last have a number for each spatial dimension.
+    AvgPool {
+        /// The window's size.
+        kernel_size: Ints,
+        /// Steps of the window.
+        stride: Ints,
+        /// Zeros on both sides of the image.
+        padding: Ints,
+        /// Whether a window's zeros outside of the image count in its average.
+        count_include_pad: bool,
+        /// What sums are divided by, where it is not the number of elements.
+        divisor_override: Option<i64>,
+        /// All sizes of the result.
+        output_shape: Ints,
+    }
+
+    /// `AdaptiveAvgPool`, the average of each of the windows that share the image, and its transpose
+    /// `AdaptiveAvgPoolBackward`.
+    AdaptiveAvgPool {
+        /// How many of the last dimensions are spatial.
+        spatial: usize,
+        /// All sizes of the result.
+        output_shape: Ints,
+    }
+
+    /// `Resample`, images in another size, and its transpose `ResampleBackward`.
+    Resample {
+        /// How elements between those of the image are found.
+        mode: ResampleMode,
+        /// Whether the middles of the first and last elements stay in place, instead of their outer
+        /// edges.
+        align_corners: bool,
+        /// By what the depth is multiplied, where the caller gave that; else the sizes tell.
+        scales_d: Option<f64>,
+        /// By what the height is multiplied, as `scales_d`.
+        scales_h: Option<f64>,
+        /// By what the width is multiplied, as `scales_d`.
+        scales_w: Option<f64>,
+        /// Whether what becomes smaller is smoothed.
+        antialias: bool,
+        /// All sizes of the result.
+        output_shape: Ints,
+    }
+}
+
+crate::words! {
+    /// How `Resample` finds elements between those of the image, along each dimension.
+    ResampleMode {
+        /// The nearest before.
+        Nearest = "nearest",
+        /// The nearest to the element's middle.
+        NearestExact = "nearest-exact",
+        /// Lines between two elements.
+        Linear = "linear",
+        /// Cubic curves through four elements.
+        Cubic = "cubic",
+        /// A windowed sinc over six elements; only with antialiasing.
+        Lanczos = "lanczos",
+    }
+}

@@ -1,0 +1,173 @@
+//! Names that PyTorch has for ops of other names: one table, of which the calls by name, the methods
+//! and the functions of `torsh-functional` are made.
+
+use torsh_core::Result;
+
+use crate::{IntoDim, IntoDims, IntoShape, Operand, Tensor};
+
+/// A name that PyTorch has for an op of another name.
+#[derive(Clone, Copy, Debug)]
+pub struct Alias {
+    /// The name.
+    pub name: &'static str,
+    /// The op that it is.
+    pub base: &'static str,
+    /// Its names of parameters that the op calls otherwise, with the op's.
+    pub parameters: &'static [(&'static str, &'static str)],
+}
+
+/// Hands the table of aliases to a macro, in four groups: names alone; methods that take an operand;
+/// methods and functions of a tensor; functions that make one tensor of others. A parameter is
+/// `name: type = the op's name`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_alias {
+    ($make:ident) => {
+        $make! {
+            names {
+                "negative" "neg",
+                "absolute" "abs",
+                "arccos" "acos",
+                "arccosh" "acosh",
+                "arcsin" "asin",
+                "arcsinh" "asinh",
+                "arctan" "atan",
+                "arctan2" "atan2",
+                "arctanh" "atanh",
+                "clip" "clamp",
+                "fix" "trunc",
+                "nn.functional.sigmoid" "sigmoid",
+                "nn.functional.tanh" "tanh",
+                "special.digamma" "digamma",
+                "special.psi" "digamma",
+                "special.erf" "erf",
+                "special.erfc" "erfc",
+                "special.erfinv" "erfinv",
+                "special.exp2" "exp2",
+                "special.expit" "sigmoid",
+                "special.expm1" "expm1",
+                "special.gammaln" "lgamma",
+                "special.log1p" "log1p",
+                "special.logit" "logit",
+                "special.round" "round",
+                "special.sinc" "sinc",
+                "special.xlogy" "xlogy",
+            }
+            operand {
+                true_divide div,
+                divide div,
+                multiply mul,
+                subtract sub,
+                greater gt,
+                greater_equal ge,
+                less lt,
+                less_equal le,
+                not_equal ne,
+            }
+            methods {
+                argwhere nonzero (),
+                broadcast_to expand (shape: IntoShape = size),
+                moveaxis movedim (source: IntoDims = source, destination: IntoDims = destination),
+                swapaxes transpose (axis0: IntoDim = dim0, axis1: IntoDim = dim1),
+                swapdims transpose (dim0: IntoDim = dim0, dim1: IntoDim = dim1),
+            }
+            functions {
+                concat cat [T: Borrow<Tensor>] (tensors: &[T], dim: impl IntoDim),
+                concatenate cat [T: Borrow<Tensor>] (tensors: &[T], dim: impl IntoDim),
+                ger outer [] (input: &Tensor, vec2: &Tensor),
+                row_stack vstack [T: Borrow<Tensor>] (tensors: &[T]),
+            }
+        }
+    };
+}
+
+macro_rules! table {
+    (
+        names { $($name:literal $of:literal,)* }
+        operand { $($operand:ident $binary:ident,)* }
+        methods { $($method:ident $base:ident ($($parameter:ident: $ty:ident = $own:ident),*),)* }
+        functions { $($function:ident $makes:ident [$($generics:tt)*] ($($parameters:tt)*),)* }
+    ) => {
+        /// Every alias.
+        const ALIASES: &[Alias] = &[
+            $(Alias { name: $name, base: $of, parameters: &[] },)*
+            $(Alias { name: stringify!($operand), base: stringify!($binary), parameters: &[] },)*
+            $(Alias {
+                name: stringify!($method),
+                base: stringify!($base),
+                parameters: &[$((stringify!($parameter), stringify!($own))),*],
+            },)*
+            $(Alias { name: stringify!($function), base: stringify!($makes), parameters: &[] },)*
+        ];
+
+        impl Tensor {
+            $(
+                #[doc = concat!("[`Tensor::", stringify!($binary), "`] under another name.")]
+                #[track_caller]
+                pub fn $operand<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+                    self.$binary(other)
+                }
+            )*
+            $(
+                #[doc = concat!("[`Tensor::", stringify!($base), "`] under another name.")]
+                #[track_caller]
+                pub fn $method(&self, $($parameter: impl $ty),*) -> Result<Tensor> {
+                    self.$base($($parameter),*)
+                }
+            )*
+        }
+    };
+}
+for_each_alias!(table);
+
+/// Every name that PyTorch has for an op of another name.
+pub fn aliases() -> &'static [Alias] {
+    ALIASES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Value, ops};
+
+    #[test]
+    fn each_alias_is_a_name_of_one_op() {
+        let names = ops::names();
+        for (i, a) in ALIASES.iter().enumerate() {
+            assert!(
+                !names.contains(&a.name),
+                "{} has a record of its own",
+                a.name
+            );
+            assert!(
+                names.contains(&a.base),
+                "{} is {}, which is no op",
+                a.name,
+                a.base
+            );
+            assert!(
+                ALIASES[..i].iter().all(|b| b.name != a.name),
+                "{} twice",
+                a.name
+            );
+            let found = ops::find(a.name).expect("it is found");
+            assert!(found.iter().all(|r| r.base_name() == a.base));
+            for (_, own) in a.parameters {
+                let takes = |r: &&crate::record::OpRecord| r.schema.contains(&format!(" {own}"));
+                assert!(found.iter().any(takes), "{} has no parameter {own}", a.base);
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_go_by_the_names_of_the_alias() {
+        let x = Tensor::from_data(&[1i64, 2, 3], [3, 1]).expect("a tensor");
+        let axes = [("axis0", Value::Int(0)), ("axis1", Value::Int(1))];
+        let y = ops::call("swapaxes", &[Value::from(&x)], &axes).expect("two dimensions");
+        assert_eq!(y.tensors()[0].dims(), [1, 3]);
+        assert_eq!(x.swapaxes(0, 1).expect("two dimensions").dims(), [1, 3]);
+        let axes = [("axis0", Value::Int(0)), ("dim1", Value::Int(5))];
+        let e = ops::call("swapaxes", &[Value::from(&x)], &axes).unwrap_err();
+        assert!(e.to_string().starts_with("swapaxes: "), "{e}");
+    }
+}

@@ -1,0 +1,146 @@
+//! What calls are given beside their tensors: every op's is shown by name, and made again of what is
+//! shown.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use torsh_core::Kept;
+use torsh_core::attrs::display;
+use torsh_tensor::observe::{Call, Observer, Work, watch};
+use torsh_tensor::ops::{self, optim, records};
+use torsh_tensor::record::{Rule, Samples};
+use torsh_tensor::sample::Sampler;
+use torsh_tensor::{DType, Device, Result, Tensor, Value, attrs, backward, tensor};
+
+/// The attributes of the first calls of each op.
+#[derive(Default)]
+struct Seen(RefCell<BTreeMap<&'static str, Vec<Kept>>>);
+
+impl Observer for Seen {
+    fn begin(&self, call: &Call<'_>) {
+        if let Work::Op(r) | Work::InPlace(r) = call.work {
+            let mut all = self.0.borrow_mut();
+            let of = all.entry(r.name).or_default();
+            if of.len() < 8 {
+                of.push(call.attrs.keep());
+            }
+        }
+    }
+}
+
+/// Runs every record's samples, forwards and backwards.
+fn run_all() -> Result<()> {
+    let mut s = Sampler::new(7, DType::F64);
+    for record in records() {
+        let calls = match record.samples {
+            Samples::Calls(f) => f(&mut s)?,
+            _ => continue,
+        };
+        for sample in calls {
+            let leaf = |v: &Value| match v {
+                Value::Tensor(t) if t.dtype() == DType::F64 => {
+                    Value::Tensor(t.detach().requires_grad_(true))
+                }
+                v => v.clone(),
+            };
+            let args: Vec<Value> = sample.args.iter().map(leaf).collect();
+            let kwargs: Vec<(&str, Value)> =
+                sample.kwargs.iter().map(|(n, v)| (*n, leaf(v))).collect();
+            // Ops that write refuse leaves.
+            let Ok(results) = ops::call(record.base_name(), &args, &kwargs) else {
+                continue;
+            };
+            let results = results.tensors();
+            let results: Vec<Tensor> = results.into_iter().filter(|t| t.requires_grad()).collect();
+            let seeds = results.iter().map(|t| t.detach().ones_like().map(Some));
+            backward(&results, &seeds.collect::<Result<Vec<_>>>()?, false, false)?;
+        }
+    }
+    // What has no samples: fills, draws, steps of optimizers.
+    let x = Tensor::zeros([3], DType::F64, Device::Cpu)?;
+    x.fill_(2.0)?
+        .uniform_(0.0, 1.0)?
+        .normal_(0.0, 1.0)?
+        .exponential_(1.0)?;
+    x.cauchy_(0.0, 1.0)?
+        .log_normal_(0.0, 1.0)?
+        .geometric_(0.5)?
+        .bernoulli_(0.5)?;
+    let (g, state) = (x.copy()?, x.zeros_like()?);
+    let target = optim::Target::new(&x, &g);
+    let sgd = |first| optim::SgdStep {
+        target,
+        momentum_buffer: Some(&state),
+        lr: 0.1,
+        momentum: 0.9,
+        rest: 1.0,
+        nesterov: false,
+        first,
+    };
+    optim::step(&[sgd(true)])?;
+    optim::step(&[sgd(false)])?;
+    let half = Tensor::scalar(0.5, DType::F32, Device::Cpu)?;
+    optim::unscale(&[g], &half).map(drop)
+}
+
+#[test]
+fn every_ops_attributes_are_made_again_of_their_names_and_values() -> Result<()> {
+    let seen = Rc::new(Seen::default());
+    let guard = watch(seen.clone());
+    run_all()?;
+    drop(guard);
+    let seen = seen.0.borrow();
+    let (mut structs, mut with) = (std::collections::BTreeSet::new(), 0);
+    for (op, calls) in seen.iter() {
+        for kept in calls {
+            let given = kept.get();
+            let again = attrs::read(given.name(), &given.fields())
+                .unwrap_or_else(|e| panic!("{op}: {} ({}): {e}", given.name(), display(given)));
+            assert_eq!(format!("{again:?}"), format!("{kept:?}"), "{op}");
+            let (shown, before) = (display(again.get()).to_string(), display(given).to_string());
+            assert_eq!(shown, before, "{op}");
+            if !given.is_none() {
+                structs.insert(given.name());
+                with += 1;
+                assert!(
+                    shown.contains('=') || given.fields().is_empty(),
+                    "{op}: {shown}"
+                );
+            }
+        }
+    }
+    // Nearly every structural record is among them.
+    let structural = records().filter(|r| matches!(r.rule(), Rule::Kernel(_) | Rule::View(_)));
+    let missed: Vec<&str> = structural
+        .map(|r| r.name)
+        .filter(|n| !seen.contains_key(n))
+        .collect();
+    assert!(missed.len() < 40, "not run: {missed:?}");
+    assert!(
+        structs.len() > 70 && with > 200,
+        "{with} of {} structs: {structs:?}",
+        structs.len()
+    );
+    Ok(())
+}
+
+#[test]
+fn nodes_tell_their_call() -> Result<()> {
+    let x = tensor![[1.0, 2.0], [3.0, 4.0]].requires_grad_(true);
+    let y = x.transpose(0, 1)?.sum_dim(1, true)?;
+    let node = y.grad_fn().expect("it is recorded");
+    assert_eq!(node.record().map(|r| r.name), Some("sum"));
+    let shown = "<SumBackward0 of sum(dims=[1], keepdim=true, dtype=None)>";
+    assert_eq!(format!("{node:#?}"), shown);
+    assert_eq!(format!("{node:?}"), "<SumBackward0>");
+    let (before, _) = node.next_functions().remove(0).expect("an edge");
+    assert_eq!(
+        format!("{before:#?}"),
+        "<TransposeBackward0 of transpose(dim0=0, dim1=1)>"
+    );
+    let (leaf, _) = before.next_functions().remove(0).expect("an edge");
+    assert_eq!(format!("{leaf:#?}"), "<AccumulateGrad>");
+    assert!(leaf.record().is_none() && leaf.attributes().is_none());
+    Ok(())
+}
