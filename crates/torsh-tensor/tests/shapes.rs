@@ -274,14 +274,14 @@ fn a_tensor_without_elements_may_start_past_its_storage() -> Result<()> {
     let x = zeros((0, 3));
     for t in [x.select(1, 2)?, x.narrow(1, 2, 1)?] {
         assert_eq!(t.storage_offset(), 2);
-        assert_eq!(t.to_vec::<f32>()?, []);
-        assert_eq!(t.to_bytes()?, []);
+        assert_eq!(t.to_vec::<f32>()?, Vec::<f32>::new());
+        assert_eq!(t.to_bytes()?, Vec::<u8>::new());
         assert!(t.to_string().starts_with("tensor([]"), "{t}");
         assert!(t.copy()?.equal(&t)?);
         assert_eq!(t.sum()?.item::<f32>()?, 0.0);
-        assert_eq!(Tensor::stack(&[&t, &t], 0)?.to_bytes()?, []);
+        assert_eq!(Tensor::stack(&[&t, &t], 0)?.to_bytes()?, Vec::<u8>::new());
     }
     let positions = zeros((2, 3)).nonzero_as_tuple()?;
-    assert_eq!(positions[1].to_vec::<i64>()?, []);
+    assert_eq!(positions[1].to_vec::<i64>()?, Vec::<i64>::new());
     Ok(())
 }

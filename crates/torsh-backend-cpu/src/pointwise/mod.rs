@@ -28,6 +28,7 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 /// The numbers of a call as `[T; 4]`.
 #[repr(C, align(16))]
 struct Numbers([u8; 64]);
+static NO_NUMBERS: Numbers = Numbers([0; 64]);
 
 fn numbers(args: &KernelArgs<'_>, dtype: DType) -> Numbers {
     let mut all = Numbers([0; 64]);
@@ -83,18 +84,28 @@ fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     if entry.divides && wanted.is_integer() {
         refuse_zero(&inputs[1], wanted)?;
     }
-    let numbers = match entry.numbers {
-        0 => Numbers([0; 64]),
-        _ => numbers(args, wanted),
+    let read;
+    let p = match entry.numbers {
+        0 => NO_NUMBERS.0.as_ptr(),
+        _ => {
+            read = numbers(args, wanted);
+            read.0.as_ptr()
+        }
     };
-    let p = numbers.0.as_ptr();
 
-    let target = out.dtype() == produced && (n == 1 || out.is_contiguous());
+    // One element lies as every loop needs it, and so do operands that the call says are alike.
+    let alike = n == 1 || (args.one_layout() && !args.has_numbers());
+    let target = out.dtype() == produced && (alike || out.is_contiguous());
     let plain = |(k, v): (usize, &View<'_>)| {
         let known = args.one_layout() && !args.is_number(k);
-        v.dtype() == wanted && (n == 1 || known || (v.shape() == out.shape() && v.is_contiguous()))
+        v.dtype() == wanted && (known || (v.shape() == out.shape() && v.is_contiguous()))
     };
-    if target && inputs.iter().enumerate().all(plain) {
+    let direct = target
+        && match alike {
+            true => inputs.iter().all(|v| v.dtype() == wanted),
+            false => inputs.iter().enumerate().all(plain),
+        };
+    if direct {
         let mut ins = [std::ptr::null(); MAX_INPUTS];
         for (k, v) in inputs.iter().enumerate() {
             ins[k] = v.ptr() as *const u8;

@@ -476,7 +476,7 @@ fn on_cpu(
     let args = replaced(args, &copies);
     match (record.rule, outs.first()) {
         (Rule::Pointwise(_), Some(out)) => {
-            run_pointwise(record, compute, out, &args, attrs, false, false, at)
+            run_pointwise::<false>(record, compute, out, &args, attrs, false, at)
         }
         _ => run_structural(record, compute, specs, outs, &args, attrs, true, at),
     }

@@ -101,16 +101,10 @@ fn inplace_at(
         .collect();
     // The target is one of the operands, which are gone afterwards.
     let clean = mode::get() & mode::CHECK_FORWARD != 0 && crate::anomaly::clean(args, attrs)?;
-    run_pointwise(
-        record,
-        compute,
-        target,
-        args,
-        attrs,
-        simple.is_some(),
-        true,
-        at,
-    )?;
+    match simple {
+        Some(_) => run_pointwise::<true>(record, compute, target, args, attrs, true, at),
+        None => run_pointwise::<false>(record, compute, target, args, attrs, true, at),
+    }?;
     target.storage().bump_version();
     if clean {
         crate::anomaly::check(std::slice::from_ref(target), || Ok(true))?;

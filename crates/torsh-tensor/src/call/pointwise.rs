@@ -156,7 +156,7 @@ pub(super) fn pointwise(
             return pointwise_without_kernel(record, compute, spec, args, attrs, at);
         }
         let out = Tensor::uninit_like(first.layout(), dtype, first.device())?;
-        run_pointwise(record, compute, &out, args, attrs, true, false, at)?;
+        run_pointwise::<true>(record, compute, &out, args, attrs, false, at)?;
         return record_one(record, args, attrs, out, at);
     }
     let device = common_device(args)?;
@@ -173,7 +173,7 @@ pub(super) fn pointwise(
     }
     let storage = allocate(device, dtype, n * dtype.size())?;
     let out = Tensor::from_parts(storage, Layout::new(shape, strides, 0), dtype).made();
-    run_pointwise(record, compute, &out, args, attrs, false, false, at)?;
+    run_pointwise::<false>(record, compute, &out, args, attrs, false, at)?;
     record_one(record, args, attrs, out, at)
 }
 
@@ -195,15 +195,16 @@ fn pointwise_without_kernel(
 /// The most operands a pointwise op has.
 const MAX_OPERANDS: usize = 4;
 
-/// Runs the kernel of a pointwise op into `out`. `same_shape` says that every tensor has the
-/// result's shape and is row-major.
-pub(super) fn run_pointwise(
+/// Runs the kernel of a pointwise op into `out`. `UNIFORM` says that all tensors are on the device of
+/// the result, row-major and of its shape ([`uniform`]): the common case is compiled apart, without
+/// what the others need.
+#[inline]
+pub(super) fn run_pointwise<const UNIFORM: bool>(
     record: &'static OpRecord,
     compute: DType,
     out: &Tensor,
     args: &[Arg<'_>],
     attrs: &dyn Attributes,
-    same_shape: bool,
     lock_out: bool,
     at: &'static Location<'static>,
 ) -> Result<()> {
@@ -216,11 +217,9 @@ pub(super) fn run_pointwise(
     };
     let (shape, strides) = (out.dims(), out.stride());
     if shape.len() > ZERO_STRIDES.len() || args.len() > MAX_OPERANDS {
-        return Err(TorshError::shape(
-            "",
-            format!("tensors have at most {} dimensions", ZERO_STRIDES.len()),
-        ));
+        return Err(too_many(shape.len(), args.len()));
     }
+    let zeros = &ZERO_STRIDES[..shape.len()];
     // Numbers are operands with stride 0. The half types compute in float32, numbers included.
     let number_dtype = if matches!(compute, DType::F16 | DType::BF16) {
         DType::F32
@@ -228,23 +227,23 @@ pub(super) fn run_pointwise(
         compute
     };
     let mut numbers = [raw::Number([0u8; 16]); MAX_OPERANDS];
-    for (i, a) in args.iter().enumerate() {
+    for (a, number) in args.iter().zip(&mut numbers) {
         match a {
             // Only the bytes that the kernel reads: it would wait for wider ones to be put together.
             Arg::N(v) if number_dtype == DType::F32 => {
-                numbers[i].0[..4].copy_from_slice(&(v.to_f64() as f32).to_ne_bytes());
+                number.0[..4].copy_from_slice(&(v.to_f64() as f32).to_ne_bytes());
             }
-            Arg::N(v) => numbers[i].0 = v.to_bytes(number_dtype),
+            Arg::N(v) => number.0 = v.to_bytes(number_dtype),
             // A 0-d tensor of the CPU beside a device's is a number of the call.
-            Arg::T(t) if !same_shape && t.device() != device => match is_number(t) {
-                true => numbers[i] = raw::read_number(t),
+            Arg::T(t) if !UNIFORM && t.device() != device => match is_number(t) {
+                true => *number = raw::read_number(t),
                 false => return Err(misplaced(t, device)),
             },
             _ => {}
         }
     }
     let mut expanded: SmallVec<[Strides; 3]> = SmallVec::new();
-    if !same_shape {
+    if !UNIFORM {
         expanded.extend(args.iter().map(|a| match a {
             Arg::T(t) => t.layout().broadcast_strides(out.shape()),
             _ => Strides::new(),
@@ -255,23 +254,21 @@ pub(super) fn run_pointwise(
     let mut locks = [(out.storage().as_ref(), true); MAX_OPERANDS + 1];
     // A device keeps account of what its queues write.
     let mut locked = usize::from(lock_out || !device.is_host());
-    for (i, a) in args.iter().enumerate() {
+    for (i, (a, number)) in args.iter().zip(&numbers).enumerate() {
         inputs[i] = match a {
-            Arg::T(t) if !same_shape && t.device() != device => {
+            Arg::T(t) if !UNIFORM && t.device() != device => {
                 of_caller |= 1 << i;
-                let zeros = &ZERO_STRIDES[..shape.len()];
-                raw::number(&numbers[i], t.dtype(), shape, zeros)
+                raw::number(number, t.dtype(), shape, zeros)
             }
             Arg::T(t) => {
                 locks[locked] = (t.storage().as_ref(), false);
                 locked += 1;
-                let strides = if same_shape { strides } else { &expanded[i] };
+                let strides = if UNIFORM { strides } else { &expanded[i] };
                 raw::view_as(t, shape, strides)
             }
             Arg::N(_) => {
                 of_caller |= 1 << i;
-                let zeros = &ZERO_STRIDES[..shape.len()];
-                raw::number(&numbers[i], number_dtype, shape, zeros)
+                raw::number(number, number_dtype, shape, zeros)
             }
             Arg::Absent => View::ABSENT,
         };
@@ -284,9 +281,20 @@ pub(super) fn run_pointwise(
         inputs: &inputs[..args.len()],
         attrs,
         numbers: of_caller,
-        one_layout: same_shape,
+        one_layout: UNIFORM,
         op: record.base_name(),
         at,
     };
     raw::run(&launch, &locks[..locked])
+}
+
+#[cold]
+fn too_many(dims: usize, operands: usize) -> TorshError {
+    TorshError::shape(
+        "",
+        format!(
+            "{operands} operands of {dims} dimensions: there are at most {MAX_OPERANDS}, and {} dimensions",
+            ZERO_STRIDES.len()
+        ),
+    )
 }
