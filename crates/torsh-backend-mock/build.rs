@@ -10,7 +10,7 @@ use std::{env, fs};
 
 /// Test files by crate. Left out are those that are about the CPU itself (hostile arguments in child
 /// processes, statistics of the CPU's generator, threads), those without tensors (macros, the fields of
-/// modules), and gradcheck of every record, which is in float64: `tests/gradients.rs` has it in float32.
+/// modules), and gradcheck of every record, which is in float64: `tests/seam/gradients.rs` has it in float32.
 const FILES: &[(&str, &[&str])] = &[
     (
         "torsh-tensor",

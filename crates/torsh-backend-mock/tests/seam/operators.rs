@@ -1,6 +1,5 @@
 //! Ops on a device that is not the CPU: checks of values, indices, and copies between devices.
 
-use parking_lot::{Mutex, MutexGuard};
 use torsh_backend_mock::{Injection, mock};
 use torsh_core::Device;
 use torsh_nn::AdaptiveLogSoftmaxWithLoss;
@@ -10,16 +9,10 @@ use torsh_tensor::{
     ops, tensor,
 };
 
+use crate::alone;
+
 const D: Device = Device::Custom(0);
 const PEER: Device = Device::Custom(1);
-
-/// The device, for one test at a time: a deferred error goes to whoever waits first.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock();
-    torsh_backend_mock::register().expect("the only custom devices");
-    alone
-}
 
 fn on(x: &Tensor) -> Tensor {
     x.to_device(D).expect("there is room")
@@ -41,7 +34,7 @@ fn fails_later<T>(call: impl FnOnce() -> Result<T>, parts: &[&str]) {
 
 #[test]
 fn checks_of_values_come_with_the_next_wait() -> Result<()> {
-    let _alone = alone();
+    let (.., _alone) = alone();
     synchronize(D)?;
     let (x, y) = (on(&tensor![0.5, 2.0]), on(&tensor![1.0, 0.0]));
     fails_later(
@@ -81,7 +74,7 @@ fn checks_of_values_come_with_the_next_wait() -> Result<()> {
 
 #[test]
 fn checks_that_hold_say_nothing() -> Result<()> {
-    let _alone = alone();
+    let (.., _alone) = alone();
     synchronize(D)?;
     let (x, y) = (tensor![0.5, 0.25], tensor![1.0, 0.0]);
     let want = x.binary_cross_entropy(&y)?;
@@ -96,7 +89,7 @@ fn checks_that_hold_say_nothing() -> Result<()> {
 
 #[test]
 fn classes_of_the_adaptive_softmax_are_checked_later() -> Result<()> {
-    let _alone = alone();
+    let (.., _alone) = alone();
     synchronize(D)?;
     torsh_tensor::set_default_device(D)?;
     let layer = AdaptiveLogSoftmaxWithLoss::new(4, 6, &[2, 4]);
@@ -120,7 +113,7 @@ fn classes_of_the_adaptive_softmax_are_checked_later() -> Result<()> {
 
 #[test]
 fn nothing_is_asked_of_a_device_in_attention_products_and_rrelu() -> Result<()> {
-    let _alone = alone();
+    let (.., _alone) = alone();
     synchronize(D)?;
     let held = || mock(0).expect("registered").held_back();
     // A query that sees nothing has zeros. A mask with a gradient takes the way in plain ops.
@@ -170,7 +163,7 @@ fn nothing_is_asked_of_a_device_in_attention_products_and_rrelu() -> Result<()> 
 
 #[test]
 fn lists_bools_and_index_tensors_of_the_cpu_index_a_devices_tensor() -> Result<()> {
-    let _alone = alone();
+    let (.., _alone) = alone();
     let x = tensor![[0, 1, 2], [3, 4, 5], [6, 7, 8]];
     let (mask, rows) = (x.gt(4)?, tensor![2, 0]);
     let column = tensor![true, false, true];
@@ -212,7 +205,7 @@ fn lists_bools_and_index_tensors_of_the_cpu_index_a_devices_tensor() -> Result<(
 
 #[test]
 fn parts_of_a_devices_tensor_are_assigned_from_the_cpu() -> Result<()> {
-    let _alone = alone();
+    let (.., _alone) = alone();
     let x = tensor![[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]];
     let assign = |x: &Tensor| -> Result<Vec<f32>> {
         let (rows, mask) = (
@@ -248,7 +241,7 @@ fn parts_of_a_devices_tensor_are_assigned_from_the_cpu() -> Result<()> {
 
 #[test]
 fn copies_convert_where_the_dtype_is() -> Result<()> {
-    let _alone = alone();
+    let (.., _alone) = alone();
     let y = on(&tensor![0.5, 1.5]);
     let wide = Tensor::zeros([2], DType::F64, Device::Cpu)?;
     wide.copy_(&y)?;
@@ -267,7 +260,7 @@ fn copies_convert_where_the_dtype_is() -> Result<()> {
 
 #[test]
 fn peers_copy_in_the_order_of_their_queues() -> Result<()> {
-    let _alone = alone();
+    let (.., _alone) = alone();
     let (x, far) = (tensor![[1.0, 2.0], [3.0, 4.0]], |t: &Tensor| {
         t.to_device(PEER)
     });
@@ -301,7 +294,7 @@ fn peers_copy_in_the_order_of_their_queues() -> Result<()> {
 
 #[test]
 fn tensors_are_filled_with_bytes_or_numbers() -> Result<()> {
-    let _alone = alone();
+    let (.., _alone) = alone();
     let x = on(&tensor![[1.0, 2.0], [3.0, 4.0]]);
     x.select(1, 0)?.zero_()?;
     assert_eq!(x.to_vec::<f32>()?, [0.0, 2.0, 0.0, 4.0]);

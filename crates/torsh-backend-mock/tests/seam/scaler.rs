@@ -7,7 +7,7 @@ use torsh_optim::{
 };
 use torsh_tensor::{Result, Tensor};
 
-use super::{assert_near, mock, numbers, waits};
+use crate::{alone, assert_near, numbers, waits};
 
 type Make = fn(&[Tensor]) -> Result<Box<dyn Optimizer>>;
 
@@ -86,7 +86,7 @@ const OPTIMIZERS: [(&str, Make, bool); 12] = [
 
 #[test]
 fn steps_are_left_out_without_waiting() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     for (name, make, conditional) in OPTIMIZERS {
         let run = |device: Device| {
             let p = parameters(device)?;
@@ -113,7 +113,7 @@ fn steps_are_left_out_without_waiting() -> Result<()> {
 
 #[test]
 fn the_step_tells_whether_it_was_made() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let p = parameters(d)?;
     let (adam, scaler) = (Adam::new(&p, 0.1)?, scaler()?);
     for (factor, made) in [(1.0, true), (f64::INFINITY, false)] {
@@ -129,7 +129,7 @@ fn the_step_tells_whether_it_was_made() -> Result<()> {
 
 #[test]
 fn parameters_that_part_are_counted_apart() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     let run = |device: Device| {
         let p = parameters(device)?;
         let adam = Adam::new(&p, 0.1)?;
@@ -158,7 +158,7 @@ fn parameters_that_part_are_counted_apart() -> Result<()> {
 
 #[test]
 fn a_scaler_goes_on_from_its_state_on_the_other_device() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let state_of = |device: Device| {
         let (p, scaler) = (parameters(device)?, scaler()?);
         iterate(&p, &SGD::new(&p, 0.0)?, &scaler, &FACTORS[..3])?;

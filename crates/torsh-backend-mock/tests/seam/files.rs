@@ -5,7 +5,7 @@ use torsh_optim::{Adam, Optimizer, OptimizerState};
 use torsh_serialize::{LoadOptions, Value, load, load_with, save};
 use torsh_tensor::{DType, Result, Shared, Tensor, tensor};
 
-use super::{Scratch, assert_near, mock, numbers};
+use crate::{Scratch, alone, assert_near, numbers};
 
 fn there(device: Device) -> LoadOptions {
     LoadOptions::new().device(device)
@@ -13,7 +13,7 @@ fn there(device: Device) -> LoadOptions {
 
 #[test]
 fn views_of_one_storage_are_saved_once_and_share_one_again() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let file = Scratch::new("views.pt");
     let whole = Tensor::from_fn([4000, 10], |i| (i[0] * 10 + i[1]) as f32)?.to_device(d)?;
     let part = whole.narrow(0, 10, 5)?.t()?;
@@ -42,7 +42,7 @@ fn views_of_one_storage_are_saved_once_and_share_one_again() -> Result<()> {
 
 #[test]
 fn every_format_comes_back_to_the_device() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = tensor![[1.5, -2.0], [0.25, 8.0]].to_device(d)?;
     let mask = tensor![true, false, true].to_device(d)?;
     let half = x.to_dtype(DType::BF16)?;
@@ -69,7 +69,7 @@ fn every_format_comes_back_to_the_device() -> Result<()> {
 
 #[test]
 fn a_dtype_that_the_device_has_not_is_refused_by_name() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let file = Scratch::new("double.pt");
     let double = Tensor::ones([3], DType::F64, Device::Cpu)?;
     save(&Value::from([("w", Value::from(double))]), &file.0)?;
@@ -82,7 +82,7 @@ fn a_dtype_that_the_device_has_not_is_refused_by_name() -> Result<()> {
 
 #[test]
 fn a_storage_is_read_through_its_device() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = Tensor::from_slice(&[1u8, 2, 3, 4], [4], DType::U8, d)?;
     let mut bytes = [0; 2];
     x.add(1)?.untyped_storage().read(1, &mut bytes)?;
@@ -94,7 +94,7 @@ fn a_storage_is_read_through_its_device() -> Result<()> {
 
 #[test]
 fn an_optimizer_goes_on_from_its_state_on_the_other_device() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let start = |device: Device| -> Result<(Vec<Tensor>, Adam)> {
         let w = Tensor::from_fn([4], |i| i[0] as f32 - 1.5)?.to_device(device)?;
         let w = w.detach().requires_grad_(true);

@@ -3,7 +3,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Mutex, MutexGuard};
 use torsh_backend_mock::{Injection, mock};
 use torsh_tensor::devices::{synchronize, wait_idle};
 use torsh_tensor::{
@@ -11,14 +10,7 @@ use torsh_tensor::{
     current_stream, default_stream, set_stream, stream, stream_guard, tensor,
 };
 
-/// The device, for one test at a time: a deferred error goes to whoever waits first, which may be
-/// another thread.
-fn alone() -> (Device, MutexGuard<'static, ()>) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock();
-    let device = torsh_backend_mock::register().expect("the only custom devices");
-    (device, alone)
-}
+use crate::alone;
 
 fn timed(device: Device) -> Result<Event> {
     Event::new_with(device, EventOptions::new().enable_timing(true))
@@ -33,7 +25,7 @@ fn bad_index(device: Device) -> Result<(Tensor, u32)> {
 
 #[test]
 fn streams_wait_for_each_others_tensors() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let (a, b) = (Stream::new(d)?, Stream::new(d)?);
     assert!(a != b && a != default_stream(d)? && a.device() == d);
     let x = Tensor::randn([64, 64], DType::F32, Device::Cpu)?.mul(0.1)?;
@@ -61,7 +53,7 @@ fn streams_wait_for_each_others_tensors() -> Result<()> {
 
 #[test]
 fn gradients_are_the_same_whatever_the_stream() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let side = Stream::new(d)?;
     let w = tensor![[1.0, 2.0], [3.0, 4.0]];
     let gradient = |w: &Tensor, on: Option<&Stream>| -> Result<Tensor> {
@@ -81,7 +73,7 @@ fn gradients_are_the_same_whatever_the_stream() -> Result<()> {
 
 #[test]
 fn the_current_stream_is_the_threads_own() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let side = Stream::new(d)?;
     let usual = default_stream(d)?;
     assert_eq!((current_stream(d)?, usual.stream_id()), (usual, 0));
@@ -112,7 +104,7 @@ fn the_current_stream_is_the_threads_own() -> Result<()> {
 
 #[test]
 fn events_order_work_and_time_it() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let (a, b) = (Stream::new(d)?, Stream::new(d)?);
     let (start, worked, after) = (timed(d)?, timed(d)?, timed(d)?);
     let x = Tensor::ones([160, 160], DType::F32, d)?;
@@ -149,7 +141,7 @@ fn events_order_work_and_time_it() -> Result<()> {
 
 #[test]
 fn what_events_cannot_tell_is_an_error() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let (plain, one, two) = (Event::new(d)?, timed(d)?, timed(d)?);
     let text = |r: Result<f64>| r.expect_err("no time").to_string();
     one.record()?;
@@ -181,7 +173,7 @@ fn what_events_cannot_tell_is_an_error() -> Result<()> {
 
 #[test]
 fn an_event_of_another_device_is_waited_for_by_the_caller() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let x = Tensor::ones([64, 64], DType::F32, Device::Custom(1))?;
     let y = x.mm(&x)?;
     let event = default_stream(Device::Custom(1))?.record_event()?;
@@ -193,7 +185,7 @@ fn an_event_of_another_device_is_waited_for_by_the_caller() -> Result<()> {
 
 #[test]
 fn an_error_comes_at_the_wait_for_its_stream_once() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let (good, bad) = (Stream::new(d)?, Stream::new(d)?);
     let (_y, line) = stream(&bad, || bad_index(d))?;
     stream(&good, || tensor![1.0].to_device(d)?.add(1.0))?;
@@ -220,7 +212,7 @@ fn an_error_comes_at_the_wait_for_its_stream_once() -> Result<()> {
 
 #[test]
 fn asking_again_and_again_ends() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let side = Stream::new(d)?;
     for _ in 0..3 {
         let y = stream(&side, || {
@@ -241,7 +233,7 @@ fn asking_again_and_again_ends() -> Result<()> {
 
 #[test]
 fn a_device_has_so_many_streams_of_a_priority() -> Result<()> {
-    let (_, _alone) = alone();
+    let (.., _alone) = alone();
     let d = Device::Custom(1);
     let urgent = |priority: i32| Stream::new_with(d, StreamOptions::new().priority(priority));
     let first: Vec<Stream> = (0..32).map(|_| urgent(-9)).collect::<Result<_>>()?;
@@ -255,7 +247,7 @@ fn a_device_has_so_many_streams_of_a_priority() -> Result<()> {
 
 #[test]
 fn a_lost_device_makes_nobody_wait() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let side = Stream::new(d)?;
     let event = side.record_event()?;
     let mock = mock(0).expect("registered");

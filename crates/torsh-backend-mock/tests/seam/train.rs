@@ -15,7 +15,7 @@ use torsh_train::metrics::{
 };
 use torsh_train::{Trainer, TrainerBuilder};
 
-use super::{Scratch, assert_near, mock, numbers, waits};
+use crate::{Scratch, alone, assert_near, numbers, waits};
 
 type Data = DataLoader<TensorDataset<(Tensor, Tensor)>, OnDevice<torsh_data::DefaultCollate>>;
 
@@ -62,7 +62,7 @@ fn outcome<B>(trainer: &Trainer<Linear, B>) -> Result<Vec<f64>> {
 
 #[test]
 fn a_run_waits_as_often_as_it_logs_and_gives_the_cpus_numbers() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     let mut there = builder(model(d)?)?.build()?;
     let (waited, _) = waits(mock, || there.fit(&data(d)?, None))?;
     // Twice ten losses, and the accuracy at the end.
@@ -75,7 +75,7 @@ fn a_run_waits_as_often_as_it_logs_and_gives_the_cpus_numbers() -> Result<()> {
 
 #[test]
 fn the_loss_of_the_cpu_does_not_depend_on_when_it_is_read() -> Result<()> {
-    let (_, _, _alone) = mock();
+    let (_, _, _alone) = alone();
     let run = |every: usize| {
         let mut trainer = builder(model(Device::Cpu)?)?.log_every(every).build()?;
         trainer.fit(&data(Device::Cpu)?, Some(&data(Device::Cpu)?))?;
@@ -89,7 +89,7 @@ fn the_loss_of_the_cpu_does_not_depend_on_when_it_is_read() -> Result<()> {
 
 #[test]
 fn validation_waits_as_rarely() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     let run = |device: Device| {
         let mut trainer = builder(model(device)?)?.log_every(20).build()?;
         let (train, val) = (data(device)?, data(device)?);
@@ -106,7 +106,7 @@ fn validation_waits_as_rarely() -> Result<()> {
 
 #[test]
 fn a_run_goes_on_from_its_checkpoint_on_either_device() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let file = Scratch::new("run.pt");
     let mut whole = builder(model(Device::Cpu)?)?.epochs(2).build()?;
     whole.fit(&data(Device::Cpu)?, None)?;
@@ -148,7 +148,7 @@ impl Callback for SaveAt {
 
 #[test]
 fn what_a_device_draws_goes_on_from_a_checkpoint_in_an_epoch() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let file = Scratch::new("noise.pt");
     let noisy = |model: Linear| -> Result<TrainerBuilder<Linear, (Tensor, Tensor)>> {
         let sgd = SGD::new(model.parameters(), 0.1)?;
@@ -178,7 +178,7 @@ fn what_a_device_draws_goes_on_from_a_checkpoint_in_an_epoch() -> Result<()> {
 
 #[test]
 fn a_loss_that_is_no_number_is_named_with_its_batch() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let model = model(d)?;
     let sgd = SGD::new(model.parameters(), 0.1)?;
     let batches: Vec<Tensor> = [1.0, f64::NAN, 1.0, 1.0]
@@ -212,7 +212,7 @@ impl Callback for Seen {
 
 #[test]
 fn callbacks_see_the_loss_that_was_read_last() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let model = model(d)?;
     let sgd = SGD::new(model.parameters(), 0.0)?;
@@ -236,7 +236,7 @@ fn callbacks_see_the_loss_that_was_read_last() -> Result<()> {
 
 #[test]
 fn a_scaled_run_does_not_wait_for_its_steps() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     let run = |device: Device| {
         let mut trainer = builder(model(device)?)?.scaler(GradScaler::new()).build()?;
         let batches = data(device)?;
@@ -268,7 +268,7 @@ fn fed(
 
 #[test]
 fn metrics_of_a_device_are_the_cpus_and_wait_at_the_end() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let classes = |seed: usize| -> Result<(Tensor, Tensor)> {
         let scores = Tensor::from_fn([12, 4], |i| ((i[0] * 5 + i[1] * 7 + seed) % 6) as f32)?;
         let y: Vec<i64> = (0..12).map(|i| ((i * 3 + seed) % 4) as i64).collect();

@@ -7,7 +7,6 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use torsh_backend_mock::{Injection, Mock, mock};
 use torsh_core::Kernel;
 use torsh_core::backend::{Backend, QueueId};
@@ -17,6 +16,8 @@ use torsh_optim::{
 };
 use torsh_tensor::devices::{Fallback, fallbacks, set_fallback, set_sync_checks, synchronize};
 use torsh_tensor::{DType, Device, Result, SortOptions, Tensor, tensor};
+
+use crate::alone;
 
 /// How long a test may take.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -29,10 +30,8 @@ struct Devices {
 }
 
 /// Runs a test alone on the devices, which are as new before and after it.
-fn alone(test: impl FnOnce(&Devices) -> Result<()> + Send + 'static) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock();
-    let first = torsh_backend_mock::register().expect("the only custom devices");
+fn faulty(test: impl FnOnce(&Devices) -> Result<()> + Send + 'static) {
+    let (first, _, _alone) = alone();
     let all = [0, 1].map(|i| mock(i).expect("a mock device"));
     let devices = Devices {
         first,
@@ -115,7 +114,7 @@ fn each_allocation_of<P, T>(
 
 #[test]
 fn a_creation_without_memory_is_an_error_and_can_be_tried_again() {
-    alone(|d| {
+    faulty(|d| {
         let device = d.first;
         let host = tensor![1.0, 2.0];
         let creations: [&dyn Fn() -> Result<Tensor>; 5] = [
@@ -137,7 +136,7 @@ fn a_creation_without_memory_is_an_error_and_can_be_tried_again() {
 
 #[test]
 fn an_op_without_memory_leaves_its_operands_as_they_were() {
-    alone(|d| {
+    faulty(|d| {
         let x = tensor![[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]];
         let there = x.to_device(d.first)?;
         type Op = fn(&Tensor) -> Result<Tensor>;
@@ -181,7 +180,7 @@ fn an_op_without_memory_leaves_its_operands_as_they_were() {
 
 #[test]
 fn backward_without_memory_changes_no_parameter_and_can_be_tried_again() {
-    alone(|d| {
+    faulty(|d| {
         let forward = |w: &Tensor, b: &Tensor, x: &Tensor| -> Result<Tensor> {
             x.matmul(w)?.add(b)?.hardswish()?.softmax(1)?.mul(x)?.sum()
         };
@@ -226,7 +225,7 @@ fn backward_without_memory_changes_no_parameter_and_can_be_tried_again() {
 
 #[test]
 fn an_optimizer_step_without_memory_changes_no_parameter_and_can_be_tried_again() {
-    alone(|d| {
+    faulty(|d| {
         type Build = fn(&[Tensor]) -> Result<Box<dyn Optimizer>>;
         macro_rules! built {
             ($(($name:literal, $type:ident $(. $set:ident($v:expr))*)),* $(,)?) => {
@@ -302,7 +301,7 @@ fn failing<T>(run: impl FnOnce() -> Result<T>) -> Result<T> {
 
 #[test]
 fn a_copy_that_fails_is_named_and_can_be_tried_again() {
-    alone(|d| {
+    faulty(|d| {
         let host = tensor![1.0, 2.0];
         let there = host.to_device(d.first)?;
         let other = tensor![3.0, 4.0].to_device(d.second)?;
@@ -358,7 +357,7 @@ fn a_copy_that_fails_is_named_and_can_be_tried_again() {
 
 #[test]
 fn a_lost_device_says_so_and_others_go_on() {
-    alone(|d| {
+    faulty(|d| {
         let x = tensor![1.0, 2.0];
         let there = x.to_device(d.first)?;
         let w = there.copy()?.requires_grad_(true);
@@ -423,7 +422,7 @@ fn a_lost_device_says_so_and_others_go_on() {
 
 #[test]
 fn a_device_that_is_lost_while_somebody_waits_ends_the_wait() {
-    alone(|d| {
+    faulty(|d| {
         let device = d.first;
         for wait in 0..3 {
             let x = Tensor::rand([128, 128], DType::F32, device)?;
@@ -494,7 +493,7 @@ fn told_once(device: Device, text: &str, line: u32) {
 
 #[test]
 fn an_error_that_comes_later_is_told_once_by_every_kind_of_wait() {
-    alone(|d| {
+    faulty(|d| {
         type Wait = fn(&Tensor) -> Result<()>;
         let waits: [(&str, Wait); 9] = [
             ("item", |y| y.sum()?.item::<f32>().map(drop)),
@@ -547,7 +546,7 @@ fn an_error_that_comes_later_is_told_once_by_every_kind_of_wait() {
 
 #[test]
 fn an_error_of_another_queue_is_told_where_its_result_is_read() {
-    alone(|d| {
+    faulty(|d| {
         let b = torsh_backend::backend(d.first)?;
         let other = b.new_queue(0)?;
         b.set_queue(other)?;
@@ -570,7 +569,7 @@ fn an_error_of_another_queue_is_told_where_its_result_is_read() {
 
 #[test]
 fn an_integer_division_by_zero_is_told_later() {
-    alone(|d| {
+    faulty(|d| {
         let x = Tensor::from_data(&[1i64, 2], [2])?.to_device(d.first)?;
         let zeros = x.mul(0)?;
         let line = line!() + 1;
@@ -583,7 +582,7 @@ fn an_integer_division_by_zero_is_told_later() {
 
 #[test]
 fn with_checks_in_step_the_call_itself_is_refused() {
-    alone(|d| {
+    faulty(|d| {
         set_sync_checks(true);
         let x = tensor![1.0, 2.0].to_device(d.first)?;
         let bad = Tensor::from_data(&[0i64, 7], [2])?.to_device(d.first)?;
@@ -603,7 +602,7 @@ fn with_checks_in_step_the_call_itself_is_refused() {
 
 #[test]
 fn an_op_without_kernel_and_definition_is_refused_or_computed_on_the_cpu() {
-    alone(|d| {
+    faulty(|d| {
         d.mock.inject(Injection::NoKernel(Kernel::Sort));
         let x = tensor![3.0, 1.0, 2.0];
         let there = x.to_device(d.first)?.requires_grad_(true);
@@ -650,14 +649,17 @@ fn an_op_without_kernel_and_definition_is_refused_or_computed_on_the_cpu() {
 fn child(test: &str, variable: &str) -> String {
     let own = std::env::current_exe().expect("this program");
     let output = Command::new(own)
-        .args(["--exact", test, "--nocapture"])
+        .args(["--exact", &format!("faults::{test}"), "--nocapture"])
         .env(variable, "1")
         .env("FAULTS_CHILD", "1")
         .output()
         .expect("a process");
     let text = String::from_utf8_lossy(&output.stderr).into_owned()
         + &String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{text}");
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
     text
 }
 
@@ -673,7 +675,7 @@ fn falling_back_is_warned_of_once() {
         assert_eq!(text.matches(warning).count(), 1, "{text}");
         return;
     }
-    alone(|d| {
+    faulty(|d| {
         d.mock.inject(Injection::NoKernel(Kernel::Sort));
         set_fallback(Fallback::Cpu);
         let x = tensor![3.0, 1.0].to_device(d.first)?;
@@ -688,13 +690,11 @@ fn falling_back_is_warned_of_once() {
 #[test]
 fn the_environment_asks_for_checks_in_step() {
     if !is_child() {
-        child(
-            "the_environment_asks_for_checks_in_step",
-            "TORSH_SYNC_CHECKS",
-        );
+        let name = "the_environment_asks_for_checks_in_step";
+        child(name, "TORSH_SYNC_CHECKS");
         return;
     }
-    alone(|d| {
+    faulty(|d| {
         assert!(torsh_tensor::devices::sync_checks());
         let x = tensor![1.0, 2.0].to_device(d.first)?;
         let bad = Tensor::from_data(&[7i64], [1])?.to_device(d.first)?;
@@ -707,7 +707,7 @@ fn the_environment_asks_for_checks_in_step() {
 
 #[test]
 fn copies_go_between_all_devices() {
-    alone(|d| {
+    faulty(|d| {
         let all = [Device::Cpu, d.first, d.second];
         let source = tensor![[1.5, 2.5, 3.5], [4.5, 5.5, 6.5]];
         for from in all {

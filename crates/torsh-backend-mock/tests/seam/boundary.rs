@@ -1,23 +1,14 @@
 //! What goes wrong on a device is said with the operation, its operands and the device.
 
-use parking_lot::{Mutex, MutexGuard};
-use torsh_backend_mock::{Injection, Mock};
-use torsh_core::Device;
+use torsh_backend_mock::Injection;
 use torsh_tensor::devices::{Fallback, definitions_used, fallbacks, set_fallback};
-use torsh_tensor::{DType, Result, Tensor, TorshError, tensor};
+use torsh_tensor::{DType, Device, Result, Tensor, TorshError, tensor};
 
-/// The device, for one test at a time.
-fn mock() -> (Device, &'static Mock, MutexGuard<'static, ()>) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock();
-    let device = torsh_backend_mock::register().expect("the only custom devices");
-    let mock = torsh_backend_mock::mock(0).expect("registered");
-    (device, mock, alone)
-}
+use crate::alone;
 
 #[test]
 fn no_memory_names_the_call() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     let x = tensor![1.0, 2.0, 3.0].to_device(d)?;
     // A refusal of the host before is not what the text tells of.
     assert!(Tensor::zeros([1i64 << 50], DType::F32, Device::Cpu).is_err());
@@ -44,7 +35,7 @@ fn no_memory_names_the_call() -> Result<()> {
 
 #[test]
 fn a_copy_that_fails_is_the_devices_failure() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     mock.inject(Injection::FailingCopies(1));
     let e = tensor![1.0].to_device(d).expect_err("a failing copy");
     assert!(matches!(e, TorshError::DeviceFailed(_)), "{e}");
@@ -59,7 +50,7 @@ fn a_copy_that_fails_is_the_devices_failure() -> Result<()> {
 
 #[test]
 fn a_lost_device_is_lost() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     let x = tensor![1.0, 2.0].to_device(d)?;
     mock.inject(Injection::Lost);
     let result = x.add(1.0);
@@ -88,7 +79,7 @@ fn a_lost_device_is_lost() -> Result<()> {
 
 #[test]
 fn an_error_that_comes_later_names_the_operands() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = Tensor::from_data(&[4i64, 5, 6], [3])?.to_device(d)?;
     let zero = Tensor::from_data(&[1i64, 0, 1], [3])?.to_device(d)?;
     let trunc = torsh_tensor::DivOptions::new().rounding_mode("trunc");
@@ -105,7 +96,7 @@ fn an_error_that_comes_later_names_the_operands() -> Result<()> {
 
 #[test]
 fn a_kernel_without_the_dtype_is_no_kernel() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let count = |all: Vec<(&'static str, u64)>, name| {
         all.iter().find(|(n, _)| *n == name).map_or(0, |(_, n)| *n)
     };
@@ -148,7 +139,7 @@ fn a_kernel_without_the_dtype_is_no_kernel() -> Result<()> {
 
 #[test]
 fn a_dtype_that_a_kernel_lacks_is_named_with_the_device() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = Tensor::from_data(&[true, false], [2])?.to_device(d)?;
     let y = x.kthvalue(1, 0, false)?;
     let e = y.0.to_vec::<bool>().expect_err("not of bools").to_string();

@@ -1,22 +1,14 @@
 //! The seam between tensors and devices, seen through a device that is not the CPU.
 
-use parking_lot::{Mutex, MutexGuard};
 use torsh_core::Device;
 use torsh_core::backend::QueueId;
 use torsh_tensor::{DType, Result, Tensor, tensor};
 
-/// The device, for one test at a time: a deferred error goes to whoever waits first, which may be
-/// another thread.
-fn mock() -> (Device, MutexGuard<'static, ()>) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock();
-    let device = torsh_backend_mock::register().expect("the only custom devices");
-    (device, alone)
-}
+use crate::alone;
 
 #[test]
 fn tensors_go_there_and_back() -> Result<()> {
-    let (d, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = tensor![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
     let y = x.to_device(d)?;
     assert_eq!(y.device().to_string(), "mock:0");
@@ -30,7 +22,7 @@ fn tensors_go_there_and_back() -> Result<()> {
 
 #[test]
 fn a_0d_tensor_of_the_cpu_is_a_number_of_the_call() -> Result<()> {
-    let (d, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = tensor![1.0, 2.0].to_device(d)?;
     let half = tensor![0.5];
     assert_eq!(x.mul(&half.select(0, 0)?)?.to_vec::<f32>()?, [0.5, 1.0]);
@@ -44,7 +36,7 @@ fn a_0d_tensor_of_the_cpu_is_a_number_of_the_call() -> Result<()> {
 
 #[test]
 fn where_takes_0d_tensors_of_the_cpu() -> Result<()> {
-    let (d, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = tensor![1.0, 2.0].to_device(d)?.requires_grad_(true);
     let scalar = |v: f64| Tensor::scalar(v, DType::F64, Device::Cpu);
     let yes = Tensor::scalar(true, DType::Bool, Device::Cpu)?;
@@ -70,7 +62,7 @@ fn where_takes_0d_tensors_of_the_cpu() -> Result<()> {
 
 #[test]
 fn a_loss_is_divided_by_a_number_without_float64() -> Result<()> {
-    let (d, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = tensor![1.0, 2.0].to_device(d)?.requires_grad_(true);
     x.sum()?.div(4.0)?.pow(2.0)?.backward()?;
     let g = x.grad().expect("a gradient");
@@ -80,7 +72,7 @@ fn a_loss_is_divided_by_a_number_without_float64() -> Result<()> {
 
 #[test]
 fn gradients_stay_on_their_device_and_flow_through_moves() -> Result<()> {
-    let (d, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = tensor![1.0, 2.0, 3.0].requires_grad_(true);
     let w = tensor![2.0].select(0, 0)?.detach().requires_grad_(true);
     let y = x.to_device(d)?.mul(&w)?.sum()?;
@@ -95,7 +87,7 @@ fn gradients_stay_on_their_device_and_flow_through_moves() -> Result<()> {
 
 #[test]
 fn a_bad_index_is_reported_once_with_its_call() -> Result<()> {
-    let (d, _alone) = mock();
+    let (d, _, _alone) = alone();
     let x = tensor![1.0, 2.0].to_device(d)?;
     let bad = Tensor::from_data(&[0i64, 7], [2])?.to_device(d)?;
     let line = line!() + 1;
@@ -112,7 +104,7 @@ fn a_bad_index_is_reported_once_with_its_call() -> Result<()> {
 
 #[test]
 fn what_the_device_has_not_is_refused_by_name() -> Result<()> {
-    let (d, _alone) = mock();
+    let (d, _, _alone) = alone();
     let e = Tensor::zeros([2], DType::F64, d)
         .expect_err("no float64")
         .to_string();
@@ -132,7 +124,7 @@ fn what_the_device_has_not_is_refused_by_name() -> Result<()> {
 
 #[test]
 fn queues_wait_for_each_other() -> Result<()> {
-    let (d, _alone) = mock();
+    let (d, _, _alone) = alone();
     let b = torsh_backend::backend(d)?;
     let x = tensor![1.0, 2.0].to_device(d)?;
     let other = b.new_queue(0)?;
@@ -148,7 +140,7 @@ fn queues_wait_for_each_other() -> Result<()> {
 
 #[test]
 fn devices_draw_the_cpus_numbers_from_generators_of_their_own() -> Result<()> {
-    let (d, _alone) = mock();
+    let (d, _, _alone) = alone();
     let draws = |d: Device| -> Result<Vec<f32>> {
         torsh_core::random::manual_seed(7);
         let mut all = Tensor::empty([20], DType::F32, d)?

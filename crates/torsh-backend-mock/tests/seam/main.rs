@@ -1,19 +1,26 @@
-//! What is above the tensor crate, on a device that is not the CPU: training, loss scaling, loading,
-//! files.
+//! The seam between tensors and devices, seen through a device that is not the CPU: from the boundary
+//! of kernels up to training, loading and files. One program, so that it is linked once.
 
 use parking_lot::{Mutex, MutexGuard};
 use torsh_backend_mock::Mock;
 use torsh_core::Device;
 use torsh_tensor::{Result, Tensor};
 
+mod boundary;
+mod device;
+mod faults;
 mod files;
+mod gradients;
 mod loaders;
+mod operators;
+mod profile;
 mod scaler;
+mod streams;
 mod train;
 
-/// The device, for one test at a time: a deferred error goes to whoever waits first, and waits are
-/// counted.
-fn mock() -> (Device, &'static Mock, MutexGuard<'static, ()>) {
+/// The device and its mock, for one test at a time: a deferred error goes to whoever waits first, which
+/// may be another thread, and waits are counted.
+fn alone() -> (Device, &'static Mock, MutexGuard<'static, ()>) {
     static ALONE: Mutex<()> = Mutex::new(());
     let alone = ALONE.lock();
     let device = torsh_backend_mock::register().expect("the only custom devices");

@@ -1,7 +1,6 @@
 //! Profiles of work on a device: its times, its streams, its memory, and what stands in for kernels
 //! that it lacks.
 
-use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use torsh_backend_mock::mock;
 use torsh_core::Kernel;
@@ -15,14 +14,7 @@ use torsh_tensor::devices::{Fallback, set_fallback, synchronize};
 use torsh_tensor::record::{OpRecord, Plan};
 use torsh_tensor::{DType, Device, Result, Stream, Tensor, stream, tensor};
 
-/// The device, for one test at a time: a deferred error goes to whoever waits first, which may be
-/// another thread.
-fn alone() -> (Device, MutexGuard<'static, ()>) {
-    static ALONE: Mutex<()> = Mutex::new(());
-    let alone = ALONE.lock();
-    let device = torsh_backend_mock::register().expect("the only custom devices");
-    (device, alone)
-}
+use crate::alone;
 
 /// Everything that a device was given is with it.
 fn nothing_held_back() -> bool {
@@ -71,7 +63,7 @@ static ONLY_ON_CPU: OpRecord = {
 
 #[test]
 fn ops_have_times_on_their_device() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let x = Tensor::ones([96, 96], DType::F32, d)?;
     let w = Tensor::ones([96, 96], DType::F32, d)?.requires_grad_(true);
     let prof = profile(|| record_function("step", || x.mm(&w)?.t()?.add(1.0)?.sum()?.backward()))?;
@@ -126,7 +118,7 @@ fn ops_have_times_on_their_device() -> Result<()> {
 
 #[test]
 fn copies_and_new_tensors_have_times_too() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let x = Tensor::ones([1000], DType::F32, Device::Cpu)?;
     let prof = profile(|| {
         let y = record_function("upload", || x.to_device(d))?;
@@ -146,7 +138,7 @@ fn copies_and_new_tensors_have_times_too() -> Result<()> {
 
 #[test]
 fn a_trace_has_a_lane_for_each_stream() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let side = Stream::new(d)?;
     let x = Tensor::ones([32, 32], DType::F32, d)?;
     let options = ProfileOptions::new().profile_memory(true);
@@ -199,7 +191,7 @@ fn a_trace_has_a_lane_for_each_stream() -> Result<()> {
 
 #[test]
 fn definitions_are_shown_within_their_ops() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let x = tensor![1.0, 4.0].to_device(d)?;
     let prof = profile(|| x.rsqrt())?;
     let events = prof.events();
@@ -231,7 +223,7 @@ fn definitions_are_shown_within_their_ops() -> Result<()> {
 
 #[test]
 fn fallbacks_to_the_cpu_are_named() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let x = tensor![1.0, -3.0].to_device(d)?;
     set_fallback(Fallback::Cpu);
     let mut y = x.clone();
@@ -272,7 +264,7 @@ fn fallbacks_to_the_cpu_are_named() -> Result<()> {
 
 #[test]
 fn what_a_device_reports_is_the_profiles_error() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let x = tensor![1.0, 2.0].to_device(d)?;
     let bad = Tensor::from_data(&[0i64, 7], [2])?.to_device(d)?;
     let prof = Profile::builder().build();
@@ -290,7 +282,7 @@ fn what_a_device_reports_is_the_profiles_error() -> Result<()> {
 
 #[test]
 fn cycles_of_a_schedule_have_their_own_times() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let x = Tensor::ones([64, 64], DType::F32, d)?;
     let prof = Profile::builder()
         .schedule(schedule(1, 1, 2, 2)?)
@@ -321,7 +313,7 @@ fn cycles_of_a_schedule_have_their_own_times() -> Result<()> {
 
 #[test]
 fn leaks_name_their_device() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     synchronize(d)?;
     let profiler = MemoryProfiler::new();
     profiler.start();
@@ -357,7 +349,7 @@ fn leaks_name_their_device() -> Result<()> {
 
 #[test]
 fn timers_wait_for_devices() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let x = Tensor::ones([128, 128], DType::F32, d)?;
     let timers = Profiler::new();
     let y = timers.time("mm", || x.mm(&x))?;
@@ -389,7 +381,7 @@ fn timers_wait_for_devices() -> Result<()> {
 
 #[test]
 fn a_models_run_tells_how_busy_the_device_was() -> Result<()> {
-    let (d, _alone) = alone();
+    let (d, _, _alone) = alone();
     let x = Tensor::ones([128, 128], DType::F32, d)?;
     let profiler = ModelProfiler::new();
     profiler.start()?;

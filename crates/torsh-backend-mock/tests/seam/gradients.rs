@@ -10,6 +10,8 @@ use torsh_tensor::record::{Backward, OpRecord, Sample, Samples};
 use torsh_tensor::sample::Sampler;
 use torsh_tensor::{DType, Device, Result, Scalar, Tensor, Value, grad};
 
+use crate::alone;
+
 const D: Device = Device::Custom(0);
 
 /// Ops whose samples are not compared, and why.
@@ -225,7 +227,7 @@ fn check(run: &Run) -> std::result::Result<bool, String> {
 
 #[test]
 fn every_op_computes_what_the_cpu_does() -> Result<()> {
-    torsh_backend_mock::register()?;
+    let (.., _alone) = alone();
     let mut wrong = Vec::new();
     let (mut samples, mut compared) = (0, 0);
     for record in records().filter(|r| !EXEMPT.iter().any(|(n, _)| *n == r.name)) {
@@ -262,7 +264,7 @@ fn every_op_computes_what_the_cpu_does() -> Result<()> {
 /// The definitions of ops that are not pointwise: each is what the device computes them by.
 #[test]
 fn structural_ops_without_kernels_are_defined_in_others() -> Result<()> {
-    torsh_backend_mock::register()?;
+    let (.., _alone) = alone();
     let structural: Vec<&OpRecord> = records()
         .filter(|r| r.definition.is_some() && r.kernel_key().is_some_and(|k| !k.is_pointwise()))
         .collect();

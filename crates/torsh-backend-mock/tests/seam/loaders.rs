@@ -6,7 +6,7 @@ use torsh_nn::utils::rnn::{pack_padded_sequence, pad_packed_sequence};
 use torsh_tensor::{DType, Result, Tensor, TorshError, set_default_device};
 use torsh_train::memory::Retry;
 
-use super::{mock, waits};
+use crate::{alone, waits};
 
 /// Another default device, until the end of a test.
 struct Default;
@@ -32,7 +32,7 @@ fn items(device: Device) -> Result<TensorDataset<(Tensor, Tensor)>> {
 
 #[test]
 fn datasets_keep_their_devices_beside_a_default_one() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let _default = Default::set(d)?;
     for device in [Device::Cpu, d] {
         let (x, y) = items(device)?.get_batch(&[6, 1])?;
@@ -47,7 +47,7 @@ fn datasets_keep_their_devices_beside_a_default_one() -> Result<()> {
 
 #[test]
 fn samplers_and_loaders_draw_on_the_cpu_beside_a_default_device() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let draw = || {
         torsh_core::random::manual_seed(5);
         WeightedRandomSampler::new([0.1, 0.0, 0.7, 0.2], 10)?.indices()
@@ -69,7 +69,7 @@ fn samplers_and_loaders_draw_on_the_cpu_beside_a_default_device() -> Result<()> 
 
 #[test]
 fn batches_arrive_on_the_device_without_waiting() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     let read = |device: Device, workers: usize| -> Result<(usize, Vec<f32>)> {
         let loader = DataLoader::builder(items(Device::Cpu)?)
             .batch_size(3)
@@ -92,7 +92,7 @@ fn batches_arrive_on_the_device_without_waiting() -> Result<()> {
 
 #[test]
 fn sequences_are_packed_beside_a_default_device() -> Result<()> {
-    let (d, _, _alone) = mock();
+    let (d, _, _alone) = alone();
     let _default = Default::set(d)?;
     for device in [Device::Cpu, d] {
         let x = Tensor::from_slice(&[1f32, 2., 3., 4., 5., 0.], [3, 2], DType::F32, device)?;
@@ -112,7 +112,7 @@ fn sequences_are_packed_beside_a_default_device() -> Result<()> {
 
 #[test]
 fn another_try_comes_after_the_devices_work_is_done() -> Result<()> {
-    let (d, mock, _alone) = mock();
+    let (d, mock, _alone) = alone();
     let retry = Retry::new(1).pause(std::time::Duration::ZERO).device(d);
     let (waited, found) = waits(mock, || {
         retry.run(|attempt| match attempt {
