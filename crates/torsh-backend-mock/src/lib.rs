@@ -65,7 +65,6 @@ pub struct Mock {
     memory: Arc<RwLock<Memory>>,
     queues: RwLock<Vec<Arc<Queue>>>,
     lost: Arc<AtomicBool>,
-    error: Arc<Mutex<Option<TorshError>>>,
     /// How many allocations get memory before `no_memory` of them get none.
     memory_left: AtomicUsize,
     no_memory: AtomicUsize,
@@ -112,12 +111,10 @@ impl Mock {
     fn new(index: usize) -> Mock {
         let memory = Arc::new(RwLock::new(Memory::new(index)));
         let lost = Arc::new(AtomicBool::new(false));
-        let error = Arc::new(Mutex::new(None));
         let waits = Arc::new(AtomicUsize::new(0));
         let first = Arc::new(Queue::new(
             Device::Custom(index),
             0,
-            error.clone(),
             memory.clone(),
             lost.clone(),
             waits.clone(),
@@ -127,7 +124,6 @@ impl Mock {
             memory,
             queues: RwLock::new(vec![first]),
             lost,
-            error,
             memory_left: AtomicUsize::new(0),
             no_memory: AtomicUsize::new(0),
             no_copies: AtomicUsize::new(0),
@@ -163,9 +159,10 @@ impl Mock {
         self.no_copies.store(0, Ordering::Release);
         self.no_kernels.write().clear();
         // A lost device passes over what it was given before it is there again.
-        self.queues.read().iter().for_each(Queue::drain);
+        let queues = self.queues.read().clone();
+        queues.iter().for_each(Queue::drain);
         self.lost.store(false, Ordering::Release);
-        self.error.lock().take();
+        queues.iter().for_each(|q| q.clear_errors());
     }
 
     /// How often the host waited for the device so far: copies to the host, synchronizations, events.
@@ -295,13 +292,14 @@ unsafe impl Backend for Mock {
         let Some(own) = queues.first() else { return };
         let uses = block.uses();
         let used = uses.reads.iter().chain(&uses.write);
+        let mut after = Vec::new();
         for t in used.filter(|t| t.queue.0 != 0) {
             if let Some(other) = queues.get(t.queue.0 as usize) {
                 other.flush();
-                own.push(Command::WaitFor(other.clone(), t.number));
+                after.push((other.clone(), t.number));
             }
         }
-        own.push(Command::Free(block.token()));
+        own.push(Command::Free(block.token(), after));
     }
 
     fn upload(&self, src: HostBytes<'_>, dst: Place<'_>) -> Result<()> {
@@ -376,7 +374,10 @@ unsafe impl Backend for Mock {
         let queues = self.queues.read().clone();
         queues.iter().for_each(|q| q.wait());
         self.alive()?;
-        self.error.lock().take().map_or(Ok(()), Err)
+        queues
+            .iter()
+            .find_map(|q| q.take_error())
+            .map_or(Ok(()), Err)
     }
 
     fn queue(&self) -> QueueId {
@@ -401,15 +402,8 @@ unsafe impl Backend for Mock {
         let mut queues = self.queues.write();
         let id = queues.len() as u32;
         let (memory, lost) = (self.memory.clone(), self.lost.clone());
-        let (error, waits) = (self.error.clone(), self.waits.clone());
-        queues.push(Arc::new(Queue::new(
-            self.device(),
-            id,
-            error,
-            memory,
-            lost,
-            waits,
-        )));
+        let (device, waits) = (self.device(), self.waits.clone());
+        queues.push(Arc::new(Queue::new(device, id, memory, lost, waits)));
         Ok(QueueId(id))
     }
 

@@ -30,7 +30,9 @@ pub enum Command {
         bytes: usize,
     },
     Fill(usize, usize, u8),
-    Free(u64),
+    /// A block, once its last uses on other queues are done.
+    Free(u64, Vec<(Arc<Queue>, u64)>),
+    /// What follows depends on another queue's work.
     WaitFor(Arc<Queue>, u64),
     Mark(Arc<Mutex<Option<Instant>>>),
 }
@@ -177,6 +179,9 @@ struct State {
     given: u64,
 }
 
+/// An error until a wait of any queue that knows it reports it.
+type Unreported = Arc<Mutex<Option<TorshError>>>;
+
 /// A queue and its thread, which lives as long as the process.
 pub struct Queue {
     device: Device,
@@ -184,9 +189,9 @@ pub struct Queue {
     state: Mutex<State>,
     work: Condvar,
     done: AtomicU64,
-    /// The first error of the device's queues since the last wait: what waits for another queue's work
-    /// gets its error, too.
-    error: Arc<Mutex<Option<TorshError>>>,
+    /// Errors that no wait has reported yet: the first of this queue, and those of queues whose work
+    /// this one waited for. They are shared, so that each is reported once.
+    errors: Mutex<Vec<Unreported>>,
     memory: Arc<RwLock<Memory>>,
     lost: Arc<AtomicBool>,
     /// How often the host waited for the device.
@@ -204,7 +209,6 @@ impl Queue {
     pub fn new(
         device: Device,
         id: u32,
-        error: Arc<Mutex<Option<TorshError>>>,
         memory: Arc<RwLock<Memory>>,
         lost: Arc<AtomicBool>,
         waits: Arc<AtomicUsize>,
@@ -219,7 +223,7 @@ impl Queue {
             }),
             work: Condvar::new(),
             done: AtomicU64::new(0),
-            error,
+            errors: Mutex::new(Vec::new()),
             memory,
             lost,
             waits,
@@ -235,13 +239,33 @@ impl Queue {
         self.state.lock().held.len()
     }
 
+    /// The first error that no wait has reported yet.
     pub fn take_error(&self) -> Option<TorshError> {
-        self.error.lock().take()
+        let mut errors = self.errors.lock();
+        let first = errors.iter().find_map(|e| e.lock().take());
+        errors.retain(|e| e.lock().is_some());
+        first
+    }
+
+    /// Forgets all errors.
+    pub fn clear_errors(&self) {
+        let errors = std::mem::take(&mut *self.errors.lock());
+        errors.iter().for_each(|e| *e.lock() = None);
     }
 
     fn fail(&self, e: TorshError) {
-        // The first one says most.
-        self.error.lock().get_or_insert(e);
+        let mut errors = self.errors.lock();
+        errors.retain(|e| e.lock().is_some());
+        // The first one says most: what comes after it may only follow from it.
+        if errors.is_empty() {
+            errors.push(Arc::new(Mutex::new(Some(e))));
+        }
+    }
+
+    /// What depends on another queue's work reports its errors, too.
+    fn take_over(&self, other: &Queue) {
+        let theirs = other.errors.lock().clone();
+        self.errors.lock().extend(theirs);
     }
 
     /// Records a command; its number.
@@ -335,7 +359,7 @@ impl Queue {
                     }
                 }
             };
-            let free = matches!(command, Command::Free(_));
+            let free = matches!(command, Command::Free(..));
             // A lost device does nothing but give back its memory.
             if (free || !self.lost.load(Ordering::Acquire))
                 && let Err(e) = self.run(command)
@@ -382,8 +406,14 @@ impl Queue {
                 // SAFETY: as above.
                 unsafe { to.write_bytes(byte, n) };
             }
-            Command::Free(id) => self.memory.write().free(id),
-            Command::WaitFor(other, number) => other.reached(number),
+            Command::Free(id, after) => {
+                after.iter().for_each(|(q, number)| q.reached(*number));
+                self.memory.write().free(id);
+            }
+            Command::WaitFor(other, number) => {
+                other.reached(number);
+                self.take_over(&other);
+            }
             Command::Mark(reached) => *reached.lock() = Some(Instant::now()),
         }
         Ok(())

@@ -67,8 +67,6 @@
 
 extern crate self as torsh;
 
-#[cfg(all(doctest, feature = "train", feature = "profiler", feature = "debug"))]
-mod book;
 mod device;
 pub mod prelude;
 mod rng;

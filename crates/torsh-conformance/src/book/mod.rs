@@ -66,7 +66,7 @@ pub fn make(docs: &Path, rustdoc: &Path) -> Result<Outcome, String> {
     let book = snippets::Book {
         pages: &pages,
         summary: &text(&docs.join("SUMMARY.md"))?,
-        doc_tests: &text(&root.join("crates/torsh/src/book.rs"))?,
+        doc_tests: &text(&root.join("crates/torsh-book/src/book.rs"))?,
         generated: &[SNIPPETS],
     };
     let list = snippets::list(&text(&docs.join("snippets.tsv"))?)?;

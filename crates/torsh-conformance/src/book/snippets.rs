@@ -88,7 +88,7 @@ impl Book<'_> {
             }
             if !self.generated.contains(path) && self.module(path).is_none() {
                 wrong.push(format!(
-                    "{path}: no doc test; name it in crates/torsh/src/book.rs"
+                    "{path}: no doc test; name it in crates/torsh-book/src/book.rs"
                 ));
             }
             for block in page.blocks.iter().filter(|b| b.is_rust()) {
@@ -167,8 +167,8 @@ impl Book<'_> {
             "# What is tested where\n\nMade by `cargo run -p torsh-conformance -- book`; do not edit. Five guides \
              were written before the library was; this table names, for each piece of code in them, the block of \
              this book that does the same with the library as it is. Every block is compiled, run and asserts what \
-             comes out; one is run by its name: `cargo test --doc -p torsh 'book::handbook (line 12)'`, all of a page by \
-             `cargo test --doc -p torsh book::handbook`.\n\n",
+             comes out; one is run by its name: `cargo test --doc -p torsh-book 'book::handbook (line 12)'`, all of a page by \
+             `cargo test --doc -p torsh-book book::handbook`.\n\n",
         );
         let _ = writeln!(
             out,
@@ -280,7 +280,7 @@ mod tests {
         let (wrong, _) = checked(GOOD, SUMMARY, "pages! {}");
         assert_eq!(
             wrong,
-            ["guides/a.md: no doc test; name it in crates/torsh/src/book.rs"]
+            ["guides/a.md: no doc test; name it in crates/torsh-book/src/book.rs"]
         );
     }
 

@@ -1,4 +1,4 @@
-//! The pages of `docs/` and the README, whose code blocks are doc tests of this crate.
+//! One module a page.
 
 macro_rules! pages {
     ($($name:ident $path:literal),* $(,)?) => {$(

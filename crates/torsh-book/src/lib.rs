@@ -1,0 +1,4 @@
+//! The README and the pages of `docs/`, whose code blocks are doc tests of this crate.
+
+#[cfg(doctest)]
+mod book;
