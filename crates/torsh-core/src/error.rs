@@ -180,9 +180,24 @@ impl TorshError {
     #[must_use]
     #[cold]
     pub fn in_op(
-        mut self,
+        self,
         op: &'static str,
         operands: impl FnOnce() -> Vec<String>,
+        location: &'static Location<'static>,
+    ) -> TorshError {
+        let mut operands = Some(operands);
+        self.in_op_of(
+            op,
+            &mut || operands.take().map_or_else(Vec::new, |f| f()),
+            location,
+        )
+    }
+
+    /// [`TorshError::in_op`], compiled once for all callers.
+    fn in_op_of(
+        mut self,
+        op: &'static str,
+        operands: &mut dyn FnMut() -> Vec<String>,
         location: &'static Location<'static>,
     ) -> TorshError {
         if matches!(self, TorshError::OutOfMemory) {

@@ -86,6 +86,7 @@ impl Shape {
     /// The number of elements, or an error where the product or its bytes overflow. Sizes of 0 are
     /// left out of the product that is checked, so that no product of some of the sizes, as strides
     /// and the results of reductions have them, overflows for a shape that passes.
+    #[inline]
     pub fn checked_numel(&self, element_size: usize) -> Result<usize> {
         let overflow = || {
             TorshError::invalid(

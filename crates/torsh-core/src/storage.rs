@@ -210,6 +210,29 @@ const MANY: usize = 16;
 /// `x.add_(&x)` takes one lock. Never call user code while the result is held.
 #[inline]
 pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
+    // One or two distinct storages: what nearly every op has.
+    match *storages {
+        [a] => take(smallvec::SmallVec::from_buf_and_len([a; 4], 1)),
+        [a, b] => {
+            let (first, second) = (a.0 as *const Storage, b.0 as *const Storage);
+            if first == second {
+                let merged = (a.0, a.1 | b.1);
+                return take(smallvec::SmallVec::from_buf_and_len([merged; 4], 1));
+            }
+            let ordered = if first < second {
+                [a, b, a, a]
+            } else {
+                [b, a, a, a]
+            };
+            take(smallvec::SmallVec::from_buf_and_len(ordered, 2))
+        }
+        _ => take(distinct(storages)),
+    }
+}
+
+/// Each storage once, in the order in which locks are taken.
+#[inline(never)]
+fn distinct<'a>(storages: &[(&'a Storage, bool)]) -> smallvec::SmallVec<[(&'a Storage, bool); 4]> {
     let mut held: smallvec::SmallVec<[(&'a Storage, bool); 4]> = smallvec::SmallVec::new();
     if storages.len() > MANY {
         held.extend_from_slice(storages);
@@ -219,24 +242,7 @@ pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
             kept.1 |= same && next.1;
             same
         });
-        return take(held);
-    }
-    // One or two distinct storages: what nearly every op has.
-    if let &[a] = storages {
-        return take(smallvec::SmallVec::from_buf_and_len([a; 4], 1));
-    }
-    if let &[a, b] = storages {
-        let (first, second) = (a.0 as *const Storage, b.0 as *const Storage);
-        if first == second {
-            let merged = (a.0, a.1 | b.1);
-            return take(smallvec::SmallVec::from_buf_and_len([merged; 4], 1));
-        }
-        let ordered = if first < second {
-            [a, b, a, a]
-        } else {
-            [b, a, a, a]
-        };
-        return take(smallvec::SmallVec::from_buf_and_len(ordered, 2));
+        return held;
     }
     for &(s, write) in storages {
         match held.iter_mut().find(|(h, _)| std::ptr::eq(*h, s)) {
@@ -245,7 +251,7 @@ pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
         }
     }
     held.sort_unstable_by_key(|(s, _)| *s as *const Storage as usize);
-    take(held)
+    held
 }
 
 /// Takes locks in order.

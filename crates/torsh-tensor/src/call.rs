@@ -148,28 +148,30 @@ pub(crate) fn call_whole(
     attrs: &dyn Attributes,
 ) -> Result<Tensor> {
     let (at, args) = (Location::caller(), [Arg::T(x)]);
-    let usual = x.contiguous_flag() && x.device().has_data();
+    let device = x.device();
+    let usual = x.contiguous_flag() && device.has_data();
     if !usual || mode::get() & mode::WATCHED != 0 {
         return call1(record, &args, attrs);
     }
-    whole(record, x, dtype, attrs, at).map_err(|e| in_op(e, record, &args, at))
+    whole(record, (x, device), dtype, attrs, at).map_err(|e| in_op(e, record, &args, at))
 }
 
+#[inline]
 fn whole(
     record: &'static OpRecord,
-    x: &Tensor,
+    (x, device): (&Tensor, Device),
     dtype: DType,
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Tensor> {
-    let Some(kernel) = find_kernel(record, x.device(), x.dtype())? else {
+    let Some(kernel) = find_kernel(record, device, x.dtype())? else {
         return Ok(first(dispatch(record, &[Arg::T(x)], attrs, at)?));
     };
-    let out = Tensor::uninit(Shape::default(), dtype, x.device())?;
+    let out = Tensor::uninit(Shape::default(), dtype, device)?;
     let launch = Launch {
         kernel,
         compute: x.dtype(),
-        device: x.device(),
+        device,
         outputs: &[raw::view(&out)],
         inputs: &[raw::view(x)],
         attrs,
@@ -183,7 +185,7 @@ fn whole(
         (x.storage().as_ref(), false),
         (out.storage().as_ref(), true),
     ];
-    raw::run(&launch, &locks[..1 + usize::from(!x.device().is_host())])?;
+    raw::run(launch, &locks[..1 + usize::from(!device.is_host())])?;
     record_one(record, &[Arg::T(x)], attrs, out, at)
 }
 
@@ -437,5 +439,5 @@ fn run_structural(
         op: record.base_name(),
         at,
     };
-    raw::run(&launch, &locks)
+    raw::run(launch, &locks)
 }

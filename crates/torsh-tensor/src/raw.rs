@@ -124,9 +124,9 @@ pub(crate) struct Launch<'a> {
 }
 
 /// Locks the storages of a call (`true` for writing) and runs its kernel.
-#[inline]
-pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<()> {
-    let guard: Locks<'_> = lock_all(storages);
+#[inline(always)]
+pub(crate) fn run(launch: Launch<'_>, storages: &[(&Storage, bool)]) -> Result<()> {
+    let _guard: Locks<'_> = lock_all(storages);
     let site = CallSite {
         op: launch.op,
         location: launch.at,
@@ -147,17 +147,25 @@ pub(crate) fn run(launch: &Launch<'_>, storages: &[(&Storage, bool)]) -> Result<
         .with_numbers(launch.numbers)
         .of_one_layout(launch.one_layout)
     };
-    if launch.device.is_host() {
-        let r = launch.kernel.1(&args);
-        drop(guard);
-        return r;
+    match launch.device.is_host() {
+        true => launch.kernel.1(&args),
+        false => run_on_device(launch.kernel.1, args, storages),
     }
-    // SAFETY: as above; an op that is made of others is named in their place.
-    let args = unsafe { args.on(launch.device, crate::check::site(site)) };
-    using(launch.device, storages, |_| launch.kernel.1(&args))?;
-    drop(guard);
+}
+
+/// [`run`] on a device that is not the host, whose storages are locked.
+#[cold]
+fn run_on_device(
+    kernel: KernelFn,
+    args: KernelArgs<'_>,
+    storages: &[(&Storage, bool)],
+) -> Result<()> {
+    let (device, site) = (args.device(), args.site());
+    // SAFETY: the device is the call's; an op that is made of others is named in their place.
+    let args = unsafe { args.on(device, crate::check::site(site)) };
+    using(device, storages, |_| kernel(&args))?;
     match crate::call::sync_checks() {
-        true => torsh_backend::synchronize(launch.device),
+        true => torsh_backend::synchronize(device),
         false => Ok(()),
     }
 }

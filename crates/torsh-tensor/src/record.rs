@@ -285,8 +285,8 @@ pub struct OpRecord {
     /// PyTorch's name, with the overload after a dot where the last part names one
     /// (`sum.dim`, `nn.functional.relu`).
     pub name: &'static str,
-    /// How many characters of `name` are PyTorch's own name.
-    base: usize,
+    /// PyTorch's own name.
+    base: &'static str,
     /// What it computes.
     pub doc: &'static str,
     /// PyTorch's signature; empty for an op that is not called by name.
@@ -317,7 +317,7 @@ impl OpRecord {
     pub const fn new(name: &'static str, doc: &'static str, schema: &'static str) -> OpRecord {
         OpRecord {
             name,
-            base: name.len(),
+            base: name,
             doc,
             schema,
             rule: Rule::Composite,
@@ -341,7 +341,7 @@ impl OpRecord {
         while i > 0 {
             i -= 1;
             if bytes[i] == b'.' {
-                self.base = i;
+                self.base = self.name.split_at(i).0;
                 break;
             }
         }
@@ -491,8 +491,9 @@ impl OpRecord {
     }
 
     /// PyTorch's own name, without an overload's.
-    pub fn base_name(&self) -> &'static str {
-        &self.name[..self.base]
+    #[inline]
+    pub const fn base_name(&self) -> &'static str {
+        self.base
     }
 
     /// Whether gradients can flow through it.

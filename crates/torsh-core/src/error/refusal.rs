@@ -57,7 +57,7 @@ pub(crate) fn bytes() -> usize {
 /// Names the operation of the last refusal, where none is named yet.
 pub(super) fn name_op(
     name: &'static str,
-    operands: impl FnOnce() -> Vec<String>,
+    operands: &mut dyn FnMut() -> Vec<String>,
     location: &'static Location<'static>,
 ) {
     with(|last| {

@@ -67,10 +67,24 @@ impl Hooks {
         forward: impl FnOnce(&Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
         let caller = Location::caller();
-        let forward = |x: &Tensor| forward(x).map_err(|e| e.called_from(file!(), caller));
-        let Some(lists) = self.0.get() else {
-            return forward(x);
+        let mut once = Some(forward);
+        let forward: &mut dyn FnMut(&Tensor) -> Result<Tensor> = &mut |x| match once.take() {
+            Some(forward) => forward(x).map_err(|e| e.called_from(file!(), caller)),
+            None => unreachable!("a layer's forward runs once"),
         };
+        match self.0.get() {
+            None => forward(x),
+            Some(lists) => Hooks::run_between(lists, module, x, forward),
+        }
+    }
+
+    /// [`Hooks::run`] of a module that has hooks, compiled once for all layers.
+    fn run_between(
+        lists: &Mutex<Lists>,
+        module: &dyn Module,
+        x: &Tensor,
+        forward: &mut dyn FnMut(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
         // The lists are copied, so that a hook may add or remove hooks.
         let (before, after) = {
             let lists = lock(lists);

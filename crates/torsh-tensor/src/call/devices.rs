@@ -375,7 +375,7 @@ pub(crate) fn assert_later(
         op: site.op,
         at: site.location,
     };
-    raw::run(&launch, &[(holds.storage().as_ref(), false)])?;
+    raw::run(launch, &[(holds.storage().as_ref(), false)])?;
     Ok(true)
 }
 

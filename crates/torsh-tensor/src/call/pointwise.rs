@@ -285,7 +285,7 @@ pub(super) fn run_pointwise<const UNIFORM: bool>(
         op: record.base_name(),
         at,
     };
-    raw::run(&launch, &locks[..locked])
+    raw::run(launch, &locks[..locked])
 }
 
 #[cold]

@@ -70,7 +70,7 @@ fn lies_within(layout: &Layout, element_size: usize, storage: &Storage) -> bool 
     }
     numel <= isize::MAX as usize
         && layout.shape.ndim() == layout.strides.len()
-        && last < storage.bytes() / element_size
+        && last.saturating_add(1).saturating_mul(element_size) <= storage.bytes()
         && storage.device() != Device::Meta
 }
 
