@@ -285,3 +285,15 @@ fn a_tensor_without_elements_may_start_past_its_storage() -> Result<()> {
     assert_eq!(positions[1].to_vec::<i64>()?, Vec::<i64>::new());
     Ok(())
 }
+
+#[test]
+fn tensordot_refuses_dimensions_of_a_number() {
+    let e = zeros((3, 0))
+        .tensordot(&zeros(()), &[1], &[0])
+        .expect_err("a number has no dimensions")
+        .to_string();
+    assert!(
+        e.contains("dimension specified as 0, but the tensor has no dimensions"),
+        "{e}"
+    );
+}

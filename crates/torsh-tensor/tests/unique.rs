@@ -38,6 +38,22 @@ fn elements_are_sorted_and_placed() -> Result<()> {
 }
 
 #[test]
+fn a_tensor_without_data_is_refused() -> Result<()> {
+    let x = Tensor::zeros([2i64, 1i64 << 40], DType::U8, Device::Meta)?;
+    for e in [
+        x.unique_with(all().dim(0)).err(),
+        x.unique_consecutive().err(),
+    ] {
+        let e = e.expect("nobody knows how many there are").to_string();
+        assert!(
+            e.starts_with("unique") && e.contains("a meta tensor"),
+            "{e}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn every_nan_is_distinct() -> Result<()> {
     let x = Tensor::from_data(&[f32::NAN, 1.0, f32::NAN], &[3])?;
     let u = x.unique_with(all())?;

@@ -103,6 +103,10 @@ impl Lines {
         n: usize,
         f: impl Fn([isize; 3], Ptr<I>) -> Result<()> + Sync,
     ) -> Result<()> {
+        // Lines without elements may be as many as a number can say.
+        if self.length == 0 {
+            return Ok(());
+        }
         let lines = self.starts.numel();
         let failed = AtomicBool::new(false);
         let some = |range: Range<usize>| {

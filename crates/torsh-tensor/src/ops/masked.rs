@@ -5,7 +5,7 @@ use torsh_core::attrs::{self, NONE};
 use torsh_core::{DType, Dims, Kernel, Result, Shape, TorshError};
 
 use super::index::{fill_value, in_place, one};
-use crate::call::{Arg, call1};
+use crate::call::{Arg, call1, common_device};
 use crate::record::{OpRecord, Plan, PlanCx, Sample};
 use crate::{Operand, Tensor, Value};
 
@@ -338,6 +338,8 @@ impl Tensor {
         };
         check_mask("masked_select", mask).map_err(named)?;
         let shape = self.shape().broadcast(mask.shape()).map_err(named)?;
+        // Before the mask is read, as often as the shape says.
+        common_device(&[Arg::T(self), Arg::T(mask)]).map_err(named)?;
         let (x, mask) = (self.expand(&shape)?, mask.expand(&shape)?);
         let count = count(&mask)?;
         call1(

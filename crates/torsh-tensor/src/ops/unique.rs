@@ -171,6 +171,13 @@ fn distinct(
     dim: Option<i64>,
     find: impl FnOnce(&Tensor) -> Result<Unique>,
 ) -> Result<Unique> {
+    if !x.device().has_data() {
+        return Err(TorshError::device(
+            op,
+            "the shape of the result depends on the elements, which a meta tensor does not have",
+        )
+        .with_hint("compute it on a device with data"));
+    }
     let x = x.detach();
     let Some(dim) = dim else {
         let mut u = find(&x.reshape(-1)?)?;

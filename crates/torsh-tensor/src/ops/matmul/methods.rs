@@ -276,6 +276,12 @@ impl Tensor {
         let read = |t: &Tensor, list: &[i64]| -> Result<Vec<usize>> {
             let mut out = Vec::with_capacity(list.len());
             for &d in list {
+                if t.ndim() == 0 {
+                    return Err(TorshError::index(
+                        "tensordot",
+                        format!("dimension specified as {d}, but the tensor has no dimensions"),
+                    ));
+                }
                 let d = t.shape().dim(d).map_err(|e| e.renamed("tensordot"))?;
                 if out.contains(&d) {
                     return Err(TorshError::invalid(
