@@ -55,6 +55,8 @@ pub enum Injection {
     FailingCopies(usize),
     /// The device has no kernel for a key.
     NoKernel(Kernel),
+    /// The device has no kernel for a key in a dtype to compute in.
+    NoKernelIn(Kernel, DType),
     /// The device is gone: every later call says so, until [`Mock::restore`].
     Lost,
 }
@@ -69,7 +71,7 @@ pub struct Mock {
     memory_left: AtomicUsize,
     no_memory: AtomicUsize,
     no_copies: AtomicUsize,
-    no_kernels: RwLock<Vec<Kernel>>,
+    no_kernels: RwLock<Vec<(Kernel, Option<DType>)>>,
     waits: Arc<AtomicUsize>,
 }
 
@@ -142,7 +144,10 @@ impl Mock {
             Injection::OutOfMemory(n) => memory(0, n),
             Injection::OutOfMemoryAfter(n) => memory(n, 1),
             Injection::FailingCopies(n) => self.no_copies.store(n, Ordering::Release),
-            Injection::NoKernel(key) => self.no_kernels.write().push(key),
+            Injection::NoKernel(key) => self.no_kernels.write().push((key, None)),
+            Injection::NoKernelIn(key, dtype) => {
+                self.no_kernels.write().push((key, Some(dtype)));
+            }
             Injection::Lost => self.lost.store(true, Ordering::Release),
         }
     }
@@ -437,9 +442,12 @@ unsafe impl Backend for Mock {
     fn empty_cache(&self) {}
 
     fn kernel(&self, kernel: Kernel, compute: DType) -> Option<KernelFn> {
+        let injected = |(k, dtype): &(Kernel, Option<DType>)| {
+            *k == kernel && dtype.is_none_or(|d| d == compute)
+        };
         let lacks = MISSING.contains(&kernel)
             || MISSING_IN.contains(&(kernel, compute))
-            || self.no_kernels.read().contains(&kernel);
+            || self.no_kernels.read().iter().any(injected);
         (!lacks && torsh_backend_cpu::kernel(kernel).is_some()).then_some(record as KernelFn)
     }
 }

@@ -29,10 +29,6 @@ pub const MISSING: &[Kernel] = {
     ]
 };
 
-/// Kernels that the device has, but not in these dtypes to compute in: one whose op has a definition
-/// in other ops, and one whose op has none.
-pub const MISSING_IN: &[(Kernel, DType)] = &[
-    (Kernel::Square, DType::F16),
-    (Kernel::Square, DType::BF16),
-    (Kernel::Cross, DType::I8),
-];
+/// Kernels that the device has, but not in these dtypes to compute in.
+pub const MISSING_IN: &[(Kernel, DType)] =
+    &[(Kernel::Square, DType::F16), (Kernel::Square, DType::BF16)];
