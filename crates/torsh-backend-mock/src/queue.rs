@@ -265,7 +265,13 @@ impl Queue {
     /// What depends on another queue's work reports its errors, too.
     fn take_over(&self, other: &Queue) {
         let theirs = other.errors.lock().clone();
-        self.errors.lock().extend(theirs);
+        let mut errors = self.errors.lock();
+        for e in theirs {
+            // Queues that wait for each other again and again know an error once.
+            if e.lock().is_some() && !errors.iter().any(|own| Arc::ptr_eq(own, &e)) {
+                errors.push(e);
+            }
+        }
     }
 
     /// Records a command; its number.

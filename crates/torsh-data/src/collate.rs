@@ -59,6 +59,22 @@ impl Collate for String {
     }
 }
 
+/// Calls a macro with the names and positions of tuples of up to eight items.
+macro_rules! for_each_tuple {
+    ($macro:ident) => {
+        $macro! {
+            A 0;
+            A 0 B 1;
+            A 0 B 1 C 2;
+            A 0 B 1 C 2 D 3;
+            A 0 B 1 C 2 D 3 E 4;
+            A 0 B 1 C 2 D 3 E 4 F 5;
+            A 0 B 1 C 2 D 3 E 4 F 5 G 6;
+            A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7;
+        }
+    };
+}
+
 macro_rules! collate_tuples {
     ($($($name:ident $index:tt)+;)*) => {$(
         impl<$($name: Collate),+> Collate for ($($name,)+) {
@@ -73,16 +89,7 @@ macro_rules! collate_tuples {
         }
     )*};
 }
-collate_tuples! {
-    A 0;
-    A 0 B 1;
-    A 0 B 1 C 2;
-    A 0 B 1 C 2 D 3;
-    A 0 B 1 C 2 D 3 E 4;
-    A 0 B 1 C 2 D 3 E 4 F 5;
-    A 0 B 1 C 2 D 3 E 4 F 5 G 6;
-    A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7;
-}
+for_each_tuple!(collate_tuples);
 
 impl Collate for &'static str {
     type Batch = Vec<&'static str>;
@@ -296,16 +303,7 @@ macro_rules! move_tuples {
         }
     )*};
 }
-move_tuples! {
-    A 0;
-    A 0 B 1;
-    A 0 B 1 C 2;
-    A 0 B 1 C 2 D 3;
-    A 0 B 1 C 2 D 3 E 4;
-    A 0 B 1 C 2 D 3 E 4 F 5;
-    A 0 B 1 C 2 D 3 E 4 F 5 G 6;
-    A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7;
-}
+for_each_tuple!(move_tuples);
 
 impl<T: ToDevice> ToDevice for Vec<T> {
     fn to_device(self, device: Device) -> Result<Self> {
