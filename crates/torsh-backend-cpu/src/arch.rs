@@ -4,31 +4,15 @@
 //! and compiled for every [`Level`]; the widest one the machine has is picked at
 //! run time. The loop itself is plain Rust that LLVM vectorises.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+pub use torsh_core::machine::Level;
+use torsh_core::machine::machine;
 
 use crate::matmul::lane::Lane;
 
-/// Instruction set a loop is compiled for, in ascending order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Level {
-    /// What the target guarantees: SSE2 on x86-64, NEON on aarch64.
-    Base = 1,
-    /// AVX2 with FMA and F16C: 256-bit registers.
-    Avx2 = 2,
-    /// AVX-512 F/DQ/VL/BW/CD: 512-bit registers.
-    Avx512 = 3,
-}
-
-impl Level {
-    /// Every level, ascending.
-    pub const ALL: [Level; 3] = [Level::Base, Level::Avx2, Level::Avx512];
-
-    /// Whether this machine (and `TORSH_SIMD`) allows the level.
-    pub fn is_available(self) -> bool {
-        self <= level()
-    }
+/// The level in use: [`machine`]'s.
+#[inline]
+pub fn level() -> Level {
+    machine().level
 }
 
 /// Compile-time side of a [`Level`]: what the generic loop bodies are written over.
@@ -94,128 +78,6 @@ pub fn fma32<A: Arch>(a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 pub fn fma64<A: Arch>(a: f64, b: f64, c: f64) -> f64 {
     if A::FMA { a.mul_add(b, c) } else { a * b + c }
-}
-
-/// Bytes of a core's second-level cache; 0 where the processor does not say. Asked once.
-pub(crate) fn second_level_cache() -> usize {
-    static BYTES: OnceLock<usize> = OnceLock::new();
-    *BYTES.get_or_init(|| {
-        #[cfg(target_arch = "x86_64")]
-        for leaf in [4, 0x8000_001d] {
-            use std::arch::x86_64::{__cpuid, __cpuid_count};
-            if __cpuid(leaf & 0x8000_0000).eax < leaf {
-                continue;
-            }
-            for nth in 0..8 {
-                let cache = __cpuid_count(leaf, nth);
-                let (kind, level) = (cache.eax & 31, cache.eax >> 5 & 7);
-                if kind == 0 {
-                    break;
-                }
-                // Not one of instructions.
-                if kind != 2 && level == 2 {
-                    let field = |shift: u32, bits: u32| {
-                        (cache.ebx >> shift & ((1 << bits) - 1)) as usize + 1
-                    };
-                    return field(0, 12) * field(12, 10) * field(22, 10) * (cache.ecx as usize + 1);
-                }
-            }
-        }
-        0
-    })
-}
-
-/// The processor's maker, as it says so itself; zeros on other architectures.
-fn vendor() -> [u8; 12] {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let v = std::arch::x86_64::__cpuid(0);
-        let all = [v.ebx, v.edx, v.ecx].map(u32::to_le_bytes);
-        all.as_flattened().try_into().unwrap_or_default()
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    [0; 12]
-}
-
-/// Whether this is one of Intel's processors.
-pub(crate) fn intel() -> bool {
-    static INTEL: OnceLock<bool> = OnceLock::new();
-    *INTEL.get_or_init(|| vendor() == *b"GenuineIntel")
-}
-
-/// Whether the processor takes a vector of AVX-512 in two halves, as AMD's Zen 4 does: a load or a
-/// store of one is two, and loops that compute little are as fast with AVX2, or faster, since what
-/// fetches ahead sees twice as many accesses.
-pub(crate) fn halves() -> bool {
-    static HALVES: OnceLock<bool> = OnceLock::new();
-    *HALVES.get_or_init(|| {
-        #[cfg(target_arch = "x86_64")]
-        {
-            let signature = std::arch::x86_64::__cpuid(1).eax;
-            let family = (signature >> 8 & 15) + (signature >> 20 & 255);
-            // Zen 3 and Zen 4; the former has no such vectors.
-            vendor() == *b"AuthenticAMD" && family == 0x19 && hardware() == Level::Avx512
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        false
-    })
-}
-
-/// The level for loops that do little with what they read: [`level`], or AVX2 where wider vectors are
-/// two halves.
-pub(crate) fn light_level() -> Level {
-    match level() {
-        Level::Avx512 if halves() => Level::Avx2,
-        level => level,
-    }
-}
-
-static LEVEL: AtomicU8 = AtomicU8::new(0);
-
-/// The level in use: the widest one of this machine, or less where the
-/// environment says `TORSH_SIMD=avx2` or `TORSH_SIMD=scalar`. Detected once.
-#[inline]
-pub fn level() -> Level {
-    match LEVEL.load(Ordering::Relaxed) {
-        1 => Level::Base,
-        2 => Level::Avx2,
-        3 => Level::Avx512,
-        _ => detect(),
-    }
-}
-
-#[cold]
-fn detect() -> Level {
-    let asked = match std::env::var("TORSH_SIMD").as_deref() {
-        Ok("scalar") => Level::Base,
-        Ok("avx2") => Level::Avx2,
-        _ => Level::Avx512,
-    };
-    let found = hardware().min(asked);
-    LEVEL.store(found as u8, Ordering::Relaxed);
-    found
-}
-
-// The lists here and in `multiversion!` must name the same features.
-#[cfg(target_arch = "x86_64")]
-fn hardware() -> Level {
-    use std::arch::is_x86_feature_detected as has;
-    let avx2 = has!("avx2") && has!("fma") && has!("f16c") && has!("bmi1") && has!("bmi2");
-    let avx512 = has!("avx512f")
-        && has!("avx512dq")
-        && has!("avx512vl")
-        && has!("avx512bw")
-        && has!("avx512cd");
-    match (avx2, avx512) {
-        (true, true) => Level::Avx512,
-        (true, false) => Level::Avx2,
-        _ => Level::Base,
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn hardware() -> Level {
-    Level::Base
 }
 
 /// Declares functions that are compiled once per [`Level`](crate::arch::Level)
@@ -398,26 +260,4 @@ macro_rules! multiversion {
 
         $crate::multiversion! { $($rest)* }
     };
-}
-
-#[cfg(test)]
-mod tests {
-    /// Where the system says it too.
-    #[test]
-    fn the_second_level_cache_is_the_systems() {
-        let of = |what: &str| {
-            let all = "/sys/devices/system/cpu/cpu0/cache/index2/";
-            std::fs::read_to_string(format!("{all}{what}")).unwrap_or_default()
-        };
-        let size = of("size");
-        let kibibytes = size.trim().strip_suffix('K').and_then(|n| n.parse().ok());
-        if let (Some(n), "2") = (kibibytes, of("level").trim()) {
-            let n: usize = n;
-            let found = super::second_level_cache();
-            assert!(
-                found == n * 1024 || found == 0,
-                "{found} bytes, not {n} KiB"
-            );
-        }
-    }
 }

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use smallvec::SmallVec;
 use torsh_core::alloc::{self, Block};
+use torsh_core::machine::machine;
 use torsh_core::{DType, View, pool};
 
-use crate::arch;
 use crate::convert::{convert, round_to_half};
 use crate::strided::{MAX_OPERANDS, StridedLoop};
 use crate::transpose;
@@ -110,20 +110,20 @@ impl Buffer {
     }
 }
 
-/// Calls of so many elements go through memory from its end every other time ([`backwards`]), on
-/// Intel's processors: AMD's fetch ahead what is read along, and their cores' own caches hold less.
+/// Calls of so many elements go through memory from its end every other time ([`backwards`]), where
+/// the processor gains from it.
 const TURNS: Range<usize> = 256 * 1024..8 * 1024 * 1024;
 /// Elements of a part of such a call, within which it goes forward.
 const PART: usize = 16 * 1024;
 
 /// Whether calls of `n` elements may go [`backwards`].
 pub(crate) fn turns(n: usize) -> bool {
-    TURNS.contains(&n) && arch::intel()
+    TURNS.contains(&n) && machine().alternates_direction
 }
 
 /// The same for calls that only read, which also gain where more is read.
 pub(crate) fn turns_reading(n: usize) -> bool {
-    (TURNS.start..4 * TURNS.end).contains(&n) && arch::intel()
+    (TURNS.start..4 * TURNS.end).contains(&n) && machine().alternates_direction
 }
 
 /// Whether a call of `n` elements is to begin with the last ones: every other time, if they are more

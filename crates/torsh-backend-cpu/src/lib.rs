@@ -6,6 +6,7 @@ mod batch_norm;
 mod blocks;
 mod byte;
 mod check;
+pub mod choice;
 mod conv;
 mod convert;
 mod copy;
@@ -38,6 +39,7 @@ mod table;
 #[cfg(test)]
 mod testing;
 mod transpose;
+mod tuning;
 mod vectors;
 pub mod vmath;
 

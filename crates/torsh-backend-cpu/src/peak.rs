@@ -80,7 +80,7 @@ mod x86 {
             // SAFETY: the unit is there.
             return Some(unsafe { crate::matmul::amx_peak(rounds) });
         }
-        let there = level() == Level::Avx512 && std::arch::is_x86_feature_detected!("avx512bf16");
+        let there = torsh_core::machine::machine().bf16_dot;
         // SAFETY: the instructions are there.
         there.then(|| unsafe { avx512_bf16(rounds) })
     }

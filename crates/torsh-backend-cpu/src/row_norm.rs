@@ -14,9 +14,9 @@
 
 use std::ops::Range;
 
+use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
 
-use crate::arch;
 use crate::batch_norm::Loops;
 use crate::blocks;
 use crate::copy::stream;
@@ -371,13 +371,11 @@ fn run<T: RowLoops>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let count = sizes.n as f64;
     // A row costs as much as some elements do.
     let grain = (GRAIN / (sizes.n + 64)).max(1);
-    // Zen 4 reads ahead better by itself, and results that memory has to take are better written past the
-    // caches there.
-    let alone = arch::halves();
+    let machine = machine();
     let bytes = sizes.rows * sizes.n * size_of::<T>();
-    let streams = alone && stream::pays(bytes / 2) && out.dtype() == dtype;
-    let fetch = stream::fetches_rows(sizes.n * size_of::<T>()) && !alone;
-    let fetch_places = !stream::few_buffers();
+    let streams = machine.streams_rows && stream::pays(bytes / 2) && out.dtype() == dtype;
+    let fetch = stream::fetches_rows(sizes.n * size_of::<T>()) && !machine.prefetches_rows;
+    let fetch_places = !machine.few_fill_buffers;
     let back = blocks::backwards(sizes.rows * sizes.n);
     let some = |range: Range<usize>| {
         let mut past = streams.then(|| Past {

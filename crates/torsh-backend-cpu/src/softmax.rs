@@ -13,9 +13,10 @@ mod rows;
 use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
+use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Shape, View, alloc, attrs, pool};
 
-use crate::arch::{Arch, Level, fma64, halves, level};
+use crate::arch::{Arch, Level, fma64, level};
 use crate::copy::stream;
 use crate::dense::Dense;
 use crate::exp_rows::ExpRows;
@@ -204,10 +205,10 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let units = nest.outer.iter().map(|d| d.n).product::<usize>() * blocks;
     let parts = pool::chunk_count(units, (8192 / (n * width)).max(1));
     let bytes = n * elem;
-    // Large results are better written past the caches where AVX-512 is halves. Elsewhere it is as
-    // good to ask for their places.
+    // Large results are better written past the caches on some processors. Elsewhere it is as good to ask
+    // for their places.
     let past = cfg!(target_arch = "x86_64")
-        && halves()
+        && machine().streams_rows
         && level() == Level::Avx512
         && args.kernel() == Kernel::Softmax
         && direct

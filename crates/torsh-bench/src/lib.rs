@@ -12,6 +12,7 @@ pub mod models;
 pub mod spec;
 pub mod suite;
 pub mod sweep;
+pub mod tune;
 
 use harness::Suite;
 use inputs::Layout;

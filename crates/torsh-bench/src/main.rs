@@ -50,7 +50,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use torsh_bench::harness::{Mode, Suite, selects};
 use torsh_bench::spec::Spec;
-use torsh_bench::{limits, memory, register, suite, sweep};
+use torsh_bench::{limits, memory, register, suite, sweep, tune};
 use torsh_core::pool;
 
 /// Times the workloads of ToRSh and prints a JSON line for each.
@@ -69,6 +69,12 @@ struct Args {
     /// Look for sizes that take over twice the time of the next larger
     #[arg(long, group = "mode")]
     sweep: bool,
+    /// Measure the algorithms of an operation against each other; a tenth of the budget each
+    #[arg(long, group = "mode")]
+    tune: bool,
+    /// With --tune: write the choices that are better than the default, for TORSH_TUNING
+    #[arg(long, value_name = "FILE", requires = "tune")]
+    write: Option<PathBuf>,
     /// The memory of training, of each workload in a process of its own
     #[arg(long, group = "mode")]
     memory: bool,
@@ -153,6 +159,13 @@ fn run(args: Args, all: usize, out: &mut dyn Write) -> io::Result<bool> {
     }
     if args.sweep {
         sweep::run(&args.only, args.budget / 100.0, args.all, out)?;
+        return Ok(true);
+    }
+    if args.tune {
+        let found = tune::run(&args.only, args.budget / 10.0, out)?;
+        if let Some(path) = &args.write {
+            std::fs::write(path, found.better.join("\n") + "\n")?;
+        }
         return Ok(true);
     }
     if args.memory {

@@ -9,6 +9,7 @@ mod device;
 mod dtype;
 mod error;
 pub mod kernel;
+pub mod machine;
 mod mapped;
 pub mod pointwise;
 pub mod pool;

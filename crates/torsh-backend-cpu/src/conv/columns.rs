@@ -6,8 +6,8 @@ use super::number::{ConvNumber, clear};
 
 /// Sizes of a convolution in up to three dimensions: `[depth, height, width]`, the leading ones 1
 /// where there are fewer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Geometry {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Geometry {
     pub images: usize,
     pub groups: usize,
     /// Channels of one group.
@@ -124,7 +124,7 @@ impl Geometry {
 }
 
 /// Where one tap lies inside the image.
-pub(super) struct Tap {
+pub(crate) struct Tap {
     /// The output positions, by dimension.
     pub outputs: [Range<usize>; 3],
     /// The input positions of the first of them.

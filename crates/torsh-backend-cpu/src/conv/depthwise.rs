@@ -3,14 +3,17 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use torsh_core::{Result, pool};
+use torsh_core::machine::Machine;
+use torsh_core::{DType, Result, pool};
 
 use super::GRAIN;
+use super::choose::ConvProblem;
 use super::columns::Geometry;
-use super::number::{ConvNumber, Implicit};
+use super::number::ConvNumber;
+use super::strip::Direct;
 use crate::arch::{Level, level};
 use crate::copy::stream;
-use crate::dense::{Ptr, Scratch};
+use crate::dense::{Ptr, Scratch, missing};
 #[cfg(target_arch = "x86_64")]
 use crate::matmul::lane::Lane;
 use crate::vectors::Vector;
@@ -221,24 +224,31 @@ pub(super) fn float32(level: Level) -> Option<BandFn<f32>> {
     }
 }
 
-/// A convolution; `None` where another way is for it.
-pub(super) fn forward<T: ConvNumber>(
-    g: &Geometry,
-    input: Ptr<T>,
-    weight: Ptr<T>,
-    bias: Option<Ptr<T>>,
-    out: Ptr<T>,
-) -> Implicit {
+/// Whether a forward convolution is depthwise, of 3 x 3 kernels with stride 1, keeps the image's size,
+/// and has vectors of its dtype.
+pub(super) fn accepts(p: &ConvProblem, machine: &Machine) -> bool {
+    let g = &p.g;
     let same = g.input == g.output && g.input[0] == 1;
     let small = g.kernel == [1, 3, 3] && g.stride == [1; 3] && g.dilation == [1; 3];
     let apart = g.in_channels == 1 && g.out_channels == 1 && g.groups > 1;
-    if !(same && small && apart && g.padding == [0, 1, 1]) {
-        return None;
-    }
-    let f = T::depthwise(level())?;
+    let vectors = match p.dtype {
+        DType::F32 => f32::depthwise(machine.level).is_some(),
+        DType::F64 => f64::depthwise(machine.level).is_some(),
+        _ => false,
+    };
+    same && small && apart && vectors && g.padding == [0, 1, 1]
+}
+
+/// Computes a problem that [is accepted](accepts).
+pub(super) fn forward<T: ConvNumber>(
+    g: &Geometry,
+    operands: [Ptr<T>; 3],
+    bias: Option<Ptr<T>>,
+) -> Result<()> {
+    let f = T::depthwise(level()).ok_or_else(missing)?;
     let planes = g.images * g.groups;
     let streamed = stream::pays(planes * g.out_pixels() * size_of::<T>() / 2);
-    Some(run(g, (f, streamed), [input, weight, out], bias))
+    run(g, (f, streamed), operands, bias)
 }
 
 /// All results, past the caches or not.

@@ -3,76 +3,92 @@
 
 use std::ops::Range;
 
-use torsh_core::{Result, pool};
+use num_complex::Complex;
+use torsh_core::machine::Machine;
+use torsh_core::{DType, Result, pool};
 
 use super::GRAIN;
+use super::choose::ConvProblem;
 use super::columns::Geometry;
-use super::number::{ConvNumber, Implicit, clear};
-use super::plan::{Band, Phase, Plan};
-use super::strip::{Dots, Loops, PLANES, PadRows, Strip, fitting};
+use super::number::{ConvNumber, Way, clear};
+use super::plan::{Band, Bands, Phase, Plan};
+use super::strip::{Direct, Dots, Loops, PLANES, PadRows, Strip, fitting};
 use crate::arch::level;
 use crate::copy::stream;
-use crate::dense::{Ptr, Scratch};
+use crate::dense::{Ptr, Scratch, missing};
+use crate::tuning::conv as tuning;
 
-/// Channels of a group, in or out, up to which tiles of a product would be mostly empty.
-const FEW: usize = 4;
-/// Input channels of one of several groups, which are products of their own.
-const GROUPED: usize = 16;
-/// Terms that are summed one after the other, but for depthwise convolutions.
-const TERMS: usize = 640;
-
-/// Whether the loops here are for results of `channels` channels in each group.
-fn suits(g: &Geometry, channels: usize, outs: usize) -> bool {
-    let few = channels.min(outs) <= FEW || g.groups > 1 && channels <= GROUPED;
-    few && (channels == 1 && g.groups > 1 || channels.saturating_mul(g.taps()) <= TERMS)
+/// The bands of a problem.
+fn bands(p: &ConvProblem, machine: &Machine) -> Option<Bands> {
+    let lanes = match p.dtype {
+        DType::F32 => f32::loops(machine.level).lanes,
+        DType::F64 => f64::loops(machine.level).lanes,
+        DType::C64 => Complex::<f32>::loops(machine.level).lanes,
+        DType::C128 => Complex::<f64>::loops(machine.level).lanes,
+        _ => u64::loops(machine.level).lanes,
+    };
+    Bands::new(&p.g, p.way, lanes, p.dtype.size())
 }
 
-/// A convolution; `None` where another way is better.
-pub(super) fn forward<T: ConvNumber>(
-    g: &Geometry,
-    input: Ptr<T>,
-    weight: Ptr<T>,
-    bias: Option<Ptr<T>>,
-    out: Ptr<T>,
-) -> Implicit {
-    if !suits(g, g.in_channels, g.out_channels) {
-        return None;
+/// The channels that a result sums over, and those of a result.
+fn channels(p: &ConvProblem) -> (usize, usize) {
+    match p.way {
+        Way::Transposed => (p.g.out_channels, p.g.in_channels),
+        _ => (p.g.in_channels, p.g.out_channels),
     }
-    let loops = T::loops(level());
-    let plan = Plan::forward(g, loops.lanes, size_of::<T>())?;
-    let operands = [input, weight, out];
-    Some(run(
-        &Call {
-            plan: &plan,
-            loops,
-            operands,
-            bias,
-            streamed: plan.streams(size_of::<T>()),
-        },
-        g.work(),
-    ))
 }
 
-/// The gradient of a convolution's input; `None` where another way is better.
-pub(super) fn transposed<T: ConvNumber>(
-    g: &Geometry,
-    grad: Ptr<T>,
-    weight: Ptr<T>,
+/// Whether bands of the image fit, and no more terms are summed one after the other than are exact
+/// enough.
+pub(super) fn accepts(p: &ConvProblem, machine: &Machine) -> bool {
+    let (channels, _) = channels(p);
+    let depthwise = channels == 1 && p.g.groups > 1;
+    (depthwise || channels.saturating_mul(p.g.taps()) <= tuning::DIRECT_TERMS)
+        && bands(p, machine).is_some()
+}
+
+/// Whether there are so few channels that tiles of a product would be mostly empty.
+pub(super) fn pays(p: &ConvProblem) -> bool {
+    let (channels, outs) = channels(p);
+    channels.min(outs) <= tuning::DIRECT_CHANNELS
+        || p.g.groups > 1 && channels <= tuning::DIRECT_GROUP_CHANNELS
+}
+
+/// Computes a problem that [is accepted](accepts).
+pub(super) fn run<T: ConvNumber>(
+    p: &ConvProblem,
+    operands: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
-    out: Ptr<T>,
-) -> Implicit {
-    if !suits(g, g.out_channels, g.in_channels) {
-        return None;
-    }
+) -> Result<()> {
+    let g = &p.g;
     let loops = T::loops(level());
-    let plan = Plan::transposed(g, loops.lanes, size_of::<T>())?;
+    let bands = Bands::new(g, p.way, loops.lanes, size_of::<T>()).ok_or_else(missing)?;
+    let plan = Plan::new(g, bands);
+    let [x, y, out] = operands;
+    let streamed = plan.streams(size_of::<T>());
+    let call = |operands: [Ptr<T>; 3], streamed: bool| Call {
+        plan: &plan,
+        loops,
+        operands,
+        bias,
+        streamed,
+    };
+    match p.way {
+        Way::Forward => sums(&call(operands, streamed), g.work()),
+        Way::Transposed => {
+            let weights = by_phases(g, &plan, y)?;
+            sums(&call([x, Ptr::new(weights.ptr()), out], streamed), g.work())
+        }
+        // Of the image and the output's gradient.
+        Way::Weight => weights(&call([y, x, out], false), g.work()),
+    }
+}
+
+/// The weights of each phase's terms, by channels of the result.
+fn by_phases<T: ConvNumber>(g: &Geometry, plan: &Plan, weight: Ptr<T>) -> Result<Scratch<T>> {
     let taps = g.taps();
     let (ic, each) = (g.in_channels, g.in_channels * g.out_channels * taps);
-    let weights = match Scratch::<T>::new(g.groups * each) {
-        Ok(weights) => weights,
-        Err(e) => return Some(Err(e)),
-    };
-    // The weights of each phase's terms, by channels of the result.
+    let weights = Scratch::<T>::new(g.groups * each)?;
     let mut to = weights.ptr();
     for group in 0..g.groups {
         for phase in &plan.all.phases {
@@ -86,40 +102,7 @@ pub(super) fn transposed<T: ConvNumber>(
             }
         }
     }
-    let operands = [grad, Ptr::new(weights.ptr()), out];
-    Some(run(
-        &Call {
-            plan: &plan,
-            loops,
-            operands,
-            bias,
-            streamed: plan.streams(size_of::<T>()),
-        },
-        g.work(),
-    ))
-}
-
-/// The gradient of a convolution's weight; `None` where another way is better.
-pub(super) fn weight_grad<T: ConvNumber>(
-    g: &Geometry,
-    grad: Ptr<T>,
-    input: Ptr<T>,
-    out: Ptr<T>,
-) -> Implicit {
-    if !suits(g, g.in_channels, g.out_channels) {
-        return None;
-    }
-    let loops = T::loops(level());
-    let plan = Plan::forward(g, loops.lanes, size_of::<T>())?;
-    let operands = [input, grad, out];
-    let call = Call {
-        plan: &plan,
-        loops,
-        operands,
-        bias: None,
-        streamed: false,
-    };
-    Some(weights(&call, g.work()))
+    Ok(weights)
 }
 
 struct Call<'a, T: 'static> {
@@ -364,7 +347,7 @@ impl<T: ConvNumber> Call<'_, T> {
 }
 
 /// Computes all results.
-fn run<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
+fn sums<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
     let bands = call.bands();
     let tasks = call.plan.planes * bands;
     let parts = pool::chunk_count(work, GRAIN).clamp(1, tasks.max(1));

@@ -5,18 +5,21 @@
 use std::ops::Range;
 
 use smallvec::SmallVec;
-use torsh_core::{Result, pool};
+use torsh_core::machine::Machine;
+use torsh_core::{DType, Result, pool};
 
 use super::GRAIN;
+use super::choose::ConvProblem;
 use super::columns::Geometry;
-use super::number::{Implicit, Way};
+use super::number::Way;
 use super::plan::{Axis, Band, STRIDE, Terms, narrowed};
-use super::strip::{Block, LANES, Loops, PadRows, Rows, fitting};
+use super::strip::{Block, Direct, LANES, Loops, PadRows, Rows, fitting};
 use super::windows::Windowed;
 use crate::arch::{Level, level};
-use crate::dense::{Ptr, Scratch};
+use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::panel::Lines;
 use crate::matmul::tile::STRETCH;
+use crate::tuning::conv as tuning;
 
 /// Bytes of a band of padded rows, about: a part of a second-level cache, of which processors with
 /// AVX-512 have 1 MiB and more.
@@ -28,9 +31,6 @@ const MOST: usize = 8 * 1024 * 1024;
 const OUTS: usize = 64;
 /// Multiply-adds for each pixel that are worth a second copy of it.
 const AGAIN: usize = 8;
-/// The fewest terms of a result that repay the padding.
-const FEWEST: usize = 11;
-
 /// How a convolution goes through its image.
 struct Plan {
     planes: usize,
@@ -55,10 +55,29 @@ struct Plan {
     all: Terms,
 }
 
-impl Plan {
-    /// The plan of a convolution or of its transpose, for vectors of `lanes` numbers of `size` bytes
-    /// and for `parts` threads; `None` where another way is better.
-    fn new(g: &Geometry, way: Way, lanes: usize, size: usize, parts: usize) -> Option<Plan> {
+/// The bands of an image, before the terms of its results are listed.
+struct Bands {
+    channels: usize,
+    outs: usize,
+    axes: [Axis; 3],
+    depths: SmallVec<[usize; 8]>,
+    /// Rows and columns of results of a band.
+    rows: usize,
+    columns: usize,
+    places: [SmallVec<[usize; 8]>; 2],
+    /// Numbers between a row's results and the next row's.
+    between: usize,
+    sheet: usize,
+    plane: usize,
+    /// Results of a plane, and lanes of vectors that have none.
+    results: usize,
+    wasted: usize,
+}
+
+impl Bands {
+    /// The bands of a convolution or of its transpose, for vectors of `lanes` numbers of `size` bytes
+    /// and for `parts` threads; `None` where a band would be too large.
+    fn new(g: &Geometry, way: Way, lanes: usize, size: usize, parts: usize) -> Option<Bands> {
         let back = way == Way::Transposed;
         let (channels, outs) = match back {
             true => (g.out_channels, g.in_channels),
@@ -68,16 +87,8 @@ impl Plan {
             let far = g.kernel[d].checked_mul(g.dilation[d]);
             g.stride[d] <= STRIDE && far.is_some_and(|n| n <= MOST) && g.padding[d] <= MOST
         };
-        // A product of the image itself.
-        if g.is_pointwise() {
-            return None;
-        }
-        if !(0..3).all(sane) {
-            return None;
-        }
-        // A result of the transpose takes only the taps of its phase.
-        let phases = if back { g.stride.iter().product() } else { 1 };
-        if channels * g.taps() < FEWEST * phases {
+        // A pointwise convolution is a product of the image itself.
+        if g.is_pointwise() || !(0..3).all(sane) {
             return None;
         }
         let axes: [Axis; 3] = std::array::from_fn(|d| match back {
@@ -145,14 +156,44 @@ impl Plan {
         // Places between the rows' results and behind the last one.
         let results = y.results(0) * columns;
         let wasted = all_vectors(rows) * lanes - results;
-        if bytes(rows, columns) > MOST || 4 * wasted > results {
+        if bytes(rows, columns) > MOST {
             return None;
         }
-        let (pitch, sheet, plane) = (
-            columns + between,
-            sheet(rows, columns),
-            plane(rows, columns),
-        );
+        Some(Bands {
+            channels,
+            outs,
+            rows,
+            columns,
+            between,
+            sheet: sheet(rows, columns),
+            plane: plane(rows, columns),
+            results,
+            wasted,
+            depths,
+            places,
+            axes,
+        })
+    }
+}
+
+impl Plan {
+    /// The plan of bands, for numbers of `size` bytes.
+    fn new(g: &Geometry, bands: Bands) -> Plan {
+        let Bands {
+            channels,
+            outs,
+            axes,
+            depths,
+            rows,
+            columns,
+            places,
+            between,
+            sheet,
+            plane,
+            ..
+        } = bands;
+        let [z, y, x] = &axes;
+        let pitch = columns + between;
         let nth = |all: &[usize], at| all.iter().position(|&p| p == at).unwrap_or(0);
         let terms = Terms::new(&axes, channels, g.kernel, |channel, [pz, py, px]| {
             let (px, column) = match between {
@@ -165,8 +206,8 @@ impl Plan {
                 + py / y.step * pitch
                 + column
         });
-        Some(Plan {
-            planes,
+        Plan {
+            planes: g.images * g.groups,
             groups: g.groups,
             channels,
             outs,
@@ -181,23 +222,52 @@ impl Plan {
             sheet,
             plane,
             // Vectors may reach beyond the last number.
-            band: all * plane + 2 * LANES,
+            band: channels * depths.len() * plane + 2 * LANES,
             all: terms,
             depths,
             places,
             axes,
-        })
+        }
     }
 }
 
-/// A convolution, or with [`Way::Transposed`] its transpose; `None` where another way is better.
+/// Numbers of a vector of the loops at a level.
+fn lanes(dtype: DType, level: Level) -> usize {
+    match dtype {
+        DType::F32 => f32::loops(level).lanes,
+        _ => f64::loops(level).lanes,
+    }
+}
+
+fn bands(p: &ConvProblem, machine: &Machine, threads: usize) -> Option<Bands> {
+    let lanes = lanes(p.dtype, machine.level);
+    Bands::new(&p.g, p.way, lanes, p.dtype.size(), threads)
+}
+
+/// Whether bands of the image fit.
+pub(super) fn accepts(p: &ConvProblem, machine: &Machine, threads: usize) -> bool {
+    bands(p, machine, threads).is_some()
+}
+
+/// Whether they do, there are enough terms to repay the padding, and few lanes are wasted.
+pub(super) fn pays(p: &ConvProblem, machine: &Machine, threads: usize) -> bool {
+    let g = &p.g;
+    // A result of the transpose takes only the taps of its phase.
+    let (channels, phases) = match p.way {
+        Way::Transposed => (g.out_channels, g.stride.iter().product()),
+        _ => (g.in_channels, 1),
+    };
+    channels * g.taps() >= tuning::DIRECT_TILES_TERMS * phases
+        && bands(p, machine, threads).is_some_and(|b| 4 * b.wasted <= b.results)
+}
+
+/// A convolution, or with [`Way::Transposed`] its transpose, that [is accepted](accepts).
 pub(super) fn run<T: Windowed>(
-    way: Way,
-    g: &Geometry,
+    p: &ConvProblem,
     operands: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
-) -> Implicit {
-    at(level(), way, g, operands, bias)
+) -> Result<()> {
+    at(level(), p.way, &p.g, operands, bias)
 }
 
 /// [`run`] with the loops of a level.
@@ -207,14 +277,12 @@ fn at<T: Windowed>(
     g: &Geometry,
     [image, weight, out]: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
-) -> Implicit {
+) -> Result<()> {
     let loops = T::loops(level);
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
-    let plan = Plan::new(g, way, loops.lanes, size_of::<T>(), parts)?;
-    let packed = match Scratch::new(plan.groups * plan.outs * plan.all.terms.len()) {
-        Ok(packed) => packed,
-        Err(e) => return Some(Err(e)),
-    };
+    let bands = Bands::new(g, way, loops.lanes, size_of::<T>(), parts).ok_or_else(missing)?;
+    let plan = Plan::new(g, bands);
+    let packed = Scratch::new(plan.groups * plan.outs * plan.all.terms.len())?;
     let call = Call {
         plan: &plan,
         loops,
@@ -228,7 +296,7 @@ fn at<T: Windowed>(
         _ => [plan.channels * taps, taps],
     };
     call.pack(weight, steps, parts);
-    Some(call.run(parts))
+    call.run(parts)
 }
 
 /// Results of a row that are in a strip: the first one's lane, their number, and the first one's row

@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use torsh_core::{Result, TorshError, pool};
 
 use super::GRAIN;
+use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
 use super::flat;
-use super::number::{Implicit, Way, fill};
+use super::number::{Way, fill};
 use super::windows::{Windowed, Windows};
-use crate::dense::{Ptr, Scratch};
+use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::{Matrix, Product, blocked};
 
 /// Numbers of the lines that are turned into a panel at a time, in the first-level cache.
@@ -27,30 +28,28 @@ const ROWS: usize = 64;
 const SMALL: usize = 16 * 1024;
 const SUMS: usize = 8;
 
-/// Computes one of the kernels, unless another way is better.
+/// Computes a problem by an algorithm of float32 and float64; `false`, with nothing done, where
+/// Winograd's result is not finite.
 pub(super) fn run<T: Windowed>(
-    way: Way,
-    g: &Geometry,
-    [x, y, out]: [Ptr<T>; 3],
+    algorithm: ConvAlgorithm,
+    p: &ConvProblem,
+    operands: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
-) -> Implicit {
-    // A matrix unit takes the product of the image itself.
-    if g.is_pointwise() && T::has_unit(g.out_channels, g.out_pixels(), g.window()) {
-        return None;
-    }
-    match way {
-        Way::Forward => match T::winograd(way, g, [x, y, out], bias) {
-            Ok(false) => {
-                flat::run(way, g, [x, y, out], bias).or_else(|| Some(forward(g, x, y, bias, out)))
-            }
-            done => Some(done.map(drop)),
-        },
-        Way::Transposed => transposed(g, x, y, bias, out),
-        Way::Weight => match T::winograd(way, g, [x, y, out], None) {
-            Ok(false) => Some(weight_grad(g, x, y, out)),
-            done => Some(done.map(drop)),
+) -> Result<bool> {
+    let g = &p.g;
+    let [x, y, out] = operands;
+    match algorithm {
+        ConvAlgorithm::Winograd | ConvAlgorithm::Amx => {
+            return T::float32(algorithm, p, operands, bias);
+        }
+        ConvAlgorithm::DirectTiles => flat::run(p, operands, bias)?,
+        _ => match p.way {
+            Way::Forward => forward(g, x, y, bias, out)?,
+            Way::Transposed => transposed(g, x, y, bias, out)?,
+            Way::Weight => weight_grad(g, x, y, out)?,
         },
     }
+    Ok(true)
 }
 
 /// Output channels whose kernels are turned at a time.
@@ -142,7 +141,7 @@ fn forward<T: Windowed>(
 
 /// The convolution whose windows give the gradient of the input, where all strides are 1: of the
 /// output's gradient with turned kernels. `None` where padding goes beyond the kernel.
-fn turned(g: &Geometry) -> Option<Geometry> {
+pub(super) fn turned(g: &Geometry) -> Option<Geometry> {
     let mut padding = [0; 3];
     for (d, padding) in padding.iter_mut().enumerate() {
         *padding = (g.dilation[d] * (g.kernel[d] - 1)).checked_sub(g.padding[d])?;
@@ -157,31 +156,17 @@ fn turned(g: &Geometry) -> Option<Geometry> {
     })
 }
 
-/// The gradient of the input, or `None` where [`turned`] has no convolution for it.
+/// The gradient of the input, which [`turned`] has a convolution for.
 fn transposed<T: Windowed>(
     g: &Geometry,
     grad: Ptr<T>,
     weight: Ptr<T>,
     bias: Option<Ptr<T>>,
     out: Ptr<T>,
-) -> Option<Result<()>> {
-    let back = turned(g);
-    let operands = [grad, weight, out];
-    if let Some(back) = &back {
-        match T::winograd(Way::Transposed, back, operands, bias) {
-            Ok(false) => {}
-            done => return Some(done.map(drop)),
-        }
-    }
-    if let Some(done) = flat::run(Way::Transposed, g, operands, bias) {
-        return Some(done);
-    }
-    let back = back?;
+) -> Result<()> {
+    let back = turned(g).ok_or_else(missing)?;
     let (taps, ic, oc) = (g.taps(), g.in_channels, g.out_channels);
-    let weights = match Scratch::<T>::new(g.groups * ic * oc * taps) {
-        Ok(weights) => weights,
-        Err(e) => return Some(Err(e)),
-    };
+    let weights = Scratch::<T>::new(g.groups * ic * oc * taps)?;
     let turned = Ptr::new(weights.ptr());
     // Some channels at a time, so that what is read and what is written are both long stretches.
     let blocks = oc.div_ceil(TURNED);
@@ -210,7 +195,7 @@ fn transposed<T: Windowed>(
             }
         }
     });
-    Some(forward(&back, grad, turned, bias, out))
+    forward(&back, grad, turned, bias, out)
 }
 
 /// The gradient of the weight: products over the pixels of each image.

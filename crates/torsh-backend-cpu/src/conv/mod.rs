@@ -13,6 +13,7 @@
 //! float32, float64, complex, int64, and the half types through float32, as PyTorch; `Conv` other
 //! integers too.
 
+pub(crate) mod choose;
 mod columns;
 #[cfg_attr(
     not(target_arch = "x86_64"),
@@ -32,16 +33,19 @@ mod windows;
 mod winograd;
 
 use num_complex::Complex;
+use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, attrs, pool};
 
+use crate::choice::pick;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::matmul::Matrix;
 use crate::spatial::three;
+use choose::{ConvAlgorithm, ConvProblem};
 use columns::{Geometry, from_columns, to_columns};
 use number::{ConvNumber, Way, clear, fill};
 
-/// Multiply-adds that are worth a thread of their own.
-const GRAIN: usize = 64 * 1024;
+/// Multiply-adds worth a thread of their own.
+const GRAIN: usize = crate::tuning::conv::GRAIN;
 /// Bytes of columns to have at a time: half of a second-level cache.
 const COLUMNS: usize = 512 * 1024;
 
@@ -126,12 +130,55 @@ fn run<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Resu
     let y = Dense::new(&args.inputs()[1], dtype)?;
     let bias = Dense::optional(args.inputs().get(2), dtype)?;
     let bias = bias.as_ref().map(|b| b.ptr::<T>());
-    match args.kernel() {
-        Kernel::Conv => forward(g, x.ptr(), y.ptr(), bias, out.ptr())?,
-        Kernel::ConvTranspose => transposed(g, x.ptr(), y.ptr(), bias, out.ptr())?,
-        _ => weight_grad::<T>(g, x.ptr(), y.ptr(), out.ptr())?,
-    }
+    let way = match args.kernel() {
+        Kernel::Conv => Way::Forward,
+        Kernel::ConvTranspose => Way::Transposed,
+        _ => Way::Weight,
+    };
+    compute(way, g, [x.ptr(), y.ptr(), out.ptr()], bias)?;
     out.finish()
+}
+
+/// Computes one of the kernels by the algorithm that [`ConvAlgorithm`] chooses.
+fn compute<T: ConvNumber>(
+    way: Way,
+    g: &Geometry,
+    operands: [Ptr<T>; 3],
+    bias: Option<Ptr<T>>,
+) -> Result<()> {
+    let [x, y, out] = operands;
+    let (dtype, threads) = (T::DTYPE, pool::chunk_count(g.work(), GRAIN).max(1));
+    let results = match way {
+        Way::Forward => g.images * g.groups * g.out_channels * g.out_pixels(),
+        Way::Transposed => g.images * g.groups * g.in_channels * g.in_pixels(),
+        Way::Weight => g.groups * g.out_channels * g.window(),
+    };
+    if results == 0 {
+        return Ok(());
+    }
+    if way == Way::Weight && g.images * g.out_pixels() == 0 {
+        // SAFETY: the output holds that many elements.
+        unsafe { clear(out.get(), results) };
+        return Ok(());
+    }
+    let problem = ConvProblem { way, dtype, g: *g };
+    let mut algorithm = pick::<ConvAlgorithm>(&problem, threads);
+    loop {
+        match algorithm {
+            ConvAlgorithm::Depthwise => return depthwise::forward(g, operands, bias),
+            ConvAlgorithm::Direct => return direct::run(&problem, operands, bias),
+            ConvAlgorithm::Im2col => {
+                return match way {
+                    Way::Forward => forward(g, x, y, bias, out),
+                    Way::Transposed => transposed(g, x, y, bias, out),
+                    Way::Weight => weight_grad(g, x, y, out),
+                };
+            }
+            _ if T::special(algorithm, &problem, operands, bias)? => return Ok(()),
+            // The result is not finite.
+            _ => (algorithm, _) = problem.for_any_value(machine(), threads),
+        }
+    }
 }
 
 /// Pixels whose columns to have at a time.
@@ -184,23 +231,6 @@ fn forward<T: ConvNumber>(
     out: Ptr<T>,
 ) -> Result<()> {
     let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
-    if g.images * g.groups * oc * p == 0 {
-        return Ok(());
-    }
-    if let Some(done) = depthwise::forward(g, input, weight, bias, out) {
-        return done;
-    }
-    if let Some(done) = T::unit(g, [input, weight, out], bias) {
-        return done;
-    }
-    if let Some(done) = direct::forward(g, input, weight, bias, out) {
-        return done;
-    }
-    if k > 0
-        && let Some(done) = T::implicit(Way::Forward, g, [input, weight, out], bias)
-    {
-        return done;
-    }
     let tile = tile::<T>(g);
     let tiles = p.div_ceil(tile);
     let tasks = g.images * g.groups * tiles;
@@ -263,19 +293,6 @@ fn transposed<T: ConvNumber>(
 ) -> Result<()> {
     let (p, q, oc) = (g.out_pixels(), g.in_pixels(), g.out_channels);
     let images = g.images * g.groups;
-    if images * g.in_channels * q == 0 {
-        return Ok(());
-    }
-    if p * oc > 0
-        && let Some(done) = direct::transposed(g, grad, weight, bias, out)
-    {
-        return done;
-    }
-    if p * oc > 0
-        && let Some(done) = T::implicit(Way::Transposed, g, [grad, weight, out], bias)
-    {
-        return done;
-    }
     let taps = g.taps();
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
     // Columns to have at a time: of all pixels for as many channels as fit, or for many channels
@@ -348,20 +365,6 @@ fn weight_grad<T: ConvNumber>(
 ) -> Result<()> {
     let (p, k, oc) = (g.out_pixels(), g.window(), g.out_channels);
     let size = g.groups * oc * k;
-    if size == 0 {
-        return Ok(());
-    }
-    if g.images * p == 0 {
-        // SAFETY: the output holds that many elements.
-        unsafe { clear(out.get(), size) };
-        return Ok(());
-    }
-    if let Some(done) = direct::weight_grad(g, grad, input, out) {
-        return done;
-    }
-    if let Some(done) = T::implicit(Way::Weight, g, [grad, input, out], None) {
-        return done;
-    }
     let tile = tile::<T>(g);
     let tiles = p.div_ceil(tile);
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);

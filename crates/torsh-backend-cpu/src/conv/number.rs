@@ -1,12 +1,11 @@
 //! What convolutions compute with, and the loops over rows that they share.
 
 use num_complex::Complex;
+use torsh_core::{DType, Result};
 
-use super::columns::Geometry;
+use super::choose::{ConvAlgorithm, ConvProblem};
 use super::implicit;
 use super::strip::Direct;
-#[cfg(target_arch = "x86_64")]
-use super::unit;
 use crate::dense::Ptr;
 use crate::matmul::{Matrix, Number, Product, Wrapping};
 use crate::multiversion;
@@ -34,22 +33,24 @@ pub(super) trait ConvNumber: Copy + Default + Send + Sync + Direct {
     /// Both are valid for `n` elements and do not overlap.
     unsafe fn add(n: usize, src: *const Self, dst: *mut Self, dst_step: usize);
 
-    /// [`Kernel::Conv`](torsh_core::Kernel), [`Kernel::ConvTranspose`](torsh_core::Kernel) and
-    /// [`Kernel::ConvWeight`](torsh_core::Kernel) as blocked products of windows that are never
-    /// written out, where that is the better way.
-    fn implicit(_: Way, _: &Geometry, _: [Ptr<Self>; 3], _: Option<Ptr<Self>>) -> Implicit {
-        None
-    }
+    /// The dtype.
+    const DTYPE: DType;
 
-    /// The first of them on a matrix unit, where that is the better way.
-    fn unit(_: &Geometry, _: [Ptr<Self>; 3], _: Option<Ptr<Self>>) -> Implicit {
-        None
+    /// Computes a problem by an algorithm that only float32 and float64 have. `false`, with nothing
+    /// done, where the result is not finite and the algorithm cannot say so.
+    fn special(
+        _: ConvAlgorithm,
+        p: &ConvProblem,
+        _: [Ptr<Self>; 3],
+        _: Option<Ptr<Self>>,
+    ) -> Result<bool> {
+        unreachable!("{p} is computed by loops of any dtype")
     }
 }
 
 /// Which of a convolution's kernels.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
     /// Input, weight, output.
     Forward,
     /// The output's gradient, weight, the input's gradient.
@@ -57,9 +58,6 @@ pub(super) enum Way {
     /// The output's gradient, input, the weight's gradient.
     Weight,
 }
-
-/// The outcome, if the way was taken.
-pub(super) type Implicit = Option<torsh_core::Result<()>>;
 
 macro_rules! loops {
     ($t:ty, $add:ident, |$a:ident, $b:ident| $sum:expr) => {
@@ -92,46 +90,42 @@ macro_rules! members {
 }
 
 macro_rules! floating {
-    ($($t:ty, $add:ident, { $($more:tt)* };)*) => {$(
+    ($($t:ty, $dtype:ident, $add:ident, { $($more:tt)* };)*) => {$(
         loops!($t, $add, |a, b| a + b);
         impl ConvNumber for $t {
+            const DTYPE: DType = DType::$dtype;
             unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
                 let alpha = num_traits::One::one();
                 // SAFETY: the caller's promise.
-                unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }, None) }
+                unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }, 1, None) }
             }
             members!($add);
             $($more)*
         }
     )*};
 }
-macro_rules! implicit {
+macro_rules! special {
     () => {
-        fn implicit(
-            way: Way,
-            g: &Geometry,
+        fn special(
+            algorithm: ConvAlgorithm,
+            p: &ConvProblem,
             operands: [Ptr<Self>; 3],
             bias: Option<Ptr<Self>>,
-        ) -> Implicit {
-            implicit::run(way, g, operands, bias)
+        ) -> Result<bool> {
+            implicit::run(algorithm, p, operands, bias)
         }
     };
 }
 floating! {
-    f32, add_f32, {
-        implicit!();
-        #[cfg(target_arch = "x86_64")]
-        fn unit(g: &Geometry, operands: [Ptr<f32>; 3], bias: Option<Ptr<f32>>) -> Implicit {
-            unit::run(g, operands, bias)
-        }
-    };
-    f64, add_f64, { implicit!(); };
-    Complex<f32>, add_c64, {};
-    Complex<f64>, add_c128, {};
+    f32, F32, add_f32, { special!(); };
+    f64, F64, add_f64, { special!(); };
+    Complex<f32>, C64, add_c64, {};
+    Complex<f64>, C128, add_c128, {};
 }
 
 loops!(u64, add_u64, |a, b| a.wrapping_add(b));
 impl ConvNumber for u64 {
+    const DTYPE: DType = DType::I64;
     unsafe fn product(
         m: usize,
         n: usize,

@@ -4,6 +4,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::columns::Geometry;
+use super::number::Way;
 use crate::copy::stream;
 
 /// Bytes of a band of padded rows, about: they are to stay in the first two levels of the cache.
@@ -179,6 +180,73 @@ pub(super) struct Term {
     pub tap: usize,
 }
 
+/// The bands of a direct convolution, before the terms of its results are listed.
+pub(super) struct Bands {
+    channels: usize,
+    outs: usize,
+    axes: [Axis; 3],
+    depths: SmallVec<[usize; 8]>,
+    /// Rows and columns of results of a band.
+    rows: usize,
+    columns: usize,
+    /// Numbers of a padded row.
+    width: usize,
+}
+
+impl Bands {
+    /// The bands of a convolution, or with [`Way::Transposed`] of its transpose, for vectors of `lanes`
+    /// numbers of `size` bytes; `None` where the windows are too large for bands.
+    pub fn new(g: &Geometry, way: Way, lanes: usize, size: usize) -> Option<Bands> {
+        let (channels, outs) = match way {
+            Way::Transposed => (g.out_channels, g.in_channels),
+            _ => (g.in_channels, g.out_channels),
+        };
+        let sane = |d: usize| {
+            let far = g.kernel[d].checked_mul(g.dilation[d]);
+            g.stride[d] <= STRIDE && far.is_some_and(|n| n <= MOST) && g.padding[d] <= MOST
+        };
+        if !(0..3).all(sane) {
+            return None;
+        }
+        let axes: [Axis; 3] = std::array::from_fn(|d| match way {
+            Way::Transposed => Axis::transposed(g, d),
+            _ => Axis::forward(g, d),
+        });
+        let [z, y, x] = &axes;
+        let depths = z.offsets();
+        let lines = channels * depths.len();
+        // Whole vectors of results, with what their last taps reach beyond.
+        let width = |columns: usize| {
+            let reach = columns.next_multiple_of(lanes) + x.extent.div_ceil(x.step);
+            reach.next_multiple_of(lanes)
+        };
+        let bytes = |rows: usize, columns: usize| {
+            (lines * y.reach(rows)).saturating_mul(width(columns) * x.step * size)
+        };
+        // All columns and as many rows as fit, but no band whose greater part is in the next too.
+        let mut rows = y.results(0);
+        let columns = narrowed(x.results(0), lanes, 128, |n| bytes(1, n) > 2 * BAND);
+        while rows > 1 && bytes(rows, columns) > BAND && rows * y.step > 2 * y.extent {
+            rows = rows.div_ceil(2);
+        }
+        while rows > 1 && bytes(rows, columns) > MOST {
+            rows = rows.div_ceil(2);
+        }
+        if bytes(rows, columns) > MOST {
+            return None;
+        }
+        Some(Bands {
+            width: width(columns),
+            channels,
+            outs,
+            rows,
+            columns,
+            depths,
+            axes,
+        })
+    }
+}
+
 /// A direct convolution of `planes` groups of `channels` planes each into `outs` planes each.
 pub(super) struct Plan {
     pub planes: usize,
@@ -205,67 +273,29 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan of a convolution, for vectors of `lanes` numbers of `size` bytes; `None` where the
-    /// windows are too large for bands.
-    pub fn forward(g: &Geometry, lanes: usize, size: usize) -> Option<Plan> {
-        let channels = [g.in_channels, g.out_channels];
-        Plan::new(g, Axis::forward, channels, lanes, size)
-    }
-
-    /// The plan of its transpose.
-    pub fn transposed(g: &Geometry, lanes: usize, size: usize) -> Option<Plan> {
-        let channels = [g.out_channels, g.in_channels];
-        Plan::new(g, Axis::transposed, channels, lanes, size)
-    }
-
-    fn new(
-        g: &Geometry,
-        axis: fn(&Geometry, usize) -> Axis,
-        [channels, outs]: [usize; 2],
-        lanes: usize,
-        size: usize,
-    ) -> Option<Plan> {
-        let sane = |d: usize| {
-            let far = g.kernel[d].checked_mul(g.dilation[d]);
-            g.stride[d] <= STRIDE && far.is_some_and(|n| n <= MOST) && g.padding[d] <= MOST
-        };
-        if !(0..3).all(sane) {
-            return None;
-        }
-        let axes: [Axis; 3] = std::array::from_fn(|d| axis(g, d));
+    /// The plan of bands of a convolution, or with [`Way::Transposed`] of its transpose.
+    pub fn new(g: &Geometry, bands: Bands) -> Plan {
+        let Bands {
+            channels,
+            outs,
+            axes,
+            depths,
+            rows,
+            columns,
+            width,
+        } = bands;
         let [z, y, x] = &axes;
-        let depths = z.offsets();
         let lines = channels * depths.len();
-        // Whole vectors of results, with what their last taps reach beyond.
-        let width = |columns: usize| {
-            let reach = columns.next_multiple_of(lanes) + x.extent.div_ceil(x.step);
-            reach.next_multiple_of(lanes)
-        };
-        let bytes = |rows: usize, columns: usize| {
-            (lines * y.reach(rows)).saturating_mul(width(columns) * x.step * size)
-        };
-        // All columns and as many rows as fit, but no band whose greater part is in the next too.
-        let mut rows = y.results(0);
-        let columns = narrowed(x.results(0), lanes, 128, |n| bytes(1, n) > 2 * BAND);
-        while rows > 1 && bytes(rows, columns) > BAND && rows * y.step > 2 * y.extent {
-            rows = rows.div_ceil(2);
-        }
-        while rows > 1 && bytes(rows, columns) > MOST {
-            rows = rows.div_ceil(2);
-        }
-        if bytes(rows, columns) > MOST {
-            return None;
-        }
-        let line = x.step * width(columns);
+        let line = x.step * width;
         let plane = y.reach(rows) * line;
-        let (width, depth) = (width(columns), |at| depths.iter().position(|&d| d == at));
+        let depth = |at| depths.iter().position(|&d| d == at);
         let all = Terms::new(&axes, channels, g.kernel, |channel, [pz, py, px]| {
             (channel * depths.len() + depth(pz).unwrap_or(0)) * plane
                 + py * line
                 + px % x.step * width
                 + px / x.step
         });
-        Some(Plan {
+        Plan {
             planes: g.images * g.groups,
             groups: g.groups,
             channels,
@@ -285,7 +315,7 @@ impl Plan {
             all,
             depths,
             axes,
-        })
+        }
     }
 
     /// Whether the results, of numbers of `size` bytes, are to be written past the caches: only where

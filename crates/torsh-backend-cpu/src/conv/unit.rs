@@ -13,24 +13,21 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use smallvec::SmallVec;
-use torsh_core::pool;
+use torsh_core::{Result, pool};
 
 use self::rows::{Columns, Rows};
 use super::GRAIN;
 use super::columns::Geometry;
-use super::number::{Implicit, Way};
 use super::plan::STRIDE;
-use super::winograd;
-use crate::dense::{Ptr, Scratch};
+use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::amx::pack::{Lines, first};
 use crate::matmul::amx::tiles::{self, Ahead, SIDE, STEP, Sums, TILE};
-use crate::matmul::amx::{OF_STEP, Parts, Safe, is_available, is_finite, is_safe};
+use crate::matmul::amx::{OF_STEP, Parts, Safe, is_finite, is_safe};
+use crate::tuning::conv as tuning;
 
 /// The most bytes of packed kernels, and about those of a band: both stay in the second-level cache.
 const KERNELS: usize = 1024 * 1024;
 const BAND: usize = 640 * 1024;
-/// What is split and packed, `(m + n) k`, is repaid by `m n k` multiply-adds of so many times as much.
-const RATIO: usize = 48;
 /// Results of a channel below which a band is of several images.
 const FEW: usize = 512;
 /// Bytes of a block of sums.
@@ -70,30 +67,61 @@ struct Plan {
     part: usize,
 }
 
-impl Plan {
-    /// The plan for `parts` threads; `None` where another way is better.
-    fn new(g: &Geometry, parts: usize) -> Option<Plan> {
-        let pixels = g.images * g.out_pixels();
-        let one = [g.input[0], g.output[0], g.kernel[0]] == [1; 3] && g.padding[0] == 0;
-        let sane = |d: usize| {
-            let far = g.kernel[d].checked_mul(g.dilation[d]);
-            far.is_some_and(|n| n <= 1 << 20) && g.padding[d] <= 1 << 20
-        };
-        if !one
-            || g.is_pointwise()
-            || g.stride[1] > STRIDE
-            || g.stride[2] > 2
-            || !sane(1)
-            || !sane(2)
-            || g.window() < 2 * STEP
-            || 4 * g.out_channels.next_multiple_of(SIDE) > 5 * g.out_channels
-            || pixels.saturating_mul(g.out_channels)
-                < pixels.saturating_add(g.out_channels).saturating_mul(RATIO)
-            || !is_available()
-            || winograd::suits(Way::Forward, g)
-        {
-            return None;
-        }
+/// Whether the unit can compute a convolution: of two dimensions, with short strides, whose packed kernels
+/// and bands fit L2.
+pub(super) fn accepts(g: &Geometry, parts: usize) -> bool {
+    let one = [g.input[0], g.output[0], g.kernel[0]] == [1; 3] && g.padding[0] == 0;
+    let sane = |d: usize| {
+        let far = g.kernel[d].checked_mul(g.dilation[d]);
+        far.is_some_and(|n| n <= 1 << 20) && g.padding[d] <= 1 << 20
+    };
+    let strides = g.stride[1] <= STRIDE && g.stride[2] <= 2;
+    one && !g.is_pointwise() && strides && sane(1) && sane(2) && Cut::new(g, parts).is_some()
+}
+
+/// Whether splitting and packing, `(m + n) k`, are repaid by `m n k` multiply-adds, and few of the unit's
+/// rows are empty.
+pub(super) fn pays(g: &Geometry) -> bool {
+    let pixels = g.images * g.out_pixels();
+    let least = pixels
+        .saturating_add(g.out_channels)
+        .saturating_mul(tuning::AMX_RATIO);
+    g.window() >= 2 * STEP
+        && 4 * g.out_channels.next_multiple_of(SIDE) <= 5 * g.out_channels
+        && pixels.saturating_mul(g.out_channels) >= least
+}
+
+/// The bands of a convolution, before its sheets and words are listed.
+struct Cut {
+    /// Columns of a kernel whose pairs are of one channel.
+    beside: usize,
+    /// Places that are taken along rows, and along columns by either kind of pair.
+    rows_taken: SmallVec<[usize; 8]>,
+    columns: [SmallVec<[usize; 8]>; 2],
+    steps: usize,
+    rows: usize,
+    bands: usize,
+    together: usize,
+    beyond: usize,
+    pitch: usize,
+}
+
+/// Where tap `k` along dimension `d` lies: its place modulo the stride, and the step.
+fn place(g: &Geometry, d: usize, k: usize) -> (usize, usize) {
+    let at = k * g.dilation[d];
+    (at % g.stride[d], at / g.stride[d])
+}
+
+/// The first channels of the pairs of a kind: of one channel and two columns, or of two channels.
+fn units(channels: usize, beside: usize, kind: usize) -> std::iter::StepBy<Range<usize>> {
+    let all = if beside > 0 || kind == 1 { channels } else { 0 };
+    (0..all).step_by(1 + kind)
+}
+
+impl Cut {
+    /// The bands for `parts` threads; `None` where kernels or bands are too large.
+    fn new(g: &Geometry, parts: usize) -> Option<Cut> {
+        let place = |d: usize, k: usize| place(g, d, k);
         let (channels, [_, height, width]) = (g.in_channels, g.kernel);
         // Columns whose pairs are of one channel.
         let beside = if channels % 2 == 1 { width / 2 * 2 } else { 0 };
@@ -103,10 +131,6 @@ impl Plan {
         if kernels > KERNELS {
             return None;
         }
-        let place = |d: usize, k: usize| {
-            let at = k * g.dilation[d];
-            (at % g.stride[d], at / g.stride[d])
-        };
         let taken = |d: usize, all: &mut dyn Iterator<Item = usize>| {
             let mut places: SmallVec<[usize; 8]> = all.map(|k| place(d, k).0).collect();
             places.sort_unstable();
@@ -118,29 +142,15 @@ impl Plan {
             taken(2, &mut (0..beside).step_by(2)),
             taken(2, &mut (beside..width)),
         ];
-        // The pairs of channels; one with itself where its pairs are of two columns.
-        let units = |kind: usize| {
-            let all = if beside > 0 || kind == 1 { channels } else { 0 };
-            (0..all).step_by(1 + kind)
-        };
-        let mut sheets = Vec::new();
-        for kind in 0..2 {
-            for c in units(kind) {
-                for &row in &rows_taken {
-                    for &column in &columns[kind] {
-                        let second = match kind {
-                            0 => Some((c, column + g.dilation[2])),
-                            _ => (c + 1 < channels).then_some((c + 1, column)),
-                        };
-                        let terms = [Some((c, column)), second];
-                        sheets.push(Sheet { row, terms });
-                    }
-                }
-            }
-        }
+        let sheets: usize = (0..2)
+            .map(|kind| {
+                let of_kind = units(channels, beside, kind).count();
+                of_kind * rows_taken.len() * columns[kind].len()
+            })
+            .sum();
         let beyond = place(1, height - 1).1;
         let pitch = g.output[2] + (0..width).map(|k| place(2, k).1).max().unwrap_or(0);
-        let bytes = |rows: usize| (rows + beyond) * pitch * sheets.len() * 12;
+        let bytes = |rows: usize| (rows + beyond) * pitch * sheets * 12;
         // Bands of whole panels, and no more than fit.
         let (height_out, width_out) = (g.output[1], g.output[2]);
         let mut bands = 1;
@@ -171,7 +181,51 @@ impl Plan {
                 .min(g.images / parts.div_ceil(g.groups)),
             false => 1,
         };
-        let together = together.max(1);
+        Some(Cut {
+            beside,
+            rows_taken,
+            columns,
+            steps,
+            rows,
+            bands,
+            together: together.max(1),
+            beyond,
+            pitch,
+        })
+    }
+}
+
+impl Plan {
+    fn new(g: &Geometry, cut: Cut) -> Plan {
+        let Cut {
+            beside,
+            rows_taken,
+            columns,
+            steps,
+            rows,
+            bands,
+            together,
+            beyond,
+            pitch,
+        } = cut;
+        let (channels, [_, height, width]) = (g.in_channels, g.kernel);
+        let place = |d: usize, k: usize| place(g, d, k);
+        let units = |kind: usize| units(channels, beside, kind);
+        let mut sheets = Vec::new();
+        for kind in 0..2 {
+            for c in units(kind) {
+                for &row in &rows_taken {
+                    for &column in &columns[kind] {
+                        let second = match kind {
+                            0 => Some((c, column + g.dilation[2])),
+                            _ => (c + 1 < channels).then_some((c + 1, column)),
+                        };
+                        let terms = [Some((c, column)), second];
+                        sheets.push(Sheet { row, terms });
+                    }
+                }
+            }
+        }
         let sheet = (rows + beyond) * pitch;
         let image = sheet * sheets.len();
         let nth = |all: &[usize], at: usize| all.iter().position(|&p| p == at).unwrap_or(0);
@@ -201,7 +255,7 @@ impl Plan {
                 from += rows_taken.len() * columns[kind].len();
             }
         }
-        Some(Plan {
+        Plan {
             sheets,
             words,
             steps,
@@ -216,7 +270,7 @@ impl Plan {
             // The last row's vectors may reach beyond it. An odd number of cache lines, so that parts
             // do not meet in the same places of the cache.
             part: ((together * image + PAIRS).div_ceil(16) | 1) * 16,
-        })
+        }
     }
 
     /// Bytes of a panel of packed kernels.
@@ -225,19 +279,17 @@ impl Plan {
     }
 }
 
-/// A convolution; `None` where another way is better.
+/// A convolution that [is accepted](accepts); `false` where a result is not finite, which the splitting
+/// does not survive.
 pub(super) fn run(
     g: &Geometry,
     [image, weight, out]: [Ptr<f32>; 3],
     bias: Option<Ptr<f32>>,
-) -> Implicit {
+) -> Result<bool> {
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
-    let plan = Plan::new(g, parts)?;
+    let plan = Plan::new(g, Cut::new(g, parts).ok_or_else(missing)?);
     let blocks = g.out_channels.div_ceil(SIDE);
-    let packed = match Scratch::<u8>::new(g.groups * blocks * plan.kernels()) {
-        Ok(packed) => packed,
-        Err(e) => return Some(Err(e)),
-    };
+    let packed = Scratch::<u8>::new(g.groups * blocks * plan.kernels())?;
     let call = Call {
         g,
         plan: &plan,
@@ -262,10 +314,7 @@ pub(super) fn run(
     let tasks = g.images.div_ceil(plan.together) * g.groups * plan.bands;
     let parts = parts.min(tasks);
     let each = call.memory();
-    let memory = match Scratch::<u8>::new(parts * each) {
-        Ok(memory) => memory,
-        Err(e) => return Some(Err(e)),
-    };
+    let memory = Scratch::<u8>::new(parts * each)?;
     let memory = Ptr::new(memory.ptr());
     let greatest = greatest.into_inner();
     let failed = AtomicBool::new(false);
@@ -274,8 +323,7 @@ pub(super) fn run(
         let done = unsafe { call.bands(range, greatest, memory.at((part * each) as isize)) };
         failed.fetch_or(!done, Ordering::Relaxed);
     });
-    // What is not finite does not survive the splitting: another way does it again.
-    (!failed.into_inner()).then_some(Ok(()))
+    Ok(!failed.into_inner())
 }
 
 struct Call<'a> {

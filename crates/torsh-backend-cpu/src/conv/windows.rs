@@ -7,8 +7,11 @@ use std::ops::Range;
 use smallvec::SmallVec;
 use torsh_core::Result;
 
+use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
-use super::number::{ConvNumber, Way};
+use super::number::ConvNumber;
+#[cfg(target_arch = "x86_64")]
+use super::unit;
 use super::winograd;
 use crate::arch::Arch;
 #[cfg(target_arch = "x86_64")]
@@ -25,10 +28,15 @@ pub(super) trait Windowed: ConvNumber + Blocked + Tiled + num_traits::One {
     /// # Safety
     /// The runs lie inside the planes and inside the rows, which have room for their width.
     unsafe fn taps(runs: &[Run], from: Planes<Self>, to: Rows<Self>, count: usize);
-    /// Computes a convolution in the way of [`winograd`](super::winograd), or says that another is
-    /// to do it.
-    fn winograd(_: Way, _: &Geometry, _: [Ptr<Self>; 3], _: Option<Ptr<Self>>) -> Result<bool> {
-        Ok(false)
+    /// Computes a problem by an algorithm that only float32 has: see
+    /// [`special`](ConvNumber::special).
+    fn float32(
+        _: ConvAlgorithm,
+        p: &ConvProblem,
+        _: [Ptr<Self>; 3],
+        _: Option<Ptr<Self>>,
+    ) -> Result<bool> {
+        unreachable!("{p} is computed by an algorithm of float32")
     }
 }
 
@@ -78,13 +86,17 @@ macro_rules! windowed {
 }
 windowed! {
     f32: taps_f32 of_f32 {
-        fn winograd(
-            way: Way,
-            g: &Geometry,
+        fn float32(
+            algorithm: ConvAlgorithm,
+            p: &ConvProblem,
             operands: [Ptr<f32>; 3],
             bias: Option<Ptr<f32>>,
         ) -> Result<bool> {
-            winograd::run(way, g, operands, bias)
+            match algorithm {
+                #[cfg(target_arch = "x86_64")]
+                ConvAlgorithm::Amx => unit::run(&p.g, operands, bias),
+                _ => winograd::run(p, operands, bias),
+            }
         }
     },
     f64: taps_f64 of_f64 {}

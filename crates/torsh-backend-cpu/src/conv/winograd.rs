@@ -16,14 +16,18 @@ mod weight;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use torsh_core::machine::Machine;
 use torsh_core::{Result, pool};
 
 use super::GRAIN;
+use super::choose::ConvProblem;
 use super::columns::Geometry;
+use super::implicit::turned;
 use super::number::Way;
 use crate::arch::{Level, level};
-use crate::dense::{Ptr, Scratch};
+use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::tile::{Next, Tile, Tiled, Tiles};
+use crate::tuning::conv as tuning;
 use kernels::{Kernels, Weights, transform_kernels};
 use points::{PRODUCTS, SIDE, WIDEST};
 use tiles::{Inputs, Outputs, Segment, Target, transform_inputs, transform_outputs};
@@ -44,25 +48,33 @@ const SUMS: usize = 320 * 1024;
 /// Bytes of transformed kernels to have at a time where each thread has some of its own.
 const OWN: usize = 2 * 1024 * 1024;
 
-/// Whether this way is the better one.
-///
-/// Few channels are left to the definition: it is exact on small integers there, and its sums are
-/// short.
-pub(super) fn suits(way: Way, g: &Geometry) -> bool {
+/// Whether a convolution is one of 3 x 3 kernels with stride 1 in two dimensions.
+pub(super) fn accepts(g: &Geometry) -> bool {
     let flat = g.input[0] == 1 && g.output[0] == 1 && g.padding[0] == 0;
     let simple =
         g.groups == 1 && g.stride == [1; 3] && g.dilation == [1; 3] && g.kernel == [1, 3, 3];
-    if !(flat && simple && g.in_channels >= 32 && g.out_channels >= 32) {
+    flat && simple
+}
+
+/// Whether the transforms are repaid, for a geometry that is [accepted](accepts).
+///
+/// Few channels are left to the definition: it is exact on small integers there, and its sums are
+/// short.
+pub(super) fn pays(way: Way, g: &Geometry, machine: &Machine) -> bool {
+    if g.in_channels < tuning::WINOGRAD_CHANNELS || g.out_channels < tuning::WINOGRAD_CHANNELS {
         return false;
     }
     // Multiply-adds of a pair of channels, as far as they are done for the panels' width; the
     // tiles' own work and the transform of the kernels count as about so many.
-    let width = panel_width(f32::tiles(level()));
+    let width = panel_width(f32::tiles(machine.level));
     let definition = 9 * (g.images * g.out_pixels()).next_multiple_of(width);
     let (tiles, kernels) = match (way, Grid::new(g).tiles()) {
         // Tiles are its terms, not its columns.
-        (Way::Weight, tiles) => (PRODUCTS * tiles, 560),
-        (_, tiles) => (PRODUCTS * tiles.next_multiple_of(width), 20 * width),
+        (Way::Weight, tiles) => (PRODUCTS * tiles, tuning::WINOGRAD_WEIGHT_TRANSFORM),
+        (_, tiles) => (
+            PRODUCTS * tiles.next_multiple_of(width),
+            tuning::WINOGRAD_TRANSFORM * width,
+        ),
     };
     5 * definition >= 6 * (tiles + tiles / 3 + kernels)
 }
@@ -386,24 +398,23 @@ impl Job<'_> {
     }
 }
 
-/// Computes one of the kernels, or says `false` where another way is to: one that is better, or
-/// where a result is not finite. Such a value spreads over its tile, and large ones may overflow on
-/// the way.
+/// Computes one of the kernels, or says `false`, with nothing done, where a result is not finite: such
+/// a value spreads over its tile, and large ones may overflow on the way.
 ///
-/// For the gradient of the input the geometry is that of the convolution which gives it, and the
-/// kernels are turned by half a turn, with input and output channels exchanged.
+/// For the gradient of the input the kernels of the convolution that gives it are turned by half a
+/// turn, with input and output channels exchanged.
 pub(super) fn run(
-    way: Way,
-    g: &Geometry,
+    p: &ConvProblem,
     operands: [Ptr<f32>; 3],
     bias: Option<Ptr<f32>>,
 ) -> Result<bool> {
-    if !suits(way, g) {
-        return Ok(false);
-    }
-    match way {
-        Way::Weight => weight::at(level(), g, operands),
-        _ => at(level(), g, operands, bias, way == Way::Transposed),
+    match p.way {
+        Way::Forward => at(level(), &p.g, operands, bias, false),
+        Way::Transposed => {
+            let g = turned(&p.g).ok_or_else(missing)?;
+            at(level(), &g, operands, bias, true)
+        }
+        Way::Weight => weight::at(level(), &p.g, operands),
     }
 }
 

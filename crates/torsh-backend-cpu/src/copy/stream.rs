@@ -6,7 +6,8 @@
 //! A result larger than the caches is gone from them before anybody reads it. Written the usual
 //! way its lines are first read from memory, a third of all traffic of a copy.
 
-use crate::arch;
+use torsh_core::machine::machine;
+
 #[cfg(target_arch = "x86_64")]
 use crate::arch::{Level, level};
 
@@ -16,13 +17,6 @@ const STREAMED: usize = 16 << 20;
 /// Whether a result of this size is to be written with this module's functions.
 pub(crate) fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAMED
-}
-
-/// Whether a core has few buffers for lines on their way, as Intel's have: sixteen, for reads, for what
-/// is asked for and for what is written past the caches, so that asking for many lines to write, or
-/// writing past the caches while reading here and there, keeps reads waiting.
-pub(crate) fn few_buffers() -> bool {
-    arch::intel()
 }
 
 /// From this many bytes on images are asked for ahead of time: smaller ones are in a core's own caches.
@@ -72,10 +66,10 @@ pub(crate) fn fetches_rows(bytes: usize) -> bool {
     bytes <= 16 * 1024
 }
 
-/// Whether loops over so many bytes in all ask for what they read next. Zen 4 reads ahead better by
-/// itself, even from row to row, but from memory, which this is more than the shared cache holds of.
+/// Whether loops over so many bytes in all prefetch what they read next: always from memory, and from
+/// the shared cache where the hardware prefetcher does not follow rows by itself.
 pub(crate) fn asks_ahead(bytes: usize) -> bool {
-    bytes > FARTHER || !arch::halves()
+    bytes > FARTHER || !machine().prefetches_rows
 }
 
 /// More bytes than a share of the shared cache.
@@ -124,10 +118,10 @@ pub(crate) fn prefetch_second_row(p: *const u8, n: usize) {
     }
 }
 
-/// What asks for the cache lines of so many bytes in memory. Where AVX-512 is halves, the first-level
-/// cache waits for fewer lines at a time than the second, which is near enough.
+/// Prefetches the cache lines of so many bytes in memory, into the level of the cache that tracks the
+/// most outstanding lines.
 pub(crate) fn prefetch_far() -> fn(*const u8, usize) {
-    match arch::halves() {
+    match machine().prefetch_into_l2 {
         true => prefetch_second_row,
         false => prefetch_row,
     }

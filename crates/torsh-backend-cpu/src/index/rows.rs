@@ -3,6 +3,7 @@
 //! The rows lie anywhere, so what such a copy waits for is memory: rows are fetched some time
 //! before they are copied, and results too large for the caches are written past them.
 
+use torsh_core::machine::machine;
 use torsh_core::pool;
 
 use super::GRAIN;
@@ -44,7 +45,7 @@ pub(super) unsafe fn get<T: Copy>(
     let total = rows.numel() * bytes;
     // Where buffers are few, writing past the caches costs as much as it saves until little of the
     // result is in the caches at last, and what is fetched far ahead keeps the rest waiting.
-    let few = stream::few_buffers();
+    let few = machine().few_fill_buffers;
     let streams = stream::pays(if few { total / 2 } else { total });
     let places = few && !streams && total >= stream::FAR;
     let ahead = (if places { NEAR } else { AHEAD } / bytes).clamp(1, 32);

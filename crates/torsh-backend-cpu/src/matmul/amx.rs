@@ -28,9 +28,10 @@ pub(crate) use tiles::{Ahead, SIDE, STEP, Sums, TILE};
 
 use std::arch::x86_64::*;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
+use torsh_core::machine::machine;
 use torsh_core::pool;
 
 use self::pack::Lines;
@@ -49,64 +50,10 @@ const ALONE: usize = 1024 * 1024;
 const NEAR: usize = 512 * 1024;
 
 /// Whether the processor has the unit and the system lets this process use it; never where
-/// `TORSH_SIMD` is set. Asked once.
-pub(crate) fn is_available() -> bool {
-    static STATE: AtomicU8 = AtomicU8::new(0);
-    match STATE.load(Ordering::Relaxed) {
-        1 => true,
-        2 => false,
-        _ => {
-            let yes = detect();
-            STATE.store(if yes { 1 } else { 2 }, Ordering::Relaxed);
-            yes
-        }
-    }
-}
-
-#[cfg(all(target_os = "linux", not(miri)))]
-fn detect() -> bool {
-    if std::env::var_os("TORSH_SIMD").is_some() || !super::pairs::is_available() {
-        return false;
-    }
-    let (max, features) = (__cpuid(0).eax, __cpuid_count(7, 0).edx);
-    // Bits 22 and 24: AMX-BF16 and AMX-TILE.
-    if max < 7 || features >> 22 & 1 == 0 || features >> 24 & 1 == 0 {
-        return false;
-    }
-    // The tiles' state is large, so Linux wants to be asked for it, once for all threads
-    // (ARCH_REQ_XCOMP_PERM of component 18).
-    const ARCH_PRCTL: i64 = 158;
-    const REQUEST: i64 = 0x1023;
-    let result: i64;
-    // SAFETY: a system call without pointers, which changes nothing but this permission.
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            inlateout("rax") ARCH_PRCTL => result,
-            in("rdi") REQUEST,
-            in("rsi") 18i64,
-            lateout("rcx") _,
-            lateout("r11") _,
-        );
-    }
-    result == 0
-}
-
-#[cfg(not(all(target_os = "linux", not(miri))))]
-fn detect() -> bool {
-    false
-}
-
-/// Whether a product is large enough to be worth the packing, which takes `(m + n) k` where the
-/// product takes `m n k`.
+/// `TORSH_SIMD` is set.
 #[inline]
-pub(super) fn suits(m: usize, n: usize, k: usize, parts: Parts) -> bool {
-    let (terms, ratio) = match parts {
-        Parts::One => (STEP, 16),
-        Parts::Three => (2 * STEP, 56),
-    };
-    // One whole step is enough; a step of which a part is missing takes as long.
-    (k >= terms || k == STEP) && m * n >= ratio * (m + n) && is_available()
+pub(crate) fn is_available() -> bool {
+    machine().bf16_tiles
 }
 
 /// In how many bfloat16 each number of the operands is multiplied.

@@ -2,26 +2,21 @@
 //! through the caches, and the result is computed tile by tile in registers (K. Goto,
 //! R. van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34, 2008).
 
+mod plan;
+
 use std::ops::Range;
 
+use torsh_core::machine::machine;
 use torsh_core::{Result, pool};
 
+use self::plan::{Partition, Plan, Sizes, Stationary};
 use super::gemm::{Matrix, Product};
 use super::panel::{Lines, Square};
 use super::tile::{Next, Tile, Tiled, Tiles, even_parts};
-use crate::arch::{level, second_level_cache};
+use crate::arch::level;
 use crate::copy::stream;
 use crate::dense::{Ptr, Scratch};
-
-/// Bytes of a block of the right operand, in the shared cache.
-const RIGHT: usize = 2 * 1024 * 1024;
-
-/// Bytes of a right operand that each thread may copy for itself.
-const OWN: usize = 512 * 1024;
-
-/// Terms whose numbers of a few columns stay in the first-level cache wherever they are, but where
-/// rows share its sets.
-const NEAR: usize = 64;
+use crate::tuning::matmul as tuning;
 
 /// Numbers that copying a panel may write behind it.
 const SPILL: usize = 8;
@@ -31,18 +26,8 @@ pub(crate) trait Blocked: Square + Send + Sync + 'static {
     /// The numbers that one is made of, neighbouring terms. A right operand of several comes in
     /// panels, and its matrix is that of the numbers: the steps count those.
     const NUMBERS: usize = 1;
-    /// Whether the processor has a unit that multiplies matrices of this size faster than the
-    /// blocked product.
-    fn has_unit(_m: usize, _n: usize, _k: usize) -> bool {
-        false
-    }
 }
-impl Blocked for f32 {
-    #[cfg(target_arch = "x86_64")]
-    fn has_unit(m: usize, n: usize, k: usize) -> bool {
-        super::amx::suits(m, n, k, super::amx::Parts::Three)
-    }
-}
+impl Blocked for f32 {}
 impl Blocked for f64 {}
 
 /// Writes some terms of some columns of the right operand as a panel: term `p` of column `j` to
@@ -96,7 +81,7 @@ pub(crate) unsafe fn product<T: Blocked + Tiled>(
     // Nor is a large right operand of adjacent terms, as the weight of a layer is, copied for few
     // rows of more than one tile: as the left one of the product transposed it is read where it is.
     let few = x.m > tiles.rows && x.m <= x.n && x.m <= tiles.block.in_place * tiles.columns;
-    let few = few && x.n * x.k * size_of::<T>() <= RIGHT;
+    let few = few && x.n * x.k * size_of::<T>() <= tuning::SHARED_BLOCK;
     if tiles.turns && few && x.b.row == 1 && x.b.col != 1 && panels.is_none() {
         // SAFETY: the caller's promise.
         return unsafe { into(&x.turned(), None, start.map(Matrix::t), threads) };
@@ -129,59 +114,29 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     threads: usize,
     tiles: &'static Tiles<T, O>,
 ) -> Result<()> {
-    let panels = x.n.div_ceil(tiles.columns);
     let size = size_of::<T>();
-    // No more rows than columns: each thread has columns of its own, which it alone copies and reads.
-    let by_columns = x.n >= threads * 2 * tiles.columns;
-    let wide = x.n >= x.m && by_columns;
-    // Else each copies a small right operand for rows of its own: to read what another core has just
-    // written costs more than to copy it, and so does to write rows that another writes too.
-    let by_rows = threads > 1
-        && !wide
-        && right.is_none()
-        && x.n * x.k * size <= OWN
-        && x.m >= 4 * threads * tiles.rows;
-    let passes = tiles.block.right > 0
-        && right.is_none()
-        && x.a.col == 1
-        && (threads == 1 || by_rows || by_columns);
-    // What a panel is made of can be asked for where each thread makes its own, of even parts.
-    let apart = T::NUMBERS > 1 && x.n >= x.m.max(16 * threads * tiles.step);
-    // Columns also where there are few rows. Else rows, and the columns are copied once.
-    let wide = wide || x.n >= 4 * x.m || x.m < 2 * threads * tiles.rows;
-    let parts = match passes || apart || wide {
-        _ if by_rows => threads,
-        true => threads.min(panels),
-        false => 1,
+    let sizes = Sizes {
+        m: x.m,
+        n: x.n,
+        k: x.k,
+        a: (&x.a).into(),
+        element: size,
+        numbers: T::NUMBERS,
+        is_matrix: right.is_none(),
+        tile_rows: tiles.rows,
+        tile_step: tiles.step,
+        tile_columns: tiles.columns,
+        block: tiles.block,
     };
-    let inside = threads / parts;
-    // Where threads may part.
-    let (unit, units) = match (by_rows, right) {
-        (true, _) => (tiles.rows, x.m.div_ceil(tiles.rows)),
-        (_, None) => (tiles.step, x.n.div_ceil(tiles.step)),
-        (_, Some(_)) if apart => (tiles.step, x.n.div_ceil(tiles.step)),
-        (_, Some(_)) => (tiles.columns, panels),
-    };
-    let most = if by_rows {
-        x.n
-    } else {
-        units.div_ceil(parts) * unit
-    };
-    // Panels that all rows are done with at once need not outlast a core's own cache.
-    let few = x.m * tiles.block.terms * size <= tiles.block.left;
-    let bytes = match few {
-        // Half of a larger cache.
-        _ if passes => tiles.block.right.max(second_level_cache() / 2),
-        true => tiles.block.left,
-        false => RIGHT,
-    };
-    let columns = (bytes / (tiles.block.terms * size)).next_multiple_of(tiles.columns);
-    let columns = match passes {
-        // Blocks of about one size.
-        true => most.div_ceil(most.div_ceil(columns)),
-        false => columns.min(most),
-    };
-    let columns = columns.next_multiple_of(tiles.columns);
+    let plan = Plan::new(&sizes, machine(), threads);
+    let Plan {
+        parts,
+        inside,
+        unit,
+        units,
+        columns,
+        ..
+    } = plan;
     let terms = x.k.min(tiles.block.terms);
     let of_right = columns * terms;
     let of_left = (tiles.block.left / size)
@@ -194,9 +149,9 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
     let start = Source(start.filter(|_| x.add));
     pool::parallel_parts(units, parts, &|index, some| {
         let cut = |unit: usize, n: usize| some.start * unit..(some.end * unit).min(n);
-        let (rows, columns_of_part) = match by_rows {
-            true => (cut(unit, x.m), 0..x.n),
-            false => (0..x.m, cut(unit, x.n)),
+        let (rows, columns_of_part) = match plan.partition {
+            Partition::Rows => (cut(unit, x.m), 0..x.n),
+            Partition::Columns | Partition::Shared => (0..x.m, cut(unit, x.n)),
         };
         let x = Product {
             m: rows.len(),
@@ -212,7 +167,7 @@ unsafe fn with<T: Blocked, O: Send + Sync>(
             tiles,
             threads: inside,
             columns,
-            passes,
+            stationary: plan.stationary,
             right_panels: Ptr::new(right_panels),
             left_panels: Ptr::new(right_panels.wrapping_add(of_right)),
             of_left,
@@ -245,8 +200,7 @@ struct Part<'a, T: 'static, O: 'static> {
     threads: usize,
     /// Columns whose panels there is room for.
     columns: usize,
-    /// Whether the left operand passes by them a tile's rows at a time, which are not copied.
-    passes: bool,
+    stationary: Stationary,
     right_panels: Ptr<T>,
     /// Room for some rows' panels of each thread.
     left_panels: Ptr<T>,
@@ -308,7 +262,8 @@ impl<T: Blocked, O: Send + Sync> Part<'_, T, O> {
     /// terms, if few panels would not repay a copy.
     fn reads_in_place(&self, columns: usize) -> bool {
         let panels = columns.div_ceil(self.tiles.columns);
-        self.passes || self.x.a.col == 1 && panels <= self.tiles.block.in_place
+        self.stationary == Stationary::Right
+            || self.x.a.col == 1 && panels <= self.tiles.block.in_place
     }
 
     /// Rows of the left operand, of so many terms, whose copies stay in a core's second-level cache.
@@ -344,7 +299,8 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
         let panels = self.columns.len().div_ceil(width);
         // Columns that lie in memory as a panel would hold them are read where they are, where
         // few rows would not repay the copying, or few terms fit the nearest cache.
-        let near = x.k <= NEAR && !(x.b.row.unsigned_abs() * size_of::<T>()).is_multiple_of(1024);
+        let near = x.k <= tuning::UNPACKED_RIGHT_TERMS
+            && !(x.b.row.unsigned_abs() * size_of::<T>()).is_multiple_of(1024);
         let direct = self.right.is_none() && x.b.col == 1 && (near || x.m <= 4 * self.tiles.rows);
         let packed = match direct {
             // Only the last one, where it has not whole vectors.
@@ -545,9 +501,9 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
     /// As [`product`]; nothing else writes this part of the result.
     unsafe fn rows(&self, thread: usize, rows: Range<usize>, panels: usize, first: usize) {
         let (x, tiles, terms) = (self.x, self.tiles, self.terms.len());
-        let most = match self.passes {
-            true => tiles.rows,
-            false => self.rows_at_once(terms),
+        let most = match self.stationary {
+            Stationary::Right => tiles.rows,
+            Stationary::Left => self.rows_at_once(terms),
         };
         let direct = self.reads_in_place(self.columns.len());
         let memory = self.left_panels.at((thread * self.of_left) as isize);
@@ -610,7 +566,7 @@ impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
                     };
                     let count = count.div_ceil(tiles.rows);
                     let next = match packs {
-                        false if self.passes => {
+                        false if self.stationary == Stationary::Right => {
                             self.next_rows(row + i + lines..rows.end, index, panels)
                         }
                         _ if index + 1 >= panels => Next::NONE,

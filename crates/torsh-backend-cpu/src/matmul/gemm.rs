@@ -4,14 +4,16 @@ use std::ops::Range;
 
 use num_complex::Complex;
 use num_traits::{One, Zero};
-use torsh_core::pool;
+use torsh_core::{DType, pool};
 
 use super::blocked::Blocked;
+use super::choose::{ProductAlgorithm, ProductProblem};
 use super::lane::Vectors;
 use super::tile::Tiled;
 #[cfg(target_arch = "x86_64")]
 use super::{amx, inner};
 use super::{blocked, vector};
+use crate::choice::pick;
 use crate::multiversion;
 use crate::scalar::Real;
 
@@ -86,22 +88,6 @@ impl<T, O, S: Copy> Product<T, O, S> {
     }
 }
 
-/// Up to this many multiply-adds the loops here beat the blocked product's set-up, where they are
-/// over whole vectors of adjacent columns.
-const SMALL: usize = 16 * 1024;
-/// The same for other operands.
-const TINY: usize = 1024;
-/// The most terms where [`SMALL`] holds: few vectors are summed at a time, one term after the other.
-const CHAIN: usize = 128;
-
-/// Whether the loops here are to compute a product of real numbers.
-#[inline]
-fn is_small<T>(x: &Product<T>) -> bool {
-    let whole = x.n.is_multiple_of(8) || x.n > 8 && !x.add;
-    let vectors = x.b.col == 1 && x.out.col == 1 && whole && x.k <= CHAIN;
-    x.m * x.n * x.k <= if vectors { SMALL } else { TINY }
-}
-
 /// What a product is added to, of its size: `factor` times a matrix, which may be the output.
 #[derive(Clone, Copy)]
 pub(crate) struct Start<T> {
@@ -153,22 +139,16 @@ impl<T: Number> Start<T> {
 pub(crate) trait Number:
     Copy + Send + Sync + PartialEq + Zero + One + std::ops::Mul<Output = Self> + 'static
 {
-    /// Computes a product of at least one term on this thread, added to `start`, if that is given, in
-    /// place of the output.
+    /// Computes a product of at least one term on up to `threads` threads, by the algorithm that
+    /// [`ProductAlgorithm`] chooses, added to `start`, if that is given, in place of the output.
     ///
     /// # Safety
     /// The matrices are valid for their sizes, and `out` overlaps neither other.
-    unsafe fn product(x: &Product<Self>, start: Option<&Start<Self>>);
-
-    /// [`Number::product`] on several threads together.
-    ///
-    /// # Safety
-    /// As [`Number::product`].
-    unsafe fn shared(x: &Product<Self>, threads: usize, start: Option<&Start<Self>>);
+    unsafe fn product(x: &Product<Self>, threads: usize, start: Option<&Start<Self>>);
 }
 
 macro_rules! real {
-    ($($t:ident $small:ident { $($more:item)* }),*) => {$(
+    ($($t:ident $dtype:ident $small:ident { $($(#[$cfg:meta])* $algorithm:pat => |$x:ident, $threads:ident, $start:ident| $compute:expr,)* }),*) => {$(
         multiversion! {
             unsafe fn $small<A>(x: &Product<$t>) {
                 // SAFETY: the caller's promise.
@@ -177,59 +157,58 @@ macro_rules! real {
         }
 
         impl Number for $t {
-            #[inline]
-            unsafe fn product(x: &Product<$t>, start: Option<&Start<$t>>) {
+            unsafe fn product(x: &Product<$t>, threads: usize, start: Option<&Start<$t>>) {
                 let Product { m, n, k, out, a, b, alpha, add } = *x;
+                let put = || {
+                    if let Some(start) = start {
+                        // SAFETY: the caller's promise.
+                        unsafe { start.put_all(x, threads) };
+                    }
+                };
+                let problem = ProductProblem::new(DType::$dtype, x);
                 // SAFETY: the caller's promise, with the roles of rows and columns exchanged for
                 // a row times a matrix.
                 unsafe {
-                    if n > 1 && m > 1 && !is_small(x) {
-                        return Self::shared(x, 1, start);
-                    }
-                    if let Some(start) = start {
-                        start.put_all(x, 1);
-                    }
-                    if n == 1 {
-                        vector::$t(m, k, out.ptr, out.row, a, b.ptr, b.row, alpha, add);
-                    } else if m == 1 {
-                        vector::$t(n, k, out.ptr, out.col, b.t(), a.ptr, a.col, alpha, add);
-                    } else {
-                        $small(x);
+                    match pick::<ProductAlgorithm>(&problem, threads) {
+                        ProductAlgorithm::MatrixVector => {
+                            put();
+                            if n == 1 {
+                                vector::$t(m, k, out.ptr, out.row, a, b.ptr, b.row, alpha, add);
+                            } else {
+                                vector::$t(n, k, out.ptr, out.col, b.t(), a.ptr, a.col, alpha, add);
+                            }
+                        }
+                        ProductAlgorithm::Unpacked => {
+                            put();
+                            $small(x);
+                        }
+                        $($(#[$cfg])* $algorithm => {
+                            let ($x, $threads, $start) = (x, threads, start);
+                            $compute
+                        })*
+                        _ => in_blocks(x, threads, start, $small),
                     }
                 }
             }
-
-            $($more)*
         }
     )*};
 }
 real!(
-    f32 small_f32 {
-    unsafe fn shared(x: &Product<f32>, threads: usize, start: Option<&Start<f32>>) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            #[cfg(target_arch = "x86_64")]
-            if amx::suits(x.m, x.n, x.k, amx::Parts::Three) {
-                if let Some(start) = start {
-                    start.put_all(x, threads);
-                }
-                if !amx::product(x, threads) {
-                    plain(x, threads);
-                }
-                return;
+    f32 F32 small_f32 {
+        #[cfg(target_arch = "x86_64")]
+        ProductAlgorithm::AmxSplit => |x, threads, start| {
+            if let Some(start) = start {
+                start.put_all(x, threads);
             }
-            #[cfg(target_arch = "x86_64")]
-            if inner::suits(x) {
-                return inner::product(x, threads, start);
+            // Without memory to pack into.
+            if !amx::product(x, threads) {
+                plain(x, threads);
             }
-            in_blocks(x, threads, start, small_f32);
-        }
-    }},
-    f64 small_f64 {
-    unsafe fn shared(x: &Product<f64>, threads: usize, start: Option<&Start<f64>>) {
-        // SAFETY: the caller's promise.
-        unsafe { in_blocks(x, threads, start, small_f64) }
-    }}
+        },
+        #[cfg(target_arch = "x86_64")]
+        ProductAlgorithm::DotTiles => |x, threads, start| inner::product(x, threads, start),
+    },
+    f64 F64 small_f64 {}
 );
 
 /// The blocked product, which reads what it starts from as it writes the result, where that has a
@@ -271,21 +250,47 @@ pub(super) unsafe fn plain(x: &Product<f32>, threads: usize) {
     unsafe { in_blocks(x, threads, None, small_f32) }
 }
 
+/// The algorithms of complex products.
+trait ComplexParts: Sized {
+    /// Sums in double precision, since complex sums cancel more than real ones.
+    ///
+    /// # Safety
+    /// As [`Number::product`].
+    unsafe fn loops(x: &Product<Self>);
+
+    /// Four real products, of the real and the imaginary parts where they lie; two more for each part
+    /// of `alpha` that is not 0.
+    ///
+    /// # Safety
+    /// As [`Number::product`].
+    unsafe fn four_real(x: &Product<Self>, threads: usize);
+}
+
 macro_rules! complex {
-    ($($t:ident $small:ident),*) => {$(
+    ($($t:ident $dtype:ident $small:ident),*) => {$(
         impl Number for Complex<$t> {
-            unsafe fn product(x: &Product<Self>, start: Option<&Start<Self>>) {
+            unsafe fn product(x: &Product<Self>, threads: usize, start: Option<&Start<Self>>) {
+                if let Some(start) = start {
+                    // SAFETY: the caller's promise.
+                    unsafe { start.put_all(x, threads) };
+                }
+                let problem = ProductProblem::new(DType::$dtype, x);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match pick::<ProductAlgorithm>(&problem, threads) {
+                        ProductAlgorithm::ComplexLoops => Self::loops(x),
+                        _ => Self::four_real(x, threads),
+                    }
+                }
+            }
+        }
+
+        impl ComplexParts for Complex<$t> {
+            unsafe fn loops(x: &Product<Self>) {
                 let Product { m, n, k, out, a, b, alpha, add } = *x;
                 let wide = |v: Self| Complex::new(f64::from(v.re), f64::from(v.im));
                 // SAFETY: the caller's promise.
                 unsafe {
-                    if m * n * k > 2 * TINY {
-                        return Self::shared(x, 1, start);
-                    }
-                    if let Some(start) = start {
-                        start.put_all(x, 1);
-                    }
-                    // In double precision: complex sums cancel more than real ones.
                     for i in 0..m {
                         for j in 0..n {
                             let mut sum = Complex::new(0.0f64, 0.0);
@@ -303,13 +308,7 @@ macro_rules! complex {
                 }
             }
 
-            /// Four real products, of the real and the imaginary parts where they lie; two more
-            /// for each part of `alpha` that is not 0.
-            unsafe fn shared(x: &Product<Self>, threads: usize, start: Option<&Start<Self>>) {
-                if let Some(start) = start {
-                    // SAFETY: the caller's promise.
-                    unsafe { start.put_all(x, threads) };
-                }
+            unsafe fn four_real(x: &Product<Self>, threads: usize) {
                 let part = |m: Matrix<Self>, imaginary: usize| {
                     let ptr = m.ptr.cast::<$t>().wrapping_add(imaginary);
                     Matrix::new(ptr, 2 * m.row, 2 * m.col)
@@ -346,7 +345,7 @@ macro_rules! complex {
         }
     )*};
 }
-complex!(f32 small_f32, f64 small_f64);
+complex!(f32 C64 small_f32, f64 C128 small_f64);
 
 /// # Safety
 /// `out` must be valid for a read (where `add`) and a write.

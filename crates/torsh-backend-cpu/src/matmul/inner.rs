@@ -8,37 +8,19 @@ use torsh_core::pool;
 
 use super::gemm::{Product, Start};
 use super::tile::even_parts;
-use crate::arch::{Level, level};
 
 /// Terms of a vector.
 const SIDE: usize = 16;
 /// Columns of a tile, whose sums are written together.
-const COLUMNS: usize = 4;
+const COLUMNS: usize = crate::tuning::matmul::DOT_TILE_COLUMNS;
 /// The most rows of a tile.
 const ROWS: usize = 6;
-/// Bytes of both operands that stay in a core's second-level cache.
-const BYTES: usize = 1024 * 1024;
-/// The most terms: each of a vector's numbers is a sum of so many by [`SIDE`], one after the other.
-const TERMS: usize = 128 * SIDE;
-
-/// Whether a product is one of those, and the copying saved is worth more than the sums of vectors
-/// cost.
-pub(super) fn suits(x: &Product<f32>) -> bool {
-    let (less, more) = (x.m.min(x.n), x.m.max(x.n));
-    x.a.col == 1
-        && x.b.row == 1
-        && x.out.col == 1
-        && less >= COLUMNS
-        && (5 * more / 2..=TERMS).contains(&x.k)
-        && (x.m + x.n) * x.k * size_of::<f32>() <= BYTES
-        && level() == Level::Avx512
-}
 
 /// Computes a product by up to `threads` threads, on which its result does not depend. What it is
 /// added to comes from `start`, if that is given.
 ///
 /// # Safety
-/// The matrices are valid for their sizes, `out` overlaps neither other, and [`suits`].
+/// The matrices are valid for their sizes, `out` overlaps neither other, and [`DotTiles`](super::choose::ProductAlgorithm::DotTiles) accepts it.
 pub(super) unsafe fn product(x: &Product<f32>, threads: usize, start: Option<&Start<f32>>) {
     let groups = x.n.div_ceil(COLUMNS);
     pool::parallel_parts(groups, threads.min(groups), &|_, some| {

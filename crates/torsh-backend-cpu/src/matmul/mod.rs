@@ -12,6 +12,7 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
 pub(crate) mod blocked;
+pub(crate) mod choose;
 mod gemm;
 #[cfg(target_arch = "x86_64")]
 mod inner;
@@ -34,14 +35,11 @@ pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
 pub(crate) use gemm::{Matrix, Number, Product, Start};
 pub(crate) use integer::Wrapping;
 
-use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+use choose::{Batch, ProductAlgorithm, ProductProblem, Split, Steps};
 
-/// Multiply-adds that are worth a thread of their own: some microseconds.
-const GRAIN: usize = 256 * 1024;
-/// Rows of a matrix of a batch below which one tall product repays a copy of them, and the columns
-/// from which on it does.
-const ROWS: usize = 128;
-const COLUMNS: usize = 32;
+use crate::choice::pick;
+use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
+use crate::tuning::matmul as tuning;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -270,6 +268,24 @@ impl Problem {
         Matrix::new(ptr, self.rows[which], self.cols[which])
     }
 
+    /// What the choice of an algorithm depends on.
+    fn of(&self, dtype: DType, add: bool) -> ProductProblem {
+        let of = |which: usize| Steps {
+            row: self.rows[which],
+            col: self.cols[which],
+        };
+        ProductProblem {
+            dtype,
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            out: of(0),
+            a: of(1),
+            b: of(2),
+            add,
+        }
+    }
+
     /// The product number `index`, of the matrices at `out`, `a` and `b`.
     fn product<T>(
         &self,
@@ -333,7 +349,10 @@ impl Call<'_> {
             return Ok(());
         }
         // Rows that only the left operand's layout keeps from being those of one tall product.
-        let apart = !p.batch.is_empty() && p.m < ROWS && p.n >= COLUMNS && !self.a.is_contiguous();
+        let apart = !p.batch.is_empty()
+            && p.m < tuning::TALL_ROWS
+            && p.n >= tuning::TALL_COLUMNS
+            && !self.a.is_contiguous();
         if apart && self.out.is_contiguous() && p.steps[2].iter().all(|&step| step == 0) {
             let dense = Dense::new(self.a, self.a.dtype())?;
             let strides = torsh_core::Shape::new(self.a.shape()).contiguous_strides();
@@ -351,34 +370,36 @@ impl Call<'_> {
         let [out, a, b] = [self.out, self.a, self.b].map(|v| Ptr::new(v.ptr().cast::<T>()));
         let c = self.c.map(|v| Ptr::new(v.ptr().cast::<T>()));
         let each = p.m * p.n * p.k.max(1);
-        let parts = pool::chunk_count(all.saturating_mul(each), GRAIN);
-        // A small result of many terms leaves only the terms to share out.
-        if parts > 1 && all == 1 && p.m * p.n <= 4096 && p.k >= 64 * p.m.max(p.n) {
-            return split_terms(&p, parts, [out, a, b], c, alpha, beta);
-        }
-        let inside = if all.is_multiple_of(parts) || all >= 4 * parts {
-            1
-        } else {
-            parts
+        let parts = pool::chunk_count(all.saturating_mul(each), tuning::GRAIN);
+        let batch = Batch {
+            count: all,
+            m: p.m,
+            n: p.n,
+            k: p.k,
         };
-        // Not for a matrix and a vector, whose reading is what counts.
-        if inside > 1 && p.m > 1 && p.n > 1 {
-            for index in 0..all {
-                let x = p.product([out, a, b], index, alpha, c.is_some());
-                let start = c.map(|c| Start {
-                    of: p.matrix(3, c, index),
-                    factor: beta,
-                });
-                // SAFETY: the matrices are the operands', and nothing else writes the output.
-                unsafe {
-                    match p.k {
-                        0 => without_terms(&x, start.as_ref()),
-                        _ => T::shared(&x, inside, start.as_ref()),
+        let even = all.is_multiple_of(parts) || all >= 4 * parts;
+        match pick::<Split>(&batch, parts) {
+            Split::Terms => return split_terms(&p, parts, [out, a, b], c, alpha, beta),
+            Split::Together => {
+                for index in 0..all {
+                    let x = p.product([out, a, b], index, alpha, c.is_some());
+                    let start = c.map(|c| Start {
+                        of: p.matrix(3, c, index),
+                        factor: beta,
+                    });
+                    // SAFETY: the matrices are the operands', and nothing else writes the output.
+                    unsafe {
+                        match p.k {
+                            0 => without_terms(&x, start.as_ref()),
+                            _ => T::product(&x, parts, start.as_ref()),
+                        }
                     }
                 }
+                return Ok(());
             }
-            return Ok(());
+            Split::Results => {}
         }
+        let inside = if even { 1 } else { parts };
         let (pm, pn) = grid(p.m, p.n, inside);
         let wide_rows = p.cols[0].unsigned_abs() > p.rows[0].unsigned_abs();
         let (am, an) = if wide_rows { (64, 8) } else { (8, 64) };
@@ -410,7 +431,7 @@ impl Call<'_> {
                 unsafe {
                     match p.k {
                         0 => without_terms(&x, start.as_ref()),
-                        _ => T::product(&x, start.as_ref()),
+                        _ => T::product(&x, 1, start.as_ref()),
                     }
                 }
             }
@@ -420,13 +441,14 @@ impl Call<'_> {
 
     fn half(&self) -> Result<()> {
         #[cfg(target_arch = "x86_64")]
-        let way = self.bf16_way();
+        let algorithm = self.half_algorithm();
         #[cfg(target_arch = "x86_64")]
-        if let Some(way) = way
-            && self.c.is_none()
-            && (way == Way::Unit || self.a.shape()[self.a.shape().len() - 1] <= pairs::AT_ONCE)
+        if self.c.is_none()
+            && (algorithm == ProductAlgorithm::Amx
+                || algorithm == ProductAlgorithm::Bf16Dot
+                    && self.a.shape()[self.a.shape().len() - 1] <= pairs::AT_ONCE)
         {
-            return self.paired::<half::bf16>(way, self.out, None);
+            return self.paired::<half::bf16>(algorithm, self.out, None);
         }
         let out = DenseOut::new(self.out, DType::F32)?;
         let strides = torsh_core::Shape::new(self.out.shape()).contiguous_strides();
@@ -442,8 +464,8 @@ impl Call<'_> {
         let c = self.c.map(Widened::new).transpose()?;
         let c = c.as_ref().map(Widened::view);
         #[cfg(target_arch = "x86_64")]
-        if let Some(way) = way {
-            self.paired::<pairs::Pair>(way, &widened, c.as_ref())?;
+        if algorithm != ProductAlgorithm::Widened {
+            self.paired::<pairs::Pair>(algorithm, &widened, c.as_ref())?;
             return out.finish();
         }
         let a = Widened::new(self.a)?;
@@ -460,25 +482,22 @@ impl Call<'_> {
         out.finish()
     }
 
-    /// How to multiply bfloat16 as they are, where the processor can and it pays.
+    /// The algorithm for half types.
     #[cfg(target_arch = "x86_64")]
-    fn bf16_way(&self) -> Option<Way> {
-        if self.a.dtype() != DType::BF16 || self.b.dtype() != DType::BF16 {
-            return None;
+    fn half_algorithm(&self) -> ProductAlgorithm {
+        let dtype = self.a.dtype();
+        if dtype != self.b.dtype() {
+            return ProductAlgorithm::Widened;
         }
         let p = Problem::new(self.out, self.a, self.b, self.c);
-        if amx::suits(p.m, p.n, p.k, amx::Parts::One) {
-            Some(Way::Unit)
-        } else {
-            pairs::suits(p.m, p.n, p.k).then_some(Way::Pairs)
-        }
+        pick(&p.of(dtype, self.c.is_some()), pool::num_threads())
     }
 
     /// The products of bfloat16, into `out` of float32 with `c` of float32, or of bfloat16 without.
     #[cfg(target_arch = "x86_64")]
     fn paired<O: Send + Sync + 'static>(
         &self,
-        way: Way,
+        algorithm: ProductAlgorithm,
         out: &View<'_>,
         c: Option<&View<'_>>,
     ) -> Result<()>
@@ -516,14 +535,16 @@ impl Call<'_> {
             // SAFETY: the matrices are the operands', nothing else writes this one's output, and the
             // processor has the instructions.
             unsafe {
-                match way {
-                    Way::Unit if amx::product(&x, threads) => Ok(()),
-                    Way::Unit => Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0)),
-                    Way::Pairs => pairs::product(&x, threads),
+                match algorithm {
+                    ProductAlgorithm::Amx if amx::product(&x, threads) => Ok(()),
+                    ProductAlgorithm::Amx => {
+                        Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0))
+                    }
+                    _ => pairs::product(&x, threads),
                 }
             }
         };
-        let parts = pool::chunk_count(all.saturating_mul(p.m * p.n * p.k), GRAIN);
+        let parts = pool::chunk_count(all.saturating_mul(p.m * p.n * p.k), tuning::GRAIN);
         if parts > 1 && (all.is_multiple_of(parts) || all >= 4 * parts) {
             let failed = std::sync::OnceLock::new();
             pool::parallel_parts(all, parts, &|_, some| {
@@ -559,7 +580,10 @@ impl Call<'_> {
         }
         let [out, a, b] = [self.out, self.a, &view].map(|v| Ptr::new(v.ptr().cast::<T>()));
         let c = self.c.map(|v| Ptr::new(v.ptr().cast::<T>()));
-        let grain = (GRAIN / (p.n * p.k.max(1))).max(1);
+        // The only one; asked for where the choices are printed.
+        let problem = p.of(self.out.dtype(), self.c.is_some());
+        let _: ProductAlgorithm = pick(&problem, 1);
+        let grain = (tuning::GRAIN / (p.n * p.k.max(1))).max(1);
         pool::parallel_for(all * p.m, grain, &|range| {
             let mut row = range.start;
             while row < range.end {
@@ -585,14 +609,6 @@ impl Call<'_> {
         });
         Ok(())
     }
-}
-
-/// How bfloat16 are multiplied.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Unit,
-    Pairs,
 }
 
 /// The product of no terms: what it starts from, or zeros.
@@ -621,6 +637,7 @@ fn split_terms<T: Number>(
     beta: T,
 ) -> Result<()> {
     let (m, n) = (p.m, p.n);
+    let parts = parts.clamp(1, p.k);
     let partial = Scratch::<T>::new(parts * m * n)?;
     let sums = Ptr::new(partial.ptr());
     pool::parallel_parts(p.k, parts, &|part, terms| {
@@ -637,7 +654,7 @@ fn split_terms<T: Number>(
         };
         // SAFETY: the terms are within the operands (there are more of them than parts), and each
         // part writes its own sums.
-        unsafe { T::product(&x, None) };
+        unsafe { T::product(&x, 1, None) };
     });
     let o = p.matrix(0, out, 0);
     let start = c.map(|c| Start {

@@ -17,7 +17,7 @@ use super::gemm::{Matrix, Product};
 use super::lane::Lane;
 use super::panel::{Lines, Square};
 use super::tile::{BlockSizes, GROUP, Tile, TileFn, Tiled, Tiles, WIDEST, edge, tile, tiles};
-use crate::arch::{Level, level};
+use crate::arch::Level;
 use crate::convert::rounded_to_bf16;
 use crate::dense::{Ptr, Scratch};
 
@@ -27,13 +27,9 @@ use crate::dense::{Ptr, Scratch};
 pub(super) struct Pair(u32);
 
 /// Whether the processor has the instructions, and `TORSH_SIMD` allows them.
+#[cfg(test)]
 pub(super) fn is_available() -> bool {
-    level() == Level::Avx512 && std::arch::is_x86_feature_detected!("avx512bf16")
-}
-
-/// Whether a product is large enough to be cut into panels.
-pub(super) fn suits(m: usize, n: usize, k: usize) -> bool {
-    m > 1 && n > 1 && k >= 16 && m * n * k > 32 * 1024 && is_available()
+    torsh_core::machine::machine().bf16_dot
 }
 
 /// 16 pairs, or 16 sums.

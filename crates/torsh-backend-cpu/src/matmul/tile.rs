@@ -106,7 +106,7 @@ pub(crate) fn even_parts(n: usize, most: usize) -> impl Iterator<Item = (usize, 
 }
 
 /// What the product of large matrices is cut into.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockSizes {
     /// Terms of a block. A panel of the right operand stays in the nearest caches while the left
     /// operand's pass by; the more terms, the less often the result is read and written.

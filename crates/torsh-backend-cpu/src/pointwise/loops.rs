@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 
 use num_complex::Complex;
+use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel};
 
 use crate::arch::{self, Arch, Level};
@@ -134,7 +135,7 @@ pub(crate) struct Entry {
     pub divides: bool,
 }
 
-/// Rows that do little with what they read: see [`arch::light_level`].
+/// Rows that do little with what they read: see [`Machine::light_level`](torsh_core::machine::Machine::light_level).
 const LIGHT: [Kernel; 16] = [
     Kernel::Add,
     Kernel::Sub,
@@ -176,8 +177,8 @@ pub(crate) fn entries() -> &'static [Entry] {
         };
         let level = arch::level();
         let mut all = of(level);
-        if arch::light_level() != level {
-            let light = of(arch::light_level());
+        if machine().light_level() != level {
+            let light = of(machine().light_level());
             for k in LIGHT {
                 all[k as usize] = light[k as usize];
             }

@@ -12,6 +12,7 @@ mod unary;
 
 use std::mem::MaybeUninit;
 
+use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
 
 use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
@@ -320,7 +321,7 @@ unsafe fn in_blocks(
 ) {
     let mut results = Results(MaybeUninit::uninit());
     let results = results.0.as_mut_ptr().cast::<u8>();
-    let few = streamed && stream::few_buffers();
+    let few = streamed && machine().few_fill_buffers;
     let results_fit = if few { FEW_RESULTS } else { RESULTS } / f.out_size;
     let block = match (streamed, steps[..f.arity].contains(&0)) {
         (true, false) => results_fit,

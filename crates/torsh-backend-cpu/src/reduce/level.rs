@@ -57,5 +57,5 @@ pub(crate) fn index() -> usize {
 /// [`index`] for loops that do little with what they read.
 #[inline]
 pub(crate) fn light_index() -> usize {
-    crate::arch::light_level() as usize - 1
+    torsh_core::machine::machine().light_level() as usize - 1
 }

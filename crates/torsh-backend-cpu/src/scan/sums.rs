@@ -128,7 +128,7 @@ macro_rules! eights {
                 whole
             }
             $(
-            if crate::arch::halves() {
+            if torsh_core::machine::machine().half_rate_512 {
                 // SAFETY: the caller's promise.
                 return unsafe { $halves::<WRITE>(x, out, n, before, sum) };
             }

@@ -1,57 +1,24 @@
 //! Loops compiled for several instruction sets, and draws cut into parts for the threads.
 
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
 use super::engine::Mt19937;
+use crate::machine::{Level, machine};
 use crate::pool;
 
-/// What a loop of [`widest!`] is compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Width {
-    /// Sixteen floats at a time.
-    Avx512,
-    /// Eight floats at a time, with multiply-adds in one instruction.
-    Avx2,
-    /// What the target guarantees. Multiply-adds are one instruction or a call, with the same result.
-    Base,
-}
-
-/// The widest that the processor has, or less where the environment says `TORSH_SIMD=avx2` or
-/// `TORSH_SIMD=scalar`. Asked once.
+/// The level that loops of [`widest!`] run at: [`machine`]'s.
 #[inline]
-pub(super) fn width() -> Width {
-    static WIDTH: OnceLock<Width> = OnceLock::new();
+pub(super) fn level() -> Level {
     #[cfg(test)]
-    if let Some(width) = tests::FORCED.get() {
-        return width;
+    if let Some(level) = tests::FORCED.get() {
+        return level;
     }
-    *WIDTH.get_or_init(detect)
+    machine().level
 }
 
-fn detect() -> Width {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let asked = std::env::var("TORSH_SIMD");
-        let (scalar, avx2) = (
-            asked.as_deref() == Ok("scalar"),
-            asked.as_deref() == Ok("avx2"),
-        );
-        if !scalar && is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            let avx512 = !avx2
-                && is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl");
-            return if avx512 { Width::Avx512 } else { Width::Avx2 };
-        }
-    }
-    Width::Base
-}
-
-/// A function compiled for every [`Width`], of which a call runs the widest that the processor has.
+/// A function compiled for every [`Level`], of which a call runs the version of [`level`].
 macro_rules! widest {
     ($(#[$attr:meta])*
      fn $name:ident $(<$T:ident: $bound:path>)? ($($arg:ident: $type:ty),* $(,)?) $body:block) => {
@@ -72,13 +39,13 @@ macro_rules! widest {
                 body($($arg),*)
             }
 
-            match $crate::random::wide::width() {
+            match $crate::random::wide::level() {
                 // SAFETY: the processor has all that the function asks for.
                 #[cfg(target_arch = "x86_64")]
-                $crate::random::wide::Width::Avx512 => unsafe { avx512($($arg),*) },
+                $crate::machine::Level::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                $crate::random::wide::Width::Avx2 => unsafe { avx2($($arg),*) },
+                $crate::machine::Level::Avx2 => unsafe { avx2($($arg),*) },
                 _ => body($($arg),*),
             }
         }
@@ -175,15 +142,15 @@ mod tests {
     use super::*;
 
     thread_local! {
-        pub(super) static FORCED: Cell<Option<Width>> = const { Cell::new(None) };
+        pub(super) static FORCED: Cell<Option<Level>> = const { Cell::new(None) };
     }
 
     /// Results of `f` at each width that the processor has.
     fn at_each<R: PartialEq + std::fmt::Debug>(f: impl Fn() -> R) {
-        let widest = width();
+        let widest = level();
         let expected = f();
-        for lesser in [Width::Avx2, Width::Base] {
-            if lesser == Width::Avx2 && widest == Width::Base {
+        for lesser in [Level::Avx2, Level::Base] {
+            if lesser == Level::Avx2 && widest == Level::Base {
                 continue;
             }
             FORCED.set(Some(lesser));

@@ -22,6 +22,14 @@ fn numbers(n: usize, from: usize) -> Vec<f32> {
         .collect()
 }
 
+fn problem(g: Geometry) -> ConvProblem {
+    ConvProblem {
+        way: crate::conv::number::Way::Forward,
+        dtype: DType::F32,
+        g,
+    }
+}
+
 /// Bit by bit what the loops over padded bands give, which add in the same order.
 #[test]
 fn results_are_those_of_padded_bands() {
@@ -43,8 +51,8 @@ fn results_are_those_of_padded_bands() {
                 for bias in [None, Some(Ptr::new(b.as_mut_ptr()))] {
                     let mut want = vec![99.0; n];
                     let out = Ptr::new(want.as_mut_ptr());
-                    let done = direct::forward(&g, x, w, bias, out);
-                    done.expect("is for it").expect("results");
+                    let problem = problem(g);
+                    direct::run(&problem, [x, w, out], bias).expect("results");
                     for streamed in [false, true] {
                         let mut got = vec![99.0; n + 1];
                         let out = Ptr::new(got.as_mut_ptr());
@@ -80,8 +88,12 @@ fn only_images_that_keep_their_size_are_taken() {
         out_channels: 2,
         ..g
     };
-    let nothing = Ptr::new(std::ptr::null_mut::<f32>());
+    let machine = torsh_core::machine::machine();
+    assert_eq!(
+        accepts(&problem(g), machine),
+        f32::depthwise(machine.level).is_some()
+    );
     for g in [strided, wider, dense, doubled] {
-        assert!(forward(&g, nothing, nothing, None, nothing).is_none());
+        assert!(!accepts(&problem(g), machine));
     }
 }

@@ -1,6 +1,5 @@
 use super::*;
 use crate::arch::Level;
-use crate::conv::strip::Direct;
 
 /// A geometry of images with one number for both dimensions of the window.
 fn geometry(
@@ -40,7 +39,8 @@ fn results(g: &Geometry, level: Level, streamed: bool) -> [Vec<f32>; 3] {
     let mut dy = numbers(planes * g.out_channels * g.out_pixels(), 3);
     let mut bias = numbers(g.groups * g.out_channels, 4);
     let (mut y, mut dw) = (vec![99.0; dy.len()], vec![99.0; w.len()]);
-    let plan = Plan::forward(g, loops.lanes, 4).expect("a plan");
+    let plan = |way| Plan::new(g, Bands::new(g, way, loops.lanes, 4).expect("bands"));
+    let (plan, back) = (plan(Way::Forward), plan(Way::Transposed));
     let call = |operands, bias| Call {
         plan: &plan,
         loops,
@@ -52,21 +52,20 @@ fn results(g: &Geometry, level: Level, streamed: bool) -> [Vec<f32>; 3] {
         [ptr(&mut x), ptr(&mut w), ptr(&mut y)],
         Some(ptr(&mut bias)),
     );
-    run(&forward, g.work()).expect("results");
+    sums(&forward, g.work()).expect("results");
     let products = call([ptr(&mut x), ptr(&mut dy), ptr(&mut dw)], None);
     weights(&products, g.work()).expect("a gradient");
     // One weight for all taps needs no order.
     let mut ones = vec![1.0; w.len()];
     let mut dx = vec![99.0; x.len()];
-    let plan = Plan::transposed(g, loops.lanes, 4).expect("a plan");
     let back = Call {
-        plan: &plan,
+        plan: &back,
         loops,
         operands: [ptr(&mut dy), ptr(&mut ones), ptr(&mut dx)],
         bias: None,
         streamed: false,
     };
-    run(&back, g.work()).expect("a gradient");
+    sums(&back, g.work()).expect("a gradient");
     [y, dw, dx]
 }
 
@@ -107,8 +106,13 @@ fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
             .for_each(|v| *v = f32::INFINITY);
         let mut dy = vec![1.0; 2 * outs * 6 * width];
         let mut dw = vec![0.0; 18 * outs];
-        let done = weight_grad(&g, ptr(&mut dy), ptr(&mut x), ptr(&mut dw));
-        done.expect("this way").expect("a gradient");
+        let problem = ConvProblem {
+            way: Way::Weight,
+            dtype: DType::F32,
+            g,
+        };
+        let operands = [ptr(&mut dy), ptr(&mut x), ptr(&mut dw)];
+        run(&problem, operands, None).expect("a gradient");
         for (i, v) in dw.iter().enumerate() {
             // The last column is beyond the first tap of every row.
             assert_eq!(v.is_finite(), i % 3 == 0, "{width}: weight {i} is {v}");
@@ -120,11 +124,11 @@ fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
 #[test]
 fn windows_that_no_band_holds_are_left_to_others() {
     let mut g = geometry([1, 2, 1, 1], [4, 4], [1, 1, 0, 1]);
-    assert!(Plan::forward(&g, 8, 4).is_some());
+    assert!(Bands::new(&g, Way::Forward, 8, 4).is_some());
     g.stride[2] = 9;
-    assert!(Plan::forward(&g, 8, 4).is_none());
+    assert!(Bands::new(&g, Way::Forward, 8, 4).is_none());
     g.stride[2] = 1;
     g.dilation[1] = usize::MAX;
     g.kernel[1] = 2;
-    assert!(Plan::transposed(&g, 8, 4).is_none());
+    assert!(Bands::new(&g, Way::Transposed, 8, 4).is_none());
 }

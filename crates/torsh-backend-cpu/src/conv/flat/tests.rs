@@ -137,14 +137,14 @@ where
             let mut run = |way: Way, from: Ptr<T>, want: &Vec<T>| {
                 let mut out = vec![T::from(99); want.len()];
                 let operands = [from, ptr(&mut w), ptr(&mut out)];
-                let done = at(level, way, &g, operands, Some(ptr(&mut bias)))?;
-                done.expect("memory");
+                at(level, way, &g, operands, Some(ptr(&mut bias))).expect("memory");
                 assert!(out == *want, "{case:?} at {level:?}");
-                Some(())
             };
-            run(Way::Forward, ptr(&mut x), &y).expect("this way");
-            // Phases may be too narrow for vectors.
-            transposed += run(Way::Transposed, ptr(&mut dy), &dx).map_or(0, |_| 1);
+            run(Way::Forward, ptr(&mut x), &y);
+            if Bands::new(&g, Way::Transposed, 1, size_of::<T>(), 1).is_some() {
+                run(Way::Transposed, ptr(&mut dy), &dx);
+                transposed += 1;
+            }
         }
     }
     assert!(
@@ -176,6 +176,6 @@ fn windows_that_no_band_holds_are_left_to_others() {
     let g = geometry(&([1, 1, 1 << 40, 8], sizes));
     assert_eq!(g.output, [1, 2, 2]);
     for way in [Way::Forward, Way::Transposed] {
-        assert!(Plan::new(&g, way, 16, 4, 1).is_none());
+        assert!(Bands::new(&g, way, 16, 4, 1).is_none());
     }
 }

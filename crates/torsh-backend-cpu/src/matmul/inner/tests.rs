@@ -1,5 +1,11 @@
+use torsh_core::DType;
+use torsh_core::machine::{Level, Machine, machine};
+
 use super::*;
+use crate::choice::Algorithm;
 use crate::matmul::Matrix;
+use crate::matmul::choose::ProductAlgorithm::{self, DotTiles};
+use crate::matmul::choose::ProductProblem;
 
 fn numbers(n: usize, seed: usize) -> Vec<f32> {
     (0..n)
@@ -33,8 +39,9 @@ fn of_every_size() {
                 alpha,
                 add,
             };
-            if !suits(&x) {
-                assert!(level() < Level::Avx512, "{m} {n} {k}");
+            let problem = ProductProblem::new(DType::F32, &x);
+            if !DotTiles.accepts(&problem, machine()) {
+                assert!(machine().level < Level::Avx512, "{m} {n} {k}");
                 continue;
             }
             // SAFETY: the matrices have these sizes.
@@ -65,8 +72,11 @@ fn only_of_adjacent_terms_and_many_of_them() {
         alpha: 1.0,
         add: false,
     };
-    let there = level() == Level::Avx512;
-    assert_eq!(suits(&x([32, 128, 784], 1, 1)), there);
+    let zen4 = Machine::described("zen4").unwrap();
+    let suits = |x: &Product<f32>| {
+        ProductAlgorithm::choose(&ProductProblem::new(DType::F32, x), &zen4, 1).0 == DotTiles
+    };
+    assert!(suits(&x([32, 128, 784], 1, 1)));
     assert!(!suits(&x([32, 128, 784], 2, 1)));
     assert!(!suits(&x([32, 128, 784], 1, 2)));
     assert!(!suits(&x([32, 128, 256], 1, 1)));

@@ -1,0 +1,279 @@
+//! Every algorithm of an operation, forced on every shape that it accepts, against a float64 reference.
+//!
+//! One test of a binary of its own: forcing holds for the whole process.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Array, call, indices, row_major};
+use torsh_backend_cpu::choice::{Force, operations};
+use torsh_core::machine::machine;
+use torsh_core::{Attributes, DType, Kernel, Scalar, attrs, pool};
+
+/// Small integers: their products and sums are exact in every dtype, so that every order of a sum gives
+/// the same, but for Winograd's transforms, which divide.
+fn value(i: usize) -> f64 {
+    ((i * 7 + i / 5 + 3) % 5) as f64 - 2.0
+}
+
+fn array(dtype: DType, shape: &[usize], from: usize) -> Array {
+    Array::new(dtype, shape, |i| match dtype.is_complex() {
+        true => Scalar::Complex(value(i + from), value(i / 3 + from)),
+        false if dtype.is_floating_point() => Scalar::Float(value(i + from)),
+        false => Scalar::Int(value(i + from) as i64),
+    })
+}
+
+/// The same elements, with the last two dimensions swapped in memory.
+fn transposed(a: &Array) -> Array {
+    let nd = a.shape.len();
+    let mut shape = a.shape.clone();
+    shape.swap(nd - 2, nd - 1);
+    let mut strides = row_major(&shape);
+    strides.swap(nd - 2, nd - 1);
+    let mut to = Array::with_layout(a.dtype, &a.shape, &strides, 0);
+    for index in indices(&a.shape) {
+        to.set(&index, a.get(&index));
+    }
+    to
+}
+
+fn run(k: Kernel, out: &mut Array, inputs: &[&Array], attrs: &dyn Attributes) {
+    let dtype = out.dtype;
+    call(k, dtype, out, inputs, attrs).expect("a result");
+}
+
+/// The element as real and imaginary part.
+fn parts(s: Scalar) -> (f64, f64) {
+    s.to_complex()
+}
+
+/// Calls `f` with each algorithm of some operations forced, on one thread and on two.
+fn with_each(ops: &str, taken: &mut Taken, mut f: impl FnMut(&str)) {
+    for (op, algorithms) in operations() {
+        for algorithm in algorithms.into_iter().filter(|_| op.starts_with(ops)) {
+            let force = Force::new(op, algorithm).unwrap();
+            for threads in [1, 2] {
+                pool::set_num_threads(threads).unwrap();
+                f(&format!("{op} {algorithm}, {threads} threads"));
+            }
+            *taken.entry((op, algorithm)).or_insert(0) += force.taken();
+        }
+    }
+}
+
+/// How often each algorithm was taken.
+type Taken = BTreeMap<(&'static str, &'static str), usize>;
+
+/// All products of one dtype: every size, in eight layouts.
+fn products(dtype: DType, taken: &mut Taken) {
+    let sizes = [
+        [1, 1, 1, 1],
+        [2, 1, 33, 40],
+        [2, 33, 1, 40],
+        [1, 8, 16, 24],
+        [3, 15, 17, 16],
+        [1, 5, 9, 300],
+        [1, 40, 70, 64],
+        [1, 3, 4, 3000],
+        [5, 20, 20, 33],
+    ];
+    for [batch, m, n, k] in sizes {
+        let a = array(dtype, &[batch, m, k], 1);
+        let b = array(dtype, &[batch, k, n], 2);
+        let (of_a, of_b): (Vec<_>, Vec<_>) = (
+            a.scalars().into_iter().map(parts).collect(),
+            b.scalars().into_iter().map(parts).collect(),
+        );
+        let mut want = vec![(0.0, 0.0); batch * m * n];
+        for (at, want) in want.iter_mut().enumerate() {
+            let (i, row, column) = (at / (m * n), at / n % m, at % n);
+            for p in 0..k {
+                let (x, y) = (of_a[(i * m + row) * k + p], of_b[(i * k + p) * n + column]);
+                want.0 += x.0 * y.0 - x.1 * y.1;
+                want.1 += x.0 * y.1 + x.1 * y.0;
+            }
+            // Half types round the exact sum; narrow integers wrap around.
+            want.0 = match dtype {
+                DType::F16 => half::f16::from_f64(want.0).to_f64(),
+                DType::BF16 => half::bf16::from_f64(want.0).to_f64(),
+                DType::I8 => f64::from(want.0 as i64 as i8),
+                DType::U8 => f64::from(want.0 as i64 as u8),
+                _ => want.0,
+            };
+        }
+        for layout in 0..8 {
+            let turned = |bit: usize, x: &Array| match layout >> bit & 1 {
+                1 => transposed(x),
+                _ => x.clone(),
+            };
+            let (a, b) = (turned(0, &a), turned(1, &b));
+            let empty = turned(2, &Array::empty(dtype, &[batch, m, n]));
+            with_each("matmul", taken, |what| {
+                let mut out = empty.clone();
+                run(Kernel::MatMul, &mut out, &[&a, &b], &attrs::MatMul::PLAIN);
+                let got: Vec<_> = out.scalars().into_iter().map(parts).collect();
+                let at = got.iter().zip(&want).position(|(got, want)| got != want);
+                let sizes = [batch, m, n, k];
+                assert_eq!(at, None, "{what}: {dtype} {sizes:?} layout {layout}");
+            });
+        }
+    }
+}
+
+/// A convolution of the tests.
+struct Conv {
+    images: usize,
+    groups: usize,
+    channels: [usize; 2],
+    size: [usize; 2],
+    kernel: usize,
+    stride: usize,
+    padding: usize,
+    dilation: usize,
+}
+
+impl Conv {
+    fn output(&self) -> [usize; 2] {
+        let reach = (self.kernel - 1) * self.dilation + 1;
+        self.size
+            .map(|n| (n + 2 * self.padding - reach) / self.stride + 1)
+    }
+
+    /// Calls `f` with the flat places of output, input and weight of every product.
+    fn each(&self, mut f: impl FnMut(usize, usize, usize)) {
+        let ([h, w], [oh, ow], [c, o]) = (self.size, self.output(), self.channels);
+        let k = self.kernel;
+        for plane in 0..self.images * self.groups {
+            let group = plane % self.groups;
+            for (out, channel) in (0..o).flat_map(|out| (0..c).map(move |c| (out, c))) {
+                for tap in 0..k * k {
+                    let weight = ((group * o + out) * c + channel) * k * k + tap;
+                    for (y, x) in (0..oh).flat_map(|y| (0..ow).map(move |x| (y, x))) {
+                        let iy =
+                            (y * self.stride + tap / k * self.dilation).wrapping_sub(self.padding);
+                        let ix =
+                            (x * self.stride + tap % k * self.dilation).wrapping_sub(self.padding);
+                        if iy < h && ix < w {
+                            let to = ((plane * o + out) * oh + y) * ow + x;
+                            f(to, ((plane * c + channel) * h + iy) * w + ix, weight);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn close(got: &Array, want: &[f64], what: &str) {
+    let scale = want.iter().fold(1.0, |m: f64, w| m.max(w.abs()));
+    let tolerance = if got.dtype == DType::F64 { 1e-13 } else { 2e-6 } * scale;
+    for (index, (got, want)) in got.scalars().into_iter().zip(want).enumerate() {
+        let got = parts(got).0;
+        assert!(
+            (got - want).abs() <= tolerance,
+            "{what} at {index:?}: {got}, not {want}"
+        );
+    }
+}
+
+/// All three kernels of all convolutions in one dtype.
+fn convolutions(dtype: DType, taken: &mut Taken) {
+    let conv =
+        |images, groups, channels, size, [kernel, stride, padding, dilation]: [usize; 4]| Conv {
+            images,
+            groups,
+            channels,
+            size,
+            kernel,
+            stride,
+            padding,
+            dilation,
+        };
+    let all = [
+        conv(2, 4, [1, 1], [9, 37], [3, 1, 1, 1]),
+        conv(2, 1, [3, 5], [12, 19], [3, 2, 1, 1]),
+        conv(1, 1, [33, 40], [10, 9], [3, 1, 1, 1]),
+        conv(1, 1, [6, 33], [7, 8], [1, 1, 0, 1]),
+        conv(2, 2, [8, 9], [11, 20], [5, 2, 2, 1]),
+        conv(1, 1, [7, 4], [20, 6], [2, 1, 0, 3]),
+        conv(3, 1, [4, 34], [5, 5], [3, 1, 0, 1]),
+        conv(1, 1, [20, 34], [13, 40], [3, 1, 1, 1]),
+    ];
+    for c in &all {
+        let ([h, w], [oh, ow], [i, o], g) = (c.size, c.output(), c.channels, c.groups);
+        let (n, k) = (c.images, c.kernel);
+        let x = array(dtype, &[n, g * i, h, w], 1);
+        let weight = array(dtype, &[g * o, i, k, k], 2);
+        let dy = array(dtype, &[n, g * o, oh, ow], 3);
+        let all = |a: &Array| -> Vec<f64> { a.scalars().into_iter().map(|s| parts(s).0).collect() };
+        let (xs, ws, ds) = (all(&x), all(&weight), all(&dy));
+        let (mut y, mut dx, mut dw) = (
+            vec![0.0; ds.len()],
+            vec![0.0; xs.len()],
+            vec![0.0; ws.len()],
+        );
+        c.each(|to, from, tap| {
+            y[to] += xs[from] * ws[tap];
+            dx[from] += ds[to] * ws[tap];
+            dw[tap] += ds[to] * xs[from];
+        });
+        let attrs = |shape: &[usize]| attrs::Conv {
+            stride: [c.stride as i64; 2].into(),
+            padding: [c.padding as i64; 2].into(),
+            dilation: [c.dilation as i64; 2].into(),
+            groups: g,
+            output_shape: shape.into(),
+        };
+        for (kernel, inputs, shape, want) in [
+            (Kernel::Conv, [&x, &weight], &dy.shape, &y),
+            (Kernel::ConvTranspose, [&dy, &weight], &x.shape, &dx),
+            (Kernel::ConvWeight, [&dy, &x], &weight.shape, &dw),
+        ] {
+            with_each("conv", taken, |what| {
+                let mut out = Array::empty(dtype, shape);
+                run(kernel, &mut out, &inputs, &attrs(shape));
+                let of = format!("{what}: {kernel:?} {dtype} {i} to {o} of {:?}", c.size);
+                close(&out, want, &of);
+            });
+        }
+    }
+}
+
+/// The algorithms that this machine cannot run.
+fn missing() -> Vec<(&'static str, &'static str)> {
+    let mut all = Vec::new();
+    if !machine().bf16_tiles {
+        all.extend([("matmul", "amx"), ("matmul", "amx-split"), ("conv", "amx")]);
+    }
+    if !machine().bf16_dot {
+        all.push(("matmul", "bf16-dot"));
+    }
+    if machine().level < torsh_core::machine::Level::Avx512 {
+        all.push(("matmul", "dot-tiles"));
+    }
+    if machine().level < torsh_core::machine::Level::Avx2 {
+        all.push(("conv", "depthwise"));
+    }
+    all
+}
+
+#[test]
+fn every_algorithm_computes_what_it_accepts() {
+    let mut taken = Taken::new();
+    for dtype in DType::ALL {
+        if dtype != DType::Bool {
+            products(dtype, &mut taken);
+        }
+    }
+    for dtype in [DType::F32, DType::F64] {
+        convolutions(dtype, &mut taken);
+    }
+    for ((op, algorithm), taken) in taken {
+        match missing().contains(&(op, algorithm)) {
+            true => println!("skipped: {op} {algorithm}: this processor lacks it"),
+            false => assert!(taken > 0, "{op} {algorithm} was never taken"),
+        }
+    }
+}
