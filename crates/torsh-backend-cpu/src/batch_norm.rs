@@ -18,15 +18,7 @@ use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, rounded, wide};
 use crate::lanes;
 use crate::multiversion;
 use crate::scalar::Real;
-
-/// Elements that are worth a thread of their own.
-const GRAIN: usize = 16 * 1024;
-/// Elements of channels that are read several times before the next ones are.
-const CACHED: usize = 64 * 1024;
-/// Elements that are computed in the first-level cache before they are written past it.
-const STREAM: usize = 1024;
-/// Adjacent elements of a channel from which loops along them pay.
-const LONG: usize = 8;
+use crate::tuning::batch_norm::{CACHED, GRAIN, LONG, STREAM};
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

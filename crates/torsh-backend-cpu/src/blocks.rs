@@ -15,26 +15,16 @@ use torsh_core::{DType, View, pool};
 use crate::convert::{convert, round_to_half};
 use crate::strided::{MAX_OPERANDS, StridedLoop};
 use crate::transpose;
+pub(crate) use crate::tuning::blocks::GRAIN;
+use crate::tuning::blocks::{BLOCK, BLOCK_BYTES, LONG_RUN, PART, TRANSPOSE, TURNS};
 
 /// An element at any address; memory from elsewhere need not be aligned.
 #[derive(Clone, Copy)]
 #[repr(C, packed)]
 pub(crate) struct Packed<T>(pub T);
 
-/// The size of one block buffer.
-const BLOCK_BYTES: usize = 8192;
-/// The most elements of a block.
-const BLOCK: usize = 1024;
-/// Runs at least this long are worth a call of the loop each; shorter ones are put together.
-const LONG_RUN: usize = 128;
-/// The least number of elements worth a thread.
-pub(crate) const GRAIN: usize = 16 * 1024;
 /// Threads share no cache line: the elements are split in multiples of this.
 const UNIT: usize = 64;
-
-/// From this many elements on, transposed inputs are copied in tiles first: a gather with a long
-/// step touches a cache line per element.
-const TRANSPOSE: usize = 4096;
 
 /// The most inputs a block loop takes.
 pub(crate) const MAX_INPUTS: usize = 4;
@@ -109,12 +99,6 @@ impl Buffer {
         self.0.as_mut_ptr() as *mut u8
     }
 }
-
-/// Calls of so many elements go through memory from its end every other time ([`backwards`]), where
-/// the processor gains from it.
-const TURNS: Range<usize> = 256 * 1024..8 * 1024 * 1024;
-/// Elements of a part of such a call, within which it goes forward.
-const PART: usize = 16 * 1024;
 
 /// Whether calls of `n` elements may go [`backwards`].
 pub(crate) fn turns(n: usize) -> bool {

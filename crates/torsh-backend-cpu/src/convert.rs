@@ -14,6 +14,7 @@ use torsh_core::DType;
 use crate::arch::{self, Level};
 use crate::blocks::Packed;
 use crate::byte::Byte;
+use crate::tuning::convert::STEP;
 
 /// Converts `n` adjacent elements.
 type CastFn = unsafe fn(*const u8, *mut u8, usize);
@@ -304,9 +305,6 @@ unsafe fn narrow(to: DType, src: *const u8, dst: *mut u8, n: usize) {
 const fn is_half(d: DType) -> bool {
     matches!(d, DType::F16 | DType::BF16)
 }
-
-/// How many elements go through the stack at once where a cast takes two steps.
-const STEP: usize = 512;
 
 /// Converts `n` adjacent elements of dtype `from` into dtype `to`.
 ///

@@ -15,6 +15,7 @@ use crate::blocks::{self, GRAIN, Operand, Packed, by_size};
 use crate::convert::convert;
 use crate::strided::StridedLoop;
 use crate::transpose;
+use crate::tuning::copy::ROW;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -117,9 +118,6 @@ fn copy(args: &KernelArgs<'_>) -> Result<()> {
     });
     Ok(())
 }
-
-/// Bytes of a row up to which a run for each costs as much as the copy itself.
-const ROW: usize = 512;
 
 /// A copy of a few cache lines, which may be onto itself; a call would cost as much again.
 ///

@@ -8,9 +8,7 @@ use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing};
-
-/// Vectors that are worth a thread of their own.
-const GRAIN: usize = 8 * 1024;
+use crate::tuning::cross::GRAIN;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

@@ -15,9 +15,7 @@ use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, 
 
 use crate::dense::{Dense, DenseOut, Ptr, missing, wide};
 use crate::scalar::Real;
-
-/// Elements that are worth a thread of their own.
-const GRAIN: usize = 16 * 1024;
+use crate::tuning::embedding_bag::GRAIN;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

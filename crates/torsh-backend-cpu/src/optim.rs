@@ -22,6 +22,7 @@ use crate::arch::{self, Arch, Level};
 use crate::blocks::Packed;
 use crate::convert::convert;
 use crate::scalar::Real;
+use crate::tuning::optim::{BLOCK, GRAIN};
 
 /// The kernels of this family.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -32,14 +33,10 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
     }
 }
 
-/// The least number of elements worth a thread of their own.
-const GRAIN: usize = 16 * 1024;
 /// Elements of a cache line, or of some: where threads part.
 const LINE: usize = 64;
 /// The most tensors of state that a row has.
 const STATE: usize = 3;
-/// How many elements of a half type are converted at once.
-const BLOCK: usize = 512;
 
 /// A row of [`torsh_core::steps`], with the bits of `HAS` for the state that may be absent.
 trait StepRow<const HAS: u8> {

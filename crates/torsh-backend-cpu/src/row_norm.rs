@@ -24,16 +24,7 @@ use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing, wide};
 use crate::lanes;
 use crate::multiversion;
 use crate::scalar::Real;
-
-/// Elements that are worth a thread of their own.
-const GRAIN: usize = 8 * 1024;
-/// Bytes of a part, where parts are taken from the last to the first.
-const PART: usize = 256 * 1024;
-/// Elements that are computed in the first-level cache before they are written past it.
-const STREAM: usize = 1024;
-/// Into how many blocks rows are divided at most where sums over rows are taken. It does not
-/// depend on the number of threads, and neither do the sums.
-const BLOCKS: usize = 32;
+use crate::tuning::row_norm::{BLOCKS, GRAIN, PART, STREAM};
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

@@ -19,6 +19,7 @@ use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, attrs,
 
 use crate::reduce::load::{As, Load, Out, loader};
 use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
+use crate::tuning::scan::BLOCK;
 
 /// The kernel of a key of this module.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
@@ -31,9 +32,6 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
         _ => None,
     }
 }
-
-/// Elements of a block.
-const BLOCK: usize = 256;
 
 /// A scan: `STATE` values of `T`, each carried along its line.
 trait Scan: 'static {

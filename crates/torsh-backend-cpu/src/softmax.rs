@@ -29,6 +29,7 @@ use crate::reduce::load::{As, Load, Store, loader, storer};
 use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
 use crate::vmath::VMath;
 
+use crate::tuning::softmax::{TILE, WIDTH};
 use rows::*;
 
 /// The kernel of a key of this module.
@@ -81,10 +82,6 @@ pub(crate) fn exp64<A: Arch>(x: f64) -> f64 {
     p * scale(half) * scale(rest)
 }
 
-/// Columns of a tile.
-const WIDTH: usize = 512;
-/// Bytes of a tile, which should stay in the L2 cache.
-const TILE: usize = 128 * 1024;
 by_level! {
     fn row_fn<A, O: Op>(x: *const u8, y: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise.

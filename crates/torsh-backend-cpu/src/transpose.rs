@@ -8,14 +8,10 @@ use torsh_core::pool;
 use crate::blocks::{GRAIN, Packed, by_size};
 use crate::copy::{Addresses, stream};
 use crate::strided::StridedLoop;
+use crate::tuning::transpose::{NARROW, SIDE};
 
 /// Bytes of a cache line; what is written past the caches is written in whole ones.
 const LINE: usize = 64;
-/// Bytes of a tile along the input's and the output's lines: so many neighbouring cache lines are read
-/// and written one soon after the other.
-const SIDE: usize = 256;
-/// The same where the output is written past the caches.
-const NARROW: usize = 128;
 
 /// A loop over an output and an input where the output is contiguous in the inner dimension and
 /// the input in another one.

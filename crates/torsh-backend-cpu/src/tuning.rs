@@ -3,6 +3,9 @@
 //! Each constant says its unit, what it decides, and where it was measured. `torsh-bench --tune`
 //! measures the algorithms on both sides of a threshold on the machine at hand.
 //!
+//! Unless a constant says otherwise, it was measured with `torsh-bench` on Zen 4, Zen 5 and Sapphire
+//! Rapids, with one thread and with two.
+//!
 //! Sizes that follow from an instruction set or a format (lanes of a vector, terms of a polynomial)
 //! stand where they are used.
 
@@ -75,6 +78,10 @@ pub(crate) mod matmul {
     /// Terms whose numbers of a few columns stay in L1 wherever they are, so that they need no packing,
     /// unless rows share its sets.
     pub(crate) const UNPACKED_RIGHT_TERMS: usize = 64;
+
+    /// Bytes of the sums of rows that are kept in the nearest caches while columns stream by: long pieces
+    /// of columns, since the processor begins anew with each.
+    pub(crate) const VECTOR_SUMS: usize = 16 * 1024;
 }
 
 /// Convolutions.
@@ -104,4 +111,392 @@ pub(crate) mod conv {
 
     /// `m n / (m + n)` from which AMX repays splitting and packing, for `m` pixels and `n` channels.
     pub(crate) const AMX_RATIO: usize = 48;
+
+    /// Elements worth a thread of their own.
+    pub(crate) const FOLD_GRAIN: usize = super::grain(512);
+    /// Bytes of columns to have at a time: half of L2.
+    pub(crate) const COLUMNS: usize = 512 * 1024;
+}
+
+/// Steps of optimizers.
+pub(crate) mod optim {
+    /// The least number of elements worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(512);
+    /// How many elements of a half type are converted at once.
+    pub(crate) const BLOCK: usize = 512;
+}
+
+/// Pooling.
+pub(crate) mod pooling {
+    /// Window elements worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(1024);
+    /// Results of a piece that is written past the caches by way of memory in L1.
+    pub(crate) const PIECE: usize = 2048;
+    /// How many bytes ahead large images are asked for.
+    pub(crate) const AHEAD: usize = 8192;
+    /// Elements of a row from which on its sum is taken in lanes.
+    pub(crate) const LONG: usize = 16;
+}
+
+/// Batch and instance norm.
+pub(crate) mod batch_norm {
+    /// Elements worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(512);
+    /// Elements of channels that are read several times before the next ones are.
+    pub(crate) const CACHED: usize = 64 * 1024;
+    /// Elements that are computed in L1 before they are written past it.
+    pub(crate) const STREAM: usize = 1024;
+    /// Adjacent elements of a channel from which loops along them pay.
+    pub(crate) const LONG: usize = 8;
+}
+
+/// Attention.
+pub(crate) mod attention_forward {
+    /// Queries of a block.
+    pub(crate) const QUERIES: usize = 48;
+    /// Keys of a block.
+    pub(crate) const KEYS: usize = 512;
+    /// Products of a query, a key and a column worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(16);
+    /// Bytes of a row up to which panels of its columns are read where they are: of rows further apart the
+    /// L1 holds few.
+    pub(crate) const NEAR: usize = 512;
+}
+
+/// The gradients of attention.
+pub(crate) mod attention_backward {
+    /// Queries of a block.
+    pub(crate) const QUERIES: usize = 96;
+    /// Keys of a block.
+    pub(crate) const KEYS: usize = 128;
+    /// Products of a query, a key and a column worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(32);
+}
+
+/// Cross products.
+pub(crate) mod cross {
+    /// Vectors worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(1024);
+}
+
+/// Softmax.
+pub(crate) mod softmax {
+    /// Columns of a tile.
+    pub(crate) const WIDTH: usize = 512;
+    /// Bytes of a tile, which should stay in L2 cache.
+    pub(crate) const TILE: usize = 128 * 1024;
+}
+
+/// Radix sort.
+pub(crate) mod radix {
+    /// Below this many elements a comparison sort is faster than counting.
+    pub(crate) const SMALL: usize = 512;
+    /// Bits of a digit: what 256 digits write to at a time stays in L1.
+    pub(crate) const DIGIT: u32 = 8;
+    /// The same for long lines, which leave the nearest caches anyway: fewer passes are worth more.
+    pub(crate) const LONG_DIGIT: u32 = 11;
+    /// Elements of a long line.
+    pub(crate) const LONG: usize = 1 << 12;
+    /// The least number of elements worth a thread.
+    pub(crate) const GRAIN: usize = super::grain(1024);
+}
+
+/// `topk`.
+pub(crate) mod topk {
+    /// Elements that are looked at together: most of the time none of them is among the best.
+    pub(crate) const BLOCK: usize = 32;
+    /// The least number of elements worth a thread.
+    pub(crate) const GRAIN: usize = super::grain(128);
+}
+
+/// Sorting.
+pub(crate) mod sort {
+    /// The least number of elements worth a thread.
+    pub(crate) const GRAIN: usize = super::grain(2048);
+    /// From this length on the threads share a line where there are fewer lines than threads.
+    pub(crate) const LONG: usize = 1 << 14;
+}
+
+/// Pointwise kernels.
+pub(crate) mod pointwise {
+    /// The bytes that a number is repeated in for the loop: few enough to stay in L1.
+    pub(crate) const REPEAT: usize = 4096;
+    /// Results that are computed in L1 before they are stored past the caches.
+    pub(crate) const RESULTS: usize = 2048;
+    /// The same where a core has few line-fill buffers, so that reads wait less.
+    pub(crate) const FEW_RESULTS: usize = 512;
+    /// So few elements are done one by one rather than as a padded group.
+    pub(crate) const FEW: usize = 8;
+}
+
+/// Loops over blocks of any layout.
+pub(crate) mod blocks {
+    /// Bytes of one block buffer.
+    pub(crate) const BLOCK_BYTES: usize = 8192;
+    /// The most elements of a block.
+    pub(crate) const BLOCK: usize = 1024;
+    /// Runs at least this long are worth a call of the loop each; shorter ones are put together.
+    pub(crate) const LONG_RUN: usize = 128;
+    /// The least number of elements worth a thread.
+    pub(crate) const GRAIN: usize = super::grain(512);
+    /// From this many elements on, transposed inputs are copied in tiles first: a gather with a long
+    /// step touches a cache line per element.
+    pub(crate) const TRANSPOSE: usize = 4096;
+    /// Calls of so many elements go through memory from its end every other time, where
+    /// the processor gains from it.
+    pub(crate) const TURNS: std::ops::Range<usize> = 256 * 1024..8 * 1024 * 1024;
+    /// Elements of a part of such a call, within which it goes forward.
+    pub(crate) const PART: usize = 16 * 1024;
+}
+
+/// Convolutions as packed products.
+pub(crate) mod conv_implicit {
+    /// Numbers of the lines that are turned into a panel at a time, in L1.
+    pub(crate) const LINES: usize = 2048;
+    /// Output pixels of an image up to which several images make one product: panels cut at an
+    /// image's end would hold too little.
+    pub(crate) const FEW: usize = 256;
+    /// Output channels below which the gradient of a weight sums groups of images apart, since the
+    /// products of one image are too small to share.
+    pub(crate) const ROWS: usize = 64;
+    /// Elements of the weight up to which it does.
+    pub(crate) const SMALL: usize = 16 * 1024;
+    /// Groups of images that are summed apart, for any number of threads.
+    pub(crate) const SUMS: usize = 8;
+    /// Output channels whose kernels are turned at a time.
+    pub(crate) const TURNED: usize = 16;
+}
+
+/// Depthwise convolutions.
+pub(crate) mod conv_depthwise {
+    /// Results of a band, which on their way past the caches stay in L1.
+    pub(crate) const BAND: usize = 2048;
+    /// How many bytes ahead large images are asked for.
+    pub(crate) const AHEAD: usize = 4096;
+}
+
+/// Convolutions by register tiles.
+pub(crate) mod conv_tiles {
+    /// Bytes of a band of padded rows, about: a part of L2.
+    pub(crate) const BAND: usize = 384 * 1024;
+    /// The same with AVX-512, whose processors have an L2 of 1 MiB and more.
+    pub(crate) const LARGE_BAND: usize = 576 * 1024;
+    /// The most bytes of a band.
+    pub(crate) const MOST: usize = 8 * 1024 * 1024;
+    /// Channels whose sums are in L1 at a time, with a strip of the image.
+    pub(crate) const OUTS: usize = 64;
+    /// Multiply-adds for each pixel that are worth a second copy of it.
+    pub(crate) const AGAIN: usize = 8;
+}
+
+/// Direct convolutions.
+pub(crate) mod conv_direct {
+    /// Bytes of a band of padded rows, about: they are to stay in L1 and L2.
+    pub(crate) const BAND: usize = 32 * 1024;
+    /// The most bytes of a band.
+    pub(crate) const MOST: usize = 512 * 1024;
+}
+
+/// Winograd's filtering.
+pub(crate) mod winograd {
+    /// Terms that are summed one after the other: errors of the products grow in the transform of the
+    /// outputs.
+    pub(crate) const STRETCH: usize = 16;
+    /// Terms whose stretches are summed one after the other; the sums of so many are summed in turn.
+    pub(crate) const TERMS: usize = 128;
+    /// Numbers between the panels of two products, so that they do not share the sets of a cache.
+    pub(crate) const GAP: usize = 16;
+    /// The most bytes of transformed kernels that each thread reads all of.
+    pub(crate) const SHARED: usize = 3 * 1024 * 1024;
+    /// Bytes of transformed inputs to have at a time where all threads share them.
+    pub(crate) const INPUTS: usize = 8 * 1024 * 1024;
+    /// Bytes of products to have at a time.
+    pub(crate) const SUMS: usize = 320 * 1024;
+    /// Bytes of transformed kernels to have at a time where each thread has some of its own.
+    pub(crate) const OWN: usize = 2 * 1024 * 1024;
+    /// Numbers ahead of those being written that are fetched: two cache lines.
+    pub(crate) const AHEAD: usize = 32;
+}
+
+/// Losses.
+pub(crate) mod loss {
+    /// Scores worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(1024);
+    /// Positions worked on together where their scores are adjacent.
+    pub(crate) const BLOCK: usize = 64;
+    /// Scores of a stretch, which stays in L1 between the two passes over it.
+    pub(crate) const STRETCH: usize = 1024;
+}
+
+/// Transposed copies.
+pub(crate) mod transpose {
+    /// Bytes of a tile along the input's and the output's lines: so many neighbouring cache lines are read
+    /// and written one soon after the other.
+    pub(crate) const SIDE: usize = 256;
+    /// The same where the output is written past the caches.
+    pub(crate) const NARROW: usize = 128;
+}
+
+/// Interpolation.
+pub(crate) mod resample {
+    /// Elements of a row that are blended at a time where they are written past the caches.
+    pub(crate) const PIECE: usize = 1024;
+    /// How many bytes ahead rows are asked for.
+    pub(crate) const AHEAD: usize = 2048;
+    /// Multiply-adds worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(512);
+}
+
+/// Packing.
+pub(crate) mod panel {
+    /// Panels that are written at a time: adjacent lines are read along, some cache lines of each term.
+    /// Narrow ones half as many, since those of 512 terms all start at one set of the L1,
+    /// which may have 8 ways.
+    pub(crate) const TOGETHER: usize = 8;
+    /// Terms of which all lines are copied before further ones, so that what is written stays in the
+    /// L1 until it is whole.
+    pub(crate) const CHUNK: usize = 128;
+}
+
+/// Cumulative sums and the like.
+pub(crate) mod scan {
+    /// Elements of a chunk.
+    pub(crate) const CHUNK: usize = 4096;
+    /// The least number of chunks worth a thread.
+    pub(crate) const GRAIN: usize = 8;
+    /// Elements ahead of what is summed that memory is asked for.
+    pub(crate) const AHEAD: usize = 512;
+    /// Elements of a block.
+    pub(crate) const BLOCK: usize = 256;
+}
+
+/// Recurrent cells.
+pub(crate) mod rnn {
+    /// Numbers of a weight that stays in L2.
+    pub(crate) const WEIGHT: usize = 256 * 1024;
+    /// Sequences worth a thread of their own.
+    pub(crate) const SEQUENCES: usize = 2;
+    /// Multiply-adds worth a fork.
+    pub(crate) const FORK: usize = 512 * 1024;
+    /// Terms that are summed one after the other.
+    pub(crate) const TERMS: usize = 128;
+    /// Elements of a state worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(2048);
+}
+
+/// Layer and group norm.
+pub(crate) mod row_norm {
+    /// Elements worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(1024);
+    /// Bytes of a part, where parts are taken from the last to the first.
+    pub(crate) const PART: usize = 256 * 1024;
+    /// Elements that are computed in L1 before they are written past it.
+    pub(crate) const STREAM: usize = 1024;
+    /// Into how many blocks rows are divided at most where sums over rows are taken. It does not
+    /// depend on the number of threads, and neither do the sums.
+    pub(crate) const BLOCKS: usize = 32;
+}
+
+/// Gathering and scattering.
+pub(crate) mod index {
+    /// Elements looked at before those selected are moved on.
+    pub(crate) const MASKED_BLOCK: usize = 256;
+    /// Elements that are updated together where several have one destination.
+    pub(crate) const FEW: usize = 4;
+    /// The parts into which elements are cut.
+    pub(crate) const PARTS: usize = 8;
+    /// Up to this many places, neighbours go to different copies of them: an element that goes where
+    /// the last one went would wait for it.
+    pub(crate) const SPREAD: usize = 256;
+    /// Index values checked at once, before they are used.
+    pub(crate) const BLOCK: usize = 1024;
+    /// Elements per thread below which a parallel walk is not worth it.
+    pub(crate) const GRAIN: usize = super::grain(256);
+}
+
+/// Selecting rows.
+pub(crate) mod index_rows {
+    /// Bytes of rows of a part, where parts are taken from the last to the first.
+    pub(crate) const PART: usize = 256 * 1024;
+    /// Bytes of rows that are fetched ahead.
+    pub(crate) const AHEAD: usize = 8192;
+    /// The same where their places are, too.
+    pub(crate) const NEAR: usize = 2048;
+    /// Of long rows only the start is fetched; the processor follows from there.
+    pub(crate) const FETCHED: usize = 1024;
+}
+
+/// Conversions.
+pub(crate) mod convert {
+    /// How many elements go through the stack at once where a cast takes two steps.
+    pub(crate) const STEP: usize = 512;
+}
+
+/// `embedding_bag`.
+pub(crate) mod embedding_bag {
+    /// Elements worth a thread of their own.
+    pub(crate) const GRAIN: usize = super::grain(512);
+}
+
+/// Prefetches and stores past the caches.
+pub(crate) mod stream {
+    /// From this many bytes on a result is written past the caches.
+    pub(crate) const STREAMED: usize = 16 << 20;
+    /// From this many bytes on images are asked for ahead of time: smaller ones are in a core's own caches.
+    pub(crate) const FAR: usize = 2 << 20;
+    /// More bytes than a share of the shared cache.
+    pub(crate) const FARTHER: usize = 24 << 20;
+    /// Bytes ahead of a loop over rows in L1 that it asks for: the row after the next
+    /// one, if rows are of a thousand numbers. What is asked for just a row ahead comes late.
+    pub(crate) const AHEAD: usize = 8 * 1024;
+}
+
+/// Copies.
+pub(crate) mod copy {
+    /// Bytes of a row up to which a run for each costs as much as the copy itself.
+    pub(crate) const ROW: usize = 512;
+}
+
+/// Reductions.
+pub(crate) mod reduce {
+    /// Most results of a block.
+    pub(crate) const WIDTH: usize = 1024;
+    /// Elements of a run that one call folds; twice over they stay in L1 cache.
+    pub(crate) const RUN: usize = 4096;
+    /// Rows that one call of a column loop folds.
+    pub(crate) const ROWS: usize = 64;
+    /// Bytes of the buffer for converted or gathered elements.
+    pub(crate) const BUFFER: usize = 16 * 1024;
+    /// Runs of fewer elements are folded side by side, as columns, since each costs what joining its lanes
+    /// does. A [`Tile`] may say otherwise.
+    pub(crate) const SHORT: usize = 64;
+    /// Elements of a part of a long run, and the most parts of one.
+    pub(crate) const PART: usize = 16 * RUN;
+    /// As above.
+    pub(crate) const PARTS: usize = 256;
+    /// The most bands that the rows of large columns are folded in.
+    pub(crate) const BANDS: usize = 8;
+    /// Bytes that a block of columns takes of a row, of elements of 4 and 8 bytes: less is read more slowly
+    /// from memory, of more the states leave the L1.
+    pub(crate) const STRETCH: usize = 4096;
+    /// Elements worth a thread.
+    pub(crate) const GRAIN: usize = super::grain(256);
+    /// Folds of at most this cost take [`light_index`].
+    pub(crate) const LIGHT: usize = 2;
+}
+
+/// Reductions of short rows.
+pub(crate) mod reduce_short {
+    /// Bytes of a row below which columns are faster.
+    pub(crate) const SUMS: usize = 64;
+    /// Bytes of a row below which there is less than a vector.
+    pub(crate) const EXTREMES: usize = 32;
+}
+
+/// Rows of exponentials.
+pub(crate) mod exp_rows {
+    /// As above.
+    pub(crate) const WIDE: usize = 16;
+    /// As above.
+    pub(crate) const WAYS: usize = 4;
 }

@@ -9,12 +9,7 @@ use super::{Sizes, by_heads};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
 use crate::panels::{Band, Product, Rows, Soon, pack_rows};
-
-/// Queries and keys of a block.
-const QUERIES: usize = 96;
-const KEYS: usize = 128;
-/// Products of a query, a key and a column that are worth a thread of their own.
-const GRAIN: usize = 256 * 1024;
+use crate::tuning::attention_backward::{GRAIN, KEYS, QUERIES};
 
 pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = (args.outputs(), args.inputs()) else {

@@ -11,13 +11,7 @@ use super::{Sizes, block_of, in_units};
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch, missing};
 use crate::panels::{Band, Product, Rows, Soon, pack_rows};
-
-/// Queries of a block.
-const QUERIES: usize = 48;
-/// Keys of a block.
-const KEYS: usize = 512;
-/// Products of a query, a key and a column that are worth a thread of their own.
-const GRAIN: usize = 512 * 1024;
+use crate::tuning::attention_forward::{GRAIN, KEYS, QUERIES};
 
 pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     let ([out, lse], [q, k, v, mask]) = (args.outputs(), args.inputs()) else {

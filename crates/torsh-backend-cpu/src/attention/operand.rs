@@ -5,6 +5,7 @@ use torsh_core::{DType, Result, View, shape::Shape};
 use super::number::Number;
 use crate::dense::{Dense, DenseOut, Ptr};
 use crate::panels::{Rows, Soon};
+use crate::tuning::attention_forward::NEAR;
 
 /// Matrices by their strides.
 pub(super) struct Matrices<T> {
@@ -85,10 +86,6 @@ impl<T> Matrices<T> {
         self.ptr.at(offset)
     }
 }
-
-/// Bytes of a row up to which panels of its columns are read where they are: of rows further apart the
-/// first-level cache holds few.
-const NEAR: usize = 512;
 
 /// Rows that products read as panels of columns.
 #[derive(Clone, Copy)]

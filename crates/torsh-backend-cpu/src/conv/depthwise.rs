@@ -16,15 +16,12 @@ use crate::copy::stream;
 use crate::dense::{Ptr, Scratch, missing};
 #[cfg(target_arch = "x86_64")]
 use crate::matmul::lane::Lane;
+use crate::tuning::conv_depthwise::{AHEAD, BAND};
 use crate::vectors::Vector;
 
 /// The most rows that are summed at once, so that each row of the image is read for up to three of
 /// them.
 const ROWS: usize = 4;
-/// Results of a band, which on their way past the caches stay in the first level.
-const BAND: usize = 2048;
-/// How many bytes ahead large images are asked for.
-const AHEAD: usize = 4096;
 
 /// Some rows of one plane of the result.
 pub(super) struct Band<T> {

@@ -20,17 +20,8 @@ use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::panel::Lines;
 use crate::matmul::tile::STRETCH;
 use crate::tuning::conv as tuning;
+use crate::tuning::conv_tiles::{AGAIN, BAND, LARGE_BAND, MOST, OUTS};
 
-/// Bytes of a band of padded rows, about: a part of a second-level cache, of which processors with
-/// AVX-512 have 1 MiB and more.
-const BAND: usize = 384 * 1024;
-const LARGE_BAND: usize = 576 * 1024;
-/// The most bytes of a band.
-const MOST: usize = 8 * 1024 * 1024;
-/// Channels whose sums are in the first-level cache at a time, with a strip of the image.
-const OUTS: usize = 64;
-/// Multiply-adds for each pixel that are worth a second copy of it.
-const AGAIN: usize = 8;
 /// How a convolution goes through its image.
 struct Plan {
     planes: usize,

@@ -14,9 +14,7 @@ use super::number::{ConvNumber, clear};
 use super::{COLUMNS, image};
 use crate::dense::{Dense, DenseOut, missing};
 use crate::spatial::three;
-
-/// Elements that are worth a thread of their own.
-const GRAIN: usize = 16 * 1024;
+use crate::tuning::conv::FOLD_GRAIN as GRAIN;
 
 /// The geometry of one plane at a time.
 fn geometry(args: &KernelArgs<'_>, large: &View<'_>, columns: &View<'_>) -> Result<Geometry> {

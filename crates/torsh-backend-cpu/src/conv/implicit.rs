@@ -15,18 +15,7 @@ use super::number::{Way, fill};
 use super::windows::{Windowed, Windows};
 use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::{Matrix, Product, blocked};
-
-/// Numbers of the lines that are turned into a panel at a time, in the first-level cache.
-const LINES: usize = 2048;
-/// Output pixels of an image up to which several images make one product: panels cut at an
-/// image's end would hold too little.
-const FEW: usize = 256;
-
-/// A weight's channels out and numbers below which images are added up in groups of their own, and how
-/// many groups.
-const ROWS: usize = 64;
-const SMALL: usize = 16 * 1024;
-const SUMS: usize = 8;
+use crate::tuning::conv_implicit::{FEW, LINES, ROWS, SMALL, SUMS, TURNED};
 
 /// Computes a problem by an algorithm of float32 and float64; `false`, with nothing done, where
 /// Winograd's result is not finite.
@@ -51,9 +40,6 @@ pub(super) fn run<T: Windowed>(
     }
     Ok(true)
 }
-
-/// Output channels whose kernels are turned at a time.
-const TURNED: usize = 16;
 
 /// The images of a group.
 fn windows<'a, T>(g: &'a Geometry, input: Ptr<T>, image: usize, group: usize) -> Windows<'a, T> {

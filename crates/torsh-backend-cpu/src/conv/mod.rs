@@ -40,14 +40,13 @@ use crate::choice::pick;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::matmul::Matrix;
 use crate::spatial::three;
+use crate::tuning::conv::COLUMNS;
 use choose::{ConvAlgorithm, ConvProblem};
 use columns::{Geometry, from_columns, to_columns};
 use number::{ConvNumber, Way, clear, fill};
 
 /// Multiply-adds worth a thread of their own.
 const GRAIN: usize = crate::tuning::conv::GRAIN;
-/// Bytes of columns to have at a time: half of a second-level cache.
-const COLUMNS: usize = 512 * 1024;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

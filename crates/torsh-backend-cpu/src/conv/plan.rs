@@ -6,11 +6,8 @@ use smallvec::{SmallVec, smallvec};
 use super::columns::Geometry;
 use super::number::Way;
 use crate::copy::stream;
+use crate::tuning::conv_direct::{BAND, MOST};
 
-/// Bytes of a band of padded rows, about: they are to stay in the first two levels of the cache.
-const BAND: usize = 32 * 1024;
-/// The most bytes of a band.
-const MOST: usize = 512 * 1024;
 /// The longest stride that has places of its own in the padded rows.
 pub(super) const STRIDE: usize = 8;
 

@@ -28,25 +28,10 @@ use crate::arch::{Level, level};
 use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::tile::{Next, Tile, Tiled, Tiles};
 use crate::tuning::conv as tuning;
+use crate::tuning::winograd::{GAP, INPUTS, OWN, SHARED, STRETCH, SUMS, TERMS};
 use kernels::{Kernels, Weights, transform_kernels};
 use points::{PRODUCTS, SIDE, WIDEST};
 use tiles::{Inputs, Outputs, Segment, Target, transform_inputs, transform_outputs};
-
-/// Terms that are summed one after the other: errors of the products grow in the transform of the
-/// outputs.
-const STRETCH: usize = 16;
-/// Terms whose stretches are summed one after the other; the sums of so many are summed in turn.
-const TERMS: usize = 128;
-/// Numbers between the panels of two products, so that they do not share the sets of a cache.
-const GAP: usize = 16;
-/// The most bytes of transformed kernels that each thread reads all of.
-const SHARED: usize = 3 * 1024 * 1024;
-/// Bytes of transformed inputs to have at a time where all threads share them.
-const INPUTS: usize = 8 * 1024 * 1024;
-/// Bytes of products to have at a time.
-const SUMS: usize = 320 * 1024;
-/// Bytes of transformed kernels to have at a time where each thread has some of its own.
-const OWN: usize = 2 * 1024 * 1024;
 
 /// Whether a convolution is one of 3 x 3 kernels with stride 1 in two dimensions.
 pub(super) fn accepts(g: &Geometry) -> bool {

@@ -10,17 +10,13 @@ use torsh_core::machine::machine;
 
 #[cfg(target_arch = "x86_64")]
 use crate::arch::{Level, level};
-
-/// From this many bytes on a result is written past the caches.
-const STREAMED: usize = 16 << 20;
+pub(crate) use crate::tuning::stream::{AHEAD, FAR};
+use crate::tuning::stream::{FARTHER, STREAMED};
 
 /// Whether a result of this size is to be written with this module's functions.
 pub(crate) fn pays(bytes: usize) -> bool {
     cfg!(target_arch = "x86_64") && bytes >= STREAMED
 }
-
-/// From this many bytes on images are asked for ahead of time: smaller ones are in a core's own caches.
-pub(crate) const FAR: usize = 2 << 20;
 
 /// Asks for the cache line of an address, which need not be valid.
 #[inline(always)]
@@ -71,13 +67,6 @@ pub(crate) fn fetches_rows(bytes: usize) -> bool {
 pub(crate) fn asks_ahead(bytes: usize) -> bool {
     bytes > FARTHER || !machine().prefetches_rows
 }
-
-/// More bytes than a share of the shared cache.
-const FARTHER: usize = 24 << 20;
-
-/// Bytes ahead of a loop over rows in the first-level cache that it asks for: the row after the next
-/// one, if rows are of a thousand numbers. What is asked for just a row ahead comes late.
-pub(crate) const AHEAD: usize = 8 * 1024;
 
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;

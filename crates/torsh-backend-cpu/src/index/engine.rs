@@ -8,6 +8,7 @@ use super::num::Num;
 use super::positions::{Index, Offsets};
 use super::rows;
 use super::walk::{Ptr, Walk, copy_run};
+use crate::tuning::index::FEW;
 
 /// The three operands of a gather or scatter, seen with one shape.
 pub(crate) struct Job<'a> {
@@ -159,9 +160,6 @@ impl Job<'_> {
         }
     }
 }
-
-/// Elements taken together by [`update_run`].
-const FEW: usize = 4;
 
 /// `to[j * ss + offset(i + j * is)] = f(what is there, from[j * ds])`, in order. Everything the loop
 /// reads but memory is a value of its own: read through a reference it would be read anew after

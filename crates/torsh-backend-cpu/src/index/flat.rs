@@ -10,16 +10,10 @@ use torsh_core::{Result, pool};
 use super::Scratch;
 use super::positions::Offsets;
 use super::walk::Ptr;
+use crate::tuning::index::{BLOCK, PARTS, SPREAD};
 
-/// The parts into which elements are cut.
-const PARTS: usize = 8;
-/// Up to this many places, neighbours go to different copies of them: an element that goes where
-/// the last one went would wait for it.
-const SPREAD: usize = 256;
 /// The copies of the places then.
 const LANES: usize = 4;
-/// Index values checked at once, before they are used.
-const BLOCK: usize = 1024;
 
 /// The elements of one operand and how they are met.
 #[derive(Clone, Copy)]

@@ -15,6 +15,7 @@ use super::{GRAIN, Scratch, by_dtype, by_size};
 use crate::arch::{Level, level};
 use crate::dense::missing;
 use crate::multiversion;
+use crate::tuning::index::MASKED_BLOCK as BLOCK;
 
 pub(super) fn kernel(k: Kernel) -> Option<KernelFn> {
     Some(match k {
@@ -139,9 +140,6 @@ unsafe fn compress<T>(from: *const T, mask: *const u8, n: usize, to: *mut T, roo
     }
     k
 }
-
-/// Elements looked at before those selected are moved on.
-const BLOCK: usize = 256;
 
 /// Calls `f` with the positions `first + j` of the elements of a run that are not 0, in order and
 /// some at a time. Without a branch for each element: what is random cannot be predicted.

@@ -24,6 +24,7 @@ mod walk;
 
 use torsh_core::{Kernel, KernelFn};
 
+pub(crate) use crate::tuning::index::GRAIN;
 pub(crate) use scratch::{Room, Scratch};
 pub(crate) use walk::{Ptr, Walk};
 
@@ -36,9 +37,6 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
         .or_else(|| misc::kernel(k))
         .or_else(|| compare::kernel(k))
 }
-
-/// Elements per thread below which a parallel walk is not worth it.
-pub(crate) const GRAIN: usize = 1 << 15;
 
 /// Runs `$body` with `$T` a plain type of the element size of `$dtype`.
 macro_rules! by_size {

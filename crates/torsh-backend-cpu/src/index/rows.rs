@@ -12,15 +12,7 @@ use super::walk::{Ptr, Walk};
 use crate::arch::{Level, level};
 use crate::blocks::{backwards, from_the_end};
 use crate::copy::{copy_row, stream};
-
-/// Bytes of rows of a part, where parts are taken from the last to the first.
-const PART: usize = 256 * 1024;
-/// Bytes of rows that are fetched ahead.
-const AHEAD: usize = 8192;
-/// The same where their places are, too.
-const NEAR: usize = 2048;
-/// Of long rows only the start is fetched; the processor follows from there.
-const FETCHED: usize = 1024;
+use crate::tuning::index_rows::{AHEAD, FETCHED, NEAR, PART};
 
 /// `dense[row] = indexed[index[row]]` where the innermost dimension is a row that both sides hold
 /// in one piece; `false`, and nothing done, where it is not.

@@ -21,10 +21,8 @@ use crate::dense::{Dense, DenseOut, missing, wide};
 use crate::exp_rows::{ExpRows, greater};
 use crate::multiversion;
 use crate::scalar::Real;
+use crate::tuning::loss::{BLOCK, STRETCH};
 use crate::vmath::VMath;
-
-/// Positions worked on together where their scores are adjacent.
-const BLOCK: usize = 64;
 
 /// The loops over one row of scores, or over a block of positions.
 trait Rows: ExpRows {
@@ -53,9 +51,6 @@ trait Rows: ExpRows {
         s: *const Self,
     );
 }
-
-/// Scores of a stretch, which stays in the first-level cache between the two passes over it.
-const STRETCH: usize = 1024;
 
 /// The maximum of a row, and the sum of exponentials of what its scores are below that. Goes
 /// through the row once, stretch by stretch: the sum so far is scaled down where the maximum has

@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 
 use crate::arch::Arch;
 use crate::multiversion;
+use crate::tuning::panel::{CHUNK, TOGETHER};
 
 /// Some lines of an operand: rows of the left one, columns of the right one.
 pub(crate) struct Lines<T> {
@@ -241,11 +242,6 @@ unsafe fn spread<T: Copy>(from: Lines<T>, panels: usize, width: usize, terms: us
     }
 }
 
-/// Panels that are written at a time: adjacent lines are read along, some cache lines of each term.
-/// Narrow ones half as many, since those of 512 terms all start at one set of the first-level cache,
-/// which may have 8 ways.
-const TOGETHER: usize = 8;
-
 /// # Safety
 /// As [`Square::spread`], for panels of `W`.
 #[inline(always)]
@@ -274,10 +270,6 @@ unsafe fn spread_by<T: Copy, const W: usize>(
         }
     }
 }
-
-/// Terms of which all lines are copied before further ones, so that what is written stays in the
-/// first-level cache until it is whole.
-const CHUNK: usize = 128;
 
 /// # Safety
 /// As [`Square::copy`].

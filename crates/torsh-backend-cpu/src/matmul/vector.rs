@@ -8,10 +8,8 @@ use crate::arch::Arch;
 use crate::copy::stream;
 use crate::multiversion;
 use crate::scalar::Real;
+use crate::tuning::matmul::VECTOR_SUMS as SUMS;
 
-/// Bytes of the sums of rows that are kept in the nearest caches while columns stream by: long pieces
-/// of columns, since the processor begins anew with each.
-const SUMS: usize = 16 * 1024;
 /// Rows that are so many, of the smallest numbers.
 const ROWS: usize = SUMS / size_of::<f32>();
 

@@ -11,6 +11,7 @@ use crate::blocks::{MAX_INPUTS, Packed, gather};
 use crate::byte::Byte;
 #[allow(unused_imports)]
 use crate::scalar::*;
+use crate::tuning::pointwise::FEW;
 
 /// A loop: output, inputs, number of elements, `[T; 4]` numbers.
 ///
@@ -104,9 +105,6 @@ impl Loop {
         }
     }
 }
-
-/// So few elements are done one by one rather than as a padded group.
-const FEW: usize = 8;
 
 /// Room for [`LANES`] elements of any dtype.
 #[repr(align(64))]

@@ -19,6 +19,7 @@ use crate::blocks::{self, MAX_INPUTS, Operand, Packed};
 use crate::convert::convert;
 use crate::copy::stream;
 use crate::strided::StridedLoop;
+use crate::tuning::pointwise::{FEW_RESULTS, REPEAT, RESULTS};
 use loops::{LANES, Loop, LoopFn, Rule, entries};
 
 /// The kernel for a pointwise key.
@@ -223,9 +224,6 @@ fn in_one_place(v: &View<'_>) -> bool {
     v.numel() == 1 || v.strides().iter().all(|&s| s == 0)
 }
 
-/// The bytes that a number is repeated in for the loop: few enough to stay in the first-level cache.
-const REPEAT: usize = 4096;
-
 /// Room for the copies of a number.
 #[repr(align(64))]
 struct Repeated(#[allow(dead_code)] [u8; REPEAT]);
@@ -300,9 +298,6 @@ fn large(
 /// Results on their way past the caches.
 #[repr(align(64))]
 struct Results(MaybeUninit<[u8; RESULTS]>);
-const RESULTS: usize = 2048;
-/// The same where a core has few buffers for lines on their way: reads are kept waiting for less long.
-const FEW_RESULTS: usize = 512;
 
 /// A loop over a part of its operands at a time, whose results are written past the caches if
 /// `streamed`.

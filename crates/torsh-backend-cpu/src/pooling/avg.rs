@@ -10,6 +10,7 @@ use super::lines;
 use super::runs::{Row, Run, fits, means_f32, means_f64};
 use super::{GRAIN, each_row};
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
+use crate::tuning::pooling::LONG;
 
 /// A number that can be averaged.
 trait Average: Copy + Default + Send + Sync {
@@ -114,9 +115,6 @@ fn run<T: Average>(args: &KernelArgs<'_>, g: &Geometry, forward: bool, dtype: DT
     }
     out.finish()
 }
-
-/// Elements of a row from which on its sum is taken in lanes.
-const LONG: usize = 16;
 
 /// The sum of a row, in as many parts as a register has lanes.
 #[inline(always)]

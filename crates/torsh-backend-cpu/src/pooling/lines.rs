@@ -13,13 +13,9 @@ use crate::dense::{Ptr, Scratch};
 use crate::matmul::lane::Lane;
 use crate::vectors::Vector;
 
+use crate::tuning::pooling::{AHEAD, PIECE};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
-
-/// Results of a piece that is written past the caches by way of memory in the first level.
-const PIECE: usize = 2048;
-/// How many bytes ahead large images are asked for.
-const AHEAD: usize = 8192;
 
 /// Windows of one line: `start` is the column where the first one begins, which may lie in the
 /// padding.

@@ -24,11 +24,9 @@ use half::{bf16, f16};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, missing, wide};
+use crate::tuning::pooling::GRAIN;
 use axis::{Geometry, Window, Windows};
 use runs::{Row, Run};
-
-/// Window elements that are worth a thread of their own.
-const GRAIN: usize = 8 * 1024;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

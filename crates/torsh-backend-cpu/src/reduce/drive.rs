@@ -17,33 +17,11 @@ use crate::arch::{Arch, Level};
 use crate::blocks;
 use crate::copy::stream;
 use crate::transpose;
+use crate::tuning::reduce::{BANDS, BUFFER, GRAIN, LIGHT, PART, PARTS, ROWS, STRETCH};
+pub(crate) use crate::tuning::reduce::{RUN, SHORT, WIDTH};
 
-/// Most results of a block.
-pub(crate) const WIDTH: usize = 1024;
-/// Elements of a run that one call folds; twice over they stay in the L1 cache.
-pub(crate) const RUN: usize = 4096;
-/// Rows that one call of a column loop folds.
-const ROWS: usize = 64;
-/// Bytes of the buffer for converted or gathered elements.
-const BUFFER: usize = 16 * 1024;
 /// Bytes of the largest state.
 const STATE: usize = 32;
-/// Runs of fewer elements are folded side by side, as columns, since each costs what joining its lanes
-/// does. A [`Tile`] may say otherwise.
-pub(crate) const SHORT: usize = 64;
-/// Elements of a part of a long run, and the most parts of one.
-const PART: usize = 16 * RUN;
-const PARTS: usize = 256;
-/// The most bands that the rows of large columns are folded in.
-const BANDS: usize = 8;
-/// Bytes that a block of columns takes of a row, of elements of 4 and 8 bytes: less is read more slowly
-/// from memory, of more the states leave the first-level cache.
-const STRETCH: usize = 4096;
-/// Elements worth a thread.
-const GRAIN: usize = 32 * 1024;
-
-/// Folds of at most this cost take [`light_index`].
-const LIGHT: usize = 2;
 
 /// What the loops and the writing of results read besides elements.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,9 +8,7 @@ use crate::arch::Arch;
 use crate::arch::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::copy::stream;
-
-/// Bytes of a row below which there is less than a vector.
-pub(super) const SHORT: usize = 32;
+pub(super) use crate::tuning::reduce_short::EXTREMES as SHORT;
 
 macro_rules! extreme {
     ($name:ident, $t:ident, $zero:expr, $pick:ident, $load:ident, $all:ident, $compare:ident, $or:ident, $mask:ident,

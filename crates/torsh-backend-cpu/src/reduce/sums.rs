@@ -8,9 +8,7 @@ use crate::arch::Arch;
 use crate::arch::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::copy::stream;
-
-/// Bytes of a row below which columns are faster.
-pub(super) const SHORT: usize = 64;
+pub(super) use crate::tuning::reduce_short::SUMS as SHORT;
 
 /// From the eighth but `n` on, the mask of a vector's first `n` 32-bit lanes.
 #[cfg(target_arch = "x86_64")]

@@ -19,11 +19,9 @@ use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 use crate::copy::stream;
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use crate::spatial::three;
+use crate::tuning::resample::GRAIN;
 use pass::{Blend, Pairs, adjacent, both, memory_of_both, pairs, parts_of_both, pass};
 use table::{Axis, Table};
-
-/// Multiply-adds that are worth a thread of their own.
-const GRAIN: usize = 16 * 1024;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

@@ -10,11 +10,8 @@ use super::{GRAIN, Step};
 use crate::copy::stream;
 use crate::dense::Ptr;
 use crate::multiversion;
+use crate::tuning::resample::{AHEAD, PIECE};
 
-/// Elements of a row that are blended at a time where they are written past the caches.
-const PIECE: usize = 1024;
-/// How many bytes ahead rows are asked for.
-const AHEAD: usize = 2048;
 /// Results of a row that are chosen from registers together.
 const LANES: usize = 16;
 

@@ -30,9 +30,7 @@ use torsh_core::attrs::{self, RnnMode as Mode};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
 
 use crate::dense::{Dense, DenseOut, Ptr, Scratch, copy, missing, wide};
-
-/// Elements of a state that are worth a thread of their own.
-const GRAIN: usize = 4 * 1024;
+use crate::tuning::rnn::GRAIN;
 
 /// The kernel for a key of this file.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

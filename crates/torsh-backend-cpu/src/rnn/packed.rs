@@ -10,15 +10,7 @@ use super::cells::Cells;
 use crate::arch::level;
 use crate::dense::{Ptr, Scratch};
 use crate::panels::{Band, Panels, Product, Rows, pack_rows};
-
-/// Numbers of a weight that stays in the second-level cache.
-const WEIGHT: usize = 256 * 1024;
-/// Sequences that are worth a thread of their own.
-const SEQUENCES: usize = 2;
-/// Products that are worth a fork.
-const FORK: usize = 512 * 1024;
-/// Terms that are summed one after the other.
-const TERMS: usize = 128;
+use crate::tuning::rnn::{FORK, SEQUENCES, TERMS, WEIGHT};
 
 /// The sequences of each thread, about as many steps for each; `None` where each step's
 /// product is better split than the sequences.

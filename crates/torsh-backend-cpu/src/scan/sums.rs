@@ -13,13 +13,8 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 use crate::arch::Level;
 use crate::index::{Ptr, Scratch};
 use crate::reduce::level::{by_level, index};
+use crate::tuning::scan::{AHEAD, CHUNK, GRAIN};
 
-/// Elements of a chunk.
-const CHUNK: usize = 4096;
-/// The least number of chunks worth a thread.
-const GRAIN: usize = 8;
-/// Elements ahead of what is summed that memory is asked for.
-const AHEAD: usize = 512;
 /// Rows and columns of a group.
 const SIDE: usize = 4;
 

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
 
 use crate::index::{Ptr, Room, Walk};
+use crate::tuning::sort::{GRAIN, LONG};
 pub(crate) use keys::Ordered;
 use line::Line;
 
@@ -26,11 +27,6 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
         _ => return None,
     })
 }
-
-/// The least number of elements worth a thread.
-const GRAIN: usize = 1 << 12;
-/// From this length on the threads share a line where there are fewer lines than threads.
-const LONG: usize = 1 << 14;
 
 /// Calls `$f::<T>(..)` with the element type of a dtype; complex numbers have no order.
 macro_rules! by_ordered {

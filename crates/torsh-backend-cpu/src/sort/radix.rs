@@ -9,17 +9,7 @@ use torsh_core::{Result, pool};
 use super::Line;
 use super::keys::Ordered;
 use crate::index::{Ptr, Scratch};
-
-/// Below this many elements a comparison sort is faster than counting.
-const SMALL: usize = 512;
-/// Bits of a digit: what 256 digits write to at a time stays in the first-level cache.
-const DIGIT: u32 = 8;
-/// The same for long lines, which leave the nearest caches anyway: fewer passes are worth more.
-const LONG_DIGIT: u32 = 11;
-/// Elements of a long line.
-const LONG: usize = 1 << 12;
-/// The least number of elements worth a thread.
-const GRAIN: usize = 1 << 13;
+use crate::tuning::radix::{DIGIT, GRAIN, LONG, LONG_DIGIT, SMALL};
 
 /// Which bits of the keys differ: a field of at most 32 bits.
 #[derive(Clone, Copy)]

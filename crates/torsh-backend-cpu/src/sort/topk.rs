@@ -5,11 +5,7 @@ use torsh_core::{DType, KernelArgs, Result, attrs, pool};
 use super::{Line, Lines, Ordered, by_ordered, inversion};
 use crate::index::{Ptr, Room};
 use crate::reduce::level::{by_level, index};
-
-/// Elements that are looked at together: most of the time none of them is among the best.
-const BLOCK: usize = 32;
-/// The least number of elements worth a thread.
-const GRAIN: usize = 1 << 16;
+use crate::tuning::topk::{BLOCK, GRAIN};
 
 /// A key and its position, ordered by both.
 type Item = (u64, u32);

@@ -12,9 +12,7 @@ use crate::arch::Level;
 use crate::matmul::lane::Lane;
 use crate::matmul::panel::{Lines, Square};
 use crate::multiversion;
-
-/// Numbers ahead of those being written that are fetched: two cache lines.
-const AHEAD: usize = 32;
+use crate::tuning::winograd::AHEAD;
 
 multiversion! {
     /// Writes the transforms of kernels as the register tiles read them.
