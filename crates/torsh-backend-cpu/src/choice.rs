@@ -348,6 +348,10 @@ static OPERATIONS: &[Operation] = &[
     operation::<crate::matmul::choose::ProductAlgorithm>(),
     operation::<crate::matmul::choose::Split>(),
     operation::<crate::conv::choose::ConvAlgorithm>(),
+    operation::<crate::attention::choose::AttentionAlgorithm>(),
+    operation::<crate::reduce::choose::ReduceAlgorithm>(),
+    operation::<crate::softmax::choose::SoftmaxAlgorithm>(),
+    operation::<crate::sort::choose::SortAlgorithm>(),
 ];
 
 /// The operations that choose, each with its algorithms.

@@ -12,7 +12,6 @@ use crate::arch::Level;
 use crate::copy::stream;
 use crate::lanes::tree;
 use crate::scalar::Real;
-use crate::tuning::exp_rows::{WAYS, WIDE};
 use crate::vmath::VMath;
 #[cfg(target_arch = "x86_64")]
 use crate::vmath::{exp_low_512, exp_term_512};
@@ -123,9 +122,12 @@ unsafe fn exp_sum_lanes<A: Arch, T: Real>(x: *const T, n: usize, shift: T, ahead
     tree(lanes, |a, b| a + b) * (T::ONE / T::RAISED)
 }
 
-/// Elements of a vector, and vectors worked on side by side.
+/// Elements of a vector.
 #[cfg(target_arch = "x86_64")]
+const WIDE: usize = 16;
+/// Vectors worked on side by side.
 #[cfg(target_arch = "x86_64")]
+const WAYS: usize = 4;
 
 /// The mask of the first `n` elements of a vector.
 #[cfg(target_arch = "x86_64")]

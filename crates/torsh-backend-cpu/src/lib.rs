@@ -39,6 +39,10 @@ mod table;
 #[cfg(test)]
 mod testing;
 mod transpose;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "some algorithms are of x86-64 alone")
+)]
 mod tuning;
 mod vectors;
 pub mod vmath;

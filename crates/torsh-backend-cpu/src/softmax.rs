@@ -8,15 +8,16 @@
 //! All real floating-point dtypes; half types compute in float32. A row along the dimension is
 //! kept in cache between its passes; along other dimensions a tile of neighbouring rows is.
 
+pub(crate) mod choose;
 mod rows;
 
 use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
-use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Shape, View, alloc, attrs, pool};
 
-use crate::arch::{Arch, Level, fma64, level};
+use crate::arch::{Arch, fma64};
+use crate::choice::pick;
 use crate::copy::stream;
 use crate::dense::Dense;
 use crate::exp_rows::ExpRows;
@@ -30,6 +31,7 @@ use crate::reduce::plan::{Dim, DimList, Walk, merge, order};
 use crate::vmath::VMath;
 
 use crate::tuning::softmax::{TILE, WIDTH};
+use choose::{SoftmaxAlgorithm, SoftmaxProblem};
 use rows::*;
 
 /// The kernel of a key of this module.
@@ -185,14 +187,18 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let sizes = [size(x), size(y), size(out)];
     let (a, k) = (nest.along, nest.inner);
     let unit = |d: Dim| d.i == 1 && d.o == [1, 1];
-    // Rows too short for a vector cost as much as one, tiles what they have.
-    let short = if native && !wide && level() == Level::Avx512 {
-        8
-    } else {
-        16
+    let problem = SoftmaxProblem {
+        native: native.then_some(x.dtype()),
+        is_softmax: args.kernel() == Kernel::Softmax,
+        n,
+        across: k.n,
+        rows: nest.outer.iter().map(|d| d.n).product::<usize>() * k.n,
+        across_is_closer: a.i.unsigned_abs() > k.i.unsigned_abs(),
+        adjacent_along: unit(a),
+        adjacent_across: unit(k),
     };
-    let tiles = k.n > 1 && (a.i.unsigned_abs() > k.i.unsigned_abs() || n < short);
-    let direct = native && if tiles { unit(k) } else { unit(a) || n == 1 };
+    let algorithm = pick::<SoftmaxAlgorithm>(&problem, pool::num_threads());
+    let (tiles, direct) = (algorithm.is_tiled(), algorithm.is_direct());
     let width = if tiles {
         (TILE / (n * elem)).clamp(16, WIDTH).min(k.n)
     } else {
@@ -202,18 +208,7 @@ fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let units = nest.outer.iter().map(|d| d.n).product::<usize>() * blocks;
     let parts = pool::chunk_count(units, (8192 / (n * width)).max(1));
     let bytes = n * elem;
-    // Large results are better written past the caches on some processors. Elsewhere it is as good to ask
-    // for their places.
-    let past = cfg!(target_arch = "x86_64")
-        && machine().streams_rows
-        && level() == Level::Avx512
-        && args.kernel() == Kernel::Softmax
-        && direct
-        && !tiles
-        && !wide
-        && bytes.is_multiple_of(stream::LINE)
-        && stream::fetches_rows(bytes)
-        && stream::pays(units * bytes / 2);
+    let past = algorithm == SoftmaxAlgorithm::RowsStreamed;
     // Room for both operands of a unit, the first of which takes the result.
     let room = if past {
         bytes

@@ -191,11 +191,8 @@ pub(crate) mod softmax {
 pub(crate) mod radix {
     /// Below this many elements a comparison sort is faster than counting.
     pub(crate) const SMALL: usize = 512;
-    /// Bits of a digit: what 256 digits write to at a time stays in L1.
-    pub(crate) const DIGIT: u32 = 8;
-    /// The same for long lines, which leave the nearest caches anyway: fewer passes are worth more.
-    pub(crate) const LONG_DIGIT: u32 = 11;
-    /// Elements of a long line.
+    /// Elements from which on digits have 11 bits in place of 8: what 256 digits write to at a time stays in
+    /// L1, but longer lines leave it anyway, and fewer passes are worth more.
     pub(crate) const LONG: usize = 1 << 12;
     /// The least number of elements worth a thread.
     pub(crate) const GRAIN: usize = super::grain(1024);
@@ -459,6 +456,10 @@ pub(crate) mod copy {
 
 /// Reductions.
 pub(crate) mod reduce {
+    /// Neighbouring results from which on a block of them folds one row of the input after the other.
+    pub(crate) const COLUMNS_KEPT: usize = 8;
+    /// The same where runs are folded side by side only because they are short.
+    pub(crate) const SHORT_KEPT: usize = 16;
     /// Most results of a block.
     pub(crate) const WIDTH: usize = 1024;
     /// Elements of a run that one call folds; twice over they stay in L1 cache.
@@ -468,11 +469,11 @@ pub(crate) mod reduce {
     /// Bytes of the buffer for converted or gathered elements.
     pub(crate) const BUFFER: usize = 16 * 1024;
     /// Runs of fewer elements are folded side by side, as columns, since each costs what joining its lanes
-    /// does. A [`Tile`] may say otherwise.
+    /// does. A `Tile` may say otherwise.
     pub(crate) const SHORT: usize = 64;
-    /// Elements of a part of a long run, and the most parts of one.
+    /// Elements of a part of a long run.
     pub(crate) const PART: usize = 16 * RUN;
-    /// As above.
+    /// The most parts of a long run.
     pub(crate) const PARTS: usize = 256;
     /// The most bands that the rows of large columns are folded in.
     pub(crate) const BANDS: usize = 8;
@@ -481,7 +482,7 @@ pub(crate) mod reduce {
     pub(crate) const STRETCH: usize = 4096;
     /// Elements worth a thread.
     pub(crate) const GRAIN: usize = super::grain(256);
-    /// Folds of at most this cost take [`light_index`].
+    /// Folds of at most this cost run at the light level: see `Machine::light_level`.
     pub(crate) const LIGHT: usize = 2;
 }
 
@@ -493,10 +494,12 @@ pub(crate) mod reduce_short {
     pub(crate) const EXTREMES: usize = 32;
 }
 
-/// Rows of exponentials.
-pub(crate) mod exp_rows {
-    /// As above.
-    pub(crate) const WIDE: usize = 16;
-    /// As above.
-    pub(crate) const WAYS: usize = 4;
+/// Attention on AMX.
+pub(crate) mod attention_amx {
+    /// Columns of queries and of values from which on AMX is taken: half a step and half a block of tiles
+    /// would be zeros.
+    pub(crate) const COLUMNS: usize = 32;
+    /// Queries, and keys, from which on it is: with fewer, packing takes as long as is saved. Measured on
+    /// Sapphire Rapids.
+    pub(crate) const LINES: usize = 128;
 }

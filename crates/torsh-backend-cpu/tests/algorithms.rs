@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use common::{Array, call, indices, row_major};
 use torsh_backend_cpu::choice::{Force, operations};
+use torsh_backend_cpu::kernel;
 use torsh_core::machine::machine;
-use torsh_core::{Attributes, DType, Kernel, Scalar, attrs, pool};
+use torsh_core::{Attributes, DType, Kernel, KernelArgs, Scalar, attrs, pool};
 
 /// Small integers: their products and sums are exact in every dtype, so that every order of a sum gives
 /// the same, but for Winograd's transforms, which divide.
@@ -42,6 +43,15 @@ fn transposed(a: &Array) -> Array {
 fn run(k: Kernel, out: &mut Array, inputs: &[&Array], attrs: &dyn Attributes) {
     let dtype = out.dtype;
     call(k, dtype, out, inputs, attrs).expect("a result");
+}
+
+/// Sorts along a dimension, into values and positions.
+fn sort(values: &mut Array, positions: &mut Array, x: &Array, attrs: &dyn Attributes) {
+    let f = kernel(Kernel::Sort).expect("the kernel");
+    let (outputs, inputs) = ([values.view_mut(), positions.view_mut()], [x.view()]);
+    // SAFETY: the views are of arrays that outlive the call, with the kernel's shapes.
+    let args = unsafe { KernelArgs::new(Kernel::Sort, x.dtype, &outputs, &inputs, attrs) };
+    f(&args).expect("a sort");
 }
 
 /// The element as real and imaginary part.
@@ -241,6 +251,68 @@ fn convolutions(dtype: DType, taken: &mut Taken) {
     }
 }
 
+/// Softmax, sums and sorts of float32 along each dimension of tensors in two layouts.
+fn rows(taken: &mut Taken) {
+    for shape in [
+        [3, 5, 16],
+        [2, 40, 70],
+        [1, 3, 1200],
+        [4, 1, 9],
+        [2, 600, 33],
+    ] {
+        let x = array(DType::F32, &shape, 4);
+        for x in [x.clone(), transposed(&x)] {
+            for dim in 0..3 {
+                let (n, inner) = (shape[dim], shape[dim + 1..].iter().product::<usize>());
+                let values = x.to_f64();
+                let lines = values.len() / n;
+                let line = |at: usize| -> Vec<usize> {
+                    let first = at / inner * n * inner + at % inner;
+                    (0..n).map(|i| first + i * inner).collect()
+                };
+                let mut soft = vec![0.0; values.len()];
+                let mut sums = vec![0.0; lines];
+                let mut sorted = vec![0.0; values.len()];
+                for at in 0..lines {
+                    let places = line(at);
+                    let exps: Vec<f64> = places.iter().map(|&i| values[i].exp()).collect();
+                    let all: f64 = exps.iter().sum();
+                    let mut ordered: Vec<f64> = places.iter().map(|&i| values[i]).collect();
+                    ordered.sort_by(f64::total_cmp);
+                    sums[at] = ordered.iter().sum();
+                    for ((&i, e), v) in places.iter().zip(exps).zip(ordered) {
+                        soft[i] = e / all;
+                        sorted[i] = v;
+                    }
+                }
+                let of = |what: &str| format!("{what}: {shape:?} along {dim}");
+                with_each("softmax", taken, |what| {
+                    let mut out = Array::empty(DType::F32, &shape);
+                    run(Kernel::Softmax, &mut out, &[&x], &attrs::Softmax { dim });
+                    close(&out, &soft, &of(what));
+                });
+                with_each("reduce", taken, |what| {
+                    let mut kept = shape.to_vec();
+                    kept[dim] = 1;
+                    let mut out = Array::empty(DType::F32, &kept);
+                    run(Kernel::Sum, &mut out, &[&x], attrs::NONE);
+                    close(&out, &sums, &of(what));
+                });
+                with_each("sort", taken, |what| {
+                    let mut out = Array::empty(DType::F32, &shape);
+                    let mut positions = Array::empty(DType::I64, &shape);
+                    let attrs = attrs::Sort {
+                        dim,
+                        descending: false,
+                    };
+                    sort(&mut out, &mut positions, &x, &attrs);
+                    assert_eq!(out.to_f64(), sorted, "{}", of(what));
+                });
+            }
+        }
+    }
+}
+
 /// The algorithms that this machine cannot run.
 fn missing() -> Vec<(&'static str, &'static str)> {
     let mut all = Vec::new();
@@ -251,7 +323,7 @@ fn missing() -> Vec<(&'static str, &'static str)> {
         all.push(("matmul", "bf16-dot"));
     }
     if machine().level < torsh_core::machine::Level::Avx512 {
-        all.push(("matmul", "dot-tiles"));
+        all.extend([("matmul", "dot-tiles"), ("softmax", "rows-streamed")]);
     }
     if machine().level < torsh_core::machine::Level::Avx2 {
         all.push(("conv", "depthwise"));
@@ -270,6 +342,7 @@ fn every_algorithm_computes_what_it_accepts() {
     for dtype in [DType::F32, DType::F64] {
         convolutions(dtype, &mut taken);
     }
+    rows(&mut taken);
     for ((op, algorithm), taken) in taken {
         match missing().contains(&(op, algorithm)) {
             true => println!("skipped: {op} {algorithm}: this processor lacks it"),

@@ -18,41 +18,15 @@ use torsh_core::{Kernel, KernelArgs, Result};
 use super::Sizes;
 use super::scores::Vector;
 use crate::arch::Avx512;
-use crate::dense::missing;
 use crate::matmul::amx::pack::Lines;
-use crate::matmul::amx::{self, OF_STEP, Parts, SIDE, STEP};
+use crate::matmul::amx::{OF_STEP, Parts, SIDE, STEP};
 
-/// Columns of queries and of values from which on a call is worth it: half a step and half a block would be
-/// zeros.
-const COLUMNS: usize = 32;
-/// The same of queries, and of keys: with fewer, packing takes as long as is saved.
-const LINES: usize = 128;
-
-/// Computes a call, unless it is none for the unit: `false`, with nothing to be relied upon in the results.
-pub(super) fn run(args: &KernelArgs<'_>) -> Result<bool> {
-    let (&[out, ..], &[q, k, _, mask, ..]) = (args.outputs(), args.inputs()) else {
-        return Err(missing());
-    };
-    let long = |v: &torsh_core::View<'_>| match *v.shape() {
-        [.., lines, columns] => lines >= LINES && columns >= COLUMNS,
-        _ => false,
-    };
-    if !(long(&q) && long(&k) && amx::is_available()) {
-        return Ok(false);
-    }
-    let of_forward = args.kernel() == Kernel::Attention;
-    let result = match (of_forward, args.inputs()) {
-        (true, _) => &out,
-        (false, [.., out, _]) => out,
-        _ => return Err(missing()),
-    };
-    if !long(result) || !of_forward && mask.is_present() {
-        return Ok(false);
-    }
-    let sizes = Sizes::new(args, result.shape())?;
-    match of_forward {
-        true => forward::run(args, &sizes),
-        false => backward::run(args, &sizes),
+/// Computes a call that [`AttentionAlgorithm::Amx`](super::choose::AttentionAlgorithm::Amx) accepts: `false`,
+/// with nothing to be relied upon in the results, where values are not finite or sums might not be.
+pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
+    match args.kernel() == Kernel::Attention {
+        true => forward::run(args, sizes),
+        false => backward::run(args, sizes),
     }
 }
 

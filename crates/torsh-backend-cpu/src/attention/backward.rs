@@ -11,11 +11,10 @@ use crate::dense::{Ptr, Scratch, missing};
 use crate::panels::{Band, Product, Rows, Soon, pack_rows};
 use crate::tuning::attention_backward::{GRAIN, KEYS, QUERIES};
 
-pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+pub(super) fn run<T: Number>(args: &KernelArgs<'_>, sizes: &Sizes, dtype: DType) -> Result<()> {
     let ([dq, dk, dv], [q, k, v, mask, g, out, lse]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let sizes = Sizes::new(args, out.shape())?;
     let a = args.attrs::<attrs::AttentionBackward>()?;
     let wanted = [a.query_grad, a.key_grad, a.value_grad];
     let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
@@ -40,7 +39,7 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
         dk: dk.as_ref().map(|r| &r.to),
         dv: dv.as_ref().map(|r| &r.to),
         width: T::width(level()),
-        sizes: &sizes,
+        sizes,
     };
     let heads = sizes.heads_kv();
     let work = sizes.group * sizes.l * sizes.seen() * (sizes.e + sizes.d);

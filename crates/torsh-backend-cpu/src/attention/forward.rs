@@ -13,11 +13,10 @@ use crate::dense::{Ptr, Scratch, missing};
 use crate::panels::{Band, Product, Rows, Soon, pack_rows};
 use crate::tuning::attention_forward::{GRAIN, KEYS, QUERIES};
 
-pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
+pub(super) fn run<T: Number>(args: &KernelArgs<'_>, sizes: &Sizes, dtype: DType) -> Result<()> {
     let ([out, lse], [q, k, v, mask]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };
-    let sizes = Sizes::new(args, out.shape())?;
     let lead = &sizes.lead[..];
     let result = Results::new(out, dtype, lead)?;
     let call = Forward::<T> {
@@ -28,7 +27,7 @@ pub(super) fn run<T: Number>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> 
         out: &result.to,
         lse: Ptr::new(lse.ptr().cast()),
         width: T::width(level()),
-        sizes: &sizes,
+        sizes,
     };
     let blocks = sizes.l.div_ceil(QUERIES);
     let items = lead.iter().product::<usize>() * blocks;

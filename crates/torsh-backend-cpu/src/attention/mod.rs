@@ -18,6 +18,7 @@
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod backward;
+pub(crate) mod choose;
 mod forward;
 mod number;
 mod operand;
@@ -30,6 +31,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
 
+use choose::{AttentionAlgorithm, AttentionProblem};
+
+use crate::choice::pick;
 use crate::dense::{missing, wide};
 
 /// The kernel for a key of this module.
@@ -42,15 +46,35 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
 
 fn attention(args: &KernelArgs<'_>) -> Result<()> {
     let forward = args.kernel() == Kernel::Attention;
+    let (&[out, ..], &[_, _, _, mask, ..]) = (args.outputs(), args.inputs()) else {
+        return Err(missing());
+    };
+    let result = match (forward, args.inputs()) {
+        (true, _) => out,
+        (false, &[.., out, _]) => out,
+        _ => return Err(missing()),
+    };
+    let sizes = Sizes::new(args, result.shape())?;
+    let problem = AttentionProblem {
+        dtype: wide(args.compute()),
+        backward: !forward,
+        l: sizes.l,
+        s: sizes.s,
+        e: sizes.e,
+        d: sizes.d,
+        masked: mask.is_present(),
+    };
     #[cfg(target_arch = "x86_64")]
-    if wide(args.compute()) == DType::F32 && amx::run(args)? {
+    if pick::<AttentionAlgorithm>(&problem, pool::num_threads()) == AttentionAlgorithm::Amx
+        && amx::run(args, &sizes)?
+    {
         return Ok(());
     }
     match (wide(args.compute()), forward) {
-        (DType::F32, true) => forward::run::<f32>(args, DType::F32),
-        (DType::F64, true) => forward::run::<f64>(args, DType::F64),
-        (DType::F32, false) => backward::run::<f32>(args, DType::F32),
-        (DType::F64, false) => backward::run::<f64>(args, DType::F64),
+        (DType::F32, true) => forward::run::<f32>(args, &sizes, DType::F32),
+        (DType::F64, true) => forward::run::<f64>(args, &sizes, DType::F64),
+        (DType::F32, false) => backward::run::<f32>(args, &sizes, DType::F32),
+        (DType::F64, false) => backward::run::<f64>(args, &sizes, DType::F64),
         _ => Err(args.unsupported()),
     }
 }

@@ -180,8 +180,14 @@ fn fused<T: Float>(c: &Call, o: &Operands, apart: bool) -> [Vec<f64>; 4] {
 /// The same without AMX.
 fn general(c: &Call, o: &Operands) -> [Vec<f64>; 4] {
     by::<f32>(c, o, false, |args| match args.kernel() {
-        Kernel::Attention => super::forward::run::<f32>(args, DType::F32),
-        _ => super::backward::run::<f32>(args, DType::F32),
+        Kernel::Attention => {
+            let sizes = crate::attention::Sizes::new(args, args.outputs()[0].shape())?;
+            super::forward::run::<f32>(args, &sizes, DType::F32)
+        }
+        _ => {
+            let sizes = crate::attention::Sizes::new(args, args.inputs()[5].shape())?;
+            super::backward::run::<f32>(args, &sizes, DType::F32)
+        }
     })
 }
 

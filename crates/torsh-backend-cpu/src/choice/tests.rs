@@ -1,6 +1,10 @@
 use super::*;
+use crate::attention::choose::{AttentionAlgorithm, AttentionProblem};
 use crate::conv::choose::{ConvAlgorithm, ConvProblem};
 use crate::matmul::choose::{Batch, ProductAlgorithm, ProductProblem, Split};
+use crate::reduce::choose::{ReduceAlgorithm, ReduceProblem};
+use crate::softmax::choose::{SoftmaxAlgorithm, SoftmaxProblem};
+use crate::sort::choose::{SortAlgorithm, SortProblem};
 
 #[test]
 fn tuning_files_are_read_and_mistakes_told_by_line() {
@@ -62,6 +66,71 @@ fn choices_are_accepted() {
     check::<ProductAlgorithm>(&products);
     check::<Split>(&batches);
     check::<ConvAlgorithm>(&crate::conv::choose::tests::problems());
+    check::<AttentionAlgorithm>(&attentions());
+    check::<ReduceAlgorithm>(&reductions());
+    check::<SoftmaxAlgorithm>(&softmaxes());
+    let sorts = [1, 511, 512, 5000, 1 << 20].map(|n| SortProblem { n, bits: 32 });
+    check::<SortAlgorithm>(&sorts);
+}
+
+/// Heads of the benchmark, and smaller ones.
+fn attentions() -> Vec<AttentionProblem> {
+    let mut all = Vec::new();
+    for (l, s, e) in [(512, 512, 64), (128, 128, 32), (64, 64, 64), (1, 512, 64)] {
+        for (backward, masked) in [(false, false), (false, true), (true, false), (true, true)] {
+            all.push(AttentionProblem {
+                dtype: torsh_core::DType::F32,
+                backward,
+                l,
+                s,
+                e,
+                d: e,
+                masked,
+            });
+        }
+    }
+    all
+}
+
+fn reductions() -> Vec<ReduceProblem> {
+    let of = |results, count, kept, reduced, kept_is_closer| ReduceProblem {
+        results,
+        count,
+        kept,
+        reduced,
+        kept_is_closer,
+        short: 64,
+    };
+    vec![
+        of(1, 1_000_000, 1, 1_000_000, false),
+        of(1024, 1024, 1024, 1024, false),
+        of(1024, 1024, 1024, 1024, true),
+        of(4096, 16, 4096, 16, false),
+        of(4, 100, 4, 100, true),
+    ]
+}
+
+fn softmaxes() -> Vec<SoftmaxProblem> {
+    let of = |native, n, rows: usize, across_is_closer: bool| SoftmaxProblem {
+        native,
+        is_softmax: true,
+        n,
+        across: rows,
+        rows,
+        across_is_closer,
+        adjacent_along: !across_is_closer,
+        adjacent_across: across_is_closer,
+    };
+    let f32 = Some(torsh_core::DType::F32);
+    vec![
+        of(f32, 1024, 4096, false),
+        of(f32, 1024, 65536, false),
+        of(f32, 256, 256, true),
+        of(f32, 10, 10_000, false),
+        of(Some(torsh_core::DType::F64), 1024, 4096, false),
+        of(None, 1024, 4096, false),
+        of(None, 256, 256, true),
+    ]
 }
 
 /// The choices for the benchmark's shapes on five machines, frozen: a change of a threshold shows in the
@@ -123,6 +192,11 @@ fn the_choices_for_the_benchmarks_shapes() {
     table::<Split>(&mut text, &batches);
     let convs: Vec<ConvProblem> = crate::conv::choose::tests::benchmark();
     table::<ConvAlgorithm>(&mut text, &convs);
+    table::<AttentionAlgorithm>(&mut text, &attentions());
+    table::<ReduceAlgorithm>(&mut text, &reductions());
+    table::<SoftmaxAlgorithm>(&mut text, &softmaxes());
+    let sorts = [100, 1000, 1_000_000].map(|n| SortProblem { n, bits: 32 });
+    table::<SortAlgorithm>(&mut text, &sorts);
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/choice/choices.txt");
     if std::env::var_os("TORSH_WRITE_CHOICES").is_some() {
         std::fs::write(path, &text).unwrap();

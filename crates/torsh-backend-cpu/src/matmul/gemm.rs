@@ -245,6 +245,7 @@ unsafe fn in_blocks<T: Number + Blocked + Tiled>(
 ///
 /// # Safety
 /// As [`Number::product`].
+#[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn plain(x: &Product<f32>, threads: usize) {
     // SAFETY: the caller's promise.
     unsafe { in_blocks(x, threads, None, small_f32) }

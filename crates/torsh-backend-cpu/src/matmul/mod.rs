@@ -26,9 +26,7 @@ mod vector;
 
 use num_complex::Complex;
 use smallvec::SmallVec;
-use torsh_core::{
-    DType, Kernel, KernelArgs, KernelFn, Result, Scalar, TorshError, View, attrs, pool,
-};
+use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, attrs, pool};
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
@@ -537,9 +535,10 @@ impl Call<'_> {
             unsafe {
                 match algorithm {
                     ProductAlgorithm::Amx if amx::product(&x, threads) => Ok(()),
-                    ProductAlgorithm::Amx => {
-                        Err(TorshError::out_of_memory(torsh_core::Device::Cpu, 0))
-                    }
+                    ProductAlgorithm::Amx => Err(torsh_core::TorshError::out_of_memory(
+                        torsh_core::Device::Cpu,
+                        0,
+                    )),
                     _ => pairs::product(&x, threads),
                 }
             }

@@ -8,16 +8,19 @@
 use std::mem::{MaybeUninit, size_of};
 use std::ops::Range;
 
+use torsh_core::machine::machine;
 use torsh_core::{Result, View, alloc, pool};
 
+use super::choose::{ReduceAlgorithm, ReduceProblem};
 use super::level::{by_level, index, light_index};
 use super::load::{Load, Out};
 use super::plan::{Dim, Plan, Walk};
-use crate::arch::{Arch, Level};
+use crate::arch::Arch;
 use crate::blocks;
+use crate::choice::pick;
 use crate::copy::stream;
 use crate::transpose;
-use crate::tuning::reduce::{BANDS, BUFFER, GRAIN, LIGHT, PART, PARTS, ROWS, STRETCH};
+use crate::tuning::reduce::{BANDS, BUFFER, GRAIN, LIGHT, PART, PARTS, ROWS, SHORT_KEPT, STRETCH};
 pub(crate) use crate::tuning::reduce::{RUN, SHORT, WIDTH};
 
 /// Bytes of the largest state.
@@ -259,15 +262,19 @@ pub(crate) fn run(mut job: Job<'_>) -> Result<()> {
         }
         return Ok(());
     }
-    // Columns where the kept dimension is the close one, and where runs would be very short.
     let (k, r) = (plan.kept_in, plan.red_in);
-    let limit = match Level::Avx2.is_available() {
-        true => job.fold.short,
-        false => SHORT,
-    };
-    let short = r.n < limit && k.n >= 16;
-    let columns = k.n >= 8 && (short || k.i.unsigned_abs() < r.i.unsigned_abs());
     let threads = parts.max(1);
+    let problem = ReduceProblem {
+        results,
+        count,
+        kept: k.n,
+        reduced: r.n,
+        kept_is_closer: k.i.unsigned_abs() < r.i.unsigned_abs(),
+        short: job.fold.short,
+    };
+    let limit = problem.limit(machine());
+    let short = r.n < limit && k.n >= SHORT_KEPT;
+    let columns = pick::<ReduceAlgorithm>(&problem, threads) == ReduceAlgorithm::Columns;
     let wide = (STRETCH / job.fold.elem).clamp(WIDTH / 2, WIDTH);
     // Short runs side by side are read again for each of their elements: so few that they stay in
     // the first-level cache.

@@ -24,6 +24,7 @@
 //! before they get here.
 
 mod arg;
+pub(crate) mod choose;
 mod drive;
 mod extremes;
 pub(crate) mod fold;

@@ -13,7 +13,9 @@ use torsh_core::{DType, Kernel, KernelArgs, Result, pool};
 use crate::arch::Level;
 use crate::index::{Ptr, Scratch};
 use crate::reduce::level::{by_level, index};
-use crate::tuning::scan::{AHEAD, CHUNK, GRAIN};
+#[cfg(target_arch = "x86_64")]
+use crate::tuning::scan::AHEAD;
+use crate::tuning::scan::{CHUNK, GRAIN};
 
 /// Rows and columns of a group.
 const SIDE: usize = 4;

@@ -107,7 +107,7 @@ float! {
     ) -> f32 {
         // SAFETY: the caller's promise; code of this level runs where the processor has it.
         unsafe {
-            if A::LEVEL == Level::Avx512 {
+            if A::LEVEL == crate::arch::Level::Avx512 {
                 exp_sum_512::<STORE>(x, dst, n, m, stream::fetches_rows(n * 4).then_some(n))
             } else {
                 exps_lanes::<A, f32, STORE>(x, dst, n, m)
@@ -119,7 +119,7 @@ float! {
     unsafe fn scale<A: Arch>(dst: *mut f32, n: usize, factor: f32) {
         // SAFETY: as above.
         unsafe {
-            if A::LEVEL == Level::Avx512 {
+            if A::LEVEL == crate::arch::Level::Avx512 {
                 scale_512(dst, n, factor, stream::fetches_rows(n * 4).then_some(n))
             } else {
                 map_in_place(dst, n, |e| e.mul(factor))

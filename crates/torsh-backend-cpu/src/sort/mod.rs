@@ -4,6 +4,7 @@
 //! pairs are distinct, so every sort of them is stable. Threads share the lines, or a line where
 //! there are few long ones; what comes out does not depend on their number.
 
+pub(crate) mod choose;
 mod keys;
 mod line;
 mod radix;

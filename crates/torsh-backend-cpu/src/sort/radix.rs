@@ -7,9 +7,11 @@
 use torsh_core::{Result, pool};
 
 use super::Line;
+use super::choose::{SortAlgorithm, SortProblem};
 use super::keys::Ordered;
+use crate::choice::pick;
 use crate::index::{Ptr, Scratch};
-use crate::tuning::radix::{DIGIT, GRAIN, LONG, LONG_DIGIT, SMALL};
+use crate::tuning::radix::GRAIN;
 
 /// Which bits of the keys differ: a field of at most 32 bits.
 #[derive(Clone, Copy)]
@@ -54,13 +56,19 @@ pub(super) unsafe fn sort<T: Ordered>(line: &Line<T>, scratch: Ptr<u64>) -> Resu
     }
     // SAFETY: the caller's promise; there is an element.
     let first = unsafe { line.key(0) };
-    let field = if line.n < SMALL && T::BITS <= 32 {
+    let problem = SortProblem {
+        n: line.n,
+        bits: T::BITS,
+    };
+    let algorithm = pick::<SortAlgorithm>(&problem, 1);
+    let by_comparison = algorithm == SortAlgorithm::Comparison;
+    let field = if by_comparison && T::BITS <= 32 {
         Field::new(u64::MAX >> (64 - T::BITS), first)
     } else {
         // SAFETY: the caller's promise.
         Field::new(unsafe { differing(line, first) }, first)
     };
-    if line.n < SMALL {
+    if by_comparison {
         // SAFETY: the scratch memory holds as many elements as the line.
         let items = unsafe {
             for i in 0..line.n {
@@ -74,7 +82,7 @@ pub(super) unsafe fn sort<T: Ordered>(line: &Line<T>, scratch: Ptr<u64>) -> Resu
         return Ok(());
     }
     // SAFETY: the caller's promise.
-    unsafe { by_counting(line, field, scratch) }
+    unsafe { by_counting(line, field, scratch, algorithm) }
 }
 
 /// The bits in which some key differs from `first`.
@@ -91,9 +99,17 @@ unsafe fn differing<T: Ordered>(line: &Line<T>, first: u64) -> u64 {
     all.into_inner()
 }
 
-unsafe fn by_counting<T: Ordered>(line: &Line<T>, field: Field, scratch: Ptr<u64>) -> Result<()> {
+unsafe fn by_counting<T: Ordered>(
+    line: &Line<T>,
+    field: Field,
+    scratch: Ptr<u64>,
+    algorithm: SortAlgorithm,
+) -> Result<()> {
     let n = line.n;
-    let digit = if n < LONG { DIGIT } else { LONG_DIGIT };
+    let digit = match algorithm {
+        SortAlgorithm::Radix11 => 11,
+        _ => 8,
+    };
     let passes = field.bits.div_ceil(digit).max(1);
     let width = field.bits.div_ceil(passes);
     let parts = pool::chunk_count(n, GRAIN);

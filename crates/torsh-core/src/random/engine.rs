@@ -3,7 +3,6 @@
 #[cfg(target_arch = "x86_64")]
 use super::wide::level;
 use super::wide::widest;
-use crate::machine::Level;
 
 pub(super) const N: usize = 624;
 const M: usize = 397;
@@ -207,7 +206,7 @@ fn new_block(words: &mut Words) {
         words.at = 0;
     }
     #[cfg(target_arch = "x86_64")]
-    if level() == Level::Avx512 {
+    if level() == crate::machine::Level::Avx512 {
         // SAFETY: the processor has the instructions, and two blocks begin where this one does.
         unsafe { append_avx512(words.blocks.as_mut_ptr().add(words.at)) };
         words.at += N;
