@@ -38,7 +38,8 @@
 //! `--limits` measures what the machine can do at most (multiply-adds in registers, copies beyond
 //! its caches), with one thread and with all, and how near to it the workloads come. `--sweep`
 //! looks for sizes that take over twice the time of the next larger one. `--memory` prints the
-//! bytes that training needs and holds. `docs/performance.md` tells more.
+//! bytes that training needs and holds. `--tune` measures the algorithms of an operation against each
+//! other. `docs/performance.md` tells more.
 
 #![forbid(unsafe_code)]
 
