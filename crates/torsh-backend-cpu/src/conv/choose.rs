@@ -7,25 +7,25 @@ use torsh_core::DType;
 use torsh_core::machine::Machine;
 
 use super::columns::Geometry;
+use super::element::ConvKind;
 use super::implicit::turned;
-use super::number::Way;
 #[cfg(target_arch = "x86_64")]
 use super::unit;
-use super::{depthwise, direct, flat, winograd};
+use super::{depthwise, direct, direct_tiles, winograd};
 use crate::choice::Algorithm;
 use crate::matmul::choose::{ProductAlgorithm, ProductProblem};
 
 /// One of a convolution's kernels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConvProblem {
-    pub way: Way,
+    pub kind: ConvKind,
     pub dtype: DType,
     pub g: Geometry,
 }
 
 impl Hash for ConvProblem {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        (self.way, self.dtype, self.g).hash(state);
+        (self.kind, self.dtype, self.g).hash(state);
     }
 }
 
@@ -45,15 +45,15 @@ impl fmt::Display for Sizes {
 impl fmt::Display for ConvProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let g = &self.g;
-        let way = match self.way {
-            Way::Forward => "forward",
-            Way::Transposed => "transposed",
-            Way::Weight => "weight",
+        let kind = match self.kind {
+            ConvKind::Forward => "forward",
+            ConvKind::Transposed => "transposed",
+            ConvKind::Weight => "weight",
         };
         let (input, output) = (Sizes(g.input), Sizes(g.output));
         write!(
             f,
-            "{way} {} n={} groups={} ",
+            "{kind} {} n={} groups={} ",
             self.dtype, g.images, g.groups
         )?;
         write!(
@@ -97,8 +97,8 @@ impl ConvProblem {
 
     /// Whether there is anything to sum: a kernel of the transpose without output channels is its bias.
     fn has_terms(&self) -> bool {
-        match self.way {
-            Way::Transposed => self.g.out_pixels() * self.g.out_channels > 0,
+        match self.kind {
+            ConvKind::Transposed => self.g.out_pixels() * self.g.out_channels > 0,
             _ => true,
         }
     }
@@ -106,8 +106,8 @@ impl ConvProblem {
     /// The geometry that Winograd's way computes: for the gradient of the input, of the convolution that
     /// gives it.
     fn winograd(&self) -> Option<Geometry> {
-        let g = match self.way {
-            Way::Transposed => turned(&self.g)?,
+        let g = match self.kind {
+            ConvKind::Transposed => turned(&self.g)?,
             _ => self.g,
         };
         (self.dtype == DType::F32 && winograd::accepts(&g)).then_some(g)
@@ -141,10 +141,10 @@ impl ConvProblem {
         if self.is_product_for_amx(machine) {
             return (Im2col, "pointwise: AMX multiplies the image itself");
         }
-        if self.way == Way::Weight {
+        if self.kind == ConvKind::Weight {
             return (ImplicitGemm, "the gradient of a weight of many channels");
         }
-        if flat::pays(self, machine, threads) {
+        if direct_tiles::pays(self, machine, threads) {
             return (DirectTiles, "padded bands of the image fit the cache");
         }
         match ImplicitGemm.accepts(self, machine) {
@@ -160,7 +160,7 @@ impl ConvProblem {
 impl ConvAlgorithm {
     #[cfg(target_arch = "x86_64")]
     fn amx_accepts(p: &ConvProblem, machine: &Machine, threads: usize) -> bool {
-        p.way == Way::Forward
+        p.kind == ConvKind::Forward
             && p.dtype == DType::F32
             && machine.bf16_tiles
             && unit::accepts(&p.g, threads)
@@ -210,17 +210,18 @@ impl Algorithm for ConvAlgorithm {
     fn accepts(self, p: &ConvProblem, machine: &Machine) -> bool {
         let some = p.has_terms() && p.g.window() > 0;
         match self {
-            Depthwise => some && p.way == Way::Forward && depthwise::accepts(p, machine),
+            Depthwise => some && p.kind == ConvKind::Forward && depthwise::accepts(p, machine),
             Amx => some && Self::amx_accepts(p, machine, machine.cores),
             Direct => some && direct::accepts(p, machine),
             Winograd => some && p.winograd().is_some(),
             DirectTiles => {
                 some && p.is_windowed()
-                    && p.way != Way::Weight
-                    && flat::accepts(p, machine, machine.cores)
+                    && p.kind != ConvKind::Weight
+                    && direct_tiles::accepts(p, machine, machine.cores)
             }
             ImplicitGemm => {
-                some && p.is_windowed() && (p.way != Way::Transposed || turned(&p.g).is_some())
+                some && p.is_windowed()
+                    && (p.kind != ConvKind::Transposed || turned(&p.g).is_some())
             }
             Im2col => true,
         }
@@ -230,11 +231,11 @@ impl Algorithm for ConvAlgorithm {
         if !p.has_terms() || p.g.window() == 0 {
             return (Im2col, "nothing to sum");
         }
-        if p.way == Way::Forward && depthwise::accepts(p, machine) {
+        if p.kind == ConvKind::Forward && depthwise::accepts(p, machine) {
             return (Depthwise, "depthwise, 3 x 3, stride 1, same size");
         }
         if p.winograd()
-            .is_some_and(|g| winograd::pays(p.way, &g, machine))
+            .is_some_and(|g| winograd::pays(p.kind, &g, machine))
         {
             return (
                 Winograd,
@@ -253,7 +254,7 @@ pub(crate) mod tests {
     use super::*;
 
     fn square(
-        way: Way,
+        kind: ConvKind,
         dtype: DType,
         [images, groups, in_channels, out_channels]: [usize; 4],
         [size, kernel, stride, padding, dilation]: [usize; 5],
@@ -272,10 +273,10 @@ pub(crate) mod tests {
             padding: [0, padding, padding],
             dilation: [1, dilation, dilation],
         };
-        Some(ConvProblem { way, dtype, g })
+        Some(ConvProblem { kind, dtype, g })
     }
 
-    const WAYS: [Way; 3] = [Way::Forward, Way::Transposed, Way::Weight];
+    const WAYS: [ConvKind; 3] = [ConvKind::Forward, ConvKind::Transposed, ConvKind::Weight];
 
     /// Problems of many kinds.
     pub(crate) fn problems() -> Vec<ConvProblem> {
@@ -293,10 +294,10 @@ pub(crate) mod tests {
                 for kernel in [1, 2, 3, 7] {
                     for [stride, padding, dilation] in [[1, 0, 1], [1, 1, 1], [2, 3, 1], [9, 0, 2]]
                     {
-                        for way in WAYS {
+                        for kind in WAYS {
                             for dtype in [DType::F32, DType::F64, DType::C64, DType::I64] {
                                 let sizes = [size, kernel, stride, padding, dilation];
-                                all.extend(square(way, dtype, of, sizes));
+                                all.extend(square(kind, dtype, of, sizes));
                             }
                         }
                     }
@@ -322,7 +323,7 @@ pub(crate) mod tests {
         for (of, sizes) in shapes {
             all.extend(
                 WAYS.iter()
-                    .filter_map(|&way| square(way, DType::F32, of, sizes)),
+                    .filter_map(|&kind| square(kind, DType::F32, of, sizes)),
             );
         }
         all

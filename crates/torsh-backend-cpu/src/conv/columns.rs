@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::number::{ConvNumber, clear};
+use super::element::{ConvElement, clear};
 
 /// Sizes of a convolution in up to three dimensions: `[depth, height, width]`, the leading ones 1
 /// where there are fewer.
@@ -185,7 +185,7 @@ pub(super) unsafe fn to_columns<T: Copy + Default>(
 ///
 /// # Safety
 /// As [`to_columns`].
-pub(super) unsafe fn from_columns<T: ConvNumber>(
+pub(super) unsafe fn from_columns<T: ConvElement>(
     g: &Geometry,
     col: *const T,
     channels: usize,

@@ -9,7 +9,7 @@ use torsh_core::{DType, Result, pool};
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
-use super::number::ConvNumber;
+use super::element::ConvElement;
 use super::strip::Direct;
 use crate::arch::{Level, level};
 use crate::copy::stream;
@@ -237,7 +237,7 @@ pub(super) fn accepts(p: &ConvProblem, machine: &Machine) -> bool {
 }
 
 /// Computes a problem that [is accepted](accepts).
-pub(super) fn forward<T: ConvNumber>(
+pub(super) fn forward<T: ConvElement>(
     g: &Geometry,
     operands: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
@@ -249,7 +249,7 @@ pub(super) fn forward<T: ConvNumber>(
 }
 
 /// All results, past the caches or not.
-fn run<T: ConvNumber>(
+fn run<T: ConvElement>(
     g: &Geometry,
     (f, streamed): (BandFn<T>, bool),
     [input, weight, out]: [Ptr<T>; 3],

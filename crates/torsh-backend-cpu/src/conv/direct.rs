@@ -10,7 +10,7 @@ use torsh_core::{DType, Result, pool};
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
-use super::number::{ConvNumber, Way, clear};
+use super::element::{ConvElement, ConvKind, clear};
 use super::plan::{Band, Bands, Phase, Plan};
 use super::strip::{Direct, Dots, Loops, PLANES, PadRows, Strip, fitting};
 use crate::arch::level;
@@ -27,13 +27,13 @@ fn bands(p: &ConvProblem, machine: &Machine) -> Option<Bands> {
         DType::C128 => Complex::<f64>::loops(machine.level).lanes,
         _ => u64::loops(machine.level).lanes,
     };
-    Bands::new(&p.g, p.way, lanes, p.dtype.size())
+    Bands::new(&p.g, p.kind, lanes, p.dtype.size())
 }
 
 /// The channels that a result sums over, and those of a result.
 fn channels(p: &ConvProblem) -> (usize, usize) {
-    match p.way {
-        Way::Transposed => (p.g.out_channels, p.g.in_channels),
+    match p.kind {
+        ConvKind::Transposed => (p.g.out_channels, p.g.in_channels),
         _ => (p.g.in_channels, p.g.out_channels),
     }
 }
@@ -55,14 +55,14 @@ pub(super) fn pays(p: &ConvProblem) -> bool {
 }
 
 /// Computes a problem that [is accepted](accepts).
-pub(super) fn run<T: ConvNumber>(
+pub(super) fn run<T: ConvElement>(
     p: &ConvProblem,
     operands: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
 ) -> Result<()> {
     let g = &p.g;
     let loops = T::loops(level());
-    let bands = Bands::new(g, p.way, loops.lanes, size_of::<T>()).ok_or_else(missing)?;
+    let bands = Bands::new(g, p.kind, loops.lanes, size_of::<T>()).ok_or_else(missing)?;
     let plan = Plan::new(g, bands);
     let [x, y, out] = operands;
     let streamed = plan.streams(size_of::<T>());
@@ -73,19 +73,19 @@ pub(super) fn run<T: ConvNumber>(
         bias,
         streamed,
     };
-    match p.way {
-        Way::Forward => sums(&call(operands, streamed), g.work()),
-        Way::Transposed => {
+    match p.kind {
+        ConvKind::Forward => sums(&call(operands, streamed), g.work()),
+        ConvKind::Transposed => {
             let weights = by_phases(g, &plan, y)?;
             sums(&call([x, Ptr::new(weights.ptr()), out], streamed), g.work())
         }
         // Of the image and the output's gradient.
-        Way::Weight => weights(&call([y, x, out], false), g.work()),
+        ConvKind::Weight => weights(&call([y, x, out], false), g.work()),
     }
 }
 
 /// The weights of each phase's terms, by channels of the result.
-fn by_phases<T: ConvNumber>(g: &Geometry, plan: &Plan, weight: Ptr<T>) -> Result<Scratch<T>> {
+fn by_phases<T: ConvElement>(g: &Geometry, plan: &Plan, weight: Ptr<T>) -> Result<Scratch<T>> {
     let taps = g.taps();
     let (ic, each) = (g.in_channels, g.in_channels * g.out_channels * taps);
     let weights = Scratch::<T>::new(g.groups * each)?;
@@ -115,7 +115,7 @@ struct Call<'a, T: 'static> {
     streamed: bool,
 }
 
-impl<T: ConvNumber> Call<'_, T> {
+impl<T: ConvElement> Call<'_, T> {
     /// The bands of one group of planes.
     fn bands(&self) -> usize {
         self.plan.bands.iter().product()
@@ -347,7 +347,7 @@ impl<T: ConvNumber> Call<'_, T> {
 }
 
 /// Computes all results.
-fn sums<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
+fn sums<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
     let bands = call.bands();
     let tasks = call.plan.planes * bands;
     let parts = pool::chunk_count(work, GRAIN).clamp(1, tasks.max(1));
@@ -369,7 +369,7 @@ fn sums<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
 
 /// Computes the weight's gradient: each thread has groups of its own, else bands and sums of its
 /// own.
-fn weights<T: ConvNumber>(call: &Call<'_, T>, work: usize) -> Result<()> {
+fn weights<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
     let p = call.plan;
     let (bands, images) = (call.bands(), p.planes / p.groups);
     let threads = pool::chunk_count(work, GRAIN).max(1);

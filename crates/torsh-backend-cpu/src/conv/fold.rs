@@ -10,7 +10,7 @@ use num_complex::Complex;
 use torsh_core::{DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use super::columns::{Geometry, from_columns, to_columns};
-use super::number::{ConvNumber, clear};
+use super::element::{ConvElement, clear};
 use super::{COLUMNS, image};
 use crate::dense::{Dense, DenseOut, missing};
 use crate::spatial::three;
@@ -103,7 +103,7 @@ fn im2col<T: Copy + Default>(args: &KernelArgs<'_>, g: &Geometry) -> Result<()> 
     out.finish()
 }
 
-fn col2im<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Result<()> {
+fn col2im<T: ConvElement>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Result<()> {
     let x = Dense::new(&args.inputs()[0], dtype)?;
     let out = DenseOut::new(&args.outputs()[0], dtype)?;
     let (src, dst) = (x.ptr::<T>(), out.ptr::<T>());

@@ -10,11 +10,11 @@ use torsh_core::{Result, TorshError, pool};
 use super::GRAIN;
 use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
-use super::flat;
-use super::number::{Way, fill};
+use super::direct_tiles;
+use super::element::{ConvKind, fill};
 use super::windows::{Windowed, Windows};
 use crate::dense::{Ptr, Scratch, missing};
-use crate::matmul::{Matrix, Product, blocked};
+use crate::matmul::{Matrix, Product, packed};
 use crate::tuning::conv_implicit::{FEW, LINES, ROWS, SMALL, SUMS, TURNED};
 
 /// Computes a problem by an algorithm of float32 and float64; `false`, with nothing done, where
@@ -31,11 +31,11 @@ pub(super) fn run<T: Windowed>(
         ConvAlgorithm::Winograd | ConvAlgorithm::Amx => {
             return T::float32(algorithm, p, operands, bias);
         }
-        ConvAlgorithm::DirectTiles => flat::run(p, operands, bias)?,
-        _ => match p.way {
-            Way::Forward => forward(g, x, y, bias, out)?,
-            Way::Transposed => transposed(g, x, y, bias, out)?,
-            Way::Weight => weight_grad(g, x, y, out)?,
+        ConvAlgorithm::DirectTiles => direct_tiles::run(p, operands, bias)?,
+        _ => match p.kind {
+            ConvKind::Forward => forward(g, x, y, bias, out)?,
+            ConvKind::Transposed => transposed(g, x, y, bias, out)?,
+            ConvKind::Weight => weight_grad(g, x, y, out)?,
         },
     }
     Ok(true)
@@ -95,10 +95,10 @@ fn forward<T: Windowed>(
                 add: bias.is_some(),
             };
             let done = if g.is_pointwise() && together == 1 {
-                blocked::product(&x, None, None, threads)
+                packed::product(&x, None, None, threads)
             } else {
                 let panel = |terms, columns, to, pitch| windows.panel(terms, columns, to, pitch);
-                blocked::product(&x, Some(&panel), None, threads)
+                packed::product(&x, Some(&panel), None, threads)
             };
             failed.fetch_or(done.is_err(), Ordering::Relaxed);
         }
@@ -215,7 +215,7 @@ fn weight_grad<T: Windowed>(g: &Geometry, grad: Ptr<T>, input: Ptr<T>, out: Ptr<
                 // the memory has, since there are at most `pitch` lines.
                 unsafe {
                     windows.lines(lines.clone(), &some, rows, some.len());
-                    blocked::turn(rows, some.len(), lines.len(), to, pitch);
+                    packed::turn(rows, some.len(), lines.len(), to, pitch);
                 }
             }
         };
@@ -232,8 +232,8 @@ fn weight_grad<T: Windowed>(g: &Geometry, grad: Ptr<T>, input: Ptr<T>, out: Ptr<
         // SAFETY: the sums are the calling thread's, and the operands have these sizes.
         let done = unsafe {
             match g.is_pointwise() {
-                true => blocked::product(&x, None, None, inside),
-                false => blocked::product(&x, Some(&panel), None, inside),
+                true => packed::product(&x, None, None, inside),
+                false => packed::product(&x, Some(&panel), None, inside),
             }
         };
         failed.fetch_or(done.is_err(), Ordering::Relaxed);

@@ -17,14 +17,14 @@ pub(crate) mod choose;
 mod columns;
 #[cfg_attr(
     not(target_arch = "x86_64"),
-    allow(dead_code, reason = "no vectors take this way")
+    allow(dead_code, reason = "no vectors take this kind")
 )]
 mod depthwise;
 mod direct;
-mod flat;
+mod direct_tiles;
+mod element;
 mod fold;
 mod implicit;
-mod number;
 mod plan;
 mod strip;
 #[cfg(target_arch = "x86_64")]
@@ -43,7 +43,7 @@ use crate::spatial::three;
 use crate::tuning::conv::COLUMNS;
 use choose::{ConvAlgorithm, ConvProblem};
 use columns::{Geometry, from_columns, to_columns};
-use number::{ConvNumber, Way, clear, fill};
+use element::{ConvElement, ConvKind, clear, fill};
 
 /// Multiply-adds worth a thread of their own.
 const GRAIN: usize = crate::tuning::conv::GRAIN;
@@ -123,54 +123,54 @@ fn conv(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn run<T: ConvNumber>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Result<()> {
+fn run<T: ConvElement>(args: &KernelArgs<'_>, g: &Geometry, dtype: DType) -> Result<()> {
     let out = DenseOut::new(&args.outputs()[0], dtype)?;
     let x = Dense::new(&args.inputs()[0], dtype)?;
     let y = Dense::new(&args.inputs()[1], dtype)?;
     let bias = Dense::optional(args.inputs().get(2), dtype)?;
     let bias = bias.as_ref().map(|b| b.ptr::<T>());
-    let way = match args.kernel() {
-        Kernel::Conv => Way::Forward,
-        Kernel::ConvTranspose => Way::Transposed,
-        _ => Way::Weight,
+    let kind = match args.kernel() {
+        Kernel::Conv => ConvKind::Forward,
+        Kernel::ConvTranspose => ConvKind::Transposed,
+        _ => ConvKind::Weight,
     };
-    compute(way, g, [x.ptr(), y.ptr(), out.ptr()], bias)?;
+    compute(kind, g, [x.ptr(), y.ptr(), out.ptr()], bias)?;
     out.finish()
 }
 
 /// Computes one of the kernels by the algorithm that [`ConvAlgorithm`] chooses.
-fn compute<T: ConvNumber>(
-    way: Way,
+fn compute<T: ConvElement>(
+    kind: ConvKind,
     g: &Geometry,
     operands: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
 ) -> Result<()> {
     let [x, y, out] = operands;
     let (dtype, threads) = (T::DTYPE, pool::chunk_count(g.work(), GRAIN).max(1));
-    let results = match way {
-        Way::Forward => g.images * g.groups * g.out_channels * g.out_pixels(),
-        Way::Transposed => g.images * g.groups * g.in_channels * g.in_pixels(),
-        Way::Weight => g.groups * g.out_channels * g.window(),
+    let results = match kind {
+        ConvKind::Forward => g.images * g.groups * g.out_channels * g.out_pixels(),
+        ConvKind::Transposed => g.images * g.groups * g.in_channels * g.in_pixels(),
+        ConvKind::Weight => g.groups * g.out_channels * g.window(),
     };
     if results == 0 {
         return Ok(());
     }
-    if way == Way::Weight && g.images * g.out_pixels() == 0 {
+    if kind == ConvKind::Weight && g.images * g.out_pixels() == 0 {
         // SAFETY: the output holds that many elements.
         unsafe { clear(out.get(), results) };
         return Ok(());
     }
-    let problem = ConvProblem { way, dtype, g: *g };
+    let problem = ConvProblem { kind, dtype, g: *g };
     let mut algorithm = pick::<ConvAlgorithm>(&problem, threads);
     loop {
         match algorithm {
             ConvAlgorithm::Depthwise => return depthwise::forward(g, operands, bias),
             ConvAlgorithm::Direct => return direct::run(&problem, operands, bias),
             ConvAlgorithm::Im2col => {
-                return match way {
-                    Way::Forward => forward(g, x, y, bias, out),
-                    Way::Transposed => transposed(g, x, y, bias, out),
-                    Way::Weight => weight_grad(g, x, y, out),
+                return match kind {
+                    ConvKind::Forward => forward(g, x, y, bias, out),
+                    ConvKind::Transposed => transposed(g, x, y, bias, out),
+                    ConvKind::Weight => weight_grad(g, x, y, out),
                 };
             }
             _ if T::special(algorithm, &problem, operands, bias)? => return Ok(()),
@@ -198,7 +198,7 @@ fn pixels(g: &Geometry, tile: usize, index: usize) -> std::ops::Range<usize> {
 ///
 /// # Safety
 /// `image` must hold one group's planes, `col` the window of `tile` pixels.
-unsafe fn columns<T: ConvNumber>(
+unsafe fn columns<T: ConvElement>(
     g: &Geometry,
     image: *mut T,
     pixels: std::ops::Range<usize>,
@@ -222,7 +222,7 @@ fn column_scratch<T>(g: &Geometry, parts: usize, tile: usize) -> Result<Scratch<
     })
 }
 
-fn forward<T: ConvNumber>(
+fn forward<T: ConvElement>(
     g: &Geometry,
     input: Ptr<T>,
     weight: Ptr<T>,
@@ -273,7 +273,7 @@ fn forward<T: ConvNumber>(
 ///
 /// # Safety
 /// `out` must hold `planes` planes of `size`, and `bias` a value for each.
-unsafe fn start<T: ConvNumber>(planes: usize, size: usize, out: *mut T, bias: Option<*mut T>) {
+unsafe fn start<T: ConvElement>(planes: usize, size: usize, out: *mut T, bias: Option<*mut T>) {
     // SAFETY: the caller's promise.
     unsafe {
         match bias {
@@ -283,7 +283,7 @@ unsafe fn start<T: ConvNumber>(planes: usize, size: usize, out: *mut T, bias: Op
     }
 }
 
-fn transposed<T: ConvNumber>(
+fn transposed<T: ConvElement>(
     g: &Geometry,
     grad: Ptr<T>,
     weight: Ptr<T>,
@@ -356,7 +356,7 @@ fn transposed<T: ConvNumber>(
     Ok(())
 }
 
-fn weight_grad<T: ConvNumber>(
+fn weight_grad<T: ConvElement>(
     g: &Geometry,
     grad: Ptr<T>,
     input: Ptr<T>,

@@ -4,7 +4,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::columns::Geometry;
-use super::number::Way;
+use super::element::ConvKind;
 use crate::copy::stream;
 use crate::tuning::conv_direct::{BAND, MOST};
 
@@ -191,11 +191,11 @@ pub(super) struct Bands {
 }
 
 impl Bands {
-    /// The bands of a convolution, or with [`Way::Transposed`] of its transpose, for vectors of `lanes`
+    /// The bands of a convolution, or with [`ConvKind::Transposed`] of its transpose, for vectors of `lanes`
     /// numbers of `size` bytes; `None` where the windows are too large for bands.
-    pub fn new(g: &Geometry, way: Way, lanes: usize, size: usize) -> Option<Bands> {
-        let (channels, outs) = match way {
-            Way::Transposed => (g.out_channels, g.in_channels),
+    pub fn new(g: &Geometry, kind: ConvKind, lanes: usize, size: usize) -> Option<Bands> {
+        let (channels, outs) = match kind {
+            ConvKind::Transposed => (g.out_channels, g.in_channels),
             _ => (g.in_channels, g.out_channels),
         };
         let sane = |d: usize| {
@@ -205,8 +205,8 @@ impl Bands {
         if !(0..3).all(sane) {
             return None;
         }
-        let axes: [Axis; 3] = std::array::from_fn(|d| match way {
-            Way::Transposed => Axis::transposed(g, d),
+        let axes: [Axis; 3] = std::array::from_fn(|d| match kind {
+            ConvKind::Transposed => Axis::transposed(g, d),
             _ => Axis::forward(g, d),
         });
         let [z, y, x] = &axes;
@@ -270,7 +270,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan of bands of a convolution, or with [`Way::Transposed`] of its transpose.
+    /// The plan of bands of a convolution, or with [`ConvKind::Transposed`] of its transpose.
     pub fn new(g: &Geometry, bands: Bands) -> Plan {
         let Bands {
             channels,

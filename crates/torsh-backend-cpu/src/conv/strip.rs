@@ -9,7 +9,7 @@ use std::ops::Range;
 use num_complex::Complex;
 
 use super::depthwise::{self, BandFn};
-use super::number::ConvNumber;
+use super::element::ConvElement;
 use crate::arch::Level;
 use crate::copy::stream;
 use crate::matmul::lane::Lane;
@@ -425,7 +425,7 @@ where
 #[inline(always)]
 unsafe fn pad<V: Halve>(p: &PadRows<V::T>)
 where
-    V::T: ConvNumber,
+    V::T: ConvElement,
 {
     let inside = match p.left < p.right {
         true => p.inside.clone(),
@@ -457,7 +457,7 @@ where
 #[inline(always)]
 unsafe fn pad_inside<V: Halve, const STEP: usize>(p: &PadRows<V::T>, inside: &Range<usize>)
 where
-    V::T: ConvNumber,
+    V::T: ConvElement,
 {
     let n = p.right - p.left;
     let (mut src, mut row) = (p.src, p.dst.wrapping_add(inside.start * p.dst_row));

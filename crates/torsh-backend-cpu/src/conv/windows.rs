@@ -9,7 +9,7 @@ use torsh_core::Result;
 
 use super::choose::{ConvAlgorithm, ConvProblem};
 use super::columns::Geometry;
-use super::number::ConvNumber;
+use super::element::ConvElement;
 #[cfg(target_arch = "x86_64")]
 use super::unit;
 use super::winograd;
@@ -17,19 +17,19 @@ use crate::arch::Arch;
 #[cfg(target_arch = "x86_64")]
 use crate::arch::Level;
 use crate::dense::Ptr;
-use crate::matmul::blocked::Blocked;
+use crate::matmul::packed::Packable;
 use crate::matmul::tile::Tiled;
 use crate::multiversion;
 
 /// Numbers whose convolutions are blocked products.
-pub(super) trait Windowed: ConvNumber + Blocked + Tiled + num_traits::One {
+pub(super) trait Windowed: ConvElement + Packable + Tiled + num_traits::One {
     /// Writes a tap of a panel's pixels, of `count` channels.
     ///
     /// # Safety
     /// The runs lie inside the planes and inside the rows, which have room for their width.
     unsafe fn taps(runs: &[Run], from: Planes<Self>, to: Rows<Self>, count: usize);
     /// Computes a problem by an algorithm that only float32 has: see
-    /// [`special`](ConvNumber::special).
+    /// [`special`](ConvElement::special).
     fn float32(
         _: ConvAlgorithm,
         p: &ConvProblem,
@@ -308,7 +308,7 @@ impl<T: Windowed> Windows<'_, T> {
     }
 
     /// Writes a panel of the columns: terms are channels and taps, columns are pixels (see
-    /// [`PanelFn`](crate::matmul::blocked::PanelFn)).
+    /// [`PanelFn`](crate::matmul::packed::PanelFn)).
     ///
     /// # Safety
     /// The images hold what the geometry says, and `to` has room for a panel.

@@ -22,8 +22,8 @@ use torsh_core::{Result, pool};
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
+use super::element::ConvKind;
 use super::implicit::turned;
-use super::number::Way;
 use crate::arch::{Level, level};
 use crate::dense::{Ptr, Scratch, missing};
 use crate::matmul::tile::{Next, Tile, Tiled, Tiles};
@@ -45,7 +45,7 @@ pub(super) fn accepts(g: &Geometry) -> bool {
 ///
 /// Few channels are left to the definition: it is exact on small integers there, and its sums are
 /// short.
-pub(super) fn pays(way: Way, g: &Geometry, machine: &Machine) -> bool {
+pub(super) fn pays(kind: ConvKind, g: &Geometry, machine: &Machine) -> bool {
     if g.in_channels < tuning::WINOGRAD_CHANNELS || g.out_channels < tuning::WINOGRAD_CHANNELS {
         return false;
     }
@@ -53,9 +53,9 @@ pub(super) fn pays(way: Way, g: &Geometry, machine: &Machine) -> bool {
     // tiles' own work and the transform of the kernels count as about so many.
     let width = panel_width(f32::tiles(machine.level));
     let definition = 9 * (g.images * g.out_pixels()).next_multiple_of(width);
-    let (tiles, kernels) = match (way, Grid::new(g).tiles()) {
+    let (tiles, kernels) = match (kind, Grid::new(g).tiles()) {
         // Tiles are its terms, not its columns.
-        (Way::Weight, tiles) => (PRODUCTS * tiles, tuning::WINOGRAD_WEIGHT_TRANSFORM),
+        (ConvKind::Weight, tiles) => (PRODUCTS * tiles, tuning::WINOGRAD_WEIGHT_TRANSFORM),
         (_, tiles) => (
             PRODUCTS * tiles.next_multiple_of(width),
             tuning::WINOGRAD_TRANSFORM * width,
@@ -393,13 +393,13 @@ pub(super) fn run(
     operands: [Ptr<f32>; 3],
     bias: Option<Ptr<f32>>,
 ) -> Result<bool> {
-    match p.way {
-        Way::Forward => at(level(), &p.g, operands, bias, false),
-        Way::Transposed => {
+    match p.kind {
+        ConvKind::Forward => at(level(), &p.g, operands, bias, false),
+        ConvKind::Transposed => {
             let g = turned(&p.g).ok_or_else(missing)?;
             at(level(), &g, operands, bias, true)
         }
-        Way::Weight => weight::at(level(), &p.g, operands),
+        ConvKind::Weight => weight::at(level(), &p.g, operands),
     }
 }
 

@@ -154,7 +154,7 @@ pub(super) unsafe fn product<T: Operand, O>(x: &gemm::Product<T, O, f32>, thread
     };
     // Transposing all three transposes the product.
     let x = match x.out.col != 1 && x.out.row == 1 {
-        true => whole.turned(),
+        true => whole.transposed(),
         false => whole,
     };
     let narrow = size_of::<O>() == 2;

@@ -6,13 +6,13 @@ use num_complex::Complex;
 use num_traits::{One, Zero};
 use torsh_core::{DType, pool};
 
-use super::blocked::Blocked;
 use super::choose::{ProductAlgorithm, ProductProblem};
 use super::lane::Vectors;
+use super::packed::Packable;
 use super::tile::Tiled;
 #[cfg(target_arch = "x86_64")]
-use super::{amx, inner};
-use super::{blocked, vector};
+use super::{amx, dot_tiles};
+use super::{packed, vector};
 use crate::choice::pick;
 use crate::multiversion;
 use crate::scalar::Real;
@@ -76,7 +76,7 @@ unsafe impl<T: Sync, O: Sync, S: Sync> Sync for Product<T, O, S> {}
 impl<T, O, S: Copy> Product<T, O, S> {
     /// The same product, transposed.
     #[inline]
-    pub fn turned(&self) -> Product<T, O, S> {
+    pub fn transposed(&self) -> Product<T, O, S> {
         Product {
             m: self.n,
             n: self.m,
@@ -206,7 +206,7 @@ real!(
             }
         },
         #[cfg(target_arch = "x86_64")]
-        ProductAlgorithm::DotTiles => |x, threads, start| inner::product(x, threads, start),
+        ProductAlgorithm::DotTiles => |x, threads, start| dot_tiles::product(x, threads, start),
     },
     f64 F64 small_f64 {}
 );
@@ -217,7 +217,7 @@ real!(
 ///
 /// # Safety
 /// As [`Number::product`].
-unsafe fn in_blocks<T: Number + Blocked + Tiled>(
+unsafe fn in_blocks<T: Number + Packable + Tiled>(
     x: &Product<T>,
     threads: usize,
     start: Option<&Start<T>>,
@@ -232,7 +232,7 @@ unsafe fn in_blocks<T: Number + Blocked + Tiled>(
         if let (None, Some(start)) = (from, start) {
             start.put_all(x, threads);
         }
-        if blocked::product(x, None, from, threads).is_err() {
+        if packed::product(x, None, from, threads).is_err() {
             if let (Some(_), Some(start)) = (from, start) {
                 start.put_all(x, threads);
             }
@@ -335,7 +335,7 @@ macro_rules! complex {
                         };
                         // SAFETY: the caller's promise; the parts lie within the operands.
                         unsafe {
-                            if blocked::product(&real, None, None, threads).is_err() {
+                            if packed::product(&real, None, None, threads).is_err() {
                                 $small(&real);
                             }
                         }

@@ -11,13 +11,13 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod amx;
-pub(crate) mod blocked;
 pub(crate) mod choose;
-mod gemm;
 #[cfg(target_arch = "x86_64")]
-mod inner;
+mod dot_tiles;
+mod gemm;
 mod integer;
 pub(crate) mod lane;
+pub(crate) mod packed;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
 pub(crate) mod panel;

@@ -12,9 +12,9 @@ use std::ops::Range;
 use half::bf16;
 use torsh_core::{Result, pool};
 
-use super::blocked::{self, Blocked};
 use super::gemm::{Matrix, Product};
 use super::lane::Lane;
+use super::packed::{self, Packable};
 use super::panel::{Lines, Square};
 use super::tile::{BlockSizes, GROUP, Tile, TileFn, Tiled, Tiles, WIDEST, edge, tile, tiles};
 use crate::arch::Level;
@@ -255,7 +255,7 @@ impl Square for Pair {
     }
 }
 
-impl Blocked for Pair {
+impl Packable for Pair {
     const NUMBERS: usize = 2;
 }
 
@@ -330,7 +330,7 @@ where
 {
     if x.out.col != 1 && x.out.row == 1 {
         // SAFETY: the caller's promise.
-        return unsafe { product(&x.turned(), threads) };
+        return unsafe { product(&x.transposed(), threads) };
     }
     let pairs = x.k.div_ceil(2);
     let in_place = is_paired(x.a.col, x.a.row, x.k);
@@ -371,7 +371,7 @@ where
     let right = Right { k: x.k, b: x.b };
     // SAFETY: the caller's promise.
     unsafe {
-        blocked::into(
+        packed::into(
             &whole,
             Some(&|terms, columns, to, pitch| right.write(terms, columns, to, pitch)),
             None,

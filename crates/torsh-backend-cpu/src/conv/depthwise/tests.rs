@@ -24,7 +24,7 @@ fn numbers(n: usize, from: usize) -> Vec<f32> {
 
 fn problem(g: Geometry) -> ConvProblem {
     ConvProblem {
-        way: crate::conv::number::Way::Forward,
+        kind: crate::conv::element::ConvKind::Forward,
         dtype: DType::F32,
         g,
     }

@@ -39,8 +39,8 @@ fn results(g: &Geometry, level: Level, streamed: bool) -> [Vec<f32>; 3] {
     let mut dy = numbers(planes * g.out_channels * g.out_pixels(), 3);
     let mut bias = numbers(g.groups * g.out_channels, 4);
     let (mut y, mut dw) = (vec![99.0; dy.len()], vec![99.0; w.len()]);
-    let plan = |way| Plan::new(g, Bands::new(g, way, loops.lanes, 4).expect("bands"));
-    let (plan, back) = (plan(Way::Forward), plan(Way::Transposed));
+    let plan = |kind| Plan::new(g, Bands::new(g, kind, loops.lanes, 4).expect("bands"));
+    let (plan, back) = (plan(ConvKind::Forward), plan(ConvKind::Transposed));
     let call = |operands, bias| Call {
         plan: &plan,
         loops,
@@ -107,7 +107,7 @@ fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
         let mut dy = vec![1.0; 2 * outs * 6 * width];
         let mut dw = vec![0.0; 18 * outs];
         let problem = ConvProblem {
-            way: Way::Weight,
+            kind: ConvKind::Weight,
             dtype: DType::F32,
             g,
         };
@@ -124,11 +124,11 @@ fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
 #[test]
 fn windows_that_no_band_holds_are_left_to_others() {
     let mut g = geometry([1, 2, 1, 1], [4, 4], [1, 1, 0, 1]);
-    assert!(Bands::new(&g, Way::Forward, 8, 4).is_some());
+    assert!(Bands::new(&g, ConvKind::Forward, 8, 4).is_some());
     g.stride[2] = 9;
-    assert!(Bands::new(&g, Way::Forward, 8, 4).is_none());
+    assert!(Bands::new(&g, ConvKind::Forward, 8, 4).is_none());
     g.stride[2] = 1;
     g.dilation[1] = usize::MAX;
     g.kernel[1] = 2;
-    assert!(Bands::new(&g, Way::Transposed, 8, 4).is_none());
+    assert!(Bands::new(&g, ConvKind::Transposed, 8, 4).is_none());
 }

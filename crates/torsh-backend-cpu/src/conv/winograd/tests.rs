@@ -253,11 +253,11 @@ fn bits_do_not_depend_on_the_number_of_threads() {
 #[test]
 fn a_nan_stays_in_its_windows() {
     let g = geometry(2, [32, 32], [16, 16], [1, 1]);
-    for way in [Way::Forward, Way::Transposed, Way::Weight] {
-        assert!(pays(way, &g, torsh_core::machine::machine()));
+    for kind in [ConvKind::Forward, ConvKind::Transposed, ConvKind::Weight] {
+        assert!(pays(kind, &g, torsh_core::machine::machine()));
         let mut x = numbers(g.images * g.in_channels * g.in_pixels(), 1, 0.0);
         x[5 * 256 + 7 * 16 + 8] = f32::NAN;
-        let n = if way == Way::Weight {
+        let n = if kind == ConvKind::Weight {
             x.len()
         } else {
             g.out_channels * g.window()
@@ -265,7 +265,7 @@ fn a_nan_stays_in_its_windows() {
         let y = numbers(n, 2, 0.0);
         let mut out = vec![
             0.0f32;
-            if way == Way::Weight {
+            if kind == ConvKind::Weight {
                 g.out_channels * g.window()
             } else {
                 x.len()
@@ -273,15 +273,15 @@ fn a_nan_stays_in_its_windows() {
         ];
         let ptr = |v: &[f32]| Ptr::new(v.as_ptr().cast_mut());
         let out_ptr = Ptr::new(out.as_mut_ptr());
-        let operands = if way == Way::Weight {
+        let operands = if kind == ConvKind::Weight {
             [ptr(&y), ptr(&x), out_ptr]
         } else {
             [ptr(&x), ptr(&y), out_ptr]
         };
-        crate::conv::compute(way, &g, operands, None).expect("memory");
+        crate::conv::compute(kind, &g, operands, None).expect("memory");
         for (i, v) in out.iter().enumerate() {
-            let touched = match way {
-                Way::Weight => i / 9 % 32 == 5,
+            let touched = match kind {
+                ConvKind::Weight => i / 9 % 32 == 5,
                 _ => {
                     i < 32 * 256 && (6..=8).contains(&(i / 16 % 16)) && (7..=9).contains(&(i % 16))
                 }

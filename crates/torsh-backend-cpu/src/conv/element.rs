@@ -11,7 +11,7 @@ use crate::matmul::{Matrix, Number, Product, Wrapping};
 use crate::multiversion;
 
 /// A number type of the convolution kernels.
-pub(super) trait ConvNumber: Copy + Default + Send + Sync + Direct {
+pub(super) trait ConvElement: Copy + Default + Send + Sync + Direct {
     /// `out = a b`, or `out += a b` where `add`.
     ///
     /// # Safety
@@ -50,7 +50,7 @@ pub(super) trait ConvNumber: Copy + Default + Send + Sync + Direct {
 
 /// Which of a convolution's kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Way {
+pub(crate) enum ConvKind {
     /// Input, weight, output.
     Forward,
     /// The output's gradient, weight, the input's gradient.
@@ -92,7 +92,7 @@ macro_rules! members {
 macro_rules! floating {
     ($($t:ty, $dtype:ident, $add:ident, { $($more:tt)* };)*) => {$(
         loops!($t, $add, |a, b| a + b);
-        impl ConvNumber for $t {
+        impl ConvElement for $t {
             const DTYPE: DType = DType::$dtype;
             unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
                 let alpha = num_traits::One::one();
@@ -124,7 +124,7 @@ floating! {
 }
 
 loops!(u64, add_u64, |a, b| a.wrapping_add(b));
-impl ConvNumber for u64 {
+impl ConvElement for u64 {
     const DTYPE: DType = DType::I64;
     unsafe fn product(
         m: usize,

@@ -11,7 +11,7 @@ use torsh_core::{DType, Result, pool};
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
-use super::number::Way;
+use super::element::ConvKind;
 use super::plan::{Axis, Band, STRIDE, Terms, narrowed};
 use super::strip::{Block, Direct, LANES, Loops, PadRows, Rows, fitting};
 use super::windows::Windowed;
@@ -68,8 +68,8 @@ struct Bands {
 impl Bands {
     /// The bands of a convolution or of its transpose, for vectors of `lanes` numbers of `size` bytes
     /// and for `parts` threads; `None` where a band would be too large.
-    fn new(g: &Geometry, way: Way, lanes: usize, size: usize, parts: usize) -> Option<Bands> {
-        let back = way == Way::Transposed;
+    fn new(g: &Geometry, kind: ConvKind, lanes: usize, size: usize, parts: usize) -> Option<Bands> {
+        let back = kind == ConvKind::Transposed;
         let (channels, outs) = match back {
             true => (g.out_channels, g.in_channels),
             false => (g.in_channels, g.out_channels),
@@ -232,7 +232,7 @@ fn lanes(dtype: DType, level: Level) -> usize {
 
 fn bands(p: &ConvProblem, machine: &Machine, threads: usize) -> Option<Bands> {
     let lanes = lanes(p.dtype, machine.level);
-    Bands::new(&p.g, p.way, lanes, p.dtype.size(), threads)
+    Bands::new(&p.g, p.kind, lanes, p.dtype.size(), threads)
 }
 
 /// Whether bands of the image fit.
@@ -244,34 +244,34 @@ pub(super) fn accepts(p: &ConvProblem, machine: &Machine, threads: usize) -> boo
 pub(super) fn pays(p: &ConvProblem, machine: &Machine, threads: usize) -> bool {
     let g = &p.g;
     // A result of the transpose takes only the taps of its phase.
-    let (channels, phases) = match p.way {
-        Way::Transposed => (g.out_channels, g.stride.iter().product()),
+    let (channels, phases) = match p.kind {
+        ConvKind::Transposed => (g.out_channels, g.stride.iter().product()),
         _ => (g.in_channels, 1),
     };
     channels * g.taps() >= tuning::DIRECT_TILES_TERMS * phases
         && bands(p, machine, threads).is_some_and(|b| 4 * b.wasted <= b.results)
 }
 
-/// A convolution, or with [`Way::Transposed`] its transpose, that [is accepted](accepts).
+/// A convolution, or with [`ConvKind::Transposed`] its transpose, that [is accepted](accepts).
 pub(super) fn run<T: Windowed>(
     p: &ConvProblem,
     operands: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
 ) -> Result<()> {
-    at(level(), p.way, &p.g, operands, bias)
+    at(level(), p.kind, &p.g, operands, bias)
 }
 
 /// [`run`] with the loops of a level.
 fn at<T: Windowed>(
     level: Level,
-    way: Way,
+    kind: ConvKind,
     g: &Geometry,
     [image, weight, out]: [Ptr<T>; 3],
     bias: Option<Ptr<T>>,
 ) -> Result<()> {
     let loops = T::loops(level);
     let parts = pool::chunk_count(g.work(), GRAIN).max(1);
-    let bands = Bands::new(g, way, loops.lanes, size_of::<T>(), parts).ok_or_else(missing)?;
+    let bands = Bands::new(g, kind, loops.lanes, size_of::<T>(), parts).ok_or_else(missing)?;
     let plan = Plan::new(g, bands);
     let packed = Scratch::new(plan.groups * plan.outs * plan.all.terms.len())?;
     let call = Call {
@@ -282,8 +282,8 @@ fn at<T: Windowed>(
     };
     // The steps to the weight of the next channel out and in; the next tap's is the next one.
     let taps = g.taps();
-    let steps = match way {
-        Way::Transposed => [taps, plan.outs * taps],
+    let steps = match kind {
+        ConvKind::Transposed => [taps, plan.outs * taps],
         _ => [plan.channels * taps, taps],
     };
     call.pack(weight, steps, parts);

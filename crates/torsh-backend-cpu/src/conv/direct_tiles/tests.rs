@@ -134,15 +134,15 @@ where
             dx[i] += dy[o] * w[k];
         });
         for level in Level::ALL.into_iter().filter(|l| l.is_available()) {
-            let mut run = |way: Way, from: Ptr<T>, want: &Vec<T>| {
+            let mut run = |kind: ConvKind, from: Ptr<T>, want: &Vec<T>| {
                 let mut out = vec![T::from(99); want.len()];
                 let operands = [from, ptr(&mut w), ptr(&mut out)];
-                at(level, way, &g, operands, Some(ptr(&mut bias))).expect("memory");
+                at(level, kind, &g, operands, Some(ptr(&mut bias))).expect("memory");
                 assert!(out == *want, "{case:?} at {level:?}");
             };
-            run(Way::Forward, ptr(&mut x), &y);
-            if Bands::new(&g, Way::Transposed, 1, size_of::<T>(), 1).is_some() {
-                run(Way::Transposed, ptr(&mut dy), &dx);
+            run(ConvKind::Forward, ptr(&mut x), &y);
+            if Bands::new(&g, ConvKind::Transposed, 1, size_of::<T>(), 1).is_some() {
+                run(ConvKind::Transposed, ptr(&mut dy), &dx);
                 transposed += 1;
             }
         }
@@ -175,7 +175,7 @@ fn windows_that_no_band_holds_are_left_to_others() {
     ];
     let g = geometry(&([1, 1, 1 << 40, 8], sizes));
     assert_eq!(g.output, [1, 2, 2]);
-    for way in [Way::Forward, Way::Transposed] {
-        assert!(Bands::new(&g, way, 16, 4, 1).is_none());
+    for kind in [ConvKind::Forward, ConvKind::Transposed] {
+        assert!(Bands::new(&g, kind, 16, 4, 1).is_none());
     }
 }

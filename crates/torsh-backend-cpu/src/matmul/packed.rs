@@ -22,13 +22,13 @@ use crate::tuning::matmul as tuning;
 const SPILL: usize = 8;
 
 /// Numbers with the blocked product.
-pub(crate) trait Blocked: Square + Send + Sync + 'static {
+pub(crate) trait Packable: Square + Send + Sync + 'static {
     /// The numbers that one is made of, neighbouring terms. A right operand of several comes in
     /// panels, and its matrix is that of the numbers: the steps count those.
     const NUMBERS: usize = 1;
 }
-impl Blocked for f32 {}
-impl Blocked for f64 {}
+impl Packable for f32 {}
+impl Packable for f64 {}
 
 /// Writes some terms of some columns of the right operand as a panel: term `p` of column `j` to
 /// `to[p * pitch + j]`, both counted from the first of their range. What lies beyond the columns
@@ -39,7 +39,7 @@ pub(crate) type PanelFn<'a, T> = dyn Fn(Range<usize>, Range<usize>, *mut T, usiz
 ///
 /// # Safety
 /// `rows` holds them, and `to` has room for `n` terms of `pitch`, which is the width of a panel.
-pub(crate) unsafe fn turn<T: Blocked>(
+pub(crate) unsafe fn turn<T: Packable>(
     rows: *const T,
     n: usize,
     count: usize,
@@ -66,7 +66,7 @@ pub(crate) unsafe fn turn<T: Blocked>(
 ///
 /// # Safety
 /// The matrices are valid for their sizes, and `out` overlaps neither other.
-pub(crate) unsafe fn product<T: Blocked + Tiled>(
+pub(crate) unsafe fn product<T: Packable + Tiled>(
     x: &Product<T>,
     panels: Option<&PanelFn<'_, T>>,
     start: Option<Matrix<T>>,
@@ -75,7 +75,7 @@ pub(crate) unsafe fn product<T: Blocked + Tiled>(
     // Transposing all three transposes the product.
     if x.out.col != 1 && x.out.row == 1 && panels.is_none() {
         // SAFETY: the caller's promise.
-        return unsafe { product(&x.turned(), None, start.map(Matrix::t), threads) };
+        return unsafe { product(&x.transposed(), None, start.map(Matrix::t), threads) };
     }
     let tiles = T::tiles(level());
     // Nor is a large right operand of adjacent terms, as the weight of a layer is, copied for few
@@ -84,7 +84,7 @@ pub(crate) unsafe fn product<T: Blocked + Tiled>(
     let few = few && x.n * x.k * size_of::<T>() <= tuning::SHARED_BLOCK;
     if tiles.turns && few && x.b.row == 1 && x.b.col != 1 && panels.is_none() {
         // SAFETY: the caller's promise.
-        return unsafe { into(&x.turned(), None, start.map(Matrix::t), threads) };
+        return unsafe { into(&x.transposed(), None, start.map(Matrix::t), threads) };
     }
     // SAFETY: the caller's promise.
     unsafe { into(x, panels, start, threads) }
@@ -94,7 +94,7 @@ pub(crate) unsafe fn product<T: Blocked + Tiled>(
 ///
 /// # Safety
 /// As there.
-pub(super) unsafe fn into<T: Blocked + Tiled<O>, O: Send + Sync + 'static>(
+pub(super) unsafe fn into<T: Packable + Tiled<O>, O: Send + Sync + 'static>(
     x: &Product<T, O>,
     panels: Option<&PanelFn<'_, T>>,
     start: Option<Matrix<O>>,
@@ -108,7 +108,7 @@ pub(super) unsafe fn into<T: Blocked + Tiled<O>, O: Send + Sync + 'static>(
 ///
 /// # Safety
 /// As there; the processor has the level.
-unsafe fn with<T: Blocked, O: Send + Sync>(
+unsafe fn with<T: Packable, O: Send + Sync>(
     x: &Product<T, O>,
     (right, start): (Option<&PanelFn<'_, T>>, Option<Matrix<O>>),
     threads: usize,
@@ -207,7 +207,7 @@ struct Part<'a, T: 'static, O: 'static> {
     of_left: usize,
 }
 
-impl<T: Blocked, O: Send + Sync> Part<'_, T, O> {
+impl<T: Packable, O: Send + Sync> Part<'_, T, O> {
     /// # Safety
     /// As [`product`].
     unsafe fn all(&self, all: Range<usize>) {
@@ -291,7 +291,7 @@ impl<'a, T: 'static, O: 'static> std::ops::Deref for Block<'a, T, O> {
     }
 }
 
-impl<T: Blocked, O: Send + Sync> Block<'_, T, O> {
+impl<T: Packable, O: Send + Sync> Block<'_, T, O> {
     /// # Safety
     /// As [`product`].
     unsafe fn compute(&self) {

@@ -20,7 +20,7 @@ fn matrix<T>(data: &mut [T], rows: usize, columns: usize, order: usize) -> Matri
     Matrix::new(data.as_mut_ptr(), row as isize, col as isize)
 }
 
-trait Test: Blocked + Tiled + num_traits::One + PartialEq + std::fmt::Debug {
+trait Test: Packable + Tiled + num_traits::One + PartialEq + std::fmt::Debug {
     fn of(x: f64) -> Self;
     fn to(self) -> f64;
 }

@@ -15,7 +15,7 @@ pub(super) struct Sizes {
     pub a: Steps,
     /// Bytes of an element.
     pub element: usize,
-    /// The numbers that an element is made of: [`Blocked::NUMBERS`](super::Blocked::NUMBERS).
+    /// The numbers that an element is made of: [`Packable::NUMBERS`](super::Packable::NUMBERS).
     pub numbers: usize,
     /// Whether the right operand is a matrix, not a function that writes panels.
     pub is_matrix: bool,
