@@ -1,5 +1,8 @@
 //! What the tests of the kernels share.
 
+use std::io::Write;
+
+use torsh_core::machine::Machine;
 use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View};
 
 /// Runs a kernel on views of a test's buffers, which must be as the kernel asks.
@@ -13,4 +16,47 @@ pub(crate) fn run<'a>(
     let f = crate::kernel(kernel).expect("the kernel is in the table");
     // SAFETY: the caller's views are of buffers that outlive the call, of the kernel's shapes.
     f(&unsafe { KernelArgs::new(kernel, compute, outputs, inputs, attrs) })
+}
+
+/// Reports that the calling test, or a part of it, cannot run on this machine: it prints why, and writes the same line
+/// to the end of the file that `TORSH_SKIPPED` names, since what a passing test prints is not shown.
+pub(crate) fn skipped(why: &str) {
+    println!("skipped: {why}");
+    let Some(file) = std::env::var_os("TORSH_SKIPPED") else {
+        return;
+    };
+    let thread = std::thread::current();
+    let line = format!("{}: skipped: {why}\n", thread.name().unwrap_or("a test"));
+    // One write, so that lines of several tests do not mix.
+    let file = std::fs::File::options()
+        .append(true)
+        .create(true)
+        .open(file);
+    if let Err(e) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
+        println!("TORSH_SKIPPED: {e}");
+    }
+}
+
+/// The processor in use, which the choices of algorithms are made for.
+pub(crate) fn machine() -> &'static Machine {
+    #[cfg(target_arch = "x86_64")]
+    return crate::isa::machine();
+    #[cfg(not(target_arch = "x86_64"))]
+    torsh_core::machine::machine()
+}
+
+/// Whether the processor has AVX-512; reported as skipped where it does not, or `TORSH_SIMD` leaves it out.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_avx512() -> bool {
+    let there = crate::arch::Level::Avx512.is_available();
+    if !there {
+        skipped("needs AVX-512");
+    }
+    there
+}
+
+/// In place of running a test with and without a unit that other processors never have.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn once(test: impl Fn()) {
+    test();
 }

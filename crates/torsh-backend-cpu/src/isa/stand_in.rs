@@ -1,0 +1,97 @@
+//! When tests run by the model.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use torsh_core::machine::{self, Level, Machine};
+
+use super::{amx, bf16, model};
+use crate::testing::skipped;
+
+thread_local! {
+    static UNITS: Cell<usize> = const { Cell::new(0) };
+}
+static BY_MODEL: AtomicUsize = AtomicUsize::new(0);
+
+/// The processor in use; one with AMX and AVX512-BF16 while they are stood in for on this thread.
+pub(crate) fn machine() -> &'static Machine {
+    static WITH_UNITS: OnceLock<Machine> = OnceLock::new();
+    let found = machine::machine();
+    match UNITS.get() {
+        0 => found,
+        _ => WITH_UNITS.get_or_init(|| Machine {
+            bf16_dot: true,
+            bf16_tiles: true,
+            ..found.clone()
+        }),
+    }
+}
+
+/// Whether AVX512-BF16's instructions are executed by the model. That is for all threads: the results are the same.
+pub(crate) fn by_model() -> bool {
+    BY_MODEL.load(Ordering::Relaxed) > 0 || !bf16::is_present()
+}
+
+/// While it lives, this thread's calls choose as on a processor with AMX and AVX512-BF16. Which of them calls inside of
+/// a parallel region choose depends on the thread that they are on.
+pub(crate) struct StandIn {
+    products: usize,
+    by_model: bool,
+    // It counts for this thread.
+    _here: PhantomData<*const ()>,
+}
+
+/// AMX and AVX512-BF16, by the processor or else by the model; `None`, reported as skipped, without AVX-512, which what
+/// surrounds them is written in.
+pub(crate) fn stand_in() -> Option<StandIn> {
+    if machine::machine().level < Level::Avx512 {
+        skipped("what AMX and AVX512-BF16 are used from needs AVX-512");
+        return None;
+    }
+    UNITS.set(UNITS.get() + 1);
+    Some(StandIn {
+        products: model::unit::products(),
+        by_model: false,
+        _here: PhantomData,
+    })
+}
+
+impl StandIn {
+    /// AVX512-BF16 by the model even where the processor has it.
+    pub(crate) fn by_model(mut self) -> StandIn {
+        if !self.by_model {
+            BY_MODEL.fetch_add(1, Ordering::Relaxed);
+        }
+        self.by_model = true;
+        self
+    }
+
+    /// Fails unless products of tiles were computed since.
+    pub(crate) fn assert_used(&self) {
+        let real = amx::is_present();
+        assert!(
+            real || model::unit::products() > self.products,
+            "AMX took no part"
+        );
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        UNITS.set(UNITS.get() - 1);
+        if self.by_model {
+            BY_MODEL.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs a test as the processor is, and then as one with AMX, which is to take part.
+pub(crate) fn with_and_without(test: impl Fn()) {
+    test();
+    if let Some(unit) = stand_in() {
+        test();
+        unit.assert_used();
+    }
+}
