@@ -1,9 +1,11 @@
 //! What the tests of the kernels share.
 
-use std::io::Write;
+mod skipped;
 
 use torsh_core::machine::Machine;
 use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View};
+
+pub(crate) use skipped::skipped;
 
 /// Runs a kernel on views of a test's buffers, which must be as the kernel asks.
 pub(crate) fn run<'a>(
@@ -16,25 +18,6 @@ pub(crate) fn run<'a>(
     let f = crate::kernel(kernel).expect("the kernel is in the table");
     // SAFETY: the caller's views are of buffers that outlive the call, of the kernel's shapes.
     f(&unsafe { KernelArgs::new(kernel, compute, outputs, inputs, attrs) })
-}
-
-/// Reports that the calling test, or a part of it, cannot run on this machine: it prints why, and writes the same line
-/// to the end of the file that `TORSH_SKIPPED` names, since what a passing test prints is not shown.
-pub(crate) fn skipped(why: &str) {
-    println!("skipped: {why}");
-    let Some(file) = std::env::var_os("TORSH_SKIPPED") else {
-        return;
-    };
-    let thread = std::thread::current();
-    let line = format!("{}: skipped: {why}\n", thread.name().unwrap_or("a test"));
-    // One write, so that lines of several tests do not mix.
-    let file = std::fs::File::options()
-        .append(true)
-        .create(true)
-        .open(file);
-    if let Err(e) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
-        println!("TORSH_SKIPPED: {e}");
-    }
 }
 
 /// The processor in use, which the choices of algorithms are made for.

@@ -5,7 +5,8 @@ use std::arch::x86_64::*;
 /// Whether the processor has the instructions.
 #[cfg(test)]
 pub(crate) fn is_present() -> bool {
-    std::arch::is_x86_feature_detected!("avx512bf16")
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx512f") && has!("avx512bf16")
 }
 
 /// Adds to each sum the products of two neighbouring numbers (VDPBF16PS).

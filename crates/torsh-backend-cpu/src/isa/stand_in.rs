@@ -47,7 +47,7 @@ pub(crate) struct StandIn {
 /// surrounds them is written in.
 pub(crate) fn stand_in() -> Option<StandIn> {
     if machine::machine().level < Level::Avx512 {
-        skipped("what AMX and AVX512-BF16 are used from needs AVX-512");
+        skipped("needs AVX-512, which the code around AMX and AVX512-BF16 is written in");
         return None;
     }
     UNITS.set(UNITS.get() + 1);
