@@ -1,9 +1,8 @@
 //! Instructions that few processors have: those of AMX's tile unit ([`amx`]) and of AVX512-BF16 ([`bf16`]).
 //!
-//! Every use of them goes through here. In builds of this crate's tests a software model (`model`) executes them
-//! where the processor cannot, so that packing, blocks and drivers around them are tested on any machine with
-//! AVX-512. Other builds contain the instructions alone: which of the two runs is decided when the crate is
-//! compiled for its tests, and costs nothing elsewhere.
+//! Every use of them goes through here. In this crate's test builds, a software model (`model`) executes them where
+//! the processor cannot, so that the packing, the blocks and the drivers around them are tested on any machine with
+//! AVX-512. Other builds contain the instructions alone: `cfg(test)` decides, so the choice costs nothing there.
 //!
 //! The instructions are described in Intel's "64 and IA-32 Architectures Software Developer's Manual" (SDM):
 //! volume 1, chapter 18 ("Programming with Intel Advanced Matrix Extensions"), and volume 2 on the pages of

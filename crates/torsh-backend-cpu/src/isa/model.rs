@@ -8,7 +8,7 @@
 pub(crate) mod program;
 pub(crate) mod unit;
 
-/// What the processor gives where no operand is nan.
+/// The nan that the processor makes of operands that are none.
 const NAN: f32 = f32::from_bits(0xffc0_0000);
 
 /// A number, or a zero of its sign in place of a subnormal one.
@@ -25,8 +25,8 @@ pub(crate) fn flushed(x: f32) -> f32 {
 pub(crate) fn fused(a: f32, b: f32, c: f32) -> f32 {
     const UP: f32 = (1u64 << 32) as f32;
     let sum = a.mul_add(b, c);
-    // The same times 2^64, with the exponents to spare that rounding subnormal numbers lacks. Overflows are of
-    // numbers whose sum is far from the subnormal ones, or 0.
+    // The same times 2^64, which rounds results near the subnormal numbers to 24 bits. Where it overflows, the sum is
+    // 0 or far from them.
     let scaled = (a * UP).mul_add(b * UP, c * UP * UP);
     match scaled.abs() < f32::MIN_POSITIVE * UP * UP {
         true => 0f32.copysign(sum),

@@ -1,4 +1,4 @@
-//! When tests run by the model.
+//! How tests choose the model.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ thread_local! {
 }
 static BY_MODEL: AtomicUsize = AtomicUsize::new(0);
 
-/// The processor in use; one with AMX and AVX512-BF16 while they are stood in for on this thread.
+/// The processor in use. While a [`StandIn`] lives on this thread, it has AMX and AVX512-BF16.
 pub(crate) fn machine() -> &'static Machine {
     static WITH_UNITS: OnceLock<Machine> = OnceLock::new();
     let found = machine::machine();
@@ -29,22 +29,22 @@ pub(crate) fn machine() -> &'static Machine {
     }
 }
 
-/// Whether AVX512-BF16's instructions are executed by the model. That is for all threads: the results are the same.
+/// Whether the model executes AVX512-BF16's instructions. This holds for all threads, since the results are the same.
 pub(crate) fn by_model() -> bool {
     BY_MODEL.load(Ordering::Relaxed) > 0 || !bf16::is_present()
 }
 
-/// While it lives, this thread's calls choose as on a processor with AMX and AVX512-BF16. Which of them calls inside of
-/// a parallel region choose depends on the thread that they are on.
+/// While it lives, kernels that this thread calls choose algorithms as on a processor with AMX and AVX512-BF16. Choices
+/// made on the pool's workers are still the real processor's, so parts of a batch may be computed by other algorithms.
 pub(crate) struct StandIn {
     products: usize,
     by_model: bool,
-    // It counts for this thread.
+    // Bound to this thread.
     _here: PhantomData<*const ()>,
 }
 
-/// AMX and AVX512-BF16, by the processor or else by the model; `None`, reported as skipped, without AVX-512, which what
-/// surrounds them is written in.
+/// Makes AMX and AVX512-BF16 available to this thread, by the processor or else by the model. `None`, reported as
+/// skipped, without AVX-512, because the code around these instructions is written in it.
 pub(crate) fn stand_in() -> Option<StandIn> {
     if machine::machine().level < Level::Avx512 {
         skipped("needs AVX-512, which the code around AMX and AVX512-BF16 is written in");
@@ -59,7 +59,7 @@ pub(crate) fn stand_in() -> Option<StandIn> {
 }
 
 impl StandIn {
-    /// AVX512-BF16 by the model even where the processor has it.
+    /// Has the model execute AVX512-BF16 even where the processor has it.
     pub(crate) fn by_model(mut self) -> StandIn {
         if !self.by_model {
             BY_MODEL.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +68,7 @@ impl StandIn {
         self
     }
 
-    /// Fails unless products of tiles were computed since.
+    /// Fails unless tiles were multiplied since this was made.
     pub(crate) fn assert_used(&self) {
         let real = amx::is_present();
         assert!(

@@ -73,7 +73,7 @@ impl Unit {
             return;
         }
         assert!(palette == 1, "#GP: palette {palette}");
-        // An interrupted load or store leaves a row to go on with; programs begin with none.
+        // Only an interrupted load or store leaves another row to continue with.
         assert!(start_row == 0, "the model starts with row 0");
         assert!(memory[2..16] == [0; 14], "#GP: reserved bytes are not 0");
         let size = |tile: usize| Size {
@@ -85,8 +85,8 @@ impl Unit {
         };
         for tile in 0..16 {
             let Size { rows, bytes } = size(tile);
-            let least = if tile < TILES { (ROWS, BYTES) } else { (0, 0) };
-            let fits = rows <= least.0 && bytes <= least.1 && (rows == 0) == (bytes == 0);
+            let most = if tile < TILES { (ROWS, BYTES) } else { (0, 0) };
+            let fits = rows <= most.0 && bytes <= most.1 && (rows == 0) == (bytes == 0);
             assert!(fits, "#GP: tmm{tile} of {rows} rows of {bytes} bytes");
         }
         self.sizes = Some(std::array::from_fn(size));
