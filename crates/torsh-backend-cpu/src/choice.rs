@@ -25,8 +25,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use torsh_core::machine::{Machine, machine};
+use torsh_core::machine::Machine;
+#[cfg(not(test))]
+use torsh_core::machine::machine;
 use torsh_core::pool;
+
+#[cfg(test)]
+use crate::testing::machine;
 
 /// All algorithms of an operation.
 pub(crate) trait Algorithm: Copy + Eq + fmt::Debug + Send + 'static {

@@ -16,6 +16,8 @@ mod dense;
 mod embedding_bag;
 mod exp_rows;
 mod index;
+#[cfg(target_arch = "x86_64")]
+mod isa;
 mod lanes;
 mod loss;
 mod matmul;

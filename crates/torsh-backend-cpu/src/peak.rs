@@ -34,6 +34,7 @@ macro_rules! vectors {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::*;
+    use crate::isa;
 
     vectors!(avx2_f32 "avx2,fma" 12 8 _mm256_set1_ps _mm256_fmadd_ps);
     vectors!(avx2_f64 "avx2,fma" 12 4 _mm256_set1_pd _mm256_fmadd_pd);
@@ -44,11 +45,13 @@ mod x86 {
     fn avx512_bf16(rounds: usize) -> usize {
         use std::arch::x86_64::*;
         let (x, y) = black_box((_mm512_set1_ps(0.999), _mm512_set1_ps(0.001)));
-        let (a, b) = (_mm512_cvtne2ps_pbh(x, y), _mm512_cvtne2ps_pbh(y, x));
+        // SAFETY: the processor has the instructions.
+        let (a, b) = unsafe { (isa::bf16::rounded_two(y, x), isa::bf16::rounded_two(x, y)) };
         let mut sums = black_box([x; 24]);
         for _ in 0..rounds {
             for s in &mut sums {
-                *s = _mm512_dpbf16_ps(*s, a, b);
+                // SAFETY: as above.
+                *s = unsafe { isa::bf16::dot(*s, a, b) };
             }
         }
         black_box(&sums);

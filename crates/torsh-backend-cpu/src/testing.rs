@@ -1,6 +1,11 @@
 //! What the tests of the kernels share.
 
+mod skipped;
+
+use torsh_core::machine::Machine;
 use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View};
+
+pub(crate) use skipped::skipped;
 
 /// Runs a kernel on views of a test's buffers, which must be as the kernel asks.
 pub(crate) fn run<'a>(
@@ -13,4 +18,28 @@ pub(crate) fn run<'a>(
     let f = crate::kernel(kernel).expect("the kernel is in the table");
     // SAFETY: the caller's views are of buffers that outlive the call, of the kernel's shapes.
     f(&unsafe { KernelArgs::new(kernel, compute, outputs, inputs, attrs) })
+}
+
+/// The processor in use, which the choices of algorithms are made for.
+pub(crate) fn machine() -> &'static Machine {
+    #[cfg(target_arch = "x86_64")]
+    return crate::isa::machine();
+    #[cfg(not(target_arch = "x86_64"))]
+    torsh_core::machine::machine()
+}
+
+/// Whether the processor has AVX-512; reported as skipped where it does not, or `TORSH_SIMD` leaves it out.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn has_avx512() -> bool {
+    let there = crate::arch::Level::Avx512.is_available();
+    if !there {
+        skipped("needs AVX-512");
+    }
+    there
+}
+
+/// In place of running a test with and without a unit that other processors never have.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn once(test: impl Fn()) {
+    test();
 }

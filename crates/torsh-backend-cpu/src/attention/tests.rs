@@ -6,7 +6,11 @@ use super::kernel;
 use super::number::Number;
 use super::scores::{Rows, Scores};
 use crate::arch::Level;
+#[cfg(target_arch = "x86_64")]
+use crate::isa::with_and_without;
 use crate::panels::{self, Band, Panels, Product};
+#[cfg(not(target_arch = "x86_64"))]
+use crate::testing::once as with_and_without;
 
 /// Numbers in [-1, 1) that look random.
 fn numbers(n: usize, seed: u64) -> Vec<f64> {
@@ -367,117 +371,123 @@ fn odd_sizes_masks_and_groups() {
     }
 }
 
-/// The sizes from which on the matrix unit takes part, where there is one.
+/// The sizes from which on the matrix unit takes part.
 #[test]
 fn long_sequences_to_the_same_precision() {
-    for (l, s, e, d) in [
-        (128, 128, 32, 32),
-        (150, 197, 40, 72),
-        (300, 560, 64, 33),
-        (289, 131, 96, 64),
-    ] {
-        let call = Call {
-            scale: 1.0 / (e as f64).sqrt(),
-            ..Call::new(l, s, e, d)
-        };
-        let causal = Call {
-            causal: true,
-            ..call.clone()
-        };
-        let mut calls = vec![call.clone(), causal.clone()];
-        calls.push(Call { group: 2, ..causal });
-        calls.extend([1, 2, 3].map(|mask| Call {
-            mask,
-            ..call.clone()
-        }));
-        for c in &calls {
-            check::<f32>(c, 1e-5);
-            let o = Operands::new(c);
-            // What the unit reads is of float32.
-            let round = |v: &[f64]| v.iter().map(|&x| f64::from(x as f32)).collect();
-            let o = Operands {
-                q: round(&o.q),
-                k: round(&o.k),
-                v: round(&o.v),
-                g: round(&o.g),
-                added: round(&o.added),
-                shown: o.shown,
+    with_and_without(|| {
+        for (l, s, e, d) in [
+            (128, 128, 32, 32),
+            (150, 197, 40, 72),
+            (300, 560, 64, 33),
+            (289, 131, 96, 64),
+        ] {
+            let call = Call {
+                scale: 1.0 / (e as f64).sqrt(),
+                ..Call::new(l, s, e, d)
             };
-            let expected = plain(c, &o);
-            let (ours, theirs) = (fused::<f32>(c, &o, false), general(c, &o));
-            for (which, expected) in expected.iter().enumerate() {
-                let error = |got: &[f64]| {
-                    let pairs = got.iter().zip(expected);
-                    let sum: f64 = pairs.map(|(a, b)| (a - b) * (a - b)).sum();
-                    (sum / expected.len() as f64).sqrt()
+            let causal = Call {
+                causal: true,
+                ..call.clone()
+            };
+            let mut calls = vec![call.clone(), causal.clone()];
+            calls.push(Call { group: 2, ..causal });
+            calls.extend([1, 2, 3].map(|mask| Call {
+                mask,
+                ..call.clone()
+            }));
+            for c in &calls {
+                check::<f32>(c, 1e-5);
+                let o = Operands::new(c);
+                // What the unit reads is of float32.
+                let round = |v: &[f64]| v.iter().map(|&x| f64::from(x as f32)).collect();
+                let o = Operands {
+                    q: round(&o.q),
+                    k: round(&o.k),
+                    v: round(&o.v),
+                    g: round(&o.g),
+                    added: round(&o.added),
+                    shown: o.shown,
                 };
-                let (ours, theirs) = (error(&ours[which]), error(&theirs[which]));
-                assert!(
-                    ours <= 1.5 * theirs,
-                    "{which}: {ours} is more than {theirs}; l {l} s {s} e {e} d {d}"
-                );
+                let expected = plain(c, &o);
+                let (ours, theirs) = (fused::<f32>(c, &o, false), general(c, &o));
+                for (which, expected) in expected.iter().enumerate() {
+                    let error = |got: &[f64]| {
+                        let pairs = got.iter().zip(expected);
+                        let sum: f64 = pairs.map(|(a, b)| (a - b) * (a - b)).sum();
+                        (sum / expected.len() as f64).sqrt()
+                    };
+                    let (ours, theirs) = (error(&ours[which]), error(&theirs[which]));
+                    assert!(
+                        ours <= 1.5 * theirs,
+                        "{which}: {ours} is more than {theirs}; l {l} s {s} e {e} d {d}"
+                    );
+                }
             }
         }
-    }
+    });
 }
 
 #[test]
 fn long_sequences_of_what_is_not_finite() {
-    let c = Call {
-        batch: 1,
-        heads: 1,
-        ..Call::new(130, 140, 32, 32)
-    };
-    let bits =
-        |got: [Vec<f64>; 4]| got.map(|t| t.into_iter().map(f64::to_bits).collect::<Vec<_>>());
-    for (value, which) in [
-        (f64::NAN, 0),
-        (f64::INFINITY, 1),
-        (1e35, 1),
-        (f64::NEG_INFINITY, 2),
-        (1e30, 2),
-    ] {
+    with_and_without(|| {
+        let c = Call {
+            batch: 1,
+            heads: 1,
+            ..Call::new(130, 140, 32, 32)
+        };
+        let bits =
+            |got: [Vec<f64>; 4]| got.map(|t| t.into_iter().map(f64::to_bits).collect::<Vec<_>>());
+        for (value, which) in [
+            (f64::NAN, 0),
+            (f64::INFINITY, 1),
+            (1e35, 1),
+            (f64::NEG_INFINITY, 2),
+            (1e30, 2),
+        ] {
+            let mut o = Operands::new(&c);
+            [&mut o.q, &mut o.k, &mut o.v][which][3 * 32 + 5] = value;
+            assert_eq!(bits(fused::<f32>(&c, &o, false)), bits(general(&c, &o)));
+        }
+        // Of the gradient alone.
         let mut o = Operands::new(&c);
-        [&mut o.q, &mut o.k, &mut o.v][which][3 * 32 + 5] = value;
-        assert_eq!(bits(fused::<f32>(&c, &o, false)), bits(general(&c, &o)));
-    }
-    // Of the gradient alone.
-    let mut o = Operands::new(&c);
-    o.g[7] = f64::NAN;
-    let ([ours, ..], [theirs, ..]) = (fused::<f32>(&c, &o, false), general(&c, &o));
-    assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-5));
-    let [_, dq, ..] = fused::<f32>(&c, &o, false);
-    assert!(dq[..32].iter().all(|v| v.is_nan()) && dq[32..].iter().all(|v| !v.is_nan()));
-    // A mask that hides all keys of a query.
-    let masked = Call { mask: 2, ..c };
-    let [out, ..] = fused::<f32>(&masked, &Operands::new(&masked), false);
-    assert_eq!(out[..32], [0.0; 32]);
+        o.g[7] = f64::NAN;
+        let ([ours, ..], [theirs, ..]) = (fused::<f32>(&c, &o, false), general(&c, &o));
+        assert!(ours.iter().zip(&theirs).all(|(a, b)| (a - b).abs() < 1e-5));
+        let [_, dq, ..] = fused::<f32>(&c, &o, false);
+        assert!(dq[..32].iter().all(|v| v.is_nan()) && dq[32..].iter().all(|v| !v.is_nan()));
+        // A mask that hides all keys of a query.
+        let masked = Call { mask: 2, ..c };
+        let [out, ..] = fused::<f32>(&masked, &Operands::new(&masked), false);
+        assert_eq!(out[..32], [0.0; 32]);
+    });
 }
 
 #[test]
 fn the_same_bits_for_any_number_of_threads() {
-    let before = pool::num_threads();
-    let all = [(1, 1, false), (1, 1, true), (1, 3, false), (2, 2, true)];
-    for ((batch, heads, causal), e) in all.into_iter().flat_map(|c| [16, 40].map(|e| (c, e))) {
-        let c = Call {
-            batch,
-            heads,
-            causal,
-            ..Call::new(300, 310, e, e + 8)
-        };
-        let o = Operands::new(&c);
-        let mut first = None;
-        for threads in [1, 2, 3, 5] {
-            pool::set_num_threads(threads).unwrap();
-            let got = fused::<f32>(&c, &o, false)
-                .map(|t| t.into_iter().map(f64::to_bits).collect::<Vec<_>>());
-            assert!(
-                first.get_or_insert_with(|| got.clone()) == &got,
-                "{threads} threads"
-            );
+    with_and_without(|| {
+        let before = pool::num_threads();
+        let all = [(1, 1, false), (1, 1, true), (1, 3, false), (2, 2, true)];
+        for ((batch, heads, causal), e) in all.into_iter().flat_map(|c| [16, 40].map(|e| (c, e))) {
+            let c = Call {
+                batch,
+                heads,
+                causal,
+                ..Call::new(300, 310, e, e + 8)
+            };
+            let o = Operands::new(&c);
+            let mut first = None;
+            for threads in [1, 2, 3, 5] {
+                pool::set_num_threads(threads).unwrap();
+                let got = fused::<f32>(&c, &o, false)
+                    .map(|t| t.into_iter().map(f64::to_bits).collect::<Vec<_>>());
+                assert!(
+                    first.get_or_insert_with(|| got.clone()) == &got,
+                    "{threads} threads"
+                );
+            }
         }
-    }
-    pool::set_num_threads(before).unwrap();
+        pool::set_num_threads(before).unwrap();
+    });
 }
 
 #[test]

@@ -90,8 +90,8 @@ fn each(case: &Case, mut f: impl FnMut([usize; 4], [usize; 4], [usize; 4])) {
 }
 
 macro_rules! against_naive {
-    ($t:ty, $of:expr, $to:expr, $gradients:expr) => {
-        for case in CASES {
+    ($cases:expr, $t:ty, $of:expr, $to:expr, $gradients:expr) => {
+        for case in $cases {
             let of: fn(f64) -> $t = $of;
             let to: fn($t) -> f64 = $to;
             let &(n, groups, ci, co, [h, w], [kh, kw], [sh, sw], [ph, pw], [dh, dw]) = case;
@@ -153,23 +153,51 @@ macro_rules! against_naive {
 
 #[test]
 fn f32_is_exact_on_small_integers() {
-    against_naive!(f32, |v| v as f32, |v| v as f64, true);
+    against_naive!(CASES, f32, |v| v as f32, |v| v as f64, true);
 }
 
 #[test]
 fn f64_is_exact_on_small_integers() {
-    against_naive!(f64, |v| v, |v| v, true);
+    against_naive!(CASES, f64, |v| v, |v| v, true);
 }
 
 #[test]
 fn bf16_rounds_once() {
-    against_naive!(bf16, bf16::from_f64, |v| v.to_f64(), true);
+    against_naive!(CASES, bf16, bf16::from_f64, |v| v.to_f64(), true);
+}
+
+/// On the matrix unit, also where another algorithm is faster.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_matrix_unit_is_exact_on_small_integers() {
+    let more: &[Case] = &[
+        (1, 1, 3, 64, [40, 50], [7, 7], [2, 2], [3, 3], [1, 1]),
+        (2, 1, 32, 64, [24, 26], [5, 5], [2, 2], [2, 2], [1, 1]),
+        (1, 2, 40, 96, [27, 60], [2, 3], [4, 1], [3, 7], [1, 2]),
+        (1, 1, 70, 128, [14, 15], [1, 1], [1, 1], [0, 0], [1, 1]),
+    ];
+    let Some(unit) = crate::isa::stand_in() else {
+        return;
+    };
+    // By products, and what is chosen for each.
+    against_naive!(more, f32, |v| v as f32, |v| v as f64, true);
+    unit.assert_used();
+    let force = crate::choice::Force::new("conv", "amx").unwrap();
+    let all = CASES.iter().chain(more);
+    against_naive!(all, f32, |v| v as f32, |v| v as f64, false);
+    assert!(force.taken() > 0);
 }
 
 #[test]
 fn int64_and_complex_are_exact() {
-    against_naive!(i64, |v| v as i64, |v| v as f64, false);
-    against_naive!(Complex<f64>, |v| Complex::new(v, 0.0), |v| v.re, true);
+    against_naive!(CASES, i64, |v| v as i64, |v| v as f64, false);
+    against_naive!(
+        CASES,
+        Complex<f64>,
+        |v| Complex::new(v, 0.0),
+        |v| v.re,
+        true
+    );
 }
 
 /// Geometry of volumes: images, groups, channels of a group, sizes, stride, padding, dilation.

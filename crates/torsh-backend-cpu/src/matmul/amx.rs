@@ -31,6 +31,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use smallvec::SmallVec;
+#[cfg(not(test))]
 use torsh_core::machine::machine;
 use torsh_core::pool;
 
@@ -38,6 +39,9 @@ use self::pack::Lines;
 use super::gemm::{self, Matrix};
 use super::grid;
 use crate::dense::{Ptr, Scratch};
+use crate::isa;
+#[cfg(test)]
+use crate::testing::machine;
 
 /// Columns of the right operand that are packed at a time, for all threads.
 const COLUMNS: usize = 2048;
@@ -675,10 +679,8 @@ pub(crate) fn is_safe(greatest: [u32; 2], terms: usize) -> Safe {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 unsafe fn put_rounded(x: __m512, y: __m512, to: *mut u8, mask: u32) {
-    // SAFETY: both are 64 bytes, and any bits are valid.
-    let bits: __m512i = unsafe { std::mem::transmute(_mm512_cvtne2ps_pbh(y, x)) };
     // SAFETY: the caller's promise.
-    unsafe { _mm512_mask_storeu_epi16(to.cast(), mask, bits) };
+    unsafe { _mm512_mask_storeu_epi16(to.cast(), mask, isa::bf16::rounded_two(x, y)) };
 }
 
 /// As [`rounded_to_bf16`](crate::convert::rounded_to_bf16).

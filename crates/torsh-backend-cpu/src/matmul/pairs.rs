@@ -20,17 +20,12 @@ use super::tile::{BlockSizes, GROUP, Tile, TileFn, Tiled, Tiles, WIDEST, edge, t
 use crate::arch::Level;
 use crate::convert::rounded_to_bf16;
 use crate::dense::{Ptr, Scratch};
+use crate::isa;
 
 /// Two neighbouring terms, or a float32 of the result.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(super) struct Pair(u32);
-
-/// Whether the processor has the instructions, and `TORSH_SIMD` allows them.
-#[cfg(test)]
-pub(super) fn is_available() -> bool {
-    torsh_core::machine::machine().bf16_dot
-}
 
 /// 16 pairs, or 16 sums.
 #[derive(Clone, Copy)]
@@ -70,11 +65,8 @@ impl Lane for Pairs {
     }
     #[inline(always)]
     unsafe fn add_terms(self, a: Self, b: Self) -> Self {
-        // SAFETY: the caller's promise; vectors of 64 bytes.
-        unsafe {
-            let pairs = |p: Pairs| std::mem::transmute::<__m512i, __m512bh>(p.0);
-            Pairs::of(_mm512_dpbf16_ps(self.sums(), pairs(a), pairs(b)))
-        }
+        // SAFETY: the caller's promise.
+        Pairs::of(unsafe { isa::bf16::dot(self.sums(), a.0, b.0) })
     }
     #[inline(always)]
     unsafe fn add_product(self, a: Self, b: Self) -> Self {
@@ -213,7 +205,7 @@ unsafe fn round(sums: *const f32, out: *mut bf16, columns: usize, step: isize) {
     unsafe {
         for first in (0..columns).step_by(Pairs::N) {
             let some = _mm512_loadu_ps(sums.add(first));
-            let half = std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(some));
+            let half = isa::bf16::rounded(some);
             // Every nan becomes the one of a conversion.
             let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(some, some);
             let half = _mm256_mask_set1_epi16(half, nan, NAN);

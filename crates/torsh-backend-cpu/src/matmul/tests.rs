@@ -81,28 +81,35 @@ fn sum(batch: usize, i: usize, j: usize, a: &Host<f64>, b: &Host<f64>) -> f64 {
 
 macro_rules! against_naive {
     ($t:ty, $of:expr, $to:expr) => {
-        let sizes = [
-            (1, 1, 1, 1),
-            (1, 3, 4, 5),
-            (3, 1, 7, 9),
-            (2, 8, 1, 33),
-            (1, 1, 1, 700),
-            (2, 17, 19, 23),
-            (3, 15, 15, 15),
-            (1, 4, 29, 8),
-            (1, 9, 13, 21),
-            (2, 6, 7, 6),
-            (1, 2, 3, 5000),
-            (5, 64, 40, 70),
-            (1, 130, 90, 200),
-            (1, 1, 2000, 100),
-            (1, 2000, 1, 100),
-            (1, 5, 6, 0),
-            (2, 300, 1, 64),
-            (1, 20, 20, 3),
-            (7, 1, 300, 300),
-        ];
-        for (batch, m, n, k) in sizes {
+        against_naive!(
+            $t,
+            $of,
+            $to,
+            [
+                (1, 1, 1, 1),
+                (1, 3, 4, 5),
+                (3, 1, 7, 9),
+                (2, 8, 1, 33),
+                (1, 1, 1, 700),
+                (2, 17, 19, 23),
+                (3, 15, 15, 15),
+                (1, 4, 29, 8),
+                (1, 9, 13, 21),
+                (2, 6, 7, 6),
+                (1, 2, 3, 5000),
+                (5, 64, 40, 70),
+                (1, 130, 90, 200),
+                (1, 1, 2000, 100),
+                (1, 2000, 1, 100),
+                (1, 5, 6, 0),
+                (2, 300, 1, 64),
+                (1, 20, 20, 3),
+                (7, 1, 300, 300),
+            ]
+        );
+    };
+    ($t:ty, $of:expr, $to:expr, $sizes:expr) => {
+        for (batch, m, n, k) in $sizes {
             for layout in 0..8 {
                 let of: fn(i64) -> $t = $of;
                 let a = Host::<$t>::new(&[batch, m, k], |i| of(value(i)));
@@ -165,6 +172,59 @@ fn f64_is_exact_on_small_integers() {
 #[test]
 fn bf16_rounds_once() {
     against_naive!(bf16, |v| bf16::from_f32(v as f32), |v| v.to_f64());
+}
+
+/// Of sizes that the matrix unit takes.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn products_on_the_matrix_unit_are_exact_on_small_integers() {
+    let Some(unit) = crate::isa::stand_in() else {
+        return;
+    };
+    let sizes = [(1, 130, 140, 70), (3, 150, 113, 64), (1, 112, 113, 600)];
+    against_naive!(f32, |v| v as f32, |v| v as f64, sizes);
+    let sizes = [(1, 40, 33, 32), (5, 33, 70, 96), (1, 300, 40, 1000)];
+    against_naive!(bf16, |v| bf16::from_f32(v as f32), |v| v.to_f64(), sizes);
+    // With what is added, and factors.
+    let (m, n, k) = (120, 130, 100);
+    let [alpha, beta] = [2.0, 0.5].map(Scalar::Float);
+    let attrs = attrs::AddMm { beta, alpha };
+    let of = |i: usize| value(i) as f32;
+    let a = Host::<f32>::new(&[m, k], of);
+    let b = Host::<f32>::new(&[k, n], |i| of(i + 2));
+    let c = Host::<f32>::new(&[n], |i| i as f32);
+    let out = Host::<f32>::new(&[m, n], |_| f32::NAN);
+    run_with(out.view(), &[a.view(), b.view(), c.view()], &attrs);
+    let half = |h: &Host<f32>| Host::<bf16>::new(&h.shape, |i| bf16::from_f32(h.data[i]));
+    let narrow = Host::<bf16>::new(&[m, n], |_| bf16::NAN);
+    let (a16, b16, c16) = (half(&a), half(&b), half(&c));
+    run_with(narrow.view(), &[a16.view(), b16.view(), c16.view()], &attrs);
+    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        let sum: f32 = (0..k).map(|p| a.get(&[i, p]) * b.get(&[p, j])).sum();
+        let want = 2.0 * sum + 0.5 * j as f32;
+        assert_eq!(out.get(&[i, j]), want, "{i} {j}");
+        assert_eq!(narrow.get(&[i, j]), bf16::from_f32(want), "{i} {j}");
+    }
+    unit.assert_used();
+}
+
+/// The algorithms of bfloat16's instructions on every size that they accept, also where others are faster.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn algorithms_of_bfloat16_instructions_are_exact_on_small_integers() {
+    use crate::choice::Force;
+    let Some(unit) = crate::isa::stand_in() else {
+        return;
+    };
+    let _unit = unit.by_model();
+    let force = Force::new("matmul", "amx-split").unwrap();
+    against_naive!(f32, |v| v as f32, |v| v as f64);
+    assert!(force.taken() > 0);
+    for algorithm in ["amx", "bf16-dot"] {
+        let force = Force::new("matmul", algorithm).unwrap();
+        against_naive!(bf16, |v| bf16::from_f32(v as f32), |v| v.to_f64());
+        assert!(force.taken() > 0, "{algorithm}");
+    }
 }
 
 #[test]

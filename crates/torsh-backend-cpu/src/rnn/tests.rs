@@ -198,11 +198,41 @@ impl Layer {
     }
 }
 
+/// A layer's sequences together, on so many threads, against each by itself.
+fn check(layer: &Layer, threads: &[usize]) {
+    let (mode, h, batch) = (layer.mode, layer.h, layer.lengths.len());
+    let mut o = layer.operands();
+    // A ReLU's states must not grow without bound.
+    let scale = 1.0 / (h as f32).sqrt();
+    o.w.iter_mut().for_each(|w| *w *= scale);
+    let apart: Results = (0..batch).flat_map(|i| layer.run(&o, &[i])).collect();
+    let all: Vec<usize> = (0..batch).collect();
+    let mut first: Option<Results> = None;
+    for &threads in threads {
+        pool::set_num_threads(threads).unwrap();
+        let got = layer.run(&o, &all);
+        for (i, (got, want)) in got.iter().zip(&apart).enumerate() {
+            for (k, (got, want)) in got.iter().zip(want).enumerate() {
+                assert_eq!(got.len(), want.len());
+                for (a, b) in got.iter().zip(want) {
+                    assert!(
+                        (a - b).abs() <= 2e-5 * (1.0 + b.abs()),
+                        "mode {mode:?} h {h} batch {batch} sequence {i} result {k}: {a}, alone {b}"
+                    );
+                }
+            }
+        }
+        assert!(
+            first.get_or_insert_with(|| got.clone()) == &got,
+            "{threads} threads"
+        );
+    }
+}
+
 #[test]
 fn sequences_together_and_apart() {
     let before = pool::num_threads();
     for mode in [RnnMode::Tanh, RnnMode::Relu, RnnMode::Lstm, RnnMode::Gru] {
-        // A ReLU's states must not grow without bound.
         for (h, longest) in [(32, 6), (64, 7), (7, 5), (20, 9)] {
             for (batch, reverse) in [(2, false), (9, false), (13, true)] {
                 let length = |i: usize| longest - i * (longest - 1) / (2 * batch);
@@ -212,33 +242,30 @@ fn sequences_together_and_apart() {
                     reverse,
                     lengths: (0..batch).map(length).collect(),
                 };
-                let mut o = layer.operands();
-                let scale = 1.0 / (h as f32).sqrt();
-                o.w.iter_mut().for_each(|w| *w *= scale);
-                let apart: Results = (0..batch).flat_map(|i| layer.run(&o, &[i])).collect();
-                let all: Vec<usize> = (0..batch).collect();
-                let mut first: Option<Results> = None;
-                for threads in [1, 2, 3] {
-                    pool::set_num_threads(threads).unwrap();
-                    let got = layer.run(&o, &all);
-                    for (i, (got, want)) in got.iter().zip(&apart).enumerate() {
-                        for (k, (got, want)) in got.iter().zip(want).enumerate() {
-                            assert_eq!(got.len(), want.len());
-                            for (a, b) in got.iter().zip(want) {
-                                assert!(
-                                    (a - b).abs() <= 2e-5 * (1.0 + b.abs()),
-                                    "mode {mode:?} h {h} batch {batch} sequence {i} result {k}: {a}, alone {b}"
-                                );
-                            }
-                        }
-                    }
-                    assert!(
-                        first.get_or_insert_with(|| got.clone()) == &got,
-                        "{threads} threads"
-                    );
-                }
+                check(&layer, &[1, 2, 3]);
             }
         }
     }
+    pool::set_num_threads(before).unwrap();
+}
+
+/// So wide that steps are products of matrices, which the matrix unit takes.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn wide_layers_on_the_matrix_unit() {
+    let Some(unit) = crate::isa::stand_in() else {
+        return;
+    };
+    let before = pool::num_threads();
+    for mode in [RnnMode::Lstm, RnnMode::Gru] {
+        let layer = Layer {
+            mode,
+            h: 400,
+            reverse: mode == RnnMode::Gru,
+            lengths: (0..80).map(|i| if i < 72 { 2 } else { 1 }).collect(),
+        };
+        check(&layer, &[1, 2]);
+    }
+    unit.assert_used();
     pool::set_num_threads(before).unwrap();
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::conv::direct;
+use crate::testing::skipped;
 
 fn geometry(images: usize, groups: usize, height: usize, width: usize) -> Geometry {
     Geometry {
@@ -34,7 +35,7 @@ fn problem(g: Geometry) -> ConvProblem {
 #[test]
 fn results_are_those_of_padded_bands() {
     let Some(f) = float32(level()) else {
-        return;
+        return skipped("has loops of their own from AVX2 on");
     };
     for width in [
         1, 2, 7, 15, 16, 17, 31, 32, 33, 48, 56, 63, 64, 65, 112, 700,

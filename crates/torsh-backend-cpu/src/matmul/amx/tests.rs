@@ -1,6 +1,7 @@
 use half::bf16;
 
 use super::*;
+use crate::isa;
 
 /// Numbers of all magnitudes between 2^-8 and 2^8, without a library.
 fn numbers(n: usize, seed: u64) -> Vec<f32> {
@@ -65,7 +66,7 @@ fn errors(c: &Case, a: &mut [f32], b: &mut [f32]) -> (f64, f64) {
         }
         worst
     };
-    // SAFETY: the matrices have these sizes, and the tests below ask whether AMX is there.
+    // SAFETY: the matrices have these sizes, and the tests below ask for AMX.
     let ours = worst(&|o| unsafe {
         let x = of([m, n, k], o, a, b, (c.alpha, c.add));
         assert!(product(&x, c.threads));
@@ -105,9 +106,7 @@ unsafe fn plain(x: &gemm::Product<f32>) {
 
 #[test]
 fn of_the_precision_of_float32() {
-    if !is_available() {
-        return;
-    }
+    let Some(_unit) = isa::stand_in() else { return };
     let sizes = [
         [32, 32, 32],
         [33, 65, 31],
@@ -152,9 +151,7 @@ fn numbers16(n: usize, seed: u64) -> Vec<bf16> {
 
 #[test]
 fn of_bfloat16() {
-    if !is_available() {
-        return;
-    }
+    let Some(_unit) = isa::stand_in() else { return };
     let sizes = [
         [32, 32, 32],
         [33, 65, 31],
@@ -231,9 +228,7 @@ fn of_bfloat16() {
 
 #[test]
 fn of_bfloat16_that_are_not_finite() {
-    if !is_available() {
-        return;
-    }
+    let Some(_unit) = isa::stand_in() else { return };
     let [m, n, k] = [40, 33, 70];
     let mut a = vec![bf16::ONE; m * k];
     a[0] = bf16::INFINITY;
@@ -265,9 +260,7 @@ fn of_bfloat16_that_are_not_finite() {
 
 #[test]
 fn what_is_not_finite_comes_out_as_from_the_general_kernel() {
-    if !is_available() {
-        return;
-    }
+    let Some(_unit) = isa::stand_in() else { return };
     let [m, n, k] = [64, 64, 1100];
     let payload = f32::from_bits(0x7fff_ffff);
     for (value, at) in [
@@ -305,9 +298,7 @@ fn what_is_not_finite_comes_out_as_from_the_general_kernel() {
 
 #[test]
 fn of_several_blocks_of_rows_columns_and_terms() {
-    if !is_available() {
-        return;
-    }
+    let Some(_unit) = isa::stand_in() else { return };
     let [m, n, k] = [1100, 1060, 1600];
     let (mut a, mut b) = (numbers(m * k, 1), numbers(k * n, 2));
     let (a, b) = (matrix(&mut a, m, k, 0), matrix(&mut b, k, n, 1));
@@ -326,9 +317,7 @@ fn of_several_blocks_of_rows_columns_and_terms() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    if !is_available() {
-        return;
-    }
+    let Some(_unit) = isa::stand_in() else { return };
     let [m, n, k] = [700, 330, 2300];
     let (mut a, mut b) = (numbers16(m * k, 1), numbers16(k * n, 2));
     let outs = [1, 2, 3].map(|threads| {

@@ -1,8 +1,7 @@
 //! The unit's instructions: its tiles' shape, sums, and the inner loops.
 
-use std::arch::asm;
-
 use super::Parts;
+use crate::isa::amx::tile_asm;
 
 /// Rows and columns of the results that one call of an inner loop makes: 2 x 2 tiles.
 pub(crate) const SIDE: usize = 32;
@@ -44,7 +43,7 @@ static CONFIG: Config = {
 /// The unit must be there.
 pub(crate) unsafe fn configure() {
     // SAFETY: the configuration is a valid one.
-    unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const CONFIG, options(nostack)) };
+    unsafe { tile_asm!(["ldtilecfg [{c}]"], c = in(reg) &raw const CONFIG; nostack) };
 }
 
 /// Ends this thread's use of its tiles, so that the system need not keep them.
@@ -53,7 +52,7 @@ pub(crate) unsafe fn configure() {
 /// The unit must be there.
 pub(crate) unsafe fn release() {
     // SAFETY: nothing else uses the tiles.
-    unsafe { asm!("tilerelease", options(nomem, nostack)) };
+    unsafe { tile_asm!(["tilerelease"]; nomem, nostack) };
 }
 
 /// The sums of a block, whose rows are `step` bytes apart.
@@ -81,12 +80,14 @@ impl Sums {
     pub unsafe fn clear() {
         // SAFETY: nothing else uses the tiles.
         unsafe {
-            asm!(
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
-                options(nomem, nostack),
+            tile_asm!(
+                [
+                    "tilezero tmm0",
+                    "tilezero tmm1",
+                    "tilezero tmm2",
+                    "tilezero tmm3",
+                ];
+                nomem, nostack
             );
         }
     }
@@ -99,15 +100,17 @@ impl Sums {
     pub unsafe fn resume(self) {
         // SAFETY: the caller's promise. Nothing else uses the tiles.
         unsafe {
-            asm!(
-                "tileloadd tmm0, [{c} + {w}]",
-                "tileloadd tmm1, [{c} + {w} + 64]",
-                "tileloadd tmm2, [{d} + {w}]",
-                "tileloadd tmm3, [{d} + {w} + 64]",
+            tile_asm!(
+                [
+                    "tileloadd tmm0, [{c} + {w}]",
+                    "tileloadd tmm1, [{c} + {w} + 64]",
+                    "tileloadd tmm2, [{d} + {w}]",
+                    "tileloadd tmm3, [{d} + {w} + 64]",
+                ],
                 c = in(reg) self.ptr,
                 d = in(reg) self.ptr.wrapping_byte_add(16 * self.step),
-                w = in(reg) self.step,
-                options(readonly, nostack),
+                w = in(reg) self.step;
+                readonly, nostack
             );
         }
     }
@@ -120,15 +123,17 @@ impl Sums {
     pub unsafe fn store(self) {
         // SAFETY: the caller's promise. Nothing else uses the tiles.
         unsafe {
-            asm!(
-                "tilestored [{c} + {w}], tmm0",
-                "tilestored [{c} + {w} + 64], tmm1",
-                "tilestored [{d} + {w}], tmm2",
-                "tilestored [{d} + {w} + 64], tmm3",
+            tile_asm!(
+                [
+                    "tilestored [{c} + {w}], tmm0",
+                    "tilestored [{c} + {w} + 64], tmm1",
+                    "tilestored [{d} + {w}], tmm2",
+                    "tilestored [{d} + {w} + 64], tmm3",
+                ],
                 c = in(reg) self.ptr,
                 d = in(reg) self.ptr.wrapping_byte_add(16 * self.step),
-                w = in(reg) self.step,
-                options(nostack),
+                w = in(reg) self.step;
+                nostack
             );
         }
     }
@@ -265,18 +270,20 @@ macro_rules! step_of_three {
 /// A loop of steps, which fetches meanwhile.
 macro_rules! steps {
     ($step:ident, $fetch:expr, $n:expr, $a:expr, $b:expr, $ahead:expr) => {
-        asm!(
-            "2:",
-            $step!("", "", "", "", $fetch),
-            "dec {n}",
-            "jnz 2b",
+        tile_asm!(
+            [
+                "2:",
+                $step!("", "", "", "", $fetch),
+                "dec {n}",
+                "jnz 2b",
+            ],
             a = inout(reg) $a => _,
             b = inout(reg) $b => _,
             q = inout(reg) $ahead.ptr => _,
             n = inout(reg) $n => _,
             w = in(reg) $ahead.step,
-            s = in(reg) 64usize,
-            options(readonly, nostack),
+            s = in(reg) 64usize;
+            readonly, nostack
         )
     };
 }
@@ -376,22 +383,22 @@ pub(crate) unsafe fn turn(
 ) {
     macro_rules! zero {
         ($step:ident) => {
-            asm!(
-                $step!(turn!(zero 0), turn!(zero 1), turn!(zero 2), turn!(zero 3), ""),
+            tile_asm!(
+                [$step!(turn!(zero 0), turn!(zero 1), turn!(zero 2), turn!(zero 3), "")],
                 a = inout(reg) a => _,
                 b = inout(reg) b => _,
                 s = in(reg) 64usize,
                 c = in(reg) before.ptr,
                 d = in(reg) before.ptr.wrapping_byte_add(16 * before.step),
-                cw = in(reg) before.step,
-                options(nostack),
+                cw = in(reg) before.step;
+                nostack
             )
         };
     }
     macro_rules! load {
         ($step:ident, $from:ident) => {
-            asm!(
-                $step!(turn!(load 0), turn!(load 1), turn!(load 2), turn!(load 3), ""),
+            tile_asm!(
+                [$step!(turn!(load 0), turn!(load 1), turn!(load 2), turn!(load 3), "")],
                 a = inout(reg) a => _,
                 b = inout(reg) b => _,
                 s = in(reg) 64usize,
@@ -400,8 +407,8 @@ pub(crate) unsafe fn turn(
                 cw = in(reg) before.step,
                 f = in(reg) $from.ptr,
                 g = in(reg) $from.ptr.wrapping_byte_add(16 * $from.step),
-                fw = in(reg) $from.step,
-                options(nostack),
+                fw = in(reg) $from.step;
+                nostack
             )
         };
     }
@@ -494,12 +501,12 @@ pub(super) unsafe fn steps_with(
 ) {
     macro_rules! quarter_of {
         ($a:ident $($b:ident)?, $($quarter:tt)*) => {
-            asm!(
-                quarter!($($quarter)*),
+            tile_asm!(
+                [quarter!($($quarter)*)],
                 a = in(reg) $a,
                 $(b = in(reg) $b,)?
-                s = in(reg) 64usize,
-                options(readonly, nostack),
+                s = in(reg) 64usize;
+                readonly, nostack
             )
         };
     }
@@ -510,18 +517,18 @@ pub(super) unsafe fn steps_with(
         unsafe {
             match turned.filter(|_| step == 0) {
                 None => quarter_of!(a b, 0 "", "", "", ""),
-                Some((before, None)) => asm!(
-                    quarter!(0 turn!(zero 0), turn!(zero 1), turn!(zero 2), turn!(zero 3)),
+                Some((before, None)) => tile_asm!(
+                    [quarter!(0 turn!(zero 0), turn!(zero 1), turn!(zero 2), turn!(zero 3))],
                     a = in(reg) a,
                     b = in(reg) b,
                     s = in(reg) 64usize,
                     c = in(reg) before.ptr,
                     d = in(reg) before.ptr.wrapping_byte_add(16 * before.step),
-                    cw = in(reg) before.step,
-                    options(nostack),
+                    cw = in(reg) before.step;
+                    nostack
                 ),
-                Some((before, Some(from))) => asm!(
-                    quarter!(0 turn!(load 0), turn!(load 1), turn!(load 2), turn!(load 3)),
+                Some((before, Some(from))) => tile_asm!(
+                    [quarter!(0 turn!(load 0), turn!(load 1), turn!(load 2), turn!(load 3))],
                     a = in(reg) a,
                     b = in(reg) b,
                     s = in(reg) 64usize,
@@ -530,8 +537,8 @@ pub(super) unsafe fn steps_with(
                     cw = in(reg) before.step,
                     f = in(reg) from.ptr,
                     g = in(reg) from.ptr.wrapping_byte_add(16 * from.step),
-                    fw = in(reg) from.step,
-                    options(nostack),
+                    fw = in(reg) from.step;
+                    nostack
                 ),
             }
             work();

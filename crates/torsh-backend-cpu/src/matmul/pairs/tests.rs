@@ -1,5 +1,15 @@
 use super::*;
 
+/// Runs a test by the processor's instructions, where it has them, and by their model.
+fn by_both(test: impl Fn()) {
+    let Some(unit) = isa::stand_in() else { return };
+    if isa::bf16::is_present() {
+        test();
+    }
+    let _unit = unit.by_model();
+    test();
+}
+
 /// What a result is read as.
 trait Output: Copy + Send + Sync + PartialEq + std::fmt::Debug + 'static {
     fn of(x: f32) -> Self;
@@ -84,74 +94,70 @@ where
 
 #[test]
 fn products_are_those_of_the_definition() {
-    if !is_available() {
-        return;
-    }
-    let sizes = [
-        [2, 2, 16],
-        [8, 48, 64],
-        [9, 49, 65],
-        [15, 33, 66],
-        [1, 40, 127],
-        [29, 100, 31],
-        [60, 7, 250],
-        [130, 70, 1],
-    ];
-    for size in sizes {
-        for orders in 0..64 {
-            let orders = [orders % 4, orders / 4 % 4, orders / 16];
-            check::<bf16>(size, orders, false);
-            check::<Pair>(size, orders, orders[1] == 2);
+    by_both(|| {
+        let sizes = [
+            [2, 2, 16],
+            [8, 48, 64],
+            [9, 49, 65],
+            [15, 33, 66],
+            [1, 40, 127],
+            [29, 100, 31],
+            [60, 7, 250],
+            [130, 70, 1],
+        ];
+        for size in sizes {
+            for orders in 0..64 {
+                let orders = [orders % 4, orders / 4 % 4, orders / 16];
+                check::<bf16>(size, orders, false);
+                check::<Pair>(size, orders, orders[1] == 2);
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn many_terms_are_added_up_in_blocks() {
-    if !is_available() {
-        return;
-    }
-    check::<Pair>([17, 35, 2 * AT_ONCE + 3], [0, 0, 0], false);
-    check::<Pair>([17, 35, AT_ONCE + 3], [0, 1, 1], true);
-    check::<bf16>([17, 35, AT_ONCE], [0, 1, 0], false);
+    by_both(|| {
+        check::<Pair>([17, 35, 2 * AT_ONCE + 3], [0, 0, 0], false);
+        check::<Pair>([17, 35, AT_ONCE + 3], [0, 1, 1], true);
+        check::<bf16>([17, 35, AT_ONCE], [0, 1, 0], false);
+    });
 }
 
 /// Of even numbers of columns for each of two threads, which make panels of their own.
 #[test]
 fn threads_may_have_columns_of_their_own() {
-    if !is_available() {
-        return;
-    }
-    for k in [37, AT_ONCE] {
-        check::<bf16>([9, 530, k], [0, 0, 3], false);
-        check::<Pair>([9, 530, k], [0, 0, 1], false);
-    }
+    by_both(|| {
+        for k in [37, AT_ONCE] {
+            check::<bf16>([9, 530, k], [0, 0, 3], false);
+            check::<Pair>([9, 530, k], [0, 0, 1], false);
+        }
+    });
 }
 
 #[test]
 fn special_values_go_through() {
-    if !is_available() {
-        return;
-    }
-    let (m, n, k) = (3, 40, 20);
-    let mut a = vec![bf16::ONE; m * k];
-    a[0] = bf16::INFINITY;
-    a[k + 3] = bf16::NAN;
-    let mut b = vec![bf16::ONE; k * n];
-    let mut out = vec![bf16::ZERO; m * n];
-    let x = Product {
-        m,
-        n,
-        k,
-        out: Matrix::new(out.as_mut_ptr(), n as isize, 1),
-        a: Matrix::new(a.as_mut_ptr(), k as isize, 1),
-        b: Matrix::new(b.as_mut_ptr(), n as isize, 1),
-        alpha: 1.0,
-        add: false,
-    };
-    // SAFETY: the matrices have these sizes, and the processor has the instructions.
-    unsafe { product(&x, 1) }.unwrap();
-    assert!(out[..n].iter().all(|&x| x == bf16::INFINITY));
-    assert!(out[n..2 * n].iter().all(|x| x.is_nan()));
-    assert!(out[2 * n..].iter().all(|&x| x == bf16::from_f32(20.0)));
+    by_both(|| {
+        let (m, n, k) = (3, 40, 20);
+        let mut a = vec![bf16::ONE; m * k];
+        a[0] = bf16::INFINITY;
+        a[k + 3] = bf16::NAN;
+        let mut b = vec![bf16::ONE; k * n];
+        let mut out = vec![bf16::ZERO; m * n];
+        let x = Product {
+            m,
+            n,
+            k,
+            out: Matrix::new(out.as_mut_ptr(), n as isize, 1),
+            a: Matrix::new(a.as_mut_ptr(), k as isize, 1),
+            b: Matrix::new(b.as_mut_ptr(), n as isize, 1),
+            alpha: 1.0,
+            add: false,
+        };
+        // SAFETY: the matrices have these sizes, and the processor has the instructions.
+        unsafe { product(&x, 1) }.unwrap();
+        assert!(out[..n].iter().all(|&x| x == bf16::INFINITY));
+        assert!(out[n..2 * n].iter().all(|x| x.is_nan()));
+        assert!(out[2 * n..].iter().all(|&x| x == bf16::from_f32(20.0)));
+    });
 }

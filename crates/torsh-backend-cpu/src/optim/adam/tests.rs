@@ -1,17 +1,12 @@
 use super::*;
-use crate::arch::Level;
 use crate::optim::{FLAGS, NUMBERS, entry};
+use crate::testing::has_avx512;
 use torsh_core::Kernel;
 use torsh_core::attrs::StepPart;
 
-/// Whether the processor can run what is tested.
-fn available() -> bool {
-    Level::Avx512.is_available()
-}
-
 #[test]
 fn roots_are_correctly_rounded() {
-    if !available() {
+    if !has_avx512() {
         return;
     }
     // All numbers of two binades: every significand with an even and an odd exponent.
@@ -26,7 +21,7 @@ fn roots_are_correctly_rounded() {
 
 #[test]
 fn quotients_are_correctly_rounded() {
-    if !available() {
+    if !has_avx512() {
         return;
     }
     // Roots of the corrections of the first steps and of a few others.
@@ -64,7 +59,7 @@ fn odd(i: usize) -> f32 {
 
 #[test]
 fn steps_are_those_of_the_row() {
-    if !available() {
+    if !has_avx512() {
         return;
     }
     const LEN: usize = 1000;
