@@ -51,65 +51,10 @@
 mod activation;
 mod binary;
 mod comparison;
+mod docs;
 mod loss;
 mod parametric;
 mod unary;
-
-/// The text of a doc test, made of a row's `example`: `method NAME` calls the tensor's method, `function NAME` the
-/// function of `torsh_functional`, `inplace NAME` the method that writes over its tensor. A row without an example
-/// has an empty text.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! row_example {
-    ($form:ident $name:ident {
-        $(float |$($fa:ident),+ $(; $($fp:ident),+)?| $fe:expr;)?
-        $(int |$($ia:ident),+ $(; $($ip:ident),+)?| $ie:expr;)?
-        $(bool |$($ba:ident),+ $(; $($bp:ident),+)?| $be:expr;)?
-        $(complex |$($ca:ident),+ $(; $($cp:ident),+)?| $ce:expr;)?
-        $(grad [$($saved:ident)*] $grad:expr;)*
-        $(define $define:expr;)?
-        samples $(($lo:literal, $hi:literal)),+;
-        $(example $x:tt $(, $y:tt)? $(=> $exact:tt)? $(~ $close:tt)?;)?
-    }) => {
-        concat!("" $(, $crate::row_example!($form $name $x $(, $y)? $(=> $exact)? $(~ $close)?))?)
-    };
-    (method $name:ident $x:tt $(, $y:tt)? $(=> $exact:tt)? $(~ $close:tt)?) => {
-        $crate::row_example!(@test "" [$x $(, $y)?]
-            (concat!("x.", stringify!($name), "(" $(, $crate::row_example!(@second $y))?, ")?")) $(=> $exact)? $(~ $close)?)
-    };
-    (function $name:ident $x:tt $(, $y:tt)? $(=> $exact:tt)? $(~ $close:tt)?) => {
-        $crate::row_example!(@test "# use torsh_functional as F;\n" [$x $(, $y)?]
-            (concat!("F::", stringify!($name), "(&x" $(, ", ", $crate::row_example!(@second $y))?, ")?")) $(=> $exact)? $(~ $close)?)
-    };
-    (inplace $name:ident $x:tt $(, $y:tt)? $(=> $exact:tt)? $(~ $close:tt)?) => {
-        $crate::row_example!(@test "" [$x $(, $y)?]
-            ("x") $(=> $exact)? $(~ $close)?;
-            concat!("\nx.", stringify!($name), "(" $(, $crate::row_example!(@second $y))?, ")?;"))
-    };
-    (@second $y:tt) => {
-        "&y"
-    };
-    (@operands $x:tt) => {
-        concat!("let x = tensor!", stringify!($x), ";")
-    };
-    (@operands $x:tt, $y:tt) => {
-        concat!("let x = tensor!", stringify!($x), ";\nlet y = tensor!", stringify!($y), ";")
-    };
-    (@compare ($result:expr) => $exact:tt) => {
-        concat!("assert_eq!(", $result, ", tensor!", stringify!($exact), ");")
-    };
-    (@compare ($result:expr) ~ $close:tt) => {
-        concat!("assert!(", $result, ".allclose(&tensor!", stringify!($close), ")?);")
-    };
-    (@test $uses:literal [$($operands:tt)*] ($result:expr) $how:tt $out:tt $(; $call:expr)?) => {
-        concat!(
-            "\n```\n", $uses, "# use torsh_tensor::tensor;\n",
-            $crate::row_example!(@operands $($operands)*) $(, $call)?, "\n",
-            $crate::row_example!(@compare ($result) $how $out),
-            "\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
-        )
-    };
-}
 
 macro_rules! kernel_enum {
     // Accumulates the keys of all three lists, then writes the enum.

@@ -19,6 +19,12 @@ options! {
 }
 
 /// [`detect_anomaly_with`] until the guard is dropped.
+///
+/// ```
+/// use torsh_tensor::{AnomalyOptions, detect_anomaly_guard_with, is_anomaly_enabled};
+/// let _guard = detect_anomaly_guard_with(AnomalyOptions::new());
+/// assert!(is_anomaly_enabled());
+/// ```
 pub fn detect_anomaly_guard_with(options: AnomalyOptions) -> ModeGuard {
     match options.check_forward {
         true => mode::guard(ANOMALY | CHECK_FORWARD, 0),

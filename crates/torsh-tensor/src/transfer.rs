@@ -91,6 +91,14 @@ impl Tensor {
     /// # Errors
     /// Where the device is not there, has no memory left or has not the tensor's dtype, and for meta
     /// tensors, which have no data to copy.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Device, tensor};
+    /// let x = tensor![1.0];
+    /// assert!(x.to_device(Device::Cpu)?.is_same(&x));
+    /// assert_eq!(x.to_device(Device::Meta)?.device(), Device::Meta);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn to_device(&self, device: impl Into<Device>) -> Result<Tensor> {
         let device = device.into();
@@ -159,6 +167,12 @@ impl Tensor {
     }
 
     /// The tensor on the host (`Tensor.cpu`).
+    ///
+    /// ```
+    /// # use torsh_tensor::{Device, tensor};
+    /// assert_eq!(tensor![1.0].cpu()?.device(), Device::Cpu);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cpu(&self) -> Result<Tensor> {
         self.to_device(Device::Cpu)

@@ -103,6 +103,17 @@ pub struct LinearPolicy {
 
 impl LinearLR {
     /// PyTorch's defaults are 1/3, 1 and 5.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, LinearLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = LinearLR::new(&optimizer, 0.5, 1.0, 1)?;
+    /// assert_eq!(optimizer.get_lr(), 0.25);
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(
         optimizer: impl Optimizer,
         start_factor: f64,
@@ -172,6 +183,16 @@ pub struct PolynomialPolicy {
 
 impl PolynomialLR {
     /// PyTorch's defaults are 5 and 1.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, PolynomialLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = PolynomialLR::new(&optimizer, 2, 1.0)?;
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.25]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, total_iters: usize, power: f64) -> Result<Self> {
         require("PolynomialLR", total_iters > 0, || {
             "total_iters must be at least 1, got 0".into()
@@ -218,6 +239,16 @@ pub struct CosineAnnealingPolicy {
 
 impl CosineAnnealingLR {
     /// PyTorch's default of `eta_min` is 0.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CosineAnnealingLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = CosineAnnealingLR::new(&optimizer, 2, 0.0)?;
+    /// scheduler.step()?;
+    /// assert!((optimizer.get_lr() - 0.25).abs() < 1e-12);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, t_max: usize, eta_min: f64) -> Result<Self> {
         require("CosineAnnealingLR", t_max > 0, || {
             "T_max must be at least 1, got 0".into()
@@ -273,6 +304,18 @@ pub struct WarmRestartsPolicy {
 
 impl CosineAnnealingWarmRestarts {
     /// PyTorch's defaults are 1 for `t_mult` and 0 for `eta_min`.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CosineAnnealingWarmRestarts}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = CosineAnnealingWarmRestarts::new(&optimizer, 2, 1, 0.0)?;
+    /// scheduler.step()?;
+    /// assert!((optimizer.get_lr() - 0.25).abs() < 1e-12);
+    /// scheduler.step()?;
+    /// assert_eq!(optimizer.get_lr(), 0.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, t_0: usize, t_mult: usize, eta_min: f64) -> Result<Self> {
         require("CosineAnnealingWarmRestarts", t_0 > 0, || {
             "Expected positive integer T_0, but got 0".into()
@@ -330,6 +373,18 @@ pub struct WarmupCosinePolicy {
 
 impl WarmupCosine {
     /// An error where the warm-up is longer than the whole.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, WarmupCosine}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = WarmupCosine::new(&optimizer, 2, 6, 0.0)?;
+    /// assert_eq!(optimizer.get_lr(), 0.0);
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.25]);
+    /// assert!(WarmupCosine::new(&optimizer, 7, 6, 0.0).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(
         optimizer: impl Optimizer,
         warmup_steps: usize,

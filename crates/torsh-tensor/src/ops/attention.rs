@@ -254,6 +254,17 @@ impl Tensor {
 
     /// [`Tensor::scaled_dot_product_attention`] with a mask, dropout, another scale, or heads of
     /// key and value shared by several of the query.
+    ///
+    /// ```
+    /// use torsh_tensor::{ScaledDotProductAttentionOptions, tensor};
+    /// let (q, k) = (tensor![[0.0], [0.0]], tensor![[1.0], [2.0]]);
+    /// let v = tensor![[10.0], [20.0]];
+    /// // Equal scores average the values; a causal query sees only keys up to its own.
+    /// let options = ScaledDotProductAttentionOptions::new().is_causal(true);
+    /// let y = q.scaled_dot_product_attention_with(&k, &v, options)?;
+    /// assert!(y.allclose(&tensor![[10.0], [15.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scaled_dot_product_attention_with(
         &self,

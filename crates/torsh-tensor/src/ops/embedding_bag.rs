@@ -380,6 +380,16 @@ impl Tensor {
 
     /// [`Tensor::embedding_bag`] with PyTorch's keyword arguments; with `offsets` the bags are
     /// parts of a 1-d `input`.
+    ///
+    /// ```
+    /// use torsh_tensor::{EmbeddingBagMode, EmbeddingBagOptions, tensor};
+    /// let weight = tensor![[1.0], [10.0], [100.0]];
+    /// let options = EmbeddingBagOptions::new()
+    ///     .offsets(&tensor![0, 2])
+    ///     .mode(EmbeddingBagMode::Sum);
+    /// assert_eq!(weight.embedding_bag_with(&tensor![0, 1, 2], options)?, tensor![[11.0], [100.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn embedding_bag_with(
         &self,

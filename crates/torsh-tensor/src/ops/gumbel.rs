@@ -88,6 +88,16 @@ impl Tensor {
 
     /// [`Tensor::gumbel_softmax`] with another temperature or dimension, or one-hot draws with the
     /// gradient of the relaxed ones.
+    ///
+    /// ```
+    /// use torsh_tensor::{GumbelSoftmaxOptions, tensor};
+    /// let logits = tensor![[0.0, 1.0, 2.0]];
+    /// let draw = logits.gumbel_softmax_with(GumbelSoftmaxOptions::new().hard(true))?;
+    /// // One of the three is 1.
+    /// assert_eq!(draw.sum()?.item::<f32>()?, 1.0);
+    /// assert_eq!(draw.count_nonzero()?.item::<i64>()?, 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn gumbel_softmax_with(&self, options: GumbelSoftmaxOptions) -> Result<Tensor> {
         gumbel_softmax(self, &options).map_err(|e| e.renamed("gumbel_softmax"))

@@ -174,6 +174,7 @@ macro_rules! unary_methods {
             $(
                 $(#[doc = $doc])+
                 #[doc = concat!("\n\n`torch.", $name, "`. The result has this tensor's shape.")]
+                #[doc = torsh_core::row_dtypes!(unary $rule { $($body)* })]
                 #[doc = torsh_core::row_example!(method $method { $($body)* })]
                 #[inline]
                 #[track_caller]
@@ -192,6 +193,7 @@ macro_rules! binary_methods {
             $(
                 $(#[doc = $doc])+
                 #[doc = concat!("\n\n`torch.", $name, "`. The shapes broadcast; the dtypes promote as PyTorch's do.")]
+                #[doc = torsh_core::row_dtypes!(binary $rule { $($body)* })]
                 #[doc = torsh_core::row_example!(method $method { $($body)* })]
                 #[inline]
                 #[track_caller]
@@ -204,12 +206,21 @@ macro_rules! binary_methods {
 }
 torsh_core::for_each_binary! { binary_methods }
 
+/// What every method in place refuses.
+macro_rules! in_place_errors {
+    () => {
+        "An error where the result has a dtype that this tensor's cannot take or another shape than this \
+         tensor, and for a leaf that requires a gradient."
+    };
+}
+
 /// In-place methods of unary ops.
 macro_rules! unary_inplace {
     ($($method:ident $name:ident $x:tt $(=> $exact:tt)? $(~ $close:tt)?;)*) => {
         impl Tensor {
             $(
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
+                #[doc = in_place_errors!()]
                 #[doc = torsh_core::row_example!(inplace $method $x $(=> $exact)? $(~ $close)?)]
                 #[track_caller]
                 pub fn $method(&self) -> Result<Tensor> {
@@ -273,6 +284,7 @@ macro_rules! binary_inplace {
         impl Tensor {
             $(
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
+                #[doc = in_place_errors!()]
                 #[doc = torsh_core::row_example!(inplace $method $x, $y $(=> $exact)? $(~ $close)?)]
                 #[track_caller]
                 pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
@@ -339,6 +351,13 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
 
 impl Tensor {
     /// The complex conjugate; a real tensor comes back as it is.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let z = tensor![[1.0, 2.0]].view_as_complex()?;
+    /// assert_eq!(z.conj()?.view_as_real()?, tensor![[1.0, -2.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn conj(&self) -> Result<Tensor> {
         if self.dtype().is_complex() {

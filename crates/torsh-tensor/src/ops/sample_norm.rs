@@ -481,6 +481,15 @@ impl Tensor {
 
     /// [`Tensor::layer_norm`] with a weight and bias of `normalized_shape`. A half-precision input
     /// may have parameters in float32.
+    ///
+    /// ```
+    /// use torsh_tensor::{LayerNormOptions, tensor};
+    /// let x = tensor![[1.0, 3.0]];
+    /// let options = LayerNormOptions::new().weight(&tensor![1.0, 2.0]).bias(&tensor![5.0, 5.0]);
+    /// let y = x.layer_norm_with([2], options)?;
+    /// assert!(y.sub(&tensor![[4.0, 7.0]])?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn layer_norm_with(
         &self,
@@ -492,12 +501,27 @@ impl Tensor {
 
     /// The last dimensions, of `normalized_shape`, over their root mean square
     /// (`torch.nn.functional.rms_norm`). Floating-point and complex dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![[3.0, 4.0]].rms_norm([2])?;
+    /// assert!(y.allclose(&tensor![[0.848528, 1.131371]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn rms_norm(&self, normalized_shape: impl IntoShape) -> Result<Tensor> {
         self.rms_norm_with(normalized_shape, RmsNormOptions::default())
     }
 
     /// [`Tensor::rms_norm`] with a weight of `normalized_shape`.
+    ///
+    /// ```
+    /// use torsh_tensor::{RmsNormOptions, tensor};
+    /// let options = RmsNormOptions::new().weight(&tensor![10.0, 0.0]);
+    /// let y = tensor![[3.0, 4.0]].rms_norm_with([2], options)?;
+    /// assert!(y.allclose(&tensor![[8.485281, 0.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn rms_norm_with(
         &self,
@@ -509,12 +533,30 @@ impl Tensor {
 
     /// Each sample's channels (dimension 1) in `num_groups` groups, less the group's mean over its
     /// standard deviation (`torch.nn.functional.group_norm`): `[n, c, ..]`, floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[1.0], [3.0], [10.0], [30.0]]];
+    /// let y = x.group_norm(2)?;
+    /// let expected = tensor![[[-1.0], [1.0], [-1.0], [1.0]]];
+    /// assert!(y.sub(&expected)?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn group_norm(&self, num_groups: impl IntoDim) -> Result<Tensor> {
         self.group_norm_with(num_groups, GroupNormOptions::default())
     }
 
     /// [`Tensor::group_norm`] with a weight and bias for each channel.
+    ///
+    /// ```
+    /// use torsh_tensor::{GroupNormOptions, tensor};
+    /// let x = tensor![[[1.0], [3.0]]];
+    /// let options = GroupNormOptions::new().weight(&tensor![2.0, 2.0]).bias(&tensor![0.0, 1.0]);
+    /// let y = x.group_norm_with(1, options)?;
+    /// assert!(y.sub(&tensor![[[-2.0], [3.0]]])?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn group_norm_with(
         &self,
@@ -526,12 +568,29 @@ impl Tensor {
 
     /// Each sample's channels (dimension 1) less their mean over their standard deviation
     /// (`torch.nn.functional.instance_norm`): `[n, c, ..]`, floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[1.0, 3.0], [10.0, 30.0]]];
+    /// let y = x.instance_norm()?;
+    /// let expected = tensor![[[-1.0, 1.0], [-1.0, 1.0]]];
+    /// assert!(y.sub(&expected)?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn instance_norm(&self) -> Result<Tensor> {
         self.instance_norm_with(InstanceNormOptions::default())
     }
 
     /// [`Tensor::instance_norm`] with running statistics, and a weight and bias for each channel.
+    ///
+    /// ```
+    /// use torsh_tensor::{InstanceNormOptions, tensor};
+    /// let x = tensor![[[1.0, 3.0]]];
+    /// let y = x.instance_norm_with(InstanceNormOptions::new().weight(&tensor![4.0]))?;
+    /// assert!(y.sub(&tensor![[[-4.0, 4.0]]])?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn instance_norm_with(&self, options: InstanceNormOptions) -> Result<Tensor> {
         instance_norm(self, &options).map_err(|e| e.renamed("instance_norm"))
@@ -540,12 +599,30 @@ impl Tensor {
     /// Each element over `(1 + 0.0001 mean)^0.75`, where the mean is that of squares over `size`
     /// neighbouring channels (`torch.nn.functional.local_response_norm`): `[n, c, d, ..]`,
     /// floating-point dtypes and int64.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[100.0], [0.0]]];
+    /// // 100 / (1 + 0.0001 * 100^2 / 2)^0.75
+    /// let y = x.local_response_norm(2)?;
+    /// assert!(y.allclose(&tensor![[[73.778795], [0.0]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn local_response_norm(&self, size: impl IntoDim) -> Result<Tensor> {
         self.local_response_norm_with(size, LocalResponseNormOptions::default())
     }
 
     /// [`Tensor::local_response_norm`] with other numbers.
+    ///
+    /// ```
+    /// use torsh_tensor::{LocalResponseNormOptions, tensor};
+    /// let x = tensor![[[3.0], [0.0]]];
+    /// let options = LocalResponseNormOptions::new().alpha(1.0).beta(0.5).k(0.0);
+    /// let y = x.local_response_norm_with(1, options)?;
+    /// assert!(y.nan_to_num()?.allclose(&tensor![[[1.0], [0.0]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn local_response_norm_with(
         &self,

@@ -265,6 +265,15 @@ impl Tensor {
 
     /// [`Tensor::unique_consecutive`] of the slices along a dimension; with the place of each element
     /// and the lengths of the runs.
+    ///
+    /// ```
+    /// use torsh_tensor::{UniqueConsecutiveOptions, tensor};
+    /// let options = UniqueConsecutiveOptions::new().return_counts(true);
+    /// let runs = tensor![1, 1, 2, 1].unique_consecutive_with(options)?;
+    /// assert_eq!(runs.values, tensor![1, 2, 1]);
+    /// assert_eq!(runs.counts, Some(tensor![2, 1, 1]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn unique_consecutive_with(&self, options: UniqueConsecutiveOptions) -> Result<Unique> {
         let wanted = Wanted {
