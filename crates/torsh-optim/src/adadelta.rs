@@ -31,7 +31,7 @@ pub type Adadelta = Optim<AdadeltaAlgorithm>;
 /// The update of [`Adadelta`].
 ///
 /// ```
-/// use torsh_optim::{Algorithm, AdadeltaAlgorithm, AdadeltaOptions};
+/// use torsh_optim::{AdadeltaAlgorithm, AdadeltaOptions, Algorithm};
 /// # use torsh_tensor::tensor;
 /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
 /// AdadeltaAlgorithm::update(&AdadeltaOptions::default(), &w, &gradient, &mut state)?;
@@ -74,7 +74,7 @@ memory! {
     /// What Adadelta remembers of a parameter.
     ///
     /// ```
-    /// use torsh_optim::{Algorithm, AdadeltaAlgorithm, AdadeltaOptions};
+    /// use torsh_optim::{AdadeltaAlgorithm, AdadeltaOptions, Algorithm};
     /// # use torsh_tensor::tensor;
     /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
     /// AdadeltaAlgorithm::update(&AdadeltaOptions::default(), &w, &gradient, &mut state)?;

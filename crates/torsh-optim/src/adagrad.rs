@@ -31,7 +31,7 @@ pub type Adagrad = Optim<AdagradAlgorithm>;
 /// The update of [`Adagrad`].
 ///
 /// ```
-/// use torsh_optim::{Algorithm, AdagradAlgorithm, AdagradOptions};
+/// use torsh_optim::{AdagradAlgorithm, AdagradOptions, Algorithm};
 /// # use torsh_tensor::tensor;
 /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
 /// AdagradAlgorithm::update(&AdagradOptions::default(), &w, &gradient, &mut state)?;
@@ -75,7 +75,7 @@ memory! {
     /// What Adagrad remembers of a parameter.
     ///
     /// ```
-    /// use torsh_optim::{Algorithm, AdagradAlgorithm, AdagradOptions};
+    /// use torsh_optim::{AdagradAlgorithm, AdagradOptions, Algorithm};
     /// # use torsh_tensor::tensor;
     /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
     /// AdagradAlgorithm::update(&AdagradOptions::default(), &w, &gradient, &mut state)?;

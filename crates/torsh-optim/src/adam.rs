@@ -47,7 +47,7 @@ pub type AdamW = Optim<AdamWAlgorithm>;
 /// The update of [`Adam`].
 ///
 /// ```
-/// use torsh_optim::{Algorithm, AdamAlgorithm, AdamOptions};
+/// use torsh_optim::{AdamAlgorithm, AdamOptions, Algorithm};
 /// # use torsh_tensor::tensor;
 /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
 /// AdamAlgorithm::update(&AdamOptions::default(), &w, &gradient, &mut state)?;
@@ -60,7 +60,7 @@ pub struct AdamAlgorithm;
 /// The update of [`AdamW`].
 ///
 /// ```
-/// use torsh_optim::{Algorithm, AdamWAlgorithm, AdamWOptions};
+/// use torsh_optim::{AdamWAlgorithm, AdamWOptions, Algorithm};
 /// # use torsh_tensor::tensor;
 /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
 /// AdamWAlgorithm::update(&AdamWOptions::default(), &w, &gradient, &mut state)?;
@@ -126,7 +126,7 @@ memory! {
     /// What Adam remembers of a parameter.
     ///
     /// ```
-    /// use torsh_optim::{Algorithm, AdamAlgorithm, AdamOptions};
+    /// use torsh_optim::{AdamAlgorithm, AdamOptions, Algorithm};
     /// # use torsh_tensor::tensor;
     /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
     /// AdamAlgorithm::update(&AdamOptions::default(), &w, &gradient, &mut state)?;

@@ -30,7 +30,7 @@ pub type Adamax = Optim<AdamaxAlgorithm>;
 /// The update of [`Adamax`].
 ///
 /// ```
-/// use torsh_optim::{Algorithm, AdamaxAlgorithm, AdamaxOptions};
+/// use torsh_optim::{AdamaxAlgorithm, AdamaxOptions, Algorithm};
 /// # use torsh_tensor::tensor;
 /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
 /// AdamaxAlgorithm::update(&AdamaxOptions::default(), &w, &gradient, &mut state)?;
@@ -67,7 +67,7 @@ memory! {
     /// What Adamax remembers of a parameter.
     ///
     /// ```
-    /// use torsh_optim::{Algorithm, AdamaxAlgorithm, AdamaxOptions};
+    /// use torsh_optim::{AdamaxAlgorithm, AdamaxOptions, Algorithm};
     /// # use torsh_tensor::tensor;
     /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
     /// AdamaxAlgorithm::update(&AdamaxOptions::default(), &w, &gradient, &mut state)?;

@@ -191,7 +191,7 @@ impl ParamGroup {
     /// The momentum.
     ///
     /// ```
-    /// use torsh_optim::{SGD, Optimizer, ParamGroup};
+    /// use torsh_optim::{Optimizer, ParamGroup, SGD};
     /// # use torsh_tensor::tensor;
     /// let w = tensor![1.0].requires_grad_(true);
     /// let group = ParamGroup::new([&w]).momentum(0.25);

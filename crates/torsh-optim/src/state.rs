@@ -145,7 +145,7 @@ from! {
 /// What an optimizer remembers of one parameter, by PyTorch's names.
 ///
 /// ```
-/// use torsh_optim::{Optimizer, Adam};
+/// use torsh_optim::{Adam, Optimizer};
 /// # use torsh_tensor::tensor;
 /// let w = tensor![1.0].requires_grad_(true);
 /// let optimizer = Adam::new([&w], 0.5)?;

@@ -10,6 +10,13 @@ use crate::{Device, Tensor};
 
 options! {
     /// What [`detect_anomaly_with`] looks at beside the gradients of backward passes.
+    ///
+    /// ```
+    /// use torsh_tensor::AnomalyOptions;
+    /// let options = AnomalyOptions::new();
+    /// assert!(!options.check_forward);
+    /// assert!(options.check_forward(true).check_forward);
+    /// ```
     AnomalyOptions {
         /// Whether each op's results are looked at too: the first op that makes nan or infinite
         /// values from operands that have none is an error, which names it and where it was called.

@@ -38,6 +38,14 @@ pub enum Autocast {
 
 options! {
     /// PyTorch's keyword arguments of `torch.autocast`. A dtype alone converts into them.
+    ///
+    /// ```
+    /// use torsh_tensor::{AutocastOptions, DType};
+    /// let options = AutocastOptions::new();
+    /// assert_eq!(options.dtype, None);
+    /// assert!(options.enabled);
+    /// assert_eq!(options.dtype(DType::F64).dtype, Some(DType::F64));
+    /// ```
     AutocastOptions {
         /// The dtype to compute in: bfloat16 or float16. By default that of the region around, and
         /// outside of any the device's ([`get_autocast_dtype`]).

@@ -46,6 +46,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `torch.Event`.
+    ///
+    /// ```
+    /// use torsh_tensor::EventOptions;
+    /// let options = EventOptions::new();
+    /// assert!(!options.enable_timing);
+    /// assert!(options.enable_timing(true).enable_timing);
+    /// ```
     EventOptions {
         /// Whether [`Event::elapsed_time`] may be asked.
         enable_timing: bool = false;

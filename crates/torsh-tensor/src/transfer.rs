@@ -23,6 +23,14 @@ torsh_core::attributes! {
 
 options! {
     /// PyTorch's keyword arguments of `Tensor.to` with a device.
+    ///
+    /// ```
+    /// use torsh_tensor::ToDeviceOptions;
+    /// let options = ToDeviceOptions::new();
+    /// assert!(!options.non_blocking);
+    /// assert!(!options.copy);
+    /// assert!(options.non_blocking(true).non_blocking);
+    /// ```
     ToDeviceOptions {
         /// Whether the caller need not wait for the copy. Copies to a device never wait: the bytes
         /// are read before the call returns, and the device's queue keeps the order. Copies from a

@@ -255,7 +255,10 @@ fn parsed<T: Parse>(input: &[TokenTree]) -> Option<usize> {
     parsed_by(T::parse, input)
 }
 
-fn parsed_by<T>(parse: fn(ParseStream<'_>) -> syn::Result<T>, input: &[TokenTree]) -> Option<usize> {
+fn parsed_by<T>(
+    parse: fn(ParseStream<'_>) -> syn::Result<T>,
+    input: &[TokenTree],
+) -> Option<usize> {
     let rest = |stream: ParseStream<'_>| {
         parse(stream)?;
         Ok(stream.parse::<TokenStream>()?.into_iter().count())

@@ -22,7 +22,10 @@ const LEAST: [(&str, f64); 4] = [
 fn most_public_items_have_an_example() {
     let mut known = vec![Crate::macros("torsh-core")];
     let mut failed = Vec::new();
-    println!("{:18} {:>6} {:>8} {:>7}", "crate", "items", "examples", "share");
+    println!(
+        "{:18} {:>6} {:>8} {:>7}",
+        "crate", "items", "examples", "share"
+    );
     for (name, least) in LEAST {
         let read = Crate::read(name, &known);
         let items = read.public_items();
@@ -35,9 +38,14 @@ fn most_public_items_have_an_example() {
             }
         }
         if share < least {
-            failed.push(format!("{name}: {share:.1} %, where {least} % are asked for"));
+            failed.push(format!(
+                "{name}: {share:.1} %, where {least} % are asked for"
+            ));
         }
         known.push(read);
     }
-    assert!(failed.is_empty(), "too few public items have an example: {failed:?}");
+    assert!(
+        failed.is_empty(),
+        "too few public items have an example: {failed:?}"
+    );
 }

@@ -72,7 +72,10 @@ impl Crate {
     }
 
     fn sources(name: &str) -> (Crate, Vec<(Place, Vec<Item>)>) {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("..")
+            .join(name)
+            .join("src");
         let mut read = Crate {
             name: name.to_string(),
             macros: HashMap::new(),
@@ -88,15 +91,29 @@ impl Crate {
 
     /// Reads a file and those of its modules, and notes the macros they define.
     fn file(&mut self, path: &Path, module: &str, files: &mut Vec<(Place, Vec<Item>)>) {
-        let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        let items = syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display())).items;
-        let place = Place { file: path.to_path_buf(), module: module.to_string(), made_by: None };
+        let text =
+            std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let items = syn::parse_file(&text)
+            .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+            .items;
+        let place = Place {
+            file: path.to_path_buf(),
+            module: module.to_string(),
+            made_by: None,
+        };
         for item in &items {
             match item {
                 Item::Macro(m) if m.mac.path.is_ident("macro_rules") => {
-                    let name = m.ident.as_ref().expect("macro_rules! names its macro").to_string();
+                    let name = m
+                        .ident
+                        .as_ref()
+                        .expect("macro_rules! names its macro")
+                        .to_string();
                     let made = Macro::new(&self.name, m.mac.tokens.clone());
-                    self.macros.entry(name).or_default().push((module.to_string(), made));
+                    self.macros
+                        .entry(name)
+                        .or_default()
+                        .push((module.to_string(), made));
                 }
                 Item::Mod(m) if m.content.is_none() && !is_test(&m.attrs) => {
                     let folder = match path.file_stem().and_then(|s| s.to_str()) {
@@ -105,7 +122,11 @@ impl Crate {
                     };
                     let name = m.ident.to_string();
                     let beside = folder.join(format!("{name}.rs"));
-                    let own = if beside.exists() { beside } else { folder.join(&name).join("mod.rs") };
+                    let own = if beside.exists() {
+                        beside
+                    } else {
+                        folder.join(&name).join("mod.rs")
+                    };
                     self.file(&own, &join(module, &name), files);
                 }
                 _ => {}
@@ -129,7 +150,10 @@ impl Crate {
                 if is_public(&m.vis) && !is_hidden(&m.attrs) && self.open.contains(&place.module) {
                     self.open.insert(module.clone());
                 }
-                let inner = Place { module, ..place.clone() };
+                let inner = Place {
+                    module,
+                    ..place.clone()
+                };
                 for item in m.content.iter().flat_map(|(_, items)| items) {
                     self.item(item.clone(), &inner, cx);
                 }
@@ -152,14 +176,22 @@ impl Crate {
             }
             Item::Macro(m) if m.mac.path.is_ident("macro_rules") => {
                 let exported = m.attrs.iter().any(|a| a.path().is_ident("macro_export"));
-                let name = m.ident.as_ref().map(ToString::to_string).unwrap_or_default();
+                let name = m
+                    .ident
+                    .as_ref()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
                 (name, &m.attrs, exported)
             }
             Item::Macro(m) => {
                 if let Some((made, name)) = self.expanded(&m.mac, place, cx) {
-                    let file = syn::parse2::<syn::File>(made)
-                        .unwrap_or_else(|e| panic!("{}: what {name}! makes: {e}", place.file.display()));
-                    let inner = Place { made_by: Some(name), ..place.clone() };
+                    let file = syn::parse2::<syn::File>(made).unwrap_or_else(|e| {
+                        panic!("{}: what {name}! makes: {e}", place.file.display())
+                    });
+                    let inner = Place {
+                        made_by: Some(name),
+                        ..place.clone()
+                    };
                     for item in file.items {
                         self.item(item, &inner, cx);
                     }
@@ -174,7 +206,11 @@ impl Crate {
         let is_macro = matches!(item, Item::Macro(_));
         self.found.push(Found {
             example: self.has_example(attrs, place, cx),
-            module: if is_macro { String::new() } else { place.module.clone() },
+            module: if is_macro {
+                String::new()
+            } else {
+                place.module.clone()
+            },
             file: file_name(&place.file),
             of: None,
             name,
@@ -190,7 +226,10 @@ impl Crate {
                     syn::ReturnType::Type(_, t) => type_name(t),
                     syn::ReturnType::Default => String::new(),
                 };
-                let grouped = place.made_by.as_deref().is_some_and(|m| ONE_ITEM.contains(&m));
+                let grouped = place
+                    .made_by
+                    .as_deref()
+                    .is_some_and(|m| ONE_ITEM.contains(&m));
                 if grouped || by_value && returned == "Self" {
                     return;
                 }
@@ -207,7 +246,10 @@ impl Crate {
                 if let Some((made, name)) = self.expanded(&m.mac, place, cx) {
                     let ident = proc_macro2::Ident::new(of, proc_macro2::Span::call_site());
                     let whole: syn::ItemImpl = syn::parse_quote!(impl #ident { #made });
-                    let inner = Place { made_by: Some(name), ..place.clone() };
+                    let inner = Place {
+                        made_by: Some(name),
+                        ..place.clone()
+                    };
                     for item in &whole.items {
                         self.method(item, of, &inner, cx);
                     }
@@ -218,11 +260,17 @@ impl Crate {
     }
 
     /// What a macro makes, where it is one of the workspace.
-    fn expanded(&self, call: &syn::Macro, place: &Place, cx: &Context<'_>) -> Option<(TokenStream, String)> {
+    fn expanded(
+        &self,
+        call: &syn::Macro,
+        place: &Place,
+        cx: &Context<'_>,
+    ) -> Option<(TokenStream, String)> {
         let name = call.path.segments.last()?.ident.to_string();
         let made_by = self.lookup(&call.path, &place.module, cx)?;
         let made = made_by.expand(call.tokens.clone());
-        let made = made.unwrap_or_else(|| panic!("{}: no rule of {name}! fits", place.file.display()));
+        let made =
+            made.unwrap_or_else(|| panic!("{}: no rule of {name}! fits", place.file.display()));
         Some((made, name))
     }
 
@@ -243,7 +291,11 @@ impl Crate {
         }
         let within = segments.get(1..).unwrap_or_default().join("::");
         let all = self.macros.get(&name)?;
-        all.iter().rev().find(|m| m.0 == within).or(all.last()).map(|m| &m.1)
+        all.iter()
+            .rev()
+            .find(|m| m.0 == within)
+            .or(all.last())
+            .map(|m| &m.1)
     }
 
     /// The macro that is defined in a module or the nearest one around it.
@@ -299,13 +351,19 @@ impl Crate {
             Expr::Macro(m) if m.mac.path.is_ident("stringify") => m.mac.tokens.to_string(),
             Expr::Macro(m) if m.mac.path.is_ident("concat") => {
                 let parts = syn::punctuated::Punctuated::<Expr, syn::Token![,]>::parse_terminated;
-                let parts = parts.parse2(m.mac.tokens.clone()).expect("concat! takes expressions");
+                let parts = parts
+                    .parse2(m.mac.tokens.clone())
+                    .expect("concat! takes expressions");
                 parts.iter().map(|p| self.text(p, place, cx)).collect()
             }
             Expr::Macro(m) => match self.expanded(&m.mac, place, cx) {
                 Some((made, name)) => {
                     let made = syn::parse2::<Expr>(made);
-                    self.text(&made.unwrap_or_else(|e| panic!("what {name}! makes: {e}")), place, cx)
+                    self.text(
+                        &made.unwrap_or_else(|e| panic!("what {name}! makes: {e}")),
+                        place,
+                        cx,
+                    )
                 }
                 None => String::new(),
             },
@@ -322,7 +380,10 @@ impl Crate {
                     "super" => module.rsplit_once("::").map_or("", |m| m.0).to_string(),
                     name if path.is_empty() => join(module, name),
                     "" => unreachable!("an identifier"),
-                    name => join(path.trim_start_matches("crate").trim_start_matches("::"), name),
+                    name => join(
+                        path.trim_start_matches("crate").trim_start_matches("::"),
+                        name,
+                    ),
                 };
                 self.re_export(&p.tree, module, &path);
             }
@@ -338,15 +399,25 @@ impl Crate {
         let reaches = |f: &&Found| {
             f.of.is_none()
                 && f.public
-                && (self.open.contains(&f.module) || self.globs.contains(&f.module) || self.named.contains(&f.name))
+                && (self.open.contains(&f.module)
+                    || self.globs.contains(&f.module)
+                    || self.named.contains(&f.name))
         };
-        let types: HashSet<&str> = self.found.iter().filter(reaches).map(|f| f.name.as_str()).collect();
+        let types: HashSet<&str> = self
+            .found
+            .iter()
+            .filter(reaches)
+            .map(|f| f.name.as_str())
+            .collect();
         let shown = |f: &&Found| match &f.of {
             Some(of) => types.contains(of.as_str()),
             None => reaches(f),
         };
         let public = |f: &Found| Public {
-            path: f.of.as_ref().map_or(f.name.clone(), |of| format!("{of}::{}", f.name)),
+            path: f
+                .of
+                .as_ref()
+                .map_or(f.name.clone(), |of| format!("{of}::{}", f.name)),
             file: f.file.clone(),
             example: f.example,
         };
@@ -381,12 +452,18 @@ fn imported_macros(items: &[Item]) -> HashMap<String, String> {
 }
 
 fn join(module: &str, name: &str) -> String {
-    if module.is_empty() { name.to_string() } else { format!("{module}::{name}") }
+    if module.is_empty() {
+        name.to_string()
+    } else {
+        format!("{module}::{name}")
+    }
 }
 
 fn file_name(path: &Path) -> String {
     let text = path.display().to_string();
-    text.split_once("..").map_or(text.clone(), |(_, rest)| rest.trim_start_matches('/').to_string())
+    text.split_once("..").map_or(text.clone(), |(_, rest)| {
+        rest.trim_start_matches('/').to_string()
+    })
 }
 
 fn is_public(vis: &Visibility) -> bool {
@@ -414,7 +491,11 @@ fn is_test(attrs: &[Attribute]) -> bool {
 
 fn type_name(ty: &syn::Type) -> String {
     match ty {
-        syn::Type::Path(p) => p.path.segments.last().map_or(String::new(), |s| s.ident.to_string()),
+        syn::Type::Path(p) => p
+            .path
+            .segments
+            .last()
+            .map_or(String::new(), |s| s.ident.to_string()),
         _ => String::new(),
     }
 }

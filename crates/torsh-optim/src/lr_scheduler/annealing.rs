@@ -102,7 +102,9 @@ pub struct LinearPolicy {
 }
 
 impl LinearLR {
-    /// PyTorch's defaults are 1/3, 1 and 5.
+    /// A scheduler that sets the learning rates to `start_factor` of the first ones at once. PyTorch's
+    /// defaults are 1/3, 1 and 5. Errors: a start factor outside of (0, 1], an end factor outside of
+    /// [0, 1].
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, LinearLR}};
@@ -182,7 +184,8 @@ pub struct PolynomialPolicy {
 }
 
 impl PolynomialLR {
-    /// PyTorch's defaults are 5 and 1.
+    /// `power` is the degree of the polynomial. PyTorch's defaults are 5 and 1. An error where
+    /// `total_iters` is 0.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, PolynomialLR}};
@@ -238,7 +241,7 @@ pub struct CosineAnnealingPolicy {
 }
 
 impl CosineAnnealingLR {
-    /// PyTorch's default of `eta_min` is 0.
+    /// `t_max` steps lead down to `eta_min`, whose default in PyTorch is 0. An error where `t_max` is 0.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CosineAnnealingLR}};
@@ -303,7 +306,8 @@ pub struct WarmRestartsPolicy {
 }
 
 impl CosineAnnealingWarmRestarts {
-    /// PyTorch's defaults are 1 for `t_mult` and 0 for `eta_min`.
+    /// The first cycle has `t_0` steps, each further one `t_mult` times as many. PyTorch's defaults are
+    /// 1 for `t_mult` and 0 for `eta_min`. An error where `t_0` or `t_mult` is 0.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CosineAnnealingWarmRestarts}};
@@ -372,7 +376,8 @@ pub struct WarmupCosinePolicy {
 }
 
 impl WarmupCosine {
-    /// An error where the warm-up is longer than the whole.
+    /// `warmup_steps` of `total_steps` lead up from 0, the others down to `min_lr`. An error where the
+    /// warm-up is longer than the whole.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, WarmupCosine}};

@@ -161,7 +161,8 @@ pub struct CyclicPolicy {
 }
 
 impl CyclicLR {
-    /// PyTorch's default of `step_size_up` is 2000.
+    /// Between `base_lr` and `max_lr`, with `step_size_up` steps up (2000 in PyTorch unless given) and as
+    /// many down. An error for an optimizer without momentum, and where there are no steps.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CyclicLR}};
@@ -298,7 +299,7 @@ pub struct OneCyclePolicy {
 
 impl OneCycleLR {
     /// A cycle of `total_steps`, which in PyTorch may also be given as `epochs` times
-    /// `steps_per_epoch`.
+    /// `steps_per_epoch`. An error for an optimizer without momentum, and where there are no steps.
     ///
     /// ```
     /// use torsh_optim::{Adam, Optimizer, lr_scheduler::{LRScheduler, OneCycleLR}};

@@ -121,7 +121,7 @@ macro_rules! lambda {
                 Self::with_policy(optimizer, $policy(vec![f; groups]))
             }
 
-            /// A function for each group.
+            /// A function for each group; an error where they are not equally many.
             pub fn per_group(
                 optimizer: impl Optimizer,
                 lr_lambdas: Vec<Box<dyn Fn(usize) -> f64 + Send + Sync>>,
@@ -170,7 +170,8 @@ pub struct StepPolicy {
 }
 
 impl StepLR {
-    /// PyTorch's default of `gamma` is 0.1.
+    /// The learning rates times `gamma` every `step_size` steps; PyTorch's default of `gamma` is 0.1. An
+    /// error where `step_size` is 0.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, StepLR}};
@@ -215,7 +216,8 @@ pub struct MultiStepPolicy {
 }
 
 impl MultiStepLR {
-    /// PyTorch's default of `gamma` is 0.1. A milestone given twice counts twice.
+    /// The learning rates times `gamma` at each milestone, in any order; one given twice counts twice.
+    /// PyTorch's default of `gamma` is 0.1.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, MultiStepLR}};
@@ -265,7 +267,8 @@ pub struct ConstantPolicy {
 }
 
 impl ConstantLR {
-    /// PyTorch's defaults are a factor of 1/3 and 5 steps.
+    /// The learning rates times `factor` for `total_iters` steps, from now on. PyTorch's defaults are 1/3
+    /// and 5. An error where the factor is outside of [0, 1].
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, ConstantLR}};
@@ -323,7 +326,7 @@ pub struct ExponentialPolicy {
 }
 
 impl ExponentialLR {
-    /// A factor for each step.
+    /// The learning rates times `gamma` at each step.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, ExponentialLR}};

@@ -111,7 +111,8 @@ impl Plateau {
 }
 
 impl ReduceLROnPlateau {
-    /// With PyTorch's defaults.
+    /// With PyTorch's defaults: a tenth of the learning rates after more than ten steps in which the metric
+    /// does not fall.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, ReduceLROnPlateau}};

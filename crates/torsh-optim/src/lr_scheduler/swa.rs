@@ -33,7 +33,8 @@ pub struct SwaPolicy {
 }
 
 impl SWALR {
-    /// PyTorch's defaults are 10 epochs and the strategy `cos`; the other one is `linear`.
+    /// To `swa_lr` in `anneal_epochs` steps. PyTorch's defaults are 10 epochs and the strategy `cos`; the
+    /// other one is `linear`, and any further one an error.
     ///
     /// ```
     /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, SWALR}};

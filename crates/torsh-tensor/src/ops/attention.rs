@@ -54,6 +54,15 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.scaled_dot_product_attention`.
+    ///
+    /// ```
+    /// use torsh_tensor::ScaledDotProductAttentionOptions;
+    /// let options = ScaledDotProductAttentionOptions::new();
+    /// assert_eq!(options.dropout_p, 0.0);
+    /// assert!(!options.is_causal);
+    /// assert_eq!(options.scale, None);
+    /// assert_eq!(options.dropout_p(0.25).dropout_p, 0.25);
+    /// ```
     ScaledDotProductAttentionOptions {
         /// True where a key counts for a query, or numbers added to their products; it broadcasts
         /// to `[.., queries, keys]`.

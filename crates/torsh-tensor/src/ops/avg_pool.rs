@@ -387,10 +387,55 @@ macro_rules! methods {
     };
 }
 methods! {
-    1 "signals `[n, c, l]` or `[c, l]`" avg_pool1d "# use torsh_tensor::tensor;\nlet x = tensor![[1.0, 3.0, 2.0, 6.0]];\nassert_eq!(x.avg_pool1d(2)?, tensor![[2.0, 4.0]]);" avg_pool1d_with "use torsh_tensor::{AvgPool1dOptions, tensor};\nlet x = tensor![[1.0, 3.0, 2.0, 6.0]];\nlet y = x.avg_pool1d_with(2, AvgPool1dOptions::new().stride(1))?;\nassert_eq!(y, tensor![[2.0, 2.5, 4.0]]);" AVG_POOL1D
-        adaptive_avg_pool1d "# use torsh_tensor::tensor;\nlet x = tensor![[1.0, 3.0, 2.0, 6.0]];\nassert_eq!(x.adaptive_avg_pool1d(2)?, tensor![[2.0, 4.0]]);" ADAPTIVE_AVG_POOL1D lp_pool1d "# use torsh_tensor::tensor;\nlet x = tensor![[3.0, 4.0, 6.0, 8.0]];\nassert!(x.lp_pool1d(2.0, 2)?.allclose(&tensor![[5.0, 10.0]])?);" lp_pool1d_with "use torsh_tensor::{Sizes, tensor};\nlet x = tensor![[3.0, 4.0, 6.0, 8.0]];\nlet y = x.lp_pool1d_with(2.0, 2, Some(Sizes([1])), false)?;\nassert!(y.allclose(&tensor![[5.0, 7.211103, 10.0]])?);" LP_POOL1D;
-    2 "images `[n, c, h, w]` or `[c, h, w]`" avg_pool2d "# use torsh_tensor::tensor;\nlet x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\nassert_eq!(x.avg_pool2d(2)?, tensor![[[3.0]]]);" avg_pool2d_with "use torsh_tensor::{AvgPool2dOptions, tensor};\nlet x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\nlet y = x.avg_pool2d_with(2, AvgPool2dOptions::new().divisor_override(2))?;\nassert_eq!(y, tensor![[[6.0]]]);" AVG_POOL2D
-        adaptive_avg_pool2d "# use torsh_tensor::tensor;\nlet x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\nassert_eq!(x.adaptive_avg_pool2d((1, 2))?, tensor![[[1.5, 4.5]]]);" ADAPTIVE_AVG_POOL2D lp_pool2d "# use torsh_tensor::tensor;\nlet x = tensor![[[3.0, 4.0], [6.0, 8.0]]];\nassert!(x.lp_pool2d(2.0, (1, 2))?.allclose(&tensor![[[5.0], [10.0]]])?);" lp_pool2d_with "# use torsh_tensor::tensor;\nlet x = tensor![[[3.0, 4.0], [6.0, 8.0]]];\nlet y = x.lp_pool2d_with(1.0, (1, 2), None, false)?;\nassert!(y.allclose(&tensor![[[7.0], [14.0]]])?);" LP_POOL2D;
-    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" avg_pool3d "# use torsh_tensor::tensor;\nlet x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\nassert_eq!(x.avg_pool3d((1, 2, 2))?, tensor![[[[3.0]]]]);" avg_pool3d_with "use torsh_tensor::{AvgPool3dOptions, tensor};\nlet x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\nlet y = x.avg_pool3d_with((1, 1, 2), AvgPool3dOptions::new().divisor_override(1))?;\nassert_eq!(y, tensor![[[[4.0], [8.0]]]]);" AVG_POOL3D
-        adaptive_avg_pool3d "# use torsh_tensor::tensor;\nlet x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\nassert_eq!(x.adaptive_avg_pool3d((1, 1, 2))?, tensor![[[[1.5, 4.5]]]]);" ADAPTIVE_AVG_POOL3D lp_pool3d "# use torsh_tensor::tensor;\nlet x = tensor![[[[3.0, 4.0], [6.0, 8.0]]]];\nassert!(x.lp_pool3d(2.0, (1, 1, 2))?.allclose(&tensor![[[[5.0], [10.0]]]])?);" lp_pool3d_with "# use torsh_tensor::tensor;\nlet x = tensor![[[[3.0, 4.0], [6.0, 8.0]]]];\nlet y = x.lp_pool3d_with(1.0, (1, 1, 2), None, false)?;\nassert!(y.allclose(&tensor![[[[7.0], [14.0]]]])?);" LP_POOL3D;
+    1 "signals `[n, c, l]` or `[c, l]`"
+        avg_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.avg_pool1d(2)?, tensor![[2.0, 4.0]]);"
+        avg_pool1d_with "use torsh_tensor::{AvgPool1dOptions, tensor};\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            let y = x.avg_pool1d_with(2, AvgPool1dOptions::new().stride(1))?;\n\
+            assert_eq!(y, tensor![[2.0, 2.5, 4.0]]);" AVG_POOL1D
+        adaptive_avg_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.adaptive_avg_pool1d(2)?, tensor![[2.0, 4.0]]);" ADAPTIVE_AVG_POOL1D lp_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[3.0, 4.0, 6.0, 8.0]];\n\
+            assert!(x.lp_pool1d(2.0, 2)?.allclose(&tensor![[5.0, 10.0]])?);"
+        lp_pool1d_with "use torsh_tensor::{Sizes, tensor};\n\
+            let x = tensor![[3.0, 4.0, 6.0, 8.0]];\n\
+            let y = x.lp_pool1d_with(2.0, 2, Some(Sizes([1])), false)?;\n\
+            assert!(y.allclose(&tensor![[5.0, 7.211103, 10.0]])?);" LP_POOL1D;
+    2 "images `[n, c, h, w]` or `[c, h, w]`"
+        avg_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            assert_eq!(x.avg_pool2d(2)?, tensor![[[3.0]]]);"
+        avg_pool2d_with "use torsh_tensor::{AvgPool2dOptions, tensor};\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            let y = x.avg_pool2d_with(2, AvgPool2dOptions::new().divisor_override(2))?;\n\
+            assert_eq!(y, tensor![[[6.0]]]);" AVG_POOL2D
+        adaptive_avg_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            assert_eq!(x.adaptive_avg_pool2d((1, 2))?, tensor![[[1.5, 4.5]]]);" ADAPTIVE_AVG_POOL2D lp_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[3.0, 4.0], [6.0, 8.0]]];\n\
+            assert!(x.lp_pool2d(2.0, (1, 2))?.allclose(&tensor![[[5.0], [10.0]]])?);"
+        lp_pool2d_with "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[3.0, 4.0], [6.0, 8.0]]];\n\
+            let y = x.lp_pool2d_with(1.0, (1, 2), None, false)?;\n\
+            assert!(y.allclose(&tensor![[[7.0], [14.0]]])?);" LP_POOL2D;
+    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`"
+        avg_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            assert_eq!(x.avg_pool3d((1, 2, 2))?, tensor![[[[3.0]]]]);"
+        avg_pool3d_with "use torsh_tensor::{AvgPool3dOptions, tensor};\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            let y = x.avg_pool3d_with((1, 1, 2), AvgPool3dOptions::new().divisor_override(1))?;\n\
+            assert_eq!(y, tensor![[[[4.0], [8.0]]]]);" AVG_POOL3D
+        adaptive_avg_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            assert_eq!(x.adaptive_avg_pool3d((1, 1, 2))?, tensor![[[[1.5, 4.5]]]]);" ADAPTIVE_AVG_POOL3D lp_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[3.0, 4.0], [6.0, 8.0]]]];\n\
+            assert!(x.lp_pool3d(2.0, (1, 1, 2))?.allclose(&tensor![[[[5.0], [10.0]]]])?);"
+        lp_pool3d_with "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[3.0, 4.0], [6.0, 8.0]]]];\n\
+            let y = x.lp_pool3d_with(1.0, (1, 1, 2), None, false)?;\n\
+            assert!(y.allclose(&tensor![[[[7.0], [14.0]]]])?);" LP_POOL3D;
 }

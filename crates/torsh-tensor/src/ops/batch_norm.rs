@@ -198,6 +198,15 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
 
 options! {
     /// PyTorch's keyword arguments of `batch_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::BatchNormOptions;
+    /// let options = BatchNormOptions::new();
+    /// assert!(!options.training);
+    /// assert_eq!(options.momentum, 0.1);
+    /// assert_eq!(options.eps, 1e-5);
+    /// assert!(options.training(true).training);
+    /// ```
     BatchNormOptions {
         /// A factor for each channel.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());

@@ -335,6 +335,14 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Tensor> {
 
 options! {
     /// PyTorch's keyword arguments of `nll_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{NllLossOptions, Reduction};
+    /// let options = NllLossOptions::new();
+    /// assert_eq!(options.ignore_index, -100);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.ignore_index(3).ignore_index, 3);
+    /// ```
     NllLossOptions {
         /// A factor for each class.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -347,6 +355,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `cross_entropy`.
+    ///
+    /// ```
+    /// use torsh_tensor::{CrossEntropyOptions, Reduction};
+    /// let options = CrossEntropyOptions::new();
+    /// assert_eq!(options.ignore_index, -100);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.label_smoothing, 0.0);
+    /// assert_eq!(options.ignore_index(3).ignore_index, 3);
+    /// ```
     CrossEntropyOptions {
         /// A factor for each class.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());

@@ -114,7 +114,8 @@ pub static ZERO_: OpRecord =
 
 impl Tensor {
     /// The tensor converted to `dtype` (`Tensor.to`); itself when it has that dtype already.
-    /// Fractions are cut off, integers wrap, complex numbers lose their imaginary part.
+    /// Fractions are cut off, integers wrap, complex numbers lose their imaginary part. Every dtype
+    /// from every other.
     ///
     /// ```
     /// # use torsh_tensor::{DType, tensor};
@@ -198,7 +199,8 @@ impl Tensor {
     }
 
     /// Copies `src` over this tensor, broadcast and converted (`Tensor.copy_`); returns this
-    /// tensor.
+    /// tensor. An error where `src` does not broadcast to this shape, and for a leaf that requires
+    /// a gradient.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -283,7 +285,8 @@ impl Tensor {
         }
     }
 
-    /// Writes one number over all elements; returns this tensor.
+    /// Writes one number over all elements; returns this tensor. An error for a leaf that requires
+    /// a gradient.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -329,7 +332,8 @@ impl Tensor {
         crate::inplace::rebase(self, Some(node))
     }
 
-    /// Writes zeros over all elements; returns this tensor.
+    /// Writes zeros over all elements; returns this tensor. An error for a leaf that requires a
+    /// gradient.
     ///
     /// ```
     /// # use torsh_tensor::tensor;

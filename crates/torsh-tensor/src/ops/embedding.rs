@@ -155,6 +155,15 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.embedding`.
+    ///
+    /// ```
+    /// use torsh_tensor::EmbeddingOptions;
+    /// let options = EmbeddingOptions::new();
+    /// assert_eq!(options.max_norm, None);
+    /// assert_eq!(options.norm_type, 2.0);
+    /// assert!(!options.scale_grad_by_freq);
+    /// assert_eq!(options.max_norm(0.25).max_norm, Some(0.25));
+    /// ```
     #[derive(Copy)]
     EmbeddingOptions {
         /// The row whose gradient stays zero; negative ones count from the end.

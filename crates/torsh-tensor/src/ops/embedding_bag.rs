@@ -242,6 +242,15 @@ fn mode(word: &str) -> Result<EmbeddingBagMode> {
 
 options! {
     /// PyTorch's keyword arguments of `F.embedding_bag`.
+    ///
+    /// ```
+    /// use torsh_tensor::EmbeddingBagOptions;
+    /// let options = EmbeddingBagOptions::new();
+    /// assert_eq!(options.max_norm, None);
+    /// assert_eq!(options.norm_type, 2.0);
+    /// assert!(!options.scale_grad_by_freq);
+    /// assert_eq!(options.max_norm(0.25).max_norm, Some(0.25));
+    /// ```
     EmbeddingBagOptions {
         /// Where each bag of a 1-d input starts (int64 or int32), the first at 0.
         offsets: Option<Tensor> = None, &Tensor => |t| Some(t.clone());

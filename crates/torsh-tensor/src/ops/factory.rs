@@ -387,7 +387,7 @@ impl Tensor {
     }
 
     /// `base` to the power of `steps` equally spaced exponents from `start` to `end`
-    /// (`torch.logspace`).
+    /// (`torch.logspace`). A negative `steps` is an error.
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor, tensor};
@@ -431,7 +431,7 @@ impl Tensor {
         Tensor::eye_nm(n, n, dtype, device)
     }
 
-    /// A matrix of `n` rows and `m` columns with ones on the diagonal.
+    /// A matrix of `n` rows and `m` columns with ones on the diagonal. A negative size is an error.
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor, tensor};
@@ -576,8 +576,9 @@ impl Tensor {
         Tensor::full(shape, value, self.dtype(), self.device())
     }
 
-    /// A tensor of this one's shape and dtype that holds one number (or the value of a 0-d
-    /// tensor, through which gradients flow) everywhere.
+    /// A tensor of this one's shape and dtype that holds one number (or the value of a 0-d tensor,
+    /// through which gradients flow) everywhere. A tensor of one or more dimensions as `value` is
+    /// an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;

@@ -28,6 +28,15 @@ pub static GUMBEL_SOFTMAX: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.gumbel_softmax`.
+    ///
+    /// ```
+    /// use torsh_tensor::GumbelSoftmaxOptions;
+    /// let options = GumbelSoftmaxOptions::new();
+    /// assert_eq!(options.tau, 1.0);
+    /// assert!(!options.hard);
+    /// assert_eq!(options.dim, -1);
+    /// assert_eq!(options.tau(0.25).tau, 0.25);
+    /// ```
     GumbelSoftmaxOptions {
         /// The temperature: small ones give nearly one-hot draws. Above 0.
         tau: f64 = 1.0;

@@ -568,7 +568,8 @@ impl Tensor {
         call1(&INDEX_ADD, &args, &attrs::IndexAdd { dim: d, alpha })
     }
 
-    /// [`Tensor::index_add`] in place; returns this tensor.
+    /// [`Tensor::index_add`] in place; returns this tensor. The shape and dtype stay. Errors as for
+    /// [`Tensor::index_add`], and for a leaf that requires a gradient.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -612,7 +613,8 @@ impl Tensor {
         )
     }
 
-    /// [`Tensor::index_copy`] in place; returns this tensor.
+    /// [`Tensor::index_copy`] in place; returns this tensor. Errors as for [`Tensor::index_copy`],
+    /// and for a leaf that requires a gradient.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -661,7 +663,8 @@ impl Tensor {
         call1(&INDEX_FILL, &args, &attrs::IndexFill { dim: d, value })
     }
 
-    /// [`Tensor::index_fill`] in place; returns this tensor.
+    /// [`Tensor::index_fill`] in place; returns this tensor. Errors as for [`Tensor::index_fill`],
+    /// and for a leaf that requires a gradient.
     ///
     /// ```
     /// # use torsh_tensor::tensor;

@@ -114,6 +114,13 @@ impl IntoFactors for Vec<f64> {
 options! {
     /// The arguments of [`Tensor::interpolate_with`], by PyTorch's names; one of `size` and
     /// `scale_factor` must be given.
+    ///
+    /// ```
+    /// use torsh_tensor::InterpolateOptions;
+    /// let options = InterpolateOptions::new();
+    /// assert!(!options.antialias);
+    /// assert!(options.antialias(true).antialias);
+    /// ```
     #[derive(PartialEq)]
     InterpolateOptions {
         /// The spatial sizes of the result; one stands for all.

@@ -549,10 +549,60 @@ macro_rules! methods {
     };
 }
 methods! {
-    1 "signals `[n, c, l]` or `[c, l]`" max_pool1d "# use torsh_tensor::tensor;\nlet x = tensor![[1.0, 3.0, 2.0, 6.0]];\nassert_eq!(x.max_pool1d(2)?, tensor![[3.0, 6.0]]);" max_pool1d_with "use torsh_tensor::{MaxPool1dOptions, tensor};\nlet x = tensor![[1.0, 3.0, 2.0, 6.0]];\nlet y = x.max_pool1d_with(2, MaxPool1dOptions::new().stride(1))?;\nassert_eq!(y, tensor![[3.0, 3.0, 6.0]]);" max_pool1d_indices "use torsh_tensor::{MaxPool1dOptions, tensor};\nlet x = tensor![[1.0, 3.0, 2.0, 6.0]];\nlet pooled = x.max_pool1d_indices(2, MaxPool1dOptions::new())?;\nassert_eq!(pooled, (tensor![[3.0, 6.0]], tensor![[1, 3]]));" MAX_POOL1D
-        adaptive_max_pool1d "# use torsh_tensor::tensor;\nlet x = tensor![[1.0, 3.0, 2.0, 6.0]];\nassert_eq!(x.adaptive_max_pool1d(1)?, tensor![[6.0]]);" adaptive_max_pool1d_indices "# use torsh_tensor::tensor;\nlet x = tensor![[1.0, 3.0, 2.0, 6.0]];\nassert_eq!(x.adaptive_max_pool1d_indices(1)?, (tensor![[6.0]], tensor![[3]]));" ADAPTIVE_MAX_POOL1D;
-    2 "images `[n, c, h, w]` or `[c, h, w]`" max_pool2d "# use torsh_tensor::tensor;\nlet x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\nassert_eq!(x.max_pool2d(2)?, tensor![[[6.0]]]);" max_pool2d_with "use torsh_tensor::{MaxPool2dOptions, tensor};\nlet x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\nlet y = x.max_pool2d_with((1, 2), MaxPool2dOptions::new().stride(1))?;\nassert_eq!(y, tensor![[[3.0], [6.0]]]);" max_pool2d_indices "use torsh_tensor::{MaxPool2dOptions, tensor};\nlet x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\nlet pooled = x.max_pool2d_indices(2, MaxPool2dOptions::new())?;\nassert_eq!(pooled, (tensor![[[6.0]]], tensor![[[3]]]));" MAX_POOL2D
-        adaptive_max_pool2d "# use torsh_tensor::tensor;\nlet x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\nassert_eq!(x.adaptive_max_pool2d((1, 2))?, tensor![[[2.0, 6.0]]]);" adaptive_max_pool2d_indices "# use torsh_tensor::tensor;\nlet x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\nlet pooled = x.adaptive_max_pool2d_indices((1, 2))?;\nassert_eq!(pooled, (tensor![[[2.0, 6.0]]], tensor![[[2, 3]]]));" ADAPTIVE_MAX_POOL2D;
-    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" max_pool3d "# use torsh_tensor::tensor;\nlet x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\nassert_eq!(x.max_pool3d((1, 2, 2))?, tensor![[[[6.0]]]]);" max_pool3d_with "use torsh_tensor::{MaxPool3dOptions, tensor};\nlet x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\nlet y = x.max_pool3d_with((1, 1, 2), MaxPool3dOptions::new().stride(1))?;\nassert_eq!(y, tensor![[[[3.0], [6.0]]]]);" max_pool3d_indices "use torsh_tensor::{MaxPool3dOptions, tensor};\nlet x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\nlet pooled = x.max_pool3d_indices((1, 2, 2), MaxPool3dOptions::new())?;\nassert_eq!(pooled, (tensor![[[[6.0]]]], tensor![[[[3]]]]));" MAX_POOL3D
-        adaptive_max_pool3d "# use torsh_tensor::tensor;\nlet x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\nassert_eq!(x.adaptive_max_pool3d((1, 1, 2))?, tensor![[[[2.0, 6.0]]]]);" adaptive_max_pool3d_indices "# use torsh_tensor::tensor;\nlet x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\nlet pooled = x.adaptive_max_pool3d_indices((1, 1, 2))?;\nassert_eq!(pooled, (tensor![[[[2.0, 6.0]]]], tensor![[[[2, 3]]]]));" ADAPTIVE_MAX_POOL3D;
+    1 "signals `[n, c, l]` or `[c, l]`"
+        max_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.max_pool1d(2)?, tensor![[3.0, 6.0]]);"
+        max_pool1d_with "use torsh_tensor::{MaxPool1dOptions, tensor};\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            let y = x.max_pool1d_with(2, MaxPool1dOptions::new().stride(1))?;\n\
+            assert_eq!(y, tensor![[3.0, 3.0, 6.0]]);"
+        max_pool1d_indices "use torsh_tensor::{MaxPool1dOptions, tensor};\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            let pooled = x.max_pool1d_indices(2, MaxPool1dOptions::new())?;\n\
+            assert_eq!(pooled, (tensor![[3.0, 6.0]], tensor![[1, 3]]));" MAX_POOL1D
+        adaptive_max_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.adaptive_max_pool1d(1)?, tensor![[6.0]]);"
+        adaptive_max_pool1d_indices "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.adaptive_max_pool1d_indices(1)?, (tensor![[6.0]], tensor![[3]]));" ADAPTIVE_MAX_POOL1D;
+    2 "images `[n, c, h, w]` or `[c, h, w]`"
+        max_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            assert_eq!(x.max_pool2d(2)?, tensor![[[6.0]]]);"
+        max_pool2d_with "use torsh_tensor::{MaxPool2dOptions, tensor};\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            let y = x.max_pool2d_with((1, 2), MaxPool2dOptions::new().stride(1))?;\n\
+            assert_eq!(y, tensor![[[3.0], [6.0]]]);"
+        max_pool2d_indices "use torsh_tensor::{MaxPool2dOptions, tensor};\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            let pooled = x.max_pool2d_indices(2, MaxPool2dOptions::new())?;\n\
+            assert_eq!(pooled, (tensor![[[6.0]]], tensor![[[3]]]));" MAX_POOL2D
+        adaptive_max_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            assert_eq!(x.adaptive_max_pool2d((1, 2))?, tensor![[[2.0, 6.0]]]);"
+        adaptive_max_pool2d_indices "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            let pooled = x.adaptive_max_pool2d_indices((1, 2))?;\n\
+            assert_eq!(pooled, (tensor![[[2.0, 6.0]]], tensor![[[2, 3]]]));" ADAPTIVE_MAX_POOL2D;
+    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`"
+        max_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            assert_eq!(x.max_pool3d((1, 2, 2))?, tensor![[[[6.0]]]]);"
+        max_pool3d_with "use torsh_tensor::{MaxPool3dOptions, tensor};\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            let y = x.max_pool3d_with((1, 1, 2), MaxPool3dOptions::new().stride(1))?;\n\
+            assert_eq!(y, tensor![[[[3.0], [6.0]]]]);"
+        max_pool3d_indices "use torsh_tensor::{MaxPool3dOptions, tensor};\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            let pooled = x.max_pool3d_indices((1, 2, 2), MaxPool3dOptions::new())?;\n\
+            assert_eq!(pooled, (tensor![[[[6.0]]]], tensor![[[[3]]]]));" MAX_POOL3D
+        adaptive_max_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            assert_eq!(x.adaptive_max_pool3d((1, 1, 2))?, tensor![[[[2.0, 6.0]]]]);"
+        adaptive_max_pool3d_indices "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            let pooled = x.adaptive_max_pool3d_indices((1, 1, 2))?;\n\
+            assert_eq!(pooled, (tensor![[[[2.0, 6.0]]]], tensor![[[[2, 3]]]]));" ADAPTIVE_MAX_POOL3D;
 }

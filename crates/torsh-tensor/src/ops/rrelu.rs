@@ -31,6 +31,13 @@ pub static RRELU: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.rrelu`.
+    ///
+    /// ```
+    /// use torsh_tensor::RreluOptions;
+    /// let options = RreluOptions::new();
+    /// assert!(!options.training);
+    /// assert!(options.training(true).training);
+    /// ```
     RreluOptions {
         /// The least slope.
         lower: f64 = 1.0 / 8.0;

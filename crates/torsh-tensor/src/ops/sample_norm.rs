@@ -133,6 +133,13 @@ pub static LOCAL_RESPONSE_NORM: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.layer_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::LayerNormOptions;
+    /// let options = LayerNormOptions::new();
+    /// assert_eq!(options.eps, 1e-5);
+    /// assert_eq!(options.eps(0.25).eps, 0.25);
+    /// ```
     LayerNormOptions {
         /// A factor for each element of a sample.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -145,6 +152,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.rms_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::RmsNormOptions;
+    /// let options = RmsNormOptions::new();
+    /// assert_eq!(options.eps, None);
+    /// assert_eq!(options.eps(0.25).eps, Some(0.25));
+    /// ```
     RmsNormOptions {
         /// A factor for each element of a sample.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -155,6 +169,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.group_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::GroupNormOptions;
+    /// let options = GroupNormOptions::new();
+    /// assert_eq!(options.eps, 1e-5);
+    /// assert_eq!(options.eps(0.25).eps, 0.25);
+    /// ```
     GroupNormOptions {
         /// A factor for each channel.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -167,6 +188,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.instance_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::InstanceNormOptions;
+    /// let options = InstanceNormOptions::new();
+    /// assert!(options.use_input_stats);
+    /// assert_eq!(options.momentum, 0.1);
+    /// assert_eq!(options.eps, 1e-5);
+    /// assert!(!options.use_input_stats(false).use_input_stats);
+    /// ```
     InstanceNormOptions {
         /// Moved towards the samples' means, or used instead of them.
         running_mean: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -187,6 +217,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.local_response_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::LocalResponseNormOptions;
+    /// let options = LocalResponseNormOptions::new();
+    /// assert_eq!(options.alpha, 1e-4);
+    /// assert_eq!(options.beta, 0.75);
+    /// assert_eq!(options.k, 1.0);
+    /// assert_eq!(options.alpha(0.25).alpha, 0.25);
+    /// ```
     LocalResponseNormOptions {
         /// A factor of the mean of squares.
         alpha: f64 = 1e-4;

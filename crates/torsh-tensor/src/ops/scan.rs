@@ -246,6 +246,14 @@ pub static DIFF: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `diff`.
+    ///
+    /// ```
+    /// use torsh_tensor::DiffOptions;
+    /// let options = DiffOptions::new();
+    /// assert_eq!(options.n, 1);
+    /// assert_eq!(options.dim, -1);
+    /// assert_eq!(options.n(3).n, 3);
+    /// ```
     DiffOptions {
         /// How often differences are taken.
         n: i64 = 1;
@@ -301,7 +309,7 @@ impl Tensor {
         self.total(&CUMSUM, dim.value(), options.dtype)
     }
 
-    /// [`Tensor::cumsum`] in place.
+    /// [`Tensor::cumsum`] in place. The dtype stays. An error for a leaf that requires a gradient.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -341,7 +349,7 @@ impl Tensor {
         self.total(&CUMPROD, dim.value(), options.dtype)
     }
 
-    /// [`Tensor::cumprod`] in place.
+    /// [`Tensor::cumprod`] in place. The dtype stays. An error for a leaf that requires a gradient.
     ///
     /// ```
     /// # use torsh_tensor::tensor;

@@ -292,6 +292,13 @@ pub static SCATTER_ADD: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword argument of `scatter_reduce`.
+    ///
+    /// ```
+    /// use torsh_tensor::ScatterReduceOptions;
+    /// let options = ScatterReduceOptions::new();
+    /// assert!(options.include_self);
+    /// assert!(!options.include_self(false).include_self);
+    /// ```
     #[derive(Copy)]
     ScatterReduceOptions {
         /// Whether the target's own elements take part.

@@ -189,8 +189,9 @@ impl Tensor {
         self.named("pixel_shuffle", pixel_shuffle(self, upscale_factor.value()))
     }
 
-    /// An image `[.., c, h r, w r]` as `[.., c r r, h, w]`
-    /// (`torch.nn.functional.pixel_unshuffle`), the inverse of [`Tensor::pixel_shuffle`].
+    /// An image `[.., c, h r, w r]` as `[.., c r r, h, w]` (`torch.nn.functional.pixel_unshuffle`),
+    /// the inverse of [`Tensor::pixel_shuffle`]. Every dtype. An error where the factor does not
+    /// divide height and width.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -208,6 +209,7 @@ impl Tensor {
 
     /// The channels (dimension 1) of `groups` groups, taken from each in turn
     /// (`torch.nn.functional.channel_shuffle`): `[n, c, ..]` of at least 3 dimensions, every dtype.
+    /// An error where the groups do not divide the channels.
     ///
     /// ```
     /// # use torsh_tensor::tensor;

@@ -130,6 +130,14 @@ pub static CROSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.cosine_similarity`.
+    ///
+    /// ```
+    /// use torsh_tensor::CosineSimilarityOptions;
+    /// let options = CosineSimilarityOptions::new();
+    /// assert_eq!(options.dim, 1);
+    /// assert_eq!(options.eps, 1e-8);
+    /// assert_eq!(options.dim(3).dim, 3);
+    /// ```
     CosineSimilarityOptions {
         /// The dimension of the vectors.
         dim: i64 = 1;
@@ -140,6 +148,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.pairwise_distance`.
+    ///
+    /// ```
+    /// use torsh_tensor::PairwiseDistanceOptions;
+    /// let options = PairwiseDistanceOptions::new();
+    /// assert_eq!(options.p, 2.0);
+    /// assert_eq!(options.eps, 1e-6);
+    /// assert!(!options.keepdim);
+    /// assert_eq!(options.p(0.25).p, 0.25);
+    /// ```
     PairwiseDistanceOptions {
         /// The order of the norm.
         p: f64 = 2.0;
@@ -152,6 +169,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.normalize`.
+    ///
+    /// ```
+    /// use torsh_tensor::NormalizeOptions;
+    /// let options = NormalizeOptions::new();
+    /// assert_eq!(options.p, 2.0);
+    /// assert_eq!(options.dim, 1);
+    /// assert_eq!(options.eps, 1e-12);
+    /// assert_eq!(options.p(0.25).p, 0.25);
+    /// ```
     NormalizeOptions {
         /// The order of the norm.
         p: f64 = 2.0;
@@ -314,8 +340,8 @@ impl Tensor {
         }
     }
 
-    /// The cross products of vectors along a dimension of size 3 (`torch.linalg.cross`). The
-    /// shapes broadcast; every number type.
+    /// The cross products of vectors along a dimension of size 3 (`torch.linalg.cross`). The shapes
+    /// broadcast; every number type. A dimension of another size is an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;

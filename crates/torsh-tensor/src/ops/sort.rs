@@ -358,6 +358,15 @@ fn search(
 
 options! {
     /// PyTorch's keyword arguments of `sort` and `argsort`.
+    ///
+    /// ```
+    /// use torsh_tensor::SortOptions;
+    /// let options = SortOptions::new();
+    /// assert_eq!(options.dim, -1);
+    /// assert!(!options.descending);
+    /// assert!(!options.stable);
+    /// assert_eq!(options.dim(3).dim, 3);
+    /// ```
     #[derive(Copy)]
     SortOptions {
         /// The dimension.
@@ -371,6 +380,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `topk`.
+    ///
+    /// ```
+    /// use torsh_tensor::TopkOptions;
+    /// let options = TopkOptions::new();
+    /// assert_eq!(options.dim, -1);
+    /// assert!(options.largest);
+    /// assert!(options.sorted);
+    /// assert_eq!(options.dim(3).dim, 3);
+    /// ```
     #[derive(Copy)]
     TopkOptions {
         /// The dimension.
@@ -384,6 +402,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `searchsorted` and `bucketize`.
+    ///
+    /// ```
+    /// use torsh_tensor::SearchsortedOptions;
+    /// let options = SearchsortedOptions::new();
+    /// assert!(!options.right);
+    /// assert!(!options.out_int32);
+    /// assert!(options.right(true).right);
+    /// ```
     SearchsortedOptions {
         /// Whether positions behind equal elements are wanted.
         right: bool = false;
@@ -396,6 +422,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `bincount`.
+    ///
+    /// ```
+    /// use torsh_tensor::BincountOptions;
+    /// let options = BincountOptions::new();
+    /// assert_eq!(options.minlength, 0);
+    /// assert_eq!(options.minlength(3).minlength, 3);
+    /// ```
     BincountOptions {
         /// What each element counts for, instead of 1.
         weights: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -406,6 +439,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `isin`.
+    ///
+    /// ```
+    /// use torsh_tensor::IsinOptions;
+    /// let options = IsinOptions::new();
+    /// assert!(!options.assume_unique);
+    /// assert!(!options.invert);
+    /// assert!(options.assume_unique(true).assume_unique);
+    /// ```
     #[derive(Copy)]
     IsinOptions {
         /// Whether no element of `elements` (and of `test_elements`) occurs twice; it makes no
@@ -418,6 +459,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `allclose` and `isclose`.
+    ///
+    /// ```
+    /// use torsh_tensor::IscloseOptions;
+    /// let options = IscloseOptions::new();
+    /// assert_eq!(options.rtol, 1e-5);
+    /// assert_eq!(options.atol, 1e-8);
+    /// assert!(!options.equal_nan);
+    /// assert_eq!(options.rtol(0.25).rtol, 0.25);
+    /// ```
     #[derive(Copy)]
     IscloseOptions {
         /// The tolerance relative to the other tensor's elements.

@@ -206,16 +206,22 @@ macro_rules! nsplit {
 }
 nsplit!(
     HSPLIT HSPLIT_AT
-        hsplit "# use torsh_tensor::tensor;\nassert_eq!(tensor![1, 2, 3, 4].hsplit(2)?, [tensor![1, 2], tensor![3, 4]]);"
-        hsplit_at "# use torsh_tensor::tensor;\nassert_eq!(tensor![1, 2, 3, 4].hsplit_at([1])?, [tensor![1], tensor![2, 3, 4]]);"
+        hsplit "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![1, 2, 3, 4].hsplit(2)?, [tensor![1, 2], tensor![3, 4]]);"
+        hsplit_at "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![1, 2, 3, 4].hsplit_at([1])?, [tensor![1], tensor![2, 3, 4]]);"
         "hsplit" "second (of a vector, the only)",
     VSPLIT VSPLIT_AT
-        vsplit "# use torsh_tensor::tensor;\nassert_eq!(tensor![[1, 2], [3, 4]].vsplit(2)?, [tensor![[1, 2]], tensor![[3, 4]]]);"
-        vsplit_at "# use torsh_tensor::tensor;\nassert_eq!(tensor![[1], [2], [3]].vsplit_at([1])?, [tensor![[1]], tensor![[2], [3]]]);"
+        vsplit "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![[1, 2], [3, 4]].vsplit(2)?, [tensor![[1, 2]], tensor![[3, 4]]]);"
+        vsplit_at "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![[1], [2], [3]].vsplit_at([1])?, [tensor![[1]], tensor![[2], [3]]]);"
         "vsplit" "first",
     DSPLIT DSPLIT_AT
-        dsplit "# use torsh_tensor::tensor;\nassert_eq!(tensor![[[1, 2]]].dsplit(2)?, [tensor![[[1]]], tensor![[[2]]]]);"
-        dsplit_at "# use torsh_tensor::tensor;\nassert_eq!(tensor![[[1, 2, 3]]].dsplit_at([1])?, [tensor![[[1]]], tensor![[[2, 3]]]]);"
+        dsplit "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![[[1, 2]]].dsplit(2)?, [tensor![[[1]]], tensor![[[2]]]]);"
+        dsplit_at "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![[[1, 2, 3]]].dsplit_at([1])?, [tensor![[[1]]], tensor![[[2, 3]]]]);"
         "dsplit" "third"
 );
 

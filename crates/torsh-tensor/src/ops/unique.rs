@@ -43,6 +43,15 @@ pub static UNIQUE_CONSECUTIVE: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `unique`.
+    ///
+    /// ```
+    /// use torsh_tensor::UniqueOptions;
+    /// let options = UniqueOptions::new();
+    /// assert!(options.sorted);
+    /// assert!(!options.return_inverse);
+    /// assert!(!options.return_counts);
+    /// assert!(!options.sorted(false).sorted);
+    /// ```
     #[derive(Copy)]
     UniqueOptions {
         /// Whether the result is in ascending order, which it always is.
@@ -58,6 +67,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `unique_consecutive`.
+    ///
+    /// ```
+    /// use torsh_tensor::UniqueConsecutiveOptions;
+    /// let options = UniqueConsecutiveOptions::new();
+    /// assert!(!options.return_inverse);
+    /// assert!(!options.return_counts);
+    /// assert!(options.return_inverse(true).return_inverse);
+    /// ```
     #[derive(Copy)]
     UniqueConsecutiveOptions {
         /// Whether to say where in the result each element went.

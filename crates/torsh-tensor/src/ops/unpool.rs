@@ -430,7 +430,10 @@ unpoolings! {
     /// assert_eq!(y.max_unpool1d(&indices, 2)?, tensor![[0.0, 5.0, 3.0, 0.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    1 "signals `[n, c, l]` or `[c, l]`" max_unpool1d max_unpool1d_with "use torsh_tensor::{MaxPool1dOptions, MaxUnpoolOptions, tensor};\nlet (y, indices) = tensor![[1.0, 5.0, 3.0, 2.0]].max_pool1d_indices(2, MaxPool1dOptions::new())?;\nlet options = MaxUnpoolOptions::new().output_size([5]);\nassert_eq!(y.max_unpool1d_with(&indices, 2, options)?, tensor![[0.0, 5.0, 3.0, 0.0, 0.0]]);" MAX_UNPOOL1D;
+    1 "signals `[n, c, l]` or `[c, l]`" max_unpool1d max_unpool1d_with "use torsh_tensor::{MaxPool1dOptions, MaxUnpoolOptions, tensor};\n\
+            let (y, indices) = tensor![[1.0, 5.0, 3.0, 2.0]].max_pool1d_indices(2, MaxPool1dOptions::new())?;\n\
+            let options = MaxUnpoolOptions::new().output_size([5]);\n\
+            assert_eq!(y.max_unpool1d_with(&indices, 2, options)?, tensor![[0.0, 5.0, 3.0, 0.0, 0.0]]);" MAX_UNPOOL1D;
     /// ```
     /// use torsh_tensor::{MaxPool2dOptions, tensor};
     /// let x = tensor![[[1.0, 5.0], [3.0, 2.0]]];
@@ -438,7 +441,10 @@ unpoolings! {
     /// assert_eq!(y.max_unpool2d(&indices, 2)?, tensor![[[0.0, 5.0], [0.0, 0.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    2 "images `[n, c, h, w]` or `[c, h, w]`" max_unpool2d max_unpool2d_with "use torsh_tensor::{MaxPool2dOptions, MaxUnpoolOptions, tensor};\nlet (y, indices) = tensor![[[1.0, 5.0], [3.0, 2.0]]].max_pool2d_indices(2, MaxPool2dOptions::new())?;\nlet options = MaxUnpoolOptions::new().output_size([2, 3]);\nassert_eq!(y.max_unpool2d_with(&indices, 2, options)?, tensor![[[0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]]);" MAX_UNPOOL2D;
+    2 "images `[n, c, h, w]` or `[c, h, w]`" max_unpool2d max_unpool2d_with "use torsh_tensor::{MaxPool2dOptions, MaxUnpoolOptions, tensor};\n\
+            let (y, indices) = tensor![[[1.0, 5.0], [3.0, 2.0]]].max_pool2d_indices(2, MaxPool2dOptions::new())?;\n\
+            let options = MaxUnpoolOptions::new().output_size([2, 3]);\n\
+            assert_eq!(y.max_unpool2d_with(&indices, 2, options)?, tensor![[[0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]]);" MAX_UNPOOL2D;
     /// ```
     /// use torsh_tensor::{MaxPool3dOptions, tensor};
     /// let x = tensor![[[[1.0, 5.0], [3.0, 2.0]]]];
@@ -446,7 +452,11 @@ unpoolings! {
     /// assert_eq!(y.max_unpool3d(&indices, (1, 2, 2))?, tensor![[[[0.0, 5.0], [0.0, 0.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" max_unpool3d max_unpool3d_with "use torsh_tensor::{MaxPool3dOptions, MaxUnpoolOptions, tensor};\nlet (y, indices) = tensor![[[[1.0, 5.0], [3.0, 2.0]]]].max_pool3d_indices((1, 2, 2), MaxPool3dOptions::new())?;\nlet options = MaxUnpoolOptions::new().output_size([1, 2, 3]);\nlet unpooled = y.max_unpool3d_with(&indices, (1, 2, 2), options)?;\nassert_eq!(unpooled, tensor![[[[0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]]]);" MAX_UNPOOL3D;
+    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" max_unpool3d max_unpool3d_with "use torsh_tensor::{MaxPool3dOptions, MaxUnpoolOptions, tensor};\n\
+            let (y, indices) = tensor![[[[1.0, 5.0], [3.0, 2.0]]]].max_pool3d_indices((1, 2, 2), MaxPool3dOptions::new())?;\n\
+            let options = MaxUnpoolOptions::new().output_size([1, 2, 3]);\n\
+            let unpooled = y.max_unpool3d_with(&indices, (1, 2, 2), options)?;\n\
+            assert_eq!(unpooled, tensor![[[[0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]]]);" MAX_UNPOOL3D;
 }
 
 macro_rules! fractional {

@@ -89,6 +89,15 @@ pub static CTC_LOSS_BACKWARD: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.ctc_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{CtcLossOptions, Reduction};
+    /// let options = CtcLossOptions::new();
+    /// assert_eq!(options.blank, 0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert!(!options.zero_infinity);
+    /// assert_eq!(options.blank(3).blank, 3);
+    /// ```
     CtcLossOptions {
         /// The label that stands between others and means none of them.
         blank: i64 = 0;

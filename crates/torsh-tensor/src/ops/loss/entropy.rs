@@ -138,6 +138,13 @@ pub static GAUSSIAN_NLL_LOSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.binary_cross_entropy`.
+    ///
+    /// ```
+    /// use torsh_tensor::{BceOptions, Reduction};
+    /// let options = BceOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     BceOptions {
         /// A factor for each element; it broadcasts.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -148,6 +155,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.binary_cross_entropy_with_logits`.
+    ///
+    /// ```
+    /// use torsh_tensor::{BceWithLogitsOptions, Reduction};
+    /// let options = BceWithLogitsOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     BceWithLogitsOptions {
         /// A factor for each element; it broadcasts.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -160,6 +174,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.kl_div`.
+    ///
+    /// ```
+    /// use torsh_tensor::{KlDivOptions, Reduction};
+    /// let options = KlDivOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert!(!options.log_target);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     KlDivOptions {
         /// How the losses become the result; `BatchMean` is the mathematical divergence.
         reduction: Reduction = Reduction::Mean;
@@ -170,6 +192,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.poisson_nll_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{PoissonNllLossOptions, Reduction};
+    /// let options = PoissonNllLossOptions::new();
+    /// assert!(options.log_input);
+    /// assert!(!options.full);
+    /// assert_eq!(options.eps, 1e-8);
+    /// assert!(!options.log_input(false).log_input);
+    /// ```
     PoissonNllLossOptions {
         /// Whether the input is logarithms of rates.
         log_input: bool = true;
@@ -184,6 +215,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.gaussian_nll_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{GaussianNllLossOptions, Reduction};
+    /// let options = GaussianNllLossOptions::new();
+    /// assert!(!options.full);
+    /// assert_eq!(options.eps, 1e-6);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert!(options.full(true).full);
+    /// ```
     GaussianNllLossOptions {
         /// Whether the constant is included.
         full: bool = false;
@@ -421,7 +461,11 @@ methods! {
     ///
     /// # Errors
     /// An input outside of `[0, 1]`, or of another shape or dtype than the target.
-    binary_cross_entropy binary_cross_entropy_with "use torsh_tensor::{BceOptions, Reduction, tensor};\nlet options = BceOptions::new().reduction(Reduction::Sum);\nlet loss = tensor![0.5, 0.5].binary_cross_entropy_with(&tensor![1.0, 0.0], options)?;\nassert!((loss.item::<f32>()? - 4f32.ln()).abs() < 1e-6);" (target) BceOptions Fp32;
+    binary_cross_entropy
+        binary_cross_entropy_with "use torsh_tensor::{BceOptions, Reduction, tensor};\n\
+            let options = BceOptions::new().reduction(Reduction::Sum);\n\
+            let loss = tensor![0.5, 0.5].binary_cross_entropy_with(&tensor![1.0, 0.0], options)?;\n\
+            assert!((loss.item::<f32>()? - 4f32.ln()).abs() < 1e-6);" (target) BceOptions Fp32;
     /// The mean cross entropy of this tensor's sigmoid and targets from 0 to 1
     /// (`torch.nn.functional.binary_cross_entropy_with_logits`). Equal shapes; floating-point
     /// dtypes.
@@ -432,7 +476,11 @@ methods! {
     /// assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    binary_cross_entropy_with_logits binary_cross_entropy_with_logits_with "use torsh_tensor::{BceWithLogitsOptions, Reduction, tensor};\nlet options = BceWithLogitsOptions::new().pos_weight(&tensor![3.0]).reduction(Reduction::None);\nlet losses = tensor![0.0, 0.0].binary_cross_entropy_with_logits_with(&tensor![1.0, 0.0], options)?;\nassert!(losses.allclose(&tensor![2.079442, 0.693147])?);" (target) BceWithLogitsOptions Fp32;
+    binary_cross_entropy_with_logits
+        binary_cross_entropy_with_logits_with "use torsh_tensor::{BceWithLogitsOptions, Reduction, tensor};\n\
+            let options = BceWithLogitsOptions::new().pos_weight(&tensor![3.0]).reduction(Reduction::None);\n\
+            let losses = tensor![0.0, 0.0].binary_cross_entropy_with_logits_with(&tensor![1.0, 0.0], options)?;\n\
+            assert!(losses.allclose(&tensor![2.079442, 0.693147])?);" (target) BceWithLogitsOptions Fp32;
     /// The Kullback-Leibler divergence of log-probabilities from the probabilities `target`
     /// (`torch.nn.functional.kl_div`), the mean over all elements as in PyTorch. The shapes
     /// broadcast.
@@ -445,7 +493,12 @@ methods! {
     /// assert!((loss.item::<f32>()? - 0.346574).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    kl_div kl_div_with "use torsh_tensor::{KlDivOptions, Reduction, tensor};\nlet log_probabilities = tensor![0.5, 0.5].log()?;\nlet options = KlDivOptions::new().reduction(Reduction::Sum);\nlet loss = log_probabilities.kl_div_with(&tensor![1.0, 0.0], options)?;\nassert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);" (target) KlDivOptions Fp32;
+    kl_div
+        kl_div_with "use torsh_tensor::{KlDivOptions, Reduction, tensor};\n\
+            let log_probabilities = tensor![0.5, 0.5].log()?;\n\
+            let options = KlDivOptions::new().reduction(Reduction::Sum);\n\
+            let loss = log_probabilities.kl_div_with(&tensor![1.0, 0.0], options)?;\n\
+            assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);" (target) KlDivOptions Fp32;
     /// The mean negative log-likelihood of counts under Poisson distributions with this tensor as
     /// the logarithm of the rate (`torch.nn.functional.poisson_nll_loss`). The shapes broadcast.
     ///
@@ -456,7 +509,12 @@ methods! {
     /// assert_eq!(loss.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    poisson_nll_loss poisson_nll_loss_with "use torsh_tensor::{PoissonNllLossOptions, tensor};\nlet options = PoissonNllLossOptions::new().log_input(false);\n// 2 - 0 * log(2)\nlet loss = tensor![2.0].poisson_nll_loss_with(&tensor![0.0], options)?;\nassert_eq!(loss.item::<f32>()?, 2.0);" (target) PoissonNllLossOptions Fp32;
+    poisson_nll_loss
+        poisson_nll_loss_with "use torsh_tensor::{PoissonNllLossOptions, tensor};\n\
+            let options = PoissonNllLossOptions::new().log_input(false);\n\
+            // 2 - 0 * log(2)\n\
+            let loss = tensor![2.0].poisson_nll_loss_with(&tensor![0.0], options)?;\n\
+            assert_eq!(loss.item::<f32>()?, 2.0);" (target) PoissonNllLossOptions Fp32;
 }
 
 impl Tensor {

@@ -87,6 +87,15 @@ pub static MULTILABEL_SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.multi_margin_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{MultiMarginLossOptions, Reduction};
+    /// let options = MultiMarginLossOptions::new();
+    /// assert_eq!(options.p, 1);
+    /// assert_eq!(options.margin, 1.0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.p(3).p, 3);
+    /// ```
     MultiMarginLossOptions {
         /// The power: 1 or 2.
         p: i64 = 1;
@@ -101,6 +110,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.multilabel_soft_margin_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{MultiLabelSoftMarginLossOptions, Reduction};
+    /// let options = MultiLabelSoftMarginLossOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     MultiLabelSoftMarginLossOptions {
         /// A factor for each element; it broadcasts.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -286,7 +302,11 @@ methods! {
     /// assert_eq!(loss.item::<f32>()?, 0.25);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    multi_margin_loss multi_margin_loss_with "use torsh_tensor::{MultiMarginLossOptions, tensor};\nlet options = MultiMarginLossOptions::new().p(2);\nlet loss = tensor![[1.0, 0.5]].multi_margin_loss_with(&tensor![0], options)?;\nassert_eq!(loss.item::<f32>()?, 0.125);" (target) MultiMarginLossOptions Fp32;
+    multi_margin_loss
+        multi_margin_loss_with "use torsh_tensor::{MultiMarginLossOptions, tensor};\n\
+            let options = MultiMarginLossOptions::new().p(2);\n\
+            let loss = tensor![[1.0, 0.5]].multi_margin_loss_with(&tensor![0], options)?;\n\
+            assert_eq!(loss.item::<f32>()?, 0.125);" (target) MultiMarginLossOptions Fp32;
     /// The mean cross entropy of the scores' sigmoid `[.., c]` and targets from 0 to 1 of that
     /// shape (`torch.nn.functional.multilabel_soft_margin_loss`).
     ///
@@ -296,7 +316,12 @@ methods! {
     /// assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    multilabel_soft_margin_loss multilabel_soft_margin_loss_with "use torsh_tensor::{MultiLabelSoftMarginLossOptions, Reduction, tensor};\nlet options = MultiLabelSoftMarginLossOptions::new().reduction(Reduction::None);\nlet scores = tensor![[0.0], [2.0]];\nlet losses = scores.multilabel_soft_margin_loss_with(&tensor![[1.0], [1.0]], options)?;\nassert!(losses.allclose(&tensor![0.693147, 0.126928])?);" (target) MultiLabelSoftMarginLossOptions Keep;
+    multilabel_soft_margin_loss
+        multilabel_soft_margin_loss_with "use torsh_tensor::{MultiLabelSoftMarginLossOptions, Reduction, tensor};\n\
+            let options = MultiLabelSoftMarginLossOptions::new().reduction(Reduction::None);\n\
+            let scores = tensor![[0.0], [2.0]];\n\
+            let losses = scores.multilabel_soft_margin_loss_with(&tensor![[1.0], [1.0]], options)?;\n\
+            assert!(losses.allclose(&tensor![0.693147, 0.126928])?);" (target) MultiLabelSoftMarginLossOptions Keep;
 }
 
 impl Tensor {

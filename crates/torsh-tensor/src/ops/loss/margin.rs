@@ -117,6 +117,14 @@ pub static TRIPLET_MARGIN_LOSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.hinge_embedding_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{HingeEmbeddingLossOptions, Reduction};
+    /// let options = HingeEmbeddingLossOptions::new();
+    /// assert_eq!(options.margin, 1.0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.margin(0.25).margin, 0.25);
+    /// ```
     HingeEmbeddingLossOptions {
         /// How large distances of unlike pairs are asked to be.
         margin: f64 = 1.0;
@@ -127,6 +135,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.margin_ranking_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{MarginRankingLossOptions, Reduction};
+    /// let options = MarginRankingLossOptions::new();
+    /// assert_eq!(options.margin, 0.0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.margin(0.25).margin, 0.25);
+    /// ```
     MarginRankingLossOptions {
         /// How far apart the scores are asked to be.
         margin: f64 = 0.0;
@@ -137,6 +153,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.cosine_embedding_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{CosineEmbeddingLossOptions, Reduction};
+    /// let options = CosineEmbeddingLossOptions::new();
+    /// assert_eq!(options.margin, 0.0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.margin(0.25).margin, 0.25);
+    /// ```
     CosineEmbeddingLossOptions {
         /// The cosine up to which unlike pairs cost nothing.
         margin: f64 = 0.0;
@@ -147,6 +171,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.triplet_margin_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Reduction, TripletMarginLossOptions};
+    /// let options = TripletMarginLossOptions::new();
+    /// assert_eq!(options.margin, 1.0);
+    /// assert_eq!(options.p, 2.0);
+    /// assert_eq!(options.eps, 1e-6);
+    /// assert_eq!(options.margin(0.25).margin, 0.25);
+    /// ```
     TripletMarginLossOptions {
         /// By how much the distances are asked to differ; above 0.
         margin: f64 = 1.0;
@@ -300,7 +333,11 @@ methods! {
     /// assert_eq!(loss.item::<f32>()?, 0.625);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    hinge_embedding_loss hinge_embedding_loss_with "use torsh_tensor::{HingeEmbeddingLossOptions, Reduction, tensor};\nlet options = HingeEmbeddingLossOptions::new().margin(2.0).reduction(Reduction::None);\nlet losses = tensor![0.5, 0.25].hinge_embedding_loss_with(&tensor![1.0, -1.0], options)?;\nassert_eq!(losses, tensor![0.5, 1.75]);" (target) HingeEmbeddingLossOptions Fp32;
+    hinge_embedding_loss
+        hinge_embedding_loss_with "use torsh_tensor::{HingeEmbeddingLossOptions, Reduction, tensor};\n\
+            let options = HingeEmbeddingLossOptions::new().margin(2.0).reduction(Reduction::None);\n\
+            let losses = tensor![0.5, 0.25].hinge_embedding_loss_with(&tensor![1.0, -1.0], options)?;\n\
+            assert_eq!(losses, tensor![0.5, 1.75]);" (target) HingeEmbeddingLossOptions Fp32;
     /// The mean of `max(0, -target * (self - other))` for targets 1 and -1
     /// (`torch.nn.functional.margin_ranking_loss`). The shapes broadcast.
     ///
@@ -311,7 +348,11 @@ methods! {
     /// assert_eq!(loss.item::<f32>()?, 0.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    margin_ranking_loss margin_ranking_loss_with "use torsh_tensor::{MarginRankingLossOptions, Reduction, tensor};\nlet options = MarginRankingLossOptions::new().margin(0.5).reduction(Reduction::None);\nlet losses = tensor![1.0, 2.0].margin_ranking_loss_with(&tensor![2.0, 1.0], &tensor![1.0, 1.0], options)?;\nassert_eq!(losses, tensor![1.5, 0.0]);" (other, target) MarginRankingLossOptions Fp32;
+    margin_ranking_loss
+        margin_ranking_loss_with "use torsh_tensor::{MarginRankingLossOptions, Reduction, tensor};\n\
+            let options = MarginRankingLossOptions::new().margin(0.5).reduction(Reduction::None);\n\
+            let losses = tensor![1.0, 2.0].margin_ranking_loss_with(&tensor![2.0, 1.0], &tensor![1.0, 1.0], options)?;\n\
+            assert_eq!(losses, tensor![1.5, 0.0]);" (other, target) MarginRankingLossOptions Fp32;
     /// The mean of 1 less the cosine of two vectors where the target is 1, and of a positive
     /// cosine where it is -1 (`torch.nn.functional.cosine_embedding_loss`): vectors `[n, d]` with
     /// a target `[n]`, or `[d]` with a 0-d target.
@@ -323,7 +364,12 @@ methods! {
     /// assert_eq!(loss.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    cosine_embedding_loss cosine_embedding_loss_with "use torsh_tensor::{CosineEmbeddingLossOptions, tensor};\nlet x = tensor![[1.0, 0.0]];\nlet options = CosineEmbeddingLossOptions::new().margin(0.25);\nlet loss = x.cosine_embedding_loss_with(&x, &tensor![-1.0], options)?;\nassert!((loss.item::<f32>()? - 0.75).abs() < 1e-5);" (other, target) CosineEmbeddingLossOptions Fp32;
+    cosine_embedding_loss
+        cosine_embedding_loss_with "use torsh_tensor::{CosineEmbeddingLossOptions, tensor};\n\
+            let x = tensor![[1.0, 0.0]];\n\
+            let options = CosineEmbeddingLossOptions::new().margin(0.25);\n\
+            let loss = x.cosine_embedding_loss_with(&x, &tensor![-1.0], options)?;\n\
+            assert!((loss.item::<f32>()? - 0.75).abs() < 1e-5);" (other, target) CosineEmbeddingLossOptions Fp32;
     /// The mean of what the distance of this vector to `negative` misses of exceeding that to
     /// `positive` by 1 (`torch.nn.functional.triplet_margin_loss`); vectors are along the last
     /// dimension.
@@ -336,7 +382,12 @@ methods! {
     /// assert!((loss.item::<f32>()? - 0.5).abs() < 1e-5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    triplet_margin_loss triplet_margin_loss_with "use torsh_tensor::{TripletMarginLossOptions, tensor};\nlet options = TripletMarginLossOptions::new().margin(2.0);\nlet anchor = tensor![[0.0, 0.0]];\nlet loss = anchor.triplet_margin_loss_with(&tensor![[0.0, 1.0]], &tensor![[0.0, 1.5]], options)?;\nassert!((loss.item::<f32>()? - 1.5).abs() < 1e-5);" (positive, negative) TripletMarginLossOptions Fp32;
+    triplet_margin_loss
+        triplet_margin_loss_with "use torsh_tensor::{TripletMarginLossOptions, tensor};\n\
+            let options = TripletMarginLossOptions::new().margin(2.0);\n\
+            let anchor = tensor![[0.0, 0.0]];\n\
+            let loss = anchor.triplet_margin_loss_with(&tensor![[0.0, 1.0]], &tensor![[0.0, 1.5]], options)?;\n\
+            assert!((loss.item::<f32>()? - 1.5).abs() < 1e-5);" (positive, negative) TripletMarginLossOptions Fp32;
 }
 
 impl Tensor {

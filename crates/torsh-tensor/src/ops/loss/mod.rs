@@ -285,6 +285,14 @@ pub static SMOOTH_L1_LOSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.huber_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{HuberLossOptions, Reduction};
+    /// let options = HuberLossOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.delta, 1.0);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     HuberLossOptions {
         /// How the losses become the result.
         reduction: Reduction = Reduction::Mean;
@@ -297,6 +305,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.smooth_l1_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Reduction, SmoothL1LossOptions};
+    /// let options = SmoothL1LossOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.beta, 1.0);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     SmoothL1LossOptions {
         /// How the losses become the result.
         reduction: Reduction = Reduction::Mean;
@@ -373,7 +389,11 @@ methods! {
     /// assert_eq!(loss.item::<f32>()?, 1.3125);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    huber_loss huber_loss_with "use torsh_tensor::{HuberLossOptions, Reduction, tensor};\nlet options = HuberLossOptions::new().delta(2.0).reduction(Reduction::None);\nlet losses = tensor![0.0, 0.0].huber_loss_with(&tensor![0.5, 3.0], options)?;\nassert_eq!(losses, tensor![0.125, 4.0]);" (target) HuberLossOptions Fp32;
+    huber_loss
+        huber_loss_with "use torsh_tensor::{HuberLossOptions, Reduction, tensor};\n\
+            let options = HuberLossOptions::new().delta(2.0).reduction(Reduction::None);\n\
+            let losses = tensor![0.0, 0.0].huber_loss_with(&tensor![0.5, 3.0], options)?;\n\
+            assert_eq!(losses, tensor![0.125, 4.0]);" (target) HuberLossOptions Fp32;
     /// The mean of half the squared differences, linear from differences of 1 on
     /// (`torch.nn.functional.smooth_l1_loss`). The shapes broadcast; floating-point dtypes.
     ///
@@ -384,7 +404,11 @@ methods! {
     /// assert_eq!(loss.item::<f32>()?, 1.3125);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    smooth_l1_loss smooth_l1_loss_with "use torsh_tensor::{Reduction, SmoothL1LossOptions, tensor};\nlet options = SmoothL1LossOptions::new().beta(2.0).reduction(Reduction::None);\nlet losses = tensor![0.0, 0.0].smooth_l1_loss_with(&tensor![0.5, 3.0], options)?;\nassert_eq!(losses, tensor![0.0625, 2.0]);" (target) SmoothL1LossOptions Fp32;
+    smooth_l1_loss
+        smooth_l1_loss_with "use torsh_tensor::{Reduction, SmoothL1LossOptions, tensor};\n\
+            let options = SmoothL1LossOptions::new().beta(2.0).reduction(Reduction::None);\n\
+            let losses = tensor![0.0, 0.0].smooth_l1_loss_with(&tensor![0.5, 3.0], options)?;\n\
+            assert_eq!(losses, tensor![0.0625, 2.0]);" (target) SmoothL1LossOptions Fp32;
 }
 
 impl Tensor {

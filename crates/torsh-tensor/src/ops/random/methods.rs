@@ -2,254 +2,10 @@
 
 use super::*;
 use crate::MultinomialOptions;
-use torsh_core::attrs::NONE;
 
 impl Tensor {
-    /// Fills this tensor, after the checks of writing in place.
-    #[track_caller]
-    pub(super) fn draw(&self, record: &'static OpRecord, attrs: &dyn Attributes) -> Result<Tensor> {
-        let at = std::panic::Location::caller();
-        let run = || -> Result<()> {
-            crate::inplace::check(self, self.requires_grad())?;
-            if self.is_complex() {
-                write_into(
-                    record,
-                    self.dtype().to_real(),
-                    &self.detach().view_as_real()?,
-                    &[],
-                    attrs,
-                )?;
-            } else {
-                write_into(record, self.dtype(), self, &[], attrs)?;
-            }
-            if !(crate::is_grad_enabled() && self.requires_grad()) {
-                return Ok(());
-            }
-            let node = make_node(
-                record,
-                &[Arg::T(self)],
-                NONE,
-                std::slice::from_ref(self),
-                at,
-                None,
-            )?;
-            crate::inplace::rebase(self, Some(node))
-        };
-        run().map_err(|e| e.in_op(record.base_name(), || vec![self.describe()], at))?;
-        Ok(self.clone())
-    }
-
-    #[track_caller]
-    pub(super) fn refuse(
-        &self,
-        record: &'static OpRecord,
-        ok: bool,
-        why: impl FnOnce() -> String,
-    ) -> Result<()> {
-        match ok {
-            true => Ok(()),
-            false => self.named(record.base_name(), Err(TorshError::invalid("", why()))),
-        }
-    }
-
-    #[track_caller]
-    pub(super) fn fill_uniform(
-        &self,
-        from: f64,
-        to: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&UNIFORM_, from <= to, || {
-            format!("expects to return a [from, to) range, but found from={from} > to={to}")
-        })?;
-        let (_, largest) = self.dtype().to_real().finite_range();
-        self.refuse(&UNIFORM_, to - from <= largest, || {
-            format!("expects to-from <= {largest}, but found to={to} and from={from} which result in to-from to exceed the limit")
-        })?;
-        let generator = source(self.device(), generator)?;
-        self.draw(
-            &UNIFORM_,
-            &attrs::Uniform {
-                from,
-                to,
-                generator,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn fill_normal(
-        &self,
-        mean: f64,
-        std: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&NORMAL_, std >= 0.0, || {
-            format!("normal expects std >= 0.0, but found std {std}")
-        })?;
-        let generator = source(self.device(), generator)?;
-        if self.is_complex() {
-            // Half of the variance is each part's; the mean is real.
-            let part = attrs::Normal {
-                mean: 0.0,
-                std: std / std::f64::consts::SQRT_2,
-                generator,
-            };
-            self.draw(&NORMAL_, &part)?;
-            return if mean == 0.0 {
-                Ok(self.clone())
-            } else {
-                self.add_(mean)
-            };
-        }
-        self.draw(
-            &NORMAL_,
-            &attrs::Normal {
-                mean,
-                std,
-                generator,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn fill_exponential(
-        &self,
-        lambd: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&EXPONENTIAL_, lambd > 0.0, || {
-            format!("expects lambda > 0.0, but found lambda={lambd}")
-        })?;
-        self.real_only(&EXPONENTIAL_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(&EXPONENTIAL_, &attrs::Exponential { lambd, generator })
-    }
-
-    #[track_caller]
-    pub(super) fn fill_geometric(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        self.refuse(&GEOMETRIC_, p > 0.0 && p < 1.0, || {
-            format!("expects p to be in (0, 1), but got p={p}")
-        })?;
-        self.real_only(&GEOMETRIC_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(&GEOMETRIC_, &attrs::Geometric { p, generator })
-    }
-
-    #[track_caller]
-    pub(super) fn fill_cauchy(
-        &self,
-        median: f64,
-        sigma: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&CAUCHY_, sigma > 0.0, || {
-            format!("expects sigma > 0.0, but found sigma={sigma}")
-        })?;
-        self.real_only(&CAUCHY_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(
-            &CAUCHY_,
-            &attrs::Cauchy {
-                median,
-                sigma,
-                generator,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn fill_log_normal(
-        &self,
-        mean: f64,
-        std: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&LOG_NORMAL_, std > 0.0, || {
-            format!("expects std > 0.0, but found std={std}")
-        })?;
-        self.real_only(&LOG_NORMAL_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(
-            &LOG_NORMAL_,
-            &attrs::LogNormal {
-                mean,
-                std,
-                generator,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn fill_bernoulli(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        self.refuse(&BERNOULLI_, (0.0..=1.0).contains(&p), || {
-            format!("expects p to be in [0, 1], but got p={p}")
-        })?;
-        self.real_only(&BERNOULLI_)?;
-        let (p, generator) = (Some(p), source(self.device(), generator)?);
-        self.draw(&BERNOULLI_, &attrs::Bernoulli { p, generator })
-    }
-
-    #[track_caller]
-    pub(super) fn fill_integers(
-        &self,
-        from: Option<i64>,
-        to: Option<i64>,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.real_only(&RANDOM_)?;
-        let (low, high) = self.dtype().finite_range();
-        if let Some(v) = from {
-            self.refuse(&RANDOM_, v as f64 >= low && v as f64 <= high, || {
-                format!("from is out of bounds for {}, got {v}", self.dtype())
-            })?;
-        }
-        // Without an upper bound: up to the dtype's largest, all of int64 from its smallest.
-        let last = match (from, to) {
-            (Some(from), None) if from != i64::MIN => {
-                let largest = if high >= i64::MAX as f64 {
-                    i64::MAX
-                } else {
-                    high as i64
-                };
-                // The largest of int64 itself has no bound above it.
-                Some(largest.saturating_add(1))
-            }
-            _ => to,
-        };
-        if let (Some(from), Some(to)) = (from, last) {
-            self.refuse(&RANDOM_, from < to, || {
-                format!("expects 'from' to be less than 'to', but got from={from} >= to={to}")
-            })?;
-            self.refuse(&RANDOM_, (to - 1) as f64 <= high, || {
-                format!("to - 1 is out of bounds for {}, got to={to}", self.dtype())
-            })?;
-        }
-        self.draw(
-            &RANDOM_,
-            &attrs::RandInt {
-                from,
-                to: last,
-                generator: source(self.device(), generator)?,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn real_only(&self, record: &'static OpRecord) -> Result<()> {
-        match self.is_complex() {
-            true => self.named(
-                record.base_name(),
-                Err(TorshError::dtype(
-                    "",
-                    format!("not implemented for {}", self.dtype()),
-                )),
-            ),
-            false => Ok(()),
-        }
-    }
-
-    /// Fills this tensor with numbers drawn uniformly from `from` to below `to`.
+    /// Fills this tensor with numbers drawn uniformly from `from` to below `to`. Returns this
+    /// tensor, of a floating-point or complex dtype. An error where `from` is above `to`.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -278,6 +34,7 @@ impl Tensor {
     }
 
     /// Fills this tensor with normal numbers; complex ones have half of the variance in each part.
+    /// Returns this tensor, of a floating-point or complex dtype. A negative deviation is an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -303,7 +60,8 @@ impl Tensor {
         self.fill_normal(mean, std, Some(generator))
     }
 
-    /// Fills this tensor with exponential numbers of rate `lambd`.
+    /// Fills this tensor with exponential numbers of rate `lambd`. Returns this tensor. A rate that
+    /// is not positive and a complex dtype are errors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -318,6 +76,7 @@ impl Tensor {
     }
 
     /// Fills this tensor with the number of trials up to the first success of probability `p`.
+    /// Returns this tensor. A probability outside of (0, 1) and a complex dtype are errors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -332,7 +91,8 @@ impl Tensor {
         self.fill_geometric(p, None)
     }
 
-    /// Fills this tensor with Cauchy numbers.
+    /// Fills this tensor with Cauchy numbers. Returns this tensor. A `sigma` that is not positive
+    /// and a complex dtype are errors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -344,7 +104,8 @@ impl Tensor {
         self.fill_cauchy(median, sigma, None)
     }
 
-    /// Fills this tensor with exponentials of normal numbers.
+    /// Fills this tensor with exponentials of normal numbers. Returns this tensor. A deviation that
+    /// is not positive and a complex dtype are errors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -358,7 +119,8 @@ impl Tensor {
         self.fill_log_normal(mean, std, None)
     }
 
-    /// Fills this tensor with 1 of probability `p` and 0 else.
+    /// Fills this tensor with 1 of probability `p` and 0 else. Returns this tensor. A probability
+    /// outside of [0, 1] and a complex dtype are errors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -386,8 +148,9 @@ impl Tensor {
         self.fill_bernoulli(p, Some(generator))
     }
 
-    /// Fills this tensor with whole numbers from 0 to the largest of its dtype (of a
-    /// floating-point one, to the largest below which every whole number has its place).
+    /// Fills this tensor with whole numbers from 0 to the largest of its dtype (of a floating-point
+    /// one, to the largest below which every whole number has its place). Returns this tensor. A
+    /// complex dtype is an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -400,7 +163,8 @@ impl Tensor {
         self.fill_integers(None, None, None)
     }
 
-    /// Fills this tensor with whole numbers from `from` to below `to`.
+    /// Fills this tensor with whole numbers from `from` to below `to`. Returns this tensor. An
+    /// empty range, bounds that the dtype does not have, and a complex dtype are errors.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
@@ -426,7 +190,7 @@ impl Tensor {
         bernoulli(self, None)
     }
 
-    /// Numbers drawn uniformly from 0 to below 1 (`torch.rand`).
+    /// Numbers drawn uniformly from 0 to below 1 (`torch.rand`). Floating-point and complex dtypes.
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor};
@@ -462,7 +226,7 @@ impl Tensor {
             .map_err(|e| e.renamed("rand"))
     }
 
-    /// Normal numbers of mean 0 and deviation 1 (`torch.randn`).
+    /// Normal numbers of mean 0 and deviation 1 (`torch.randn`). Floating-point and complex dtypes.
     ///
     /// ```
     /// use torsh_core::random::manual_seed;
@@ -501,7 +265,8 @@ impl Tensor {
             .map_err(|e| e.renamed("randn"))
     }
 
-    /// Whole numbers from `low` to below `high` (`torch.randint`).
+    /// Whole numbers from `low` to below `high` (`torch.randint`). An empty range, bounds that the
+    /// dtype does not have, and a complex dtype are errors.
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor};
@@ -545,7 +310,8 @@ impl Tensor {
             .map_err(|e| e.renamed("randint"))
     }
 
-    /// A permutation of the integers from 0 to below `n` (`torch.randperm`).
+    /// A permutation of the integers from 0 to below `n` (`torch.randperm`). A negative `n`, and
+    /// one too large for the dtype, are errors.
     ///
     /// ```
     /// # use torsh_tensor::{DType, Device, Tensor, tensor};

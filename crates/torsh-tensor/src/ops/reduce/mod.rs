@@ -33,6 +33,14 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 
 options! {
     /// PyTorch's keyword arguments of `sum`, and of `mean`, `nansum`, `nanmean` and `prod`.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, SumOptions};
+    /// let options = SumOptions::new();
+    /// assert!(!options.keepdim);
+    /// assert_eq!(options.dtype, None);
+    /// assert!(options.keepdim(true).keepdim);
+    /// ```
     SumOptions {
         /// The dimensions to reduce; `None` for all.
         dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();

@@ -30,6 +30,14 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 
 options! {
     /// PyTorch's keyword arguments of `var`, `std`, `var_mean` and `std_mean`.
+    ///
+    /// ```
+    /// use torsh_tensor::VarOptions;
+    /// let options = VarOptions::new();
+    /// assert_eq!(options.correction, 1.0);
+    /// assert!(!options.keepdim);
+    /// assert_eq!(options.correction(0.25).correction, 0.25);
+    /// ```
     VarOptions {
         /// The dimensions to reduce; `None` for all.
         dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();

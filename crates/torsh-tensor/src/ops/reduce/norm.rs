@@ -14,6 +14,15 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&NORM, &VECTOR_NORM, &DIST];
 
 options! {
     /// PyTorch's keyword arguments of `norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, NormOptions};
+    /// let options = NormOptions::new();
+    /// assert_eq!(options.p, 2.0);
+    /// assert!(!options.keepdim);
+    /// assert_eq!(options.dtype, None);
+    /// assert_eq!(options.p(0.25).p, 0.25);
+    /// ```
     NormOptions {
         /// The order: 2 is the Euclidean (Frobenius) norm; infinities and 0 are possible too.
         p: f64 = 2.0, impl Into<f64> => |p| p.into();

@@ -29,6 +29,13 @@ pub enum Interpolation {
 
 options! {
     /// PyTorch's keyword arguments of `quantile` and `nanquantile`.
+    ///
+    /// ```
+    /// use torsh_tensor::QuantileOptions;
+    /// let options = QuantileOptions::new();
+    /// assert!(!options.keepdim);
+    /// assert!(options.keepdim(true).keepdim);
+    /// ```
     #[derive(Copy)]
     QuantileOptions {
         /// The dimension; `None` for all elements.

@@ -15,6 +15,15 @@ use crate::{Tensor, Value};
 
 options! {
     /// PyTorch's arguments of `lstm`, `gru`, `rnn_tanh` and `rnn_relu` beside tensors.
+    ///
+    /// ```
+    /// use torsh_tensor::RnnOptions;
+    /// let options = RnnOptions::new();
+    /// assert!(options.has_biases);
+    /// assert_eq!(options.num_layers, 1);
+    /// assert_eq!(options.dropout, 0.0);
+    /// assert!(!options.has_biases(false).has_biases);
+    /// ```
     RnnOptions {
         /// Whether each layer has the biases `b_ih` and `b_hh` behind its two weights.
         has_biases: bool = true;
@@ -440,7 +449,12 @@ networks! {
     /// ```
     GRU GRU_PACKED "gru" "gru.data" gru Gru "A gated recurrent unit over sequences: output and last hidden states."
         GRU_CELL "gru_cell" gru_cell "One step of a gated recurrent unit."
-        "# use torsh_tensor::tensor;\nlet (x, h) = (tensor![[0.5]], tensor![[1.0]]);\nlet (w_ih, w_hh) = (tensor![[0.0], [0.0], [1.0]], tensor![[0.0], [0.0], [0.0]]);\n// Both gates are 1/2: half of the old state, half of tanh(0.5).\nlet h = x.gru_cell(&h, &w_ih, &w_hh, None, None)?;\nassert!(h.allclose(&tensor![[0.731059]])?);";
+        "# use torsh_tensor::tensor;\n\
+            let (x, h) = (tensor![[0.5]], tensor![[1.0]]);\n\
+            let (w_ih, w_hh) = (tensor![[0.0], [0.0], [1.0]], tensor![[0.0], [0.0], [0.0]]);\n\
+            // Both gates are 1/2: half of the old state, half of tanh(0.5).\n\
+            let h = x.gru_cell(&h, &w_ih, &w_hh, None, None)?;\n\
+            assert!(h.allclose(&tensor![[0.731059]])?);";
     /// A recurrent network with `tanh(w_ih x + b_ih + w_hh h + b_hh)` as each hidden state
     /// (`torch.rnn_tanh`): output and last hidden states, of shapes and arguments as
     /// [`Tensor::gru`] has them.
@@ -454,7 +468,10 @@ networks! {
     /// ```
     RNN_TANH RNN_TANH_PACKED "rnn_tanh" "rnn_tanh.data" rnn_tanh Tanh "A recurrent network with tanh: output and last hidden states."
         RNN_TANH_CELL "rnn_tanh_cell" rnn_tanh_cell "One step of a recurrent network with tanh."
-        "# use torsh_tensor::tensor;\nlet (x, h) = (tensor![[0.5]], tensor![[1.0]]);\nlet h = x.rnn_tanh_cell(&h, &tensor![[1.0]], &tensor![[2.0]], None, None)?;\nassert!(h.allclose(&tensor![[0.986614]])?);";
+        "# use torsh_tensor::tensor;\n\
+            let (x, h) = (tensor![[0.5]], tensor![[1.0]]);\n\
+            let h = x.rnn_tanh_cell(&h, &tensor![[1.0]], &tensor![[2.0]], None, None)?;\n\
+            assert!(h.allclose(&tensor![[0.986614]])?);";
     /// A recurrent network with `relu(w_ih x + b_ih + w_hh h + b_hh)` as each hidden state
     /// (`torch.rnn_relu`): output and last hidden states, of shapes and arguments as
     /// [`Tensor::gru`] has them.
@@ -468,7 +485,11 @@ networks! {
     /// ```
     RNN_RELU RNN_RELU_PACKED "rnn_relu" "rnn_relu.data" rnn_relu Relu "A recurrent network with ReLU: output and last hidden states."
         RNN_RELU_CELL "rnn_relu_cell" rnn_relu_cell "One step of a recurrent network with ReLU."
-        "# use torsh_tensor::tensor;\nlet (x, h) = (tensor![[0.5]], tensor![[1.0]]);\nlet bias = tensor![-1.0];\nlet h = x.rnn_relu_cell(&h, &tensor![[1.0]], &tensor![[2.0]], &bias, None)?;\nassert_eq!(h, tensor![[1.5]]);";
+        "# use torsh_tensor::tensor;\n\
+            let (x, h) = (tensor![[0.5]], tensor![[1.0]]);\n\
+            let bias = tensor![-1.0];\n\
+            let h = x.rnn_relu_cell(&h, &tensor![[1.0]], &tensor![[2.0]], &bias, None)?;\n\
+            assert_eq!(h, tensor![[1.5]]);";
 }
 
 /// One step, with the biases that are there.
