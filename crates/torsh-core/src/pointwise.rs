@@ -14,6 +14,7 @@
 //!     complex |x| x.sin();                                       complex types
 //!     grad [x] |c| c.g().mul(c.x()?.cos()?.conj()?);             one per tensor operand
 //!     samples (-3.0, 3.0);                                       where gradcheck draws each operand
+//!     example [0.0, 1.0] ~ [0.0, 0.841471];                      the doc test of method and function
 //! }
 //! ```
 //!
@@ -42,10 +43,15 @@
 //! promotion are undone by the engine. `define |c| ..`, after them: the op in other ops, for devices that
 //! lack its kernel; it reads `c.x()?`, `c.y()?`, `c.z()?`, `c.operand(1)?` (tensor or number) and
 //! `c.number(..)?`. An op whose rows have no `grad` is not differentiable, and says so when asked.
+//!
+//! `example [0.0, 1.0] ~ [0.0, 0.841471];`, the last section: operands and result of the doc test that
+//! [`row_example!`](crate::row_example) makes for the op's method and function. `~` compares within the tolerance of
+//! `allclose`, `=>` exactly. A second operand follows a comma.
 
 mod activation;
 mod binary;
 mod comparison;
+mod docs;
 mod loss;
 mod parametric;
 mod unary;

@@ -29,11 +29,26 @@ use crate::{Algorithm, Optim};
 pub type Adadelta = Optim<AdadeltaAlgorithm>;
 
 /// The update of [`Adadelta`].
+///
+/// ```
+/// use torsh_optim::{AdadeltaAlgorithm, AdadeltaOptions, Algorithm};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// AdadeltaAlgorithm::update(&AdadeltaOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.996838])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct AdadeltaAlgorithm;
 
 options! {
     /// The settings of [`Adadelta`].
+    ///
+    /// ```
+    /// use torsh_optim::AdadeltaOptions;
+    /// let o = AdadeltaOptions::default();
+    /// assert_eq!((o.lr, o.rho, o.eps), (1.0, 0.9, 1e-6));
+    /// ```
     AdadeltaOptions of AdadeltaAlgorithm ("Adadelta") {
         /// The factor of each step.
         lr: f64 = 1.0;
@@ -57,6 +72,16 @@ options! {
 
 memory! {
     /// What Adadelta remembers of a parameter.
+    ///
+    /// ```
+    /// use torsh_optim::{AdadeltaAlgorithm, AdadeltaOptions, Algorithm};
+    /// # use torsh_tensor::tensor;
+    /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+    /// AdadeltaAlgorithm::update(&AdadeltaOptions::default(), &w, &gradient, &mut state)?;
+    /// let state = state.expect("a step was made");
+    /// assert!(state.square_avg.allclose(&tensor![0.4])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     AdadeltaState(StepCount) {
         /// The running mean of the squared gradient.
         square_avg: tensor;

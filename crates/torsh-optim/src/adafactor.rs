@@ -35,6 +35,12 @@ pub struct AdafactorAlgorithm;
 
 options! {
     /// The settings of [`Adafactor`].
+    ///
+    /// ```
+    /// use torsh_optim::AdafactorOptions;
+    /// let o = AdafactorOptions::default();
+    /// assert_eq!((o.lr, o.beta2_decay), (1e-2, -0.8));
+    /// ```
     AdafactorOptions of AdafactorAlgorithm ("Adafactor") {
         /// The most that a step relative to the parameter may be.
         lr: f64 = 1e-2;

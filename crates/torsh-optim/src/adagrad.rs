@@ -29,11 +29,26 @@ use crate::{Algorithm, Optim};
 pub type Adagrad = Optim<AdagradAlgorithm>;
 
 /// The update of [`Adagrad`].
+///
+/// ```
+/// use torsh_optim::{AdagradAlgorithm, AdagradOptions, Algorithm};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// AdagradAlgorithm::update(&AdagradOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.99])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct AdagradAlgorithm;
 
 options! {
     /// The settings of [`Adagrad`].
+    ///
+    /// ```
+    /// use torsh_optim::AdagradOptions;
+    /// let o = AdagradOptions::default();
+    /// assert_eq!((o.lr, o.lr_decay, o.eps), (1e-2, 0.0, 1e-10));
+    /// ```
     AdagradOptions of AdagradAlgorithm ("Adagrad") {
         /// The learning rate.
         lr: f64 = 1e-2;
@@ -58,6 +73,16 @@ options! {
 
 memory! {
     /// What Adagrad remembers of a parameter.
+    ///
+    /// ```
+    /// use torsh_optim::{AdagradAlgorithm, AdagradOptions, Algorithm};
+    /// # use torsh_tensor::tensor;
+    /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+    /// AdagradAlgorithm::update(&AdagradOptions::default(), &w, &gradient, &mut state)?;
+    /// let state = state.expect("a step was made");
+    /// assert!(state.sum.allclose(&tensor![4.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     AdagradState(StepCount) {
         /// The sum of the squared gradients.
         sum: tensor;

@@ -12,24 +12,72 @@ use crate::{Algorithm, Optim};
 ///
 /// Settings and defaults: `lr = 1e-3`, `betas = (0.9, 0.999)`, `eps = 1e-8`, `weight_decay = 0`
 /// (an L2 penalty), `amsgrad = false`, `maximize = false`, `decoupled_weight_decay = false`.
+///
+/// ```
+/// use torsh_optim::{Adam, Optimizer};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0, -3.0].requires_grad_(true);
+/// let optimizer = Adam::builder([&w]).lr(0.1).betas(0.9, 0.99).build()?;
+/// w.square()?.sum()?.backward()?;
+/// optimizer.step()?;
+/// // The first step is of the learning rate, whatever the gradient.
+/// assert!(w.allclose(&tensor![0.9, -2.9])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub type Adam = Optim<AdamAlgorithm>;
 
 /// Adam with decoupled weight decay (`torch.optim.AdamW`; Loshchilov and Hutter, 2017).
 ///
 /// Settings and defaults: `lr = 1e-3`, `betas = (0.9, 0.999)`, `eps = 1e-8`,
 /// `weight_decay = 0.01`, `amsgrad = false`, `maximize = false`.
+///
+/// ```
+/// use torsh_optim::{AdamW, Optimizer};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0].requires_grad_(true);
+/// let optimizer = AdamW::builder([&w]).lr(0.1).weight_decay(0.5).build()?;
+/// w.square()?.sum()?.backward()?;
+/// optimizer.step()?;
+/// // 1 - 0.1 * 0.5, and a step of 0.1.
+/// assert!(w.allclose(&tensor![0.85])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub type AdamW = Optim<AdamWAlgorithm>;
 
 /// The update of [`Adam`].
+///
+/// ```
+/// use torsh_optim::{AdamAlgorithm, AdamOptions, Algorithm};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// AdamAlgorithm::update(&AdamOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.999])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct AdamAlgorithm;
 
 /// The update of [`AdamW`].
+///
+/// ```
+/// use torsh_optim::{AdamWAlgorithm, AdamWOptions, Algorithm};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// AdamWAlgorithm::update(&AdamWOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.99899])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct AdamWAlgorithm;
 
 options! {
     /// The settings of [`Adam`].
+    ///
+    /// ```
+    /// use torsh_optim::AdamOptions;
+    /// let o = AdamOptions::default();
+    /// assert_eq!((o.lr, o.betas, o.eps), (1e-3, (0.9, 0.999), 1e-8));
+    /// ```
     AdamOptions of AdamAlgorithm ("Adam") {
         /// The learning rate.
         lr: f64 = 1e-3;
@@ -51,6 +99,12 @@ options! {
 
 options! {
     /// The settings of [`AdamW`].
+    ///
+    /// ```
+    /// use torsh_optim::AdamWOptions;
+    /// let o = AdamWOptions::default();
+    /// assert_eq!((o.lr, o.weight_decay), (1e-3, 1e-2));
+    /// ```
     AdamWOptions of AdamWAlgorithm ("AdamW") {
         /// The learning rate.
         lr: f64 = 1e-3;
@@ -70,6 +124,16 @@ options! {
 
 memory! {
     /// What Adam remembers of a parameter.
+    ///
+    /// ```
+    /// use torsh_optim::{AdamAlgorithm, AdamOptions, Algorithm};
+    /// # use torsh_tensor::tensor;
+    /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+    /// AdamAlgorithm::update(&AdamOptions::default(), &w, &gradient, &mut state)?;
+    /// let state = state.expect("a step was made");
+    /// assert!(state.exp_avg.allclose(&tensor![0.2])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     AdamState(StepCount) {
         /// The running mean of the gradient.
         exp_avg: tensor;

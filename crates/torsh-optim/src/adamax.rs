@@ -28,11 +28,26 @@ use crate::{Algorithm, Optim};
 pub type Adamax = Optim<AdamaxAlgorithm>;
 
 /// The update of [`Adamax`].
+///
+/// ```
+/// use torsh_optim::{AdamaxAlgorithm, AdamaxOptions, Algorithm};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// AdamaxAlgorithm::update(&AdamaxOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.998])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct AdamaxAlgorithm;
 
 options! {
     /// The settings of [`Adamax`].
+    ///
+    /// ```
+    /// use torsh_optim::AdamaxOptions;
+    /// let o = AdamaxOptions::default();
+    /// assert_eq!((o.lr, o.betas, o.eps), (2e-3, (0.9, 0.999), 1e-8));
+    /// ```
     AdamaxOptions of AdamaxAlgorithm ("Adamax") {
         /// The learning rate.
         lr: f64 = 2e-3;
@@ -50,6 +65,16 @@ options! {
 
 memory! {
     /// What Adamax remembers of a parameter.
+    ///
+    /// ```
+    /// use torsh_optim::{AdamaxAlgorithm, AdamaxOptions, Algorithm};
+    /// # use torsh_tensor::tensor;
+    /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+    /// AdamaxAlgorithm::update(&AdamaxOptions::default(), &w, &gradient, &mut state)?;
+    /// let state = state.expect("a step was made");
+    /// assert!(state.exp_avg.allclose(&tensor![0.2])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     AdamaxState(StepCount) {
         /// The running mean of the gradient.
         exp_avg: tensor;

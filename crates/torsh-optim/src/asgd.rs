@@ -28,11 +28,26 @@ use crate::{Algorithm, Optim};
 pub type ASGD = Optim<AsgdAlgorithm>;
 
 /// The update of [`ASGD`].
+///
+/// ```
+/// use torsh_optim::{Algorithm, AsgdAlgorithm, AsgdOptions};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// AsgdAlgorithm::update(&AsgdOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.979999])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct AsgdAlgorithm;
 
 options! {
     /// The settings of [`ASGD`].
+    ///
+    /// ```
+    /// use torsh_optim::AsgdOptions;
+    /// let o = AsgdOptions::default();
+    /// assert_eq!((o.lr, o.lambd, o.alpha), (1e-2, 1e-4, 0.75));
+    /// ```
     AsgdOptions of AsgdAlgorithm ("ASGD") {
         /// The learning rate.
         lr: f64 = 1e-2;

@@ -100,11 +100,35 @@ struct Inner {
 }
 
 /// A step that [`GradScaler::step`] made or left out.
+///
+/// ```
+/// use torsh_optim::{GradScaler, Optimizer, SGD};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0].requires_grad_(true);
+/// let optimizer = SGD::new([&w], 0.25)?;
+/// let scaler = GradScaler::new();
+/// scaler.scale(&w.sum()?)?.backward()?;
+/// let step = scaler.step(&optimizer)?;
+/// assert!(step.made()?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ScaledStep(Vec<Tensor>);
 
 impl ScaledStep {
     /// Whether the step was made; on a device the host waits for that.
+    ///
+    /// ```
+    /// use torsh_optim::{GradScaler, Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.25)?;
+    /// let scaler = GradScaler::new();
+    /// scaler.scale(&w.mul(f64::INFINITY)?)?.backward()?;
+    /// assert!(!scaler.step(&optimizer)?.made()?);
+    /// assert_eq!(w.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn made(&self) -> Result<bool> {
         any_found(&self.0).map(|found| !found)
@@ -173,6 +197,13 @@ impl Default for GradScaler {
 
 impl GradScaler {
     /// A scaler with PyTorch's defaults.
+    ///
+    /// ```
+    /// use torsh_optim::GradScaler;
+    /// let scaler = GradScaler::new();
+    /// assert_eq!((scaler.get_scale()?, scaler.get_growth_factor()), (65536.0, 2.0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> GradScaler {
         Self::of(GradScalerOptions::default())
     }
@@ -208,6 +239,14 @@ impl GradScaler {
     }
 
     /// The loss (or any other output) times the scale, to call `backward` on.
+    ///
+    /// ```
+    /// use torsh_optim::{GradScaler, GradScalerOptions};
+    /// # use torsh_tensor::tensor;
+    /// let scaler = GradScaler::new_with(GradScalerOptions::new().init_scale(8.0))?;
+    /// assert_eq!(scaler.scale(&tensor![0.5])?, tensor![4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scale(&self, outputs: &Tensor) -> Result<Tensor> {
         let scale = {
@@ -236,6 +275,20 @@ impl GradScaler {
     ///
     /// Errors: nothing was scaled, a second call or one after the step without
     /// [`GradScaler::update`] between, `float16` gradients.
+    ///
+    /// ```
+    /// use torsh_optim::{GradScaler, Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.25)?;
+    /// let scaler = GradScaler::new();
+    /// scaler.scale(&w.sum()?)?.backward()?;
+    /// scaler.unscale_(&optimizer)?;
+    /// assert_eq!(w.grad(), Some(tensor![1.0]));
+    /// // Once an iteration.
+    /// assert!(scaler.unscale_(&optimizer).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn unscale_(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<()> {
         let mut inner = self.0.lock();
@@ -246,6 +299,18 @@ impl GradScaler {
     }
 
     /// [`GradScaler::unscale_`].
+    ///
+    /// ```
+    /// use torsh_optim::{GradScaler, Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.25)?;
+    /// let scaler = GradScaler::new();
+    /// scaler.scale(&w.sum()?)?.backward()?;
+    /// scaler.unscale_gradients(&optimizer)?;
+    /// assert_eq!(w.grad(), Some(tensor![1.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn unscale_gradients(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<()> {
         self.unscale_(optimizer)
@@ -256,6 +321,18 @@ impl GradScaler {
     ///
     /// Errors: nothing was scaled, a second call without [`GradScaler::update`] between, no
     /// gradients, those of [`GradScaler::unscale_`] and of the step.
+    ///
+    /// ```
+    /// use torsh_optim::{GradScaler, Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.25)?;
+    /// let scaler = GradScaler::new();
+    /// scaler.scale(&w.sum()?)?.backward()?;
+    /// assert!(scaler.step(&optimizer)?.made()?);
+    /// assert_eq!(w.item::<f32>()?, 0.75);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn step(&self, optimizer: &(impl Optimizer + ?Sized)) -> Result<ScaledStep> {
         let id = optimizer.id();
@@ -298,6 +375,20 @@ impl GradScaler {
     /// Ends the iteration: the scale falls where a step was left out, and grows after
     /// `growth_interval` iterations in which none was. An error where no gradients were looked at
     /// since the last call.
+    ///
+    /// ```
+    /// use torsh_optim::{GradScaler, Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.25)?;
+    /// let scaler = GradScaler::new();
+    /// scaler.scale(&w.mul(f64::INFINITY)?)?.backward()?;
+    /// scaler.step(&optimizer)?;
+    /// scaler.update()?;
+    /// // The gradient was infinite: half of 65536.
+    /// assert_eq!(scaler.get_scale()?, 32768.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn update(&self) -> Result<()> {
         let mut inner = self.0.lock();
@@ -330,6 +421,16 @@ impl GradScaler {
     }
 
     /// Ends the iteration with a scale of one's own (`update(new_scale)` of PyTorch).
+    ///
+    /// ```
+    /// use torsh_optim::GradScaler;
+    /// # use torsh_tensor::tensor;
+    /// let scaler = GradScaler::new();
+    /// scaler.scale(&tensor![1.0])?;
+    /// scaler.update_with(128.0)?;
+    /// assert_eq!(scaler.get_scale()?, 128.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn update_with(&self, new_scale: f64) -> Result<()> {
         let mut inner = self.0.lock();
@@ -345,6 +446,14 @@ impl GradScaler {
     ///
     /// # Errors
     /// What the device reports.
+    ///
+    /// ```
+    /// use torsh_optim::{GradScaler, GradScalerOptions};
+    /// let off = GradScaler::new_with(GradScalerOptions::new().enabled(false))?;
+    /// assert_eq!(off.get_scale()?, 1.0);
+    /// assert_eq!(GradScaler::new().get_scale()?, 65536.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn get_scale(&self) -> Result<f64> {
         let inner = self.0.lock();
@@ -356,36 +465,79 @@ impl GradScaler {
     }
 
     /// What the scale grows by.
+    ///
+    /// ```
+    /// use torsh_optim::GradScaler;
+    /// assert_eq!(GradScaler::new().get_growth_factor(), 2.0);
+    /// ```
     pub fn get_growth_factor(&self) -> f64 {
         self.0.lock().options.growth_factor
     }
 
     /// Changes what the scale grows by.
+    ///
+    /// ```
+    /// use torsh_optim::GradScaler;
+    /// let scaler = GradScaler::new();
+    /// scaler.set_growth_factor(4.0);
+    /// assert_eq!(scaler.get_growth_factor(), 4.0);
+    /// ```
     pub fn set_growth_factor(&self, new_factor: f64) {
         self.0.lock().options.growth_factor = new_factor;
     }
 
     /// What the scale falls by.
+    ///
+    /// ```
+    /// use torsh_optim::GradScaler;
+    /// assert_eq!(GradScaler::new().get_backoff_factor(), 0.5);
+    /// ```
     pub fn get_backoff_factor(&self) -> f64 {
         self.0.lock().options.backoff_factor
     }
 
     /// Changes what the scale falls by.
+    ///
+    /// ```
+    /// use torsh_optim::GradScaler;
+    /// let scaler = GradScaler::new();
+    /// scaler.set_backoff_factor(0.25);
+    /// assert_eq!(scaler.get_backoff_factor(), 0.25);
+    /// ```
     pub fn set_backoff_factor(&self, new_factor: f64) {
         self.0.lock().options.backoff_factor = new_factor;
     }
 
     /// How many iterations the scale grows after.
+    ///
+    /// ```
+    /// use torsh_optim::GradScaler;
+    /// assert_eq!(GradScaler::new().get_growth_interval(), 2000);
+    /// ```
     pub fn get_growth_interval(&self) -> i64 {
         self.0.lock().options.growth_interval
     }
 
     /// Changes how many iterations the scale grows after.
+    ///
+    /// ```
+    /// use torsh_optim::GradScaler;
+    /// let scaler = GradScaler::new();
+    /// scaler.set_growth_interval(100);
+    /// assert_eq!(scaler.get_growth_interval(), 100);
+    /// ```
     pub fn set_growth_interval(&self, new_interval: i64) {
         self.0.lock().options.growth_interval = new_interval;
     }
 
     /// Whether it scales at all.
+    ///
+    /// ```
+    /// use torsh_optim::{GradScaler, GradScalerOptions};
+    /// assert!(GradScaler::new().is_enabled());
+    /// assert!(!GradScaler::new_with(GradScalerOptions::new().enabled(false))?.is_enabled());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_enabled(&self) -> bool {
         self.0.lock().options.enabled
     }
@@ -430,6 +582,15 @@ impl GradScaler {
 
     /// Takes over a state; nothing where it is not enabled. After an error the scaler is as
     /// before.
+    ///
+    /// ```
+    /// use torsh_optim::{GradScaler, GradScalerOptions};
+    /// let saved = GradScaler::new_with(GradScalerOptions::new().init_scale(8.0))?.state_dict()?;
+    /// let scaler = GradScaler::new();
+    /// scaler.load_state_dict(&saved)?;
+    /// assert_eq!(scaler.get_scale()?, 8.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn load_state_dict(&self, state: &SchedulerState) -> Result<()> {
         let mut inner = self.0.lock();
         if !inner.options.enabled {

@@ -17,6 +17,11 @@ pub(crate) fn kept(v: f64) -> f64 {
 }
 
 /// How many steps a parameter had.
+///
+/// ```
+/// use torsh_optim::{StateValue, StepCount};
+/// assert_eq!(StateValue::from(&StepCount::from(3)).as_i64(), Some(3));
+/// ```
 #[derive(Clone, Debug)]
 pub enum StepCount {
     /// As the host knows it.

@@ -37,6 +37,12 @@ pub struct MuonAlgorithm;
 
 options! {
     /// The settings of [`Muon`].
+    ///
+    /// ```
+    /// use torsh_optim::MuonOptions;
+    /// let o = MuonOptions::default();
+    /// assert_eq!((o.lr, o.momentum, o.nesterov), (1e-3, 0.95, true));
+    /// ```
     MuonOptions of MuonAlgorithm ("Muon") {
         /// The learning rate.
         lr: f64 = 1e-3;

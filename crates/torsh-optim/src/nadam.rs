@@ -27,11 +27,26 @@ use crate::{Algorithm, Optim};
 pub type NAdam = Optim<NAdamAlgorithm>;
 
 /// The update of [`NAdam`].
+///
+/// ```
+/// use torsh_optim::{Algorithm, NAdamAlgorithm, NAdamOptions};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// NAdamAlgorithm::update(&NAdamOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.997887])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct NAdamAlgorithm;
 
 options! {
     /// The settings of [`NAdam`].
+    ///
+    /// ```
+    /// use torsh_optim::NAdamOptions;
+    /// let o = NAdamOptions::default();
+    /// assert_eq!((o.lr, o.momentum_decay), (2e-3, 4e-3));
+    /// ```
     NAdamOptions of NAdamAlgorithm ("NAdam") {
         /// The learning rate.
         lr: f64 = 2e-3;
@@ -56,6 +71,16 @@ options! {
 
 memory! {
     /// What NAdam remembers of a parameter.
+    ///
+    /// ```
+    /// use torsh_optim::{Algorithm, NAdamAlgorithm, NAdamOptions};
+    /// # use torsh_tensor::tensor;
+    /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+    /// NAdamAlgorithm::update(&NAdamOptions::default(), &w, &gradient, &mut state)?;
+    /// let state = state.expect("a step was made");
+    /// assert!(state.exp_avg.allclose(&tensor![0.2])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     NAdamState(u64) {
         /// The product of the momenta so far.
         mu_product: number;

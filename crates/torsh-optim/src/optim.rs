@@ -12,6 +12,34 @@ use crate::{GroupState, Optimizer, OptimizerState, Options, ParamState, StateVal
 
 /// What makes one optimizer different from another: its settings, what it remembers of a
 /// parameter, and its update.
+///
+/// ```
+/// # use torsh_tensor::Tensor;
+/// use torsh_optim::{Algorithm, Optim, Optimizer, ParamState, SgdOptions};
+/// # use torsh_tensor::{Result, Tensor, tensor};
+/// /// Steps of the learning rate against the gradient's sign; it has SGD's settings.
+/// struct SignSgd;
+/// impl Algorithm for SignSgd {
+///     const NAME: &'static str = "SignSGD";
+///     type Options = SgdOptions;
+///     type State = ();
+///     fn update(o: &SgdOptions, param: &Tensor, grad: &Tensor, _: &mut Option<()>) -> Result<()> {
+///         param.sub_(grad.sign()?.mul(o.lr)?).map(|_| ())
+///     }
+///     fn save(_: &()) -> ParamState {
+///         ParamState::new()
+///     }
+///     fn load(_: &ParamState, _: &Tensor) -> Result<Option<()>> {
+///         Ok(Some(()))
+///     }
+/// }
+/// let w = tensor![1.0, -4.0].requires_grad_(true);
+/// let optimizer = Optim::<SignSgd>::new([&w], 0.5)?;
+/// w.square()?.sum()?.backward()?;
+/// optimizer.step()?;
+/// assert_eq!(w.detach(), tensor![0.5, -3.5]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait Algorithm: Sized + Send + Sync + 'static {
     /// The name, as `SGD`.
     const NAME: &'static str;
@@ -114,6 +142,18 @@ struct Inner<A: Algorithm> {
 }
 
 /// An optimizer that runs an [`Algorithm`]. A clone is another handle of it.
+///
+/// ```
+/// use torsh_optim::{Optim, Optimizer, SgdAlgorithm};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0].requires_grad_(true);
+/// // `SGD` is a name of this type.
+/// let optimizer: Optim<SgdAlgorithm> = Optim::new([&w], 0.25)?;
+/// w.square()?.sum()?.backward()?;
+/// optimizer.step()?;
+/// assert_eq!(w.item::<f32>()?, 0.5);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct Optim<A: Algorithm>(Arc<Mutex<Inner<A>>>);
 
 impl<A: Algorithm> Clone for Optim<A> {
@@ -139,6 +179,15 @@ impl<A: Algorithm> fmt::Debug for Optim<A> {
 }
 
 /// Builds an optimizer: a method per setting, then [`Builder::build`].
+///
+/// ```
+/// use torsh_optim::{Adam, Optimizer};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0].requires_grad_(true);
+/// let builder = Adam::builder([&w]).lr(0.5).amsgrad(true);
+/// assert_eq!(builder.build()?.get_lr(), 0.5);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[must_use = "a builder does nothing until build()"]
 pub struct Builder<A: Algorithm> {
     items: Vec<ParamOrGroup>,
@@ -148,6 +197,17 @@ pub struct Builder<A: Algorithm> {
 impl<A: Algorithm> Builder<A> {
     /// The optimizer. Errors: no parameters, a parameter twice, one that is the result of a
     /// recorded op, a setting out of range or unknown.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// assert_eq!(SGD::builder([&w]).lr(0.5).build()?.get_lr(), 0.5);
+    /// // A learning rate below 0, a parameter given twice.
+    /// assert!(SGD::builder([&w]).lr(-1.0).build().is_err());
+    /// assert!(SGD::builder([&w, &w]).build().is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(self) -> Result<Optim<A>> {
         self.options.validate()?;
@@ -181,6 +241,15 @@ impl<A: Algorithm> Builder<A> {
 
 impl<A: Algorithm> Optim<A> {
     /// Starts building an optimizer of parameters (or [`ParamGroup`]s) with PyTorch's defaults.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = SGD::builder([&w]).lr(0.5).weight_decay(0.1).build()?;
+    /// assert_eq!(optimizer.options(0).map(|o| o.weight_decay), Some(0.1));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder<P: Into<ParamOrGroup>>(params: impl IntoIterator<Item = P>) -> Builder<A> {
         Builder {
             items: params.into_iter().map(Into::into).collect(),
@@ -190,6 +259,14 @@ impl<A: Algorithm> Optim<A> {
 
     /// An optimizer with PyTorch's defaults but for the learning rate. Errors as
     /// [`Builder::build`].
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// assert_eq!(SGD::new([&w], 0.5)?.get_lr(), 0.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new<P: Into<ParamOrGroup>>(
         params: impl IntoIterator<Item = P>,
@@ -232,6 +309,16 @@ impl<A: Algorithm> Optim<A> {
     }
 
     /// The settings of a group.
+    ///
+    /// ```
+    /// use torsh_optim::Adam;
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let optimizer = Adam::new([&w], 0.5)?;
+    /// assert_eq!(optimizer.options(0).map(|o| (o.lr, o.betas)), Some((0.5, (0.9, 0.999))));
+    /// assert!(optimizer.options(1).is_none());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn options(&self, group: usize) -> Option<A::Options> {
         self.0.lock().groups.get(group).map(|g| g.options.clone())
     }

@@ -10,6 +10,15 @@ use crate::{OptimizerState, Param, ParamGroup, StateValue};
 ///
 /// Object-safe, and implemented for references and boxes too, so that a scheduler takes an
 /// optimizer by value or by reference.
+///
+/// ```
+/// use torsh_optim::{Adam, Optimizer, SGD};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0].requires_grad_(true);
+/// let all: [Box<dyn Optimizer>; 2] = [Box::new(SGD::new([&w], 0.1)?), Box::new(Adam::new([&w], 0.2)?)];
+/// assert_eq!(all.map(|o| o.get_lr()), [0.1, 0.2]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait Optimizer: Send + Sync {
     /// One step on every parameter that has a gradient. Nothing is recorded.
     fn step(&self) -> Result<()>;

@@ -5,6 +5,15 @@ use torsh_tensor::{Result, TorshError};
 use crate::StateValue;
 
 /// The settings of an optimizer: a struct with PyTorch's field names.
+///
+/// ```
+/// use torsh_optim::{Options, SgdOptions};
+/// let mut o = SgdOptions::default();
+/// o.set("momentum", &0.9.into())?;
+/// assert_eq!(o.momentum, 0.9);
+/// assert!(o.set("betas", &0.9.into()).is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub trait Options: Clone + Default + Send + 'static {
     /// The names, in PyTorch's order.
     const NAMES: &'static [&'static str];

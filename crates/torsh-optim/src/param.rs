@@ -6,6 +6,13 @@ use torsh_tensor::{Result, Tensor, TorshError};
 use crate::StateValue;
 
 /// A tensor that an optimizer trains.
+///
+/// ```
+/// use torsh_optim::Param;
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0];
+/// assert!(Param::from(&w).tensor().is_same(&w));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Param {
     tensor: Tensor,
@@ -15,6 +22,15 @@ pub struct Param {
 
 impl Param {
     /// The tensor.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let groups = SGD::new([&w], 0.1)?.param_groups();
+    /// assert!(groups[0][0].tensor().is_same(&w));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn tensor(&self) -> &Tensor {
         &self.tensor
     }
@@ -105,6 +121,16 @@ pub struct ParamGroup {
 
 impl ParamGroup {
     /// A group with the optimizer's settings.
+    ///
+    /// ```
+    /// use torsh_optim::{Adam, Optimizer, ParamGroup};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let group = ParamGroup::new([&w]);
+    /// let optimizer = Adam::new([group], 0.5)?;
+    /// assert_eq!(optimizer.group_lrs(), [0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new<P: Into<Param>>(params: impl IntoIterator<Item = P>) -> ParamGroup {
         ParamGroup {
             params: params.into_iter().map(Into::into).collect(),
@@ -114,6 +140,17 @@ impl ParamGroup {
 
     /// Sets any setting of the optimizer by PyTorch's name; one that it does not have is an error
     /// when the optimizer takes the group.
+    ///
+    /// ```
+    /// use torsh_optim::{Adam, Optimizer, ParamGroup};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let group = ParamGroup::new([&w]).set("eps", 1e-4);
+    /// let optimizer = Adam::new([group], 0.5)?;
+    /// assert_eq!(optimizer.options(0).map(|o| o.eps), Some(1e-4));
+    /// assert!(Adam::new([ParamGroup::new([&w]).set("momentum", 0.9)], 0.5).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn set(mut self, name: &str, value: impl Into<StateValue>) -> ParamGroup {
         self.settings.push((name.to_string(), value.into()));
@@ -121,24 +158,63 @@ impl ParamGroup {
     }
 
     /// The learning rate.
+    ///
+    /// ```
+    /// use torsh_optim::{Adam, Optimizer, ParamGroup};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let group = ParamGroup::new([&w]).lr(0.25);
+    /// assert_eq!(Adam::new([group], 0.5)?.group_lrs(), [0.25]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn lr(self, lr: f64) -> ParamGroup {
         self.set("lr", lr)
     }
 
     /// The weight decay.
+    ///
+    /// ```
+    /// use torsh_optim::{Adam, Optimizer, ParamGroup};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let group = ParamGroup::new([&w]).weight_decay(0.25);
+    /// let optimizer = Adam::new([group], 0.5)?;
+    /// assert_eq!(optimizer.options(0).map(|o| o.weight_decay), Some(0.25));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn weight_decay(self, weight_decay: f64) -> ParamGroup {
         self.set("weight_decay", weight_decay)
     }
 
     /// The momentum.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, ParamGroup, SGD};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let group = ParamGroup::new([&w]).momentum(0.25);
+    /// let optimizer = SGD::new([group], 0.5)?;
+    /// assert_eq!(optimizer.options(0).map(|o| o.momentum), Some(0.25));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn momentum(self, momentum: f64) -> ParamGroup {
         self.set("momentum", momentum)
     }
 
     /// Both betas.
+    ///
+    /// ```
+    /// use torsh_optim::{Adam, Optimizer, ParamGroup};
+    /// # use torsh_tensor::tensor;
+    /// let w = tensor![1.0].requires_grad_(true);
+    /// let group = ParamGroup::new([&w]).betas(0.5, 0.75);
+    /// let optimizer = Adam::new([group], 0.5)?;
+    /// assert_eq!(optimizer.options(0).map(|o| o.betas), Some((0.5, 0.75)));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn betas(self, beta1: f64, beta2: f64) -> ParamGroup {
         self.set("betas", (beta1, beta2))
@@ -146,6 +222,15 @@ impl ParamGroup {
 }
 
 /// An item of what an optimizer is built from: a parameter, or a group of them.
+///
+/// ```
+/// use torsh_optim::{Optimizer, ParamGroup, ParamOrGroup, SGD};
+/// # use torsh_tensor::tensor;
+/// let (w, b) = (tensor![1.0].requires_grad_(true), tensor![0.0].requires_grad_(true));
+/// let items = [ParamOrGroup::from(&w), ParamGroup::new([&b]).lr(0.5).into()];
+/// assert_eq!(SGD::new(items, 0.1)?.group_lrs(), [0.1, 0.5]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub enum ParamOrGroup {
     /// A parameter of the default group.

@@ -28,11 +28,26 @@ use crate::{Algorithm, Optim};
 pub type RAdam = Optim<RAdamAlgorithm>;
 
 /// The update of [`RAdam`].
+///
+/// ```
+/// use torsh_optim::{Algorithm, RAdamAlgorithm, RAdamOptions};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// RAdamAlgorithm::update(&RAdamOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.998])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct RAdamAlgorithm;
 
 options! {
     /// The settings of [`RAdam`].
+    ///
+    /// ```
+    /// use torsh_optim::RAdamOptions;
+    /// let o = RAdamOptions::default();
+    /// assert_eq!((o.lr, o.betas), (1e-3, (0.9, 0.999)));
+    /// ```
     RAdamOptions of RAdamAlgorithm ("RAdam") {
         /// The learning rate.
         lr: f64 = 1e-3;
@@ -52,6 +67,16 @@ options! {
 
 memory! {
     /// What RAdam remembers of a parameter.
+    ///
+    /// ```
+    /// use torsh_optim::{Algorithm, RAdamAlgorithm, RAdamOptions};
+    /// # use torsh_tensor::tensor;
+    /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+    /// RAdamAlgorithm::update(&RAdamOptions::default(), &w, &gradient, &mut state)?;
+    /// let state = state.expect("a step was made");
+    /// assert!(state.exp_avg.allclose(&tensor![0.2])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     RAdamState(StepCount) {
         /// The running mean of the gradient.
         exp_avg: tensor;

@@ -28,11 +28,26 @@ use crate::{Algorithm, Optim};
 pub type RMSprop = Optim<RMSpropAlgorithm>;
 
 /// The update of [`RMSprop`].
+///
+/// ```
+/// use torsh_optim::{Algorithm, RMSpropAlgorithm, RMSpropOptions};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// RMSpropAlgorithm::update(&RMSpropOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.9])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct RMSpropAlgorithm;
 
 options! {
     /// The settings of [`RMSprop`].
+    ///
+    /// ```
+    /// use torsh_optim::RMSpropOptions;
+    /// let o = RMSpropOptions::default();
+    /// assert_eq!((o.lr, o.alpha, o.momentum), (1e-2, 0.99, 0.0));
+    /// ```
     RMSpropOptions of RMSpropAlgorithm ("RMSprop") {
         /// The learning rate.
         lr: f64 = 1e-2;
@@ -59,6 +74,16 @@ options! {
 
 memory! {
     /// What RMSprop remembers of a parameter.
+    ///
+    /// ```
+    /// use torsh_optim::{Algorithm, RMSpropAlgorithm, RMSpropOptions};
+    /// # use torsh_tensor::tensor;
+    /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+    /// RMSpropAlgorithm::update(&RMSpropOptions::default(), &w, &gradient, &mut state)?;
+    /// let state = state.expect("a step was made");
+    /// assert!(state.square_avg.allclose(&tensor![0.04])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     RMSpropState(StepCount) {
         /// The running mean of the squared gradient.
         square_avg: tensor;

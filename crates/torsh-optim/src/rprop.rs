@@ -31,11 +31,26 @@ use crate::{Algorithm, Optim};
 pub type Rprop = Optim<RpropAlgorithm>;
 
 /// The update of [`Rprop`].
+///
+/// ```
+/// use torsh_optim::{Algorithm, RpropAlgorithm, RpropOptions};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// RpropAlgorithm::update(&RpropOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.99])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct RpropAlgorithm;
 
 options! {
     /// The settings of [`Rprop`].
+    ///
+    /// ```
+    /// use torsh_optim::RpropOptions;
+    /// let o = RpropOptions::default();
+    /// assert_eq!((o.lr, o.etas, o.step_sizes), (1e-2, (0.5, 1.2), (1e-6, 50.0)));
+    /// ```
     RpropOptions of RpropAlgorithm ("Rprop") {
         /// The first step's size.
         lr: f64 = 1e-2;
@@ -57,6 +72,16 @@ options! {
 
 memory! {
     /// What Rprop remembers of a parameter.
+    ///
+    /// ```
+    /// use torsh_optim::{Algorithm, RpropAlgorithm, RpropOptions};
+    /// # use torsh_tensor::tensor;
+    /// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+    /// RpropAlgorithm::update(&RpropOptions::default(), &w, &gradient, &mut state)?;
+    /// let state = state.expect("a step was made");
+    /// assert!(state.prev.allclose(&tensor![2.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     RpropState(StepCount) {
         /// The last gradient, 0 where its sign had changed.
         prev: tensor;

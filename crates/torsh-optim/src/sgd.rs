@@ -12,14 +12,43 @@ use crate::{Algorithm, Optim, ParamState};
 ///
 /// Settings and defaults: `lr = 1e-3`, `momentum = 0`, `dampening = 0`, `weight_decay = 0`,
 /// `nesterov = false`, `maximize = false`.
+///
+/// ```
+/// use torsh_optim::{Optimizer, SGD};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0].requires_grad_(true);
+/// let optimizer = SGD::builder([&w]).lr(0.1).momentum(0.9).build()?;
+/// for expected in [0.8, 0.46] {
+///     optimizer.zero_grad();
+///     w.square()?.sum()?.backward()?;
+///     optimizer.step()?;
+///     assert!((w.item::<f32>()? - expected).abs() < 1e-6);
+/// }
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub type SGD = Optim<SgdAlgorithm>;
 
 /// The update of [`SGD`].
+///
+/// ```
+/// use torsh_optim::{Algorithm, SgdAlgorithm, SgdOptions};
+/// # use torsh_tensor::tensor;
+/// let (w, gradient, mut state) = (tensor![1.0], tensor![2.0], None);
+/// SgdAlgorithm::update(&SgdOptions::default(), &w, &gradient, &mut state)?;
+/// assert!(w.allclose(&tensor![0.998])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct SgdAlgorithm;
 
 options! {
     /// The settings of [`SGD`].
+    ///
+    /// ```
+    /// use torsh_optim::SgdOptions;
+    /// let o = SgdOptions::default();
+    /// assert_eq!((o.lr, o.momentum, o.nesterov), (1e-3, 0.0, false));
+    /// ```
     SgdOptions of SgdAlgorithm ("SGD") {
         /// The learning rate.
         lr: f64 = 1e-3;

@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use torsh_tensor::Tensor;
 
 /// A value in an optimizer's state dict.
+///
+/// ```
+/// use torsh_optim::StateValue;
+/// assert_eq!(StateValue::from(0.5).as_f64(), Some(0.5));
+/// assert!(StateValue::from(0.5).as_str().is_none());
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum StateValue {
@@ -28,6 +34,12 @@ pub enum StateValue {
 
 impl StateValue {
     /// The number, where it is one (a one-element tensor counts, as PyTorch's `step` is).
+    ///
+    /// ```
+    /// use torsh_optim::StateValue;
+    /// assert_eq!(StateValue::from(3).as_f64(), Some(3.0));
+    /// assert_eq!(StateValue::None.as_f64(), None);
+    /// ```
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             StateValue::Int(i) => Some(*i as f64),
@@ -38,6 +50,12 @@ impl StateValue {
     }
 
     /// The flag, where it is one.
+    ///
+    /// ```
+    /// use torsh_optim::StateValue;
+    /// assert_eq!(StateValue::from(true).as_bool(), Some(true));
+    /// assert_eq!(StateValue::None.as_bool(), None);
+    /// ```
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             StateValue::Bool(b) => Some(*b),
@@ -46,6 +64,12 @@ impl StateValue {
     }
 
     /// The numbers, where there are several.
+    ///
+    /// ```
+    /// use torsh_optim::StateValue;
+    /// assert_eq!(StateValue::from((0.9, 0.999)).as_floats(), Some(vec![0.9, 0.999]));
+    /// assert_eq!(StateValue::None.as_floats(), None);
+    /// ```
     pub fn as_floats(&self) -> Option<Vec<f64>> {
         match self {
             StateValue::Floats(v) => Some(v.clone()),
@@ -55,6 +79,12 @@ impl StateValue {
     }
 
     /// The integer, where it is one.
+    ///
+    /// ```
+    /// use torsh_optim::StateValue;
+    /// assert_eq!(StateValue::from(3.0).as_i64(), Some(3));
+    /// assert_eq!(StateValue::None.as_i64(), None);
+    /// ```
     pub fn as_i64(&self) -> Option<i64> {
         match self.as_f64() {
             Some(f) if f.fract() == 0.0 && f.abs() < 2f64.powi(63) => Some(f as i64),
@@ -63,6 +93,12 @@ impl StateValue {
     }
 
     /// The word, where it is one.
+    ///
+    /// ```
+    /// use torsh_optim::StateValue;
+    /// assert_eq!(StateValue::from("cos").as_str(), Some("cos"));
+    /// assert_eq!(StateValue::None.as_str(), None);
+    /// ```
     pub fn as_str(&self) -> Option<&str> {
         match self {
             StateValue::Str(s) => Some(s),
@@ -71,6 +107,13 @@ impl StateValue {
     }
 
     /// The tensor, where it is one.
+    ///
+    /// ```
+    /// use torsh_optim::StateValue;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(StateValue::from(tensor![1.0]).as_tensor(), Some(&tensor![1.0]));
+    /// assert_eq!(StateValue::from(1.0).as_tensor(), None);
+    /// ```
     pub fn as_tensor(&self) -> Option<&Tensor> {
         match self {
             StateValue::Tensor(t) => Some(t),
@@ -100,9 +143,31 @@ from! {
 }
 
 /// What an optimizer remembers of one parameter, by PyTorch's names.
+///
+/// ```
+/// use torsh_optim::{Adam, Optimizer};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0].requires_grad_(true);
+/// let optimizer = Adam::new([&w], 0.5)?;
+/// w.backward()?;
+/// optimizer.step()?;
+/// let state = optimizer.state_dict().state.remove(&0).expect("it had a step");
+/// assert_eq!(state["step"].as_i64(), Some(1));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub type ParamState = BTreeMap<String, StateValue>;
 
 /// A group in a state dict.
+///
+/// ```
+/// use torsh_optim::{Optimizer, SGD};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0].requires_grad_(true);
+/// let groups = SGD::new([&w], 0.5)?.state_dict().param_groups;
+/// assert_eq!(groups[0].params, [0]);
+/// assert_eq!(groups[0].options["momentum"].as_f64(), Some(0.0));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GroupState {
     /// The settings, by PyTorch's names.
@@ -112,6 +177,19 @@ pub struct GroupState {
 }
 
 /// The state dict of an optimizer, in the form of PyTorch's.
+///
+/// ```
+/// use torsh_optim::{Optimizer, SGD};
+/// # use torsh_tensor::tensor;
+/// let w = tensor![1.0].requires_grad_(true);
+/// let optimizer = SGD::builder([&w]).lr(0.5).momentum(0.9).build()?;
+/// w.mul(2.0)?.backward()?;
+/// optimizer.step()?;
+/// let state = optimizer.state_dict();
+/// assert_eq!(state.state[&0]["momentum_buffer"].as_tensor(), Some(&tensor![2.0]));
+/// assert_eq!(state.param_groups[0].options["lr"].as_f64(), Some(0.5));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct OptimizerState {
     /// What is remembered of each parameter that had a step, by its number.

@@ -87,6 +87,17 @@ impl<M: Module> Module for AveragedModel<M> {
 impl<M: Module> AveragedModel<M> {
     /// The average of a model, which is copied into `module`: another instance of its type, since
     /// a model does not copy itself. An error where they have different parameters.
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_optim::AveragedModel;
+    /// let model = Linear::new(1, 1);
+    /// let average = AveragedModel::new(Linear::new(1, 1), &model)?;
+    /// assert!(average.module.weight.equal(&model.weight)?);
+    /// // Another shape.
+    /// assert!(AveragedModel::new(Linear::new(2, 1), &model).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(module: M, model: &(impl Module + ?Sized)) -> Result<AveragedModel<M>> {
         let averaged = AveragedModel {
             module,
@@ -101,6 +112,21 @@ impl<M: Module> AveragedModel<M> {
     }
 
     /// How averages are taken, as [`get_ema_avg_fn`].
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_optim::{AveragedModel, get_ema_avg_fn};
+    /// use torsh_tensor::no_grad;
+    /// let model = Linear::new(1, 1);
+    /// let average = AveragedModel::new(Linear::new(1, 1), &model)?.avg_fn(get_ema_avg_fn(0.75)?);
+    /// for value in [0.0, 4.0] {
+    ///     no_grad(|| model.weight.fill_(value))?;
+    ///     average.update_parameters(&model)?;
+    /// }
+    /// // A quarter of the way from 0 to 4.
+    /// assert_eq!(average.module.weight.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn avg_fn(mut self, avg_fn: AvgFn) -> Self {
         self.avg_fn = Some(avg_fn);
@@ -160,6 +186,21 @@ impl<M: Module> AveragedModel<M> {
     }
 
     /// Takes the model's weights into the average; the first are copied.
+    ///
+    /// ```
+    /// use torsh_nn::Linear;
+    /// use torsh_optim::AveragedModel;
+    /// use torsh_tensor::no_grad;
+    /// let model = Linear::new(1, 1);
+    /// let average = AveragedModel::new(Linear::new(1, 1), &model)?;
+    /// for value in [1.0, 3.0] {
+    ///     no_grad(|| model.weight.fill_(value))?;
+    ///     average.update_parameters(&model)?;
+    /// }
+    /// assert_eq!(average.module.weight.item::<f32>()?, 2.0);
+    /// assert_eq!(average.n_averaged.item::<i64>()?, 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn update_parameters(&self, model: &(impl Module + ?Sized)) -> Result<()> {
         let _no_grad = no_grad_guard();

@@ -10,6 +10,13 @@ use crate::{Device, Tensor};
 
 options! {
     /// What [`detect_anomaly_with`] looks at beside the gradients of backward passes.
+    ///
+    /// ```
+    /// use torsh_tensor::AnomalyOptions;
+    /// let options = AnomalyOptions::new();
+    /// assert!(!options.check_forward);
+    /// assert!(options.check_forward(true).check_forward);
+    /// ```
     AnomalyOptions {
         /// Whether each op's results are looked at too: the first op that makes nan or infinite
         /// values from operands that have none is an error, which names it and where it was called.
@@ -19,6 +26,12 @@ options! {
 }
 
 /// [`detect_anomaly_with`] until the guard is dropped.
+///
+/// ```
+/// use torsh_tensor::{AnomalyOptions, detect_anomaly_guard_with, is_anomaly_enabled};
+/// let _guard = detect_anomaly_guard_with(AnomalyOptions::new());
+/// assert!(is_anomaly_enabled());
+/// ```
 pub fn detect_anomaly_guard_with(options: AnomalyOptions) -> ModeGuard {
     match options.check_forward {
         true => mode::guard(ANOMALY | CHECK_FORWARD, 0),

@@ -38,6 +38,14 @@ pub enum Autocast {
 
 options! {
     /// PyTorch's keyword arguments of `torch.autocast`. A dtype alone converts into them.
+    ///
+    /// ```
+    /// use torsh_tensor::{AutocastOptions, DType};
+    /// let options = AutocastOptions::new();
+    /// assert_eq!(options.dtype, None);
+    /// assert!(options.enabled);
+    /// assert_eq!(options.dtype(DType::F64).dtype, Some(DType::F64));
+    /// ```
     AutocastOptions {
         /// The dtype to compute in: bfloat16 or float16. By default that of the region around, and
         /// outside of any the device's ([`get_autocast_dtype`]).
@@ -166,6 +174,16 @@ fn device_kind(device: Device) -> Result<usize> {
 }
 
 /// A region on one device until the guard is dropped; see [`autocast_with`].
+///
+/// ```
+/// use torsh_tensor::{DType, Device, autocast_guard, tensor};
+/// let x = tensor![[1.0, 2.0]];
+/// let region = autocast_guard(Device::Cpu, DType::BF16)?;
+/// assert_eq!(x.matmul(&x.t()?)?.dtype(), DType::BF16);
+/// drop(region);
+/// assert_eq!(x.matmul(&x.t()?)?.dtype(), DType::F32);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn autocast_guard(
     device: impl Into<Device>,
     options: impl Into<AutocastOptions>,
@@ -236,6 +254,16 @@ pub fn autocast_with<T>(
 }
 
 /// Whether ops on a device cast their operands on this thread (`torch.is_autocast_enabled`).
+///
+/// ```
+/// use torsh_tensor::{Device, autocast, is_autocast_enabled};
+/// assert!(!is_autocast_enabled(Device::Cpu));
+/// autocast(|| {
+///     assert!(is_autocast_enabled(Device::Cpu));
+///     Ok(())
+/// })?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn is_autocast_enabled(device: impl Into<Device>) -> bool {
     kind(device.into()).is_some_and(|at| state().enabled[at])
 }
@@ -245,6 +273,13 @@ pub fn is_autocast_enabled(device: impl Into<Device>) -> bool {
 ///
 /// # Errors
 /// The meta device, which has none.
+///
+/// ```
+/// use torsh_tensor::{DType, Device, get_autocast_dtype};
+/// assert_eq!(get_autocast_dtype(Device::Cpu)?, DType::BF16);
+/// assert!(get_autocast_dtype(Device::Meta).is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn get_autocast_dtype(device: impl Into<Device>) -> Result<DType> {
     Ok(STATE.get().dtypes[device_kind(device.into())?])
 }
@@ -254,6 +289,14 @@ pub fn get_autocast_dtype(device: impl Into<Device>) -> Result<DType> {
 ///
 /// # Errors
 /// A dtype other than bfloat16 and float16; the meta device.
+///
+/// ```
+/// use torsh_tensor::{DType, Device, get_autocast_dtype, set_autocast_dtype};
+/// set_autocast_dtype(Device::Cpu, DType::F16)?;
+/// assert_eq!(get_autocast_dtype(Device::Cpu)?, DType::F16);
+/// assert!(set_autocast_dtype(Device::Cpu, DType::I64).is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn set_autocast_dtype(device: impl Into<Device>, dtype: DType) -> Result<()> {
     let mut s = STATE.get();
     s.dtypes[device_kind(device.into())?] = check_dtype(dtype)?;
@@ -262,6 +305,11 @@ pub fn set_autocast_dtype(device: impl Into<Device>, dtype: DType) -> Result<()>
 }
 
 /// Whether casts of parameters are kept within a region (`torch.is_autocast_cache_enabled`).
+///
+/// ```
+/// use torsh_tensor::is_autocast_cache_enabled;
+/// assert!(is_autocast_cache_enabled());
+/// ```
 pub fn is_autocast_cache_enabled() -> bool {
     STATE.get().cache
 }

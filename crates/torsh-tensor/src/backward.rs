@@ -28,6 +28,16 @@ impl std::fmt::Debug for HookHandle {
 
 impl HookHandle {
     /// Removes the hook.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad_(true);
+    /// let hook = x.register_hook(|g| g.mul(10.0).map(Some))?;
+    /// hook.remove();
+    /// x.sum()?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![1.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn remove(self) {
         if let Some(t) = self.tensor.upgrade().map(Tensor)
             && let Some(m) = t.meta()
@@ -107,6 +117,17 @@ fn root(output: &Tensor, grad: Option<&Tensor>) -> Result<(Edge, Tensor)> {
 ///
 /// `grad_outputs` weighs the outputs (`None` for one-element ones). An input that the outputs do
 /// not depend on is an error, or `None` with `allow_unused`.
+///
+/// ```
+/// use torsh_tensor::{grad, tensor};
+/// let x = tensor![3.0].requires_grad_(true);
+/// let y = x.square()?;
+/// let dy = grad(&[y], &[x.clone()], &[None], false, false, false)?;
+/// assert_eq!(dy[0], Some(tensor![6.0]));
+/// // The leaf's own gradient is left alone.
+/// assert!(!x.has_grad());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn grad(
     outputs: &[Tensor],
@@ -171,6 +192,15 @@ fn grads_of(
 }
 
 /// Adds the gradients of several outputs to their leaves' `.grad` (`torch.autograd.backward`).
+///
+/// ```
+/// # use torsh_tensor::tensor;
+/// let x = tensor![3.0].requires_grad_(true);
+/// let (a, b) = (x.square()?, x.mul(10.0)?);
+/// torsh_tensor::backward(&[a, b], &[None, None], false, false)?;
+/// assert_eq!(x.grad(), Some(tensor![16.0]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn backward(
     outputs: &[Tensor],
@@ -199,6 +229,14 @@ impl Tensor {
     ///
     /// Where it fails (no memory is left, say), some leaves may have their gradients already: set them
     /// to zero and compute the loss anew before another try.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 2.0].requires_grad_(true);
+    /// x.square()?.sum()?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![2.0, 4.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn backward(&self) -> Result<()> {
         backward(std::slice::from_ref(self), &[None], false, false)
@@ -206,6 +244,14 @@ impl Tensor {
 
     /// [`Tensor::backward`] from a given gradient, of this tensor's shape; `retain_graph` keeps
     /// the graph for another pass, `create_graph` records the pass itself for higher orders.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 2.0].requires_grad_(true);
+    /// x.square()?.backward_with(tensor![1.0, 10.0], false, false)?;
+    /// assert_eq!(x.grad(), Some(tensor![2.0, 40.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn backward_with(
         &self,
@@ -222,6 +268,16 @@ impl Tensor {
     }
 
     /// Keeps the gradient of this result in its `.grad` (a leaf's is kept anyway).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![3.0].requires_grad_(true);
+    /// let y = x.mul(2.0)?;
+    /// y.retain_grad()?;
+    /// y.square()?.backward()?;
+    /// assert_eq!(y.grad(), Some(tensor![12.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn retain_grad(&self) -> Result<()> {
         if !self.requires_grad() {
@@ -244,6 +300,15 @@ impl Tensor {
 
     /// Calls `f` with this tensor's gradient in every backward pass; what it returns replaces the
     /// gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad_(true);
+    /// x.register_hook(|g| g.mul(10.0).map(Some))?;
+    /// x.mul(2.0)?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![20.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn register_hook(
         &self,
@@ -275,6 +340,13 @@ impl Tensor {
     }
 
     /// Whether data and gradients of this tensor are on the host.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// assert!(Tensor::zeros([1], DType::F32, Device::Cpu)?.is_cpu());
+    /// assert!(!Tensor::zeros([1], DType::F32, Device::Meta)?.is_cpu());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_cpu(&self) -> bool {
         self.device() == Device::Cpu
     }

@@ -56,6 +56,13 @@ pub enum Arg<'a> {
 
 impl<'a> Arg<'a> {
     /// An optional tensor.
+    ///
+    /// ```
+    /// use torsh_tensor::call::Arg;
+    /// # use torsh_tensor::tensor;
+    /// assert!(matches!(Arg::opt(Some(&tensor![1.0])), Arg::T(_)));
+    /// assert!(matches!(Arg::opt(None), Arg::Absent));
+    /// ```
     pub fn opt(t: Option<&'a Tensor>) -> Arg<'a> {
         t.map_or(Arg::Absent, Arg::T)
     }

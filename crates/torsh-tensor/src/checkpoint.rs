@@ -161,6 +161,13 @@ impl Checkpoint {
 
 options! {
     /// PyTorch's keyword arguments of `torch.utils.checkpoint.checkpoint`.
+    ///
+    /// ```
+    /// use torsh_tensor::CheckpointOptions;
+    /// let options = CheckpointOptions::new();
+    /// assert!(options.preserve_rng_state);
+    /// assert!(!options.preserve_rng_state(false).preserve_rng_state);
+    /// ```
     CheckpointOptions {
         /// Whether the second run draws the random numbers of the first one, so that dropout drops
         /// the same elements. Not needed, and saved, where the function draws none.

@@ -33,6 +33,11 @@ pub fn zeros(shape: impl IntoShape) -> Tensor {
 }
 
 /// Ones of the default dtype on the default device. Panics where the shape is impossible.
+///
+/// ```
+/// use torsh_tensor::{ones, tensor};
+/// assert_eq!(ones([2, 1]), tensor![[1.0], [1.0]]);
+/// ```
 #[track_caller]
 pub fn ones(shape: impl IntoShape) -> Tensor {
     unwrap(Tensor::ones(shape, default_dtype(), default_device()))
@@ -40,6 +45,13 @@ pub fn ones(shape: impl IntoShape) -> Tensor {
 
 /// Numbers drawn uniformly from 0 to below 1, of the default dtype on the default device: PyTorch's own
 /// draws after the same `manual_seed`. Panics where the shape is impossible.
+///
+/// ```
+/// use torsh_tensor::rand;
+/// let x = rand([3]);
+/// assert!(x.to_vec::<f32>()?.iter().all(|v| (0.0..1.0).contains(v)));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn rand(shape: impl IntoShape) -> Tensor {
     unwrap(Tensor::rand(shape, default_dtype(), default_device()))
@@ -47,6 +59,15 @@ pub fn rand(shape: impl IntoShape) -> Tensor {
 
 /// Normal numbers of mean 0 and deviation 1, of the default dtype on the default device: PyTorch's own draws
 /// after the same `manual_seed`. Panics where the shape is impossible.
+///
+/// ```
+/// use torsh_core::random::manual_seed;
+/// # use torsh_tensor::{randn, tensor};
+/// manual_seed(0);
+/// // What PyTorch draws.
+/// assert!(randn([2]).allclose(&tensor![1.540996, -0.293429])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn randn(shape: impl IntoShape) -> Tensor {
     unwrap(Tensor::randn(shape, default_dtype(), default_device()))
@@ -54,6 +75,13 @@ pub fn randn(shape: impl IntoShape) -> Tensor {
 
 /// Integers from `low` to below `high`, as int64 on the default device. Panics where the range is empty or
 /// the shape is impossible.
+///
+/// ```
+/// use torsh_tensor::randint;
+/// let x = randint(5, 7, [3]);
+/// assert!(x.to_vec::<i64>()?.iter().all(|v| *v == 5 || *v == 6));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn randint(low: i64, high: i64, shape: impl IntoShape) -> Tensor {
     unwrap(Tensor::randint(
@@ -66,6 +94,13 @@ pub fn randint(low: i64, high: i64, shape: impl IntoShape) -> Tensor {
 }
 
 /// A CPU tensor of the default dtype that is not written. Panics where the shape is impossible.
+///
+/// ```
+/// use torsh_tensor::{empty, tensor};
+/// let x = empty([2]);
+/// assert_eq!(x.fill_(3.0)?, tensor![3.0, 3.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn empty(shape: impl IntoShape) -> Tensor {
     unwrap(Tensor::empty(shape, default_dtype(), default_device()))
@@ -73,6 +108,12 @@ pub fn empty(shape: impl IntoShape) -> Tensor {
 
 /// One number everywhere, on the default device: floats as the default dtype, integers as int64, bools as
 /// bool. Panics where the shape is impossible.
+///
+/// ```
+/// use torsh_tensor::{full, tensor};
+/// assert_eq!(full([2], 7), tensor![7, 7]);
+/// assert_eq!(full([2], 0.5), tensor![0.5, 0.5]);
+/// ```
 #[track_caller]
 pub fn full(shape: impl IntoShape, value: impl Into<Scalar>) -> Tensor {
     let value = value.into();
@@ -101,6 +142,11 @@ pub fn arange(start: impl Into<Scalar>, end: impl Into<Scalar>, step: impl Into<
 
 /// `steps` equally spaced numbers from `start` to `end`, both included, of the default dtype on
 /// the CPU. Panics where `steps` is negative.
+///
+/// ```
+/// use torsh_tensor::{linspace, tensor};
+/// assert_eq!(linspace(0, 1, 5), tensor![0.0, 0.25, 0.5, 0.75, 1.0]);
+/// ```
 #[track_caller]
 pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: impl IntoDim) -> Tensor {
     let (start, end) = (start.into(), end.into());
@@ -115,6 +161,12 @@ pub fn linspace(start: impl Into<Scalar>, end: impl Into<Scalar>, steps: impl In
 
 /// `base` to the power of `steps` equally spaced exponents from `start` to `end`, of the default
 /// dtype on the default device. Panics where `steps` is negative.
+///
+/// ```
+/// use torsh_tensor::{logspace, tensor};
+/// assert!(logspace(0, 2, 3, 10).allclose(&tensor![1.0, 10.0, 100.0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn logspace(
     start: impl Into<Scalar>,
@@ -134,42 +186,80 @@ pub fn logspace(
 }
 
 /// The identity matrix of `n` rows, of the default dtype on the default device. Panics where `n` is negative.
+///
+/// ```
+/// use torsh_tensor::{eye, tensor};
+/// assert_eq!(eye(2), tensor![[1.0, 0.0], [0.0, 1.0]]);
+/// ```
 #[track_caller]
 pub fn eye(n: impl IntoDim) -> Tensor {
     unwrap(Tensor::eye(n, default_dtype(), default_device()))
 }
 
 /// Zeros of a tensor's shape, dtype and device.
+///
+/// ```
+/// use torsh_tensor::{tensor, zeros_like};
+/// assert_eq!(zeros_like(&tensor![5, 6]), tensor![0, 0]);
+/// ```
 #[track_caller]
 pub fn zeros_like(t: &Tensor) -> Tensor {
     unwrap(t.zeros_like())
 }
 
 /// Ones of a tensor's shape, dtype and device.
+///
+/// ```
+/// use torsh_tensor::{ones_like, tensor};
+/// assert_eq!(ones_like(&tensor![5.0, 6.0]), tensor![1.0, 1.0]);
+/// ```
 #[track_caller]
 pub fn ones_like(t: &Tensor) -> Tensor {
     unwrap(t.ones_like())
 }
 
 /// A tensor of another one's shape, dtype and device, not written.
+///
+/// ```
+/// use torsh_tensor::{empty_like, tensor};
+/// assert_eq!(empty_like(&tensor![5.0, 6.0]).fill_(2.0)?, tensor![2.0, 2.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn empty_like(t: &Tensor) -> Tensor {
     unwrap(t.empty_like())
 }
 
 /// One number in a tensor's shape, dtype and device.
+///
+/// ```
+/// use torsh_tensor::{full_like, tensor};
+/// assert_eq!(full_like(&tensor![5.0, 6.0], 3), tensor![3.0, 3.0]);
+/// ```
 #[track_caller]
 pub fn full_like(t: &Tensor, value: impl Into<Scalar>) -> Tensor {
     unwrap(t.full_like(value))
 }
 
 /// The tensors one after the other along a dimension; see [`Tensor::cat`].
+///
+/// ```
+/// use torsh_tensor::{cat, tensor};
+/// assert_eq!(cat(&[tensor![1, 2], tensor![3]], 0)?, tensor![1, 2, 3]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn cat<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
     Tensor::cat(tensors, dim)
 }
 
 /// The tensors side by side along a new dimension; see [`Tensor::stack`].
+///
+/// ```
+/// use torsh_tensor::{stack, tensor};
+/// assert_eq!(stack(&[tensor![1, 2], tensor![3, 4]], 0)?, tensor![[1, 2], [3, 4]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
     Tensor::stack(tensors, dim)
@@ -188,6 +278,12 @@ pub fn has_nan(t: &Tensor) -> bool {
 }
 
 /// Whether any element is infinite. Panics where the elements cannot be read (a meta tensor).
+///
+/// ```
+/// use torsh_tensor::{has_inf, tensor};
+/// assert!(has_inf(&tensor![1.0, f64::INFINITY]));
+/// assert!(!has_inf(&tensor![1.0, f64::NAN]));
+/// ```
 #[track_caller]
 pub fn has_inf(t: &Tensor) -> bool {
     unwrap(t.has_inf())
@@ -282,11 +378,24 @@ pub fn tensor_stats(t: &Tensor) -> Result<TensorStats> {
 }
 
 /// Sets how tensors print (`torch.set_printoptions`).
+///
+/// ```
+/// use torsh_tensor::print::PrintOptions;
+/// # use torsh_tensor::{set_printoptions, tensor};
+/// set_printoptions(PrintOptions::default().precision(1));
+/// assert_eq!(tensor![0.25].to_string(), "tensor([0.2])");
+/// # set_printoptions(PrintOptions::default());
+/// ```
 pub fn set_printoptions(options: PrintOptions) {
     crate::print::set_print_options(options);
 }
 
 /// How tensors print.
+///
+/// ```
+/// use torsh_tensor::get_printoptions;
+/// assert_eq!(get_printoptions().edgeitems, 3);
+/// ```
 pub fn get_printoptions() -> PrintOptions {
     crate::print::print_options()
 }
@@ -351,18 +460,37 @@ impl Tensor {
     }
 
     /// Whether any element is nan.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![1.0, f64::NAN].has_nan()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn has_nan(&self) -> Result<bool> {
         self.isnan()?.any_true()
     }
 
     /// Whether any element is infinite.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![1.0, f64::INFINITY].has_inf()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn has_inf(&self) -> Result<bool> {
         self.isinf()?.any_true()
     }
 
     /// Whether all elements are finite: neither nan nor infinite.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![1.0, 2.0].is_finite()?);
+    /// assert!(!tensor![1.0, f64::NAN].is_finite()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn is_finite(&self) -> Result<bool> {
         Ok(!self.isfinite()?.logical_not()?.any_true()?)
@@ -401,6 +529,12 @@ impl Tensor {
     }
 
     /// The elements of a matrix, row by row, converted to `T`; an error where one does not fit.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2], [3, 4]].to_vec2::<i64>()?, [[1, 2], [3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn to_vec2<T: Element>(&self) -> Result<Vec<Vec<T>>> {
         self.rank("to_vec2", 2)?;
@@ -413,6 +547,12 @@ impl Tensor {
 
     /// The elements of a tensor of three dimensions, converted to `T`; an error where one does not
     /// fit.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[[1], [2]]].to_vec3::<f32>()?, [[[1.0], [2.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn to_vec3<T: Element>(&self) -> Result<Vec<Vec<Vec<T>>>> {
         self.rank("to_vec3", 3)?;

@@ -70,22 +70,56 @@ pub(crate) fn guard(on: u8, off: u8) -> ModeGuard {
 }
 
 /// Whether ops record gradients on this thread (`torch.is_grad_enabled`).
+///
+/// ```
+/// use torsh_tensor::{is_grad_enabled, no_grad};
+/// assert!(is_grad_enabled());
+/// no_grad(|| {
+///     assert!(!is_grad_enabled());
+///     Ok(())
+/// })?;
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn is_grad_enabled() -> bool {
     get() & NO_GRAD == 0
 }
 
 /// Whether this thread is in inference mode (`torch.is_inference_mode_enabled`).
+///
+/// ```
+/// use torsh_tensor::{inference_mode_guard, is_inference_mode};
+/// assert!(!is_inference_mode());
+/// let _guard = inference_mode_guard();
+/// assert!(is_inference_mode());
+/// ```
 pub fn is_inference_mode() -> bool {
     get() & INFERENCE != 0
 }
 
 /// Whether this thread checks gradients for NaN.
+///
+/// ```
+/// use torsh_tensor::{detect_anomaly_guard, is_anomaly_enabled};
+/// assert!(!is_anomaly_enabled());
+/// let _guard = detect_anomaly_guard();
+/// assert!(is_anomaly_enabled());
+/// ```
 pub fn is_anomaly_enabled() -> bool {
     get() & ANOMALY != 0
 }
 
 /// Switches recording for this thread (`torch.set_grad_enabled`). Inside of [`inference_mode`]
 /// nothing is recorded whatever is asked.
+///
+/// ```
+/// use torsh_tensor::{set_grad_enabled, tensor};
+/// let x = tensor![1.0].requires_grad_(true);
+/// set_grad_enabled(false);
+/// assert!(!x.mul(2.0)?.requires_grad());
+/// set_grad_enabled(true);
+/// assert!(x.mul(2.0)?.requires_grad());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn set_grad_enabled(enabled: bool) {
     let m = get();
     set(if enabled && m & INFERENCE == 0 {
@@ -96,33 +130,85 @@ pub fn set_grad_enabled(enabled: bool) {
 }
 
 /// No recording until the guard is dropped.
+///
+/// ```
+/// use torsh_tensor::{no_grad_guard, tensor};
+/// let x = tensor![1.0].requires_grad_(true);
+/// let guard = no_grad_guard();
+/// assert!(!x.mul(2.0)?.requires_grad());
+/// drop(guard);
+/// assert!(x.mul(2.0)?.requires_grad());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn no_grad_guard() -> ModeGuard {
     guard(NO_GRAD, 0)
 }
 
 /// Recording until the guard is dropped; inside of [`inference_mode`] nothing is recorded all the
 /// same.
+///
+/// ```
+/// use torsh_tensor::{enable_grad_guard, no_grad_guard, tensor};
+/// let _outer = no_grad_guard();
+/// let _inner = enable_grad_guard();
+/// assert!(tensor![1.0].requires_grad_(true).mul(2.0)?.requires_grad());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn enable_grad_guard() -> ModeGuard {
     guard(0, if is_inference_mode() { 0 } else { NO_GRAD })
 }
 
 /// Inference mode until the guard is dropped.
+///
+/// ```
+/// use torsh_tensor::{inference_mode_guard, tensor};
+/// let _guard = inference_mode_guard();
+/// assert!(tensor![1.0].mul(2.0)?.is_inference());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn inference_mode_guard() -> ModeGuard {
     guard(NO_GRAD | INFERENCE, 0)
 }
 
 /// Anomaly detection until the guard is dropped (`torch.autograd.detect_anomaly`).
+///
+/// ```
+/// use torsh_tensor::{detect_anomaly_guard, tensor};
+/// let x = tensor![0.0].requires_grad_(true);
+/// let _guard = detect_anomaly_guard();
+/// // The gradient of 0 / 0 is nan.
+/// let e = x.div(&x)?.backward().unwrap_err();
+/// assert!(e.to_string().contains("nan"), "{e}");
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn detect_anomaly_guard() -> ModeGuard {
     guard(ANOMALY, 0)
 }
 
 /// Runs `f` without recording gradients (`torch.no_grad`).
+///
+/// ```
+/// use torsh_tensor::{no_grad, tensor};
+/// let x = tensor![2.0].requires_grad_(true);
+/// let y = no_grad(|| x.mul(3.0))?;
+/// assert_eq!((y.requires_grad(), y), (false, tensor![6.0]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn no_grad<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _g = no_grad_guard();
     f()
 }
 
 /// Runs `f` with recording, also inside of [`no_grad`] (`torch.enable_grad`).
+///
+/// ```
+/// use torsh_tensor::{enable_grad, no_grad, tensor};
+/// let x = tensor![2.0].requires_grad_(true);
+/// let y = no_grad(|| enable_grad(|| x.square()))?;
+/// y.backward()?;
+/// assert_eq!(x.grad(), Some(tensor![4.0]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn enable_grad<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _g = enable_grad_guard();
     f()
@@ -130,6 +216,16 @@ pub fn enable_grad<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Runs `f` in inference mode: nothing is recorded, and its new tensors can never take part in
 /// recording (`torch.inference_mode`).
+///
+/// ```
+/// use torsh_tensor::{inference_mode, tensor};
+/// let x = tensor![2.0].requires_grad_(true);
+/// let y = inference_mode(|| x.mul(3.0))?;
+/// assert!(y.is_inference());
+/// // It can take no part in recording.
+/// assert!(x.mul(&y).is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn inference_mode<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _g = inference_mode_guard();
     f()
@@ -137,6 +233,13 @@ pub fn inference_mode<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
 
 /// Runs `f`, whose backward passes check every gradient for NaN and name the forward call that
 /// made it (`torch.autograd.detect_anomaly`).
+///
+/// ```
+/// use torsh_tensor::{detect_anomaly, tensor};
+/// let x = tensor![0.0].requires_grad_(true);
+/// assert!(detect_anomaly(|| x.div(&x)?.backward()).is_err());
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn detect_anomaly<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     let _g = detect_anomaly_guard();
     f()

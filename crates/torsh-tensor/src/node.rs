@@ -384,6 +384,13 @@ impl Node {
     }
 
     /// PyTorch's name for it, as `MulBackward0`.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![1.0].requires_grad_(true).mul(2.0)?;
+    /// assert_eq!(y.grad_fn().expect("it was recorded").name(), "MulBackward0");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn name(&self) -> String {
         match &self.kind {
             Kind::Op { record, .. } => {
@@ -407,6 +414,14 @@ impl Node {
 
     /// The record of the op whose call the node is of; `None` for one of a leaf, of an in-place op on
     /// a view, and of a user's function.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![1.0].requires_grad_(true).sin()?;
+    /// let node = y.grad_fn().expect("it was recorded");
+    /// assert_eq!(node.record().map(|r| r.base_name()), Some("sin"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn record(&self) -> Option<&'static OpRecord> {
         match &self.kind {
             Kind::Op { record, .. } => Some(record),
@@ -436,11 +451,28 @@ impl Node {
     }
 
     /// The forward call that made the node, where known.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![1.0].requires_grad_(true).sin()?;
+    /// let node = y.grad_fn().expect("it was recorded");
+    /// assert!(node.location().is_some());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn location(&self) -> Option<&'static Location<'static>> {
         self.site
     }
 
     /// The nodes the gradients flow to, `None` for operands that need none.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad_(true);
+    /// let node = x.mul(2.0)?.sin()?.grad_fn().expect("it was recorded");
+    /// let (next, _) = node.next_functions().remove(0).expect("x needs a gradient");
+    /// assert_eq!(next.name(), "MulBackward0");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn next_functions(&self) -> Vec<Option<(Shared<Node>, u32)>> {
         self.inputs
             .iter()
@@ -449,6 +481,15 @@ impl Node {
     }
 
     /// The leaf whose gradient this node adds to, for an accumulator.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad_(true);
+    /// let node = x.sin()?.grad_fn().expect("it was recorded");
+    /// let (leaf, _) = node.next_functions().remove(0).expect("x needs a gradient");
+    /// assert!(leaf.variable().expect("a leaf").is_same(&x));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn variable(&self) -> Option<&Tensor> {
         match &self.kind {
             Kind::Accumulate(t) => Some(t),
@@ -457,6 +498,15 @@ impl Node {
     }
 
     /// The shapes and dtypes of the op's results.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, tensor};
+    /// let y = tensor![[1.0, 2.0]].requires_grad_(true).sin()?;
+    /// let node = y.grad_fn().expect("it was recorded");
+    /// let (shape, dtype) = node.outputs().next().expect("one result");
+    /// assert_eq!((shape.dims(), dtype), (&[1, 2][..], DType::F32));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn outputs(&self) -> impl Iterator<Item = (&Shape, DType)> {
         self.outputs.iter().map(|o| (&o.shape, o.dtype))
     }

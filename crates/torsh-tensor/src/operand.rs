@@ -31,6 +31,14 @@ impl Operand<'_> {
     }
 
     /// The operand as a tensor: a number becomes a 0-d one of its own dtype.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, Operand};
+    /// let number = Operand::from(2.5);
+    /// assert_eq!(number.to_tensor()?.item::<f32>()?, 2.5);
+    /// assert_eq!(Operand::from(3).to_tensor()?.dtype(), DType::I64);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn to_tensor(&self) -> Result<Tensor> {
         Ok(match self {
             Operand::Owned(t) => t.clone(),

@@ -56,4 +56,15 @@ pub fn convert<A, T>(argument: A, conversion: impl FnOnce(A) -> T) -> T {
     conversion(argument)
 }
 
-pub(crate) use options;
+/// The text of a doc test for a method that a macro makes of a row.
+macro_rules! example {
+    ($code:expr) => {
+        concat!(
+            "\n```\n",
+            $code,
+            "\n# Ok::<(), torsh_tensor::TorshError>(())\n```"
+        )
+    };
+}
+
+pub(crate) use {example, options};

@@ -39,6 +39,11 @@ pub enum Values {
 
 impl Values {
     /// Number of elements held.
+    ///
+    /// ```
+    /// use torsh_tensor::print::Values;
+    /// assert_eq!(Values::Int(vec![1, 2]).len(), 2);
+    /// ```
     pub fn len(&self) -> usize {
         match self {
             Values::Float(v) => v.len(),
@@ -49,6 +54,11 @@ impl Values {
     }
 
     /// Whether no element is held.
+    ///
+    /// ```
+    /// use torsh_tensor::print::Values;
+    /// assert!(Values::Float(vec![]).is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -98,6 +108,12 @@ impl PrintOptions {
 
     /// The options of PyTorch's profile `"default"`, `"short"` (2 digits, 2 edge items) or
     /// `"full"` (never summarises); `None` for any other name.
+    ///
+    /// ```
+    /// use torsh_tensor::print::PrintOptions;
+    /// assert_eq!(PrintOptions::profile("short").map(|o| o.precision), Some(2));
+    /// assert!(PrintOptions::profile("long").is_none());
+    /// ```
     pub fn profile(name: &str) -> Option<PrintOptions> {
         match name {
             "default" => Some(PrintOptions::DEFAULT),
@@ -108,30 +124,64 @@ impl PrintOptions {
     }
 
     /// These options with another [`PrintOptions::precision`].
+    ///
+    /// ```
+    /// use torsh_tensor::print::{Described, PrintOptions, Values, format};
+    /// let x = Described::new(&[1], "float32", Values::Float(vec![0.125]));
+    /// assert_eq!(format(&x, &PrintOptions::default().precision(3)), "tensor([0.125])");
+    /// ```
     pub const fn precision(mut self, precision: usize) -> Self {
         self.precision = precision;
         self
     }
 
     /// These options with another [`PrintOptions::threshold`].
+    ///
+    /// ```
+    /// use torsh_tensor::print::{Described, PrintOptions, Values, format};
+    /// let x = Described::new(&[8], "int64", Values::Int((0..8).collect()));
+    /// let options = PrintOptions::default().threshold(5);
+    /// assert_eq!(format(&x, &options), "tensor([0, 1, 2,  ..., 5, 6, 7])");
+    /// ```
     pub const fn threshold(mut self, threshold: usize) -> Self {
         self.threshold = threshold;
         self
     }
 
     /// These options with another [`PrintOptions::edgeitems`].
+    ///
+    /// ```
+    /// use torsh_tensor::print::{Described, PrintOptions, Values, format};
+    /// let x = Described::new(&[8], "int64", Values::Int((0..8).collect()));
+    /// let options = PrintOptions::default().threshold(5).edgeitems(1);
+    /// assert_eq!(format(&x, &options), "tensor([0,  ..., 7])");
+    /// ```
     pub const fn edgeitems(mut self, edgeitems: usize) -> Self {
         self.edgeitems = edgeitems;
         self
     }
 
     /// These options with another [`PrintOptions::linewidth`].
+    ///
+    /// ```
+    /// use torsh_tensor::print::{Described, PrintOptions, Values, format};
+    /// let x = Described::new(&[4], "int64", Values::Int(vec![1, 2, 3, 4]));
+    /// let options = PrintOptions::default().linewidth(14);
+    /// assert_eq!(format(&x, &options), "tensor([1, 2,\n        3, 4])");
+    /// ```
     pub const fn linewidth(mut self, linewidth: usize) -> Self {
         self.linewidth = linewidth;
         self
     }
 
     /// These options with another [`PrintOptions::sci_mode`].
+    ///
+    /// ```
+    /// use torsh_tensor::print::{Described, PrintOptions, Values, format};
+    /// let x = Described::new(&[1], "float32", Values::Float(vec![1500.0]));
+    /// let options = PrintOptions::default().sci_mode(Some(true));
+    /// assert_eq!(format(&x, &options), "tensor([1.5000e+03])");
+    /// ```
     pub const fn sci_mode(mut self, sci_mode: Option<bool>) -> Self {
         self.sci_mode = sci_mode;
         self
@@ -141,17 +191,36 @@ impl PrintOptions {
 static OPTIONS: RwLock<PrintOptions> = RwLock::new(PrintOptions::DEFAULT);
 
 /// The process-wide print options.
+///
+/// ```
+/// use torsh_tensor::print::print_options;
+/// assert_eq!(print_options().precision, 4);
+/// ```
 pub fn print_options() -> PrintOptions {
     *OPTIONS.read()
 }
 
 /// Replaces the process-wide print options.
+///
+/// ```
+/// use torsh_tensor::print::{PrintOptions, set_print_options};
+/// # use torsh_tensor::tensor;
+/// set_print_options(PrintOptions::default().precision(2));
+/// assert_eq!(tensor![0.125].to_string(), "tensor([0.12])");
+/// # set_print_options(PrintOptions::default());
+/// ```
 pub fn set_print_options(options: PrintOptions) {
     *OPTIONS.write() = options;
 }
 
 /// Sets the process-wide print options to a profile of [`PrintOptions::profile`]; an unknown
 /// name changes nothing and gives `false`.
+///
+/// ```
+/// use torsh_tensor::print::set_profile;
+/// assert!(set_profile("default"));
+/// assert!(!set_profile("long"));
+/// ```
 #[must_use = "false means that no profile has this name"]
 pub fn set_profile(name: &str) -> bool {
     match PrintOptions::profile(name) {
@@ -186,6 +255,12 @@ pub struct Described<'a> {
 
 impl<'a> Described<'a> {
     /// A CPU tensor outside any graph, where float32 is the default dtype.
+    ///
+    /// ```
+    /// use torsh_tensor::print::{Described, PrintOptions, Values, format};
+    /// let x = Described::new(&[2], "int32", Values::Int(vec![1, 2]));
+    /// assert_eq!(format(&x, &PrintOptions::default()), "tensor([1, 2], dtype=torch.int32)");
+    /// ```
     pub fn new(shape: &'a [usize], dtype_name: &'a str, values: Values) -> Self {
         Described {
             shape,
@@ -215,6 +290,13 @@ impl<'a> Described<'a> {
 /// # Panics
 ///
 /// If the number of values is neither that of the shape nor that of [`displayed_indices`].
+///
+/// ```
+/// use torsh_tensor::print::{Described, PrintOptions, Values, format};
+/// let mut x = Described::new(&[2], "float32", Values::Float(vec![1.0, 2.5]));
+/// x.requires_grad = true;
+/// assert_eq!(format(&x, &PrintOptions::default()), "tensor([1.0000, 2.5000], requires_grad=True)");
+/// ```
 pub fn format(d: &Described<'_>, options: &PrintOptions) -> String {
     const PREFIX: &str = "tensor(";
     let mut suffixes: Vec<Cow<'_, str>> = Vec::new();
@@ -262,6 +344,11 @@ pub fn format(d: &Described<'_>, options: &PrintOptions) -> String {
 }
 
 /// A shape as Python writes a tuple: `(2, 3)`, `(3,)`, `()`.
+///
+/// ```
+/// use torsh_tensor::print::size_text;
+/// assert_eq!((size_text(&[2, 3]), size_text(&[3])), ("(2, 3)".into(), "(3,)".into()));
+/// ```
 pub fn size_text(shape: &[usize]) -> String {
     match shape {
         [only] => format!("({only},)"),

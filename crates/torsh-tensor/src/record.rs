@@ -129,6 +129,13 @@ pub struct Spec {
 
 impl Spec {
     /// A row-major result.
+    ///
+    /// ```
+    /// use torsh_tensor::record::Spec;
+    /// use torsh_tensor::{DType, Shape};
+    /// let spec = Spec::new(Shape::from([2, 3]), DType::F32);
+    /// assert_eq!((spec.shape.dims(), spec.dtype), (&[2, 3][..], DType::F32));
+    /// ```
     pub fn new(shape: Shape, dtype: DType) -> Spec {
         Spec {
             dtype,
@@ -151,6 +158,14 @@ pub struct Plan {
 
 impl Plan {
     /// One row-major result.
+    ///
+    /// ```
+    /// use torsh_tensor::record::Plan;
+    /// use torsh_tensor::{DType, Shape};
+    /// // A comparison computes in the operands' dtype and gives bools.
+    /// let plan = Plan::one(DType::F32, Shape::from([2]), DType::Bool);
+    /// assert_eq!((plan.compute, plan.outputs[0].dtype), (DType::F32, DType::Bool));
+    /// ```
     pub fn one(compute: DType, shape: Shape, dtype: DType) -> Plan {
         // Not collected: an iterator would move what has some 200 bytes three times.
         let mut outputs = SmallVec::new();
@@ -163,6 +178,14 @@ impl Plan {
     }
 
     /// Several results.
+    ///
+    /// ```
+    /// use torsh_tensor::record::{Plan, Spec};
+    /// use torsh_tensor::{DType, Shape};
+    /// let shape = Shape::from([2]);
+    /// let specs = [Spec::new(shape.clone(), DType::F32), Spec::new(shape, DType::I64)];
+    /// assert_eq!(Plan::many(DType::F32, specs).outputs.len(), 2);
+    /// ```
     pub fn many(compute: DType, outputs: impl IntoIterator<Item = Spec>) -> Plan {
         Plan {
             compute,
@@ -225,6 +248,12 @@ pub struct Sample {
 
 impl Sample {
     /// A call with these arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{Value, record::Sample};
+    /// let call = Sample::new([Value::Int(3)]).kw("dim", 1i64);
+    /// assert_eq!((call.args.len(), call.kwargs.len()), (1, 1));
+    /// ```
     pub fn new(args: impl IntoIterator<Item = Value>) -> Sample {
         Sample {
             args: args.into_iter().collect(),
@@ -314,6 +343,12 @@ pub struct OpRecord {
 
 impl OpRecord {
     /// A composite op; the other kinds are made from it by the methods below.
+    ///
+    /// ```
+    /// use torsh_tensor::record::OpRecord;
+    /// static TWICE: OpRecord = OpRecord::new("twice", "Each element times 2.", "(Tensor input)");
+    /// assert_eq!(TWICE.base_name(), "twice");
+    /// ```
     pub const fn new(name: &'static str, doc: &'static str, schema: &'static str) -> OpRecord {
         OpRecord {
             name,
@@ -481,22 +516,45 @@ impl OpRecord {
     }
 
     /// Shapes and dtypes.
+    ///
+    /// ```
+    /// use torsh_tensor::record::Rule;
+    /// let records = torsh_tensor::ops::find("sin").expect("an op");
+    /// assert!(matches!(records[0].rule(), Rule::Pointwise(_)));
+    /// ```
     pub const fn rule(&self) -> Rule {
         self.rule
     }
 
     /// The kernel's key, where it has one.
+    ///
+    /// ```
+    /// use torsh_core::Kernel;
+    /// let records = torsh_tensor::ops::find("sin").expect("an op");
+    /// assert_eq!(records[0].kernel_key(), Some(Kernel::Sin));
+    /// ```
     pub const fn kernel_key(&self) -> Option<Kernel> {
         self.kernel
     }
 
     /// PyTorch's own name, without an overload's.
+    ///
+    /// ```
+    /// let records = torsh_tensor::ops::find("sum").expect("an op");
+    /// assert!(records.iter().all(|r| r.base_name() == "sum"));
+    /// ```
     #[inline]
     pub const fn base_name(&self) -> &'static str {
         self.base
     }
 
     /// Whether gradients can flow through it.
+    ///
+    /// ```
+    /// let differentiable = |op| torsh_tensor::ops::find(op).expect("an op")[0].is_differentiable();
+    /// assert!(differentiable("sin"));
+    /// assert!(!differentiable("isnan"));
+    /// ```
     pub fn is_differentiable(&self) -> bool {
         !matches!(
             self.backward,

@@ -257,6 +257,15 @@ impl Signature {
     }
 
     /// Puts arguments in the order of the parameters; `Err` says why they do not fit.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Tensor, Value, tensor};
+    /// let signature = Signature::parse("(Tensor input, int dim=-1)")?;
+    /// let bound = signature.bind(&[Value::from(&tensor![1.0])], &[]).expect("it fits");
+    /// assert_eq!(bound.int(1), -1);
+    /// assert!(signature.bind(&[], &[]).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn bind(
         &self,
         args: &[Value],
@@ -387,26 +396,60 @@ pub struct Bound {
 
 impl Bound {
     /// The value of parameter `i`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Value};
+    /// let bound = Signature::parse("(int n, float p=0.5)")?.bind(&[Value::Int(3)], &[]).expect("it fits");
+    /// assert!(matches!(bound.value(0), Value::Int(3)));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn value(&self, i: usize) -> &Value {
         self.values.get(i).unwrap_or(&Value::None)
     }
 
     /// How many parameters there are.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Value};
+    /// let bound = Signature::parse("(int n, float p=0.5)")?.bind(&[Value::Int(3)], &[]).expect("it fits");
+    /// assert_eq!(bound.len(), 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// use torsh_tensor::Signature;
+    /// assert!(Signature::parse("()")?.bind(&[], &[]).expect("it fits").is_empty());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
     /// Whether parameter `i` is `None`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Value};
+    /// let bound = Signature::parse("(int n, int? m=None)")?.bind(&[Value::Int(3)], &[]).expect("it fits");
+    /// assert!(bound.is_none(1) && !bound.is_none(0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_none(&self, i: usize) -> bool {
         matches!(self.value(i), Value::None)
     }
 
     /// A tensor.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Tensor, Value, tensor};
+    /// let bound = Signature::parse("(Tensor x)")?.bind(&[Value::from(&tensor![1])], &[]).expect("it fits");
+    /// assert_eq!(*bound.tensor(0)?, tensor![1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn tensor(&self, i: usize) -> Result<&Tensor> {
         match self.value(i) {
             Value::Tensor(t) => Ok(t),
@@ -418,6 +461,13 @@ impl Bound {
     }
 
     /// A tensor, where given.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Tensor};
+    /// let bound = Signature::parse("(Tensor? x=None)")?.bind(&[], &[]).expect("it fits");
+    /// assert!(bound.opt_tensor(0).is_none());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn opt_tensor(&self, i: usize) -> Option<&Tensor> {
         match self.value(i) {
             Value::Tensor(t) => Some(t),
@@ -426,6 +476,13 @@ impl Bound {
     }
 
     /// A tensor or number.
+    ///
+    /// ```
+    /// use torsh_tensor::{Operand, Signature, Value};
+    /// let bound = Signature::parse("(Operand x)")?.bind(&[Value::Int(2)], &[]).expect("it fits");
+    /// assert_eq!(bound.operand(0)?.to_tensor()?.item::<i64>()?, 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn operand(&self, i: usize) -> Result<Operand<'_>> {
         match self.value(i) {
             Value::Tensor(t) => Ok(Operand::Ref(t)),
@@ -442,51 +499,122 @@ impl Bound {
     }
 
     /// The tensors of a list.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Tensor, Value, tensor};
+    /// let list = Value::from(vec![tensor![1], tensor![2]]);
+    /// let bound = Signature::parse("(Tensor[] xs)")?.bind(&[list], &[]).expect("it fits");
+    /// assert_eq!(bound.tensors(0), [tensor![1], tensor![2]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn tensors(&self, i: usize) -> Vec<Tensor> {
         self.value(i).tensors()
     }
 
     /// A number; 0 where it is none.
+    ///
+    /// ```
+    /// use torsh_tensor::{Scalar, Signature, Value};
+    /// let bound = Signature::parse("(Scalar x)")?.bind(&[Value::Int(2)], &[]).expect("it fits");
+    /// assert_eq!(bound.scalar(0), Scalar::Int(2));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn scalar(&self, i: usize) -> Scalar {
         self.value(i).number().unwrap_or(Scalar::Int(0))
     }
 
     /// A number, where given.
+    ///
+    /// ```
+    /// use torsh_tensor::{Scalar, Signature};
+    /// let bound = Signature::parse("(Scalar? x=None)")?.bind(&[], &[]).expect("it fits");
+    /// assert_eq!(bound.opt_scalar(0), None);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn opt_scalar(&self, i: usize) -> Option<Scalar> {
         self.value(i).number()
     }
 
     /// An integer.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Value};
+    /// let bound = Signature::parse("(int n)")?.bind(&[Value::Int(3)], &[]).expect("it fits");
+    /// assert_eq!(bound.int(0), 3);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn int(&self, i: usize) -> i64 {
         self.scalar(i).to_i64()
     }
 
     /// An integer, where given.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Value};
+    /// let bound = Signature::parse("(int? n=None)")?.bind(&[], &[("n", Value::Int(3))]).expect("it fits");
+    /// assert_eq!(bound.opt_int(0), Some(3));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn opt_int(&self, i: usize) -> Option<i64> {
         self.opt_scalar(i).map(Scalar::to_i64)
     }
 
     /// A real number.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Value};
+    /// let bound = Signature::parse("(float p)")?.bind(&[Value::Int(3)], &[]).expect("it fits");
+    /// assert_eq!(bound.float(0), 3.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn float(&self, i: usize) -> f64 {
         self.scalar(i).to_f64()
     }
 
     /// A real number, where given.
+    ///
+    /// ```
+    /// use torsh_tensor::Signature;
+    /// let bound = Signature::parse("(float? p=None)")?.bind(&[], &[]).expect("it fits");
+    /// assert_eq!(bound.opt_float(0), None);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn opt_float(&self, i: usize) -> Option<f64> {
         self.opt_scalar(i).map(Scalar::to_f64)
     }
 
     /// A flag.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Value};
+    /// let bound = Signature::parse("(bool keepdim=False)")?.bind(&[Value::Bool(true)], &[]).expect("it fits");
+    /// assert!(bound.bool(0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn bool(&self, i: usize) -> bool {
         matches!(self.value(i), Value::Bool(true))
     }
 
     /// A list of integers; empty where none is given.
+    ///
+    /// ```
+    /// use torsh_tensor::{Signature, Value};
+    /// let bound = Signature::parse("(int[] size)")?.bind(&[Value::from(vec![2i64, 3])], &[]).expect("it fits");
+    /// assert_eq!(bound.ints(0), [2, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn ints(&self, i: usize) -> Vec<i64> {
         self.opt_ints(i).unwrap_or_default()
     }
 
     /// A list of integers, where given.
+    ///
+    /// ```
+    /// use torsh_tensor::Signature;
+    /// let bound = Signature::parse("(int[]? dim=None)")?.bind(&[], &[]).expect("it fits");
+    /// assert_eq!(bound.opt_ints(0), None);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn opt_ints(&self, i: usize) -> Option<Vec<i64>> {
         match self.value(i) {
             Value::Int(v) => Some(vec![*v]),
@@ -510,6 +638,13 @@ impl Bound {
     }
 
     /// Text; empty where none is given.
+    ///
+    /// ```
+    /// use torsh_tensor::Signature;
+    /// let bound = Signature::parse("(str mode='constant')")?.bind(&[], &[]).expect("it fits");
+    /// assert_eq!(bound.str(0), "constant");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn str(&self, i: usize) -> &str {
         match self.value(i) {
             Value::Str(s) => s,
@@ -518,6 +653,13 @@ impl Bound {
     }
 
     /// A dtype, where given.
+    ///
+    /// ```
+    /// use torsh_tensor::Signature;
+    /// let bound = Signature::parse("(ScalarType? dtype=None)")?.bind(&[], &[]).expect("it fits");
+    /// assert_eq!(bound.dtype(0), None);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn dtype(&self, i: usize) -> Option<DType> {
         match self.value(i) {
             Value::DType(d) => Some(*d),

@@ -46,6 +46,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `torch.Event`.
+    ///
+    /// ```
+    /// use torsh_tensor::EventOptions;
+    /// let options = EventOptions::new();
+    /// assert!(!options.enable_timing);
+    /// assert!(options.enable_timing(true).enable_timing);
+    /// ```
     EventOptions {
         /// Whether [`Event::elapsed_time`] may be asked.
         enable_timing: bool = false;
@@ -109,6 +116,13 @@ impl Stream {
     ///
     /// # Errors
     /// Where the device is not there, or has no data (`meta`).
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Stream};
+    /// let stream = Stream::new(Device::Cpu)?;
+    /// assert_eq!(stream.device(), Device::Cpu);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(device: impl Into<Device>) -> Result<Stream> {
         Stream::new_with(device, StreamOptions::default())
     }
@@ -117,6 +131,13 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::new`].
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Stream, StreamOptions};
+    /// let stream = Stream::new_with(Device::Cpu, StreamOptions::new().priority(-1))?;
+    /// assert_eq!(stream.device(), Device::Cpu);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new_with(device: impl Into<Device>, options: StreamOptions) -> Result<Stream> {
         let device = device.into();
         let backend = torsh_backend::backend(device)?;
@@ -150,11 +171,23 @@ impl Stream {
     }
 
     /// The device whose work it is.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Stream};
+    /// assert_eq!(Stream::new(Device::Cpu)?.device(), Device::Cpu);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn device(&self) -> Device {
         self.device
     }
 
     /// Its number on the device; 0 for the default stream.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, default_stream};
+    /// assert_eq!(default_stream(Device::Cpu)?.stream_id(), 0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn stream_id(&self) -> u32 {
         self.queue.0
     }
@@ -170,6 +203,14 @@ impl Stream {
     /// # Errors
     /// The first error that this work reported since the last wait, once, with its op and call site;
     /// where the device is lost.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Stream};
+    /// let stream = Stream::new(Device::Cpu)?;
+    /// stream.synchronize()?;
+    /// assert!(stream.query()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn synchronize(&self) -> Result<()> {
         self.mark()?.wait()
     }
@@ -194,6 +235,13 @@ impl Stream {
     ///
     /// # Errors
     /// Where the device is lost.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Stream};
+    /// // The CPU's work is done when a call returns.
+    /// assert!(Stream::new(Device::Cpu)?.query()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn query(&self) -> Result<bool> {
         let now = self.run(|b| Ok(b.ticket()))?;
         let last = LAST.lock();
@@ -213,6 +261,14 @@ impl Stream {
     ///
     /// # Errors
     /// Where the device is lost.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Stream};
+    /// let event = Stream::new(Device::Cpu)?.record_event()?;
+    /// event.synchronize()?;
+    /// assert!(event.query()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn record_event(&self) -> Result<Event> {
         let event = Event::new(self.device)?;
         event.record_on(self)?;
@@ -226,6 +282,15 @@ impl Stream {
     /// # Errors
     /// Where the device is lost; for an event of another device also what [`Event::synchronize`]
     /// reports.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Stream};
+    /// let (a, b) = (Stream::new(Device::Cpu)?, Stream::new(Device::Cpu)?);
+    /// b.wait_event(&a.record_event()?)?;
+    /// b.synchronize()?;
+    /// assert!(a.query()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         match event.mark() {
             None => Ok(()),
@@ -241,6 +306,15 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::wait_event`].
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Stream};
+    /// let (a, b) = (Stream::new(Device::Cpu)?, Stream::new(Device::Cpu)?);
+    /// b.wait_stream(&a)?;
+    /// b.synchronize()?;
+    /// assert!(a.query()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn wait_stream(&self, stream: &Stream) -> Result<()> {
         self.wait_event(&stream.record_event()?)
     }
@@ -256,6 +330,12 @@ impl fmt::Display for Stream {
 ///
 /// # Errors
 /// Where the device is not there.
+///
+/// ```
+/// use torsh_tensor::{Device, current_stream, default_stream};
+/// assert_eq!(current_stream(Device::Cpu)?, default_stream(Device::Cpu)?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn current_stream(device: impl Into<Device>) -> Result<Stream> {
     let device = device.into();
     let queue = torsh_backend::backend(device)?.queue();
@@ -266,6 +346,12 @@ pub fn current_stream(device: impl Into<Device>) -> Result<Stream> {
 ///
 /// # Errors
 /// Where the device is not there.
+///
+/// ```
+/// use torsh_tensor::{Device, default_stream};
+/// assert_eq!(default_stream(Device::Cpu)?.stream_id(), 0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn default_stream(device: impl Into<Device>) -> Result<Stream> {
     let device = device.into();
     torsh_backend::backend(device)?;
@@ -280,6 +366,14 @@ pub fn default_stream(device: impl Into<Device>) -> Result<Stream> {
 ///
 /// # Errors
 /// Where the device is not there.
+///
+/// ```
+/// use torsh_tensor::{Device, Stream, current_stream, set_stream};
+/// let mine = Stream::new(Device::Cpu)?;
+/// set_stream(&mine)?;
+/// assert_eq!(current_stream(Device::Cpu)?, mine);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn set_stream(stream: &Stream) -> Result<()> {
     torsh_backend::backend(stream.device)?.set_queue(stream.queue)
 }
@@ -365,6 +459,13 @@ impl Event {
     ///
     /// # Errors
     /// Where the device is not there, or has no data (`meta`).
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Event};
+    /// let event = Event::new(Device::Cpu)?;
+    /// assert_eq!(event.device(), Device::Cpu);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(device: impl Into<Device>) -> Result<Event> {
         Event::new_with(device, EventOptions::default())
     }
@@ -373,6 +474,16 @@ impl Event {
     ///
     /// # Errors
     /// As [`Event::new`].
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Event, EventOptions};
+    /// let options = EventOptions::new().enable_timing(true);
+    /// let (start, end) = (Event::new_with(Device::Cpu, options.clone())?, Event::new_with(Device::Cpu, options)?);
+    /// start.record()?;
+    /// end.record()?;
+    /// assert!(start.elapsed_time(&end)? >= 0.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new_with(device: impl Into<Device>, options: EventOptions) -> Result<Event> {
         let device = device.into();
         torsh_backend::backend(device)?;
@@ -386,6 +497,12 @@ impl Event {
     }
 
     /// Its device.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Event};
+    /// assert_eq!(Event::new(Device::Cpu)?.device(), Device::Cpu);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn device(&self) -> Device {
         self.inner.device
     }
@@ -400,6 +517,15 @@ impl Event {
     ///
     /// # Errors
     /// Where the device is lost.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Event};
+    /// let event = Event::new(Device::Cpu)?;
+    /// event.record()?;
+    /// event.synchronize()?;
+    /// assert!(event.query()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn record(&self) -> Result<()> {
         self.record_on(&current_stream(self.inner.device)?)
     }
@@ -438,6 +564,13 @@ impl Event {
     ///
     /// # Errors
     /// Where the device is lost.
+    ///
+    /// ```
+    /// use torsh_tensor::{Device, Event};
+    /// // Nothing is awaited of an event that was not recorded.
+    /// assert!(Event::new(Device::Cpu)?.query()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn query(&self) -> Result<bool> {
         let Some(mark) = self.mark() else {
             return Ok(true);
@@ -514,6 +647,14 @@ impl fmt::Debug for Event {
 ///
 /// # Errors
 /// Where the device is not there or is lost.
+///
+/// ```
+/// use torsh_tensor::{Device, devices::wait_idle, tensor};
+/// let y = tensor![1.0].exp()?;
+/// wait_idle(Device::Cpu)?;
+/// assert!(y.item::<f32>()? > 2.7);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn wait_idle(device: impl Into<Device>) -> Result<()> {
     let device = device.into();
     let current = current_stream(device)?;

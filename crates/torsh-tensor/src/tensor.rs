@@ -277,18 +277,36 @@ impl Tensor {
     }
 
     /// The sizes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2, 3]].shape().to_string(), "[1, 3]");
+    /// ```
     #[inline]
     pub fn shape(&self) -> &Shape {
         &self.0.layout.shape
     }
 
     /// The sizes, as a slice.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2, 3], [4, 5, 6]].dims(), [2, 3]);
+    /// ```
     #[inline]
     pub fn dims(&self) -> &[usize] {
         self.0.layout.shape.dims()
     }
 
     /// The size of one dimension; negative ones count from the end.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2, 3]];
+    /// assert_eq!((x.size(0)?, x.size(-1)?), (1, 3));
+    /// assert!(x.size(2).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn size(&self, dim: impl crate::IntoDim) -> Result<usize> {
         let d = self.dim("size", dim.value())?;
@@ -321,24 +339,48 @@ impl Tensor {
     }
 
     /// The number of dimensions.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2, 3]].ndim(), 2);
+    /// ```
     #[inline]
     pub fn ndim(&self) -> usize {
         self.0.layout.shape.ndim()
     }
 
     /// The number of elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2, 3], [4, 5, 6]].numel(), 6);
+    /// ```
     #[inline]
     pub fn numel(&self) -> usize {
         self.0.layout.shape.numel()
     }
 
     /// Elements from one index to the next, for each dimension.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2, 3], [4, 5, 6]];
+    /// assert_eq!(x.stride(), [3, 1]);
+    /// assert_eq!(x.t()?.stride(), [1, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[inline]
     pub fn stride(&self) -> &[isize] {
         &self.0.layout.strides
     }
 
     /// The position of the first element in the storage.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2, 3].slice(0, 1, 3)?.storage_offset(), 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn storage_offset(&self) -> usize {
         self.0.layout.offset
     }
@@ -350,24 +392,52 @@ impl Tensor {
     }
 
     /// The element type.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.0].dtype(), DType::F32);
+    /// assert_eq!(tensor![1].dtype(), DType::I64);
+    /// ```
     #[inline]
     pub fn dtype(&self) -> DType {
         self.0.dtype
     }
 
     /// Where the data lives.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Device, tensor};
+    /// assert_eq!(tensor![1.0].device(), Device::Cpu);
+    /// ```
     #[inline]
     pub fn device(&self) -> Device {
         self.storage().device()
     }
 
     /// How often the data was changed in place, by any of its views.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 2.0];
+    /// let before = x.version();
+    /// x.select(0, 1)?.fill_(5.0)?;
+    /// assert_eq!(x.version(), before + 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn version(&self) -> u64 {
         self.storage().version()
     }
 
     /// Whether the elements lie row-major without gaps. (Never an error today; a `Result` as
     /// layouts that have no answer, as sparse ones, will give one.)
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// assert!(x.is_contiguous()?);
+    /// assert!(!x.t()?.is_contiguous()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_contiguous(&self) -> Result<bool> {
         Ok(self.0.contiguous)
     }
@@ -378,11 +448,26 @@ impl Tensor {
     }
 
     /// Whether two handles are the same tensor (Python's `is`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0];
+    /// assert!(x.is_same(&x.clone()));
+    /// assert!(!x.is_same(&tensor![1.0]));
+    /// ```
     pub fn is_same(&self, other: &Tensor) -> bool {
         Shared::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether two tensors use the same storage.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// assert!(x.shares_storage(&x.t()?));
+    /// assert!(!x.shares_storage(&x.copy()?));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn shares_storage(&self, other: &Tensor) -> bool {
         Shared::ptr_eq(self.storage(), other.storage())
     }
@@ -417,11 +502,24 @@ impl Tensor {
     }
 
     /// `float32[2, 3] cpu`, as errors name an operand.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0, 3.0]].describe(), "float32[1, 3] cpu");
+    /// ```
     pub fn describe(&self) -> String {
         format!("{}{} {}", self.dtype(), self.shape(), self.device())
     }
 
     /// Whether ops on this tensor are recorded.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad_(true);
+    /// assert!(x.requires_grad() && x.mul(2.0)?.requires_grad());
+    /// assert!(!tensor![1.0].requires_grad());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[inline]
     pub fn requires_grad(&self) -> bool {
         self.meta()
@@ -437,11 +535,26 @@ impl Tensor {
     }
 
     /// Whether the tensor is no result of a recorded op.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad_(true);
+    /// assert!(x.is_leaf());
+    /// assert!(!x.mul(2.0)?.is_leaf());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_leaf(&self) -> bool {
         self.grad_fn().is_none()
     }
 
     /// Whether the tensor was made in inference mode.
+    ///
+    /// ```
+    /// use torsh_tensor::{inference_mode, tensor};
+    /// let x = inference_mode(|| tensor![1.0].mul(2.0))?;
+    /// assert!(x.is_inference());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_inference(&self) -> bool {
         self.meta().is_some_and(|m| m.inference)
     }
@@ -450,6 +563,14 @@ impl Tensor {
     ///
     /// Panics where that cannot be: the dtype is not floating point or complex, or `false` is
     /// asked of a result. [`Tensor::set_requires_grad`] gives an error instead.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![3.0].requires_grad_(true);
+    /// x.square()?.backward()?;
+    /// assert_eq!(x.grad(), Some(tensor![6.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn requires_grad_(self, requires_grad: bool) -> Tensor {
         if let Err(e) = self.set_requires_grad(requires_grad) {
@@ -459,6 +580,16 @@ impl Tensor {
     }
 
     /// Asks for a gradient of this leaf, or stops asking.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0];
+    /// x.set_requires_grad(true)?;
+    /// assert!(x.requires_grad());
+    /// // Integers have no gradients.
+    /// assert!(tensor![1].set_requires_grad(true).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn set_requires_grad(&self, requires_grad: bool) -> Result<()> {
         if requires_grad && !self.dtype().is_differentiable() {
@@ -497,6 +628,14 @@ impl Tensor {
     }
 
     /// The node that computed this tensor, where it was recorded.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad_(true);
+    /// assert!(x.grad_fn().is_none());
+    /// assert_eq!(x.exp()?.grad_fn().map(|n| n.name()), Some("ExpBackward0".into()));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn grad_fn(&self) -> Option<Shared<Node>> {
         let m = self.history()?;
         m.state.lock().grad_fn.clone()
@@ -536,16 +675,44 @@ impl Tensor {
     }
 
     /// The gradient that backward passes have added up; a shared handle.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![3.0].requires_grad_(true);
+    /// x.square()?.backward()?;
+    /// x.square()?.backward()?;
+    /// // Two passes add up.
+    /// assert_eq!(x.grad(), Some(tensor![12.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn grad(&self) -> Option<Tensor> {
         self.meta()?.state.lock().grad.clone()
     }
 
     /// Whether there is a gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![3.0].requires_grad_(true);
+    /// assert!(!x.has_grad());
+    /// x.square()?.backward()?;
+    /// assert!(x.has_grad());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn has_grad(&self) -> bool {
         self.meta().is_some_and(|m| m.state.lock().grad.is_some())
     }
 
     /// Puts a gradient in place, of this tensor's shape, dtype and device; or removes it.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![3.0].requires_grad_(true);
+    /// x.set_grad(Some(tensor![0.5]))?;
+    /// assert_eq!(x.grad(), Some(tensor![0.5]));
+    /// assert!(x.set_grad(Some(tensor![1.0, 2.0])).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn set_grad(&self, grad: Option<Tensor>) -> Result<()> {
         if let Some(g) = &grad
@@ -567,6 +734,15 @@ impl Tensor {
     }
 
     /// Removes the gradient (`set_to_none` of PyTorch).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![3.0].requires_grad_(true);
+    /// x.square()?.backward()?;
+    /// x.zero_grad();
+    /// assert_eq!(x.grad(), None);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn zero_grad(&self) {
         if let Some(m) = self.meta() {
             m.state.lock().grad = None;
@@ -583,6 +759,16 @@ impl Tensor {
     }
 
     /// The same data cut off from the graph; writing into either shows in both.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0].requires_grad_(true);
+    /// let y = x.detach();
+    /// assert!(!y.requires_grad());
+    /// y.fill_(5.0)?;
+    /// assert_eq!(x.item::<f32>()?, 5.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn detach(&self) -> Tensor {
         if self.is_inference() {
             let (storage, layout) = (self.storage().clone(), self.0.layout.clone());

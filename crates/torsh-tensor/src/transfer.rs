@@ -23,6 +23,14 @@ torsh_core::attributes! {
 
 options! {
     /// PyTorch's keyword arguments of `Tensor.to` with a device.
+    ///
+    /// ```
+    /// use torsh_tensor::ToDeviceOptions;
+    /// let options = ToDeviceOptions::new();
+    /// assert!(!options.non_blocking);
+    /// assert!(!options.copy);
+    /// assert!(options.non_blocking(true).non_blocking);
+    /// ```
     ToDeviceOptions {
         /// Whether the caller need not wait for the copy. Copies to a device never wait: the bytes
         /// are read before the call returns, and the device's queue keeps the order. Copies from a
@@ -91,6 +99,14 @@ impl Tensor {
     /// # Errors
     /// Where the device is not there, has no memory left or has not the tensor's dtype, and for meta
     /// tensors, which have no data to copy.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Device, tensor};
+    /// let x = tensor![1.0];
+    /// assert!(x.to_device(Device::Cpu)?.is_same(&x));
+    /// assert_eq!(x.to_device(Device::Meta)?.device(), Device::Meta);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn to_device(&self, device: impl Into<Device>) -> Result<Tensor> {
         let device = device.into();
@@ -159,6 +175,12 @@ impl Tensor {
     }
 
     /// The tensor on the host (`Tensor.cpu`).
+    ///
+    /// ```
+    /// # use torsh_tensor::{Device, tensor};
+    /// assert_eq!(tensor![1.0].cpu()?.device(), Device::Cpu);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cpu(&self) -> Result<Tensor> {
         self.to_device(Device::Cpu)

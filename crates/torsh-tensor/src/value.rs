@@ -40,6 +40,12 @@ pub enum Value {
 
 impl Value {
     /// The value as a number, where it is one.
+    ///
+    /// ```
+    /// use torsh_tensor::{Scalar, Value};
+    /// assert_eq!(Value::Int(3).number(), Some(Scalar::Int(3)));
+    /// assert_eq!(Value::None.number(), None);
+    /// ```
     pub fn number(&self) -> Option<Scalar> {
         Some(match self {
             Value::Bool(b) => Scalar::Bool(*b),
@@ -51,6 +57,11 @@ impl Value {
     }
 
     /// The items of a list or tuple.
+    ///
+    /// ```
+    /// use torsh_tensor::Value;
+    /// assert_eq!(Value::from(vec![1i64, 2]).items().map(|i| i.len()), Some(2));
+    /// ```
     pub fn items(&self) -> Option<&[Value]> {
         match self {
             Value::List(v) | Value::Tuple(v) => Some(v),
@@ -59,6 +70,12 @@ impl Value {
     }
 
     /// The tensors of a result, in order: itself, or the items of a list or tuple (nested too).
+    ///
+    /// ```
+    /// use torsh_tensor::{Value, tensor};
+    /// let value = Value::from((tensor![1], tensor![2]));
+    /// assert_eq!(value.tensors(), [tensor![1], tensor![2]]);
+    /// ```
     pub fn tensors(&self) -> Vec<Tensor> {
         match self {
             Value::Tensor(t) => vec![t.clone()],
@@ -68,6 +85,11 @@ impl Value {
     }
 
     /// The kind of value, for messages.
+    ///
+    /// ```
+    /// use torsh_tensor::Value;
+    /// assert_eq!(Value::Int(3).kind(), "int");
+    /// ```
     pub fn kind(&self) -> String {
         match self {
             Value::None => "None".into(),

@@ -12,6 +12,7 @@ relu "relu" Relu(x) "(Tensor input)" -> promote {
     int |x| x.max(T::ZERO);
     grad [out] |c| c.g().relu_backward(c.out()?);
     samples (0.2, 2.0);
+    example [-1.0, 2.0] => [0.0, 2.0];
 }
 
 /// Each element limited to [0, 6].
@@ -24,6 +25,7 @@ relu6 "nn.functional.relu6" Relu6(x) "(Tensor input)" -> promote {
     };
     define |c| c.x()?.clamp(0.0, 6.0);
     samples (0.2, 5.8);
+    example [-1.0, 2.0, 8.0] => [0.0, 2.0, 6.0];
 }
 
 /// `x * sigmoid(x)` of each element, also called swish.
@@ -33,6 +35,7 @@ silu "nn.functional.silu" Silu(x) "(Tensor input)" -> promote {
     grad [x] |c| c.g().silu_backward(c.x()?);
     define |c| { let x = c.x()?; x.mul(x.sigmoid()?) };
     samples (-3.0, 3.0);
+    example [0.0, 1.0] ~ [0.0, 0.731059];
 }
 
 /// Scaled exponential linear unit of each element.
@@ -53,6 +56,7 @@ selu "selu" Selu(x) "(Tensor input)" -> promote {
         Tensor::where_(&x.gt(0)?, &x, low)?.mul(1.0507009873554805)
     };
     samples (0.2, 3.0);
+    example [-1.0, 1.0] ~ [-1.111331, 1.050701];
 }
 
 /// `x * min(max(x + 3, 0), 6) / 6` of each element.
@@ -65,6 +69,7 @@ hardswish "nn.functional.hardswish" Hardswish(x) "(Tensor input)" -> promote {
     };
     define |c| { let x = c.x()?; x.mul(x.add(3.0)?.clamp(0.0, 6.0)?.div(6.0)?) };
     samples (-2.8, 2.8);
+    example [-4.0, 1.0, 4.0] ~ [0.0, 0.666667, 4.0];
 }
 
 /// `min(max(x + 3, 0), 6) / 6` of each element.
@@ -76,6 +81,7 @@ hardsigmoid "nn.functional.hardsigmoid" Hardsigmoid(x) "(Tensor input)" -> promo
     };
     define |c| c.x()?.add(3.0)?.clamp(0.0, 6.0)?.div(6.0);
     samples (-2.8, 2.8);
+    example [-4.0, 0.0, 4.0] => [0.0, 0.5, 1.0];
 }
 
 /// `x * tanh(log(1 + exp(x)))` of each element.
@@ -94,6 +100,7 @@ mish "nn.functional.mish" Mish(x) "(Tensor input)" -> promote {
     };
     define |c| { let x = c.x()?; x.mul(x.softplus()?.tanh()?) };
     samples (-3.0, 3.0);
+    example [0.0, 1.0] ~ [0.0, 0.865098];
 }
 
 /// `x / (1 + |x|)` of each element.
@@ -112,6 +119,7 @@ softsign "nn.functional.softsign" Softsign(x) "(Tensor input)" -> float {
     };
     define |c| { let x = c.x()?; x.div(x.abs()?.add(1.0)?) };
     samples (0.3, 3.0);
+    example [1.0, -3.0] => [0.5, -0.75];
 }
 
 /// Logarithm of the sigmoid of each element, exact in both tails.
@@ -120,6 +128,7 @@ logsigmoid "nn.functional.logsigmoid" Logsigmoid(x) "(Tensor input)" -> promote 
     grad [x] |c| c.g().mul(c.x()?.neg()?.sigmoid()?);
     define |c| { let x = c.x()?; x.minimum(0.0)?.sub(x.abs()?.neg()?.exp()?.log1p()?) };
     samples (-3.0, 3.0);
+    example [0.0, 2.0] ~ [-0.693147, -0.126928];
 }
 
     } };

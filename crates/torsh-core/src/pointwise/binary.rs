@@ -15,6 +15,7 @@ add "add" Add(x, y) "(Tensor input, Tensor other)" -> promote {
     grad [] |c| Ok(c.g().clone());
     grad [] |c| Ok(c.g().clone());
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [1.0, 2.0], [10.0, 20.0] => [11.0, 22.0];
 }
 
 /// Difference of two operands, elementwise. Two bool tensors have none.
@@ -25,6 +26,7 @@ sub "sub" Sub(x, y) "(Tensor input, Tensor other)" -> number {
     grad [] |c| Ok(c.g().clone());
     grad [] |c| c.g().neg();
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [10.0, 20.0], [1.0, 2.0] => [9.0, 18.0];
 }
 
 /// Product of two operands, elementwise.
@@ -36,6 +38,7 @@ mul "mul" Mul(x, y) "(Tensor input, Tensor other)" -> promote {
     grad [y] |c| c.mul_conj(1);
     grad [x] |c| c.mul_conj(0);
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [2.0, 3.0], [4.0, 5.0] => [8.0, 15.0];
 }
 
 /// Quotient of two operands, elementwise; of integers, too, as real numbers.
@@ -45,6 +48,7 @@ div "div" Div(x, y) "(Tensor input, Tensor other)" -> float {
     grad [y] |c| c.g().div(c.y()?.conj()?);
     grad [y out] |c| c.g().mul(c.out()?.div(c.y()?)?.conj()?)?.neg();
     samples (-2.0, 2.0), (0.4, 2.0);
+    example [1.0, 3.0], [2.0, 4.0] => [0.5, 0.75];
 }
 
 /// Quotient rounded down, elementwise: Python's `//`. Integers must not be divided by 0.
@@ -54,6 +58,7 @@ floor_divide "floor_divide" FloorDivide(x, y) "(Tensor input, Tensor other)" -> 
     grad [] |c| c.zeros(0);
     grad [] |c| c.zeros(1);
     samples (0.1, 0.9), (1.1, 2.0);
+    example [7.0, -7.0], [2.0, 2.0] => [3.0, -4.0];
 }
 
 /// Quotient rounded towards zero, elementwise. Integers must not be divided by 0.
@@ -63,6 +68,7 @@ div_trunc "div.trunc" DivTrunc(x, y) "" -> promote {
     grad [] |c| c.zeros(0);
     grad [] |c| c.zeros(1);
     samples (0.1, 0.9), (1.1, 2.0);
+    example [7.0, -7.0], [2.0, 2.0] => [3.0, -3.0];
 }
 
 /// Remainder with the sign of `other`, elementwise: Python's `%`. Integers must not be divided
@@ -73,6 +79,7 @@ remainder "remainder" Remainder(x, y) "(Tensor input, Tensor other)" -> promote 
     grad [] |c| Ok(c.g().clone());
     grad [x y] |c| c.g().mul(c.x()?.floor_divide(c.y()?)?)?.neg();
     samples (3.2, 3.8), (1.1, 1.5);
+    example [7.0, -7.0], [3.0, 3.0] => [1.0, 2.0];
 }
 
 /// Remainder with the sign of `input`, elementwise: C's `fmod`. Integers must not be divided by 0.
@@ -82,6 +89,7 @@ fmod "fmod" Fmod(x, y) "(Tensor input, Tensor other)" -> promote {
     grad [] |c| Ok(c.g().clone());
     grad [x y] |c| c.g().mul(c.x()?.div_trunc(c.y()?)?)?.neg();
     samples (3.2, 3.8), (1.1, 1.5);
+    example [7.0, -7.0], [3.0, 3.0] => [1.0, -1.0];
 }
 
 /// `input` to the power of `other`, elementwise.
@@ -107,6 +115,7 @@ pow "pow" Pow(x, y) "(Tensor input, Tensor exponent)" -> promote {
         c.g().mul(slope)
     };
     samples (0.4, 2.0), (-2.0, 2.0);
+    example [2.0, 3.0], [3.0, 2.0] ~ [8.0, 9.0];
 }
 
 /// Angle of the point (`other`, `input`), elementwise, in radians.
@@ -121,6 +130,7 @@ atan2 "atan2" Atan2(x, y) "(Tensor input, Tensor other)" -> float {
         c.g().mul(x.neg()?)?.div(x.square()?.add(y.square()?)?)
     };
     samples (0.3, 2.0), (0.3, 2.0);
+    example [1.0, -1.0], [1.0, 1.0] ~ [0.785398, -0.785398];
 }
 
 /// The larger of two operands, elementwise; nan where either is. Equal ones share the gradient.
@@ -139,6 +149,7 @@ maximum "maximum" Maximum(x, y) "(Tensor input, Tensor other)" -> promote {
         g.where_zero(&x.gt(&y)?, true)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [1.0, 5.0], [3.0, 2.0] => [3.0, 5.0];
 }
 
 /// The smaller of two operands, elementwise; nan where either is. Equal ones share the gradient.
@@ -157,6 +168,7 @@ minimum "minimum" Minimum(x, y) "(Tensor input, Tensor other)" -> promote {
         g.where_zero(&x.lt(&y)?, true)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [1.0, 5.0], [3.0, 2.0] => [1.0, 2.0];
 }
 
 /// The larger of two operands, elementwise; the other one where one is nan.
@@ -178,6 +190,7 @@ fmax "fmax" Fmax(x, y) "(Tensor input, Tensor other)" -> promote {
         Tensor::where_(&x.isnan()?, &y, both)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [1.0, f64::NAN], [3.0, 2.0] => [3.0, 2.0];
 }
 
 /// The smaller of two operands, elementwise; the other one where one is nan.
@@ -199,6 +212,7 @@ fmin "fmin" Fmin(x, y) "(Tensor input, Tensor other)" -> promote {
         Tensor::where_(&x.isnan()?, &y, both)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [1.0, f64::NAN], [3.0, 2.0] => [1.0, 2.0];
 }
 
 /// Logarithm of the sum of the exponentials of two operands, elementwise, without overflow.
@@ -215,6 +229,7 @@ logaddexp "logaddexp" Logaddexp(x, y) "(Tensor input, Tensor other)" -> promote 
         Tensor::where_(&same, &x, x.maximum(&y)?.add(tail)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [0.0, 1.0], [0.0, 2.0] ~ [0.693147, 2.313262];
 }
 
 /// Logarithm to base 2 of the sum of 2 to the powers of two operands, elementwise, without
@@ -230,6 +245,7 @@ logaddexp2 "logaddexp2" Logaddexp2(x, y) "(Tensor input, Tensor other)" -> promo
         Tensor::where_(&same, &x, x.maximum(&y)?.add(tail)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [0.0, 3.0], [0.0, 3.0] ~ [1.0, 4.0];
 }
 
 /// `input * log(other)`, elementwise; 0 where `input` is 0, unless `other` is nan.
@@ -247,6 +263,7 @@ xlogy "xlogy" Xlogy(x, y) "(Tensor input, Tensor other)" -> float {
         Tensor::where_(&y.isnan()?, f64::NAN, product)
     };
     samples (0.3, 2.0), (0.3, 2.0);
+    example [0.0, 2.0], [0.0, 3.0] ~ [0.0, 2.197225];
 }
 
 /// Length of the hypotenuse of a right triangle with these legs, elementwise, without overflow.
@@ -255,6 +272,7 @@ hypot "hypot" Hypot(x, y) "(Tensor input, Tensor other)" -> promote {
     grad [x out] |c| c.g().mul(c.x()?.div(c.out()?)?);
     grad [y out] |c| c.g().mul(c.y()?.div(c.out()?)?);
     samples (0.3, 2.0), (0.3, 2.0);
+    example [3.0, 5.0], [4.0, 12.0] ~ [5.0, 13.0];
 }
 
 /// The magnitude of `input` with the sign of `other`, elementwise.
@@ -270,6 +288,7 @@ copysign "copysign" Copysign(x, y) "(Tensor input, Tensor other)" -> float {
         Tensor::where_(&c.y()?.signbit()?, x.neg()?, &x)
     };
     samples (0.3, 2.0), (0.3, 2.0);
+    example [1.0, -2.0], [-3.0, 4.0] => [-1.0, 2.0];
 }
 
 /// 0 where `input` is negative, 1 where it is positive, `values` where it is 0.
@@ -285,6 +304,7 @@ heaviside "heaviside" Heaviside(x, y) "(Tensor input, Tensor values)" -> promote
         Tensor::where_(&x.eq(0)?, c.operand(1)?, x.gt(0)?.to_dtype(x.dtype())?)
     };
     samples (0.3, 2.0), (0.3, 2.0);
+    example [-1.0, 0.0, 2.0], [0.5, 0.5, 0.5] => [0.0, 0.5, 1.0];
 }
 
 /// The next representable number after `input` towards `other`, elementwise.
@@ -293,6 +313,7 @@ nextafter "nextafter" Nextafter(x, y) "(Tensor input, Tensor other)" -> promote 
     grad [] |c| Ok(c.g().clone());
     grad [] |c| c.zeros(1);
     samples (0.3, 2.0), (0.3, 2.0);
+    example [1.0, 1.0], [2.0, 1.0] => [1.0000001, 1.0];
 }
 
 /// Gradient of `relu`: `input` where `result` is positive, 0 elsewhere.
@@ -302,6 +323,7 @@ relu_backward "relu_backward" ReluBackward(x, y) "" -> promote {
     grad [] |c| c.zeros(1);
     define |c| c.x()?.where_zero(&c.y()?.le(0.0)?, true);
     samples (-2.0, 2.0), (0.2, 2.0);
+    example [1.0, 2.0], [0.0, 3.0] => [0.0, 2.0];
 }
 
 /// Gradient of `sigmoid`: `input * conj((1 - result) * result)`.
@@ -315,6 +337,7 @@ sigmoid_backward "sigmoid_backward" SigmoidBackward(x, y) "" -> promote {
     };
     define |c| { let y = c.y()?; c.x()?.mul(y.neg()?.add(1.0)?.mul(&y)?) };
     samples (-2.0, 2.0), (0.1, 0.9);
+    example [1.0, 2.0], [0.5, 0.75] => [0.25, 0.375];
 }
 
 /// Gradient of `tanh`: `input * conj(1 - result^2)`.
@@ -325,6 +348,7 @@ tanh_backward "tanh_backward" TanhBackward(x, y) "" -> promote {
     grad [x y] |c| c.g().conj()?.mul(c.x()?)?.mul(c.y()?.conj()?.mul(-2.0)?);
     define |c| { let y = c.y()?; c.x()?.mul(y.mul(&y)?.neg()?.add(1.0)?) };
     samples (-2.0, 2.0), (-0.9, 0.9);
+    example [1.0, 2.0], [0.0, 0.5] => [1.0, 1.5];
 }
 
 /// Gradient of `silu`: `input` times its derivative at `x`.
@@ -351,6 +375,7 @@ silu_backward "silu_backward" SiluBackward(x, y) "" -> promote {
         c.x()?.mul(s.neg()?.add(1.0)?.mul(&y)?.add(1.0)?.mul(&s)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [1.0, 2.0], [0.0, 0.0] ~ [0.5, 1.0];
 }
 
 /// Gradient of the exact `gelu`: `input` times its derivative at `x`.
@@ -373,6 +398,7 @@ gelu_erf_backward "gelu_backward.none" GeluErfBackward(x, y) "" -> promote {
         c.x()?.mul(y.mul(density)?.add(below)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [1.0, 2.0], [0.0, 0.0] ~ [0.5, 1.0];
 }
 
 /// Gradient of `gelu` by the tanh formula: `input` times its derivative at `x`.
@@ -407,6 +433,7 @@ gelu_tanh_backward "gelu_backward.tanh" GeluTanhBackward(x, y) "" -> promote {
         c.x()?.mul(t.add(1.0)?.add(bend)?.mul(0.5)?)
     };
     samples (-2.0, 2.0), (-2.0, 2.0);
+    example [1.0, 2.0], [0.0, 0.0] ~ [0.5, 1.0];
 }
 
     } } };

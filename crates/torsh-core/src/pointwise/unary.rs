@@ -13,6 +13,7 @@ neg "neg" Neg(x) "(Tensor input)" -> number {
     complex |x| -x;
     grad [] |c| c.g().neg();
     samples (-3.0, 3.0);
+    example [1.0, -2.0] => [-1.0, 2.0];
 }
 
 /// Each element as it is; for bool tensors an error, as for `+` in front of one.
@@ -23,6 +24,7 @@ positive "positive" Positive(x) "(Tensor input)" -> promote {
     grad [] |c| Ok(c.g().clone());
     define |c| c.x();
     samples (-3.0, 3.0);
+    example [1.0, -2.0] => [1.0, -2.0];
 }
 
 /// Magnitude of each element; for complex tensors a real one.
@@ -32,6 +34,7 @@ abs "abs" Abs(x) "(Tensor input)" -> real {
     complex |x| x.abs();
     grad [x] |c| c.g().mul(c.x()?.sgn()?);
     samples (0.3, 2.0);
+    example [-1.5, 2.0] => [1.5, 2.0];
 }
 
 /// Sign of each element: -1, 0 or 1. Complex tensors have `sgn`.
@@ -41,6 +44,7 @@ sign "sign" Sign(x) "(Tensor input)" -> promote {
     bool |x| x;
     grad [] |c| c.zeros(0);
     samples (0.3, 2.0);
+    example [-1.5, 0.0, 2.0] => [-1.0, 0.0, 1.0];
 }
 
 /// Sign of each element: -1, 0 or 1, and `x / |x|` for complex ones.
@@ -61,6 +65,7 @@ sgn "sgn" Sgn(x) "(Tensor input)" -> promote {
     };
     define |c| c.x()?.sign();
     samples (0.3, 2.0);
+    example [-1.5, 0.0, 2.0] => [-1.0, 0.0, 1.0];
 }
 
 /// Whether the sign bit of each element is set, as for -0.0.
@@ -69,6 +74,7 @@ signbit "signbit" Signbit(x) "(Tensor input)" -> bool {
     int |x| x < T::ZERO;
     bool |_x| false;
     samples (0.3, 2.0);
+    example [1.0, -0.0] => [false, true];
 }
 
 /// Natural exponential of each element.
@@ -77,6 +83,7 @@ exp "exp" Exp(x) "(Tensor input)" -> float {
     complex |x| x.exp();
     grad [out] |c| c.g().mul(c.out()?.conj()?);
     samples (-2.0, 2.0);
+    example [0.0, 1.0] ~ [1.0, 2.718282];
 }
 
 /// 2 to the power of each element.
@@ -86,6 +93,7 @@ exp2 "exp2" Exp2(x) "(Tensor input)" -> float {
     grad [out] |c| c.g().mul(c.out()?.conj()?)?.mul(std::f64::consts::LN_2);
     define |c| c.x()?.mul(std::f64::consts::LN_2)?.exp();
     samples (-2.0, 2.0);
+    example [-1.0, 3.0] ~ [0.5, 8.0];
 }
 
 /// `exp(x) - 1` of each element, exact near 0.
@@ -94,6 +102,7 @@ expm1 "expm1" Expm1(x) "(Tensor input)" -> float {
     complex |x| x.expm1();
     grad [out] |c| c.g().mul(c.out()?.conj()?.add(1.0)?);
     samples (-2.0, 2.0);
+    example [0.0, 1.0] ~ [0.0, 1.718282];
 }
 
 /// Natural logarithm of each element.
@@ -102,6 +111,7 @@ log "log" Log(x) "(Tensor input)" -> float {
     complex |x| x.log();
     grad [x] |c| c.g().div(c.x()?.conj()?);
     samples (0.2, 3.0);
+    example [1.0, 10.0] ~ [0.0, 2.302585];
 }
 
 /// Logarithm to base 2 of each element.
@@ -111,6 +121,7 @@ log2 "log2" Log2(x) "(Tensor input)" -> float {
     grad [x] |c| c.g().div(c.x()?.conj()?.mul(std::f64::consts::LN_2)?);
     define |c| c.x()?.log()?.div(std::f64::consts::LN_2);
     samples (0.2, 3.0);
+    example [1.0, 8.0] ~ [0.0, 3.0];
 }
 
 /// Logarithm to base 10 of each element.
@@ -120,6 +131,7 @@ log10 "log10" Log10(x) "(Tensor input)" -> float {
     grad [x] |c| c.g().div(c.x()?.conj()?.mul(std::f64::consts::LN_10)?);
     define |c| c.x()?.log()?.div(std::f64::consts::LN_10);
     samples (0.2, 3.0);
+    example [1.0, 1000.0] ~ [0.0, 3.0];
 }
 
 /// `log(1 + x)` of each element, exact near 0.
@@ -128,6 +140,7 @@ log1p "log1p" Log1p(x) "(Tensor input)" -> float {
     complex |x| x.log1p();
     grad [x] |c| c.g().div(c.x()?.conj()?.add(1.0)?);
     samples (-0.7, 3.0);
+    example [0.0, 1.0] ~ [0.0, 0.693147];
 }
 
 /// Square root of each element.
@@ -136,6 +149,7 @@ sqrt "sqrt" Sqrt(x) "(Tensor input)" -> float {
     complex |x| x.sqrt();
     grad [out] |c| c.g().div(c.out()?.conj()?.mul(2.0)?);
     samples (0.2, 3.0);
+    example [4.0, 9.0] => [2.0, 3.0];
 }
 
 /// Reciprocal of the square root of each element.
@@ -148,6 +162,7 @@ rsqrt "rsqrt" Rsqrt(x) "(Tensor input)" -> float {
     };
     define |c| c.x()?.sqrt()?.reciprocal();
     samples (0.2, 3.0);
+    example [4.0, 16.0] ~ [0.5, 0.25];
 }
 
 /// Square of each element.
@@ -158,6 +173,7 @@ square "square" Square(x) "(Tensor input)" -> promote {
     grad [x] |c| c.g().mul(c.x()?.conj()?.mul(2.0)?);
     define |c| { let x = c.x()?; x.mul(&x) };
     samples (-2.0, 2.0);
+    example [3.0, -2.0] => [9.0, 4.0];
 }
 
 /// Reciprocal of each element.
@@ -166,6 +182,7 @@ reciprocal "reciprocal" Reciprocal(x) "(Tensor input)" -> float {
     complex |x| x.reciprocal();
     grad [out] |c| c.g().mul(c.out()?.square()?.conj()?)?.neg();
     samples (0.4, 3.0);
+    example [2.0, -4.0] => [0.5, -0.25];
 }
 
 /// Sine of each element, in radians.
@@ -174,6 +191,7 @@ sin "sin" Sin(x) "(Tensor input)" -> float {
     complex |x| x.sin();
     grad [x] |c| c.g().mul(c.x()?.cos()?.conj()?);
     samples (-3.0, 3.0);
+    example [0.0, 1.0] ~ [0.0, 0.841471];
 }
 
 /// Cosine of each element, in radians.
@@ -182,6 +200,7 @@ cos "cos" Cos(x) "(Tensor input)" -> float {
     complex |x| x.cos();
     grad [x] |c| c.g().mul(c.x()?.sin()?.neg()?.conj()?);
     samples (-3.0, 3.0);
+    example [0.0, 1.0] ~ [1.0, 0.540302];
 }
 
 /// Tangent of each element, in radians.
@@ -191,6 +210,7 @@ tan "tan" Tan(x) "(Tensor input)" -> float {
     grad [out] |c| c.g().mul(c.out()?.square()?.add(1.0)?.conj()?);
     define |c| { let x = c.x()?; x.sin()?.div(x.cos()?) };
     samples (-1.2, 1.2);
+    example [0.0, 1.0] ~ [0.0, 1.557408];
 }
 
 /// Arc sine of each element, in radians; nan outside [-1, 1].
@@ -199,6 +219,7 @@ asin "asin" Asin(x) "(Tensor input)" -> float {
     complex |x| x.asin();
     grad [x] |c| c.g().mul(c.x()?.square()?.neg()?.add(1.0)?.rsqrt()?.conj()?);
     samples (-0.8, 0.8);
+    example [0.0, 0.5] ~ [0.0, 0.523599];
 }
 
 /// Arc cosine of each element, in radians; nan outside [-1, 1].
@@ -207,6 +228,7 @@ acos "acos" Acos(x) "(Tensor input)" -> float {
     complex |x| x.acos();
     grad [x] |c| c.g().mul(c.x()?.square()?.neg()?.add(1.0)?.rsqrt()?.neg()?.conj()?);
     samples (-0.8, 0.8);
+    example [1.0, 0.5] ~ [0.0, 1.047198];
 }
 
 /// Arc tangent of each element, in radians.
@@ -215,6 +237,7 @@ atan "atan" Atan(x) "(Tensor input)" -> float {
     complex |x| x.atan();
     grad [x] |c| c.g().div(c.x()?.square()?.add(1.0)?.conj()?);
     samples (-3.0, 3.0);
+    example [0.0, 1.0] ~ [0.0, 0.785398];
 }
 
 /// Hyperbolic sine of each element.
@@ -223,6 +246,7 @@ sinh "sinh" Sinh(x) "(Tensor input)" -> float {
     complex |x| x.sinh();
     grad [x] |c| c.g().mul(c.x()?.cosh()?.conj()?);
     samples (-2.0, 2.0);
+    example [0.0, 1.0] ~ [0.0, 1.175201];
 }
 
 /// Hyperbolic cosine of each element.
@@ -231,6 +255,7 @@ cosh "cosh" Cosh(x) "(Tensor input)" -> float {
     complex |x| x.cosh();
     grad [x] |c| c.g().mul(c.x()?.sinh()?.conj()?);
     samples (-2.0, 2.0);
+    example [0.0, 1.0] ~ [1.0, 1.543081];
 }
 
 /// Hyperbolic tangent of each element.
@@ -239,6 +264,7 @@ tanh "tanh" Tanh(x) "(Tensor input)" -> float {
     complex |x| x.tanh();
     grad [out] |c| c.g().tanh_backward(c.out()?);
     samples (-2.0, 2.0);
+    example [0.0, 1.0] ~ [0.0, 0.761594];
 }
 
 /// Inverse hyperbolic sine of each element.
@@ -247,6 +273,7 @@ asinh "asinh" Asinh(x) "(Tensor input)" -> float {
     complex |x| x.asinh();
     grad [x] |c| c.g().mul(c.x()?.square()?.add(1.0)?.rsqrt()?.conj()?);
     samples (-2.0, 2.0);
+    example [0.0, 1.0] ~ [0.0, 0.881374];
 }
 
 /// Inverse hyperbolic cosine of each element; nan below 1.
@@ -264,6 +291,7 @@ acosh "acosh" Acosh(x) "(Tensor input)" -> float {
         c.g().mul(slope.conj()?)
     };
     samples (1.3, 3.0);
+    example [1.0, 2.0] ~ [0.0, 1.316958];
 }
 
 /// Inverse hyperbolic tangent of each element; nan outside [-1, 1].
@@ -272,6 +300,7 @@ atanh "atanh" Atanh(x) "(Tensor input)" -> float {
     complex |x| x.atanh();
     grad [x] |c| c.g().div(c.x()?.square()?.neg()?.add(1.0)?.conj()?);
     samples (-0.8, 0.8);
+    example [0.0, 0.5] ~ [0.0, 0.549306];
 }
 
 /// `sin(pi x) / (pi x)` of each element; 1 at 0.
@@ -292,6 +321,7 @@ sinc "sinc" Sinc(x) "(Tensor input)" -> float {
         Tensor::where_(&z.eq(0)?, 1.0, z.sin()?.div(&z)?)
     };
     samples (0.2, 2.0);
+    example [0.0, 0.5] ~ [1.0, 0.636620];
 }
 
 /// `1 / (1 + exp(-x))` of each element.
@@ -300,6 +330,7 @@ sigmoid "sigmoid" Sigmoid(x) "(Tensor input)" -> float {
     complex |x| x.sigmoid();
     grad [out] |c| c.g().sigmoid_backward(c.out()?);
     samples (-3.0, 3.0);
+    example [0.0, 2.0] ~ [0.5, 0.880797];
 }
 
 /// Error function of each element.
@@ -307,6 +338,7 @@ erf "erf" Erf(x) "(Tensor input)" -> float {
     float |x| x.erf::<A>();
     grad [x] |c| c.g().mul(c.x()?.square()?.neg()?.exp()?.mul(std::f64::consts::FRAC_2_SQRT_PI)?);
     samples (-2.0, 2.0);
+    example [0.0, 1.0] ~ [0.0, 0.842701];
 }
 
 /// `1 - erf(x)` of each element, exact in the upper tail.
@@ -314,6 +346,7 @@ erfc "erfc" Erfc(x) "(Tensor input)" -> float {
     float |x| x.erfc::<A>();
     grad [x] |c| c.g().mul(c.x()?.square()?.neg()?.exp()?.mul(-std::f64::consts::FRAC_2_SQRT_PI)?);
     samples (-2.0, 2.0);
+    example [0.0, 1.0] ~ [1.0, 0.157299];
 }
 
 /// Inverse error function of each element; nan outside [-1, 1].
@@ -321,6 +354,7 @@ erfinv "erfinv" Erfinv(x) "(Tensor input)" -> float {
     float |x| x.erfinv::<A>();
     grad [out] |c| c.g().mul(c.out()?.square()?.exp()?.div(std::f64::consts::FRAC_2_SQRT_PI)?);
     samples (-0.8, 0.8);
+    example [0.0, 0.5] ~ [0.0, 0.476936];
 }
 
 /// Logarithm of the absolute value of the gamma function of each element.
@@ -328,12 +362,14 @@ lgamma "lgamma" Lgamma(x) "(Tensor input)" -> float {
     float |x| x.lgamma::<A>();
     grad [x] |c| c.g().mul(c.x()?.digamma()?);
     samples (0.5, 4.0);
+    example [1.0, 5.0] ~ [0.0, 3.178054];
 }
 
 /// Derivative of `lgamma` of each element.
 digamma "digamma" Digamma(x) "(Tensor input)" -> float {
     float |x| x.digamma::<A>();
     samples (0.5, 4.0);
+    example [1.0, 2.0] ~ [-0.577216, 0.422784];
 }
 
 /// Largest integer not above each element.
@@ -342,6 +378,7 @@ floor "floor" Floor(x) "(Tensor input)" -> promote {
     int |x| x;
     grad [] |c| c.zeros(0);
     samples (0.1, 0.9);
+    example [1.7, -1.2] => [1.0, -2.0];
 }
 
 /// Smallest integer not below each element.
@@ -350,6 +387,7 @@ ceil "ceil" Ceil(x) "(Tensor input)" -> promote {
     int |x| x;
     grad [] |c| c.zeros(0);
     samples (0.1, 0.9);
+    example [1.2, -1.7] => [2.0, -1.0];
 }
 
 /// Nearest integer of each element, halves to even.
@@ -358,6 +396,7 @@ round "round" Round(x) "(Tensor input)" -> promote {
     int |x| x;
     grad [] |c| c.zeros(0);
     samples (0.6, 1.4);
+    example [0.5, 1.5, -1.7] => [0.0, 2.0, -2.0];
 }
 
 /// Integer part of each element.
@@ -366,6 +405,7 @@ trunc "trunc" Trunc(x) "(Tensor input)" -> promote {
     int |x| x;
     grad [] |c| c.zeros(0);
     samples (0.1, 0.9);
+    example [1.7, -1.7] => [1.0, -1.0];
 }
 
 /// Fraction of each element, with its sign.
@@ -374,6 +414,7 @@ frac "frac" Frac(x) "(Tensor input)" -> promote {
     grad [] |c| Ok(c.g().clone());
     define |c| { let x = c.x()?; x.sub(x.trunc()?) };
     samples (0.1, 0.9);
+    example [1.25, -1.75] => [0.25, -0.75];
 }
 
 /// Each element converted from degrees to radians.
@@ -382,6 +423,7 @@ deg2rad "deg2rad" Deg2rad(x) "(Tensor input)" -> float {
     grad [] |c| c.g().mul(0.017453292519943295);
     define |c| c.x()?.mul(std::f64::consts::PI / 180.0);
     samples (-3.0, 3.0);
+    example [180.0, 90.0] ~ [3.141593, 1.570796];
 }
 
 /// Each element converted from radians to degrees.
@@ -390,6 +432,7 @@ rad2deg "rad2deg" Rad2deg(x) "(Tensor input)" -> float {
     grad [] |c| c.g().mul(57.29577951308232);
     define |c| c.x()?.mul(180.0 / std::f64::consts::PI);
     samples (-3.0, 3.0);
+    example [1.0, 2.0] ~ [57.29578, 114.591559];
 }
 
 /// Whether each element is nan; a complex one, if either part is.
@@ -400,6 +443,7 @@ isnan "isnan" Isnan(x) "(Tensor input)" -> bool {
     complex |x| x.is_nan();
     define |c| { let x = c.x()?; x.ne(&x) };
     samples (-1.0, 1.0);
+    example [1.0, f64::NAN] => [false, true];
 }
 
 /// Whether each element is an infinity; a complex one, if either part is.
@@ -413,6 +457,7 @@ isinf "isinf" Isinf(x) "(Tensor input)" -> bool {
         if x.dtype().is_differentiable() { x.abs()?.eq(f64::INFINITY) } else { x.ne(&x) }
     };
     samples (-1.0, 1.0);
+    example [1.0, f64::INFINITY] => [false, true];
 }
 
 /// Whether each element is neither an infinity nor nan.
@@ -426,6 +471,7 @@ isfinite "isfinite" Isfinite(x) "(Tensor input)" -> bool {
         if x.dtype().is_differentiable() { x.abs()?.lt(f64::INFINITY) } else { x.eq(&x) }
     };
     samples (-1.0, 1.0);
+    example [1.0, f64::INFINITY, f64::NAN] => [true, false, false];
 }
 
 /// Whether each element is positive infinity.
@@ -435,6 +481,7 @@ isposinf "isposinf" Isposinf(x) "(Tensor input)" -> bool {
     bool |_x| false;
     define |c| c.x()?.eq(f64::INFINITY);
     samples (-1.0, 1.0);
+    example [f64::INFINITY, f64::NEG_INFINITY] => [true, false];
 }
 
 /// Whether each element is negative infinity.
@@ -444,6 +491,7 @@ isneginf "isneginf" Isneginf(x) "(Tensor input)" -> bool {
     bool |_x| false;
     define |c| c.x()?.eq(f64::NEG_INFINITY);
     samples (-1.0, 1.0);
+    example [f64::INFINITY, f64::NEG_INFINITY] => [false, true];
 }
 
 /// Whether each element is 0.
@@ -454,6 +502,7 @@ logical_not "logical_not" LogicalNot(x) "(Tensor input)" -> bool {
     complex |x| !x.is_nonzero();
     define |c| c.x()?.eq(0);
     samples (-1.0, 1.0);
+    example [0.0, 2.0] => [true, false];
 }
 
 /// The bits of each element inverted; the logical not of bools.
@@ -461,6 +510,7 @@ bitwise_not "bitwise_not" BitwiseNot(x) "(Tensor input)" -> promote {
     int |x| !x;
     bool |x| !x;
     samples (-1.0, 1.0);
+    example [0, 5] => [-1, -6];
 }
 
 /// Complex conjugate of each element; real tensors come back as they are.
@@ -471,6 +521,7 @@ conj_physical "conj_physical" Conj(x) "(Tensor input)" -> promote {
     complex |x| x.conj();
     grad [] |c| c.g().conj_physical();
     samples (-2.0, 2.0);
+    example [1.0, -2.0] => [1.0, -2.0];
 }
 
     } } };

@@ -43,6 +43,12 @@ pub struct LbfgsAlgorithm;
 
 options! {
     /// The settings of [`LBFGS`].
+    ///
+    /// ```
+    /// use torsh_optim::LbfgsOptions;
+    /// let o = LbfgsOptions::default();
+    /// assert_eq!((o.lr, o.max_iter, o.history_size), (1.0, 20, 100));
+    /// ```
     LbfgsOptions of LbfgsAlgorithm ("LBFGS") {
         /// The learning rate: the first try of a line search, or the step without one.
         lr: f64 = 1.0;

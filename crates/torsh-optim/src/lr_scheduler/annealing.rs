@@ -102,7 +102,20 @@ pub struct LinearPolicy {
 }
 
 impl LinearLR {
-    /// PyTorch's defaults are 1/3, 1 and 5.
+    /// A scheduler that sets the learning rates to `start_factor` of the first ones at once. PyTorch's
+    /// defaults are 1/3, 1 and 5. Errors: a start factor outside of (0, 1], an end factor outside of
+    /// [0, 1].
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, LinearLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = LinearLR::new(&optimizer, 0.5, 1.0, 1)?;
+    /// assert_eq!(optimizer.get_lr(), 0.25);
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(
         optimizer: impl Optimizer,
         start_factor: f64,
@@ -171,7 +184,18 @@ pub struct PolynomialPolicy {
 }
 
 impl PolynomialLR {
-    /// PyTorch's defaults are 5 and 1.
+    /// `power` is the degree of the polynomial. PyTorch's defaults are 5 and 1. An error where
+    /// `total_iters` is 0.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, PolynomialLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = PolynomialLR::new(&optimizer, 2, 1.0)?;
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.25]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, total_iters: usize, power: f64) -> Result<Self> {
         require("PolynomialLR", total_iters > 0, || {
             "total_iters must be at least 1, got 0".into()
@@ -217,7 +241,17 @@ pub struct CosineAnnealingPolicy {
 }
 
 impl CosineAnnealingLR {
-    /// PyTorch's default of `eta_min` is 0.
+    /// `t_max` steps lead down to `eta_min`, whose default in PyTorch is 0. An error where `t_max` is 0.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CosineAnnealingLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = CosineAnnealingLR::new(&optimizer, 2, 0.0)?;
+    /// scheduler.step()?;
+    /// assert!((optimizer.get_lr() - 0.25).abs() < 1e-12);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, t_max: usize, eta_min: f64) -> Result<Self> {
         require("CosineAnnealingLR", t_max > 0, || {
             "T_max must be at least 1, got 0".into()
@@ -272,7 +306,20 @@ pub struct WarmRestartsPolicy {
 }
 
 impl CosineAnnealingWarmRestarts {
-    /// PyTorch's defaults are 1 for `t_mult` and 0 for `eta_min`.
+    /// The first cycle has `t_0` steps, each further one `t_mult` times as many. PyTorch's defaults are
+    /// 1 for `t_mult` and 0 for `eta_min`. An error where `t_0` or `t_mult` is 0.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CosineAnnealingWarmRestarts}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = CosineAnnealingWarmRestarts::new(&optimizer, 2, 1, 0.0)?;
+    /// scheduler.step()?;
+    /// assert!((optimizer.get_lr() - 0.25).abs() < 1e-12);
+    /// scheduler.step()?;
+    /// assert_eq!(optimizer.get_lr(), 0.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, t_0: usize, t_mult: usize, eta_min: f64) -> Result<Self> {
         require("CosineAnnealingWarmRestarts", t_0 > 0, || {
             "Expected positive integer T_0, but got 0".into()
@@ -329,7 +376,20 @@ pub struct WarmupCosinePolicy {
 }
 
 impl WarmupCosine {
-    /// An error where the warm-up is longer than the whole.
+    /// `warmup_steps` of `total_steps` lead up from 0, the others down to `min_lr`. An error where the
+    /// warm-up is longer than the whole.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, WarmupCosine}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = WarmupCosine::new(&optimizer, 2, 6, 0.0)?;
+    /// assert_eq!(optimizer.get_lr(), 0.0);
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.25]);
+    /// assert!(WarmupCosine::new(&optimizer, 7, 6, 0.0).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(
         optimizer: impl Optimizer,
         warmup_steps: usize,

@@ -97,6 +97,18 @@ pub struct ChainedScheduler {
 
 impl ChainedScheduler {
     /// Errors: no schedulers, schedulers of different optimizers, one that needs a metric.
+    ///
+    /// ```
+    /// use torsh_optim::SGD;
+    /// use torsh_optim::lr_scheduler::{ChainedScheduler, ConstantLR, LRScheduler};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let chain = ChainedScheduler::new(vec![Box::new(ConstantLR::new(&optimizer, 0.5, 2)?)])?;
+    /// chain.step()?;
+    /// assert_eq!(chain.get_last_lr(), [0.25]);
+    /// assert!(ChainedScheduler::new(vec![]).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(schedulers: Vec<Box<dyn LRScheduler>>) -> Result<Self> {
         let name = "ChainedScheduler";
         let optimizer = schedulers.first().ok_or_else(|| empty(name))?.optimizer();
@@ -213,6 +225,20 @@ struct Sequence {
 impl SequentialLR {
     /// There is one milestone less than schedulers. Errors: another count, no schedulers, schedulers
     /// of another optimizer, one that needs a metric, falling milestones.
+    ///
+    /// ```
+    /// use torsh_optim::SGD;
+    /// use torsh_optim::lr_scheduler::{ConstantLR, LRScheduler, SequentialLR};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let one = |factor| ConstantLR::new(&optimizer, factor, 10);
+    /// let both = SequentialLR::new(&optimizer, vec![Box::new(one(0.5)?), Box::new(one(0.25)?)], &[1])?;
+    /// both.step()?;
+    /// assert_eq!(both.get_last_lr(), [0.125]);
+    /// // Two schedulers have one milestone.
+    /// assert!(SequentialLR::new(&optimizer, vec![Box::new(one(0.5)?)], &[1]).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(
         optimizer: impl Optimizer,
         schedulers: Vec<Box<dyn LRScheduler>>,

@@ -161,7 +161,19 @@ pub struct CyclicPolicy {
 }
 
 impl CyclicLR {
-    /// PyTorch's default of `step_size_up` is 2000.
+    /// Between `base_lr` and `max_lr`, with `step_size_up` steps up (2000 in PyTorch unless given) and as
+    /// many down. An error for an optimizer without momentum, and where there are no steps.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CyclicLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::builder([&w]).lr(0.5).momentum(0.9).build()?;
+    /// let scheduler = CyclicLR::new(&optimizer, 0.25, 0.75, 2)?;
+    /// assert_eq!(optimizer.get_lr(), 0.25);
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(
         optimizer: impl Optimizer,
         base_lr: f64,
@@ -174,6 +186,17 @@ impl CyclicLR {
 
     /// With PyTorch's keyword arguments. Errors: an optimizer without momentum (and
     /// `cycle_momentum`), an unknown mode, no steps.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, CyclicLR, CyclicLROptions}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let options = CyclicLROptions::new().step_size_up(1).cycle_momentum(false);
+    /// let scheduler = CyclicLR::new_with(&optimizer, 0.25, 0.75, options)?;
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.75]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new_with(
         optimizer: impl Optimizer,
         base_lr: f64,
@@ -276,13 +299,32 @@ pub struct OneCyclePolicy {
 
 impl OneCycleLR {
     /// A cycle of `total_steps`, which in PyTorch may also be given as `epochs` times
-    /// `steps_per_epoch`.
+    /// `steps_per_epoch`. An error for an optimizer without momentum, and where there are no steps.
+    ///
+    /// ```
+    /// use torsh_optim::{Adam, Optimizer, lr_scheduler::{LRScheduler, OneCycleLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = Adam::new([&w], 0.1)?;
+    /// let scheduler = OneCycleLR::new(&optimizer, 0.5, 10)?;
+    /// assert!((optimizer.get_lr() - 0.5 / 25.0).abs() < 1e-12);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, max_lr: f64, total_steps: usize) -> Result<Self> {
         Self::new_with(optimizer, max_lr, total_steps, OneCycleLROptions::new())
     }
 
     /// With PyTorch's keyword arguments. Errors: an optimizer without momentum (and
     /// `cycle_momentum`), an unknown strategy, no steps, a part that is none.
+    ///
+    /// ```
+    /// use torsh_optim::{Adam, Optimizer, lr_scheduler::{LRScheduler, OneCycleLR, OneCycleLROptions}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = Adam::new([&w], 0.1)?;
+    /// let options = OneCycleLROptions::new().div_factor(4.0);
+    /// let scheduler = OneCycleLR::new_with(&optimizer, 0.5, 10, options)?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.125]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new_with(
         optimizer: impl Optimizer,
         max_lr: f64,

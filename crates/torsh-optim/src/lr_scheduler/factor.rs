@@ -41,6 +41,18 @@ pub type LambdaLR = Scheduler<LambdaPolicy>;
 pub type MultiplicativeLR = Scheduler<MultiplicativePolicy>;
 
 /// The learning rate times `gamma` every `step_size` steps (`lr_scheduler.StepLR`).
+///
+/// ```
+/// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, StepLR}};
+/// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+/// let optimizer = SGD::new([&w], 0.5)?;
+/// let scheduler = StepLR::new(&optimizer, 2, 0.5)?;
+/// for expected in [0.5, 0.5, 0.25, 0.25, 0.125] {
+///     assert_eq!(optimizer.get_lr(), expected);
+///     scheduler.step()?;
+/// }
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub type StepLR = Scheduler<StepPolicy>;
 
 /// The learning rate times `gamma` at the milestones (`lr_scheduler.MultiStepLR`).
@@ -109,7 +121,7 @@ macro_rules! lambda {
                 Self::with_policy(optimizer, $policy(vec![f; groups]))
             }
 
-            /// A function for each group.
+            /// A function for each group; an error where they are not equally many.
             pub fn per_group(
                 optimizer: impl Optimizer,
                 lr_lambdas: Vec<Box<dyn Fn(usize) -> f64 + Send + Sync>>,
@@ -158,7 +170,19 @@ pub struct StepPolicy {
 }
 
 impl StepLR {
-    /// PyTorch's default of `gamma` is 0.1.
+    /// The learning rates times `gamma` every `step_size` steps; PyTorch's default of `gamma` is 0.1. An
+    /// error where `step_size` is 0.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, StepLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = StepLR::new(&optimizer, 1, 0.5)?;
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.25]);
+    /// assert!(StepLR::new(&optimizer, 0, 0.5).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, step_size: usize, gamma: f64) -> Result<Self> {
         require("StepLR", step_size > 0, || {
             "step_size must be at least 1, got 0".into()
@@ -192,7 +216,18 @@ pub struct MultiStepPolicy {
 }
 
 impl MultiStepLR {
-    /// PyTorch's default of `gamma` is 0.1. A milestone given twice counts twice.
+    /// The learning rates times `gamma` at each milestone, in any order; one given twice counts twice.
+    /// PyTorch's default of `gamma` is 0.1.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, MultiStepLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = MultiStepLR::new(&optimizer, [1, 1], 0.5)?;
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.125]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(
         optimizer: impl Optimizer,
         milestones: impl IntoIterator<Item = usize>,
@@ -232,7 +267,18 @@ pub struct ConstantPolicy {
 }
 
 impl ConstantLR {
-    /// PyTorch's defaults are a factor of 1/3 and 5 steps.
+    /// The learning rates times `factor` for `total_iters` steps, from now on. PyTorch's defaults are 1/3
+    /// and 5. An error where the factor is outside of [0, 1].
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, ConstantLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = ConstantLR::new(&optimizer, 0.5, 5)?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.25]);
+    /// assert!(ConstantLR::new(&optimizer, 2.0, 5).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, factor: f64, total_iters: usize) -> Result<Self> {
         require("ConstantLR", (0.0..=1.0).contains(&factor), || {
             format!("Constant multiplicative factor expected to be between 0 and 1, got {factor}")
@@ -280,7 +326,17 @@ pub struct ExponentialPolicy {
 }
 
 impl ExponentialLR {
-    /// A factor for each step.
+    /// The learning rates times `gamma` at each step.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, ExponentialLR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = ExponentialLR::new(&optimizer, 0.5)?;
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.25]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer, gamma: f64) -> Result<Self> {
         Self::with_policy(optimizer, ExponentialPolicy { gamma })
     }

@@ -111,13 +111,40 @@ impl Plateau {
 }
 
 impl ReduceLROnPlateau {
-    /// With PyTorch's defaults.
+    /// With PyTorch's defaults: a tenth of the learning rates after more than ten steps in which the metric
+    /// does not fall.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, ReduceLROnPlateau}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = ReduceLROnPlateau::new(&optimizer)?;
+    /// // More than ten steps without a better metric.
+    /// for _ in 0..12 {
+    ///     scheduler.step_metric(1.0)?;
+    /// }
+    /// assert_eq!(optimizer.get_lr(), 0.05);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(optimizer: impl Optimizer) -> Result<Self> {
         Self::new_with(optimizer, ReduceLROnPlateauOptions::new())
     }
 
     /// With PyTorch's keyword arguments. Errors: a factor of 1 or more, an unknown mode, another
     /// number of `min_lr` than groups.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, ReduceLROnPlateau, ReduceLROnPlateauOptions}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let options = ReduceLROnPlateauOptions::new().mode("max").patience(0).factor(0.5);
+    /// let scheduler = ReduceLROnPlateau::new_with(&optimizer, options)?;
+    /// for accuracy in [0.5, 0.4] {
+    ///     scheduler.step_metric(accuracy)?;
+    /// }
+    /// assert_eq!(optimizer.get_lr(), 0.25);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new_with(optimizer: impl Optimizer, o: ReduceLROnPlateauOptions) -> Result<Self> {
         let last_lr = optimizer.group_lrs();
         let groups = last_lr.len();

@@ -207,6 +207,28 @@ impl<P: Policy> fmt::Debug for Scheduler<P> {
 
 impl<P: Policy> Scheduler<P> {
     /// A scheduler of an optimizer, whose learning rates it sets at once.
+    ///
+    /// ```
+    /// use torsh_optim::lr_scheduler::{Cx, LRScheduler, Policy, Scheduler};
+    /// use torsh_optim::{Optimizer, SGD};
+    /// # use torsh_tensor::{Result, tensor};
+    /// /// The first learning rate over the square root of the step.
+    /// struct InverseRoot;
+    /// impl Policy for InverseRoot {
+    ///     const NAME: &'static str = "InverseRoot";
+    ///     fn lrs(&mut self, cx: &Cx<'_>) -> Result<Vec<f64>> {
+    ///         let root = (cx.last_epoch as f64 + 1.0).sqrt();
+    ///         Ok(cx.base_lrs.iter().map(|lr| lr / root).collect())
+    ///     }
+    /// }
+    /// let optimizer = SGD::new([tensor![1.0].requires_grad_(true)], 0.5)?;
+    /// let scheduler = Scheduler::with_policy(&optimizer, InverseRoot)?;
+    /// for _ in 0..3 {
+    ///     scheduler.step()?;
+    /// }
+    /// assert_eq!(optimizer.get_lr(), 0.25);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn with_policy(optimizer: impl Optimizer, policy: P) -> Result<Self> {
         let optimizer = optimizer.handle();
         let mut base_lrs = optimizer.group_lrs();

@@ -33,7 +33,19 @@ pub struct SwaPolicy {
 }
 
 impl SWALR {
-    /// PyTorch's defaults are 10 epochs and the strategy `cos`; the other one is `linear`.
+    /// To `swa_lr` in `anneal_epochs` steps. PyTorch's defaults are 10 epochs and the strategy `cos`; the
+    /// other one is `linear`, and any further one an error.
+    ///
+    /// ```
+    /// use torsh_optim::{Optimizer, SGD, lr_scheduler::{LRScheduler, SWALR}};
+    /// # let w = torsh_tensor::Tensor::from_data(&[1.0f32], [1])?.requires_grad_(true);
+    /// let optimizer = SGD::new([&w], 0.5)?;
+    /// let scheduler = SWALR::new(&optimizer, 0.25, 1, "linear")?;
+    /// scheduler.step()?;
+    /// assert_eq!(scheduler.get_last_lr(), [0.25]);
+    /// assert!(SWALR::new(&optimizer, 0.25, 1, "quadratic").is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new(
         optimizer: impl Optimizer,
         swa_lr: f64,

@@ -37,6 +37,11 @@ pub fn set_fallback(to: Fallback) {
 }
 
 /// What is done where a device has no kernel for an op.
+///
+/// ```
+/// use torsh_tensor::devices::{Fallback, fallback};
+/// assert!(matches!(fallback(), Fallback::Refuse));
+/// ```
 pub fn fallback() -> Fallback {
     match FALLBACK.load(Ordering::Relaxed) {
         0 => Fallback::Refuse,
@@ -49,6 +54,11 @@ static DEFAULT_IS_CPU: AtomicBool = AtomicBool::new(true);
 
 /// The device of new tensors where none is named (`torch.get_default_device`): the CPU, unless
 /// [`set_default_device`] named another.
+///
+/// ```
+/// use torsh_tensor::{Device, default_device};
+/// assert_eq!(default_device(), Device::Cpu);
+/// ```
 #[inline]
 pub fn default_device() -> Device {
     match DEFAULT_IS_CPU.load(Ordering::Relaxed) {
@@ -86,11 +96,26 @@ static FALLBACKS: Counts = Mutex::new(BTreeMap::new());
 static DEFINED: Counts = Mutex::new(BTreeMap::new());
 
 /// Which ops were computed on the CPU for a device without their kernel, and how often.
+///
+/// ```
+/// use torsh_tensor::devices::fallbacks;
+/// // The CPU has every kernel, so nothing was computed there for another device.
+/// assert!(fallbacks().is_empty());
+/// ```
 pub fn fallbacks() -> Vec<(&'static str, u64)> {
     FALLBACKS.lock().iter().map(|(n, c)| (*n, *c)).collect()
 }
 
 /// Which ops were computed by their definition in other ops, and how often.
+///
+/// ```
+/// use torsh_tensor::devices::definitions_used;
+/// # use torsh_tensor::tensor;
+/// tensor![1.0].mish()?;
+/// // The CPU has a kernel for it.
+/// assert!(definitions_used().iter().all(|(op, _)| !op.contains("mish")));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn definitions_used() -> Vec<(&'static str, u64)> {
     DEFINED.lock().iter().map(|(n, c)| (*n, *c)).collect()
 }
@@ -109,11 +134,23 @@ const UNKNOWN: u8 = 2;
 /// Makes every call on a device wait until it is done and return its own error, so that a bad index
 /// is found where it is used and not at the next wait. Slow; for finding errors. The environment's
 /// `TORSH_SYNC_CHECKS=1` does it from the start.
+///
+/// ```
+/// use torsh_tensor::devices::{set_sync_checks, sync_checks};
+/// set_sync_checks(true);
+/// assert!(sync_checks());
+/// ```
 pub fn set_sync_checks(on: bool) {
     SYNC_CHECKS.store(u8::from(on), Ordering::Relaxed);
 }
 
 /// Whether every call on a device waits; see [`set_sync_checks`].
+///
+/// ```
+/// use torsh_tensor::devices::{set_sync_checks, sync_checks};
+/// set_sync_checks(false);
+/// assert!(!sync_checks());
+/// ```
 pub fn sync_checks() -> bool {
     match SYNC_CHECKS.load(Ordering::Relaxed) {
         UNKNOWN => {

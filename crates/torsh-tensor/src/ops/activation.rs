@@ -42,7 +42,7 @@ fn inputs(s: &mut crate::sample::Sampler) -> Result<Vec<Sample>> {
 }
 
 macro_rules! plain {
-    ($($id:ident $name:literal $row:ident $inplace:ident),* $(,)?) => {
+    ($($id:ident $name:literal $row:ident $inplace:ident $x:tt $(=> $exact:tt)? $(~ $close:tt)?),* $(,)?) => {
         $(
             #[doc = concat!("`", $name, "` with `inplace`.")]
             pub static $id: OpRecord = OpRecord::new(
@@ -57,6 +57,7 @@ macro_rules! plain {
         impl Tensor {
             $(
                 #[doc = concat!("[`", stringify!($row), "`](Tensor::", stringify!($row), ") in place; returns this tensor.")]
+                #[doc = torsh_core::row_example!(inplace $inplace $x $(=> $exact)? $(~ $close)?)]
                 #[track_caller]
                 pub fn $inplace(&self) -> Result<Tensor> {
                     apply(&unary::$row, self, &[], NONE, true)
@@ -66,13 +67,13 @@ macro_rules! plain {
     };
 }
 plain! {
-    RELU "nn.functional.relu" relu relu_,
-    RELU6 "nn.functional.relu6" relu6 relu6_,
-    SILU "nn.functional.silu" silu silu_,
-    SELU "nn.functional.selu" selu selu_,
-    HARDSWISH "nn.functional.hardswish" hardswish hardswish_,
-    HARDSIGMOID "nn.functional.hardsigmoid" hardsigmoid hardsigmoid_,
-    MISH "nn.functional.mish" mish mish_,
+    RELU "nn.functional.relu" relu relu_ [-1.0, 2.0] => [0.0, 2.0],
+    RELU6 "nn.functional.relu6" relu6 relu6_ [-1.0, 2.0, 8.0] => [0.0, 2.0, 6.0],
+    SILU "nn.functional.silu" silu silu_ [0.0, 1.0] ~ [0.0, 0.731059],
+    SELU "nn.functional.selu" selu selu_ [-1.0, 1.0] ~ [-1.111331, 1.050701],
+    HARDSWISH "nn.functional.hardswish" hardswish hardswish_ [-4.0, 1.0, 4.0] ~ [0.0, 0.666667, 4.0],
+    HARDSIGMOID "nn.functional.hardsigmoid" hardsigmoid hardsigmoid_ [-4.0, 0.0, 4.0] => [0.0, 0.5, 1.0],
+    MISH "nn.functional.mish" mish mish_ [0.0, 1.0] ~ [0.0, 0.865098],
 }
 
 macro_rules! with_numbers {
@@ -262,29 +263,61 @@ fn threshold(x: &Tensor, threshold: Scalar, value: Scalar, inplace: bool) -> Res
     )
 }
 
+/// The doc test of a method that takes one option.
+macro_rules! options_example {
+    ($note:literal, $method:ident $options:ident $x:tt $set:ident $value:literal $z:tt) => {
+        crate::options::example!(concat!(
+            "use torsh_tensor::{",
+            stringify!($options),
+            ", tensor};\n",
+            "let x = tensor!",
+            stringify!($x),
+            ";\n",
+            "let y = x.",
+            stringify!($method),
+            "(",
+            stringify!($options),
+            "::new().",
+            stringify!($set),
+            "(",
+            stringify!($value),
+            "))?;\n",
+            $note,
+            "assert!(y.allclose(&tensor!",
+            stringify!($z),
+            ")?);"
+        ))
+    };
+}
+
 macro_rules! methods {
-    ($($(#[doc = $doc:literal])+ $name:ident $with:ident $inplace:ident $inplace_with:ident $f:ident $options:ident($($p:ident),+);)*) => {
+    ($($(#[doc = $doc:literal])+ $name:ident $with:ident $inplace:ident $inplace_with:ident $f:ident $options:ident($($p:ident),+)
+        [$x:tt ~ $y:tt, $set:ident $value:literal ~ $z:tt];)*) => {
         impl Tensor {
             $(
                 $(#[doc = $doc])+
+                #[doc = torsh_core::row_example!(method $name $x ~ $y)]
                 #[track_caller]
                 pub fn $name(&self) -> Result<Tensor> {
                     self.$with($options::default())
                 }
 
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") with PyTorch's further arguments.")]
+                #[doc = options_example!("", $with $options $x $set $value $z)]
                 #[track_caller]
                 pub fn $with(&self, options: $options) -> Result<Tensor> {
                     $f(self, &[$(options.$p),+], false)
                 }
 
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
+                #[doc = torsh_core::row_example!(inplace $inplace $x ~ $y)]
                 #[track_caller]
                 pub fn $inplace(&self) -> Result<Tensor> {
                     self.$inplace_with($options::default())
                 }
 
                 #[doc = concat!("[`", stringify!($with), "`](Tensor::", stringify!($with), ") in place; returns this tensor.")]
+                #[doc = options_example!("// `x` itself.\n", $inplace_with $options $x $set $value $z)]
                 #[track_caller]
                 pub fn $inplace_with(&self, options: $options) -> Result<Tensor> {
                     $f(self, &[$(options.$p),+], true)
@@ -295,20 +328,32 @@ macro_rules! methods {
 }
 methods! {
     /// Each element where positive, times 0.01 elsewhere (`F.leaky_relu`).
-    leaky_relu leaky_relu_with leaky_relu_ leaky_relu_with_ leaky_relu LeakyReluOptions(negative_slope);
+    leaky_relu leaky_relu_with leaky_relu_ leaky_relu_with_ leaky_relu LeakyReluOptions(negative_slope)
+        [[-2.0, 3.0] ~ [-0.02, 3.0], negative_slope 0.1 ~ [-0.2, 3.0]];
     /// Each element where positive, `exp(x) - 1` elsewhere (`F.elu`).
-    elu elu_with elu_ elu_with_ elu EluOptions(alpha);
+    elu elu_with elu_ elu_with_ elu EluOptions(alpha)
+        [[-1.0, 2.0] ~ [-0.632121, 2.0], alpha 2.0 ~ [-1.264241, 2.0]];
     /// Each element where positive, `alpha * (exp(x / alpha) - 1)` elsewhere, with an `alpha` of 1
     /// (`F.celu`).
-    celu celu_with celu_ celu_with_ celu EluOptions(alpha);
+    celu celu_with celu_ celu_with_ celu EluOptions(alpha)
+        [[-1.0, 2.0] ~ [-0.632121, 2.0], alpha 2.0 ~ [-0.786939, 2.0]];
     /// Each element limited to [-1, 1] (`F.hardtanh`).
-    hardtanh hardtanh_with hardtanh_ hardtanh_with_ hardtanh HardtanhOptions(min_val, max_val);
+    hardtanh hardtanh_with hardtanh_ hardtanh_with_ hardtanh HardtanhOptions(min_val, max_val)
+        [[-2.0, 0.5] ~ [-1.0, 0.5], min_val 0.0 ~ [0.0, 0.5]];
     /// Each element moved towards 0 by 0.5, and 0 nearer to it (`F.softshrink`).
-    softshrink softshrink_with softshrink_ softshrink_with_ softshrink ShrinkOptions(lambd);
+    softshrink softshrink_with softshrink_ softshrink_with_ softshrink ShrinkOptions(lambd)
+        [[-2.0, 0.25] ~ [-1.5, 0.0], lambd 1.0 ~ [-1.0, 0.0]];
 }
 
 impl Tensor {
     /// Each element where above `threshold`, `value` elsewhere (`F.threshold`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![-1.0, 0.5, 2.0];
+    /// assert_eq!(x.threshold(1.0, -9.0)?, tensor![-9.0, -9.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn threshold(
         &self,
@@ -319,6 +364,14 @@ impl Tensor {
     }
 
     /// [`Tensor::threshold`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![-1.0, 0.5, 2.0];
+    /// x.threshold_(1.0, 0.0)?;
+    /// assert_eq!(x, tensor![0.0, 0.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn threshold_(
         &self,
@@ -328,13 +381,29 @@ impl Tensor {
         self::threshold(self, threshold.into(), value.into(), true)
     }
 
-    /// 0 where an element is in [-0.5, 0.5], itself elsewhere (`F.hardshrink`).
+    /// 0 where an element is in [-0.5, 0.5], itself elsewhere (`F.hardshrink`). The result has this
+    /// shape and dtype; floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![-1.0, 0.25, 2.0];
+    /// assert_eq!(x.hardshrink()?, tensor![-1.0, 0.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn hardshrink(&self) -> Result<Tensor> {
         self.hardshrink_with(ShrinkOptions::default())
     }
 
     /// 0 where an element is in [`-lambd`, `lambd`], itself elsewhere.
+    ///
+    /// ```
+    /// use torsh_tensor::{ShrinkOptions, tensor};
+    /// let x = tensor![-1.0, 0.25, 2.0];
+    /// let y = x.hardshrink_with(ShrinkOptions::new().lambd(1.5))?;
+    /// assert_eq!(y, tensor![0.0, 0.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn hardshrink_with(&self, options: ShrinkOptions) -> Result<Tensor> {
         apply(
@@ -349,12 +418,27 @@ impl Tensor {
     }
 
     /// `x - tanh(x)` of each element (`F.tanhshrink`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0, 1.0];
+    /// assert!(x.tanhshrink()?.allclose(&tensor![0.0, 0.238406])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn tanhshrink(&self) -> Result<Tensor> {
         self.sub(self.tanh()?)
     }
 
-    /// `log(1 + exp(x))` of each element; itself above 20 (`F.softplus`).
+    /// `log(1 + exp(x))` of each element; itself above 20 (`F.softplus`). The result has this shape
+    /// and dtype; floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0, 1.0, 30.0];
+    /// assert!(x.softplus()?.allclose(&tensor![0.693147, 1.313262, 30.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn softplus(&self) -> Result<Tensor> {
         self.softplus_with(SoftplusOptions::default())
@@ -362,6 +446,15 @@ impl Tensor {
 
     /// `log(1 + exp(beta * x)) / beta` of each element; itself where `beta * x` is above
     /// `threshold`.
+    ///
+    /// ```
+    /// use torsh_tensor::{SoftplusOptions, tensor};
+    /// let x = tensor![0.0, 2.0];
+    /// let y = x.softplus_with(SoftplusOptions::new().beta(2.0).threshold(3.0))?;
+    /// // 2 * 2.0 is above the threshold.
+    /// assert!(y.allclose(&tensor![0.346574, 2.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn softplus_with(&self, options: SoftplusOptions) -> Result<Tensor> {
         apply(
@@ -377,13 +470,28 @@ impl Tensor {
     }
 
     /// `x` times the probability that a standard normal number is below it, of each element
-    /// (`F.gelu`).
+    /// (`F.gelu`). The result has this shape and dtype; floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![-1.0, 0.0, 1.0];
+    /// assert!(x.gelu()?.allclose(&tensor![-0.158655, 0.0, 0.841345])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn gelu(&self) -> Result<Tensor> {
         apply(&parametric::gelu_erf, self, &[], NONE, false).map_err(|e| e.renamed("gelu"))
     }
 
     /// [`Tensor::gelu`], exact (`"none"`) or by the `"tanh"` formula.
+    ///
+    /// ```
+    /// use torsh_tensor::{GeluOptions, tensor};
+    /// let x = tensor![-1.0, 0.0, 1.0];
+    /// let y = x.gelu_with(GeluOptions::new().approximate("tanh"))?;
+    /// assert!(y.allclose(&tensor![-0.158808, 0.0, 0.841192])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn gelu_with(&self, options: GeluOptions) -> Result<Tensor> {
         match options.approximate.as_str() {
@@ -398,7 +506,16 @@ impl Tensor {
         }
     }
 
-    /// The first half of a dimension times the sigmoid of the second half (`F.glu`).
+    /// The first half of a dimension times the sigmoid of the second half (`F.glu`). Floating-point
+    /// dtypes. An odd size of the dimension, and a 0-d tensor, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 2.0, 0.0, 0.0];
+    /// // sigmoid(0) is 0.5.
+    /// assert_eq!(x.glu(0)?, tensor![0.5, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn glu(&self, dim: impl crate::IntoDim) -> Result<Tensor> {
         if self.ndim() == 0 {
@@ -426,6 +543,13 @@ impl Tensor {
 
     /// Each element where positive, times `weight` elsewhere (`F.prelu`): a weight of one element,
     /// or one for each channel (dimension 1).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[-1.0, 2.0], [-3.0, -4.0]];
+    /// assert_eq!(x.prelu(&tensor![0.5, 0.25])?, tensor![[-0.5, 2.0], [-1.5, -1.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn prelu(&self, weight: &Tensor) -> Result<Tensor> {
         body(PRELU.autocast, [self, weight], |[x, w]| x.leaky(w))

@@ -54,15 +54,15 @@ macro_rules! for_each_alias {
                 "special.xlogy" "xlogy",
             }
             operand {
-                true_divide div,
-                divide div,
-                multiply mul,
-                subtract sub,
-                greater gt,
-                greater_equal ge,
-                less lt,
-                less_equal le,
-                not_equal ne,
+                true_divide div [1.0, 3.0], [2.0, 4.0] => [0.5, 0.75],
+                divide div [1.0, 3.0], [2.0, 4.0] => [0.5, 0.75],
+                multiply mul [2.0, 3.0], [4.0, 5.0] => [8.0, 15.0],
+                subtract sub [10.0, 20.0], [1.0, 2.0] => [9.0, 18.0],
+                greater gt [1, 2, 3], [2, 2, 2] => [false, false, true],
+                greater_equal ge [1, 2, 3], [2, 2, 2] => [false, true, true],
+                less lt [1, 2, 3], [2, 2, 2] => [true, false, false],
+                less_equal le [1, 2, 3], [2, 2, 2] => [true, true, false],
+                not_equal ne [1, 2, 3], [2, 2, 2] => [true, false, true],
             }
             methods {
                 argwhere nonzero (),
@@ -84,7 +84,7 @@ macro_rules! for_each_alias {
 macro_rules! table {
     (
         names { $($name:literal $of:literal,)* }
-        operand { $($operand:ident $binary:ident,)* }
+        operand { $($operand:ident $binary:ident $x:tt, $y:tt => $result:tt,)* }
         methods { $($method:ident $base:ident ($($parameter:ident: $ty:ident = $own:ident),*),)* }
         functions { $($function:ident $makes:ident [$($generics:tt)*] ($($parameters:tt)*),)* }
     ) => {
@@ -103,6 +103,7 @@ macro_rules! table {
         impl Tensor {
             $(
                 #[doc = concat!("[`Tensor::", stringify!($binary), "`] under another name.")]
+                #[doc = torsh_core::row_example!(method $operand $x, $y => $result)]
                 #[track_caller]
                 pub fn $operand<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
                     self.$binary(other)
@@ -121,6 +122,11 @@ macro_rules! table {
 for_each_alias!(table);
 
 /// Every name that PyTorch has for an op of another name.
+///
+/// ```
+/// let clip = torsh_tensor::ops::aliases().iter().find(|a| a.name == "clip");
+/// assert_eq!(clip.map(|a| a.base), Some("clamp"));
+/// ```
 pub fn aliases() -> &'static [Alias] {
     ALIASES
 }

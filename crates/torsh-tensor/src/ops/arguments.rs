@@ -6,6 +6,13 @@ use crate::{DType, Reduction, Scalar};
 
 crate::options::options! {
     /// The optional arguments of `add`, `sub`, `rsub` and `index_add`.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddOptions, Scalar};
+    /// let options = AddOptions::new();
+    /// assert_eq!(options.alpha, Scalar::Int(1));
+    /// assert_eq!(options.alpha(2).alpha, Scalar::Int(2));
+    /// ```
     AddOptions {
         /// What is added or subtracted is multiplied with this; 1 unless set.
         alpha: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
@@ -14,6 +21,13 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `addcmul` and `addcdiv`.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddcmulOptions, Scalar};
+    /// let options = AddcmulOptions::new();
+    /// assert_eq!(options.value, Scalar::Int(1));
+    /// assert_eq!(options.value(2).value, Scalar::Int(2));
+    /// ```
     AddcmulOptions {
         /// The product or quotient is multiplied with this; 1 unless set.
         value: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
@@ -22,6 +36,14 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `addmm`, `addmv`, `addr`, `addbmm` and `baddbmm`.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddmmOptions, Scalar};
+    /// let options = AddmmOptions::new();
+    /// assert_eq!(options.beta, Scalar::Int(1));
+    /// assert_eq!(options.alpha, Scalar::Int(1));
+    /// assert_eq!(options.beta(2).beta, Scalar::Int(2));
+    /// ```
     AddmmOptions {
         /// What the addend is multiplied with; 1 unless set. With 0 it is not read.
         beta: Scalar = Scalar::Int(1), impl Into<Scalar> => |v| v.into();
@@ -40,6 +62,15 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `nan_to_num`.
+    ///
+    /// ```
+    /// use torsh_tensor::NanToNumOptions;
+    /// let options = NanToNumOptions::new();
+    /// assert_eq!(options.nan, None);
+    /// assert_eq!(options.posinf, None);
+    /// assert_eq!(options.neginf, None);
+    /// assert_eq!(options.nan(0.25).nan, Some(0.25));
+    /// ```
     NanToNumOptions {
         /// What stands for nan; 0 unless set.
         nan: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
@@ -52,6 +83,13 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `logit`.
+    ///
+    /// ```
+    /// use torsh_tensor::LogitOptions;
+    /// let options = LogitOptions::new();
+    /// assert_eq!(options.eps, None);
+    /// assert_eq!(options.eps(0.25).eps, Some(0.25));
+    /// ```
     LogitOptions {
         /// Elements are limited to `[eps, 1 - eps]` first; not at all unless set.
         eps: Option<f64> = None, impl Into<Option<f64>> => |v| v.into();
@@ -60,6 +98,13 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `softmax`, `log_softmax` and `softmin`.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, SoftmaxOptions};
+    /// let options = SoftmaxOptions::new();
+    /// assert_eq!(options.dtype, None);
+    /// assert_eq!(options.dtype(DType::F64).dtype, Some(DType::F64));
+    /// ```
     SoftmaxOptions {
         /// What the tensor is converted to first; nothing unless set.
         dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
@@ -68,6 +113,13 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `cumsum` and `cumprod`.
+    ///
+    /// ```
+    /// use torsh_tensor::{CumsumOptions, DType};
+    /// let options = CumsumOptions::new();
+    /// assert_eq!(options.dtype, None);
+    /// assert_eq!(options.dtype(DType::F64).dtype, Some(DType::F64));
+    /// ```
     CumsumOptions {
         /// What the tensor is converted to first; int64 for bools and integers, unless set.
         dtype: Option<DType> = None, impl Into<Option<DType>> => |v| v.into();
@@ -76,6 +128,15 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `diagonal`.
+    ///
+    /// ```
+    /// use torsh_tensor::DiagonalOptions;
+    /// let options = DiagonalOptions::new();
+    /// assert_eq!(options.offset, 0);
+    /// assert_eq!(options.dim1, 0);
+    /// assert_eq!(options.dim2, 1);
+    /// assert_eq!(options.offset(3).offset, 3);
+    /// ```
     DiagonalOptions {
         /// How far above the main diagonal, below it where negative; 0 unless set.
         offset: i64 = 0;
@@ -88,6 +149,14 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `flatten`.
+    ///
+    /// ```
+    /// use torsh_tensor::FlattenOptions;
+    /// let options = FlattenOptions::new();
+    /// assert_eq!(options.start_dim, 0);
+    /// assert_eq!(options.end_dim, -1);
+    /// assert_eq!(options.start_dim(3).start_dim, 3);
+    /// ```
     FlattenOptions {
         /// The first dimension that is flattened; 0 unless set.
         start_dim: i64 = 0;
@@ -108,6 +177,13 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `leaky_relu`.
+    ///
+    /// ```
+    /// use torsh_tensor::LeakyReluOptions;
+    /// let options = LeakyReluOptions::new();
+    /// assert_eq!(options.negative_slope, 0.01);
+    /// assert_eq!(options.negative_slope(0.25).negative_slope, 0.25);
+    /// ```
     LeakyReluOptions {
         /// What negative elements are multiplied with; 0.01 unless set.
         negative_slope: f64 = 0.01;
@@ -116,6 +192,13 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `elu` and `celu`.
+    ///
+    /// ```
+    /// use torsh_tensor::EluOptions;
+    /// let options = EluOptions::new();
+    /// assert_eq!(options.alpha, 1.0);
+    /// assert_eq!(options.alpha(0.25).alpha, 0.25);
+    /// ```
     EluOptions {
         /// What it tends to for negative elements, but for its sign; 1 unless set.
         alpha: f64 = 1.0;
@@ -124,6 +207,14 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `hardtanh`.
+    ///
+    /// ```
+    /// use torsh_tensor::HardtanhOptions;
+    /// let options = HardtanhOptions::new();
+    /// assert_eq!(options.min_val, -1.0);
+    /// assert_eq!(options.max_val, 1.0);
+    /// assert_eq!(options.min_val(0.25).min_val, 0.25);
+    /// ```
     HardtanhOptions {
         /// The least result; -1 unless set.
         min_val: f64 = -1.0;
@@ -134,6 +225,13 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `hardshrink` and `softshrink`.
+    ///
+    /// ```
+    /// use torsh_tensor::ShrinkOptions;
+    /// let options = ShrinkOptions::new();
+    /// assert_eq!(options.lambd, 0.5);
+    /// assert_eq!(options.lambd(0.25).lambd, 0.25);
+    /// ```
     ShrinkOptions {
         /// How far from 0 elements become it; 0.5 unless set.
         lambd: f64 = 0.5;
@@ -142,6 +240,14 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `softplus`.
+    ///
+    /// ```
+    /// use torsh_tensor::SoftplusOptions;
+    /// let options = SoftplusOptions::new();
+    /// assert_eq!(options.beta, 1.0);
+    /// assert_eq!(options.threshold, 20.0);
+    /// assert_eq!(options.beta(0.25).beta, 0.25);
+    /// ```
     SoftplusOptions {
         /// What elements are multiplied with, and results divided by; 1 unless set.
         beta: f64 = 1.0;
@@ -160,6 +266,13 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional arguments of `multinomial`.
+    ///
+    /// ```
+    /// use torsh_tensor::MultinomialOptions;
+    /// let options = MultinomialOptions::new();
+    /// assert!(!options.replacement);
+    /// assert!(options.replacement(true).replacement);
+    /// ```
     MultinomialOptions {
         /// Whether an index may be drawn again; false unless set.
         replacement: bool = false;
@@ -170,6 +283,13 @@ crate::options::options! {
 
 crate::options::options! {
     /// The optional argument of losses that have no other.
+    ///
+    /// ```
+    /// use torsh_tensor::{LossOptions, Reduction};
+    /// let options = LossOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     LossOptions {
         /// How the losses of elements become the result; their mean unless set.
         reduction: Reduction = Reduction::Mean;

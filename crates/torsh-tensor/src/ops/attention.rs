@@ -54,6 +54,15 @@ pub static SCALED_DOT_PRODUCT_ATTENTION: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.scaled_dot_product_attention`.
+    ///
+    /// ```
+    /// use torsh_tensor::ScaledDotProductAttentionOptions;
+    /// let options = ScaledDotProductAttentionOptions::new();
+    /// assert_eq!(options.dropout_p, 0.0);
+    /// assert!(!options.is_causal);
+    /// assert_eq!(options.scale, None);
+    /// assert_eq!(options.dropout_p(0.25).dropout_p, 0.25);
+    /// ```
     ScaledDotProductAttentionOptions {
         /// True where a key counts for a query, or numbers added to their products; it broadcasts
         /// to `[.., queries, keys]`.
@@ -254,6 +263,17 @@ impl Tensor {
 
     /// [`Tensor::scaled_dot_product_attention`] with a mask, dropout, another scale, or heads of
     /// key and value shared by several of the query.
+    ///
+    /// ```
+    /// use torsh_tensor::{ScaledDotProductAttentionOptions, tensor};
+    /// let (q, k) = (tensor![[0.0], [0.0]], tensor![[1.0], [2.0]]);
+    /// let v = tensor![[10.0], [20.0]];
+    /// // Equal scores average the values; a causal query sees only keys up to its own.
+    /// let options = ScaledDotProductAttentionOptions::new().is_causal(true);
+    /// let y = q.scaled_dot_product_attention_with(&k, &v, options)?;
+    /// assert!(y.allclose(&tensor![[10.0], [15.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scaled_dot_product_attention_with(
         &self,

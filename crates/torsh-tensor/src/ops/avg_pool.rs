@@ -339,34 +339,39 @@ impl Tensor {
 }
 
 macro_rules! methods {
-    ($($n:literal $what:literal $avg:ident $avg_with:ident $avg_record:ident $adaptive:ident $adaptive_record:ident
-       $lp:ident $lp_with:ident $lp_record:ident;)*) => {
+    ($($n:literal $what:literal $avg:ident $avg_test:literal $avg_with:ident $avg_with_test:literal $avg_record:ident $adaptive:ident $adaptive_test:literal $adaptive_record:ident
+       $lp:ident $lp_test:literal $lp_with:ident $lp_with_test:literal $lp_record:ident;)*) => {
         impl Tensor {$(
             #[doc = concat!("Averages over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($avg), "`).")]
+            #[doc = crate::options::example!($avg_test)]
             #[track_caller]
             pub fn $avg(&self, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.avg_pool(&$avg_record, kernel_size.into().0, AvgPoolOptions::default())
             }
 
             #[doc = concat!("[`Tensor::", stringify!($avg), "`] with its other arguments.")]
+            #[doc = crate::options::example!($avg_with_test)]
             #[track_caller]
             pub fn $avg_with(&self, kernel_size: impl Into<Sizes<$n>>, options: AvgPoolOptions<$n>) -> Result<Tensor> {
                 self.avg_pool(&$avg_record, kernel_size.into().0, options)
             }
 
             #[doc = concat!("Averages of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`).")]
+            #[doc = crate::options::example!($adaptive_test)]
             #[track_caller]
             pub fn $adaptive(&self, output_size: impl Into<OutputSize<$n>>) -> Result<Tensor> {
                 self.adaptive_avg(&$adaptive_record, output_size.into())
             }
 
             #[doc = concat!("The p-norm, for p = `norm_type`, of windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($lp), "`).")]
+            #[doc = crate::options::example!($lp_test)]
             #[track_caller]
             pub fn $lp(&self, norm_type: f64, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.lp_pool(&$lp_record, &$avg_record, norm_type, kernel_size.into().0, None, false)
             }
 
             #[doc = concat!("[`Tensor::", stringify!($lp), "`] with a stride (the window's size where it is `None`) and ceil_mode.")]
+            #[doc = crate::options::example!($lp_with_test)]
             #[track_caller]
             pub fn $lp_with(
                 &self,
@@ -382,10 +387,55 @@ macro_rules! methods {
     };
 }
 methods! {
-    1 "signals `[n, c, l]` or `[c, l]`" avg_pool1d avg_pool1d_with AVG_POOL1D
-        adaptive_avg_pool1d ADAPTIVE_AVG_POOL1D lp_pool1d lp_pool1d_with LP_POOL1D;
-    2 "images `[n, c, h, w]` or `[c, h, w]`" avg_pool2d avg_pool2d_with AVG_POOL2D
-        adaptive_avg_pool2d ADAPTIVE_AVG_POOL2D lp_pool2d lp_pool2d_with LP_POOL2D;
-    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" avg_pool3d avg_pool3d_with AVG_POOL3D
-        adaptive_avg_pool3d ADAPTIVE_AVG_POOL3D lp_pool3d lp_pool3d_with LP_POOL3D;
+    1 "signals `[n, c, l]` or `[c, l]`"
+        avg_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.avg_pool1d(2)?, tensor![[2.0, 4.0]]);"
+        avg_pool1d_with "use torsh_tensor::{AvgPool1dOptions, tensor};\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            let y = x.avg_pool1d_with(2, AvgPool1dOptions::new().stride(1))?;\n\
+            assert_eq!(y, tensor![[2.0, 2.5, 4.0]]);" AVG_POOL1D
+        adaptive_avg_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.adaptive_avg_pool1d(2)?, tensor![[2.0, 4.0]]);" ADAPTIVE_AVG_POOL1D lp_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[3.0, 4.0, 6.0, 8.0]];\n\
+            assert!(x.lp_pool1d(2.0, 2)?.allclose(&tensor![[5.0, 10.0]])?);"
+        lp_pool1d_with "use torsh_tensor::{Sizes, tensor};\n\
+            let x = tensor![[3.0, 4.0, 6.0, 8.0]];\n\
+            let y = x.lp_pool1d_with(2.0, 2, Some(Sizes([1])), false)?;\n\
+            assert!(y.allclose(&tensor![[5.0, 7.211103, 10.0]])?);" LP_POOL1D;
+    2 "images `[n, c, h, w]` or `[c, h, w]`"
+        avg_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            assert_eq!(x.avg_pool2d(2)?, tensor![[[3.0]]]);"
+        avg_pool2d_with "use torsh_tensor::{AvgPool2dOptions, tensor};\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            let y = x.avg_pool2d_with(2, AvgPool2dOptions::new().divisor_override(2))?;\n\
+            assert_eq!(y, tensor![[[6.0]]]);" AVG_POOL2D
+        adaptive_avg_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            assert_eq!(x.adaptive_avg_pool2d((1, 2))?, tensor![[[1.5, 4.5]]]);" ADAPTIVE_AVG_POOL2D lp_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[3.0, 4.0], [6.0, 8.0]]];\n\
+            assert!(x.lp_pool2d(2.0, (1, 2))?.allclose(&tensor![[[5.0], [10.0]]])?);"
+        lp_pool2d_with "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[3.0, 4.0], [6.0, 8.0]]];\n\
+            let y = x.lp_pool2d_with(1.0, (1, 2), None, false)?;\n\
+            assert!(y.allclose(&tensor![[[7.0], [14.0]]])?);" LP_POOL2D;
+    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`"
+        avg_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            assert_eq!(x.avg_pool3d((1, 2, 2))?, tensor![[[[3.0]]]]);"
+        avg_pool3d_with "use torsh_tensor::{AvgPool3dOptions, tensor};\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            let y = x.avg_pool3d_with((1, 1, 2), AvgPool3dOptions::new().divisor_override(1))?;\n\
+            assert_eq!(y, tensor![[[[4.0], [8.0]]]]);" AVG_POOL3D
+        adaptive_avg_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            assert_eq!(x.adaptive_avg_pool3d((1, 1, 2))?, tensor![[[[1.5, 4.5]]]]);" ADAPTIVE_AVG_POOL3D lp_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[3.0, 4.0], [6.0, 8.0]]]];\n\
+            assert!(x.lp_pool3d(2.0, (1, 1, 2))?.allclose(&tensor![[[[5.0], [10.0]]]])?);"
+        lp_pool3d_with "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[3.0, 4.0], [6.0, 8.0]]]];\n\
+            let y = x.lp_pool3d_with(1.0, (1, 1, 2), None, false)?;\n\
+            assert!(y.allclose(&tensor![[[[7.0], [14.0]]]])?);" LP_POOL3D;
 }

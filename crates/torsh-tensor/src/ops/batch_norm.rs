@@ -198,6 +198,15 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Grads> {
 
 options! {
     /// PyTorch's keyword arguments of `batch_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::BatchNormOptions;
+    /// let options = BatchNormOptions::new();
+    /// assert!(!options.training);
+    /// assert_eq!(options.momentum, 0.1);
+    /// assert_eq!(options.eps, 1e-5);
+    /// assert!(options.training(true).training);
+    /// ```
     BatchNormOptions {
         /// A factor for each channel.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -214,7 +223,17 @@ options! {
 
 impl Tensor {
     /// Normalises each channel (dimension 1) by its running mean and variance
-    /// (`torch.nn.functional.batch_norm`).
+    /// (`torch.nn.functional.batch_norm`). Inputs `[n, c, ..]` of a floating-point dtype;
+    /// statistics `[c]`. Other shapes are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1.0, 10.0], [3.0, 30.0]];
+    /// let y = x.batch_norm(&tensor![1.0, 10.0], &tensor![4.0, 100.0])?;
+    /// let expected = tensor![[0.0, 0.0], [1.0, 2.0]];
+    /// assert!(y.sub(&expected)?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn batch_norm(&self, running_mean: &Tensor, running_var: &Tensor) -> Result<Tensor> {
         self.batch_norm_with(running_mean, running_var, BatchNormOptions::default())
@@ -222,6 +241,18 @@ impl Tensor {
 
     /// [`Tensor::batch_norm`], then scales and shifts it. In training by the batch's statistics,
     /// and the running ones, where given, are moved towards them.
+    ///
+    /// ```
+    /// use torsh_tensor::{BatchNormOptions, tensor};
+    /// let x = tensor![[1.0, 10.0], [3.0, 30.0]];
+    /// let (mean, var) = (tensor![0.0, 0.0], tensor![1.0, 1.0]);
+    /// let y = x.batch_norm_with(&mean, &var, BatchNormOptions::new().training(true))?;
+    /// let expected = tensor![[-1.0, -1.0], [1.0, 1.0]];
+    /// assert!(y.sub(&expected)?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// // A tenth of the way to the batch's means, 2 and 20.
+    /// assert!(mean.allclose(&tensor![0.2, 2.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn batch_norm_with<'m, 'v>(
         &self,

@@ -273,30 +273,66 @@ impl Tensor {
     }
 
     /// [`Tensor::clamp`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![-1.0, 0.5, 2.0];
+    /// x.clamp_(0.0, 1.0)?;
+    /// assert_eq!(x, tensor![0.0, 0.5, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn clamp_<'a>(&self, min: impl IntoLimit<'a>, max: impl IntoLimit<'a>) -> Result<Tensor> {
         clamp(self, min.limit(), max.limit(), true)
     }
 
     /// Each element, or `min` where that is larger; nan stays.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![-1.0, 0.5].clamp_min(0.0)?, tensor![0.0, 0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn clamp_min<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, Some(min.into()), None, false)
     }
 
     /// [`Tensor::clamp_min`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![-1.0, 0.5];
+    /// x.clamp_min_(0.0)?;
+    /// assert_eq!(x, tensor![0.0, 0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn clamp_min_<'a>(&self, min: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, Some(min.into()), None, true)
     }
 
     /// Each element, or `max` where that is smaller; nan stays.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![0.5, 2.0].clamp_max(1.0)?, tensor![0.5, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn clamp_max<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, None, Some(max.into()), false)
     }
 
     /// [`Tensor::clamp_max`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.5, 2.0];
+    /// x.clamp_max_(1.0)?;
+    /// assert_eq!(x, tensor![0.5, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn clamp_max_<'a>(&self, max: impl Into<Operand<'a>>) -> Result<Tensor> {
         clamp(self, None, Some(max.into()), true)

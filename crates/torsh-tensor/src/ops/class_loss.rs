@@ -335,6 +335,14 @@ fn by_ops(c: &BackwardCx<'_>) -> Result<Tensor> {
 
 options! {
     /// PyTorch's keyword arguments of `nll_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{NllLossOptions, Reduction};
+    /// let options = NllLossOptions::new();
+    /// assert_eq!(options.ignore_index, -100);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.ignore_index(3).ignore_index, 3);
+    /// ```
     NllLossOptions {
         /// A factor for each class.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -347,6 +355,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `cross_entropy`.
+    ///
+    /// ```
+    /// use torsh_tensor::{CrossEntropyOptions, Reduction};
+    /// let options = CrossEntropyOptions::new();
+    /// assert_eq!(options.ignore_index, -100);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.label_smoothing, 0.0);
+    /// assert_eq!(options.ignore_index(3).ignore_index, 3);
+    /// ```
     CrossEntropyOptions {
         /// A factor for each class.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -362,7 +379,16 @@ options! {
 impl Tensor {
     /// The mean of the negative log-probabilities of the target classes
     /// (`torch.nn.functional.nll_loss`): scores `[n, c, ..]` or `[c]`, target of that shape without
-    /// `c`, int64.
+    /// `c`, int64. A 0-d tensor, floating-point dtypes. A target of another shape or dtype, or a
+    /// class out of range, is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let log_probabilities = tensor![[-0.5, -1.0], [-2.0, -0.25]];
+    /// let loss = log_probabilities.nll_loss(&tensor![0, 1])?;
+    /// assert_eq!(loss.item::<f32>()?, 0.375);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nll_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.nll_loss_with(target, NllLossOptions::default())
@@ -370,6 +396,15 @@ impl Tensor {
 
     /// [`Tensor::nll_loss`] with a weight for each class, a class that counts for nothing, and a
     /// reduction (`none`, `mean` or `sum`).
+    ///
+    /// ```
+    /// use torsh_tensor::{NllLossOptions, Reduction, tensor};
+    /// let log_probabilities = tensor![[-0.5, -1.0], [-2.0, -0.25]];
+    /// let options = NllLossOptions::new().reduction(Reduction::None);
+    /// let losses = log_probabilities.nll_loss_with(&tensor![0, 1], options)?;
+    /// assert_eq!(losses, tensor![0.5, 0.25]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nll_loss_with(&self, target: &Tensor, options: NllLossOptions) -> Result<Tensor> {
         let attrs = attrs::NllLoss {
@@ -382,7 +417,17 @@ impl Tensor {
 
     /// The mean cross-entropy of unnormalised scores `[n, c, ..]` or `[c]`
     /// (`torch.nn.functional.cross_entropy`): the target is int64 class indices of that shape
-    /// without `c`, or probabilities of that shape.
+    /// without `c`, or probabilities of that shape. A 0-d tensor, floating-point dtypes. A target
+    /// of another shape or dtype, or a class out of range, is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let scores = tensor![[0.0, 0.0], [2.0, 0.0]];
+    /// let loss = scores.cross_entropy(&tensor![0, 0])?;
+    /// // (log 2 + log(1 + exp(-2))) / 2
+    /// assert!((loss.item::<f32>()? - 0.410038).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cross_entropy(&self, target: &Tensor) -> Result<Tensor> {
         self.cross_entropy_with(target, CrossEntropyOptions::default())
@@ -390,6 +435,15 @@ impl Tensor {
 
     /// [`Tensor::cross_entropy`] with a weight for each class, a class index that counts for
     /// nothing, a reduction (`none`, `mean` or `sum`) and label smoothing.
+    ///
+    /// ```
+    /// use torsh_tensor::{CrossEntropyOptions, Reduction, tensor};
+    /// let scores = tensor![[0.0, 0.0], [2.0, 0.0]];
+    /// let options = CrossEntropyOptions::new().reduction(Reduction::Sum);
+    /// let loss = scores.cross_entropy_with(&tensor![0, 0], options)?;
+    /// assert!((loss.item::<f32>()? - 0.820075).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cross_entropy_with(
         &self,

@@ -149,6 +149,13 @@ pub static VIEW_AS_COMPLEX: OpRecord = OpRecord::new(
 
 impl Tensor {
     /// A view of the real parts (`torch.real`); a real tensor comes back as it is.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let z = tensor![[1.0, 2.0], [3.0, 4.0]].view_as_complex()?;
+    /// assert_eq!(z.real()?, tensor![1.0, 3.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn real(&self) -> Result<Tensor> {
         if !self.dtype().is_complex() {
@@ -158,29 +165,66 @@ impl Tensor {
     }
 
     /// A view of the imaginary parts (`torch.imag`); an error for a real tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let z = tensor![[1.0, 2.0], [3.0, 4.0]].view_as_complex()?;
+    /// assert_eq!(z.imag()?, tensor![2.0, 4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn imag(&self) -> Result<Tensor> {
         call1(&IMAG, &[Arg::T(self)], NONE)
     }
 
-    /// A view of a complex tensor as a real one with a last dimension of 2.
+    /// A view of a complex tensor as a real one with a last dimension of 2. A real tensor is an
+    /// error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let z = tensor![[1.0, 2.0]].view_as_complex()?;
+    /// assert_eq!(z.conj()?.view_as_real()?, tensor![[1.0, -2.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn view_as_real(&self) -> Result<Tensor> {
         call1(&VIEW_AS_REAL, &[Arg::T(self)], NONE)
     }
 
-    /// A view of a real tensor with a last dimension of 2 as a complex one.
+    /// A view of a real tensor with a last dimension of 2 as a complex one. float32 and float64
+    /// only. Another last size, or parts that do not lie side by side, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, tensor};
+    /// let z = tensor![[3.0, 4.0]].view_as_complex()?;
+    /// assert_eq!(z.dtype(), DType::C64);
+    /// assert_eq!(z.abs()?, tensor![5.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn view_as_complex(&self) -> Result<Tensor> {
         call1(&VIEW_AS_COMPLEX, &[Arg::T(self)], NONE)
     }
 
     /// Whether the dtype is complex.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(!tensor![1.0].is_complex());
+    /// assert!(tensor![1.0, 2.0].view_as_complex()?.is_complex());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_complex(&self) -> bool {
         self.dtype().is_complex()
     }
 
     /// Whether the dtype is real floating point.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![1.0].is_floating_point());
+    /// assert!(!tensor![1].is_floating_point());
+    /// ```
     pub fn is_floating_point(&self) -> bool {
         self.dtype().is_floating_point()
     }

@@ -1,6 +1,8 @@
 //! Convolution in one to three dimensions and its transpose. Each of the three kernels is linear in
 //! both operands, and their derivatives are the other two.
 
+mod methods;
+
 use torsh_core::{DType, Dims, Ints, Kernel, Result, Shape, TorshError, attrs};
 
 use crate::autocast::{Autocast, body_opt};
@@ -704,59 +706,4 @@ impl Tensor {
             None => call1(record, &[Arg::T(self), Arg::T(weight)], &attrs),
         }
     }
-}
-
-macro_rules! methods {
-    ($($(#[doc = $doc:literal])+ $name:ident $with:ident $n:literal $record:ident $options:ident $call:ident;)*) => {
-        impl Tensor {$(
-            $(#[doc = $doc])+
-            #[track_caller]
-            pub fn $name(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-                self.$call::<$n>(&$record, weight, bias, $options::default())
-            }
-
-            #[doc = concat!("[`Tensor::", stringify!($name), "`] with its other arguments.")]
-            #[track_caller]
-            pub fn $with(&self, weight: &Tensor, bias: Option<&Tensor>, options: $options<$n>) -> Result<Tensor> {
-                self.$call(&$record, weight, bias, options)
-            }
-        )*}
-    };
-}
-methods! {
-    /// Convolution of signals `[n, c, l]` (or one of `[c, l]`) with a weight of `[o, c, k]` and a
-    /// bias of `[o]`, with a stride of 1 and no padding (`torch.nn.functional.conv1d`).
-    ///
-    /// ```
-    /// use torsh_tensor::tensor;
-    /// let (x, w) = (tensor![[[1.0, 2.0, 3.0, 4.0]]], tensor![[[1.0, -1.0]]]);
-    /// assert_eq!(x.conv1d(&w, None)?, tensor![[[-1.0, -1.0, -1.0]]]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    conv1d conv1d_with 1 CONV1D ConvOptions convolution;
-    /// Convolution of images `[n, c, h, w]` (or one of `[c, h, w]`) with a weight of
-    /// `[o, c, kh, kw]` and a bias of `[o]`, with a stride of 1 and no padding
-    /// (`torch.nn.functional.conv2d`).
-    conv2d conv2d_with 2 CONV2D ConvOptions convolution;
-    /// Convolution of volumes `[n, c, d, h, w]` (or one of `[c, d, h, w]`) with a weight of
-    /// `[o, c, kd, kh, kw]` and a bias of `[o]`, with a stride of 1 and no padding
-    /// (`torch.nn.functional.conv3d`).
-    conv3d conv3d_with 3 CONV3D ConvOptions convolution;
-    /// Transposed convolution of signals `[n, c, l]` (or one of `[c, l]`) with a weight of
-    /// `[c, o, k]` and a bias of `[o]` (`torch.nn.functional.conv_transpose1d`).
-    ///
-    /// ```
-    /// use torsh_tensor::tensor;
-    /// let (x, w) = (tensor![[[1.0, 2.0]]], tensor![[[1.0, 10.0]]]);
-    /// assert_eq!(x.conv_transpose1d(&w, None)?, tensor![[[1.0, 12.0, 20.0]]]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    conv_transpose1d conv_transpose1d_with 1 CONV_TRANSPOSE1D ConvTransposeOptions convolution_transpose;
-    /// Transposed convolution of images `[n, c, h, w]` (or one of `[c, h, w]`) with a weight of
-    /// `[c, o, kh, kw]` and a bias of `[o]` (`torch.nn.functional.conv_transpose2d`).
-    conv_transpose2d conv_transpose2d_with 2 CONV_TRANSPOSE2D ConvTransposeOptions convolution_transpose;
-    /// Transposed convolution of volumes `[n, c, d, h, w]` (or one of `[c, d, h, w]`) with a
-    /// weight of `[c, o, kd, kh, kw]` and a bias of `[o]`
-    /// (`torch.nn.functional.conv_transpose3d`).
-    conv_transpose3d conv_transpose3d_with 3 CONV_TRANSPOSE3D ConvTransposeOptions convolution_transpose;
 }

@@ -114,7 +114,14 @@ pub static ZERO_: OpRecord =
 
 impl Tensor {
     /// The tensor converted to `dtype` (`Tensor.to`); itself when it has that dtype already.
-    /// Fractions are cut off, integers wrap, complex numbers lose their imaginary part.
+    /// Fractions are cut off, integers wrap, complex numbers lose their imaginary part. Every dtype
+    /// from every other.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, tensor};
+    /// assert_eq!(tensor![1.7, -1.7].to_dtype(DType::I64)?, tensor![1, -1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn to_dtype(&self, dtype: DType) -> Result<Tensor> {
         if dtype == self.dtype() {
@@ -132,6 +139,15 @@ impl Tensor {
 
     /// A copy with its own memory, recorded (`Tensor.clone`); row-major, or in the memory order of
     /// a dense tensor such as a channels-last one.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 2.0];
+    /// let y = x.copy()?;
+    /// y.zero_()?;
+    /// assert_eq!(x, tensor![1.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn copy(&self) -> Result<Tensor> {
         let attrs = CopyTo {
@@ -145,6 +161,14 @@ impl Tensor {
     }
 
     /// The tensor itself when it is row-major, else a row-major copy.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let t = tensor![[1, 2], [3, 4]].t()?;
+    /// assert!(!t.is_contiguous()?);
+    /// assert_eq!(t.contiguous()?.stride(), [2, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn contiguous(&self) -> Result<Tensor> {
         if self.contiguous_flag() {
@@ -175,7 +199,16 @@ impl Tensor {
     }
 
     /// Copies `src` over this tensor, broadcast and converted (`Tensor.copy_`); returns this
-    /// tensor.
+    /// tensor. An error where `src` does not broadcast to this shape, and for a leaf that requires
+    /// a gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[0.0, 0.0], [0.0, 0.0]];
+    /// x.copy_(&tensor![1, 2])?;
+    /// assert_eq!(x, tensor![[1.0, 2.0], [1.0, 2.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn copy_<'a>(&self, src: impl Into<Operand<'a>>) -> Result<Tensor> {
         let at = std::panic::Location::caller();
@@ -252,7 +285,16 @@ impl Tensor {
         }
     }
 
-    /// Writes one number over all elements; returns this tensor.
+    /// Writes one number over all elements; returns this tensor. An error for a leaf that requires
+    /// a gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 2.0];
+    /// x.fill_(7)?;
+    /// assert_eq!(x, tensor![7.0, 7.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn fill_(&self, value: impl Into<Scalar>) -> Result<Tensor> {
         let at = std::panic::Location::caller();
@@ -290,7 +332,16 @@ impl Tensor {
         crate::inplace::rebase(self, Some(node))
     }
 
-    /// Writes zeros over all elements; returns this tensor.
+    /// Writes zeros over all elements; returns this tensor. An error for a leaf that requires a
+    /// gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 2.0];
+    /// x.zero_()?;
+    /// assert_eq!(x, tensor![0.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn zero_(&self) -> Result<Tensor> {
         let at = std::panic::Location::caller();

@@ -10,6 +10,13 @@ pub(crate) const RECORDS: &[&OpRecord] = &[];
 
 impl Tensor {
     /// A tensor whose elements are whatever the memory held (`torch.empty`).
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::empty([2, 3], DType::F32, Device::Cpu)?;
+    /// assert_eq!(x.fill_(1.0)?.sum()?.item::<f32>()?, 6.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn empty(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::fresh("empty", shape, dtype, device)
@@ -45,6 +52,13 @@ impl Tensor {
     }
 
     /// A tensor filled with one number (`torch.full`).
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::full([2], 0.5, DType::F64, Device::Cpu)?;
+    /// assert_eq!(x.to_vec::<f64>()?, [0.5, 0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn full(
         shape: impl IntoShape,
@@ -56,18 +70,41 @@ impl Tensor {
     }
 
     /// Zeros (`torch.zeros`).
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// let x = Tensor::zeros([2], DType::I64, Device::Cpu)?;
+    /// assert_eq!(x, tensor![0, 0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn zeros(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::filled("zeros", shape, Scalar::Int(0), dtype, device)
     }
 
     /// Ones (`torch.ones`).
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// let x = Tensor::ones([2, 1], DType::F32, Device::Cpu)?;
+    /// assert_eq!(x, tensor![[1.0], [1.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn ones(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::filled("ones", shape, Scalar::Int(1), dtype, device)
     }
 
     /// A 0-d tensor (`torch.tensor(2.0)`); the number must fit the dtype.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::scalar(2.5, DType::F32, Device::Cpu)?;
+    /// assert_eq!((x.ndim(), x.item::<f32>()?), (0, 2.5));
+    /// // 300 is too large for uint8.
+    /// assert!(Tensor::scalar(300, DType::U8, Device::Cpu).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scalar(value: impl Into<Scalar>, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::full((), value, dtype, device)
@@ -78,7 +115,16 @@ impl Tensor {
         Tensor::full((), value, dtype, Device::Cpu)
     }
 
-    /// A tensor of the values of a slice on the default device, row-major, of the slice's own dtype.
+    /// A tensor of the values of a slice on the default device, row-major, of the slice's own
+    /// dtype. An error where the shape holds another number of elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// let x = Tensor::from_data(&[1i64, 2, 3, 4], [2, 2])?;
+    /// assert_eq!(x, tensor![[1, 2], [3, 4]]);
+    /// assert!(Tensor::from_data(&[1i64, 2, 3], [2, 2]).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn from_data<T: Element>(data: &[T], shape: impl IntoShape) -> Result<Tensor> {
         Tensor::from_data_on(data, shape, crate::default_device())
@@ -118,7 +164,15 @@ impl Tensor {
         Ok(t)
     }
 
-    /// A tensor of the values of a vector on the default device, row-major, of its own dtype.
+    /// A tensor of the values of a vector on the default device, row-major, of its own dtype. An
+    /// error where the shape holds another number of elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// let x = Tensor::from_vec(vec![1.0f32, 2.0], [2, 1])?;
+    /// assert_eq!(x, tensor![[1.0], [2.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Result<Tensor> {
         Tensor::from_data(&data, shape)
@@ -126,6 +180,14 @@ impl Tensor {
 
     /// A tensor of the values of a slice with an explicit dtype and device; a value that does not
     /// fit the dtype is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// let x = Tensor::from_slice(&[1, 2], [2], DType::F32, Device::Cpu)?;
+    /// assert_eq!(x, tensor![1.0, 2.0]);
+    /// assert!(Tensor::from_slice(&[0.5], [1], DType::I64, Device::Cpu).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn from_slice<T: Element>(
         data: &[T],
@@ -144,7 +206,15 @@ impl Tensor {
             .to_device(device)
     }
 
-    /// A CPU tensor of raw row-major bytes in native byte order.
+    /// A CPU tensor of raw row-major bytes in native byte order. An error where the bytes are too
+    /// few or too many, or a bool is neither 0 nor 1.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Tensor, tensor};
+    /// let x = Tensor::from_bytes(&1.5f32.to_ne_bytes(), DType::F32, [1])?;
+    /// assert_eq!(x, tensor![1.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn from_bytes(bytes: &[u8], dtype: DType, shape: impl IntoShape) -> Result<Tensor> {
         let at = std::panic::Location::caller();
@@ -180,7 +250,14 @@ impl Tensor {
             .map_err(|e| TorshError::from(e).in_op(op, || vec![self.describe()], at))
     }
 
-    /// The elements' raw bytes, row-major, in native byte order.
+    /// The elements' raw bytes, row-major, in native byte order. A meta tensor, which has no data,
+    /// is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.5].to_bytes()?, 1.5f32.to_ne_bytes());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let t = self.detach().host("to_bytes")?.contiguous()?;
@@ -192,6 +269,12 @@ impl Tensor {
     }
 
     /// The elements, row-major, converted to `T`; an error where one does not fit.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2], [3, 4]].t()?.to_vec::<f64>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         let t = self.detach().host("to_vec")?.contiguous()?;
@@ -223,7 +306,14 @@ impl Tensor {
     }
 
     /// The only element, converted to `T` (`Tensor.item`); an error where there are more or none,
-    /// or it does not fit.
+    /// or it does not fit, and for a meta tensor, which has no data.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![2.5].item::<f64>()?, 2.5);
+    /// assert!(tensor![1.0, 2.0].item::<f64>().is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn item<T: Element>(&self) -> Result<T> {
         let s = self.item_scalar()?;
@@ -240,6 +330,12 @@ impl Tensor {
     }
 
     /// The only element as a number.
+    ///
+    /// ```
+    /// use torsh_tensor::{Scalar, tensor};
+    /// assert_eq!(tensor![3].item_scalar()?, Scalar::Int(3));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn item_scalar(&self) -> Result<Scalar> {
         if self.numel() != 1 {

@@ -155,6 +155,15 @@ pub static EMBEDDING_BACKWARD: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.embedding`.
+    ///
+    /// ```
+    /// use torsh_tensor::EmbeddingOptions;
+    /// let options = EmbeddingOptions::new();
+    /// assert_eq!(options.max_norm, None);
+    /// assert_eq!(options.norm_type, 2.0);
+    /// assert!(!options.scale_grad_by_freq);
+    /// assert_eq!(options.max_norm(0.25).max_norm, Some(0.25));
+    /// ```
     #[derive(Copy)]
     EmbeddingOptions {
         /// The row whose gradient stays zero; negative ones count from the end.
@@ -172,7 +181,14 @@ options! {
 
 impl Tensor {
     /// One-hot vectors of these classes (int64): one more dimension, of `num_classes`, or with -1
-    /// of the largest class plus 1 (`torch.nn.functional.one_hot`).
+    /// of the largest class plus 1 (`torch.nn.functional.one_hot`). Negative classes and ones of
+    /// `num_classes` or more are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![0, 2].one_hot(3)?, tensor![[1, 0, 0], [0, 0, 1]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn one_hot(&self, num_classes: i64) -> Result<Tensor> {
         if self.dtype() != DType::I64 {
@@ -219,12 +235,29 @@ impl Tensor {
     ///
     /// # Errors
     /// A weight that is not 2-d, indices that are no integers or out of range.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let weight = tensor![[1.0, 2.0], [3.0, 4.0]];
+    /// assert_eq!(weight.embedding(&tensor![1, 0, 1])?, tensor![[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
         self.embedding_with(indices, EmbeddingOptions::default())
     }
 
     /// [`Tensor::embedding`] with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{EmbeddingOptions, tensor};
+    /// let weight = tensor![[3.0, 4.0], [0.0, 1.0]];
+    /// // The used row has the norm 5 and is scaled down, in the weight too.
+    /// let rows = weight.embedding_with(&tensor![0], EmbeddingOptions::new().max_norm(2.5))?;
+    /// assert!(rows.allclose(&tensor![[1.5, 2.0]])?);
+    /// assert!(weight.allclose(&tensor![[1.5, 2.0], [0.0, 1.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn embedding_with(&self, indices: &Tensor, options: EmbeddingOptions) -> Result<Tensor> {
         let refuse = |text: String| Err(TorshError::invalid("embedding", text));

@@ -242,6 +242,15 @@ fn mode(word: &str) -> Result<EmbeddingBagMode> {
 
 options! {
     /// PyTorch's keyword arguments of `F.embedding_bag`.
+    ///
+    /// ```
+    /// use torsh_tensor::EmbeddingBagOptions;
+    /// let options = EmbeddingBagOptions::new();
+    /// assert_eq!(options.max_norm, None);
+    /// assert_eq!(options.norm_type, 2.0);
+    /// assert!(!options.scale_grad_by_freq);
+    /// assert_eq!(options.max_norm(0.25).max_norm, Some(0.25));
+    /// ```
     EmbeddingBagOptions {
         /// Where each bag of a 1-d input starts (int64 or int32), the first at 0.
         offsets: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -380,6 +389,16 @@ impl Tensor {
 
     /// [`Tensor::embedding_bag`] with PyTorch's keyword arguments; with `offsets` the bags are
     /// parts of a 1-d `input`.
+    ///
+    /// ```
+    /// use torsh_tensor::{EmbeddingBagMode, EmbeddingBagOptions, tensor};
+    /// let weight = tensor![[1.0], [10.0], [100.0]];
+    /// let options = EmbeddingBagOptions::new()
+    ///     .offsets(&tensor![0, 2])
+    ///     .mode(EmbeddingBagMode::Sum);
+    /// assert_eq!(weight.embedding_bag_with(&tensor![0, 1, 2], options)?, tensor![[11.0], [100.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn embedding_bag_with(
         &self,

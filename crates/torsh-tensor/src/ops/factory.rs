@@ -387,7 +387,14 @@ impl Tensor {
     }
 
     /// `base` to the power of `steps` equally spaced exponents from `start` to `end`
-    /// (`torch.logspace`).
+    /// (`torch.logspace`). A negative `steps` is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// let x = Tensor::logspace(0, 2, 3, 10, DType::F32, Device::Cpu)?;
+    /// assert!(x.allclose(&tensor![1.0, 10.0, 100.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn logspace(
         start: impl Into<Scalar>,
@@ -424,7 +431,14 @@ impl Tensor {
         Tensor::eye_nm(n, n, dtype, device)
     }
 
-    /// A matrix of `n` rows and `m` columns with ones on the diagonal.
+    /// A matrix of `n` rows and `m` columns with ones on the diagonal. A negative size is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// let x = Tensor::eye_nm(2, 3, DType::I64, Device::Cpu)?;
+    /// assert_eq!(x, tensor![[1, 0, 0], [0, 1, 0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn eye_nm(
         n: impl crate::IntoDim,
@@ -465,55 +479,112 @@ impl Tensor {
     }
 
     /// Zeros of this tensor's shape, dtype and device.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![5, 6].zeros_like()?, tensor![0, 0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn zeros_like(&self) -> Result<Tensor> {
         self.full_as(Scalar::Int(0), self.dtype(), self.device())
     }
 
     /// Ones of this tensor's shape, dtype and device.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![5.0, 6.0].ones_like()?, tensor![1.0, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn ones_like(&self) -> Result<Tensor> {
         self.full_as(Scalar::Int(1), self.dtype(), self.device())
     }
 
     /// A tensor of this one's shape, dtype and device, whose elements are whatever the memory held.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![5.0, 6.0].empty_like()?;
+    /// assert_eq!(x.fill_(2.0)?, tensor![2.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn empty_like(&self) -> Result<Tensor> {
         self.empty_as(self.dtype(), self.device())
     }
 
     /// One number in this tensor's shape, dtype and device.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![5.0, 6.0].full_like(3)?, tensor![3.0, 3.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn full_like(&self, value: impl Into<Scalar>) -> Result<Tensor> {
         self.full_as(value.into(), self.dtype(), self.device())
     }
 
     /// Zeros of this tensor's dtype and device.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![5].new_zeros([2])?, tensor![0, 0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new_zeros(&self, shape: impl IntoShape) -> Result<Tensor> {
         Tensor::zeros(shape, self.dtype(), self.device())
     }
 
     /// Ones of this tensor's dtype and device.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![true].new_ones([2])?, tensor![true, true]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new_ones(&self, shape: impl IntoShape) -> Result<Tensor> {
         Tensor::ones(shape, self.dtype(), self.device())
     }
 
     /// A tensor of this one's dtype and device, not written.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![5].new_empty([2])?;
+    /// assert_eq!(x.fill_(1)?, tensor![1, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new_empty(&self, shape: impl IntoShape) -> Result<Tensor> {
         Tensor::empty(shape, self.dtype(), self.device())
     }
 
     /// One number, of this tensor's dtype and device.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![5.0].new_full([2], 0.5)?, tensor![0.5, 0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new_full(&self, shape: impl IntoShape, value: impl Into<Scalar>) -> Result<Tensor> {
         Tensor::full(shape, value, self.dtype(), self.device())
     }
 
-    /// A tensor of this one's shape and dtype that holds one number (or the value of a 0-d
-    /// tensor, through which gradients flow) everywhere.
+    /// A tensor of this one's shape and dtype that holds one number (or the value of a 0-d tensor,
+    /// through which gradients flow) everywhere. A tensor of one or more dimensions as `value` is
+    /// an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0].fill(9)?, tensor![9.0, 9.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn fill<'a>(&self, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         match value.into() {

@@ -134,6 +134,18 @@ impl Tensor {
 
     /// [`Tensor::dropout1d`] of images `[n, c, h, w]` (`torch.nn.functional.dropout2d`). As in
     /// PyTorch, three dimensions are `[n, c, l]`.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let images = Tensor::ones([1, 8, 2, 2], DType::F32, Device::Cpu)?;
+    /// let y = images.dropout2d(0.5, true)?;
+    /// // Each channel is dropped whole, or doubled.
+    /// for channel in y.view([8, 4])?.to_vec2::<f32>()? {
+    ///     assert!(channel == [0.0; 4] || channel == [2.0; 4]);
+    /// }
+    /// assert_eq!(images.dropout2d(0.5, false)?, images);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn dropout2d(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("dropout2d", drop(self, p, training, true, false))
@@ -141,6 +153,15 @@ impl Tensor {
 
     /// [`Tensor::dropout1d`] of volumes `[n, c, d, h, w]` or `[c, d, h, w]`
     /// (`torch.nn.functional.dropout3d`).
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let volumes = Tensor::ones([1, 8, 1, 2, 2], DType::F32, Device::Cpu)?;
+    /// for channel in volumes.dropout3d(0.5, true)?.view([8, 4])?.to_vec2::<f32>()? {
+    ///     assert!(channel == [0.0; 4] || channel == [2.0; 4]);
+    /// }
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn dropout3d(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("dropout3d", drop_features(self, 5, p, training))
@@ -149,6 +170,15 @@ impl Tensor {
     /// Sets each element with probability `p` to SELU's lower limit, and scales and shifts all so
     /// that mean and variance stay; the tensor itself unless `training`
     /// (`torch.nn.functional.alpha_dropout`; Klambauer et al., 2017).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, -1.0];
+    /// assert_eq!(x.alpha_dropout(0.5, false)?, x);
+    /// // Nothing is left of a tensor that is dropped whole.
+    /// assert!(x.alpha_dropout(1.0, true)?.allclose(&tensor![0.0, 0.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn alpha_dropout(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("alpha_dropout", drop(self, p, training, false, true))
@@ -156,6 +186,15 @@ impl Tensor {
 
     /// [`Tensor::alpha_dropout`] of whole channels `[n, c, ..]`
     /// (`torch.nn.functional.feature_alpha_dropout`).
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::ones([1, 4, 3], DType::F32, Device::Cpu)?;
+    /// for channel in x.feature_alpha_dropout(0.5, true)?.view([4, 3])?.to_vec2::<f32>()? {
+    ///     assert!(channel.iter().all(|v| *v == channel[0]));
+    /// }
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn feature_alpha_dropout(&self, p: f64, training: bool) -> Result<Tensor> {
         self.named("feature_alpha_dropout", drop(self, p, training, true, true))

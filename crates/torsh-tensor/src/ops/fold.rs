@@ -150,6 +150,14 @@ impl Tensor {
     }
 
     /// [`Tensor::im2col`] with dilation, padding and stride.
+    ///
+    /// ```
+    /// use torsh_tensor::{UnfoldOptions, tensor};
+    /// let image = tensor![[[1.0, 2.0, 3.0, 4.0]]];
+    /// let columns = image.im2col_with((1, 2), UnfoldOptions::new().stride((1, 2)))?;
+    /// assert_eq!(columns, tensor![[1.0, 3.0], [2.0, 4.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn im2col_with(
         &self,
@@ -172,6 +180,14 @@ impl Tensor {
 
     /// The sums of columns `[n, c * kh * kw, windows]` (or `[c * kh * kw, windows]`) in the places
     /// of their windows of images of `output_size` (`torch.nn.functional.fold`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let columns = tensor![[1.0, 3.0], [2.0, 4.0]];
+    /// // The middle element is in both windows.
+    /// assert_eq!(columns.col2im((1, 3), (1, 2))?, tensor![[[1.0, 5.0, 4.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn col2im(
         &self,
@@ -182,6 +198,14 @@ impl Tensor {
     }
 
     /// [`Tensor::col2im`] with dilation, padding and stride.
+    ///
+    /// ```
+    /// use torsh_tensor::{UnfoldOptions, tensor};
+    /// let columns = tensor![[1.0, 3.0], [2.0, 4.0]];
+    /// let image = columns.col2im_with((1, 4), (1, 2), UnfoldOptions::new().stride((1, 2)))?;
+    /// assert_eq!(image, tensor![[[1.0, 2.0, 3.0, 4.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn col2im_with(
         &self,

@@ -365,6 +365,14 @@ impl Tensor {
 
     /// The elements that index tensors and masks name, one for each dimension from the first on,
     /// `None` for all of a dimension (`x[indices]` with a list of tensors).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4], [5, 6]];
+    /// assert_eq!(x.index(&[Some(tensor![2, 0])])?, tensor![[5, 6], [1, 2]]);
+    /// assert_eq!(x.index(&[Some(tensor![0, 1]), Some(tensor![1, 0])])?, tensor![2, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index(&self, indices: &[Option<Tensor>]) -> Result<Tensor> {
         let at = std::panic::Location::caller();
@@ -475,6 +483,14 @@ impl Tensor {
     /// This tensor with `values` at the elements that index tensors and masks name, written over
     /// (of repeated ones the last stays) or, with `accumulate`, added (`torch.index_put`). The
     /// values have this dtype and broadcast to what `x.index(indices)` gives.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0, 0, 0];
+    /// let index = [Some(tensor![1, 1])];
+    /// assert_eq!(x.index_put(&index, &tensor![5, 6], true)?, tensor![0, 11, 0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index_put(
         &self,
@@ -499,6 +515,14 @@ impl Tensor {
     }
 
     /// [`Tensor::index_put`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0, 0, 0];
+    /// x.index_put_(&[Some(tensor![true, false, true])], &tensor![7], false)?;
+    /// assert_eq!(x, tensor![7, 0, 7]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index_put_(
         &self,

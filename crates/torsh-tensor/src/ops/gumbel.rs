@@ -28,6 +28,15 @@ pub static GUMBEL_SOFTMAX: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.gumbel_softmax`.
+    ///
+    /// ```
+    /// use torsh_tensor::GumbelSoftmaxOptions;
+    /// let options = GumbelSoftmaxOptions::new();
+    /// assert_eq!(options.tau, 1.0);
+    /// assert!(!options.hard);
+    /// assert_eq!(options.dim, -1);
+    /// assert_eq!(options.tau(0.25).tau, 0.25);
+    /// ```
     GumbelSoftmaxOptions {
         /// The temperature: small ones give nearly one-hot draws. Above 0.
         tau: f64 = 1.0;
@@ -88,6 +97,16 @@ impl Tensor {
 
     /// [`Tensor::gumbel_softmax`] with another temperature or dimension, or one-hot draws with the
     /// gradient of the relaxed ones.
+    ///
+    /// ```
+    /// use torsh_tensor::{GumbelSoftmaxOptions, tensor};
+    /// let logits = tensor![[0.0, 1.0, 2.0]];
+    /// let draw = logits.gumbel_softmax_with(GumbelSoftmaxOptions::new().hard(true))?;
+    /// // One of the three is 1.
+    /// assert_eq!(draw.sum()?.item::<f32>()?, 1.0);
+    /// assert_eq!(draw.count_nonzero()?.item::<i64>()?, 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn gumbel_softmax_with(&self, options: GumbelSoftmaxOptions) -> Result<Tensor> {
         gumbel_softmax(self, &options).map_err(|e| e.renamed("gumbel_softmax"))

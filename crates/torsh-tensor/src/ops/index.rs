@@ -528,13 +528,31 @@ impl Tensor {
         )
     }
 
-    /// Adds `source` to the positions of `dim` that a 1-d index names (`torch.index_add`).
+    /// Adds `source` to the positions of `dim` that a 1-d index names (`torch.index_add`). The
+    /// index is int32 or int64, the source of this tensor's dtype, with as many positions in `dim`
+    /// as the index and this tensor's other sizes; else, and where an index is out of range, it is
+    /// an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1, 2, 3];
+    /// assert_eq!(x.index_add(0, &tensor![0, 2, 0], &tensor![10, 20, 30])?, tensor![41, 2, 23]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index_add(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         self.index_add_with(dim, index, source, AddOptions::default())
     }
 
     /// [`Tensor::index_add`] of `alpha` times the source.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddOptions, tensor};
+    /// let x = tensor![1, 2, 3];
+    /// let y = x.index_add_with(0, &tensor![0, 2], &tensor![10, 20], AddOptions::new().alpha(2))?;
+    /// assert_eq!(y, tensor![21, 2, 43]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index_add_with(
         &self,
@@ -550,7 +568,16 @@ impl Tensor {
         call1(&INDEX_ADD, &args, &attrs::IndexAdd { dim: d, alpha })
     }
 
-    /// [`Tensor::index_add`] in place; returns this tensor.
+    /// [`Tensor::index_add`] in place; returns this tensor. The shape and dtype stay. Errors as for
+    /// [`Tensor::index_add`], and for a leaf that requires a gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1, 2, 3];
+    /// x.index_add_(0, &tensor![0, 2], &tensor![10, 20])?;
+    /// assert_eq!(x, tensor![11, 2, 23]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index_add_(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_add_", dim.value())?;
@@ -566,7 +593,16 @@ impl Tensor {
     }
 
     /// This tensor with `source` at the positions of `dim` that a 1-d index names
-    /// (`torch.index_copy`).
+    /// (`torch.index_copy`). The index is int64, the source of this tensor's dtype, with as many
+    /// positions in `dim` as the index and this tensor's other sizes; else, and where an index is
+    /// out of range, it is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// assert_eq!(x.index_copy(0, &tensor![1], &tensor![[8, 9]])?, tensor![[1, 2], [8, 9]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index_copy(&self, dim: impl IntoDim, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let d = self.dim("index_copy", dim.value())?;
@@ -577,7 +613,16 @@ impl Tensor {
         )
     }
 
-    /// [`Tensor::index_copy`] in place; returns this tensor.
+    /// [`Tensor::index_copy`] in place; returns this tensor. Errors as for [`Tensor::index_copy`],
+    /// and for a leaf that requires a gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// x.index_copy_(1, &tensor![0], &tensor![[8], [9]])?;
+    /// assert_eq!(x, tensor![[8, 2], [9, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index_copy_(
         &self,
@@ -595,7 +640,15 @@ impl Tensor {
     }
 
     /// This tensor with one value (a number or a 0-d tensor) at the positions of `dim` that a 1-d
-    /// index names; negative ones count from the end (`torch.index_fill`).
+    /// index names; negative ones count from the end (`torch.index_fill`). The index is int64. An
+    /// index out of range, and a complex value for a real tensor, are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// assert_eq!(x.index_fill(1, &tensor![-1], 0)?, tensor![[1, 0], [3, 0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index_fill<'a>(
         &self,
@@ -610,7 +663,16 @@ impl Tensor {
         call1(&INDEX_FILL, &args, &attrs::IndexFill { dim: d, value })
     }
 
-    /// [`Tensor::index_fill`] in place; returns this tensor.
+    /// [`Tensor::index_fill`] in place; returns this tensor. Errors as for [`Tensor::index_fill`],
+    /// and for a leaf that requires a gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// x.index_fill_(0, &tensor![0], 7)?;
+    /// assert_eq!(x, tensor![[7, 7], [3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn index_fill_<'a>(
         &self,
@@ -629,8 +691,16 @@ impl Tensor {
         )
     }
 
-    /// The elements at positions of the flattened tensor, in the index's shape; negative ones
-    /// count from the end (`torch.take`).
+    /// The elements at positions of the flattened tensor, in the index's shape; negative ones count
+    /// from the end (`torch.take`). The index is int64; one out of range is an error, as is an
+    /// empty tensor unless the index is empty too.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// assert_eq!(x.take(&tensor![0, 3, -2])?, tensor![1, 4, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
         call1(&TAKE, &[Arg::T(self), Arg::T(index)], NONE)
@@ -651,7 +721,16 @@ impl Tensor {
     }
 
     /// This tensor with `source` at positions of the flattened tensor, written over or, with
-    /// `accumulate`, added (`torch.put`).
+    /// `accumulate`, added (`torch.put`). The index is int64, the source of this tensor's dtype and
+    /// as many elements as the index; an index out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// assert_eq!(x.put(&tensor![0, 3], &tensor![10, 20], false)?, tensor![[10, 2], [3, 20]]);
+    /// assert_eq!(x.put(&tensor![0, 0], &tensor![10, 20], true)?, tensor![[31, 2], [3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn put(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         let source = self.put_args(index, source)?;
@@ -663,6 +742,14 @@ impl Tensor {
     }
 
     /// [`Tensor::put`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// x.put_(&tensor![1], &tensor![9], false)?;
+    /// assert_eq!(x, tensor![[1, 9], [3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn put_(&self, index: &Tensor, source: &Tensor, accumulate: bool) -> Result<Tensor> {
         let source = self.put_args(index, source)?;

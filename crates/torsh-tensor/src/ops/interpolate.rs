@@ -56,6 +56,11 @@ impl InterpolateMode {
     ];
 
     /// PyTorch's name.
+    ///
+    /// ```
+    /// use torsh_tensor::InterpolateMode;
+    /// assert_eq!(InterpolateMode::Bilinear.name(), "bilinear");
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             InterpolateMode::Nearest => "nearest",
@@ -109,6 +114,13 @@ impl IntoFactors for Vec<f64> {
 options! {
     /// The arguments of [`Tensor::interpolate_with`], by PyTorch's names; one of `size` and
     /// `scale_factor` must be given.
+    ///
+    /// ```
+    /// use torsh_tensor::InterpolateOptions;
+    /// let options = InterpolateOptions::new();
+    /// assert!(!options.antialias);
+    /// assert!(options.antialias(true).antialias);
+    /// ```
     #[derive(PartialEq)]
     InterpolateOptions {
         /// The spatial sizes of the result; one stands for all.
@@ -350,6 +362,17 @@ impl Tensor {
     /// Both or neither of `size` and `scale_factor`, a mode that does not go with the number of
     /// dimensions, `align_corners` with a mode that has none, `antialias` but for images by
     /// bilinear, bicubic or lanczos, sizes that are not positive.
+    ///
+    /// ```
+    /// use torsh_tensor::{InterpolateMode, InterpolateOptions, tensor};
+    /// let x = tensor![[[0.0, 4.0]]];
+    /// let options = InterpolateOptions::new()
+    ///     .size([3])
+    ///     .mode(InterpolateMode::Linear)
+    ///     .align_corners(true);
+    /// assert_eq!(x.interpolate_with(options)?, tensor![[[0.0, 2.0, 4.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn interpolate_with(&self, options: InterpolateOptions) -> Result<Tensor> {
         self.named(INTERPOLATE.name, self.interpolated(&options))

@@ -266,7 +266,16 @@ impl Tensor {
         call1(&CAT, &args, &attrs::Cat { dim: d })
     }
 
-    /// The tensors, all of one shape, side by side along a new dimension (`torch.stack`).
+    /// The tensors, all of one shape, side by side along a new dimension (`torch.stack`). The
+    /// dtypes promote. An empty list, or tensors of different shapes, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// let (a, b) = (tensor![1, 2], tensor![3, 4]);
+    /// assert_eq!(Tensor::stack(&[&a, &b], 0)?, tensor![[1, 2], [3, 4]]);
+    /// assert_eq!(Tensor::stack(&[&a, &b], 1)?, tensor![[1, 3], [2, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn stack<T: Borrow<Tensor>>(tensors: &[T], dim: impl IntoDim) -> Result<Tensor> {
         let tensors = refs(tensors);
@@ -296,7 +305,15 @@ impl Tensor {
         Tensor::cat(&rows, d)
     }
 
-    /// The tensors side by side: along the second dimension, vectors along the first.
+    /// The tensors side by side: along the second dimension, vectors along the first. The dtypes
+    /// promote. An empty list, or other sizes that differ, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// let (a, b) = (tensor![[1], [2]], tensor![[3], [4]]);
+    /// assert_eq!(Tensor::hstack(&[a, b])?, tensor![[1, 3], [2, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn hstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("hstack", tensors)?;
@@ -307,7 +324,14 @@ impl Tensor {
         Tensor::cat(&rows, usize::from(rows[0].ndim() > 1)).map_err(|e| e.renamed("hstack"))
     }
 
-    /// The tensors one above the other: along the first dimension, vectors as rows.
+    /// The tensors one above the other: along the first dimension, vectors as rows. The dtypes
+    /// promote. An empty list, or other sizes that differ, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// assert_eq!(Tensor::vstack(&[tensor![1, 2], tensor![3, 4]])?, tensor![[1, 2], [3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn vstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("vstack", tensors)?;
@@ -318,7 +342,14 @@ impl Tensor {
         Tensor::cat(&rows, 0).map_err(|e| e.renamed("vstack"))
     }
 
-    /// The tensors one behind the other: along the third dimension.
+    /// The tensors one behind the other: along the third dimension. The dtypes promote. An empty
+    /// list, or other sizes that differ, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// assert_eq!(Tensor::dstack(&[tensor![1, 2], tensor![3, 4]])?, tensor![[[1, 3], [2, 4]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn dstack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("dstack", tensors)?;
@@ -329,7 +360,14 @@ impl Tensor {
         Tensor::cat(&rows, 2).map_err(|e| e.renamed("dstack"))
     }
 
-    /// The tensors side by side, vectors as columns.
+    /// The tensors side by side, vectors as columns. The dtypes promote. An empty list, or
+    /// different numbers of rows, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// assert_eq!(Tensor::column_stack(&[tensor![1, 2], tensor![3, 4]])?, tensor![[1, 3], [2, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn column_stack<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("column_stack", tensors)?;
@@ -348,6 +386,13 @@ impl Tensor {
     }
 
     /// Views of the tensors in the shape they broadcast to.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// let both = Tensor::broadcast_tensors(&[tensor![[1], [2]], tensor![3, 4]])?;
+    /// assert_eq!(both, [tensor![[1, 1], [2, 2]], tensor![[3, 4], [3, 4]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn broadcast_tensors<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Vec<Tensor>> {
         let tensors = refs(tensors);
@@ -365,8 +410,16 @@ impl Tensor {
         tensors.iter().map(|t| t.expand(&shape)).collect()
     }
 
-    /// Views of vectors (or 0-d tensors) as the coordinates of a grid: `indexing` is `"ij"`
-    /// (rows first) or `"xy"` (columns first).
+    /// Views of vectors (or 0-d tensors) as the coordinates of a grid: `indexing` is `"ij"` (rows
+    /// first) or `"xy"` (columns first). Vectors of different dtypes, more dimensions, an empty
+    /// list and another `indexing` are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// let grid = Tensor::meshgrid(&[tensor![1, 2], tensor![3, 4, 5]], "ij")?;
+    /// assert_eq!(grid, [tensor![[1, 1, 1], [2, 2, 2]], tensor![[3, 4, 5], [3, 4, 5]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T], indexing: &str) -> Result<Vec<Tensor>> {
         not_empty("meshgrid", tensors)?;
@@ -421,7 +474,14 @@ impl Tensor {
     }
 
     /// Every combination of one element of each vector, as rows; a single vector comes back as it
-    /// is.
+    /// is. Tensors that are not 1-d are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// let pairs = Tensor::cartesian_prod(&[tensor![1, 2], tensor![3, 4]])?;
+    /// assert_eq!(pairs, tensor![[1, 3], [1, 4], [2, 3], [2, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cartesian_prod<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Tensor> {
         not_empty("cartesian_prod", tensors)?;
@@ -489,6 +549,12 @@ impl Tensor {
 
     /// [`Tensor::repeat`], where counts may be fewer than dimensions: they are those of the last
     /// ones.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2]].tile([2])?, tensor![[1, 2, 1, 2]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn tile(&self, dims: impl IntoShape) -> Result<Tensor> {
         let mut repeats = dims.sizes();

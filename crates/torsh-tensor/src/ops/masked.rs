@@ -312,6 +312,14 @@ impl Tensor {
     }
 
     /// [`Tensor::masked_fill`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 2.0];
+    /// x.masked_fill_(&tensor![true, false], -1.0)?;
+    /// assert_eq!(x, tensor![-1.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn masked_fill_<'a>(&self, mask: &Tensor, value: impl Into<Operand<'a>>) -> Result<Tensor> {
         let (t, value) = fill_value("masked_fill", &value.into(), self)
@@ -325,7 +333,15 @@ impl Tensor {
     }
 
     /// The elements where the bool mask is true, 1-d, in row-major order; shapes broadcast
-    /// (`torch.masked_select`).
+    /// (`torch.masked_select`). A mask that is not bool, or shapes that do not broadcast, are an
+    /// error. The host waits for the device, because the number of elements is a shape.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// assert_eq!(x.masked_select(&x.gt(1)?)?, tensor![2, 3, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn masked_select(&self, mask: &Tensor) -> Result<Tensor> {
         let at = std::panic::Location::caller();
@@ -354,6 +370,13 @@ impl Tensor {
     ///
     /// # Errors
     /// A source of another dtype, or of fewer elements than the mask has true ones.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let mask = tensor![true, false, true];
+    /// assert_eq!(tensor![0, 0, 0].masked_scatter(&mask, &tensor![7, 8])?, tensor![7, 0, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
         call1(
@@ -364,13 +387,28 @@ impl Tensor {
     }
 
     /// [`Tensor::masked_scatter`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0, 0, 0];
+    /// x.masked_scatter_(&tensor![false, true, true], &tensor![7, 8])?;
+    /// assert_eq!(x, tensor![0, 7, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn masked_scatter_(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
         in_place(&MASKED_SCATTER, self, &[Arg::T(mask), Arg::T(source)], NONE)
     }
 
     /// The positions of the elements that are not 0, one row each: int64 `[n, ndim]`
-    /// (`torch.nonzero`).
+    /// (`torch.nonzero`). Every dtype. The host waits for the device, because the number of rows is
+    /// a shape.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[0, 5], [6, 0]].nonzero()?, tensor![[0, 1], [1, 0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nonzero(&self) -> Result<Tensor> {
         let count = count(self)?;
@@ -379,6 +417,14 @@ impl Tensor {
 
     /// The positions of the elements that are not 0, a 1-d tensor for each dimension: what an
     /// index tuple takes (`torch.nonzero(as_tuple=True)`, and `torch.where` of a condition alone).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[0, 5], [6, 0]];
+    /// let places = x.nonzero_as_tuple()?;
+    /// assert_eq!(places, [tensor![0, 1], tensor![1, 0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nonzero_as_tuple(&self) -> Result<Vec<Tensor>> {
         let x = if self.ndim() == 0 {

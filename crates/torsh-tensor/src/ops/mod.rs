@@ -169,11 +169,20 @@ fn table() -> &'static Table {
 }
 
 /// Every record of the table.
+///
+/// ```
+/// assert!(torsh_tensor::ops::records().any(|r| r.base_name() == "add"));
+/// ```
 pub fn records() -> impl Iterator<Item = &'static OpRecord> {
     FAMILIES.iter().flat_map(|f| f.iter().copied())
 }
 
 /// The names ops are called by, sorted.
+///
+/// ```
+/// let names = torsh_tensor::ops::names();
+/// assert!(names.binary_search(&"softmax").is_ok());
+/// ```
 pub fn names() -> Vec<&'static str> {
     let mut v: Vec<_> = table().by_name.keys().copied().collect();
     v.sort_unstable();
@@ -181,6 +190,12 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// The records (overloads) of a name.
+///
+/// ```
+/// let adds = torsh_tensor::ops::find("add").expect("an op");
+/// assert!(adds.iter().all(|r| r.base_name() == "add"));
+/// assert!(torsh_tensor::ops::find("no_such_op").is_none());
+/// ```
 pub fn find(name: &str) -> Option<Vec<&'static OpRecord>> {
     entries(name).map(|(e, _)| e.iter().map(|e| e.record).collect())
 }

@@ -88,6 +88,15 @@ pub enum InProjection {
 
 options! {
     /// The other arguments of `F.multi_head_attention_forward`.
+    ///
+    /// ```
+    /// use torsh_tensor::MultiHeadAttentionForwardOptions;
+    /// let options = MultiHeadAttentionForwardOptions::new();
+    /// assert!(!options.add_zero_attn);
+    /// assert_eq!(options.dropout_p, 0.0);
+    /// assert!(options.training);
+    /// assert!(options.add_zero_attn(true).add_zero_attn);
+    /// ```
     MultiHeadAttentionForwardOptions {
         /// `[3 * embed_dim]`
         in_proj_bias: Option<Tensor> = None, &Tensor => |t| Some(t.clone());

@@ -40,6 +40,14 @@ pub enum Count<'a> {
 
 impl<'a> Target<'a> {
     /// The first step, without decay, down the gradient.
+    ///
+    /// ```
+    /// use torsh_tensor::ops::optim::Target;
+    /// # use torsh_tensor::tensor;
+    /// let (param, grad) = (tensor![1.0], tensor![0.5]);
+    /// let target = Target::new(&param, &grad);
+    /// assert_eq!((target.weight_decay, target.shrink, target.maximize), (0.0, 1.0, false));
+    /// ```
     pub fn new(param: &'a Tensor, grad: &'a Tensor) -> Target<'a> {
         Target {
             param,
@@ -234,6 +242,24 @@ fn overlaps(parts: &[Part<'_>]) -> bool {
 /// over the threads together: one call for all, but for operands without a common dense memory
 /// order, which are copied, and for parameters that share memory, whose steps follow one another.
 /// Nothing is written where an operand is refused.
+///
+/// ```
+/// use torsh_tensor::ops::optim::{SgdStep, Target, step};
+/// # use torsh_tensor::tensor;
+/// let (param, grad) = (tensor![1.0, 2.0], tensor![1.0, 4.0]);
+/// let sgd = SgdStep {
+///     target: Target::new(&param, &grad),
+///     momentum_buffer: None,
+///     lr: 0.5,
+///     momentum: 0.0,
+///     rest: 1.0,
+///     nesterov: false,
+///     first: true,
+/// };
+/// step(&[sgd])?;
+/// assert_eq!(param, tensor![0.5, 0.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn step<S: Step>(items: &[S]) -> Result<()> {
     step_unless(items, None)
@@ -241,6 +267,26 @@ pub fn step<S: Step>(items: &[S]) -> Result<()> {
 
 /// [`step`], of which nothing is written where `found_inf`, a 0-d `float32` tensor of the parameters'
 /// device, is not 0: the host does not wait for it.
+///
+/// ```
+/// use torsh_tensor::ops::optim::{SgdStep, Target, step_unless};
+/// # use torsh_tensor::{DType, Device, Tensor, tensor};
+/// let (param, grad) = (tensor![1.0], tensor![10.0]);
+/// let sgd = SgdStep {
+///     target: Target::new(&param, &grad),
+///     momentum_buffer: None,
+///     lr: 0.1,
+///     momentum: 0.0,
+///     rest: 1.0,
+///     nesterov: false,
+///     first: true,
+/// };
+/// let found_inf = Tensor::scalar(1.0, DType::F32, Device::Cpu)?;
+/// step_unless(&[sgd], Some(&found_inf))?;
+/// // Left out.
+/// assert_eq!(param, tensor![1.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn step_unless<S: Step>(items: &[S], found_inf: Option<&Tensor>) -> Result<()> {
     let _no_grad = no_grad_guard();
@@ -350,6 +396,16 @@ static UNSCALE: OpRecord = OpRecord::new(
 /// looks for elements that were infinite or nan before: for each device of the gradients a 0-d
 /// `float32` tensor of it, which is 1 where there was one, else 0. Each gradient is read and written
 /// once, and nothing is waited for (`torch._amp_foreach_non_finite_check_and_unscale_`).
+///
+/// ```
+/// use torsh_tensor::ops::optim::unscale;
+/// # use torsh_tensor::{DType, Device, Tensor, tensor};
+/// let grads = [tensor![8.0, 16.0]];
+/// let found = unscale(&grads, &Tensor::scalar(0.125, DType::F32, Device::Cpu)?)?;
+/// assert_eq!(grads[0], tensor![1.0, 2.0]);
+/// assert_eq!(found[0].item::<f32>()?, 0.0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn unscale(grads: &[Tensor], inv_scale: &Tensor) -> Result<Vec<Tensor>> {
     let _no_grad = no_grad_guard();
@@ -419,6 +475,19 @@ static UPDATE_SCALE: OpRecord = OpRecord::new(
 /// (a 0-d `float32` tensor) is not 0, more after `growth_interval` iterations in a row where it was,
 /// which `growth_tracker` (a 0-d `int32` tensor) counts. All are of one device, and nothing is waited
 /// for (`torch._amp_update_scale_`).
+///
+/// ```
+/// use torsh_core::attrs::AmpUpdateScale;
+/// use torsh_tensor::ops::optim::update_scale;
+/// # use torsh_tensor::{DType, Device, Tensor};
+/// let one = |value, dtype| Tensor::scalar(value, dtype, Device::Cpu);
+/// let (scale, tracker) = (one(8.0, DType::F32)?, one(0.0, DType::I32)?);
+/// let how = AmpUpdateScale { growth_factor: 2.0, backoff_factor: 0.5, growth_interval: 1 };
+/// // An infinite gradient was found: the scale is halved.
+/// update_scale(&scale, &tracker, &one(1.0, DType::F32)?, &how)?;
+/// assert_eq!(scale.item::<f32>()?, 4.0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn update_scale(
     scale: &Tensor,
@@ -448,6 +517,13 @@ pub fn update_scale(
 }
 
 /// A state tensor for a parameter: zeros in its dtype and memory order.
+///
+/// ```
+/// use torsh_tensor::ops::optim::zeros_for;
+/// # use torsh_tensor::tensor;
+/// assert_eq!(zeros_for(&tensor![1.0, 2.0])?, tensor![0.0, 0.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn zeros_for(param: &Tensor) -> Result<Tensor> {
     let _no_grad = no_grad_guard();
     if param.device() == crate::Device::Meta || !param.layout().is_dense() {

@@ -140,7 +140,15 @@ impl Tensor {
     }
 
     /// The tensor with zeros around it (`F.pad`): pairs (before, behind) for the last dimension,
-    /// the one before it, and so on; negative counts cut off.
+    /// the one before it, and so on; negative counts cut off. Every dtype. An odd number of counts,
+    /// more pairs than dimensions, or a negative size is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2].pad([1, 2])?, tensor![0, 1, 2, 0, 0]);
+    /// assert_eq!(tensor![1, 2, 3].pad([-1, 0])?, tensor![2, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn pad(&self, pad: impl IntoShape) -> Result<Tensor> {
         self.constant_pad_nd(pad, 0)

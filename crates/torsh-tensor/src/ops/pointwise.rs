@@ -114,6 +114,7 @@ macro_rules! define_records {
         $(grad [$($saved:ident)*] $grad:expr;)*
         $(define $define:expr;)?
         samples $(($lo:literal, $hi:literal)),+;
+        $(example $($example:tt)*)?
     })*) => {
         $(
             $(#[doc = $doc])+
@@ -173,6 +174,8 @@ macro_rules! unary_methods {
             $(
                 $(#[doc = $doc])+
                 #[doc = concat!("\n\n`torch.", $name, "`. The result has this tensor's shape.")]
+                #[doc = torsh_core::row_dtypes!(unary $rule { $($body)* })]
+                #[doc = torsh_core::row_example!(method $method { $($body)* })]
                 #[inline]
                 #[track_caller]
                 pub fn $method(&self) -> Result<Tensor> {
@@ -190,6 +193,8 @@ macro_rules! binary_methods {
             $(
                 $(#[doc = $doc])+
                 #[doc = concat!("\n\n`torch.", $name, "`. The shapes broadcast; the dtypes promote as PyTorch's do.")]
+                #[doc = torsh_core::row_dtypes!(binary $rule { $($body)* })]
+                #[doc = torsh_core::row_example!(method $method { $($body)* })]
                 #[inline]
                 #[track_caller]
                 pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
@@ -201,12 +206,22 @@ macro_rules! binary_methods {
 }
 torsh_core::for_each_binary! { binary_methods }
 
+/// What every method in place refuses.
+macro_rules! in_place_errors {
+    () => {
+        "An error where the result has a dtype that this tensor's cannot take or another shape than this \
+         tensor, and for a leaf that requires a gradient."
+    };
+}
+
 /// In-place methods of unary ops.
 macro_rules! unary_inplace {
-    ($($method:ident $name:ident),* $(,)?) => {
+    ($($method:ident $name:ident $x:tt $(=> $exact:tt)? $(~ $close:tt)?;)*) => {
         impl Tensor {
             $(
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
+                #[doc = in_place_errors!()]
+                #[doc = torsh_core::row_example!(inplace $method $x $(=> $exact)? $(~ $close)?)]
                 #[track_caller]
                 pub fn $method(&self) -> Result<Tensor> {
                     call_inplace(&unary::$name, self, &[], NONE)?;
@@ -216,21 +231,61 @@ macro_rules! unary_inplace {
         }
     };
 }
-unary_inplace!(
-    neg_ neg, abs_ abs, sign_ sign, sgn_ sgn, exp_ exp, exp2_ exp2, expm1_ expm1, log_ log, log2_ log2, log10_
-    log10, log1p_ log1p, sqrt_ sqrt, rsqrt_ rsqrt, square_ square, reciprocal_ reciprocal, sin_ sin, cos_ cos,
-    tan_ tan, asin_ asin, acos_ acos, atan_ atan, sinh_ sinh, cosh_ cosh, tanh_ tanh, asinh_ asinh, acosh_
-    acosh, atanh_ atanh, sinc_ sinc, sigmoid_ sigmoid, erf_ erf, erfc_ erfc, erfinv_ erfinv, lgamma_ lgamma,
-    digamma_ digamma, floor_ floor, ceil_ ceil, round_ round, trunc_ trunc, frac_ frac, deg2rad_ deg2rad,
-    rad2deg_ rad2deg, logical_not_ logical_not, bitwise_not_ bitwise_not, conj_physical_ conj_physical,
-);
+unary_inplace! {
+    neg_ neg [1.0, -2.0] => [-1.0, 2.0];
+    abs_ abs [-1.5, 2.0] => [1.5, 2.0];
+    sign_ sign [-1.5, 0.0, 2.0] => [-1.0, 0.0, 1.0];
+    sgn_ sgn [-1.5, 0.0, 2.0] => [-1.0, 0.0, 1.0];
+    exp_ exp [0.0, 1.0] ~ [1.0, 2.718282];
+    exp2_ exp2 [-1.0, 3.0] ~ [0.5, 8.0];
+    expm1_ expm1 [0.0, 1.0] ~ [0.0, 1.718282];
+    log_ log [1.0, 10.0] ~ [0.0, 2.302585];
+    log2_ log2 [1.0, 8.0] ~ [0.0, 3.0];
+    log10_ log10 [1.0, 1000.0] ~ [0.0, 3.0];
+    log1p_ log1p [0.0, 1.0] ~ [0.0, 0.693147];
+    sqrt_ sqrt [4.0, 9.0] => [2.0, 3.0];
+    rsqrt_ rsqrt [4.0, 16.0] ~ [0.5, 0.25];
+    square_ square [3.0, -2.0] => [9.0, 4.0];
+    reciprocal_ reciprocal [2.0, -4.0] => [0.5, -0.25];
+    sin_ sin [0.0, 1.0] ~ [0.0, 0.841471];
+    cos_ cos [0.0, 1.0] ~ [1.0, 0.540302];
+    tan_ tan [0.0, 1.0] ~ [0.0, 1.557408];
+    asin_ asin [0.0, 0.5] ~ [0.0, 0.523599];
+    acos_ acos [1.0, 0.5] ~ [0.0, 1.047198];
+    atan_ atan [0.0, 1.0] ~ [0.0, 0.785398];
+    sinh_ sinh [0.0, 1.0] ~ [0.0, 1.175201];
+    cosh_ cosh [0.0, 1.0] ~ [1.0, 1.543081];
+    tanh_ tanh [0.0, 1.0] ~ [0.0, 0.761594];
+    asinh_ asinh [0.0, 1.0] ~ [0.0, 0.881374];
+    acosh_ acosh [1.0, 2.0] ~ [0.0, 1.316958];
+    atanh_ atanh [0.0, 0.5] ~ [0.0, 0.549306];
+    sinc_ sinc [0.0, 0.5] ~ [1.0, 0.636620];
+    sigmoid_ sigmoid [0.0, 2.0] ~ [0.5, 0.880797];
+    erf_ erf [0.0, 1.0] ~ [0.0, 0.842701];
+    erfc_ erfc [0.0, 1.0] ~ [1.0, 0.157299];
+    erfinv_ erfinv [0.0, 0.5] ~ [0.0, 0.476936];
+    lgamma_ lgamma [1.0, 5.0] ~ [0.0, 3.178054];
+    digamma_ digamma [1.0, 2.0] ~ [-0.577216, 0.422784];
+    floor_ floor [1.7, -1.2] => [1.0, -2.0];
+    ceil_ ceil [1.2, -1.7] => [2.0, -1.0];
+    round_ round [0.5, 1.5, -1.7] => [0.0, 2.0, -2.0];
+    trunc_ trunc [1.7, -1.7] => [1.0, -1.0];
+    frac_ frac [1.25, -1.75] => [0.25, -0.75];
+    deg2rad_ deg2rad [180.0, 90.0] ~ [3.141593, 1.570796];
+    rad2deg_ rad2deg [1.0, 2.0] ~ [57.29578, 114.591559];
+    logical_not_ logical_not [true, false] => [false, true];
+    bitwise_not_ bitwise_not [0, 5] => [-1, -6];
+    conj_physical_ conj_physical [1.0, -2.0] => [1.0, -2.0];
+}
 
 /// In-place methods of binary ops.
 macro_rules! binary_inplace {
-    ($($method:ident $name:ident),* $(,)?) => {
+    ($($method:ident $name:ident $x:tt, $y:tt $(=> $exact:tt)? $(~ $close:tt)?;)*) => {
         impl Tensor {
             $(
                 #[doc = concat!("[`", stringify!($name), "`](Tensor::", stringify!($name), ") in place; returns this tensor.")]
+                #[doc = in_place_errors!()]
+                #[doc = torsh_core::row_example!(inplace $method $x, $y $(=> $exact)? $(~ $close)?)]
                 #[track_caller]
                 pub fn $method<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
                     call_inplace(&binary::$name, self, &[other.into().arg()], NONE)?;
@@ -240,14 +295,38 @@ macro_rules! binary_inplace {
         }
     };
 }
-binary_inplace!(
-    add_ add, sub_ sub, mul_ mul, div_ div, floor_divide_ floor_divide, remainder_ remainder, fmod_ fmod, pow_
-    pow, atan2_ atan2, xlogy_ xlogy, hypot_ hypot, copysign_ copysign, heaviside_ heaviside, nextafter_
-    nextafter, eq_ eq, ne_ ne, lt_ lt, le_ le, gt_ gt, ge_ ge, logical_and_ logical_and, logical_or_
-    logical_or, logical_xor_ logical_xor, bitwise_and_ bitwise_and, bitwise_or_ bitwise_or, bitwise_xor_
-    bitwise_xor, bitwise_left_shift_ bitwise_left_shift, bitwise_right_shift_ bitwise_right_shift, gcd_ gcd,
-    lcm_ lcm,
-);
+binary_inplace! {
+    add_ add [1.0, 2.0], [10.0, 20.0] => [11.0, 22.0];
+    sub_ sub [10.0, 20.0], [1.0, 2.0] => [9.0, 18.0];
+    mul_ mul [2.0, 3.0], [4.0, 5.0] => [8.0, 15.0];
+    div_ div [1.0, 3.0], [2.0, 4.0] => [0.5, 0.75];
+    floor_divide_ floor_divide [7.0, -7.0], [2.0, 2.0] => [3.0, -4.0];
+    remainder_ remainder [7.0, -7.0], [3.0, 3.0] => [1.0, 2.0];
+    fmod_ fmod [7.0, -7.0], [3.0, 3.0] => [1.0, -1.0];
+    pow_ pow [2.0, 3.0], [3.0, 2.0] ~ [8.0, 9.0];
+    atan2_ atan2 [1.0, -1.0], [1.0, 1.0] ~ [0.785398, -0.785398];
+    xlogy_ xlogy [0.0, 2.0], [0.0, 3.0] ~ [0.0, 2.197225];
+    hypot_ hypot [3.0, 5.0], [4.0, 12.0] ~ [5.0, 13.0];
+    copysign_ copysign [1.0, -2.0], [-3.0, 4.0] => [-1.0, 2.0];
+    heaviside_ heaviside [-1.0, 0.0, 2.0], [0.5, 0.5, 0.5] => [0.0, 0.5, 1.0];
+    nextafter_ nextafter [1.0, 1.0], [2.0, 1.0] => [1.0000001, 1.0];
+    eq_ eq [1.0, 2.0, 3.0], [2.0, 2.0, 2.0] => [0.0, 1.0, 0.0];
+    ne_ ne [1.0, 2.0, 3.0], [2.0, 2.0, 2.0] => [1.0, 0.0, 1.0];
+    lt_ lt [1.0, 2.0, 3.0], [2.0, 2.0, 2.0] => [1.0, 0.0, 0.0];
+    le_ le [1.0, 2.0, 3.0], [2.0, 2.0, 2.0] => [1.0, 1.0, 0.0];
+    gt_ gt [1.0, 2.0, 3.0], [2.0, 2.0, 2.0] => [0.0, 0.0, 1.0];
+    ge_ ge [1.0, 2.0, 3.0], [2.0, 2.0, 2.0] => [0.0, 1.0, 1.0];
+    logical_and_ logical_and [true, true, false], [true, false, false] => [true, false, false];
+    logical_or_ logical_or [true, true, false], [true, false, false] => [true, true, false];
+    logical_xor_ logical_xor [true, true, false], [true, false, false] => [false, true, false];
+    bitwise_and_ bitwise_and [6, 5], [3, 1] => [2, 1];
+    bitwise_or_ bitwise_or [6, 5], [3, 1] => [7, 5];
+    bitwise_xor_ bitwise_xor [6, 5], [3, 1] => [5, 4];
+    bitwise_left_shift_ bitwise_left_shift [1, 3], [4, 1] => [16, 6];
+    bitwise_right_shift_ bitwise_right_shift [16, -8], [2, 1] => [4, -4];
+    gcd_ gcd [12, -9], [18, 6] => [6, 3];
+    lcm_ lcm [4, 6], [6, 15] => [12, 30];
+}
 
 /// Calls a pointwise record by name: operands first, then the numbers of the schema.
 pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
@@ -272,6 +351,13 @@ pub(super) fn by_name(record: &'static OpRecord, b: &Bound) -> Result<Value> {
 
 impl Tensor {
     /// The complex conjugate; a real tensor comes back as it is.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let z = tensor![[1.0, 2.0]].view_as_complex()?;
+    /// assert_eq!(z.conj()?.view_as_real()?, tensor![[1.0, -2.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn conj(&self) -> Result<Tensor> {
         if self.dtype().is_complex() {

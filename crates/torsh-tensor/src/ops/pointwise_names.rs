@@ -94,10 +94,14 @@ pub(super) fn promoted(args: &[Arg<'_>]) -> Result<DType> {
 }
 
 macro_rules! scalar_aliases {
-    ($($method:ident $base:ident),* $(,)?) => {
+    ($($method:ident $base:ident $x:tt $value:literal => $result:tt;)*) => {
         impl Tensor {
             $(
                 #[doc = concat!("[`", stringify!($base), "`](Tensor::", stringify!($base), ") with a number.")]
+                #[doc = crate::options::example!(concat!(
+                    "# use torsh_tensor::tensor;\nlet x = tensor!", stringify!($x), ";\nassert_eq!(x.", stringify!($method), "(", stringify!($value),
+                    ")?, tensor!", stringify!($result), ");"
+                ))]
                 #[track_caller]
                 pub fn $method(&self, value: impl Into<Scalar>) -> Result<Tensor> {
                     self.$base(value.into())
@@ -106,8 +110,23 @@ macro_rules! scalar_aliases {
         }
     };
 }
-scalar_aliases!(
-    add_scalar add, sub_scalar sub, mul_scalar mul, div_scalar div, pow_scalar pow, remainder_scalar remainder,
-    fmod_scalar fmod, floor_divide_scalar floor_divide, eq_scalar eq, ne_scalar ne, lt_scalar lt, le_scalar le,
-    gt_scalar gt, ge_scalar ge, add_scalar_ add_, sub_scalar_ sub_, mul_scalar_ mul_, div_scalar_ div_,
-);
+scalar_aliases! {
+    add_scalar add [1.0, 2.0] 10.0 => [11.0, 12.0];
+    sub_scalar sub [11.0, 12.0] 10.0 => [1.0, 2.0];
+    mul_scalar mul [1.0, 2.0] 3.0 => [3.0, 6.0];
+    div_scalar div [1.0, 3.0] 2.0 => [0.5, 1.5];
+    pow_scalar pow [2.0, 3.0] 2 => [4.0, 9.0];
+    remainder_scalar remainder [7.0, -7.0] 3.0 => [1.0, 2.0];
+    fmod_scalar fmod [7.0, -7.0] 3.0 => [1.0, -1.0];
+    floor_divide_scalar floor_divide [7.0, -7.0] 2.0 => [3.0, -4.0];
+    eq_scalar eq [1, 2, 3] 2 => [false, true, false];
+    ne_scalar ne [1, 2, 3] 2 => [true, false, true];
+    lt_scalar lt [1, 2, 3] 2 => [true, false, false];
+    le_scalar le [1, 2, 3] 2 => [true, true, false];
+    gt_scalar gt [1, 2, 3] 2 => [false, false, true];
+    ge_scalar ge [1, 2, 3] 2 => [false, true, true];
+    add_scalar_ add_ [1.0, 2.0] 10.0 => [11.0, 12.0];
+    sub_scalar_ sub_ [11.0, 12.0] 10.0 => [1.0, 2.0];
+    mul_scalar_ mul_ [1.0, 2.0] 3.0 => [3.0, 6.0];
+    div_scalar_ div_ [1.0, 3.0] 2.0 => [0.5, 1.5];
+}

@@ -508,34 +508,39 @@ impl Tensor {
 }
 
 macro_rules! methods {
-    ($($n:literal $what:literal $max:ident $max_with:ident $max_indices:ident $max_record:ident
-       $adaptive:ident $adaptive_indices:ident $adaptive_record:ident;)*) => {
+    ($($n:literal $what:literal $max:ident $max_test:literal $max_with:ident $max_with_test:literal $max_indices:ident $max_indices_test:literal $max_record:ident
+       $adaptive:ident $adaptive_test:literal $adaptive_indices:ident $adaptive_indices_test:literal $adaptive_record:ident;)*) => {
         impl Tensor {$(
             #[doc = concat!("Maxima over windows of `kernel_size`, which do not overlap, of ", $what, " (`torch.nn.functional.", stringify!($max), "`).")]
+            #[doc = crate::options::example!($max_test)]
             #[track_caller]
             pub fn $max(&self, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
                 self.max_pool(&$max_record, kernel_size.into().0, MaxPoolOptions::default())
             }
 
             #[doc = concat!("[`Tensor::", stringify!($max), "`] with stride, padding, dilation and ceil_mode.")]
+            #[doc = crate::options::example!($max_with_test)]
             #[track_caller]
             pub fn $max_with(&self, kernel_size: impl Into<Sizes<$n>>, options: MaxPoolOptions<$n>) -> Result<Tensor> {
                 self.max_pool(&$max_record, kernel_size.into().0, options)
             }
 
             #[doc = concat!("[`Tensor::", stringify!($max_with), "`], and the int64 index of each maximum among the elements of its channel.")]
+            #[doc = crate::options::example!($max_indices_test)]
             #[track_caller]
             pub fn $max_indices(&self, kernel_size: impl Into<Sizes<$n>>, options: MaxPoolOptions<$n>) -> Result<(Tensor, Tensor)> {
                 self.max_pool_indices(&$max_record, kernel_size.into().0, options)
             }
 
             #[doc = concat!("Maxima of `output_size` parts of about equal size, which may overlap, of ", $what, " (`torch.nn.functional.", stringify!($adaptive), "`).")]
+            #[doc = crate::options::example!($adaptive_test)]
             #[track_caller]
             pub fn $adaptive(&self, output_size: impl Into<OutputSize<$n>>) -> Result<Tensor> {
                 self.adaptive_max(&$adaptive_record, output_size.into())
             }
 
             #[doc = concat!("[`Tensor::", stringify!($adaptive), "`], and the int64 index of each maximum among the elements of its channel.")]
+            #[doc = crate::options::example!($adaptive_indices_test)]
             #[track_caller]
             pub fn $adaptive_indices(&self, output_size: impl Into<OutputSize<$n>>) -> Result<(Tensor, Tensor)> {
                 self.adaptive_max_indices(&$adaptive_record, output_size.into())
@@ -544,10 +549,60 @@ macro_rules! methods {
     };
 }
 methods! {
-    1 "signals `[n, c, l]` or `[c, l]`" max_pool1d max_pool1d_with max_pool1d_indices MAX_POOL1D
-        adaptive_max_pool1d adaptive_max_pool1d_indices ADAPTIVE_MAX_POOL1D;
-    2 "images `[n, c, h, w]` or `[c, h, w]`" max_pool2d max_pool2d_with max_pool2d_indices MAX_POOL2D
-        adaptive_max_pool2d adaptive_max_pool2d_indices ADAPTIVE_MAX_POOL2D;
-    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" max_pool3d max_pool3d_with max_pool3d_indices MAX_POOL3D
-        adaptive_max_pool3d adaptive_max_pool3d_indices ADAPTIVE_MAX_POOL3D;
+    1 "signals `[n, c, l]` or `[c, l]`"
+        max_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.max_pool1d(2)?, tensor![[3.0, 6.0]]);"
+        max_pool1d_with "use torsh_tensor::{MaxPool1dOptions, tensor};\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            let y = x.max_pool1d_with(2, MaxPool1dOptions::new().stride(1))?;\n\
+            assert_eq!(y, tensor![[3.0, 3.0, 6.0]]);"
+        max_pool1d_indices "use torsh_tensor::{MaxPool1dOptions, tensor};\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            let pooled = x.max_pool1d_indices(2, MaxPool1dOptions::new())?;\n\
+            assert_eq!(pooled, (tensor![[3.0, 6.0]], tensor![[1, 3]]));" MAX_POOL1D
+        adaptive_max_pool1d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.adaptive_max_pool1d(1)?, tensor![[6.0]]);"
+        adaptive_max_pool1d_indices "# use torsh_tensor::tensor;\n\
+            let x = tensor![[1.0, 3.0, 2.0, 6.0]];\n\
+            assert_eq!(x.adaptive_max_pool1d_indices(1)?, (tensor![[6.0]], tensor![[3]]));" ADAPTIVE_MAX_POOL1D;
+    2 "images `[n, c, h, w]` or `[c, h, w]`"
+        max_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            assert_eq!(x.max_pool2d(2)?, tensor![[[6.0]]]);"
+        max_pool2d_with "use torsh_tensor::{MaxPool2dOptions, tensor};\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            let y = x.max_pool2d_with((1, 2), MaxPool2dOptions::new().stride(1))?;\n\
+            assert_eq!(y, tensor![[[3.0], [6.0]]]);"
+        max_pool2d_indices "use torsh_tensor::{MaxPool2dOptions, tensor};\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            let pooled = x.max_pool2d_indices(2, MaxPool2dOptions::new())?;\n\
+            assert_eq!(pooled, (tensor![[[6.0]]], tensor![[[3]]]));" MAX_POOL2D
+        adaptive_max_pool2d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            assert_eq!(x.adaptive_max_pool2d((1, 2))?, tensor![[[2.0, 6.0]]]);"
+        adaptive_max_pool2d_indices "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[1.0, 3.0], [2.0, 6.0]]];\n\
+            let pooled = x.adaptive_max_pool2d_indices((1, 2))?;\n\
+            assert_eq!(pooled, (tensor![[[2.0, 6.0]]], tensor![[[2, 3]]]));" ADAPTIVE_MAX_POOL2D;
+    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`"
+        max_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            assert_eq!(x.max_pool3d((1, 2, 2))?, tensor![[[[6.0]]]]);"
+        max_pool3d_with "use torsh_tensor::{MaxPool3dOptions, tensor};\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            let y = x.max_pool3d_with((1, 1, 2), MaxPool3dOptions::new().stride(1))?;\n\
+            assert_eq!(y, tensor![[[[3.0], [6.0]]]]);"
+        max_pool3d_indices "use torsh_tensor::{MaxPool3dOptions, tensor};\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            let pooled = x.max_pool3d_indices((1, 2, 2), MaxPool3dOptions::new())?;\n\
+            assert_eq!(pooled, (tensor![[[[6.0]]]], tensor![[[[3]]]]));" MAX_POOL3D
+        adaptive_max_pool3d "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            assert_eq!(x.adaptive_max_pool3d((1, 1, 2))?, tensor![[[[2.0, 6.0]]]]);"
+        adaptive_max_pool3d_indices "# use torsh_tensor::tensor;\n\
+            let x = tensor![[[[1.0, 3.0], [2.0, 6.0]]]];\n\
+            let pooled = x.adaptive_max_pool3d_indices((1, 1, 2))?;\n\
+            assert_eq!(pooled, (tensor![[[[2.0, 6.0]]]], tensor![[[[2, 3]]]]));" ADAPTIVE_MAX_POOL3D;
 }

@@ -1,5 +1,6 @@
 //! Random numbers: fills in place, creation, dropout. The draws are PyTorch's.
 
+mod fill;
 mod methods;
 
 use smallvec::SmallVec;

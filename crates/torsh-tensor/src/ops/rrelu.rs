@@ -31,6 +31,13 @@ pub static RRELU: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.rrelu`.
+    ///
+    /// ```
+    /// use torsh_tensor::RreluOptions;
+    /// let options = RreluOptions::new();
+    /// assert!(!options.training);
+    /// assert!(options.training(true).training);
+    /// ```
     RreluOptions {
         /// The least slope.
         lower: f64 = 1.0 / 8.0;
@@ -87,6 +94,12 @@ fn rrelu(x: &Tensor, options: &RreluOptions) -> Result<Tensor> {
 impl Tensor {
     /// Each element where positive, elsewhere times 11/48, the mean of the slopes 1/8 and 1/3
     /// (`torch.nn.functional.rrelu`). Floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![-48.0, 2.0].rrelu()?.allclose(&tensor![-11.0, 2.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn rrelu(&self) -> Result<Tensor> {
         self.rrelu_with(RreluOptions::default())
@@ -94,6 +107,13 @@ impl Tensor {
 
     /// [`Tensor::rrelu`] with other slopes, in training drawn for each element (Xu et al., 2015): on the
     /// CPU for those that are not positive, in float64; on other devices for all, in their own dtype.
+    ///
+    /// ```
+    /// use torsh_tensor::{RreluOptions, tensor};
+    /// let options = RreluOptions::new().lower(0.5).upper(0.5);
+    /// assert_eq!(tensor![-4.0, 2.0].rrelu_with(options)?, tensor![-2.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn rrelu_with(&self, options: RreluOptions) -> Result<Tensor> {
         rrelu(self, &options).map_err(|e| e.renamed("rrelu"))

@@ -133,6 +133,13 @@ pub static LOCAL_RESPONSE_NORM: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.layer_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::LayerNormOptions;
+    /// let options = LayerNormOptions::new();
+    /// assert_eq!(options.eps, 1e-5);
+    /// assert_eq!(options.eps(0.25).eps, 0.25);
+    /// ```
     LayerNormOptions {
         /// A factor for each element of a sample.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -145,6 +152,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.rms_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::RmsNormOptions;
+    /// let options = RmsNormOptions::new();
+    /// assert_eq!(options.eps, None);
+    /// assert_eq!(options.eps(0.25).eps, Some(0.25));
+    /// ```
     RmsNormOptions {
         /// A factor for each element of a sample.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -155,6 +169,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.group_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::GroupNormOptions;
+    /// let options = GroupNormOptions::new();
+    /// assert_eq!(options.eps, 1e-5);
+    /// assert_eq!(options.eps(0.25).eps, 0.25);
+    /// ```
     GroupNormOptions {
         /// A factor for each channel.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -167,6 +188,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.instance_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::InstanceNormOptions;
+    /// let options = InstanceNormOptions::new();
+    /// assert!(options.use_input_stats);
+    /// assert_eq!(options.momentum, 0.1);
+    /// assert_eq!(options.eps, 1e-5);
+    /// assert!(!options.use_input_stats(false).use_input_stats);
+    /// ```
     InstanceNormOptions {
         /// Moved towards the samples' means, or used instead of them.
         running_mean: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -187,6 +217,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.local_response_norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::LocalResponseNormOptions;
+    /// let options = LocalResponseNormOptions::new();
+    /// assert_eq!(options.alpha, 1e-4);
+    /// assert_eq!(options.beta, 0.75);
+    /// assert_eq!(options.k, 1.0);
+    /// assert_eq!(options.alpha(0.25).alpha, 0.25);
+    /// ```
     LocalResponseNormOptions {
         /// A factor of the mean of squares.
         alpha: f64 = 1e-4;
@@ -481,6 +520,15 @@ impl Tensor {
 
     /// [`Tensor::layer_norm`] with a weight and bias of `normalized_shape`. A half-precision input
     /// may have parameters in float32.
+    ///
+    /// ```
+    /// use torsh_tensor::{LayerNormOptions, tensor};
+    /// let x = tensor![[1.0, 3.0]];
+    /// let options = LayerNormOptions::new().weight(&tensor![1.0, 2.0]).bias(&tensor![5.0, 5.0]);
+    /// let y = x.layer_norm_with([2], options)?;
+    /// assert!(y.sub(&tensor![[4.0, 7.0]])?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn layer_norm_with(
         &self,
@@ -492,12 +540,27 @@ impl Tensor {
 
     /// The last dimensions, of `normalized_shape`, over their root mean square
     /// (`torch.nn.functional.rms_norm`). Floating-point and complex dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![[3.0, 4.0]].rms_norm([2])?;
+    /// assert!(y.allclose(&tensor![[0.848528, 1.131371]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn rms_norm(&self, normalized_shape: impl IntoShape) -> Result<Tensor> {
         self.rms_norm_with(normalized_shape, RmsNormOptions::default())
     }
 
     /// [`Tensor::rms_norm`] with a weight of `normalized_shape`.
+    ///
+    /// ```
+    /// use torsh_tensor::{RmsNormOptions, tensor};
+    /// let options = RmsNormOptions::new().weight(&tensor![10.0, 0.0]);
+    /// let y = tensor![[3.0, 4.0]].rms_norm_with([2], options)?;
+    /// assert!(y.allclose(&tensor![[8.485281, 0.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn rms_norm_with(
         &self,
@@ -509,12 +572,30 @@ impl Tensor {
 
     /// Each sample's channels (dimension 1) in `num_groups` groups, less the group's mean over its
     /// standard deviation (`torch.nn.functional.group_norm`): `[n, c, ..]`, floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[1.0], [3.0], [10.0], [30.0]]];
+    /// let y = x.group_norm(2)?;
+    /// let expected = tensor![[[-1.0], [1.0], [-1.0], [1.0]]];
+    /// assert!(y.sub(&expected)?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn group_norm(&self, num_groups: impl IntoDim) -> Result<Tensor> {
         self.group_norm_with(num_groups, GroupNormOptions::default())
     }
 
     /// [`Tensor::group_norm`] with a weight and bias for each channel.
+    ///
+    /// ```
+    /// use torsh_tensor::{GroupNormOptions, tensor};
+    /// let x = tensor![[[1.0], [3.0]]];
+    /// let options = GroupNormOptions::new().weight(&tensor![2.0, 2.0]).bias(&tensor![0.0, 1.0]);
+    /// let y = x.group_norm_with(1, options)?;
+    /// assert!(y.sub(&tensor![[[-2.0], [3.0]]])?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn group_norm_with(
         &self,
@@ -526,12 +607,29 @@ impl Tensor {
 
     /// Each sample's channels (dimension 1) less their mean over their standard deviation
     /// (`torch.nn.functional.instance_norm`): `[n, c, ..]`, floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[1.0, 3.0], [10.0, 30.0]]];
+    /// let y = x.instance_norm()?;
+    /// let expected = tensor![[[-1.0, 1.0], [-1.0, 1.0]]];
+    /// assert!(y.sub(&expected)?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn instance_norm(&self) -> Result<Tensor> {
         self.instance_norm_with(InstanceNormOptions::default())
     }
 
     /// [`Tensor::instance_norm`] with running statistics, and a weight and bias for each channel.
+    ///
+    /// ```
+    /// use torsh_tensor::{InstanceNormOptions, tensor};
+    /// let x = tensor![[[1.0, 3.0]]];
+    /// let y = x.instance_norm_with(InstanceNormOptions::new().weight(&tensor![4.0]))?;
+    /// assert!(y.sub(&tensor![[[-4.0, 4.0]]])?.abs()?.max()?.item::<f32>()? < 1e-4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn instance_norm_with(&self, options: InstanceNormOptions) -> Result<Tensor> {
         instance_norm(self, &options).map_err(|e| e.renamed("instance_norm"))
@@ -540,12 +638,30 @@ impl Tensor {
     /// Each element over `(1 + 0.0001 mean)^0.75`, where the mean is that of squares over `size`
     /// neighbouring channels (`torch.nn.functional.local_response_norm`): `[n, c, d, ..]`,
     /// floating-point dtypes and int64.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[100.0], [0.0]]];
+    /// // 100 / (1 + 0.0001 * 100^2 / 2)^0.75
+    /// let y = x.local_response_norm(2)?;
+    /// assert!(y.allclose(&tensor![[[73.778795], [0.0]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn local_response_norm(&self, size: impl IntoDim) -> Result<Tensor> {
         self.local_response_norm_with(size, LocalResponseNormOptions::default())
     }
 
     /// [`Tensor::local_response_norm`] with other numbers.
+    ///
+    /// ```
+    /// use torsh_tensor::{LocalResponseNormOptions, tensor};
+    /// let x = tensor![[[3.0], [0.0]]];
+    /// let options = LocalResponseNormOptions::new().alpha(1.0).beta(0.5).k(0.0);
+    /// let y = x.local_response_norm_with(1, options)?;
+    /// assert!(y.nan_to_num()?.allclose(&tensor![[[1.0], [0.0]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn local_response_norm_with(
         &self,

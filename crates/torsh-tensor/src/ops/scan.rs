@@ -246,6 +246,14 @@ pub static DIFF: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `diff`.
+    ///
+    /// ```
+    /// use torsh_tensor::DiffOptions;
+    /// let options = DiffOptions::new();
+    /// assert_eq!(options.n, 1);
+    /// assert_eq!(options.dim, -1);
+    /// assert_eq!(options.n(3).n, 3);
+    /// ```
     DiffOptions {
         /// How often differences are taken.
         n: i64 = 1;
@@ -275,49 +283,107 @@ impl Tensor {
         Ok(self.clone())
     }
 
-    /// The sum of all elements up to each along a dimension.
+    /// The sum of all elements up to each along a dimension. The result has this shape; integers
+    /// and bools add up in int64. A dimension out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2, 3].cumsum(0)?, tensor![1, 3, 6]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cumsum(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total(&CUMSUM, dim.value(), None)
     }
 
     /// [`Tensor::cumsum`] in another dtype.
+    ///
+    /// ```
+    /// use torsh_tensor::{CumsumOptions, DType, tensor};
+    /// let y = tensor![1, 2, 3].cumsum_with(0, CumsumOptions::new().dtype(DType::F32))?;
+    /// assert_eq!(y, tensor![1.0, 3.0, 6.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cumsum_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
         self.total(&CUMSUM, dim.value(), options.dtype)
     }
 
-    /// [`Tensor::cumsum`] in place.
+    /// [`Tensor::cumsum`] in place. The dtype stays. An error for a leaf that requires a gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1, 2, 3];
+    /// x.cumsum_(0)?;
+    /// assert_eq!(x, tensor![1, 3, 6]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cumsum_(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total_(&CUMSUM, "cumsum_", dim.value())
     }
 
-    /// The product of all elements up to each along a dimension.
+    /// The product of all elements up to each along a dimension. The result has this shape;
+    /// integers and bools multiply in int64. A dimension out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2], [3, 4]].cumprod(1)?, tensor![[1, 2], [3, 12]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cumprod(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total(&CUMPROD, dim.value(), None)
     }
 
     /// [`Tensor::cumprod`] in another dtype.
+    ///
+    /// ```
+    /// use torsh_tensor::{CumsumOptions, DType, tensor};
+    /// let y = tensor![2, 3].cumprod_with(0, CumsumOptions::new().dtype(DType::F32))?;
+    /// assert_eq!(y, tensor![2.0, 6.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cumprod_with(&self, dim: impl IntoDim, options: CumsumOptions) -> Result<Tensor> {
         self.total(&CUMPROD, dim.value(), options.dtype)
     }
 
-    /// [`Tensor::cumprod`] in place.
+    /// [`Tensor::cumprod`] in place. The dtype stays. An error for a leaf that requires a gradient.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![2, 3, 4];
+    /// x.cumprod_(0)?;
+    /// assert_eq!(x, tensor![2, 6, 24]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cumprod_(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.total_(&CUMPROD, "cumprod_", dim.value())
     }
 
-    /// The largest element up to each along a dimension, and its position.
+    /// The largest element up to each along a dimension, and its position. Both have this shape;
+    /// positions are int64. A dimension out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 3, 2].cummax(0)?, (tensor![1, 3, 3], tensor![0, 1, 1]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cummax(&self, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
         self.running(&CUMMAX, dim.value())
     }
 
-    /// The smallest element up to each along a dimension, and its position.
+    /// The smallest element up to each along a dimension, and its position. Both have this shape;
+    /// positions are int64. A dimension out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![3, 1, 2].cummin(0)?, (tensor![3, 1, 1], tensor![0, 1, 1]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cummin(&self, dim: impl IntoDim) -> Result<(Tensor, Tensor)> {
         self.running(&CUMMIN, dim.value())
@@ -331,20 +397,41 @@ impl Tensor {
         Ok((values, outs.remove(0)))
     }
 
-    /// Logarithm of the sum of exponentials of all elements up to each along a dimension.
+    /// Logarithm of the sum of exponentials of all elements up to each along a dimension. The
+    /// result has this shape and dtype. A dimension out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![0.0, 0.0, 0.0].logcumsumexp(0)?;
+    /// assert!(y.allclose(&tensor![0.0, 0.693147, 1.098612])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn logcumsumexp(&self, dim: impl IntoDim) -> Result<Tensor> {
         let dim = self.dim(LOGCUMSUMEXP.name, dim.value())?;
         call1(&LOGCUMSUMEXP, &[Arg::T(self)], &attrs::Scan { dim })
     }
 
-    /// Differences of neighbours along the last dimension.
+    /// Differences of neighbours along the last dimension. One less than before along that
+    /// dimension. A 0-d tensor is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 4, 9].diff()?, tensor![3, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn diff(&self) -> Result<Tensor> {
         self.diff_with(DiffOptions::default())
     }
 
     /// Differences of neighbours with PyTorch's keyword arguments; of bools whether they differ.
+    ///
+    /// ```
+    /// use torsh_tensor::{DiffOptions, tensor};
+    /// assert_eq!(tensor![1, 4, 9].diff_with(DiffOptions::new().n(2))?, tensor![2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn diff_with(&self, options: DiffOptions) -> Result<Tensor> {
         if self.ndim() == 0 {

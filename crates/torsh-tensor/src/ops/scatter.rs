@@ -292,6 +292,13 @@ pub static SCATTER_ADD: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword argument of `scatter_reduce`.
+    ///
+    /// ```
+    /// use torsh_tensor::ScatterReduceOptions;
+    /// let options = ScatterReduceOptions::new();
+    /// assert!(options.include_self);
+    /// assert!(!options.include_self(false).include_self);
+    /// ```
     #[derive(Copy)]
     ScatterReduceOptions {
         /// Whether the target's own elements take part.
@@ -446,6 +453,14 @@ impl Tensor {
 
     /// The elements at `indices` (int64, negative from the end) along `dim`, both broadcast in the
     /// other dimensions; without `dim`, of the flattened tensor (`torch.take_along_dim`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[30, 10], [5, 20]];
+    /// assert_eq!(x.take_along_dim(&x.argsort()?, 1)?, tensor![[10, 30], [5, 20]]);
+    /// assert_eq!(x.take_along_dim(&tensor![3], None)?, tensor![20]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn take_along_dim(&self, indices: &Tensor, dim: impl Into<Option<i64>>) -> Result<Tensor> {
         if indices.dtype() != DType::I64 {
@@ -567,6 +582,14 @@ impl Tensor {
     }
 
     /// [`Tensor::scatter`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0, 0, 0];
+    /// x.scatter_(0, &tensor![2, 0], &tensor![5, 6])?;
+    /// assert_eq!(x, tensor![6, 0, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scatter_<'a>(
         &self,
@@ -579,6 +602,13 @@ impl Tensor {
 
     /// [`Tensor::scatter`] that adds (`"add"`) or multiplies (`"multiply"`) what it writes into
     /// what is there; not differentiable, as in PyTorch.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1, 2, 3];
+    /// assert_eq!(x.scatter_with(0, &tensor![1, 1], 10, "add")?, tensor![1, 22, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scatter_with<'a>(
         &self,
@@ -604,7 +634,16 @@ impl Tensor {
     }
 
     /// Adds the elements of `src` to the positions of `dim` that `index` names per element
-    /// (`torch.scatter_add`).
+    /// (`torch.scatter_add`). The index is int32 or int64 and has this tensor's number of
+    /// dimensions; it is no larger than `src`, and apart from `dim` no larger than this tensor. The
+    /// source has this tensor's dtype.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1, 2, 3];
+    /// assert_eq!(x.scatter_add(0, &tensor![0, 0, 2], &tensor![10, 20, 30])?, tensor![31, 2, 33]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scatter_add(&self, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let d = self.dim("scatter_add", dim.value())?;
@@ -619,6 +658,14 @@ impl Tensor {
     }
 
     /// [`Tensor::scatter_add`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1, 2];
+    /// x.scatter_add_(0, &tensor![1, 1], &tensor![10, 20])?;
+    /// assert_eq!(x, tensor![1, 32]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scatter_add_(&self, dim: impl IntoDim, index: &Tensor, src: &Tensor) -> Result<Tensor> {
         let d = self.dim("scatter_add_", dim.value())?;
@@ -636,6 +683,13 @@ impl Tensor {
     /// Reduces the elements of `src` into the positions of `dim` that `index` names per element:
     /// `reduce` is `"sum"`, `"prod"`, `"mean"`, `"amax"` or `"amin"`, in which this tensor's own
     /// elements take part (`torch.scatter_reduce`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![5, 5];
+    /// assert_eq!(x.scatter_reduce(0, &tensor![0, 0, 1], &tensor![1, 9, 2], "amax")?, tensor![9, 5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scatter_reduce(
         &self,
@@ -648,6 +702,15 @@ impl Tensor {
     }
 
     /// [`Tensor::scatter_reduce`], where this tensor's own elements may not take part.
+    ///
+    /// ```
+    /// use torsh_tensor::{ScatterReduceOptions, tensor};
+    /// let x = tensor![5, 5];
+    /// let options = ScatterReduceOptions::new().include_self(false);
+    /// let y = x.scatter_reduce_with(0, &tensor![0, 0, 1], &tensor![1, 9, 2], "amin", options)?;
+    /// assert_eq!(y, tensor![1, 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn scatter_reduce_with(
         &self,

@@ -46,7 +46,15 @@ pub static WHERE: OpRecord = OpRecord::new(
 });
 
 impl Tensor {
-    /// `a` where `condition` is true, else `b`; shapes broadcast, dtypes promote (`torch.where`).
+    /// `a` where `condition` is true, else `b`; shapes broadcast, dtypes promote (`torch.where`). A
+    /// condition that is not bool, or shapes that do not broadcast, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::{Tensor, tensor};
+    /// let x = tensor![-1.0, 2.0];
+    /// assert_eq!(Tensor::where_(&x.gt(0)?, &x, 0.0)?, tensor![0.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn where_<'a>(
         condition: &Tensor,

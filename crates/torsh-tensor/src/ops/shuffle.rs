@@ -189,8 +189,16 @@ impl Tensor {
         self.named("pixel_shuffle", pixel_shuffle(self, upscale_factor.value()))
     }
 
-    /// An image `[.., c, h r, w r]` as `[.., c r r, h, w]`
-    /// (`torch.nn.functional.pixel_unshuffle`), the inverse of [`Tensor::pixel_shuffle`].
+    /// An image `[.., c, h r, w r]` as `[.., c r r, h, w]` (`torch.nn.functional.pixel_unshuffle`),
+    /// the inverse of [`Tensor::pixel_shuffle`]. Every dtype. An error where the factor does not
+    /// divide height and width.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[1, 2], [3, 4]]];
+    /// assert_eq!(x.pixel_unshuffle(2)?, tensor![[[1]], [[2]], [[3]], [[4]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn pixel_unshuffle(&self, downscale_factor: impl IntoDim) -> Result<Tensor> {
         self.named(
@@ -201,6 +209,14 @@ impl Tensor {
 
     /// The channels (dimension 1) of `groups` groups, taken from each in turn
     /// (`torch.nn.functional.channel_shuffle`): `[n, c, ..]` of at least 3 dimensions, every dtype.
+    /// An error where the groups do not divide the channels.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[1], [2], [3], [4]]];
+    /// assert_eq!(x.channel_shuffle(2)?, tensor![[[1], [3], [2], [4]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn channel_shuffle(&self, groups: impl IntoDim) -> Result<Tensor> {
         self.named("channel_shuffle", channel_shuffle(self, groups.value()))

@@ -130,6 +130,14 @@ pub static CROSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.cosine_similarity`.
+    ///
+    /// ```
+    /// use torsh_tensor::CosineSimilarityOptions;
+    /// let options = CosineSimilarityOptions::new();
+    /// assert_eq!(options.dim, 1);
+    /// assert_eq!(options.eps, 1e-8);
+    /// assert_eq!(options.dim(3).dim, 3);
+    /// ```
     CosineSimilarityOptions {
         /// The dimension of the vectors.
         dim: i64 = 1;
@@ -140,6 +148,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.pairwise_distance`.
+    ///
+    /// ```
+    /// use torsh_tensor::PairwiseDistanceOptions;
+    /// let options = PairwiseDistanceOptions::new();
+    /// assert_eq!(options.p, 2.0);
+    /// assert_eq!(options.eps, 1e-6);
+    /// assert!(!options.keepdim);
+    /// assert_eq!(options.p(0.25).p, 0.25);
+    /// ```
     PairwiseDistanceOptions {
         /// The order of the norm.
         p: f64 = 2.0;
@@ -152,6 +169,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.normalize`.
+    ///
+    /// ```
+    /// use torsh_tensor::NormalizeOptions;
+    /// let options = NormalizeOptions::new();
+    /// assert_eq!(options.p, 2.0);
+    /// assert_eq!(options.dim, 1);
+    /// assert_eq!(options.eps, 1e-12);
+    /// assert_eq!(options.p(0.25).p, 0.25);
+    /// ```
     NormalizeOptions {
         /// The order of the norm.
         p: f64 = 2.0;
@@ -193,12 +219,27 @@ fn cosine(a: &Tensor, b: &Tensor, options: &CosineSimilarityOptions) -> Result<T
 impl Tensor {
     /// The cosine of the angle between vectors along dimension 1
     /// (`torch.nn.functional.cosine_similarity`). The shapes broadcast; floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![[1.0, 0.0], [1.0, 1.0]].cosine_similarity(&tensor![[0.0, 1.0], [2.0, 2.0]])?;
+    /// assert!(y.allclose(&tensor![0.0, 1.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cosine_similarity(&self, other: &Tensor) -> Result<Tensor> {
         self.cosine_similarity_with(other, CosineSimilarityOptions::default())
     }
 
     /// [`Tensor::cosine_similarity`] along another dimension, with another least norm.
+    ///
+    /// ```
+    /// use torsh_tensor::{CosineSimilarityOptions, tensor};
+    /// let options = CosineSimilarityOptions::new().dim(0);
+    /// let y = tensor![3.0, 4.0].cosine_similarity_with(&tensor![4.0, 3.0], options)?;
+    /// assert!((y.item::<f32>()? - 0.96).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cosine_similarity_with(
         &self,
@@ -212,12 +253,27 @@ impl Tensor {
 
     /// The Euclidean distances of vectors along the last dimension
     /// (`torch.nn.functional.pairwise_distance`). The shapes broadcast; every number type.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![[0.0, 0.0]].pairwise_distance(&tensor![[3.0, 4.0]])?;
+    /// assert!(y.allclose(&tensor![5.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn pairwise_distance(&self, other: &Tensor) -> Result<Tensor> {
         self.pairwise_distance_with(other, PairwiseDistanceOptions::default())
     }
 
     /// [`Tensor::pairwise_distance`] by another norm, with another number added to differences.
+    ///
+    /// ```
+    /// use torsh_tensor::{PairwiseDistanceOptions, tensor};
+    /// let options = PairwiseDistanceOptions::new().p(1.0).keepdim(true);
+    /// let y = tensor![[0.0, 0.0]].pairwise_distance_with(&tensor![[3.0, 4.0]], options)?;
+    /// assert!(y.allclose(&tensor![[7.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn pairwise_distance_with(
         &self,
@@ -246,6 +302,13 @@ impl Tensor {
     }
 
     /// [`Tensor::normalize`] by another norm, along another dimension.
+    ///
+    /// ```
+    /// use torsh_tensor::{NormalizeOptions, tensor};
+    /// let y = tensor![1.0, 3.0].normalize_with(NormalizeOptions::new().p(1.0).dim(0))?;
+    /// assert_eq!(y, tensor![0.25, 0.75]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn normalize_with(&self, options: NormalizeOptions) -> Result<Tensor> {
         let norm = NormOptions::default()
@@ -277,8 +340,15 @@ impl Tensor {
         }
     }
 
-    /// The cross products of vectors along a dimension of size 3 (`torch.linalg.cross`). The
-    /// shapes broadcast; every number type.
+    /// The cross products of vectors along a dimension of size 3 (`torch.linalg.cross`). The shapes
+    /// broadcast; every number type. A dimension of another size is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![1, 0, 0].linalg_cross(&tensor![0, 1, 0], 0)?;
+    /// assert_eq!(y, tensor![0, 0, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn linalg_cross(&self, other: &Tensor, dim: impl IntoDim) -> Result<Tensor> {
         let op = LINALG_CROSS.name;

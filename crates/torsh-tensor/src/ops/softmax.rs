@@ -191,37 +191,80 @@ impl Tensor {
         call1(record, &[Arg::T(&x)], &attrs::Softmax { dim })
     }
 
-    /// Exponentials over their sum along a dimension; floating-point dtypes only.
+    /// Exponentials over their sum along a dimension; floating-point dtypes only. The result has
+    /// this shape and dtype. A dimension out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1.0, 2.0, 3.0]];
+    /// assert!(x.softmax(1)?.allclose(&tensor![[0.090031, 0.244728, 0.665241]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn softmax(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.soft(&SOFTMAX, dim.value(), None)
     }
 
     /// [`Tensor::softmax`] after a conversion.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, SoftmaxOptions, tensor};
+    /// let y = tensor![0, 0].softmax_with(0, SoftmaxOptions::new().dtype(DType::F32))?;
+    /// assert_eq!(y, tensor![0.5, 0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn softmax_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.soft(&SOFTMAX, dim.value(), options.dtype)
     }
 
-    /// Logarithm of softmax along a dimension; floating-point dtypes only.
+    /// Logarithm of softmax along a dimension; floating-point dtypes only. The result has this
+    /// shape and dtype. A dimension out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![0.0, 0.0].log_softmax(0)?.allclose(&tensor![-0.693147, -0.693147])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn log_softmax(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.soft(&LOG_SOFTMAX, dim.value(), None)
     }
 
     /// [`Tensor::log_softmax`] after a conversion.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, SoftmaxOptions, tensor};
+    /// let y = tensor![0, 0].log_softmax_with(0, SoftmaxOptions::new().dtype(DType::F32))?;
+    /// assert!(y.allclose(&tensor![-0.693147, -0.693147])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn log_softmax_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.soft(&LOG_SOFTMAX, dim.value(), options.dtype)
     }
 
-    /// Softmax of the negated elements along a dimension.
+    /// Softmax of the negated elements along a dimension. The result has this shape and dtype;
+    /// floating-point dtypes only. A dimension out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![1.0, 2.0].softmin(0)?.allclose(&tensor![0.731059, 0.268941])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn softmin(&self, dim: impl IntoDim) -> Result<Tensor> {
         self.softmin_with(dim, SoftmaxOptions::default())
     }
 
     /// [`Tensor::softmin`] after a conversion.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, SoftmaxOptions, tensor};
+    /// let y = tensor![3, 3].softmin_with(0, SoftmaxOptions::new().dtype(DType::F32))?;
+    /// assert_eq!(y, tensor![0.5, 0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn softmin_with(&self, dim: impl IntoDim, options: SoftmaxOptions) -> Result<Tensor> {
         self.neg()?

@@ -1,5 +1,7 @@
 //! Order: sorting, the largest elements, searching, membership, counting, equality.
 
+mod methods;
+
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, NONE};
 use torsh_core::pointwise::numbers::Isclose;
@@ -356,6 +358,15 @@ fn search(
 
 options! {
     /// PyTorch's keyword arguments of `sort` and `argsort`.
+    ///
+    /// ```
+    /// use torsh_tensor::SortOptions;
+    /// let options = SortOptions::new();
+    /// assert_eq!(options.dim, -1);
+    /// assert!(!options.descending);
+    /// assert!(!options.stable);
+    /// assert_eq!(options.dim(3).dim, 3);
+    /// ```
     #[derive(Copy)]
     SortOptions {
         /// The dimension.
@@ -369,6 +380,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `topk`.
+    ///
+    /// ```
+    /// use torsh_tensor::TopkOptions;
+    /// let options = TopkOptions::new();
+    /// assert_eq!(options.dim, -1);
+    /// assert!(options.largest);
+    /// assert!(options.sorted);
+    /// assert_eq!(options.dim(3).dim, 3);
+    /// ```
     #[derive(Copy)]
     TopkOptions {
         /// The dimension.
@@ -382,6 +402,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `searchsorted` and `bucketize`.
+    ///
+    /// ```
+    /// use torsh_tensor::SearchsortedOptions;
+    /// let options = SearchsortedOptions::new();
+    /// assert!(!options.right);
+    /// assert!(!options.out_int32);
+    /// assert!(options.right(true).right);
+    /// ```
     SearchsortedOptions {
         /// Whether positions behind equal elements are wanted.
         right: bool = false;
@@ -394,6 +422,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `bincount`.
+    ///
+    /// ```
+    /// use torsh_tensor::BincountOptions;
+    /// let options = BincountOptions::new();
+    /// assert_eq!(options.minlength, 0);
+    /// assert_eq!(options.minlength(3).minlength, 3);
+    /// ```
     BincountOptions {
         /// What each element counts for, instead of 1.
         weights: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -404,6 +439,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `isin`.
+    ///
+    /// ```
+    /// use torsh_tensor::IsinOptions;
+    /// let options = IsinOptions::new();
+    /// assert!(!options.assume_unique);
+    /// assert!(!options.invert);
+    /// assert!(options.assume_unique(true).assume_unique);
+    /// ```
     #[derive(Copy)]
     IsinOptions {
         /// Whether no element of `elements` (and of `test_elements`) occurs twice; it makes no
@@ -416,6 +459,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `allclose` and `isclose`.
+    ///
+    /// ```
+    /// use torsh_tensor::IscloseOptions;
+    /// let options = IscloseOptions::new();
+    /// assert_eq!(options.rtol, 1e-5);
+    /// assert_eq!(options.atol, 1e-8);
+    /// assert!(!options.equal_nan);
+    /// assert_eq!(options.rtol(0.25).rtol, 0.25);
+    /// ```
     #[derive(Copy)]
     IscloseOptions {
         /// The tolerance relative to the other tensor's elements.
@@ -424,272 +476,6 @@ options! {
         atol: f64 = 1e-8;
         /// Whether NaN equals NaN.
         equal_nan: bool = false;
-    }
-}
-
-impl Tensor {
-    /// The elements sorted along the last dimension, and the positions they had (int64); stable,
-    /// NaN is the greatest (`torch.sort`).
-    ///
-    /// ```
-    /// use torsh_tensor::Tensor;
-    /// let x = Tensor::from_data(&[3.0f32, 1.0, 2.0], &[3])?;
-    /// let (values, indices) = x.sort()?;
-    /// assert_eq!(values.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [1, 2, 0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[track_caller]
-    pub fn sort(&self) -> Result<(Tensor, Tensor)> {
-        self.sort_with(SortOptions::default())
-    }
-
-    /// [`Tensor::sort`] along another dimension, or the other way round.
-    ///
-    /// ```
-    /// use torsh_tensor::{SortOptions, Tensor};
-    /// let x = Tensor::from_data(&[3.0f32, 1.0, 2.0], &[3])?;
-    /// let (values, indices) = x.sort_with(SortOptions::default().descending(true))?;
-    /// assert_eq!(values.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
-    /// assert_eq!(indices.to_vec::<i64>()?, [0, 2, 1]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
-    #[track_caller]
-    pub fn sort_with(&self, options: SortOptions) -> Result<(Tensor, Tensor)> {
-        let dim = self.dim("sort", options.dim)?;
-        let descending = options.descending;
-        pair(call(
-            &SORT,
-            &[Arg::T(self)],
-            &attrs::Sort { dim, descending },
-        )?)
-    }
-
-    /// The positions of the elements in sorted order along the last dimension (`torch.argsort`).
-    #[track_caller]
-    pub fn argsort(&self) -> Result<Tensor> {
-        self.argsort_with(SortOptions::default())
-    }
-
-    /// [`Tensor::argsort`] along another dimension, or the other way round.
-    #[track_caller]
-    pub fn argsort_with(&self, options: SortOptions) -> Result<Tensor> {
-        let dim = self.dim("argsort", options.dim)?;
-        let descending = options.descending;
-        let out = call(
-            &SORT,
-            &[Arg::T(&self.detach())],
-            &attrs::Sort { dim, descending },
-        );
-        Ok(pair(out.map_err(|e| e.renamed("argsort"))?)?.1)
-    }
-
-    /// The elements sorted along the first dimension (`torch.msort`).
-    #[track_caller]
-    pub fn msort(&self) -> Result<Tensor> {
-        Ok(self.sort_with(SortOptions::default().dim(0))?.0)
-    }
-
-    /// The `k` largest elements along the last dimension, sorted, and their positions
-    /// (`torch.topk`).
-    #[track_caller]
-    pub fn topk(&self, k: impl IntoDim) -> Result<(Tensor, Tensor)> {
-        self.topk_with(k, TopkOptions::default())
-    }
-
-    /// [`Tensor::topk`] along another dimension, or of the smallest.
-    #[track_caller]
-    pub fn topk_with(&self, k: impl IntoDim, options: TopkOptions) -> Result<(Tensor, Tensor)> {
-        let attrs = attrs::Topk {
-            dim: self.dim("topk", options.dim)?,
-            largest: options.largest,
-            k: k.value(),
-        };
-        pair(call(&TOPK, &[Arg::T(self)], &attrs)?)
-    }
-
-    /// Whether each element is among the test elements, as a bool tensor (`torch.isin`).
-    #[track_caller]
-    pub fn isin<'a>(
-        elements: impl Into<Operand<'a>>,
-        test_elements: impl Into<Operand<'a>>,
-    ) -> Result<Tensor> {
-        Tensor::isin_with(elements, test_elements, IsinOptions::default())
-    }
-
-    /// [`Tensor::isin`], or whether it is not.
-    #[track_caller]
-    pub fn isin_with<'a>(
-        elements: impl Into<Operand<'a>>,
-        test_elements: impl Into<Operand<'a>>,
-        options: IsinOptions,
-    ) -> Result<Tensor> {
-        let (elements, test) = (elements.into(), test_elements.into());
-        let dtype = promoted(&elements, &test)?;
-        let (elements, test) = (
-            elements.to_tensor()?.to_dtype(dtype)?,
-            test.to_tensor()?.to_dtype(dtype)?,
-        );
-        call1(
-            &ISIN,
-            &[Arg::T(&elements), Arg::T(&test)],
-            &attrs::Isin {
-                invert: options.invert,
-            },
-        )
-    }
-
-    /// Where each of `values` (a tensor or a number) would be inserted into this sorted sequence
-    /// to keep it sorted, before equal elements (`torch.searchsorted`). The sequence is 1-d, or
-    /// has the values' leading dimensions.
-    #[track_caller]
-    pub fn searchsorted<'a>(&self, values: impl Into<Operand<'a>>) -> Result<Tensor> {
-        self.searchsorted_with(values, SearchsortedOptions::default())
-    }
-
-    /// [`Tensor::searchsorted`] behind equal elements, as int32, or in a sequence that another
-    /// tensor sorts.
-    #[track_caller]
-    pub fn searchsorted_with<'a>(
-        &self,
-        values: impl Into<Operand<'a>>,
-        options: SearchsortedOptions,
-    ) -> Result<Tensor> {
-        let SearchsortedOptions {
-            right,
-            out_int32,
-            sorter,
-        } = options;
-        search(self, values.into(), sorter.as_ref(), right, out_int32)
-    }
-
-    /// The bucket between the sorted 1-d `boundaries` that each element falls into
-    /// (`torch.bucketize`).
-    #[track_caller]
-    pub fn bucketize(&self, boundaries: &Tensor) -> Result<Tensor> {
-        self.bucketize_with(boundaries, SearchsortedOptions::default())
-    }
-
-    /// [`Tensor::bucketize`] with a boundary in the bucket before it, or as int32.
-    #[track_caller]
-    pub fn bucketize_with(
-        &self,
-        boundaries: &Tensor,
-        options: SearchsortedOptions,
-    ) -> Result<Tensor> {
-        let SearchsortedOptions {
-            right,
-            out_int32,
-            sorter,
-        } = options;
-        if sorter.is_some() {
-            return Err(TorshError::invalid(
-                "bucketize",
-                "sorter is an argument of searchsorted",
-            ));
-        }
-        bucketize(Operand::Ref(self), boundaries, right, out_int32)
-    }
-
-    /// How often each integer from 0 on occurs in this 1-d tensor (int64; `torch.bincount`).
-    #[track_caller]
-    pub fn bincount(&self) -> Result<Tensor> {
-        self.bincount_with(BincountOptions::default())
-    }
-
-    /// [`Tensor::bincount`] with weights that are summed instead, or with at least so many bins.
-    #[track_caller]
-    pub fn bincount_with(&self, options: BincountOptions) -> Result<Tensor> {
-        let BincountOptions { weights, minlength } = options;
-        let weights = weights.as_ref();
-        let refuse = |text: String| Err(TorshError::invalid("bincount", text));
-        if !self.dtype().is_integer() {
-            return Err(TorshError::dtype(
-                "bincount",
-                format!("not implemented for {}", self.dtype()),
-            ));
-        }
-        if minlength < 0 {
-            return refuse(format!("minlength should be >= 0, got {minlength}"));
-        }
-        if self.ndim() != 1 {
-            return refuse(format!(
-                "bincount only supports 1-d non-negative integral inputs, got {}",
-                self.describe()
-            ));
-        }
-        if let Some(w) = weights
-            && (w.ndim() != 1 || w.numel() != self.numel())
-        {
-            return refuse(format!(
-                "weights should be 1-d and have the same length as input, got {} and {}",
-                w.shape(),
-                self.shape()
-            ));
-        }
-        if self.numel() == 0 {
-            return Tensor::zeros([minlength], DType::I64, self.device());
-        }
-        let weights = match weights {
-            Some(w) if w.dtype() == DType::F32 => Some(w.detach()),
-            Some(w) => Some(w.detach().to_dtype(widest(w.device())?)?),
-            None => None,
-        };
-        let largest = self.max()?.item::<i64>()?;
-        let bins = largest.saturating_add(1).max(minlength).max(1);
-        call1(
-            &BINCOUNT,
-            &[Arg::T(self), Arg::opt(weights.as_ref())],
-            &attrs::Bincount {
-                bins: bins as usize,
-            },
-        )
-    }
-
-    /// Whether both tensors have one shape and equal elements (`torch.equal`); dtypes promote.
-    #[track_caller]
-    pub fn equal(&self, other: &Tensor) -> Result<bool> {
-        if self.shape() != other.shape() {
-            return Ok(false);
-        }
-        let dtype = self.dtype().promote(other.dtype());
-        let (a, b) = (
-            self.detach().to_dtype(dtype)?,
-            other.detach().to_dtype(dtype)?,
-        );
-        call1(&EQUAL, &[Arg::T(&a), Arg::T(&b)], NONE)?.item::<bool>()
-    }
-
-    /// Whether `|self - other| <= atol + rtol * |other|` everywhere, with PyTorch's tolerances
-    /// 1e-5 and 1e-8 (`torch.allclose`).
-    #[track_caller]
-    pub fn allclose(&self, other: &Tensor) -> Result<bool> {
-        self.allclose_with(other, IscloseOptions::default())
-    }
-
-    /// [`Tensor::allclose`] with other tolerances; with `equal_nan`, NaN equals NaN.
-    #[track_caller]
-    pub fn allclose_with(&self, other: &Tensor, options: IscloseOptions) -> Result<bool> {
-        if self.dtype() != other.dtype() {
-            return Err(TorshError::dtype(
-                "allclose",
-                format!("{} did not match {}", self.dtype(), other.dtype()),
-            ));
-        }
-        let close = match self.dtype().is_differentiable() {
-            true => call1(
-                &super::pointwise::parametric::isclose,
-                &[Arg::T(&self.detach()), Arg::T(&other.detach())],
-                &Isclose {
-                    rtol: options.rtol.into(),
-                    atol: options.atol.into(),
-                    equal_nan: options.equal_nan.into(),
-                },
-            ),
-            false => self.near_integers(other, options),
-        }
-        .map_err(|e| e.renamed("allclose"))?;
-        Ok(super::masked::count(&close)? == close.numel())
     }
 }
 

@@ -156,7 +156,7 @@ pub static UNBIND: OpRecord = OpRecord::new(
 .samples(|s| Ok(vec![Sample::new([s.real(&[2, 3])?.into(), Value::Int(-1)])]));
 
 macro_rules! nsplit {
-    ($($sections:ident $indices:ident $method:ident $at:ident $name:literal $which:literal),*) => {
+    ($($sections:ident $indices:ident $method:ident $method_test:literal $at:ident $at_test:literal $name:literal $which:literal),*) => {
         $(
             #[doc = concat!("Parts of the ", $which, " dimension.")]
             pub static $sections: OpRecord = OpRecord::new(
@@ -181,6 +181,7 @@ macro_rules! nsplit {
         impl Tensor {
             $(
                 #[doc = concat!("Views of `sections` equal parts of the ", $which, " dimension (`torch.", $name, "`).")]
+                #[doc = crate::options::example!($method_test)]
                 #[track_caller]
                 pub fn $method(&self, sections: impl IntoDim) -> Result<Vec<Tensor>> {
                     let (d, n) = (self.nsplit_dim($name)?, sections.value());
@@ -193,6 +194,7 @@ macro_rules! nsplit {
                 }
 
                 #[doc = concat!("Views of what lies between `indices` of the ", $which, " dimension (`torch.", $name, "`).")]
+                #[doc = crate::options::example!($at_test)]
                 #[track_caller]
                 pub fn $at(&self, indices: impl IntoShape) -> Result<Vec<Tensor>> {
                     let d = self.nsplit_dim($name)?;
@@ -203,9 +205,24 @@ macro_rules! nsplit {
     };
 }
 nsplit!(
-    HSPLIT HSPLIT_AT hsplit hsplit_at "hsplit" "second (of a vector, the only)",
-    VSPLIT VSPLIT_AT vsplit vsplit_at "vsplit" "first",
-    DSPLIT DSPLIT_AT dsplit dsplit_at "dsplit" "third"
+    HSPLIT HSPLIT_AT
+        hsplit "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![1, 2, 3, 4].hsplit(2)?, [tensor![1, 2], tensor![3, 4]]);"
+        hsplit_at "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![1, 2, 3, 4].hsplit_at([1])?, [tensor![1], tensor![2, 3, 4]]);"
+        "hsplit" "second (of a vector, the only)",
+    VSPLIT VSPLIT_AT
+        vsplit "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![[1, 2], [3, 4]].vsplit(2)?, [tensor![[1, 2]], tensor![[3, 4]]]);"
+        vsplit_at "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![[1], [2], [3]].vsplit_at([1])?, [tensor![[1]], tensor![[2], [3]]]);"
+        "vsplit" "first",
+    DSPLIT DSPLIT_AT
+        dsplit "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![[[1, 2]]].dsplit(2)?, [tensor![[[1]]], tensor![[[2]]]]);"
+        dsplit_at "# use torsh_tensor::tensor;\n\
+            assert_eq!(tensor![[[1, 2, 3]]].dsplit_at([1])?, [tensor![[[1]]], tensor![[[2, 3]]]]);"
+        "dsplit" "third"
 );
 
 impl Tensor {
@@ -285,7 +302,15 @@ impl Tensor {
         self.parts(d, (0..count).map(|i| (i * size, size.min(n - i * size))))
     }
 
-    /// Views of as many indices of a dimension as each size says; they must add up.
+    /// Views of as many indices of a dimension as each size says; they must add up. Sizes that do
+    /// not add up, or are negative, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let parts = tensor![1, 2, 3].split_with_sizes([1, 2], 0)?;
+    /// assert_eq!(parts, [tensor![1], tensor![2, 3]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn split_with_sizes(
         &self,
@@ -312,7 +337,14 @@ impl Tensor {
         self.parts(d, bounds)
     }
 
-    /// Views of equal parts of a dimension, at most `chunks` of them; the last may be smaller.
+    /// Views of equal parts of a dimension, at most `chunks` of them; the last may be smaller. A
+    /// count below 1, or a dimension out of range, is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2, 3].chunk(2, 0)?, [tensor![1, 2], tensor![3]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn chunk(&self, chunks: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.cut_dim("chunk", dim.value())?;
@@ -331,7 +363,13 @@ impl Tensor {
     }
 
     /// Views of exactly `sections` parts of a dimension; the first ones are larger by one where
-    /// they cannot be equal.
+    /// they cannot be equal. A count below 1, and a 0-d tensor, are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2, 3].tensor_split(2, 0)?, [tensor![1, 2], tensor![3]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn tensor_split(&self, sections: impl IntoDim, dim: impl IntoDim) -> Result<Vec<Tensor>> {
         let d = self.split_dim(dim.value())?;
@@ -365,6 +403,13 @@ impl Tensor {
 
     /// Views of what lies before, between and behind `indices` of a dimension, which clamp as
     /// Python's slices do.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let parts = tensor![1, 2, 3, 4].tensor_split_at([1, 3], 0)?;
+    /// assert_eq!(parts, [tensor![1], tensor![2, 3], tensor![4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn tensor_split_at(
         &self,

@@ -295,13 +295,29 @@ pub(crate) fn put(
 
 impl Tensor {
     /// A view of this tensor's storage with its own size, stride and offset (`torch.as_strided`);
-    /// the offset is this tensor's.
+    /// the offset is this tensor's. Negative sizes and strides, different numbers of them, and
+    /// views that reach past the storage are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1, 2, 3, 4];
+    /// // Overlapping windows of two.
+    /// assert_eq!(x.as_strided([3, 2], [1, 1])?, tensor![[1, 2], [2, 3], [3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn as_strided(&self, size: impl IntoShape, stride: impl IntoShape) -> Result<Tensor> {
         self.as_strided_at(&size.sizes(), &stride.sizes(), self.storage_offset() as i64)
     }
 
     /// [`Tensor::as_strided`] from element `offset` of the storage on.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1, 2, 3, 4];
+    /// assert_eq!(x.as_strided_at(&[2], &[2], 1)?, tensor![2, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn as_strided_at(&self, size: &[i64], stride: &[i64], offset: i64) -> Result<Tensor> {
         call1(

@@ -43,6 +43,15 @@ pub static UNIQUE_CONSECUTIVE: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `unique`.
+    ///
+    /// ```
+    /// use torsh_tensor::UniqueOptions;
+    /// let options = UniqueOptions::new();
+    /// assert!(options.sorted);
+    /// assert!(!options.return_inverse);
+    /// assert!(!options.return_counts);
+    /// assert!(!options.sorted(false).sorted);
+    /// ```
     #[derive(Copy)]
     UniqueOptions {
         /// Whether the result is in ascending order, which it always is.
@@ -58,6 +67,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `unique_consecutive`.
+    ///
+    /// ```
+    /// use torsh_tensor::UniqueConsecutiveOptions;
+    /// let options = UniqueConsecutiveOptions::new();
+    /// assert!(!options.return_inverse);
+    /// assert!(!options.return_counts);
+    /// assert!(options.return_inverse(true).return_inverse);
+    /// ```
     #[derive(Copy)]
     UniqueConsecutiveOptions {
         /// Whether to say where in the result each element went.
@@ -265,6 +282,15 @@ impl Tensor {
 
     /// [`Tensor::unique_consecutive`] of the slices along a dimension; with the place of each element
     /// and the lengths of the runs.
+    ///
+    /// ```
+    /// use torsh_tensor::{UniqueConsecutiveOptions, tensor};
+    /// let options = UniqueConsecutiveOptions::new().return_counts(true);
+    /// let runs = tensor![1, 1, 2, 1].unique_consecutive_with(options)?;
+    /// assert_eq!(runs.values, tensor![1, 2, 1]);
+    /// assert_eq!(runs.counts, Some(tensor![2, 1, 1]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn unique_consecutive_with(&self, options: UniqueConsecutiveOptions) -> Result<Unique> {
         let wanted = Wanted {

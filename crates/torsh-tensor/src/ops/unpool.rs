@@ -400,7 +400,7 @@ impl Tensor {
 }
 
 macro_rules! unpoolings {
-    ($($(#[$example:meta])* $n:literal $what:literal $unpool:ident $with:ident $record:ident;)*) => {
+    ($($(#[$example:meta])* $n:literal $what:literal $unpool:ident $with:ident $with_test:literal $record:ident;)*) => {
         impl Tensor {$(
             #[doc = concat!("Puts the maxima of ", $what, " back where pooling with `kernel_size` found them, among zeros (`torch.nn.functional.", stringify!($unpool), "`).")]
             ///
@@ -414,6 +414,7 @@ macro_rules! unpoolings {
             }
 
             #[doc = concat!("[`Tensor::", stringify!($unpool), "`] with stride, padding and output_size.")]
+            #[doc = crate::options::example!($with_test)]
             #[track_caller]
             pub fn $with(&self, indices: &Tensor, kernel_size: impl Into<Sizes<$n>>, options: MaxUnpoolOptions<$n>) -> Result<Tensor> {
                 self.max_unpool(&$record, indices, kernel_size.into().0, &options)
@@ -429,9 +430,33 @@ unpoolings! {
     /// assert_eq!(y.max_unpool1d(&indices, 2)?, tensor![[0.0, 5.0, 3.0, 0.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    1 "signals `[n, c, l]` or `[c, l]`" max_unpool1d max_unpool1d_with MAX_UNPOOL1D;
-    2 "images `[n, c, h, w]` or `[c, h, w]`" max_unpool2d max_unpool2d_with MAX_UNPOOL2D;
-    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" max_unpool3d max_unpool3d_with MAX_UNPOOL3D;
+    1 "signals `[n, c, l]` or `[c, l]`" max_unpool1d max_unpool1d_with "use torsh_tensor::{MaxPool1dOptions, MaxUnpoolOptions, tensor};\n\
+            let (y, indices) = tensor![[1.0, 5.0, 3.0, 2.0]].max_pool1d_indices(2, MaxPool1dOptions::new())?;\n\
+            let options = MaxUnpoolOptions::new().output_size([5]);\n\
+            assert_eq!(y.max_unpool1d_with(&indices, 2, options)?, tensor![[0.0, 5.0, 3.0, 0.0, 0.0]]);" MAX_UNPOOL1D;
+    /// ```
+    /// use torsh_tensor::{MaxPool2dOptions, tensor};
+    /// let x = tensor![[[1.0, 5.0], [3.0, 2.0]]];
+    /// let (y, indices) = x.max_pool2d_indices(2, MaxPool2dOptions::default())?;
+    /// assert_eq!(y.max_unpool2d(&indices, 2)?, tensor![[[0.0, 5.0], [0.0, 0.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    2 "images `[n, c, h, w]` or `[c, h, w]`" max_unpool2d max_unpool2d_with "use torsh_tensor::{MaxPool2dOptions, MaxUnpoolOptions, tensor};\n\
+            let (y, indices) = tensor![[[1.0, 5.0], [3.0, 2.0]]].max_pool2d_indices(2, MaxPool2dOptions::new())?;\n\
+            let options = MaxUnpoolOptions::new().output_size([2, 3]);\n\
+            assert_eq!(y.max_unpool2d_with(&indices, 2, options)?, tensor![[[0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]]);" MAX_UNPOOL2D;
+    /// ```
+    /// use torsh_tensor::{MaxPool3dOptions, tensor};
+    /// let x = tensor![[[[1.0, 5.0], [3.0, 2.0]]]];
+    /// let (y, indices) = x.max_pool3d_indices((1, 2, 2), MaxPool3dOptions::default())?;
+    /// assert_eq!(y.max_unpool3d(&indices, (1, 2, 2))?, tensor![[[[0.0, 5.0], [0.0, 0.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" max_unpool3d max_unpool3d_with "use torsh_tensor::{MaxPool3dOptions, MaxUnpoolOptions, tensor};\n\
+            let (y, indices) = tensor![[[[1.0, 5.0], [3.0, 2.0]]]].max_pool3d_indices((1, 2, 2), MaxPool3dOptions::new())?;\n\
+            let options = MaxUnpoolOptions::new().output_size([1, 2, 3]);\n\
+            let unpooled = y.max_unpool3d_with(&indices, (1, 2, 2), options)?;\n\
+            assert_eq!(unpooled, tensor![[[[0.0, 5.0, 0.0], [0.0, 0.0, 0.0]]]]);" MAX_UNPOOL3D;
 }
 
 macro_rules! fractional {
@@ -462,5 +487,14 @@ fractional! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     2 "images `[n, c, h, w]` or `[c, h, w]`" fractional_max_pool2d_indices FRACTIONAL_MAX_POOL2D;
+    /// ```
+    /// use torsh_tensor::{FractionalMaxPoolOptions, tensor};
+    /// let x = tensor![[[[1.0, 5.0, 3.0], [4.0, 2.0, 9.0]]]];
+    /// let options = FractionalMaxPoolOptions::new().output_size((1, 1, 2));
+    /// let (values, indices) = x.fractional_max_pool3d_indices((1, 2, 2), options)?;
+    /// assert_eq!(values, tensor![[[[5.0, 9.0]]]]);
+    /// assert_eq!(indices, tensor![[[[1, 5]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     3 "volumes `[n, c, d, h, w]` or `[c, d, h, w]`" fractional_max_pool3d_indices FRACTIONAL_MAX_POOL3D;
 }

@@ -269,13 +269,25 @@ macro_rules! atleast {
 atleast!(ATLEAST_1D ATLEAST_1D_LIST "atleast_1d" 1, ATLEAST_2D ATLEAST_2D_LIST "atleast_2d" 2, ATLEAST_3D ATLEAST_3D_LIST "atleast_3d" 3);
 
 impl Tensor {
-    /// A view expanded to another tensor's shape.
+    /// A view expanded to another tensor's shape. Errors as for [`Tensor::expand`].
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1].expand_as(&tensor![0, 0])?, tensor![1, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn expand_as(&self, other: &Tensor) -> Result<Tensor> {
         self.expand(other.shape())
     }
 
     /// A view of another tensor's shape; an error where that needs a copy.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2].view_as(&tensor![[0], [0]])?, tensor![[1], [2]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn view_as(&self, other: &Tensor) -> Result<Tensor> {
         self.view(other.shape())
@@ -288,6 +300,13 @@ impl Tensor {
     /// Where the sizes differ: for 0-d tensors, a stride of the last dimension other than 1, and
     /// sizes, strides or an offset that the new size does not divide. For memory that does not begin
     /// where elements of the dtype may, as part of a mapped file.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, tensor};
+    /// // The bits of 1.0.
+    /// assert_eq!(tensor![1.0].view_dtype(DType::I32)?.item::<i32>()?, 0x3f80_0000);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn view_dtype(&self, dtype: torsh_core::DType) -> Result<Tensor> {
         if dtype == self.dtype() {
@@ -296,7 +315,14 @@ impl Tensor {
         call1(&VIEW_DTYPE, &[Arg::T(self)], &attrs::ViewDtype { dtype })
     }
 
-    /// The elements in another tensor's shape.
+    /// The elements in another tensor's shape. An error where the other tensor has another number
+    /// of elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2], [3, 4]].t()?.reshape_as(&tensor![0, 0, 0, 0])?, tensor![1, 3, 2, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn reshape_as(&self, other: &Tensor) -> Result<Tensor> {
         self.reshape(other.shape())
@@ -316,7 +342,15 @@ impl Tensor {
         self.flatten_dims(start_dim, -1)
     }
 
-    /// The dimensions from `start_dim` to `end_dim`, both included, made one.
+    /// The dimensions from `start_dim` to `end_dim`, both included, made one. A dimension out of
+    /// range, or `end_dim` before `start_dim`, is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[1, 2], [3, 4]]];
+    /// assert_eq!(x.flatten_dims(0, 1)?, tensor![[1, 2], [3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn flatten_dims(&self, start_dim: impl IntoDim, end_dim: impl IntoDim) -> Result<Tensor> {
         let (a, b) = (
@@ -343,7 +377,14 @@ impl Tensor {
         self.reshape(Shape::from(to))
     }
 
-    /// Dimension `dim` made several of these sizes, one of which may be `-1`.
+    /// Dimension `dim` made several of these sizes, one of which may be `-1`. An error where the
+    /// sizes do not multiply to that of `dim`, and for a 0-d tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2, 3, 4].unflatten(0, [2, -1])?, tensor![[1, 2], [3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn unflatten(&self, dim: impl IntoDim, sizes: impl IntoShape) -> Result<Tensor> {
         let sizes = sizes.sizes();
@@ -400,12 +441,25 @@ impl Tensor {
     }
 
     /// The elements in one dimension; a view where the layout allows it.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2], [3, 4]].ravel()?, tensor![1, 2, 3, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn ravel(&self) -> Result<Tensor> {
         self.reshape(-1)
     }
 
-    /// The transpose of a matrix; a vector or 0-d tensor as it is.
+    /// The transpose of a matrix; a vector or 0-d tensor as it is. Three and more dimensions are an
+    /// error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2, 3]].t()?, tensor![[1], [2], [3]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn t(&self) -> Result<Tensor> {
         match self.ndim() {
@@ -426,7 +480,14 @@ impl Tensor {
         }
     }
 
-    /// The last two dimensions swapped, and complex numbers conjugated.
+    /// The last two dimensions swapped, and complex numbers conjugated. A tensor of one dimension
+    /// is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2], [3, 4]].adjoint()?, tensor![[1, 3], [2, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn adjoint(&self) -> Result<Tensor> {
         if self.ndim() < 2 {
@@ -517,12 +578,24 @@ impl Tensor {
     }
 
     /// A 0-d tensor with one dimension, others as they are.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2].sum()?.atleast_1d()?, tensor![3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn atleast_1d(&self) -> Result<Tensor> {
         self.atleast(1)
     }
 
     /// The tensor with at least two dimensions; a vector becomes a row.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2].atleast_2d()?, tensor![[1, 2]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn atleast_2d(&self) -> Result<Tensor> {
         self.atleast(2)
@@ -530,6 +603,12 @@ impl Tensor {
 
     /// The tensor with at least three dimensions; a vector becomes `[1, n, 1]`, a matrix
     /// `[n, m, 1]`.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2].atleast_3d()?, tensor![[[1], [2]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn atleast_3d(&self) -> Result<Tensor> {
         self.atleast(3)

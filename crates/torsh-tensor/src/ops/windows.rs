@@ -140,14 +140,30 @@ pub static UNFOLD: OpRecord = OpRecord::new(
 });
 
 impl Tensor {
-    /// A view of the main diagonal of the first two dimensions, as a last dimension.
+    /// A view of the main diagonal of the first two dimensions, as a last dimension. A tensor of
+    /// fewer than two dimensions is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2], [3, 4]].diagonal()?, tensor![1, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn diagonal(&self) -> Result<Tensor> {
         self.diagonal_with(DiagonalOptions::default())
     }
 
     /// A view of the diagonal of dimensions `dim1` and `dim2`, `offset` above the main one (below
-    /// it where negative), as a last dimension. Writing into it writes the tensor's diagonal.
+    /// it where negative), as a last dimension. Writing into it writes the tensor's diagonal. Equal
+    /// dimensions, or one out of range, are an error.
+    ///
+    /// ```
+    /// use torsh_tensor::{DiagonalOptions, tensor};
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// x.diagonal_with(DiagonalOptions::new().offset(1))?.fill_(0)?;
+    /// assert_eq!(x, tensor![[1, 0], [3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn diagonal_with(&self, options: DiagonalOptions) -> Result<Tensor> {
         let DiagonalOptions { offset, dim1, dim2 } = options;

@@ -77,6 +77,12 @@ pub fn displayed_indices(shape: &[usize], options: &PrintOptions) -> Vec<usize> 
 /// # Panics
 ///
 /// If `values` has another number of elements than either.
+///
+/// ```
+/// use torsh_tensor::print::{PrintOptions, Values, contents};
+/// let text = contents(&[2, 2], &Values::Int(vec![1, 2, 3, 4]), 0, &PrintOptions::default());
+/// assert_eq!(text, "[[1, 2],\n [3, 4]]");
+/// ```
 pub fn contents(shape: &[usize], values: &Values, indent: usize, options: &PrintOptions) -> String {
     if shape.contains(&0) {
         return "[]".to_owned();

@@ -89,6 +89,15 @@ pub static CTC_LOSS_BACKWARD: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.ctc_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{CtcLossOptions, Reduction};
+    /// let options = CtcLossOptions::new();
+    /// assert_eq!(options.blank, 0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert!(!options.zero_infinity);
+    /// assert_eq!(options.blank(3).blank, 3);
+    /// ```
     CtcLossOptions {
         /// The label that stands between others and means none of them.
         blank: i64 = 0;
@@ -274,6 +283,15 @@ impl Tensor {
     ///
     /// The gradient is, as PyTorch's, that of the scores whose log-softmax these log-probabilities
     /// are, and has no derivative of its own.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// // Two steps over a blank (0) and one label; three paths of probability 1/4 spell the label.
+    /// let log_probs = tensor![[[0.5, 0.5]], [[0.5, 0.5]]].log()?;
+    /// let loss = log_probs.ctc_loss(&tensor![[1]], [2], [1])?;
+    /// assert!((loss.item::<f32>()? - 0.287682).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn ctc_loss(
         &self,
@@ -286,6 +304,16 @@ impl Tensor {
     }
 
     /// [`Tensor::ctc_loss`] with another blank label, another reduction, or infinite losses as 0.
+    ///
+    /// ```
+    /// use torsh_tensor::{CtcLossOptions, tensor};
+    /// // The second label cannot be reached in one step.
+    /// let log_probs = tensor![[[0.5, 0.5]]].log()?;
+    /// let options = CtcLossOptions::new().zero_infinity(true);
+    /// let loss = log_probs.ctc_loss_with(&tensor![[1, 1]], [1], [2], options)?;
+    /// assert_eq!(loss.item::<f32>()?, 0.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn ctc_loss_with(
         &self,

@@ -138,6 +138,13 @@ pub static GAUSSIAN_NLL_LOSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.binary_cross_entropy`.
+    ///
+    /// ```
+    /// use torsh_tensor::{BceOptions, Reduction};
+    /// let options = BceOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     BceOptions {
         /// A factor for each element; it broadcasts.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -148,6 +155,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.binary_cross_entropy_with_logits`.
+    ///
+    /// ```
+    /// use torsh_tensor::{BceWithLogitsOptions, Reduction};
+    /// let options = BceWithLogitsOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     BceWithLogitsOptions {
         /// A factor for each element; it broadcasts.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -160,6 +174,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.kl_div`.
+    ///
+    /// ```
+    /// use torsh_tensor::{KlDivOptions, Reduction};
+    /// let options = KlDivOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert!(!options.log_target);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     KlDivOptions {
         /// How the losses become the result; `BatchMean` is the mathematical divergence.
         reduction: Reduction = Reduction::Mean;
@@ -170,6 +192,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.poisson_nll_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{PoissonNllLossOptions, Reduction};
+    /// let options = PoissonNllLossOptions::new();
+    /// assert!(options.log_input);
+    /// assert!(!options.full);
+    /// assert_eq!(options.eps, 1e-8);
+    /// assert!(!options.log_input(false).log_input);
+    /// ```
     PoissonNllLossOptions {
         /// Whether the input is logarithms of rates.
         log_input: bool = true;
@@ -184,6 +215,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.gaussian_nll_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{GaussianNllLossOptions, Reduction};
+    /// let options = GaussianNllLossOptions::new();
+    /// assert!(!options.full);
+    /// assert_eq!(options.eps, 1e-6);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert!(options.full(true).full);
+    /// ```
     GaussianNllLossOptions {
         /// Whether the constant is included.
         full: bool = false;
@@ -412,20 +452,69 @@ methods! {
     /// (`torch.nn.functional.binary_cross_entropy`). Equal shapes and floating-point dtypes;
     /// logarithms are not below -100.
     ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let loss = tensor![0.5, 0.5].binary_cross_entropy(&tensor![1.0, 0.0])?;
+    /// assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    ///
     /// # Errors
     /// An input outside of `[0, 1]`, or of another shape or dtype than the target.
-    binary_cross_entropy binary_cross_entropy_with (target) BceOptions Fp32;
+    binary_cross_entropy
+        binary_cross_entropy_with "use torsh_tensor::{BceOptions, Reduction, tensor};\n\
+            let options = BceOptions::new().reduction(Reduction::Sum);\n\
+            let loss = tensor![0.5, 0.5].binary_cross_entropy_with(&tensor![1.0, 0.0], options)?;\n\
+            assert!((loss.item::<f32>()? - 4f32.ln()).abs() < 1e-6);" (target) BceOptions Fp32;
     /// The mean cross entropy of this tensor's sigmoid and targets from 0 to 1
     /// (`torch.nn.functional.binary_cross_entropy_with_logits`). Equal shapes; floating-point
     /// dtypes.
-    binary_cross_entropy_with_logits binary_cross_entropy_with_logits_with (target) BceWithLogitsOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let loss = tensor![0.0, 0.0].binary_cross_entropy_with_logits(&tensor![1.0, 0.0])?;
+    /// assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    binary_cross_entropy_with_logits
+        binary_cross_entropy_with_logits_with "use torsh_tensor::{BceWithLogitsOptions, Reduction, tensor};\n\
+            let options = BceWithLogitsOptions::new().pos_weight(&tensor![3.0]).reduction(Reduction::None);\n\
+            let losses = tensor![0.0, 0.0].binary_cross_entropy_with_logits_with(&tensor![1.0, 0.0], options)?;\n\
+            assert!(losses.allclose(&tensor![2.079442, 0.693147])?);" (target) BceWithLogitsOptions Fp32;
     /// The Kullback-Leibler divergence of log-probabilities from the probabilities `target`
     /// (`torch.nn.functional.kl_div`), the mean over all elements as in PyTorch. The shapes
     /// broadcast.
-    kl_div kl_div_with (target) KlDivOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let log_probabilities = tensor![0.5, 0.5].log()?;
+    /// let loss = log_probabilities.kl_div(&tensor![1.0, 0.0])?;
+    /// // The divergence is log 2; the mean is over both elements.
+    /// assert!((loss.item::<f32>()? - 0.346574).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    kl_div
+        kl_div_with "use torsh_tensor::{KlDivOptions, Reduction, tensor};\n\
+            let log_probabilities = tensor![0.5, 0.5].log()?;\n\
+            let options = KlDivOptions::new().reduction(Reduction::Sum);\n\
+            let loss = log_probabilities.kl_div_with(&tensor![1.0, 0.0], options)?;\n\
+            assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);" (target) KlDivOptions Fp32;
     /// The mean negative log-likelihood of counts under Poisson distributions with this tensor as
     /// the logarithm of the rate (`torch.nn.functional.poisson_nll_loss`). The shapes broadcast.
-    poisson_nll_loss poisson_nll_loss_with (target) PoissonNllLossOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// // The rate is exp(0); the loss exp(0) - 3 * 0.
+    /// let loss = tensor![0.0].poisson_nll_loss(&tensor![3.0])?;
+    /// assert_eq!(loss.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    poisson_nll_loss
+        poisson_nll_loss_with "use torsh_tensor::{PoissonNllLossOptions, tensor};\n\
+            let options = PoissonNllLossOptions::new().log_input(false);\n\
+            // 2 - 0 * log(2)\n\
+            let loss = tensor![2.0].poisson_nll_loss_with(&tensor![0.0], options)?;\n\
+            assert_eq!(loss.item::<f32>()?, 2.0);" (target) PoissonNllLossOptions Fp32;
 }
 
 impl Tensor {
@@ -436,6 +525,14 @@ impl Tensor {
     ///
     /// # Errors
     /// A negative variance, or one of another shape.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let loss = tensor![0.0, 1.0].gaussian_nll_loss(&tensor![2.0, 1.0], 1.0)?;
+    /// // (2^2 / 2 + 0) / 2
+    /// assert_eq!(loss.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn gaussian_nll_loss<'a>(
         &self,
@@ -446,6 +543,14 @@ impl Tensor {
     }
 
     /// [`Tensor::gaussian_nll_loss`] with PyTorch's other arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{GaussianNllLossOptions, Reduction, tensor};
+    /// let options = GaussianNllLossOptions::new().reduction(Reduction::None);
+    /// let losses = tensor![0.0, 1.0].gaussian_nll_loss_with(&tensor![2.0, 1.0], 1.0, options)?;
+    /// assert_eq!(losses, tensor![2.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn gaussian_nll_loss_with<'a>(
         &self,

@@ -87,6 +87,15 @@ pub static MULTILABEL_SOFT_MARGIN_LOSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.multi_margin_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{MultiMarginLossOptions, Reduction};
+    /// let options = MultiMarginLossOptions::new();
+    /// assert_eq!(options.p, 1);
+    /// assert_eq!(options.margin, 1.0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.p(3).p, 3);
+    /// ```
     MultiMarginLossOptions {
         /// The power: 1 or 2.
         p: i64 = 1;
@@ -101,6 +110,13 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.multilabel_soft_margin_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{MultiLabelSoftMarginLossOptions, Reduction};
+    /// let options = MultiLabelSoftMarginLossOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     MultiLabelSoftMarginLossOptions {
         /// A factor for each element; it broadcasts.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -278,22 +294,63 @@ methods! {
     /// The mean over samples and classes of what scores of other classes miss of being 1 below the
     /// true class's (`torch.nn.functional.multi_margin_loss`): scores `[n, c]` or `[c]`, a target
     /// `[n]` of int64 classes; float32 and float64.
-    multi_margin_loss multi_margin_loss_with (target) MultiMarginLossOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// // Class 1 is 0.5 below the true class 0, and misses the margin by 0.5.
+    /// let loss = tensor![[1.0, 0.5]].multi_margin_loss(&tensor![0])?;
+    /// assert_eq!(loss.item::<f32>()?, 0.25);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    multi_margin_loss
+        multi_margin_loss_with "use torsh_tensor::{MultiMarginLossOptions, tensor};\n\
+            let options = MultiMarginLossOptions::new().p(2);\n\
+            let loss = tensor![[1.0, 0.5]].multi_margin_loss_with(&tensor![0], options)?;\n\
+            assert_eq!(loss.item::<f32>()?, 0.125);" (target) MultiMarginLossOptions Fp32;
     /// The mean cross entropy of the scores' sigmoid `[.., c]` and targets from 0 to 1 of that
     /// shape (`torch.nn.functional.multilabel_soft_margin_loss`).
-    multilabel_soft_margin_loss multilabel_soft_margin_loss_with (target) MultiLabelSoftMarginLossOptions Keep;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let loss = tensor![[0.0, 0.0]].multilabel_soft_margin_loss(&tensor![[1.0, 0.0]])?;
+    /// assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    multilabel_soft_margin_loss
+        multilabel_soft_margin_loss_with "use torsh_tensor::{MultiLabelSoftMarginLossOptions, Reduction, tensor};\n\
+            let options = MultiLabelSoftMarginLossOptions::new().reduction(Reduction::None);\n\
+            let scores = tensor![[0.0], [2.0]];\n\
+            let losses = scores.multilabel_soft_margin_loss_with(&tensor![[1.0], [1.0]], options)?;\n\
+            assert!(losses.allclose(&tensor![0.693147, 0.126928])?);" (target) MultiLabelSoftMarginLossOptions Keep;
 }
 
 impl Tensor {
     /// The mean over samples and classes of what scores of untrue classes miss of being 1 below
     /// those of true ones (`torch.nn.functional.multilabel_margin_loss`): scores `[n, c]` or `[c]`
     /// and int64 classes of that shape, which end at the first -1; float32 and float64.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// // Class 1 is true; the others miss the margin by 1 - (2 - 0) and 1 - (2 - 1.5).
+    /// let loss = tensor![0.0, 2.0, 1.5].multilabel_margin_loss(&tensor![1, -1, -1])?;
+    /// assert!((loss.item::<f32>()? - 0.5 / 3.0).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn multilabel_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.multilabel_margin_loss_with(target, LossOptions::default())
     }
 
     /// [`Tensor::multilabel_margin_loss`] with another reduction.
+    ///
+    /// ```
+    /// use torsh_tensor::{LossOptions, Reduction, tensor};
+    /// let options = LossOptions::new().reduction(Reduction::None);
+    /// let scores = tensor![[0.0, 2.0], [0.0, 0.5]];
+    /// let losses = scores.multilabel_margin_loss_with(&tensor![[1, -1], [1, -1]], options)?;
+    /// assert_eq!(losses, tensor![0.0, 0.25]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn multilabel_margin_loss_with(
         &self,

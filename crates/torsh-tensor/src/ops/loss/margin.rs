@@ -117,6 +117,14 @@ pub static TRIPLET_MARGIN_LOSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.hinge_embedding_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{HingeEmbeddingLossOptions, Reduction};
+    /// let options = HingeEmbeddingLossOptions::new();
+    /// assert_eq!(options.margin, 1.0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.margin(0.25).margin, 0.25);
+    /// ```
     HingeEmbeddingLossOptions {
         /// How large distances of unlike pairs are asked to be.
         margin: f64 = 1.0;
@@ -127,6 +135,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.margin_ranking_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{MarginRankingLossOptions, Reduction};
+    /// let options = MarginRankingLossOptions::new();
+    /// assert_eq!(options.margin, 0.0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.margin(0.25).margin, 0.25);
+    /// ```
     MarginRankingLossOptions {
         /// How far apart the scores are asked to be.
         margin: f64 = 0.0;
@@ -137,6 +153,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.cosine_embedding_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{CosineEmbeddingLossOptions, Reduction};
+    /// let options = CosineEmbeddingLossOptions::new();
+    /// assert_eq!(options.margin, 0.0);
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.margin(0.25).margin, 0.25);
+    /// ```
     CosineEmbeddingLossOptions {
         /// The cosine up to which unlike pairs cost nothing.
         margin: f64 = 0.0;
@@ -147,6 +171,15 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.triplet_margin_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Reduction, TripletMarginLossOptions};
+    /// let options = TripletMarginLossOptions::new();
+    /// assert_eq!(options.margin, 1.0);
+    /// assert_eq!(options.p, 2.0);
+    /// assert_eq!(options.eps, 1e-6);
+    /// assert_eq!(options.margin(0.25).margin, 0.25);
+    /// ```
     TripletMarginLossOptions {
         /// By how much the distances are asked to differ; above 0.
         margin: f64 = 1.0;
@@ -292,29 +325,95 @@ fn triplet_margin_loss(
 methods! {
     /// The mean of this tensor where the target is 1, and of what it misses of the margin 1 where
     /// the target is -1 (`torch.nn.functional.hinge_embedding_loss`). The shapes broadcast.
-    hinge_embedding_loss hinge_embedding_loss_with (target) HingeEmbeddingLossOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let loss = tensor![0.5, 0.25].hinge_embedding_loss(&tensor![1.0, -1.0])?;
+    /// // (0.5 + (1 - 0.25)) / 2
+    /// assert_eq!(loss.item::<f32>()?, 0.625);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    hinge_embedding_loss
+        hinge_embedding_loss_with "use torsh_tensor::{HingeEmbeddingLossOptions, Reduction, tensor};\n\
+            let options = HingeEmbeddingLossOptions::new().margin(2.0).reduction(Reduction::None);\n\
+            let losses = tensor![0.5, 0.25].hinge_embedding_loss_with(&tensor![1.0, -1.0], options)?;\n\
+            assert_eq!(losses, tensor![0.5, 1.75]);" (target) HingeEmbeddingLossOptions Fp32;
     /// The mean of `max(0, -target * (self - other))` for targets 1 and -1
     /// (`torch.nn.functional.margin_ranking_loss`). The shapes broadcast.
-    margin_ranking_loss margin_ranking_loss_with (other, target) MarginRankingLossOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// // The target 1 asks for the first operand to be the larger one.
+    /// let loss = tensor![1.0, 2.0].margin_ranking_loss(&tensor![2.0, 1.0], &tensor![1.0, 1.0])?;
+    /// assert_eq!(loss.item::<f32>()?, 0.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    margin_ranking_loss
+        margin_ranking_loss_with "use torsh_tensor::{MarginRankingLossOptions, Reduction, tensor};\n\
+            let options = MarginRankingLossOptions::new().margin(0.5).reduction(Reduction::None);\n\
+            let losses = tensor![1.0, 2.0].margin_ranking_loss_with(&tensor![2.0, 1.0], &tensor![1.0, 1.0], options)?;\n\
+            assert_eq!(losses, tensor![1.5, 0.0]);" (other, target) MarginRankingLossOptions Fp32;
     /// The mean of 1 less the cosine of two vectors where the target is 1, and of a positive
     /// cosine where it is -1 (`torch.nn.functional.cosine_embedding_loss`): vectors `[n, d]` with
     /// a target `[n]`, or `[d]` with a 0-d target.
-    cosine_embedding_loss cosine_embedding_loss_with (other, target) CosineEmbeddingLossOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let (x, y) = (tensor![[1.0, 0.0]], tensor![[0.0, 1.0]]);
+    /// let loss = x.cosine_embedding_loss(&y, &tensor![1.0])?;
+    /// assert_eq!(loss.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    cosine_embedding_loss
+        cosine_embedding_loss_with "use torsh_tensor::{CosineEmbeddingLossOptions, tensor};\n\
+            let x = tensor![[1.0, 0.0]];\n\
+            let options = CosineEmbeddingLossOptions::new().margin(0.25);\n\
+            let loss = x.cosine_embedding_loss_with(&x, &tensor![-1.0], options)?;\n\
+            assert!((loss.item::<f32>()? - 0.75).abs() < 1e-5);" (other, target) CosineEmbeddingLossOptions Fp32;
     /// The mean of what the distance of this vector to `negative` misses of exceeding that to
     /// `positive` by 1 (`torch.nn.functional.triplet_margin_loss`); vectors are along the last
     /// dimension.
-    triplet_margin_loss triplet_margin_loss_with (positive, negative) TripletMarginLossOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let anchor = tensor![[0.0, 0.0]];
+    /// // At distances of 1 and 1.5, half of the margin is missed.
+    /// let loss = anchor.triplet_margin_loss(&tensor![[0.0, 1.0]], &tensor![[0.0, 1.5]])?;
+    /// assert!((loss.item::<f32>()? - 0.5).abs() < 1e-5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    triplet_margin_loss
+        triplet_margin_loss_with "use torsh_tensor::{TripletMarginLossOptions, tensor};\n\
+            let options = TripletMarginLossOptions::new().margin(2.0);\n\
+            let anchor = tensor![[0.0, 0.0]];\n\
+            let loss = anchor.triplet_margin_loss_with(&tensor![[0.0, 1.0]], &tensor![[0.0, 1.5]], options)?;\n\
+            assert!((loss.item::<f32>()? - 1.5).abs() < 1e-5);" (positive, negative) TripletMarginLossOptions Fp32;
 }
 
 impl Tensor {
     /// The mean of `log(1 + exp(-target * self))` for targets 1 and -1
     /// (`torch.nn.functional.soft_margin_loss`). The shapes broadcast; floating-point dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let loss = tensor![0.0, 0.0].soft_margin_loss(&tensor![1.0, -1.0])?;
+    /// assert!((loss.item::<f32>()? - 2f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn soft_margin_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.soft_margin_loss_with(target, LossOptions::default())
     }
 
     /// [`Tensor::soft_margin_loss`] with another reduction.
+    ///
+    /// ```
+    /// use torsh_tensor::{LossOptions, Reduction, tensor};
+    /// let options = LossOptions::new().reduction(Reduction::None);
+    /// let losses = tensor![0.0, 1.0].soft_margin_loss_with(&tensor![1.0, -1.0], options)?;
+    /// assert!(losses.allclose(&tensor![0.693147, 1.313262])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn soft_margin_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         let run = |[x, y]: [&Tensor; 2]| {

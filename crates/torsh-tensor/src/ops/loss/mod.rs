@@ -53,6 +53,11 @@ pub enum Reduction {
 
 impl Reduction {
     /// PyTorch's name: `none`, `mean`, `sum` or `batchmean`.
+    ///
+    /// ```
+    /// use torsh_tensor::Reduction;
+    /// assert_eq!(Reduction::BatchMean.name(), "batchmean");
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             Reduction::None => "none",
@@ -120,7 +125,7 @@ impl Reduction {
 /// Losses as methods: `NAME` with PyTorch's defaults and `NAME_with` with its options, of which
 /// the function of that name makes the result. The class is what an autocast region casts.
 macro_rules! methods {
-    ($($(#[$doc:meta])* $name:ident $with:ident ($($arg:ident),+) $options:ident $class:ident;)*) => {
+    ($($(#[$doc:meta])* $name:ident $with:ident $with_test:literal ($($arg:ident),+) $options:ident $class:ident;)*) => {
         impl $crate::Tensor {
             $(
                 $(#[$doc])*
@@ -130,6 +135,7 @@ macro_rules! methods {
                 }
 
                 #[doc = concat!("[`Tensor::", stringify!($name), "`] with PyTorch's other arguments.")]
+                #[doc = $crate::options::example!($with_test)]
                 #[track_caller]
                 pub fn $with(
                     &self,
@@ -279,6 +285,14 @@ pub static SMOOTH_L1_LOSS: OpRecord = OpRecord::new(
 
 options! {
     /// PyTorch's keyword arguments of `F.huber_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{HuberLossOptions, Reduction};
+    /// let options = HuberLossOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.delta, 1.0);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     HuberLossOptions {
         /// How the losses become the result.
         reduction: Reduction = Reduction::Mean;
@@ -291,6 +305,14 @@ options! {
 
 options! {
     /// PyTorch's keyword arguments of `F.smooth_l1_loss`.
+    ///
+    /// ```
+    /// use torsh_tensor::{Reduction, SmoothL1LossOptions};
+    /// let options = SmoothL1LossOptions::new();
+    /// assert_eq!(options.reduction, Reduction::Mean);
+    /// assert_eq!(options.beta, 1.0);
+    /// assert_eq!(options.reduction(Reduction::Sum).reduction, Reduction::Sum);
+    /// ```
     SmoothL1LossOptions {
         /// How the losses become the result.
         reduction: Reduction = Reduction::Mean;
@@ -359,20 +381,58 @@ fn smooth_l1_loss(x: &Tensor, y: &Tensor, options: &SmoothL1LossOptions) -> Resu
 methods! {
     /// The mean of half the squared differences, linear from differences of 1 on
     /// (`torch.nn.functional.huber_loss`). The shapes broadcast; floating-point dtypes.
-    huber_loss huber_loss_with (target) HuberLossOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let loss = tensor![0.0, 0.0].huber_loss(&tensor![0.5, 3.0])?;
+    /// // (0.5^2 / 2 + 3 - 1 / 2) / 2
+    /// assert_eq!(loss.item::<f32>()?, 1.3125);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    huber_loss
+        huber_loss_with "use torsh_tensor::{HuberLossOptions, Reduction, tensor};\n\
+            let options = HuberLossOptions::new().delta(2.0).reduction(Reduction::None);\n\
+            let losses = tensor![0.0, 0.0].huber_loss_with(&tensor![0.5, 3.0], options)?;\n\
+            assert_eq!(losses, tensor![0.125, 4.0]);" (target) HuberLossOptions Fp32;
     /// The mean of half the squared differences, linear from differences of 1 on
     /// (`torch.nn.functional.smooth_l1_loss`). The shapes broadcast; floating-point dtypes.
-    smooth_l1_loss smooth_l1_loss_with (target) SmoothL1LossOptions Fp32;
+    ///
+    /// ```
+    /// use torsh_tensor::tensor;
+    /// let loss = tensor![0.0, 0.0].smooth_l1_loss(&tensor![0.5, 3.0])?;
+    /// // (0.5^2 / 2 + 3 - 1 / 2) / 2
+    /// assert_eq!(loss.item::<f32>()?, 1.3125);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    smooth_l1_loss
+        smooth_l1_loss_with "use torsh_tensor::{Reduction, SmoothL1LossOptions, tensor};\n\
+            let options = SmoothL1LossOptions::new().beta(2.0).reduction(Reduction::None);\n\
+            let losses = tensor![0.0, 0.0].smooth_l1_loss_with(&tensor![0.5, 3.0], options)?;\n\
+            assert_eq!(losses, tensor![0.0625, 2.0]);" (target) SmoothL1LossOptions Fp32;
 }
 
 impl Tensor {
     /// The mean of the squared differences (`torch.nn.functional.mse_loss`). The shapes broadcast.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let loss = tensor![1.0, 2.0].mse_loss(&tensor![1.0, 5.0])?;
+    /// assert_eq!(loss.item::<f32>()?, 4.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn mse_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.mse_loss_with(target, LossOptions::default())
     }
 
     /// [`Tensor::mse_loss`] with another reduction.
+    ///
+    /// ```
+    /// use torsh_tensor::{LossOptions, Reduction, tensor};
+    /// let options = LossOptions::new().reduction(Reduction::Sum);
+    /// assert_eq!(tensor![1.0, 2.0].mse_loss_with(&tensor![1.0, 5.0], options)?.item::<f32>()?, 9.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn mse_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         composite("mse_loss", &[self, target], || {
@@ -384,12 +444,26 @@ impl Tensor {
     }
 
     /// The mean of the absolute differences (`torch.nn.functional.l1_loss`). The shapes broadcast.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let loss = tensor![1.0, 2.0].l1_loss(&tensor![1.0, 5.0])?;
+    /// assert_eq!(loss.item::<f32>()?, 1.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn l1_loss(&self, target: &Tensor) -> Result<Tensor> {
         self.l1_loss_with(target, LossOptions::default())
     }
 
     /// [`Tensor::l1_loss`] with another reduction.
+    ///
+    /// ```
+    /// use torsh_tensor::{LossOptions, Reduction, tensor};
+    /// let options = LossOptions::new().reduction(Reduction::None);
+    /// assert_eq!(tensor![1.0, 2.0].l1_loss_with(&tensor![1.0, 5.0], options)?, tensor![0.0, 3.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn l1_loss_with(&self, target: &Tensor, options: LossOptions) -> Result<Tensor> {
         composite("l1_loss", &[self, target], || {

@@ -2,333 +2,202 @@
 
 use super::*;
 use crate::MultinomialOptions;
-use torsh_core::attrs::NONE;
 
 impl Tensor {
-    /// Fills this tensor, after the checks of writing in place.
-    #[track_caller]
-    pub(super) fn draw(&self, record: &'static OpRecord, attrs: &dyn Attributes) -> Result<Tensor> {
-        let at = std::panic::Location::caller();
-        let run = || -> Result<()> {
-            crate::inplace::check(self, self.requires_grad())?;
-            if self.is_complex() {
-                write_into(
-                    record,
-                    self.dtype().to_real(),
-                    &self.detach().view_as_real()?,
-                    &[],
-                    attrs,
-                )?;
-            } else {
-                write_into(record, self.dtype(), self, &[], attrs)?;
-            }
-            if !(crate::is_grad_enabled() && self.requires_grad()) {
-                return Ok(());
-            }
-            let node = make_node(
-                record,
-                &[Arg::T(self)],
-                NONE,
-                std::slice::from_ref(self),
-                at,
-                None,
-            )?;
-            crate::inplace::rebase(self, Some(node))
-        };
-        run().map_err(|e| e.in_op(record.base_name(), || vec![self.describe()], at))?;
-        Ok(self.clone())
-    }
-
-    #[track_caller]
-    pub(super) fn refuse(
-        &self,
-        record: &'static OpRecord,
-        ok: bool,
-        why: impl FnOnce() -> String,
-    ) -> Result<()> {
-        match ok {
-            true => Ok(()),
-            false => self.named(record.base_name(), Err(TorshError::invalid("", why()))),
-        }
-    }
-
-    #[track_caller]
-    pub(super) fn fill_uniform(
-        &self,
-        from: f64,
-        to: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&UNIFORM_, from <= to, || {
-            format!("expects to return a [from, to) range, but found from={from} > to={to}")
-        })?;
-        let (_, largest) = self.dtype().to_real().finite_range();
-        self.refuse(&UNIFORM_, to - from <= largest, || {
-            format!("expects to-from <= {largest}, but found to={to} and from={from} which result in to-from to exceed the limit")
-        })?;
-        let generator = source(self.device(), generator)?;
-        self.draw(
-            &UNIFORM_,
-            &attrs::Uniform {
-                from,
-                to,
-                generator,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn fill_normal(
-        &self,
-        mean: f64,
-        std: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&NORMAL_, std >= 0.0, || {
-            format!("normal expects std >= 0.0, but found std {std}")
-        })?;
-        let generator = source(self.device(), generator)?;
-        if self.is_complex() {
-            // Half of the variance is each part's; the mean is real.
-            let part = attrs::Normal {
-                mean: 0.0,
-                std: std / std::f64::consts::SQRT_2,
-                generator,
-            };
-            self.draw(&NORMAL_, &part)?;
-            return if mean == 0.0 {
-                Ok(self.clone())
-            } else {
-                self.add_(mean)
-            };
-        }
-        self.draw(
-            &NORMAL_,
-            &attrs::Normal {
-                mean,
-                std,
-                generator,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn fill_exponential(
-        &self,
-        lambd: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&EXPONENTIAL_, lambd > 0.0, || {
-            format!("expects lambda > 0.0, but found lambda={lambd}")
-        })?;
-        self.real_only(&EXPONENTIAL_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(&EXPONENTIAL_, &attrs::Exponential { lambd, generator })
-    }
-
-    #[track_caller]
-    pub(super) fn fill_geometric(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        self.refuse(&GEOMETRIC_, p > 0.0 && p < 1.0, || {
-            format!("expects p to be in (0, 1), but got p={p}")
-        })?;
-        self.real_only(&GEOMETRIC_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(&GEOMETRIC_, &attrs::Geometric { p, generator })
-    }
-
-    #[track_caller]
-    pub(super) fn fill_cauchy(
-        &self,
-        median: f64,
-        sigma: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&CAUCHY_, sigma > 0.0, || {
-            format!("expects sigma > 0.0, but found sigma={sigma}")
-        })?;
-        self.real_only(&CAUCHY_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(
-            &CAUCHY_,
-            &attrs::Cauchy {
-                median,
-                sigma,
-                generator,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn fill_log_normal(
-        &self,
-        mean: f64,
-        std: f64,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.refuse(&LOG_NORMAL_, std > 0.0, || {
-            format!("expects std > 0.0, but found std={std}")
-        })?;
-        self.real_only(&LOG_NORMAL_)?;
-        let generator = source(self.device(), generator)?;
-        self.draw(
-            &LOG_NORMAL_,
-            &attrs::LogNormal {
-                mean,
-                std,
-                generator,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn fill_bernoulli(&self, p: f64, generator: Option<&Generator>) -> Result<Tensor> {
-        self.refuse(&BERNOULLI_, (0.0..=1.0).contains(&p), || {
-            format!("expects p to be in [0, 1], but got p={p}")
-        })?;
-        self.real_only(&BERNOULLI_)?;
-        let (p, generator) = (Some(p), source(self.device(), generator)?);
-        self.draw(&BERNOULLI_, &attrs::Bernoulli { p, generator })
-    }
-
-    #[track_caller]
-    pub(super) fn fill_integers(
-        &self,
-        from: Option<i64>,
-        to: Option<i64>,
-        generator: Option<&Generator>,
-    ) -> Result<Tensor> {
-        self.real_only(&RANDOM_)?;
-        let (low, high) = self.dtype().finite_range();
-        if let Some(v) = from {
-            self.refuse(&RANDOM_, v as f64 >= low && v as f64 <= high, || {
-                format!("from is out of bounds for {}, got {v}", self.dtype())
-            })?;
-        }
-        // Without an upper bound: up to the dtype's largest, all of int64 from its smallest.
-        let last = match (from, to) {
-            (Some(from), None) if from != i64::MIN => {
-                let largest = if high >= i64::MAX as f64 {
-                    i64::MAX
-                } else {
-                    high as i64
-                };
-                // The largest of int64 itself has no bound above it.
-                Some(largest.saturating_add(1))
-            }
-            _ => to,
-        };
-        if let (Some(from), Some(to)) = (from, last) {
-            self.refuse(&RANDOM_, from < to, || {
-                format!("expects 'from' to be less than 'to', but got from={from} >= to={to}")
-            })?;
-            self.refuse(&RANDOM_, (to - 1) as f64 <= high, || {
-                format!("to - 1 is out of bounds for {}, got to={to}", self.dtype())
-            })?;
-        }
-        self.draw(
-            &RANDOM_,
-            &attrs::RandInt {
-                from,
-                to: last,
-                generator: source(self.device(), generator)?,
-            },
-        )
-    }
-
-    #[track_caller]
-    pub(super) fn real_only(&self, record: &'static OpRecord) -> Result<()> {
-        match self.is_complex() {
-            true => self.named(
-                record.base_name(),
-                Err(TorshError::dtype(
-                    "",
-                    format!("not implemented for {}", self.dtype()),
-                )),
-            ),
-            false => Ok(()),
-        }
-    }
-
-    /// Fills this tensor with numbers drawn uniformly from `from` to below `to`.
+    /// Fills this tensor with numbers drawn uniformly from `from` to below `to`. Returns this
+    /// tensor, of a floating-point or complex dtype. An error where `from` is above `to`.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0, 0.0, 0.0];
+    /// x.uniform_(2.0, 3.0)?;
+    /// assert!(x.to_vec::<f32>()?.iter().all(|v| (2.0..3.0).contains(v)));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn uniform_(&self, from: f64, to: f64) -> Result<Tensor> {
         self.fill_uniform(from, to, None)
     }
 
     /// [`Tensor::uniform_`] from a generator.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// # use torsh_tensor::tensor;
+    /// let draw = || tensor![0.0, 0.0].uniform_with_(0.0, 1.0, &Generator::new(7));
+    /// assert_eq!(draw()?, draw()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn uniform_with_(&self, from: f64, to: f64, generator: &Generator) -> Result<Tensor> {
         self.fill_uniform(from, to, Some(generator))
     }
 
     /// Fills this tensor with normal numbers; complex ones have half of the variance in each part.
+    /// Returns this tensor, of a floating-point or complex dtype. A negative deviation is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![0.0, 0.0].normal_(5.0, 0.0)?, tensor![5.0, 5.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn normal_(&self, mean: f64, std: f64) -> Result<Tensor> {
         self.fill_normal(mean, std, None)
     }
 
     /// [`Tensor::normal_`] from a generator.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// # use torsh_tensor::tensor;
+    /// let draw = || tensor![0.0, 0.0].normal_with_(0.0, 1.0, &Generator::new(7));
+    /// assert_eq!(draw()?, draw()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn normal_with_(&self, mean: f64, std: f64, generator: &Generator) -> Result<Tensor> {
         self.fill_normal(mean, std, Some(generator))
     }
 
-    /// Fills this tensor with exponential numbers of rate `lambd`.
+    /// Fills this tensor with exponential numbers of rate `lambd`. Returns this tensor. A rate that
+    /// is not positive and a complex dtype are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0, 0.0, 0.0];
+    /// x.exponential_(1.0)?;
+    /// assert!(x.to_vec::<f32>()?.iter().all(|v| *v > 0.0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn exponential_(&self, lambd: f64) -> Result<Tensor> {
         self.fill_exponential(lambd, None)
     }
 
     /// Fills this tensor with the number of trials up to the first success of probability `p`.
+    /// Returns this tensor. A probability outside of (0, 1) and a complex dtype are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0, 0.0];
+    /// // Every trial succeeds.
+    /// x.geometric_(1.0 - 1e-12)?;
+    /// assert_eq!(x, tensor![1.0, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn geometric_(&self, p: f64) -> Result<Tensor> {
         self.fill_geometric(p, None)
     }
 
-    /// Fills this tensor with Cauchy numbers.
+    /// Fills this tensor with Cauchy numbers. Returns this tensor. A `sigma` that is not positive
+    /// and a complex dtype are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![0.0, 0.0].cauchy_(0.0, 1.0)?.is_finite()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn cauchy_(&self, median: f64, sigma: f64) -> Result<Tensor> {
         self.fill_cauchy(median, sigma, None)
     }
 
-    /// Fills this tensor with exponentials of normal numbers.
+    /// Fills this tensor with exponentials of normal numbers. Returns this tensor. A deviation that
+    /// is not positive and a complex dtype are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0, 0.0];
+    /// x.log_normal_(0.0, 1.0)?;
+    /// assert!(x.to_vec::<f32>()?.iter().all(|v| *v > 0.0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn log_normal_(&self, mean: f64, std: f64) -> Result<Tensor> {
         self.fill_log_normal(mean, std, None)
     }
 
-    /// Fills this tensor with 1 of probability `p` and 0 else.
+    /// Fills this tensor with 1 of probability `p` and 0 else. Returns this tensor. A probability
+    /// outside of [0, 1] and a complex dtype are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.5, 0.5];
+    /// assert_eq!(x.bernoulli_(1.0)?, tensor![1.0, 1.0]);
+    /// assert_eq!(x.bernoulli_(0.0)?, tensor![0.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn bernoulli_(&self, p: f64) -> Result<Tensor> {
         self.fill_bernoulli(p, None)
     }
 
     /// [`Tensor::bernoulli_`] from a generator.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0];
+    /// assert_eq!(x.bernoulli_with_(1.0, &Generator::new(7))?, tensor![1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn bernoulli_with_(&self, p: f64, generator: &Generator) -> Result<Tensor> {
         self.fill_bernoulli(p, Some(generator))
     }
 
-    /// Fills this tensor with whole numbers from 0 to the largest of its dtype (of a
-    /// floating-point one, to the largest below which every whole number has its place).
+    /// Fills this tensor with whole numbers from 0 to the largest of its dtype (of a floating-point
+    /// one, to the largest below which every whole number has its place). Returns this tensor. A
+    /// complex dtype is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0, 0].random_()?;
+    /// assert!(x.min()?.item::<i64>()? >= 0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn random_(&self) -> Result<Tensor> {
         self.fill_integers(None, None, None)
     }
 
-    /// Fills this tensor with whole numbers from `from` to below `to`.
+    /// Fills this tensor with whole numbers from `from` to below `to`. Returns this tensor. An
+    /// empty range, bounds that the dtype does not have, and a complex dtype are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0, 0, 0];
+    /// x.random_range_(5, 7)?;
+    /// assert!(x.to_vec::<i64>()?.iter().all(|v| *v == 5 || *v == 6));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn random_range_(&self, from: i64, to: i64) -> Result<Tensor> {
         self.fill_integers(Some(from), Some(to), None)
     }
 
     /// 1 of the probability at the same place of this tensor and 0 else (`torch.bernoulli`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 0.0].bernoulli()?, tensor![1.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn bernoulli(&self) -> Result<Tensor> {
         bernoulli(self, None)
     }
 
-    /// Numbers drawn uniformly from 0 to below 1 (`torch.rand`).
+    /// Numbers drawn uniformly from 0 to below 1 (`torch.rand`). Floating-point and complex dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::rand([3], DType::F64, Device::Cpu)?;
+    /// assert!(x.to_vec::<f64>()?.iter().all(|v| (0.0..1.0).contains(v)));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn rand(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::empty(shape, dtype, device)?
@@ -337,6 +206,14 @@ impl Tensor {
     }
 
     /// [`Tensor::rand`] from a generator.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let draw = || Tensor::rand_with([3], DType::F32, Device::Cpu, &Generator::new(7));
+    /// assert_eq!(draw()?, draw()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn rand_with(
         shape: impl IntoShape,
@@ -349,7 +226,17 @@ impl Tensor {
             .map_err(|e| e.renamed("rand"))
     }
 
-    /// Normal numbers of mean 0 and deviation 1 (`torch.randn`).
+    /// Normal numbers of mean 0 and deviation 1 (`torch.randn`). Floating-point and complex dtypes.
+    ///
+    /// ```
+    /// use torsh_core::random::manual_seed;
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// manual_seed(0);
+    /// let x = Tensor::randn([2], DType::F32, Device::Cpu)?;
+    /// // What PyTorch draws.
+    /// assert!(x.allclose(&tensor![1.540996, -0.293429])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn randn(shape: impl IntoShape, dtype: DType, device: Device) -> Result<Tensor> {
         Tensor::empty(shape, dtype, device)?
@@ -358,6 +245,14 @@ impl Tensor {
     }
 
     /// [`Tensor::randn`] from a generator.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// let x = Tensor::randn_with([2], DType::F32, Device::Cpu, &Generator::new(0))?;
+    /// assert!(x.allclose(&tensor![1.540996, -0.293429])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn randn_with(
         shape: impl IntoShape,
@@ -370,7 +265,15 @@ impl Tensor {
             .map_err(|e| e.renamed("randn"))
     }
 
-    /// Whole numbers from `low` to below `high` (`torch.randint`).
+    /// Whole numbers from `low` to below `high` (`torch.randint`). An empty range, bounds that the
+    /// dtype does not have, and a complex dtype are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::randint(5, 7, [3], DType::I64, Device::Cpu)?;
+    /// assert!(x.to_vec::<i64>()?.iter().all(|v| *v == 5 || *v == 6));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn randint(
         low: i64,
@@ -385,6 +288,14 @@ impl Tensor {
     }
 
     /// [`Tensor::randint`] from a generator.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let draw = || Tensor::randint_with(0, 100, [3], DType::I64, Device::Cpu, &Generator::new(7));
+    /// assert_eq!(draw()?, draw()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn randint_with(
         low: i64,
@@ -399,13 +310,29 @@ impl Tensor {
             .map_err(|e| e.renamed("randint"))
     }
 
-    /// A permutation of the integers from 0 to below `n` (`torch.randperm`).
+    /// A permutation of the integers from 0 to below `n` (`torch.randperm`). A negative `n`, and
+    /// one too large for the dtype, are errors.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor, tensor};
+    /// let x = Tensor::randperm(4, DType::I64, Device::Cpu)?;
+    /// assert_eq!(x.sort()?.0, tensor![0, 1, 2, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn randperm(n: i64, dtype: DType, device: Device) -> Result<Tensor> {
         permutation(n, dtype, device, None)
     }
 
     /// [`Tensor::randperm`] from a generator.
+    ///
+    /// ```
+    /// use torsh_core::Generator;
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let draw = || Tensor::randperm_with(10, DType::I64, Device::Cpu, &Generator::new(7));
+    /// assert_eq!(draw()?, draw()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn randperm_with(
         n: i64,
@@ -417,6 +344,14 @@ impl Tensor {
     }
 
     /// Numbers drawn uniformly from 0 to below 1, in this tensor's shape, dtype and memory order.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[5.0, 6.0]].rand_like()?;
+    /// assert_eq!(x.dims(), [1, 2]);
+    /// assert!(x.to_vec::<f32>()?.iter().all(|v| (0.0..1.0).contains(v)));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn rand_like(&self) -> Result<Tensor> {
         self.empty_as(self.dtype(), self.device())?
@@ -425,6 +360,14 @@ impl Tensor {
     }
 
     /// Normal numbers in this tensor's shape, dtype and memory order.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[5.0, 6.0]].randn_like()?;
+    /// assert_eq!(x.dims(), [1, 2]);
+    /// assert!(x.is_finite()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn randn_like(&self) -> Result<Tensor> {
         self.empty_as(self.dtype(), self.device())?
@@ -433,6 +376,13 @@ impl Tensor {
     }
 
     /// Whole numbers from `low` to below `high` in this tensor's shape, dtype and memory order.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![5.0, 6.0].randint_like(1, 2)?;
+    /// assert_eq!(x, tensor![1.0, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn randint_like(&self, low: i64, high: i64) -> Result<Tensor> {
         let t = self.empty_as(self.dtype(), self.device())?;
@@ -442,6 +392,12 @@ impl Tensor {
 
     /// Normal numbers whose means are this tensor's elements (`torch.normal`), of one deviation or
     /// one each.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 100.0].normal(0.0)?, tensor![1.0, 100.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn normal<'a>(&self, std: impl Into<crate::Operand<'a>>) -> Result<Tensor> {
         normal(self, std.into(), None)
@@ -449,12 +405,27 @@ impl Tensor {
 
     /// Different indices drawn by this tensor's weights `[categories]` or `[rows, categories]`, which
     /// need not sum to 1 (`torch.multinomial`): int64 `[.., num_samples]`.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// // Only two of the categories have a weight.
+    /// let drawn = tensor![0.0, 1.0, 3.0].multinomial(2)?;
+    /// assert_eq!(drawn.sort()?.0, tensor![1, 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn multinomial(&self, num_samples: i64) -> Result<Tensor> {
         self.multinomial_with(num_samples, MultinomialOptions::default())
     }
 
     /// [`Tensor::multinomial`] with replacement, or from another generator.
+    ///
+    /// ```
+    /// use torsh_tensor::{MultinomialOptions, tensor};
+    /// let options = MultinomialOptions::new().replacement(true);
+    /// assert_eq!(tensor![0.0, 1.0].multinomial_with(3, options)?, tensor![1, 1, 1]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn multinomial_with(
         &self,
@@ -541,6 +512,15 @@ impl Tensor {
 
     /// Zeroes each element with probability `p` and scales the others by `1 / (1 - p)`; the tensor
     /// itself unless `training` (`torch.nn.functional.dropout`).
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, Device, Tensor};
+    /// let x = Tensor::ones([100], DType::F32, Device::Cpu)?;
+    /// let y = x.dropout(0.5, true)?.to_vec::<f32>()?;
+    /// assert!(y.iter().all(|v| *v == 0.0 || *v == 2.0));
+    /// assert_eq!(x.dropout(0.5, false)?, x);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn dropout(&self, p: f64, training: bool) -> Result<Tensor> {
         if !(0.0..=1.0).contains(&p) {
@@ -565,6 +545,14 @@ impl Tensor {
     }
 
     /// [`Tensor::dropout`] in place.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, 1.0];
+    /// x.dropout_(1.0, true)?;
+    /// assert_eq!(x, tensor![0.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn dropout_(&self, p: f64, training: bool) -> Result<Tensor> {
         let dropped = self.dropout(p, training)?;

@@ -302,8 +302,16 @@ fn median(keepdim: bool, ignore_nan: bool) -> impl FnOnce(Ints) -> attrs::Median
 }
 
 impl Tensor {
-    /// The largest element over dimensions (all when none is named); equal ones share the
-    /// gradient. An error over no elements.
+    /// The largest element over dimensions (all when none is named); equal ones share the gradient.
+    /// An error over no elements. Any dtype but complex. `keepdim` keeps the dimensions at size 1.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 5], [4, 2]];
+    /// assert_eq!(x.amax(1, false)?, tensor![5, 4]);
+    /// assert_eq!(x.amax((), false)?.item::<i64>()?, 5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn amax(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.nonempty_dims("amax", dims.dims().as_deref())?;
@@ -311,7 +319,15 @@ impl Tensor {
     }
 
     /// The smallest element over dimensions (all when none is named); equal ones share the
-    /// gradient. An error over no elements.
+    /// gradient. An error over no elements. Any dtype but complex. `keepdim` keeps the dimensions
+    /// at size 1.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 5], [4, 2]];
+    /// assert_eq!(x.amin(0, true)?, tensor![[1, 2]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn amin(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.nonempty_dims("amin", dims.dims().as_deref())?;
@@ -332,13 +348,28 @@ impl Tensor {
         Ok((one(&AMIN)?, one(&AMAX)?))
     }
 
-    /// The smallest and the largest element.
+    /// The smallest and the largest element. Both are 0-d. An error of no elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let (least, greatest) = tensor![3, 1, 2].aminmax()?;
+    /// assert_eq!((least.item::<i64>()?, greatest.item::<i64>()?), (1, 3));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn aminmax(&self) -> Result<(Tensor, Tensor)> {
         self.aminmax_over(None, false)
     }
 
-    /// The smallest and the largest element along a dimension.
+    /// The smallest and the largest element along a dimension. `keepdim` keeps the dimension at
+    /// size 1. An error over no elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 5], [4, 2]];
+    /// assert_eq!(x.aminmax_dim(1, false)?, (tensor![1, 2], tensor![5, 4]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn aminmax_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.aminmax_over(Some(dim.value()), keepdim)
@@ -375,24 +406,52 @@ impl Tensor {
     }
 
     /// The largest of all elements, a 0-d tensor; NaN where there is one. An error of none.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 5.0, 4.0].max()?.item::<f32>()?, 5.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn max(&self) -> Result<Tensor> {
         self.whole(&MAX, plain(false))
     }
 
     /// The largest elements along a dimension and their positions (int64), the first of several.
+    /// `keepdim` keeps the dimension at size 1. An error over no elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 5], [4, 2]];
+    /// assert_eq!(x.max_dim(1, false)?, (tensor![5, 4], tensor![1, 0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn max_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MAX_DIM, dim.value(), plain(keepdim))
     }
 
     /// The smallest of all elements, a 0-d tensor; NaN where there is one. An error of none.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 5.0, 4.0].min()?.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn min(&self) -> Result<Tensor> {
         self.whole(&MIN, plain(false))
     }
 
     /// The smallest elements along a dimension and their positions (int64), the first of several.
+    /// `keepdim` keeps the dimension at size 1. An error over no elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 5], [4, 2]];
+    /// assert_eq!(x.min_dim(1, false)?, (tensor![1, 2], tensor![0, 1]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn min_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MIN_DIM, dim.value(), plain(keepdim))
@@ -410,55 +469,117 @@ impl Tensor {
         call1(record, &[Arg::T(self)], &attrs::Reduce { dims, keepdim })
     }
 
-    /// The position of the largest element in row-major order, a 0-d int64 tensor.
+    /// The position of the largest element in row-major order, a 0-d int64 tensor. An error of no
+    /// elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 5], [4, 2]].argmax()?.item::<i64>()?, 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn argmax(&self) -> Result<Tensor> {
         self.position(&ARGMAX, None, false)
     }
 
-    /// The positions of the largest elements along a dimension.
+    /// The positions of the largest elements along a dimension. int64; `keepdim` keeps the
+    /// dimension at size 1. An error over no elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 5], [4, 2]].argmax_dim(0, false)?, tensor![1, 0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn argmax_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
         self.position(&ARGMAX, Some(dim.value()), keepdim)
     }
 
-    /// The position of the smallest element in row-major order, a 0-d int64 tensor.
+    /// The position of the smallest element in row-major order, a 0-d int64 tensor. An error of no
+    /// elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[3, 5], [1, 2]].argmin()?.item::<i64>()?, 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn argmin(&self) -> Result<Tensor> {
         self.position(&ARGMIN, None, false)
     }
 
-    /// The positions of the smallest elements along a dimension.
+    /// The positions of the smallest elements along a dimension. int64; `keepdim` keeps the
+    /// dimension at size 1. An error over no elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 5], [4, 2]].argmin_dim(0, true)?, tensor![[0, 1]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn argmin_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
         self.position(&ARGMIN, Some(dim.value()), keepdim)
     }
 
     /// The median of all elements, the lower of two, a 0-d tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![4, 1, 3, 2].median()?.item::<i64>()?, 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn median(&self) -> Result<Tensor> {
         self.whole(&MEDIAN, median(false, false))
     }
 
-    /// The medians along a dimension and their positions.
+    /// The medians along a dimension and their positions. Positions are int64; `keepdim` keeps the
+    /// dimension at size 1. An error over no elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[3, 1, 2], [6, 4, 5]];
+    /// assert_eq!(x.median_dim(1, false)?, (tensor![2, 5], tensor![2, 2]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn median_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MEDIAN_DIM, dim.value(), median(keepdim, false))
     }
 
     /// The median of all elements that are not NaN, a 0-d tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![3.0, f64::NAN, 1.0, 2.0].nanmedian()?.item::<f32>()?, 2.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nanmedian(&self) -> Result<Tensor> {
         self.whole(&NANMEDIAN, median(false, true))
     }
 
     /// The medians along a dimension of what is not NaN, and their positions.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[3.0, f64::NAN, 1.0, 2.0]];
+    /// assert_eq!(x.nanmedian_dim(1, false)?, (tensor![2.0], tensor![3]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nanmedian_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&NANMEDIAN_DIM, dim.value(), median(keepdim, true))
     }
 
-    /// The k-th smallest elements (from 1) along a dimension and their positions.
+    /// The k-th smallest elements (from 1) along a dimension and their positions. Positions are
+    /// int64; `keepdim` keeps the dimension at size 1. A `k` out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[30, 10, 20]].kthvalue(2, 1, false)?, (tensor![20], tensor![2]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn kthvalue(&self, k: i64, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         let d = self.dim("kthvalue", dim.value())?;
@@ -477,7 +598,15 @@ impl Tensor {
     }
 
     /// The most frequent elements along a dimension, the smallest of several, and positions of
-    /// them.
+    /// them. Positions are int64; `keepdim` keeps the dimension at size 1. An error over no
+    /// elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let (values, _) = tensor![[1, 2, 2, 3], [5, 5, 4, 4]].mode(1, false)?;
+    /// assert_eq!(values, tensor![2, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn mode(&self, dim: impl IntoDim, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.pick(&MODE, dim.value(), plain(keepdim))

@@ -33,6 +33,14 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 
 options! {
     /// PyTorch's keyword arguments of `sum`, and of `mean`, `nansum`, `nanmean` and `prod`.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, SumOptions};
+    /// let options = SumOptions::new();
+    /// assert!(!options.keepdim);
+    /// assert_eq!(options.dtype, None);
+    /// assert!(options.keepdim(true).keepdim);
+    /// ```
     SumOptions {
         /// The dimensions to reduce; `None` for all.
         dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
@@ -401,30 +409,67 @@ impl Tensor {
     }
 
     /// Sum of all elements, a 0-d tensor; integers and bools add up in int64.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0], [3.0, 4.0]].sum()?.item::<f32>()?, 10.0);
+    /// assert_eq!(tensor![true, false, true].sum()?.item::<i64>()?, 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn sum(&self) -> Result<Tensor> {
         self.sum_over(None, false, None)
     }
 
-    /// Sum over dimensions.
+    /// Sum over dimensions. Integers and bools add up in int64; `keepdim` keeps the dimensions at
+    /// size 1. A dimension that is out of range or named twice is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// assert_eq!(x.sum_dim(0, false)?, tensor![4, 6]);
+    /// assert_eq!(x.sum_dim(1, true)?, tensor![[3], [7]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn sum_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.sum_over(dims.dims().as_deref(), keepdim, None)
     }
 
     /// Sum with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, SumOptions, tensor};
+    /// let sum = tensor![1, 2].sum_with(SumOptions::new().dtype(DType::F64))?;
+    /// assert_eq!((sum.dtype(), sum.item::<f64>()?), (DType::F64, 3.0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn sum_with(&self, options: SumOptions) -> Result<Tensor> {
         self.sum_over(options.dim.as_deref(), options.keepdim, options.dtype)
     }
 
     /// Mean of all elements, a 0-d tensor; an error for integers.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0, 6.0].mean()?.item::<f32>()?, 3.0);
+    /// assert!(tensor![1, 2].mean().is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn mean(&self) -> Result<Tensor> {
         self.mean_with(SumOptions::default())
     }
 
-    /// Mean over dimensions.
+    /// Mean over dimensions. `keepdim` keeps the dimensions at size 1. An error for integers and
+    /// bools, and for a dimension that is out of range or named twice.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 3.0], [5.0, 7.0]].mean_dim(0, false)?, tensor![3.0, 5.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn mean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.mean_with(SumOptions {
@@ -435,6 +480,13 @@ impl Tensor {
     }
 
     /// Mean with PyTorch's keyword arguments; a dtype must be floating-point or complex.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, SumOptions, tensor};
+    /// let mean = tensor![1, 2].mean_with(SumOptions::new().dtype(DType::F32))?;
+    /// assert_eq!(mean.item::<f32>()?, 1.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn mean_with(&self, options: SumOptions) -> Result<Tensor> {
         let dims = self.reduce_dims("mean", options.dim.as_deref())?;
@@ -459,12 +511,24 @@ impl Tensor {
     }
 
     /// Sum of all elements in which NaN counts as 0.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, f64::NAN, 2.0].nansum()?.item::<f32>()?, 3.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nansum(&self) -> Result<Tensor> {
         self.nansum_with(SumOptions::default())
     }
 
     /// Sum over dimensions in which NaN counts as 0.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, f64::NAN], [2.0, 3.0]].nansum_dim(1, false)?, tensor![1.0, 5.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nansum_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.nansum_with(SumOptions {
@@ -475,6 +539,13 @@ impl Tensor {
     }
 
     /// [`Tensor::nansum`] with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{SumOptions, tensor};
+    /// let x = tensor![[1.0, f64::NAN]];
+    /// assert_eq!(x.nansum_with(SumOptions::new().dim(1).keepdim(true))?, tensor![[1.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nansum_with(&self, options: SumOptions) -> Result<Tensor> {
         let dims = self.reduce_dims("nansum", options.dim.as_deref())?;
@@ -487,12 +558,24 @@ impl Tensor {
     }
 
     /// Mean of all elements that are not NaN.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, f64::NAN, 2.0].nanmean()?.item::<f32>()?, 1.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nanmean(&self) -> Result<Tensor> {
         self.nanmean_with(SumOptions::default())
     }
 
     /// Mean over dimensions of what is not NaN.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, f64::NAN], [2.0, 4.0]].nanmean_dim(1, false)?, tensor![1.0, 3.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nanmean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.nanmean_with(SumOptions {
@@ -503,6 +586,13 @@ impl Tensor {
     }
 
     /// [`Tensor::nanmean`] with PyTorch's keyword arguments; an error for integers.
+    ///
+    /// ```
+    /// use torsh_tensor::{SumOptions, tensor};
+    /// let x = tensor![[1.0, f64::NAN, 2.0]];
+    /// assert_eq!(x.nanmean_with(SumOptions::new().dim(1))?, tensor![1.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nanmean_with(&self, options: SumOptions) -> Result<Tensor> {
         if !self.dtype().is_differentiable() {
@@ -534,12 +624,25 @@ impl Tensor {
     }
 
     /// How many elements are not zero (int64).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![0, 3, 4].count_nonzero()?.item::<i64>()?, 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn count_nonzero(&self) -> Result<Tensor> {
         self.count_nonzero_over(None)
     }
 
-    /// How many elements are not zero, over dimensions (int64).
+    /// How many elements are not zero, over dimensions (int64). A dimension that is out of range or
+    /// named twice is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[0, 3], [5, 4]].count_nonzero_dim(0)?, tensor![1, 2]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn count_nonzero_dim(&self, dims: impl IntoDims) -> Result<Tensor> {
         self.count_nonzero_over(dims.dims().as_deref())
@@ -557,24 +660,50 @@ impl Tensor {
     }
 
     /// Whether any element is not zero (NaN is not), as a 0-d bool tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![0.0, 2.0].any()?.item::<bool>()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn any(&self) -> Result<Tensor> {
         self.truth(&ANY, None, false)
     }
 
-    /// Whether any element is not zero, over dimensions.
+    /// Whether any element is not zero, over dimensions. A bool tensor (uint8 of uint8); `keepdim`
+    /// keeps the dimensions at size 1.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[0, 0], [0, 7]].any_dim(1, false)?, tensor![false, true]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn any_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.truth(&ANY, dims.dims().as_deref(), keepdim)
     }
 
     /// Whether no element is zero, as a 0-d bool tensor; true of no elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(!tensor![0.0, 2.0].all()?.item::<bool>()?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn all(&self) -> Result<Tensor> {
         self.truth(&ALL, None, false)
     }
 
-    /// Whether no element is zero, over dimensions.
+    /// Whether no element is zero, over dimensions. A bool tensor (uint8 of uint8); `keepdim` keeps
+    /// the dimensions at size 1.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 0], [6, 7]].all_dim(1, false)?, tensor![false, true]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn all_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.truth(&ALL, dims.dims().as_deref(), keepdim)
@@ -582,6 +711,14 @@ impl Tensor {
 
     /// Sums what broadcasting from `shape` to this tensor's shape would repeat; an error where
     /// `shape` does not broadcast to it.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[1, 2], [3, 4]];
+    /// assert_eq!(x.sum_to_size([2, 1])?, tensor![[3], [7]]);
+    /// assert!(x.sum_to_size([3]).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn sum_to_size(&self, shape: impl IntoShape) -> Result<Tensor> {
         let shape = self.named("sum_to_size", shape.shape())?;
@@ -597,7 +734,14 @@ impl Tensor {
         }
     }
 
-    /// Sum of the diagonal of a matrix, a 0-d tensor.
+    /// Sum of the diagonal of a matrix, a 0-d tensor. Integers add up in int64. Other numbers of
+    /// dimensions are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2], [3, 4]].trace()?.item::<i64>()?, 5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn trace(&self) -> Result<Tensor> {
         if self.ndim() != 2 {

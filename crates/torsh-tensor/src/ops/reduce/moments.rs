@@ -30,6 +30,14 @@ pub(crate) const RECORDS: &[&OpRecord] = &[
 
 options! {
     /// PyTorch's keyword arguments of `var`, `std`, `var_mean` and `std_mean`.
+    ///
+    /// ```
+    /// use torsh_tensor::VarOptions;
+    /// let options = VarOptions::new();
+    /// assert_eq!(options.correction, 1.0);
+    /// assert!(!options.keepdim);
+    /// assert_eq!(options.correction(0.25).correction, 0.25);
+    /// ```
     VarOptions {
         /// The dimensions to reduce; `None` for all.
         dim: Option<SmallVec<[i64; 6]>> = None, impl IntoDims => |d| d.dims();
@@ -43,6 +51,11 @@ options! {
 
 impl VarOptions {
     /// A correction of 1, or of 0.
+    ///
+    /// ```
+    /// use torsh_tensor::VarOptions;
+    /// assert_eq!(VarOptions::new().unbiased(false).correction, 0.0);
+    /// ```
     #[must_use]
     pub fn unbiased(self, unbiased: bool) -> Self {
         self.correction(u8::from(unbiased))
@@ -299,48 +312,111 @@ impl Tensor {
     }
 
     /// Unbiased variance of all elements, a 0-d tensor; an error for integers.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, 2.0, 3.0].var()?.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn var(&self) -> Result<Tensor> {
         self.var_with(VarOptions::default())
     }
-    /// Unbiased variance over dimensions.
+    /// Unbiased variance over dimensions. Floating-point and complex dtypes, else an error;
+    /// `keepdim` keeps the dimensions at size 1.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0, 3.0], [0.0, 2.0, 4.0]].var_dim(1, false)?, tensor![1.0, 4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn var_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.var_with(over(dims, keepdim))
     }
     /// Variance with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{VarOptions, tensor};
+    /// let x = tensor![1.0, 3.0];
+    /// assert_eq!(x.var_with(VarOptions::new().correction(0.0))?.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn var_with(&self, options: VarOptions) -> Result<Tensor> {
         Ok(self.spread(&VAR, false, options)?.swap_remove(0))
     }
 
     /// Unbiased standard deviation of all elements, a 0-d tensor; an error for integers.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![0.0, 2.0, 4.0].std()?.item::<f32>()?, 2.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn std(&self) -> Result<Tensor> {
         self.std_with(VarOptions::default())
     }
-    /// Unbiased standard deviation over dimensions.
+    /// Unbiased standard deviation over dimensions. Floating-point and complex dtypes, else an
+    /// error; `keepdim` keeps the dimensions at size 1.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1.0, 2.0, 3.0], [0.0, 2.0, 4.0]].std_dim(1, false)?, tensor![1.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn std_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.std_with(over(dims, keepdim))
     }
     /// Standard deviation with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{VarOptions, tensor};
+    /// let x = tensor![[0.0, 4.0]];
+    /// let options = VarOptions::new().dim(1).correction(0.0).keepdim(true);
+    /// assert_eq!(x.std_with(options)?, tensor![[2.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn std_with(&self, options: VarOptions) -> Result<Tensor> {
         Ok(self.spread(&STD, true, options)?.swap_remove(0))
     }
 
-    /// Unbiased variance and mean of all elements.
+    /// Unbiased variance and mean of all elements. Floating-point and complex dtypes, else an
+    /// error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let (var, mean) = tensor![0.0, 2.0, 4.0].var_mean()?;
+    /// assert_eq!((var.item::<f32>()?, mean.item::<f32>()?), (4.0, 2.0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn var_mean(&self) -> Result<(Tensor, Tensor)> {
         self.var_mean_with(VarOptions::default())
     }
     /// Unbiased variance and mean over dimensions.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[0.0, 2.0, 4.0], [1.0, 2.0, 3.0]];
+    /// assert_eq!(x.var_mean_dim(1, false)?, (tensor![4.0, 1.0], tensor![2.0, 2.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn var_mean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.var_mean_with(over(dims, keepdim))
     }
     /// Variance and mean with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{VarOptions, tensor};
+    /// let options = VarOptions::new().dim(1).correction(0.0);
+    /// assert_eq!(tensor![[0.0, 4.0]].var_mean_with(options)?, (tensor![4.0], tensor![2.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn var_mean_with(&self, options: VarOptions) -> Result<(Tensor, Tensor)> {
         let mut outs = self.spread(&VAR_MEAN, false, options)?;
@@ -348,17 +424,39 @@ impl Tensor {
         Ok((var, outs.remove(0)))
     }
 
-    /// Unbiased standard deviation and mean of all elements.
+    /// Unbiased standard deviation and mean of all elements. Floating-point and complex dtypes,
+    /// else an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let (std, mean) = tensor![0.0, 2.0, 4.0].std_mean()?;
+    /// assert_eq!((std.item::<f32>()?, mean.item::<f32>()?), (2.0, 2.0));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn std_mean(&self) -> Result<(Tensor, Tensor)> {
         self.std_mean_with(VarOptions::default())
     }
     /// Unbiased standard deviation and mean over dimensions.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[0.0, 2.0, 4.0], [1.0, 2.0, 3.0]];
+    /// assert_eq!(x.std_mean_dim(1, false)?, (tensor![2.0, 1.0], tensor![2.0, 2.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn std_mean_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<(Tensor, Tensor)> {
         self.std_mean_with(over(dims, keepdim))
     }
     /// Standard deviation and mean with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{VarOptions, tensor};
+    /// let options = VarOptions::new().dim(1).correction(0.0);
+    /// assert_eq!(tensor![[0.0, 4.0]].std_mean_with(options)?, (tensor![2.0], tensor![2.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn std_mean_with(&self, options: VarOptions) -> Result<(Tensor, Tensor)> {
         let mut outs = self.spread(&STD_MEAN, true, options)?;
@@ -366,7 +464,16 @@ impl Tensor {
         Ok((std, outs.remove(0)))
     }
 
-    /// Logarithm of the sum of exponentials over dimensions.
+    /// Logarithm of the sum of exponentials over dimensions. `keepdim` keeps the dimensions at size
+    /// 1; integers and bools become the default dtype.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[0.0, 0.0], [1000.0, 1000.0]];
+    /// // No overflow for large numbers.
+    /// assert!(x.logsumexp(1, false)?.allclose(&tensor![0.693147, 1000.693147])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn logsumexp(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         let dims = self.reduce_dims("logsumexp", dims.dims().as_deref())?;

@@ -14,6 +14,15 @@ pub(crate) const RECORDS: &[&OpRecord] = &[&NORM, &VECTOR_NORM, &DIST];
 
 options! {
     /// PyTorch's keyword arguments of `norm`.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, NormOptions};
+    /// let options = NormOptions::new();
+    /// assert_eq!(options.p, 2.0);
+    /// assert!(!options.keepdim);
+    /// assert_eq!(options.dtype, None);
+    /// assert_eq!(options.p(0.25).p, 0.25);
+    /// ```
     NormOptions {
         /// The order: 2 is the Euclidean (Frobenius) norm; infinities and 0 are possible too.
         p: f64 = 2.0, impl Into<f64> => |p| p.into();
@@ -145,13 +154,27 @@ fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
 }
 
 impl Tensor {
-    /// Euclidean norm of all elements, a 0-d tensor.
+    /// Euclidean norm of all elements, a 0-d tensor. Floating-point and complex dtypes (a complex
+    /// tensor has a real norm), else an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![3.0, 4.0].norm()?.item::<f32>()?, 5.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn norm(&self) -> Result<Tensor> {
         self.norm_with(NormOptions::default())
     }
 
-    /// Euclidean norm over dimensions.
+    /// Euclidean norm over dimensions. `keepdim` keeps the dimensions at size 1. Errors as for
+    /// [`Tensor::norm`].
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[3.0, 4.0], [6.0, 8.0]].norm_dim(1, false)?, tensor![5.0, 10.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn norm_dim(&self, dims: impl IntoDims, keepdim: bool) -> Result<Tensor> {
         self.norm_with(NormOptions {
@@ -162,6 +185,12 @@ impl Tensor {
     }
 
     /// Vector norm of any order, with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{NormOptions, tensor};
+    /// assert_eq!(tensor![3.0, -4.0].norm_with(NormOptions::new().p(1.0))?.item::<f32>()?, 7.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn norm_with(&self, options: NormOptions) -> Result<Tensor> {
         let p = options.p;
@@ -177,6 +206,12 @@ impl Tensor {
     }
 
     /// The p-norm of the difference to another tensor, with which this one broadcasts.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![0.0, 0.0].dist(&tensor![3.0, 4.0], 2.0)?.item::<f32>()?, 5.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn dist(&self, other: &Tensor, p: f64) -> Result<Tensor> {
         let difference = self.sub(other).map_err(|e| e.renamed("dist"))?;

@@ -85,18 +85,38 @@ fn backward(c: &BackwardCx<'_>) -> Result<Tensor> {
 
 impl Tensor {
     /// Product of all elements, a 0-d tensor; integers and bools multiply in int64.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![2, 3, 4].prod()?.item::<i64>()?, 24);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn prod(&self) -> Result<Tensor> {
         self.prod_with(SumOptions::default())
     }
 
-    /// Product along a dimension.
+    /// Product along a dimension. Integers and bools multiply in int64; `keepdim` keeps the
+    /// dimension at size 1. A dimension out of range is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![[1, 2], [3, 4]].prod_dim(1, false)?, tensor![2, 12]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn prod_dim(&self, dim: impl IntoDim, keepdim: bool) -> Result<Tensor> {
         self.prod_with(SumOptions::default().dim(dim.value()).keepdim(keepdim))
     }
 
     /// Product with PyTorch's keyword arguments; of one dimension or all.
+    ///
+    /// ```
+    /// use torsh_tensor::{DType, SumOptions, tensor};
+    /// let options = SumOptions::new().dim(1).dtype(DType::F32);
+    /// assert_eq!(tensor![[1, 2], [3, 4]].prod_with(options)?, tensor![2.0, 12.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn prod_with(&self, options: SumOptions) -> Result<Tensor> {
         if let Some([_, _, ..]) = options.dim.as_deref() {

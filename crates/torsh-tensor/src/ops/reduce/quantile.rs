@@ -29,6 +29,13 @@ pub enum Interpolation {
 
 options! {
     /// PyTorch's keyword arguments of `quantile` and `nanquantile`.
+    ///
+    /// ```
+    /// use torsh_tensor::QuantileOptions;
+    /// let options = QuantileOptions::new();
+    /// assert!(!options.keepdim);
+    /// assert!(options.keepdim(true).keepdim);
+    /// ```
     #[derive(Copy)]
     QuantileOptions {
         /// The dimension; `None` for all elements.
@@ -98,12 +105,28 @@ pub static NANQUANTILE: OpRecord = OpRecord::new(
 impl Tensor {
     /// The q-th quantile of all elements, `q` in [0, 1] a number or a tensor of this dtype; of
     /// several `q` (1-d) a 1-d tensor. float32 and float64 only; an error of no elements.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0, 1.0, 2.0, 3.0, 4.0];
+    /// assert_eq!(x.quantile(0.25)?.item::<f32>()?, 1.0);
+    /// assert_eq!(x.quantile(&tensor![0.5, 1.0])?, tensor![2.0, 4.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn quantile<'a>(&self, q: impl Into<Operand<'a>>) -> Result<Tensor> {
         self.quantile_with(q, QuantileOptions::default())
     }
 
     /// [`Tensor::quantile`] with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{Interpolation, QuantileOptions, tensor};
+    /// let x = tensor![[0.0, 1.0], [2.0, 3.0]];
+    /// let options = QuantileOptions::new().dim(1).interpolation(Interpolation::Lower);
+    /// assert_eq!(x.quantile_with(0.5, options)?, tensor![0.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn quantile_with<'a>(
         &self,
@@ -114,12 +137,26 @@ impl Tensor {
     }
 
     /// The q-th quantile of all elements that are not NaN.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0, f64::NAN, 1.0, 2.0];
+    /// assert_eq!(x.nanquantile(0.5)?.item::<f32>()?, 1.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nanquantile<'a>(&self, q: impl Into<Operand<'a>>) -> Result<Tensor> {
         self.nanquantile_with(q, QuantileOptions::default())
     }
 
     /// [`Tensor::nanquantile`] with PyTorch's keyword arguments.
+    ///
+    /// ```
+    /// use torsh_tensor::{QuantileOptions, tensor};
+    /// let x = tensor![[0.0, f64::NAN], [2.0, 3.0]];
+    /// assert_eq!(x.nanquantile_with(0.5, QuantileOptions::new().dim(1))?, tensor![0.0, 2.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn nanquantile_with<'a>(
         &self,

@@ -15,6 +15,15 @@ use crate::{Tensor, Value};
 
 options! {
     /// PyTorch's arguments of `lstm`, `gru`, `rnn_tanh` and `rnn_relu` beside tensors.
+    ///
+    /// ```
+    /// use torsh_tensor::RnnOptions;
+    /// let options = RnnOptions::new();
+    /// assert!(options.has_biases);
+    /// assert_eq!(options.num_layers, 1);
+    /// assert_eq!(options.dropout, 0.0);
+    /// assert!(!options.has_biases(false).has_biases);
+    /// ```
     RnnOptions {
         /// Whether each layer has the biases `b_ih` and `b_hh` behind its two weights.
         has_biases: bool = true;
@@ -347,7 +356,7 @@ fn cell(
 
 macro_rules! networks {
     ($($(#[$doc:meta])* $record:ident $packed:ident $name:literal $packed_name:literal $method:ident $mode:ident $text:literal
-        $cell_record:ident $cell_name:literal $cell:ident $cell_text:literal;)*) => {
+        $cell_record:ident $cell_name:literal $cell:ident $cell_text:literal $cell_test:literal;)*) => {
         pub(crate) const RECORDS: &[&OpRecord] = &[&LSTM, &LSTM_PACKED, &LSTM_CELL, $(&$record, &$packed, &$cell_record),*];
         $(
             #[doc = $text]
@@ -401,6 +410,7 @@ macro_rules! networks {
 
                 #[doc = concat!("One step of [`Tensor::", stringify!($method), "`]: the hidden state `[batch, hidden]` behind the")]
                 #[doc = concat!("input `[batch, features]` (`torch.", $cell_name, "`).")]
+                #[doc = crate::options::example!($cell_test)]
                 #[track_caller]
                 pub fn $cell<'b>(
                     &self,
@@ -438,7 +448,13 @@ networks! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     GRU GRU_PACKED "gru" "gru.data" gru Gru "A gated recurrent unit over sequences: output and last hidden states."
-        GRU_CELL "gru_cell" gru_cell "One step of a gated recurrent unit.";
+        GRU_CELL "gru_cell" gru_cell "One step of a gated recurrent unit."
+        "# use torsh_tensor::tensor;\n\
+            let (x, h) = (tensor![[0.5]], tensor![[1.0]]);\n\
+            let (w_ih, w_hh) = (tensor![[0.0], [0.0], [1.0]], tensor![[0.0], [0.0], [0.0]]);\n\
+            // Both gates are 1/2: half of the old state, half of tanh(0.5).\n\
+            let h = x.gru_cell(&h, &w_ih, &w_hh, None, None)?;\n\
+            assert!(h.allclose(&tensor![[0.731059]])?);";
     /// A recurrent network with `tanh(w_ih x + b_ih + w_hh h + b_hh)` as each hidden state
     /// (`torch.rnn_tanh`): output and last hidden states, of shapes and arguments as
     /// [`Tensor::gru`] has them.
@@ -451,7 +467,11 @@ networks! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     RNN_TANH RNN_TANH_PACKED "rnn_tanh" "rnn_tanh.data" rnn_tanh Tanh "A recurrent network with tanh: output and last hidden states."
-        RNN_TANH_CELL "rnn_tanh_cell" rnn_tanh_cell "One step of a recurrent network with tanh.";
+        RNN_TANH_CELL "rnn_tanh_cell" rnn_tanh_cell "One step of a recurrent network with tanh."
+        "# use torsh_tensor::tensor;\n\
+            let (x, h) = (tensor![[0.5]], tensor![[1.0]]);\n\
+            let h = x.rnn_tanh_cell(&h, &tensor![[1.0]], &tensor![[2.0]], None, None)?;\n\
+            assert!(h.allclose(&tensor![[0.986614]])?);";
     /// A recurrent network with `relu(w_ih x + b_ih + w_hh h + b_hh)` as each hidden state
     /// (`torch.rnn_relu`): output and last hidden states, of shapes and arguments as
     /// [`Tensor::gru`] has them.
@@ -464,7 +484,12 @@ networks! {
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     RNN_RELU RNN_RELU_PACKED "rnn_relu" "rnn_relu.data" rnn_relu Relu "A recurrent network with ReLU: output and last hidden states."
-        RNN_RELU_CELL "rnn_relu_cell" rnn_relu_cell "One step of a recurrent network with ReLU.";
+        RNN_RELU_CELL "rnn_relu_cell" rnn_relu_cell "One step of a recurrent network with ReLU."
+        "# use torsh_tensor::tensor;\n\
+            let (x, h) = (tensor![[0.5]], tensor![[1.0]]);\n\
+            let bias = tensor![-1.0];\n\
+            let h = x.rnn_relu_cell(&h, &tensor![[1.0]], &tensor![[2.0]], &bias, None)?;\n\
+            assert_eq!(h, tensor![[1.5]]);";
 }
 
 /// One step, with the biases that are there.
@@ -583,6 +608,19 @@ impl Tensor {
 
     /// One step of [`Tensor::lstm`]: hidden state and cells `[batch, hidden]` behind the input
     /// `[batch, features]` (`torch.lstm_cell`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let (x, h, c) = (tensor![[0.5]], tensor![[0.0]], tensor![[1.0]]);
+    /// let w_ih = tensor![[0.0], [0.0], [1.0], [0.0]];
+    /// let w_hh = tensor![[0.0], [0.0], [0.0], [0.0]];
+    /// let (h, c) = x.lstm_cell((&h, &c), &w_ih, &w_hh, None, None)?;
+    /// // All gates are 1/2.
+    /// let cell = 0.5 + 0.5 * 0.5f32.tanh();
+    /// assert!((c.item::<f32>()? - cell).abs() < 1e-6);
+    /// assert!((h.item::<f32>()? - 0.5 * cell.tanh()).abs() < 1e-6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn lstm_cell<'b>(
         &self,

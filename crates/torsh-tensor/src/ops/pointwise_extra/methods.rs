@@ -1,0 +1,526 @@
+//! The tensor's methods of these ops.
+
+use super::*;
+
+impl Tensor {
+    /// `self - alpha * other` (`torch.sub` with `alpha`).
+    ///
+    /// ```
+    /// use torsh_tensor::{AddOptions, tensor};
+    /// let y = tensor![10, 20].sub_with(&tensor![1, 2], AddOptions::new().alpha(3))?;
+    /// assert_eq!(y, tensor![7, 14]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn sub_with<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        options: AddOptions,
+    ) -> Result<Tensor> {
+        scaled::<numbers::SubAlpha>(
+            &parametric::sub_alpha,
+            self,
+            other.into(),
+            options.alpha,
+            false,
+        )
+    }
+
+    /// `other - self` (`torch.rsub`). The shapes broadcast, the dtypes promote; a bool operand is
+    /// an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1, 2].rsub(10)?, tensor![9, 8]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn rsub<'a>(&self, other: impl Into<Operand<'a>>) -> Result<Tensor> {
+        self.rsub_with(other, AddOptions::default())
+    }
+
+    /// `other - alpha * self` (`torch.rsub` with `alpha`).
+    ///
+    /// ```
+    /// use torsh_tensor::{AddOptions, tensor};
+    /// let y = tensor![1, 2].rsub_with(&tensor![10, 10], AddOptions::new().alpha(3))?;
+    /// assert_eq!(y, tensor![7, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn rsub_with<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        options: AddOptions,
+    ) -> Result<Tensor> {
+        scaled::<numbers::Rsub>(&parametric::rsub, self, other.into(), options.alpha, false)
+    }
+
+    /// `self += alpha * other` (`Tensor.add_` with `alpha`); returns this tensor.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddOptions, tensor};
+    /// let x = tensor![1, 2];
+    /// x.add_with_(&tensor![10, 20], AddOptions::new().alpha(2))?;
+    /// assert_eq!(x, tensor![21, 42]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn add_with_<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        options: AddOptions,
+    ) -> Result<Tensor> {
+        scaled::<numbers::AddAlpha>(
+            &parametric::add_alpha,
+            self,
+            other.into(),
+            options.alpha,
+            true,
+        )
+    }
+
+    /// `self -= alpha * other` (`Tensor.sub_` with `alpha`); returns this tensor.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddOptions, tensor};
+    /// let x = tensor![10, 20];
+    /// x.sub_with_(&tensor![1, 2], AddOptions::new().alpha(3))?;
+    /// assert_eq!(x, tensor![7, 14]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn sub_with_<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        options: AddOptions,
+    ) -> Result<Tensor> {
+        scaled::<numbers::SubAlpha>(
+            &parametric::sub_alpha,
+            self,
+            other.into(),
+            options.alpha,
+            true,
+        )
+    }
+
+    /// The quotient rounded by `"trunc"` (towards zero) or `"floor"` (down), or not at all
+    /// (`torch.div` with `rounding_mode`).
+    ///
+    /// ```
+    /// use torsh_tensor::{DivOptions, tensor};
+    /// let (x, trunc) = (tensor![-7, 7], DivOptions::new().rounding_mode("trunc"));
+    /// assert_eq!(x.div_with(2, trunc)?, tensor![-3, 3]);
+    /// assert_eq!(x.div_with(2, DivOptions::new().rounding_mode("floor"))?, tensor![-4, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn div_with<'a>(
+        &self,
+        other: impl Into<Operand<'a>>,
+        options: DivOptions,
+    ) -> Result<Tensor> {
+        let mode = options.rounding_mode.as_deref();
+        divide(Operand::Ref(self), other.into(), mode)
+    }
+
+    /// `self + tensor1 * tensor2`. The shapes broadcast, the dtypes promote.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![1.0, 1.0].addcmul(&tensor![2.0, 3.0], &tensor![4.0, 5.0])?;
+    /// assert_eq!(y, tensor![9.0, 16.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn addcmul(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        self.addcmul_with(tensor1, tensor2, AddcmulOptions::default())
+    }
+
+    /// `self + value * tensor1 * tensor2`.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddcmulOptions, tensor};
+    /// let options = AddcmulOptions::new().value(0.5);
+    /// let y = tensor![1.0].addcmul_with(&tensor![2.0], &tensor![4.0], options)?;
+    /// assert_eq!(y, tensor![5.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn addcmul_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: AddcmulOptions,
+    ) -> Result<Tensor> {
+        multiple::<numbers::Addcmul>(
+            &parametric::addcmul,
+            [self, tensor1, tensor2],
+            options.value,
+            false,
+        )
+    }
+
+    /// [`Tensor::addcmul`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0];
+    /// x.addcmul_(&tensor![2.0], &tensor![4.0])?;
+    /// assert_eq!(x, tensor![9.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn addcmul_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        self.addcmul_with_(tensor1, tensor2, AddcmulOptions::default())
+    }
+
+    /// [`Tensor::addcmul_with`] in place; returns this tensor.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddcmulOptions, tensor};
+    /// let x = tensor![1.0];
+    /// x.addcmul_with_(&tensor![2.0], &tensor![4.0], AddcmulOptions::new().value(-1.0))?;
+    /// assert_eq!(x, tensor![-7.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn addcmul_with_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: AddcmulOptions,
+    ) -> Result<Tensor> {
+        multiple::<numbers::Addcmul>(
+            &parametric::addcmul,
+            [self, tensor1, tensor2],
+            options.value,
+            true,
+        )
+    }
+
+    /// `self + tensor1 / tensor2`. The shapes broadcast, the dtypes promote; integers and bools are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![1.0, 1.0].addcdiv(&tensor![2.0, 3.0], &tensor![4.0, 2.0])?;
+    /// assert_eq!(y, tensor![1.5, 2.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn addcdiv(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        self.addcdiv_with(tensor1, tensor2, AddcmulOptions::default())
+    }
+
+    /// `self + value * tensor1 / tensor2`.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddcmulOptions, tensor};
+    /// let options = AddcmulOptions::new().value(2.0);
+    /// let y = tensor![1.0].addcdiv_with(&tensor![2.0], &tensor![4.0], options)?;
+    /// assert_eq!(y, tensor![2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn addcdiv_with(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: AddcmulOptions,
+    ) -> Result<Tensor> {
+        multiple::<numbers::Addcdiv>(
+            &parametric::addcdiv,
+            [self, tensor1, tensor2],
+            options.value,
+            false,
+        )
+    }
+
+    /// [`Tensor::addcdiv`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0];
+    /// x.addcdiv_(&tensor![2.0], &tensor![4.0])?;
+    /// assert_eq!(x, tensor![1.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn addcdiv_(&self, tensor1: &Tensor, tensor2: &Tensor) -> Result<Tensor> {
+        self.addcdiv_with_(tensor1, tensor2, AddcmulOptions::default())
+    }
+
+    /// [`Tensor::addcdiv_with`] in place; returns this tensor.
+    ///
+    /// ```
+    /// use torsh_tensor::{AddcmulOptions, tensor};
+    /// let x = tensor![1.0];
+    /// x.addcdiv_with_(&tensor![2.0], &tensor![4.0], AddcmulOptions::new().value(-2.0))?;
+    /// assert_eq!(x, tensor![0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn addcdiv_with_(
+        &self,
+        tensor1: &Tensor,
+        tensor2: &Tensor,
+        options: AddcmulOptions,
+    ) -> Result<Tensor> {
+        multiple::<numbers::Addcdiv>(
+            &parametric::addcdiv,
+            [self, tensor1, tensor2],
+            options.value,
+            true,
+        )
+    }
+
+    /// `self + weight * (end - self)`; the weight is a number or a tensor. The shapes broadcast;
+    /// all dtypes are equal, else it is an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let (a, b) = (tensor![0.0, 10.0], tensor![4.0, 20.0]);
+    /// assert_eq!(a.lerp(&b, 0.25)?, tensor![1.0, 12.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn lerp<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
+        lerp(self, end, weight.into(), false)
+    }
+
+    /// [`Tensor::lerp`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.0, 10.0];
+    /// x.lerp_(&tensor![4.0, 20.0], 0.5)?;
+    /// assert_eq!(x, tensor![2.0, 15.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn lerp_<'a>(&self, end: &Tensor, weight: impl Into<Operand<'a>>) -> Result<Tensor> {
+        lerp(self, end, weight.into(), true)
+    }
+
+    /// Each element with nan replaced by 0 and the infinities by the dtype's largest and smallest
+    /// number (`torch.nan_to_num`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, f64::NAN, f64::INFINITY];
+    /// assert_eq!(x.nan_to_num()?, tensor![1.0, 0.0, f32::MAX as f64]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn nan_to_num(&self) -> Result<Tensor> {
+        nan_to_num(self, None, None, None, false)
+    }
+
+    /// [`Tensor::nan_to_num`] with other replacements.
+    ///
+    /// ```
+    /// use torsh_tensor::{NanToNumOptions, tensor};
+    /// let x = tensor![f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    /// let options = NanToNumOptions::new().nan(0.5).posinf(9.0).neginf(-9.0);
+    /// assert_eq!(x.nan_to_num_with(options)?, tensor![0.5, 9.0, -9.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn nan_to_num_with(&self, options: NanToNumOptions) -> Result<Tensor> {
+        let o = options;
+        nan_to_num(self, o.nan, o.posinf, o.neginf, false)
+    }
+
+    /// [`Tensor::nan_to_num`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![1.0, f64::NAN];
+    /// x.nan_to_num_()?;
+    /// assert_eq!(x, tensor![1.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn nan_to_num_(&self) -> Result<Tensor> {
+        nan_to_num(self, None, None, None, true)
+    }
+
+    /// [`Tensor::nan_to_num`] under another name.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(tensor![1.0, f64::NAN].replace_non_finite()?, tensor![1.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn replace_non_finite(&self) -> Result<Tensor> {
+        self.nan_to_num()
+    }
+
+    /// `log(x / (1 - x))` of each element, the inverse of [`Tensor::sigmoid`].
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![0.5, 0.75].logit()?.allclose(&tensor![0.0, 1.098612])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn logit(&self) -> Result<Tensor> {
+        logit(self, None, false)
+    }
+
+    /// [`Tensor::logit`] of each element limited to [`eps`, `1 - eps`].
+    ///
+    /// ```
+    /// use torsh_tensor::{LogitOptions, tensor};
+    /// let y = tensor![0.0, 1.0].logit_with(LogitOptions::new().eps(0.25))?;
+    /// assert!(y.allclose(&tensor![-1.098612, 1.098612])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn logit_with(&self, options: LogitOptions) -> Result<Tensor> {
+        logit(self, options.eps, false)
+    }
+
+    /// [`Tensor::logit`] in place; returns this tensor.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![0.5, 0.75];
+    /// x.logit_()?;
+    /// assert!(x.allclose(&tensor![0.0, 1.098612])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn logit_(&self) -> Result<Tensor> {
+        logit(self, None, true)
+    }
+
+    /// Each element rounded to `decimals` places, halves to even (`torch.round` with `decimals`).
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![1.2345, 6.789].round_decimals(2)?.allclose(&tensor![1.23, 6.79])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn round_decimals(&self, decimals: i64) -> Result<Tensor> {
+        apply(
+            &parametric::round_decimals,
+            self,
+            &[],
+            &numbers::RoundDecimals {
+                decimals: decimals.into(),
+            },
+            false,
+        )
+    }
+
+    /// Whether the elements are equal within PyTorch's default tolerances (`torch.isclose`). A bool
+    /// tensor; the shapes broadcast. Different dtypes are an error.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// let y = tensor![1.0, 2.0].isclose(&tensor![1.000001, 2.1])?;
+    /// assert_eq!(y, tensor![true, false]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn isclose(&self, other: &Tensor) -> Result<Tensor> {
+        self.isclose_with(other, IscloseOptions::default())
+    }
+
+    /// Whether the elements differ by at most `atol + rtol * |other|`; two nans are close where
+    /// `equal_nan`.
+    ///
+    /// ```
+    /// use torsh_tensor::{IscloseOptions, tensor};
+    /// let options = IscloseOptions::new().atol(0.2).equal_nan(true);
+    /// let y = tensor![2.0, f64::NAN].isclose_with(&tensor![2.1, f64::NAN], options)?;
+    /// assert_eq!(y, tensor![true, true]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn isclose_with(&self, other: &Tensor, options: IscloseOptions) -> Result<Tensor> {
+        let IscloseOptions {
+            rtol,
+            atol,
+            equal_nan,
+        } = options;
+        for (name, v) in [("rtol", rtol), ("atol", atol)] {
+            if v.is_nan() || v < 0.0 {
+                return Err(TorshError::invalid(
+                    "isclose",
+                    format!("{name} must be greater than or equal to zero, but got {v}"),
+                ));
+            }
+        }
+        if self.dtype() != other.dtype() {
+            return Err(TorshError::dtype(
+                "isclose",
+                format!("{} did not match {}", self.dtype(), other.dtype()),
+            ));
+        }
+        if self.dtype().is_differentiable() {
+            let numbers = numbers::Isclose {
+                rtol: rtol.into(),
+                atol: atol.into(),
+                equal_nan: equal_nan.into(),
+            };
+            return apply(
+                &parametric::isclose,
+                self,
+                &[Arg::T(other)],
+                &numbers,
+                false,
+            );
+        }
+        if rtol == 0.0 && atol == 0.0 {
+            return self.eq(other);
+        }
+        self.near_integers(other, options)
+    }
+
+    /// [`Tensor::isclose_with`] of integers, in the widest numbers of their device. Where those do
+    /// not hold all integers, equal ones are close all the same.
+    pub(crate) fn near_integers(&self, other: &Tensor, options: IscloseOptions) -> Result<Tensor> {
+        let dtype = widest(self.device())?;
+        let close = self
+            .to_dtype(dtype)?
+            .isclose_with(&other.to_dtype(dtype)?, options)?;
+        match dtype {
+            DType::F64 => Ok(close),
+            _ => close.logical_or(&self.eq(other)?),
+        }
+    }
+
+    /// The angle of each complex element in radians; of real ones 0, or pi for negative ones.
+    ///
+    /// ```
+    /// # use torsh_tensor::tensor;
+    /// assert!(tensor![1.0, -1.0].angle()?.allclose(&tensor![0.0, 3.141593])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn angle(&self) -> Result<Tensor> {
+        let x = if self.dtype().is_differentiable() {
+            self.clone()
+        } else {
+            self.to_dtype(default_dtype())?
+        };
+        call1(&parametric::angle, &[Arg::T(&x)], NONE)
+    }
+
+    /// Powers computed in float64 or complex128, whatever the operands' dtypes.
+    ///
+    /// ```
+    /// # use torsh_tensor::{DType, tensor};
+    /// let y = tensor![2, 3].float_power(2)?;
+    /// assert_eq!((y.dtype(), y.to_vec::<f64>()?), (DType::F64, vec![4.0, 9.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    #[track_caller]
+    pub fn float_power<'a>(&self, exponent: impl Into<Operand<'a>>) -> Result<Tensor> {
+        float_power(Operand::Ref(self), exponent.into())
+    }
+}
