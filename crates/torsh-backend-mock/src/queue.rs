@@ -1,4 +1,4 @@
-//! Queues of work, each with a thread that does it.
+//! Queues of work, each with its own thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

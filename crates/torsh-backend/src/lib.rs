@@ -1,6 +1,8 @@
-//! Registers and discovers the backends of ToRSh.
+//! The table of devices: finds the backend of a [`Device`], and registers backends at run time.
 //!
-//! Each device has at most one backend, which lives as long as the process.
+//! The CPU backend is built in. [`register`] adds a custom device, at most [`MAX_CUSTOM`] of them.
+//! A device has at most one backend, which lives as long as the process. The other functions ask
+//! the backend of a device for a kernel, its properties or its memory statistics.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! The page of operators: every name with its dtypes, derivative and backends, found by asking.
+//! The page of operators: every name with its dtypes, derivative and backends, determined by calls.
 
 use std::fmt::Write as _;
 

@@ -1,10 +1,10 @@
 //! A caching allocator of host memory for tensor data.
 //!
-//! A buffer fresh from the system costs a page fault per page when it is first written, several
-//! times what most elementwise kernels do with it; so freed blocks are kept for the next request
-//! of about their size. Blocks of at most 4 KiB stay in lists of the thread that frees them (no
-//! locks, at most 704 KiB per thread); larger ones go to one cache shared by all threads, which
-//! [`set_cache_limit`] bounds and [`empty_cache`] empties.
+//! The first write to a fresh buffer costs a page fault per page, several times what most elementwise
+//! kernels do with it. So freed blocks are kept for the next request of about their size. Blocks of
+//! at most 4 KiB stay in free lists of the thread that frees them (no locks, at most 704 KiB per
+//! thread). Larger blocks go to one cache for all threads, which [`set_cache_limit`] bounds and
+//! [`empty_cache`] empties.
 
 mod large;
 mod list;

@@ -1,17 +1,16 @@
-//! What a device must be able to do.
+//! The interface of a device: memory, copies, queues and kernels.
 //!
 //! A device is one object that lives as long as the process ([`Backend`]). The tensor crate asks it
-//! for memory ([`DeviceBlock`]), moves bytes in and out, and calls its kernels. It never reads the
-//! memory itself: an address in a [`View`](crate::View) or [`Place`] means something to its device
-//! alone.
+//! for memory ([`DeviceBlock`]), copies bytes in and out, and calls its kernels. It never reads the
+//! memory itself: only the device may interpret an address in a [`View`](crate::View) or [`Place`].
 //!
-//! Work may be recorded and done later, in the order in which it was given to a *queue*. A device's
-//! default queue is shared by all threads. What one queue wrote and another reads is kept apart by
-//! the block itself, which knows who used it last ([`DeviceBlock::wait_for_others`]).
+//! A device may record work and execute it later, in the order in which it was given to a *queue*.
+//! All threads share a device's default queue. A block knows which work used it last, and so orders
+//! the work of different queues ([`DeviceBlock::wait_for_others`]).
 //!
-//! A kernel that finds bad data (an index out of range, an integer division by zero) on a device
-//! that is not waited for reports it with the call's [`CallSite`]: the first such error of a queue is
-//! what the next wait returns.
+//! A kernel may find bad data, such as an index out of range or an integer division by zero. On an
+//! asynchronous device it reports the error with the call's [`CallSite`], and the next wait returns
+//! the first such error of a queue.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! What a kernel is called with.
+//! The arguments of a kernel call.
 
 use std::fmt;
 

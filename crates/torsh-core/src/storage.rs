@@ -1,4 +1,4 @@
-//! Shared, interior-mutable memory with a version counter.
+//! Storage: shared, interior-mutable memory with a version counter and a lock.
 
 use std::any::Any;
 use std::marker::PhantomData;

@@ -1,7 +1,13 @@
-//! The choke point: every op of every backend goes through one of the functions here.
+//! The dispatcher: every op call of every backend goes through a function of this module.
 //!
-//! In order: read the thread's mode, promote, infer shapes, allocate, lock, run the kernel,
-//! record. Nothing else in the crate allocates results, takes locks or makes nodes.
+//! A call finds the common device, promotes dtypes, infers shapes, allocates the results, locks the
+//! storages, runs the kernel, and records a node if an operand requires a gradient. The thread's mode
+//! byte says whether gradients are recorded, and whether observers, autocast or checks of results
+//! require the slower path `watched`.
+//!
+//! Ops that are not expressed as one kernel call (copies, transfers between devices, random fills,
+//! custom functions) use the building blocks exported here: `allocate`, `write_into`, `make_node`
+//! and `attach`. `raw.rs` locks storages for single reads and writes by the host.
 
 mod devices;
 mod inplace;

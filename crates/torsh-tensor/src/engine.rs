@@ -1,8 +1,9 @@
-//! Reverse mode: walks the recorded graph from results to leaves.
+//! Reverse-mode differentiation: walks the recorded graph from the results to the leaves.
 //!
-//! Nodes are numbered as they are made, and a node's edges only lead to nodes made before, so the
-//! pending node with the highest number has received everything it will get: a heap replaces
-//! counting dependencies, and nothing recurses.
+//! Nodes are numbered in order of creation, and a node's edges lead only to nodes created before it.
+//! So the pending node with the highest number has already received all its gradients. The engine
+//! keeps pending nodes in one ordered map (`Queue`), and the one with the highest number beside it.
+//! It needs neither a dependency count nor recursion.
 
 use std::collections::{BTreeMap, HashSet};
 use torsh_core::attrs::NONE;

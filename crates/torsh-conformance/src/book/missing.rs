@@ -1,4 +1,4 @@
-//! What PyTorch has and ToRSh does not, by family.
+//! The names of PyTorch that ToRSh lacks, by family.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

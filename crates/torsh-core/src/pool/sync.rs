@@ -1,5 +1,5 @@
-//! The primitives under [`super::slot`]. The loom test puts its own module of the same shape in
-//! this one's place, so the slot that is checked is the slot that runs.
+//! The synchronisation primitives under [`super::slot`]. The loom test replaces this module with its own
+//! of the same shape, so it checks the same slot that runs.
 
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU64;

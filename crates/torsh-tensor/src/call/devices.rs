@@ -1,5 +1,5 @@
-//! Calls on devices: where an op runs, where its memory is, and what is done where a device lacks
-//! the op's kernel.
+//! Calls on devices: the device and the memory of a call, and the replacement of missing kernels by
+//! definitions or by the CPU.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
