@@ -67,7 +67,7 @@ impl<'a> Arg<'a> {
     }
 }
 
-/// What a function makes of the tensors among a call's operands; `None` where they stay.
+/// The tensors of a call's operands after a function changed them; `None` for unchanged ones.
 pub(crate) fn changed(
     args: &[Arg<'_>],
     mut change: impl FnMut(&Tensor) -> Result<Option<Tensor>>,
@@ -82,7 +82,7 @@ pub(crate) fn changed(
     Ok(all)
 }
 
-/// The operands of a call with what [`changed`] made of its tensors in their place.
+/// The operands of a call, with the tensors that [`changed`] returned in their places.
 pub(crate) fn replaced<'a>(
     args: &[Arg<'a>],
     changes: &'a [Option<Tensor>],
@@ -217,7 +217,7 @@ fn call_at(
     dispatch(record, args, attrs, at)
 }
 
-/// A call while somebody watches or a region casts.
+/// A call with active observers, an autocast region or checks of results.
 #[cold]
 fn watched(
     record: &'static OpRecord,
@@ -231,7 +231,7 @@ fn watched(
     run_at(record, args, attrs, at)
 }
 
-/// Runs an op on operands as they are.
+/// Runs an op without observers, casts or checks.
 pub(crate) fn run_at(
     record: &'static OpRecord,
     args: &[Arg<'_>],
@@ -339,8 +339,8 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
     }
 }
 
-/// The error for strides that reach beyond as many elements as the shape has, or a shape for the
-/// kernel of another number of elements.
+/// The error for a plan whose strides need more elements than its shape has, or whose shape for the
+/// kernel has another number of elements.
 #[cold]
 fn ill_planned(s: &Spec) -> TorshError {
     let kernel = s.kernel_shape.as_ref().map(Shape::to_string);
@@ -356,8 +356,7 @@ fn ill_planned(s: &Spec) -> TorshError {
     )
 }
 
-/// Where the numbers of a device's call are among its operands, the 0-d tensors of the CPU, and their
-/// values.
+/// The positions and values of the numbers in a device's call: 0-d CPU tensors among its operands.
 #[cold]
 fn numbers_of(args: &[Arg<'_>], device: Device) -> SmallVec<[(usize, raw::Number); 1]> {
     // There is a bit for each of the first 32 operands.
