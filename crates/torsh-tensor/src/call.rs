@@ -269,7 +269,7 @@ fn dispatch(
         Rule::Kernel(plan) => structural(record, plan, args, attrs, at),
         Rule::Composite => Err(TorshError::invalid(
             "",
-            "a composite op does not go through the choke point",
+            "a composite op does not go through the dispatcher",
         )),
     };
     r.map_err(|e| in_op(e, record, args, at))
