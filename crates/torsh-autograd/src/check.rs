@@ -1,4 +1,4 @@
-//! Checking derivatives against finite differences.
+//! Comparing derivatives with finite differences.
 
 use torsh_tensor::{DType, Result, Tensor, TorshError, enable_grad, grad, no_grad};
 

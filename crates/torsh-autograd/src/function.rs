@@ -1,4 +1,4 @@
-//! Functions with a derivative of their own.
+//! Functions with a custom derivative.
 
 use std::sync::Arc;
 

@@ -1,19 +1,19 @@
-//! A device for tests: host memory with a GPU's habits.
+//! A device for tests that behaves like a GPU in host memory.
 //!
-//! What goes unnoticed on the CPU fails here:
+//! Mistakes that have no effect on the CPU fail on this device:
 //!
-//! * **Addresses are opaque.** They are not canonical, so that the host's reading or writing through
-//!   one faults.
-//! * **Work is held back** until a flush, and done on another thread, one for each queue, in the
+//! * **Addresses are opaque.** They are not canonical, so the host faults if it reads or writes through
+//!   one.
+//! * **Work is delayed** until a flush. Each queue has its own thread, which executes the work in the
 //!   order in which it was given.
-//! * **Errors are deferred.** What a kernel finds wrong is reported by the next call that waits, with
-//!   the op and its caller.
-//! * **It has less than the CPU**: no float64, no complex numbers, and only two thirds of the kernels
-//!   ([`MISSING`]), some of them not in every dtype ([`MISSING_IN`]); the others are computed by their
-//!   records' definitions.
-//! * **Failures can be injected** ([`Mock::inject`]): no memory, copies that fail, a lost device.
+//! * **Errors are deferred.** The next call that waits reports the error of a kernel, with the op and
+//!   its caller.
+//! * **It supports less than the CPU**: no float64, no complex numbers, and only two thirds of the kernels
+//!   ([`MISSING`]), some of them not in every dtype ([`MISSING_IN`]). The definitions of their records
+//!   compute the others.
+//! * **Failures can be injected** ([`Mock::inject`]): no memory, failed copies, a lost device.
 //!
-//! Kernels are the CPU's, run on the memory behind the addresses.
+//! Its kernels are the CPU's, run on the memory behind the addresses.
 
 mod memory;
 mod missing;

@@ -1,4 +1,4 @@
-//! Which kernels the device lacks.
+//! The kernels that the device lacks.
 
 use torsh_core::{DType, Kernel};
 

@@ -1,4 +1,4 @@
-//! Queues of work, each with a thread that does it.
+//! Queues of work, each with its own thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl Call {
                 Operand::Number { .. } => bits | 1 << i,
                 _ => bits,
             });
-        // SAFETY: what the choke point promised of the call, with the memory behind its addresses,
+        // SAFETY: what the dispatcher promised of the call, with the memory behind its addresses,
         // which the CPU's kernels can read; the numbers are those that it said are numbers.
         let args = unsafe {
             KernelArgs::new(

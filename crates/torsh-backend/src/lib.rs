@@ -1,6 +1,8 @@
-//! Registers and discovers the backends of ToRSh.
+//! The table of devices: finds the backend of a [`Device`], and registers backends at run time.
 //!
-//! Each device has at most one backend, which lives as long as the process.
+//! The CPU backend is built in. [`register`] adds a custom device, at most [`MAX_CUSTOM`] of them.
+//! A device has at most one backend, which lives as long as the process. The other functions ask
+//! the backend of a device for a kernel, its properties or its memory statistics.
 
 use std::sync::OnceLock;
 
@@ -10,18 +12,18 @@ use torsh_core::{Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Res
 
 static CPU: CpuBackend = CpuBackend;
 
-/// How many custom devices there can be.
+/// The largest number of custom devices.
 pub const MAX_CUSTOM: usize = 8;
 
 static CUSTOM: [OnceLock<&'static dyn Backend>; MAX_CUSTOM] =
     [const { OnceLock::new() }; MAX_CUSTOM];
 
-/// Makes a backend the one of `Device::Custom(index)`, for the life of the process; `name` becomes
-/// the name of custom devices ([`torsh_core::name_custom`]).
+/// Registers a backend for `Device::Custom(index)`, for the life of the process. `name` becomes the
+/// name of all custom devices ([`torsh_core::name_custom`]).
 ///
 /// # Errors
-/// Where custom devices have another name, the device has a backend already or the backend is not
-/// that device ([`Backend::device`]), or `index` is not below [`MAX_CUSTOM`].
+/// If custom devices already have another name, the device already has a backend, the backend
+/// belongs to another device ([`Backend::device`]), or `index` is not below [`MAX_CUSTOM`].
 pub fn register(name: &'static str, index: usize, backend: &'static dyn Backend) -> Result<Device> {
     let device = Device::Custom(index);
     let Some(slot) = CUSTOM.get(index) else {
@@ -50,8 +52,8 @@ pub fn register(name: &'static str, index: usize, backend: &'static dyn Backend)
 /// The backend of a device.
 ///
 /// # Errors
-/// [`TorshError::DeviceNotAvailable`], with the devices that are there, where this one is not; it
-/// never is for [`Device::Meta`], which has no data.
+/// [`TorshError::DeviceNotAvailable`] if the device has no backend; the error lists the available
+/// devices. [`Device::Meta`] never has a backend, because it has no data.
 #[inline]
 pub fn backend(device: Device) -> Result<&'static dyn Backend> {
     match device {
@@ -89,8 +91,9 @@ fn unavailable(device: Device) -> TorshError {
     TorshError::unavailable("", format!("device not available: {device}: {why}"))
 }
 
-/// The kernel of a device for a key that computes in a dtype; `None` where the device has none, or is
-/// not there. (A kernel of the CPU that lacks a dtype says so when it is called.)
+/// The kernel of a device for a key that computes in a dtype; `None` if the device lacks the kernel
+/// or is not available. (A CPU kernel that does not support a dtype returns an error when it is
+/// called.)
 #[inline]
 pub fn kernel(device: Device, key: Kernel, compute: DType) -> Option<KernelFn> {
     match device {
@@ -104,7 +107,7 @@ pub fn is_available(device: Device) -> bool {
     device == Device::Meta || backend(device).is_ok()
 }
 
-/// The `index`-th NVIDIA GPU, or the CPU where there is none.
+/// The `index`-th NVIDIA GPU, or the CPU if there is none.
 pub fn cuda_if_available(index: usize) -> Device {
     let cuda = Device::Cuda(index);
     if is_available(cuda) {
@@ -114,7 +117,7 @@ pub fn cuda_if_available(index: usize) -> Device {
     }
 }
 
-/// The fastest device that is there: CUDA, then Metal, then WebGPU, then the CPU.
+/// The first available device of CUDA, Metal, WebGPU and the CPU.
 pub fn best_available() -> Device {
     [Device::Cuda(0), Device::Metal, Device::Wgpu(0)]
         .into_iter()
@@ -122,7 +125,7 @@ pub fn best_available() -> Device {
         .unwrap_or(Device::Cpu)
 }
 
-/// What a device is and can do.
+/// The properties and features of a device.
 ///
 /// # Errors
 /// As [`backend`].
@@ -130,7 +133,7 @@ pub fn properties(device: Device) -> Result<DeviceProperties> {
     Ok(backend(device)?.properties())
 }
 
-/// What a device's allocator holds.
+/// The statistics of a device's allocator.
 ///
 /// # Errors
 /// As [`backend`].
@@ -138,7 +141,7 @@ pub fn memory_stats(device: Device) -> Result<MemoryStats> {
     Ok(backend(device)?.memory_stats())
 }
 
-/// Gives a device's cached memory back to the system.
+/// Returns a device's cached memory to the system.
 ///
 /// # Errors
 /// As [`backend`].

@@ -1,4 +1,4 @@
-//! Workloads from what says them.
+//! Builds workloads from their specifications.
 
 use torsh_nn::functional::{
     self as F, AvgPool2dOptions, Conv1dOptions, Conv2dOptions, InterpolateMode, InterpolateOptions,

@@ -1,5 +1,5 @@
-//! The memory of training: the most bytes in use, and bytes in use after some steps and after many,
-//! which must be the same.
+//! The memory of training: the peak, and the bytes in use after a few steps and after many, which must
+//! be equal.
 
 use std::io;
 use std::process::Command;

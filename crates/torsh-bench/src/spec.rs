@@ -1,5 +1,5 @@
-//! What a workload computes, as data: the suite, the sweep, the limits and the tests make the same
-//! computation of their own sizes.
+//! Specifications of workloads as data. The suite, the sweep, the limits and the tests run the same
+//! computation at different sizes.
 
 use torsh_tensor::{DType, Result, Tensor};
 

@@ -1,4 +1,4 @@
-//! The workloads of the suite, by the names under which other programs time the same.
+//! The workloads of the suite. Other programs time the same ones under the same names.
 
 use torsh_tensor::DType;
 

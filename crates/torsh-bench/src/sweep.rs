@@ -1,4 +1,4 @@
-//! Cliffs: sizes that take over twice the time of the next larger one.
+//! Cliffs: sizes that take more than twice the time of the next larger one.
 
 use std::io::{self, Write};
 

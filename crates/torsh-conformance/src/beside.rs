@@ -1,4 +1,4 @@
-//! The files beside the operators: result dtypes of mixed arguments, and printing.
+//! Golden cases that do not belong to one operator: result dtypes of mixed arguments, and printing.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The cases of one operator file: what is called, with what, and what PyTorch gave.
+//! The cases of one operator file: the call, its arguments, and PyTorch's results.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! ToRSh on a device beside the CPU.
+//! ToRSh on a device other than the CPU.
 
 use torsh_tensor::Device;
 use torsh_tensor::devices::{definitions_used, fallbacks};

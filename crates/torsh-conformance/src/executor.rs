@@ -1,5 +1,5 @@
-//! What runs the calls. The runner knows only this trait; ToRSh is one implementation, and the
-//! runner's own tests bring others that err on purpose.
+//! The executor of calls. The runner knows only this trait. ToRSh implements it, and the runner's own
+//! tests have implementations that make mistakes on purpose.
 
 use crate::case::Value;
 use crate::layouts::Memory;

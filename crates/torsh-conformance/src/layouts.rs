@@ -1,5 +1,5 @@
-//! The same values laid out in memory in several ways. What lies between and around the elements
-//! is poison (NaN, the largest integer, true): a kernel that reads it gives itself away.
+//! The same values in several memory layouts. The elements between and around them are poison (NaN, the
+//! largest integer, true), so a kernel that reads them gives wrong results.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `torsh-conformance DIR`: runs golden cases against ToRSh and tells what fails.
+//! `torsh-conformance DIR`: runs golden cases against ToRSh and reports failures.
 
 use std::process::ExitCode;
 

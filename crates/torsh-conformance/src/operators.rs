@@ -1,4 +1,4 @@
-//! The page of operators: every name with its dtypes, derivative and backends, found by asking.
+//! The page of operators: every name with its dtypes, derivative and backends, determined by calls.
 
 use std::fmt::Write as _;
 
@@ -134,12 +134,12 @@ fn autocast(records: &[&'static OpRecord]) -> &'static str {
 pub fn page() -> String {
     let names = ops::names();
     let mut out = String::from(
-        "# Operators\n\nMade by `cargo run -p torsh-conformance -- operators`; do not edit. Every name that \
-         `torsh_tensor::ops::call` takes. Dtypes are those in which a sample call of the op runs; `-` where \
-         an op has no samples. Derivative: `yes` by its own formula, `through its parts` for an op written in \
-         others, `none by nature` for results that are no differentiable function. Autocast: what a region \
-         casts operands to, `lower` for its own dtype; `-` for ops that it leaves alone, whose parts may be \
-         cast. As in PyTorch, that leaves out `prod` with a dtype, `mse_loss` and `l1_loss` with weights, \
+        "# Operators\n\nMade by `cargo run -p torsh-conformance -- operators`; do not edit. The table lists \
+         every name that `torsh_tensor::ops::call` accepts. Dtypes: those in which a sample call of the op \
+         runs; `-` if the op has no samples. Derivative: `yes` if the op has its own formula, `through its \
+         parts` if it is written in other ops, `none by nature` if the result is not differentiable. Autocast: \
+         the dtype to which a region casts the operands; `lower` is the region's dtype, and `-` means that the op \
+         itself is not cast, though its parts may be. As in PyTorch, autocast does not cast `prod` with a dtype, `mse_loss` and `l1_loss` with weights, \
          `max_pool3d` with indices, circular and constant padding and reflections of volumes, and an `lstm` \
          of packed sequences or with projections.\n\n",
     );

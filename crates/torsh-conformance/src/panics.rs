@@ -1,4 +1,4 @@
-//! Panics as failures: caught, silent, and with where they came from.
+//! Catches panics, silences them, and reports them as failures with their origin.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};

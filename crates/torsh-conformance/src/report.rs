@@ -1,4 +1,4 @@
-//! What a run found, and how it is told.
+//! The report of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Where golden cases come from: a directory, or a zip archive of the same layout.
+//! Sources of golden cases: a directory, or a zip archive of the same layout.
 
 use std::collections::BTreeMap;
 use std::fs::File;

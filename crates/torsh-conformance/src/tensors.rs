@@ -1,6 +1,6 @@
-//! Tensors as plain data: a dtype, a shape and row-major bytes, and how they are read from
-//! safetensors. Kept apart from ToRSh's own types, so that what checks does not rest on what is
-//! checked. Bytes are little-endian, as safetensors has them and every supported machine has it.
+//! Tensors as plain data: a dtype, a shape and row-major bytes, and reading them from safetensors. They
+//! are separate from ToRSh's own types, so that the checker does not depend on the code that it checks.
+//! Bytes are little-endian, as in safetensors and on every supported machine.
 
 use std::collections::HashMap;
 use std::fmt;

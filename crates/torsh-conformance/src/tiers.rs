@@ -1,4 +1,4 @@
-//! Which operators a stage of the project promises: `core` first, then `full`.
+//! The tiers of operators: `core` first, then `full`.
 
 use std::collections::HashSet;
 use std::fmt;

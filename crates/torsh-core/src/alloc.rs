@@ -1,10 +1,10 @@
 //! A caching allocator of host memory for tensor data.
 //!
-//! A buffer fresh from the system costs a page fault per page when it is first written, several
-//! times what most elementwise kernels do with it; so freed blocks are kept for the next request
-//! of about their size. Blocks of at most 4 KiB stay in lists of the thread that frees them (no
-//! locks, at most 704 KiB per thread); larger ones go to one cache shared by all threads, which
-//! [`set_cache_limit`] bounds and [`empty_cache`] empties.
+//! The first write to a fresh buffer costs a page fault per page, several times what most elementwise
+//! kernels do with it. So freed blocks are kept for the next request of about their size. Blocks of
+//! at most 4 KiB stay in free lists of the thread that frees them (no locks, at most 704 KiB per
+//! thread). Larger blocks go to one cache for all threads, which [`set_cache_limit`] bounds and
+//! [`empty_cache`] empties.
 
 mod large;
 mod list;
@@ -37,7 +37,8 @@ static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 #[derive(Debug)]
 pub struct Block {
     ptr: NonNull<u8>,
-    /// Also says where the memory came from: nowhere (0), the small classes, or the large cache.
+    /// The capacity also tells the origin of the memory: none (0), the small classes, or the large
+    /// cache.
     capacity: usize,
 }
 
@@ -107,12 +108,12 @@ pub fn last_refused() -> usize {
     crate::error::last_refused()
 }
 
-/// Bounds the bytes in use: a request that would go beyond is refused as if the system had
-/// refused it. `None`, the default, leaves that to the system.
+/// Bounds the bytes in use. A request that would exceed the bound fails as if the system had
+/// refused it. `None`, the default, sets no bound.
 ///
 /// Bytes in use are the capacities of all blocks that were given out, over all threads, small ones
 /// to within 64 KiB per thread; a thread's free small blocks may be used again beyond the limit.
-/// What is in use already stays.
+/// Memory that is already in use stays.
 ///
 /// ```
 /// use torsh_core::alloc;
@@ -237,8 +238,8 @@ pub fn set_cache_limit(bytes: usize) {
     drop(gone);
 }
 
-/// What is allocated and cached now, over all threads. Exact while no other thread allocates or
-/// frees, apart from the peak (see there).
+/// The bytes that are allocated and cached now, over all threads. Exact while no other thread
+/// allocates or frees, apart from the peak (see there).
 pub fn stats() -> MemoryStats {
     let cached = LARGE.lock().bytes();
     stats::read(cached)
@@ -259,7 +260,7 @@ pub fn thread_stats() -> ThreadStats {
     small::thread_stats()
 }
 
-/// Lets the peak start again from what is in use now.
+/// Resets the peak to the bytes in use now.
 pub fn reset_peak_stats() {
     stats::reset_peak();
 }

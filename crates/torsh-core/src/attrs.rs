@@ -1,10 +1,10 @@
-//! What a call is given beside its tensors: a struct for each kernel, whose fields have names.
+//! Attributes: the arguments of a call that are not tensors, as a struct of the kernel with named fields.
 //!
 //! An op passes its struct by reference ([`Attributes`]), the kernel reads it with
 //! [`KernelArgs::attrs`](crate::KernelArgs::attrs), and the recorded graph keeps a copy
-//! ([`Kept`]). Asking for another struct than the call has is an error, never a default. Fields
-//! can be listed by name ([`Attributes::fields`]), which is how calls are printed, and a struct
-//! can be made of named fields again ([`read`]), which is how a saved call is loaded.
+//! ([`Kept`]). A request for a different struct is an error. [`Attributes::fields`] lists the fields by
+//! name, which is how calls are printed. [`read`] creates a struct from named fields, which is how a
+//! saved call is loaded.
 //!
 //! ```
 //! use torsh_core::attrs::{self, Attributes, Field};

@@ -1,17 +1,16 @@
-//! What a device must be able to do.
+//! The interface of a device: memory, copies, queues and kernels.
 //!
 //! A device is one object that lives as long as the process ([`Backend`]). The tensor crate asks it
-//! for memory ([`DeviceBlock`]), moves bytes in and out, and calls its kernels. It never reads the
-//! memory itself: an address in a [`View`](crate::View) or [`Place`] means something to its device
-//! alone.
+//! for memory ([`DeviceBlock`]), copies bytes in and out, and calls its kernels. It never reads the
+//! memory itself: only the device may interpret an address in a [`View`](crate::View) or [`Place`].
 //!
-//! Work may be recorded and done later, in the order in which it was given to a *queue*. A device's
-//! default queue is shared by all threads. What one queue wrote and another reads is kept apart by
-//! the block itself, which knows who used it last ([`DeviceBlock::wait_for_others`]).
+//! A device may record work and execute it later, in the order in which it was given to a *queue*.
+//! All threads share a device's default queue. A block knows which work used it last, and so orders
+//! the work of different queues ([`DeviceBlock::wait_for_others`]).
 //!
-//! A kernel that finds bad data (an index out of range, an integer division by zero) on a device
-//! that is not waited for reports it with the call's [`CallSite`]: the first such error of a queue is
-//! what the next wait returns.
+//! A kernel may find bad data, such as an index out of range or an integer division by zero. On an
+//! asynchronous device it reports the error with the call's [`CallSite`], and the next wait returns
+//! the first such error of a queue.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -25,18 +24,18 @@ use crate::alloc::MemoryStats;
 use crate::kernel::{Kernel, KernelFn};
 use crate::{DType, Device, Result, Storage};
 
-/// What a device is.
+/// The properties of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceProperties {
     /// The device.
     pub device: Device,
     /// Its maker's name for it.
     pub name: String,
-    /// Its memory in bytes; 0 where it cannot tell.
+    /// Its memory in bytes; 0 if it is not known.
     pub total_memory: u64,
     /// How many threads (CPU) or multiprocessors (GPU) it computes with.
     pub compute_units: usize,
-    /// What it can do, as `avx512` or `float64`.
+    /// Its features, such as `avx512` or `float64`.
     pub capabilities: Vec<String>,
 }
 
@@ -44,12 +43,12 @@ pub struct DeviceProperties {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QueueId(pub u32);
 
-/// A point in a queue: the work that was given to it before.
+/// A point in a queue: all work that was submitted before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket {
     /// The queue.
     pub queue: QueueId,
-    /// How many pieces of work were given to it.
+    /// The number of work items that were submitted to it.
     pub number: u64,
 }
 
@@ -58,9 +57,9 @@ pub trait Event: Send + Sync {
     /// Waits until the work before the event is done.
     ///
     /// # Errors
-    /// What that work failed with, as [`Backend::synchronize`].
+    /// The errors of that work, as in [`Backend::synchronize`].
     fn wait(&self) -> Result<()>;
-    /// Whether the work before the event is done.
+    /// Whether the work before the event is complete.
     fn is_done(&self) -> bool;
     /// The seconds from an earlier event of the device to this one; `None` where either is not done.
     fn elapsed(&self, since: &dyn Event) -> Option<f64> {
@@ -72,7 +71,7 @@ pub trait Event: Send + Sync {
     fn ticket(&self) -> Ticket;
 }
 
-/// The op that a call belongs to and where it was called, for errors that come later.
+/// The op of a call and the place of its caller, for deferred errors.
 #[derive(Clone, Copy, Debug)]
 pub struct CallSite {
     /// PyTorch's name of the op; empty where it is not known.
@@ -204,26 +203,27 @@ impl<'a> From<&'a mut [u8]> for HostBytesMut<'a> {
 
 /// A device: its memory, its queues of work and its kernels.
 ///
-/// An implementation knows kernels and memory and nothing of tensors. Everything may be called from
-/// any thread. Once a device is lost, every method that can fail says so
-/// ([`DeviceLost`](crate::TorshError::DeviceLost)), and nothing waits for it.
+/// An implementation handles kernels and memory, and knows nothing of tensors. All methods may be
+/// called from any thread. Once a device is lost, every fallible method returns
+/// [`DeviceLost`](crate::TorshError::DeviceLost), and no method waits for the device.
 ///
 /// # Safety
-/// Tensors take a backend's word for its memory, so who implements one promises that
+/// Tensors rely on a backend's memory, so an implementation promises that
 ///
-/// * [`device`](Backend::device) is one device, always the same, whose memory no other backend has;
-/// * [`allocate`](Backend::allocate) gives as many bytes as it was asked for, aligned to 64, which
-///   nobody else has until [`free`](Backend::free) gets them back, or later;
-/// * freed memory is used again only after the work in [`Freed::uses`] and all work of the queue that
-///   it came from is done;
-/// * copies and fills touch no bytes but those of their places, and host memory only before they
+/// * [`device`](Backend::device) always returns the same device, and no other backend manages its
+///   memory;
+/// * [`allocate`](Backend::allocate) returns the requested number of bytes, aligned to 64, which
+///   have no other owner at least until [`free`](Backend::free) takes them back;
+/// * freed memory is reused only after the work in [`Freed::uses`] and all work of its queue is
+///   complete;
+/// * copies and fills touch only the bytes of their places, and host memory only before they
 ///   return;
-/// * work of a queue is done in the order in which it was given, and what
-///   [`order_after`](Backend::order_after) was told to wait for before what is given later;
-/// * the function that [`kernel`](Backend::kernel) returns for a key does what the key documents and
-///   touches no memory but that of the call's views, within the layouts that they state.
+/// * a queue executes work in the order of submission, and work submitted after a call of
+///   [`order_after`](Backend::order_after) runs after the work that the call names;
+/// * the function that [`kernel`](Backend::kernel) returns for a key does what the key documents
+///   and touches only the memory of the call's views, within their layouts.
 ///
-/// Code without `unsafe` therefore cannot pose as a device:
+/// So code without `unsafe` cannot implement a device:
 ///
 /// ```compile_fail,E0200
 /// use torsh_core::{alloc::MemoryStats, backend::*, *};
@@ -256,7 +256,7 @@ pub unsafe trait Backend: Send + Sync {
     fn name(&self) -> &'static str;
     /// The device that it is.
     fn device(&self) -> Device;
-    /// What the device is and can do.
+    /// The properties and features of the device.
     fn properties(&self) -> DeviceProperties;
     /// Whether tensors of a dtype can live on the device.
     fn supports(&self, dtype: DType) -> bool {
@@ -268,8 +268,8 @@ pub unsafe trait Backend: Send + Sync {
     /// # Errors
     /// [`out_of_memory`](crate::TorshError::out_of_memory), with the device and the bytes.
     fn allocate(&self, bytes: usize) -> Result<Storage>;
-    /// Takes back what [`DeviceBlock::new`] was made of; it is used again only after all work in
-    /// `uses` and in the queue that it came from is done.
+    /// Takes back the memory of a [`DeviceBlock`]. It may be reused only after all work in `uses`
+    /// and in the block's queue is complete.
     fn free(&self, block: Freed<'_>);
     /// Copies host memory to the device. The host's bytes are read before it returns; the device's
     /// may be written later, in the current queue's order.
@@ -285,27 +285,28 @@ pub unsafe trait Backend: Send + Sync {
     fn copy(&self, src: Place<'_>, dst: Place<'_>) -> Result<()>;
     /// Sets each byte, in the current queue's order.
     fn fill(&self, dst: Place<'_>, byte: u8) -> Result<()>;
-    /// Hands the work of the current queue that is only recorded so far to the device, so that it will be
-    /// done without a wait.
+    /// Submits the recorded work of the current queue to the device, so that it runs without a
+    /// wait.
     ///
     /// # Errors
     /// Where the device is lost.
     fn flush(&self) -> Result<()>;
-    /// Waits until all work of all queues is done.
+    /// Waits until all work of all queues is complete.
     ///
     /// # Errors
-    /// The first error that work reported since the last wait; it is reported once, and the device
-    /// can be used on.
+    /// The first error that work reported since the last wait. It is reported once, and the device
+    /// remains usable.
     fn synchronize(&self) -> Result<()>;
     /// The queue that the calling thread's work goes to.
     fn queue(&self) -> QueueId;
     /// Chooses the queue for the calling thread's work.
     fn set_queue(&self, queue: QueueId) -> Result<()>;
-    /// Makes a queue; where the device can, one with a lower `priority` goes first.
+    /// Creates a queue. If the device supports priorities, a queue with a lower `priority` value
+    /// runs first.
     fn new_queue(&self, priority: i32) -> Result<QueueId>;
-    /// The end of the current queue: all work that was given to it so far.
+    /// The end of the current queue: all work that was submitted to it so far.
     fn ticket(&self) -> Ticket;
-    /// Lets the current queue's next work wait for work of another queue.
+    /// Makes later work of the current queue wait for work of another queue.
     fn order_after(&self, ticket: Ticket) -> Result<()>;
     /// Marks this point in the current queue.
     fn record_event(&self) -> Result<Box<dyn Event>>;
@@ -313,12 +314,14 @@ pub unsafe trait Backend: Send + Sync {
     fn memory_stats(&self) -> MemoryStats;
     /// Gives cached memory back to the system.
     fn empty_cache(&self);
-    /// The kernel for a key that computes in a dtype ([`KernelArgs::compute`](crate::KernelArgs::compute));
-    /// `None` where the backend has none, so that the op is computed by its definition in other ops.
+    /// The kernel for a key that computes in a dtype
+    /// ([`KernelArgs::compute`](crate::KernelArgs::compute)); `None` if the backend has none; the
+    /// op is then computed by its definition in other ops.
     fn kernel(&self, kernel: Kernel, compute: DType) -> Option<KernelFn>;
 }
 
-/// Who used a block's memory last: the last write, and the reads since, one for each queue.
+/// The work that used a block's memory last: the last write, and the reads since, one for each
+/// queue.
 #[derive(Clone, Debug, Default)]
 pub struct Uses {
     /// The last write.
@@ -327,7 +330,7 @@ pub struct Uses {
     pub reads: SmallVec<[Ticket; 2]>,
 }
 
-/// What a dropped block leaves to its backend. Only a block makes one, when it is dropped:
+/// The memory that a dropped block returns to its backend. Only dropping a block creates one:
 ///
 /// ```compile_fail,E0451
 /// use torsh_core::backend::{Backend, Freed, Uses};
@@ -361,7 +364,7 @@ impl<'a> Freed<'a> {
     }
 }
 
-/// Memory of a device, which goes back to its backend on drop.
+/// Memory of a device, which returns to its backend on drop.
 pub struct DeviceBlock {
     ptr: NonNull<u8>,
     bytes: usize,
@@ -411,8 +414,8 @@ impl DeviceBlock {
         self.backend
     }
 
-    /// Before work of `queue`, the calling thread's current one, that reads or writes the block:
-    /// where another queue used it, the current one waits for that.
+    /// To be called before work of `queue`, the calling thread's current one, reads or writes the
+    /// block. If another queue used the block, the current queue waits for that work.
     ///
     /// # Errors
     /// Where the device is lost.
@@ -426,8 +429,8 @@ impl DeviceBlock {
             .try_for_each(|t| self.backend.order_after(*t))
     }
 
-    /// After work was given to the current queue that reads or writes the block, whose
-    /// [`Backend::ticket`] is then `now`. Both calls and the work between them are under the
+    /// To be called after work that reads or writes the block was submitted to the current queue,
+    /// whose [`Backend::ticket`] is then `now`. Both calls and the work between them are under the
     /// storage's lock.
     ///
     /// # Safety

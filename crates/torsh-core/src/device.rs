@@ -1,4 +1,4 @@
-//! Where a tensor lives.
+//! Devices: the names of the places where tensors live.
 
 use std::fmt;
 use std::str::FromStr;

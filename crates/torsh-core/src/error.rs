@@ -92,7 +92,7 @@ impl ErrorInfo {
 
 impl TorshError {
     constructors! {
-        /// Shapes that do not go together. `op` may be empty: the choke point fills it in.
+        /// Shapes that do not go together. `op` may be empty: the dispatcher fills it in.
         shape => ShapeMismatch;
         /// Operands on different devices.
         device => DeviceMismatch;

@@ -1,4 +1,4 @@
-//! What a kernel is called with.
+//! The arguments of a kernel call.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use crate::{DType, Device, Result, Scalar, TorshError};
 
 pub use crate::pointwise::Kernel;
 
-/// One operand as a kernel sees it: memory, dtype and layout.
+/// One operand of a kernel: memory, dtype and layout.
 ///
-/// Only [`View::new`] makes one of memory, and it is `unsafe`: a kernel reads and writes what a
-/// view says is there. So code without `unsafe` cannot call a kernel on memory that is none:
+/// Only the `unsafe` [`View::new`] creates a view of memory, because a kernel reads and writes that
+/// memory. So code without `unsafe` cannot call a kernel on invalid memory:
 ///
 /// ```compile_fail,E0451
 /// use torsh_core::{DType, View};
@@ -31,7 +31,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The operand that an optional input has when it is not given.
+    /// The operand for an optional input that is not given.
     pub const ABSENT: View<'static> = View {
         ptr: std::ptr::null_mut(),
         dtype: DType::U8,
@@ -137,12 +137,12 @@ impl fmt::Debug for View<'_> {
     }
 }
 
-/// Everything one kernel call gets. Outputs are allocated, never zeroed, and locked; inputs are
-/// locked for reading; shapes and dtypes were checked by the op's rules.
+/// The arguments of a kernel call. Outputs are allocated but not zeroed, and locked for writing;
+/// inputs are locked for reading. The op's rules have checked shapes and dtypes.
 ///
-/// A kernel is a safe function of this: whoever makes one ([`KernelArgs::new`], `unsafe`) promises
-/// what the kernel relies on. Whatever else a kernel takes the call's word for is said by an `unsafe`
-/// function too:
+/// A kernel is a safe function of this struct: the caller of the `unsafe` [`KernelArgs::new`]
+/// promises the facts on which the kernel relies. Further facts that a kernel does not check are
+/// stated by `unsafe` functions, too:
 ///
 /// ```compile_fail,E0133
 /// use torsh_core::KernelArgs;
@@ -176,8 +176,7 @@ pub struct KernelArgs<'a> {
     site: CallSite,
 }
 
-/// A kernel. Dtypes it does not have are an error that says so, made with
-/// [`KernelArgs::unsupported`].
+/// A kernel. For an unsupported dtype it returns the error of [`KernelArgs::unsupported`].
 pub type KernelFn = fn(&KernelArgs<'_>) -> Result<()>;
 
 impl<'a> KernelArgs<'a> {
@@ -271,13 +270,13 @@ impl<'a> KernelArgs<'a> {
         self.site
     }
 
-    /// What to write.
+    /// The outputs.
     #[inline(always)]
     pub fn outputs(&self) -> &'a [View<'a>] {
         self.outputs
     }
 
-    /// What to read.
+    /// The inputs.
     #[inline(always)]
     pub fn inputs(&self) -> &'a [View<'a>] {
         self.inputs
@@ -348,15 +347,15 @@ impl<'a> KernelArgs<'a> {
         .collect()
     }
 
-    /// Names op, operands and call site in an error of this call: for one that comes later, when
-    /// nobody else knows them.
+    /// Adds op, operands and call site to an error of this call. Deferred errors need this, because
+    /// the dispatcher can no longer add them.
     #[must_use]
     #[cold]
     pub fn explain(&self, e: TorshError) -> TorshError {
         e.in_op(self.site.op, || self.operands(), self.site.location)
     }
 
-    /// The error for a dtype that the kernel does not have.
+    /// The error for a dtype that the kernel does not support.
     #[cold]
     pub fn unsupported(&self) -> TorshError {
         let what = format!("not implemented for {} on {}", self.compute, self.device);

@@ -1,6 +1,6 @@
-//! The ground ToRSh stands on: element types and their promotion, shapes and layouts, devices,
-//! errors, storage and its allocator, the table of kernels with the scalar definitions that all
-//! backends share, the thread pool and the random generators.
+//! The foundation of ToRSh: element types and their promotion, shapes and layouts, devices, errors,
+//! storage and its allocator, the [`Backend`] trait, the kernel keys with the scalar definitions that
+//! all backends share, the thread pool and the random generators.
 
 pub mod alloc;
 pub mod attrs;

@@ -1,4 +1,4 @@
-//! Storages whose memory is a mapped file, and reading and filling storages from outside.
+//! Storages backed by a mapped file, and reading and filling storages from outside.
 
 use std::fs::File;
 use std::io;

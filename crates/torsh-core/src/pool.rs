@@ -1,9 +1,10 @@
 //! A persistent fork-join thread pool for kernels.
 //!
-//! Work is split into contiguous chunks fixed in advance, one per thread: no stealing, so a thread
-//! that waits never runs somebody else's work under its locks. Workers are started when first
-//! needed, spin for some tens of microseconds after a job and then park. Calls from inside a chunk
-//! run serially, and so do calls made while another thread has the pool.
+//! Work is split into contiguous chunks that are fixed in advance, one per thread. There is no work
+//! stealing, so a waiting thread never runs another caller's work while it holds locks. Workers start
+//! when they are first needed. An idle worker spins for 10 us, then yields between polls for 40 us,
+//! then parks. Calls from inside a chunk run serially, and so do calls while another thread uses the
+//! pool.
 
 mod slot;
 mod sync;

@@ -1,8 +1,8 @@
 //! Reference counting for objects that live as long as one op.
 //!
-//! [`Shared`] is [`std::sync::Arc`] for what every op makes and drops: its memory comes from lists
-//! of the thread's own, and dropping the only handle changes no counter, since both counts are in
-//! one word that tells so.
+//! [`Shared`] replaces [`std::sync::Arc`] for objects that every op creates and drops. Its memory comes
+//! from free lists of the thread. Both of its counts are in one word, so dropping the only handle
+//! changes no counter.
 
 use std::alloc::Layout;
 use std::fmt;

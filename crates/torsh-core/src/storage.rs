@@ -1,4 +1,4 @@
-//! Shared, interior-mutable memory with a version counter.
+//! Storage: shared, interior-mutable memory with a version counter and a lock.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -12,13 +12,13 @@ use crate::alloc::Block;
 use crate::backend::DeviceBlock;
 use crate::{Device, Result, Shared, alloc};
 
-/// What keeps a [`Storage`]'s memory alive.
+/// The owner of a [`Storage`]'s memory.
 pub enum Owner {
     /// A block of the host's caching allocator.
     Host(Block),
     /// A block of a device's backend.
     Device(DeviceBlock),
-    /// Memory of somebody else (a mapped file, DLPack); freed on drop.
+    /// External memory (a mapped file, DLPack); freed on drop.
     Foreign(Box<dyn Any + Send + Sync>),
     /// No memory: the meta device.
     Nothing,
@@ -26,9 +26,9 @@ pub enum Owner {
 
 /// The memory behind one or more tensors.
 ///
-/// Views of a tensor share its storage, so writing through one shows in all. Reading and writing
-/// go through [`lock_all`], which the choke point of every op calls; `version` counts the writes,
-/// so that automatic differentiation notices when something it saved has changed.
+/// Views of a tensor share its storage, so a write through one is visible in all. Reads and writes
+/// go through [`lock_all`], which the dispatcher calls for every op. `version` counts the writes,
+/// so that automatic differentiation notices changes of saved values.
 pub struct Storage {
     ptr: NonNull<u8>,
     bytes: usize,
@@ -72,7 +72,7 @@ impl Storage {
         }
     }
 
-    /// A storage without memory, as the meta device has it.
+    /// A storage without memory, for the meta device.
     pub fn meta(bytes: usize) -> Storage {
         Storage {
             ptr: NonNull::dangling(),
@@ -103,7 +103,7 @@ impl Storage {
         }
     }
 
-    /// Memory that somebody else owns: a mapped file, DLPack.
+    /// Memory with an external owner: a mapped file, DLPack.
     ///
     /// # Safety
     /// `ptr` must stay valid for `bytes` bytes, for reading and writing, until `owner` is dropped,
@@ -151,7 +151,7 @@ impl Storage {
         self.device
     }
 
-    /// How often the memory was written in place.
+    /// The number of in-place writes to the memory.
     #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
@@ -200,17 +200,17 @@ impl Drop for Locks<'_> {
     }
 }
 
-/// From how many storages on duplicates are looked for by sorting.
+/// The number of storages from which duplicates are found by sorting.
 const MANY: usize = 16;
 
 /// Locks the storages of one call: `true` for writing, `false` for reading.
 ///
-/// They are locked in the order of their addresses with duplicates merged (writing wins), so that
-/// calls of several threads on the same storages never wait for each other in a circle, and
-/// `x.add_(&x)` takes one lock. Never call user code while the result is held.
+/// They are locked in the order of their addresses, with duplicates merged (a write lock wins). So
+/// calls of several threads on the same storages cannot deadlock, and `x.add_(&x)` takes one lock.
+/// Never call user code while the guard is held.
 #[inline]
 pub fn lock_all<'a>(storages: &[(&'a Storage, bool)]) -> Locks<'a> {
-    // One or two distinct storages: what nearly every op has.
+    // The case of nearly every op: one or two distinct storages.
     match *storages {
         [a] => take(smallvec::SmallVec::from_buf_and_len([a; 4], 1)),
         [a, b] => {

@@ -1,4 +1,4 @@
-//! Datasets made of others.
+//! Datasets that combine other datasets.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
-//! The IDX format, in which MNIST and its kin come.
+//! The IDX format of MNIST and similar data sets.
 //!
-//! Two zero bytes, a code of the element type, the number of dimensions, each dimension as a
-//! 32-bit integer, then the elements row-major; all big-endian. Files may be compressed with gzip.
+//! A file has two zero bytes, a code of the element type, the number of dimensions, each dimension as
+//! a 32-bit integer, and then the elements in row-major order. All numbers are big-endian. Files may
+//! be compressed with gzip.
 
 use std::fs::File;
 use std::io::{BufReader, Read};

@@ -1,4 +1,4 @@
-//! Images in a folder for each class.
+//! Images in one folder per class.
 
 use std::fs::read_dir;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Datasets that are read from front to back.
+//! Datasets that are read sequentially.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Where a loader is, to be saved and taken up again.
+//! The position of a loader, which can be saved and restored.
 
 use std::collections::BTreeMap;
 

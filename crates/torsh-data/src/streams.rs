@@ -1,4 +1,4 @@
-//! Threads that each read a stream; their batches are taken in turn.
+//! Threads that each read a stream; the loader takes their batches in turn.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;

@@ -1,4 +1,4 @@
-//! Tables of numbers, whatever the file they are read from.
+//! Tables of numbers, independent of the file format.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What a worker knows about itself, and the random numbers it draws.
+//! Information for code that runs in a worker, and the worker's random numbers.
 
 use std::cell::Cell;
 

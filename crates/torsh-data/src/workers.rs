@@ -1,4 +1,4 @@
-//! Threads that make batches ahead of time, in order.
+//! Worker threads that prepare batches in advance, in order.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,6 @@
 //! Loading model files within limits.
 //!
-//! Nothing of a file is ever executed (see `torsh-serialize`); what is limited here is how much is
+//! Loading never executes code from a file (see `torsh-serialize`). This module limits how much is
 //! loaded, and into which kinds of layers.
 
 use std::fs::File;

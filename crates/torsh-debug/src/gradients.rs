@@ -1,4 +1,4 @@
-//! The gradients of a model's parameters, to be printed.
+//! Reports of the gradients of a model's parameters.
 
 use std::fmt;
 

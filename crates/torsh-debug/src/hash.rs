@@ -1,4 +1,4 @@
-//! SHA-256 of files, and the file beside them that says what it should be.
+//! SHA-256 of files, and the file beside them with the expected hash.
 
 use std::fs::File;
 use std::io::Read;

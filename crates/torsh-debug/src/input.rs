@@ -1,4 +1,4 @@
-//! Checks of tensors that come from outside, and of what a model makes of them.
+//! Checks of external tensors, and of a model's outputs.
 
 use torsh_tensor::{
     DType, IntoShape, NanToNumOptions, Result, Tensor, TorshError, options, tensor_stats,

@@ -1,5 +1,5 @@
-//! Looking into tensors, gradients and models while a program is being written, and checks of what
-//! comes from outside: inputs, outputs and model files.
+//! Inspection of tensors, gradients and models during development, and checks of external data:
+//! inputs, outputs and model files.
 //!
 //! | here | what |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | [`sanitize_model_input`], [`safe_division`] | compute what cannot go wrong |
 //! | [`safe_load_model`], [`secure_model_loading`] | load files within limits |
 //!
-//! What is wrong is an error that names it; what is only unusual comes back as [`Warning`]s.
+//! A wrong value is an error that names it; unusual values are returned as [`Warning`]s.
 #![forbid(unsafe_code)]
 
 mod file;

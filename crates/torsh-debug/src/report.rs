@@ -1,4 +1,4 @@
-//! What a tensor holds, to be printed.
+//! Reports of the properties and statistics of a tensor.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Activations that take more than a tensor.
+//! Activations with arguments beside the tensor.
 
 use torsh_tensor::{
     EluOptions, GeluOptions, HardtanhOptions, IntoDim, LeakyReluOptions, Operand, Result, Scalar,

@@ -1,4 +1,4 @@
-//! Names that PyTorch has for functions of other names, made of the table of aliases.
+//! PyTorch's alias names of functions, generated from the table of aliases.
 
 use std::borrow::Borrow;
 

@@ -1,4 +1,4 @@
-//! Choosing, placing and sorting elements.
+//! Selecting, writing and sorting elements.
 
 use torsh_tensor::{AddOptions, IntoDim, Operand, Result, Tensor};
 

@@ -1,4 +1,4 @@
-//! Other sizes of signals, images and volumes.
+//! Resizing signals, images and volumes.
 
 use torsh_tensor::{IntoShape, Result, Tensor};
 

@@ -1,4 +1,4 @@
-//! The arguments that functions take beyond those PyTorch requires.
+//! The optional arguments of functions.
 
 use torsh_tensor::Sizes;
 

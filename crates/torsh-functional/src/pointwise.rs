@@ -1,4 +1,4 @@
-//! Functions of the rows of pointwise ops.
+//! Functions generated from the rows of pointwise ops.
 
 use torsh_tensor::{Operand, Result, Tensor};
 

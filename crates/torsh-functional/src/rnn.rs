@@ -1,4 +1,4 @@
-//! Recurrent networks (`torch.lstm` and its like).
+//! Recurrent networks (`torch.lstm` and related functions).
 
 use torsh_tensor::{Result, Tensor};
 

@@ -1,8 +1,7 @@
-//! Looking a dependency up in the Cargo.toml of the crate being compiled.
+//! Finds a dependency in the Cargo.toml of the crate that is being compiled.
 //!
-//! A TOML parser would be eight crates in everybody's build for this one question, so the lines
-//! are read as they are commonly written; whatever that misses is served by
-//! `#[module(crate = "..")]`.
+//! A TOML parser would add eight crates to every build for this one lookup. So this module reads the
+//! lines as they are commonly written; `#[module(crate = "..")]` covers all other cases.
 
 /// How the crate being compiled names a dependency.
 #[derive(Clone, Debug, PartialEq)]

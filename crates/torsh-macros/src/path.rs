@@ -1,4 +1,4 @@
-//! Where the generated code finds `torsh-nn`.
+//! The path of `torsh-nn` in the generated code.
 
 use proc_macro2::Span;
 use syn::{Ident, Path, parse_quote};

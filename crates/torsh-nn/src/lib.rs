@@ -1,4 +1,4 @@
-//! Layers of ToRSh, as `torch.nn`: the trait [`Module`], what every module can do
+//! Layers of ToRSh, as `torch.nn`: the trait [`Module`], the methods of every module
 //! ([`ModuleExt`]), layers, losses and their initialisation ([`init`]).
 
 extern crate self as torsh_nn;

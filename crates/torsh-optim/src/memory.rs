@@ -1,4 +1,4 @@
-//! What most optimizers remember of a parameter: a count of steps, tensors and numbers.
+//! The state that most optimizers keep for a parameter: a step count, tensors and numbers.
 
 use std::sync::Arc;
 

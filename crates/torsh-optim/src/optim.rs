@@ -1,4 +1,4 @@
-//! The part that all optimizers share: groups, state, the walk over the parameters.
+//! The common part of all optimizers: parameter groups, state, and the loop over the parameters.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What every optimizer can do.
+//! The trait of all optimizers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What an optimizer is given to train.
+//! The parameters that an optimizer trains.
 
 use torsh_nn::Parameter;
 use torsh_tensor::{Result, Tensor, TorshError};

@@ -1,4 +1,4 @@
-//! What a model's training keeps in memory.
+//! The memory that training a model needs.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Events put together by name.
+//! Events aggregated by name.
 
 use std::collections::HashMap;
 use std::fmt;

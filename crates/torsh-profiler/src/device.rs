@@ -1,5 +1,4 @@
-//! What devices do for the events of a profile: their times, from marks around each op, and their
-//! memory.
+//! Times of ops on devices, from events before and after each op, and the memory of devices.
 
 use torsh_backend::backend;
 use torsh_core::alloc::MemoryStats;

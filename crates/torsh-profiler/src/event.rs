@@ -1,4 +1,4 @@
-//! Events: what was done, when, and within what.
+//! Events: ops and ranges with their times and their parents.
 
 use std::fmt;
 

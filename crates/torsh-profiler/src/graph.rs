@@ -1,4 +1,4 @@
-//! The recorded graph as a picture.
+//! The recorded graph in DOT format.
 
 use std::collections::HashMap;
 use std::fmt::Write;

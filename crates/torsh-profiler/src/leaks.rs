@@ -1,4 +1,4 @@
-//! The memory profiler: peaks, and tensors that nobody freed.
+//! The memory profiler: peaks, and tensors that are still in use.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What the threads of a profile saw.
+//! The log of events that each thread records.
 
 use std::collections::HashMap;
 use std::panic::Location;

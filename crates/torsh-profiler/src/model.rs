@@ -1,4 +1,4 @@
-//! What a run of a model costs.
+//! The cost of running a model.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Watching a model in production.
+//! Monitoring a model in production.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The names under which a profile shows what was done: PyTorch's.
+//! The names of ops in a profile, which are PyTorch's.
 
 use torsh_tensor::Node;
 use torsh_tensor::observe::{Call, Work};

@@ -1,4 +1,4 @@
-//! The profiler: switching it on and off, and what it saw.
+//! The profiler: starting, stopping, and the recorded profile.
 
 use std::cell::RefCell;
 use std::fmt;

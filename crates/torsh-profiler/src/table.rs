@@ -1,4 +1,4 @@
-//! Tables of events, laid out as PyTorch's.
+//! Tables of events in PyTorch's layout.
 
 use torsh_tensor::{Result, TorshError, options};
 

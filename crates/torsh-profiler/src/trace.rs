@@ -1,4 +1,4 @@
-//! Files: Chrome traces and stacks.
+//! Export to files: Chrome traces and stacks.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Zip archives, as PyTorch's and NumPy's files are.
+//! Zip archives, the container of PyTorch's and NumPy's files.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom, Write};

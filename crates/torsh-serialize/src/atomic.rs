@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Atomic writes: a file is replaced completely or not at all.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

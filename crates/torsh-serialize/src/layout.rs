@@ -1,4 +1,4 @@
-//! Bytes of files as memory of tensors.
+//! Using the bytes of a file as the memory of tensors.
 
 use std::io::Write;
 

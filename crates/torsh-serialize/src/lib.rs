@@ -1,13 +1,13 @@
 //! Files of tensors: PyTorch's `.pt`/`.pth`, safetensors, `.npy` and `.npz`.
 //!
-//! [`load`] reads any of them, by content; [`save`] writes the one that the path's extension
-//! names. Each format has a module of its own with what is particular to it.
+//! [`load`] recognises any of them by content; [`save`] writes the format that the path's extension
+//! names. Each format has its own module with the functions specific to it.
 //!
-//! Tensors of a file lie in the file itself, mapped privately, where their place in it is aligned:
-//! loading reads only headers, and writing in place changes memory of this process alone.
+//! Tensors use the mapped file as their memory if their position in it is aligned. So loading reads
+//! only headers. The mapping is private: writing in place changes memory of this process alone.
 //!
-//! Nothing in a file is trusted. What does not fit its format is an error; no more memory is taken
-//! than the file's own bytes justify, and nothing of a checkpoint is ever executed.
+//! No file is trusted. Contents that do not fit the format are an error. The reader takes no more memory
+//! than the file's size justifies, and never executes code from a checkpoint.
 #![forbid(unsafe_code)]
 
 mod archive;

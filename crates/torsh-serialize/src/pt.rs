@@ -1,8 +1,8 @@
-//! PyTorch's files: `.pt` and `.pth`, in the zip container and in the one before PyTorch 1.6.
+//! PyTorch's `.pt` and `.pth` files, in the zip container and in the one before PyTorch 1.6.
 //!
-//! Their objects are pickles, programs for a small stack machine. The machine here
-//! (`unpickle`) makes tensors, numbers, texts and containers; any other name in a file is
-//! refused, so nothing of it is executed.
+//! The objects in them are pickles, which are programs for a small stack machine. The machine here
+//! (`unpickle`) builds tensors, numbers, strings and containers. It refuses any other name in a file,
+//! so no code of the file is executed.
 
 mod build;
 mod globals;

@@ -1,4 +1,4 @@
-//! safetensors files, which PyTorch and Hugging Face read.
+//! The safetensors format, which PyTorch and Hugging Face read.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

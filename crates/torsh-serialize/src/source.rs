@@ -1,4 +1,4 @@
-//! Where files are read from: a path or bytes in memory.
+//! Sources of files: a path, or bytes in memory.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};

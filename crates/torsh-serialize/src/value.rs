@@ -1,4 +1,4 @@
-//! What a file can hold, apart from tensors: numbers, texts and containers.
+//! The values of a file: tensors, numbers, strings and containers.
 
 mod access;
 mod big;

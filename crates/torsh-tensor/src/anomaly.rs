@@ -1,4 +1,4 @@
-//! Finding the op that made the first nan or infinity of a forward pass.
+//! Finds the op that produced the first nan or infinity of a forward pass.
 
 use torsh_core::attrs::Field;
 use torsh_core::{Attributes, Result, Scalar, TorshError};

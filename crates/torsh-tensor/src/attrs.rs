@@ -1,8 +1,8 @@
-//! Attributes of views: the structs of the ops that make another layout of a tensor's memory, and
-//! so have no kernel. Those of kernels are in [`torsh_core::attrs`].
+//! Attributes of views: the structs of ops that change the layout and therefore have no kernel. The
+//! attributes of kernels are in [`torsh_core::attrs`].
 //!
-//! Dimensions are counted from the start, and sizes are not negative: what a caller leaves open is
-//! settled before the call.
+//! Dimensions count from the start, and sizes are not negative: negative dimensions and inferred sizes
+//! are resolved before the call.
 
 use torsh_core::attrs::{Field, Reader};
 use torsh_core::{DType, Dims, Kept, Result, Shape};

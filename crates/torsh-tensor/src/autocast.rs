@@ -1,9 +1,8 @@
-//! Autocast: in a region, ops compute in the dtype that suits them (`torch.autocast`).
+//! Autocast: inside a region, ops compute in a suitable dtype (`torch.autocast`).
 //!
-//! What an op does with its operands is the [`Autocast`] class of its record. Ops with a kernel of
-//! their own are cast at the choke point, composite ones in [`body`]; what a composite op is made
-//! of then runs as outside of any region. Backward runs outside too: its dtypes are the recorded
-//! ones.
+//! The [`Autocast`] class of an op's record says how its operands are cast. The dispatcher casts the
+//! operands of ops that have a kernel; [`body`] casts those of composite ops. The ops inside a composite
+//! op then run as if outside of a region. Backward runs outside, too: it uses the recorded dtypes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

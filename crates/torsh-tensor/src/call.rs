@@ -1,7 +1,13 @@
-//! The choke point: every op of every backend goes through one of the functions here.
+//! The dispatcher: every op call of every backend goes through a function of this module.
 //!
-//! In order: read the thread's mode, promote, infer shapes, allocate, lock, run the kernel,
-//! record. Nothing else in the crate allocates results, takes locks or makes nodes.
+//! A call finds the common device, promotes dtypes, infers shapes, allocates the results, locks the
+//! storages, runs the kernel, and records a node if an operand requires a gradient. The thread's mode
+//! byte says whether gradients are recorded, and whether observers, autocast or checks of results
+//! require the slower path `watched`.
+//!
+//! Ops that are not expressed as one kernel call (copies, transfers between devices, random fills,
+//! custom functions) use the building blocks exported here: `allocate`, `write_into`, `make_node`
+//! and `attach`. `raw.rs` locks storages for single reads and writes by the host.
 
 mod devices;
 mod inplace;
@@ -68,7 +74,7 @@ impl<'a> Arg<'a> {
     }
 }
 
-/// What a function makes of the tensors among a call's operands; `None` where they stay.
+/// The tensors of a call's operands after a function changed them; `None` for unchanged ones.
 pub(crate) fn changed(
     args: &[Arg<'_>],
     mut change: impl FnMut(&Tensor) -> Result<Option<Tensor>>,
@@ -83,7 +89,7 @@ pub(crate) fn changed(
     Ok(all)
 }
 
-/// The operands of a call with what [`changed`] made of its tensors in their place.
+/// The operands of a call, with the tensors that [`changed`] returned in their places.
 pub(crate) fn replaced<'a>(
     args: &[Arg<'a>],
     changes: &'a [Option<Tensor>],
@@ -218,7 +224,7 @@ fn call_at(
     dispatch(record, args, attrs, at)
 }
 
-/// A call while somebody watches or a region casts.
+/// A call with active observers, an autocast region or checks of results.
 #[cold]
 fn watched(
     record: &'static OpRecord,
@@ -232,7 +238,7 @@ fn watched(
     run_at(record, args, attrs, at)
 }
 
-/// Runs an op on operands as they are.
+/// Runs an op without observers, casts or checks.
 pub(crate) fn run_at(
     record: &'static OpRecord,
     args: &[Arg<'_>],
@@ -270,7 +276,7 @@ fn dispatch(
         Rule::Kernel(plan) => structural(record, plan, args, attrs, at),
         Rule::Composite => Err(TorshError::invalid(
             "",
-            "a composite op does not go through the choke point",
+            "a composite op does not go through the dispatcher",
         )),
     };
     r.map_err(|e| in_op(e, record, args, at))
@@ -340,8 +346,8 @@ fn allocate_spec(s: &Spec, device: Device) -> Result<Tensor> {
     }
 }
 
-/// The error for strides that reach beyond as many elements as the shape has, or a shape for the
-/// kernel of another number of elements.
+/// The error for a plan whose strides need more elements than its shape has, or whose shape for the
+/// kernel has another number of elements.
 #[cold]
 fn ill_planned(s: &Spec) -> TorshError {
     let kernel = s.kernel_shape.as_ref().map(Shape::to_string);
@@ -357,8 +363,7 @@ fn ill_planned(s: &Spec) -> TorshError {
     )
 }
 
-/// Where the numbers of a device's call are among its operands, the 0-d tensors of the CPU, and their
-/// values.
+/// The positions and values of the numbers in a device's call: 0-d CPU tensors among its operands.
 #[cold]
 fn numbers_of(args: &[Arg<'_>], device: Device) -> SmallVec<[(usize, raw::Number); 1]> {
     // There is a bit for each of the first 32 operands.

@@ -1,8 +1,8 @@
-//! Checks of values, and whose errors those are that come later.
+//! Checks of values, and the names in deferred errors.
 //!
-//! On a device that works on while its caller goes on, what is found wrong is reported by the next
-//! call that waits. It names the op that the user called and the place of that call; for ops that are
-//! written in others, which are called from within this crate, [`named`] keeps both.
+//! On an asynchronous device, the next call that waits reports an error. The error names the op that
+//! the user called and the place of that call. If an op is written in other ops of this crate,
+//! [`named`] keeps both.
 
 use std::cell::Cell;
 

@@ -1,8 +1,8 @@
-//! Activation checkpointing: keep the graph, drop what it saved, compute it again in backward.
+//! Activation checkpointing: keep the graph, drop its saved values, and recompute them in backward.
 //!
-//! The forward pass records its nodes as always, but their saved values are thrown away; each
-//! node only knows its number. When backward first needs one, the function runs again and the
-//! values are collected in the same order (`torch.utils.checkpoint` with `use_reentrant=False`).
+//! The forward pass records its nodes as usual but drops their saved values; each node keeps only a
+//! number. When backward first needs a value, the function runs again and the values are collected in
+//! the same order (`torch.utils.checkpoint` with `use_reentrant=False`).
 
 use std::cell::RefCell;
 use std::sync::Arc;

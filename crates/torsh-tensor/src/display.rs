@@ -1,4 +1,4 @@
-//! `Display` and `Debug`, as PyTorch prints.
+//! `Display` and `Debug` in PyTorch's format.
 
 use std::fmt;
 

@@ -1,8 +1,9 @@
-//! Reverse mode: walks the recorded graph from results to leaves.
+//! Reverse-mode differentiation: walks the recorded graph from the results to the leaves.
 //!
-//! Nodes are numbered as they are made, and a node's edges only lead to nodes made before, so the
-//! pending node with the highest number has received everything it will get: a heap replaces
-//! counting dependencies, and nothing recurses.
+//! Nodes are numbered in order of creation, and a node's edges lead only to nodes created before it.
+//! So the pending node with the highest number has already received all its gradients. The engine
+//! keeps pending nodes in one ordered map (`Queue`), and the one with the highest number beside it.
+//! It needs neither a dependency count nor recursion.
 
 use std::collections::{BTreeMap, HashSet};
 use torsh_core::attrs::NONE;
@@ -21,7 +22,7 @@ mod parts;
 
 use parts::Parts;
 
-/// A node, which the roots keep, with what it has received.
+/// A node, which the roots keep alive, with the gradients it has received.
 struct Pending<'a> {
     node: &'a Shared<Node>,
     grads: Grads,
@@ -34,14 +35,14 @@ fn key(node: &Shared<Node>) -> Key {
     (node.seq, Shared::as_ptr(node) as usize)
 }
 
-/// Nodes that wait for their turn.
+/// The pending nodes.
 #[derive(Default)]
 struct Queue<'a> {
-    /// The node with the highest key, apart from the others: in a chain there is no other, and the
-    /// map stays empty.
+    /// The node with the highest key, outside of the map: in a chain of ops it is the only one, and
+    /// the map stays empty.
     next: Option<(Key, Pending<'a>)>,
     rest: BTreeMap<Key, Pending<'a>>,
-    /// Gradients that are not with what their nodes have received, as parts of them are not written.
+    /// Gradients of which parts are not written yet, so they are not in `rest` or `next`.
     parts: Vec<(&'a Edge, Parts)>,
 }
 
@@ -62,7 +63,7 @@ impl<'a> Queue<'a> {
         Ok(Some(p))
     }
 
-    /// What an edge's node has received through it so far.
+    /// The gradient that an edge's node has received through the edge so far.
     fn received(&self, e: &Edge) -> Option<&Tensor> {
         let k = key(&e.node);
         let p = match &self.next {
@@ -72,7 +73,7 @@ impl<'a> Queue<'a> {
         p.grads.get(e.output_nr as usize)?.as_ref()
     }
 
-    /// What `node` has received so far.
+    /// The entry of `node`, created if there is none.
     fn entry(&mut self, node: &'a Shared<Node>) -> &mut Pending<'a> {
         let k = key(node);
         let new = || {
@@ -102,15 +103,17 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// What a run is asked for.
+/// The options of a backward run.
 pub(crate) struct Run<'a> {
     pub(crate) retain_graph: bool,
     pub(crate) create_graph: bool,
-    /// Where to stop and what to return; `None` adds to the leaves' `.grad` instead.
+    /// The edges at which to stop and whose gradients to return; `None` adds to the leaves' `.grad`
+    /// instead.
     pub(crate) inputs: Option<&'a [Edge]>,
 }
 
-/// Sends `roots`' gradients through the graph. Returns a gradient per asked input.
+/// Propagates the gradients of `roots` through the graph. Returns a gradient for each requested
+/// input.
 pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Option<Tensor>>> {
     let (roots, grads): (Vec<Edge>, Vec<Tensor>) = roots.into_iter().unzip();
     // Formulas are ops: they are recorded exactly when their result must be differentiable again.
@@ -136,7 +139,7 @@ pub(crate) fn run(roots: Vec<(Edge, Tensor)>, run: &Run<'_>) -> Result<Vec<Optio
     Ok(found)
 }
 
-/// Runs a part of the backward pass, and tells the thread's observers where there are some.
+/// Runs a part of the backward pass, and notifies the thread's observers if there are any.
 #[inline]
 fn tell<T>(observed: bool, work: Work<'_>, f: impl FnOnce() -> Result<T>) -> Result<T> {
     if !observed {
@@ -145,7 +148,7 @@ fn tell<T>(observed: bool, work: Work<'_>, f: impl FnOnce() -> Result<T>) -> Res
     observe::scope(work, &[], NONE, None, &[], f)
 }
 
-/// All there is to do for a node that has received its gradients.
+/// Processes a node that has received all its gradients.
 #[inline]
 fn step<'a>(
     node: &'a Shared<Node>,
@@ -202,8 +205,8 @@ fn step<'a>(
     Ok(())
 }
 
-/// Writes the gradient of a part of a tensor into the tensor's, or adds it to what the tensor has
-/// received, if that is nobody else's. Says whether there is nothing else to do.
+/// Writes the gradient of a part into the gradient of the whole tensor, or adds it to a gradient
+/// that has no other owner. Returns whether the part is done.
 #[inline(never)]
 fn add_to_part<'a>(
     node: &'a Node,
@@ -237,7 +240,7 @@ fn add_to_part<'a>(
     }
 }
 
-/// Whether a gradient is wanted on the other side of an edge.
+/// Whether the node of an edge needs a gradient.
 #[inline]
 fn is_needed(needed: &Option<HashSet<usize>>, edge: &Edge) -> bool {
     match needed {
@@ -246,7 +249,7 @@ fn is_needed(needed: &Option<HashSet<usize>>, edge: &Edge) -> bool {
     }
 }
 
-/// Adds a gradient to what an edge's node has received.
+/// Adds a gradient to those that an edge's node has received.
 fn push<'a>(
     queue: &mut Queue<'a>,
     needed: &Option<HashSet<usize>>,
@@ -272,7 +275,7 @@ fn push<'a>(
     Ok(())
 }
 
-/// The sum of two gradients, in the first one's buffer where nobody else has it.
+/// The sum of two gradients, in the first one's buffer if it has no other owner.
 fn add(have: Tensor, g: Tensor, create_graph: bool) -> Result<Tensor> {
     if !create_graph && have.owns_buffer() && have.dtype() == g.dtype() && have.shape() == g.shape()
     {
@@ -281,7 +284,7 @@ fn add(have: Tensor, g: Tensor, create_graph: bool) -> Result<Tensor> {
     have.add(&g)
 }
 
-/// The nodes on a way from the roots to the inputs, inputs included.
+/// The nodes on a path from the roots to the inputs, including the inputs.
 fn needed_nodes(roots: &[Edge], inputs: &[Edge]) -> HashSet<usize> {
     let mut seen: HashSet<usize> = HashSet::new();
     let mut all: Vec<Shared<Node>> = Vec::new();
@@ -430,15 +433,15 @@ fn take_saved(node: &Node, retain: bool) -> Result<SavedSet> {
         }
         return Ok(set);
     }
-    // Where nothing was saved there is nothing to free, and a second pass is fine. (An in-place op
-    // on a view is done with: what its inner node saved belongs to it.)
+    // If nothing was saved, there is nothing to free, and a second pass is possible. (`CopySlices`
+    // is excluded: the values of its inner node belong to it.)
     let again_fine =
         s.as_ref().is_some_and(SavedSet::is_empty) && !matches!(node.kind, Kind::CopySlices { .. });
     if !retain && !again_fine {
         return s.take().ok_or_else(again);
     }
-    // Several threads may run through a retained graph at once, so the values are shared, not
-    // taken: a clone holds storages by reference count.
+    // Several threads may run backward through a retained graph at once. So the values are cloned,
+    // which only increments reference counts.
     s.as_ref().map(SavedSet::share).ok_or_else(again)
 }
 
@@ -477,8 +480,8 @@ fn check_nan(node: &Node, results: &Grads) -> Result<()> {
     Ok(())
 }
 
-/// Runs one node's formula. Its results are not returned: to move them would cost as much as to make
-/// room for them.
+/// Runs one node's formula. It writes to `results`, because returning them would cost as much as
+/// allocating them.
 fn apply(
     node: &Shared<Node>,
     saved: &SavedSet,
@@ -610,7 +613,8 @@ fn apply(
     }
 }
 
-/// Formulas read output 0's gradient without asking; where only other outputs got one, it is zero.
+/// Formulas read the gradient of output 0 unconditionally; if only other outputs received one, it
+/// is zero.
 fn fill_first(node: &Node, grads: &mut Grads) -> Result<()> {
     if grads[0].is_none() {
         let o = &node.outputs[0];
@@ -649,8 +653,8 @@ fn fit(node: &Node, i: usize, g: Tensor) -> Result<Tensor> {
     }
 }
 
-/// A gradient on another device than its operand: a 0-d operand was a number of a device's call, whose
-/// gradient goes back to it.
+/// Moves a gradient to the device of its operand: a 0-d CPU operand was a number of a call on
+/// another device.
 #[cold]
 fn to_operand(node: &Node, i: usize, e: &Edge, g: Tensor) -> Result<Tensor> {
     match e.device() {
@@ -672,8 +676,8 @@ fn accumulate(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
     let mut s = m.state.lock();
     match &s.grad {
         None => {
-            // The buffer is the leaf's when nobody else has it; a shared one is copied, so that
-            // writing into one `.grad` never shows in another.
+            // The leaf takes over a buffer without other owners. A shared buffer is copied, so that
+            // a write to one `.grad` is never visible in another.
             let own = if create_graph || (g.owns_buffer() && g.stride() == leaf.stride()) {
                 g
             } else {
@@ -683,8 +687,9 @@ fn accumulate(leaf: &Tensor, g: Tensor, create_graph: bool) -> Result<()> {
         }
         Some(have) => {
             if create_graph {
-                // Recording the sum may ask for the leaf's own history (a hook may return the
-                // leaf), so the lock is not held, and the sum counts if nobody came between.
+                // Recording the sum may read the leaf's own history (a hook may return the leaf),
+                // so the lock is not held. The sum counts if no other thread changed the gradient
+                // meanwhile.
                 let have = have.clone();
                 drop(s);
                 let sum = have.add(&g)?;

@@ -1,7 +1,7 @@
 //! Free functions: creation with the default dtype on the default device, joining, and checks.
 //!
-//! The creation functions panic with the error's text; `Tensor::zeros(..)` and kin, with dtype and
-//! device, give a `Result`.
+//! The creation functions panic with the error's message. `Tensor::zeros(..)` and the other
+//! constructors with dtype and device return a `Result`.
 
 use std::borrow::Borrow;
 use std::fmt;

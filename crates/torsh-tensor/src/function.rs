@@ -1,4 +1,4 @@
-//! Recording a user's function as one node.
+//! Records a user's function as one node.
 
 use smallvec::SmallVec;
 use torsh_core::{Result, TorshError};

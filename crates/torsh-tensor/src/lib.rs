@@ -1,8 +1,8 @@
 //! The tensor of ToRSh: strided arrays with PyTorch's semantics, the records of all ops, and the
 //! recording of gradients.
 //!
-//! Start with [`Tensor`]; the op records are in [`ops`], what a record is in [`record`], and the
-//! way every op call takes in [`call`].
+//! Start with [`Tensor`]. [`ops`] has the op records, [`record`] defines what a record is, and [`call`]
+//! is the dispatcher that every op call goes through.
 
 extern crate self as torsh_tensor;
 

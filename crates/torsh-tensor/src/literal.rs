@@ -1,4 +1,4 @@
-//! Tensors from nested lists of numbers: what `tensor!` reads.
+//! Tensors from nested lists of numbers: the input of `tensor!`.
 
 use num_complex::Complex;
 use torsh_core::{DType, Device, Dims, Element, Result, Shape, TorshError, default_dtype};

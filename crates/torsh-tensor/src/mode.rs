@@ -1,4 +1,4 @@
-//! What is switched on for the current thread: one byte, read once per op call.
+//! The modes of the current thread: one byte, read once per op call.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! The recorded graph: nodes, edges, and what they keep for backward.
+//! The recorded graph: nodes, edges, and the values saved for backward.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::Location;

@@ -1,7 +1,7 @@
-//! Watching what a thread computes: what tracing and profiling build on.
+//! Observers of a thread's computation, on which tracing and profiling are built.
 //!
-//! Ops are told at the choke point, the nodes of backward by the engine, ranges by whoever names
-//! them. Whatever is told begins and ends, and what lies between belongs to it.
+//! The dispatcher reports ops, the engine reports backward nodes, and callers report named ranges. Each
+//! of these has a begin and an end, and everything between them belongs to it.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;

@@ -1,4 +1,4 @@
-//! What arguments may be: operands, shapes, dimensions.
+//! Conversions of arguments: operands, shapes, dimensions.
 
 use std::ops::RangeFull;
 

@@ -1,11 +1,11 @@
-//! Rust's operators on tensors. They panic with the error's text where the method would give an
-//! error; `a.add(&b)?` is the form that does not.
+//! Rust's operators on tensors. They panic with the error's message if the method would return an
+//! error; use `a.add(&b)?` to get a `Result`.
 //!
-//! The prelude does not bring the operators' traits. With `use std::ops::Add`, `a.add(&b)` on a
-//! `Tensor` by value is the operator and panics; on a `&Tensor` it is the method still.
+//! The prelude does not import the operators' traits. After `use std::ops::Add`, `a.add(&b)` on a
+//! `Tensor` by value is the operator and panics; on a `&Tensor` it is still the method.
 //!
-//! A literal on the left has no type of its own yet: write `let y: Tensor = 2.0 * &x;`,
-//! `2.0f64 * &x` or `&x * 2.0` where a method is called on the result.
+//! A literal on the left has no type yet. Write `let y: Tensor = 2.0 * &x;`, `2.0f64 * &x` or
+//! `&x * 2.0` before you call a method on the result.
 
 use std::ops::{
     Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,

@@ -1,4 +1,4 @@
-//! Structs of a function's optional arguments.
+//! Structs for the optional arguments of functions.
 
 /// A struct of options with PyTorch's names and defaults, and a setter for each field.
 ///

@@ -1,9 +1,9 @@
-//! The few places where the tensor crate itself touches memory, or says to a kernel what it may
+//! The only places where the tensor crate touches memory itself, or tells a kernel which memory it may
 //! touch.
 //!
-//! A [`Tensor`]'s layout lies within its storage: whoever makes one has checked it
-//! (`Layout::check`, `call/views.rs`). That is what the views made here rely on; debug builds check
-//! it again.
+//! A [`Tensor`]'s layout always lies within its storage: the code that creates a tensor checks it
+//! (`Layout::check`, `call/views.rs`). The views created here rely on that; debug builds check it
+//! again.
 
 use std::panic::Location;
 

@@ -12,7 +12,7 @@ use crate::call::{Arg, DefinitionCx, Outputs};
 use crate::node::{BackwardCx, Grads};
 use crate::schema::Bound;
 
-/// What an op is, as far as the choke point cares.
+/// What an op is, as far as the dispatcher cares.
 #[derive(Clone, Copy)]
 pub enum Rule {
     /// Broadcast, promote, one kernel of the pointwise table.
@@ -24,7 +24,7 @@ pub enum Rule {
     ViewAs(fn(&ViewCx<'_>) -> Result<(Layout, DType)>),
     /// A kernel whose outputs the rule plans.
     Kernel(fn(&PlanCx<'_>) -> Result<Plan>),
-    /// Written in other ops; never reaches the choke point itself.
+    /// Written in other ops; never reaches the dispatcher itself.
     Composite,
 }
 

@@ -1,4 +1,4 @@
-//! Tensors on storages from outside, as mapped files.
+//! Tensors on external storages, such as mapped files.
 
 use torsh_core::{DType, Layout, Result, Shape, Shared, Storage, TorshError};
 

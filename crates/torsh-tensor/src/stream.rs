@@ -1,8 +1,8 @@
 //! Streams of a device's work and events in them, as `torch.Stream` and `torch.Event`.
 //!
-//! A stream is a queue of the device's backend. Tensors may be used on any stream: their memory
-//! knows which work used it, and work of another stream waits for that by itself. So a stream never
-//! changes what is computed, only what may run at the same time.
+//! A stream is a queue of the device's backend. A tensor may be used on any stream: its memory knows
+//! which work used it, and work on another stream waits for that. So streams never change results;
+//! they only allow work to overlap.
 
 use std::fmt;
 use std::marker::PhantomData;

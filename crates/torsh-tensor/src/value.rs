@@ -1,4 +1,4 @@
-//! Values of calls by name.
+//! Arguments and results of calls by name.
 
 use num_complex::Complex;
 use torsh_core::{DType, Device, Generator, Scalar};

@@ -1,5 +1,5 @@
 //! "How to add an op" of ARCHITECTURE.md: a record defined from outside of the crate, run and
-//! differentiated through the choke point.
+//! differentiated through the dispatcher.
 
 use torsh_core::attrs::{self, NONE};
 use torsh_core::{Kernel, Scalar, Shape, Strides};

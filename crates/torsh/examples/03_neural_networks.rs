@@ -1,4 +1,4 @@
-//! Tutorial 3: a network that tells irises apart.
+//! Tutorial 3: a network that classifies irises.
 //!
 //! ```text
 //! cargo run -p torsh --example 03_neural_networks

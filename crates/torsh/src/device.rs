@@ -1,4 +1,4 @@
-//! Which devices are there, and what is asked of them.
+//! Queries of devices, and the manager that chooses one.
 
 use torsh_core::alloc::MemoryStats;
 use torsh_core::{Device, DeviceProperties, Result, TorshError};

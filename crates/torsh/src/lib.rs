@@ -1,7 +1,7 @@
 //! A PyTorch-compatible deep learning framework.
 //!
-//! Whoever knows PyTorch should guess right: names, argument orders, defaults and semantics are
-//! PyTorch's, spelled the Rust way. Methods that can fail return [`Result`].
+//! Names, argument orders, defaults and semantics are PyTorch's, in Rust's notation. Methods that can
+//! fail return [`Result`].
 //!
 //! # Quick start
 //!

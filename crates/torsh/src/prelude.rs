@@ -1,4 +1,4 @@
-//! What most programs use: `use torsh::prelude::*;`
+//! The names that most programs need: `use torsh::prelude::*;`
 
 pub use crate::DeviceExt;
 pub use crate::autograd;

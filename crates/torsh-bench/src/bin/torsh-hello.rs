@@ -1,4 +1,4 @@
-//! A program that makes a tensor and prints it: what starting costs.
+//! A program that creates a tensor and prints it, to measure the cost of starting.
 
 use torsh_tensor::tensor;
 

@@ -1,4 +1,4 @@
-//! What the machine can do at most: multiply-adds in registers, copies beyond its caches.
+//! The machine's limits: multiply-adds in registers, and copies larger than its caches.
 
 use std::fmt;
 use std::sync::Barrier;

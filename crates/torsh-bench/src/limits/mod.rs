@@ -1,4 +1,4 @@
-//! How near to the machine's limits the workloads come, limits and workloads measured in one run.
+//! The share of the machine's limits that workloads reach; both are measured in one run.
 
 mod machine;
 mod rows;

@@ -1,4 +1,4 @@
-//! What is held against which limit.
+//! The table of workloads and their limits.
 
 use torsh_tensor::DType;
 

@@ -1,4 +1,4 @@
-//! The public names of the crates and their signatures, from the pages that rustdoc made.
+//! The public names of the crates and their signatures, read from rustdoc's pages.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What PyTorch has and ToRSh does not, by family.
+//! The names of PyTorch that ToRSh lacks, by family.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -188,8 +188,8 @@ pub fn section(missing: &[String], of: usize) -> String {
     let count: usize = families.iter().map(|(_, n)| n.len()).sum();
     let mut out = format!(
         "## What is not there\n\nPyTorch 2.15 documents {of} names in the namespaces of this page. ToRSh does not have {count} of \
-         them yet (a method that is also a function counts once). A name that is missing is a compile error, or, \
-         called by name, an error that says so; nothing here is a stub.\n\n",
+         them yet (a method that is also a function counts once). The use of a missing name is a compile \
+         error; a call by name returns an error. None of them is a stub.\n\n",
     );
     for (title, names) in families {
         let names: Vec<_> = names.iter().map(|n| format!("`{n}`")).collect();

@@ -1,5 +1,5 @@
-//! Two pages of the book in `docs/`: how PyTorch's names are written here, and which block of the
-//! book covers which snippet of the guides; and the checks of the other pages.
+//! Generates two pages of the book in `docs/`, and checks the others. The pages are the table of
+//! PyTorch's names, and the list of the blocks that cover the snippets of the guides.
 
 mod api;
 mod fences;

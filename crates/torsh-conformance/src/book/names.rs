@@ -1,4 +1,4 @@
-//! PyTorch's public names, and what each is in ToRSh.
+//! PyTorch's public names and their counterparts in ToRSh.
 
 use super::api::{Api, Item, Signature};
 use super::forms::{self, call, reached};

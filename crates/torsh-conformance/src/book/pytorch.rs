@@ -27,18 +27,18 @@ fn class(name: &str, prefix: &str) -> bool {
 const SECTIONS: &[Section] = &[
     Section {
         title: "Modules",
-        text: "What every module can do, through the traits `Module` and `ModuleExt`.",
+        text: "The methods of every module, from the traits `Module` and `ModuleExt`.",
         holds: |n| n.starts_with("nn.Module."),
     },
     Section {
         title: "Layers: `torch.nn`",
-        text: "Every builder also has `device` and `dtype`, and ends in `build()?`. `forward_with` is called where \
-               one tensor is not enough.",
+        text: "Every builder also has `device` and `dtype`, and ends in `build()?`. Call `forward_with` if the layer \
+               needs more than one tensor.",
         holds: |n| class(n, "nn."),
     },
     Section {
         title: "Initialisation: `torch.nn.init`",
-        text: "The same numbers as PyTorch's after the same seed.",
+        text: "After the same seed, these functions draw the same numbers as PyTorch's.",
         holds: |n| n.starts_with("nn.init."),
     },
     Section {
@@ -48,8 +48,8 @@ const SECTIONS: &[Section] = &[
     },
     Section {
         title: "Optimizers: `torch.optim`",
-        text: "`new` takes the learning rate, the builder the rest and ends in `build()?`. All have the methods of \
-               the trait `Optimizer`.",
+        text: "`new` takes the learning rate; the builder takes all other arguments and ends in `build()?`. All have the \
+               methods of the trait `Optimizer`.",
         holds: |n| {
             class(n, "optim.")
                 || n.starts_with("optim.Optimizer.")
@@ -128,9 +128,9 @@ pub fn page(api: &Api, prelude: &str) -> (String, Vec<String>) {
 
     let mut out = String::from(HEAD);
     out.push_str(
-        "## How to read the tables\n\nThe tables of operators have PyTorch's call as the op table knows it, the method \
-         (`x` is the tensor, of `embedding` and `embedding_bag` the weights), the function of `F::`, the method that writes in place, and how the arguments with \
-         defaults are given: the names behind the colon are setters of the struct, as in \
+        "## How to read the tables\n\nThe columns of the operator tables are PyTorch's call, the method, the function in `F::`, \
+         the in-place method, and the optional arguments. `x` is the tensor; for `embedding` and \
+         `embedding_bag`, it is the weight. The names after the colon are setters of the options struct, as in \
          `AddOptions::new().alpha(2)`. The structs are `F::AddOptions` or `torsh::AddOptions`. Binary operators \
          also take numbers (`x.add(1.0)?`), and have aliases such as `add_scalar`. `OPERATORS.md` in the repository \
          lists the dtypes and derivatives.\n\n",
@@ -156,7 +156,9 @@ pub fn page(api: &Api, prelude: &str) -> (String, Vec<String>) {
         out.push_str(rows);
     }
     out.push_str("\n## Files and training\n\n");
-    out.push_str("Some of it PyTorch leaves to other packages.\n\n| there | ToRSh |\n|---|---|\n");
+    out.push_str(
+        "In Python, other packages provide some of these.\n\n| Python | ToRSh |\n|---|---|\n",
+    );
     for line in TRAINING.lines().filter(|l| !l.starts_with('#')) {
         if let Some((left, right)) = line.split_once('\t') {
             let _ = writeln!(out, "| {left} | {right} |");

@@ -164,15 +164,16 @@ impl Book<'_> {
             );
         }
         let mut out = String::from(
-            "# What is tested where\n\nMade by `cargo run -p torsh-conformance -- book`; do not edit. Five guides \
-             were written before the library was; this table names, for each piece of code in them, the block of \
-             this book that does the same with the library as it is. Every block is compiled, run and asserts what \
-             comes out; one is run by its name: `cargo test --doc -p torsh-book 'book::handbook (line 12)'`, all of a page by \
+            "# What is tested where\n\nMade by `cargo run -p torsh-conformance -- book`; do not edit. Five \
+             guides existed before the library. For each piece of code in them, this table names the block of \
+             this book that does the same with the actual library. The tests compile and run every block, and \
+             each block asserts its results. To run one block, pass its name: \
+             `cargo test --doc -p torsh-book 'book::handbook (line 12)'`. To run all blocks of a page: \
              `cargo test --doc -p torsh-book book::handbook`.\n\n",
         );
         let _ = writeln!(
             out,
-            "{} snippets: {covered} with a block, {later} waiting for what the library does not have yet.\n",
+            "{} snippets: {covered} with a block, {later} waiting for features that the library does not have yet.\n",
             snippets.len()
         );
         out.push_str("| snippet | guide | section | covered by |\n|---|---|---|---|\n");

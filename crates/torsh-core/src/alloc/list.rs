@@ -1,4 +1,4 @@
-//! Lists of free blocks that run through the blocks themselves.
+//! Free lists: the link to the next free block is stored in the block itself.
 
 use std::cell::Cell;
 use std::ptr::NonNull;

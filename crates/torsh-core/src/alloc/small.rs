@@ -1,4 +1,4 @@
-//! Blocks of at most 4 KiB: free lists of the thread's own, so no locks.
+//! Blocks of at most 4 KiB: free lists of each thread, so no locks.
 
 use std::ptr::NonNull;
 

@@ -1,4 +1,4 @@
-//! Attributes that are kept after their call.
+//! Copies of attributes that outlive their call.
 
 use std::fmt;
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! The types that fields of attributes have.
+//! The field types of attributes.
 
 use std::fmt;
 use std::ops::Deref;

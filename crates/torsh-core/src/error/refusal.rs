@@ -1,5 +1,5 @@
-//! What the calling thread was refused last: what [`TorshError::OutOfMemory`], which has no fields,
-//! says of itself.
+//! The allocation that was last refused to the calling thread. [`TorshError::OutOfMemory`] has no
+//! fields, so its message is stored here.
 //!
 //! [`TorshError::OutOfMemory`]: super::TorshError::OutOfMemory
 

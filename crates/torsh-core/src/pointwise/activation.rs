@@ -1,4 +1,4 @@
-//! Activation functions of one tensor and no further arguments: the second part of the unary rows.
+//! Activation functions of one tensor without further arguments: the second part of the unary rows.
 
 /// Hands the tokens in braces and then the rows of the activations to the macro `$m`.
 #[doc(hidden)]

@@ -1,4 +1,5 @@
-//! Ops of two tensors (or numbers) and no further arguments; their methods are made from the rows.
+//! Ops of two tensors (or numbers) without further arguments. Their methods are generated from the
+//! rows.
 
 /// Hands the rows of all binary ops, comparisons and bit operations included, to the macro `$m`,
 /// after the tokens that follow its name.

@@ -1,4 +1,4 @@
-//! Comparisons, logic and operations on bits and whole numbers: the second part of the binary rows.
+//! Comparisons, logic, and operations on bits and integers: the second part of the binary rows.
 
 /// Hands the tokens in braces and then the rows of comparisons and kin to the macro `$m`.
 #[doc(hidden)]

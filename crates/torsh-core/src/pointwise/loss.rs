@@ -1,4 +1,4 @@
-//! Losses of each element, before any reduction: the second part of the parametric rows.
+//! Elementwise losses, before any reduction: the second part of the parametric rows.
 
 /// Hands the tokens in braces and then the rows of the losses to the macro `$m`.
 #[doc(hidden)]

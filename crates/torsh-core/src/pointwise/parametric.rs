@@ -1,5 +1,5 @@
-//! Ops with further numbers, or of three tensors; their methods are written by hand in the tensor
-//! crate, the rest is made from the rows.
+//! Ops with further numbers, or of three tensors. Their methods are written by hand in the tensor
+//! crate; everything else is generated from the rows.
 
 /// Hands the rows of all parametric ops, losses included, to the macro `$m`, after the tokens that
 /// follow its name.

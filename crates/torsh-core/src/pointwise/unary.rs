@@ -1,4 +1,4 @@
-//! Ops of one tensor and no further arguments; their methods are made from the rows.
+//! Ops of one tensor without further arguments. Their methods are generated from the rows.
 
 /// Hands the rows of all unary ops, activations included, to the macro `$m`, after the tokens that
 /// follow its name.

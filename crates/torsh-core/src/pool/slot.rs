@@ -27,7 +27,7 @@ struct Slot<J> {
     state: AtomicU32,
     job: UnsafeCell<Option<J>>,
     waiter: UnsafeCell<Option<Thread>>,
-    /// Where the worker was last.
+    /// Where the worker ran last.
     place: Place,
 }
 

@@ -1,5 +1,5 @@
-//! The primitives under [`super::slot`]. The loom test puts its own module of the same shape in
-//! this one's place, so the slot that is checked is the slot that runs.
+//! The synchronisation primitives under [`super::slot`]. The loom test replaces this module with its own
+//! of the same shape, so it checks the same slot that runs.
 
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU64;
@@ -25,12 +25,12 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// How long to look for a change before going to sleep.
+/// How long a thread waits for a change before it parks.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
-    /// Time spent on the core.
+    /// How long it spins: polls without giving up the core.
     spin: Duration,
-    /// Time after that in which the core is offered to others between looks.
+    /// How long it then yields the core between polls.
     offer: Duration,
 }
 
@@ -48,18 +48,18 @@ impl Patience {
         offer: Duration::ZERO,
     };
 
-    /// The caller after that. Where threads outnumber cores the worker may need this very core, so
-    /// it is offered.
+    /// The caller after that. If there are more threads than cores, the worker may need this core,
+    /// so the caller yields it.
     pub(super) const LATE: Self = Self {
         spin: Duration::ZERO,
         offer: Duration::from_micros(190),
     };
 }
 
-/// Looks until `done()` holds (true) or `patience` ends (false).
+/// Polls until `done()` holds (true) or `patience` ends (false).
 #[inline]
 pub(super) fn spin(patience: Patience, done: impl Fn() -> bool) -> bool {
-    // Reading the clock costs as much as a short handshake: look a little before starting it.
+    // Reading the clock costs as much as a short handshake, so poll a few times first.
     for _ in 0..64 {
         if done() {
             return true;
@@ -84,18 +84,18 @@ pub(super) fn spin(patience: Patience, done: impl Fn() -> bool) -> bool {
     }
 }
 
-/// Where a thread was last: its number in the system and the core. Linux keeps two threads that
-/// wake each other on one core for as long as neither has rested for a while, however idle the
-/// others are, and a fork then takes longer than one thread would.
+/// Where a thread ran last: its thread id and its core. Linux keeps two threads that wake each
+/// other on one core as long as both stay busy, even if other cores are idle. A fork then takes
+/// longer than a single thread would.
 pub(super) struct Place(AtomicU64);
 
 impl Place {
-    /// Nowhere yet.
+    /// Not known yet.
     pub(super) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
-    /// Marks the calling thread's place.
+    /// Records the calling thread's id and core.
     #[inline]
     pub(super) fn mark(&self) {
         if let Some(place) = here() {
@@ -103,8 +103,8 @@ impl Place {
         }
     }
 
-    /// Where the thread that was marked was on the calling thread's core, has it go on on another
-    /// one that it may use. Nothing else of where it may run changes.
+    /// If the recorded thread ran on the calling thread's core, moves it to another core that it
+    /// may use. Its affinity is otherwise unchanged.
     #[cold]
     pub(super) fn part(&self) {
         let marked = self.0.load(Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl Place {
     }
 }
 
-/// The calling thread's number, and below it the core that it is on.
+/// The calling thread's id in the high half, and its core in the low half.
 #[cfg(all(target_os = "linux", not(miri)))]
 #[inline]
 fn here() -> Option<u64> {
@@ -132,8 +132,8 @@ fn here() -> Option<u64> {
     None
 }
 
-/// Moves a thread off a core, at most every few milliseconds: where all cores are taken it would
-/// only have to come back.
+/// Moves a thread off a core, at most every few milliseconds: if all cores are busy, it would only
+/// move back.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn leave_core(thread: u32, core: u32) {
     const PAUSE: Duration = Duration::from_millis(5);

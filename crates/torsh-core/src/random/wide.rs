@@ -1,4 +1,4 @@
-//! Loops compiled for several instruction sets, and draws cut into parts for the threads.
+//! Loops that are compiled for several instruction sets, and the division of draws among threads.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! One process's part of a dataset.
+//! The part of a dataset for one process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Orders drawn at random.
+//! Random orders.
 
 use torsh_core::random::{Generator, default_generator, fill_random_range_i64, randperm};
 use torsh_tensor::{DType, Device, MultinomialOptions, Result, Tensor, TorshError};

@@ -1,4 +1,4 @@
-//! Changes of size.
+//! Transforms of size.
 
 use torsh_tensor::{
     DType, InterpolateMode, InterpolateOptions, PadOptions, Result, Scalar, Tensor, TorshError,

@@ -1,8 +1,8 @@
-//! Changes of images and other items, as `torchvision.transforms` on tensors.
+//! Transforms of images and other items, as `torchvision.transforms` on tensors.
 //!
-//! Images are `[.., channels, height, width]`. What is random draws from the default generator, in
-//! torchvision's order, so that `manual_seed` gives torchvision's choices; within a
-//! [`DataLoader`](crate::DataLoader) that is the batch's own generator.
+//! Images are `[.., channels, height, width]`. Random transforms draw from the default generator in
+//! torchvision's order, so `manual_seed` gives torchvision's choices. Within a
+//! [`DataLoader`](crate::DataLoader), the default generator is that of the batch.
 
 mod geometry;
 mod random;

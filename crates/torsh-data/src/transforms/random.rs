@@ -1,4 +1,4 @@
-//! Changes by chance.
+//! Random transforms.
 
 use torsh_core::random::{
     default_generator, fill_normal_f32, fill_random_range_i64, fill_uniform_f32,

@@ -1,4 +1,4 @@
-//! Changes of values.
+//! Transforms of values.
 
 use torsh_tensor::{DType, Result, Tensor, TorshError};
 

@@ -1,7 +1,7 @@
-//! Filling tensors with starting values (`torch.nn.init`).
+//! Initialisation of tensors (`torch.nn.init`).
 //!
-//! The functions draw from the default generator exactly what PyTorch's draw, so that
-//! `manual_seed` gives PyTorch's weights. Nothing is recorded for gradients.
+//! The functions draw the same numbers from the default generator as PyTorch's, so `manual_seed` gives
+//! PyTorch's weights. They record nothing for gradients.
 
 mod matrix;
 mod truncated;

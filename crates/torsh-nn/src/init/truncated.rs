@@ -1,4 +1,4 @@
-//! Normal draws within limits.
+//! Truncated normal draws.
 
 use torsh_core::Generator;
 use torsh_tensor::{Device, Result, Tensor, TorshError, no_grad};

@@ -1,4 +1,4 @@
-//! Builders of layers, and how layers print what they were built from.
+//! Builders of layers, and printing a layer's arguments.
 
 use torsh_functional::Sizes;
 use torsh_tensor::{Result, Scalar, TorshError};

@@ -1,4 +1,4 @@
-//! Modules made of modules.
+//! Containers: modules that consist of modules.
 
 use std::ops::Index;
 

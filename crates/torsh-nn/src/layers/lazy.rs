@@ -1,4 +1,4 @@
-//! Layers that learn the size of their input from the first one.
+//! Lazy layers, which infer the size of their input from the first one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Layers that compute nothing.
+//! Layers that only rearrange their input.
 
 use torsh_tensor::{Result, Tensor};
 

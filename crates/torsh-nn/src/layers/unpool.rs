@@ -1,4 +1,4 @@
-//! Pooling undone, and pooling at random places.
+//! Max unpooling, and pooling over windows at random positions.
 
 use torsh_functional::{self as F, FractionalMaxPoolOptions, MaxUnpoolOptions, Sizes};
 use torsh_tensor::{IntoShape, Result, Tensor, TorshError};

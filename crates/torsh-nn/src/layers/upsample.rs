@@ -1,4 +1,4 @@
-//! Other sizes of signals, images and volumes.
+//! Resizing signals, images and volumes.
 
 use torsh_functional::{self as F, InterpolateMode, InterpolateOptions, IntoFactors};
 use torsh_tensor::{IntoShape, Result, Tensor, TorshError};

@@ -1,4 +1,4 @@
-//! What can be done with any module.
+//! Methods of every module.
 
 use std::collections::{HashMap, HashSet};
 #[cfg(feature = "files")]

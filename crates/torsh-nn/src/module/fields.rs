@@ -1,7 +1,7 @@
-//! The walk over a module's fields: what `derive(Module)` generates and what containers do.
+//! The traversal of a module's fields, which `derive(Module)` generates and containers implement.
 //!
-//! A module is a tree. [`ModuleFields`] shows one level of it, [`walk`] all of it with the
-//! dot-joined names of PyTorch (`blocks.0.weight`).
+//! A module is a tree. [`ModuleFields`] visits one level of it. [`walk`] visits all of it, with
+//! PyTorch's names joined by dots (`blocks.0.weight`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Running a module with other tensors in the place of its parameters and buffers.
+//! Running a module with other tensors in place of its parameters and buffers.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Functions that are called when a module runs.
+//! Hooks: functions that are called when a module runs.
 
 use std::fmt;
 use std::panic::Location;

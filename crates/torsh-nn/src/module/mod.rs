@@ -1,4 +1,4 @@
-//! Modules: what they are, the walk over their fields, and what can be done with any of them.
+//! Modules: the trait, the traversal of their fields, and the methods of every module.
 
 mod ext;
 mod fields;

@@ -1,4 +1,4 @@
-//! Limits on gradients, as `torch.nn.utils`.
+//! Gradient clipping (`torch.nn.utils`).
 
 use torsh_tensor::{DType, Device, NormOptions, Result, Tensor, TorshError, no_grad_guard};
 

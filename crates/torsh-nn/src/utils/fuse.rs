@@ -1,4 +1,4 @@
-//! Batch norms folded into the layers ahead of them.
+//! Folding batch norms into the layers before them.
 
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};
 

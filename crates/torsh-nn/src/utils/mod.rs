@@ -1,4 +1,4 @@
-//! Work on the parameters of a model (`torch.nn.utils`).
+//! Functions on the parameters of a model (`torch.nn.utils`).
 
 mod clip;
 mod fuse;

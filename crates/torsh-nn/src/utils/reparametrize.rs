@@ -1,4 +1,4 @@
-//! Weights computed from other tensors before each call.
+//! Weights that are recomputed from other tensors before each call.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

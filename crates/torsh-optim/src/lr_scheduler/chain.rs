@@ -1,4 +1,4 @@
-//! Schedulers made of others.
+//! Schedulers that combine other schedulers.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Schedulers that move learning rate and momentum against each other.
+//! Schedulers that change learning rate and momentum in opposite directions.
 
 use std::f64::consts::PI;
 

@@ -1,4 +1,4 @@
-//! The part that the schedulers share.
+//! The common part of all schedulers.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Calls on devices: where an op runs, where its memory is, and what is done where a device lacks
-//! the op's kernel.
+//! Calls on devices: the device and the memory of a call, and the replacement of missing kernels by
+//! definitions or by the CPU.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -12,19 +12,20 @@ use crate::observe::Work;
 use crate::record::Definition;
 use torsh_core::attrs::{Assert, NONE};
 
-/// What a call does whose op has neither a kernel on its device nor a definition in other ops.
+/// The behaviour of a call whose op has neither a kernel on its device nor a definition in other
+/// ops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fallback {
-    /// It is an error that names op, dtype and device.
+    /// The call returns an error that names op, dtype and device.
     #[default]
     Refuse,
-    /// It is computed on the CPU: the operands are copied there and the results back.
+    /// The CPU computes the op: operands are copied to it and results back.
     Cpu,
 }
 
 static FALLBACK: AtomicU8 = AtomicU8::new(0);
 
-/// Chooses what is done where a device has no kernel for an op (for all threads).
+/// Sets the behaviour if a device has no kernel for an op, for all threads.
 ///
 /// ```
 /// use torsh_tensor::devices::{Fallback, fallback, set_fallback};
@@ -36,7 +37,7 @@ pub fn set_fallback(to: Fallback) {
     FALLBACK.store(to as u8, Ordering::Relaxed);
 }
 
-/// What is done where a device has no kernel for an op.
+/// The behaviour if a device has no kernel for an op.
 ///
 /// ```
 /// use torsh_tensor::devices::{Fallback, fallback};
@@ -52,8 +53,8 @@ pub fn fallback() -> Fallback {
 static DEFAULT_DEVICE: RwLock<Device> = RwLock::new(Device::Cpu);
 static DEFAULT_IS_CPU: AtomicBool = AtomicBool::new(true);
 
-/// The device of new tensors where none is named (`torch.get_default_device`): the CPU, unless
-/// [`set_default_device`] named another.
+/// The default device of new tensors (`torch.get_default_device`): the CPU, unless
+/// [`set_default_device`] set another.
 ///
 /// ```
 /// use torsh_tensor::{Device, default_device};
@@ -67,9 +68,9 @@ pub fn default_device() -> Device {
     }
 }
 
-/// Makes `device` the one of new tensors where none is named (`torch.set_default_device`), for all
-/// threads: of `zeros`, `tensor!`, [`Tensor::from_data`], layers and the rest. What reads files or
-/// loads data makes CPU tensors all the same.
+/// Sets the default device of new tensors (`torch.set_default_device`), for all threads: for
+/// `zeros`, `tensor!`, [`Tensor::from_data`], layers and so on. Functions that read files or load
+/// data still create CPU tensors.
 ///
 /// ```
 /// use torsh_tensor::{Device, default_device, set_default_device};
@@ -79,7 +80,7 @@ pub fn default_device() -> Device {
 /// ```
 ///
 /// # Errors
-/// Where the device is not there.
+/// If the device is not available.
 pub fn set_default_device(device: impl Into<Device>) -> Result<()> {
     let device = device.into();
     if device.has_data() {
@@ -95,7 +96,7 @@ type Counts = Mutex<BTreeMap<&'static str, u64>>;
 static FALLBACKS: Counts = Mutex::new(BTreeMap::new());
 static DEFINED: Counts = Mutex::new(BTreeMap::new());
 
-/// Which ops were computed on the CPU for a device without their kernel, and how often.
+/// The ops that the CPU computed for a device without their kernel, with their counts.
 ///
 /// ```
 /// use torsh_tensor::devices::fallbacks;
@@ -106,7 +107,7 @@ pub fn fallbacks() -> Vec<(&'static str, u64)> {
     FALLBACKS.lock().iter().map(|(n, c)| (*n, *c)).collect()
 }
 
-/// Which ops were computed by their definition in other ops, and how often.
+/// The ops that were computed by their definition in other ops, with their counts.
 ///
 /// ```
 /// use torsh_tensor::devices::definitions_used;
@@ -131,9 +132,9 @@ fn count(counts: &Counts, record: &'static OpRecord) -> bool {
 static SYNC_CHECKS: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 2;
 
-/// Makes every call on a device wait until it is done and return its own error, so that a bad index
-/// is found where it is used and not at the next wait. Slow; for finding errors. The environment's
-/// `TORSH_SYNC_CHECKS=1` does it from the start.
+/// Makes every call on a device wait for its completion and return its own error. A bad index is
+/// then reported by the call that uses it, not by the next wait. This is slow; use it to find
+/// errors. The environment variable `TORSH_SYNC_CHECKS=1` enables it from the start.
 ///
 /// ```
 /// use torsh_tensor::devices::{set_sync_checks, sync_checks};
@@ -177,7 +178,7 @@ pub(crate) fn holds(device: Device, dtype: DType) -> Result<bool> {
     Ok(!device.has_data() || torsh_backend::backend(device)?.supports(dtype))
 }
 
-/// The dtype that a device computes in where precision counts: float64, or float32 where it has none.
+/// The dtype for computations that need precision: float64, or float32 if the device lacks float64.
 pub(crate) fn widest(device: Device) -> Result<DType> {
     Ok(match holds(device, DType::F64)? {
         true => DType::F64,
@@ -262,7 +263,7 @@ pub(super) fn mixed(a: Device, b: Device) -> TorshError {
     .with_hint("move them with to_device(..) first")
 }
 
-/// Why a tensor that is not on the device of its call, nor a number of it, is refused.
+/// The error for a tensor that is neither on the device of its call nor a number of it.
 #[cold]
 pub(crate) fn misplaced(t: &Tensor, device: Device) -> TorshError {
     if t.device() == Device::Meta {
@@ -310,8 +311,8 @@ fn no_kernel(record: &OpRecord, device: Device, compute: DType) -> TorshError {
     .with_hint("call set_fallback(Fallback::Cpu) to compute such ops on the CPU, or move the operands there with to_device(Device::Cpu)")
 }
 
-/// What a definition computes from: the operands and arguments of the call, and what its results
-/// are to be.
+/// The context of a definition: the operands and arguments of the call, and the shapes and dtypes
+/// of its results.
 pub struct DefinitionCx<'a> {
     pub(crate) args: &'a [Arg<'a>],
     pub(crate) attrs: &'a dyn Attributes,
@@ -365,14 +366,14 @@ impl<'a> DefinitionCx<'a> {
     /// The call's attributes, of the op's struct.
     ///
     /// # Errors
-    /// Where the call has another struct.
+    /// If the call has another struct.
     pub fn attrs<T: Attributes>(&self) -> Result<&'a T> {
         self.attrs.expect()
     }
     /// A number of a pointwise row's call, by its name in the row.
     ///
     /// # Errors
-    /// Where the row has none of that name.
+    /// If the row has no number of that name.
     pub fn number(&self, name: &str) -> Result<Scalar> {
         match self.attrs.field(name) {
             Some(torsh_core::attrs::Field::Scalar(s)) => Ok(s),
@@ -427,7 +428,7 @@ pub(super) fn without_kernel(
     attrs: &dyn Attributes,
     at: &'static Location<'static>,
 ) -> Result<Outputs> {
-    // What it is made of is neither recorded nor cast: the op itself is.
+    // The ops of a definition are neither recorded nor cast, because the op itself is.
     let _mode = mode::guard(
         mode::NO_GRAD,
         mode::AUTOCAST | mode::CHECKPOINT | mode::CHECK_FORWARD,
@@ -452,7 +453,7 @@ pub(super) fn without_kernel(
     })
 }
 
-/// Runs what stands in for a kernel, telling observers what it is.
+/// Runs the replacement of a kernel, and tells observers what it is.
 fn told<T>(
     work: Work<'_>,
     args: &[Arg<'_>],
@@ -484,7 +485,7 @@ fn of_op(e: TorshError, record: &OpRecord, at: &'static Location<'static>) -> To
 
 /// Whether an op may be computed on the CPU for a device, which is counted; else the error.
 fn fall_back(record: &'static OpRecord, device: Device, compute: DType) -> Result<()> {
-    // The CPU has nothing to fall back to, nor has a device that is not there anything to give.
+    // Neither the CPU nor a missing device has a fallback.
     let none = device.is_host() || torsh_backend::backend(device).is_err();
     if none || fallback() == Fallback::Refuse {
         return Err(no_kernel(record, device, compute));

@@ -1,4 +1,4 @@
-//! Calls from outside of the crate.
+//! Calls of op records from outside the crate.
 
 use super::*;
 

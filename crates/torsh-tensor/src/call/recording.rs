@@ -1,4 +1,4 @@
-//! What a call leaves in the graph.
+//! Recording a call in the graph.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! Gradients that come part by part: what views of parts of a tensor send to it.
+//! Gradients that arrive part by part, from views of parts of a tensor.
 //!
-//! As the derivatives of `select` and `slice` are written, each sends a gradient of the whole
-//! tensor, which is zeros but for the part, and these add up. Parts that do not overlap are written
-//! where they belong instead, and zeros where none came.
+//! By definition, the derivatives of `select` and `slice` are gradients of the whole tensor that are
+//! zero outside the part, and these are added. This module writes parts that do not overlap directly
+//! into one gradient, and writes zeros only where no part arrived.
 
 use std::ops::Range;
 

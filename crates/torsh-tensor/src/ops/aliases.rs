@@ -1,5 +1,5 @@
-//! Names that PyTorch has for ops of other names: one table, of which the calls by name, the methods
-//! and the functions of `torsh-functional` are made.
+//! PyTorch's alias names of ops: one table, from which the calls by name, the methods and the functions
+//! of `torsh-functional` are generated.
 
 use torsh_core::Result;
 

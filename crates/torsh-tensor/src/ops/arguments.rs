@@ -1,4 +1,4 @@
-//! The optional arguments of ops that take few.
+//! The optional arguments of ops with few of them.
 
 use torsh_core::Generator;
 

@@ -1,5 +1,5 @@
-//! Scaled dot product attention: one kernel, or other ops where the weights are dropped, the mask
-//! has a gradient or something is empty.
+//! Scaled dot product attention: one kernel, or several ops if the weights are dropped, the mask
+//! requires a gradient, or a tensor is empty.
 
 use torsh_core::{DType, Result, TorshError};
 

@@ -1,4 +1,4 @@
-//! Copies: between dtypes, devices and layouts, and over existing tensors.
+//! Copies: between dtypes, devices and layouts, and into existing tensors.
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{CopyTo, Fill, MemoryFormat, NONE};

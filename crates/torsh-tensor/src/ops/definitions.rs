@@ -1,7 +1,7 @@
 //! Definitions of structural ops in other ops, for devices without their kernels.
 //!
-//! Each is the op's formula as its kernel documents it. They run without recording, on operands of
-//! full width (`OpRecord::definition`), and what they return is converted to the dtypes and layouts of
+//! Each is the formula that the op's kernel documents. Definitions run without recording, on operands
+//! of full width (`OpRecord::definition`). Their results are converted to the dtypes and layouts of
 //! the plan.
 
 use smallvec::SmallVec;

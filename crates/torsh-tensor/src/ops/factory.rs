@@ -1,4 +1,4 @@
-//! New tensors by rule or after the pattern of another one.
+//! New tensors from a rule or with the properties of another tensor.
 
 use torsh_core::attrs::NONE;
 use torsh_core::{DType, Device, Kernel, Layout, Result, Scalar, TorshError, attrs, default_dtype};

@@ -1,4 +1,4 @@
-//! Attention as one kernel, which keeps no matrix of weights.
+//! Attention as one kernel that does not store the matrix of weights.
 
 use torsh_core::{Kernel, Result, Shape, attrs};
 

@@ -1,4 +1,4 @@
-//! The softmax with drawn noise.
+//! The softmax with Gumbel noise.
 
 use torsh_core::{Result, TorshError};
 

@@ -1,4 +1,4 @@
-//! What an index may be: integers, ranges, slices, lists, tensors, and tuples of them.
+//! The types of an index: integers, ranges, slices, lists, tensors, and tuples of them.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 

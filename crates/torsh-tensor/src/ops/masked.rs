@@ -1,4 +1,4 @@
-//! Masks: filling, selecting and writing where they are true, and where they are.
+//! Masks: filling, selecting and writing under a mask, and the positions of its true elements.
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, NONE};

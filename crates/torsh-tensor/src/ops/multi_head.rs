@@ -1,4 +1,4 @@
-//! Attention with several heads, in other ops.
+//! Multi-head attention, written in other ops.
 
 use torsh_core::{DType, Result, Shape, TorshError};
 

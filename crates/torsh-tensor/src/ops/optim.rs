@@ -1,7 +1,7 @@
-//! The steps of optimizers as one pass over parameter, gradient and state.
+//! Optimizer steps as one pass over parameter, gradient and state.
 //!
-//! Nothing is recorded, whatever the thread's mode; the versions of what is written are counted.
-//! Complex parameters are updated as pairs of real numbers, as PyTorch does.
+//! Nothing is recorded, in any mode of the thread, but the versions of the written tensors are
+//! counted. Complex parameters are updated as pairs of real numbers, as in PyTorch.
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, StepNames, StepPart, Steps};

@@ -1,4 +1,4 @@
-//! What PyTorch takes for pointwise ops by name: numbers in place of tensors, and further names.
+//! Calls of pointwise ops by name: numbers in place of tensors, and alias names.
 
 use torsh_core::{DType, Result, Scalar, TorshError, default_dtype};
 

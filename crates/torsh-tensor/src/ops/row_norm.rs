@@ -1,5 +1,5 @@
-//! Rows of a tensor normalised: what `layer_norm`, `rms_norm`, `group_norm` and `instance_norm` are
-//! made of.
+//! Normalisation of the rows of a tensor, on which `layer_norm`, `rms_norm`, `group_norm` and
+//! `instance_norm` are built.
 
 use smallvec::SmallVec;
 use torsh_core::{Kernel, Result, Shape, TorshError, attrs};

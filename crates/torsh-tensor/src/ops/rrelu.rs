@@ -1,4 +1,4 @@
-//! The ReLU with drawn slopes.
+//! The ReLU with random slopes.
 
 use torsh_core::{DType, Result, TorshError};
 

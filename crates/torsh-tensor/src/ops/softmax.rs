@@ -1,4 +1,4 @@
-//! Softmax and its kin.
+//! Softmax and related functions.
 
 use torsh_core::{DType, Kernel, Result, attrs};
 

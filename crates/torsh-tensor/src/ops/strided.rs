@@ -1,4 +1,4 @@
-//! `as_strided` and its transpose: what views and in-place ops on views are differentiated with.
+//! `as_strided` and its transpose, which differentiate views and in-place ops on views.
 
 use smallvec::SmallVec;
 use torsh_core::attrs::{self, Ints};

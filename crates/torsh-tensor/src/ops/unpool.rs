@@ -1,4 +1,4 @@
-//! Maximum pooling undone, and maximum pooling over windows at random places.
+//! Max unpooling, and max pooling over windows at random positions.
 
 use torsh_core::{DType, Result, TorshError};
 

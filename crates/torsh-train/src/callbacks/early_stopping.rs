@@ -1,4 +1,4 @@
-//! Stopping when nothing gets better.
+//! Stopping when a metric no longer improves.
 
 use torsh_serialize::Value;
 use torsh_tensor::Result;

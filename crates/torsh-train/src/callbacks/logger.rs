@@ -1,4 +1,4 @@
-//! Tables of what happened.
+//! Logs of training runs as tables.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

@@ -1,4 +1,4 @@
-//! The learning rate's course.
+//! Logging the learning rate.
 
 use std::sync::Arc;
 

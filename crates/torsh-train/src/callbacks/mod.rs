@@ -1,4 +1,4 @@
-//! What happens beside training: saving, logging, stopping early.
+//! Callbacks of the trainer: saving, logging, early stopping.
 
 mod early_stopping;
 mod logger;

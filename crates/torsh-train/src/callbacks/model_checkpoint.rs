@@ -1,4 +1,4 @@
-//! Saving while training.
+//! Saving checkpoints during training.
 
 use std::path::{Path, PathBuf};
 

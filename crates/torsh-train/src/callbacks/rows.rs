@@ -1,4 +1,4 @@
-//! What loggers have in common.
+//! The common part of the loggers.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! Event files of TensorBoard.
+//! TensorBoard event files.
 //!
-//! A file is a row of records: a length, its checksum, the bytes, their checksum. The bytes are an
-//! `Event` in protobuf's encoding, of which a few fields are written here.
+//! A file is a sequence of records: a length, its checksum, the bytes, their checksum. The bytes are a
+//! protobuf-encoded `Event`, of which this module writes a few fields.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

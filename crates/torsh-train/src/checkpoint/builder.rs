@@ -1,4 +1,4 @@
-//! What is put into a checkpoint and taken out of it.
+//! Choosing the parts of a checkpoint, for saving and loading.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Configurations as values of files.
+//! Converting configurations to the values of files.
 
 use serde_json::{Map, Number, Value as Json};
 use torsh_serialize::Value;

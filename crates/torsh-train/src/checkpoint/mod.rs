@@ -1,4 +1,4 @@
-//! Checkpoints: all that a training run needs to go on as if it had not been stopped.
+//! Checkpoints: all state that a training run needs to resume without a difference.
 
 mod builder;
 mod file;

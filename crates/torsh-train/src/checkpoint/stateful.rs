@@ -1,4 +1,4 @@
-//! What can be part of a checkpoint.
+//! The trait of objects that can be part of a checkpoint.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Where a field is in a text.
+//! Finding the line and column of a field in a text.
 //!
-//! The formats' readers say where they are when something is wrong. So the text is read again by a
+//! The parsers of the formats report a position only with an error. So the text is parsed again by a
 //! reader that walks to the field and fails there.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Configurations of training runs: YAML, JSON or TOML files, checked as they are read.
+//! Configurations of training runs: YAML, JSON or TOML files, validated while they are read.
 
 mod locate;
 mod read;

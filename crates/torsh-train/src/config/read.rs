@@ -1,4 +1,4 @@
-//! Files of settings, of any form.
+//! Reading files of settings in any format.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the values of a configuration must be.
+//! Validation of the values of a configuration.
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! What a loop allocates before it begins.
+//! Buffers that a training loop allocates in advance.
 
 use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::{DType, Device, IntoShape, Result, Tensor, TorshError, no_grad};

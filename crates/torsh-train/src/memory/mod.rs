@@ -1,4 +1,4 @@
-//! Memory that is asked for once: pools, workspaces, and what to do when there is none.
+//! Memory of training loops: pools, workspaces, and retries after a lack of memory.
 
 mod context;
 mod parallel;

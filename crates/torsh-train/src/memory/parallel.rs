@@ -1,4 +1,4 @@
-//! Several batches at once.
+//! Computing several batches at once.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Tensors that are used again.
+//! A pool of tensors for reuse.
 
 use std::fmt;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! What to do when something fails that may not fail again.
+//! Retrying operations whose errors may be temporary.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How many predictions are right.
+//! The fraction of correct predictions.
 
 use torsh_serialize::Value;
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};

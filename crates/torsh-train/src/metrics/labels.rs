@@ -1,4 +1,4 @@
-//! Outputs of models as classes.
+//! Converting the outputs of models to classes.
 
 use torsh_tensor::{DType, Result, Tensor, TorshError, no_grad};
 

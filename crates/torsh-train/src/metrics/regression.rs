@@ -1,4 +1,4 @@
-//! Errors of numbers.
+//! Regression metrics.
 
 use torsh_serialize::Value;
 use torsh_tensor::{Result, Tensor, TorshError, no_grad};

@@ -1,4 +1,4 @@
-//! Numbers of metrics that stay on the device of the predictions until they are asked for.
+//! Counts and sums of metrics, which stay on the device of the predictions until they are read.
 
 use torsh_tensor::{DType, Device, Result, Tensor, no_grad};
 

@@ -1,4 +1,4 @@
-//! What a metric computes.
+//! The result of a metric.
 
 use std::fmt;
 

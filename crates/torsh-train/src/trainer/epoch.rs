@@ -1,4 +1,4 @@
-//! Learning from batches, and judging on them.
+//! Training and validation over the batches of one epoch.
 
 use torsh_nn::{Module, ModuleExt};
 use torsh_optim::{clip_grad_norm_, clip_grad_value_};

@@ -1,4 +1,4 @@
-//! The run as a whole.
+//! The whole training run.
 
 use torsh_nn::{Module, ModuleExt};
 use torsh_tensor::{Result, TorshError};

@@ -1,4 +1,4 @@
-//! What a trainer reads batches from.
+//! The sources of batches that a trainer accepts.
 
 use torsh_data::{DataLoader, Dataset, Fetch, IterableDataset, IterableLoader};
 use torsh_serialize::Value;

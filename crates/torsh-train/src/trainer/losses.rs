@@ -1,4 +1,4 @@
-//! Losses of batches that were not read yet.
+//! Losses of batches that have not been read from the device yet.
 
 use torsh_tensor::{DType, Result, Tensor, no_grad};
 

@@ -1,4 +1,4 @@
-//! The trainer: the loop that everybody writes, written once.
+//! The trainer: the usual training loop.
 
 mod builder;
 mod epoch;

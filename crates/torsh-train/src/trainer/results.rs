@@ -1,4 +1,4 @@
-//! What a training run gives.
+//! The results of a training run.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;

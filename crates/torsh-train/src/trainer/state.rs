@@ -1,4 +1,4 @@
-//! What a run remembers, and its checkpoints.
+//! The state of a run, and its checkpoints.
 
 use std::path::Path;
 

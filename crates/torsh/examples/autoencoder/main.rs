@@ -1,4 +1,4 @@
-//! Squeezes images of clothes through a few numbers and draws them again.
+//! Compresses images of clothes to a few numbers and reconstructs them.
 //!
 //! ```text
 //! cargo run --release -p torsh --example autoencoder

@@ -1,4 +1,4 @@
-//! Trains a small GPT on the characters of a novel, then lets it write.
+//! Trains a small GPT on the characters of a novel, then generates text.
 //!
 //! ```text
 //! cargo run --release -p torsh --example char_gpt

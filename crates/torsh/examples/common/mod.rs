@@ -1,4 +1,4 @@
-//! What the examples share; each uses a part of it.
+//! Common code of the examples; each uses a part of it.
 #![allow(dead_code)]
 
 pub mod canvas;

@@ -1,4 +1,4 @@
-//! The two images that the run leaves behind.
+//! Draws the two images that the run writes.
 
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight};
 use torsh::data::vision::FASHION_MNIST_CLASSES;

@@ -1,4 +1,4 @@
-//! Where the images come from.
+//! Finding and reading the image files.
 
 use std::path::Path;
 

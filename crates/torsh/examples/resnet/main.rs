@@ -1,6 +1,6 @@
-//! A residual network with everything a serious run has: augmentation, AdamW with a one-cycle
+//! Trains a residual network with a complete setup: augmentation, AdamW with a one-cycle
 //! schedule, bfloat16 autocast, accumulation, clipping, an average of the weights, a checkpoint
-//! after every epoch, early stopping, Ctrl-C that saves.
+//! after every epoch, early stopping, and a checkpoint on Ctrl-C.
 //!
 //! ```text
 //! cargo run --release -p torsh --example resnet

@@ -1,4 +1,4 @@
-//! Activations with slopes that are learned or drawn, and those with rules of their own.
+//! Activations with learned or random slopes, and others that are not elementwise formulas.
 
 use torsh_functional::{self as F, RreluOptions};
 use torsh_tensor::{Result, Scalar, Tensor, TorshError};

@@ -1,4 +1,4 @@
-//! A softmax over many classes, of which most are rare.
+//! The adaptive softmax, for many classes of which most are rare.
 
 use torsh_functional as F;
 use torsh_tensor::devices::{Assert, CallSite, check};

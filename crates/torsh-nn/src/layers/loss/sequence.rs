@@ -1,4 +1,4 @@
-//! Losses with arguments that are no tensors.
+//! Losses with arguments that are not tensors.
 
 use std::sync::Arc;
 

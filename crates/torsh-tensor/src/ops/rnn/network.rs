@@ -1,4 +1,5 @@
-//! Recurrent networks of several layers and directions, and single steps, in the kernel of one.
+//! Recurrent networks of several layers and directions, and single steps, built on the kernel of one
+//! layer.
 
 use std::iter;
 
