@@ -312,8 +312,8 @@ pub fn repeat(input: &Tensor, repeats: impl IntoShape) -> Result<Tensor> {
 /// Every position of `dim` repeated in place: `repeats` times, or as often as a 1-d tensor says for
 /// each; without `dim`, of the flattened tensor (`torch.repeat_interleave`).
 ///
-/// Keeps the dtype; counts are integers (int64 or int32). An error for negative counts, or for
-/// other than one count for each position.
+/// Keeps the dtype; counts are integers (int64 or int32). An error for negative counts, or for a number of counts that
+/// is neither 1 nor that of the positions.
 ///
 /// ```
 /// # use torsh_functional as F;

@@ -461,8 +461,7 @@ pub fn where_<'a>(
 
 /// Which elements are among the test elements (`torch.isin`).
 ///
-/// A bool tensor of the shape of `elements`; the dtypes promote. An error for two numbers and for
-/// complex tensors.
+/// A bool tensor of the shape of `elements`; the dtypes promote. An error for complex tensors.
 ///
 /// ```
 /// # use torsh_functional as F;

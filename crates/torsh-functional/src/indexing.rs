@@ -530,7 +530,7 @@ pub fn scatter_with<'a>(
 /// keep it sorted, before equal elements (`torch.searchsorted`).
 ///
 /// The sequence is 1-d, or has the values' leading dimensions; the result is an int64 tensor of the
-/// values' shape. An error for other shapes and for dtypes that differ.
+/// values' shape. An error for other shapes.
 ///
 /// ```
 /// # use torsh_functional as F;
@@ -597,7 +597,7 @@ pub fn sort_with(input: &Tensor, options: SortOptions) -> Result<(Tensor, Tensor
 /// The elements at positions of the flattened tensor, in the index's shape; negative ones count
 /// from the end (`torch.take`).
 ///
-/// An error for an index that is not int64 or int32, and for positions out of range.
+/// An error for an index that is not int64, and for positions out of range.
 ///
 /// ```
 /// # use torsh_functional as F;

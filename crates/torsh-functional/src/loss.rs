@@ -291,7 +291,7 @@ with_options! {
     /// The divergence of log-probabilities from probabilities; the mean over all elements, as in
     /// PyTorch (`torch.nn.functional.kl_div`).
     ///
-    /// The shapes broadcast; an error where they do not, and for integers.
+    /// The shapes broadcast; an error where they do not.
     ///
     /// ```
     /// # use torsh_functional as F;

@@ -375,7 +375,7 @@ pub fn bernoulli(input: &Tensor) -> Result<Tensor> {
 /// Different indices drawn with the weights in the rows of `input` (int64; `torch.multinomial`).
 ///
 /// `[n]` gives `[num_samples]`, `[m, n]` gives `[m, num_samples]`. An error for integers, for
-/// negative, infinite or no weights, and for more draws than weights above 0.
+/// negative, infinite or no weights, and for more draws than weights.
 ///
 /// ```
 /// # use torsh_functional as F;
@@ -409,8 +409,7 @@ pub fn multinomial_with(
 
 /// The first half of a dimension times the sigmoid of the second (`torch.nn.functional.glu`).
 ///
-/// The dimension's size halves; keeps the dtype. An error for an odd size, for integers, and for a
-/// dimension out of range.
+/// The dimension's size halves; keeps the dtype. An error for an odd size, and for a dimension out of range.
 ///
 /// ```
 /// # use torsh_functional as F;

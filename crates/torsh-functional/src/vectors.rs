@@ -43,8 +43,8 @@ pub fn cosine_similarity_with(
 /// The Euclidean distances of vectors along the last dimension; the shapes broadcast
 /// (`torch.nn.functional.pairwise_distance`).
 ///
-/// The result lacks that dimension. As in PyTorch, 1e-6 is added to each difference. An error for
-/// integers, and for shapes that do not broadcast.
+/// The result lacks that dimension. As in PyTorch, 1e-6 is added to each difference.
+/// Integers give the default dtype. An error for shapes that do not broadcast.
 ///
 /// ```
 /// use torsh_functional as F;
