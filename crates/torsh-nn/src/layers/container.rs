@@ -110,6 +110,14 @@ pub struct Sequential {
 
 impl Sequential {
     /// No modules yet; they are added by [`add`](Sequential::add) or [`push`](Sequential::push).
+    /// Without modules it gives back what it gets.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Sequential};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Sequential::new().forward(&tensor![1.0])?, tensor![1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> Sequential {
         Sequential::default()
     }
@@ -138,8 +146,17 @@ impl Module for Sequential {
 
 /// A list of modules (`torch.nn.ModuleList`); their names are `0`, `1`, ..
 ///
-/// A `Vec` of modules of one type does as well as a field; this one holds modules of any types,
-/// and is a module itself.
+/// A `Vec` of modules of one type does as well as a field; this one holds modules of any types, and
+/// is a module itself.
+///
+/// ```
+/// # use torsh_nn::{Linear, Module, ModuleExt, ModuleList, ReLU};
+/// # use torsh_tensor::tensor;
+/// let list = ModuleList::new().add(Linear::new(2, 3)).add(ReLU::new());
+/// assert_eq!(list.state_dict().keys().collect::<Vec<_>>(), ["0.weight", "0.bias"]);
+/// assert_eq!(list[1].forward(&tensor![-1.0])?, tensor![0.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Default)]
 pub struct ModuleList {
     modules: Vec<Box<dyn Module>>,
@@ -148,6 +165,11 @@ pub struct ModuleList {
 
 impl ModuleList {
     /// No modules yet.
+    ///
+    /// ```
+    /// # use torsh_nn::ModuleList;
+    /// assert_eq!(ModuleList::new().len(), 0);
+    /// ```
     pub fn new() -> ModuleList {
         ModuleList::default()
     }
@@ -237,6 +259,14 @@ macro_rules! sequential {
 }
 
 /// Modules by name, in the order they were inserted (`torch.nn.ModuleDict`).
+///
+/// ```
+/// # use torsh_nn::{Linear, ModuleDict, ModuleExt};
+/// let mut dict = ModuleDict::new();
+/// dict.insert("head", Linear::new(2, 3))?;
+/// assert_eq!(dict.state_dict().keys().collect::<Vec<_>>(), ["head.weight", "head.bias"]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Default)]
 pub struct ModuleDict {
     modules: Vec<(String, Box<dyn Module>)>,
@@ -245,6 +275,11 @@ pub struct ModuleDict {
 
 impl ModuleDict {
     /// No modules yet.
+    ///
+    /// ```
+    /// # use torsh_nn::ModuleDict;
+    /// assert_eq!(ModuleDict::new().len(), 0);
+    /// ```
     pub fn new() -> ModuleDict {
         ModuleDict::default()
     }
@@ -259,6 +294,15 @@ impl ModuleDict {
 
     /// Puts a module under a key; the one that was there comes back. An error where the key is
     /// empty or has a dot, which would tear names of parameters apart.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ModuleExt, ReLU, Tanh};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("act", ReLU::new())?;
+    /// assert_eq!(dict.insert("act", Tanh::new())?.map(|old| old.repr()), Some("ReLU()".to_string()));
+    /// assert!(dict.insert("", ReLU::new()).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn insert(
         &mut self,
@@ -283,6 +327,14 @@ impl ModuleDict {
     }
 
     /// The module of a key.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ModuleExt, ReLU};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("act", ReLU::new())?;
+    /// assert_eq!(dict.get("act").map(|m| m.type_name()), Some("ReLU"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn get(&self, key: &str) -> Option<&dyn Module> {
         self.modules
             .iter()
@@ -291,21 +343,51 @@ impl ModuleDict {
     }
 
     /// The keys, in order.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ReLU, Tanh};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("b", ReLU::new())?;
+    /// dict.insert("a", Tanh::new())?;
+    /// assert_eq!(dict.keys().collect::<Vec<_>>(), ["b", "a"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.modules.iter().map(|(k, _)| k.as_str())
     }
 
     /// Keys and modules, in order.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ModuleExt, ReLU};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("act", ReLU::new())?;
+    /// assert_eq!(dict.iter().map(|(key, m)| (key, m.type_name())).collect::<Vec<_>>(), [("act", "ReLU")]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, &dyn Module)> {
         self.modules.iter().map(|(k, m)| (k.as_str(), &**m))
     }
 
     /// How many modules there are.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ReLU};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("act", ReLU::new())?;
+    /// assert_eq!(dict.len(), 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.modules.len()
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// # use torsh_nn::ModuleDict;
+    /// assert_eq!(ModuleDict::new().is_empty(), true);
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.modules.is_empty()
     }

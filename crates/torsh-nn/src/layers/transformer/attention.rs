@@ -306,7 +306,7 @@ impl MultiheadAttentionBuilder {
         self
     }
 
-    factory_setters!();
+    factory_setters!(MultiheadAttention "(4, 2)");
 
     /// Makes the layer and draws its weights. An error where the heads do not divide `embed_dim`,
     /// or `dropout` is no probability.
