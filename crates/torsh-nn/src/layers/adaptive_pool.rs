@@ -4,8 +4,8 @@ use torsh_functional::{self as F, OutputSize};
 use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::Module;
-use crate::layers::examples::{shows, tests, unsqueezed};
 use crate::layers::builder::tuple;
+use crate::layers::examples::{shows, tests, unsqueezed};
 use crate::module::{Hooks, Training};
 
 /// The size as PyTorch prints what was given.

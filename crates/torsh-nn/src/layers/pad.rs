@@ -4,8 +4,8 @@ use torsh_functional::{self as F, PadOptions, Sizes};
 use torsh_tensor::{Result, Scalar, Tensor};
 
 use crate::Module;
-use crate::layers::examples::shows;
 use crate::layers::builder::number;
+use crate::layers::examples::shows;
 use crate::module::{Hooks, Training};
 
 /// A padding of 2 on both sides of one, two or three dimensions, as it is printed.

@@ -4,8 +4,8 @@ use torsh_functional::{self as F, Sizes, UnfoldOptions};
 use torsh_tensor::{IntoShape, Result, Tensor, TorshError};
 
 use crate::Module;
-use crate::layers::examples::{shows, tests};
 use crate::layers::builder::{builder, compact, not_negative, positive, stateless, tuple};
+use crate::layers::examples::{shows, tests};
 use crate::module::{Hooks, Training};
 
 stateless! {

@@ -4,8 +4,8 @@ use torsh_functional::{self as F, FractionalMaxPoolOptions, MaxUnpoolOptions, Si
 use torsh_tensor::{IntoShape, Result, Tensor, TorshError};
 
 use crate::Module;
-use crate::layers::examples::{each, last, shows, size, tests, unsqueezed};
 use crate::layers::builder::{builder, not_negative, positive, stateless};
+use crate::layers::examples::{each, last, shows, size, tests, unsqueezed};
 use crate::layers::needs_more;
 use crate::module::{Hooks, Training};
 

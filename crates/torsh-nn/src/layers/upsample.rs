@@ -4,8 +4,8 @@ use torsh_functional::{self as F, InterpolateMode, InterpolateOptions, IntoFacto
 use torsh_tensor::{IntoShape, Result, Tensor, TorshError};
 
 use crate::Module;
-use crate::layers::examples::{shows, tests};
 use crate::layers::builder::tuple;
+use crate::layers::examples::{shows, tests};
 use crate::layers::python_float;
 use crate::module::{Hooks, Training};
 

@@ -7,29 +7,7 @@ use std::path::Path;
 use torsh_tensor::{DType, Device, Result, Tensor, TorshError};
 
 use crate::module::{
-    /// A tensor of a module that is saved with it but not trained, as running statistics.
-    ///
-    /// Dereferences to its [`Tensor`]. `Clone` gives another handle of the same buffer.
-    ///
-    /// ```
-    /// # use torsh_nn::Buffer;
-    /// # use torsh_tensor::tensor;
-    /// let b = Buffer::new(tensor![1.0, 2.0]);
-    /// b.clone().add_(1.0)?;
-    /// assert_eq!(b.to_vec::<f32>()?, [2.0, 3.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     Buffer, FieldMut, FieldRef, Hooks, IncompatibleKeys, LoadStateDictOptions, Module, Parameter,
-    /// A hook of a module. Dropping the handle leaves the hook in place.
-    ///
-    /// ```
-    /// # use torsh_nn::{Module, ModuleExt, ReLU};
-    /// # use torsh_tensor::tensor;
-    /// let layer = ReLU::new();
-    /// drop(layer.register_forward_hook(|_, _, y| y.add(1.0).map(Some))?);
-    /// assert_eq!(layer.forward(&tensor![2.0])?, tensor![3.0]);
-    /// # Ok::<(), torsh_tensor::TorshError>(())
-    /// ```
     RemovableHandle, StateDict, functional_call, show, state, walk, walk_mut,
 };
 

@@ -203,6 +203,15 @@ impl fmt::Debug for Hooks {
 }
 
 /// A hook of a module. Dropping the handle leaves the hook in place.
+///
+/// ```
+/// # use torsh_nn::{Module, ModuleExt, ReLU};
+/// # use torsh_tensor::tensor;
+/// let layer = ReLU::new();
+/// drop(layer.register_forward_hook(|_, _, y| y.add(1.0).map(Some))?);
+/// assert_eq!(layer.forward(&tensor![2.0])?, tensor![3.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct RemovableHandle {
     lists: Weak<Mutex<Lists>>,

@@ -224,6 +224,15 @@ impl Parameter {
 /// A tensor of a module that is saved with it but not trained, as running statistics.
 ///
 /// Dereferences to its [`Tensor`]. `Clone` gives another handle of the same buffer.
+///
+/// ```
+/// # use torsh_nn::Buffer;
+/// # use torsh_tensor::tensor;
+/// let b = Buffer::new(tensor![1.0, 2.0]);
+/// b.clone().add_(1.0)?;
+/// assert_eq!(b.to_vec::<f32>()?, [2.0, 3.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone)]
 pub struct Buffer {
     shared: Arc<Shared>,

@@ -41,8 +41,15 @@ use forward_is_an_error;
 macro_rules! loss_test {
     ($name:ident $call:expr, $of:literal $is:literal) => {
         tests!(
-            "let loss = ", stringify!($name), $call, ".forward_with(", $of, ")?;\n",
-            "assert!((loss.item::<f32>()? - ", $is, ").abs() < 1e-5);"
+            "let loss = ",
+            stringify!($name),
+            $call,
+            ".forward_with(",
+            $of,
+            ")?;\n",
+            "assert!((loss.item::<f32>()? - ",
+            $is,
+            ").abs() < 1e-5);"
         )
     };
 }
