@@ -127,12 +127,15 @@ impl KaimingOptions {
         self
     }
 
-    /// Where to draw from; the default generator unless set. $let draw = |seed| ->
-    /// torsh_tensor::Result<Tensor> { $    let generator = torsh_core::Generator::new(seed); $
-    /// init::kaiming_normal_with(&zeros([2, 3]),
-    /// init::KaimingOptions::default().generator(generator)) $};
+    /// Where to draw from; the default generator unless set.
     ///
     /// ```
+    /// # use torsh_nn::init;
+    /// # use torsh_tensor::{Result, Tensor, zeros};
+    /// let draw = |seed| -> torsh_tensor::Result<Tensor> {
+    ///     let generator = torsh_core::Generator::new(seed);
+    ///     init::kaiming_normal_with(&zeros([2, 3]), init::KaimingOptions::default().generator(generator))
+    /// };
     /// assert_eq!(draw(7)?, draw(7)?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```

@@ -329,7 +329,7 @@ impl ModuleDict {
     /// The module of a key.
     ///
     /// ```
-    /// # use torsh_nn::{ModuleDict, ModuleExt, ReLU};
+    /// # use torsh_nn::{ModuleDict, ModuleFields, ReLU};
     /// let mut dict = ModuleDict::new();
     /// dict.insert("act", ReLU::new())?;
     /// assert_eq!(dict.get("act").map(|m| m.type_name()), Some("ReLU"));
@@ -359,7 +359,7 @@ impl ModuleDict {
     /// Keys and modules, in order.
     ///
     /// ```
-    /// # use torsh_nn::{ModuleDict, ModuleExt, ReLU};
+    /// # use torsh_nn::{ModuleDict, ModuleFields, ReLU};
     /// let mut dict = ModuleDict::new();
     /// dict.insert("act", ReLU::new())?;
     /// assert_eq!(dict.iter().map(|(key, m)| (key, m.type_name())).collect::<Vec<_>>(), [("act", "ReLU")]);

@@ -95,7 +95,7 @@ pub trait ModuleExt: Module {
     /// The modules one level below.
     ///
     /// ```
-    /// # use torsh_nn::{Linear, ModuleExt, ReLU, Sequential};
+    /// # use torsh_nn::{Linear, ModuleExt, ModuleFields, ReLU, Sequential};
     /// let net = Sequential::new().add(Linear::new(2, 3)).add(ReLU::new());
     /// let names: Vec<&str> = net.children().iter().map(|m| m.type_name()).collect();
     /// assert_eq!(names, ["Linear", "ReLU"]);
@@ -124,7 +124,7 @@ pub trait ModuleExt: Module {
     /// This module and all below it.
     ///
     /// ```
-    /// # use torsh_nn::{ModuleExt, ReLU, Sequential};
+    /// # use torsh_nn::{ModuleExt, ModuleFields, ReLU, Sequential};
     /// let net = Sequential::new().add(Sequential::new().add(ReLU::new()));
     /// let names: Vec<&str> = net.modules().iter().map(|m| m.type_name()).collect();
     /// assert_eq!(names, ["Sequential", "Sequential", "ReLU"]);
@@ -160,7 +160,7 @@ pub trait ModuleExt: Module {
     /// there is none.
     ///
     /// ```
-    /// # use torsh_nn::{Linear, ModuleExt, ReLU, Sequential};
+    /// # use torsh_nn::{Linear, ModuleExt, ModuleFields, ReLU, Sequential};
     /// let net = Sequential::new().add(Linear::new(2, 3)).add(ReLU::new());
     /// assert_eq!(net.get_submodule("1")?.type_name(), "ReLU");
     /// assert!(net.get_submodule("2").is_err());
@@ -183,7 +183,7 @@ pub trait ModuleExt: Module {
     /// The parameter of this name. An error where there is none.
     ///
     /// ```
-    /// # use torsh_nn::{Linear, Sequential};
+    /// # use torsh_nn::{Linear, ModuleExt, Sequential};
     /// let net = Sequential::new().add(Linear::new(2, 3));
     /// assert_eq!(net.get_parameter("0.weight")?.dims(), [3, 2]);
     /// assert!(net.get_parameter("weight").is_err());
@@ -320,7 +320,7 @@ pub trait ModuleExt: Module {
     /// names that both have are loaded, and the others are returned.
     ///
     /// ```
-    /// # use torsh_nn::{Linear, LoadStateDictOptions, StateDict};
+    /// # use torsh_nn::{Linear, LoadStateDictOptions, ModuleExt, StateDict};
     /// # use torsh_tensor::tensor;
     /// let state = StateDict::from([("scale", tensor![1.0])]);
     /// let keys = Linear::new(2, 3).load_state_dict_with(&state, LoadStateDictOptions::default().strict(false))?;

@@ -12,13 +12,17 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::module::{Buffer, Hooks, Module, Parameter};
 
-/// A field of a module. $layer.visit_fields(&mut |_, field| { $    if let FieldRef::Parameter(p) =
-/// field { $        parameters += p.numel(); $    } $});
+/// A field of a module.
 ///
 /// ```
-/// # use torsh_nn::Linear;
+/// # use torsh_nn::{FieldRef, Linear, ModuleFields};
 /// let layer = Linear::new(2, 3);
 /// let mut parameters = 0;
+/// layer.visit_fields(&mut |_, field| {
+///     if let FieldRef::Parameter(p) = field {
+///         parameters += p.numel();
+///     }
+/// });
 /// assert_eq!(parameters, 9);
 /// ```
 #[derive(Clone, Copy)]
@@ -38,13 +42,17 @@ pub enum FieldRef<'a> {
     Hooks(&'a Hooks),
 }
 
-/// A field of a module, to be changed or replaced. $layer.visit_fields_mut(&mut |name, field| { $
-/// if let (FieldMut::Parameter(p), "weight") = (field, name) { $        *p =
-/// Parameter::new(tensor![[7.0]]); $    } $});
+/// A field of a module, to be changed or replaced.
 ///
 /// ```
-/// # use torsh_nn::Linear;
+/// # use torsh_nn::{FieldMut, Linear, ModuleFields, Parameter};
+/// # use torsh_tensor::tensor;
 /// let mut layer = Linear::new(1, 1);
+/// layer.visit_fields_mut(&mut |name, field| {
+///     if let (FieldMut::Parameter(p), "weight") = (field, name) {
+///         *p = Parameter::new(tensor![[7.0]]);
+///     }
+/// });
 /// assert_eq!(layer.weight.to_vec::<f32>()?, [7.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
@@ -78,8 +86,8 @@ pub trait ModuleFields: ModuleField {
     /// Shows every field that is not skipped, in declaration order.
     ///
     /// ```
-    /// # use torsh_nn::Linear;
-    /// let mut names = Vec::new();
+    /// # use torsh_nn::{Linear, ModuleFields};
+    /// let mut names: Vec<String> = Vec::new();
     /// Linear::new(2, 3).visit_fields(&mut |name, _| names.push(name.to_string()));
     /// assert_eq!(names, ["weight", "bias", "training", "hooks"]);
     /// ```
@@ -91,7 +99,7 @@ pub trait ModuleFields: ModuleField {
     /// The type's name without path and type arguments, such as `Linear`.
     ///
     /// ```
-    /// # use torsh_nn::{Linear, ModuleExt};
+    /// # use torsh_nn::{Linear, ModuleFields};
     /// assert_eq!(Linear::new(2, 3).type_name(), "Linear");
     /// ```
     fn type_name(&self) -> &'static str;
@@ -252,14 +260,17 @@ impl fmt::Debug for Momentum {
 /// PyTorch's `state_dict`: a module's own parameters, its own buffers, then its children, each
 /// child ahead of what it contains.
 ///
-/// What two fields share (tied weights) is shown twice. $torsh_nn::module::walk(&net, &mut |name,
-/// field| { $    if let FieldRef::Parameter(_) = field { $        names.push(name.to_string()); $
-/// } $});
+/// What two fields share (tied weights) is shown twice.
 ///
 /// ```
-/// # use torsh_nn::{Linear, Sequential};
+/// # use torsh_nn::{FieldRef, Linear, Sequential};
 /// let net = Sequential::new().add(Linear::new(2, 3));
-/// let mut names = Vec::new();
+/// let mut names: Vec<String> = Vec::new();
+/// torsh_nn::module::walk(&net, &mut |name, field| {
+///     if let FieldRef::Parameter(_) = field {
+///         names.push(name.to_string());
+///     }
+/// });
 /// assert_eq!(names, ["0.weight", "0.bias"]);
 /// ```
 pub fn walk<'a, M: ModuleFields + ?Sized>(
@@ -289,12 +300,16 @@ fn walk_from<'a, M: ModuleFields + ?Sized>(
 }
 
 /// [`walk`] for changing the fields. A child module is shown before what it contains.
-/// $torsh_nn::module::walk_mut(&mut layer, &mut |_, field| { $    if let FieldMut::Parameter(p) =
-/// field { $        *p = Parameter::new(ones([1, 1])); $    } $});
 ///
 /// ```
-/// # use torsh_nn::Linear;
+/// # use torsh_nn::{FieldMut, Linear, Parameter};
+/// # use torsh_tensor::ones;
 /// let mut layer = Linear::new(1, 1);
+/// torsh_nn::module::walk_mut(&mut layer, &mut |_, field| {
+///     if let FieldMut::Parameter(p) = field {
+///         *p = Parameter::new(ones([1, 1]));
+///     }
+/// });
 /// assert_eq!(layer.weight.to_vec::<f32>()?, [1.0]);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```

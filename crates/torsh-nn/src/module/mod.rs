@@ -73,7 +73,7 @@ pub trait Module: ModuleFields + Send + Sync + 'static {
     /// The arguments the module shows when it is printed, as `in_features=4, out_features=8`.
     ///
     /// ```
-    /// # use torsh_nn::Linear;
+    /// # use torsh_nn::{Linear, Module};
     /// assert_eq!(Linear::new(4, 8).extra_repr(), "in_features=4, out_features=8, bias=True");
     /// ```
     fn extra_repr(&self) -> String {

@@ -280,7 +280,7 @@ impl LoadStateDictOptions {
 /// The names in which a module and a state dict differ.
 ///
 /// ```
-/// # use torsh_nn::{Linear, LoadStateDictOptions, StateDict};
+/// # use torsh_nn::{Linear, LoadStateDictOptions, ModuleExt, StateDict};
 /// let options = LoadStateDictOptions::default().strict(false);
 /// let keys = Linear::new(2, 3).load_state_dict_with(&StateDict::new(), options)?;
 /// assert_eq!(keys.missing_keys, ["weight", "bias"]);
