@@ -4,6 +4,7 @@ use std::ops::Index;
 
 use torsh_tensor::{Result, Tensor, TorshError};
 
+use crate::layers::examples::tests;
 use crate::module::{FieldMut, FieldRef, Hooks, Module, ModuleField, ModuleFields};
 
 /// The walk of a container: its items under their keys, and its hooks.
@@ -43,7 +44,7 @@ macro_rules! container_fields {
 pub(super) use container_fields;
 
 macro_rules! vec_items {
-    () => {
+    ($name:ident) => {
         fn items(&self) -> impl Iterator<Item = (String, &Box<dyn Module>)> {
             self.modules
                 .iter()
@@ -59,11 +60,19 @@ macro_rules! vec_items {
         }
 
         /// Adds a module at the end.
+        #[doc = tests!(
+            "let mut list = ", stringify!($name), "::new();\nlist.push(ReLU::new());\n",
+            "assert_eq!(list.repr(), \"", stringify!($name), "(\\n  (0): ReLU()\\n)\");"
+        )]
         pub fn push(&mut self, module: impl Module) {
             self.modules.push(Box::new(module));
         }
 
-        /// Adds a module at the end.
+        /// Adds a module at the end, and gives the whole back.
+        #[doc = tests!(
+            "let list = ", stringify!($name), "::new().add(ReLU::new()).add(Tanh::new());\n",
+            "assert_eq!(list.iter().map(|m| m.type_name()).collect::<Vec<_>>(), [\"ReLU\", \"Tanh\"]);"
+        )]
         #[must_use]
         #[allow(clippy::should_implement_trait)]
         pub fn add(mut self, module: impl Module) -> Self {
@@ -71,22 +80,35 @@ macro_rules! vec_items {
             self
         }
 
-        /// Module `i`.
+        /// Module `i`; `None` where there is none.
+        #[doc = tests!(
+            "let list = ", stringify!($name), "::new().add(ReLU::new());\n",
+            "assert_eq!(list.get(0).map(|m| m.type_name()), Some(\"ReLU\"));\n",
+            "assert!(list.get(1).is_none());"
+        )]
         pub fn get(&self, i: usize) -> Option<&dyn Module> {
             self.modules.get(i).map(|m| &**m)
         }
 
         /// How many modules there are.
+        #[doc = tests!("assert_eq!(", stringify!($name), "::new().add(ReLU::new()).len(), 1);")]
         pub fn len(&self) -> usize {
             self.modules.len()
         }
 
         /// Whether there are none.
+        #[doc = tests!("assert!(", stringify!($name), "::new().is_empty());")]
         pub fn is_empty(&self) -> bool {
             self.modules.is_empty()
         }
 
         /// The modules in order.
+        #[doc = tests!(
+            "let list = ", stringify!($name), "::new().add(ReLU::new()).add(Tanh::new());\n",
+            "let mut x = tensor![-1.0, 1.0];\n",
+            "for module in list.iter() {\n    x = module.forward(&x)?;\n}\n",
+            "assert!(x.allclose(&tensor![0.0, 0.7615942])?);"
+        )]
         pub fn iter(&self) -> impl Iterator<Item = &dyn Module> {
             self.modules.iter().map(|m| &**m)
         }
@@ -122,7 +144,7 @@ impl Sequential {
         Sequential::default()
     }
 
-    vec_items!();
+    vec_items!(Sequential);
 }
 
 container_fields!(Sequential);
@@ -174,7 +196,7 @@ impl ModuleList {
         ModuleList::default()
     }
 
-    vec_items!();
+    vec_items!(ModuleList);
 }
 
 container_fields!(ModuleList);
