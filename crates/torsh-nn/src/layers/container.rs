@@ -408,7 +408,7 @@ impl ModuleDict {
     ///
     /// ```
     /// # use torsh_nn::ModuleDict;
-    /// assert_eq!(ModuleDict::new().is_empty(), true);
+    /// assert!(ModuleDict::new().is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
         self.modules.is_empty()

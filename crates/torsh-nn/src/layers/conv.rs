@@ -264,7 +264,7 @@ macro_rules! convolutions {
                 @ ".dilation(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", dilation=", each!($n 2)]
                 dilation: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// Groups of channels that do not see each other; 1 unless set.
-                @ ".groups(1)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1)]
+                @ ".groups(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", groups=2"]
                 groups: i64 = 1;
                 /// Whether a bias is added; true unless set.
                 @ ".bias(false)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", bias=False"]

@@ -148,7 +148,7 @@ macro_rules! transposed {
                 ]
                 output_padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// Groups of channels that do not see each other; 1 unless set.
-                @ ".groups(1)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1)]
+                @ ".groups(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", groups=2"]
                 groups: i64 = 1;
                 /// Whether a bias is added; true unless set.
                 @ ".bias(false)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", bias=False"]

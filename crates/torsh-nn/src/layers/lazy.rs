@@ -129,9 +129,9 @@ impl<L: Infer> Lazy<L> {
     /// # use torsh_nn::{LazyLinear, Module};
     /// # use torsh_tensor::ones;
     /// let lazy = LazyLinear::new(3)?;
-    /// assert_eq!(lazy.has_uninitialized_params(), true);
+    /// assert!(lazy.has_uninitialized_params());
     /// lazy.forward(&ones([5]))?;
-    /// assert_eq!(lazy.has_uninitialized_params(), false);
+    /// assert!(!lazy.has_uninitialized_params());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     pub fn has_uninitialized_params(&self) -> bool {

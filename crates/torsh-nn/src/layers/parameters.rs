@@ -114,7 +114,7 @@ impl ParameterList {
     ///
     /// ```
     /// # use torsh_nn::ParameterList;
-    /// assert_eq!(ParameterList::new().is_empty(), true);
+    /// assert!(ParameterList::new().is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty()
@@ -327,7 +327,7 @@ impl ParameterDict {
     ///
     /// ```
     /// # use torsh_nn::ParameterDict;
-    /// assert_eq!(ParameterDict::new().is_empty(), true);
+    /// assert!(ParameterDict::new().is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty()

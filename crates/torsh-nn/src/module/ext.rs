@@ -260,8 +260,8 @@ pub trait ModuleExt: Module {
     /// ```
     /// # use torsh_nn::{Linear, ModuleExt};
     /// let layer = Linear::new(2, 3);
-    /// assert_eq!(layer.is_training(), true);
-    /// assert_eq!(layer.eval().is_training(), false);
+    /// assert!(layer.is_training());
+    /// assert!(!layer.eval().is_training());
     /// ```
     fn is_training(&self) -> bool {
         let mut own = None;
@@ -379,7 +379,7 @@ pub trait ModuleExt: Module {
     /// # use torsh_nn::{Linear, ModuleExt};
     /// let layer = Linear::new(2, 3);
     /// layer.requires_grad_(false);
-    /// assert_eq!(layer.weight.requires_grad(), false);
+    /// assert!(!layer.weight.requires_grad());
     /// ```
     #[track_caller]
     fn requires_grad_(&self, requires_grad: bool) -> &Self {

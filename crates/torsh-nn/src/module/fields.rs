@@ -143,7 +143,7 @@ impl Training {
     ///
     /// ```
     /// # use torsh_nn::Training;
-    /// assert_eq!(Training::new(false).get(), false);
+    /// assert!(!Training::new(false).get());
     /// ```
     pub const fn new(training: bool) -> Self {
         Training(AtomicBool::new(training))
@@ -153,7 +153,7 @@ impl Training {
     ///
     /// ```
     /// # use torsh_nn::Training;
-    /// assert_eq!(Training::default().get(), true);
+    /// assert!(Training::default().get());
     /// ```
     pub fn get(&self) -> bool {
         // The flag guards no other memory.
@@ -166,7 +166,7 @@ impl Training {
     /// # use torsh_nn::Training;
     /// let flag = Training::default();
     /// flag.set(false);
-    /// assert_eq!(flag.get(), false);
+    /// assert!(!flag.get());
     /// ```
     pub fn set(&self, training: bool) {
         self.0.store(training, Ordering::Relaxed);

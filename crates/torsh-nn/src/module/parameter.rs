@@ -74,7 +74,7 @@ impl Parameter {
     /// ```
     /// # use torsh_nn::Parameter;
     /// # use torsh_tensor::tensor;
-    /// assert_eq!(Parameter::new(tensor![1.0, 2.0]).requires_grad(), true);
+    /// assert!(Parameter::new(tensor![1.0, 2.0]).requires_grad());
     /// ```
     #[track_caller]
     pub fn new(tensor: impl Into<Tensor>) -> Parameter {
@@ -129,8 +129,8 @@ impl Parameter {
     /// ```
     /// # use torsh_nn::Parameter;
     /// # use torsh_tensor::{DType, Device, tensor};
-    /// assert_eq!(Parameter::uninitialized(DType::F32, Device::Cpu)?.is_uninitialized(), true);
-    /// assert_eq!(Parameter::new(tensor![1.0]).is_uninitialized(), false);
+    /// assert!(Parameter::uninitialized(DType::F32, Device::Cpu)?.is_uninitialized());
+    /// assert!(!Parameter::new(tensor![1.0]).is_uninitialized());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     pub fn is_uninitialized(&self) -> bool {
@@ -181,8 +181,8 @@ impl Parameter {
     /// # use torsh_nn::Parameter;
     /// # use torsh_tensor::tensor;
     /// let p = Parameter::new(tensor![1.0]);
-    /// assert_eq!(p.is_same(&p.clone()), true);
-    /// assert_eq!(p.is_same(&Parameter::new(tensor![1.0])), false);
+    /// assert!(p.is_same(&p.clone()));
+    /// assert!(!p.is_same(&Parameter::new(tensor![1.0])));
     /// ```
     pub fn is_same(&self, other: &Parameter) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -260,7 +260,7 @@ impl Buffer {
     /// ```
     /// # use torsh_nn::Buffer;
     /// # use torsh_tensor::tensor;
-    /// assert_eq!(Buffer::non_persistent(tensor![1.0]).is_persistent(), false);
+    /// assert!(!Buffer::non_persistent(tensor![1.0]).is_persistent());
     /// ```
     pub fn non_persistent(tensor: impl Into<Tensor>) -> Buffer {
         Buffer {
@@ -285,8 +285,8 @@ impl Buffer {
     /// ```
     /// # use torsh_nn::{Buffer, LazyBatchNorm1d, ModuleExt};
     /// # use torsh_tensor::tensor;
-    /// assert_eq!(Buffer::new(tensor![1.0]).is_uninitialized(), false);
-    /// assert_eq!(LazyBatchNorm1d::new()?.buffers()[0].is_uninitialized(), true);
+    /// assert!(!Buffer::new(tensor![1.0]).is_uninitialized());
+    /// assert!(LazyBatchNorm1d::new()?.buffers()[0].is_uninitialized());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     pub fn is_uninitialized(&self) -> bool {
@@ -321,7 +321,7 @@ impl Buffer {
     /// ```
     /// # use torsh_nn::Buffer;
     /// # use torsh_tensor::tensor;
-    /// assert_eq!(Buffer::new(tensor![1.0]).is_persistent(), true);
+    /// assert!(Buffer::new(tensor![1.0]).is_persistent());
     /// ```
     pub fn is_persistent(&self) -> bool {
         self.persistent
@@ -333,7 +333,7 @@ impl Buffer {
     /// # use torsh_nn::Buffer;
     /// # use torsh_tensor::tensor;
     /// let b = Buffer::new(tensor![1.0]);
-    /// assert_eq!(b.is_same(&b.clone()), true);
+    /// assert!(b.is_same(&b.clone()));
     /// ```
     pub fn is_same(&self, other: &Buffer) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -359,7 +359,7 @@ impl Buffer {
     /// let mut norm = BatchNorm1d::new(2)?;
     /// let before = norm.buffers()[0].clone();
     /// norm.to_dtype(DType::F64)?;
-    /// assert_eq!(before.is_current(), false);
+    /// assert!(!before.is_current());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     pub fn is_current(&self) -> bool {

@@ -59,7 +59,7 @@ impl StateDict {
     /// ```
     /// # use torsh_nn::StateDict;
     /// # use torsh_tensor::tensor;
-    /// assert_eq!(StateDict::from([("a", tensor![1.0])]).contains_key("a"), true);
+    /// assert!(StateDict::from([("a", tensor![1.0])]).contains_key("a"));
     /// ```
     pub fn contains_key(&self, name: &str) -> bool {
         self.index.contains_key(name)
@@ -121,7 +121,7 @@ impl StateDict {
     ///
     /// ```
     /// # use torsh_nn::StateDict;
-    /// assert_eq!(StateDict::new().is_empty(), true);
+    /// assert!(StateDict::new().is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -248,7 +248,7 @@ impl fmt::Debug for StateDict {
 ///
 /// ```
 /// # use torsh_nn::LoadStateDictOptions;
-/// assert_eq!(LoadStateDictOptions::default().strict, true);
+/// assert!(LoadStateDictOptions::default().strict);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -268,7 +268,7 @@ impl LoadStateDictOptions {
     ///
     /// ```
     /// # use torsh_nn::LoadStateDictOptions;
-    /// assert_eq!(LoadStateDictOptions::default().strict(false).strict, false);
+    /// assert!(!LoadStateDictOptions::default().strict(false).strict);
     /// ```
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {

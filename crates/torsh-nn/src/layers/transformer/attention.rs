@@ -129,7 +129,7 @@ impl MultiheadAttention {
     ///
     /// ```
     /// # use torsh_nn::MultiheadAttention;
-    /// assert_eq!(MultiheadAttention::new(4, 2)?.batch_first(), false);
+    /// assert!(!MultiheadAttention::new(4, 2)?.batch_first());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     pub fn batch_first(&self) -> bool {
@@ -302,7 +302,7 @@ impl MultiheadAttentionBuilder {
     ///
     /// ```
     /// # use torsh_nn::MultiheadAttention;
-    /// assert_eq!(MultiheadAttention::builder(4, 2).bias(false).build()?.in_proj_bias.is_none(), true);
+    /// assert!(MultiheadAttention::builder(4, 2).bias(false).build()?.in_proj_bias.is_none());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[must_use]
@@ -364,7 +364,7 @@ impl MultiheadAttentionBuilder {
     ///
     /// ```
     /// # use torsh_nn::MultiheadAttention;
-    /// assert_eq!(MultiheadAttention::builder(4, 2).batch_first(true).build()?.batch_first(), true);
+    /// assert!(MultiheadAttention::builder(4, 2).batch_first(true).build()?.batch_first());
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
     #[must_use]
