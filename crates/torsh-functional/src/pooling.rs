@@ -10,14 +10,23 @@ pub use torsh_tensor::{
 use crate::LpPoolOptions;
 
 macro_rules! maxima {
-    ($($max:ident $max_with:ident $max_indices:ident $max_method:ident $max_options:ident $n:literal $of:literal;)*) => {$(
+    ($($n:literal $of:literal $max_options:ident $(#[$doc:meta])* $max:ident $(#[$with_doc:meta])* $max_with:ident
+        $(#[$indices_doc:meta])* $max_indices:ident $max_method:ident;)*) => {$(
         #[doc = concat!("The greatest element of each window of ", $of, "; the windows lie side by side.")]
+        ///
+        /// `N` may be missing. Keeps the dtype. An error for other dimensions, and where no window fits.
+        ///
+        $(#[$doc])*
         #[track_caller]
         pub fn $max(input: &Tensor, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
             input.$max(kernel_size)
         }
 
-        #[doc = concat!("[`", stringify!($max), "`] with options.")]
+        #[doc = concat!("[`", stringify!($max), "`] with options: `stride`, `padding`, `dilation` and `ceil_mode`.")]
+        ///
+        /// An error for a padding of more than half a window, and for strides or dilations below 1.
+        ///
+        $(#[$with_doc])*
         #[track_caller]
         pub fn $max_with(
             input: &Tensor,
@@ -27,7 +36,9 @@ macro_rules! maxima {
             input.$max_with(kernel_size, options)
         }
 
-        #[doc = concat!("[`", stringify!($max_with), "`], and where among the elements of its channel each greatest one was found.")]
+        #[doc = concat!("[`", stringify!($max_with), "`], and where among the elements of its channel each greatest one was found (int64).")]
+        ///
+        $(#[$indices_doc])*
         #[track_caller]
         pub fn $max_indices(
             input: &Tensor,
@@ -39,20 +50,107 @@ macro_rules! maxima {
     )*};
 }
 maxima! {
-    max_pool1d max_pool1d_with max_pool1d_with_indices max_pool1d_indices MaxPool1dOptions 1 "signals `[N, C, L]`";
-    max_pool2d max_pool2d_with max_pool2d_with_indices max_pool2d_indices MaxPool2dOptions 2 "images `[N, C, H, W]`";
-    max_pool3d max_pool3d_with max_pool3d_with_indices max_pool3d_indices MaxPool3dOptions 3 "volumes `[N, C, D, H, W]`";
+    1 "signals `[N, C, L]`" MaxPool1dOptions
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::max_pool1d(&tensor![[[1.0, 3.0, 2.0, 0.0]]], 2)?, tensor![[[3.0, 2.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_pool1d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::MaxPool1dOptions::new().stride(1);
+    /// assert_eq!(F::max_pool1d_with(&tensor![[[1.0, 3.0, 2.0, 0.0]]], 2, options)?, tensor![[[3.0, 3.0, 2.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_pool1d_with
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[1.0, 3.0, 2.0, 0.0]]];
+    /// let (y, at) = F::max_pool1d_with_indices(&x, 2, F::MaxPool1dOptions::new())?;
+    /// assert_eq!((y, at), (tensor![[[3.0, 2.0]]], tensor![[[1, 2]]]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_pool1d_with_indices
+    max_pool1d_indices;
+    2 "images `[N, C, H, W]`" MaxPool2dOptions
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[[1.0, 2.0, 5.0, 6.0], [3.0, 4.0, 7.0, 8.0]]]];
+    /// assert_eq!(F::max_pool2d(&x, 2)?, tensor![[[[4.0, 8.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_pool2d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[[1.0, 2.0, 5.0], [3.0, 4.0, 0.0]]]];
+    /// let options = F::MaxPool2dOptions::new().stride(1);
+    /// assert_eq!(F::max_pool2d_with(&x, 2, options)?, tensor![[[[4.0, 5.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_pool2d_with
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[[1.0, 2.0], [3.0, 4.0]]]];
+    /// let (y, at) = F::max_pool2d_with_indices(&x, 2, F::MaxPool2dOptions::new())?;
+    /// assert_eq!((y, at), (tensor![[[[4.0]]]], tensor![[[[3]]]]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_pool2d_with_indices
+    max_pool2d_indices;
+    3 "volumes `[N, C, D, H, W]`" MaxPool3dOptions
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[[[1.0, 2.0]], [[3.0, 4.0]]]]];
+    /// assert_eq!(F::max_pool3d(&x, (2, 1, 1))?, tensor![[[[[3.0, 4.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_pool3d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[[[1.0, 3.0, 2.0]]]]];
+    /// let options = F::MaxPool3dOptions::new().stride(1);
+    /// assert_eq!(F::max_pool3d_with(&x, (1, 1, 2), options)?, tensor![[[[[3.0, 3.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_pool3d_with
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let x = tensor![[[[[1.0, 2.0]], [[3.0, 4.0]]]]];
+    /// let (y, at) = F::max_pool3d_with_indices(&x, (2, 1, 2), F::MaxPool3dOptions::new())?;
+    /// assert_eq!((y, at), (tensor![[[[[4.0]]]]], tensor![[[[[3]]]]]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_pool3d_with_indices
+    max_pool3d_indices;
 }
 
 macro_rules! averages {
-    ($($avg:ident $avg_with:ident $avg_options:ident $n:literal $of:literal;)*) => {$(
+    ($($n:literal $of:literal $avg_options:ident $(#[$doc:meta])* $avg:ident $(#[$with_doc:meta])* $avg_with:ident;)*) => {$(
         #[doc = concat!("The average of each window of ", $of, "; the windows lie side by side.")]
+        ///
+        /// `N` may be missing. Keeps the dtype. An error for other dimensions, and where no window fits.
+        ///
+        $(#[$doc])*
         #[track_caller]
         pub fn $avg(input: &Tensor, kernel_size: impl Into<Sizes<$n>>) -> Result<Tensor> {
             input.$avg(kernel_size)
         }
 
-        #[doc = concat!("[`", stringify!($avg), "`] with options.")]
+        #[doc = concat!("[`", stringify!($avg), "`] with options: `stride`, `padding`, `ceil_mode`, `count_include_pad` and `divisor_override`.")]
+        ///
+        /// An error for a padding of more than half a window, and for strides below 1.
+        ///
+        $(#[$with_doc])*
         #[track_caller]
         pub fn $avg_with(
             input: &Tensor,
@@ -64,14 +162,63 @@ macro_rules! averages {
     )*};
 }
 averages! {
-    avg_pool1d avg_pool1d_with AvgPool1dOptions 1 "signals `[N, C, L]`";
-    avg_pool2d avg_pool2d_with AvgPool2dOptions 2 "images `[N, C, H, W]`";
-    avg_pool3d avg_pool3d_with AvgPool3dOptions 3 "volumes `[N, C, D, H, W]`";
+    1 "signals `[N, C, L]`" AvgPool1dOptions
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::avg_pool1d(&tensor![[[1.0, 3.0, 5.0, 7.0]]], 2)?, tensor![[[2.0, 6.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    avg_pool1d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::AvgPool1dOptions::new().padding(1).count_include_pad(false);
+    /// assert_eq!(F::avg_pool1d_with(&tensor![[[1.0, 3.0]]], 2, options)?, tensor![[[1.0, 3.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    avg_pool1d_with;
+    2 "images `[N, C, H, W]`" AvgPool2dOptions
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::avg_pool2d(&tensor![[[[1.0, 2.0], [3.0, 6.0]]]], 2)?, tensor![[[[3.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    avg_pool2d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::AvgPool2dOptions::new().divisor_override(1);
+    /// assert_eq!(F::avg_pool2d_with(&tensor![[[[1.0, 2.0], [3.0, 6.0]]]], 2, options)?, tensor![[[[12.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    avg_pool2d_with;
+    3 "volumes `[N, C, D, H, W]`" AvgPool3dOptions
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::avg_pool3d(&tensor![[[[[1.0, 2.0]], [[3.0, 6.0]]]]], (2, 1, 1))?, tensor![[[[[2.0, 4.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    avg_pool3d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::AvgPool3dOptions::new().stride(1);
+    /// assert_eq!(F::avg_pool3d_with(&tensor![[[[[1.0, 3.0, 5.0]]]]], (1, 1, 2), options)?, tensor![[[[[2.0, 4.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    avg_pool3d_with;
 }
 
 macro_rules! adaptive_maxima {
-    ($($adaptive_max:ident $adaptive_indices:ident $adaptive_method:ident $n:literal $of:literal;)*) => {$(
+    ($($n:literal $of:literal $(#[$doc:meta])* $adaptive_max:ident $(#[$indices_doc:meta])* $adaptive_indices:ident $adaptive_method:ident;)*) => {$(
         #[doc = concat!("The greatest elements of `output_size` parts, of about equal size, of ", $of, "; `None` keeps a size.")]
+        ///
+        /// `N` may be missing. Keeps the dtype. An error for other dimensions, and for a negative size.
+        ///
+        $(#[$doc])*
         #[track_caller]
         pub fn $adaptive_max(
             input: &Tensor,
@@ -80,7 +227,9 @@ macro_rules! adaptive_maxima {
             input.$adaptive_max(output_size)
         }
 
-        #[doc = concat!("[`", stringify!($adaptive_max), "`], and where among the elements of its channel each was found.")]
+        #[doc = concat!("[`", stringify!($adaptive_max), "`], and where among the elements of its channel each was found (int64).")]
+        ///
+        $(#[$indices_doc])*
         #[track_caller]
         pub fn $adaptive_indices(
             input: &Tensor,
@@ -91,14 +240,66 @@ macro_rules! adaptive_maxima {
     )*};
 }
 adaptive_maxima! {
-    adaptive_max_pool1d adaptive_max_pool1d_with_indices adaptive_max_pool1d_indices 1 "signals `[N, C, L]`";
-    adaptive_max_pool2d adaptive_max_pool2d_with_indices adaptive_max_pool2d_indices 2 "images `[N, C, H, W]`";
-    adaptive_max_pool3d adaptive_max_pool3d_with_indices adaptive_max_pool3d_indices 3 "volumes `[N, C, D, H, W]`";
+    1 "signals `[N, C, L]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::adaptive_max_pool1d(&tensor![[[1.0, 3.0, 2.0, 0.0]]], 2)?, tensor![[[3.0, 2.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    adaptive_max_pool1d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let (y, at) = F::adaptive_max_pool1d_with_indices(&tensor![[[1.0, 3.0, 2.0, 0.0]]], 2)?;
+    /// assert_eq!((y, at), (tensor![[[3.0, 2.0]]], tensor![[[1, 2]]]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    adaptive_max_pool1d_with_indices
+    adaptive_max_pool1d_indices;
+    2 "images `[N, C, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::adaptive_max_pool2d(&tensor![[[[1.0, 2.0], [3.0, 4.0]]]], [Some(1), None])?, tensor![[[[3.0, 4.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    adaptive_max_pool2d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let (y, at) = F::adaptive_max_pool2d_with_indices(&tensor![[[[1.0, 2.0], [3.0, 4.0]]]], 1)?;
+    /// assert_eq!((y, at), (tensor![[[[4.0]]]], tensor![[[[3]]]]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    adaptive_max_pool2d_with_indices
+    adaptive_max_pool2d_indices;
+    3 "volumes `[N, C, D, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::adaptive_max_pool3d(&tensor![[[[[1.0, 2.0]], [[3.0, 4.0]]]]], 1)?, tensor![[[[[4.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    adaptive_max_pool3d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let (y, at) = F::adaptive_max_pool3d_with_indices(&tensor![[[[[1.0, 2.0]], [[3.0, 4.0]]]]], 1)?;
+    /// assert_eq!((y, at), (tensor![[[[[4.0]]]]], tensor![[[[[3]]]]]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    adaptive_max_pool3d_with_indices
+    adaptive_max_pool3d_indices;
 }
 
 macro_rules! adaptive_averages {
-    ($($adaptive_avg:ident $n:literal $of:literal;)*) => {$(
+    ($($n:literal $of:literal $(#[$doc:meta])* $adaptive_avg:ident;)*) => {$(
         #[doc = concat!("The averages of `output_size` parts, of about equal size, of ", $of, "; `None` keeps a size.")]
+        ///
+        /// `N` may be missing. Keeps the dtype. An error for other dimensions, and for a negative size.
+        ///
+        $(#[$doc])*
         #[track_caller]
         pub fn $adaptive_avg(
             input: &Tensor,
@@ -109,14 +310,40 @@ macro_rules! adaptive_averages {
     )*};
 }
 adaptive_averages! {
-    adaptive_avg_pool1d 1 "signals `[N, C, L]`";
-    adaptive_avg_pool2d 2 "images `[N, C, H, W]`";
-    adaptive_avg_pool3d 3 "volumes `[N, C, D, H, W]`";
+    1 "signals `[N, C, L]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::adaptive_avg_pool1d(&tensor![[[1.0, 3.0, 5.0, 7.0]]], 2)?, tensor![[[2.0, 6.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    adaptive_avg_pool1d;
+    2 "images `[N, C, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::adaptive_avg_pool2d(&tensor![[[[1.0, 2.0], [3.0, 6.0]]]], 1)?, tensor![[[[3.0]]]]);
+    /// assert_eq!(F::adaptive_avg_pool2d(&tensor![[[[1.0, 2.0], [3.0, 6.0]]]], [Some(1), None])?, tensor![[[[2.0, 4.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    adaptive_avg_pool2d;
+    3 "volumes `[N, C, D, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::adaptive_avg_pool3d(&tensor![[[[[1.0, 2.0]], [[3.0, 6.0]]]]], 1)?, tensor![[[[[3.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    adaptive_avg_pool3d;
 }
 
 macro_rules! norms {
-    ($($lp:ident $lp_with:ident $n:literal $of:literal;)*) => {$(
+    ($($n:literal $of:literal $(#[$doc:meta])* $lp:ident $(#[$with_doc:meta])* $lp_with:ident;)*) => {$(
         #[doc = concat!("The p-norm, for p = `norm_type`, of each window of ", $of, "; the windows lie side by side.")]
+        ///
+        /// `N` may be missing. Keeps the dtype. An error for other dimensions, and where no window fits.
+        ///
+        $(#[$doc])*
         #[track_caller]
         pub fn $lp(
             input: &Tensor,
@@ -126,7 +353,9 @@ macro_rules! norms {
             input.$lp(norm_type, kernel_size)
         }
 
-        #[doc = concat!("[`", stringify!($lp), "`] with options.")]
+        #[doc = concat!("[`", stringify!($lp), "`] with options: `stride` and `ceil_mode`.")]
+        ///
+        $(#[$with_doc])*
         #[track_caller]
         pub fn $lp_with(
             input: &Tensor,
@@ -140,14 +369,64 @@ macro_rules! norms {
     )*};
 }
 norms! {
-    lp_pool1d lp_pool1d_with 1 "signals `[N, C, L]`";
-    lp_pool2d lp_pool2d_with 2 "images `[N, C, H, W]`";
-    lp_pool3d lp_pool3d_with 3 "volumes `[N, C, D, H, W]`";
+    1 "signals `[N, C, L]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert!(F::lp_pool1d(&tensor![[[3.0, 4.0, 6.0, 8.0]]], 2.0, 2)?.allclose(&tensor![[[5.0, 10.0]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    lp_pool1d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::LpPoolOptions::default().stride(1);
+    /// assert!(F::lp_pool1d_with(&tensor![[[1.0, 2.0, 3.0]]], 1.0, 2, options)?.allclose(&tensor![[[3.0, 5.0]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    lp_pool1d_with;
+    2 "images `[N, C, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert!(F::lp_pool2d(&tensor![[[[1.0, 5.0], [5.0, 7.0]]]], 2.0, 2)?.allclose(&tensor![[[[10.0]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    lp_pool2d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::LpPoolOptions::default().stride(1);
+    /// assert!(F::lp_pool2d_with(&tensor![[[[3.0, 4.0, 3.0]]]], 2.0, (1, 2), options)?.allclose(&tensor![[[[5.0, 5.0]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    lp_pool2d_with;
+    3 "volumes `[N, C, D, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert!(F::lp_pool3d(&tensor![[[[[3.0]], [[4.0]]]]], 2.0, (2, 1, 1))?.allclose(&tensor![[[[[5.0]]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    lp_pool3d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::LpPoolOptions::default().stride(1);
+    /// assert!(F::lp_pool3d_with(&tensor![[[[[3.0, 4.0, 3.0]]]]], 2.0, (1, 1, 2), options)?.allclose(&tensor![[[[[5.0, 5.0]]]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    lp_pool3d_with;
 }
 
 macro_rules! unpoolings {
-    ($($unpool:ident $unpool_with:ident $n:literal $of:literal;)*) => {$(
+    ($($n:literal $of:literal $(#[$doc:meta])* $unpool:ident $(#[$with_doc:meta])* $unpool_with:ident;)*) => {$(
         #[doc = concat!("Puts the greatest elements of ", $of, " back where pooling found them, among zeros.")]
+        ///
+        /// `indices` are the int64 positions that pooling gave, in the shape of `input`; `N` may be missing. An error for
+        /// other shapes or dtypes, and for positions outside the result.
+        ///
+        $(#[$doc])*
         #[track_caller]
         pub fn $unpool(
             input: &Tensor,
@@ -157,7 +436,9 @@ macro_rules! unpoolings {
             input.$unpool(indices, kernel_size)
         }
 
-        #[doc = concat!("[`", stringify!($unpool), "`] with options.")]
+        #[doc = concat!("[`", stringify!($unpool), "`] with options: `stride`, `padding` and `output_size`.")]
+        ///
+        $(#[$with_doc])*
         #[track_caller]
         pub fn $unpool_with(
             input: &Tensor,
@@ -170,14 +451,70 @@ macro_rules! unpoolings {
     )*};
 }
 unpoolings! {
-    max_unpool1d max_unpool1d_with 1 "signals `[N, C, L]`";
-    max_unpool2d max_unpool2d_with 2 "images `[N, C, H, W]`";
-    max_unpool3d max_unpool3d_with 3 "volumes `[N, C, D, H, W]`";
+    1 "signals `[N, C, L]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let y = F::max_unpool1d(&tensor![[[3.0, 2.0]]], &tensor![[[1, 2]]], 2)?;
+    /// assert_eq!(y, tensor![[[0.0, 3.0, 2.0, 0.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_unpool1d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::MaxUnpoolOptions::new().output_size([5]);
+    /// let y = F::max_unpool1d_with(&tensor![[[3.0, 2.0]]], &tensor![[[1, 2]]], 2, options)?;
+    /// assert_eq!(y, tensor![[[0.0, 3.0, 2.0, 0.0, 0.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_unpool1d_with;
+    2 "images `[N, C, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let y = F::max_unpool2d(&tensor![[[[4.0]]]], &tensor![[[[3]]]], 2)?;
+    /// assert_eq!(y, tensor![[[[0.0, 0.0], [0.0, 4.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_unpool2d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::MaxUnpoolOptions::new().output_size([2, 3]);
+    /// let y = F::max_unpool2d_with(&tensor![[[[4.0]]]], &tensor![[[[4]]]], 2, options)?;
+    /// assert_eq!(y, tensor![[[[0.0, 0.0, 0.0], [0.0, 4.0, 0.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_unpool2d_with;
+    3 "volumes `[N, C, D, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let y = F::max_unpool3d(&tensor![[[[[4.0]]]]], &tensor![[[[[1]]]]], (1, 1, 2))?;
+    /// assert_eq!(y, tensor![[[[[0.0, 4.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_unpool3d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::MaxUnpoolOptions::new().output_size([1, 1, 3]);
+    /// let y = F::max_unpool3d_with(&tensor![[[[[4.0]]]]], &tensor![[[[[1]]]]], (1, 1, 2), options)?;
+    /// assert_eq!(y, tensor![[[[[0.0, 4.0, 0.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    max_unpool3d_with;
 }
 
 macro_rules! fractional {
-    ($($pool:ident $pool_with:ident $pool_indices:ident $method:ident $n:literal $of:literal;)*) => {$(
+    ($($n:literal $of:literal $(#[$doc:meta])* $pool:ident $(#[$with_doc:meta])* $pool_with:ident
+        $(#[$indices_doc:meta])* $pool_indices:ident $method:ident;)*) => {$(
         #[doc = concat!("The greatest elements of `output_size` windows at random places of ", $of, ".")]
+        ///
+        /// `N` may be missing. Keeps the dtype. An error for other dimensions, and where the windows do not fit.
+        ///
+        $(#[$doc])*
         #[track_caller]
         pub fn $pool(
             input: &Tensor,
@@ -188,7 +525,9 @@ macro_rules! fractional {
             Ok(input.$method(kernel_size, options)?.0)
         }
 
-        #[doc = concat!("[`", stringify!($pool), "`] with options.")]
+        #[doc = concat!("[`", stringify!($pool), "`] with options: `output_size` or `output_ratio`, one of which must be set, and `random_samples`.")]
+        ///
+        $(#[$with_doc])*
         #[track_caller]
         pub fn $pool_with(
             input: &Tensor,
@@ -198,7 +537,9 @@ macro_rules! fractional {
             Ok(input.$method(kernel_size, options)?.0)
         }
 
-        #[doc = concat!("[`", stringify!($pool_with), "`], and where among the elements of its channel each was found.")]
+        #[doc = concat!("[`", stringify!($pool_with), "`], and where among the elements of its channel each was found (int64).")]
+        ///
+        $(#[$indices_doc])*
         #[track_caller]
         pub fn $pool_indices(
             input: &Tensor,
@@ -210,6 +551,58 @@ macro_rules! fractional {
     )*};
 }
 fractional! {
-    fractional_max_pool2d fractional_max_pool2d_with fractional_max_pool2d_with_indices fractional_max_pool2d_indices 2 "images `[N, C, H, W]`";
-    fractional_max_pool3d fractional_max_pool3d_with fractional_max_pool3d_with_indices fractional_max_pool3d_indices 3 "volumes `[N, C, D, H, W]`";
+    2 "images `[N, C, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// // One window of the image's size has one place.
+    /// assert_eq!(F::fractional_max_pool2d(&tensor![[[[1.0, 2.0], [3.0, 4.0]]]], 2, 1)?, tensor![[[[4.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fractional_max_pool2d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::FractionalMaxPoolOptions::new().output_ratio([0.5, 0.5]);
+    /// assert_eq!(F::fractional_max_pool2d_with(&tensor![[[[1.0, 2.0], [3.0, 4.0]]]], 2, options)?, tensor![[[[4.0]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fractional_max_pool2d_with
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::FractionalMaxPoolOptions::new().output_size(1);
+    /// let x = tensor![[[[1.0, 2.0], [3.0, 4.0]]]];
+    /// assert_eq!(F::fractional_max_pool2d_with_indices(&x, 2, options)?, (tensor![[[[4.0]]]], tensor![[[[3]]]]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fractional_max_pool2d_with_indices
+    fractional_max_pool2d_indices;
+    3 "volumes `[N, C, D, H, W]`"
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(F::fractional_max_pool3d(&tensor![[[[[1.0, 2.0]], [[3.0, 4.0]]]]], (2, 1, 2), 1)?, tensor![[[[[4.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fractional_max_pool3d
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::FractionalMaxPoolOptions::new().output_size(1);
+    /// let x = tensor![[[[[1.0, 2.0]], [[3.0, 4.0]]]]];
+    /// assert_eq!(F::fractional_max_pool3d_with(&x, (2, 1, 2), options)?, tensor![[[[[4.0]]]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fractional_max_pool3d_with
+    /// ```
+    /// # use torsh_functional as F;
+    /// # use torsh_tensor::tensor;
+    /// let options = F::FractionalMaxPoolOptions::new().output_size(1);
+    /// let x = tensor![[[[[1.0, 2.0]], [[3.0, 4.0]]]]];
+    /// assert_eq!(F::fractional_max_pool3d_with_indices(&x, (2, 1, 2), options)?, (tensor![[[[[4.0]]]]], tensor![[[[[3]]]]]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
+    fractional_max_pool3d_with_indices
+    fractional_max_pool3d_indices;
 }

@@ -71,7 +71,10 @@ fn functions() -> HashSet<String> {
             if let Some(rest) = line.strip_prefix("pub fn ") {
                 names.insert(name(rest));
             } else if line.ends_with(';') && !line.contains('=') && !line.contains("let ") {
-                // A row of a macro: `leaky_relu leaky_relu_with "..." (..);` or `reshape(..);`
+                // A row of a macro: `leaky_relu_with LeakyReluOptions;` or `reshape(..);`
+                names.insert(name(line));
+            } else if !line.is_empty() && name(line) == line {
+                // The first name of a row whose functions have their own docs: `leaky_relu`
                 names.insert(name(line));
             }
         }
