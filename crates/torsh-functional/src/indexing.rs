@@ -14,8 +14,8 @@ pub use torsh_tensor::{
 /// ```
 /// # use torsh_functional as F;
 /// # use torsh_tensor::tensor;
-/// assert_eq!(F::allclose(&tensor![1.0, 2.0], &tensor![1.000001, 2.0])?, true);
-/// assert_eq!(F::allclose(&tensor![1.0, 2.0], &tensor![1.1, 2.0])?, false);
+/// assert!(F::allclose(&tensor![1.0, 2.0], &tensor![1.000001, 2.0])?);
+/// assert!(!F::allclose(&tensor![1.0, 2.0], &tensor![1.1, 2.0])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[track_caller]
@@ -31,7 +31,7 @@ pub fn allclose(input: &Tensor, other: &Tensor) -> Result<bool> {
 /// # use torsh_functional as F;
 /// # use torsh_tensor::tensor;
 /// let options = F::IscloseOptions::new().atol(0.2);
-/// assert_eq!(F::allclose_with(&tensor![1.0, 2.0], &tensor![1.1, 2.0], options)?, true);
+/// assert!(F::allclose_with(&tensor![1.0, 2.0], &tensor![1.1, 2.0], options)?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[track_caller]
@@ -142,8 +142,8 @@ pub fn bucketize_with(
 /// ```
 /// # use torsh_functional as F;
 /// # use torsh_tensor::tensor;
-/// assert_eq!(F::equal(&tensor![1, 2], &tensor![1.0, 2.0])?, true);
-/// assert_eq!(F::equal(&tensor![1, 2], &tensor![[1, 2]])?, false);
+/// assert!(F::equal(&tensor![1, 2], &tensor![1.0, 2.0])?);
+/// assert!(!F::equal(&tensor![1, 2], &tensor![[1, 2]])?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
 #[track_caller]
@@ -229,7 +229,7 @@ pub fn index_add_with(
     input.index_add_with(dim, index, source, options)
 }
 
-/// This tensor with `source` at the positions of `dim` that a 1-d index (int64 or int32) names
+/// This tensor with `source` at the positions of `dim` that a 1-d int64 index names
 /// (`torch.index_copy`).
 ///
 /// `source` has this tensor's dtype and, but for `dim`, its shape; an error for others and for
@@ -251,8 +251,8 @@ pub fn index_copy(
     input.index_copy(dim, index, source)
 }
 
-/// This tensor with one value (a number or a 0-d tensor) at the positions of `dim` that a 1-d index
-/// names; negative ones count from the end (`torch.index_fill`).
+/// This tensor with one value (a number or a 0-d tensor) at the positions of `dim` that a 1-d
+/// int64 index names; negative ones count from the end (`torch.index_fill`).
 ///
 /// Shape and dtype stay. An error for indices out of range, and for a value of more dimensions.
 ///

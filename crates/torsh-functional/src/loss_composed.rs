@@ -48,7 +48,7 @@ impl TripletMarginWithDistanceLossOptions {
     ///
     /// ```
     /// # use torsh_functional as F;
-    /// assert_eq!(F::TripletMarginWithDistanceLossOptions::default().swap(true).swap, true);
+    /// assert!(F::TripletMarginWithDistanceLossOptions::default().swap(true).swap);
     /// ```
     #[must_use]
     pub fn swap(mut self, swap: bool) -> Self {

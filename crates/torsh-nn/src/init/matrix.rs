@@ -121,6 +121,15 @@ pub fn orthogonal_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
 }
 
 /// [`orthogonal_`] from a generator.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::{eye, zeros};
+/// let w = init::orthogonal_with(&zeros([2, 3]), 2.0, &torsh_core::Generator::new(7))?;
+/// let gram = w.matmul(&w.t()?)?;
+/// assert!(gram.sub(&eye(2).mul(4.0)?)?.abs()?.max()?.item::<f32>()? < 1e-5);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn orthogonal_with(tensor: &Tensor, gain: f64, generator: &Generator) -> Result<Tensor> {
     orthogonal(tensor, gain, Some(generator))
@@ -205,8 +214,16 @@ pub fn sparse_(tensor: &Tensor, sparsity: f64, std: f64) -> Result<Tensor> {
     sparse(tensor, sparsity, std, None)
 }
 
-/// [`sparse_`] with the numbers from a generator; the zeros' places are the default generator's,
-/// as in PyTorch.
+/// [`sparse_`] with the numbers from a generator; the zeros' places are the default generator's, as
+/// in PyTorch.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::{tensor, zeros};
+/// let w = init::sparse_with(&zeros([10, 2]), 0.35, 0.01, &torsh_core::Generator::new(7))?;
+/// assert_eq!(w.eq(0.0)?.sum_dim(0, false)?, tensor![4, 4]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn sparse_with(
     tensor: &Tensor,

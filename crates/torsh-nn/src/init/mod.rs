@@ -13,6 +13,14 @@ use torsh_core::Generator;
 use torsh_tensor::{Result, Scalar, Tensor, TorshError, no_grad};
 
 /// Which of a weight's two fans keeps its magnitude.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// assert_eq!(init::FanMode::default(), init::FanMode::FanIn);
+/// assert_eq!(init::calculate_fan_in_and_fan_out(&zeros([5, 3]))?, (3, 5));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FanMode {
     /// The inputs': activations keep their magnitude in the forward pass.
@@ -23,6 +31,12 @@ pub enum FanMode {
 }
 
 /// The nonlinearity after a layer, for [`calculate_gain`].
+///
+/// ```
+/// # use torsh_nn::init;
+/// assert_eq!(init::calculate_gain(init::Nonlinearity::LeakyReLU(1.0)), 1.0);
+/// assert_eq!(init::calculate_gain(init::Nonlinearity::SELU), 0.75);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Nonlinearity {
     /// None; also that of convolutions and the sigmoid.
@@ -39,7 +53,14 @@ pub enum Nonlinearity {
     SELU,
 }
 
-/// What [`kaiming_uniform_with`] and [`kaiming_normal_with`] may be told.
+/// The options of [`kaiming_uniform_with`] and [`kaiming_normal_with`].
+///
+/// ```
+/// # use torsh_nn::init;
+/// let options = init::KaimingOptions::default();
+/// assert_eq!(options.mode, init::FanMode::FanIn);
+/// assert_eq!(options.nonlinearity, init::Nonlinearity::LeakyReLU(0.0));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct KaimingOptions {
@@ -63,27 +84,61 @@ impl Default for KaimingOptions {
 
 impl KaimingOptions {
     /// The slope of the leaky ReLU that follows.
+    ///
+    /// ```
+    /// # use torsh_nn::init;
+    /// let options = init::KaimingOptions::default().a(0.5);
+    /// assert_eq!(options.nonlinearity, init::Nonlinearity::LeakyReLU(0.5));
+    /// ```
     #[must_use]
     pub fn a(mut self, a: f64) -> Self {
         self.nonlinearity = Nonlinearity::LeakyReLU(a);
         self
     }
 
-    /// Which fan counts.
+    /// Which fan counts; the inputs' unless set.
+    ///
+    /// ```
+    /// # use torsh_nn::init;
+    /// # use torsh_tensor::zeros;
+    /// // Each output has 12 inputs, each input 3 outputs: the spread is sqrt(6 / 3).
+    /// let options = init::KaimingOptions::default().mode(init::FanMode::FanOut);
+    /// let w = init::kaiming_uniform_with(&zeros([3, 12]), options)?;
+    /// let largest = w.abs()?.max()?.item::<f64>()?;
+    /// assert!(largest <= 2f64.sqrt() && largest > (6.0f64 / 12.0).sqrt());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn mode(mut self, mode: FanMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// What follows the layer.
+    /// What follows the layer; a ReLU unless set.
+    ///
+    /// ```
+    /// # use torsh_nn::init;
+    /// let options = init::KaimingOptions::default().nonlinearity(init::Nonlinearity::Tanh);
+    /// assert_eq!(init::calculate_gain(options.nonlinearity), 5.0 / 3.0);
+    /// ```
     #[must_use]
     pub fn nonlinearity(mut self, nonlinearity: Nonlinearity) -> Self {
         self.nonlinearity = nonlinearity;
         self
     }
 
-    /// Where to draw from.
+    /// Where to draw from; the default generator unless set.
+    ///
+    /// ```
+    /// # use torsh_nn::init;
+    /// # use torsh_tensor::{Result, Tensor, zeros};
+    /// let draw = |seed| -> torsh_tensor::Result<Tensor> {
+    ///     let generator = torsh_core::Generator::new(seed);
+    ///     init::kaiming_normal_with(&zeros([2, 3]), init::KaimingOptions::default().generator(generator))
+    /// };
+    /// assert_eq!(draw(7)?, draw(7)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn generator(mut self, generator: Generator) -> Self {
         self.generator = Some(generator);
@@ -91,7 +146,14 @@ impl KaimingOptions {
     }
 }
 
-/// The factor by which a nonlinearity changes the spread of what goes through it.
+/// The factor by which a nonlinearity changes the spread of what goes through it
+/// (`torch.nn.init.calculate_gain`).
+///
+/// ```
+/// # use torsh_nn::init;
+/// assert_eq!(init::calculate_gain(init::Nonlinearity::ReLU), 2f64.sqrt());
+/// assert_eq!(init::calculate_gain(init::Nonlinearity::Linear), 1.0);
+/// ```
 pub fn calculate_gain(nonlinearity: Nonlinearity) -> f64 {
     match nonlinearity {
         Nonlinearity::Linear | Nonlinearity::Sigmoid => 1.0,
@@ -102,7 +164,15 @@ pub fn calculate_gain(nonlinearity: Nonlinearity) -> f64 {
     }
 }
 
-/// How many inputs and outputs each element of a weight connects. An error below 2 dimensions.
+/// How many inputs and outputs each element of a weight connects: `[outputs, inputs, ..window]`. An
+/// error below 2 dimensions.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// assert_eq!(init::calculate_fan_in_and_fan_out(&zeros([8, 3, 5, 5]))?, (75, 200));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn calculate_fan_in_and_fan_out(tensor: &Tensor) -> Result<(usize, usize)> {
     let [outputs, inputs, window @ ..] = tensor.dims() else {
@@ -163,44 +233,103 @@ fn normal(tensor: &Tensor, mean: f64, std: f64, generator: Option<&Generator>) -
     })
 }
 
-/// Uniform draws over `[a, b)`.
+/// Uniform draws over `[a, b)`, in place (`torch.nn.init.uniform_`); returns the tensor.
+///
+/// An error for a tensor that is not floating-point, and where `a` is above `b` or one is not
+/// finite.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let w = init::uniform_(&zeros([1000]), 2.0, 3.0)?;
+/// assert!(w.ge(2.0)?.logical_and(&w.le(3.0)?)?.all()?.item::<bool>()?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn uniform_(tensor: &Tensor, a: f64, b: f64) -> Result<Tensor> {
     uniform(tensor, a, b, None)
 }
 
-/// Normal draws.
+/// Normal draws, in place (`torch.nn.init.normal_`); returns the tensor.
+///
+/// An error for a tensor that is not floating-point, and for a negative `std`.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::{tensor, zeros};
+/// assert_eq!(init::normal_(&zeros([2]), 3.0, 0.0)?, tensor![3.0, 3.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn normal_(tensor: &Tensor, mean: f64, std: f64) -> Result<Tensor> {
     normal(tensor, mean, std, None)
 }
 
 /// [`uniform_`] from a generator.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let w = init::uniform_with(&zeros([4]), 0.0, 1.0, &torsh_core::Generator::new(7))?;
+/// assert_eq!(w, init::uniform_with(&zeros([4]), 0.0, 1.0, &torsh_core::Generator::new(7))?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn uniform_with(tensor: &Tensor, a: f64, b: f64, generator: &Generator) -> Result<Tensor> {
     uniform(tensor, a, b, Some(generator))
 }
 
 /// [`normal_`] from a generator.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let w = init::normal_with(&zeros([4]), 0.0, 1.0, &torsh_core::Generator::new(7))?;
+/// assert_eq!(w, init::normal_with(&zeros([4]), 0.0, 1.0, &torsh_core::Generator::new(7))?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn normal_with(tensor: &Tensor, mean: f64, std: f64, generator: &Generator) -> Result<Tensor> {
     normal(tensor, mean, std, Some(generator))
 }
 
-/// One number everywhere.
+/// One number everywhere, in place (`torch.nn.init.constant_`); returns the tensor.
+///
+/// An error for a number that the dtype cannot hold.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::{tensor, zeros};
+/// assert_eq!(init::constant_(&zeros([2]), 0.5)?, tensor![0.5, 0.5]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn constant_(tensor: &Tensor, value: impl Into<Scalar>) -> Result<Tensor> {
     let value = value.into();
     no_grad(|| tensor.fill_(value))
 }
 
-/// Zeros.
+/// Zeros, in place (`torch.nn.init.zeros_`); returns the tensor.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::{ones, tensor};
+/// assert_eq!(init::zeros_(&ones([2]))?, tensor![0.0, 0.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn zeros_(tensor: &Tensor) -> Result<Tensor> {
     constant_(tensor, 0)
 }
 
-/// Ones.
+/// Ones, in place (`torch.nn.init.ones_`); returns the tensor.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::{tensor, zeros};
+/// assert_eq!(init::ones_(&zeros([2]))?, tensor![1.0, 1.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn ones_(tensor: &Tensor) -> Result<Tensor> {
     constant_(tensor, 1)
@@ -221,13 +350,35 @@ fn kaiming_std(tensor: &Tensor, options: &KaimingOptions) -> Result<Option<f64>>
     ))
 }
 
-/// Uniform draws that keep the spread of activations through ReLUs (He et al., 2015).
+/// Uniform draws that keep the spread of activations through ReLUs (He et al., 2015), in place
+/// (`torch.nn.init.kaiming_uniform_`): over `sqrt(6 / fan_in)` to either side.
+///
+/// An error below 2 dimensions, and for a tensor that is not floating-point.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let w = init::kaiming_uniform_(&zeros([100, 6]))?;
+/// let largest = w.abs()?.max()?.item::<f64>()?;
+/// assert!(largest <= 1.0 && largest > 0.9);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn kaiming_uniform_(tensor: &Tensor) -> Result<Tensor> {
     kaiming_uniform_with(tensor, KaimingOptions::default())
 }
 
 /// [`kaiming_uniform_`] with options.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let options = init::KaimingOptions::default().nonlinearity(init::Nonlinearity::Linear);
+/// let w = init::kaiming_uniform_with(&zeros([100, 3]), options)?;
+/// let largest = w.abs()?.max()?.item::<f64>()?;
+/// assert!(largest <= 1.0 && largest > 0.9);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn kaiming_uniform_with(tensor: &Tensor, options: KaimingOptions) -> Result<Tensor> {
     let Some(std) = kaiming_std(tensor, &options)? else {
@@ -237,13 +388,33 @@ pub fn kaiming_uniform_with(tensor: &Tensor, options: KaimingOptions) -> Result<
     uniform(tensor, -bound, bound, options.generator.as_ref())
 }
 
-/// Normal draws that keep the spread of activations through ReLUs (He et al., 2015).
+/// Normal draws that keep the spread of activations through ReLUs (He et al., 2015), in place
+/// (`torch.nn.init.kaiming_normal_`): of deviation `sqrt(2 / fan_in)`.
+///
+/// An error below 2 dimensions, and for a tensor that is not floating-point.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let w = init::kaiming_normal_(&zeros([1000, 8]))?;
+/// assert!((w.std()?.item::<f64>()? - 0.5).abs() < 0.05);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn kaiming_normal_(tensor: &Tensor) -> Result<Tensor> {
     kaiming_normal_with(tensor, KaimingOptions::default())
 }
 
 /// [`kaiming_normal_`] with options.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let options = init::KaimingOptions::default().nonlinearity(init::Nonlinearity::Linear);
+/// let w = init::kaiming_normal_with(&zeros([1000, 4]), options)?;
+/// assert!((w.std()?.item::<f64>()? - 0.5).abs() < 0.05);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn kaiming_normal_with(tensor: &Tensor, options: KaimingOptions) -> Result<Tensor> {
     let Some(std) = kaiming_std(tensor, &options)? else {
@@ -257,22 +428,53 @@ fn xavier_std(tensor: &Tensor, gain: f64) -> Result<f64> {
     Ok(gain * (2.0 / (fan_in + fan_out) as f64).sqrt())
 }
 
-/// Uniform draws that keep the spread of activations and gradients (Glorot and Bengio, 2010),
-/// times `gain` (1 where no nonlinearity follows).
+/// Uniform draws that keep the spread of activations and gradients (Glorot and Bengio, 2010), times
+/// `gain` (1 where no nonlinearity follows), in place (`torch.nn.init.xavier_uniform_`): over `gain
+/// * sqrt(6 / (fan_in + fan_out))` to either side.
+///
+/// An error below 2 dimensions, and for a tensor that is not floating-point.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let w = init::xavier_uniform_(&zeros([20, 4]), 2.0)?;
+/// let largest = w.abs()?.max()?.item::<f64>()?;
+/// assert!(largest <= 1.0 && largest > 0.8);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn xavier_uniform_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
     let bound = 3f64.sqrt() * xavier_std(tensor, gain)?;
     uniform(tensor, -bound, bound, None)
 }
 
-/// Normal draws that keep the spread of activations and gradients (Glorot and Bengio, 2010),
-/// times `gain` (1 where no nonlinearity follows).
+/// Normal draws that keep the spread of activations and gradients (Glorot and Bengio, 2010), times
+/// `gain` (1 where no nonlinearity follows), in place (`torch.nn.init.xavier_normal_`): of
+/// deviation `gain * sqrt(2 / (fan_in + fan_out))`.
+///
+/// An error below 2 dimensions, and for a tensor that is not floating-point.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let w = init::xavier_normal_(&zeros([100, 100]), 5.0)?;
+/// assert!((w.std()?.item::<f64>()? - 0.5).abs() < 0.05);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn xavier_normal_(tensor: &Tensor, gain: f64) -> Result<Tensor> {
     normal(tensor, 0.0, xavier_std(tensor, gain)?, None)
 }
 
 /// [`xavier_uniform_`] from a generator.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let w = init::xavier_uniform_with(&zeros([2, 2]), 1.0, &torsh_core::Generator::new(7))?;
+/// assert_eq!(w, init::xavier_uniform_with(&zeros([2, 2]), 1.0, &torsh_core::Generator::new(7))?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn xavier_uniform_with(tensor: &Tensor, gain: f64, generator: &Generator) -> Result<Tensor> {
     let bound = 3f64.sqrt() * xavier_std(tensor, gain)?;
@@ -280,6 +482,14 @@ pub fn xavier_uniform_with(tensor: &Tensor, gain: f64, generator: &Generator) ->
 }
 
 /// [`xavier_normal_`] from a generator.
+///
+/// ```
+/// # use torsh_nn::init;
+/// # use torsh_tensor::zeros;
+/// let w = init::xavier_normal_with(&zeros([2, 2]), 1.0, &torsh_core::Generator::new(7))?;
+/// assert_eq!(w, init::xavier_normal_with(&zeros([2, 2]), 1.0, &torsh_core::Generator::new(7))?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn xavier_normal_with(tensor: &Tensor, gain: f64, generator: &Generator) -> Result<Tensor> {
     normal(tensor, 0.0, xavier_std(tensor, gain)?, Some(generator))

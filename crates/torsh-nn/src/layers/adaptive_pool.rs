@@ -5,6 +5,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::Module;
 use crate::layers::builder::tuple;
+use crate::layers::examples::{shows, tests, unsqueezed};
 use crate::module::{Hooks, Training};
 
 /// The size as PyTorch prints what was given.
@@ -19,7 +20,7 @@ fn print<const N: usize>(size: OutputSize<N>) -> String {
 }
 
 macro_rules! adaptive {
-    ($($(#[$doc:meta])* $name:ident $n:literal $function:ident $($indices:ident)?;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $n:tt $function:ident $($indices:ident)?;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -31,6 +32,7 @@ macro_rules! adaptive {
 
         impl $name {
             /// Results of this size; `None` keeps the input's. An error for a negative one.
+            #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(output_size=2)")]
             #[track_caller]
             pub fn new(output_size: impl Into<OutputSize<$n>>) -> Result<$name> {
                 let output_size = output_size.into();
@@ -50,6 +52,11 @@ macro_rules! adaptive {
             $(
                 /// The greatest elements, and where each was found among the elements of its
                 /// channel (`return_indices=True`).
+                #[doc = tests!(
+                    "let layer = ", stringify!($name), "::new(1)?;\n",
+                    "let (y, indices) = layer.forward_with_indices(&tensor![[1.0, 5.0, 3.0]]", unsqueezed!($n), ")?;\n",
+                    "assert_eq!(y.flatten(0)?, tensor![5.0]);\nassert_eq!(indices.flatten(0)?, tensor![1]);"
+                )]
                 #[track_caller]
                 pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
                     F::$indices(x, self.output_size)

@@ -48,8 +48,14 @@ pub(super) fn state(f: Factory, n: usize, affine: [bool; 2], track: bool) -> Res
 
 /// The methods that forget.
 macro_rules! resets {
-    () => {
+    ($name:ident) => {
         /// Forgets what was seen: means 0, variances 1.
+        #[doc = $crate::layers::examples::tests!(
+            "let norm = ", stringify!($name), "::builder(2).track_running_stats(true).build()?;\n",
+            "if let Some(mean) = &norm.running_mean {\n    init::ones_(mean)?;\n}\n",
+            "norm.reset_running_stats()?;\n",
+            "assert_eq!(norm.running_mean.as_deref(), Some(&tensor![0.0, 0.0]));"
+        )]
         #[track_caller]
         pub fn reset_running_stats(&self) -> Result<()> {
             if let (Some(mean), Some(var), Some(n)) = (
@@ -65,6 +71,12 @@ macro_rules! resets {
         }
 
         /// Forgets what was seen and learned.
+        #[doc = $crate::layers::examples::tests!(
+            "let norm = ", stringify!($name), "::builder(2).affine(true).build()?;\n",
+            "if let Some(weight) = &norm.weight {\n    init::zeros_(weight)?;\n}\n",
+            "norm.reset_parameters()?;\n",
+            "assert_eq!(norm.weight.as_deref(), Some(&tensor![1.0, 1.0]));"
+        )]
         #[track_caller]
         pub fn reset_parameters(&self) -> Result<()> {
             self.reset_running_stats()?;
@@ -85,12 +97,21 @@ macro_rules! lazy_norm {
     ($name:ident $lazy:ident $builder:ident) => {
         impl $crate::layers::Lazy<$name> {
             /// A layer with PyTorch's defaults, of the channels of its first input.
+            #[doc = $crate::layers::examples::tests!(
+                "let norm = Lazy", stringify!($name), "::new()?;\n",
+                "assert!(norm.layer().is_none());\n",
+                "assert!(norm.repr().starts_with(\"Lazy", stringify!($name), "(0, eps=1e-05\"));"
+            )]
             #[track_caller]
             pub fn new() -> Result<Self> {
                 Self::builder().build()
             }
 
             /// A layer of the channels of its first input, with PyTorch's other arguments.
+            #[doc = $crate::layers::examples::tests!(
+                "let norm = Lazy", stringify!($name), "::builder().eps(0.5).build()?;\n",
+                "assert!(norm.repr().starts_with(\"Lazy", stringify!($name), "(0, eps=0.5\"));"
+            )]
             pub fn builder() -> $lazy {
                 $lazy($builder::with(0))
             }
@@ -124,12 +145,14 @@ macro_rules! batch_norm {
 
         impl $name {
             /// A layer with PyTorch's defaults: `eps` 1e-5, `momentum` 0.1.
+            #[doc = $crate::layers::examples::shows!(stringify!($name), "::new(3)?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)")]
             #[track_caller]
             pub fn new(num_features: usize) -> Result<$name> {
                 $name::builder(num_features).build()
             }
 
             /// A layer with PyTorch's other arguments.
+            #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).eps(0.5).build()?"; stringify!($name), "(3, eps=0.5, momentum=0.1, affine=True, bias=True, track_running_stats=True)")]
             pub fn builder(num_features: usize) -> $builder {
                 $builder::with(num_features)
             }
@@ -139,7 +162,7 @@ macro_rules! batch_norm {
                 self.options.eps
             }
 
-            resets!();
+            resets!($name);
         }
 
         impl Module for $name {
@@ -196,25 +219,32 @@ macro_rules! batch_norm {
         $(lazy_norm!($name $lazy $builder);)?
 
         builder! {
-            $builder of $name $(infers num_features: $lazy)? { num_features: usize } {
+            $builder of $name $(infers num_features: $lazy lazily "()")? { num_features: usize }
+                calls "(3)" before "" 3 shows [", eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True"] {
                 /// Added to the variance; 1e-5 unless set.
+                @ ".eps(0.5)" [", eps=0.5, momentum=0.1, affine=True, bias=True, track_running_stats=True"]
                 eps: f64 = 1e-5;
                 /// How much a batch moves the running statistics; 0.1 unless set, `None` for a
                 /// plain average over all batches.
+                @ ".momentum(None)" [", eps=1e-05, momentum=None, affine=True, bias=True, track_running_stats=True"]
                 momentum: Option<f64> = Some(0.1), impl Into<Option<f64>> => |m| m.into();
                 /// Whether there are a weight and a bias; true unless set.
+                @ ".affine(false)" [", eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=True"]
                 affine: bool = true;
                 /// Whether there is a bias beside the weight; true unless set.
+                @ ".bias(false)" [", eps=1e-05, momentum=0.1, affine=True, bias=False, track_running_stats=True"]
                 bias: bool = true;
                 /// Whether there are running statistics, which evaluation uses; true unless set.
+                @ ".track_running_stats(false)" [", eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=False"]
                 track_running_stats: bool = true;
             }
         }
 
         impl $builder {
-            factory_setters!();
+            factory_setters!($name "(3)");
 
             /// Makes the layer.
+            #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).build()?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)")]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 let affine = [self.affine, self.affine && self.bias];

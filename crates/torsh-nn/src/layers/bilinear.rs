@@ -34,12 +34,24 @@ pub struct Bilinear {
 
 impl Bilinear {
     /// A layer with bias. An error where `in1_features` is 0.
+    ///
+    /// ```
+    /// # use torsh_nn::{Bilinear, ModuleExt};
+    /// assert_eq!(Bilinear::new(2, 3, 4)?.repr(), "Bilinear(in1_features=2, in2_features=3, out_features=4, bias=True)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(in1_features: usize, in2_features: usize, out_features: usize) -> Result<Bilinear> {
         Bilinear::builder(in1_features, in2_features, out_features).build()
     }
 
     /// A layer with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::Bilinear;
+    /// assert_eq!(Bilinear::builder(2, 3, 4).bias(false).build()?.weight.dims(), [4, 2, 3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(
         in1_features: usize,
         in2_features: usize,
@@ -92,6 +104,12 @@ impl Module for Bilinear {
 }
 
 /// Builds a [`Bilinear`].
+///
+/// ```
+/// # use torsh_nn::{Bilinear, ModuleExt};
+/// assert_eq!(Bilinear::builder(2, 3, 4).build()?.num_parameters(), 4 * 2 * 3 + 4);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct BilinearBuilder {
     sizes: [usize; 3],
@@ -101,15 +119,31 @@ pub struct BilinearBuilder {
 
 impl BilinearBuilder {
     /// Whether a bias is added; true unless set.
+    ///
+    /// ```
+    /// # use torsh_nn::{Bilinear, ModuleExt};
+    /// assert_eq!(Bilinear::builder(2, 3, 4).bias(false).build()?.num_parameters(), 4 * 2 * 3);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn bias(mut self, bias: bool) -> Self {
         self.bias = bias;
         self
     }
 
-    factory_setters!();
+    factory_setters!(Bilinear "(2, 3, 4)");
 
-    /// Makes the layer and draws its weights.
+    /// Makes the layer and draws its weights. An error where `in1_features` is 0.
+    ///
+    /// ```
+    /// # use torsh_nn::{Bilinear, init};
+    /// # use torsh_tensor::tensor;
+    /// let layer = Bilinear::builder(2, 2, 1).bias(false).build()?;
+    /// init::ones_(&layer.weight)?;
+    /// // Each element of one with each of the other.
+    /// assert_eq!(layer.forward_with(&tensor![1.0, 2.0], &tensor![3.0, 4.0])?, tensor![21.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(self) -> Result<Bilinear> {
         if self.sizes[1] == 0 {

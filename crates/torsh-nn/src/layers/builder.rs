@@ -9,32 +9,55 @@ use torsh_tensor::{Result, Scalar, TorshError};
 /// A field is `name: type = default;`, with `, argument => conversion` behind the default where
 /// its setter takes something else. `infers size: LazyBuilder` makes a builder of the lazy layer
 /// too, which finds that size.
+///
+/// `calls "(3)" shows ["3, eps=1e-05"]` is of the doc test of the builder: its arguments, and what the
+/// layer prints in its parentheses. `@ ".eps(0.1)" ["3, eps=0.1"]` ahead of a field is of the
+/// setter's. With `before "in_features=" 3` all prints begin so. Where a size is inferred, that is
+/// it, a lazy layer prints a 0 there, and `lazily "()"` are the arguments of its builder.
 macro_rules! builder {
-    ($name:ident of $layer:ident infers $size:ident: $lazy:ident { $($required:ident: $required_ty:ty),* } {
-        $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
+    ($name:ident of $layer:ident infers $size:ident: $lazy:ident lazily $lazy_call:literal { $($required:ident: $required_ty:ty),* }
+        calls $call:literal before $before:literal $given:literal shows [$($shown:expr),+] {
+        $($(#[$doc:meta])* $(@ $set:literal [$($text:expr),+])? $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
     }) => {
         builder! {
-            $name of $layer { $($required: $required_ty),* } {
-                $($(#[$doc])* $field: $ty = $default $(, $arg => $convert)?;)*
+            $name of $layer { $($required: $required_ty),* } calls $call before $before $given shows [$($shown),+] {
+                $($(#[$doc])* $(@ $set [$($text),+])? $field: $ty = $default $(, $arg => $convert)?;)*
             }
         }
 
         #[doc = concat!("Builds a [`", stringify!($layer), "`] that finds `", stringify!($size), "` itself.")]
+        #[doc = $crate::layers::examples::shows!(
+            "Lazy", stringify!($layer), "::builder", $lazy_call, ".build()?";
+            "Lazy", stringify!($layer), "(", $before, "0", $($shown),+, ")"
+        )]
         #[derive(Clone, Debug)]
         pub struct $lazy($name);
 
         impl $lazy {
             $($crate::layers::builder::forward_setter! {
-                $(#[$doc])* $field: $ty $(, $arg)?
+                $(#[$doc])*
+                $(#[doc = $crate::layers::examples::shows!(
+                    "Lazy", stringify!($layer), "::builder", $lazy_call, $set, ".build()?";
+                    "Lazy", stringify!($layer), "(", $before, "0", $($text),+, ")"
+                )])?
+                $field: $ty $(, $arg)?
             })*
 
-            /// Where the layer's tensors are made.
+            /// Where the layer's tensors are made; the default device unless set.
+            #[doc = $crate::layers::examples::shows!(
+                "Lazy", stringify!($layer), "::builder", $lazy_call, ".device(Device::Cpu).build()?";
+                "Lazy", stringify!($layer), "(", $before, "0", $($shown),+, ")"
+            )]
             #[must_use]
             pub fn device(self, device: impl Into<torsh_tensor::Device>) -> Self {
                 Self(self.0.device(device))
             }
 
             /// The dtype of the layer's tensors; the default dtype unless set.
+            #[doc = $crate::layers::examples::shows!(
+                "Lazy", stringify!($layer), "::builder", $lazy_call, ".dtype(DType::F64).build()?";
+                "Lazy", stringify!($layer), "(", $before, "0", $($shown),+, ")"
+            )]
             #[must_use]
             pub fn dtype(self, dtype: torsh_tensor::DType) -> Self {
                 Self(self.0.dtype(dtype))
@@ -42,6 +65,10 @@ macro_rules! builder {
 
             /// Makes the layer, whose weights are drawn when its input is known. The same errors
             /// as the plain layer's.
+            #[doc = $crate::layers::examples::shows!(
+                "Lazy", stringify!($layer), "::builder", $lazy_call, ".build()?";
+                "Lazy", stringify!($layer), "(", $before, "0", $($shown),+, ")"
+            )]
             #[track_caller]
             pub fn build(self) -> torsh_tensor::Result<$crate::layers::Lazy<$layer>> {
                 $crate::layers::Lazy::of(self.0.factory, move |size, factory| {
@@ -52,10 +79,23 @@ macro_rules! builder {
             }
         }
     };
-    ($name:ident of $layer:ident { $($required:ident: $required_ty:ty),* } {
-        $($(#[$doc:meta])* $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
+    ($name:ident of $layer:ident { $($required:ident: $required_ty:ty),* }
+        calls $call:literal before $before:literal $given:literal shows [$($shown:expr),+] {
+        $($(#[$doc:meta])* $(@ $set:literal [$($text:expr),+])? $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
+    }) => {
+        builder! {
+            $name of $layer { $($required: $required_ty),* } calls $call shows [$before, $given, $($shown),+] {
+                $($(#[$doc])* $(@ $set [$before, $given, $($text),+])? $field: $ty = $default $(, $arg => $convert)?;)*
+            }
+        }
+    };
+    ($name:ident of $layer:ident { $($required:ident: $required_ty:ty),* } calls $call:literal shows [$($shown:expr),+] {
+        $($(#[$doc:meta])* $(@ $set:literal [$($text:expr),+])? $field:ident: $ty:ty = $default:expr $(, $arg:ty => $convert:expr)?;)*
     }) => {
         #[doc = concat!("Builds a [`", stringify!($layer), "`].")]
+        #[doc = $crate::layers::examples::shows!(
+            stringify!($layer), "::builder", $call, ".build()?"; stringify!($layer), "(", $($shown),+, ")"
+        )]
         #[derive(Clone, Debug)]
         pub struct $name {
             $($required: $required_ty,)*
@@ -74,7 +114,11 @@ macro_rules! builder {
             }
 
             $(torsh_tensor::option_setter! {
-                $(#[$doc])* $field: $ty $(, $arg => $convert)?
+                $(#[$doc])*
+                $(#[doc = $crate::layers::examples::shows!(
+                    stringify!($layer), "::builder", $call, $set, ".build()?"; stringify!($layer), "(", $($text),+, ")"
+                )])?
+                $field: $ty $(, $arg => $convert)?
             })*
         }
     };

@@ -4,6 +4,7 @@ use std::ops::Index;
 
 use torsh_tensor::{Result, Tensor, TorshError};
 
+use crate::layers::examples::tests;
 use crate::module::{FieldMut, FieldRef, Hooks, Module, ModuleField, ModuleFields};
 
 /// The walk of a container: its items under their keys, and its hooks.
@@ -43,7 +44,7 @@ macro_rules! container_fields {
 pub(super) use container_fields;
 
 macro_rules! vec_items {
-    () => {
+    ($name:ident) => {
         fn items(&self) -> impl Iterator<Item = (String, &Box<dyn Module>)> {
             self.modules
                 .iter()
@@ -59,11 +60,19 @@ macro_rules! vec_items {
         }
 
         /// Adds a module at the end.
+        #[doc = tests!(
+            "let mut list = ", stringify!($name), "::new();\nlist.push(ReLU::new());\n",
+            "assert_eq!(list.repr(), \"", stringify!($name), "(\\n  (0): ReLU()\\n)\");"
+        )]
         pub fn push(&mut self, module: impl Module) {
             self.modules.push(Box::new(module));
         }
 
-        /// Adds a module at the end.
+        /// Adds a module at the end, and gives the whole back.
+        #[doc = tests!(
+            "let list = ", stringify!($name), "::new().add(ReLU::new()).add(Tanh::new());\n",
+            "assert_eq!(list.iter().map(|m| m.type_name()).collect::<Vec<_>>(), [\"ReLU\", \"Tanh\"]);"
+        )]
         #[must_use]
         #[allow(clippy::should_implement_trait)]
         pub fn add(mut self, module: impl Module) -> Self {
@@ -71,22 +80,35 @@ macro_rules! vec_items {
             self
         }
 
-        /// Module `i`.
+        /// Module `i`; `None` where there is none.
+        #[doc = tests!(
+            "let list = ", stringify!($name), "::new().add(ReLU::new());\n",
+            "assert_eq!(list.get(0).map(|m| m.type_name()), Some(\"ReLU\"));\n",
+            "assert!(list.get(1).is_none());"
+        )]
         pub fn get(&self, i: usize) -> Option<&dyn Module> {
             self.modules.get(i).map(|m| &**m)
         }
 
         /// How many modules there are.
+        #[doc = tests!("assert_eq!(", stringify!($name), "::new().add(ReLU::new()).len(), 1);")]
         pub fn len(&self) -> usize {
             self.modules.len()
         }
 
         /// Whether there are none.
+        #[doc = tests!("assert!(", stringify!($name), "::new().is_empty());")]
         pub fn is_empty(&self) -> bool {
             self.modules.is_empty()
         }
 
         /// The modules in order.
+        #[doc = tests!(
+            "let list = ", stringify!($name), "::new().add(ReLU::new()).add(Tanh::new());\n",
+            "let mut x = tensor![-1.0, 1.0];\n",
+            "for module in list.iter() {\n    x = module.forward(&x)?;\n}\n",
+            "assert!(x.allclose(&tensor![0.0, 0.7615942])?);"
+        )]
         pub fn iter(&self) -> impl Iterator<Item = &dyn Module> {
             self.modules.iter().map(|m| &**m)
         }
@@ -110,11 +132,19 @@ pub struct Sequential {
 
 impl Sequential {
     /// No modules yet; they are added by [`add`](Sequential::add) or [`push`](Sequential::push).
+    /// Without modules it gives back what it gets.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Sequential};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Sequential::new().forward(&tensor![1.0])?, tensor![1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> Sequential {
         Sequential::default()
     }
 
-    vec_items!();
+    vec_items!(Sequential);
 }
 
 container_fields!(Sequential);
@@ -138,8 +168,17 @@ impl Module for Sequential {
 
 /// A list of modules (`torch.nn.ModuleList`); their names are `0`, `1`, ..
 ///
-/// A `Vec` of modules of one type does as well as a field; this one holds modules of any types,
-/// and is a module itself.
+/// A `Vec` of modules of one type does as well as a field; this one holds modules of any types, and
+/// is a module itself.
+///
+/// ```
+/// # use torsh_nn::{Linear, Module, ModuleExt, ModuleList, ReLU};
+/// # use torsh_tensor::tensor;
+/// let list = ModuleList::new().add(Linear::new(2, 3)).add(ReLU::new());
+/// assert_eq!(list.state_dict().keys().collect::<Vec<_>>(), ["0.weight", "0.bias"]);
+/// assert_eq!(list[1].forward(&tensor![-1.0])?, tensor![0.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Default)]
 pub struct ModuleList {
     modules: Vec<Box<dyn Module>>,
@@ -148,11 +187,16 @@ pub struct ModuleList {
 
 impl ModuleList {
     /// No modules yet.
+    ///
+    /// ```
+    /// # use torsh_nn::ModuleList;
+    /// assert_eq!(ModuleList::new().len(), 0);
+    /// ```
     pub fn new() -> ModuleList {
         ModuleList::default()
     }
 
-    vec_items!();
+    vec_items!(ModuleList);
 }
 
 container_fields!(ModuleList);
@@ -237,6 +281,14 @@ macro_rules! sequential {
 }
 
 /// Modules by name, in the order they were inserted (`torch.nn.ModuleDict`).
+///
+/// ```
+/// # use torsh_nn::{Linear, ModuleDict, ModuleExt};
+/// let mut dict = ModuleDict::new();
+/// dict.insert("head", Linear::new(2, 3))?;
+/// assert_eq!(dict.state_dict().keys().collect::<Vec<_>>(), ["head.weight", "head.bias"]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Default)]
 pub struct ModuleDict {
     modules: Vec<(String, Box<dyn Module>)>,
@@ -245,6 +297,11 @@ pub struct ModuleDict {
 
 impl ModuleDict {
     /// No modules yet.
+    ///
+    /// ```
+    /// # use torsh_nn::ModuleDict;
+    /// assert_eq!(ModuleDict::new().len(), 0);
+    /// ```
     pub fn new() -> ModuleDict {
         ModuleDict::default()
     }
@@ -259,6 +316,15 @@ impl ModuleDict {
 
     /// Puts a module under a key; the one that was there comes back. An error where the key is
     /// empty or has a dot, which would tear names of parameters apart.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ModuleExt, ReLU, Tanh};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("act", ReLU::new())?;
+    /// assert_eq!(dict.insert("act", Tanh::new())?.map(|old| old.repr()), Some("ReLU()".to_string()));
+    /// assert!(dict.insert("", ReLU::new()).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn insert(
         &mut self,
@@ -283,6 +349,14 @@ impl ModuleDict {
     }
 
     /// The module of a key.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ModuleFields, ReLU};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("act", ReLU::new())?;
+    /// assert_eq!(dict.get("act").map(|m| m.type_name()), Some("ReLU"));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn get(&self, key: &str) -> Option<&dyn Module> {
         self.modules
             .iter()
@@ -291,21 +365,51 @@ impl ModuleDict {
     }
 
     /// The keys, in order.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ReLU, Tanh};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("b", ReLU::new())?;
+    /// dict.insert("a", Tanh::new())?;
+    /// assert_eq!(dict.keys().collect::<Vec<_>>(), ["b", "a"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.modules.iter().map(|(k, _)| k.as_str())
     }
 
     /// Keys and modules, in order.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ModuleFields, ReLU};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("act", ReLU::new())?;
+    /// assert_eq!(dict.iter().map(|(key, m)| (key, m.type_name())).collect::<Vec<_>>(), [("act", "ReLU")]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, &dyn Module)> {
         self.modules.iter().map(|(k, m)| (k.as_str(), &**m))
     }
 
     /// How many modules there are.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleDict, ReLU};
+    /// let mut dict = ModuleDict::new();
+    /// dict.insert("act", ReLU::new())?;
+    /// assert_eq!(dict.len(), 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.modules.len()
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// # use torsh_nn::ModuleDict;
+    /// assert!(ModuleDict::new().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.modules.is_empty()
     }

@@ -5,10 +5,20 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use crate::Module;
 use crate::layers::builder::{builder, not_negative, positive};
+use crate::layers::examples::{each, tests};
 use crate::layers::{Factory, factory_setters};
 use crate::module::{Hooks, Parameter, Training};
 
 /// What stands beyond the edge of an image.
+///
+/// ```
+/// # use torsh_nn::{Conv1d, Module, PaddingMode, init};
+/// # use torsh_tensor::tensor;
+/// let conv = Conv1d::builder(1, 1, 2).padding(1).padding_mode(PaddingMode::Replicate).bias(false).build()?;
+/// init::ones_(&conv.weight)?;
+/// assert_eq!(conv.forward(&tensor![[1.0, 2.0]])?, tensor![[2.0, 3.0, 4.0]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PaddingMode {
     /// Zeros.
@@ -88,9 +98,14 @@ fn edges<const N: usize>(padding: Padding<N>, kernel: [i64; N], dilation: [i64; 
 
 /// The ways to make a convolution, transposed or not, and its lazy form.
 macro_rules! constructors {
-    ($name:ident $builder:ident $lazy:ident $n:literal $padding:ident $what:literal) => {
+    ($name:ident $builder:ident $lazy:ident $n:tt $padding:ident $what:literal) => {
         impl $name {
             #[doc = concat!("A ", $what, " with bias. An error where a size is 0.")]
+            #[doc = $crate::layers::examples::shows!(
+                stringify!($name), "::new(1, 8, 3, 2, 0)?";
+                stringify!($name), "(1, 8, kernel_size=", $crate::layers::examples::each!($n 3), ", stride=",
+                $crate::layers::examples::each!($n 2), ")"
+            )]
             #[track_caller]
             pub fn new(
                 in_channels: usize,
@@ -106,6 +121,11 @@ macro_rules! constructors {
             }
 
             #[doc = concat!("A ", $what, " with PyTorch's other arguments.")]
+            #[doc = $crate::layers::examples::shows!(
+                stringify!($name), "::builder(1, 8, 3).bias(false).build()?";
+                stringify!($name), "(1, 8, kernel_size=", $crate::layers::examples::each!($n 3), ", stride=",
+                $crate::layers::examples::each!($n 1), ", bias=False)"
+            )]
             pub fn builder(
                 in_channels: usize,
                 out_channels: usize,
@@ -114,7 +134,14 @@ macro_rules! constructors {
                 $builder::with(in_channels, out_channels, kernel_size.into())
             }
 
-            /// Draws the weights anew.
+            /// Draws the weights anew, and the bias, both uniformly over `1 / sqrt(fan_in)` to either side.
+            #[doc = $crate::layers::examples::tests!(
+                "let layer = ", stringify!($name), "::new(1, 8, 3, 2, 0)?;\n",
+                "init::zeros_(&layer.weight)?;\nlayer.reset_parameters()?;\n",
+                "// In each window are at least three elements.\n",
+                "assert!(layer.weight.abs()?.max()?.item::<f64>()? < 1.0 / 3f64.sqrt());\n",
+                "assert!(layer.weight.abs()?.max()?.item::<f64>()? > 0.0);"
+            )]
             #[track_caller]
             pub fn reset_parameters(&self) -> Result<()> {
                 $crate::layers::linear::reset(&self.weight, self.bias.as_deref())
@@ -123,6 +150,11 @@ macro_rules! constructors {
 
         impl $crate::layers::Lazy<$name> {
             #[doc = concat!("A ", $what, " with bias, of the channels of its first input. An error where a size is 0.")]
+            #[doc = $crate::layers::examples::shows!(
+                "Lazy", stringify!($name), "::new(8, 3, 2, 0)?";
+                "Lazy", stringify!($name), "(0, 8, kernel_size=", $crate::layers::examples::each!($n 3), ", stride=",
+                $crate::layers::examples::each!($n 2), ")"
+            )]
             #[track_caller]
             pub fn new(
                 out_channels: usize,
@@ -137,6 +169,11 @@ macro_rules! constructors {
             }
 
             #[doc = concat!("A ", $what, " of the channels of its first input, with PyTorch's other arguments.")]
+            #[doc = $crate::layers::examples::shows!(
+                "Lazy", stringify!($name), "::builder(8, 3).bias(false).build()?";
+                "Lazy", stringify!($name), "(0, 8, kernel_size=", $crate::layers::examples::each!($n 3), ", stride=",
+                $crate::layers::examples::each!($n 1), ", bias=False)"
+            )]
             pub fn builder(out_channels: usize, kernel_size: impl Into<Sizes<$n>>) -> $lazy {
                 $lazy($builder::with(0, out_channels, kernel_size.into()))
             }
@@ -146,7 +183,7 @@ macro_rules! constructors {
 pub(super) use constructors;
 
 macro_rules! convolutions {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $lazy:ident $n:literal $function:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $lazy:ident $n:tt $function:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -213,19 +250,29 @@ macro_rules! convolutions {
         }
 
         builder! {
-            $builder of $name infers in_channels: $lazy { in_channels: usize, out_channels: usize, kernel_size: Sizes<$n> } {
+            $builder of $name infers in_channels: $lazy lazily "(8, 3)" { in_channels: usize, out_channels: usize, kernel_size: Sizes<$n> }
+                calls "(8, 8, 3)" before "" 8
+                shows [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1)] {
                 /// Steps of the window; 1 unless set.
+                @ ".stride(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 2)]
                 stride: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// What is added around: sizes, [`Padding::Same`] or [`Padding::Valid`]; 0 unless
                 /// set.
+                @ ".padding(1)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", padding=", each!($n 1)]
                 padding: Padding<$n> = Padding::Sizes([0; $n]), impl Into<Padding<$n>> => |p| p.into();
                 /// Distance between the elements of the window; 1 unless set.
+                @ ".dilation(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", dilation=", each!($n 2)]
                 dilation: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// Groups of channels that do not see each other; 1 unless set.
+                @ ".groups(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", groups=2"]
                 groups: i64 = 1;
                 /// Whether a bias is added; true unless set.
+                @ ".bias(false)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", bias=False"]
                 bias: bool = true;
                 /// What stands beyond the edge; zeros unless set.
+                @ ".padding(1).padding_mode(PaddingMode::Reflect)" [
+                    ", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", padding=", each!($n 1), ", padding_mode=reflect"
+                ]
                 padding_mode: PaddingMode = PaddingMode::Zeros;
             }
         }
@@ -238,10 +285,15 @@ macro_rules! convolutions {
         }
 
         impl $builder {
-            factory_setters!();
+            factory_setters!($name "(8, 8, 3)");
 
             /// Makes the layer and draws its weights. An error where sizes are 0, or the channels
             /// do not divide into the groups.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::builder(8, 4, 1).groups(2).build()?;\n",
+                "assert_eq!(layer.num_parameters(), 4 * (8 / 2) + 4);\n",
+                "assert!(", stringify!($name), "::builder(8, 4, 1).groups(3).build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 const NAME: &str = stringify!($name);

@@ -6,6 +6,7 @@ use torsh_tensor::{IntoShape, Result, Tensor, TorshError};
 use crate::Module;
 use crate::layers::builder::{builder, not_negative, positive};
 use crate::layers::conv::{check_groups, constructors, parameters};
+use crate::layers::examples::{each, tests};
 use crate::layers::factory_setters;
 use crate::module::{Hooks, Parameter, Training};
 
@@ -57,7 +58,7 @@ fn output_padding<const N: usize>(
 }
 
 macro_rules! transposed {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $lazy:ident $n:literal $function:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $lazy:ident $n:tt $function:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -132,27 +133,42 @@ macro_rules! transposed {
         }
 
         builder! {
-            $builder of $name infers in_channels: $lazy { in_channels: usize, out_channels: usize, kernel_size: Sizes<$n> } {
+            $builder of $name infers in_channels: $lazy lazily "(8, 3)" { in_channels: usize, out_channels: usize, kernel_size: Sizes<$n> }
+                calls "(8, 8, 3)" before "" 8
+                shows [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1)] {
                 /// Steps of the window in the output; 1 unless set.
+                @ ".stride(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 2)]
                 stride: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// What the output loses on both sides; 0 unless set.
+                @ ".padding(1)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", padding=", each!($n 1)]
                 padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// What it gains at the end; 0 unless set.
+                @ ".stride(2).output_padding(1)" [
+                    ", 8, kernel_size=", each!($n 3), ", stride=", each!($n 2), ", output_padding=", each!($n 1)
+                ]
                 output_padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// Groups of channels that do not see each other; 1 unless set.
+                @ ".groups(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", groups=2"]
                 groups: i64 = 1;
                 /// Whether a bias is added; true unless set.
+                @ ".bias(false)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", bias=False"]
                 bias: bool = true;
                 /// Distance between the elements of the window; 1 unless set.
+                @ ".dilation(2)" [", 8, kernel_size=", each!($n 3), ", stride=", each!($n 1), ", dilation=", each!($n 2)]
                 dilation: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
             }
         }
 
         impl $builder {
-            factory_setters!();
+            factory_setters!($name "(8, 8, 3)");
 
             /// Makes the layer and draws its weights. An error where sizes are 0, or the channels
             /// do not divide into the groups.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::builder(8, 4, 1).groups(2).build()?;\n",
+                "assert_eq!(layer.num_parameters(), 8 * (4 / 2) + 4);\n",
+                "assert!(", stringify!($name), "::builder(8, 4, 1).groups(3).build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 const NAME: &str = stringify!($name);

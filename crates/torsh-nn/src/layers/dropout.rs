@@ -4,6 +4,7 @@ use torsh_functional as F;
 use torsh_tensor::{Result, Tensor, TorshError, Value, ops};
 
 use crate::Module;
+use crate::layers::examples::{shows, tests};
 use crate::layers::{python, python_float};
 use crate::module::{Hooks, Training};
 
@@ -23,6 +24,7 @@ macro_rules! dropouts {
         impl $name {
             /// Drops with probability `p` (PyTorch's default is 0.5). An error where `p` is not
             /// from 0 to 1.
+            #[doc = shows!(stringify!($name), "::new(0.25)?"; stringify!($name), "(p=0.25, inplace=False)")]
             #[track_caller]
             pub fn new(p: f64) -> Result<$name> {
                 if !(0.0..=1.0).contains(&p) {
@@ -40,13 +42,15 @@ macro_rules! dropouts {
             }
 
             /// Whether the layer writes into its input; false unless set.
+            #[doc = shows!(stringify!($name), "::new(0.25)?.inplace(true)"; stringify!($name), "(p=0.25, inplace=True)")]
             #[must_use]
             pub fn inplace(mut self, inplace: bool) -> $name {
                 self.inplace = inplace;
                 self
             }
 
-            /// The probability.
+            /// The probability with which elements are dropped.
+            #[doc = tests!("assert_eq!(", stringify!($name), "::new(0.25)?.p(), 0.25);")]
             pub fn p(&self) -> f64 {
                 self.p
             }

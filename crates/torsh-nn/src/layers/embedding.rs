@@ -34,12 +34,24 @@ pub struct Embedding {
 
 impl Embedding {
     /// A table of `num_embeddings` rows.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, ModuleExt};
+    /// assert_eq!(Embedding::new(10, 3)?.repr(), "Embedding(10, 3)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(num_embeddings: usize, embedding_dim: usize) -> Result<Embedding> {
         Embedding::builder(num_embeddings, embedding_dim).build()
     }
 
     /// A table with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, ModuleExt};
+    /// assert_eq!(Embedding::builder(10, 3).padding_idx(-1).build()?.repr(), "Embedding(10, 3, padding_idx=9)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(num_embeddings: usize, embedding_dim: usize) -> EmbeddingBuilder {
         EmbeddingBuilder::with(num_embeddings, embedding_dim)
     }
@@ -63,6 +75,15 @@ impl Embedding {
     }
 
     /// Draws the rows anew; that of `padding_idx` is zero.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, init};
+    /// let rows = Embedding::builder(2, 3).padding_idx(1).build()?;
+    /// init::ones_(&rows.weight)?;
+    /// rows.reset_parameters()?;
+    /// assert_eq!(rows.weight.select(0, 1)?.to_vec::<f32>()?, [0.0, 0.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset_rows(&self.weight, self.padding_idx)
@@ -185,14 +206,19 @@ impl Module for Embedding {
 }
 
 builder! {
-    EmbeddingBuilder of Embedding { num_embeddings: usize, embedding_dim: usize } {
+    EmbeddingBuilder of Embedding { num_embeddings: usize, embedding_dim: usize }
+        calls "(3, 2)" shows ["3, 2"] {
         /// A row that is zero and stays so; negative counts from the end.
+        @ ".padding_idx(-1)" ["3, 2, padding_idx=2"]
         padding_idx: Option<i64> = None, impl Into<Option<i64>> => |i| i.into();
         /// Rows that are used and have a larger norm are scaled down to it first, in place.
+        @ ".max_norm(1.5)" ["3, 2, max_norm=1.5"]
         max_norm: Option<f64> = None, impl Into<Option<f64>> => |m| m.into();
         /// The p of that norm; 2 unless set.
+        @ ".max_norm(1.5).norm_type(1.0)" ["3, 2, max_norm=1.5, norm_type=1.0"]
         norm_type: f64 = 2.0;
         /// Whether gradients are divided by how often their row is used; false unless set.
+        @ ".scale_grad_by_freq(true)" ["3, 2, scale_grad_by_freq=True"]
         scale_grad_by_freq: bool = false;
         /// Whether gradients are sparse; an error when the layer is built, since there are none.
         sparse: bool = false;
@@ -204,10 +230,20 @@ builder! {
 }
 
 impl EmbeddingBuilder {
-    factory_setters!();
+    factory_setters!(Embedding "(3, 2)");
 
     /// Makes the layer and draws its rows. An error where `padding_idx` is no row, a given weight
     /// has another shape, or sparse gradients are asked for.
+    ///
+    /// ```
+    /// # use torsh_nn::{Embedding, Module};
+    /// # use torsh_tensor::tensor;
+    /// let table = tensor![[1.0], [2.0]];
+    /// let rows = Embedding::builder(2, 1).weight(&table).build()?;
+    /// assert_eq!(rows.forward(&tensor![1, 1, 0])?, tensor![[2.0], [2.0], [1.0]]);
+    /// assert!(Embedding::builder(2, 1).padding_idx(2).build().is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(mut self) -> Result<Embedding> {
         let padding_idx = padding_row("Embedding", self.num_embeddings, self.padding_idx)?;

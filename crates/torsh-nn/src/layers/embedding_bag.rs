@@ -40,18 +40,39 @@ pub struct EmbeddingBag {
 
 impl EmbeddingBag {
     /// A table of `num_embeddings` rows, for means.
+    ///
+    /// ```
+    /// # use torsh_nn::{EmbeddingBag, ModuleExt};
+    /// assert_eq!(EmbeddingBag::new(10, 3)?.repr(), "EmbeddingBag(10, 3, mode='mean')");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(num_embeddings: usize, embedding_dim: usize) -> Result<EmbeddingBag> {
         EmbeddingBag::builder(num_embeddings, embedding_dim).build()
     }
 
     /// A table with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{EmbeddingBag, EmbeddingBagMode, ModuleExt};
+    /// let bag = EmbeddingBag::builder(10, 3).mode(EmbeddingBagMode::Max).build()?;
+    /// assert_eq!(bag.repr(), "EmbeddingBag(10, 3, mode='max')");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(num_embeddings: usize, embedding_dim: usize) -> EmbeddingBagBuilder {
         EmbeddingBagBuilder::with(num_embeddings, embedding_dim)
     }
 
     /// A table of these rows (`EmbeddingBag.from_pretrained`), which are not trained unless
     /// `freeze(false)` is said. An error when it is built where `weight` is not 2-d.
+    ///
+    /// ```
+    /// # use torsh_nn::{EmbeddingBag, Module};
+    /// # use torsh_tensor::tensor;
+    /// let bag = EmbeddingBag::from_pretrained(tensor![[0.0], [10.0], [20.0]]).build()?;
+    /// assert_eq!(bag.forward(&tensor![[0, 1], [1, 2]])?, tensor![[5.0], [15.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn from_pretrained(weight: impl Into<Tensor>) -> EmbeddingBagBuilder {
         let weight = weight.into();
         let [rows, width] = sizes(&weight);
@@ -60,6 +81,15 @@ impl EmbeddingBag {
     }
 
     /// Draws the rows anew; that of `padding_idx` is zero.
+    ///
+    /// ```
+    /// # use torsh_nn::{EmbeddingBag, init};
+    /// let bag = EmbeddingBag::builder(2, 3).padding_idx(1).build()?;
+    /// init::ones_(&bag.weight)?;
+    /// bag.reset_parameters()?;
+    /// assert_eq!(bag.weight.select(0, 1)?.to_vec::<f32>()?, [0.0, 0.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset_rows(&self.weight, self.padding_idx)
@@ -115,14 +145,19 @@ impl Module for EmbeddingBag {
 }
 
 builder! {
-    EmbeddingBagBuilder of EmbeddingBag { num_embeddings: usize, embedding_dim: usize } {
+    EmbeddingBagBuilder of EmbeddingBag { num_embeddings: usize, embedding_dim: usize }
+        calls "(3, 2)" shows ["3, 2, mode='mean'"] {
         /// Rows that are used and have a larger norm are scaled down to it first, in place.
+        @ ".max_norm(1.5)" ["3, 2, max_norm=1.5, mode='mean'"]
         max_norm: Option<f64> = None, impl Into<Option<f64>> => |m| m.into();
         /// The p of that norm; 2 unless set.
+        @ ".max_norm(1.5).norm_type(1.0)" ["3, 2, max_norm=1.5, norm_type=1.0, mode='mean'"]
         norm_type: f64 = 2.0;
         /// Whether gradients are divided by how often their row is used; false unless set.
+        @ ".scale_grad_by_freq(true)" ["3, 2, scale_grad_by_freq=True, mode='mean'"]
         scale_grad_by_freq: bool = false;
         /// What becomes of the rows of a bag; their mean unless set.
+        @ ".mode(EmbeddingBagMode::Sum)" ["3, 2, mode='sum'"]
         mode: EmbeddingBagMode = EmbeddingBagMode::Mean;
         /// The rows themselves, which are shared and not drawn.
         weight: Option<Tensor> = None, &Tensor => |t| Some(t.clone());
@@ -133,15 +168,25 @@ builder! {
         /// Whether the last offset is the end of the last bag; false unless set.
         include_last_offset: bool = false;
         /// A row that does not count, and gets no gradient; negative counts from the end.
+        @ ".padding_idx(-1)" ["3, 2, mode='mean', padding_idx=2"]
         padding_idx: Option<i64> = None, impl Into<Option<i64>> => |i| i.into();
     }
 }
 
 impl EmbeddingBagBuilder {
-    factory_setters!();
+    factory_setters!(EmbeddingBag "(3, 2)");
 
     /// Makes the layer and draws its rows. An error where `padding_idx` is no row, a given weight
     /// has another shape, or sparse gradients are asked for.
+    ///
+    /// ```
+    /// # use torsh_nn::{EmbeddingBag, EmbeddingBagMode, Module};
+    /// # use torsh_tensor::tensor;
+    /// let table = tensor![[1.0], [2.0]];
+    /// let bag = EmbeddingBag::builder(2, 1).weight(&table).mode(EmbeddingBagMode::Sum).build()?;
+    /// assert_eq!(bag.forward(&tensor![[1, 1, 0]])?, tensor![[5.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(mut self) -> Result<EmbeddingBag> {
         let padding_idx = padding_row("EmbeddingBag", self.num_embeddings, self.padding_idx)?;

@@ -32,12 +32,14 @@ macro_rules! instance_norm {
 
         impl $name {
             /// A layer with PyTorch's defaults: `eps` 1e-5, nothing learned, nothing tracked.
+            #[doc = $crate::layers::examples::shows!(stringify!($name), "::new(3)?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)")]
             #[track_caller]
             pub fn new(num_features: usize) -> Result<$name> {
                 $name::builder(num_features).build()
             }
 
             /// A layer with PyTorch's other arguments.
+            #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).eps(0.5).build()?"; stringify!($name), "(3, eps=0.5, momentum=0.1, affine=False, bias=False, track_running_stats=False)")]
             pub fn builder(num_features: usize) -> $builder {
                 $builder::with(num_features)
             }
@@ -48,7 +50,7 @@ macro_rules! instance_norm {
                 known.map_or(self.options.num_features, Tensor::numel)
             }
 
-            resets!();
+            resets!($name);
         }
 
         impl Module for $name {
@@ -106,25 +108,32 @@ macro_rules! instance_norm {
         lazy_norm!($name $lazy $builder);
 
         builder! {
-            $builder of $name infers num_features: $lazy { num_features: usize } {
+            $builder of $name infers num_features: $lazy lazily "()" { num_features: usize }
+                calls "(3)" before "" 3 shows [", eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False"] {
                 /// Added to the variance; 1e-5 unless set.
+                @ ".eps(0.5)" [", eps=0.5, momentum=0.1, affine=False, bias=False, track_running_stats=False"]
                 eps: f64 = 1e-5;
                 /// How much a batch moves the running statistics; 0.1 unless set, `None` for not
                 /// at all.
+                @ ".momentum(None)" [", eps=1e-05, momentum=None, affine=False, bias=False, track_running_stats=False"]
                 momentum: Option<f64> = Some(0.1), impl Into<Option<f64>> => |m| m.into();
                 /// Whether there are a weight and a bias; false unless set.
+                @ ".affine(true)" [", eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=False"]
                 affine: bool = false;
                 /// Whether there is a bias beside the weight; true unless set.
+                @ ".affine(true).bias(false)" [", eps=1e-05, momentum=0.1, affine=True, bias=False, track_running_stats=False"]
                 bias: bool = true;
                 /// Whether there are running statistics, which evaluation uses; false unless set.
+                @ ".track_running_stats(true)" [", eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=True"]
                 track_running_stats: bool = false;
             }
         }
 
         impl $builder {
-            factory_setters!();
+            factory_setters!($name "(3).affine(true)");
 
             /// Makes the layer.
+            #[doc = $crate::layers::examples::shows!(stringify!($name), "::builder(3).build()?"; stringify!($name), "(3, eps=1e-05, momentum=0.1, affine=False, bias=False, track_running_stats=False)")]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 let affine = [self.affine, self.affine && self.bias];

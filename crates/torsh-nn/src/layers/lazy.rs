@@ -109,11 +109,31 @@ impl<L: Infer> Lazy<L> {
     }
 
     /// The layer, once it is initialised.
+    ///
+    /// ```
+    /// # use torsh_nn::{LazyLinear, Module};
+    /// # use torsh_tensor::ones;
+    /// let lazy = LazyLinear::new(3)?;
+    /// assert_eq!(lazy.layer().map(|l| l.in_features()), None);
+    /// lazy.forward(&ones([5]))?;
+    /// assert_eq!(lazy.layer().map(|l| l.in_features()), Some(5));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn layer(&self) -> Option<&L> {
         self.ready.load(Ordering::Acquire).then_some(&self.layer)
     }
 
     /// Whether there are parameters or buffers whose shape is not known yet.
+    ///
+    /// ```
+    /// # use torsh_nn::{LazyLinear, Module};
+    /// # use torsh_tensor::ones;
+    /// let lazy = LazyLinear::new(3)?;
+    /// assert!(lazy.has_uninitialized_params());
+    /// lazy.forward(&ones([5]))?;
+    /// assert!(!lazy.has_uninitialized_params());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn has_uninitialized_params(&self) -> bool {
         let all = tensors(&self.layer);
         all.iter().any(|(_, t)| t.is_uninitialized())
@@ -122,6 +142,15 @@ impl<L: Infer> Lazy<L> {
     /// Draws the parameters for an input of this size, as the first `forward` does. An error for an
     /// input of which the size cannot be told, or that does not go with parameters that were
     /// loaded.
+    ///
+    /// ```
+    /// # use torsh_nn::{LazyLinear, ModuleExt};
+    /// # use torsh_tensor::ones;
+    /// let lazy = LazyLinear::new(3)?;
+    /// lazy.initialize_parameters(&ones([5]))?;
+    /// assert_eq!(lazy.num_parameters(), 3 * 5 + 3);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn initialize_parameters(&self, x: &Tensor) -> Result<()> {
         if self.ready.load(Ordering::Acquire) {

@@ -35,9 +35,14 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// A layer with bias, of the default dtype on the CPU.
+    /// A layer with bias, of the default dtype on the default device.
     ///
     /// Panics where the memory for it is not to be had; [`Linear::builder`] gives an error.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt};
+    /// assert_eq!(Linear::new(4, 8).repr(), "Linear(in_features=4, out_features=8, bias=True)");
+    /// ```
     #[track_caller]
     pub fn new(in_features: usize, out_features: usize) -> Linear {
         match Linear::builder(in_features, out_features).build() {
@@ -47,21 +52,47 @@ impl Linear {
     }
 
     /// A layer with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt};
+    /// assert_eq!(Linear::builder(4, 8).bias(false).build()?.num_parameters(), 32);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(in_features: usize, out_features: usize) -> LinearBuilder {
         LinearBuilder::with(in_features, out_features)
     }
 
     /// The size of the last dimension that comes in.
+    ///
+    /// ```
+    /// # use torsh_nn::Linear;
+    /// assert_eq!(Linear::new(4, 8).in_features(), 4);
+    /// ```
     pub fn in_features(&self) -> usize {
         self.weight.dims()[1]
     }
 
     /// The size of the last dimension that goes out.
+    ///
+    /// ```
+    /// # use torsh_nn::Linear;
+    /// assert_eq!(Linear::new(4, 8).out_features(), 8);
+    /// ```
     pub fn out_features(&self) -> usize {
         self.weight.dims()[0]
     }
 
-    /// Draws the weights anew.
+    /// Draws the weights anew, and the bias, both uniformly over `1 / sqrt(in_features)` to either
+    /// side.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, init};
+    /// let layer = Linear::new(4, 8);
+    /// init::ones_(&layer.weight)?;
+    /// layer.reset_parameters()?;
+    /// assert!(layer.weight.abs()?.max()?.item::<f32>()? <= 0.5);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         layers::linear::reset(&self.weight, self.bias.as_deref())
@@ -117,16 +148,28 @@ impl Lazy<Linear> {
 }
 
 builder! {
-    LinearBuilder of Linear infers in_features: LazyLinearBuilder { in_features: usize, out_features: usize } {
+    LinearBuilder of Linear infers in_features: LazyLinearBuilder lazily "(3)" { in_features: usize, out_features: usize }
+        calls "(2, 3)" before "in_features=" 2 shows [", out_features=3, bias=True"] {
         /// Whether a bias is added; true unless set.
+        @ ".bias(false)" [", out_features=3, bias=False"]
         bias: bool = true;
     }
 }
 
 impl LinearBuilder {
-    factory_setters!();
+    factory_setters!(Linear "(2, 3)");
 
-    /// Makes the layer and draws its weights.
+    /// Makes the layer and draws its weights. An error where the memory for them is not to be had.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module, init};
+    /// # use torsh_tensor::tensor;
+    /// let layer = Linear::builder(2, 1).build()?;
+    /// init::ones_(&layer.weight)?;
+    /// init::zeros_(layer.bias.as_deref().unwrap())?;
+    /// assert_eq!(layer.forward(&tensor![3.0, 4.0])?, tensor![7.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(self) -> Result<Linear> {
         let weight = self.factory.empty(&[self.out_features, self.in_features])?;

@@ -12,6 +12,7 @@ mod distance;
 mod dropout;
 mod embedding;
 mod embedding_bag;
+mod examples;
 mod instance_norm;
 mod lazy;
 mod linear;
@@ -102,10 +103,14 @@ fn needs_more(layer: &'static str, call: &str) -> TorshError {
         .with_hint(format!("call {call}"))
 }
 
-/// The setters of a builder for device and dtype.
+/// The setters of a builder for device and dtype; the layer and the builder's call are of their doc tests.
 macro_rules! factory_setters {
-    () => {
-        /// Where the layer's tensors are made.
+    ($layer:ident $call:literal) => {
+        /// Where the layer's tensors are made; the default device unless set.
+        #[doc = $crate::layers::examples::tests!(
+            "let layer = ", stringify!($layer), "::builder", $call, ".device(Device::Cpu).build()?;\n",
+            "assert_eq!(layer.parameters()[0].device(), Device::Cpu);"
+        )]
         #[must_use]
         pub fn device(mut self, device: impl Into<torsh_tensor::Device>) -> Self {
             self.factory.device = device.into();
@@ -113,6 +118,10 @@ macro_rules! factory_setters {
         }
 
         /// The dtype of the layer's tensors; the default dtype unless set.
+        #[doc = $crate::layers::examples::tests!(
+            "let layer = ", stringify!($layer), "::builder", $call, ".dtype(DType::F64).build()?;\n",
+            "assert_eq!(layer.parameters()[0].dtype(), DType::F64);"
+        )]
         #[must_use]
         pub fn dtype(mut self, dtype: torsh_tensor::DType) -> Self {
             self.factory.dtype = Some(dtype);

@@ -56,18 +56,42 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// A layer over the last dimensions of these sizes, with PyTorch's `eps` of 1e-5.
+    /// Normalises the last dimensions, of these sizes, with weight and bias.
+    ///
+    /// ```
+    /// # use torsh_nn::{LayerNorm, ModuleExt};
+    /// assert_eq!(LayerNorm::new([2, 3])?.repr(), "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=True)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(normalized_shape: impl IntoShape) -> Result<LayerNorm> {
         LayerNorm::builder(normalized_shape).build()
     }
 
     /// A layer with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{LayerNorm, Module};
+    /// # use torsh_tensor::tensor;
+    /// let norm = LayerNorm::builder(2).eps(0.0).build()?;
+    /// assert_eq!(norm.forward(&tensor![[1.0, 3.0]])?, tensor![[-1.0, 1.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(normalized_shape: impl IntoShape) -> LayerNormBuilder {
         LayerNormBuilder::with(normalized_shape.sizes().to_vec())
     }
 
-    /// Forgets what was learned.
+    /// The weight is 1 again, the bias 0.
+    ///
+    /// ```
+    /// # use torsh_nn::{LayerNorm, init};
+    /// # use torsh_tensor::tensor;
+    /// let norm = LayerNorm::new(2)?;
+    /// init::zeros_(norm.weight.as_deref().unwrap())?;
+    /// norm.reset_parameters()?;
+    /// assert_eq!(norm.weight.as_deref(), Some(&tensor![1.0, 1.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset(self.weight.as_ref(), self.bias.as_ref())
@@ -100,20 +124,30 @@ impl Module for LayerNorm {
 }
 
 builder! {
-    LayerNormBuilder of LayerNorm { normalized_shape: Vec<i64> } {
+    LayerNormBuilder of LayerNorm { normalized_shape: Vec<i64> }
+        calls "([2, 3])" shows ["(2, 3), eps=1e-05, elementwise_affine=True, bias=True"] {
         /// Added to the variance; 1e-5 unless set.
+        @ ".eps(0.5)" ["(2, 3), eps=0.5, elementwise_affine=True, bias=True"]
         eps: f64 = 1e-5;
         /// Whether there are a weight and a bias; true unless set.
+        @ ".elementwise_affine(false)" ["(2, 3), eps=1e-05, elementwise_affine=False, bias=False"]
         elementwise_affine: bool = true;
         /// Whether there is a bias beside the weight; true unless set.
+        @ ".bias(false)" ["(2, 3), eps=1e-05, elementwise_affine=True, bias=False"]
         bias: bool = true;
     }
 }
 
 impl LayerNormBuilder {
-    factory_setters!();
+    factory_setters!(LayerNorm "([2, 3])");
 
-    /// Makes the layer. An error for a negative size.
+    /// Makes the layer. An error for negative sizes.
+    ///
+    /// ```
+    /// # use torsh_nn::{LayerNorm, ModuleExt};
+    /// assert_eq!(LayerNorm::builder([2, 3]).bias(false).build()?.num_parameters(), 6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(self) -> Result<LayerNorm> {
         let (f, shape) = (self.factory, &self.normalized_shape);
@@ -151,18 +185,41 @@ pub struct RMSNorm {
 }
 
 impl RMSNorm {
-    /// A layer over the last dimensions of these sizes, with the dtype's epsilon.
+    /// Divides the last dimensions, of these sizes, by their root mean square, with a weight.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, RMSNorm};
+    /// # use torsh_tensor::tensor;
+    /// assert!(RMSNorm::new(2)?.forward(&tensor![[7.0, 1.0]])?.allclose(&tensor![[1.4, 0.2]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(normalized_shape: impl IntoShape) -> Result<RMSNorm> {
         RMSNorm::builder(normalized_shape).build()
     }
 
     /// A layer with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, RMSNorm};
+    /// assert_eq!(RMSNorm::builder(2).eps(0.5).build()?.repr(), "RMSNorm((2,), eps=0.5, elementwise_affine=True)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(normalized_shape: impl IntoShape) -> RMSNormBuilder {
         RMSNormBuilder::with(normalized_shape.sizes().to_vec())
     }
 
-    /// Forgets what was learned.
+    /// The weight is 1 again.
+    ///
+    /// ```
+    /// # use torsh_nn::{RMSNorm, init};
+    /// # use torsh_tensor::tensor;
+    /// let norm = RMSNorm::new(2)?;
+    /// init::zeros_(norm.weight.as_deref().unwrap())?;
+    /// norm.reset_parameters()?;
+    /// assert_eq!(norm.weight.as_deref(), Some(&tensor![1.0, 1.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset(self.weight.as_ref(), None)
@@ -193,18 +250,27 @@ impl Module for RMSNorm {
 }
 
 builder! {
-    RMSNormBuilder of RMSNorm { normalized_shape: Vec<i64> } {
+    RMSNormBuilder of RMSNorm { normalized_shape: Vec<i64> }
+        calls "([2, 3])" shows ["(2, 3), eps=None, elementwise_affine=True"] {
         /// Added to the mean square; the dtype's epsilon unless set.
+        @ ".eps(0.5)" ["(2, 3), eps=0.5, elementwise_affine=True"]
         eps: Option<f64> = None, impl Into<Option<f64>> => |e| e.into();
         /// Whether there is a weight; true unless set.
+        @ ".elementwise_affine(false)" ["(2, 3), eps=None, elementwise_affine=False"]
         elementwise_affine: bool = true;
     }
 }
 
 impl RMSNormBuilder {
-    factory_setters!();
+    factory_setters!(RMSNorm "([2, 3])");
 
-    /// Makes the layer. An error for a negative size.
+    /// Makes the layer. An error for negative sizes.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, RMSNorm};
+    /// assert_eq!(RMSNorm::builder([2, 3]).build()?.num_parameters(), 6);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(self) -> Result<RMSNorm> {
         let weight = filled(
@@ -247,19 +313,44 @@ pub struct GroupNorm {
 }
 
 impl GroupNorm {
-    /// A layer with PyTorch's `eps` of 1e-5. An error where the channels do not divide into the
-    /// groups.
+    /// Normalises `num_channels` channels in `num_groups` groups, with weight and bias. An error
+    /// where the groups do not divide the channels.
+    ///
+    /// ```
+    /// # use torsh_nn::{GroupNorm, ModuleExt};
+    /// assert_eq!(GroupNorm::new(2, 6)?.repr(), "GroupNorm(2, 6, eps=1e-05, affine=True, bias=True)");
+    /// assert!(GroupNorm::new(4, 6).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(num_groups: usize, num_channels: usize) -> Result<GroupNorm> {
         GroupNorm::builder(num_groups, num_channels).build()
     }
 
     /// A layer with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{GroupNorm, Module};
+    /// # use torsh_tensor::tensor;
+    /// let norm = GroupNorm::builder(1, 2).eps(0.0).build()?;
+    /// assert_eq!(norm.forward(&tensor![[1.0, 3.0]])?, tensor![[-1.0, 1.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(num_groups: usize, num_channels: usize) -> GroupNormBuilder {
         GroupNormBuilder::with(num_groups, num_channels)
     }
 
-    /// Forgets what was learned.
+    /// The weight is 1 again, the bias 0.
+    ///
+    /// ```
+    /// # use torsh_nn::{GroupNorm, init};
+    /// # use torsh_tensor::tensor;
+    /// let norm = GroupNorm::new(1, 2)?;
+    /// init::zeros_(norm.weight.as_deref().unwrap())?;
+    /// norm.reset_parameters()?;
+    /// assert_eq!(norm.weight.as_deref(), Some(&tensor![1.0, 1.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn reset_parameters(&self) -> Result<()> {
         reset(self.weight.as_ref(), self.bias.as_ref())
@@ -293,20 +384,31 @@ impl Module for GroupNorm {
 }
 
 builder! {
-    GroupNormBuilder of GroupNorm { num_groups: usize, num_channels: usize } {
+    GroupNormBuilder of GroupNorm { num_groups: usize, num_channels: usize }
+        calls "(2, 6)" shows ["2, 6, eps=1e-05, affine=True, bias=True"] {
         /// Added to the variance; 1e-5 unless set.
+        @ ".eps(0.5)" ["2, 6, eps=0.5, affine=True, bias=True"]
         eps: f64 = 1e-5;
         /// Whether there are a weight and a bias; true unless set.
+        @ ".affine(false)" ["2, 6, eps=1e-05, affine=False, bias=False"]
         affine: bool = true;
         /// Whether there is a bias beside the weight; true unless set.
+        @ ".bias(false)" ["2, 6, eps=1e-05, affine=True, bias=False"]
         bias: bool = true;
     }
 }
 
 impl GroupNormBuilder {
-    factory_setters!();
+    factory_setters!(GroupNorm "(2, 6)");
 
-    /// Makes the layer. An error where the channels do not divide into the groups.
+    /// Makes the layer. An error where the groups do not divide the channels.
+    ///
+    /// ```
+    /// # use torsh_nn::{GroupNorm, ModuleExt};
+    /// assert_eq!(GroupNorm::builder(2, 6).build()?.num_parameters(), 12);
+    /// assert!(GroupNorm::builder(0, 6).build().is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(self) -> Result<GroupNorm> {
         if self.num_groups == 0 || !self.num_channels.is_multiple_of(self.num_groups) {
@@ -355,31 +457,56 @@ stateless! {
 }
 
 impl LocalResponseNorm {
-    /// Over so many channels, with PyTorch's `alpha` 1e-4, `beta` 0.75 and `k` 1.
+    /// Normalises over `size` neighbouring channels. An error for 0.
+    ///
+    /// ```
+    /// # use torsh_nn::{LocalResponseNorm, Module};
+    /// # use torsh_tensor::tensor;
+    /// // 100 / (1 + 1e-4 * 100^2 / 1)^0.75
+    /// assert!(LocalResponseNorm::new(1)?.forward(&tensor![[[100.0]]])?.allclose(&tensor![[[59.460356]]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(size: usize) -> Result<LocalResponseNorm> {
         LocalResponseNorm::builder(size).build()
     }
 
     /// A layer with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{LocalResponseNorm, ModuleExt};
+    /// assert_eq!(LocalResponseNorm::builder(2).k(2.0).build()?.repr(), "LocalResponseNorm(2, alpha=0.0001, beta=0.75, k=2.0)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(size: usize) -> LocalResponseNormBuilder {
         LocalResponseNormBuilder::with(size)
     }
 }
 
 builder! {
-    LocalResponseNormBuilder of LocalResponseNorm { size: usize } {
+    LocalResponseNormBuilder of LocalResponseNorm { size: usize }
+        calls "(2)" shows ["2, alpha=0.0001, beta=0.75, k=1.0"] {
         /// A factor of the mean of squares; 1e-4 unless set.
+        @ ".alpha(0.5)" ["2, alpha=0.5, beta=0.75, k=1.0"]
         alpha: f64 = 1e-4;
         /// The power; 0.75 unless set.
+        @ ".beta(0.5)" ["2, alpha=0.0001, beta=0.5, k=1.0"]
         beta: f64 = 0.75;
         /// What is added before the power; 1 unless set.
+        @ ".k(2.0)" ["2, alpha=0.0001, beta=0.75, k=2.0"]
         k: f64 = 1.0;
     }
 }
 
 impl LocalResponseNormBuilder {
-    /// Makes the layer. An error where the size is 0.
+    /// Makes the layer. An error for a size of 0.
+    ///
+    /// ```
+    /// # use torsh_nn::{LocalResponseNorm, ModuleExt};
+    /// assert_eq!(LocalResponseNorm::builder(2).build()?.num_parameters(), 0);
+    /// assert!(LocalResponseNorm::builder(0).build().is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(self) -> Result<LocalResponseNorm> {
         if self.size == 0 {

@@ -5,10 +5,24 @@ use torsh_tensor::{Result, Scalar, Tensor};
 
 use crate::Module;
 use crate::layers::builder::number;
+use crate::layers::examples::shows;
 use crate::module::{Hooks, Training};
 
+/// A padding of 2 on both sides of one, two or three dimensions, as it is printed.
+macro_rules! sides {
+    (2) => {
+        "(2, 2)"
+    };
+    (4) => {
+        "(2, 2, 2, 2)"
+    };
+    (6) => {
+        "(2, 2, 2, 2, 2, 2)"
+    };
+}
+
 macro_rules! paddings {
-    ($($(#[$doc:meta])* $name:ident $n:literal $mode:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $n:tt $mode:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -21,6 +35,7 @@ macro_rules! paddings {
         impl $name {
             /// Adds as much everywhere, or before and behind each dimension, from the last on;
             /// negative sizes cut off.
+            #[doc = shows!(stringify!($name), "::new(2)"; stringify!($name), "(", sides!($n), ")")]
             pub fn new(padding: impl Into<Sizes<$n>>) -> $name {
                 $name {
                     padding: padding.into(),
@@ -174,7 +189,7 @@ paddings! {
 }
 
 macro_rules! constants {
-    ($($(#[$doc:meta])* $name:ident $n:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $n:tt;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -189,6 +204,7 @@ macro_rules! constants {
         impl $name {
             /// Adds `value` as often everywhere, or before and behind each dimension, from the
             /// last on; negative sizes cut off.
+            #[doc = shows!(stringify!($name), "::new(2, 7)"; stringify!($name), "(padding=", sides!($n), ", value=7)")]
             pub fn new(padding: impl Into<Sizes<$n>>, value: impl Into<Scalar>) -> $name {
                 $name {
                     padding: padding.into(),

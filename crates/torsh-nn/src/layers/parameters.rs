@@ -52,6 +52,11 @@ pub struct ParameterList {
 
 impl ParameterList {
     /// No parameters yet.
+    ///
+    /// ```
+    /// # use torsh_nn::ParameterList;
+    /// assert_eq!(ParameterList::new().len(), 0);
+    /// ```
     pub fn new() -> ParameterList {
         ParameterList::default()
     }
@@ -67,26 +72,62 @@ impl ParameterList {
     }
 
     /// Adds a parameter at the end (`append`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterList};
+    /// # use torsh_tensor::tensor;
+    /// let mut list = ParameterList::new();
+    /// list.push(Parameter::new(tensor![1.0]));
+    /// assert_eq!(list[0].to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn push(&mut self, parameter: Parameter) {
         self.parameters.push(parameter);
     }
 
-    /// Parameter `i`.
+    /// Parameter `i`; `None` where there is none.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterList};
+    /// # use torsh_tensor::tensor;
+    /// let list: ParameterList = [Parameter::new(tensor![1.0, 2.0])].into_iter().collect();
+    /// assert_eq!(list.get(0).map(|p| p.numel()), Some(2));
+    /// assert_eq!(list.get(1).map(|p| p.numel()), None);
+    /// ```
     pub fn get(&self, i: usize) -> Option<&Parameter> {
         self.parameters.get(i)
     }
 
     /// How many parameters there are.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterList};
+    /// # use torsh_tensor::tensor;
+    /// let list: ParameterList = (0..3).map(|_| Parameter::new(tensor![1.0])).collect();
+    /// assert_eq!(list.len(), 3);
+    /// ```
     pub fn len(&self) -> usize {
         self.parameters.len()
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// # use torsh_nn::ParameterList;
+    /// assert!(ParameterList::new().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty()
     }
 
     /// The parameters in order.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterList};
+    /// # use torsh_tensor::ones;
+    /// let list: ParameterList = (1..4).map(|n| Parameter::new(ones([n]))).collect();
+    /// assert_eq!(list.iter().map(|p| p.numel()).collect::<Vec<_>>(), [1, 2, 3]);
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter()
     }
@@ -157,6 +198,11 @@ pub struct ParameterDict {
 
 impl ParameterDict {
     /// No parameters yet.
+    ///
+    /// ```
+    /// # use torsh_nn::ParameterDict;
+    /// assert_eq!(ParameterDict::new().len(), 0);
+    /// ```
     pub fn new() -> ParameterDict {
         ParameterDict::default()
     }
@@ -171,6 +217,17 @@ impl ParameterDict {
 
     /// Puts a parameter under a key; the one that was there comes back. An error where the key is
     /// empty or has a dot, which would tear names of parameters apart.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterDict};
+    /// # use torsh_tensor::tensor;
+    /// let mut dict = ParameterDict::new();
+    /// dict.insert("a", Parameter::new(tensor![1.0]))?;
+    /// let old = dict.insert("a", Parameter::new(tensor![2.0]))?;
+    /// assert_eq!(old.map(|p| p.item::<f32>()).transpose()?, Some(1.0));
+    /// assert!(dict.insert("a.b", Parameter::new(tensor![1.0])).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn insert(
         &mut self,
@@ -194,32 +251,84 @@ impl ParameterDict {
     }
 
     /// Takes a parameter out (`pop`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterDict};
+    /// # use torsh_tensor::tensor;
+    /// let mut dict = ParameterDict::new();
+    /// dict.insert("a", Parameter::new(tensor![1.0]))?;
+    /// assert_eq!(dict.remove("a").map(|p| p.numel()), Some(1));
+    /// assert_eq!(dict.len(), 0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn remove(&mut self, key: &str) -> Option<Parameter> {
         let at = self.parameters.iter().position(|(k, _)| k == key)?;
         Some(self.parameters.remove(at).1)
     }
 
     /// The parameter of a key.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterDict};
+    /// # use torsh_tensor::tensor;
+    /// let mut dict = ParameterDict::new();
+    /// dict.insert("a", Parameter::new(tensor![1.0]))?;
+    /// assert_eq!((dict.get("a").is_some(), dict.get("b").is_some()), (true, false));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn get(&self, key: &str) -> Option<&Parameter> {
         self.iter().find(|(k, _)| *k == key).map(|(_, p)| p)
     }
 
     /// The keys, in order.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterDict};
+    /// # use torsh_tensor::tensor;
+    /// let mut dict = ParameterDict::new();
+    /// dict.insert("b", Parameter::new(tensor![1.0]))?;
+    /// dict.insert("a", Parameter::new(tensor![1.0]))?;
+    /// assert_eq!(dict.keys().collect::<Vec<_>>(), ["b", "a"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.parameters.iter().map(|(k, _)| k.as_str())
     }
 
     /// Keys and parameters, in order.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterDict};
+    /// # use torsh_tensor::tensor;
+    /// let mut dict = ParameterDict::new();
+    /// dict.insert("a", Parameter::new(tensor![1.0, 2.0]))?;
+    /// assert_eq!(dict.iter().map(|(key, p)| (key, p.numel())).collect::<Vec<_>>(), [("a", 2)]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Parameter)> {
         self.parameters.iter().map(|(k, p)| (k.as_str(), p))
     }
 
     /// How many parameters there are.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, ParameterDict};
+    /// # use torsh_tensor::tensor;
+    /// let mut dict = ParameterDict::new();
+    /// dict.insert("a", Parameter::new(tensor![1.0]))?;
+    /// assert_eq!(dict.len(), 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.parameters.len()
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// # use torsh_nn::ParameterDict;
+    /// assert!(ParameterDict::new().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.parameters.is_empty()
     }

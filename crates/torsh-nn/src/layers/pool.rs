@@ -4,10 +4,34 @@ use torsh_functional::{self as F, AvgPoolOptions, LpPoolOptions, MaxPoolOptions,
 use torsh_tensor::{Result, Tensor};
 
 use crate::layers::builder::{builder, compact, not_negative, number, positive, stateless};
+use crate::layers::examples::{last, shows, tests, unsqueezed};
 use crate::layers::python;
 
+/// A padding of this size in the last dimension.
+macro_rules! side {
+    (1 $size:literal) => {
+        $size
+    };
+    (2 $size:literal) => {
+        concat!("(0, ", $size, ")")
+    };
+    (3 $size:literal) => {
+        concat!("(0, 0, ", $size, ")")
+    };
+}
+
+/// A size as average pooling prints it: as a tuple in one dimension, as PyTorch does.
+macro_rules! printed {
+    (1 $name:literal, $size:literal) => {
+        concat!($name, "(", $size, ",)")
+    };
+    ($n:tt $name:literal, $size:literal) => {
+        concat!($name, $size)
+    };
+}
+
 macro_rules! max_pools {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident $indices:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $n:tt $function:ident $indices:ident;)*) => {$(
         stateless! {
             $(#[$doc])*
             $name $builder |self, x| F::$function(x, self.options.kernel_size, self.arguments()),
@@ -26,12 +50,14 @@ macro_rules! max_pools {
 
         impl $name {
             /// Windows of this size, beside each other. An error where it is 0.
+            #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", "kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False", ")")]
             #[track_caller]
             pub fn new(kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
                 $name::builder(kernel_size).build()
             }
 
             /// Pooling with PyTorch's other arguments.
+            #[doc = shows!(stringify!($name), "::builder(2).stride(1).build()?"; stringify!($name), "(", "kernel_size=2, stride=1, padding=0, dilation=1, ceil_mode=False", ")")]
             pub fn builder(kernel_size: impl Into<Sizes<$n>>) -> $builder {
                 $builder::with(kernel_size.into())
             }
@@ -48,6 +74,12 @@ macro_rules! max_pools {
 
             /// The greatest elements, and where each was found among the elements of its channel
             /// (`return_indices=True`).
+            #[doc = tests!(
+                "let x = tensor![[1.0, 5.0, 3.0, 2.0]]", unsqueezed!($n), ";\n",
+                "let (y, indices) = ", stringify!($name), "::new(", last!($n 2), ")?.forward_with_indices(&x)?;\n",
+                "assert_eq!(y.flatten(0)?, tensor![5.0, 3.0]);\n",
+                "assert_eq!(indices.flatten(0)?, tensor![1, 2]);"
+            )]
             #[track_caller]
             pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
                 F::$indices(x, self.options.kernel_size, self.arguments())
@@ -55,20 +87,29 @@ macro_rules! max_pools {
         }
 
         builder! {
-            $builder of $name { kernel_size: Sizes<$n> } {
+            $builder of $name { kernel_size: Sizes<$n> }
+                calls "(2)" shows ["kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False"] {
                 /// Steps of the window; its size unless set.
+                @ ".stride(1)" ["kernel_size=2, stride=1, padding=0, dilation=1, ceil_mode=False"]
                 stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
                 /// How much is added around; 0 unless set.
+                @ ".padding(1)" ["kernel_size=2, stride=2, padding=1, dilation=1, ceil_mode=False"]
                 padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// Distance between the elements of the window; 1 unless set.
+                @ ".dilation(3)" ["kernel_size=2, stride=2, padding=0, dilation=3, ceil_mode=False"]
                 dilation: Sizes<$n> = Sizes([1; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// Whether windows that reach over the edge count; false unless set.
+                @ ".ceil_mode(true)" ["kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=True"]
                 ceil_mode: bool = false;
             }
         }
 
         impl $builder {
             /// Makes the layer. An error where a size is 0.
+            #[doc = tests!(
+                "assert_eq!(", stringify!($name), "::builder(2).build()?.num_parameters(), 0);\n",
+                "assert!(", stringify!($name), "::builder(0).build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 positive(stringify!($name), &[
@@ -123,7 +164,7 @@ max_pools! {
 }
 
 macro_rules! avg_pools {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident $print:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $n:tt $function:ident $print:expr;)*) => {$(
         stateless! {
             $(#[$doc])*
             $name $builder |self, x| {
@@ -132,8 +173,8 @@ macro_rules! avg_pools {
                     stride: o.stride.map(|s| s.0),
                     padding: o.padding.0,
                     ceil_mode: o.ceil_mode,
-                    count_include_pad: o.count_include_pad,
-                    divisor_override: o.divisor_override,
+                count_include_pad: o.count_include_pad,
+                divisor_override: o.divisor_override,
                 };
                 F::$function(x, o.kernel_size, options)
             },
@@ -150,34 +191,58 @@ macro_rules! avg_pools {
 
         impl $name {
             /// Windows of this size, beside each other. An error where it is 0.
+            #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", printed!($n "kernel_size=", 2), printed!($n ", stride=", 2), printed!($n ", padding=", 0), ")")]
             #[track_caller]
             pub fn new(kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
                 $name::builder(kernel_size).build()
             }
 
             /// Pooling with PyTorch's other arguments.
+            #[doc = shows!(stringify!($name), "::builder(2).stride(1).build()?"; stringify!($name), "(", printed!($n "kernel_size=", 2), printed!($n ", stride=", 1), printed!($n ", padding=", 0), ")")]
             pub fn builder(kernel_size: impl Into<Sizes<$n>>) -> $builder {
                 $builder::with(kernel_size.into())
             }
         }
 
         builder! {
-            $builder of $name { kernel_size: Sizes<$n> } {
+            $builder of $name { kernel_size: Sizes<$n> }
+                calls "(2)" shows [printed!($n "kernel_size=", 2), printed!($n ", stride=", 2), printed!($n ", padding=", 0)] {
                 /// Steps of the window; its size unless set.
+                @ ".stride(1)" [printed!($n "kernel_size=", 2), printed!($n ", stride=", 1), printed!($n ", padding=", 0)]
                 stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
                 /// How many zeros are added around; 0 unless set.
+                @ ".padding(1)" [printed!($n "kernel_size=", 2), printed!($n ", stride=", 2), printed!($n ", padding=", 1)]
                 padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
                 /// Whether windows that reach over the edge count; false unless set.
+                #[doc = tests!(
+                    "let layer = ", stringify!($name), "::builder(", last!($n 2), ").ceil_mode(true).build()?;\n",
+                    "let x = tensor![[1.0, 3.0, 5.0]]", unsqueezed!($n), ";\n",
+                    "assert_eq!(layer.forward(&x)?.flatten(0)?, tensor![2.0, 5.0]);"
+                )]
                 ceil_mode: bool = false;
                 /// Whether the zeros around count in the average; true unless set.
+                #[doc = tests!(
+                    "let layer = ", stringify!($name), "::builder(", last!($n 2), ").padding(", side!($n 1), ").count_include_pad(false).build()?;\n",
+                    "let x = tensor![[1.0, 3.0]]", unsqueezed!($n), ";\n",
+                    "assert_eq!(layer.forward(&x)?.flatten(0)?, tensor![1.0, 3.0]);"
+                )]
                 count_include_pad: bool = true;
                 /// What the sums are divided by, instead of by the number of elements.
+                #[doc = tests!(
+                    "let layer = ", stringify!($name), "::builder(", last!($n 2), ").divisor_override(1).build()?;\n",
+                    "let x = tensor![[1.0, 3.0, 5.0]]", unsqueezed!($n), ";\n",
+                    "assert_eq!(layer.forward(&x)?.flatten(0)?, tensor![4.0]);"
+                )]
                 divisor_override: Option<i64> = None, impl Into<Option<i64>> => |d| d.into();
             }
         }
 
         impl $builder {
             /// Makes the layer. An error where a size is 0.
+            #[doc = tests!(
+                "assert_eq!(", stringify!($name), "::builder(2).build()?.num_parameters(), 0);\n",
+                "assert!(", stringify!($name), "::builder(0).build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 positive(stringify!($name), &[
@@ -231,7 +296,7 @@ avg_pools! {
 }
 
 macro_rules! lp_pools {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $n:tt $function:ident;)*) => {$(
         stateless! {
             $(#[$doc])*
             $name $builder |self, x| {
@@ -259,28 +324,37 @@ macro_rules! lp_pools {
         impl $name {
             /// Norms with p = `norm_type` of windows of this size, beside each other. An error
             /// where it is 0.
+            #[doc = shows!(stringify!($name), "::new(2.0, 2)?"; stringify!($name), "(", "norm_type=2, kernel_size=2, stride=None, ceil_mode=False", ")")]
             #[track_caller]
             pub fn new(norm_type: f64, kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
                 $name::builder(norm_type, kernel_size).build()
             }
 
             /// Pooling with PyTorch's other arguments.
+            #[doc = shows!(stringify!($name), "::builder(2.0, 2).stride(1).build()?"; stringify!($name), "(", "norm_type=2, kernel_size=2, stride=1, ceil_mode=False", ")")]
             pub fn builder(norm_type: f64, kernel_size: impl Into<Sizes<$n>>) -> $builder {
                 $builder::with(norm_type, kernel_size.into())
             }
         }
 
         builder! {
-            $builder of $name { norm_type: f64, kernel_size: Sizes<$n> } {
+            $builder of $name { norm_type: f64, kernel_size: Sizes<$n> }
+                calls "(2.0, 2)" shows ["norm_type=2, kernel_size=2, stride=None, ceil_mode=False"] {
                 /// Steps of the window; its size unless set.
+                @ ".stride(1)" ["norm_type=2, kernel_size=2, stride=1, ceil_mode=False"]
                 stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
                 /// Whether windows that reach over the edge count; false unless set.
+                @ ".ceil_mode(true)" ["norm_type=2, kernel_size=2, stride=None, ceil_mode=True"]
                 ceil_mode: bool = false;
             }
         }
 
         impl $builder {
             /// Makes the layer. An error where a size is 0.
+            #[doc = tests!(
+                "assert_eq!(", stringify!($name), "::builder(2.0, 2).build()?.num_parameters(), 0);\n",
+                "assert!(", stringify!($name), "::builder(2.0, 0).build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 positive(stringify!($name), &[

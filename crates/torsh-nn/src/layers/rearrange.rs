@@ -5,6 +5,7 @@ use torsh_tensor::{IntoShape, Result, Tensor, TorshError};
 
 use crate::Module;
 use crate::layers::builder::{builder, compact, not_negative, positive, stateless, tuple};
+use crate::layers::examples::{shows, tests};
 use crate::module::{Hooks, Training};
 
 stateless! {
@@ -28,24 +29,42 @@ stateless! {
 
 impl Unfold {
     /// All windows of this size. An error where it is 0.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, Unfold};
+    /// assert_eq!(Unfold::new(2)?.repr(), "Unfold(kernel_size=2, dilation=1, padding=0, stride=1)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(kernel_size: impl Into<Sizes<2>>) -> Result<Unfold> {
         Unfold::builder(kernel_size).build()
     }
 
     /// Windows with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Unfold};
+    /// # use torsh_tensor::tensor;
+    /// let y = Unfold::builder((1, 2)).stride(2).build()?.forward(&tensor![[[1.0, 2.0, 3.0, 4.0]]])?;
+    /// assert_eq!(y, tensor![[1.0, 3.0], [2.0, 4.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(kernel_size: impl Into<Sizes<2>>) -> UnfoldBuilder {
         UnfoldBuilder::with(kernel_size.into())
     }
 }
 
 builder! {
-    UnfoldBuilder of Unfold { kernel_size: Sizes<2> } {
+    UnfoldBuilder of Unfold { kernel_size: Sizes<2> }
+        calls "(2)" shows ["kernel_size=2, dilation=1, padding=0, stride=1"] {
         /// Distance between the elements of the window; 1 unless set.
+        @ ".dilation(3)" ["kernel_size=2, dilation=3, padding=0, stride=1"]
         dilation: Sizes<2> = Sizes([1, 1]), impl Into<Sizes<2>> => |s| s.into();
         /// How many zeros are added around; 0 unless set.
+        @ ".padding(1)" ["kernel_size=2, dilation=1, padding=1, stride=1"]
         padding: Sizes<2> = Sizes([0, 0]), impl Into<Sizes<2>> => |s| s.into();
         /// Steps of the window; 1 unless set.
+        @ ".stride(2)" ["kernel_size=2, dilation=1, padding=0, stride=2"]
         stride: Sizes<2> = Sizes([1, 1]), impl Into<Sizes<2>> => |s| s.into();
     }
 }
@@ -76,12 +95,26 @@ stateless! {
 
 impl Fold {
     /// Images of `output_size` from all windows of `kernel_size`. An error where a size is 0.
+    ///
+    /// ```
+    /// # use torsh_nn::{Fold, ModuleExt};
+    /// assert_eq!(Fold::new((4, 5), 2)?.repr(), "Fold(output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=1)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(output_size: impl Into<Sizes<2>>, kernel_size: impl Into<Sizes<2>>) -> Result<Fold> {
         Fold::builder(output_size, kernel_size).build()
     }
 
     /// Images with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{Fold, Module};
+    /// # use torsh_tensor::tensor;
+    /// let y = Fold::builder((1, 4), (1, 2)).stride(2).build()?.forward(&tensor![[1.0, 3.0], [2.0, 4.0]])?;
+    /// assert_eq!(y, tensor![[[1.0, 2.0, 3.0, 4.0]]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(
         output_size: impl Into<Sizes<2>>,
         kernel_size: impl Into<Sizes<2>>,
@@ -91,18 +124,22 @@ impl Fold {
 }
 
 builder! {
-    FoldBuilder of Fold { output_size: Sizes<2>, kernel_size: Sizes<2> } {
+    FoldBuilder of Fold { output_size: Sizes<2>, kernel_size: Sizes<2> }
+        calls "((4, 5), 2)" shows ["output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=1"] {
         /// Distance between the elements of the window; 1 unless set.
+        @ ".dilation(3)" ["output_size=(4, 5), kernel_size=2, dilation=3, padding=0, stride=1"]
         dilation: Sizes<2> = Sizes([1, 1]), impl Into<Sizes<2>> => |s| s.into();
         /// How many zeros were added around; 0 unless set.
+        @ ".padding(1)" ["output_size=(4, 5), kernel_size=2, dilation=1, padding=1, stride=1"]
         padding: Sizes<2> = Sizes([0, 0]), impl Into<Sizes<2>> => |s| s.into();
         /// Steps of the window; 1 unless set.
+        @ ".stride(2)" ["output_size=(4, 5), kernel_size=2, dilation=1, padding=0, stride=2"]
         stride: Sizes<2> = Sizes([1, 1]), impl Into<Sizes<2>> => |s| s.into();
     }
 }
 
 macro_rules! windows {
-    ($($layer:ident $builder:ident $($size:ident)?;)*) => {$(
+    ($($layer:ident $builder:ident $call:literal $bad:literal $($size:ident)?;)*) => {$(
         impl $builder {
             fn arguments(&self) -> UnfoldOptions {
                 UnfoldOptions {
@@ -119,6 +156,10 @@ macro_rules! windows {
             }
 
             /// Makes the layer. An error where a size is 0.
+            #[doc = tests!(
+                "assert_eq!(", stringify!($layer), "::builder", $call, ".build()?.num_parameters(), 0);\n",
+                "assert!(", stringify!($layer), "::builder", $bad, ".build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$layer> {
                 positive(stringify!($layer), &[
@@ -134,8 +175,8 @@ macro_rules! windows {
     )*};
 }
 windows! {
-    Unfold UnfoldBuilder;
-    Fold FoldBuilder output_size;
+    Unfold UnfoldBuilder "(2)" "(0)";
+    Fold FoldBuilder "((4, 5), 2)" "((4, 5), 0)" output_size;
 }
 
 macro_rules! by_factor {
@@ -151,6 +192,7 @@ macro_rules! by_factor {
 
         impl $name {
             #[doc = concat!("The layer with this `", stringify!($factor), "`. An error where it is not positive.")]
+            #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", stringify!($factor), "=2)")]
             #[track_caller]
             pub fn new($factor: i64) -> Result<$name> {
                 if $factor <= 0 {
@@ -254,8 +296,13 @@ pub struct Unflatten {
 }
 
 impl Unflatten {
-    /// Dimension `dim` (negative from the end) as dimensions of these sizes, one of which may
-    /// be -1.
+    /// Dimension `dim` (negative from the end) as dimensions of these sizes, one of which may be
+    /// -1.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, Unflatten};
+    /// assert_eq!(Unflatten::new(1, (2, -1)).repr(), "Unflatten(dim=1, unflattened_size=(2, -1))");
+    /// ```
     pub fn new(dim: i64, unflattened_size: impl IntoShape) -> Unflatten {
         Unflatten {
             dim,

@@ -27,11 +27,25 @@ pub struct Flatten {
 
 impl Flatten {
     /// Keeps the first dimension and joins the others.
+    ///
+    /// ```
+    /// # use torsh_nn::{Flatten, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Flatten::new().forward(&tensor![[[1, 2], [3, 4]]])?, tensor![[1, 2, 3, 4]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> Flatten {
         Flatten::dims(1, -1)
     }
 
     /// Joins these dimensions and those between them; negative ones count from the end.
+    ///
+    /// ```
+    /// # use torsh_nn::{Flatten, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Flatten::dims(0, -1).forward(&tensor![[1, 2], [3, 4]])?, tensor![1, 2, 3, 4]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn dims(start_dim: i64, end_dim: i64) -> Flatten {
         Flatten {
             start_dim,
@@ -66,6 +80,13 @@ impl Module for Flatten {
 }
 
 /// Gives back what it gets (`torch.nn.Identity`).
+///
+/// ```
+/// # use torsh_nn::{Identity, Module};
+/// # use torsh_tensor::tensor;
+/// assert_eq!(Identity::new().forward(&tensor![1, 2])?, tensor![1, 2]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module, Default)]
 pub struct Identity {
     training: Training,
@@ -73,7 +94,12 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The layer.
+    /// The layer, which has no parameters.
+    ///
+    /// ```
+    /// # use torsh_nn::{Identity, ModuleExt};
+    /// assert_eq!(Identity::new().num_parameters(), 0);
+    /// ```
     pub fn new() -> Identity {
         Identity::default()
     }

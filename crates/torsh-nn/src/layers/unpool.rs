@@ -5,11 +5,12 @@ use torsh_tensor::{IntoShape, Result, Tensor, TorshError};
 
 use crate::Module;
 use crate::layers::builder::{builder, not_negative, positive, stateless};
+use crate::layers::examples::{each, last, shows, size, tests, unsqueezed};
 use crate::layers::needs_more;
 use crate::module::{Hooks, Training};
 
 macro_rules! unpools {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $n:tt $function:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -21,18 +22,25 @@ macro_rules! unpools {
 
         impl $name {
             /// Undoes pooling with windows of this size beside each other. An error where it is 0.
+            #[doc = shows!(stringify!($name), "::new(2)?"; stringify!($name), "(", "kernel_size=", each!($n 2), ", stride=", each!($n 2), ", padding=", each!($n 0), ")")]
             #[track_caller]
             pub fn new(kernel_size: impl Into<Sizes<$n>>) -> Result<$name> {
                 $name::builder(kernel_size).build()
             }
 
             /// Undoes pooling with PyTorch's other arguments.
+            #[doc = shows!(stringify!($name), "::builder(2).stride(1).build()?"; stringify!($name), "(", "kernel_size=", each!($n 2), ", stride=", each!($n 1), ", padding=", each!($n 0), ")")]
             pub fn builder(kernel_size: impl Into<Sizes<$n>>) -> $builder {
                 $builder::with(kernel_size.into())
             }
 
             /// Puts the elements of `x` where `indices`, from the pooling layer's
             /// `forward_with_indices`, say. An error for indices outside of the result.
+            #[doc = tests!(
+                "let (y, indices) = (tensor![[5.0, 3.0]]", unsqueezed!($n), ", tensor![[1, 2]]", unsqueezed!($n), ");\n",
+                "let back = ", stringify!($name), "::new(", last!($n 2), ")?.forward_with(&y, &indices)?;\n",
+                "assert_eq!(back.flatten(0)?, tensor![0.0, 5.0, 3.0, 0.0]);"
+            )]
             #[track_caller]
             pub fn forward_with(&self, x: &Tensor, indices: &Tensor) -> Result<Tensor> {
                 self.hooks.run(self, x, |x| {
@@ -42,6 +50,12 @@ macro_rules! unpools {
 
             /// [`forward_with`](Self::forward_with) to a given size, as what was pooled may have
             /// been larger than its windows: the spatial sizes, or all.
+            #[doc = tests!(
+                "let (y, indices) = (tensor![[5.0, 3.0]]", unsqueezed!($n), ", tensor![[1, 2]]", unsqueezed!($n), ");\n",
+                "let layer = ", stringify!($name), "::new(", last!($n 2), ")?;\n",
+                "let back = layer.forward_to_size(&y, &indices, ", size!($n 5), ")?;\n",
+                "assert_eq!(back.flatten(0)?, tensor![0.0, 5.0, 3.0, 0.0, 0.0]);"
+            )]
             #[track_caller]
             pub fn forward_to_size(
                 &self,
@@ -79,16 +93,23 @@ macro_rules! unpools {
         }
 
         builder! {
-            $builder of $name { kernel_size: Sizes<$n> } {
+            $builder of $name { kernel_size: Sizes<$n> }
+                calls "(2)" shows ["kernel_size=", each!($n 2), ", stride=", each!($n 2), ", padding=", each!($n 0)] {
                 /// The pooling's steps; the window's size unless set.
+                @ ".stride(1)" ["kernel_size=", each!($n 2), ", stride=", each!($n 1), ", padding=", each!($n 0)]
                 stride: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
                 /// The pooling's padding; 0 unless set.
+                @ ".padding(1)" ["kernel_size=", each!($n 2), ", stride=", each!($n 2), ", padding=", each!($n 1)]
                 padding: Sizes<$n> = Sizes([0; $n]), impl Into<Sizes<$n>> => |s| s.into();
             }
         }
 
         impl $builder {
             /// Makes the layer. An error where a size is 0.
+            #[doc = tests!(
+                "assert_eq!(", stringify!($name), "::builder(2).build()?.num_parameters(), 0);\n",
+                "assert!(", stringify!($name), "::builder(0).build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 positive(stringify!($name), &[
@@ -149,7 +170,7 @@ unpools! {
 }
 
 macro_rules! fractional {
-    ($($(#[$doc:meta])* $name:ident $builder:ident $n:literal $function:ident $indices:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident $n:tt $function:ident $indices:ident;)*) => {$(
         stateless! {
             $(#[$doc])*
             $name $builder |self, x| F::$function(x, self.options.kernel_size, self.arguments()),
@@ -158,6 +179,11 @@ macro_rules! fractional {
 
         impl $name {
             /// As many windows of this size as `output_size` says. An error where a size is 0.
+            #[doc = tests!(
+                "// One window of the input's size has one place.\n",
+                "let y = ", stringify!($name), "::new(", last!($n 2), ", 1)?.forward(&tensor![[5.0, 3.0]]", unsqueezed!($n), ")?;\n",
+                "assert_eq!(y.flatten(0)?, tensor![5.0]);"
+            )]
             #[track_caller]
             pub fn new(
                 kernel_size: impl Into<Sizes<$n>>,
@@ -168,6 +194,11 @@ macro_rules! fractional {
 
             /// Pooling with PyTorch's other arguments; the builder needs one of `output_size` and
             /// `output_ratio`.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::builder(", last!($n 2), ").output_size(1).build()?;\n",
+                "let y = layer.forward(&tensor![[5.0, 3.0]]", unsqueezed!($n), ")?;\n",
+                "assert_eq!(y.flatten(0)?, tensor![5.0]);"
+            )]
             pub fn builder(kernel_size: impl Into<Sizes<$n>>) -> $builder {
                 $builder::with(kernel_size.into())
             }
@@ -182,6 +213,11 @@ macro_rules! fractional {
 
             /// The greatest elements, and where each was found among the elements of its channel
             /// (`return_indices=True`).
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::new(", last!($n 2), ", 1)?;\n",
+                "let (y, indices) = layer.forward_with_indices(&tensor![[3.0, 5.0]]", unsqueezed!($n), ")?;\n",
+                "assert_eq!(y.flatten(0)?, tensor![5.0]);\nassert_eq!(indices.flatten(0)?, tensor![1]);"
+            )]
             #[track_caller]
             pub fn forward_with_indices(&self, x: &Tensor) -> Result<(Tensor, Tensor)> {
                 F::$indices(x, self.options.kernel_size, self.arguments())
@@ -189,7 +225,8 @@ macro_rules! fractional {
         }
 
         builder! {
-            $builder of $name { kernel_size: Sizes<$n> } {
+            $builder of $name { kernel_size: Sizes<$n> }
+                calls "(2).output_size(1)" shows [""] {
                 /// The spatial sizes of the result.
                 output_size: Option<Sizes<$n>> = None, impl Into<Sizes<$n>> => |s| Some(s.into());
                 /// The spatial sizes of the result over the input's, between 0 and 1.
@@ -202,6 +239,10 @@ macro_rules! fractional {
         impl $builder {
             /// Makes the layer. An error where a size is 0, a ratio is not between 0 and 1, or not
             /// one of both is given.
+            #[doc = tests!(
+                "assert_eq!(", stringify!($name), "::builder(2).output_size(1).build()?.num_parameters(), 0);\n",
+                "assert!(", stringify!($name), "::builder(2).build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 const NAME: &str = stringify!($name);

@@ -5,6 +5,7 @@ use torsh_tensor::{IntoShape, Result, Tensor, TorshError};
 
 use crate::Module;
 use crate::layers::builder::tuple;
+use crate::layers::examples::{shows, tests};
 use crate::layers::python_float;
 use crate::module::{Hooks, Training};
 
@@ -17,7 +18,7 @@ fn print<T: PartialEq>(items: &[T], each: impl Fn(&T) -> String) -> String {
 }
 
 macro_rules! upsamplings {
-    ($($(#[$doc:meta])* $name:ident $builder:ident = $options:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident $builder:ident ($mode:literal) = $options:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -29,6 +30,7 @@ macro_rules! upsamplings {
 
         impl $name {
             /// Results of this spatial size; one stands for all dimensions.
+            #[doc = shows!(stringify!($name), "::new((2, 4))?"; stringify!($name), "(size=(2, 4), mode='", $mode, "')")]
             #[track_caller]
             pub fn new(size: impl IntoShape) -> Result<$name> {
                 $name::builder().size(size).build()
@@ -36,6 +38,7 @@ macro_rules! upsamplings {
 
             /// A layer with PyTorch's other arguments: one of `size` and `scale_factor` must be
             /// given.
+            #[doc = shows!(stringify!($name), "::builder().size(4).build()?"; stringify!($name), "(size=4, mode='", $mode, "')")]
             pub fn builder() -> $builder {
                 $builder($options)
             }
@@ -63,23 +66,31 @@ macro_rules! upsamplings {
         }
 
         #[doc = concat!("Builds an [`", stringify!($name), "`].")]
+        #[doc = shows!(stringify!($name), "::builder().size(4).build()?"; stringify!($name), "(size=4, mode='", $mode, "')")]
         #[derive(Clone, Debug)]
         pub struct $builder(InterpolateOptions);
 
         impl $builder {
             /// The spatial sizes of the result; one stands for all.
+            #[doc = shows!(stringify!($name), "::builder().size([2, 4]).build()?"; stringify!($name), "(size=(2, 4), mode='", $mode, "')")]
             #[must_use]
             pub fn size(self, size: impl IntoShape) -> Self {
                 $builder(self.0.size(size))
             }
 
             /// By what the spatial sizes are multiplied; one stands for all.
+            #[doc = shows!(stringify!($name), "::builder().scale_factor(1.5).build()?"; stringify!($name), "(scale_factor=1.5, mode='", $mode, "')")]
             #[must_use]
             pub fn scale_factor(self, scale_factor: impl IntoFactors) -> Self {
                 $builder(self.0.scale_factor(scale_factor))
             }
 
             /// Makes the layer. An error without one of `size` and `scale_factor`.
+            #[doc = tests!(
+                "let (builder, size) = (", stringify!($name), "::builder(), [2, 4]);\n",
+                "assert_eq!(builder.clone().size(size).build()?.num_parameters(), 0);\n",
+                "assert!(builder.build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 if self.0.size.is_some() == self.0.scale_factor.is_some() {
@@ -113,7 +124,7 @@ upsamplings! {
     /// assert_eq!(linear.forward(&x)?, tensor![[[1.0, 1.5, 2.5, 3.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    Upsample UpsampleBuilder = InterpolateOptions::new();
+    Upsample UpsampleBuilder ("nearest") = InterpolateOptions::new();
     /// [`Upsample`] of images to the nearest elements (`torch.nn.UpsamplingNearest2d`).
     ///
     /// ```
@@ -123,7 +134,7 @@ upsamplings! {
     /// assert_eq!(y, tensor![[[[1.0, 1.0, 3.0, 3.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    UpsamplingNearest2d UpsamplingNearest2dBuilder = InterpolateOptions::new();
+    UpsamplingNearest2d UpsamplingNearest2dBuilder ("nearest") = InterpolateOptions::new();
     /// [`Upsample`] of images by lines in both directions, from corner to corner
     /// (`torch.nn.UpsamplingBilinear2d`).
     ///
@@ -134,7 +145,7 @@ upsamplings! {
     /// assert_eq!(y, tensor![[[[1.0, 2.0, 3.0]]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    UpsamplingBilinear2d UpsamplingBilinear2dBuilder =
+    UpsamplingBilinear2d UpsamplingBilinear2dBuilder ("bilinear") =
         InterpolateOptions::new().mode(InterpolateMode::Bilinear).align_corners(true);
 }
 

@@ -15,8 +15,21 @@ use crate::module::{
 ///
 /// Names of parameters, buffers and modules are PyTorch's: the fields' names joined by dots, with
 /// the index or key of an item of a container (`blocks.0.weight`).
+///
+/// ```
+/// # use torsh_nn::{Linear, ModuleExt, ReLU, Sequential};
+/// let net = Sequential::new().add(Linear::new(4, 8)).add(ReLU::new()).add(Linear::new(8, 2));
+/// assert_eq!(net.num_parameters(), 4 * 8 + 8 + 8 * 2 + 2);
+/// assert_eq!(net.state_dict().keys().last(), Some("2.bias"));
+/// ```
 pub trait ModuleExt: Module {
     /// The parameters of this module and all below it; tied ones once.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt};
+    /// let sizes: Vec<usize> = Linear::new(2, 3).parameters().iter().map(|p| p.numel()).collect();
+    /// assert_eq!(sizes, [6, 3]);
+    /// ```
     fn parameters(&self) -> Vec<Parameter> {
         self.named_parameters()
             .into_iter()
@@ -25,6 +38,13 @@ pub trait ModuleExt: Module {
     }
 
     /// The parameters with their names; tied ones once, under their first name.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt, ReLU, Sequential};
+    /// let net = Sequential::new().add(Linear::new(2, 3)).add(ReLU::new());
+    /// let names: Vec<String> = net.named_parameters().into_iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["0.weight", "0.bias"]);
+    /// ```
     fn named_parameters(&self) -> Vec<(String, Parameter)> {
         let (mut out, mut seen) = (Vec::new(), HashSet::new());
         walk(self, &mut |name, field| {
@@ -38,11 +58,28 @@ pub trait ModuleExt: Module {
     }
 
     /// The buffers of this module and all below it, those that are not saved too.
+    ///
+    /// ```
+    /// # use torsh_nn::{BatchNorm1d, ModuleExt};
+    /// # use torsh_tensor::tensor;
+    /// let buffers = BatchNorm1d::new(2)?.buffers();
+    /// assert_eq!(*buffers[0], tensor![0.0, 0.0]);
+    /// assert_eq!(*buffers[1], tensor![1.0, 1.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     fn buffers(&self) -> Vec<Buffer> {
         self.named_buffers().into_iter().map(|(_, b)| b).collect()
     }
 
-    /// The buffers with their names.
+    /// The buffers with their names; those that fields share once.
+    ///
+    /// ```
+    /// # use torsh_nn::{BatchNorm1d, ModuleExt};
+    /// let norm = BatchNorm1d::new(2)?;
+    /// let names: Vec<String> = norm.named_buffers().into_iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["running_mean", "running_var", "num_batches_tracked"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     fn named_buffers(&self) -> Vec<(String, Buffer)> {
         let (mut out, mut seen) = (Vec::new(), HashSet::new());
         walk(self, &mut |name, field| {
@@ -56,11 +93,24 @@ pub trait ModuleExt: Module {
     }
 
     /// The modules one level below.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt, ModuleFields, ReLU, Sequential};
+    /// let net = Sequential::new().add(Linear::new(2, 3)).add(ReLU::new());
+    /// let names: Vec<&str> = net.children().iter().map(|m| m.type_name()).collect();
+    /// assert_eq!(names, ["Linear", "ReLU"]);
+    /// ```
     fn children(&self) -> Vec<&dyn Module> {
         self.named_children().into_iter().map(|(_, m)| m).collect()
     }
 
     /// The modules one level below, with their names.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt, ReLU, Sequential};
+    /// let net = Sequential::new().add(Linear::new(2, 3)).add(ReLU::new());
+    /// assert_eq!(net.named_children()[1].0, "1");
+    /// ```
     fn named_children(&self) -> Vec<(String, &dyn Module)> {
         let mut out = Vec::new();
         self.visit_fields(&mut |name, field| {
@@ -72,11 +122,25 @@ pub trait ModuleExt: Module {
     }
 
     /// This module and all below it.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, ModuleFields, ReLU, Sequential};
+    /// let net = Sequential::new().add(Sequential::new().add(ReLU::new()));
+    /// let names: Vec<&str> = net.modules().iter().map(|m| m.type_name()).collect();
+    /// assert_eq!(names, ["Sequential", "Sequential", "ReLU"]);
+    /// ```
     fn modules(&self) -> Vec<&dyn Module> {
         self.named_modules().into_iter().map(|(_, m)| m).collect()
     }
 
     /// This module, under the empty name, and all below it.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, ReLU, Sequential};
+    /// let net = Sequential::new().add(Sequential::new().add(ReLU::new()));
+    /// let names: Vec<String> = net.named_modules().into_iter().map(|(name, _)| name).collect();
+    /// assert_eq!(names, ["", "0", "0.0"]);
+    /// ```
     fn named_modules(&self) -> Vec<(String, &dyn Module)> {
         let mut out = Vec::new();
         self.visit_field("", &mut |name, field| {
@@ -92,7 +156,16 @@ pub trait ModuleExt: Module {
         out
     }
 
-    /// The module of this name (`blocks.0`), the module itself for an empty one.
+    /// The module of this name (`blocks.0`), the module itself for an empty one. An error where
+    /// there is none.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt, ModuleFields, ReLU, Sequential};
+    /// let net = Sequential::new().add(Linear::new(2, 3)).add(ReLU::new());
+    /// assert_eq!(net.get_submodule("1")?.type_name(), "ReLU");
+    /// assert!(net.get_submodule("2").is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn get_submodule(&self, name: &str) -> Result<&dyn Module> {
         self.named_modules()
@@ -107,7 +180,15 @@ pub trait ModuleExt: Module {
             })
     }
 
-    /// The parameter of this name.
+    /// The parameter of this name. An error where there is none.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt, Sequential};
+    /// let net = Sequential::new().add(Linear::new(2, 3));
+    /// assert_eq!(net.get_parameter("0.weight")?.dims(), [3, 2]);
+    /// assert!(net.get_parameter("weight").is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn get_parameter(&self, name: &str) -> Result<Parameter> {
         let mut found = None;
@@ -127,16 +208,43 @@ pub trait ModuleExt: Module {
     }
 
     /// Switches to training mode, this module and all below it.
+    ///
+    /// ```
+    /// # use torsh_nn::{Dropout, Module, ModuleExt};
+    /// # use torsh_tensor::tensor;
+    /// let layer = Dropout::new(1.0)?;
+    /// layer.train();
+    /// assert_eq!(layer.forward(&tensor![1.0, 2.0])?, tensor![0.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     fn train(&self) -> &Self {
         self.set_training(true)
     }
 
     /// Switches to evaluation mode: dropout drops nothing, batch norm uses its running statistics.
+    ///
+    /// ```
+    /// # use torsh_nn::{Dropout, Module, ModuleExt};
+    /// # use torsh_tensor::tensor;
+    /// let layer = Dropout::new(1.0)?;
+    /// layer.eval();
+    /// assert_eq!(layer.forward(&tensor![1.0, 2.0])?, tensor![1.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     fn eval(&self) -> &Self {
         self.set_training(false)
     }
 
     /// Switches the mode of this module and all below it.
+    ///
+    /// ```
+    /// # use torsh_nn::{Dropout, Module, ModuleExt, Sequential};
+    /// # use torsh_tensor::tensor;
+    /// let net = Sequential::new().add(Dropout::new(1.0)?);
+    /// net.set_training(false);
+    /// assert_eq!(net.forward(&tensor![1.0, 2.0])?, tensor![1.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     fn set_training(&self, training: bool) -> &Self {
         walk(self, &mut |_, field| {
             if let FieldRef::Training(t) = field {
@@ -148,6 +256,13 @@ pub trait ModuleExt: Module {
 
     /// The mode of this module: its own, else that of the first module below it that has one. A
     /// module without layers is in training mode.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt};
+    /// let layer = Linear::new(2, 3);
+    /// assert!(layer.is_training());
+    /// assert!(!layer.eval().is_training());
+    /// ```
     fn is_training(&self) -> bool {
         let mut own = None;
         self.visit_fields(&mut |name, field| {
@@ -170,6 +285,15 @@ pub trait ModuleExt: Module {
 
     /// The parameters and saved buffers by name. They share their memory with the module's. Those
     /// of lazy layers that are not initialised are left out.
+    ///
+    /// ```
+    /// # use torsh_nn::{BatchNorm1d, ModuleExt};
+    /// # use torsh_tensor::tensor;
+    /// let norm = BatchNorm1d::new(2)?;
+    /// norm.state_dict()["weight"].fill_(3.0)?;
+    /// assert_eq!(norm.weight.as_deref(), Some(&tensor![3.0, 3.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     fn state_dict(&self) -> StateDict {
         state::state_dict(self)
     }
@@ -177,6 +301,16 @@ pub trait ModuleExt: Module {
     /// Copies the tensors of a state dict into this module's, and initialises those of lazy layers.
     /// An error that lists every missing, unexpected and mis-shaped name leaves the module as it
     /// was.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module, ModuleExt, StateDict};
+    /// # use torsh_tensor::tensor;
+    /// let layer = Linear::builder(2, 1).bias(false).build()?;
+    /// layer.load_state_dict(&StateDict::from([("weight", tensor![[3.0, 4.0]])]))?;
+    /// assert_eq!(layer.forward(&tensor![1.0, 10.0])?, tensor![43.0]);
+    /// assert!(layer.load_state_dict(&StateDict::new()).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn load_state_dict(&self, from: &StateDict) -> Result<()> {
         state::load(self, from, &LoadStateDictOptions::default()).map(|_| ())
@@ -184,6 +318,16 @@ pub trait ModuleExt: Module {
 
     /// [`load_state_dict`](ModuleExt::load_state_dict) with options; with `strict(false)` only the
     /// names that both have are loaded, and the others are returned.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, LoadStateDictOptions, ModuleExt, StateDict};
+    /// # use torsh_tensor::tensor;
+    /// let state = StateDict::from([("scale", tensor![1.0])]);
+    /// let keys = Linear::new(2, 3).load_state_dict_with(&state, LoadStateDictOptions::default().strict(false))?;
+    /// assert_eq!(keys.missing_keys, ["weight", "bias"]);
+    /// assert_eq!(keys.unexpected_keys, ["scale"]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn load_state_dict_with(
         &self,
@@ -210,6 +354,17 @@ pub trait ModuleExt: Module {
     }
 
     /// Removes the gradients of all parameters.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module, ModuleExt};
+    /// # use torsh_tensor::ones;
+    /// let layer = Linear::new(2, 3);
+    /// layer.forward(&ones([2]))?.sum()?.backward()?;
+    /// assert_eq!(layer.weight.grad(), Some(ones([3, 2])));
+    /// layer.zero_grad();
+    /// assert_eq!(layer.weight.grad(), None);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     fn zero_grad(&self) {
         for p in self.parameters() {
             p.zero_grad();
@@ -219,6 +374,13 @@ pub trait ModuleExt: Module {
     /// Freezes all parameters (`false`), or lets them be trained again.
     ///
     /// Panics where a parameter's dtype cannot have gradients.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt};
+    /// let layer = Linear::new(2, 3);
+    /// layer.requires_grad_(false);
+    /// assert!(!layer.weight.requires_grad());
+    /// ```
     #[track_caller]
     fn requires_grad_(&self, requires_grad: bool) -> &Self {
         for p in self.parameters() {
@@ -229,13 +391,28 @@ pub trait ModuleExt: Module {
 
     /// The number of elements of all parameters, tied ones counted once. Lazy layers that are not
     /// initialised have none.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt};
+    /// assert_eq!(Linear::new(784, 10).num_parameters(), 784 * 10 + 10);
+    /// ```
     fn num_parameters(&self) -> usize {
         self.parameters().iter().map(|p| p.numel()).sum()
     }
 
-    /// [`forward`](Module::forward) into a tensor that is there, of the result's shape.
+    /// [`forward`](Module::forward) into a tensor that is there, of the result's shape; an error
+    /// for another.
     ///
     /// The write is recorded as [`Tensor::copy_`] is; for inference call it under `no_grad`.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, ReLU};
+    /// # use torsh_tensor::{tensor, zeros};
+    /// let out = zeros([2]);
+    /// ReLU::new().forward_into(&tensor![-1.0, 2.0], &out)?;
+    /// assert_eq!(out, tensor![0.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn forward_into(&self, x: &Tensor, out: &Tensor) -> Result<()> {
         let y = self.forward(x)?;
@@ -256,6 +433,15 @@ pub trait ModuleExt: Module {
     /// Calls `hook(module, input)` ahead of every `forward`; what it returns replaces the input.
     ///
     /// An error for a module that has no [`Hooks`] field.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, ModuleExt, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// let layer = ReLU::new();
+    /// layer.register_forward_pre_hook(|_, x| x.neg().map(Some))?;
+    /// assert_eq!(layer.forward(&tensor![-1.0, 2.0])?, tensor![1.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn register_forward_pre_hook(
         &self,
@@ -268,6 +454,15 @@ pub trait ModuleExt: Module {
     /// output.
     ///
     /// An error for a module that has no [`Hooks`] field.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, ModuleExt, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// let layer = ReLU::new();
+    /// layer.register_forward_hook(|_, _, y| y.mul(10.0).map(Some))?;
+    /// assert_eq!(layer.forward(&tensor![-1.0, 2.0])?, tensor![0.0, 20.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn register_forward_hook(
         &self,
@@ -278,9 +473,19 @@ pub trait ModuleExt: Module {
 
     /// [`forward`](Module::forward) with other tensors in the place of parameters and buffers
     /// (`torch.func.functional_call`); gradients flow into them. Names that are not given keep
-    /// their tensors; a tied one may be given under any of its names.
+    /// their tensors; a tied one may be given under any of its names. An error for a name that the
+    /// module lacks.
     ///
     /// Takes the module exclusively, as its fields are exchanged until the call is over.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt, StateDict};
+    /// # use torsh_tensor::tensor;
+    /// let mut layer = Linear::builder(2, 1).bias(false).build()?;
+    /// let other = StateDict::from([("weight", tensor![[3.0, 4.0]])]);
+    /// assert_eq!(layer.functional_call(&other, &tensor![1.0, 10.0])?, tensor![43.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn functional_call(&mut self, tensors: &StateDict, x: &Tensor) -> Result<Tensor> {
         functional_call::functional_call(self, tensors, x)
@@ -288,7 +493,17 @@ pub trait ModuleExt: Module {
 
     /// Moves parameters, buffers and gradients to a device.
     ///
-    /// Parameters that move are replaced: an optimizer made before refuses to go on.
+    /// Parameters that move are replaced: an optimizer made before refuses to go on. An error where
+    /// the device is not there, which leaves the module as it was.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt};
+    /// # use torsh_tensor::Device;
+    /// let mut layer = Linear::new(2, 3);
+    /// layer.to_device(Device::Cpu)?;
+    /// assert_eq!(layer.weight.device(), Device::Cpu);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn to_device(&mut self, device: impl Into<Device>) -> Result<()> {
         let device = device.into();
@@ -297,8 +512,17 @@ pub trait ModuleExt: Module {
 
     /// Converts floating-point and complex parameters, buffers and gradients to a dtype.
     ///
-    /// Parameters that change are replaced: an optimizer made before refuses to go on. An error
-    /// for a dtype that is neither floating point nor complex.
+    /// Parameters that change are replaced: an optimizer made before refuses to go on. An error for
+    /// a dtype that is neither floating point nor complex.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module, ModuleExt};
+    /// # use torsh_tensor::{DType, ones};
+    /// let mut layer = Linear::new(2, 3);
+    /// layer.to_dtype(DType::F64)?;
+    /// assert_eq!(layer.forward(&ones([2]).to_dtype(DType::F64)?)?.dtype(), DType::F64);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     fn to_dtype(&mut self, dtype: DType) -> Result<()> {
         if !dtype.is_differentiable() {
@@ -317,6 +541,11 @@ pub trait ModuleExt: Module {
     }
 
     /// The module and those below it, as PyTorch prints them.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, ReLU, Sequential};
+    /// assert_eq!(Sequential::new().add(ReLU::new()).repr(), "Sequential(\n  (0): ReLU()\n)");
+    /// ```
     fn repr(&self) -> String {
         let mut text = String::new();
         self.visit_field("", &mut |_, field| {

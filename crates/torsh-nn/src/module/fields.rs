@@ -13,6 +13,18 @@ use std::sync::{Mutex, PoisonError};
 use crate::module::{Buffer, Hooks, Module, Parameter};
 
 /// A field of a module.
+///
+/// ```
+/// # use torsh_nn::{FieldRef, Linear, ModuleFields};
+/// let layer = Linear::new(2, 3);
+/// let mut parameters = 0;
+/// layer.visit_fields(&mut |_, field| {
+///     if let FieldRef::Parameter(p) = field {
+///         parameters += p.numel();
+///     }
+/// });
+/// assert_eq!(parameters, 9);
+/// ```
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum FieldRef<'a> {
@@ -31,6 +43,19 @@ pub enum FieldRef<'a> {
 }
 
 /// A field of a module, to be changed or replaced.
+///
+/// ```
+/// # use torsh_nn::{FieldMut, Linear, ModuleFields, Parameter};
+/// # use torsh_tensor::tensor;
+/// let mut layer = Linear::new(1, 1);
+/// layer.visit_fields_mut(&mut |name, field| {
+///     if let (FieldMut::Parameter(p), "weight") = (field, name) {
+///         *p = Parameter::new(tensor![[7.0]]);
+///     }
+/// });
+/// assert_eq!(layer.weight.to_vec::<f32>()?, [7.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[non_exhaustive]
 pub enum FieldMut<'a> {
     /// A tensor that is trained.
@@ -59,12 +84,24 @@ pub enum FieldMut<'a> {
 )]
 pub trait ModuleFields: ModuleField {
     /// Shows every field that is not skipped, in declaration order.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleFields};
+    /// let mut names: Vec<String> = Vec::new();
+    /// Linear::new(2, 3).visit_fields(&mut |name, _| names.push(name.to_string()));
+    /// assert_eq!(names, ["weight", "bias", "training", "hooks"]);
+    /// ```
     fn visit_fields<'a>(&'a self, visitor: &mut dyn FnMut(&str, FieldRef<'a>));
 
     /// Shows every field that is not skipped, in declaration order, for changing it.
     fn visit_fields_mut(&mut self, visitor: &mut dyn FnMut(&str, FieldMut<'_>));
 
     /// The type's name without path and type arguments, such as `Linear`.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleFields};
+    /// assert_eq!(Linear::new(2, 3).type_name(), "Linear");
+    /// ```
     fn type_name(&self) -> &'static str;
 }
 
@@ -91,21 +128,46 @@ pub trait ModuleField {
 
 /// Whether a module is in training mode: a flag that [`set`](Training::set) changes through a
 /// shared reference. A clone is a flag of its own.
+///
+/// ```
+/// # use torsh_nn::Training;
+/// let flag = Training::default();
+/// let clone = flag.clone();
+/// clone.set(false);
+/// assert_eq!((flag.get(), clone.get()), (true, false));
+/// ```
 pub struct Training(AtomicBool);
 
 impl Training {
     /// A flag with the given value.
+    ///
+    /// ```
+    /// # use torsh_nn::Training;
+    /// assert!(!Training::new(false).get());
+    /// ```
     pub const fn new(training: bool) -> Self {
         Training(AtomicBool::new(training))
     }
 
     /// True in training mode, false in evaluation mode.
+    ///
+    /// ```
+    /// # use torsh_nn::Training;
+    /// assert!(Training::default().get());
+    /// ```
     pub fn get(&self) -> bool {
         // The flag guards no other memory.
         self.0.load(Ordering::Relaxed)
     }
 
     /// Switches the mode.
+    ///
+    /// ```
+    /// # use torsh_nn::Training;
+    /// let flag = Training::default();
+    /// flag.set(false);
+    /// assert!(!flag.get());
+    /// ```
     pub fn set(&self, training: bool) {
         self.0.store(training, Ordering::Relaxed);
     }
@@ -149,16 +211,34 @@ pub struct Momentum(Mutex<Option<f64>>);
 
 impl Momentum {
     /// This number.
+    ///
+    /// ```
+    /// # use torsh_nn::Momentum;
+    /// assert_eq!(Momentum::new(Some(0.1)).get(), Some(0.1));
+    /// ```
     pub const fn new(momentum: Option<f64>) -> Self {
         Momentum(Mutex::new(momentum))
     }
 
     /// The number.
+    ///
+    /// ```
+    /// # use torsh_nn::BatchNorm1d;
+    /// assert_eq!(BatchNorm1d::new(2)?.momentum.get(), Some(0.1));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn get(&self) -> Option<f64> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts another in its place.
+    ///
+    /// ```
+    /// # use torsh_nn::Momentum;
+    /// let momentum = Momentum::new(None);
+    /// momentum.set(0.5);
+    /// assert_eq!(momentum.get(), Some(0.5));
+    /// ```
     pub fn set(&self, momentum: impl Into<Option<f64>>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = momentum.into();
     }
@@ -176,11 +256,23 @@ impl fmt::Debug for Momentum {
     }
 }
 
-/// Shows every field of `module` and of the modules below it with its full name, in the order
-/// of PyTorch's `state_dict`: a module's own parameters, its own buffers, then its children,
-/// each child ahead of what it contains.
+/// Shows every field of `module` and of the modules below it with its full name, in the order of
+/// PyTorch's `state_dict`: a module's own parameters, its own buffers, then its children, each
+/// child ahead of what it contains.
 ///
 /// What two fields share (tied weights) is shown twice.
+///
+/// ```
+/// # use torsh_nn::{FieldRef, Linear, Sequential};
+/// let net = Sequential::new().add(Linear::new(2, 3));
+/// let mut names: Vec<String> = Vec::new();
+/// torsh_nn::module::walk(&net, &mut |name, field| {
+///     if let FieldRef::Parameter(_) = field {
+///         names.push(name.to_string());
+///     }
+/// });
+/// assert_eq!(names, ["0.weight", "0.bias"]);
+/// ```
 pub fn walk<'a, M: ModuleFields + ?Sized>(
     module: &'a M,
     visitor: &mut dyn FnMut(&str, FieldRef<'a>),
@@ -208,6 +300,19 @@ fn walk_from<'a, M: ModuleFields + ?Sized>(
 }
 
 /// [`walk`] for changing the fields. A child module is shown before what it contains.
+///
+/// ```
+/// # use torsh_nn::{FieldMut, Linear, Parameter};
+/// # use torsh_tensor::ones;
+/// let mut layer = Linear::new(1, 1);
+/// torsh_nn::module::walk_mut(&mut layer, &mut |_, field| {
+///     if let FieldMut::Parameter(p) = field {
+///         *p = Parameter::new(ones([1, 1]));
+///     }
+/// });
+/// assert_eq!(layer.weight.to_vec::<f32>()?, [1.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub fn walk_mut<M: ModuleFields + ?Sized>(
     module: &mut M,
     visitor: &mut dyn FnMut(&str, FieldMut<'_>),
@@ -238,6 +343,19 @@ fn walk_mut_from<M: ModuleFields + ?Sized>(
 }
 
 enum Kind {
+    /// A tensor of a module that is trained (`torch.nn.Parameter`).
+    ///
+    /// Dereferences to its [`Tensor`]. `Clone` gives another handle of the same parameter: two
+    /// fields that hold clones are tied.
+    ///
+    /// ```
+    /// # use torsh_nn::Parameter;
+    /// # use torsh_tensor::tensor;
+    /// let p = Parameter::new(tensor![1.0, 2.0]);
+    /// p.mul(&p)?.sum()?.backward()?;
+    /// assert_eq!(p.grad(), Some(tensor![2.0, 4.0]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Parameter,
     Buffer,
     Other,

@@ -54,11 +54,29 @@ pub struct Hooks(OnceLock<Arc<Mutex<Lists>>>);
 
 impl Hooks {
     /// No hooks.
+    ///
+    /// ```
+    /// # use torsh_nn::{Hooks, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// let hooks = Hooks::new();
+    /// assert_eq!(hooks.run(&ReLU::new(), &tensor![2.0], |x| x.mul(3.0))?, tensor![6.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub const fn new() -> Hooks {
         Hooks(OnceLock::new())
     }
 
-    /// Runs `forward` between the hooks: the pre-hooks may replace `x`, the hooks the result.
+    /// Runs `forward` between the hooks: the pre-hooks may replace `x`, the hooks the result. An
+    /// error of a hook or of `forward` ends it.
+    ///
+    /// ```
+    /// # use torsh_nn::{Hooks, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// let hooks = Hooks::new();
+    /// hooks.before(|_, x| x.add(1.0).map(Some));
+    /// assert_eq!(hooks.run(&ReLU::new(), &tensor![2.0], |x| x.mul(3.0))?, tensor![9.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn run(
         &self,
@@ -106,6 +124,15 @@ impl Hooks {
     }
 
     /// Calls `hook(module, input)` ahead of every run; what it returns replaces the input.
+    ///
+    /// ```
+    /// # use torsh_nn::{Hooks, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// let hooks = Hooks::new();
+    /// hooks.before(|_, x| x.neg().map(Some));
+    /// assert_eq!(hooks.run(&ReLU::new(), &tensor![2.0], |x| Ok(x.clone()))?, tensor![-2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn before(
         &self,
         hook: impl Fn(&dyn Module, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
@@ -116,6 +143,15 @@ impl Hooks {
     }
 
     /// Calls `hook(module, input, output)` after every run; what it returns replaces the output.
+    ///
+    /// ```
+    /// # use torsh_nn::{Hooks, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// let hooks = Hooks::new();
+    /// hooks.after(|_, x, y| x.add(y).map(Some));
+    /// assert_eq!(hooks.run(&ReLU::new(), &tensor![2.0], |x| x.mul(10.0))?, tensor![22.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn after(
         &self,
         hook: impl Fn(&dyn Module, &Tensor, &Tensor) -> Result<Option<Tensor>> + Send + Sync + 'static,
@@ -167,6 +203,15 @@ impl fmt::Debug for Hooks {
 }
 
 /// A hook of a module. Dropping the handle leaves the hook in place.
+///
+/// ```
+/// # use torsh_nn::{Module, ModuleExt, ReLU};
+/// # use torsh_tensor::tensor;
+/// let layer = ReLU::new();
+/// drop(layer.register_forward_hook(|_, _, y| y.add(1.0).map(Some))?);
+/// assert_eq!(layer.forward(&tensor![2.0])?, tensor![3.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Debug)]
 pub struct RemovableHandle {
     lists: Weak<Mutex<Lists>>,
@@ -175,6 +220,15 @@ pub struct RemovableHandle {
 
 impl RemovableHandle {
     /// Removes the hook.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, ModuleExt, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// let layer = ReLU::new();
+    /// layer.register_forward_hook(|_, _, y| y.add(1.0).map(Some))?.remove();
+    /// assert_eq!(layer.forward(&tensor![2.0])?, tensor![2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn remove(self) {
         if let Some(lists) = self.lists.upgrade() {
             let mut lists = lock(&lists);

@@ -58,11 +58,24 @@ use torsh_tensor::{Result, Tensor};
 pub trait Module: ModuleFields + Send + Sync + 'static {
     /// What the module computes.
     ///
-    /// Modules that need more than one tensor (losses, attention) have a `forward_with`, and
-    /// an error here that says so.
+    /// Modules that need more than one tensor (losses, attention) have a `forward_with`, and an
+    /// error here that says so. Shapes and dtypes are those of the module's own documentation, and
+    /// what does not fit is an error.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(ReLU::new().forward(&tensor![-1.0, 2.0])?, tensor![0.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     fn forward(&self, x: &Tensor) -> Result<Tensor>;
 
     /// The arguments the module shows when it is printed, as `in_features=4, out_features=8`.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module};
+    /// assert_eq!(Linear::new(4, 8).extra_repr(), "in_features=4, out_features=8, bias=True");
+    /// ```
     fn extra_repr(&self) -> String {
         String::new()
     }

@@ -70,12 +70,26 @@ impl Parameter {
     ///
     /// Panics, as [`Tensor::requires_grad_`] does, where the dtype cannot have gradients;
     /// [`Parameter::with_requires_grad`] gives an error instead.
+    ///
+    /// ```
+    /// # use torsh_nn::Parameter;
+    /// # use torsh_tensor::tensor;
+    /// assert!(Parameter::new(tensor![1.0, 2.0]).requires_grad());
+    /// ```
     #[track_caller]
     pub fn new(tensor: impl Into<Tensor>) -> Parameter {
         Parameter(Shared::new(tensor.into().detach().requires_grad_(true)))
     }
 
     /// A parameter that asks for gradients or not. An error where the dtype cannot have them.
+    ///
+    /// ```
+    /// # use torsh_nn::Parameter;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Parameter::with_requires_grad(tensor![1, 2], false)?.to_vec::<i64>()?, [1, 2]);
+    /// assert!(Parameter::with_requires_grad(tensor![1, 2], true).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn with_requires_grad(tensor: impl Into<Tensor>, requires_grad: bool) -> Result<Parameter> {
         let tensor = tensor.into().detach();
@@ -111,12 +125,30 @@ impl Parameter {
     }
 
     /// Whether the shape is not known yet.
+    ///
+    /// ```
+    /// # use torsh_nn::Parameter;
+    /// # use torsh_tensor::{DType, Device, tensor};
+    /// assert!(Parameter::uninitialized(DType::F32, Device::Cpu)?.is_uninitialized());
+    /// assert!(!Parameter::new(tensor![1.0]).is_uninitialized());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_uninitialized(&self) -> bool {
         self.0.is_uninitialized()
     }
 
     /// Gives an uninitialised parameter its data (shared, unless it is converted to the parameter's
     /// dtype and device). An error for one that has its data.
+    ///
+    /// ```
+    /// # use torsh_nn::Parameter;
+    /// # use torsh_tensor::{DType, Device, tensor};
+    /// let p = Parameter::uninitialized(DType::F64, Device::Cpu)?;
+    /// p.materialize(&tensor![1.0, 2.0])?;
+    /// assert_eq!(p.to_vec::<f64>()?, [1.0, 2.0]);
+    /// assert!(p.materialize(&tensor![1.0]).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn materialize(&self, tensor: &Tensor) -> Result<()> {
         self.0.materialize(tensor)
@@ -132,22 +164,54 @@ impl Parameter {
     }
 
     /// The tensor.
+    ///
+    /// ```
+    /// # use torsh_nn::Parameter;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Parameter::new(tensor![1.0, 2.0]).tensor().to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn tensor(&self) -> &Tensor {
         self.0.tensor()
     }
 
     /// Whether two handles are the same parameter.
+    ///
+    /// ```
+    /// # use torsh_nn::Parameter;
+    /// # use torsh_tensor::tensor;
+    /// let p = Parameter::new(tensor![1.0]);
+    /// assert!(p.is_same(&p.clone()));
+    /// assert!(!p.is_same(&Parameter::new(tensor![1.0])));
+    /// ```
     pub fn is_same(&self, other: &Parameter) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// A number that tells parameters apart while any handle of this one exists.
+    ///
+    /// ```
+    /// # use torsh_nn::Parameter;
+    /// # use torsh_tensor::tensor;
+    /// let p = Parameter::new(tensor![1.0]);
+    /// assert_eq!(p.id(), p.clone().id());
+    /// ```
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
     }
 
     /// False once a module has put another tensor in this one's place (`to_dtype`, `to_device`):
     /// whoever still trains this handle trains nothing.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt};
+    /// # use torsh_tensor::DType;
+    /// let mut layer = Linear::new(2, 3);
+    /// let before = layer.weight.clone();
+    /// layer.to_dtype(DType::F64)?;
+    /// assert_eq!((before.is_current(), layer.weight.is_current()), (false, true));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_current(&self) -> bool {
         !self.0.replaced.load(Ordering::Acquire)
     }
@@ -160,6 +224,15 @@ impl Parameter {
 /// A tensor of a module that is saved with it but not trained, as running statistics.
 ///
 /// Dereferences to its [`Tensor`]. `Clone` gives another handle of the same buffer.
+///
+/// ```
+/// # use torsh_nn::Buffer;
+/// # use torsh_tensor::tensor;
+/// let b = Buffer::new(tensor![1.0, 2.0]);
+/// b.clone().add_(1.0)?;
+/// assert_eq!(b.to_vec::<f32>()?, [2.0, 3.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone)]
 pub struct Buffer {
     shared: Arc<Shared>,
@@ -168,6 +241,13 @@ pub struct Buffer {
 
 impl Buffer {
     /// A buffer with the data of `tensor` (shared, not copied) that is part of the state dict.
+    ///
+    /// ```
+    /// # use torsh_nn::Buffer;
+    /// # use torsh_tensor::tensor;
+    /// let b = Buffer::new(tensor![1.0]);
+    /// assert_eq!((b.is_persistent(), b.requires_grad()), (true, false));
+    /// ```
     pub fn new(tensor: impl Into<Tensor>) -> Buffer {
         Buffer {
             shared: Shared::new(tensor.into().detach()),
@@ -176,6 +256,12 @@ impl Buffer {
     }
 
     /// A buffer that moves with its module but is not part of the state dict.
+    ///
+    /// ```
+    /// # use torsh_nn::Buffer;
+    /// # use torsh_tensor::tensor;
+    /// assert!(!Buffer::non_persistent(tensor![1.0]).is_persistent());
+    /// ```
     pub fn non_persistent(tensor: impl Into<Tensor>) -> Buffer {
         Buffer {
             persistent: false,
@@ -195,6 +281,14 @@ impl Buffer {
     }
 
     /// Whether the shape is not known yet.
+    ///
+    /// ```
+    /// # use torsh_nn::{Buffer, LazyBatchNorm1d, ModuleExt};
+    /// # use torsh_tensor::tensor;
+    /// assert!(!Buffer::new(tensor![1.0]).is_uninitialized());
+    /// assert!(LazyBatchNorm1d::new()?.buffers()[0].is_uninitialized());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_uninitialized(&self) -> bool {
         self.shared.is_uninitialized()
     }
@@ -211,26 +305,63 @@ impl Buffer {
     }
 
     /// The tensor.
+    ///
+    /// ```
+    /// # use torsh_nn::Buffer;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Buffer::new(tensor![1.0, 2.0]).tensor().to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn tensor(&self) -> &Tensor {
         self.shared.tensor()
     }
 
     /// Whether the state dict has it.
+    ///
+    /// ```
+    /// # use torsh_nn::Buffer;
+    /// # use torsh_tensor::tensor;
+    /// assert!(Buffer::new(tensor![1.0]).is_persistent());
+    /// ```
     pub fn is_persistent(&self) -> bool {
         self.persistent
     }
 
     /// Whether two handles are the same buffer.
+    ///
+    /// ```
+    /// # use torsh_nn::Buffer;
+    /// # use torsh_tensor::tensor;
+    /// let b = Buffer::new(tensor![1.0]);
+    /// assert!(b.is_same(&b.clone()));
+    /// ```
     pub fn is_same(&self, other: &Buffer) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// A number that tells buffers apart while any handle of this one exists.
+    ///
+    /// ```
+    /// # use torsh_nn::Buffer;
+    /// # use torsh_tensor::tensor;
+    /// let b = Buffer::new(tensor![1.0]);
+    /// assert_eq!(b.id(), b.clone().id());
+    /// ```
     pub fn id(&self) -> usize {
         Arc::as_ptr(&self.shared) as usize
     }
 
     /// False once a module has put another tensor in this one's place.
+    ///
+    /// ```
+    /// # use torsh_nn::{BatchNorm1d, ModuleExt};
+    /// # use torsh_tensor::DType;
+    /// let mut norm = BatchNorm1d::new(2)?;
+    /// let before = norm.buffers()[0].clone();
+    /// norm.to_dtype(DType::F64)?;
+    /// assert!(!before.is_current());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn is_current(&self) -> bool {
         !self.shared.replaced.load(Ordering::Acquire)
     }

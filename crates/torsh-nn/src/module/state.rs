@@ -32,21 +32,48 @@ pub struct StateDict {
 
 impl StateDict {
     /// No tensors.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// assert_eq!(StateDict::new().len(), 0);
+    /// ```
     pub fn new() -> StateDict {
         StateDict::default()
     }
 
     /// The tensor of this name.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// # use torsh_tensor::tensor;
+    /// let state = StateDict::from([("a", tensor![1.0])]);
+    /// assert_eq!(state.get("a"), Some(&tensor![1.0]));
+    /// assert_eq!(state.get("b"), None);
+    /// ```
     pub fn get(&self, name: &str) -> Option<&Tensor> {
         self.index.get(name).map(|&i| &self.entries[i].1)
     }
 
     /// Whether there is a tensor of this name.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// # use torsh_tensor::tensor;
+    /// assert!(StateDict::from([("a", tensor![1.0])]).contains_key("a"));
+    /// ```
     pub fn contains_key(&self, name: &str) -> bool {
         self.index.contains_key(name)
     }
 
     /// Puts a tensor under a name; the one that was there comes back.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// # use torsh_tensor::tensor;
+    /// let mut state = StateDict::new();
+    /// assert_eq!(state.insert("a", tensor![1.0]), None);
+    /// assert_eq!(state.insert("a", tensor![2.0]), Some(tensor![1.0]));
+    /// ```
     pub fn insert(&mut self, name: impl Into<String>, tensor: impl Into<Tensor>) -> Option<Tensor> {
         let (name, tensor) = (name.into(), tensor.into());
         match self.index.get(&name) {
@@ -60,6 +87,14 @@ impl StateDict {
     }
 
     /// Takes out the tensor of this name.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// # use torsh_tensor::tensor;
+    /// let mut state = StateDict::from([("a", tensor![1.0]), ("b", tensor![2.0])]);
+    /// assert_eq!(state.remove("a"), Some(tensor![1.0]));
+    /// assert_eq!(state.keys().collect::<Vec<_>>(), ["b"]);
+    /// ```
     pub fn remove(&mut self, name: &str) -> Option<Tensor> {
         let at = self.index.remove(name)?;
         let (_, tensor) = self.entries.remove(at);
@@ -72,26 +107,58 @@ impl StateDict {
     }
 
     /// How many tensors there are.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(StateDict::from([("a", tensor![1.0]), ("b", tensor![2.0])]).len(), 2);
+    /// ```
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there are none.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// assert!(StateDict::new().is_empty());
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// The names, in order.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// # use torsh_tensor::tensor;
+    /// let state = StateDict::from([("b", tensor![1.0]), ("a", tensor![2.0])]);
+    /// assert_eq!(state.keys().collect::<Vec<_>>(), ["b", "a"]);
+    /// ```
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|(name, _)| name.as_str())
     }
 
     /// The tensors, in order.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// # use torsh_tensor::tensor;
+    /// let state = StateDict::from([("b", tensor![1.0]), ("a", tensor![2.0])]);
+    /// assert_eq!(state.values().collect::<Vec<_>>(), [&tensor![1.0], &tensor![2.0]]);
+    /// ```
     pub fn values(&self) -> impl Iterator<Item = &Tensor> {
         self.entries.iter().map(|(_, tensor)| tensor)
     }
 
     /// Names and tensors, in order.
+    ///
+    /// ```
+    /// # use torsh_nn::StateDict;
+    /// # use torsh_tensor::tensor;
+    /// let state = StateDict::from([("b", tensor![1.0]), ("a", tensor![2.0])]);
+    /// assert_eq!(state.iter().next(), Some(("b", &tensor![1.0])));
+    /// ```
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         self.entries
             .iter()
@@ -177,7 +244,12 @@ impl fmt::Debug for StateDict {
     }
 }
 
-/// What [`load_state_dict_with`](crate::ModuleExt::load_state_dict_with) may be told.
+/// The options of [`load_state_dict_with`](crate::ModuleExt::load_state_dict_with).
+///
+/// ```
+/// # use torsh_nn::LoadStateDictOptions;
+/// assert!(LoadStateDictOptions::default().strict);
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LoadStateDictOptions {
@@ -193,6 +265,11 @@ impl Default for LoadStateDictOptions {
 
 impl LoadStateDictOptions {
     /// Whether missing and unexpected names are errors.
+    ///
+    /// ```
+    /// # use torsh_nn::LoadStateDictOptions;
+    /// assert!(!LoadStateDictOptions::default().strict(false).strict);
+    /// ```
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
@@ -201,6 +278,14 @@ impl LoadStateDictOptions {
 }
 
 /// The names in which a module and a state dict differ.
+///
+/// ```
+/// # use torsh_nn::{Linear, LoadStateDictOptions, ModuleExt, StateDict};
+/// let options = LoadStateDictOptions::default().strict(false);
+/// let keys = Linear::new(2, 3).load_state_dict_with(&StateDict::new(), options)?;
+/// assert_eq!(keys.missing_keys, ["weight", "bias"]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IncompatibleKeys {
     /// Names of the module that the state dict lacks.

@@ -3,6 +3,12 @@
 use torsh_tensor::{DType, Device, NormOptions, Result, Tensor, TorshError, no_grad_guard};
 
 /// The settings of [`clip_grad_norm_with`].
+///
+/// ```
+/// # use torsh_nn::utils;
+/// let options = utils::ClipGradNormOptions::default();
+/// assert_eq!((options.norm_type, options.error_if_nonfinite), (2.0, false));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClipGradNormOptions {
@@ -23,6 +29,16 @@ impl Default for ClipGradNormOptions {
 
 impl ClipGradNormOptions {
     /// Which norm.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, utils};
+    /// # use torsh_tensor::tensor;
+    /// let w = Parameter::new(tensor![3.0, 4.0]);
+    /// w.mul(&tensor![3.0, 4.0])?.sum()?.backward()?;
+    /// let options = utils::ClipGradNormOptions::default().norm_type(1.0);
+    /// assert_eq!(utils::clip_grad_norm_with([&w], 100.0, options)?.item::<f32>()?, 7.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn norm_type(mut self, norm_type: f64) -> Self {
         self.norm_type = norm_type;
@@ -30,6 +46,17 @@ impl ClipGradNormOptions {
     }
 
     /// Whether a norm that is NaN or infinite is an error.
+    ///
+    /// ```
+    /// # use torsh_nn::{Parameter, utils};
+    /// # use torsh_tensor::tensor;
+    /// let w = Parameter::new(tensor![1.0]);
+    /// w.div(0.0)?.sum()?.backward()?;
+    /// let options = utils::ClipGradNormOptions::default().error_if_nonfinite(true);
+    /// assert!(utils::clip_grad_norm_with([&w], 1.0, options).is_err());
+    /// assert_eq!(utils::clip_grad_norm_([&w], 1.0)?.item::<f32>()?, f32::INFINITY);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn error_if_nonfinite(mut self, error: bool) -> Self {
         self.error_if_nonfinite = error;
@@ -103,8 +130,18 @@ fn total_norm(
     Ok(total)
 }
 
-/// Scales the gradients of all parameters in place by `max_norm / total_norm` where that is below
-/// 1 (`torch.nn.utils.clip_grads_with_norm_`).
+/// Scales the gradients of all parameters in place by `max_norm / total_norm` where that is below 1
+/// (`torch.nn.utils.clip_grads_with_norm_`). Parameters without a gradient are left out.
+///
+/// ```
+/// # use torsh_nn::{Parameter, utils};
+/// # use torsh_tensor::tensor;
+/// let w = Parameter::new(tensor![3.0, 4.0]);
+/// w.mul(&w)?.sum()?.backward()?;
+/// utils::clip_grads_with_norm_([&w], 5.0, &tensor![10.0].squeeze(0)?)?;
+/// assert!(w.grad().unwrap().allclose(&tensor![3.0, 4.0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn clip_grads_with_norm_<P: AsRef<Tensor>>(
     params: impl IntoIterator<Item = P>,
@@ -147,7 +184,18 @@ pub fn clip_grad_norm_<P: AsRef<Tensor>>(
     clip_grad_norm_with(params, max_norm, ClipGradNormOptions::default())
 }
 
-/// [`clip_grad_norm_`] with its other settings.
+/// [`clip_grad_norm_`] with its other settings. An error for a `norm_type` that is not above 0.
+///
+/// ```
+/// # use torsh_nn::{Parameter, utils};
+/// # use torsh_tensor::tensor;
+/// let w = Parameter::new(tensor![3.0, -4.0]);
+/// w.mul(&w)?.sum()?.backward()?;
+/// let options = utils::ClipGradNormOptions::default().norm_type(f64::INFINITY);
+/// // The gradient is [6, -8].
+/// assert_eq!(utils::clip_grad_norm_with([&w], 1.0, options)?.item::<f32>()?, 8.0);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn clip_grad_norm_with<P: AsRef<Tensor>>(
     params: impl IntoIterator<Item = P>,
@@ -163,7 +211,17 @@ pub fn clip_grad_norm_with<P: AsRef<Tensor>>(
 }
 
 /// Limits each element of the gradients in place to `-clip_value..=clip_value`
-/// (`torch.nn.utils.clip_grad_value_`).
+/// (`torch.nn.utils.clip_grad_value_`). Parameters without a gradient are left out.
+///
+/// ```
+/// # use torsh_nn::{Parameter, utils};
+/// # use torsh_tensor::tensor;
+/// let w = Parameter::new(tensor![1.0, -4.0]);
+/// w.mul(&w)?.sum()?.backward()?;
+/// utils::clip_grad_value_([&w], 3.0)?;
+/// assert_eq!(w.grad(), Some(tensor![2.0, -3.0]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn clip_grad_value_<P: AsRef<Tensor>>(
     params: impl IntoIterator<Item = P>,

@@ -88,6 +88,19 @@ pub fn fuse_conv_bn_eval<C: Fusible>(conv: C, bn: &impl BatchStatistics) -> Resu
 /// A linear layer that computes what it and a batch norm behind it do in evaluation
 /// (`torch.nn.utils.fuse_linear_bn_eval`). An error unless both are in evaluation mode, and the
 /// batch norm has running statistics of one feature or of as many as the layer has outputs.
+///
+/// ```
+/// # use torsh_nn::{BatchNorm1d, Linear, Module, ModuleExt, utils};
+/// # use torsh_tensor::ones;
+/// let (linear, norm) = (Linear::new(2, 3), BatchNorm1d::new(3)?);
+/// linear.eval();
+/// norm.eval();
+/// let x = ones([4, 2]);
+/// let both = norm.forward(&linear.forward(&x)?)?;
+/// let fused = utils::fuse_linear_bn_eval(linear, &norm)?;
+/// assert!(fused.forward(&x)?.sub(&both)?.abs()?.max()?.item::<f32>()? < 1e-5);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn fuse_linear_bn_eval(linear: Linear, bn: &impl BatchStatistics) -> Result<Linear> {
     fuse("fuse_linear_bn_eval", linear, bn)

@@ -130,6 +130,16 @@ impl<M: Module> Reparametrized<M> {
 
     /// The parameter as the next call computes it; in training a spectral norm first comes nearer
     /// to the singular vectors.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, ModuleExt, utils};
+    /// # use torsh_tensor::tensor;
+    /// let layer = utils::weight_norm(Linear::builder(2, 1).bias(false).build()?, "weight", 0)?;
+    /// layer.state_dict()["weight_g"].fill_(10.0)?;
+    /// layer.state_dict()["weight_v"].copy_(&tensor![[3.0, 4.0]])?;
+    /// assert!(layer.weight()?.allclose(&tensor![[6.0, 8.0]])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn weight(&self) -> Result<Tensor> {
         self.compute(self.training.get())
@@ -160,9 +170,19 @@ impl<M: Module> Reparametrized<M> {
         }
     }
 
-    /// Calls the layer with its computed parameter, as `layer.call(|l| l.forward_with(&a, &b))`.
+    /// Calls the layer with its computed parameter, as `layer.call(|l| l.forward_with(&a, &b))`. An
+    /// error of `f` is one of the call.
     ///
     /// Calls of several threads take turns.
+    ///
+    /// ```
+    /// # use torsh_nn::{Linear, Module, utils};
+    /// # use torsh_tensor::tensor;
+    /// let layer = utils::weight_norm(Linear::new(2, 1), "weight", 0)?;
+    /// let x = tensor![1.0, 2.0];
+    /// assert_eq!(layer.call(|l| l.forward(&x))?, layer.forward(&x)?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn call<T>(&self, f: impl FnOnce(&M) -> Result<T>) -> Result<T> {
         let weight = Parameter::standing_in(self.weight()?);
@@ -327,7 +347,16 @@ pub fn weight_norm<M: Module>(
 }
 
 /// The layer of a [`weight_norm`] with a parameter of its own again
-/// (`torch.nn.utils.remove_weight_norm`).
+/// (`torch.nn.utils.remove_weight_norm`). An error for the layer of another rule.
+///
+/// ```
+/// # use torsh_nn::{Linear, init, utils};
+/// let layer = Linear::builder(2, 1).bias(false).build()?;
+/// init::ones_(&layer.weight)?;
+/// let layer = utils::remove_weight_norm(utils::weight_norm(layer, "weight", 0)?)?;
+/// assert_eq!(layer.weight.to_vec::<f32>()?, [1.0, 1.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn remove_weight_norm<M: Module>(layer: Reparametrized<M>) -> Result<M> {
     match layer.rule {
@@ -339,7 +368,13 @@ pub fn remove_weight_norm<M: Module>(layer: Reparametrized<M>) -> Result<M> {
     }
 }
 
-/// What [`spectral_norm_with`] may be told.
+/// The options of [`spectral_norm_with`].
+///
+/// ```
+/// # use torsh_nn::utils;
+/// let options = utils::SpectralNormOptions::default();
+/// assert_eq!((options.n_power_iterations, options.dim), (1, None));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SpectralNormOptions {
@@ -363,6 +398,11 @@ impl Default for SpectralNormOptions {
 
 impl SpectralNormOptions {
     /// How often a call in training comes nearer to the singular vectors.
+    ///
+    /// ```
+    /// # use torsh_nn::utils;
+    /// assert_eq!(utils::SpectralNormOptions::default().n_power_iterations(3).n_power_iterations, 3);
+    /// ```
     #[must_use]
     pub fn n_power_iterations(mut self, n_power_iterations: usize) -> Self {
         self.n_power_iterations = n_power_iterations;
@@ -370,6 +410,11 @@ impl SpectralNormOptions {
     }
 
     /// What norms are at least taken to be.
+    ///
+    /// ```
+    /// # use torsh_nn::utils;
+    /// assert_eq!(utils::SpectralNormOptions::default().eps(1e-6).eps, 1e-6);
+    /// ```
     #[must_use]
     pub fn eps(mut self, eps: f64) -> Self {
         self.eps = eps;
@@ -377,6 +422,11 @@ impl SpectralNormOptions {
     }
 
     /// The dimension that counts the outputs.
+    ///
+    /// ```
+    /// # use torsh_nn::utils;
+    /// assert_eq!(utils::SpectralNormOptions::default().dim(1).dim, Some(1));
+    /// ```
     #[must_use]
     pub fn dim(mut self, dim: impl Into<Option<i64>>) -> Self {
         self.dim = dim.into();

@@ -7,6 +7,15 @@ use torsh_tensor::{DType, Device, Result, Scalar, Tensor, TorshError, options};
 ///
 /// Made by [`pack_padded_sequence`] and [`pack_sequence`], and taken by the recurrent layers'
 /// `forward_packed`.
+///
+/// ```
+/// # use torsh_nn::utils;
+/// # use torsh_tensor::tensor;
+/// let packed = utils::rnn::pack_sequence(&[tensor![1, 2, 3], tensor![4, 5]])?;
+/// assert_eq!(packed.data, tensor![1, 4, 2, 5, 3]);
+/// assert_eq!(packed.batch_sizes, tensor![2, 2, 1]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PackedSequence {
@@ -24,6 +33,15 @@ pub struct PackedSequence {
 impl PackedSequence {
     /// The same sequences with other elements, as a layer makes of them. An error where their
     /// number is another one.
+    ///
+    /// ```
+    /// # use torsh_nn::utils;
+    /// # use torsh_tensor::tensor;
+    /// let packed = utils::rnn::pack_sequence(&[tensor![1.0, 2.0], tensor![3.0]])?;
+    /// let doubled = packed.with_data(packed.data.mul(2.0)?)?;
+    /// assert_eq!(utils::rnn::unpack_sequence(&doubled)?, [tensor![2.0, 4.0], tensor![6.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn with_data(&self, data: Tensor) -> Result<PackedSequence> {
         if data.ndim() == 0 || data.dims()[0] != self.data.dims()[0] {
@@ -48,6 +66,15 @@ impl PackedSequence {
 }
 
 /// Lengths of sequences: a list of integers, or an integer tensor of one dimension.
+///
+/// ```
+/// # use torsh_nn::utils;
+/// # use torsh_tensor::tensor;
+/// let x = tensor![[1, 3], [2, 0]];
+/// let packed = utils::rnn::pack_padded_sequence(&x, &tensor![2, 1])?;
+/// assert_eq!(packed.data, utils::rnn::pack_padded_sequence(&x, [2, 1])?.data);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 pub struct Lengths(Result<Vec<i64>>);
 
 impl From<&Tensor> for Lengths {
@@ -134,6 +161,15 @@ options! {
 }
 
 /// On which side of a sequence padding is put.
+///
+/// ```
+/// # use torsh_nn::utils;
+/// # use torsh_tensor::tensor;
+/// let options = utils::rnn::PadSequenceOptions::new().padding_side(utils::rnn::PaddingSide::Left);
+/// let padded = utils::rnn::pad_sequence_with(&[tensor![1, 2], tensor![3]], options)?;
+/// assert_eq!(padded, tensor![[1, 0], [2, 3]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PaddingSide {
     /// Behind it.
@@ -206,6 +242,19 @@ pub fn pack_padded_sequence(input: &Tensor, lengths: impl Into<Lengths>) -> Resu
 }
 
 /// [`pack_padded_sequence`] of another layout, or of sequences that are not sorted.
+///
+/// An error for other than one length for each sequence, for lengths below 1 or above the number of
+/// steps.
+///
+/// ```
+/// # use torsh_nn::utils;
+/// # use torsh_tensor::tensor;
+/// let options = utils::rnn::PackPaddedSequenceOptions::new().batch_first(true).enforce_sorted(false);
+/// let packed = utils::rnn::pack_padded_sequence_with(&tensor![[3, 0], [1, 2]], [1, 2], options)?;
+/// assert_eq!(packed.data, tensor![1, 3, 2]);
+/// assert_eq!(packed.sorted_indices, Some(tensor![1, 0]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn pack_padded_sequence_with(
     input: &Tensor,
@@ -297,7 +346,18 @@ pub fn pad_packed_sequence(sequence: &PackedSequence) -> Result<(Tensor, Tensor)
     pad_packed_sequence_with(sequence, PadPackedSequenceOptions::default())
 }
 
-/// [`pad_packed_sequence`] to another layout, with another number or to more steps.
+/// [`pad_packed_sequence`] to another layout, with another number or to more steps. An error for
+/// fewer steps than the longest sequence has.
+///
+/// ```
+/// # use torsh_nn::utils;
+/// # use torsh_tensor::tensor;
+/// let packed = utils::rnn::pack_sequence(&[tensor![1, 2], tensor![3]])?;
+/// let options = utils::rnn::PadPackedSequenceOptions::new().batch_first(true).padding_value(-1.0).total_length(3);
+/// let (padded, _) = utils::rnn::pad_packed_sequence_with(&packed, options)?;
+/// assert_eq!(padded, tensor![[1, 2, -1], [3, -1, -1]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn pad_packed_sequence_with(
     sequence: &PackedSequence,
@@ -373,7 +433,16 @@ pub fn pad_sequence(sequences: &[Tensor]) -> Result<Tensor> {
     pad_sequence_with(sequences, PadSequenceOptions::default())
 }
 
-/// [`pad_sequence`] to another layout, with another number or on the other side.
+/// [`pad_sequence`] to another layout, with another number or on the other side. An error for no
+/// sequences, and for 0-d tensors.
+///
+/// ```
+/// # use torsh_nn::utils;
+/// # use torsh_tensor::tensor;
+/// let options = utils::rnn::PadSequenceOptions::new().batch_first(true).padding_value(9.0);
+/// assert_eq!(utils::rnn::pad_sequence_with(&[tensor![1, 2], tensor![3]], options)?, tensor![[1, 2], [3, 9]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn pad_sequence_with(sequences: &[Tensor], options: PadSequenceOptions) -> Result<Tensor> {
     let named = |e: TorshError| e.renamed("pad_sequence");
@@ -422,6 +491,16 @@ pub fn pack_sequence(sequences: &[Tensor]) -> Result<PackedSequence> {
 }
 
 /// [`pack_sequence`] of sequences that are not sorted.
+///
+/// ```
+/// # use torsh_nn::utils;
+/// # use torsh_tensor::tensor;
+/// let options = utils::rnn::PackSequenceOptions::new().enforce_sorted(false);
+/// let packed = utils::rnn::pack_sequence_with(&[tensor![1], tensor![2, 3]], options)?;
+/// assert_eq!(packed.data, tensor![2, 1, 3]);
+/// assert_eq!(utils::rnn::unpack_sequence(&packed)?, [tensor![1], tensor![2, 3]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn pack_sequence_with(
     sequences: &[Tensor],
@@ -456,7 +535,16 @@ pub fn unpad_sequence(
     unpad_sequence_with(padded_sequences, lengths, UnpadSequenceOptions::default())
 }
 
-/// [`unpad_sequence`] of another layout.
+/// [`unpad_sequence`] of another layout. An error for lengths that do not fit.
+///
+/// ```
+/// # use torsh_nn::utils;
+/// # use torsh_tensor::tensor;
+/// let options = utils::rnn::UnpadSequenceOptions::new().batch_first(true);
+/// let sequences = utils::rnn::unpad_sequence_with(&tensor![[1, 2], [3, 0]], [2, 1], options)?;
+/// assert_eq!(sequences, [tensor![1, 2], tensor![3]]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn unpad_sequence_with(
     padded_sequences: &Tensor,

@@ -39,6 +39,15 @@ pub fn parameters_to_vector<P: AsRef<Tensor>>(
 /// Copies the elements of a vector into parameters, in order
 /// (`torch.nn.utils.vector_to_parameters`). An error, which leaves all as they were, unless there
 /// are as many.
+///
+/// ```
+/// # use torsh_nn::{Linear, Module, ModuleExt, utils};
+/// # use torsh_tensor::tensor;
+/// let layer = Linear::new(2, 1);
+/// utils::vector_to_parameters(&tensor![3.0, 4.0, 5.0], layer.parameters())?;
+/// assert_eq!(layer.forward(&tensor![1.0, 10.0])?, tensor![48.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[track_caller]
 pub fn vector_to_parameters<P: AsRef<Tensor>>(
     vector: &Tensor,

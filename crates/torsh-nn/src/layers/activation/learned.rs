@@ -28,12 +28,24 @@ pub struct PReLU {
 
 impl PReLU {
     /// One slope, which starts at 0.25.
+    ///
+    /// ```
+    /// # use torsh_nn::PReLU;
+    /// assert_eq!(PReLU::new()?.weight.to_vec::<f32>()?, [0.25]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new() -> Result<PReLU> {
         PReLU::builder().build()
     }
 
     /// The layer with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, PReLU};
+    /// assert_eq!(PReLU::builder().num_parameters(3).build()?.repr(), "PReLU(num_parameters=3)");
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder() -> PReLUBuilder {
         PReLUBuilder {
             num_parameters: 1,
@@ -55,6 +67,13 @@ impl Module for PReLU {
 }
 
 /// Builds a [`PReLU`].
+///
+/// ```
+/// # use torsh_nn::{Module, PReLU};
+/// # use torsh_tensor::tensor;
+/// assert_eq!(PReLU::builder().init(0.5).build()?.forward(&tensor![-2.0])?.to_vec::<f32>()?, [-1.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PReLUBuilder {
     num_parameters: usize,
@@ -64,6 +83,12 @@ pub struct PReLUBuilder {
 
 impl PReLUBuilder {
     /// How many slopes there are: 1, which is the default, or the number of channels.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, PReLU};
+    /// assert_eq!(PReLU::builder().num_parameters(3).build()?.weight.dims(), [3]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn num_parameters(mut self, num_parameters: usize) -> Self {
         self.num_parameters = num_parameters;
@@ -71,15 +96,27 @@ impl PReLUBuilder {
     }
 
     /// Where the slopes start; 0.25 unless set.
+    ///
+    /// ```
+    /// # use torsh_nn::PReLU;
+    /// assert_eq!(PReLU::builder().init(0.5).build()?.weight.to_vec::<f32>()?, [0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn init(mut self, init: f64) -> Self {
         self.init = init;
         self
     }
 
-    factory_setters!();
+    factory_setters!(PReLU "()");
 
-    /// Makes the layer.
+    /// Makes the layer. An error where the memory for it is not to be had.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, PReLU};
+    /// assert_eq!(PReLU::builder().build()?.num_parameters(), 1);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(self) -> Result<PReLU> {
         let weight = self.factory.full(&[self.num_parameters], self.init)?;
@@ -113,11 +150,25 @@ pub struct RReLU {
 
 impl RReLU {
     /// Slopes from 1/8 to 1/3.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, ModuleExt, RReLU};
+    /// # use torsh_tensor::tensor;
+    /// let layer = RReLU::new();
+    /// layer.eval();
+    /// assert!(layer.forward(&tensor![-48.0])?.allclose(&tensor![-11.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> RReLU {
         RReLU::with(1.0 / 8.0, 1.0 / 3.0)
     }
 
     /// Slopes from `lower` to `upper`.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, RReLU};
+    /// assert_eq!(RReLU::with(0.25, 0.75).repr(), "RReLU(lower=0.25, upper=0.75)");
+    /// ```
     pub fn with(lower: f64, upper: f64) -> RReLU {
         RReLU {
             lower,
@@ -173,11 +224,23 @@ pub struct GLU {
 
 impl GLU {
     /// Along the last dimension.
+    ///
+    /// ```
+    /// # use torsh_nn::{GLU, ModuleExt};
+    /// assert_eq!(GLU::new().repr(), "GLU(dim=-1)");
+    /// ```
     pub fn new() -> GLU {
         GLU::dim(-1)
     }
 
     /// Along this dimension; negative ones count from the end.
+    ///
+    /// ```
+    /// # use torsh_nn::{GLU, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(GLU::dim(0).forward(&tensor![[4.0], [0.0]])?, tensor![[2.0]]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn dim(dim: i64) -> GLU {
         GLU {
             dim,
@@ -225,7 +288,12 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// The layer.
+    /// The layer with this threshold and this value.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, Threshold};
+    /// assert_eq!(Threshold::new(0.5, 20).repr(), "Threshold(threshold=0.5, value=20)");
+    /// ```
     pub fn new(threshold: impl Into<Scalar>, value: impl Into<Scalar>) -> Threshold {
         Threshold {
             threshold: threshold.into(),
@@ -273,7 +341,12 @@ pub struct Softmax2d {
 }
 
 impl Softmax2d {
-    /// The layer.
+    /// The layer, which has no parameters.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, Softmax2d};
+    /// assert_eq!(Softmax2d::new().repr(), "Softmax2d()");
+    /// ```
     pub fn new() -> Softmax2d {
         Softmax2d::default()
     }

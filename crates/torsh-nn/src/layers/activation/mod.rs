@@ -8,6 +8,7 @@ use torsh_functional as F;
 use torsh_tensor::{Result, Tensor};
 
 use crate::Module;
+use crate::layers::examples::shows;
 use crate::layers::python_float;
 use crate::module::{Hooks, Training};
 
@@ -21,7 +22,8 @@ macro_rules! plain {
         }
 
         impl $name {
-            /// The layer.
+            /// The layer, which has no parameters.
+            #[doc = shows!(stringify!($name), "::new()"; stringify!($name), "()")]
             pub fn new() -> $name {
                 $name::default()
             }
@@ -77,11 +79,13 @@ macro_rules! with_number {
 
         impl $name {
             #[doc = concat!("The layer with PyTorch's `", stringify!($field), "`, ", stringify!($default), ".")]
+            #[doc = shows!(stringify!($name), "::new()"; stringify!($name), "(", stringify!($field), "=", stringify!($default), ")")]
             pub fn new() -> $name {
                 $name::$field($default)
             }
 
             #[doc = concat!("The layer with this `", stringify!($field), "`.")]
+            #[doc = shows!(stringify!($name), "::", stringify!($field), "(0.25)"; stringify!($name), "(", stringify!($field), "=0.25)")]
             pub fn $field($field: f64) -> $name {
                 $name { $field, training: Training::default(), hooks: Hooks::new() }
             }
@@ -120,6 +124,14 @@ with_number! {
 }
 
 /// How [`GELU`] computes the normal distribution.
+///
+/// ```
+/// # use torsh_nn::{Approximate, GELU, Module};
+/// # use torsh_tensor::tensor;
+/// assert!(GELU::approximate(Approximate::Tanh).forward(&tensor![1.0])?.allclose(&tensor![0.8411920])?);
+/// assert!(GELU::approximate(Approximate::None).forward(&tensor![1.0])?.allclose(&tensor![0.8413447])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Approximate {
     /// Exactly.
@@ -130,6 +142,13 @@ pub enum Approximate {
 }
 
 /// `x` times the probability that a standard normal draw is below it (`torch.nn.GELU`).
+///
+/// ```
+/// # use torsh_nn::{GELU, Module};
+/// # use torsh_tensor::tensor;
+/// assert!(GELU::new().forward(&tensor![-1.0, 0.0, 1.0])?.allclose(&tensor![-0.1586553, 0.0, 0.8413447])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module, Default)]
 pub struct GELU {
     #[module(skip)]
@@ -140,11 +159,21 @@ pub struct GELU {
 
 impl GELU {
     /// The exact function.
+    ///
+    /// ```
+    /// # use torsh_nn::{GELU, ModuleExt};
+    /// assert_eq!(GELU::new().repr(), "GELU(approximate='none')");
+    /// ```
     pub fn new() -> GELU {
         GELU::default()
     }
 
     /// The function, exact or approximate.
+    ///
+    /// ```
+    /// # use torsh_nn::{Approximate, GELU, ModuleExt};
+    /// assert_eq!(GELU::approximate(Approximate::Tanh).repr(), "GELU(approximate='tanh')");
+    /// ```
     pub fn approximate(approximate: Approximate) -> GELU {
         GELU {
             approximate,
@@ -174,6 +203,13 @@ impl Module for GELU {
 }
 
 /// `log(1 + exp(beta * x)) / beta` (`torch.nn.Softplus`).
+///
+/// ```
+/// # use torsh_nn::{Module, Softplus};
+/// # use torsh_tensor::tensor;
+/// assert!(Softplus::new().forward(&tensor![0.0, 30.0])?.allclose(&tensor![0.6931472, 30.0])?);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct Softplus {
     #[module(skip)]
@@ -186,11 +222,23 @@ pub struct Softplus {
 
 impl Softplus {
     /// The layer with PyTorch's `beta` 1 and `threshold` 20.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, Softplus};
+    /// assert_eq!(Softplus::new().repr(), "Softplus(beta=1.0, threshold=20.0)");
+    /// ```
     pub fn new() -> Softplus {
         Softplus::with(1.0, 20.0)
     }
 
     /// The layer, linear where `beta * x` is above `threshold`.
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Softplus};
+    /// # use torsh_tensor::tensor;
+    /// assert!(Softplus::with(2.0, 20.0).forward(&tensor![0.0])?.allclose(&tensor![0.3465736])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn with(beta: f64, threshold: f64) -> Softplus {
         Softplus {
             beta,
@@ -230,6 +278,13 @@ impl Module for Softplus {
 }
 
 /// Elements limited to an interval (`torch.nn.Hardtanh`).
+///
+/// ```
+/// # use torsh_nn::{Hardtanh, Module};
+/// # use torsh_tensor::tensor;
+/// assert_eq!(Hardtanh::new().forward(&tensor![-3.0, 0.5, 3.0])?, tensor![-1.0, 0.5, 1.0]);
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Module)]
 pub struct Hardtanh {
     #[module(skip)]
@@ -242,11 +297,23 @@ pub struct Hardtanh {
 
 impl Hardtanh {
     /// Limits to `[-1, 1]`.
+    ///
+    /// ```
+    /// # use torsh_nn::{Hardtanh, ModuleExt};
+    /// assert_eq!(Hardtanh::new().repr(), "Hardtanh(min_val=-1.0, max_val=1.0)");
+    /// ```
     pub fn new() -> Hardtanh {
         Hardtanh::with(-1.0, 1.0)
     }
 
     /// Limits to `[min_val, max_val]`.
+    ///
+    /// ```
+    /// # use torsh_nn::{Hardtanh, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Hardtanh::with(0.0, 2.0).forward(&tensor![-3.0, 3.0])?, tensor![0.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn with(min_val: f64, max_val: f64) -> Hardtanh {
         Hardtanh {
             min_val,
@@ -298,6 +365,7 @@ macro_rules! along {
 
         impl $name {
             /// Along this dimension; negative ones count from the end.
+            #[doc = shows!(stringify!($name), "::new(-1)"; stringify!($name), "(dim=-1)")]
             pub fn new(dim: i64) -> $name {
                 $name { dim, training: Training::default(), hooks: Hooks::new() }
             }

@@ -252,7 +252,7 @@ impl AdaptiveLogSoftmaxWithLossBuilder {
         self
     }
 
-    factory_setters!();
+    factory_setters!(AdaptiveLogSoftmaxWithLoss "(4, 6, &[2, 4])");
 
     /// Makes the layer and draws its weights.
     #[track_caller]

@@ -172,7 +172,7 @@ impl LinearCrossEntropyLossBuilder {
         self
     }
 
-    factory_setters!();
+    factory_setters!(LinearCrossEntropyLoss "(5, 10)");
 
     /// Makes the layer and draws its weights.
     #[track_caller]

@@ -19,6 +19,7 @@ use torsh_functional::{
 use torsh_tensor::{Result, Tensor};
 
 use crate::Module;
+use crate::layers::examples::tests;
 use crate::layers::needs_more;
 use crate::module::{Buffer, Hooks, Training};
 
@@ -36,10 +37,27 @@ macro_rules! forward_is_an_error {
 }
 use forward_is_an_error;
 
+/// A doc test of the loss of one sample, of which sum and mean are one.
+macro_rules! loss_test {
+    ($name:ident $call:expr, $of:literal $is:literal) => {
+        tests!(
+            "let loss = ",
+            stringify!($name),
+            $call,
+            ".forward_with(",
+            $of,
+            ")?;\n",
+            "assert!((loss.item::<f32>()? - ",
+            $is,
+            ").abs() < 1e-5);"
+        )
+    };
+}
+
 /// Losses that are a function with options; tensors among these, in braces, are buffers, so that
 /// they move with the module.
 macro_rules! losses {
-    ($($(#[$doc:meta])* $name:ident $function:ident $call:literal ($input:ident, $($arg:ident),+) $options:ident {$($weight:ident)*})*) => {$(
+    ($($(#[$doc:meta])* $name:ident $function:ident $call:literal [$of:literal $is:literal] ($input:ident, $($arg:ident),+) $options:ident {$($weight:ident)*})*) => {$(
         $(#[$doc])*
         #[derive(Module)]
         pub struct $name {
@@ -52,11 +70,13 @@ macro_rules! losses {
 
         impl $name {
             /// The loss with PyTorch's defaults: the mean.
+            #[doc = loss_test!($name "::new()", $of $is)]
             pub fn new() -> $name {
                 $name::with($options::default())
             }
 
             /// The loss with PyTorch's other arguments.
+            #[doc = loss_test!($name concat!("::with(functional::", stringify!($options), "::new().reduction(Reduction::Sum))"), $of $is)]
             pub fn with(#[allow(unused_mut)] mut options: $options) -> $name {
                 $(let $weight = options.$weight.take().map(Buffer::new);)*
                 $name {
@@ -67,7 +87,8 @@ macro_rules! losses {
                 }
             }
 
-            #[doc = concat!("The loss: [`F::", stringify!($function), "`](torsh_functional::", stringify!($function), ").")]
+            #[doc = concat!("The loss: [`F::", stringify!($function), "`](torsh_functional::", stringify!($function), "), with its shapes, dtypes and errors.")]
+            #[doc = loss_test!($name "::new()", $of $is)]
             #[track_caller]
             pub fn forward_with(&self, $input: &Tensor, $($arg: &Tensor),+) -> Result<Tensor> {
                 #[allow(unused_mut, clippy::clone_on_copy)]
@@ -97,7 +118,8 @@ losses! {
     /// assert_eq!(loss.item::<f32>()?, 1.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    L1Loss l1_loss_with "forward_with(&input, &target)" (input, target) LossOptions {}
+    L1Loss l1_loss_with "forward_with(&input, &target)" ["&tensor![1.0], &tensor![3.0]" "2.0"]
+        (input, target) LossOptions {}
 
     /// Squared differences (`torch.nn.MSELoss`); [`with`](MSELoss::with) takes a reduction.
     ///
@@ -109,7 +131,8 @@ losses! {
     /// assert_eq!(loss.item::<f32>()?, 5.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    MSELoss mse_loss_with "forward_with(&input, &target)" (input, target) LossOptions {}
+    MSELoss mse_loss_with "forward_with(&input, &target)" ["&tensor![1.0], &tensor![3.0]" "4.0"]
+        (input, target) LossOptions {}
 
     /// Cross entropy of scores and classes (`torch.nn.CrossEntropyLoss`).
     ///
@@ -126,7 +149,8 @@ losses! {
     /// assert!((loss.item::<f64>()? - 4f64.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    CrossEntropyLoss cross_entropy_with "forward_with(&input, &target)" (input, target) CrossEntropyOptions {weight}
+    CrossEntropyLoss cross_entropy_with "forward_with(&input, &target)" ["&tensor![[0.0, 0.0]], &tensor![1]" "2f32.ln()"]
+        (input, target) CrossEntropyOptions {weight}
 
     /// The negative of the log-probability of each class (`torch.nn.NLLLoss`).
     ///
@@ -140,7 +164,8 @@ losses! {
     /// assert_eq!(loss.item::<f32>()?, 2.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    NLLLoss nll_loss_with "forward_with(&input, &target)" (input, target) NllLossOptions {weight}
+    NLLLoss nll_loss_with "forward_with(&input, &target)" ["&tensor![[-1.0, -3.0]], &tensor![1]" "3.0"]
+        (input, target) NllLossOptions {weight}
 
     /// Negative log-likelihood of counts under Poisson distributions (`torch.nn.PoissonNLLLoss`).
     ///
@@ -151,7 +176,8 @@ losses! {
     /// assert_eq!(loss.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    PoissonNLLLoss poisson_nll_loss_with "forward_with(&input, &target)" (input, target) PoissonNllLossOptions {}
+    PoissonNLLLoss poisson_nll_loss_with "forward_with(&input, &target)" ["&tensor![1.0], &tensor![2.0]" "(1f32.exp() - 2.0)"]
+        (input, target) PoissonNllLossOptions {}
 
     /// Divergence of log-probabilities from probabilities (`torch.nn.KLDivLoss`); with
     /// `Reduction::BatchMean` the mathematical one.
@@ -165,7 +191,8 @@ losses! {
     /// assert!((loss.item::<f64>()? - 2f64.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    KLDivLoss kl_div_with "forward_with(&input, &target)" (input, target) KlDivOptions {}
+    KLDivLoss kl_div_with "forward_with(&input, &target)" ["&tensor![0.5].log()?, &tensor![1.0]" "2f32.ln()"]
+        (input, target) KlDivOptions {}
 
     /// Cross entropy of probabilities and targets from 0 to 1 (`torch.nn.BCELoss`).
     ///
@@ -176,7 +203,8 @@ losses! {
     /// assert!((loss.item::<f64>()? - 2f64.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    BCELoss binary_cross_entropy_with "forward_with(&input, &target)" (input, target) BceOptions {weight}
+    BCELoss binary_cross_entropy_with "forward_with(&input, &target)" ["&tensor![0.25], &tensor![1.0]" "4f32.ln()"]
+        (input, target) BceOptions {weight}
 
     /// Cross entropy of sigmoids and targets from 0 to 1 (`torch.nn.BCEWithLogitsLoss`).
     ///
@@ -187,7 +215,8 @@ losses! {
     /// assert!((loss.item::<f64>()? - 2f64.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    BCEWithLogitsLoss binary_cross_entropy_with_logits_with "forward_with(&input, &target)" (input, target) BceWithLogitsOptions {weight pos_weight}
+    BCEWithLogitsLoss binary_cross_entropy_with_logits_with "forward_with(&input, &target)" ["&tensor![0.0], &tensor![1.0]" "2f32.ln()"]
+        (input, target) BceWithLogitsOptions {weight pos_weight}
 
     /// Half the squared differences, linear from `delta` on (`torch.nn.HuberLoss`).
     ///
@@ -198,7 +227,8 @@ losses! {
     /// assert_eq!(loss.item::<f32>()?, 1.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    HuberLoss huber_loss_with "forward_with(&input, &target)" (input, target) HuberLossOptions {weight}
+    HuberLoss huber_loss_with "forward_with(&input, &target)" ["&tensor![0.0], &tensor![3.0]" "2.5"]
+        (input, target) HuberLossOptions {weight}
 
     /// Half the squared differences over `beta`, linear with slope 1 from `beta` on
     /// (`torch.nn.SmoothL1Loss`).
@@ -211,7 +241,8 @@ losses! {
     /// assert_eq!(loss.forward_with(&tensor![0.0, 0.0], &tensor![1.0, 3.0])?.item::<f32>()?, 1.125);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    SmoothL1Loss smooth_l1_loss_with "forward_with(&input, &target)" (input, target) SmoothL1LossOptions {}
+    SmoothL1Loss smooth_l1_loss_with "forward_with(&input, &target)" ["&tensor![0.0], &tensor![3.0]" "2.5"]
+        (input, target) SmoothL1LossOptions {}
 
     /// `log(1 + exp(-target * input))` for targets 1 and -1 (`torch.nn.SoftMarginLoss`);
     /// [`with`](SoftMarginLoss::with) takes a reduction.
@@ -223,7 +254,8 @@ losses! {
     /// assert!((loss.item::<f64>()? - 2f64.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    SoftMarginLoss soft_margin_loss_with "forward_with(&input, &target)" (input, target) LossOptions {}
+    SoftMarginLoss soft_margin_loss_with "forward_with(&input, &target)" ["&tensor![0.0], &tensor![-1.0]" "2f32.ln()"]
+        (input, target) LossOptions {}
 
     /// The input where the target is 1, and what it misses of the margin where it is -1
     /// (`torch.nn.HingeEmbeddingLoss`).
@@ -235,7 +267,8 @@ losses! {
     /// assert_eq!(loss.item::<f32>()?, 1.25);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    HingeEmbeddingLoss hinge_embedding_loss_with "forward_with(&input, &target)" (input, target) HingeEmbeddingLossOptions {}
+    HingeEmbeddingLoss hinge_embedding_loss_with "forward_with(&input, &target)" ["&tensor![0.25], &tensor![-1]" "0.75"]
+        (input, target) HingeEmbeddingLossOptions {}
 
     /// What scores of untrue classes miss of being 1 below those of true ones
     /// (`torch.nn.MultiLabelMarginLoss`); the int64 target lists the true classes up to the first
@@ -249,7 +282,8 @@ losses! {
     /// assert!((loss.item::<f32>()? - 0.85).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    MultiLabelMarginLoss multilabel_margin_loss_with "forward_with(&input, &target)" (input, target) LossOptions {}
+    MultiLabelMarginLoss multilabel_margin_loss_with "forward_with(&input, &target)" ["&tensor![[1.0, 0.5]], &tensor![[0, -1]]" "0.25"]
+        (input, target) LossOptions {}
 
     /// Cross entropy of sigmoids and targets from 0 to 1, averaged over classes
     /// (`torch.nn.MultiLabelSoftMarginLoss`).
@@ -261,7 +295,8 @@ losses! {
     /// assert!((loss.item::<f64>()? - 2f64.ln()).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    MultiLabelSoftMarginLoss multilabel_soft_margin_loss_with "forward_with(&input, &target)" (input, target) MultiLabelSoftMarginLossOptions {weight}
+    MultiLabelSoftMarginLoss multilabel_soft_margin_loss_with "forward_with(&input, &target)" ["&tensor![[0.0, 0.0]], &tensor![[1, 0]]" "2f32.ln()"]
+        (input, target) MultiLabelSoftMarginLossOptions {weight}
 
     /// What scores of other classes miss of being the margin below the true class's
     /// (`torch.nn.MultiMarginLoss`).
@@ -274,7 +309,8 @@ losses! {
     /// assert!((loss.item::<f32>()? - 0.325).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    MultiMarginLoss multi_margin_loss_with "forward_with(&input, &target)" (input, target) MultiMarginLossOptions {weight}
+    MultiMarginLoss multi_margin_loss_with "forward_with(&input, &target)" ["&tensor![[1.0, 0.5]], &tensor![0]" "0.25"]
+        (input, target) MultiMarginLossOptions {weight}
 
     /// `max(0, -target * (input1 - input2) + margin)` for targets 1 and -1
     /// (`torch.nn.MarginRankingLoss`).
@@ -287,7 +323,8 @@ losses! {
     /// assert_eq!(loss.item::<f32>()?, 0.5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    MarginRankingLoss margin_ranking_loss_with "forward_with(&input1, &input2, &target)" (input1, input2, target) MarginRankingLossOptions {}
+    MarginRankingLoss margin_ranking_loss_with "forward_with(&input1, &input2, &target)" ["&tensor![1.0], &tensor![3.0], &tensor![1]" "2.0"]
+        (input1, input2, target) MarginRankingLossOptions {}
 
     /// 1 less the cosine of two vectors where the target is 1, and the cosine's excess over the
     /// margin where it is -1 (`torch.nn.CosineEmbeddingLoss`).
@@ -300,7 +337,8 @@ losses! {
     /// assert!((loss.item::<f32>()? - 1.0).abs() < 1e-6);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    CosineEmbeddingLoss cosine_embedding_loss_with "forward_with(&input1, &input2, &target)" (input1, input2, target) CosineEmbeddingLossOptions {}
+    CosineEmbeddingLoss cosine_embedding_loss_with "forward_with(&input1, &input2, &target)" ["&tensor![[3.0, 4.0]], &tensor![[4.0, 3.0]], &tensor![-1]" "0.96"]
+        (input1, input2, target) CosineEmbeddingLossOptions {}
 
     /// What the distance to `negative` misses of exceeding that to `positive` by the margin
     /// (`torch.nn.TripletMarginLoss`).
@@ -313,5 +351,6 @@ losses! {
     /// assert!((loss.item::<f32>()? - 2.0).abs() < 1e-5);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
-    TripletMarginLoss triplet_margin_loss_with "forward_with(&anchor, &positive, &negative)" (anchor, positive, negative) TripletMarginLossOptions {}
+    TripletMarginLoss triplet_margin_loss_with "forward_with(&anchor, &positive, &negative)" ["&tensor![[0.0]], &tensor![[3.0]], &tensor![[2.0]]" "2.0"]
+        (anchor, positive, negative) TripletMarginLossOptions {}
 }

@@ -34,11 +34,28 @@ pub struct CTCLoss {
 
 impl CTCLoss {
     /// The loss with PyTorch's defaults: blank label 0, the mean.
+    ///
+    /// ```
+    /// # use torsh_nn::CTCLoss;
+    /// # use torsh_tensor::{tensor, zeros};
+    /// let loss = CTCLoss::new().forward_with(&zeros([1, 1, 2]), &tensor![[1]], [1], [1])?;
+    /// assert_eq!(loss.item::<f32>()?, 0.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> CTCLoss {
         CTCLoss::default()
     }
 
     /// The loss with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::CTCLoss;
+    /// # use torsh_tensor::{tensor, zeros};
+    /// // One step cannot show two labels.
+    /// let loss = CTCLoss::with(torsh_functional::CtcLossOptions::new().zero_infinity(true));
+    /// assert_eq!(loss.forward_with(&zeros([1, 1, 3]), &tensor![[1, 2]], [1], [2])?.item::<f32>()?, 0.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn with(options: CtcLossOptions) -> CTCLoss {
         CTCLoss {
             options,
@@ -87,11 +104,27 @@ pub struct GaussianNLLLoss {
 
 impl GaussianNLLLoss {
     /// The loss with PyTorch's defaults: without the constant, the mean.
+    ///
+    /// ```
+    /// # use torsh_nn::GaussianNLLLoss;
+    /// # use torsh_tensor::tensor;
+    /// let loss = GaussianNLLLoss::new().forward_with(&tensor![1.0], &tensor![3.0], 1.0)?;
+    /// assert_eq!(loss.item::<f32>()?, 2.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn new() -> GaussianNLLLoss {
         GaussianNLLLoss::default()
     }
 
     /// The loss with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{GaussianNLLLoss, Reduction};
+    /// # use torsh_tensor::tensor;
+    /// let sum = GaussianNLLLoss::with(torsh_functional::GaussianNllLossOptions::new().reduction(Reduction::Sum));
+    /// assert_eq!(sum.forward_with(&tensor![1.0, 1.0], &tensor![3.0, 1.0], 1.0)?.item::<f32>()?, 2.0);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn with(options: GaussianNllLossOptions) -> GaussianNLLLoss {
         GaussianNLLLoss {
             options,

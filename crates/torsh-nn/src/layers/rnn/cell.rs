@@ -4,6 +4,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::{LSTMState, RNNNonlinearity, reset};
 use crate::Module;
+use crate::layers::examples::{shows, tests};
 use crate::layers::{Factory, factory_setters};
 use crate::module::{Hooks, Parameter, Training};
 
@@ -83,12 +84,14 @@ macro_rules! cells {
 
         impl $name {
             /// A step with PyTorch's defaults.
+            #[doc = shows!(stringify!($name), "::new(3, 5)?"; stringify!($name), "(3, 5)")]
             #[track_caller]
             pub fn new(input_size: usize, hidden_size: usize) -> Result<$name> {
                 $name::builder(input_size, hidden_size).build()
             }
 
             /// A step with PyTorch's other arguments.
+            #[doc = shows!(stringify!($name), "::builder(3, 5).bias(false).build()?"; stringify!($name), "(3, 5, bias=False)")]
             pub fn builder(input_size: usize, hidden_size: usize) -> $builder {
                 $builder {
                     input_size,
@@ -100,16 +103,23 @@ macro_rules! cells {
             }
 
             /// The size of the input's last dimension.
+            #[doc = tests!("assert_eq!(", stringify!($name), "::new(3, 5)?.input_size(), 3);")]
             pub fn input_size(&self) -> usize {
                 self.weight_ih.dims()[1]
             }
 
             /// The size of a hidden state.
+            #[doc = tests!("assert_eq!(", stringify!($name), "::new(3, 5)?.hidden_size(), 5);")]
             pub fn hidden_size(&self) -> usize {
                 self.weight_hh.dims()[1]
             }
 
-            /// Draws the weights anew.
+            /// Draws the weights anew, uniformly over `1 / sqrt(hidden_size)` to either side.
+            #[doc = tests!(
+                "let cell = ", stringify!($name), "::new(3, 4)?;\n",
+                "init::ones_(&cell.weight_ih)?;\ncell.reset_parameters()?;\n",
+                "assert!(cell.weight_ih.abs()?.max()?.item::<f32>()? <= 0.5);"
+            )]
             #[track_caller]
             pub fn reset_parameters(&self) -> Result<()> {
                 let biases = self.bias_ih.iter().chain(&self.bias_hh);
@@ -120,6 +130,7 @@ macro_rules! cells {
         }
 
         #[doc = concat!("Builds a [`", stringify!($name), "`].")]
+        #[doc = shows!(stringify!($name), "::builder(3, 5).bias(false).build()?"; stringify!($name), "(3, 5, bias=False)")]
         #[derive(Clone, Debug)]
         pub struct $builder {
             input_size: usize,
@@ -131,17 +142,22 @@ macro_rules! cells {
 
         impl $builder {
             /// Whether there are biases; true unless set.
+            #[doc = shows!(stringify!($name), "::builder(3, 5).bias(false).build()?"; stringify!($name), "(3, 5, bias=False)")]
             #[must_use]
             pub fn bias(mut self, bias: bool) -> Self {
                 self.bias = bias;
                 self
             }
 
-            factory_setters!();
+            factory_setters!($name "(3, 5)");
 
             $($setter)*
 
             /// Makes the cell and draws its weights.
+            #[doc = tests!(
+                "let cell = ", stringify!($name), "::builder(3, 5).bias(false).build()?;\n",
+                "assert_eq!(cell.weight_hh.dims(), [", stringify!($gates), " * 5, 5]);"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 let width = $gates * self.hidden_size;

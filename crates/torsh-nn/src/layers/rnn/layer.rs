@@ -5,6 +5,7 @@ use torsh_tensor::{Result, Tensor, TorshError};
 
 use super::{LSTMState, Mode, RNNNonlinearity, reset};
 use crate::Module;
+use crate::layers::examples::{shows, tests};
 use crate::layers::{Factory, python_float};
 use crate::module::{FieldMut, FieldRef, Hooks, ModuleField, ModuleFields, Parameter, Training};
 use crate::utils::rnn::PackedSequence;
@@ -303,13 +304,15 @@ macro_rules! layers {
         pub struct $name(Network);
 
         impl $name {
-            /// A layer with PyTorch's defaults.
+            /// A layer with PyTorch's defaults. An error for sizes of 0.
+            #[doc = shows!(stringify!($name), "::new(3, 5)?"; stringify!($name), "(3, 5)")]
             #[track_caller]
             pub fn new(input_size: usize, hidden_size: usize) -> Result<$name> {
                 $name::builder(input_size, hidden_size).build()
             }
 
             /// A layer with PyTorch's other arguments.
+            #[doc = shows!(stringify!($name), "::builder(3, 5).num_layers(2).build()?"; stringify!($name), "(3, 5, num_layers=2)")]
             pub fn builder(input_size: usize, hidden_size: usize) -> $builder {
                 $builder(Config::new($mode, input_size, hidden_size))
             }
@@ -317,7 +320,13 @@ macro_rules! layers {
             /// The output and the last state, from a first state or, for `None`, from zeros.
             ///
             /// States are `[layers * directions, batch, size]`, without `batch` for an input
-            /// without it.
+            /// without it. An error for other shapes, and for another dtype than the weights'.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::new(3, 5)?;\n",
+                "let (y, _) = layer.forward_with(&ones([7, 2, 3]), None)?;\n",
+                "assert_eq!(y.dims(), [7, 2, 5]);\n",
+                "assert_eq!(y, layer.forward(&ones([7, 2, 3]))?);"
+            )]
             #[track_caller]
             pub fn forward_with(&self, x: &Tensor, hx: Option<$hx>) -> Result<(Tensor, $state)> {
                 let mut last = None;
@@ -331,6 +340,13 @@ macro_rules! layers {
             }
 
             /// [`forward_with`](Self::forward_with) of packed sequences. Hooks are not called.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::new(3, 5)?;\n",
+                "let packed = utils::rnn::pack_sequence(&[ones([4, 3]), ones([2, 3])])?;\n",
+                "let (y, _) = layer.forward_packed(&packed, None)?;\n",
+                "let (_, lengths) = utils::rnn::pad_packed_sequence(&y)?;\n",
+                "assert_eq!(lengths, tensor![4, 2]);"
+            )]
             #[track_caller]
             pub fn forward_packed(
                 &self,
@@ -347,23 +363,31 @@ macro_rules! layers {
                 $states.ok_or_else(|| self.0.error("a state has another number of tensors".into()))
             }
 
-            /// Draws the weights anew.
+            /// Draws the weights anew, uniformly over `1 / sqrt(hidden_size)` to either side.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::new(3, 4)?;\n",
+                "init::ones_(&layer.parameters()[0])?;\nlayer.reset_parameters()?;\n",
+                "assert!(layer.parameters()[0].abs()?.max()?.item::<f32>()? <= 0.5);"
+            )]
             #[track_caller]
             pub fn reset_parameters(&self) -> Result<()> {
                 self.0.reset_parameters()
             }
 
             /// The size of the input's last dimension.
+            #[doc = tests!("assert_eq!(", stringify!($name), "::new(3, 5)?.input_size(), 3);")]
             pub fn input_size(&self) -> usize {
                 self.0.config.input_size
             }
 
             /// The size of a hidden state.
+            #[doc = tests!("assert_eq!(", stringify!($name), "::new(3, 5)?.hidden_size(), 5);")]
             pub fn hidden_size(&self) -> usize {
                 self.0.config.hidden_size
             }
 
             /// How many layers there are.
+            #[doc = tests!("assert_eq!(", stringify!($name), "::new(3, 5)?.num_layers(), 1);")]
             pub fn num_layers(&self) -> usize {
                 self.0.config.num_layers
             }
@@ -414,12 +438,14 @@ macro_rules! layers {
         }
 
         #[doc = concat!("Builds a [`", stringify!($name), "`].")]
+        #[doc = shows!(stringify!($name), "::builder(3, 5).bidirectional(true).build()?"; stringify!($name), "(3, 5, bidirectional=True)")]
         #[derive(Clone, Debug)]
         pub struct $builder(Config);
 
         impl $builder {
             /// How many layers there are, each with the output of the one before as input; 1 unless
             /// set.
+            #[doc = shows!(stringify!($name), "::builder(3, 5).num_layers(2).build()?"; stringify!($name), "(3, 5, num_layers=2)")]
             #[must_use]
             pub fn num_layers(mut self, num_layers: usize) -> Self {
                 self.0.num_layers = num_layers;
@@ -427,6 +453,7 @@ macro_rules! layers {
             }
 
             /// Whether there are biases; true unless set.
+            #[doc = shows!(stringify!($name), "::builder(3, 5).bias(false).build()?"; stringify!($name), "(3, 5, bias=False)")]
             #[must_use]
             pub fn bias(mut self, bias: bool) -> Self {
                 self.0.bias = bias;
@@ -434,6 +461,7 @@ macro_rules! layers {
             }
 
             /// Whether input and output are `[batch, steps, features]`; states never are.
+            #[doc = shows!(stringify!($name), "::builder(3, 5).batch_first(true).build()?"; stringify!($name), "(3, 5, batch_first=True)")]
             #[must_use]
             pub fn batch_first(mut self, batch_first: bool) -> Self {
                 self.0.batch_first = batch_first;
@@ -442,6 +470,7 @@ macro_rules! layers {
 
             /// The probability with which elements of every layer's output but the last one's are
             /// set to 0 while training.
+            #[doc = shows!(stringify!($name), "::builder(3, 5).num_layers(2).dropout(0.5).build()?"; stringify!($name), "(3, 5, num_layers=2, dropout=0.5)")]
             #[must_use]
             pub fn dropout(mut self, dropout: f64) -> Self {
                 self.0.dropout = dropout;
@@ -449,6 +478,7 @@ macro_rules! layers {
             }
 
             /// Whether each layer also runs from the last step to the first.
+            #[doc = shows!(stringify!($name), "::builder(3, 5).bidirectional(true).build()?"; stringify!($name), "(3, 5, bidirectional=True)")]
             #[must_use]
             pub fn bidirectional(mut self, bidirectional: bool) -> Self {
                 self.0.bidirectional = bidirectional;
@@ -456,6 +486,10 @@ macro_rules! layers {
             }
 
             /// Where the layer's tensors are made.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::builder(3, 5).device(Device::Cpu).build()?;\n",
+                "assert_eq!(layer.parameters()[0].device(), Device::Cpu);"
+            )]
             #[must_use]
             pub fn device(mut self, device: impl Into<torsh_tensor::Device>) -> Self {
                 self.0.factory.device = device.into();
@@ -463,6 +497,10 @@ macro_rules! layers {
             }
 
             /// The dtype of the layer's tensors; the default dtype unless set.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::builder(3, 5).dtype(DType::F64).build()?;\n",
+                "assert_eq!(layer.parameters()[0].dtype(), DType::F64);"
+            )]
             #[must_use]
             pub fn dtype(mut self, dtype: torsh_tensor::DType) -> Self {
                 self.0.factory.dtype = Some(dtype);
@@ -473,6 +511,11 @@ macro_rules! layers {
 
             /// Makes the layer and draws its weights. An error for sizes of 0, a dropout that is no
             /// probability, or a projection that is not smaller than the hidden state.
+            #[doc = tests!(
+                "let layer = ", stringify!($name), "::builder(3, 5).bidirectional(true).build()?;\n",
+                "assert_eq!(layer.forward(&ones([7, 2, 3]))?.dims(), [7, 2, 10]);\n",
+                "assert!(", stringify!($name), "::builder(3, 0).build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$name> {
                 self.0.build().map($name)

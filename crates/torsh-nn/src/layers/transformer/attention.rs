@@ -78,12 +78,27 @@ options! {
 
 impl MultiheadAttention {
     /// A layer with PyTorch's defaults. An error where the heads do not divide `embed_dim`.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, MultiheadAttention};
+    /// let layer = MultiheadAttention::new(4, 2)?;
+    /// // The projections of queries, keys and values, and that of the result, with biases.
+    /// assert_eq!(layer.num_parameters(), 3 * 4 * 4 + 3 * 4 + 4 * 4 + 4);
+    /// assert!(MultiheadAttention::new(4, 3).is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn new(embed_dim: usize, num_heads: usize) -> Result<MultiheadAttention> {
         MultiheadAttention::builder(embed_dim, num_heads).build()
     }
 
     /// A layer with PyTorch's other arguments.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, MultiheadAttention};
+    /// assert_eq!(MultiheadAttention::builder(4, 2).bias(false).build()?.num_parameters(), 3 * 4 * 4 + 4 * 4);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn builder(embed_dim: usize, num_heads: usize) -> MultiheadAttentionBuilder {
         MultiheadAttentionBuilder {
             embed_dim,
@@ -100,11 +115,23 @@ impl MultiheadAttention {
     }
 
     /// How many heads there are.
+    ///
+    /// ```
+    /// # use torsh_nn::MultiheadAttention;
+    /// assert_eq!(MultiheadAttention::new(4, 2)?.num_heads(), 2);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn num_heads(&self) -> usize {
         self.num_heads
     }
 
     /// Whether inputs and outputs are `[batch, length, size]`.
+    ///
+    /// ```
+    /// # use torsh_nn::MultiheadAttention;
+    /// assert!(!MultiheadAttention::new(4, 2)?.batch_first());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     pub fn batch_first(&self) -> bool {
         self.batch_first
     }
@@ -242,6 +269,13 @@ impl Module for MultiheadAttention {
 }
 
 /// Builds a [`MultiheadAttention`].
+///
+/// ```
+/// # use torsh_nn::MultiheadAttention;
+/// let layer = MultiheadAttention::builder(4, 2).add_bias_kv(true).build()?;
+/// assert_eq!(layer.bias_k.as_ref().map(|p| p.dims().to_vec()), Some(vec![1, 1, 4]));
+/// # Ok::<(), torsh_tensor::TorshError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct MultiheadAttentionBuilder {
     embed_dim: usize,
@@ -265,6 +299,12 @@ impl MultiheadAttentionBuilder {
     }
 
     /// Whether the projections have biases; true unless set.
+    ///
+    /// ```
+    /// # use torsh_nn::MultiheadAttention;
+    /// assert!(MultiheadAttention::builder(4, 2).bias(false).build()?.in_proj_bias.is_none());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn bias(mut self, bias: bool) -> Self {
         self.bias = bias;
@@ -272,6 +312,13 @@ impl MultiheadAttentionBuilder {
     }
 
     /// Whether a learned key and value are added to the projected ones.
+    ///
+    /// ```
+    /// # use torsh_nn::MultiheadAttention;
+    /// let layer = MultiheadAttention::builder(4, 2).add_bias_kv(true).build()?;
+    /// assert_eq!(layer.bias_v.as_ref().map(|p| p.numel()), Some(4));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn add_bias_kv(mut self, add_bias_kv: bool) -> Self {
         self.add_bias_kv = add_bias_kv;
@@ -286,6 +333,13 @@ impl MultiheadAttentionBuilder {
     }
 
     /// The size of keys; `embed_dim` unless set.
+    ///
+    /// ```
+    /// # use torsh_nn::MultiheadAttention;
+    /// let layer = MultiheadAttention::builder(4, 2).kdim(3).build()?;
+    /// assert_eq!(layer.k_proj_weight.as_ref().map(|p| p.dims().to_vec()), Some(vec![4, 3]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn kdim(mut self, kdim: impl Into<Option<usize>>) -> Self {
         self.kdim = kdim.into();
@@ -293,23 +347,43 @@ impl MultiheadAttentionBuilder {
     }
 
     /// The size of values; `embed_dim` unless set.
+    ///
+    /// ```
+    /// # use torsh_nn::MultiheadAttention;
+    /// let layer = MultiheadAttention::builder(4, 2).vdim(3).build()?;
+    /// assert_eq!(layer.v_proj_weight.as_ref().map(|p| p.dims().to_vec()), Some(vec![4, 3]));
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn vdim(mut self, vdim: impl Into<Option<usize>>) -> Self {
         self.vdim = vdim.into();
         self
     }
 
-    /// Whether inputs and outputs are `[batch, length, size]`.
+    /// Whether inputs and outputs are `[batch, length, size]`; false unless set.
+    ///
+    /// ```
+    /// # use torsh_nn::MultiheadAttention;
+    /// assert!(MultiheadAttention::builder(4, 2).batch_first(true).build()?.batch_first());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[must_use]
     pub fn batch_first(mut self, batch_first: bool) -> Self {
         self.batch_first = batch_first;
         self
     }
 
-    factory_setters!();
+    factory_setters!(MultiheadAttention "(4, 2)");
 
     /// Makes the layer and draws its weights. An error where the heads do not divide `embed_dim`,
     /// or `dropout` is no probability.
+    ///
+    /// ```
+    /// # use torsh_nn::{ModuleExt, MultiheadAttention};
+    /// assert_eq!(MultiheadAttention::builder(4, 2).build()?.out_proj.num_parameters(), 4 * 4 + 4);
+    /// assert!(MultiheadAttention::builder(4, 2).dropout(2.0).build().is_err());
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     #[track_caller]
     pub fn build(self) -> Result<MultiheadAttention> {
         let (e, f) = (self.embed_dim, self.factory);

@@ -5,6 +5,7 @@ use torsh_tensor::{Result, Tensor, options};
 
 use super::{MultiheadAttention, MultiheadAttentionOptions, TransformerActivation};
 use crate::Module;
+use crate::layers::examples::tests;
 use crate::layers::{Dropout, Factory, LayerNorm, Linear, needs_more};
 use crate::module::{Hooks, Training};
 
@@ -74,25 +75,34 @@ impl Config {
 
 /// The setters of builders around a [`Config`].
 macro_rules! config_setters {
-    () => {
+    ($layer:ident) => {
         $crate::layers::transformer::layer::config_setters! {
+            $layer
             /// The size between the two linear layers; 2048 unless set.
+            @ ".dim_feedforward(8)" "out_features=8"
             dim_feedforward: usize;
             /// The probability with which elements are set to 0 while training; 0.1 unless set.
+            @ ".dim_feedforward(8).dropout(0.25)" "Dropout(p=0.25"
             dropout: f64;
             /// What is between the two linear layers; ReLU unless set.
             activation: $crate::TransformerActivation;
             /// Added to the variance in normalisations; 1e-5 unless set.
+            @ ".dim_feedforward(8).layer_norm_eps(0.5)" "LayerNorm((4,), eps=0.5"
             layer_norm_eps: f64;
             /// Whether inputs and outputs are `[batch, length, d_model]`.
             batch_first: bool;
             /// Whether normalisation comes ahead of attention and linear layers rather than behind.
             norm_first: bool;
             /// Whether linear layers and normalisations have biases; true unless set.
+            @ ".dim_feedforward(8).bias(false)" "bias=False"
             bias: bool;
         }
 
         /// Where the tensors are made.
+        #[doc = $crate::layers::examples::tests!(
+            "let model = ", stringify!($layer), "::builder(4, 2).dim_feedforward(8).device(Device::Cpu).build()?;\n",
+            "assert!(model.parameters().iter().all(|p| p.device() == Device::Cpu));"
+        )]
         #[must_use]
         pub fn device(mut self, device: impl Into<torsh_tensor::Device>) -> Self {
             self.config.factory.device = device.into();
@@ -100,15 +110,23 @@ macro_rules! config_setters {
         }
 
         /// The dtype of the tensors; the default dtype unless set.
+        #[doc = $crate::layers::examples::tests!(
+            "let model = ", stringify!($layer), "::builder(4, 2).dim_feedforward(8).dtype(DType::F64).build()?;\n",
+            "assert!(model.parameters().iter().all(|p| p.dtype() == DType::F64));"
+        )]
         #[must_use]
         pub fn dtype(mut self, dtype: torsh_tensor::DType) -> Self {
             self.config.factory.dtype = Some(dtype);
             self
         }
     };
-    ($($(#[$doc:meta])* $field:ident: $ty:ty;)*) => {
+    ($layer:ident $($(#[$doc:meta])* $(@ $set:literal $shows:literal)? $field:ident: $ty:ty;)*) => {
         $(
             $(#[$doc])*
+            $(#[doc = $crate::layers::examples::tests!(
+                "let model = ", stringify!($layer), "::builder(4, 2)", $set, ".build()?;\n",
+                "assert!(model.repr().contains(\"", $shows, "\"));"
+            )])?
             #[must_use]
             pub fn $field(mut self, $field: $ty) -> Self {
                 self.config.$field = $field;
@@ -406,16 +424,25 @@ impl Module for TransformerDecoderLayer {
 macro_rules! builders {
     ($($builder:ident $layer:ident;)*) => {$(
         #[doc = concat!("Builds a [`", stringify!($layer), "`].")]
+        #[doc = tests!(
+            "let layer = ", stringify!($layer), "::builder(4, 2).dim_feedforward(8).bias(false).build()?;\n",
+            "assert_eq!(layer.linear1.num_parameters(), 4 * 8);"
+        )]
         #[derive(Clone, Debug)]
         pub struct $builder {
             config: Config,
         }
 
         impl $builder {
-            config_setters!();
+            config_setters!($layer);
 
             /// Makes the layer and draws its weights. An error where the heads do not divide
             /// `d_model`, or `dropout` is no probability.
+            #[doc = tests!(
+                "let layer = ", stringify!($layer), "::builder(4, 2).dim_feedforward(8).build()?;\n",
+                "assert_eq!(layer.linear1.weight.dims(), [8, 4]);\n",
+                "assert!(", stringify!($layer), "::builder(4, 3).build().is_err());"
+            )]
             #[track_caller]
             pub fn build(self) -> Result<$layer> {
                 $layer::of(self.config)

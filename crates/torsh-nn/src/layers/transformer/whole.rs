@@ -190,7 +190,7 @@ impl TransformerBuilder {
         self
     }
 
-    config_setters!();
+    config_setters!(Transformer);
 
     /// Makes the transformer and draws its weights. An error where the heads do not divide
     /// `d_model`, encoder or decoder have no layers, or `dropout` is no probability.
