@@ -40,28 +40,112 @@ macro_rules! plain {
 
 plain! {
     /// 0 for negative elements, themselves for others (`torch.nn.ReLU`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, ReLU};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(ReLU::new().forward(&tensor![-1.0, 2.0])?, tensor![0.0, 2.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ReLU relu;
     /// ReLU that stops at 6 (`torch.nn.ReLU6`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, ReLU6};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(ReLU6::new().forward(&tensor![-1.0, 2.0, 9.0])?, tensor![0.0, 2.0, 6.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ReLU6 relu6;
     /// `1 / (1 + exp(-x))` (`torch.nn.Sigmoid`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Sigmoid};
+    /// # use torsh_tensor::tensor;
+    /// assert!(Sigmoid::new().forward(&tensor![0.0, 2.0])?.allclose(&tensor![0.5, 0.8807971])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Sigmoid sigmoid;
     /// Hyperbolic tangent (`torch.nn.Tanh`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Tanh};
+    /// # use torsh_tensor::tensor;
+    /// assert!(Tanh::new().forward(&tensor![0.0, 1.0])?.allclose(&tensor![0.0, 0.7615942])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Tanh tanh;
     /// `x * sigmoid(x)`, also called swish (`torch.nn.SiLU`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, SiLU};
+    /// # use torsh_tensor::tensor;
+    /// assert!(SiLU::new().forward(&tensor![0.0, 2.0])?.allclose(&tensor![0.0, 1.7615942])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     SiLU silu;
     /// `x * tanh(softplus(x))` (`torch.nn.Mish`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Mish, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert!(Mish::new().forward(&tensor![0.0, 1.0])?.allclose(&tensor![0.0, 0.8650984])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Mish mish;
     /// Scaled exponential linear unit (`torch.nn.SELU`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, SELU};
+    /// # use torsh_tensor::tensor;
+    /// assert!(SELU::new().forward(&tensor![0.0, 1.0])?.allclose(&tensor![0.0, 1.0507010])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     SELU selu;
     /// `x * relu6(x + 3) / 6` (`torch.nn.Hardswish`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Hardswish, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert!(Hardswish::new().forward(&tensor![-3.0, 1.0, 3.0])?.allclose(&tensor![0.0, 0.6666667, 3.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Hardswish hardswish;
     /// `relu6(x + 3) / 6` (`torch.nn.Hardsigmoid`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Hardsigmoid, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert!(Hardsigmoid::new().forward(&tensor![-3.0, 0.0, 3.0])?.allclose(&tensor![0.0, 0.5, 1.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Hardsigmoid hardsigmoid;
     /// `x / (1 + |x|)` (`torch.nn.Softsign`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Softsign};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Softsign::new().forward(&tensor![-1.0, 3.0])?, tensor![-0.5, 0.75]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Softsign softsign;
     /// `x - tanh(x)` (`torch.nn.Tanhshrink`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Tanhshrink};
+    /// # use torsh_tensor::tensor;
+    /// assert!(Tanhshrink::new().forward(&tensor![0.0, 1.0])?.allclose(&tensor![0.0, 0.2384058])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Tanhshrink tanhshrink;
     /// Logarithm of the sigmoid (`torch.nn.LogSigmoid`).
+    ///
+    /// ```
+    /// # use torsh_nn::{LogSigmoid, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert!(LogSigmoid::new().forward(&tensor![0.0, -1000.0])?.allclose(&tensor![-0.6931472, -1000.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     LogSigmoid logsigmoid;
 }
 
@@ -112,14 +196,49 @@ macro_rules! with_number {
 
 with_number! {
     /// ReLU with a slope for negative elements (`torch.nn.LeakyReLU`).
+    ///
+    /// ```
+    /// # use torsh_nn::{LeakyReLU, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(LeakyReLU::negative_slope(0.5).forward(&tensor![-2.0, 3.0])?, tensor![-1.0, 3.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     LeakyReLU leaky_relu_with LeakyReluOptions negative_slope = 0.01;
     /// `alpha * (exp(x) - 1)` for negative elements (`torch.nn.ELU`).
+    ///
+    /// ```
+    /// # use torsh_nn::{ELU, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert!(ELU::alpha(2.0).forward(&tensor![-1.0, 2.0])?.allclose(&tensor![-1.264241, 2.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     ELU elu_with EluOptions alpha = 1.0;
     /// `alpha * (exp(x / alpha) - 1)` for negative elements (`torch.nn.CELU`).
+    ///
+    /// ```
+    /// # use torsh_nn::{CELU, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert!(CELU::alpha(2.0).forward(&tensor![-2.0, 2.0])?.allclose(&tensor![-1.264241, 2.0])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     CELU celu_with EluOptions alpha = 1.0;
     /// 0 for elements within `lambd` of it (`torch.nn.Hardshrink`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Hardshrink, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Hardshrink::new().forward(&tensor![-1.0, 0.25])?, tensor![-1.0, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Hardshrink hardshrink_with ShrinkOptions lambd = 0.5;
     /// Elements moved by `lambd` towards 0, and not beyond (`torch.nn.Softshrink`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Softshrink};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Softshrink::new().forward(&tensor![-1.0, 0.25])?, tensor![-0.5, 0.0]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Softshrink softshrink_with ShrinkOptions lambd = 0.5;
 }
 
@@ -386,9 +505,30 @@ macro_rules! along {
 
 along! {
     /// Exponentials divided by their sum along a dimension (`torch.nn.Softmax`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Softmax};
+    /// # use torsh_tensor::tensor;
+    /// assert_eq!(Softmax::new(-1).forward(&tensor![0.0, 0.0])?, tensor![0.5, 0.5]);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Softmax softmax;
     /// Logarithm of the softmax (`torch.nn.LogSoftmax`).
+    ///
+    /// ```
+    /// # use torsh_nn::{LogSoftmax, Module};
+    /// # use torsh_tensor::tensor;
+    /// assert!(LogSoftmax::new(-1).forward(&tensor![0.0, 0.0])?.allclose(&tensor![-0.6931472, -0.6931472])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     LogSoftmax log_softmax;
     /// Softmax of the negated elements (`torch.nn.Softmin`).
+    ///
+    /// ```
+    /// # use torsh_nn::{Module, Softmin};
+    /// # use torsh_tensor::tensor;
+    /// assert!(Softmin::new(-1).forward(&tensor![1.0, 3.0])?.allclose(&tensor![0.8807971, 0.1192029])?);
+    /// # Ok::<(), torsh_tensor::TorshError>(())
+    /// ```
     Softmin softmin;
 }
