@@ -1,7 +1,7 @@
 //! The choice of algorithms.
 //!
-//! An operation that has several algorithms implements [`Algorithm`] for an enum of all of them: one
-//! pure function says which is the fastest for a problem on a machine, and why. Kernels ask [`pick`],
+//! An operation that has several algorithms has an enum of all of them (the trait `Algorithm`): one
+//! pure function says which is the fastest for a problem on a machine, and why. Kernels ask `pick`,
 //! where a choice can be seen and replaced:
 //!
 //! * `TORSH_EXPLAIN=1` prints a line for each choice: operation, problem, algorithm and reason.

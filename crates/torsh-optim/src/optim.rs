@@ -14,7 +14,6 @@ use crate::{GroupState, Optimizer, OptimizerState, Options, ParamState, StateVal
 /// parameter, and its update.
 ///
 /// ```
-/// # use torsh_tensor::Tensor;
 /// use torsh_optim::{Algorithm, Optim, Optimizer, ParamState, SgdOptions};
 /// # use torsh_tensor::{Result, Tensor, tensor};
 /// /// Steps of the learning rate against the gradient's sign; it has SGD's settings.
