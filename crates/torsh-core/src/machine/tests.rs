@@ -68,6 +68,10 @@ fn light_loops_avoid_halves() {
 
 /// The caches are those that Linux says, where it does.
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "Miri neither executes `cpuid` nor reads the system's files"
+)]
 fn caches_are_the_systems() {
     let found = Machine::detect();
     for nth in 0..4 {
