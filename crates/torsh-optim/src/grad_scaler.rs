@@ -444,9 +444,6 @@ impl GradScaler {
 
     /// The scale, for which the host waits where it is a device's; 1 where it is not enabled.
     ///
-    /// # Errors
-    /// What the device reports.
-    ///
     /// ```
     /// use torsh_optim::{GradScaler, GradScalerOptions};
     /// let off = GradScaler::new_with(GradScalerOptions::new().enabled(false))?;
@@ -454,6 +451,9 @@ impl GradScaler {
     /// assert_eq!(GradScaler::new().get_scale()?, 65536.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// What the device reports.
     #[track_caller]
     pub fn get_scale(&self) -> Result<f64> {
         let inner = self.0.lock();

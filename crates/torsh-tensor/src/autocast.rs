@@ -270,24 +270,21 @@ pub fn is_autocast_enabled(device: impl Into<Device>) -> bool {
 /// The dtype a region on a device computes in where none is named (`torch.get_autocast_dtype`):
 /// the innermost region's, else bfloat16 on the CPU and float16 on GPUs.
 ///
-/// # Errors
-/// The meta device, which has none.
-///
 /// ```
 /// use torsh_tensor::{DType, Device, get_autocast_dtype};
 /// assert_eq!(get_autocast_dtype(Device::Cpu)?, DType::BF16);
 /// assert!(get_autocast_dtype(Device::Meta).is_err());
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+///
+/// # Errors
+/// The meta device, which has none.
 pub fn get_autocast_dtype(device: impl Into<Device>) -> Result<DType> {
     Ok(STATE.get().dtypes[device_kind(device.into())?])
 }
 
 /// Sets the dtype of [`get_autocast_dtype`] for this thread (`torch.set_autocast_dtype`); inside of
 /// a region until it ends.
-///
-/// # Errors
-/// A dtype other than bfloat16 and float16; the meta device.
 ///
 /// ```
 /// use torsh_tensor::{DType, Device, get_autocast_dtype, set_autocast_dtype};
@@ -296,6 +293,9 @@ pub fn get_autocast_dtype(device: impl Into<Device>) -> Result<DType> {
 /// assert!(set_autocast_dtype(Device::Cpu, DType::I64).is_err());
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+///
+/// # Errors
+/// A dtype other than bfloat16 and float16; the meta device.
 pub fn set_autocast_dtype(device: impl Into<Device>, dtype: DType) -> Result<()> {
     let mut s = STATE.get();
     s.dtypes[device_kind(device.into())?] = check_dtype(dtype)?;

@@ -114,23 +114,20 @@ impl Stream {
     /// A stream of a device, of priority 0. A device has at most 32 streams of a priority; after
     /// that the same ones are handed out in turn.
     ///
-    /// # Errors
-    /// Where the device is not there, or has no data (`meta`).
-    ///
     /// ```
     /// use torsh_tensor::{Device, Stream};
     /// let stream = Stream::new(Device::Cpu)?;
     /// assert_eq!(stream.device(), Device::Cpu);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Where the device is not there, or has no data (`meta`).
     pub fn new(device: impl Into<Device>) -> Result<Stream> {
         Stream::new_with(device, StreamOptions::default())
     }
 
     /// [`Stream::new`] with a priority.
-    ///
-    /// # Errors
-    /// As [`Stream::new`].
     ///
     /// ```
     /// use torsh_tensor::{Device, Stream, StreamOptions};
@@ -138,6 +135,9 @@ impl Stream {
     /// assert_eq!(stream.device(), Device::Cpu);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// As [`Stream::new`].
     pub fn new_with(device: impl Into<Device>, options: StreamOptions) -> Result<Stream> {
         let device = device.into();
         let backend = torsh_backend::backend(device)?;
@@ -200,10 +200,6 @@ impl Stream {
 
     /// Waits until all work that was given to the stream is done.
     ///
-    /// # Errors
-    /// The first error that this work reported since the last wait, once, with its op and call site;
-    /// where the device is lost.
-    ///
     /// ```
     /// use torsh_tensor::{Device, Stream};
     /// let stream = Stream::new(Device::Cpu)?;
@@ -211,6 +207,10 @@ impl Stream {
     /// assert!(stream.query()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// The first error that this work reported since the last wait, once, with its op and call site;
+    /// where the device is lost.
     pub fn synchronize(&self) -> Result<()> {
         self.mark()?.wait()
     }
@@ -233,15 +233,15 @@ impl Stream {
     /// It is told by an event behind that work, which is recorded where there is none yet. So the first
     /// answer after new work may be `false` although the work has just ended.
     ///
-    /// # Errors
-    /// Where the device is lost.
-    ///
     /// ```
     /// use torsh_tensor::{Device, Stream};
     /// // The CPU's work is done when a call returns.
     /// assert!(Stream::new(Device::Cpu)?.query()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Where the device is lost.
     pub fn query(&self) -> Result<bool> {
         let now = self.run(|b| Ok(b.ticket()))?;
         let last = LAST.lock();
@@ -259,9 +259,6 @@ impl Stream {
 
     /// A new event that marks the stream's work so far, without timing.
     ///
-    /// # Errors
-    /// Where the device is lost.
-    ///
     /// ```
     /// use torsh_tensor::{Device, Stream};
     /// let event = Stream::new(Device::Cpu)?.record_event()?;
@@ -269,6 +266,9 @@ impl Stream {
     /// assert!(event.query()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Where the device is lost.
     pub fn record_event(&self) -> Result<Event> {
         let event = Event::new(self.device)?;
         event.record_on(self)?;
@@ -279,10 +279,6 @@ impl Stream {
     /// An event that was not recorded is not waited for. For one of another device the caller waits,
     /// as devices do not see each other's work.
     ///
-    /// # Errors
-    /// Where the device is lost; for an event of another device also what [`Event::synchronize`]
-    /// reports.
-    ///
     /// ```
     /// use torsh_tensor::{Device, Stream};
     /// let (a, b) = (Stream::new(Device::Cpu)?, Stream::new(Device::Cpu)?);
@@ -291,6 +287,10 @@ impl Stream {
     /// assert!(a.query()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Where the device is lost; for an event of another device also what [`Event::synchronize`]
+    /// reports.
     pub fn wait_event(&self, event: &Event) -> Result<()> {
         match event.mark() {
             None => Ok(()),
@@ -304,9 +304,6 @@ impl Stream {
     /// Lets work that is given to the stream from now on wait for all work that was given to another
     /// so far.
     ///
-    /// # Errors
-    /// As [`Stream::wait_event`].
-    ///
     /// ```
     /// use torsh_tensor::{Device, Stream};
     /// let (a, b) = (Stream::new(Device::Cpu)?, Stream::new(Device::Cpu)?);
@@ -315,6 +312,9 @@ impl Stream {
     /// assert!(a.query()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// As [`Stream::wait_event`].
     pub fn wait_stream(&self, stream: &Stream) -> Result<()> {
         self.wait_event(&stream.record_event()?)
     }
@@ -328,14 +328,14 @@ impl fmt::Display for Stream {
 
 /// The stream that this thread's work on a device goes to (`torch.accelerator.current_stream`).
 ///
-/// # Errors
-/// Where the device is not there.
-///
 /// ```
 /// use torsh_tensor::{Device, current_stream, default_stream};
 /// assert_eq!(current_stream(Device::Cpu)?, default_stream(Device::Cpu)?);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+///
+/// # Errors
+/// Where the device is not there.
 pub fn current_stream(device: impl Into<Device>) -> Result<Stream> {
     let device = device.into();
     let queue = torsh_backend::backend(device)?.queue();
@@ -344,14 +344,14 @@ pub fn current_stream(device: impl Into<Device>) -> Result<Stream> {
 
 /// A device's default stream, which all threads share (`torch.cuda.default_stream`).
 ///
-/// # Errors
-/// Where the device is not there.
-///
 /// ```
 /// use torsh_tensor::{Device, default_stream};
 /// assert_eq!(default_stream(Device::Cpu)?.stream_id(), 0);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+///
+/// # Errors
+/// Where the device is not there.
 pub fn default_stream(device: impl Into<Device>) -> Result<Stream> {
     let device = device.into();
     torsh_backend::backend(device)?;
@@ -364,9 +364,6 @@ pub fn default_stream(device: impl Into<Device>) -> Result<Stream> {
 /// Makes a stream the current one of this thread, on its device (`torch.accelerator.set_stream`).
 /// [`stream`] also restores the one before.
 ///
-/// # Errors
-/// Where the device is not there.
-///
 /// ```
 /// use torsh_tensor::{Device, Stream, current_stream, set_stream};
 /// let mine = Stream::new(Device::Cpu)?;
@@ -374,6 +371,9 @@ pub fn default_stream(device: impl Into<Device>) -> Result<Stream> {
 /// assert_eq!(current_stream(Device::Cpu)?, mine);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+///
+/// # Errors
+/// Where the device is not there.
 pub fn set_stream(stream: &Stream) -> Result<()> {
     torsh_backend::backend(stream.device)?.set_queue(stream.queue)
 }
@@ -457,23 +457,20 @@ struct Inner {
 impl Event {
     /// An event of a device, not recorded yet and without timing.
     ///
-    /// # Errors
-    /// Where the device is not there, or has no data (`meta`).
-    ///
     /// ```
     /// use torsh_tensor::{Device, Event};
     /// let event = Event::new(Device::Cpu)?;
     /// assert_eq!(event.device(), Device::Cpu);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Where the device is not there, or has no data (`meta`).
     pub fn new(device: impl Into<Device>) -> Result<Event> {
         Event::new_with(device, EventOptions::default())
     }
 
     /// [`Event::new`], with timing where the options say so.
-    ///
-    /// # Errors
-    /// As [`Event::new`].
     ///
     /// ```
     /// use torsh_tensor::{Device, Event, EventOptions};
@@ -484,6 +481,9 @@ impl Event {
     /// assert!(start.elapsed_time(&end)? >= 0.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// As [`Event::new`].
     pub fn new_with(device: impl Into<Device>, options: EventOptions) -> Result<Event> {
         let device = device.into();
         torsh_backend::backend(device)?;
@@ -515,9 +515,6 @@ impl Event {
     /// Marks the work so far of this thread's current stream. An event that is recorded again marks
     /// the later point.
     ///
-    /// # Errors
-    /// Where the device is lost.
-    ///
     /// ```
     /// use torsh_tensor::{Device, Event};
     /// let event = Event::new(Device::Cpu)?;
@@ -526,6 +523,9 @@ impl Event {
     /// assert!(event.query()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Where the device is lost.
     pub fn record(&self) -> Result<()> {
         self.record_on(&current_stream(self.inner.device)?)
     }
@@ -562,15 +562,15 @@ impl Event {
     /// Whether the work before it is done; that work is handed to the device, so that asking again
     /// and again ends. True for an event that was not recorded.
     ///
-    /// # Errors
-    /// Where the device is lost.
-    ///
     /// ```
     /// use torsh_tensor::{Device, Event};
     /// // Nothing is awaited of an event that was not recorded.
     /// assert!(Event::new(Device::Cpu)?.query()?);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Where the device is lost.
     pub fn query(&self) -> Result<bool> {
         let Some(mark) = self.mark() else {
             return Ok(true);
@@ -645,9 +645,6 @@ impl fmt::Debug for Event {
 /// Waits until all work given to a device so far is done, and leaves its errors to the next call that
 /// reports them. For measuring; [`synchronize`](torsh_backend::synchronize) is the wait that reports.
 ///
-/// # Errors
-/// Where the device is not there or is lost.
-///
 /// ```
 /// use torsh_tensor::{Device, devices::wait_idle, tensor};
 /// let y = tensor![1.0].exp()?;
@@ -655,6 +652,9 @@ impl fmt::Debug for Event {
 /// assert!(y.item::<f32>()? > 2.7);
 /// # Ok::<(), torsh_tensor::TorshError>(())
 /// ```
+///
+/// # Errors
+/// Where the device is not there or is lost.
 pub fn wait_idle(device: impl Into<Device>) -> Result<()> {
     let device = device.into();
     let current = current_stream(device)?;

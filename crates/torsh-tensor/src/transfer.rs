@@ -96,10 +96,6 @@ impl Tensor {
     /// The tensor on another device (`Tensor.to`); itself when it is there already. Gradients flow
     /// back to the device that the tensor is on.
     ///
-    /// # Errors
-    /// Where the device is not there, has no memory left or has not the tensor's dtype, and for meta
-    /// tensors, which have no data to copy.
-    ///
     /// ```
     /// # use torsh_tensor::{Device, tensor};
     /// let x = tensor![1.0];
@@ -107,6 +103,10 @@ impl Tensor {
     /// assert_eq!(x.to_device(Device::Meta)?.device(), Device::Meta);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Where the device is not there, has no memory left or has not the tensor's dtype, and for meta
+    /// tensors, which have no data to copy.
     #[track_caller]
     pub fn to_device(&self, device: impl Into<Device>) -> Result<Tensor> {
         let device = device.into();

@@ -233,15 +233,15 @@ impl Tensor {
     /// The rows of this weight that `indices` name, in their shape
     /// (`torch.nn.functional.embedding(indices, weight)`).
     ///
-    /// # Errors
-    /// A weight that is not 2-d, indices that are no integers or out of range.
-    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// let weight = tensor![[1.0, 2.0], [3.0, 4.0]];
     /// assert_eq!(weight.embedding(&tensor![1, 0, 1])?, tensor![[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// A weight that is not 2-d, indices that are no integers or out of range.
     #[track_caller]
     pub fn embedding(&self, indices: &Tensor) -> Result<Tensor> {
         self.embedding_with(indices, EmbeddingOptions::default())

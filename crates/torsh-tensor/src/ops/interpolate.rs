@@ -358,11 +358,6 @@ impl Tensor {
 
     /// [`Tensor::interpolate`] by a size or a factor, in any mode.
     ///
-    /// # Errors
-    /// Both or neither of `size` and `scale_factor`, a mode that does not go with the number of
-    /// dimensions, `align_corners` with a mode that has none, `antialias` but for images by
-    /// bilinear, bicubic or lanczos, sizes that are not positive.
-    ///
     /// ```
     /// use torsh_tensor::{InterpolateMode, InterpolateOptions, tensor};
     /// let x = tensor![[[0.0, 4.0]]];
@@ -373,6 +368,11 @@ impl Tensor {
     /// assert_eq!(x.interpolate_with(options)?, tensor![[[0.0, 2.0, 4.0]]]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Both or neither of `size` and `scale_factor`, a mode that does not go with the number of
+    /// dimensions, `align_corners` with a mode that has none, `antialias` but for images by
+    /// bilinear, bicubic or lanczos, sizes that are not positive.
     #[track_caller]
     pub fn interpolate_with(&self, options: InterpolateOptions) -> Result<Tensor> {
         self.named(INTERPOLATE.name, self.interpolated(&options))

@@ -368,15 +368,15 @@ impl Tensor {
     /// This tensor with the elements of `source`, in order, where the bool mask is true; shapes
     /// broadcast (`torch.masked_scatter`).
     ///
-    /// # Errors
-    /// A source of another dtype, or of fewer elements than the mask has true ones.
-    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// let mask = tensor![true, false, true];
     /// assert_eq!(tensor![0, 0, 0].masked_scatter(&mask, &tensor![7, 8])?, tensor![7, 0, 8]);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// A source of another dtype, or of fewer elements than the mask has true ones.
     #[track_caller]
     pub fn masked_scatter(&self, mask: &Tensor, source: &Tensor) -> Result<Tensor> {
         call1(

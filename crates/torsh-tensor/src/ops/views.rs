@@ -296,17 +296,17 @@ impl Tensor {
     /// The same memory read as elements of another dtype (`Tensor.view(dtype)`); where the sizes
     /// differ, the last dimension grows or shrinks. As a bool, any byte but 0 is true.
     ///
-    /// # Errors
-    /// Where the sizes differ: for 0-d tensors, a stride of the last dimension other than 1, and
-    /// sizes, strides or an offset that the new size does not divide. For memory that does not begin
-    /// where elements of the dtype may, as part of a mapped file.
-    ///
     /// ```
     /// # use torsh_tensor::{DType, tensor};
     /// // The bits of 1.0.
     /// assert_eq!(tensor![1.0].view_dtype(DType::I32)?.item::<i32>()?, 0x3f80_0000);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// Where the sizes differ: for 0-d tensors, a stride of the last dimension other than 1, and
+    /// sizes, strides or an offset that the new size does not divide. For memory that does not begin
+    /// where elements of the dtype may, as part of a mapped file.
     #[track_caller]
     pub fn view_dtype(&self, dtype: torsh_core::DType) -> Result<Tensor> {
         if dtype == self.dtype() {

@@ -523,9 +523,6 @@ impl Tensor {
     /// a tensor of this shape, of this shape without the last dimension, or with one dimension of
     /// size 1.
     ///
-    /// # Errors
-    /// A negative variance, or one of another shape.
-    ///
     /// ```
     /// # use torsh_tensor::tensor;
     /// let loss = tensor![0.0, 1.0].gaussian_nll_loss(&tensor![2.0, 1.0], 1.0)?;
@@ -533,6 +530,9 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>()?, 1.0);
     /// # Ok::<(), torsh_tensor::TorshError>(())
     /// ```
+    ///
+    /// # Errors
+    /// A negative variance, or one of another shape.
     #[track_caller]
     pub fn gaussian_nll_loss<'a>(
         &self,
