@@ -480,8 +480,8 @@ impl Tensor {
         }
     }
 
-    /// The last two dimensions swapped, and complex numbers conjugated. A tensor of one dimension
-    /// is an error.
+    /// The last two dimensions swapped, and complex numbers conjugated. Fewer than two
+    /// dimensions are an error.
     ///
     /// ```
     /// # use torsh_tensor::tensor;
