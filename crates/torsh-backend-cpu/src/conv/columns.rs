@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::element::{ConvElement, clear};
+use super::element::{ConvElement, ConvKind, clear};
 
 /// Sizes of a convolution in up to three dimensions: `[depth, height, width]`, the leading ones 1
 /// where there are fewer.
@@ -23,6 +23,13 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
+    /// The channels of a group that a result sums over, and those of its results.
+    pub fn channels(&self, kind: ConvKind) -> (usize, usize) {
+        match kind {
+            ConvKind::Transposed => (self.out_channels, self.in_channels),
+            _ => (self.in_channels, self.out_channels),
+        }
+    }
     /// Weights of one pair of channels.
     pub fn taps(&self) -> usize {
         self.kernel.iter().product()

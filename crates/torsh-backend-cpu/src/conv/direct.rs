@@ -3,16 +3,15 @@
 
 use std::ops::Range;
 
-use num_complex::Complex;
 use torsh_core::machine::Machine;
-use torsh_core::{DType, Result, pool};
+use torsh_core::{Result, pool};
 
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::element::{ConvElement, ConvKind, clear};
 use super::plan::{Band, Bands, Phase, Plan};
-use super::strip::{Direct, Dots, Loops, PLANES, PadRows, Strip, fitting};
+use super::strip::{Dots, Loops, PLANES, PadRows, Strip, fitting, lanes};
 use crate::arch::level;
 use crate::copy::stream;
 use crate::dense::{Ptr, Scratch, missing};
@@ -20,28 +19,14 @@ use crate::tuning::conv as tuning;
 
 /// The bands of a problem.
 fn bands(p: &ConvProblem, machine: &Machine) -> Option<Bands> {
-    let lanes = match p.dtype {
-        DType::F32 => f32::loops(machine.level).lanes,
-        DType::F64 => f64::loops(machine.level).lanes,
-        DType::C64 => Complex::<f32>::loops(machine.level).lanes,
-        DType::C128 => Complex::<f64>::loops(machine.level).lanes,
-        _ => u64::loops(machine.level).lanes,
-    };
+    let lanes = lanes(p.dtype, machine.level);
     Bands::new(&p.g, p.kind, lanes, p.dtype.size())
-}
-
-/// The channels that a result sums over, and those of a result.
-fn channels(p: &ConvProblem) -> (usize, usize) {
-    match p.kind {
-        ConvKind::Transposed => (p.g.out_channels, p.g.in_channels),
-        _ => (p.g.in_channels, p.g.out_channels),
-    }
 }
 
 /// Whether bands of the image fit, and no more terms are summed one after the other than are exact
 /// enough.
 pub(super) fn accepts(p: &ConvProblem, machine: &Machine) -> bool {
-    let (channels, _) = channels(p);
+    let (channels, _) = p.g.channels(p.kind);
     let depthwise = channels == 1 && p.g.groups > 1;
     (depthwise || channels.saturating_mul(p.g.taps()) <= tuning::DIRECT_TERMS)
         && bands(p, machine).is_some()
@@ -49,7 +34,7 @@ pub(super) fn accepts(p: &ConvProblem, machine: &Machine) -> bool {
 
 /// Whether there are so few channels that tiles of a product would be mostly empty.
 pub(super) fn pays(p: &ConvProblem) -> bool {
-    let (channels, outs) = channels(p);
+    let (channels, outs) = p.g.channels(p.kind);
     channels.min(outs) <= tuning::DIRECT_CHANNELS
         || p.g.groups > 1 && channels <= tuning::DIRECT_GROUP_CHANNELS
 }

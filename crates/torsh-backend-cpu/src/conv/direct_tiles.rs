@@ -6,14 +6,14 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 use torsh_core::machine::Machine;
-use torsh_core::{DType, Result, pool};
+use torsh_core::{Result, pool};
 
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
 use super::element::ConvKind;
-use super::plan::{Axis, Band, STRIDE, Terms, narrowed};
-use super::strip::{Block, Direct, LANES, Loops, PadRows, Rows, fitting};
+use super::plan::{Axis, Band, Terms, axes, narrowed};
+use super::strip::{Block, LANES, Loops, PadRows, Rows, fitting, lanes};
 use super::windows::Windowed;
 use crate::arch::{Level, level};
 use crate::dense::{Ptr, Scratch, missing};
@@ -69,23 +69,12 @@ impl Bands {
     /// The bands of a convolution or of its transpose, for vectors of `lanes` numbers of `size` bytes
     /// and for `parts` threads; `None` where a band would be too large.
     fn new(g: &Geometry, kind: ConvKind, lanes: usize, size: usize, parts: usize) -> Option<Bands> {
-        let back = kind == ConvKind::Transposed;
-        let (channels, outs) = match back {
-            true => (g.out_channels, g.in_channels),
-            false => (g.in_channels, g.out_channels),
-        };
-        let sane = |d: usize| {
-            let far = g.kernel[d].checked_mul(g.dilation[d]);
-            g.stride[d] <= STRIDE && far.is_some_and(|n| n <= MOST) && g.padding[d] <= MOST
-        };
+        let (channels, outs) = g.channels(kind);
         // A pointwise convolution is a product of the image itself.
-        if g.is_pointwise() || !(0..3).all(sane) {
+        if g.is_pointwise() {
             return None;
         }
-        let axes: [Axis; 3] = std::array::from_fn(|d| match back {
-            true => Axis::transposed(g, d),
-            false => Axis::forward(g, d),
-        });
+        let axes = axes(g, kind, MOST)?;
         let [z, y, x] = &axes;
         let depths = z.offsets();
         let mut rows = y.results(0);
@@ -222,14 +211,6 @@ impl Plan {
     }
 }
 
-/// Numbers of a vector of the loops at a level.
-fn lanes(dtype: DType, level: Level) -> usize {
-    match dtype {
-        DType::F32 => f32::loops(level).lanes,
-        _ => f64::loops(level).lanes,
-    }
-}
-
 fn bands(p: &ConvProblem, machine: &Machine, threads: usize) -> Option<Bands> {
     let lanes = lanes(p.dtype, machine.level);
     Bands::new(&p.g, p.kind, lanes, p.dtype.size(), threads)
@@ -244,11 +225,11 @@ pub(super) fn accepts(p: &ConvProblem, machine: &Machine, threads: usize) -> boo
 pub(super) fn pays(p: &ConvProblem, machine: &Machine, threads: usize) -> bool {
     let g = &p.g;
     // A result of the transpose takes only the taps of its phase.
-    let (channels, phases) = match p.kind {
-        ConvKind::Transposed => (g.out_channels, g.stride.iter().product()),
-        _ => (g.in_channels, 1),
+    let phases = match p.kind {
+        ConvKind::Transposed => g.stride.iter().product(),
+        _ => 1,
     };
-    channels * g.taps() >= tuning::DIRECT_TILES_TERMS * phases
+    g.channels(p.kind).0 * g.taps() >= tuning::DIRECT_TILES_TERMS * phases
         && bands(p, machine, threads).is_some_and(|b| 4 * b.wasted <= b.results)
 }
 

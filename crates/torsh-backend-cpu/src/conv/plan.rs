@@ -100,6 +100,21 @@ impl Axis {
     }
 }
 
+/// The dimensions of a convolution, or with [`ConvKind::Transposed`] of its transpose; `None` where a
+/// stride is too long for padded rows, or a window or padding is longer than `most`.
+pub(super) fn axes(g: &Geometry, kind: ConvKind, most: usize) -> Option<[Axis; 3]> {
+    let fits = |d: usize| {
+        let far = g.kernel[d].checked_mul(g.dilation[d]);
+        g.stride[d] <= STRIDE && far.is_some_and(|n| n <= most) && g.padding[d] <= most
+    };
+    (0..3).all(fits).then(|| {
+        std::array::from_fn(|d| match kind {
+            ConvKind::Transposed => Axis::transposed(g, d),
+            _ => Axis::forward(g, d),
+        })
+    })
+}
+
 /// Fewer columns, of whole vectors, where a band of all of them would be too large, but not fewer than
 /// half of `least`.
 pub(super) fn narrowed(
@@ -194,21 +209,8 @@ impl Bands {
     /// The bands of a convolution, or with [`ConvKind::Transposed`] of its transpose, for vectors of `lanes`
     /// numbers of `size` bytes; `None` where the windows are too large for bands.
     pub fn new(g: &Geometry, kind: ConvKind, lanes: usize, size: usize) -> Option<Bands> {
-        let (channels, outs) = match kind {
-            ConvKind::Transposed => (g.out_channels, g.in_channels),
-            _ => (g.in_channels, g.out_channels),
-        };
-        let sane = |d: usize| {
-            let far = g.kernel[d].checked_mul(g.dilation[d]);
-            g.stride[d] <= STRIDE && far.is_some_and(|n| n <= MOST) && g.padding[d] <= MOST
-        };
-        if !(0..3).all(sane) {
-            return None;
-        }
-        let axes: [Axis; 3] = std::array::from_fn(|d| match kind {
-            ConvKind::Transposed => Axis::transposed(g, d),
-            _ => Axis::forward(g, d),
-        });
+        let (channels, outs) = g.channels(kind);
+        let axes = axes(g, kind, MOST)?;
         let [z, y, x] = &axes;
         let depths = z.offsets();
         let lines = channels * depths.len();

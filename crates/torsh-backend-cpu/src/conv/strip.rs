@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use num_complex::Complex;
+use torsh_core::DType;
 
 use super::depthwise::{self, BandFn};
 use super::element::ConvElement;
@@ -514,6 +515,17 @@ unsafe fn weave<T: Copy>(n: usize, [even, odd]: [*const T; 2], to: *mut T) {
             *to.wrapping_add(i.wrapping_mul(2)) = *even.wrapping_add(i);
             *to.wrapping_add(i.wrapping_mul(2).wrapping_add(1)) = *odd.wrapping_add(i);
         }
+    }
+}
+
+/// Numbers of a vector of the loops of a dtype at a level.
+pub(super) fn lanes(dtype: DType, level: Level) -> usize {
+    match dtype {
+        DType::F32 => f32::loops(level).lanes,
+        DType::F64 => f64::loops(level).lanes,
+        DType::C64 => Complex::<f32>::loops(level).lanes,
+        DType::C128 => Complex::<f64>::loops(level).lanes,
+        _ => u64::loops(level).lanes,
     }
 }
 

@@ -157,7 +157,7 @@ fn is_small(p: &ProductProblem) -> bool {
 /// Whether AMX can take the product, and the packing, which takes `(m + n) k` where the product takes
 /// `m n k`, is repaid.
 #[inline]
-pub(crate) fn amx_pays(m: usize, n: usize, k: usize, ratio: usize, steps: usize) -> bool {
+fn amx_pays(m: usize, n: usize, k: usize, ratio: usize, steps: usize) -> bool {
     let step = tuning::AMX_STEP;
     // One whole step is enough; a step of which a part is missing takes as long.
     (k >= steps * step || k == step) && m * n >= ratio * (m + n)

@@ -1,5 +1,6 @@
 use super::*;
 use crate::arch::Level;
+use crate::conv::strip::Direct;
 
 /// A geometry of images with one number for both dimensions of the window.
 fn geometry(
@@ -108,7 +109,7 @@ fn what_a_tap_does_not_see_does_not_spoil_its_weight() {
         let mut dw = vec![0.0; 18 * outs];
         let problem = ConvProblem {
             kind: ConvKind::Weight,
-            dtype: DType::F32,
+            dtype: torsh_core::DType::F32,
             g,
         };
         let operands = [ptr(&mut dy), ptr(&mut x), ptr(&mut dw)];
