@@ -4,6 +4,7 @@
 //! and an instruction set `A`. Every method is what PyTorch's CPU kernels compute, special values
 //! included, inlined and free of branches where the op is hot, so that a loop over it vectorises.
 
+pub(crate) mod byte;
 mod complex;
 mod int;
 mod real;
@@ -13,7 +14,7 @@ mod tests;
 use std::fmt::Debug;
 use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Sub};
 
-use crate::arch::Arch;
+use crate::simd::Arch;
 use crate::vmath::VMath;
 
 /// Real floating-point numbers: `f32` and `f64`.

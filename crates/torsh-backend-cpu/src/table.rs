@@ -9,32 +9,32 @@ use torsh_core::{
     Backend, DType, Device, DeviceProperties, Kernel, KernelFn, Result, Storage, TorshError,
 };
 
-use crate::arch::Level;
+use crate::simd::Level;
 
 /// The files that define kernels, in the order they are asked.
 const SOURCES: &[fn(Kernel) -> Option<KernelFn>] = &[
-    crate::pointwise::kernel,
-    crate::check::kernel,
-    crate::copy::kernel,
-    crate::create::kernel,
-    crate::cross::kernel,
-    crate::embedding_bag::kernel,
-    crate::index::kernel,
-    crate::sort::kernel,
-    crate::optim::kernel,
-    crate::conv::kernel,
-    crate::random::kernel,
-    crate::loss::kernel,
-    crate::attention::kernel,
-    crate::batch_norm::kernel,
-    crate::row_norm::kernel,
-    crate::rnn::kernel,
-    crate::pooling::kernel,
-    crate::resample::kernel,
-    crate::matmul::kernel,
-    crate::reduce::kernel,
-    crate::scan::kernel,
-    crate::softmax::kernel,
+    crate::kernels::pointwise::kernel,
+    crate::kernels::check::kernel,
+    crate::kernels::copy::kernel,
+    crate::kernels::create::kernel,
+    crate::kernels::cross::kernel,
+    crate::kernels::embedding_bag::kernel,
+    crate::kernels::index::kernel,
+    crate::kernels::sort::kernel,
+    crate::kernels::optim::kernel,
+    crate::kernels::conv::kernel,
+    crate::kernels::random::kernel,
+    crate::kernels::loss::kernel,
+    crate::kernels::attention::kernel,
+    crate::kernels::batch_norm::kernel,
+    crate::kernels::row_norm::kernel,
+    crate::kernels::rnn::kernel,
+    crate::kernels::pooling::kernel,
+    crate::kernels::resample::kernel,
+    crate::kernels::matmul::kernel,
+    crate::kernels::reduce::kernel,
+    crate::kernels::scan::kernel,
+    crate::kernels::softmax::kernel,
 ];
 
 type Table = [Option<KernelFn>; Kernel::COUNT];

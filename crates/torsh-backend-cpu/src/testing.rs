@@ -23,7 +23,7 @@ pub(crate) fn run<'a>(
 /// The processor in use, which the choices of algorithms are made for.
 pub(crate) fn machine() -> &'static Machine {
     #[cfg(target_arch = "x86_64")]
-    return crate::isa::machine();
+    return crate::simd::isa::machine();
     #[cfg(not(target_arch = "x86_64"))]
     torsh_core::machine::machine()
 }
@@ -31,7 +31,7 @@ pub(crate) fn machine() -> &'static Machine {
 /// Whether the processor has AVX-512; reported as skipped where it does not, or `TORSH_SIMD` leaves it out.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn has_avx512() -> bool {
-    let there = crate::arch::Level::Avx512.is_available();
+    let there = crate::simd::Level::Avx512.is_available();
     if !there {
         skipped("needs AVX-512");
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::indices;
 use proptest::prelude::*;
-use torsh_backend_cpu::strided::StridedLoop;
+use torsh_backend_cpu::memory::strided::StridedLoop;
 
 /// A shape and, per operand, strides in elements and an element size.
 type Case = (Vec<usize>, Vec<(Vec<isize>, usize)>);

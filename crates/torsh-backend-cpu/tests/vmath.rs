@@ -2,8 +2,8 @@
 //! references (tests/data/make_vmath.py) and, for float32, against the float64
 //! functions of the platform over a sweep of all bit patterns.
 
-use torsh_backend_cpu::arch::Level;
 use torsh_backend_cpu::multiversion;
+use torsh_backend_cpu::simd::Level;
 use torsh_backend_cpu::vmath::VMath;
 
 macro_rules! unary {

@@ -1,7 +1,7 @@
 //! `f32` and `f64`.
 
 use super::Real;
-use crate::arch::{Arch, fma32, fma64};
+use crate::simd::{Arch, fma32, fma64};
 
 macro_rules! real {
     ($t:ident, $fma:ident, $nextafter:path, |$x:ident, $y:ident| $hypot:expr) => {

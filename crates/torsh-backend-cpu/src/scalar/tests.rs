@@ -7,7 +7,7 @@ mod cases;
 use num_complex::Complex;
 
 use super::{Cplx, Int, Real};
-use crate::arch::Base;
+use crate::simd::Base;
 
 /// Results of any type as complex numbers; bools are 0 and 1.
 trait Widen {

@@ -5,7 +5,8 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use torsh_backend_cpu::{arch, peak};
+use torsh_backend_cpu::machine::peak;
+use torsh_backend_cpu::simd;
 use torsh_tensor::DType;
 
 /// Seconds of one measurement of multiply-adds.
@@ -76,7 +77,7 @@ impl fmt::Display for Machine {
             "{} thread{}, {:?}: float32 {:.1}, float64 {:.1}, bfloat16 {bf16} GFLOP/s, copy {:.1} GB/s",
             self.threads,
             if self.threads == 1 { "" } else { "s" },
-            arch::level(),
+            simd::level(),
             giga(self.f32),
             giga(self.f64),
             giga(self.copy),

@@ -1,0 +1,615 @@
+//! The gradients: the scores anew, block by block, with keys as rows and queries as columns. So the
+//! weights and the gradients of scores are packed as they lie for the sums over queries; those over
+//! keys have the latter as their right operand, and are of transposed queries.
+
+use std::arch::x86_64::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use torsh_core::{DType, KernelArgs, Result, attrs, pool};
+
+use super::super::number::Number;
+use super::super::operand::{Matrices, Results, up};
+use super::super::{Sizes, by_heads};
+use super::{Packed, Places, are_safe, exponential};
+use crate::kernels::matmul::amx::pack::{
+    first, put_parts_of_line, put_parts_of_pair, split, turned,
+};
+use crate::kernels::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
+use crate::kernels::panels::{Panels, Rows, Soon, fetch};
+use crate::memory::dense::{Ptr, Scratch, missing};
+
+/// Queries and keys of a block.
+const QUERIES: usize = 128;
+const KEYS: usize = 128;
+/// Numbers that a row of scores is longer: rows of a power of two would be in few sets of the first-level
+/// cache.
+const APART: usize = 16;
+/// Products of a query, a key and a column that are worth a thread of their own.
+const GRAIN: usize = 256 * 1024;
+
+pub(super) fn run(args: &KernelArgs<'_>, sizes: &Sizes) -> Result<bool> {
+    let ([dq, dk, dv], [q, k, v, _, g, out, lse]) = (args.outputs(), args.inputs()) else {
+        return Err(missing());
+    };
+    let dtype = DType::F32;
+    let a = args.attrs::<attrs::AttentionBackward>()?;
+    let wanted = [a.query_grad, a.key_grad, a.value_grad];
+    let (lead, lead_kv) = (&sizes.lead[..], &sizes.lead_kv[..]);
+    let result = |i: usize, view, lead| match wanted[i] {
+        true => Results::<f32>::new(view, dtype, lead).map(Some),
+        false => Ok(None),
+    };
+    let [dq, dk, dv] = [
+        result(0, dq, lead)?,
+        result(1, dk, lead_kv)?,
+        result(2, dv, lead_kv)?,
+    ];
+    let call = Backward {
+        g: Matrices::new(g, dtype, lead)?,
+        q: Matrices::new(q, dtype, lead)?,
+        k: Matrices::new(k, dtype, lead_kv)?,
+        v: Matrices::new(v, dtype, lead_kv)?,
+        out: Matrices::new(out, dtype, lead)?,
+        lse: Ptr::new(lse.ptr().cast()),
+        dq: dq.as_ref().map(|r| &r.to),
+        dk: dk.as_ref().map(|r| &r.to),
+        dv: dv.as_ref().map(|r| &r.to),
+        sizes,
+        failed: AtomicBool::new(false),
+    };
+    let heads = sizes.heads_kv();
+    let work = sizes.group * sizes.l * sizes.seen() * (sizes.e + sizes.d);
+    let enough = heads.saturating_mul(work) > GRAIN;
+    let threads = match enough && !pool::in_parallel() {
+        true => pool::num_threads(),
+        false => 1,
+    };
+    let each = call.layout();
+    let scratch = Scratch::<u8>::new(threads * each.total)?;
+    let start = Ptr::new(scratch.ptr());
+    let at = |part: usize| start.at((part * each.total) as isize);
+    by_heads(heads, threads, &|x| {
+        // SAFETY: the operands have the sizes that the record planned, the scratch memory what
+        // `layout` says, and the unit is there; each call writes rows of its own.
+        unsafe { call.head(x.head, x.next, at(x.part), &each, x.of, x.blocks) };
+    });
+    if call.failed.load(Ordering::Relaxed) {
+        return Ok(false);
+    }
+    for result in [dq, dk, dv].into_iter().flatten() {
+        result.finish()?;
+    }
+    Ok(true)
+}
+
+/// The operands of a call.
+struct Backward<'a> {
+    g: Matrices<f32>,
+    q: Matrices<f32>,
+    k: Matrices<f32>,
+    v: Matrices<f32>,
+    out: Matrices<f32>,
+    lse: Ptr<f32>,
+    dq: Option<&'a Matrices<f32>>,
+    dk: Option<&'a Matrices<f32>>,
+    dv: Option<&'a Matrices<f32>>,
+    sizes: &'a Sizes,
+    /// Whether some head was not for the unit.
+    failed: AtomicBool,
+}
+
+/// Where things lie in a thread's memory.
+struct Layout {
+    /// A block's keys and values, of scores' rows and of sums over columns.
+    k: Packed,
+    v: Packed,
+    /// Columns of keys, of sums over keys.
+    k_columns: Packed,
+    /// Queries and gradients, of scores' columns and of sums over columns.
+    q: Packed,
+    g: Packed,
+    /// Columns of both, of sums over queries.
+    q_columns: Packed,
+    g_columns: Packed,
+    /// The logarithm of each query's sum, and its products of gradient and result.
+    lse: usize,
+    delta: usize,
+    /// Transposed gradients of queries, and their columns; before, queries times the scale.
+    dq: usize,
+    l: usize,
+    /// Gradients of keys and values, and their columns.
+    dk: usize,
+    e: usize,
+    dv: usize,
+    /// A panel's scores and their gradients, and a block's packed.
+    scores: usize,
+    grads: usize,
+    ld: usize,
+    weights: Packed,
+    changes: Packed,
+    changes_of_columns: Packed,
+    total: usize,
+}
+
+/// Where a head's sums go that its queries share.
+#[derive(Clone, Copy)]
+struct Shared {
+    wanted: [bool; 3],
+    dk: Sums,
+    dv: Sums,
+    /// Whether these are the first sums.
+    fresh: bool,
+}
+
+impl Backward<'_> {
+    fn layout(&self) -> Layout {
+        let Sizes { l, e, d, .. } = *self.sizes;
+        let seen = self.sizes.seen();
+        let [l_up, s_up, e_up, d_up] = [l, seen, e, d].map(|n| up(n, SIDE));
+        let (rows, keys) = (up(QUERIES.min(l), SIDE), up(KEYS.min(seen), SIDE));
+        let ld = rows + APART;
+        let (to_q, to_k, to_v) = (self.dq.is_some(), self.dk.is_some(), self.dv.is_some());
+        let some = |wanted: bool, n: usize| if wanted { n } else { 0 };
+        let mut to = Places::default();
+        Layout {
+            k: to.packed(keys, e),
+            v: to.packed(keys, d),
+            k_columns: to.packed(some(to_q, e), keys),
+            q: to.packed(l, e),
+            g: to.packed(l, d),
+            q_columns: to.packed(some(to_k, e), l),
+            g_columns: to.packed(some(to_v, d), l),
+            lse: to.floats(l_up),
+            delta: to.floats(l_up),
+            dq: to.floats(e_up * l_up),
+            l: l_up,
+            dk: to.floats(some(to_k, s_up * e_up)),
+            e: e_up,
+            dv: to.floats(some(to_v, s_up * d_up)),
+            scores: to.floats(SIDE * ld),
+            grads: to.floats(SIDE * ld),
+            ld,
+            weights: to.packed(some(to_v, keys), rows),
+            changes: to.packed(some(to_k, keys), rows),
+            changes_of_columns: to.packed(some(to_q, rows), keys),
+            total: to.total,
+        }
+    }
+
+    /// The gradients that a head of key and value takes part in: those of its queries, and those
+    /// of its keys and values; of the `part`-th of every `parts` blocks of them. Asks for what the head
+    /// `next` reads and writes first.
+    ///
+    /// # Safety
+    /// `at` must be memory of this layout, blocks be nobody else's, and the unit be there.
+    unsafe fn head(
+        &self,
+        kv: usize,
+        next: Option<usize>,
+        at: *mut u8,
+        to: &Layout,
+        [queries, keys]: [bool; 2],
+        [part, parts]: [usize; 2],
+    ) {
+        let Sizes {
+            l,
+            s,
+            e,
+            d,
+            group,
+            scale,
+            ..
+        } = *self.sizes;
+        let seen = self.sizes.seen();
+        let dq = self.dq.filter(|_| queries);
+        let (dk, dv) = (self.dk.filter(|_| keys), self.dv.filter(|_| keys));
+        let wanted = [dq.is_some(), dk.is_some(), dv.is_some()];
+        if wanted == [false; 3] {
+            return;
+        }
+        let mine = |block: usize| block % parts == part;
+        let floats = |place: usize| at.wrapping_add(place).cast::<f32>();
+        let (k, v) = (self.k.head(kv), self.v.head(kv));
+        let turned = |[row, column]: [isize; 2]| [column, row];
+        // Where the sums over queries are: in the result if that has whole blocks.
+        let sums = |result: Option<&Matrices<f32>>, place: usize, columns: usize| match result {
+            Some(to)
+                if to.steps[1] == 1 && to.steps[0] > 0 && (seen | columns).is_multiple_of(SIDE) =>
+            {
+                Sums {
+                    ptr: to.head(kv),
+                    step: 4 * to.steps[0] as usize,
+                }
+            }
+            _ => Sums {
+                ptr: floats(place),
+                step: 4 * up(columns, SIDE),
+            },
+        };
+        let (to_dk, to_dv) = (sums(dk, to.dk, e), sums(dv, to.dv, d));
+        // SAFETY: the caller's promise.
+        unsafe {
+            for head in kv * group..(kv + 1) * group {
+                let q = Rows {
+                    factor: scale as f32,
+                    ..self.q.rows(head, [l, e])
+                };
+                let scaled = floats(to.dq);
+                let steps = [e as isize, 1];
+                f32::copy_rows(&q, scaled, steps);
+                let g = self.g.head(head);
+                let most_q = to.q.fill::<true>(at, scaled, steps, [l, e]);
+                let most_g = to.g.fill::<true>(at, g, self.g.steps, [l, d]);
+                if wanted[1] {
+                    to.q_columns.fill::<true>(at, scaled, turned(steps), [e, l]);
+                }
+                if wanted[2] {
+                    to.g_columns
+                        .fill::<true>(at, g, turned(self.g.steps), [d, l]);
+                }
+                let (lse, delta) = (floats(to.lse), floats(to.delta));
+                let out = self.out.head(head);
+                for i in 0..l {
+                    let g = g.wrapping_offset(i as isize * self.g.steps[0]);
+                    let out = out.wrapping_offset(i as isize * self.out.steps[0]);
+                    let steps = [self.g.steps[1], self.out.steps[1]];
+                    *delta.wrapping_add(i) = f32::dot(g, out, steps, d);
+                    *lse.wrapping_add(i) = *self.lse.at((head * l + i) as isize);
+                }
+                // Queries that are none have weights of 0.
+                for i in l..to.l {
+                    *delta.wrapping_add(i) = 0.0;
+                    *lse.wrapping_add(i) = f32::INFINITY;
+                }
+                let last = head + 1 == (kv + 1) * group;
+                let mut soon = [Soon::NOTHING; 5];
+                if let Some(kv) = next.filter(|_| last) {
+                    soon = [
+                        self.k.soon(kv, 0, [seen, e]),
+                        self.v.soon(kv, 0, [seen, d]),
+                        self.q.soon(kv * group, 0, [l, e]),
+                        self.g.soon(kv * group, 0, [l, d]),
+                        self.out.soon(kv * group, 0, [l, d]),
+                    ];
+                }
+                let shared = Shared {
+                    wanted,
+                    dk: to_dk,
+                    dv: to_dv,
+                    fresh: head == kv * group,
+                };
+                let mut blocks = Blocks::take();
+                for j in (0..seen)
+                    .step_by(KEYS)
+                    .filter(|&j| queries || mine(j / KEYS))
+                {
+                    // What comes too early leaves the cache again.
+                    let soon: &mut [Soon] = if j >= seen / 2 { &mut soon } else { &mut [] };
+                    let some = KEYS.min(seen - j);
+                    let [k, v] = [(k, self.k.steps[0]), (v, self.v.steps[0])]
+                        .map(|(from, step)| from.wrapping_offset(j as isize * step));
+                    let most_k = to.k.fill::<false>(at, k, self.k.steps, [some, e]);
+                    let most_v = to.v.fill::<false>(at, v, self.v.steps, [some, d]);
+                    if wanted[0] {
+                        to.k_columns
+                            .fill::<false>(at, k, turned(self.k.steps), [e, some]);
+                    }
+                    if !self.is_safe([most_k, most_v, most_q, most_g]) {
+                        self.failed.store(true, Ordering::Relaxed);
+                        blocks.release();
+                        return;
+                    }
+                    for i in (0..l)
+                        .step_by(QUERIES)
+                        .filter(|&i| keys || mine(i / QUERIES))
+                    {
+                        self.block(&shared, [i, j], at, to, &mut blocks, soon);
+                    }
+                }
+                blocks.release();
+                if let Some(dq) = dq {
+                    for i in (0..l)
+                        .step_by(QUERIES)
+                        .filter(|&i| keys || mine(i / QUERIES))
+                    {
+                        let rows = QUERIES.min(l - i);
+                        let from = floats(to.dq).wrapping_add(i);
+                        let out = dq.head(head).wrapping_offset(i as isize * dq.steps[0]);
+                        turn(from, to.l, scale as f32, out, dq.steps, [rows, e]);
+                    }
+                }
+            }
+            for (result, from, n) in [(dk, to_dk, e), (dv, to_dv, d)] {
+                let Some(result) = result else { continue };
+                for j in (0..s).step_by(KEYS).filter(|&j| queries || mine(j / KEYS)) {
+                    let out = result
+                        .head(kv)
+                        .wrapping_offset(j as isize * result.steps[0]);
+                    let some = KEYS.min(s - j).min(seen.saturating_sub(j));
+                    let rows = Rows {
+                        from: from.ptr.wrapping_byte_add(j * from.step).cast_const(),
+                        steps: [from.step as isize / 4, 1],
+                        sizes: [some, n],
+                        factor: 1.0,
+                        factors: std::ptr::null(),
+                    };
+                    if from.ptr != result.head(kv) {
+                        f32::copy_rows(&rows, out, result.steps);
+                    }
+                    // Keys that no query sees.
+                    for r in some..KEYS.min(s - j) {
+                        for c in 0..n as isize {
+                            let at = r as isize * result.steps[0] + c * result.steps[1];
+                            *out.wrapping_offset(at) = 0.0;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether operands with these greatest magnitudes have finite sums.
+    fn is_safe(&self, magnitudes: [f32; 4]) -> bool {
+        let Sizes { l, s, e, d, .. } = *self.sizes;
+        let [k, v, q, g] = magnitudes.map(f64::from);
+        let change = 2.0 * g * v * d as f64;
+        let over = (l * self.sizes.group) as f64;
+        are_safe(&[q * k * e as f64, change])
+            && are_safe(&[change * q * over, change * k * s as f64, g * over])
+    }
+
+    /// What queries from `i` on and keys from `j` on add to each other's gradients.
+    ///
+    /// # Safety
+    /// `at` must be memory of this layout with all that `head` puts there.
+    unsafe fn block(
+        &self,
+        shared: &Shared,
+        [i, j]: [usize; 2],
+        at: *mut u8,
+        to: &Layout,
+        blocks: &mut Blocks,
+        soon: &mut [Soon],
+    ) {
+        let Sizes {
+            l, e, d, causal, ..
+        } = *self.sizes;
+        let seen = self.sizes.seen();
+        let rows = QUERIES.min(l - i);
+        let mut keys = KEYS.min(seen - j);
+        if causal {
+            keys = keys.min((i + rows).saturating_sub(j));
+        }
+        if keys == 0 {
+            return;
+        }
+        let [wants_q, wants_k, wants_v] = shared.wanted;
+        let floats = |place: usize| at.wrapping_add(place).cast::<f32>();
+        let (panels, of_queries) = (keys.div_ceil(SIDE), rows.div_ceil(STEP));
+        // The first step of queries that see keys of a panel, and the steps of keys that queries of
+        // a panel see.
+        let since = |c: usize| match causal {
+            true => (j + c * SIDE).saturating_sub(i) / STEP,
+            false => 0,
+        };
+        let reach = |p: usize| match causal {
+            true => panels.min((i + p * SIDE + SIDE).saturating_sub(j).div_ceil(STEP)),
+            false => panels,
+        };
+        let (scores, grads) = (floats(to.scores), floats(to.grads));
+        // SAFETY: the caller's promise.
+        unsafe {
+            for c in 0..panels {
+                for (left, right, sums, terms) in [(to.k, to.q, scores, e), (to.v, to.g, grads, d)]
+                {
+                    let a = left.step(at, c, 0);
+                    for p in since(c)..of_queries {
+                        let b = right.step(at, i / SIDE + p, 0);
+                        let sums = Sums {
+                            ptr: sums.wrapping_add(p * SIDE),
+                            step: 4 * to.ld,
+                        };
+                        fetch(soon);
+                        blocks.sum(sums, false, terms.div_ceil(STEP), a, b, None);
+                    }
+                }
+                blocks.end();
+                let block = Weighed {
+                    keys: keys.min(c * SIDE + SIDE) - c * SIDE,
+                    since: since(c),
+                    steps: of_queries,
+                    // Query `n` sees key `r` from `r + hidden` on.
+                    hidden: match causal {
+                        true => (j + c * SIDE) as isize - i as isize,
+                        false => isize::MIN / 2,
+                    },
+                    scores,
+                    grads,
+                    ld: to.ld,
+                    lse: floats(to.lse).wrapping_add(i),
+                    delta: floats(to.delta).wrapping_add(i),
+                    weights: to.weights.step(at, c, 0),
+                    changes: to.changes.step(at, c, 0),
+                    columns: to.changes_of_columns.step(at, 0, c),
+                    panel: to.changes_of_columns.panel,
+                };
+                block.weigh(shared.wanted);
+            }
+            for (wanted, left, right, sums, columns) in [
+                (wants_v, to.weights, to.g_columns, shared.dv, d),
+                (wants_k, to.changes, to.q_columns, shared.dk, e),
+            ] {
+                if !wanted {
+                    continue;
+                }
+                for n in 0..columns.div_ceil(SIDE) {
+                    for c in 0..panels {
+                        let since = since(c);
+                        if since >= of_queries {
+                            continue;
+                        }
+                        // The first queries that see these keys start the sums.
+                        let first = shared.fresh && (i == 0 || causal && i <= j + c * SIDE);
+                        let sums = Sums {
+                            ptr: sums
+                                .ptr
+                                .wrapping_byte_add((j + c * SIDE) * sums.step)
+                                .wrapping_add(n * SIDE),
+                            step: sums.step,
+                        };
+                        let a = left.step(at, c, since);
+                        let b = right.step(at, n, i / STEP + since);
+                        fetch(soon);
+                        blocks.sum(sums, !first, of_queries - since, a, b, None);
+                    }
+                }
+            }
+            if wants_q {
+                for p in 0..of_queries {
+                    let b = to.changes_of_columns.step(at, p, 0);
+                    for n in 0..to.e / SIDE {
+                        let sums = Sums {
+                            ptr: floats(to.dq).wrapping_add(n * SIDE * to.l + i + p * SIDE),
+                            step: 4 * to.l,
+                        };
+                        let a = to.k_columns.step(at, n, 0);
+                        if reach(p) > 0 {
+                            blocks.sum(sums, j > 0, reach(p), a, b, None);
+                        }
+                    }
+                }
+            }
+            blocks.end();
+        }
+    }
+}
+
+/// A panel of keys of a block.
+struct Weighed {
+    /// Rows that are keys.
+    keys: usize,
+    /// Steps of queries from the first one that sees any of them.
+    since: usize,
+    steps: usize,
+    /// Query `n` sees row `r` if `n >= r + hidden`.
+    hidden: isize,
+    scores: *const f32,
+    grads: *const f32,
+    ld: usize,
+    lse: *const f32,
+    delta: *const f32,
+    /// Where weights and changes of scores go, packed as left operands.
+    weights: *mut u8,
+    changes: *mut u8,
+    /// Where the changes go, packed as a right operand, and bytes between its panels.
+    columns: *mut u8,
+    panel: usize,
+}
+
+impl Weighed {
+    /// Makes scores into weights, `exp(score - lse)`, and their gradients into those of the scores,
+    /// `weight * (gradient - delta)`, and packs both as far as queries, keys and values want them.
+    ///
+    /// # Safety
+    /// All must be there, and the processor have AVX-512.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+    unsafe fn weigh(&self, [wants_q, wants_k, wants_v]: [bool; 3]) {
+        let mut none = _mm512_setzero_si512();
+        for row in (0..SIDE).step_by(2) {
+            for step in self.since..self.steps {
+                let i = step * STEP;
+                let mut pairs = [[[_mm512_setzero_si512(); 3]; 2]; 2];
+                for (r, changes) in pairs.iter_mut().enumerate() {
+                    let r = row + r;
+                    let line = r / 16 * TILE + r % 16 * 64 + step * OF_STEP;
+                    let mut weights = [[_mm512_setzero_si512(); 3]; 2];
+                    for half in 0..2 {
+                        let i = i + 16 * half;
+                        // How many of these queries do not see the key.
+                        let hidden = (r as isize + self.hidden - i as isize).clamp(0, 16);
+                        let hidden = if r < self.keys { hidden as usize } else { 16 };
+                        let seen = !first(hidden);
+                        let at = r * self.ld + i;
+                        // SAFETY: the caller's promise: rows and queries are whole steps.
+                        unsafe {
+                            let score = _mm512_loadu_ps(self.scores.wrapping_add(at));
+                            let grad = _mm512_loadu_ps(self.grads.wrapping_add(at));
+                            let lse = _mm512_loadu_ps(self.lse.wrapping_add(i));
+                            let delta = _mm512_loadu_ps(self.delta.wrapping_add(i));
+                            let weight = exponential(_mm512_sub_ps(score, lse));
+                            let weight = _mm512_maskz_mov_ps(seen, weight);
+                            let change =
+                                _mm512_maskz_mul_ps(seen, weight, _mm512_sub_ps(grad, delta));
+                            weights[half] = split(weight, &mut none);
+                            changes[half] = split(change, &mut none);
+                        }
+                    }
+                    // SAFETY: as above.
+                    unsafe {
+                        if wants_v {
+                            let to = self.weights.wrapping_add(line);
+                            put_parts_of_line(&weights[0], &weights[1], to);
+                        }
+                        if wants_k {
+                            let to = self.changes.wrapping_add(line);
+                            put_parts_of_line(&changes[0], &changes[1], to);
+                        }
+                    }
+                }
+                if wants_q {
+                    let to = self.columns.wrapping_add(step * self.panel + row / 2 * 64);
+                    for half in 0..2 {
+                        let to = to.wrapping_add(half * TILE);
+                        // SAFETY: as above.
+                        unsafe {
+                            put_parts_of_pair(&pairs[0][half], &pairs[1][half], to, 2 * TILE)
+                        };
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Writes the transpose of a matrix, times a factor: `rows` of `columns`.
+///
+/// # Safety
+/// `from` must hold as many rows of `ld`, in whole blocks of 16 by 16, `to` the result, and the processor have
+/// AVX-512.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,fma")]
+unsafe fn turn(
+    from: *const f32,
+    ld: usize,
+    factor: f32,
+    to: *mut f32,
+    steps: [isize; 2],
+    [rows, columns]: [usize; 2],
+) {
+    let factor = _mm512_set1_ps(factor);
+    for r in (0..rows).step_by(16) {
+        for c in (0..columns).step_by(16) {
+            let mut block = [_mm512_setzero_ps(); 16];
+            for (n, x) in block.iter_mut().enumerate() {
+                // SAFETY: the caller's promise.
+                *x = unsafe { _mm512_loadu_ps(from.wrapping_add((c + n) * ld + r)) };
+            }
+            let block = turned(block);
+            for (n, &x) in block.iter().enumerate().take(rows - r) {
+                let x = _mm512_mul_ps(x, factor);
+                let to = to.wrapping_offset((r + n) as isize * steps[0] + c as isize * steps[1]);
+                // SAFETY: as above.
+                unsafe {
+                    if steps[1] == 1 {
+                        _mm512_mask_storeu_ps(to, first(columns - c), x);
+                        continue;
+                    }
+                    let mut each = [0f32; 16];
+                    _mm512_storeu_ps(each.as_mut_ptr(), x);
+                    for (n, x) in each.into_iter().enumerate().take(columns - c) {
+                        *to.wrapping_offset(n as isize * steps[1]) = x;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The choice of attention's algorithm.
+
+use std::fmt;
+
+use torsh_core::DType;
+use torsh_core::machine::Machine;
+
+use crate::machine::choice::Algorithm;
+use crate::machine::tuning::attention_amx as tuning;
+
+/// One head's sizes, and what else decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct AttentionProblem {
+    /// What is computed in: float32 or float64.
+    pub dtype: DType,
+    pub backward: bool,
+    /// Queries and keys.
+    pub l: usize,
+    pub s: usize,
+    /// Columns of queries and keys, and of values.
+    pub e: usize,
+    pub d: usize,
+    pub masked: bool,
+}
+
+impl fmt::Display for AttentionProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let AttentionProblem {
+            dtype, l, s, e, d, ..
+        } = self;
+        let way = if self.backward { "backward" } else { "forward" };
+        let mask = if self.masked { " mask=1" } else { "" };
+        write!(f, "{way} {dtype} queries={l} keys={s} e={e} d={d}{mask}")
+    }
+}
+
+/// The algorithms of attention and its gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AttentionAlgorithm {
+    /// AMX, each float32 as the sum of three bfloat16. A call with values that are not finite, or so large
+    /// that sums might not be, falls back to [`Blocks`](Self::Blocks).
+    Amx,
+    /// Vector instructions.
+    Blocks,
+}
+
+use AttentionAlgorithm::*;
+
+impl Algorithm for AttentionAlgorithm {
+    type Problem = AttentionProblem;
+    const OP: &'static str = "attention";
+    const ALL: &'static [Self] = &[Amx, Blocks];
+
+    fn name(self) -> &'static str {
+        match self {
+            Amx => "amx",
+            Blocks => "blocks",
+        }
+    }
+
+    fn accepts(self, p: &AttentionProblem, machine: &Machine) -> bool {
+        match self {
+            Amx => machine.bf16_tiles && p.dtype == DType::F32 && !(p.backward && p.masked),
+            Blocks => true,
+        }
+    }
+
+    fn choose(p: &AttentionProblem, machine: &Machine, _: usize) -> (Self, &'static str) {
+        if !Amx.accepts(p, machine) {
+            return match machine.bf16_tiles {
+                true => (Blocks, "AMX takes float32, and no gradients under a mask"),
+                false => (Blocks, "the machine has no AMX"),
+            };
+        }
+        let long = p.l.min(p.s) >= tuning::LINES && p.e.min(p.d) >= tuning::COLUMNS;
+        match long {
+            true => (Amx, "the machine has AMX, and packing is repaid"),
+            false => (
+                Blocks,
+                "too few queries, keys or columns to repay packing for AMX",
+            ),
+        }
+    }
+}

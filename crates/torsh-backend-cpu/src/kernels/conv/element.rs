@@ -1,0 +1,162 @@
+//! What convolutions compute with, and the loops over rows that they share.
+
+use num_complex::Complex;
+use torsh_core::{DType, Result};
+
+use super::choose::{ConvAlgorithm, ConvProblem};
+use super::implicit;
+use super::strip::Direct;
+use crate::kernels::matmul::{Matrix, Number, Product, Wrapping};
+use crate::memory::dense::Ptr;
+use crate::multiversion;
+
+/// A number type of the convolution kernels.
+pub(super) trait ConvElement: Copy + Default + Send + Sync + Direct {
+    /// `out = a b`, or `out += a b` where `add`.
+    ///
+    /// # Safety
+    /// The matrices are valid for `m`, `n` and `k` (all positive); `out` overlaps no other.
+    #[allow(clippy::too_many_arguments)]
+    unsafe fn product(
+        m: usize,
+        n: usize,
+        k: usize,
+        out: Matrix<Self>,
+        a: Matrix<Self>,
+        b: Matrix<Self>,
+        add: bool,
+    );
+
+    /// `dst[i * dst_step] += src[i]` for `i` below `n`.
+    ///
+    /// # Safety
+    /// Both are valid for `n` elements and do not overlap.
+    unsafe fn add(n: usize, src: *const Self, dst: *mut Self, dst_step: usize);
+
+    /// The dtype.
+    const DTYPE: DType;
+
+    /// Computes a problem by an algorithm that only float32 and float64 have. `false`, with nothing
+    /// done, where the result is not finite and the algorithm cannot say so.
+    fn special(
+        _: ConvAlgorithm,
+        p: &ConvProblem,
+        _: [Ptr<Self>; 3],
+        _: Option<Ptr<Self>>,
+    ) -> Result<bool> {
+        unreachable!("{p} is computed by loops of any dtype")
+    }
+}
+
+/// Which of a convolution's kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ConvKind {
+    /// Input, weight, output.
+    Forward,
+    /// The output's gradient, weight, the input's gradient.
+    Transposed,
+    /// The output's gradient, input, the weight's gradient.
+    Weight,
+}
+
+macro_rules! loops {
+    ($t:ty, $add:ident, |$a:ident, $b:ident| $sum:expr) => {
+        multiversion! {
+            unsafe fn $add<A>(n: usize, src: *const $t, dst: *mut $t, dst_step: usize) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let put = |d: *mut $t, v: $t| {
+                        let ($a, $b) = (*d, v);
+                        *d = $sum;
+                    };
+                    if dst_step == 1 {
+                        (0..n).for_each(|i| put(dst.add(i), *src.add(i)));
+                    } else {
+                        (0..n).for_each(|i| put(dst.add(i * dst_step), *src.add(i)));
+                    }
+                }
+            }
+        }
+    };
+}
+
+macro_rules! members {
+    ($add:ident) => {
+        unsafe fn add(n: usize, src: *const Self, dst: *mut Self, dst_step: usize) {
+            // SAFETY: the caller's promise.
+            unsafe { $add(n, src, dst, dst_step) }
+        }
+    };
+}
+
+macro_rules! floating {
+    ($($t:ty, $dtype:ident, $add:ident, { $($more:tt)* };)*) => {$(
+        loops!($t, $add, |a, b| a + b);
+        impl ConvElement for $t {
+            const DTYPE: DType = DType::$dtype;
+            unsafe fn product(m: usize, n: usize, k: usize, out: Matrix<Self>, a: Matrix<Self>, b: Matrix<Self>, add: bool) {
+                let alpha = num_traits::One::one();
+                // SAFETY: the caller's promise.
+                unsafe { <$t as Number>::product(&Product { m, n, k, out, a, b, alpha, add }, 1, None) }
+            }
+            members!($add);
+            $($more)*
+        }
+    )*};
+}
+macro_rules! special {
+    () => {
+        fn special(
+            algorithm: ConvAlgorithm,
+            p: &ConvProblem,
+            operands: [Ptr<Self>; 3],
+            bias: Option<Ptr<Self>>,
+        ) -> Result<bool> {
+            implicit::run(algorithm, p, operands, bias)
+        }
+    };
+}
+floating! {
+    f32, F32, add_f32, { special!(); };
+    f64, F64, add_f64, { special!(); };
+    Complex<f32>, C64, add_c64, {};
+    Complex<f64>, C128, add_c128, {};
+}
+
+loops!(u64, add_u64, |a, b| a.wrapping_add(b));
+impl ConvElement for u64 {
+    const DTYPE: DType = DType::I64;
+    unsafe fn product(
+        m: usize,
+        n: usize,
+        k: usize,
+        out: Matrix<Self>,
+        a: Matrix<Self>,
+        b: Matrix<Self>,
+        add: bool,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { <u64 as Wrapping>::product(m, n, k, out, a, b, 1, add) }
+    }
+    members!(add_u64);
+}
+
+/// Writes `n` times the same value.
+///
+/// # Safety
+/// `dst` must be valid for `n` writes.
+#[inline]
+pub(super) unsafe fn fill<T: Copy>(dst: *mut T, n: usize, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(dst, n).fill(value) }
+}
+
+/// Writes `n` zeros.
+///
+/// # Safety
+/// `dst` must be valid for `n` writes.
+#[inline]
+pub(super) unsafe fn clear<T: Copy + Default>(dst: *mut T, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { fill(dst, n, T::default()) }
+}

@@ -1,0 +1,126 @@
+//! Indexing, gathering and scattering.
+//!
+//! Every kernel that reads or writes through index tensors is one walk over three operands at
+//! once: the dense side, the indexed side with a stride of 0 in its indexed dimensions, and the
+//! index itself, broadcast to the same shape ([`engine`]). Index values are all checked before the
+//! first element is written. Writes happen in row-major order of the dense side, so duplicates
+//! have one result whatever the number of threads.
+
+mod compare;
+mod engine;
+mod flat;
+mod gather;
+mod masked;
+mod misc;
+mod num;
+mod positions;
+mod rows;
+mod scatter;
+mod scratch;
+mod strided;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use torsh_core::{Kernel, KernelFn};
+
+pub(crate) use crate::machine::tuning::index::GRAIN;
+pub(crate) use scratch::{Room, Scratch};
+pub(crate) use walk::{Ptr, Walk};
+
+/// The kernels of this family.
+pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
+    gather::kernel(k)
+        .or_else(|| scatter::kernel(k))
+        .or_else(|| masked::kernel(k))
+        .or_else(|| strided::kernel(k))
+        .or_else(|| misc::kernel(k))
+        .or_else(|| compare::kernel(k))
+}
+
+/// Runs `$body` with `$T` a plain type of the element size of `$dtype`.
+macro_rules! by_size {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype.size() {
+            1 => {
+                type $T = u8;
+                $body
+            }
+            2 => {
+                type $T = u16;
+                $body
+            }
+            4 => {
+                type $T = u32;
+                $body
+            }
+            8 => {
+                type $T = u64;
+                $body
+            }
+            _ => {
+                type $T = [u64; 2];
+                $body
+            }
+        }
+    };
+}
+pub(crate) use by_size;
+
+/// Runs `$body` with `$T` the element type of `$dtype`.
+macro_rules! by_dtype {
+    ($dtype:expr, $T:ident => $body:expr) => {{
+        use torsh_core::DType as D;
+        match $dtype {
+            D::U8 => {
+                type $T = u8;
+                $body
+            }
+            D::I8 => {
+                type $T = i8;
+                $body
+            }
+            D::I16 => {
+                type $T = i16;
+                $body
+            }
+            D::I32 => {
+                type $T = i32;
+                $body
+            }
+            D::I64 => {
+                type $T = i64;
+                $body
+            }
+            D::F16 => {
+                type $T = half::f16;
+                $body
+            }
+            D::BF16 => {
+                type $T = half::bf16;
+                $body
+            }
+            D::F32 => {
+                type $T = f32;
+                $body
+            }
+            D::F64 => {
+                type $T = f64;
+                $body
+            }
+            D::C64 => {
+                type $T = num_complex::Complex<f32>;
+                $body
+            }
+            D::C128 => {
+                type $T = num_complex::Complex<f64>;
+                $body
+            }
+            D::Bool => {
+                type $T = crate::scalar::byte::Byte;
+                $body
+            }
+        }
+    }};
+}
+pub(crate) use by_dtype;

@@ -1,0 +1,215 @@
+//! The walk behind every gather and scatter.
+
+use torsh_core::attrs::ScatterReduction as Reduce;
+use torsh_core::pool;
+
+use super::GRAIN;
+use super::num::Num;
+use super::positions::{Index, Offsets};
+use super::rows;
+use super::walk::{Ptr, Walk, copy_run};
+use crate::machine::tuning::index::FEW;
+
+/// The three operands of a gather or scatter, seen with one shape.
+pub(crate) struct Job<'a> {
+    /// The shape walked.
+    pub(crate) shape: &'a [usize],
+    /// Strides of the dense side: what a gather writes, what a scatter reads.
+    pub(crate) dense: &'a [isize],
+    /// Strides of the indexed side; 0 in indexed dimensions.
+    pub(crate) indexed: &'a [isize],
+    /// Strides of the index; 0 in dimensions it does not have.
+    pub(crate) at: &'a [isize],
+}
+
+impl Job<'_> {
+    pub(crate) fn walk(&self) -> Walk<3> {
+        Walk::new(self.shape, [self.dense, self.indexed, self.at])
+    }
+
+    /// Calls `f` on walks that together are the job and write to disjoint elements of the indexed
+    /// side, each in row-major order: cut along a dimension that is not indexed, since two
+    /// positions there never meet. One walk where there is no such dimension.
+    fn by_lines(&self, f: impl Fn(&Walk<3>) + Sync) {
+        let numel: usize = self.shape.iter().product();
+        let free = |d: &usize| self.indexed[*d] != 0 && self.shape[*d] > 1;
+        // The outermost one that keeps all threads busy, else the longest.
+        let threads = pool::num_threads();
+        let dims = 0..self.shape.len();
+        let cut = dims
+            .clone()
+            .find(|d| free(d) && self.shape[*d] >= 4 * threads)
+            .or_else(|| dims.filter(free).max_by_key(|&d| self.shape[d]));
+        let Some(d) = cut.filter(|_| numel > GRAIN) else {
+            return f(&self.walk());
+        };
+        let size = self.shape[d];
+        let grain = (GRAIN / (numel / size).max(1)).max(1);
+        pool::parallel_for(size, grain, &|r| {
+            let mut shape = self.shape.to_vec();
+            shape[d] = r.len();
+            let first = r.start as isize;
+            let base = [
+                first * self.dense[d],
+                first * self.indexed[d],
+                first * self.at[d],
+            ];
+            f(&Walk::new(&shape, [self.dense, self.indexed, self.at]).starting_at(base));
+        });
+    }
+
+    /// `dense[..] = indexed[.. + index]`.
+    ///
+    /// # Safety
+    /// The pointers must be valid for the job's walk, the dense side for disjoint writes.
+    pub(crate) unsafe fn get<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
+        let (walk, at) = (self.walk(), index.offsets());
+        // SAFETY: the caller's promise.
+        if unsafe { rows::get(&walk, dense, indexed, at) } {
+            return;
+        }
+        let plain = at.plain();
+        walk.par(GRAIN, |[d, s, i], n, [ds, ss, is]| {
+            // SAFETY: the walk stays within the operands, and the index was checked.
+            unsafe {
+                if is == 0 {
+                    copy_run(dense.at(d), ds, indexed.at(s + at.offset(i)), ss, n);
+                } else if let (Some(values), 1, 0, 1) = (plain, ds, ss, is) {
+                    let (dense, indexed, values) = (dense.at(d), indexed.at(s), values.at(i));
+                    for j in 0..n {
+                        *dense.add(j) = *indexed.offset(*values.add(j) as isize);
+                    }
+                } else {
+                    let (dense, indexed) = (dense.at(d), indexed.at(s));
+                    for j in 0..n as isize {
+                        *dense.offset(j * ds) = *indexed.offset(j * ss + at.offset(i + j * is));
+                    }
+                }
+            }
+        });
+    }
+
+    /// `indexed[.. + index] = f(indexed[.. + index], dense[..])`, duplicates in row-major order.
+    ///
+    /// # Safety
+    /// The pointers must be valid for the job's walk; the indexed side must not overlap itself,
+    /// nor the dense side.
+    pub(crate) unsafe fn update<T: Copy>(
+        &self,
+        dense: Ptr<T>,
+        indexed: Ptr<T>,
+        index: &Index<'_>,
+        f: impl Fn(T, T) -> T + Sync + Copy,
+    ) {
+        let at = index.offsets();
+        self.by_lines(|walk| {
+            // SAFETY: as below.
+            if unsafe { rows::update(walk, dense, indexed, at, f) } {
+                return;
+            }
+            walk.all(|[d, s, i], n, [ds, ss, is]| {
+                // SAFETY: the walk stays within the operands, the index was checked, and
+                // `by_lines` lets no two threads write the same element.
+                unsafe {
+                    update_run([dense.at(d), indexed.at(s)], [ds, ss], at, i, is, n, f);
+                }
+            });
+        });
+    }
+
+    /// `indexed[.. + index] = dense[..]`; of duplicates the last in row-major order stays.
+    ///
+    /// # Safety
+    /// As [`Job::update`].
+    pub(crate) unsafe fn put<T: Copy>(&self, dense: Ptr<T>, indexed: Ptr<T>, index: &Index<'_>) {
+        let at = index.offsets();
+        self.by_lines(|walk| {
+            walk.all(|[d, s, i], n, [ds, ss, is]| {
+                // SAFETY: as in `update`.
+                unsafe {
+                    if is == 0 {
+                        copy_run(indexed.at(s + at.offset(i)), ss, dense.at(d), ds, n);
+                    } else {
+                        let ends = [dense.at(d), indexed.at(s)];
+                        update_run(ends, [ds, ss], at, i, is, n, |_, new| new);
+                    }
+                }
+            });
+        });
+    }
+
+    /// [`Job::update`] with a reduction; a mean is only summed.
+    ///
+    /// # Safety
+    /// As [`Job::update`].
+    pub(super) unsafe fn reduce<T: Num>(
+        &self,
+        reduce: Reduce,
+        dense: Ptr<T>,
+        indexed: Ptr<T>,
+        index: &Index<'_>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match reduce {
+                Reduce::Sum | Reduce::Mean => self.update(dense, indexed, index, T::add),
+                Reduce::Prod => self.update(dense, indexed, index, T::mul),
+                Reduce::Amax => self.update(dense, indexed, index, T::larger),
+                Reduce::Amin => self.update(dense, indexed, index, T::smaller),
+            }
+        }
+    }
+}
+
+/// `to[j * ss + offset(i + j * is)] = f(what is there, from[j * ds])`, in order. Everything the loop
+/// reads but memory is a value of its own: read through a reference it would be read anew after
+/// every write.
+///
+/// # Safety
+/// The elements must be valid; the two sides must not overlap.
+#[inline(always)]
+unsafe fn update_run<T: Copy>(
+    [from, to]: [*mut T; 2],
+    [ds, ss]: [isize; 2],
+    at: Offsets,
+    i: isize,
+    is: isize,
+    n: usize,
+    f: impl Fn(T, T) -> T,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let (Some(values), 1, 0, 1) = (at.plain(), ds, ss, is) {
+            let values = values.at(i);
+            // Some are read before any is written: what is written might be what is read next.
+            let whole = n / FEW * FEW;
+            for j in (0..whole).step_by(FEW) {
+                let to: [*mut T; FEW] =
+                    std::array::from_fn(|k| to.offset(*values.add(j + k) as isize));
+                let new: [T; FEW] = std::array::from_fn(|k| *from.add(j + k));
+                for (to, new) in to.into_iter().zip(new) {
+                    *to = f(*to, new);
+                }
+            }
+            for j in whole..n {
+                let to = to.offset(*values.add(j) as isize);
+                *to = f(*to, *from.add(j));
+            }
+        } else {
+            for j in 0..n as isize {
+                let to = to.offset(j * ss + at.offset(i + j * is));
+                *to = f(*to, *from.offset(j * ds));
+            }
+        }
+    }
+}
+
+/// What a reduction starts with: it does not change the other operand.
+pub(super) fn identity<T: Num>(reduce: Reduce) -> T {
+    match reduce {
+        Reduce::Sum | Reduce::Mean => T::ZERO,
+        Reduce::Prod => T::ONE,
+        Reduce::Amax => T::LOWEST,
+        Reduce::Amin => T::HIGHEST,
+    }
+}

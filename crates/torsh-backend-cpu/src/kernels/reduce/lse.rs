@@ -1,0 +1,252 @@
+//! Logarithm of a sum of exponentials, shifted by a running maximum.
+
+use std::marker::PhantomData;
+use std::mem::{MaybeUninit, size_of};
+
+use num_complex::Complex;
+
+use super::drive::{Params, Tile, WIDTH};
+use super::fold::{self, Lanes};
+use super::load::Out;
+use crate::kernels::exp_rows::ExpRows;
+use crate::memory::stream;
+use crate::simd::Arch;
+use crate::vmath::VMath;
+
+/// `sum * exp(shift)`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Scaled {
+    shift: f64,
+    sum: f64,
+}
+
+#[inline(always)]
+fn join(a: Scaled, b: Scaled) -> Scaled {
+    // A sum of 0 or inf has no use for its shift, and would make NaN of another's.
+    if b.sum == 0.0 || a.sum == f64::INFINITY && !b.sum.is_nan() {
+        return a;
+    }
+    if a.sum == 0.0 || b.sum == f64::INFINITY && !a.sum.is_nan() {
+        return b;
+    }
+    let shift = a.shift.max(b.shift);
+    Scaled {
+        shift,
+        sum: a.sum * (a.shift - shift).exp() + b.sum * (b.shift - shift).exp(),
+    }
+}
+
+/// A real type with sums of exponentials.
+pub(crate) trait Real: ExpRows + Into<f64> {
+    type Max: Lanes<T = Self, L = Self>;
+}
+impl Real for f32 {
+    type Max = fold::MaxF32;
+}
+impl Real for f64 {
+    type Max = fold::MaxF64;
+}
+
+/// The maximum where it is finite, else 0.
+#[inline(always)]
+fn shift<T: Real>(top: T) -> T {
+    if top.abs() < T::INFINITY {
+        top
+    } else {
+        T::ZERO
+    }
+}
+
+/// log-sum-exp of real numbers.
+pub(crate) struct Lse<T>(PhantomData<T>);
+
+impl<T: Real> Tile for Lse<T> {
+    type T = T;
+    type S = Scaled;
+
+    const MANY: bool = true;
+
+    fn start() -> Scaled {
+        Scaled {
+            shift: 0.0,
+            sum: 0.0,
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn rows<A: Arch>(p: &Params, x: *const T, n: usize, _: i64, s: &mut Scaled) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let top = T::Max::block::<A>(p, x, n, false);
+            let shift = shift(top);
+            let sum = if top == shift {
+                let ahead = stream::AHEAD / size_of::<T>();
+                T::exp_sum::<A>(x, n, shift, ahead).into()
+            } else {
+                // All are -inf, or one is inf or nan.
+                top.into().exp()
+            };
+            *s = join(
+                *s,
+                Scaled {
+                    shift: shift.into(),
+                    sum,
+                },
+            );
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn cols<A: Arch>(
+        _: &Params,
+        x: *const T,
+        stride: isize,
+        rows: usize,
+        w: usize,
+        _: i64,
+        s: *mut Scaled,
+    ) {
+        let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
+        let [m, sum] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
+        // SAFETY: w is at most WIDTH, and the caller promises the elements and states.
+        unsafe {
+            for j in 0..w {
+                *m.add(j) = -T::INFINITY;
+                *sum.add(j) = T::ZERO;
+            }
+            for r in 0..rows {
+                let y = x.offset(r as isize * stride);
+                for j in 0..w {
+                    *m.add(j) = fold::max(*m.add(j), *y.add(j));
+                }
+            }
+            for j in 0..w {
+                *m.add(j) = shift(*m.add(j));
+            }
+            for r in 0..rows {
+                let y = x.offset(r as isize * stride);
+                for j in 0..w {
+                    *sum.add(j) = *sum.add(j) + VMath::exp::<A>(*y.add(j) - *m.add(j));
+                }
+            }
+            for j in 0..w {
+                *s.add(j) = join(
+                    *s.add(j),
+                    Scaled {
+                        shift: (*m.add(j)).into(),
+                        sum: (*sum.add(j)).into(),
+                    },
+                );
+            }
+        }
+    }
+
+    fn merge(a: Scaled, b: Scaled) -> Scaled {
+        join(a, b)
+    }
+
+    unsafe fn finish(_: &Params, s: &[Scaled], outs: &[Out]) {
+        // SAFETY: the caller's promise.
+        unsafe { outs[0].real(s.len(), |i| s[i].sum.ln() + s[i].shift) }
+    }
+}
+
+/// `sum * exp(shift)` with a complex sum.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct ComplexScaled {
+    shift: f64,
+    sum: Complex<f64>,
+}
+
+/// log-sum-exp of complex numbers, shifted by the real parts' maximum; one element at a time.
+pub(crate) struct ComplexLse<T>(PhantomData<T>);
+
+#[inline(always)]
+fn join_complex(a: ComplexScaled, b: ComplexScaled) -> ComplexScaled {
+    let zero = Complex::new(0.0, 0.0);
+    if b.sum == zero {
+        return a;
+    }
+    if a.sum == zero {
+        return b;
+    }
+    let shift = a.shift.max(b.shift);
+    ComplexScaled {
+        shift,
+        sum: a.sum * (a.shift - shift).exp() + b.sum * (b.shift - shift).exp(),
+    }
+}
+
+impl<T: Copy + Into<f64> + 'static> Tile for ComplexLse<T> {
+    type T = Complex<T>;
+    type S = ComplexScaled;
+
+    const MANY: bool = true;
+
+    fn start() -> ComplexScaled {
+        ComplexScaled {
+            shift: 0.0,
+            sum: Complex::new(0.0, 0.0),
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn rows<A: Arch>(
+        _: &Params,
+        x: *const Complex<T>,
+        n: usize,
+        _: i64,
+        s: &mut ComplexScaled,
+    ) {
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            let z = unsafe { *x.add(i) };
+            let (re, im): (f64, f64) = (z.re.into(), z.im.into());
+            let shift = if re.is_finite() { re } else { 0.0 };
+            *s = join_complex(
+                *s,
+                ComplexScaled {
+                    shift,
+                    sum: Complex::new(re - shift, im).exp(),
+                },
+            );
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn cols<A: Arch>(
+        p: &Params,
+        x: *const Complex<T>,
+        stride: isize,
+        rows: usize,
+        w: usize,
+        _: i64,
+        s: *mut ComplexScaled,
+    ) {
+        for r in 0..rows {
+            for j in 0..w {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    Self::rows::<A>(
+                        p,
+                        x.offset(r as isize * stride).add(j),
+                        1,
+                        0,
+                        &mut *s.add(j),
+                    )
+                };
+            }
+        }
+    }
+
+    fn merge(a: ComplexScaled, b: ComplexScaled) -> ComplexScaled {
+        join_complex(a, b)
+    }
+
+    unsafe fn finish(_: &Params, s: &[ComplexScaled], outs: &[Out]) {
+        // SAFETY: the caller's promise.
+        unsafe { outs[0].complex(s.len(), |i| s[i].sum.ln() + s[i].shift) }
+    }
+}

@@ -1,0 +1,519 @@
+//! The four operations on a row, and on a tile of neighbouring rows.
+
+use super::*;
+
+/// Lanes of a row's loops.
+pub(super) const N: usize = 32;
+
+/// float32 or float64, with what the loops need.
+pub(super) trait Float: Copy + PartialOrd + 'static {
+    const ZERO: Self;
+    const LOW: Self;
+    fn add(self, o: Self) -> Self;
+    fn sub(self, o: Self) -> Self;
+    fn mul(self, o: Self) -> Self;
+    fn recip(self) -> Self;
+    fn ln(self) -> Self;
+    fn exp<A: Arch>(self) -> Self;
+    /// e^x for x <= 0, times [`Float::RAISED`].
+    fn exp_raised<A: Arch>(self) -> Self;
+    const RAISED: Self;
+    /// The greatest element of a row; what it is where there is a NaN does not matter, as
+    /// everything made of that row is NaN.
+    ///
+    /// # Safety
+    /// `x` must be valid for `n` reads.
+    unsafe fn top<A: Arch>(x: *const Self, n: usize) -> Self;
+    /// Sums `e^(x - m)` of a row whose greatest element is `m`. Where it stores them too, the
+    /// stored ones and the sum have a common factor.
+    ///
+    /// # Safety
+    /// As [`sum_map`].
+    #[inline(always)]
+    unsafe fn exps<A: Arch, const STORE: bool>(
+        x: *const Self,
+        dst: *mut Self,
+        n: usize,
+        m: Self,
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { exps_lanes::<A, Self, STORE>(x, dst, n, m) }
+    }
+    /// `dst *= factor`, asking for the row that follows meanwhile.
+    ///
+    /// # Safety
+    /// `dst` must be valid for `n` elements.
+    #[inline(always)]
+    unsafe fn scale<A: Arch>(dst: *mut Self, n: usize, factor: Self) {
+        // SAFETY: the caller's promise.
+        unsafe { map_in_place(dst, n, |e| e.mul(factor)) }
+    }
+}
+macro_rules! float {
+    ($t:ident, $exp:path, $raised:path, $($wide:item)*) => {
+        impl Float for $t {
+            const ZERO: $t = 0.0;
+            const LOW: $t = $t::NEG_INFINITY;
+            #[inline(always)]
+            fn add(self, o: $t) -> $t {
+                self + o
+            }
+            #[inline(always)]
+            fn sub(self, o: $t) -> $t {
+                self - o
+            }
+            #[inline(always)]
+            fn mul(self, o: $t) -> $t {
+                self * o
+            }
+            #[inline(always)]
+            fn recip(self) -> $t {
+                1.0 / self
+            }
+            #[inline(always)]
+            fn ln(self) -> $t {
+                $t::ln(self)
+            }
+            #[inline(always)]
+            fn exp<A: Arch>(self) -> $t {
+                $exp(self)
+            }
+            #[inline(always)]
+            fn exp_raised<A: Arch>(self) -> $t {
+                $raised(self)
+            }
+            const RAISED: $t = <$t as VMath>::RAISED;
+            #[inline(always)]
+            unsafe fn top<A: Arch>(x: *const $t, n: usize) -> $t {
+                // SAFETY: the caller's promise.
+                unsafe { ExpRows::top::<A>(x, n) }
+            }
+            $($wide)*
+        }
+    };
+}
+float! { f64, exp64::<A>, exp64::<A>, }
+float! {
+    f32,
+    VMath::exp::<A>,
+    VMath::exp_raised::<A>,
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn exps<A: Arch, const STORE: bool>(
+        x: *const f32,
+        dst: *mut f32,
+        n: usize,
+        m: f32,
+    ) -> f32 {
+        // SAFETY: the caller's promise; code of this level runs where the processor has it.
+        unsafe {
+            if A::LEVEL == crate::simd::Level::Avx512 {
+                exp_sum_512::<STORE>(x, dst, n, m, stream::fetches_rows(n * 4).then_some(n))
+            } else {
+                exps_lanes::<A, f32, STORE>(x, dst, n, m)
+            }
+        }
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    unsafe fn scale<A: Arch>(dst: *mut f32, n: usize, factor: f32) {
+        // SAFETY: as above.
+        unsafe {
+            if A::LEVEL == crate::simd::Level::Avx512 {
+                scale_512(dst, n, factor, stream::fetches_rows(n * 4).then_some(n))
+            } else {
+                map_in_place(dst, n, |e| e.mul(factor))
+            }
+        }
+    }
+}
+
+/// [`Float::exps`] in lanes.
+///
+/// # Safety
+/// As [`sum_map`].
+#[inline(always)]
+pub(super) unsafe fn exps_lanes<A: Arch, T: Float, const STORE: bool>(
+    x: *const T,
+    dst: *mut T,
+    n: usize,
+    m: T,
+) -> T {
+    // SAFETY: the caller's promise.
+    let sum = unsafe { sum_map::<T, STORE>(x, x, dst, n, |x, _| x.sub(m).exp_raised::<A>()) };
+    match STORE {
+        true => sum,
+        false => sum.mul(T::RAISED.recip()),
+    }
+}
+
+/// Sums `f` of the elements of one or two rows, storing what `f` says to store, and asking for the
+/// rows that are read next meanwhile.
+///
+/// # Safety
+/// `x` and `y` must be valid for `n` reads, `dst`, if `STORE`, for `n` writes.
+#[inline(always)]
+pub(super) unsafe fn sum_map<T: Float, const STORE: bool>(
+    x: *const T,
+    y: *const T,
+    dst: *mut T,
+    n: usize,
+    f: impl Fn(T, T) -> T,
+) -> T {
+    let mut acc = [T::ZERO; N];
+    let whole = n / N * N;
+    let fetch = stream::fetches_rows(n * size_of::<T>());
+    let mut i = 0;
+    // SAFETY: the caller's promise; reads of a chunk come before its writes, so rows may coincide.
+    unsafe {
+        while i < whole {
+            if fetch {
+                let next = n + i;
+                stream::prefetch_all::<T, N>(x.wrapping_add(next));
+                if y != x {
+                    stream::prefetch_all::<T, N>(y.wrapping_add(next));
+                }
+            }
+            let mut e = [T::ZERO; N];
+            for j in 0..N {
+                e[j] = f(*x.add(i + j), *y.add(i + j));
+            }
+            for j in 0..N {
+                acc[j] = acc[j].add(e[j]);
+            }
+            if STORE {
+                dst.add(i).cast::<[T; N]>().write(e);
+            }
+            i += N;
+        }
+        if i < n {
+            let mut e = [T::ZERO; N];
+            for (j, e) in e.iter_mut().enumerate().take(n - i) {
+                *e = f(*x.add(i + j), *y.add(i + j));
+            }
+            for j in 0..N {
+                acc[j] = acc[j].add(e[j]);
+            }
+            if STORE {
+                for (j, e) in e.iter().enumerate().take(n - i) {
+                    *dst.add(i + j) = *e;
+                }
+            }
+        }
+    }
+    lanes::tree(acc, T::add)
+}
+
+/// Elements that a map takes at a time: few enough for the cache, too many for loops over them to be
+/// unrolled, which would keep LLVM from vectorising.
+pub(super) const BLOCK: usize = 256;
+
+/// Asks for `m` elements from `i` on of the row of `n` results that follows the one at `dst`. The last
+/// pass over a row does so, since an earlier one asks for what is read next.
+#[inline(always)]
+pub(super) fn prefetch_results<T>(dst: *mut T, n: usize, i: usize, m: usize) {
+    if stream::fetches_rows(n * size_of::<T>()) {
+        stream::prefetch_write_row(dst.wrapping_add(n + i), m);
+    }
+}
+
+/// `dst = f(x, y)` elementwise; `dst` may be `x` or `y`.
+///
+/// # Safety
+/// All must be valid for `n` elements.
+#[inline(always)]
+pub(super) unsafe fn map<T: Float>(
+    x: *const T,
+    y: *const T,
+    dst: *mut T,
+    n: usize,
+    f: impl Fn(T, T) -> T,
+) {
+    let mut block = [const { MaybeUninit::<T>::uninit() }; BLOCK];
+    let mut i = 0;
+    // SAFETY: the caller's promise; reads of a block come before its writes.
+    unsafe {
+        while i < n {
+            let m = BLOCK.min(n - i);
+            prefetch_results(dst, n, i, m);
+            for (j, b) in block[..m].iter_mut().enumerate() {
+                b.write(f(*x.add(i + j), *y.add(i + j)));
+            }
+            std::ptr::copy_nonoverlapping(block.as_ptr().cast(), dst.add(i), m);
+            i += m;
+        }
+    }
+}
+
+/// `dst = f(dst)` elementwise.
+///
+/// # Safety
+/// `dst` must be valid for `n` elements.
+#[inline(always)]
+pub(super) unsafe fn map_in_place<T: Float>(dst: *mut T, n: usize, f: impl Fn(T) -> T) {
+    for i in (0..n).step_by(BLOCK) {
+        let m = BLOCK.min(n - i);
+        prefetch_results(dst, n, i, m);
+        for j in i..i + m {
+            // SAFETY: the caller's promise.
+            unsafe { *dst.add(j) = f(*dst.add(j)) };
+        }
+    }
+}
+
+/// Rows of a tile: where they start and the stride from one to the next.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<T> {
+    pub(super) ptr: T,
+    pub(super) stride: isize,
+}
+
+impl<T> Rows<*const T> {
+    #[inline(always)]
+    fn row(self, r: usize) -> *const T {
+        self.ptr.wrapping_offset(r as isize * self.stride)
+    }
+}
+impl<T> Rows<*mut T> {
+    #[inline(always)]
+    fn row(self, r: usize) -> *mut T {
+        self.ptr.wrapping_offset(r as isize * self.stride)
+    }
+}
+
+/// One of the four operations: for a row, and for `w` columns of `n` rows.
+pub(super) trait Op: 'static {
+    type T: Float;
+    /// # Safety
+    /// The rows must be valid for `n` elements; `dst` may be `x` or `y`.
+    unsafe fn row<A: Arch>(x: *const Self::T, y: *const Self::T, dst: *mut Self::T, n: usize);
+    /// # Safety
+    /// `n` rows of `w` elements must be valid; `w` is at most [`WIDTH`]; `dst` may be `x` or `y`.
+    unsafe fn tile<A: Arch>(
+        x: Rows<*const Self::T>,
+        y: Rows<*const Self::T>,
+        dst: Rows<*mut Self::T>,
+        n: usize,
+        w: usize,
+    );
+}
+
+pub(super) struct Soft<T>(std::marker::PhantomData<T>);
+pub(super) struct LogSoft<T, R = Exact>(std::marker::PhantomData<(T, R)>);
+/// How the logarithm of a sum is rounded.
+pub(super) trait Round<T>: 'static {
+    fn log(sum: T) -> T;
+}
+pub(super) struct Exact;
+impl<T: Float> Round<T> for Exact {
+    #[inline(always)]
+    fn log(sum: T) -> T {
+        sum.ln()
+    }
+}
+/// Sum and logarithm are rounded to a half type, as PyTorch has them along the last dimension.
+pub(super) struct Rounded<H>(std::marker::PhantomData<H>);
+impl<H: Half> Round<f32> for Rounded<H> {
+    #[inline(always)]
+    fn log(sum: f32) -> f32 {
+        H::round(H::round(sum).ln())
+    }
+}
+pub(super) struct SoftBackward<T>(std::marker::PhantomData<T>);
+pub(super) struct LogSoftBackward<T>(std::marker::PhantomData<T>);
+
+/// The columns' maxima.
+///
+/// # Safety
+/// As for [`Op::tile`]; `m` must have room for `w`.
+#[inline(always)]
+pub(super) unsafe fn tops<T: Float>(x: Rows<*const T>, n: usize, w: usize, m: *mut T) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for j in 0..w {
+            *m.add(j) = T::LOW;
+        }
+        for r in 0..n {
+            let x = x.row(r);
+            for j in 0..w {
+                *m.add(j) = fold::max(*m.add(j), *x.add(j));
+            }
+        }
+    }
+}
+
+impl<T: Float> Op for Soft<T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let m = T::top::<A>(x, n);
+            let sum = T::exps::<A, true>(x, dst, n, m);
+            T::scale::<A>(dst, n, sum.recip());
+        }
+    }
+    #[inline(always)]
+    unsafe fn tile<A: Arch>(
+        x: Rows<*const T>,
+        _: Rows<*const T>,
+        dst: Rows<*mut T>,
+        n: usize,
+        w: usize,
+    ) {
+        let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
+        let [m, s] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
+        // SAFETY: the caller's promise.
+        unsafe {
+            tops(x, n, w, m);
+            for j in 0..w {
+                *s.add(j) = T::ZERO;
+            }
+            for r in 0..n {
+                let (x, d) = (x.row(r), dst.row(r));
+                for j in 0..w {
+                    let e = (*x.add(j)).sub(*m.add(j)).exp_raised::<A>();
+                    *s.add(j) = (*s.add(j)).add(e);
+                    *d.add(j) = e;
+                }
+            }
+            for j in 0..w {
+                *s.add(j) = (*s.add(j)).recip();
+            }
+            for r in 0..n {
+                let d = dst.row(r);
+                for j in 0..w {
+                    *d.add(j) = (*d.add(j)).mul(*s.add(j));
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float, R: Round<T>> Op for LogSoft<T, R> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn row<A: Arch>(x: *const T, _: *const T, dst: *mut T, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let m = T::top::<A>(x, n);
+            let l = R::log(T::exps::<A, false>(x, dst, n, m));
+            map(x, x, dst, n, |x, _| x.sub(m).sub(l));
+        }
+    }
+    #[inline(always)]
+    unsafe fn tile<A: Arch>(
+        x: Rows<*const T>,
+        _: Rows<*const T>,
+        dst: Rows<*mut T>,
+        n: usize,
+        w: usize,
+    ) {
+        let mut buffers = [const { MaybeUninit::<[T; WIDTH]>::uninit() }; 2];
+        let [m, s] = buffers.each_mut().map(|b| b.as_mut_ptr().cast::<T>());
+        // SAFETY: the caller's promise.
+        unsafe {
+            tops(x, n, w, m);
+            for j in 0..w {
+                *s.add(j) = T::ZERO;
+            }
+            for r in 0..n {
+                let x = x.row(r);
+                for j in 0..w {
+                    *s.add(j) = (*s.add(j)).add((*x.add(j)).sub(*m.add(j)).exp_raised::<A>());
+                }
+            }
+            for j in 0..w {
+                *s.add(j) = R::log((*s.add(j)).mul(T::RAISED.recip()));
+            }
+            for r in 0..n {
+                let (x, d) = (x.row(r), dst.row(r));
+                for j in 0..w {
+                    *d.add(j) = (*x.add(j)).sub(*m.add(j)).sub(*s.add(j));
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Op for SoftBackward<T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn row<A: Arch>(g: *const T, y: *const T, dst: *mut T, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let s = sum_map::<T, false>(g, y, dst, n, |g, y| g.mul(y));
+            map(g, y, dst, n, |g, y| g.sub(s).mul(y));
+        }
+    }
+    #[inline(always)]
+    unsafe fn tile<A: Arch>(
+        g: Rows<*const T>,
+        y: Rows<*const T>,
+        dst: Rows<*mut T>,
+        n: usize,
+        w: usize,
+    ) {
+        let mut buffer = MaybeUninit::<[T; WIDTH]>::uninit();
+        let s = buffer.as_mut_ptr().cast::<T>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            for j in 0..w {
+                *s.add(j) = T::ZERO;
+            }
+            for r in 0..n {
+                let (g, y) = (g.row(r), y.row(r));
+                for j in 0..w {
+                    *s.add(j) = (*s.add(j)).add((*g.add(j)).mul(*y.add(j)));
+                }
+            }
+            for r in 0..n {
+                let (g, y, d) = (g.row(r), y.row(r), dst.row(r));
+                for j in 0..w {
+                    *d.add(j) = (*g.add(j)).sub(*s.add(j)).mul(*y.add(j));
+                }
+            }
+        }
+    }
+}
+
+impl<T: Float> Op for LogSoftBackward<T> {
+    type T = T;
+    #[inline(always)]
+    unsafe fn row<A: Arch>(g: *const T, y: *const T, dst: *mut T, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let s = sum_map::<T, false>(g, y, dst, n, |g, _| g);
+            map(g, y, dst, n, |g, y| g.sub(y.exp::<A>().mul(s)));
+        }
+    }
+    #[inline(always)]
+    unsafe fn tile<A: Arch>(
+        g: Rows<*const T>,
+        y: Rows<*const T>,
+        dst: Rows<*mut T>,
+        n: usize,
+        w: usize,
+    ) {
+        let mut buffer = MaybeUninit::<[T; WIDTH]>::uninit();
+        let s = buffer.as_mut_ptr().cast::<T>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            for j in 0..w {
+                *s.add(j) = T::ZERO;
+            }
+            for r in 0..n {
+                let g = g.row(r);
+                for j in 0..w {
+                    *s.add(j) = (*s.add(j)).add(*g.add(j));
+                }
+            }
+            for r in 0..n {
+                let (g, y, d) = (g.row(r), y.row(r), dst.row(r));
+                for j in 0..w {
+                    *d.add(j) = (*g.add(j)).sub((*y.add(j)).exp::<A>().mul(*s.add(j)));
+                }
+            }
+        }
+    }
+}
