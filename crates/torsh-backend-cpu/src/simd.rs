@@ -4,16 +4,30 @@
 //! and compiled for every [`Level`]; the widest one the machine has is picked at
 //! run time. The loop itself is plain Rust that LLVM vectorises.
 
+pub mod array;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod isa;
-pub(crate) mod lane;
 pub(crate) mod lanes;
-pub(crate) mod shuffle;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(test)]
+mod tests;
 
 pub use torsh_core::machine::Level;
 use torsh_core::machine::machine;
 
-use crate::simd::lane::Lane;
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::{float32x4_t, float64x2_t};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
+
+use crate::memory::stream;
+use crate::scalar::Real;
+use crate::vmath::VMath;
 
 /// The level in use: [`machine`]'s.
 #[inline]
@@ -28,51 +42,48 @@ pub trait Arch: Copy + Send + Sync + 'static {
     /// The level this type stands for.
     const LEVEL: Level;
     /// Its widest vectors.
-    type F32: Lane<T = f32>;
+    type F32: FloatVector<T = f32>;
     /// As above.
-    type F64: Lane<T = f64>;
+    type F64: FloatVector<T = f64>;
+    /// Its vectors of at most 32 bytes, for short rows.
+    type Short32: FloatVector<T = f32>;
+    /// As above.
+    type Short64: FloatVector<T = f64>;
 }
 
-/// AVX-512: see [`Level::Avx512`].
-#[derive(Clone, Copy, Debug)]
-pub struct Avx512;
-/// AVX2 and FMA: see [`Level::Avx2`].
-#[derive(Clone, Copy, Debug)]
-pub struct Avx2;
-/// The target's baseline: see [`Level::Base`].
-#[derive(Clone, Copy, Debug)]
-pub struct Base;
+macro_rules! arch {
+    ($(#[$doc:meta])* $name:ident $cfg:meta, fma $fma:expr, $f32:ty, $f64:ty, $short32:ty, $short64:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
 
-impl Arch for Avx512 {
-    const FMA: bool = true;
-    const LEVEL: Level = Level::Avx512;
-    #[cfg(target_arch = "x86_64")]
-    type F32 = std::arch::x86_64::__m512;
-    #[cfg(target_arch = "x86_64")]
-    type F64 = std::arch::x86_64::__m512d;
-    #[cfg(not(target_arch = "x86_64"))]
-    type F32 = [f32; 4];
-    #[cfg(not(target_arch = "x86_64"))]
-    type F64 = [f64; 2];
+        #[cfg($cfg)]
+        impl Arch for $name {
+            const FMA: bool = $fma;
+            const LEVEL: Level = Level::$name;
+            type F32 = $f32;
+            type F64 = $f64;
+            type Short32 = $short32;
+            type Short64 = $short64;
+        }
+    };
 }
-impl Arch for Avx2 {
-    const FMA: bool = true;
-    const LEVEL: Level = Level::Avx2;
-    #[cfg(target_arch = "x86_64")]
-    type F32 = std::arch::x86_64::__m256;
-    #[cfg(target_arch = "x86_64")]
-    type F64 = std::arch::x86_64::__m256d;
-    #[cfg(not(target_arch = "x86_64"))]
-    type F32 = [f32; 4];
-    #[cfg(not(target_arch = "x86_64"))]
-    type F64 = [f64; 2];
-}
-impl Arch for Base {
-    const FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
-    const LEVEL: Level = Level::Base;
-    type F32 = [f32; 4];
-    type F64 = [f64; 2];
-}
+arch!(
+    /// AVX-512: see [`Level::Avx512`].
+    Avx512 target_arch = "x86_64", fma true, __m512, __m512d, __m256, __m256d
+);
+arch!(
+    /// AVX2 and FMA: see [`Level::Avx2`].
+    Avx2 target_arch = "x86_64", fma true, __m256, __m256d, __m256, __m256d
+);
+arch!(
+    /// NEON: see [`Level::Neon`].
+    Neon target_arch = "aarch64", fma true, float32x4_t, float64x2_t, float32x4_t, float64x2_t
+);
+arch!(
+    /// The target's baseline, by plain loops: see [`Level::Base`].
+    Base all(), fma cfg!(any(target_arch = "aarch64", target_feature = "fma")), [f32; 4], [f64; 2], [f32; 4], [f64; 2]
+);
 
 /// `a * b + c`: fused where the hardware fuses, two roundings elsewhere.
 #[inline(always)]
@@ -84,6 +95,216 @@ pub fn fma32<A: Arch>(a: f32, b: f32, c: f32) -> f32 {
 #[inline(always)]
 pub fn fma64<A: Arch>(a: f64, b: f64, c: f64) -> f64 {
     if A::FMA { a.mul_add(b, c) } else { a * b + c }
+}
+
+/// Read at `8 - n`: ones in the first `n` lanes of 32 bits. Read `n` places before the end of a vector that ends at
+/// `16 + n`: in the last.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+static MASKS: [f32; 24] = {
+    const ONES: f32 = f32::from_bits(u32::MAX);
+    let mut all = [ONES; 24];
+    let mut i = 8;
+    while i < 16 {
+        all[i] = 0.0;
+        i += 1;
+    }
+    all
+};
+
+/// A register, or an array in place of one, of `N` elements of one type: the vocabulary of loops that LLVM does not
+/// vectorise well by itself.
+///
+/// Every method must be inlined into a function that is compiled for the vector's instruction set, and every call
+/// promises that the processor has it. [`array`] implements the trait for plain arrays, which any processor has;
+/// `avx2.rs`, `avx512.rs` and `neon.rs` implement it for registers.
+#[allow(clippy::missing_safety_doc)] // Each says what it needs beyond the instruction set, if anything.
+pub trait Vector: Copy {
+    /// The elements.
+    type T: Copy;
+    /// How many.
+    const N: usize;
+
+    /// `value` in every lane.
+    unsafe fn splat(value: Self::T) -> Self;
+    /// Reads `N` elements.
+    unsafe fn load(from: *const Self::T) -> Self;
+    /// Writes `N` elements.
+    unsafe fn store(self, to: *mut Self::T);
+    /// The elements of `from` in the lanes `first..end`, those of `fill` in the others. Memory outside of the lanes
+    /// is not read.
+    #[inline(always)]
+    unsafe fn load_part(from: *const Self::T, first: usize, end: usize, fill: Self) -> Self {
+        let mut all = fill;
+        // SAFETY: a vector is its elements; the caller promises that these can be read.
+        unsafe {
+            let to = (&raw mut all).cast::<Self::T>();
+            for i in first..end {
+                *to.add(i) = *from.wrapping_add(i);
+            }
+        }
+        all
+    }
+    /// Writes the first `n` elements; `n` is at most `N`.
+    #[inline(always)]
+    unsafe fn store_first(self, n: usize, to: *mut Self::T) {
+        // SAFETY: a vector is its elements; the caller promises that so many can be written.
+        unsafe { std::ptr::copy_nonoverlapping((&raw const self).cast(), to, n) }
+    }
+    /// Writes `N` elements past the caches, to an address that is a multiple of the vector's size.
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut Self::T) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store(to) }
+    }
+
+    /// `self + a * b`, fused where the instruction set fuses.
+    unsafe fn add_product(self, a: Self, b: Self) -> Self;
+    /// `self` and the product of a term of `a` and `b`, or of all terms that one element holds.
+    #[inline(always)]
+    unsafe fn add_terms(self, a: Self, b: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { self.add_product(a, b) }
+    }
+    /// `self * b`
+    unsafe fn mul(self, b: Self) -> Self;
+    /// `self + b`
+    unsafe fn add(self, b: Self) -> Self;
+
+    /// The first `n` elements, and zeros after them; `n` is at most `N`.
+    unsafe fn keep_first(self, n: usize) -> Self;
+    /// The last `n` elements, and zeros before them; `n` is at most `N`.
+    unsafe fn keep_last(self, n: usize) -> Self;
+    /// The elements in even lanes of `self` followed by `next`, and those in odd ones.
+    #[inline(always)]
+    unsafe fn deinterleave(self, next: Self) -> [Self; 2] {
+        let mut parts = [self, next];
+        // SAFETY: two vectors are twice as many elements.
+        unsafe {
+            let (from, to) = ([self, next], (&raw mut parts).cast::<Self::T>());
+            let from = (&raw const from).cast::<Self::T>();
+            for i in 0..Self::N {
+                *to.add(i) = *from.add(2 * i);
+                *to.add(Self::N + i) = *from.add(2 * i + 1);
+            }
+        }
+        parts
+    }
+    /// The elements in even lanes of `self`, then those in odd lanes of `odd`.
+    #[inline(always)]
+    unsafe fn even_then_odd(self, odd: Self) -> Self {
+        let mut all = self;
+        // SAFETY: a vector is its elements.
+        unsafe {
+            let (even, odd) = (
+                (&raw const self).cast::<Self::T>(),
+                (&raw const odd).cast::<Self::T>(),
+            );
+            let to = (&raw mut all).cast::<Self::T>();
+            for i in 0..Self::N {
+                *to.add(i) = match 2 * i < Self::N {
+                    true => *even.add(2 * i),
+                    false => *odd.add(2 * i - Self::N + 1),
+                };
+            }
+        }
+        all
+    }
+    /// The elements of `self` followed by `next` from lane `K` on, which is 1 or 2.
+    #[inline(always)]
+    unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
+        let both = [self, next];
+        // SAFETY: two vectors are twice as many elements.
+        unsafe { Self::load((&raw const both).cast::<Self::T>().add(K as usize)) }
+    }
+    /// The last element of `before`, then all of `self` but the last.
+    #[inline(always)]
+    unsafe fn shifted_in(self, before: Self) -> Self {
+        let both = [before, self];
+        // SAFETY: two vectors are twice as many elements.
+        unsafe { Self::load((&raw const both).cast::<Self::T>().add(Self::N - 1)) }
+    }
+    /// The transpose of the square whose rows these are; `K` is `N`.
+    #[inline(always)]
+    unsafe fn transpose<const K: usize>(mut rows: [Self; K]) -> [Self; K] {
+        debug_assert!(Self::N == K && K.is_power_of_two());
+        // Each step takes the elements in even places of the whole square first, then those in odd ones: as many
+        // steps as a row's index has bits exchange it with the column's.
+        for _ in 0..K.trailing_zeros() {
+            let before = rows;
+            for i in 0..K / 2 {
+                // SAFETY: the caller's promise.
+                [rows[i], rows[K / 2 + i]] =
+                    unsafe { before[2 * i].deinterleave(before[2 * i + 1]) };
+            }
+        }
+        rows
+    }
+
+    /// Prefetches the cache line of any address into L1.
+    #[inline(always)]
+    unsafe fn prefetch_l1(at: *const Self::T) {
+        stream::prefetch(at.cast());
+    }
+    /// Prefetches the cache line of any address into L2.
+    #[inline(always)]
+    unsafe fn prefetch_l2(at: *const Self::T) {
+        stream::prefetch_second(at.cast());
+    }
+}
+
+/// A [`Vector`] of floating-point numbers.
+#[allow(clippy::missing_safety_doc)] // As above.
+pub trait FloatVector: Vector<T: Real> {
+    /// `self - b`
+    unsafe fn sub(self, b: Self) -> Self;
+    /// `self / b`
+    unsafe fn div(self, b: Self) -> Self;
+    /// The larger of each two; `other`'s where they are equal or one is NaN.
+    unsafe fn max(self, other: Self) -> Self;
+    /// The smaller of each two; `other`'s where they are equal or one is NaN.
+    unsafe fn min(self, other: Self) -> Self;
+    /// The larger of each two, NaN where one is; `self`'s where they are equal.
+    unsafe fn max_or_nan(self, other: Self) -> Self;
+    /// NaN where `v` is NaN, else `self`'s.
+    unsafe fn or_nan(self, v: Self) -> Self;
+    /// Whether a lane of any of the four is NaN.
+    unsafe fn any_nan(all: [Self; 4]) -> bool;
+    /// e to the power of numbers that are not above 0 by more than rounding, or NaN.
+    #[inline(always)]
+    unsafe fn exp_nonpositive<A: Arch>(self) -> Self {
+        let mut all = self;
+        // SAFETY: a vector is its elements.
+        unsafe {
+            let at = (&raw mut all).cast::<Self::T>();
+            for i in 0..Self::N {
+                *at.add(i) = VMath::exp_low::<A>(*at.add(i));
+            }
+        }
+        all
+    }
+    /// The sum of the lanes: the upper half is added to the lower one until one is left.
+    unsafe fn reduce_sum(self) -> Self::T;
+    /// The largest of the lanes, in the order of [`reduce_sum`](Self::reduce_sum), by [`max`](Self::max) of the upper
+    /// half and the lower one.
+    unsafe fn reduce_max(self) -> Self::T;
+    /// [`reduce_max`](Self::reduce_max) of the smallest.
+    unsafe fn reduce_min(self) -> Self::T;
+}
+
+/// Numbers of which every instruction set has vectors.
+pub(crate) trait Vectors: Real {
+    /// The widest of an instruction set.
+    type V<A: Arch>: FloatVector<T = Self>;
+    /// Those of at most 32 bytes.
+    type Short<A: Arch>: FloatVector<T = Self>;
+}
+impl Vectors for f32 {
+    type V<A: Arch> = A::F32;
+    type Short<A: Arch> = A::Short32;
+}
+impl Vectors for f64 {
+    type V<A: Arch> = A::F64;
+    type Short<A: Arch> = A::Short64;
 }
 
 /// Declares functions that are compiled once per [`Level`](crate::simd::Level)
@@ -181,6 +402,11 @@ macro_rules! multiversion {
                 unsafe { inner($($arg),*) }
             }
 
+            #[cfg(target_arch = "aarch64")]
+            fn neon($($arg: $ty),*) $(-> $ret)? {
+                body::<$crate::simd::Neon>($($arg),*)
+            }
+
             fn base($($arg: $ty),*) $(-> $ret)? {
                 body::<$crate::simd::Base>($($arg),*)
             }
@@ -192,6 +418,8 @@ macro_rules! multiversion {
                     $crate::simd::Level::Avx512 => avx512,
                     #[cfg(target_arch = "x86_64")]
                     $crate::simd::Level::Avx2 => avx2,
+                    #[cfg(target_arch = "aarch64")]
+                    $crate::simd::Level::Neon => neon,
                     _ => base,
                 }
             }
@@ -241,6 +469,12 @@ macro_rules! multiversion {
                 unsafe { body::<$crate::simd::Avx2>($($arg),*) }
             }
 
+            #[cfg(target_arch = "aarch64")]
+            unsafe fn neon($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: the caller's promise.
+                unsafe { body::<$crate::simd::Neon>($($arg),*) }
+            }
+
             unsafe fn base($($arg: $ty),*) $(-> $ret)? {
                 // SAFETY: the caller's promise.
                 unsafe { body::<$crate::simd::Base>($($arg),*) }
@@ -253,6 +487,8 @@ macro_rules! multiversion {
                     $crate::simd::Level::Avx512 => avx512,
                     #[cfg(target_arch = "x86_64")]
                     $crate::simd::Level::Avx2 => avx2,
+                    #[cfg(target_arch = "aarch64")]
+                    $crate::simd::Level::Neon => neon,
                     _ => base,
                 }
             }

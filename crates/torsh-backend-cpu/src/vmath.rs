@@ -25,7 +25,7 @@ mod trig_table;
 mod wide;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use exp::{exp_low_512, exp_term_512};
+pub(crate) use exp::{exp_low_512, exp_nonpositive_512, exp_term_512};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use wide::{exp_512, tanh_512};
 

@@ -10,7 +10,7 @@ use crate::tiers::Tier;
 
 /// How the program is called.
 pub const USAGE: &str = "\
-usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--verbose] [--list-absent]
+usage: torsh-conformance DIR [--op NAME ...] [--tier core|full|all] [--device NAME] [--share I/N] [--verbose] [--list-absent]
        torsh-conformance pack DIR FILE.zip
        torsh-conformance operators [--check] FILE.md
        torsh-conformance book [--check] [--doc DIR] DOCS
@@ -23,6 +23,7 @@ DIR            directory of golden cases (ops, modules, training, or their paren
 --verbose      every failed case, not only the first of each operator, and every case that passes
                outside the default tolerance: by the exact result, or by a listed tolerance
 --list-absent  only name the operators that have cases and do not exist, one a line
+--share I/N    only the Ith, from 0, of N parts of the files of operators and modules
 --threads N    files run at the same time; 1 is the default
 pack           write an archive that the tests run: the core tier of operators, or, of a directory
                without operators, all modules or training files
@@ -133,6 +134,15 @@ impl Command {
                 "--threads" => {
                     let n = args.next().and_then(|n| n.parse().ok()).filter(|&n| n > 0);
                     options.threads = n.ok_or("--threads needs a number of at least 1")?;
+                }
+                "--share" => {
+                    let share = args.next().and_then(|a| {
+                        let (part, parts) = a.split_once('/')?;
+                        Some((part.parse().ok()?, parts.parse().ok()?))
+                    });
+                    let share = share.filter(|(part, parts)| part < parts);
+                    options.share =
+                        Some(share.ok_or("--share needs a part and their number, as 0/8")?);
                 }
                 "--device" => {
                     let name = args.next_if(|a| !a.starts_with("--"));

@@ -47,6 +47,8 @@ pub struct Options {
     pub tier: Option<Tier>,
     /// Files run at the same time.
     pub threads: usize,
+    /// Only this part of so many parts of the files of operators and modules, and nothing else.
+    pub share: Option<(usize, usize)>,
 }
 
 impl Default for Options {
@@ -55,6 +57,7 @@ impl Default for Options {
             ops: Vec::new(),
             tier: None,
             threads: 1,
+            share: None,
         }
     }
 }
@@ -80,6 +83,9 @@ pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Resul
                 .into_iter()
                 .map(|stem| (section, stem)),
         );
+    }
+    if let Some((part, parts)) = options.share {
+        jobs = jobs.into_iter().skip(part).step_by(parts).collect();
     }
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
@@ -108,6 +114,10 @@ pub fn run(source: &Source, executor: &dyn Executor, options: &Options) -> Resul
         ops,
         ..Report::default()
     };
+    if options.share.is_some() {
+        report.notes = executor.notes();
+        return Ok(report);
+    }
     beside::promotion(source, executor, options, &mut report)?;
     beside::printing(source, executor, options, &mut report)?;
     for (op, i, reason) in NOT_REFUSED {

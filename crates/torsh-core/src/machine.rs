@@ -27,27 +27,36 @@ use std::sync::OnceLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Level {
-    /// What the target guarantees: SSE2 on x86-64, NEON on aarch64.
+    /// Plain loops over what the target guarantees: SSE2 on x86-64, NEON on aarch64.
     Base = 1,
+    /// NEON's own instructions, on every aarch64 processor: 128-bit registers.
+    Neon = 2,
     /// AVX2 with FMA and F16C: 256-bit registers.
-    Avx2 = 2,
+    Avx2 = 3,
     /// AVX-512 F/DQ/VL/BW/CD: 512-bit registers.
-    Avx512 = 3,
+    Avx512 = 4,
 }
 
 impl Level {
-    /// Every level, ascending.
+    /// The levels of the target's processors, ascending.
+    #[cfg(target_arch = "x86_64")]
     pub const ALL: [Level; 3] = [Level::Base, Level::Avx2, Level::Avx512];
+    /// The levels of the target's processors, ascending.
+    #[cfg(target_arch = "aarch64")]
+    pub const ALL: [Level; 2] = [Level::Base, Level::Neon];
+    /// The levels of the target's processors, ascending.
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pub const ALL: [Level; 1] = [Level::Base];
 
     /// Whether this machine (and `TORSH_SIMD`) allows the level.
     pub fn is_available(self) -> bool {
-        self <= machine().level
+        self <= machine().level && Level::ALL.contains(&self)
     }
 
     /// Bytes of the widest vector register.
     pub const fn vector_bytes(self) -> usize {
         match self {
-            Level::Base => 16,
+            Level::Base | Level::Neon => 16,
             Level::Avx2 => 32,
             Level::Avx512 => 64,
         }
@@ -56,6 +65,7 @@ impl Level {
     fn named(name: &str) -> Option<Level> {
         Some(match name {
             "scalar" | "base" => Level::Base,
+            "neon" => Level::Neon,
             "avx2" => Level::Avx2,
             "avx512" => Level::Avx512,
             _ => return None,
@@ -67,6 +77,7 @@ impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Level::Base => "base",
+            Level::Neon => "neon",
             Level::Avx2 => "avx2",
             Level::Avx512 => "avx512",
         })
@@ -211,6 +222,7 @@ impl Machine {
                 ..plain
             },
             "neon" => Machine {
+                level: Level::Neon,
                 l1: 64 << 10,
                 l2: 2 << 20,
                 l3: 114 << 20,
@@ -248,12 +260,16 @@ impl Machine {
             },
         };
         if let Some(simd) = simd {
-            let level = Level::named(simd)
-                .ok_or_else(|| format!("TORSH_SIMD={simd}: neither avx512, avx2 nor scalar"))?;
+            let level = Level::named(simd).ok_or_else(|| {
+                format!("TORSH_SIMD={simd}: none of avx512, avx2, neon and scalar")
+            })?;
             machine.level = machine.level.min(level);
             machine.bf16_tiles = false;
         }
         machine.level = machine.level.min(found.level);
+        if machine.level == Level::Neon && found.level != Level::Neon {
+            machine.level = Level::Base;
+        }
         let wide = machine.level == Level::Avx512;
         machine.half_rate_512 &= wide;
         machine.bf16_dot &= found.bf16_dot && wide;
@@ -290,7 +306,7 @@ impl Machine {
             "name" => self.name = value.into(),
             "level" => {
                 self.level =
-                    Level::named(value).ok_or("neither avx512, avx2 nor base".to_string())?;
+                    Level::named(value).ok_or("none of avx512, avx2, neon and base".to_string())?;
             }
             "half_rate_512" => self.half_rate_512 = flag()?,
             "bf16_dot" => self.bf16_dot = flag()?,

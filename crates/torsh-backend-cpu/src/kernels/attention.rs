@@ -31,8 +31,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
 
+#[cfg(target_arch = "x86_64")]
 use choose::{AttentionAlgorithm, AttentionProblem};
 
+#[cfg(target_arch = "x86_64")]
 use crate::machine::choice::pick;
 use crate::memory::dense::{missing, wide};
 
@@ -55,21 +57,24 @@ fn attention(args: &KernelArgs<'_>) -> Result<()> {
         _ => return Err(missing()),
     };
     let sizes = Sizes::new(args, result.shape())?;
-    let problem = AttentionProblem {
-        dtype: wide(args.compute()),
-        backward: !forward,
-        l: sizes.l,
-        s: sizes.s,
-        e: sizes.e,
-        d: sizes.d,
-        masked: mask.is_present(),
-    };
     #[cfg(target_arch = "x86_64")]
-    if pick::<AttentionAlgorithm>(&problem, pool::num_threads()) == AttentionAlgorithm::Amx
-        && amx::run(args, &sizes)?
     {
-        return Ok(());
+        let problem = AttentionProblem {
+            dtype: wide(args.compute()),
+            backward: !forward,
+            l: sizes.l,
+            s: sizes.s,
+            e: sizes.e,
+            d: sizes.d,
+            masked: mask.is_present(),
+        };
+        let chosen = pick::<AttentionAlgorithm>(&problem, pool::num_threads());
+        if chosen == AttentionAlgorithm::Amx && amx::run(args, &sizes)? {
+            return Ok(());
+        }
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = mask;
     match (wide(args.compute()), forward) {
         (DType::F32, true) => forward::run::<f32>(args, &sizes, DType::F32),
         (DType::F64, true) => forward::run::<f64>(args, &sizes, DType::F64),

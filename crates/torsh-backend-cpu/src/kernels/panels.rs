@@ -102,6 +102,7 @@ pub(crate) fn fetch_lines(soon: &mut [Soon], lines: usize) {
 
 /// The next of these rows, of so many bytes or a little less, for one who asks for their lines itself: none
 /// where rows are apart or longer.
+#[cfg(target_arch = "x86_64")]
 pub(crate) fn take(soon: &mut [Soon], bytes: usize) -> Option<*const u8> {
     let s = soon.iter_mut().find(|s| s.rows > 0)?;
     let rows = (bytes / s.bytes).min(s.rows);
@@ -450,7 +451,7 @@ macro_rules! panels {
                     match (A::LEVEL, A::FMA) {
                         (Level::Avx512, _) => multiply::<A, $t, $avx512>(p, soon),
                         (Level::Avx2, _) => multiply::<A, $t, $avx2>(p, soon),
-                        (Level::Base, true) => multiply::<A, $t, $fused>(p, soon),
+                        (Level::Neon, _) | (Level::Base, true) => multiply::<A, $t, $fused>(p, soon),
                         (Level::Base, false) => multiply::<A, $t, $base>(p, soon),
                     }
                 }
@@ -469,6 +470,7 @@ macro_rules! panels {
                 match level {
                     Level::Avx512 => $avx512,
                     Level::Avx2 => $avx2,
+                    Level::Neon => $fused,
                     Level::Base if crate::simd::Base::FMA => $fused,
                     Level::Base => $base,
                 }

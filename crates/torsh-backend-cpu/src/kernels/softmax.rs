@@ -26,8 +26,8 @@ use crate::kernels::reduce::plan::{Dim, DimList, Walk, merge, order};
 use crate::machine::choice::pick;
 use crate::memory::dense::Dense;
 use crate::memory::stream;
+use crate::simd::Arch;
 use crate::simd::lanes;
-use crate::simd::{Arch, fma64};
 use crate::vmath::VMath;
 
 use crate::machine::tuning::softmax::{TILE, WIDTH};
@@ -43,45 +43,6 @@ pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
         | Kernel::LogSoftmaxBackward => Some(softmax),
         _ => None,
     }
-}
-
-const MAGIC: f64 = 6_755_399_441_055_744.0;
-const LN2_HI: f64 = 0.693_147_180_369_123_8;
-const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
-
-/// e^x within about an ulp, as straight-line code that vectorises: reduction by multiples of
-/// ln 2, and the Taylor polynomial to degree 13 on |r| <= ln(2)/2.
-#[inline(always)]
-pub(crate) fn exp64<A: Arch>(x: f64) -> f64 {
-    // Beyond these the result is inf or 0 anyway; the comparisons let nan through.
-    let x = if x > 710.0 { 710.0 } else { x };
-    let x = if x < -746.0 { -746.0 } else { x };
-    let n = fma64::<A>(x, std::f64::consts::LOG2_E, MAGIC) - MAGIC;
-    let r = fma64::<A>(-n, LN2_LO, fma64::<A>(-n, LN2_HI, x));
-    const C: [f64; 12] = [
-        1.0 / 6_227_020_800.0,
-        1.0 / 479_001_600.0,
-        1.0 / 39_916_800.0,
-        1.0 / 3_628_800.0,
-        1.0 / 362_880.0,
-        1.0 / 40_320.0,
-        1.0 / 5_040.0,
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        0.5,
-    ];
-    let mut q = C[0];
-    for c in &C[1..] {
-        q = fma64::<A>(q, r, *c);
-    }
-    let p = 1.0 + fma64::<A>(r * r, q, r);
-    // 2^n in two factors, so that a subnormal result is rounded once.
-    let half = fma64::<A>(n, 0.5, MAGIC);
-    let rest = (n - (half - MAGIC)) + MAGIC;
-    let scale = |t: f64| f64::from_bits(t.to_bits().wrapping_add(1023) << 52);
-    p * scale(half) * scale(rest)
 }
 
 by_level! {

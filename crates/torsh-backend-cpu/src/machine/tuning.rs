@@ -490,6 +490,10 @@ pub(crate) mod reduce {
 pub(crate) mod reduce_short {
     /// Bytes of a row below which columns are faster.
     pub(crate) const SUMS: usize = 64;
+    /// Elements of a float32 row from which on the lanes of long rows are as fast as sums in vectors.
+    pub(crate) const VECTORS_F32: usize = 256;
+    /// The same of float64.
+    pub(crate) const VECTORS_F64: usize = 512;
     /// Bytes of a row below which there is less than a vector.
     pub(crate) const EXTREMES: usize = 32;
 }

@@ -6,9 +6,7 @@
 use std::hint::black_box;
 
 use crate::scalar::Real;
-use crate::simd::Arch;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Level;
+use crate::simd::{Arch, FloatVector, Level, Vector, Vectors};
 
 /// Lanes of a sum: as many vectors as additions overlap.
 pub(crate) const LANES: usize = 32;
@@ -100,42 +98,50 @@ pub(crate) fn tree<T: Copy, const N: usize>(lanes: [T; N], f: impl Fn(T, T) -> T
     f(f(four(0), four(2)), f(four(1), four(3)))
 }
 
-/// [`tree`] of a sum of float32: in registers, where that many lanes fill eight of AVX2.
+/// [`tree`] of a sum: in registers, where that many lanes of float32 fill a loop's vectors.
 #[inline(always)]
-pub(crate) fn sum_f32<A: Arch, const N: usize>(lanes: [f32; N]) -> f32 {
-    #[cfg(target_arch = "x86_64")]
-    if A::LEVEL >= Level::Avx2 && N == 64 {
-        // SAFETY: there are 64 numbers; the level has AVX2.
-        return unsafe { sum_of_64(lanes.as_ptr()) };
+pub(crate) fn sum_of<A: Arch, T: Vectors, const N: usize>(lanes: [T; N]) -> T {
+    if A::LEVEL != Level::Base && size_of::<T>() == 4 && N == 64 {
+        // SAFETY: there are 64 numbers; the code is compiled for the level.
+        return unsafe {
+            match <T::Short<A> as Vector>::N {
+                8 => in_registers::<T::Short<A>, 8>(lanes.as_ptr()),
+                _ => in_registers::<T::Short<A>, 16>(lanes.as_ptr()),
+            }
+        };
     }
-    tree(lanes, |a, b| a + b)
-}
-
-/// [`tree`] of a sum of float64.
-#[inline(always)]
-pub(crate) fn sum_f64<A: Arch, const N: usize>(lanes: [f64; N]) -> f64 {
     tree(lanes, |a, b| a + b)
 }
 
 /// # Safety
-/// The processor has AVX2; `x` must be valid for 64 reads.
-#[cfg(target_arch = "x86_64")]
+/// `x` must be valid for `K` vectors; the caller is compiled for them.
 #[inline(always)]
-unsafe fn sum_of_64(x: *const f32) -> f32 {
-    use std::arch::x86_64::*;
+unsafe fn in_registers<V: FloatVector, const K: usize>(x: *const V::T) -> V::T {
     // SAFETY: the caller's promise.
     unsafe {
-        let two = |k: usize| {
-            _mm256_add_ps(
-                _mm256_loadu_ps(x.add(8 * k)),
-                _mm256_loadu_ps(x.add(8 * k + 32)),
-            )
-        };
-        let all = _mm256_add_ps(_mm256_add_ps(two(0), two(2)), _mm256_add_ps(two(1), two(3)));
-        let four = _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps::<1>(all));
-        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-        _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+        let mut sums = [V::load(x); K];
+        for k in 1..K {
+            sums[k] = V::load(x.add(k * V::N));
+        }
+        joined(sums).reduce_sum()
     }
+}
+
+/// The sum of vectors in the order of [`tree`]: the upper half of them is added to the lower one until one is left.
+///
+/// # Safety
+/// The caller is compiled for the vectors.
+#[inline(always)]
+pub(crate) unsafe fn joined<V: FloatVector, const K: usize>(mut sums: [V; K]) -> V {
+    let mut half = K / 2;
+    while half > 0 {
+        for k in 0..half {
+            // SAFETY: the caller's promise.
+            sums[k] = unsafe { sums[k].add(sums[k + half]) };
+        }
+        half /= 2;
+    }
+    sums[0]
 }
 
 /// Lanes by way of memory: LLVM otherwise makes the loop that filled them of the pairs in which
@@ -160,7 +166,9 @@ fn join<T: Copy, const N: usize>(mut lanes: [T; N], f: impl Fn(T, T) -> T) -> T 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{Avx2, Base, level};
+    use crate::simd::Base;
+    #[cfg(target_arch = "x86_64")]
+    use crate::simd::{Avx2, level};
     use std::cell::Cell;
 
     #[test]
@@ -183,7 +191,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     unsafe fn in_registers(lanes: [f32; 64]) -> f32 {
-        sum_f32::<Avx2, 64>(lanes)
+        sum_of::<Avx2, f32, 64>(lanes)
     }
 
     #[test]
@@ -192,7 +200,7 @@ mod tests {
         assert_eq!(tree(lanes, |a, b| a + b), 2016.0);
         assert_eq!(tree(lanes, |a, b| if b > a { b } else { a }), 63.0);
         assert_eq!(tree([5.0], |_, _| 0.0), 5.0);
-        assert_eq!(sum_f32::<Base, 64>(lanes), 2016.0);
+        assert_eq!(sum_of::<Base, f32, 64>(lanes), 2016.0);
         #[cfg(target_arch = "x86_64")]
         if level() >= Level::Avx2 {
             // SAFETY: the level has AVX2.

@@ -1,6 +1,6 @@
 //! The functions for `f64`: the platform's and `libm`'s, one element at a time.
 
-use super::{Arch, VMath, erf, special};
+use super::{Arch, VMath, erf, exp, special};
 
 macro_rules! forward {
     ($($name:ident: $path:path;)*) => {$(
@@ -16,8 +16,8 @@ impl VMath for f64 {
 
     forward! {
         exp: f64::exp;
-        exp_low: f64::exp;
-        exp_raised: f64::exp;
+        exp_low: exp::exp64::<A>;
+        exp_raised: exp::exp64::<A>;
         exp2: f64::exp2;
         expm1: f64::exp_m1;
         log: f64::ln;

@@ -177,6 +177,38 @@ pub(crate) unsafe fn exp_term_512(x: __m512) -> __m512 {
     }
 }
 
+/// `2^r` for r in [0, 1), but for the constant term 1: the coefficients of `r` to `r^6`, with a relative
+/// error below 2^-28.
+#[cfg(target_arch = "x86_64")]
+const POWER: [f32; 6] = [
+    0.693_147_06,
+    0.240_229_31,
+    0.055_485_282,
+    0.009_675_452,
+    0.001_246_784_7,
+    0.000_216_129_15,
+];
+
+/// e^x for x that is not above 0 by more than rounding, or nan: `2^r` times 2 to the power of the integer below, where
+/// the instructions that take numbers apart do right by infinities and subnormal results.
+///
+/// # Safety
+/// As [`exp_low_512`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) unsafe fn exp_nonpositive_512(x: __m512) -> __m512 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let x = _mm512_mul_ps(x, _mm512_set1_ps(LOG2_E));
+        let r = _mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(x);
+        let mut p = _mm512_set1_ps(POWER[5]);
+        for c in [POWER[4], POWER[3], POWER[2], POWER[1], POWER[0], 1.0] {
+            p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
+        }
+        _mm512_scalef_ps(p, x)
+    }
+}
+
 #[inline(always)]
 pub(super) fn exp2<A: Arch>(x: f32) -> f32 {
     let x = if x > 129.0 { 129.0 } else { x };
@@ -274,4 +306,39 @@ pub(super) fn sinh<A: Arch>(x: f32) -> f32 {
 pub(super) fn cosh<A: Arch>(x: f32) -> f32 {
     let e = exp_wide::<A>(clamp_wide(x.abs()));
     (0.5 * (e + 1.0 / e)) as f32
+}
+
+/// e^x within about an ulp, as straight-line code that vectorises: reduction by multiples of
+/// ln 2, and the Taylor polynomial to degree 13 on |r| <= ln(2)/2.
+#[inline(always)]
+pub(super) fn exp64<A: Arch>(x: f64) -> f64 {
+    // Beyond these the result is inf or 0 anyway; the comparisons let nan through.
+    let x = if x > 710.0 { 710.0 } else { x };
+    let x = if x < -746.0 { -746.0 } else { x };
+    let n = fma64::<A>(x, LOG2_E64, MAGIC64) - MAGIC64;
+    let r = fma64::<A>(-n, LN2_LO64, fma64::<A>(-n, LN2_HI64, x));
+    const C: [f64; 12] = [
+        1.0 / 6_227_020_800.0,
+        1.0 / 479_001_600.0,
+        1.0 / 39_916_800.0,
+        1.0 / 3_628_800.0,
+        1.0 / 362_880.0,
+        1.0 / 40_320.0,
+        1.0 / 5_040.0,
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
+    ];
+    let mut q = C[0];
+    for c in &C[1..] {
+        q = fma64::<A>(q, r, *c);
+    }
+    let p = 1.0 + fma64::<A>(r * r, q, r);
+    // 2^n in two factors, so that a subnormal result is rounded once.
+    let half = fma64::<A>(n, 0.5, MAGIC64);
+    let rest = (n - (half - MAGIC64)) + MAGIC64;
+    let scale = |t: f64| f64::from_bits(t.to_bits().wrapping_add(1023) << 52);
+    p * scale(half) * scale(rest)
 }

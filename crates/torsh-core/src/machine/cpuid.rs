@@ -140,7 +140,10 @@ fn instructions() -> (Level, bool) {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn instructions() -> (Level, bool) {
-    (Level::Base, false)
+    match cfg!(target_arch = "aarch64") {
+        true => (Level::Neon, false),
+        false => (Level::Base, false),
+    }
 }
 
 /// The family, and whether the maker is AMD or Intel.

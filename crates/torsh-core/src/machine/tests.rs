@@ -24,7 +24,7 @@ fn wrong_lines_are_refused_by_number() {
     );
     assert_eq!(
         error("level = avx3"),
-        "line 1: level = avx3: neither avx512, avx2 nor base"
+        "line 1: level = avx3: none of avx512, avx2, neon and base"
     );
     assert!(error("cores = two").starts_with("line 1: cores = two: not a number"));
 }
@@ -49,8 +49,16 @@ fn the_environment_only_takes_instructions_away() {
         (more.level, more.bf16_tiles, more.l2),
         (Level::Avx2, false, 2 << 20)
     );
+    // No instructions of another architecture.
+    assert_eq!(of(&amx, Some("neon"), None).level, Level::Base);
+    assert_eq!(of(&amx, None, Some("neon")).level, Level::Base);
+    let neon = Machine::described("neon").unwrap();
+    assert_eq!(of(&neon, Some("avx2"), Some("zen4")).level, Level::Neon);
     let error = Machine::replaced(&amx, Some("sse"), None).unwrap_err();
-    assert_eq!(error, "TORSH_SIMD=sse: neither avx512, avx2 nor scalar");
+    assert_eq!(
+        error,
+        "TORSH_SIMD=sse: none of avx512, avx2, neon and scalar"
+    );
     let error = Machine::replaced(&amx, None, Some("/no/such")).unwrap_err();
     assert!(
         error.starts_with("TORSH_MACHINE=/no/such: neither one of zen3, zen4"),
@@ -63,7 +71,7 @@ fn light_loops_avoid_halves() {
     let light = |name| Machine::described(name).unwrap().light_level();
     assert_eq!(light("zen4"), Level::Avx2);
     assert_eq!(light("zen5"), Level::Avx512);
-    assert_eq!(light("neon"), Level::Base);
+    assert_eq!(light("neon"), Level::Neon);
 }
 
 /// The caches are those that Linux says, where it does.

@@ -16,10 +16,10 @@ use std::arch::x86_64::*;
 use torsh_core::{Kernel, KernelArgs, Result};
 
 use super::Sizes;
-use super::scores::Vector;
 use crate::kernels::matmul::amx::pack::Lines;
 use crate::kernels::matmul::amx::{OF_STEP, Parts, SIDE, STEP};
 use crate::simd::Avx512;
+use crate::simd::FloatVector;
 
 /// Computes a call that [`AttentionAlgorithm::Amx`](super::choose::AttentionAlgorithm::Amx) accepts: `false`,
 /// with nothing to be relied upon in the results, where values are not finite or sums might not be.
@@ -119,5 +119,5 @@ fn are_safe(sums: &[f64]) -> bool {
 #[inline(always)]
 unsafe fn exponential(x: __m512) -> __m512 {
     // SAFETY: the caller's promise.
-    unsafe { Vector::<f32>::exponential::<Avx512>(x) }
+    unsafe { x.exp_nonpositive::<Avx512>() }
 }

@@ -6,15 +6,11 @@ use std::arch::x86_64::__m512;
 use super::scores::{self, LANES, Scores};
 use crate::kernels::panels::Panels;
 use crate::multiversion;
-use crate::simd::Arch;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Level;
-use crate::vmath::VMath;
 
 /// The numbers that attention computes in.
 pub(super) trait Number: Panels {
-    /// e to the power of a number that is not above 0 by more than rounding.
-    fn exponential<A: Arch>(self) -> Self;
     /// See [`scores::weigh`].
     unsafe fn weigh(s: &Scores<Self>, rows: &scores::Rows<Self>, out: *mut Self, width: usize);
     /// See [`scores::finish`].
@@ -28,7 +24,7 @@ pub(super) trait Number: Panels {
 }
 
 macro_rules! number {
-    ($($t:ident $vector:ty, $exp:path, $weigh:ident $finish:ident $weigh_back:ident $mask:ident $dot:ident;)*) => {$(
+    ($($t:ident $vector:ty, $weigh:ident $finish:ident $weigh_back:ident $mask:ident $dot:ident;)*) => {$(
         multiversion! {
             pub(super) unsafe fn $weigh<A>(s: &Scores<$t>, rows: &scores::Rows<$t>, out: *mut $t, width: usize) {
                 // SAFETY: the caller's promise.
@@ -64,10 +60,6 @@ macro_rules! number {
             }
         }
         impl Number for $t {
-            #[inline(always)]
-            fn exponential<A: Arch>(self) -> $t {
-                $exp(self)
-            }
             unsafe fn weigh(s: &Scores<$t>, rows: &scores::Rows<$t>, out: *mut $t, width: usize) {
                 // SAFETY: the caller's promise.
                 unsafe { $weigh(s, rows, out, width) }
@@ -92,6 +84,6 @@ macro_rules! number {
     )*};
 }
 number! {
-    f32 __m512, VMath::exp_low::<A>, weigh_f32 finish_f32 weigh_back_f32 mask_f32 dot_f32;
-    f64 [f64; LANES], crate::kernels::softmax::exp64::<A>, weigh_f64 finish_f64 weigh_back_f64 mask_f64 dot_f64;
+    f32 __m512, weigh_f32 finish_f32 weigh_back_f32 mask_f32 dot_f32;
+    f64 [f64; LANES], weigh_f64 finish_f64 weigh_back_f64 mask_f64 dot_f64;
 }

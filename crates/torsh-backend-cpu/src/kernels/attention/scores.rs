@@ -1,14 +1,10 @@
 //! Passes over a block of scores, between the products.
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
-
 use super::number::Number;
 use crate::kernels::panels::ROWS;
 use crate::scalar::Real;
-use crate::simd::Arch;
 use crate::simd::lanes::tree;
+use crate::simd::{Arch, FloatVector};
 use crate::vmath::VMath;
 
 /// Lanes of the passes; rows of scores are padded to a multiple.
@@ -17,220 +13,18 @@ pub(super) const LANES: usize = 16;
 /// Vectors that are summed side by side, so that additions do not wait for one another.
 const WAYS: usize = 4;
 
-/// [`LANES`] scores. All functions must be inlined into a function compiled for the instruction set.
-pub(super) trait Vector<T>: Copy {
-    /// # Safety
-    /// The processor has the vector's instruction set; here and in every function below.
-    unsafe fn splat(value: T) -> Self;
-    /// # Safety
-    /// `from` is valid for reads of the lanes.
-    unsafe fn load(from: *const T) -> Self;
-    /// # Safety
-    /// `to` is valid for writes of the lanes.
-    unsafe fn store(self, to: *mut T);
-    /// The first `n` lanes from memory, and `fill` in the others.
-    ///
-    /// # Safety
-    /// `from` is valid for reads of the lanes, the first `n` of which hold numbers.
-    unsafe fn load_first(from: *const T, n: usize, fill: T) -> Self;
-    /// The greater ones of each two; those of `self` where `other` has nan.
-    ///
-    /// # Safety
-    /// As [`Vector::splat`].
-    unsafe fn greater(self, other: Self) -> Self;
-    /// # Safety
-    /// As [`Vector::splat`].
-    unsafe fn plus(self, other: Self) -> Self;
-    /// # Safety
-    /// As [`Vector::splat`].
-    unsafe fn minus(self, other: Self) -> Self;
-    /// # Safety
-    /// As [`Vector::splat`].
-    unsafe fn times(self, other: Self) -> Self;
-    /// e to the power of numbers that are not above 0 by more than rounding.
-    ///
-    /// # Safety
-    /// As [`Vector::splat`].
-    unsafe fn exponential<A: Arch>(self) -> Self;
-    /// The greatest of the lanes, none of which is nan.
-    ///
-    /// # Safety
-    /// As [`Vector::splat`].
-    unsafe fn most(self) -> T;
-    /// # Safety
-    /// As [`Vector::splat`].
-    unsafe fn total(self) -> T;
-}
-
-impl<T: Number> Vector<T> for [T; LANES] {
-    #[inline(always)]
-    unsafe fn splat(value: T) -> Self {
-        [value; LANES]
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const T) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { from.cast::<Self>().read() }
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut T) {
-        // SAFETY: the caller's promise.
-        unsafe { to.cast::<Self>().write(self) }
-    }
-    #[inline(always)]
-    unsafe fn load_first(from: *const T, n: usize, fill: T) -> Self {
-        let mut all = [fill; LANES];
-        // SAFETY: the caller's promise.
-        unsafe {
-            let from = from.cast::<[MaybeUninit<T>; LANES]>().read();
-            for l in 0..LANES {
-                all[l] = if l < n { from[l].assume_init() } else { fill };
-            }
-        }
-        all
-    }
-    #[inline(always)]
-    unsafe fn greater(mut self, other: Self) -> Self {
-        for l in 0..LANES {
-            self[l] = if other[l] > self[l] {
-                other[l]
-            } else {
-                self[l]
-            };
-        }
-        self
-    }
-    #[inline(always)]
-    unsafe fn plus(mut self, other: Self) -> Self {
-        for l in 0..LANES {
-            self[l] = self[l] + other[l];
-        }
-        self
-    }
-    #[inline(always)]
-    unsafe fn minus(mut self, other: Self) -> Self {
-        for l in 0..LANES {
-            self[l] = self[l] - other[l];
-        }
-        self
-    }
-    #[inline(always)]
-    unsafe fn times(mut self, other: Self) -> Self {
-        for l in 0..LANES {
-            self[l] = self[l] * other[l];
-        }
-        self
-    }
-    #[inline(always)]
-    unsafe fn exponential<A: Arch>(mut self) -> Self {
-        for l in 0..LANES {
-            self[l] = Number::exponential::<A>(self[l]);
-        }
-        self
-    }
-    #[inline(always)]
-    unsafe fn most(self) -> T {
-        tree(self, |a, b| if b > a { b } else { a })
-    }
-    #[inline(always)]
-    unsafe fn total(self) -> T {
-        tree(self, |a, b| a + b)
-    }
-}
-
-/// `2^r` for r in [0, 1), but for the constant term 1: the coefficients of `r` to `r^6`, with a relative
-/// error below 2^-28.
-#[cfg(target_arch = "x86_64")]
-const POWER: [f32; 6] = [
-    0.693_147_06,
-    0.240_229_31,
-    0.055_485_282,
-    0.009_675_452,
-    0.001_246_784_7,
-    0.000_216_129_15,
-];
-
-#[cfg(target_arch = "x86_64")]
-impl Vector<f32> for __m512 {
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        // SAFETY: the caller's promise; here and below.
-        unsafe { _mm512_set1_ps(value) }
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_loadu_ps(from) }
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_storeu_ps(to, self) }
-    }
-    #[inline(always)]
-    unsafe fn load_first(from: *const f32, n: usize, fill: f32) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_mask_loadu_ps(_mm512_set1_ps(fill), ((1u32 << n) - 1) as u16, from) }
-    }
-    #[inline(always)]
-    unsafe fn greater(self, other: Self) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_max_ps(other, self) }
-    }
-    #[inline(always)]
-    unsafe fn plus(self, other: Self) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_add_ps(self, other) }
-    }
-    #[inline(always)]
-    unsafe fn minus(self, other: Self) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_sub_ps(self, other) }
-    }
-    #[inline(always)]
-    unsafe fn times(self, other: Self) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_mul_ps(self, other) }
-    }
-    /// `2^r` times 2 to the power of the integer below, where the instructions that take numbers
-    /// apart do right by infinities and subnormal results.
-    #[inline(always)]
-    unsafe fn exponential<A: Arch>(self) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let x = _mm512_mul_ps(self, _mm512_set1_ps(std::f32::consts::LOG2_E));
-            let r = _mm512_reduce_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(x);
-            let mut p = _mm512_set1_ps(POWER[5]);
-            for c in [POWER[4], POWER[3], POWER[2], POWER[1], POWER[0], 1.0] {
-                p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(c));
-            }
-            _mm512_scalef_ps(p, x)
-        }
-    }
-    #[inline(always)]
-    unsafe fn most(self) -> f32 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_reduce_max_ps(self) }
-    }
-    #[inline(always)]
-    unsafe fn total(self) -> f32 {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_reduce_add_ps(self) }
-    }
-}
-
 /// Makes the numbers from `seen` on, up to the end of that vector, `value`.
 ///
 /// # Safety
 /// `x` must have room for whole vectors; the processor has the vector's instruction set.
 #[inline(always)]
-pub(super) unsafe fn cut<T: Number, V: Vector<T>>(x: *mut T, seen: usize, value: T) {
+pub(super) unsafe fn cut<T: Number, V: FloatVector<T = T>>(x: *mut T, seen: usize, value: T) {
     let n = seen % LANES;
     if n > 0 {
         let at = x.wrapping_add(seen - n);
         // As the vector that will be read: one of other bounds would have to be in the cache first.
         // SAFETY: the caller's promise.
-        unsafe { V::load_first(at, n, value).store(at) };
+        unsafe { V::load_part(at, 0, n, V::splat(value)).store(at) };
     }
 }
 
@@ -239,7 +33,7 @@ pub(super) unsafe fn cut<T: Number, V: Vector<T>>(x: *mut T, seen: usize, value:
 /// # Safety
 /// As [`cut`].
 #[inline(always)]
-unsafe fn clear<T: Number, V: Vector<T>>(x: *mut T, start: usize, end: usize) {
+unsafe fn clear<T: Number, V: FloatVector<T = T>>(x: *mut T, start: usize, end: usize) {
     let mut i = start;
     while i < end {
         // SAFETY: the caller's promise.
@@ -253,23 +47,27 @@ unsafe fn clear<T: Number, V: Vector<T>>(x: *mut T, start: usize, end: usize) {
 /// # Safety
 /// `x` must hold them; the processor has the vector's instruction set.
 #[inline(always)]
-pub(super) unsafe fn greatest<T: Number, V: Vector<T>>(x: *const T, n: usize, most: T) -> T {
+pub(super) unsafe fn greatest<T: Number, V: FloatVector<T = T>>(
+    x: *const T,
+    n: usize,
+    most: T,
+) -> T {
     // SAFETY: the caller's promise.
     unsafe {
         let mut ways = [V::splat(most); WAYS];
         let mut i = 0;
         while i + WAYS * LANES <= n {
             for w in 0..WAYS {
-                ways[w] = ways[w].greater(V::load(x.wrapping_add(i + w * LANES)));
+                ways[w] = V::load(x.wrapping_add(i + w * LANES)).max(ways[w]);
             }
             i += WAYS * LANES;
         }
         while i < n {
-            ways[0] = ways[0].greater(V::load(x.wrapping_add(i)));
+            ways[0] = V::load(x.wrapping_add(i)).max(ways[0]);
             i += LANES;
         }
-        let all = ways[0].greater(ways[1]).greater(ways[2].greater(ways[3]));
-        all.most()
+        let (low, high) = (ways[1].max(ways[0]), ways[3].max(ways[2]));
+        high.max(low).reduce_max()
     }
 }
 
@@ -278,7 +76,11 @@ pub(super) unsafe fn greatest<T: Number, V: Vector<T>>(x: *const T, n: usize, mo
 /// # Safety
 /// As [`greatest`].
 #[inline(always)]
-unsafe fn exponentials<A: Arch, T: Number, V: Vector<T>>(x: *mut T, n: usize, base: T) -> T {
+unsafe fn exponentials<A: Arch, T: Number, V: FloatVector<T = T>>(
+    x: *mut T,
+    n: usize,
+    base: T,
+) -> T {
     // SAFETY: the caller's promise.
     unsafe {
         let base = V::splat(base);
@@ -287,21 +89,21 @@ unsafe fn exponentials<A: Arch, T: Number, V: Vector<T>>(x: *mut T, n: usize, ba
         while i + WAYS * LANES <= n {
             for w in 0..WAYS {
                 let at = x.wrapping_add(i + w * LANES);
-                let v = V::load(at).minus(base).exponential::<A>();
-                ways[w] = ways[w].plus(v);
+                let v = V::load(at).sub(base).exp_nonpositive::<A>();
+                ways[w] = ways[w].add(v);
                 v.store(at);
             }
             i += WAYS * LANES;
         }
         while i < n {
             let at = x.wrapping_add(i);
-            let v = V::load(at).minus(base).exponential::<A>();
-            ways[0] = ways[0].plus(v);
+            let v = V::load(at).sub(base).exp_nonpositive::<A>();
+            ways[0] = ways[0].add(v);
             v.store(at);
             i += LANES;
         }
-        let all = ways[0].plus(ways[1]).plus(ways[2].plus(ways[3]));
-        all.total()
+        let all = ways[0].add(ways[1]).add(ways[2].add(ways[3]));
+        all.reduce_sum()
     }
 }
 
@@ -355,7 +157,7 @@ pub(super) struct Rows<T> {
 /// # Safety
 /// `rows` must hold the block's, `out` be null or hold rows of `width`.
 #[inline(always)]
-pub(super) unsafe fn weigh<A: Arch, T: Number, V: Vector<T>>(
+pub(super) unsafe fn weigh<A: Arch, T: Number, V: FloatVector<T = T>>(
     s: &Scores<T>,
     rows: &Rows<T>,
     out: *mut T,
@@ -400,9 +202,9 @@ pub(super) unsafe fn weigh<A: Arch, T: Number, V: Vector<T>>(
             }
             let mut total = V::load(added);
             if !first {
-                let shrink = V::load(before).exponential::<A>();
+                let shrink = V::load(before).exp_nonpositive::<A>();
                 shrink.store(before);
-                total = V::load(sum).times(shrink).plus(total);
+                total = V::load(sum).mul(shrink).add(total);
             }
             total.store(sum);
         }
@@ -451,7 +253,7 @@ pub(super) unsafe fn finish<A: Arch, T: Number>(rows: &Rows<T>, n: usize, lse: *
 /// # Safety
 /// `g` must lie as the scores, `lse` and `delta` hold a number for each row.
 #[inline(always)]
-pub(super) unsafe fn weigh_back<A: Arch, T: Number, V: Vector<T>>(
+pub(super) unsafe fn weigh_back<A: Arch, T: Number, V: FloatVector<T = T>>(
     s: &Scores<T>,
     g: *mut T,
     lse: *const T,
@@ -470,9 +272,9 @@ pub(super) unsafe fn weigh_back<A: Arch, T: Number, V: Vector<T>>(
             let mut i = 0;
             while i < whole {
                 let (at, to) = (row.wrapping_add(i), grad.wrapping_add(i));
-                let weights = V::load(at).minus(lse).exponential::<A>();
+                let weights = V::load(at).sub(lse).exp_nonpositive::<A>();
                 weights.store(at);
-                weights.times(V::load(to).minus(delta)).store(to);
+                weights.mul(V::load(to).sub(delta)).store(to);
                 i += LANES;
             }
             clear::<T, V>(row, whole, read);

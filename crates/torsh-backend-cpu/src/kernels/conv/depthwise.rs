@@ -1,5 +1,7 @@
 //! Depthwise convolutions of 3 x 3 that keep the image's size, from the image's rows where they are.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -14,9 +16,8 @@ use super::strip::Direct;
 use crate::machine::tuning::conv_depthwise::{AHEAD, BAND};
 use crate::memory::dense::{Ptr, Scratch, missing};
 use crate::memory::stream;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::lane::Lane;
-use crate::simd::shuffle::Vector;
+use crate::scalar::Real;
+use crate::simd::{FloatVector, Vector};
 use crate::simd::{Level, level};
 
 /// The most rows that are summed at once, so that each row of the image is read for up to three of
@@ -51,7 +52,7 @@ type Sums<V, const H: usize, const C: usize> = [[V; C]; H];
 /// # Safety
 /// `row` has `width` numbers; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn add_row<V: Vector, const H: usize, const C: usize, const R: usize>(
+unsafe fn add_row<V: FloatVector, const H: usize, const C: usize, const R: usize>(
     sums: &mut Sums<V, H, C>,
     weights: &[V; 9],
     row: *const V::T,
@@ -60,7 +61,7 @@ unsafe fn add_row<V: Vector, const H: usize, const C: usize, const R: usize>(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        let zero = V::splat(num_traits::Zero::zero());
+        let zero = V::splat(V::T::ZERO);
         let row = row.add(x);
         let left = width - x;
         let mut here = [zero; C];
@@ -88,7 +89,7 @@ unsafe fn add_row<V: Vector, const H: usize, const C: usize, const R: usize>(
             let sums = &mut sums[R - k];
             for c in 0..C {
                 let previous = if c == 0 { before } else { here[c - 1] };
-                let tap = here[c].delayed(previous);
+                let tap = here[c].shifted_in(previous);
                 sums[c] = sums[c].add_product(weights[3 * k], tap);
             }
             for c in 0..C {
@@ -108,7 +109,7 @@ unsafe fn add_row<V: Vector, const H: usize, const C: usize, const R: usize>(
 /// # Safety
 /// As [`band`].
 #[inline(always)]
-unsafe fn tile<V: Vector, const H: usize, const C: usize>(
+unsafe fn tile<V: FloatVector, const H: usize, const C: usize>(
     b: &Band<V::T>,
     weights: &[V; 9],
     y: usize,
@@ -149,7 +150,7 @@ unsafe fn tile<V: Vector, const H: usize, const C: usize>(
 /// # Safety
 /// The operands hold what `b` says; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn band<V: Vector, const H: usize, const C: usize>(b: &Band<V::T>) {
+unsafe fn band<V: FloatVector, const H: usize, const C: usize>(b: &Band<V::T>) {
     let vectors = b.width.div_ceil(V::N);
     // SAFETY: the caller's promise.
     unsafe {
@@ -188,13 +189,12 @@ unsafe fn band<V: Vector, const H: usize, const C: usize>(b: &Band<V::T>) {
 /// Computes a band.
 pub(super) type BandFn<T> = unsafe fn(&Band<T>);
 
-#[cfg(target_arch = "x86_64")]
 macro_rules! bands {
-    ($name:ident, $v:ty, $rows:literal $vectors:literal, $features:literal) => {
+    ($name:ident, $v:ty, $rows:literal $vectors:literal $(, $features:literal)?) => {
         /// # Safety
         /// As [`band`].
-        #[target_feature(enable = $features)]
-        unsafe fn $name(b: &Band<<$v as Lane>::T>) {
+        $(#[target_feature(enable = $features)])?
+        unsafe fn $name(b: &Band<<$v as Vector>::T>) {
             // SAFETY: the caller's promise.
             unsafe { band::<$v, $rows, $vectors>(b) }
         }
@@ -209,6 +209,8 @@ bands!(
 );
 #[cfg(target_arch = "x86_64")]
 bands!(avx2, __m256, 2 3, "avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "aarch64")]
+bands!(neon, float32x4_t, 4 4);
 
 /// The loop of a level for float32; none where the usual one is better.
 pub(super) fn float32(level: Level) -> Option<BandFn<f32>> {
@@ -217,6 +219,8 @@ pub(super) fn float32(level: Level) -> Option<BandFn<f32>> {
         Level::Avx512 => Some(avx512),
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => Some(avx2),
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon => Some(neon),
         _ => None,
     }
 }

@@ -1,6 +1,8 @@
 //! The inner loops of direct convolutions: tiles of the result, or sums for the weight, that stay in
 //! registers over all taps.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -13,7 +15,7 @@ use super::depthwise::{self, BandFn};
 use super::element::ConvElement;
 use crate::memory::stream;
 use crate::simd::Level;
-use crate::simd::lane::Lane;
+use crate::simd::Vector;
 
 /// Rows of the result and the padded rows they are made of.
 pub(super) struct Strip<T> {
@@ -134,7 +136,7 @@ type Temporary<T> = MaybeUninit<[T; LANES]>;
 /// # Safety
 /// As [`strip`].
 #[inline(always)]
-unsafe fn tile<V: Lane, const R: usize, const H: usize, const C: usize>(
+unsafe fn tile<V: Vector, const R: usize, const H: usize, const C: usize>(
     s: &Strip<V::T>,
     src: *const V::T,
     out: *mut V::T,
@@ -192,7 +194,7 @@ unsafe fn tile<V: Lane, const R: usize, const H: usize, const C: usize>(
 /// The operands hold what `s` says, `src` whole vectors; the processor has the instruction set of
 /// `V`.
 #[inline(always)]
-unsafe fn strip<V: Lane, const R: usize, const H: usize>(s: &Strip<V::T>) {
+unsafe fn strip<V: Vector, const R: usize, const H: usize>(s: &Strip<V::T>) {
     // SAFETY: the caller's promise.
     unsafe {
         let whole = s.rows / H * H;
@@ -206,7 +208,7 @@ unsafe fn strip<V: Lane, const R: usize, const H: usize>(s: &Strip<V::T>) {
 /// # Safety
 /// As [`strip`].
 #[inline(always)]
-unsafe fn row<V: Lane, const R: usize, const H: usize>(s: &Strip<V::T>, y: usize) {
+unsafe fn row<V: Vector, const R: usize, const H: usize>(s: &Strip<V::T>, y: usize) {
     let vectors = s.width.div_ceil(V::N);
     let tiles = vectors.div_ceil(3);
     let below = match s.out_row == s.width {
@@ -237,7 +239,7 @@ unsafe fn row<V: Lane, const R: usize, const H: usize>(s: &Strip<V::T>, y: usize
 /// # Safety
 /// As [`strip`].
 #[inline(always)]
-unsafe fn block<V: Lane, const R: usize, const C: usize>(b: &Block<V::T>) {
+unsafe fn block<V: Vector, const R: usize, const C: usize>(b: &Block<V::T>) {
     let (mut first, mut from, mut to) = (b.weights, b.from, b.to);
     for _ in 0..b.tiles {
         // SAFETY: the caller's promise.
@@ -265,7 +267,7 @@ unsafe fn block<V: Lane, const R: usize, const C: usize>(b: &Block<V::T>) {
                         true => V::splat(*from),
                         false => V::load(from.add(c * V::N)),
                     };
-                    sum.plus(sums[r][c]).store(to.add(c * V::N));
+                    sum.add(sums[r][c]).store(to.add(c * V::N));
                 }
             }
         }
@@ -280,7 +282,7 @@ unsafe fn block<V: Lane, const R: usize, const C: usize>(b: &Block<V::T>) {
 /// # Safety
 /// As [`strip`].
 #[inline(always)]
-unsafe fn put<V: Lane>(p: &Rows<V::T>) {
+unsafe fn put<V: Vector>(p: &Rows<V::T>) {
     let whole = p.width / V::N * V::N;
     let rest = p.width - whole;
     for row in 0..p.rows {
@@ -304,7 +306,7 @@ unsafe fn put<V: Lane>(p: &Rows<V::T>) {
 /// # Safety
 /// As [`strip`].
 #[inline(always)]
-unsafe fn dots<V: Lane, const R: usize, const K: usize>(d: &Dots<V::T>) {
+unsafe fn dots<V: Vector, const R: usize, const K: usize>(d: &Dots<V::T>) {
     // SAFETY: the caller's promise.
     unsafe {
         let at = |r: usize, k: usize| d.sums.add(r * d.sums_plane + k * V::N);
@@ -337,7 +339,7 @@ unsafe fn dots<V: Lane, const R: usize, const K: usize>(d: &Dots<V::T>) {
                 let last = |r: usize| {
                     let grad = grad.add(r * d.grad_plane + x);
                     if (d.rows - 1 - y) * d.grad_row + rest >= V::N {
-                        return V::load(grad).first(rest);
+                        return V::load(grad).keep_first(rest);
                     }
                     let mut some = MaybeUninit::<[V::T; LANES]>::zeroed();
                     std::ptr::copy_nonoverlapping(grad, some.as_mut_ptr().cast(), rest);
@@ -348,7 +350,7 @@ unsafe fn dots<V: Lane, const R: usize, const K: usize>(d: &Dots<V::T>) {
                     g[r] = last(r);
                 }
                 for k in 0..K {
-                    let v = V::load(src.add(*d.terms.add(k) + x)).first(rest);
+                    let v = V::load(src.add(*d.terms.add(k) + x)).keep_first(rest);
                     for r in 0..R {
                         sums[r][k] = sums[r][k].add_product(g[r], v);
                     }
@@ -363,68 +365,13 @@ unsafe fn dots<V: Lane, const R: usize, const K: usize>(d: &Dots<V::T>) {
     }
 }
 
-/// A vector whose numbers are taken by turns.
-trait Halve: Lane {
-    /// The even numbers of `self`, then the odd ones of `odd`, of which the first may be the last of
-    /// `self`: every second one of `2 N - 1` adjacent numbers.
-    ///
-    /// # Safety
-    /// As [`Lane::splat`].
-    unsafe fn halve(self, odd: Self) -> Self;
-}
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! halve {
-    ($($v:ident: |$even:ident, $odd:ident| $halve:expr;)*) => {$(
-        impl Halve for $v {
-            #[inline(always)]
-            unsafe fn halve(self, $odd: Self) -> Self {
-                let $even = self;
-                // SAFETY: the caller's promise.
-                unsafe { $halve }
-            }
-        }
-    )*};
-}
-#[cfg(target_arch = "x86_64")]
-halve! {
-    __m256: |even, odd| {
-        let halves = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_10_00>(even, odd));
-        _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(halves))
-    };
-    __m256d: |even, odd| {
-        _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_shuffle_pd::<0b1010>(even, odd))
-    };
-    __m512: |even, odd| {
-        let places = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 14, 12, 10, 8, 6, 4, 2, 0);
-        _mm512_permutex2var_ps(even, places, odd)
-    };
-    __m512d: |even, odd| {
-        let places = _mm512_set_epi64(15, 13, 11, 9, 6, 4, 2, 0);
-        _mm512_permutex2var_pd(even, places, odd)
-    };
-}
-
-impl<T: Copy, const N: usize> Halve for [T; N]
-where
-    [T; N]: Lane,
-{
-    #[inline(always)]
-    unsafe fn halve(self, odd: Self) -> Self {
-        std::array::from_fn(|i| match 2 * i < N {
-            true => self[2 * i],
-            false => odd[2 * i - N + 1],
-        })
-    }
-}
-
 /// Fills padded rows.
 ///
 /// # Safety
 /// As [`strip`]; the width is one of whole vectors, or what is written behind a row is written again
 /// later.
 #[inline(always)]
-unsafe fn pad<V: Halve>(p: &PadRows<V::T>)
+unsafe fn pad<V: Vector>(p: &PadRows<V::T>)
 where
     V::T: ConvElement,
 {
@@ -456,7 +403,7 @@ where
 /// # Safety
 /// As [`pad`].
 #[inline(always)]
-unsafe fn pad_inside<V: Halve, const STEP: usize>(p: &PadRows<V::T>, inside: &Range<usize>)
+unsafe fn pad_inside<V: Vector, const STEP: usize>(p: &PadRows<V::T>, inside: &Range<usize>)
 where
     V::T: ConvElement,
 {
@@ -488,7 +435,7 @@ where
             } else {
                 let vector = |i: usize| match STEP {
                     1 => V::load(src.add(i)),
-                    _ => V::load(src.add(2 * i)).halve(V::load(src.add(2 * i + V::N - 1))),
+                    _ => V::load(src.add(2 * i)).even_then_odd(V::load(src.add(2 * i + V::N - 1))),
                 };
                 i = 0;
                 while i + V::N <= n {
@@ -596,7 +543,7 @@ macro_rules! loops {
             }
 
             pub(super) static LOOPS: Loops<$t> = Loops {
-                lanes: <$v as Lane>::N,
+                lanes: <$v as Vector>::N,
                 strips: &[$(($p, strip_of::<$p, $h>)),*],
                 dots: &[$(($d, &[$(($k, dots_of::<$d, $k>)),*])),*],
                 vectors: $c,
@@ -628,6 +575,10 @@ loops!(
 loops!(avx2_f32, f32, __m256, [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
 loops!(avx2_f64, f64, __m256d, [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 [1 2 4 6], "avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "aarch64")]
+loops!(neon_f32, f32, float32x4_t, [1 x 4 2 x 2 4 x 1 8 x 1] [1: 1 3 9 12; 4: 1 3 6;] 3 [1 2 4 8]);
+#[cfg(target_arch = "aarch64")]
+loops!(neon_f64, f64, float64x2_t, [1 x 4 2 x 2 4 x 1 8 x 1] [1: 1 3 9 12; 4: 1 3 6;] 3 [1 2 4 8]);
 loops!(base_f32, f32, [f32; 4], [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 [1 2 4 6]);
 loops!(base_f64, f64, [f64; 2], [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 [1 2 4 6]);
 loops!(base_c64, Complex<f32>, [Complex<f32>; 2], [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 []);
@@ -635,7 +586,7 @@ loops!(base_c128, Complex<f64>, [Complex<f64>; 1], [1 x 4 2 x 2 4 x 1] [1: 1 3 9
 loops!(base_u64, u64, [u64; 2], [1 x 4 2 x 2 4 x 1] [1: 1 3 9 12;] 2 []);
 
 macro_rules! direct {
-    ($($t:ty: $avx512:ident $avx2:ident $base:ident $($depthwise:ident)?;)*) => {$(
+    ($($t:ty: $avx512:ident $avx2:ident $neon:ident $base:ident $($depthwise:ident)?;)*) => {$(
         impl Direct for $t {
             #[inline]
             fn loops(level: Level) -> &'static Loops<$t> {
@@ -644,6 +595,8 @@ macro_rules! direct {
                     Level::Avx512 => &$avx512::LOOPS,
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx2 => &$avx2::LOOPS,
+                    #[cfg(target_arch = "aarch64")]
+                    Level::Neon => &$neon::LOOPS,
                     _ => &$base::LOOPS,
                 }
             }
@@ -654,9 +607,9 @@ macro_rules! direct {
     )*};
 }
 direct! {
-    f32: avx512_f32 avx2_f32 base_f32 float32;
-    f64: avx512_f64 avx2_f64 base_f64;
-    Complex<f32>: base_c64 base_c64 base_c64;
-    Complex<f64>: base_c128 base_c128 base_c128;
-    u64: base_u64 base_u64 base_u64;
+    f32: avx512_f32 avx2_f32 neon_f32 base_f32 float32;
+    f64: avx512_f64 avx2_f64 neon_f64 base_f64;
+    Complex<f32>: base_c64 base_c64 base_c64 base_c64;
+    Complex<f64>: base_c128 base_c128 base_c128 base_c128;
+    u64: base_u64 base_u64 base_u64 base_u64;
 }

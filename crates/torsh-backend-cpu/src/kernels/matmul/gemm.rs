@@ -15,7 +15,7 @@ use super::{packed, vector};
 use crate::machine::choice::pick;
 use crate::multiversion;
 use crate::scalar::Real;
-use crate::simd::lane::Vectors;
+use crate::simd::Vectors;
 
 /// A matrix: its first element, and the steps to the next row and column in elements.
 pub(crate) struct Matrix<T> {

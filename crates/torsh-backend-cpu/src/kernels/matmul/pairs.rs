@@ -19,8 +19,8 @@ use super::tile::{BlockSizes, GROUP, Tile, TileFn, Tiled, Tiles, WIDEST, edge, t
 use crate::memory::convert::rounded_to_bf16;
 use crate::memory::dense::{Ptr, Scratch};
 use crate::simd::Level;
+use crate::simd::Vector;
 use crate::simd::isa;
-use crate::simd::lane::Lane;
 
 /// Two neighbouring terms, or a float32 of the result.
 #[derive(Clone, Copy)]
@@ -44,7 +44,7 @@ impl Pairs {
     }
 }
 
-impl Lane for Pairs {
+impl Vector for Pairs {
     type T = Pair;
     const N: usize = 16;
 
@@ -74,34 +74,24 @@ impl Lane for Pairs {
         Pairs::of(unsafe { _mm512_fmadd_ps(a.sums(), b.sums(), self.sums()) })
     }
     #[inline(always)]
-    unsafe fn times(self, b: Self) -> Self {
+    unsafe fn mul(self, b: Self) -> Self {
         // SAFETY: the caller's promise.
         Pairs::of(unsafe { _mm512_mul_ps(self.sums(), b.sums()) })
     }
     #[inline(always)]
-    unsafe fn plus(self, b: Self) -> Self {
+    unsafe fn add(self, b: Self) -> Self {
         // SAFETY: the caller's promise.
         Pairs::of(unsafe { _mm512_add_ps(self.sums(), b.sums()) })
     }
     #[inline(always)]
-    unsafe fn first(self, n: usize) -> Self {
+    unsafe fn keep_first(self, n: usize) -> Self {
         // SAFETY: the caller's promise.
         Pairs(unsafe { _mm512_maskz_mov_epi32(((1u32 << n) - 1) as u16, self.0) })
     }
     #[inline(always)]
-    unsafe fn last(self, n: usize) -> Self {
+    unsafe fn keep_last(self, n: usize) -> Self {
         // SAFETY: the caller's promise.
         Pairs(unsafe { _mm512_maskz_mov_epi32(!((1u32 << (16 - n)) - 1) as u16, self.0) })
-    }
-    #[inline(always)]
-    unsafe fn fetch(at: *const Pair) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
-    }
-    #[inline(always)]
-    unsafe fn fetch_near(at: *const Pair) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
     }
 }
 
@@ -158,8 +148,8 @@ unsafe fn rounded<const PACKED: bool>(t: &Tile<Pair, bf16>) {
         // The tile asks for the place of its sums only.
         for r in 0..t.rows {
             let out = t.out.wrapping_offset(r as isize * t.out_row);
-            Pairs::fetch(out.cast());
-            Pairs::fetch(out.wrapping_add(WIDEST - 1).cast());
+            Pairs::prefetch_l2(out.cast());
+            Pairs::prefetch_l2(out.wrapping_add(WIDEST - 1).cast());
         }
         let of = match PACKED {
             true => tiles.packed(width),
@@ -228,11 +218,6 @@ unsafe fn round(sums: *const f32, out: *mut bf16, columns: usize, step: isize) {
 
 /// Pairs are copied as the float32 that are as large.
 impl Square for Pair {
-    const SIDE: usize = f32::SIDE;
-    #[inline(always)]
-    fn fetch(at: *const Pair) {
-        f32::fetch(at.cast())
-    }
     unsafe fn transpose(from: Lines<Pair>, lines: usize, to: *mut Pair, pitch: usize) {
         // SAFETY: the caller's promise.
         unsafe { f32::transpose(from.cast(), lines, to.cast(), pitch) }

@@ -1,11 +1,16 @@
 //! Copying parts of an operand into the order in which the tiles read them.
 
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::{float32x4_t as Single, float64x2_t as Double};
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
+use std::arch::x86_64::{__m256 as Single, __m256d as Double};
 
 use crate::machine::tuning::panel::{CHUNK, TOGETHER};
+use crate::memory::stream;
 use crate::multiversion;
-use crate::simd::Arch;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::simd::Vector;
+use crate::simd::{Arch, Level};
 
 /// Some lines of an operand: rows of the left one, columns of the right one.
 pub(crate) struct Lines<T> {
@@ -51,24 +56,20 @@ impl<T> Lines<T> {
 
 /// Numbers of which a square is transposed in registers.
 pub(crate) trait Square: Copy {
-    /// The side of the square, where a level has one.
-    const SIDE: usize;
     /// The side of the square at a level; 1 where there is none.
     #[inline(always)]
     fn side<A: Arch>() -> usize {
-        #[cfg(target_arch = "x86_64")]
-        if A::LEVEL >= crate::simd::Level::Avx2 {
-            return Self::SIDE;
+        match A::LEVEL {
+            Level::Base => 1,
+            Level::Neon => 16 / size_of::<Self>(),
+            Level::Avx2 | Level::Avx512 => 32 / size_of::<Self>(),
         }
-        1
     }
     /// [`Square::copy`] for the terms of a square, of adjacent terms and at most as many lines.
     ///
     /// # Safety
     /// As there; the processor has the level that the square is for.
     unsafe fn transpose(from: Lines<Self>, lines: usize, to: *mut Self, pitch: usize);
-    /// Asks for the cache line of an address, which need not be valid.
-    fn fetch(at: *const Self);
     /// Writes term `p` of line `i` to `to[p * pitch + i]`.
     ///
     /// # Safety
@@ -83,26 +84,27 @@ pub(crate) trait Square: Copy {
 }
 
 macro_rules! square {
-    ($t:ident $side:literal: $transpose:ident $copy:ident $spread:ident) => {
+    ($t:ident: $v:ty, $copy:ident $spread:ident) => {
         impl Square for $t {
-            const SIDE: usize = $side;
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
             #[inline(always)]
             unsafe fn transpose(from: Lines<$t>, lines: usize, to: *mut $t, pitch: usize) {
+                const SIDE: usize = <$v as Vector>::N;
                 // SAFETY: the caller's promise.
-                unsafe { $transpose(from, lines, to, pitch) }
-            }
-            #[inline(always)]
-            fn fetch(at: *const $t) {
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: a prefetch of any address is harmless, and SSE is in the baseline.
                 unsafe {
-                    _mm_prefetch::<_MM_HINT_T0>(at.cast())
+                    let mut rows = [<$v as Vector>::splat(0.0); SIDE];
+                    for i in 0..SIDE {
+                        if i < lines {
+                            rows[i] = Vector::load(from.at(i, 0));
+                        }
+                    }
+                    let columns = <$v as Vector>::transpose(rows);
+                    for i in 0..SIDE {
+                        columns[i].store(to.add(i * pitch));
+                    }
                 }
-                #[cfg(not(target_arch = "x86_64"))]
-                let _ = at;
             }
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             unsafe fn transpose(_: Lines<$t>, _: usize, _: *mut $t, _: usize) {
                 unreachable!("the level has no square")
             }
@@ -125,76 +127,8 @@ macro_rules! square {
         }
     };
 }
-square!(f32 8: transpose_8x8 copy_f32 spread_f32);
-square!(f64 4: transpose_4x4 copy_f64 spread_f64);
-
-/// # Safety
-/// As [`Square::transpose`].
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn transpose_8x8(from: Lines<f32>, lines: usize, to: *mut f32, pitch: usize) {
-    // Intrinsics in a closure would be calls.
-    macro_rules! row {
-        ($i:literal) => {
-            if $i < lines {
-                _mm256_loadu_ps(from.at($i, 0))
-            } else {
-                _mm256_setzero_ps()
-            }
-        };
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (r0, r1, r2, r3) = (row!(0), row!(1), row!(2), row!(3));
-        let (r4, r5, r6, r7) = (row!(4), row!(5), row!(6), row!(7));
-        let (a0, a1) = (_mm256_unpacklo_ps(r0, r1), _mm256_unpackhi_ps(r0, r1));
-        let (a2, a3) = (_mm256_unpacklo_ps(r2, r3), _mm256_unpackhi_ps(r2, r3));
-        let (a4, a5) = (_mm256_unpacklo_ps(r4, r5), _mm256_unpackhi_ps(r4, r5));
-        let (a6, a7) = (_mm256_unpacklo_ps(r6, r7), _mm256_unpackhi_ps(r6, r7));
-        let b0 = _mm256_shuffle_ps::<0x44>(a0, a2);
-        let b1 = _mm256_shuffle_ps::<0xEE>(a0, a2);
-        let b2 = _mm256_shuffle_ps::<0x44>(a1, a3);
-        let b3 = _mm256_shuffle_ps::<0xEE>(a1, a3);
-        let b4 = _mm256_shuffle_ps::<0x44>(a4, a6);
-        let b5 = _mm256_shuffle_ps::<0xEE>(a4, a6);
-        let b6 = _mm256_shuffle_ps::<0x44>(a5, a7);
-        let b7 = _mm256_shuffle_ps::<0xEE>(a5, a7);
-        _mm256_storeu_ps(to, _mm256_permute2f128_ps::<0x20>(b0, b4));
-        _mm256_storeu_ps(to.add(pitch), _mm256_permute2f128_ps::<0x20>(b1, b5));
-        _mm256_storeu_ps(to.add(2 * pitch), _mm256_permute2f128_ps::<0x20>(b2, b6));
-        _mm256_storeu_ps(to.add(3 * pitch), _mm256_permute2f128_ps::<0x20>(b3, b7));
-        _mm256_storeu_ps(to.add(4 * pitch), _mm256_permute2f128_ps::<0x31>(b0, b4));
-        _mm256_storeu_ps(to.add(5 * pitch), _mm256_permute2f128_ps::<0x31>(b1, b5));
-        _mm256_storeu_ps(to.add(6 * pitch), _mm256_permute2f128_ps::<0x31>(b2, b6));
-        _mm256_storeu_ps(to.add(7 * pitch), _mm256_permute2f128_ps::<0x31>(b3, b7));
-    }
-}
-
-/// # Safety
-/// As [`Square::transpose`].
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn transpose_4x4(from: Lines<f64>, lines: usize, to: *mut f64, pitch: usize) {
-    macro_rules! row {
-        ($i:literal) => {
-            if $i < lines {
-                _mm256_loadu_pd(from.at($i, 0))
-            } else {
-                _mm256_setzero_pd()
-            }
-        };
-    }
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (r0, r1, r2, r3) = (row!(0), row!(1), row!(2), row!(3));
-        let (a0, a1) = (_mm256_unpacklo_pd(r0, r1), _mm256_unpackhi_pd(r0, r1));
-        let (a2, a3) = (_mm256_unpacklo_pd(r2, r3), _mm256_unpackhi_pd(r2, r3));
-        _mm256_storeu_pd(to, _mm256_permute2f128_pd::<0x20>(a0, a2));
-        _mm256_storeu_pd(to.add(pitch), _mm256_permute2f128_pd::<0x20>(a1, a3));
-        _mm256_storeu_pd(to.add(2 * pitch), _mm256_permute2f128_pd::<0x31>(a0, a2));
-        _mm256_storeu_pd(to.add(3 * pitch), _mm256_permute2f128_pd::<0x31>(a1, a3));
-    }
-}
+square!(f32: Single, copy_f32 spread_f32);
+square!(f64: Double, copy_f64 spread_f64);
 
 multiversion! {
     /// # Safety
@@ -320,7 +254,7 @@ unsafe fn copy<A: Arch, T: Square>(
                 let mut p = first;
                 while p < end {
                     for line in 0..side {
-                        T::fetch(ahead.at(line, p - first));
+                        stream::prefetch(ahead.at(line, p - first).cast());
                     }
                     let start = Lines {
                         ptr: from.at(i, p),

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use super::panel::{Lines, Square};
 use crate::simd::Level;
-use crate::simd::lane::Lane;
+use crate::simd::Vector;
 
 /// One tile of a product, over `k` terms.
 pub(crate) struct Tile<T, O = T> {
@@ -136,7 +136,7 @@ const MODEST: BlockSizes = BlockSizes {
     right: 0,
 };
 /// For those of 1 MiB and more, which all processors with AVX-512 have.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const LARGE: BlockSizes = BlockSizes {
     terms: 512,
     left: 384 * 1024,
@@ -145,7 +145,7 @@ const LARGE: BlockSizes = BlockSizes {
     right: 0,
 };
 /// The same for float64, whose panels of as many terms take twice the room.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 const WIDE: BlockSizes = BlockSizes {
     right: 768 * 1024,
     ..LARGE
@@ -159,7 +159,7 @@ pub(super) const WIDEST: usize = 48;
 /// # Safety
 /// As [`tile`].
 #[inline(always)]
-unsafe fn term<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
+unsafe fn term<V: Vector, const R: usize, const C: usize, const PACKED: bool>(
     a: *const V::T,
     a_row: isize,
     b: *const V::T,
@@ -189,7 +189,7 @@ unsafe fn term<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
 /// The operands of `t` are valid for `R` rows, which it has, `V::N * C` columns (`t.columns` of the
 /// result) and `t.k` terms; the processor has the instruction set of `V`; `edge` is [`edge`].
 #[inline(always)]
-pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED: bool>(
+pub(super) unsafe fn tile<V: Vector, const R: usize, const C: usize, const PACKED: bool>(
     t: &Tile<V::T>,
     edge: unsafe fn(&Tile<V::T>, *mut V::T),
 ) {
@@ -203,9 +203,9 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
         for r in 0..R {
             let out = t.out.wrapping_offset(r as isize * t.out_row);
             for c in 0..C {
-                V::fetch(out.wrapping_add(c * V::N));
+                V::prefetch_l2(out.wrapping_add(c * V::N));
             }
-            V::fetch(out.wrapping_add(C * V::N - 1));
+            V::prefetch_l2(out.wrapping_add(C * V::N - 1));
         }
         let mut row = t.out;
         let (mut next, next_step) = (t.next.at, t.next.step);
@@ -223,13 +223,13 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
             while k >= 4 {
                 if k <= late {
                     for c in 0..C {
-                        V::fetch_near(row.wrapping_add(c * V::N));
+                        V::prefetch_l1(row.wrapping_add(c * V::N));
                     }
-                    V::fetch_near(row.wrapping_add(C * V::N - 1));
+                    V::prefetch_l1(row.wrapping_add(C * V::N - 1));
                     row = row.wrapping_offset(t.out_row);
                 }
                 for line in 0..lines {
-                    V::fetch(next.wrapping_offset(line as isize * pitch));
+                    V::prefetch_l2(next.wrapping_offset(line as isize * pitch));
                 }
                 next = next.wrapping_offset(next_step);
                 for u in 0..4 {
@@ -251,7 +251,7 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
             }
             for r in 0..R {
                 for c in 0..C {
-                    totals[r][c] = totals[r][c].plus(sums[r][c]);
+                    totals[r][c] = totals[r][c].add(sums[r][c]);
                     sums[r][c] = zero;
                 }
             }
@@ -259,7 +259,7 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
         if t.k > stretch {
             for r in 0..R {
                 for c in 0..C {
-                    sums[r][c] = sums[r][c].plus(totals[r][c]);
+                    sums[r][c] = sums[r][c].add(totals[r][c]);
                 }
             }
         }
@@ -275,7 +275,7 @@ pub(super) unsafe fn tile<V: Lane, const R: usize, const C: usize, const PACKED:
                         let from = V::load(from.add(c * V::N));
                         from.add_product(sums[r][c], alpha).store(out);
                     } else {
-                        sums[r][c].times(alpha).store(out);
+                        sums[r][c].mul(alpha).store(out);
                     }
                 }
             }
@@ -306,8 +306,8 @@ pub(super) const GROUP: usize = 8;
 #[inline(always)]
 pub(super) unsafe fn edge<V, G>(t: &Tile<V::T>, block: *mut V::T)
 where
-    V: Lane<T: Square>,
-    G: Lane<T = V::T>,
+    V: Vector<T: Square>,
+    G: Vector<T = V::T>,
 {
     // SAFETY: the caller's promise.
     unsafe {
@@ -334,7 +334,7 @@ where
                 if add {
                     V::load(row).add_product(sum, alpha).store(row);
                 } else {
-                    sum.times(alpha).store(row);
+                    sum.mul(alpha).store(row);
                 }
             }
             for i in 0..t.columns {
@@ -349,11 +349,11 @@ where
 /// # Safety
 /// As [`edge`].
 #[inline(always)]
-unsafe fn turned<G: Lane<T: Square>>(t: &Tile<G::T>, block: *mut G::T) {
+unsafe fn turned<G: Vector<T: Square>>(t: &Tile<G::T>, block: *mut G::T) {
     // SAFETY: the caller's promise. Beyond the tile's columns the block has numbers of any kind,
     // which are not written.
     unsafe {
-        let side = G::T::SIDE;
+        let side = 32 / size_of::<G::T>();
         let alpha = G::splat(t.alpha);
         let add = !t.from.is_null();
         for first in (0..t.columns).step_by(GROUP) {
@@ -376,7 +376,7 @@ unsafe fn turned<G: Lane<T: Square>>(t: &Tile<G::T>, block: *mut G::T) {
                     let from = t.from.offset((first + i) as isize * t.from_column);
                     G::load(from).add_product(sum, alpha).store(out);
                 } else {
-                    sum.times(alpha).store(out);
+                    sum.mul(alpha).store(out);
                 }
             }
         }
@@ -395,6 +395,9 @@ macro_rules! tiles {
     ($name:ident, $tile:ident of $t:ident into $o:ty, $v:ty, $g:ty, [$($c:literal)*] by $r:tt, [$($d:literal)*] by $i:tt, $block:expr $(, $features:literal)?) => {
         mod $name {
             use super::*;
+            #[cfg(target_arch = "aarch64")]
+            #[allow(unused_imports)]
+            use std::arch::aarch64::*;
             #[cfg(target_arch = "x86_64")]
             #[allow(unused_imports)]
             use std::arch::x86_64::*;
@@ -429,11 +432,11 @@ macro_rules! tiles {
 
             pub(super) static TILES: Tiles<$t, $o> = Tiles {
                 rows: PACKED[0].len(),
-                step: VECTORS.0 * <$v as Lane>::N,
-                columns: VECTORS.1 * <$v as Lane>::N,
+                step: VECTORS.0 * <$v as Vector>::N,
+                columns: VECTORS.1 * <$v as Vector>::N,
                 block: $block,
                 packed: PACKED,
-                turns: PACKED[0].len() == GROUP && <$g as Lane>::N == GROUP,
+                turns: PACKED[0].len() == GROUP && <$g as Vector>::N == GROUP,
                 in_place: &[$($crate::kernels::matmul::tile::tile_rows!(of $d $i false)),*],
             };
         }
@@ -452,6 +455,11 @@ tiles!(avx512_f64, tile of f64 into f64, __m512d, __m512d, [1 2 3 4] by [1 2 3 4
 tiles!(avx2_f32, tile of f32 into f32, __m256, __m256, [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
 #[cfg(target_arch = "x86_64")]
 tiles!(avx2_f64, tile of f64 into f64, __m256d, __m256d, [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST, "avx2,fma,f16c,bmi1,bmi2");
+// 16 by 6: 24 registers of sums, of 32.
+#[cfg(target_arch = "aarch64")]
+tiles!(neon_f32, tile of f32 into f32, float32x4_t, float32x4_t, [2 3 4] by [1 2 3 4 5 6], [2 3 4] by [1 2 3 4 5 6], LARGE);
+#[cfg(target_arch = "aarch64")]
+tiles!(neon_f64, tile of f64 into f64, float64x2_t, float64x2_t, [2 3 4] by [1 2 3 4 5 6], [2 3 4] by [1 2 3 4 5 6], WIDE);
 tiles!(base_f32, tile of f32 into f32, [f32; 4], [f32; 4], [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST);
 tiles!(base_f64, tile of f64 into f64, [f64; 2], [f64; 2], [2] by [1 2 3 4 5 6], [2] by [1 2 3 4 5 6], MODEST);
 
@@ -462,7 +470,7 @@ pub(crate) trait Tiled<O = Self>: Sized + Copy + 'static {
 }
 
 macro_rules! tiled {
-    ($($t:ident: $avx512:ident $avx2:ident $base:ident),*) => {$(
+    ($($t:ident: $avx512:ident $avx2:ident $neon:ident $base:ident),*) => {$(
         impl Tiled for $t {
             #[inline]
             fn tiles(level: Level) -> &'static Tiles<$t> {
@@ -471,10 +479,12 @@ macro_rules! tiled {
                     Level::Avx512 => &$avx512::TILES,
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx2 => &$avx2::TILES,
+                    #[cfg(target_arch = "aarch64")]
+                    Level::Neon => &$neon::TILES,
                     _ => &$base::TILES,
                 }
             }
         }
     )*};
 }
-tiled!(f32: avx512_f32 avx2_f32 base_f32, f64: avx512_f64 avx2_f64 base_f64);
+tiled!(f32: avx512_f32 avx2_f32 neon_f32 base_f32, f64: avx512_f64 avx2_f64 neon_f64 base_f64);

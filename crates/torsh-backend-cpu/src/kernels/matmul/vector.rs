@@ -8,7 +8,7 @@ use crate::memory::stream;
 use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::Arch;
-use crate::simd::lane::{Lane, Vectors};
+use crate::simd::{Vector, Vectors};
 
 /// Rows that are so many, of the smallest numbers.
 const ROWS: usize = SUMS / size_of::<f32>();
@@ -133,7 +133,7 @@ unsafe fn times<A: Arch, T: Vectors>(
 /// # Safety
 /// The columns are as long as `sums`; the processor has the vector.
 #[inline(always)]
-unsafe fn columns<V: Lane<T: Real>>(
+unsafe fn columns<V: Vector<T: Real>>(
     sums: &mut [V::T],
     c: [*mut V::T; 4],
     v: [V::T; 4],
@@ -167,7 +167,7 @@ unsafe fn columns<V: Lane<T: Real>>(
 /// # Safety
 /// The processor has the vector.
 #[inline(always)]
-unsafe fn total<V: Lane<T: Real>>(v: V) -> V::T {
+unsafe fn total<V: Vector<T: Real>>(v: V) -> V::T {
     let mut lanes = [V::T::ZERO; WIDEST];
     // SAFETY: there is room for the widest vector.
     unsafe { v.store(lanes.as_mut_ptr()) };
@@ -186,7 +186,7 @@ unsafe fn total<V: Lane<T: Real>>(v: V) -> V::T {
 /// # Safety
 /// The rows and `x` are valid for `k` adjacent values; the processor has the vectors.
 #[inline(always)]
-unsafe fn dots<V: Lane<T: Real>, const R: usize, const C: usize>(
+unsafe fn dots<V: Vector<T: Real>, const R: usize, const C: usize>(
     k: usize,
     a: Matrix<V::T>,
     x: *const V::T,
@@ -217,9 +217,9 @@ unsafe fn dots<V: Lane<T: Real>, const R: usize, const C: usize>(
         if p < k && k >= V::N {
             // The last vector, what is summed already as zeros.
             let (start, rest) = (k - V::N, k - p);
-            let x = V::load(x.add(start)).last(rest);
+            let x = V::load(x.add(start)).keep_last(rest);
             for r in 0..R {
-                let a = V::load(a.at(r, start).ptr).last(rest);
+                let a = V::load(a.at(r, start).ptr).keep_last(rest);
                 acc[r][C - 1] = acc[r][C - 1].add_product(a, x);
             }
             p = k;
@@ -229,7 +229,7 @@ unsafe fn dots<V: Lane<T: Real>, const R: usize, const C: usize>(
                 sums[r] = sums[r] + *a.at(r, q).ptr * *x.add(q);
             }
             for c in 1..C {
-                acc[r][0] = acc[r][0].plus(acc[r][c]);
+                acc[r][0] = acc[r][0].add(acc[r][c]);
             }
             sums[r] = sums[r] + total(acc[r][0]);
         }

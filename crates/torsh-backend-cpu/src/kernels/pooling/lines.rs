@@ -9,11 +9,12 @@ use super::axis::{Axis, Divisor, Geometry, Window};
 use super::runs::ROWS;
 use crate::memory::dense::{Ptr, Scratch};
 use crate::memory::stream;
-use crate::simd::lane::Lane;
-use crate::simd::shuffle::Vector;
+use crate::simd::{FloatVector, Vector};
 use crate::simd::{Level, level};
 
 use crate::machine::tuning::pooling::{AHEAD, PIECE};
+#[cfg(target_arch = "aarch64")]
+use std::arch::aarch64::*;
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
@@ -82,23 +83,23 @@ pub(super) struct Numbers<T> {
 }
 
 /// What a window makes of its elements.
-trait Fold<V: Vector> {
+trait Fold<V: FloatVector<T: Float>> {
     /// What is in the padding.
     fn outside() -> V::T;
     /// # Safety
-    /// As [`Lane::splat`].
+    /// As [`Vector::splat`].
     unsafe fn fold(a: V, b: V) -> V;
     /// What `finish` takes for all windows of a line.
     fn by(l: &Lines<'_, V::T>, down: Window) -> V::T;
     /// The results of the windows from `x` on of a line.
     ///
     /// # Safety
-    /// As [`Lane::splat`]; there is such a window.
+    /// As [`Vector::splat`]; there is such a window.
     unsafe fn finish(l: &Lines<'_, V::T>, all: V, by: V::T, x: usize) -> V;
 }
 
 struct Larger;
-impl<V: Vector> Fold<V> for Larger {
+impl<V: FloatVector<T: Float>> Fold<V> for Larger {
     #[inline(always)]
     fn outside() -> V::T {
         V::T::neg_infinity()
@@ -106,7 +107,7 @@ impl<V: Vector> Fold<V> for Larger {
     #[inline(always)]
     unsafe fn fold(a: V, b: V) -> V {
         // SAFETY: the caller's promise.
-        unsafe { a.larger(b) }
+        unsafe { a.max_or_nan(b) }
     }
     #[inline(always)]
     fn by(_: &Lines<'_, V::T>, _: Window) -> V::T {
@@ -119,7 +120,7 @@ impl<V: Vector> Fold<V> for Larger {
 }
 
 struct Mean;
-impl<V: Vector> Fold<V> for Mean {
+impl<V: FloatVector<T: Float>> Fold<V> for Mean {
     #[inline(always)]
     fn outside() -> V::T {
         V::T::zero()
@@ -127,7 +128,7 @@ impl<V: Vector> Fold<V> for Mean {
     #[inline(always)]
     unsafe fn fold(a: V, b: V) -> V {
         // SAFETY: the caller's promise.
-        unsafe { a.plus(b) }
+        unsafe { a.add(b) }
     }
     #[inline(always)]
     fn by(l: &Lines<'_, V::T>, down: Window) -> V::T {
@@ -141,8 +142,8 @@ impl<V: Vector> Fold<V> for Mean {
         };
         // SAFETY: the caller's promise; whole vectors are there.
         unsafe {
-            let by = V::splat(by).times(V::load(n.along.as_ptr().wrapping_add(x)));
-            if n.exact { all.times(by) } else { all.over(by) }
+            let by = V::splat(by).mul(V::load(n.along.as_ptr().wrapping_add(x)));
+            if n.exact { all.mul(by) } else { all.div(by) }
         }
     }
 }
@@ -152,7 +153,11 @@ impl<V: Vector> Fold<V> for Mean {
 /// # Safety
 /// The rows have `width` columns; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn columns<V: Vector, F: Fold<V>>(rows: &[*const V::T], width: usize, c: isize) -> V {
+unsafe fn columns<V: FloatVector<T: Float>, F: Fold<V>>(
+    rows: &[*const V::T],
+    width: usize,
+    c: isize,
+) -> V {
     // SAFETY: the caller's promise.
     unsafe {
         let outside = V::splat(F::outside());
@@ -191,7 +196,9 @@ unsafe fn columns<V: Vector, F: Fold<V>>(rows: &[*const V::T], width: usize, c: 
 /// # Safety
 /// The operands hold what `l` says; the processor has the instruction set of `V`.
 #[inline(always)]
-unsafe fn lines<V: Vector, F: Fold<V>, const K: usize, const S: usize>(l: &Lines<'_, V::T>) {
+unsafe fn lines<V: FloatVector<T: Float>, F: Fold<V>, const K: usize, const S: usize>(
+    l: &Lines<'_, V::T>,
+) {
     let mut rows = [l.src; ROWS];
     for (y, down) in l.down.iter().enumerate() {
         let mut taken = 0;
@@ -222,7 +229,7 @@ unsafe fn lines<V: Vector, F: Fold<V>, const K: usize, const S: usize>(l: &Lines
                     here = after;
                     all
                 } else {
-                    let [even, odd] = here.apart(after);
+                    let [even, odd] = here.deinterleave(after);
                     let mut all = F::fold(even, odd);
                     here = columns::<V, F>(rows, l.width, c + 2 * V::N as isize);
                     if K == 3 {
@@ -262,13 +269,13 @@ macro_rules! loops {
             /// As [`super::lines`].
             $(#[target_feature(enable = $features)])?
             unsafe fn lines<F: Fold<$v>, const K: usize, const S: usize>(
-                l: &Lines<'_, <$v as Lane>::T>,
+                l: &Lines<'_, <$v as Vector>::T>,
             ) {
                 // SAFETY: the caller's promise.
                 unsafe { super::lines::<$v, F, K, S>(l) }
             }
 
-            pub(super) fn of<F: Fold<$v>>(c: Columns) -> LinesFn<<$v as Lane>::T> {
+            pub(super) fn of<F: Fold<$v>>(c: Columns) -> LinesFn<<$v as Vector>::T> {
                 match (c.span, c.step) {
                     (2, 1) => lines::<F, 2, 1>,
                     (2, _) => lines::<F, 2, 2>,
@@ -287,6 +294,8 @@ loops!(
 );
 #[cfg(target_arch = "x86_64")]
 loops!(avx2_f32, __m256, "avx2,fma,f16c,bmi1,bmi2");
+#[cfg(target_arch = "aarch64")]
+loops!(neon_f32, float32x4_t);
 loops!(base_f32, [f32; 4]);
 
 impl Small for f32 {
@@ -296,6 +305,8 @@ impl Small for f32 {
             Level::Avx512 => avx512_f32::of::<Larger>(columns),
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => avx2_f32::of::<Larger>(columns),
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => neon_f32::of::<Larger>(columns),
             _ => base_f32::of::<Larger>(columns),
         }
     }
@@ -305,6 +316,8 @@ impl Small for f32 {
             Level::Avx512 => avx512_f32::of::<Mean>(columns),
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => avx2_f32::of::<Mean>(columns),
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon => neon_f32::of::<Mean>(columns),
             _ => base_f32::of::<Mean>(columns),
         }
     }

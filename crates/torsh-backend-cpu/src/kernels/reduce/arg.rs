@@ -362,7 +362,11 @@ impl<D: Side> Tile for Arg<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{Avx2, Avx512, Base};
+    use crate::simd::Base;
+    #[cfg(target_arch = "aarch64")]
+    use crate::simd::Neon as Wide;
+    #[cfg(target_arch = "x86_64")]
+    use crate::simd::{Avx2, Avx512 as Wide};
 
     /// Position of the extreme as the lanes of every level find it.
     fn at<D: Side>(x: &[D::T]) -> [i64; 3] {
@@ -371,8 +375,11 @@ mod tests {
         // SAFETY: as long as it says.
         unsafe {
             Arg::<D>::rows::<Base>(&p, x.as_ptr(), x.len(), 0, &mut s[0]);
+            #[cfg(target_arch = "x86_64")]
             Arg::<D>::rows::<Avx2>(&p, x.as_ptr(), x.len(), 0, &mut s[1]);
-            Arg::<D>::rows::<Avx512>(&p, x.as_ptr(), x.len(), 0, &mut s[2]);
+            #[cfg(not(target_arch = "x86_64"))]
+            Arg::<D>::rows::<Base>(&p, x.as_ptr(), x.len(), 0, &mut s[1]);
+            Arg::<D>::rows::<Wide>(&p, x.as_ptr(), x.len(), 0, &mut s[2]);
         }
         s.map(|s| s.index)
     }

@@ -136,8 +136,8 @@ pub(crate) struct Fold {
     many: bool,
     short: usize,
     init: unsafe fn(*mut u8, usize),
-    rows: [RowsFn; 3],
-    cols: [ColsFn; 3],
+    rows: [RowsFn; 4],
+    cols: [ColsFn; 4],
     merge: unsafe fn(*mut u8, *const u8, usize),
     finish: unsafe fn(&Params, *const u8, usize, &[Out]),
 }

@@ -4,121 +4,87 @@
 //! vectors only lane by lane.
 
 pub(super) use crate::machine::tuning::reduce_short::EXTREMES as SHORT;
-#[cfg(target_arch = "x86_64")]
 use crate::memory::stream;
-use crate::simd::Arch;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Level;
+use crate::scalar::Real;
+use crate::simd::{Arch, FloatVector, Level, Vector, Vectors};
 
-macro_rules! extreme {
-    ($name:ident, $t:ident, $zero:expr, $pick:ident, $load:ident, $all:ident, $compare:ident, $or:ident, $mask:ident,
-     |$v:ident| $one:expr) => {
-        /// The extreme of `n` numbers, NaN where one is; `None` where there is less than a vector of
-        /// them, or nothing to do it with. A row may `fetch` the next one meanwhile.
-        ///
-        /// # Safety
-        /// `x` must be valid for `n` reads.
-        #[inline(always)]
-        pub(super) unsafe fn $name<A: Arch>(x: *const $t, n: usize, fetch: bool) -> Option<$t> {
-            #[cfg(target_arch = "x86_64")]
-            if A::LEVEL >= Level::Avx2 && n >= 32 / size_of::<$t>() {
-                use std::arch::x86_64::*;
-                const LANES: usize = 32 / size_of::<$t>();
-                const STEP: usize = 4 * LANES;
-                // SAFETY: the level has AVX2; all places are below n.
-                unsafe {
-                    let low = $all($zero);
-                    let (mut best, mut nan) = ([low; 4], [$all(0.0); 4]);
-                    let mut i = 0;
-                    while i + STEP <= n {
-                        if fetch {
-                            stream::prefetch_all::<$t, STEP>(x.wrapping_add(n + i));
-                        }
-                        for k in 0..4 {
-                            let v = $load(x.add(i + k * LANES));
-                            best[k] = $pick(v, best[k]);
-                            nan[k] = $or(nan[k], $compare::<_CMP_UNORD_Q>(v, v));
-                        }
-                        i += STEP;
-                    }
-                    while i < n {
-                        // The last vector ends with the row; numbers that were seen before change nothing.
-                        let v = $load(x.add(i.min(n - LANES)));
-                        best[0] = $pick(v, best[0]);
-                        nan[0] = $or(nan[0], $compare::<_CMP_UNORD_Q>(v, v));
-                        i += LANES;
-                    }
-                    if $mask($or($or(nan[0], nan[1]), $or(nan[2], nan[3]))) != 0 {
-                        return Some($t::NAN);
-                    }
-                    let $v = $pick($pick(best[3], best[1]), $pick(best[2], best[0]));
-                    return Some($one);
-                }
+/// Vectors that are compared side by side.
+const WAYS: usize = 4;
+
+/// The largest of `n` numbers, NaN where one is; `None` where there is less than a vector of them, and where the level
+/// has no vectors. A row may `fetch` the next one meanwhile.
+///
+/// # Safety
+/// `x` must be valid for `n` reads.
+#[inline(always)]
+pub(super) unsafe fn largest<A: Arch, T: Vectors>(x: *const T, n: usize, fetch: bool) -> Option<T> {
+    if A::LEVEL == Level::Base || n < <T::Short<A> as Vector>::N {
+        return None;
+    }
+    // SAFETY: the caller's promise; the code is compiled for the level.
+    Some(unsafe { extreme::<T::Short<A>, true>(x, n, fetch) })
+}
+
+/// [`largest`] of the smallest.
+///
+/// # Safety
+/// As there.
+#[inline(always)]
+pub(super) unsafe fn smallest<A: Arch, T: Vectors>(
+    x: *const T,
+    n: usize,
+    fetch: bool,
+) -> Option<T> {
+    if A::LEVEL == Level::Base || n < <T::Short<A> as Vector>::N {
+        return None;
+    }
+    // SAFETY: the caller's promise; the code is compiled for the level.
+    Some(unsafe { extreme::<T::Short<A>, false>(x, n, fetch) })
+}
+
+/// # Safety
+/// `x` must be valid for `n` reads, at least a vector; the caller is compiled for the vectors.
+#[inline(always)]
+unsafe fn extreme<V: FloatVector, const LARGEST: bool>(
+    x: *const V::T,
+    n: usize,
+    fetch: bool,
+) -> V::T {
+    // SAFETY: the caller's promise; all places are below n.
+    unsafe {
+        let of = |a: V, b: V| if LARGEST { a.max(b) } else { a.min(b) };
+        let first = V::load(x);
+        let (mut best, mut nan) = ([first; WAYS], [V::splat(V::T::ZERO); WAYS]);
+        let mut i = 0;
+        while i + WAYS * V::N <= n {
+            if fetch {
+                stream::prefetch_all::<u8, 128>(x.wrapping_add(n + i).cast());
             }
-            let _ = (x, n, fetch);
-            None
+            for k in 0..WAYS {
+                let v = V::load(x.add(i + k * V::N));
+                best[k] = of(v, best[k]);
+                nan[k] = nan[k].or_nan(v);
+            }
+            i += WAYS * V::N;
         }
-    };
+        while i < n {
+            // The last vector ends with the row; numbers that were seen before change nothing.
+            let v = V::load(x.add(i.min(n - V::N)));
+            best[0] = of(v, best[0]);
+            nan[0] = nan[0].or_nan(v);
+            i += V::N;
+        }
+        if V::any_nan(nan) {
+            return V::T::NAN;
+        }
+        let all = of(of(best[3], best[1]), of(best[2], best[0]));
+        if LARGEST {
+            all.reduce_max()
+        } else {
+            all.reduce_min()
+        }
+    }
 }
-
-macro_rules! both {
-    ($f32:ident, $f64:ident, $zero:ident, $ps:ident, $ss:ident, $pd:ident, $sd:ident, $ps4:ident, $pd2:ident) => {
-        extreme!(
-            $f32,
-            f32,
-            f32::$zero,
-            $ps,
-            _mm256_loadu_ps,
-            _mm256_set1_ps,
-            _mm256_cmp_ps,
-            _mm256_or_ps,
-            _mm256_movemask_ps,
-            |v| {
-                let v = $ps4(_mm256_extractf128_ps::<1>(v), _mm256_castps256_ps128(v));
-                let v = $ps4(_mm_movehl_ps(v, v), v);
-                _mm_cvtss_f32($ss(_mm_movehdup_ps(v), v))
-            }
-        );
-        extreme!(
-            $f64,
-            f64,
-            f64::$zero,
-            $pd,
-            _mm256_loadu_pd,
-            _mm256_set1_pd,
-            _mm256_cmp_pd,
-            _mm256_or_pd,
-            _mm256_movemask_pd,
-            |v| {
-                let v = $pd2(_mm256_extractf128_pd::<1>(v), _mm256_castpd256_pd128(v));
-                _mm_cvtsd_f64($sd(_mm_unpackhi_pd(v, v), v))
-            }
-        );
-    };
-}
-
-both!(
-    most_f32,
-    most_f64,
-    NEG_INFINITY,
-    _mm256_max_ps,
-    _mm_max_ss,
-    _mm256_max_pd,
-    _mm_max_sd,
-    _mm_max_ps,
-    _mm_max_pd
-);
-both!(
-    least_f32,
-    least_f64,
-    INFINITY,
-    _mm256_min_ps,
-    _mm_min_ss,
-    _mm256_min_pd,
-    _mm_min_sd,
-    _mm_min_ps,
-    _mm_min_pd
-);
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
@@ -131,10 +97,10 @@ mod tests {
         // SAFETY: the slices are valid; the level has AVX2.
         unsafe {
             [
-                most_f32::<Avx2>(x.as_ptr(), n, false).map(f64::from),
-                least_f32::<Avx2>(x.as_ptr(), n, false).map(f64::from),
-                most_f64::<Avx2>(wide.as_ptr(), n, false),
-                least_f64::<Avx2>(wide.as_ptr(), n, false),
+                largest::<Avx2, f32>(x.as_ptr(), n, false).map(f64::from),
+                smallest::<Avx2, f32>(x.as_ptr(), n, false).map(f64::from),
+                largest::<Avx2, f64>(wide.as_ptr(), n, false),
+                smallest::<Avx2, f64>(wide.as_ptr(), n, false),
             ]
         }
     }

@@ -282,7 +282,7 @@ macro_rules! lanes {
             fn join($j1: $l, $j2: $l) -> $l { $join }
             $(
             #[inline(always)]
-            fn all<A: Arch, const N: usize>(lanes: [$l; N]) -> $l { lanes::$all::<A, N>(lanes) }
+            fn all<A: Arch, const N: usize>(lanes: [$l; N]) -> $l { lanes::$all::<A, Self::T, N>(lanes) }
             )?
             $(
             const SHORT: usize = $rows::SHORT / size_of::<$t>();
@@ -290,7 +290,7 @@ macro_rules! lanes {
             unsafe fn block<A: Arch>(p: &Params, x: *const $t, n: usize, fetch: bool) -> $l {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    match $rows::$block::<A>(x, n, fetch) {
+                    match $rows::$block::<A, $t>(x, n, fetch) {
                         Some(row) => row,
                         None => in_lanes::<A, Self>(p, x, n, fetch),
                     }
@@ -320,14 +320,14 @@ fn wide(z: C32) -> C64 {
 }
 
 macro_rules! float_folds {
-    ($t:ident, $all:ident, $most:ident, $least:ident, $sum:ident, $mean:ident, $nansum:ident, $prod:ident, $max:ident, $min:ident,
+    ($t:ident, $sum:ident, $mean:ident, $nansum:ident, $prod:ident, $max:ident, $min:ident,
      $norm1:ident, $norm2:ident, $normp:ident, $absmax:ident, $absmin:ident) => {
         lanes! { $sum, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x; join |a, b| a + b; total |s, l| s + l as f64; merge |a, b| a + b;
-        finish |_q, s| s; all $all; block sums $all; }
+        finish |_q, s| s; all sum_of; block sums sum; }
         lanes! { $mean, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x; join |a, b| a + b; total |s, l| s + l as f64; merge |a, b| a + b;
-        finish |q, s| s / q.count; all $all; block sums $all; }
+        finish |q, s| s / q.count; all sum_of; block sums sum; }
         lanes! { $nansum, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| if x.is_nan() { a } else { a + x }; join |a, b| a + b;
         total |s, l| s + l as f64; merge |a, b| a + b; finish |_q, s| s; }
@@ -338,12 +338,12 @@ macro_rules! float_folds {
         /// NaN where there is one.
         $max, $t, $t, f64: zero <$t>::NEG_INFINITY, start f64::NEG_INFINITY;
         step |_p, a, x| max(a, x); join |a, b| max(a, b);
-        total |s, l| max(s, l as f64); merge |a, b| max(a, b); finish |_q, s| s; block extremes $most; }
+        total |s, l| max(s, l as f64); merge |a, b| max(a, b); finish |_q, s| s; block extremes largest; }
         lanes! {
         /// NaN where there is one.
         $min, $t, $t, f64: zero <$t>::INFINITY, start f64::INFINITY;
         step |_p, a, x| min(a, x); join |a, b| min(a, b);
-        total |s, l| min(s, l as f64); merge |a, b| min(a, b); finish |_q, s| s; block extremes $least; }
+        total |s, l| min(s, l as f64); merge |a, b| min(a, b); finish |_q, s| s; block extremes smallest; }
         lanes! { $norm1, $t, $t, f64: zero 0.0, start 0.0;
         step |_p, a, x| a + x.abs(); join |a, b| a + b; total |s, l| s + l as f64;
         merge |a, b| a + b; finish |_q, s| s; }
@@ -378,12 +378,12 @@ pub(crate) fn min<T: PartialOrd + Copy>(a: T, x: T) -> T {
 }
 
 float_folds!(
-    f32, sum_f32, most_f32, least_f32, SumF32, MeanF32, NanSumF32, ProdF32, MaxF32, MinF32,
-    Norm1F32, Norm2F32, NormPF32, AbsMaxF32, AbsMinF32
+    f32, SumF32, MeanF32, NanSumF32, ProdF32, MaxF32, MinF32, Norm1F32, Norm2F32, NormPF32,
+    AbsMaxF32, AbsMinF32
 );
 float_folds!(
-    f64, sum_f64, most_f64, least_f64, SumF64, MeanF64, NanSumF64, ProdF64, MaxF64, MinF64,
-    Norm1F64, Norm2F64, NormPF64, AbsMaxF64, AbsMinF64
+    f64, SumF64, MeanF64, NanSumF64, ProdF64, MaxF64, MinF64, Norm1F64, Norm2F64, NormPF64,
+    AbsMaxF64, AbsMinF64
 );
 
 lanes! { SumI64, i64, i64, i64: zero 0, start 0;

@@ -30,6 +30,12 @@ macro_rules! by_level {
                 unsafe { body::<crate::simd::Avx2, $g>($($arg),*) }
             }
 
+            #[cfg(target_arch = "aarch64")]
+            unsafe fn neon<$g: $bound>($($arg: $ty),*) {
+                // SAFETY: the caller's promise.
+                unsafe { body::<crate::simd::Neon, $g>($($arg),*) }
+            }
+
             unsafe fn base<$g: $bound>($($arg: $ty),*) {
                 // SAFETY: the caller's promise.
                 unsafe { body::<crate::simd::Base, $g>($($arg),*) }
@@ -37,11 +43,13 @@ macro_rules! by_level {
 
             /// The versions, ascending.
             #[allow(clippy::type_complexity)]
-            pub(super) const fn table<$g: $bound>() -> [unsafe fn($($ty),*); 3] {
+            pub(super) const fn table<$g: $bound>() -> [unsafe fn($($ty),*); 4] {
                 #[cfg(target_arch = "x86_64")]
-                return [base::<$g>, avx2::<$g>, avx512::<$g>];
-                #[cfg(not(target_arch = "x86_64"))]
-                return [base::<$g>, base::<$g>, base::<$g>];
+                return [base::<$g>, base::<$g>, avx2::<$g>, avx512::<$g>];
+                #[cfg(target_arch = "aarch64")]
+                return [base::<$g>, neon::<$g>, neon::<$g>, neon::<$g>];
+                #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+                return [base::<$g>; 4];
             }
         }
     };

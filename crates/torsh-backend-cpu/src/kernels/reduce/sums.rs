@@ -4,94 +4,72 @@
 //! longer than such a row's additions.
 
 pub(super) use crate::machine::tuning::reduce_short::SUMS as SHORT;
-#[cfg(target_arch = "x86_64")]
+use crate::machine::tuning::reduce_short::{VECTORS_F32, VECTORS_F64};
 use crate::memory::stream;
-use crate::simd::Arch;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Level;
+use crate::scalar::Real;
+use crate::simd::{Arch, FloatVector, Level, Vector, Vectors, lanes};
 
-/// From the eighth but `n` on, the mask of a vector's first `n` 32-bit lanes.
-#[cfg(target_arch = "x86_64")]
-const MASKS: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
-
-macro_rules! sum {
-    ($name:ident, $t:ident, $short:literal, $zero:ident, $load:ident, $masked:ident, $add:ident, |$v:ident| $one:expr) => {
-        /// The sum of `n` numbers in eight vectors, which are joined as the lanes of longer rows are; `None`
-        /// for rows so long that lanes are as fast, and where there is nothing to do it with. A row may
-        /// `fetch` the next one meanwhile.
-        ///
-        /// # Safety
-        /// `x` must be valid for `n` reads.
-        #[inline(always)]
-        pub(super) unsafe fn $name<A: Arch>(x: *const $t, n: usize, fetch: bool) -> Option<$t> {
-            #[cfg(target_arch = "x86_64")]
-            if A::LEVEL >= Level::Avx2 && n < $short {
-                use std::arch::x86_64::*;
-                const LANES: usize = 32 / size_of::<$t>();
-                const STEP: usize = 8 * LANES;
-                // SAFETY: the level has AVX2; all places are below n.
-                unsafe {
-                    let mut sums = [$zero(); 8];
-                    let mut i = 0;
-                    while i + STEP <= n {
-                        if fetch {
-                            stream::prefetch_all::<$t, STEP>(x.wrapping_add(n + i));
-                        }
-                        for k in 0..8 {
-                            sums[k] = $add(sums[k], $load(x.add(i + k * LANES)));
-                        }
-                        i += STEP;
-                    }
-                    for k in 0..8 {
-                        if i + LANES > n {
-                            break;
-                        }
-                        sums[k] = $add(sums[k], $load(x.add(i)));
-                        i += LANES;
-                    }
-                    if i < n {
-                        // At most seven whole vectors were left: the last sums took none of them.
-                        let mask = MASKS.as_ptr().add(8 - (n - i) * (8 / LANES)).cast();
-                        sums[7] = $add(sums[7], $masked(x.add(i), _mm256_loadu_si256(mask)));
-                    }
-                    let two = |k: usize| $add(sums[k], sums[k + 4]);
-                    let $v = $add($add(two(0), two(2)), $add(two(1), two(3)));
-                    return Some($one);
-                }
-            }
-            let _ = (x, n, fetch);
-            None
-        }
+/// The sum of `n` numbers in 64 lanes (32 of float64), which are joined as the lanes of longer rows are; `None` for
+/// rows so long that those are as fast, and where the level has no vectors. A row may `fetch` the
+/// next one meanwhile.
+///
+/// # Safety
+/// `x` must be valid for `n` reads.
+#[inline(always)]
+pub(super) unsafe fn sum<A: Arch, T: Vectors>(x: *const T, n: usize, fetch: bool) -> Option<T> {
+    let long = if size_of::<T>() == 4 {
+        VECTORS_F32
+    } else {
+        VECTORS_F64
     };
+    if A::LEVEL == Level::Base || n >= long {
+        return None;
+    }
+    // SAFETY: the caller's promise; the code is compiled for the level.
+    unsafe {
+        match <T::Short<A> as Vector>::N * size_of::<T>() {
+            32 => Some(in_vectors::<T::Short<A>, 8>(x, n, fetch)),
+            _ => Some(in_vectors::<T::Short<A>, 16>(x, n, fetch)),
+        }
+    }
 }
 
-sum!(
-    sum_f32,
-    f32,
-    256,
-    _mm256_setzero_ps,
-    _mm256_loadu_ps,
-    _mm256_maskload_ps,
-    _mm256_add_ps,
-    |v| {
-        let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
-        let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
-        _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
+/// [`sum`] in `K` vectors.
+#[inline(always)]
+unsafe fn in_vectors<V: FloatVector, const K: usize>(
+    x: *const V::T,
+    n: usize,
+    fetch: bool,
+) -> V::T {
+    let step = K * V::N;
+    // SAFETY: the caller's promise; all places are below n.
+    unsafe {
+        let zero = V::splat(V::T::ZERO);
+        let mut sums = [zero; K];
+        let mut i = 0;
+        while i + step <= n {
+            if fetch {
+                stream::prefetch_all::<u8, 256>(x.wrapping_add(n + i).cast());
+            }
+            for k in 0..K {
+                sums[k] = sums[k].add(V::load(x.add(i + k * V::N)));
+            }
+            i += step;
+        }
+        for k in 0..K {
+            if i + V::N > n {
+                break;
+            }
+            sums[k] = sums[k].add(V::load(x.add(i)));
+            i += V::N;
+        }
+        if i < n {
+            // At most K - 1 whole vectors were left: the last sums took none of them.
+            sums[K - 1] = sums[K - 1].add(V::load_part(x.add(i), 0, n - i, zero));
+        }
+        lanes::joined(sums).reduce_sum()
     }
-);
-sum!(
-    sum_f64,
-    f64,
-    512,
-    _mm256_setzero_pd,
-    _mm256_loadu_pd,
-    _mm256_maskload_pd,
-    _mm256_add_pd,
-    |v| {
-        let v = _mm_add_pd(_mm256_castpd256_pd128(v), _mm256_extractf128_pd::<1>(v));
-        _mm_cvtsd_f64(_mm_add_sd(v, _mm_unpackhi_pd(v, v)))
-    }
-);
+}
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
@@ -103,8 +81,8 @@ mod tests {
         // SAFETY: the slices are valid; the level has AVX2.
         unsafe {
             [
-                sum_f32::<Avx2>(x.as_ptr(), x.len(), false).map(f64::from),
-                sum_f64::<Avx2>(wide.as_ptr(), wide.len(), false),
+                sum::<Avx2, f32>(x.as_ptr(), x.len(), false).map(f64::from),
+                sum::<Avx2, f64>(wide.as_ptr(), wide.len(), false),
             ]
         }
     }

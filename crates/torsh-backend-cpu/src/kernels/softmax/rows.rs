@@ -92,7 +92,7 @@ macro_rules! float {
         }
     };
 }
-float! { f64, exp64::<A>, exp64::<A>, }
+float! { f64, VMath::exp_low::<A>, VMath::exp_low::<A>, }
 float! {
     f32,
     VMath::exp::<A>,

@@ -8,7 +8,7 @@ use torsh_core::{DType, KernelArgs, Result, pool};
 
 use super::super::number::Number;
 use super::super::operand::{Mask, Matrices, Results, up};
-use super::super::scores::{self, LANES, Scores, Vector, cut, greatest, whole};
+use super::super::scores::{self, LANES, Scores, cut, greatest, whole};
 use super::super::{Sizes, block_of, in_units};
 use super::{Packed, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
@@ -323,7 +323,7 @@ impl Forward<'_> {
                 }
                 for r in 0..rows {
                     let added = each.added.wrapping_add(r * LANES);
-                    *each.sum.wrapping_add(r) += Vector::<f32>::total(_mm512_loadu_ps(added));
+                    *each.sum.wrapping_add(r) += _mm512_reduce_add_ps(_mm512_loadu_ps(added));
                 }
                 blocks.end();
             }

@@ -1,18 +1,11 @@
 //! The transforms of 3 x 3 kernels and of their gradients.
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
-
-use super::points::{
-    POINTS, PRODUCTS, TALLEST, TAPS, kernel, kernel_gradients, load, with_vectors,
-};
+use super::points::{POINTS, PRODUCTS, TALLEST, TAPS, kernel, kernel_gradients, load};
 use crate::kernels::matmul::panel::{Lines, Square};
 use crate::machine::tuning::winograd::AHEAD;
 use crate::multiversion;
 use crate::simd::Arch;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Level;
-use crate::simd::lane::Lane;
+use crate::simd::Vector;
 
 multiversion! {
     /// Writes the transforms of kernels as the register tiles read them.
@@ -22,7 +15,7 @@ multiversion! {
     #[allow(dead_code, reason = "called by level")]
     pub(super) unsafe fn transform_kernels<L>(x: &Kernels) {
         // SAFETY: the caller's promise; the processor has the level.
-        unsafe { with_vectors!(L, kernel_tiles(x)) }
+        unsafe { kernel_tiles::<L, L::F32>(x) }
     }
 
     /// Writes the gradients of one output channel's kernels, and says whether all are finite.
@@ -32,7 +25,7 @@ multiversion! {
     #[allow(dead_code, reason = "called by level")]
     pub(super) unsafe fn transform_sums<L>(x: &Sums) -> bool {
         // SAFETY: the caller's promise; the processor has the level.
-        unsafe { with_vectors!(L, kernel_rows(x)) }
+        unsafe { kernel_rows::<L, L::F32>(x) }
     }
 }
 
@@ -63,7 +56,7 @@ pub(super) struct Kernels {
 /// # Safety
 /// As [`transform_kernels`].
 #[inline(always)]
-unsafe fn kernel_tiles<L: Arch, V: Lane<T = f32>>(x: &Kernels) {
+unsafe fn kernel_tiles<L: Arch, V: Vector<T = f32>>(x: &Kernels) {
     // SAFETY: the caller's promise. What is written beyond the rows of a term is put right by the
     // next ones.
     unsafe {
@@ -103,7 +96,7 @@ unsafe fn kernel_tiles<L: Arch, V: Lane<T = f32>>(x: &Kernels) {
                         let to = x.to.add((i * POINTS + j) * x.product);
                         let to = to.add(k * x.rows + v);
                         // So many streams are too many for the processor to see.
-                        V::fetch(to.wrapping_add(AHEAD));
+                        V::prefetch_l2(to.wrapping_add(AHEAD));
                         row[j].store(to);
                     }
                 }
@@ -148,7 +141,7 @@ pub(super) struct Sums {
 /// # Safety
 /// As [`transform_sums`].
 #[inline(always)]
-unsafe fn kernel_rows<L: Arch, V: Lane<T = f32>>(x: &Sums) -> bool {
+unsafe fn kernel_rows<L: Arch, V: Vector<T = f32>>(x: &Sums) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         let zero = V::splat(0.0);

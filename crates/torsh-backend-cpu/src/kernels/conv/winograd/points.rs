@@ -6,7 +6,7 @@
 
 use std::f32::consts::{FRAC_1_SQRT_2 as A, SQRT_2 as B};
 
-use crate::simd::lane::Lane;
+use crate::simd::Vector;
 
 /// Outputs along a side of a tile.
 pub(super) const SIDE: usize = 4;
@@ -21,26 +21,12 @@ pub(super) const TALLEST: usize = 16;
 /// Weights of a kernel's row.
 pub(super) const TAPS: usize = 3;
 
-/// Calls the function with the vectors of the level.
-macro_rules! with_vectors {
-    ($level:ident, $f:ident($($x:expr),*)) => {{
-        #[cfg(target_arch = "x86_64")]
-        match $level::LEVEL {
-            Level::Avx512 => return $f::<$level, __m512>($($x),*),
-            Level::Avx2 => return $f::<$level, __m256>($($x),*),
-            Level::Base => {}
-        }
-        $f::<$level, [f32; 4]>($($x),*)
-    }};
-}
-pub(super) use with_vectors;
-
 /// Values of a tile's row (of inputs) at the points.
 ///
 /// # Safety
 /// The processor has the vectors' instruction set; here and below.
 #[inline(always)]
-pub(super) unsafe fn inputs<V: Lane<T = f32>>(d: [V; POINTS]) -> [V; POINTS] {
+pub(super) unsafe fn inputs<V: Vector<T = f32>>(d: [V; POINTS]) -> [V; POINTS] {
     // SAFETY: the caller's promise.
     unsafe {
         let (a, minus_a) = (V::splat(A), V::splat(-A));
@@ -55,12 +41,12 @@ pub(super) unsafe fn inputs<V: Lane<T = f32>>(d: [V; POINTS]) -> [V; POINTS] {
         );
         let ends = V::splat(-2.5);
         [
-            d[0].plus(d[4]).add_product(d[2], ends),
+            d[0].add(d[4]).add_product(d[2], ends),
             even.add_product(odd, a),
             even.add_product(odd, minus_a),
             even2.add_product(odd2, b),
             even2.add_product(odd2, minus_b),
-            d[1].plus(d[5]).add_product(d[3], ends),
+            d[1].add(d[5]).add_product(d[3], ends),
         ]
     }
 }
@@ -70,16 +56,12 @@ pub(super) unsafe fn inputs<V: Lane<T = f32>>(d: [V; POINTS]) -> [V; POINTS] {
 /// # Safety
 /// As [`inputs`].
 #[inline(always)]
-pub(super) unsafe fn kernel<V: Lane<T = f32>>(g: [V; TAPS]) -> [V; POINTS] {
+pub(super) unsafe fn kernel<V: Vector<T = f32>>(g: [V; TAPS]) -> [V; POINTS] {
     // SAFETY: the caller's promise.
     unsafe {
         let (ka, kb) = (-2.0 / 3.0, 1.0 / 6.0);
-        let even = g[0]
-            .times(V::splat(ka))
-            .add_product(g[2], V::splat(ka / 2.0));
-        let even2 = g[0]
-            .times(V::splat(kb))
-            .add_product(g[2], V::splat(kb * 2.0));
+        let even = g[0].mul(V::splat(ka)).add_product(g[2], V::splat(ka / 2.0));
+        let even2 = g[0].mul(V::splat(kb)).add_product(g[2], V::splat(kb * 2.0));
         [
             g[0],
             even.add_product(g[1], V::splat(ka * A)),
@@ -96,17 +78,17 @@ pub(super) unsafe fn kernel<V: Lane<T = f32>>(g: [V; TAPS]) -> [V; POINTS] {
 /// # Safety
 /// As [`inputs`].
 #[inline(always)]
-pub(super) unsafe fn outputs<V: Lane<T = f32>>(m: [V; POINTS]) -> [V; SIDE] {
+pub(super) unsafe fn outputs<V: Vector<T = f32>>(m: [V; POINTS]) -> [V; SIDE] {
     // SAFETY: the caller's promise.
     unsafe {
         let (two, half) = (V::splat(2.0), V::splat(0.5));
         let minus = V::splat(-1.0);
-        let (sum, sum2) = (m[1].plus(m[2]), m[3].plus(m[4]));
+        let (sum, sum2) = (m[1].add(m[2]), m[3].add(m[4]));
         let (odd, odd2) = (m[1].add_product(m[2], minus), m[3].add_product(m[4], minus));
         [
-            m[0].plus(sum).plus(sum2),
-            odd.add_product(odd2, two).times(V::splat(A)),
-            sum2.times(two).add_product(sum, half),
+            m[0].add(sum).add(sum2),
+            odd.add_product(odd2, two).mul(V::splat(A)),
+            sum2.mul(two).add_product(sum, half),
             m[5].add_product(odd, V::splat(A / 2.0))
                 .add_product(odd2, V::splat(4.0 * A)),
         ]
@@ -118,7 +100,7 @@ pub(super) unsafe fn outputs<V: Lane<T = f32>>(m: [V; POINTS]) -> [V; SIDE] {
 /// # Safety
 /// As [`inputs`].
 #[inline(always)]
-pub(super) unsafe fn gradients<V: Lane<T = f32>>(y: [V; SIDE]) -> [V; POINTS] {
+pub(super) unsafe fn gradients<V: Vector<T = f32>>(y: [V; SIDE]) -> [V; POINTS] {
     // SAFETY: the caller's promise.
     unsafe {
         let (two, half) = (V::splat(2.0), V::splat(0.5));
@@ -142,17 +124,17 @@ pub(super) unsafe fn gradients<V: Lane<T = f32>>(y: [V; SIDE]) -> [V; POINTS] {
 /// # Safety
 /// As [`inputs`].
 #[inline(always)]
-pub(super) unsafe fn kernel_gradients<V: Lane<T = f32>>(s: [V; POINTS]) -> [V; TAPS] {
+pub(super) unsafe fn kernel_gradients<V: Vector<T = f32>>(s: [V; POINTS]) -> [V; TAPS] {
     // SAFETY: the caller's promise.
     unsafe {
         let (ka, kb) = (-2.0 / 3.0, 1.0 / 6.0);
         let minus = V::splat(-1.0);
-        let (sum, sum2) = (s[1].plus(s[2]), s[3].plus(s[4]));
+        let (sum, sum2) = (s[1].add(s[2]), s[3].add(s[4]));
         let (odd, odd2) = (s[1].add_product(s[2], minus), s[3].add_product(s[4], minus));
         [
             s[0].add_product(sum, V::splat(ka))
                 .add_product(sum2, V::splat(kb)),
-            odd.times(V::splat(ka * A))
+            odd.mul(V::splat(ka * A))
                 .add_product(odd2, V::splat(kb * B)),
             s[5].add_product(sum, V::splat(ka / 2.0))
                 .add_product(sum2, V::splat(kb * 2.0)),
@@ -165,7 +147,7 @@ pub(super) unsafe fn kernel_gradients<V: Lane<T = f32>>(s: [V; POINTS]) -> [V; T
 /// # Safety
 /// As [`inputs`]; `from` is valid for these reads.
 #[inline(always)]
-pub(super) unsafe fn load<V: Lane<T = f32>>(from: *const f32, step: usize) -> [V; POINTS] {
+pub(super) unsafe fn load<V: Vector<T = f32>>(from: *const f32, step: usize) -> [V; POINTS] {
     // SAFETY: the caller's promise.
     unsafe {
         let mut all = [V::splat(0.0); POINTS];

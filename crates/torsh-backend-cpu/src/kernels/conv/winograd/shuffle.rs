@@ -4,9 +4,9 @@
 use std::arch::x86_64::*;
 
 use super::points::{POINTS, SIDE, WIDEST};
-use crate::simd::Arch;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Level;
+use crate::simd::{Arch, Vector};
 
 /// Reads the six pixels of a row of each tile: row `j` of `to` has pixel `j` of all.
 ///
@@ -23,8 +23,15 @@ pub(super) unsafe fn gather<L: Arch>(from: *const f32, tiles: &[usize], to: *mut
             }
             return;
         }
-        for (lane, &at) in tiles.iter().enumerate() {
-            (0..POINTS).for_each(|j| *to.add(j * WIDEST + lane) = *from.add(at + j));
+        for (group, at) in tiles.chunks_exact(4).enumerate() {
+            let to = to.add(group * 4);
+            let rows = std::array::from_fn(|i| L::Short32::load(from.add(at[i])));
+            for (j, pixels) in L::Short32::transpose::<4>(rows).into_iter().enumerate() {
+                pixels.store(to.add(j * WIDEST));
+            }
+            for j in SIDE..POINTS {
+                (0..4).for_each(|i| *to.add(j * WIDEST + i) = *from.add(at[i] + j));
+            }
         }
     }
 }
@@ -114,8 +121,11 @@ pub(super) unsafe fn interleave<L: Arch>(planes: *const f32, to: *mut f32) {
             _mm256_storeu_ps(to.add(24), _mm256_permute2f128_ps::<0x31>(c, d));
             return;
         }
-        for lane in 0..8 {
-            (0..SIDE).for_each(|j| *to.add(lane * SIDE + j) = *planes.add(j * WIDEST + lane));
+        for half in [0, 4] {
+            let rows = std::array::from_fn(|j| L::Short32::load(planes.add(j * WIDEST + half)));
+            for (lane, pixels) in L::Short32::transpose::<4>(rows).into_iter().enumerate() {
+                pixels.store(to.add((half + lane) * SIDE));
+            }
         }
     }
 }

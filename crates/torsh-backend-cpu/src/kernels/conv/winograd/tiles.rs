@@ -1,18 +1,12 @@
 //! The transforms of tiles of 6 x 6 inputs and of 4 x 4 outputs, on vectors of tiles.
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::points::{
-    POINTS, PRODUCTS, SIDE, TALLEST, WIDEST, gradients, inputs, load, outputs, with_vectors,
-};
+use super::points::{POINTS, PRODUCTS, SIDE, TALLEST, WIDEST, gradients, inputs, load, outputs};
 use super::shuffle::{copy_row, gather, interleave};
 use crate::multiversion;
 use crate::simd::Arch;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Level;
-use crate::simd::lane::Lane;
+use crate::simd::Vector;
 
 /// Adjacent tiles of a row of tiles.
 #[derive(Clone, Debug)]
@@ -57,7 +51,7 @@ multiversion! {
     #[allow(dead_code, reason = "called by level")]
     pub(super) unsafe fn transform_inputs<L>(x: &Inputs<'_>) {
         // SAFETY: the caller's promise; the processor has the level.
-        unsafe { with_vectors!(L, input_panels(x)) }
+        unsafe { input_panels::<L, L::F32>(x) }
     }
 
     /// Writes some channels of a panel's outputs, and says whether all are finite.
@@ -67,7 +61,7 @@ multiversion! {
     #[allow(dead_code, reason = "called by level")]
     pub(super) unsafe fn transform_outputs<L>(x: &Outputs<'_>) -> bool {
         // SAFETY: the caller's promise; the processor has the level.
-        unsafe { with_vectors!(L, output_rows(x)) }
+        unsafe { output_rows::<L, L::F32>(x) }
     }
 
     /// Writes the transform of a channel of the outputs' gradients, for the tiles of a panel.
@@ -77,14 +71,14 @@ multiversion! {
     #[allow(dead_code, reason = "called by level")]
     pub(super) unsafe fn transform_gradients<L>(x: &Gradients<'_>) {
         // SAFETY: the caller's promise; the processor has the level.
-        unsafe { with_vectors!(L, gradient_panel(x)) }
+        unsafe { gradient_panel::<L, L::F32>(x) }
     }
 }
 
 /// # Safety
 /// As [`transform_inputs`].
 #[inline(always)]
-unsafe fn input_panels<L: Arch, V: Lane<T = f32>>(x: &Inputs<'_>) {
+unsafe fn input_panels<L: Arch, V: Vector<T = f32>>(x: &Inputs<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         for segment in x.segments {
@@ -112,7 +106,7 @@ unsafe fn input_panels<L: Arch, V: Lane<T = f32>>(x: &Inputs<'_>) {
 /// # Safety
 /// As [`transform_inputs`].
 #[inline(always)]
-unsafe fn lift<V: Lane<T = f32>>(x: &Inputs<'_>, s: &Segment) {
+unsafe fn lift<V: Vector<T = f32>>(x: &Inputs<'_>, s: &Segment) {
     // SAFETY: the caller's promise: only pixels inside the image are read.
     unsafe {
         let mut rows = [x.zeros; POINTS];
@@ -129,7 +123,7 @@ unsafe fn lift<V: Lane<T = f32>>(x: &Inputs<'_>, s: &Segment) {
             let mut column = [V::splat(0.0); POINTS];
             // The next channel's rows come from memory meanwhile.
             for r in 0..POINTS {
-                V::fetch(rows[r].wrapping_add(first + x.next));
+                V::prefetch_l2(rows[r].wrapping_add(first + x.next));
             }
             if n >= V::N {
                 for r in 0..POINTS {
@@ -182,7 +176,7 @@ pub(super) struct Outputs<'a> {
 /// # Safety
 /// As [`transform_outputs`].
 #[inline(always)]
-unsafe fn output_rows<L: Arch, V: Lane<T = f32>>(x: &Outputs<'_>) -> bool {
+unsafe fn output_rows<L: Arch, V: Vector<T = f32>>(x: &Outputs<'_>) -> bool {
     // SAFETY: the caller's promise.
     unsafe {
         // Zero as long as everything is finite.
@@ -204,7 +198,7 @@ unsafe fn output_rows<L: Arch, V: Lane<T = f32>>(x: &Outputs<'_>) -> bool {
                 for r in 0..SIDE {
                     let row = outputs::<V>(rows[r]);
                     for j in 0..SIDE {
-                        let value = row[j].plus(bias);
+                        let value = row[j].add(bias);
                         check = check.add_product(value, zero);
                         value.store(planes.as_mut_ptr().add((r * SIDE + j) * WIDEST + v));
                     }
@@ -226,7 +220,7 @@ unsafe fn output_rows<L: Arch, V: Lane<T = f32>>(x: &Outputs<'_>) -> bool {
 /// # Safety
 /// As [`transform_outputs`].
 #[inline(always)]
-unsafe fn scatter<L: Arch, V: Lane<T = f32>>(
+unsafe fn scatter<L: Arch, V: Vector<T = f32>>(
     planes: *const f32,
     r: usize,
     x: &Outputs<'_>,
@@ -265,7 +259,7 @@ pub(super) struct Gradients<'a> {
 /// # Safety
 /// As [`transform_gradients`].
 #[inline(always)]
-unsafe fn gradient_panel<L: Arch, V: Lane<T = f32>>(x: &Gradients<'_>) {
+unsafe fn gradient_panel<L: Arch, V: Vector<T = f32>>(x: &Gradients<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         let width = x.tiles.len();

@@ -1,0 +1,185 @@
+//! Vectors of AVX-512 (F, DQ, VL, BW): 64 bytes, 32 registers, and masks in registers of their own.
+
+use std::arch::x86_64::*;
+
+use super::{Arch, FloatVector, Vector};
+
+/// Ones in the lowest `n` bits.
+#[inline(always)]
+fn ones(n: usize) -> u32 {
+    (1 << n) - 1
+}
+
+macro_rules! avx512 {
+    ($($v:ident of $t:ident $n:literal, mask $m:ident: $splat:ident $load:ident $store:ident $stream:ident $fma:ident
+       $mul:ident $add:ident $sub:ident $div:ident $max:ident $min:ident $compare:ident $blend:ident $masked:ident
+       $masked_store:ident $keep:ident $two:ident $sum:ident $most:ident $least:ident,
+       $to_bits:ident $of_bits:ident $align:ident, $places:ident [$($even:literal)*] [$($half:literal)*],
+       |$x:ident| $exp:expr;)*) => {$(
+        impl Vector for $v {
+            type T = $t;
+            const N: usize = $n;
+            #[inline(always)]
+            unsafe fn splat(value: $t) -> Self {
+                // SAFETY: the caller's promise; here and below.
+                unsafe { $splat(value) }
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $t) -> Self {
+                // SAFETY: as above.
+                unsafe { $load(from) }
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $t) {
+                // SAFETY: as above.
+                unsafe { $store(to, self) }
+            }
+            #[inline(always)]
+            unsafe fn stream(self, to: *mut $t) {
+                // SAFETY: as above.
+                unsafe { $stream(to, self) }
+            }
+            #[inline(always)]
+            unsafe fn load_part(from: *const $t, first: usize, end: usize, fill: Self) -> Self {
+                // SAFETY: as above; lanes without a bit are not read.
+                unsafe { $masked(fill, (ones(end) & !ones(first)) as $m, from) }
+            }
+            #[inline(always)]
+            unsafe fn store_first(self, n: usize, to: *mut $t) {
+                // SAFETY: as above; lanes without a bit are not written.
+                unsafe { $masked_store(to, ones(n) as $m, self) }
+            }
+            #[inline(always)]
+            unsafe fn add_product(self, a: Self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $fma(a, b, self) }
+            }
+            #[inline(always)]
+            unsafe fn mul(self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $mul(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn add(self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $add(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn keep_first(self, n: usize) -> Self {
+                // SAFETY: as above.
+                unsafe { $keep(ones(n) as $m, self) }
+            }
+            #[inline(always)]
+            unsafe fn keep_last(self, n: usize) -> Self {
+                // SAFETY: as above.
+                unsafe { $keep(!ones($n - n) as $m, self) }
+            }
+            #[inline(always)]
+            unsafe fn deinterleave(self, next: Self) -> [Self; 2] {
+                // SAFETY: as above.
+                unsafe {
+                    let even = _mm512_loadu_si512([$($even as $places),*].as_ptr().cast());
+                    let odd = _mm512_loadu_si512([$($even as $places + 1),*].as_ptr().cast());
+                    [$two(self, even, next), $two(self, odd, next)]
+                }
+            }
+            #[inline(always)]
+            unsafe fn even_then_odd(self, odd: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $two(self, _mm512_loadu_si512([$($half as $places),*].as_ptr().cast()), odd) }
+            }
+            #[inline(always)]
+            unsafe fn shifted<const K: i32>(self, next: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $of_bits($align::<K>($to_bits(next), $to_bits(self))) }
+            }
+            #[inline(always)]
+            unsafe fn shifted_in(self, before: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $of_bits($align::<{ $n - 1 }>($to_bits(self), $to_bits(before))) }
+            }
+        }
+
+        impl FloatVector for $v {
+            #[inline(always)]
+            unsafe fn sub(self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $sub(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn div(self, b: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $div(self, b) }
+            }
+            #[inline(always)]
+            unsafe fn max(self, other: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $max(self, other) }
+            }
+            #[inline(always)]
+            unsafe fn min(self, other: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $min(self, other) }
+            }
+            #[inline(always)]
+            unsafe fn max_or_nan(self, other: Self) -> Self {
+                // SAFETY: as above. Of NaN and a number the instruction takes the second operand.
+                unsafe { $blend($compare::<_CMP_UNORD_Q>(other, other), $max(other, self), other) }
+            }
+            #[inline(always)]
+            unsafe fn or_nan(self, v: Self) -> Self {
+                // SAFETY: as above.
+                unsafe { $blend($compare::<_CMP_UNORD_Q>(v, v), self, v) }
+            }
+            #[inline(always)]
+            unsafe fn any_nan([a, b, c, d]: [Self; 4]) -> bool {
+                // SAFETY: as above. A comparison of two finds a NaN in either.
+                unsafe { $compare::<_CMP_UNORD_Q>(a, b) | $compare::<_CMP_UNORD_Q>(c, d) != 0 }
+            }
+            #[inline(always)]
+            unsafe fn exp_nonpositive<A: Arch>(self) -> Self {
+                let $x = self;
+                // SAFETY: as above.
+                unsafe { $exp }
+            }
+            #[inline(always)]
+            unsafe fn reduce_sum(self) -> $t {
+                // SAFETY: as above.
+                unsafe { $sum(self) }
+            }
+            #[inline(always)]
+            unsafe fn reduce_max(self) -> $t {
+                // SAFETY: as above.
+                unsafe { $most(self) }
+            }
+            #[inline(always)]
+            unsafe fn reduce_min(self) -> $t {
+                // SAFETY: as above.
+                unsafe { $least(self) }
+            }
+        }
+    )*};
+}
+
+avx512! {
+    __m512 of f32 16, mask u16: _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_stream_ps _mm512_fmadd_ps
+        _mm512_mul_ps _mm512_add_ps _mm512_sub_ps _mm512_div_ps _mm512_max_ps _mm512_min_ps _mm512_cmp_ps_mask
+        _mm512_mask_blend_ps _mm512_mask_loadu_ps _mm512_mask_storeu_ps _mm512_maskz_mov_ps _mm512_permutex2var_ps
+        _mm512_reduce_add_ps _mm512_reduce_max_ps _mm512_reduce_min_ps,
+        _mm512_castps_si512 _mm512_castsi512_ps _mm512_alignr_epi32,
+        i32 [0 2 4 6 8 10 12 14 16 18 20 22 24 26 28 30] [0 2 4 6 8 10 12 14 17 19 21 23 25 27 29 31],
+        |x| crate::vmath::exp_nonpositive_512(x);
+    __m512d of f64 8, mask u8: _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_stream_pd _mm512_fmadd_pd
+        _mm512_mul_pd _mm512_add_pd _mm512_sub_pd _mm512_div_pd _mm512_max_pd _mm512_min_pd _mm512_cmp_pd_mask
+        _mm512_mask_blend_pd _mm512_mask_loadu_pd _mm512_mask_storeu_pd _mm512_maskz_mov_pd _mm512_permutex2var_pd
+        _mm512_reduce_add_pd _mm512_reduce_max_pd _mm512_reduce_min_pd,
+        _mm512_castpd_si512 _mm512_castsi512_pd _mm512_alignr_epi64,
+        i64 [0 2 4 6 8 10 12 14] [0 2 4 6 9 11 13 15],
+        |x| {
+            let mut lanes: [f64; 8] = std::mem::transmute(x);
+            for l in 0..8 {
+                lanes[l] = crate::vmath::VMath::exp_low::<A>(lanes[l]);
+            }
+            std::mem::transmute(lanes)
+        };
+}
