@@ -43,7 +43,7 @@ use crate::machine::tuning::conv::COLUMNS;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing};
 use choose::{ConvAlgorithm, ConvProblem};
 use columns::{Geometry, from_columns, to_columns};
-use element::{ConvElement, ConvKind, clear, fill};
+use element::{ConvElement, ConvKind, add, clear, fill};
 
 /// Multiply-adds worth a thread of their own.
 const GRAIN: usize = crate::machine::tuning::conv::GRAIN;
@@ -407,7 +407,7 @@ fn weight_grad<T: ConvElement>(
     if !by_group {
         for part in 1..parts {
             // SAFETY: the threads are done, and both hold `size` elements.
-            unsafe { T::add(size, partial.at(((part - 1) * size) as isize), out.get(), 1) };
+            unsafe { add(size, partial.at(((part - 1) * size) as isize), out.get(), 1) };
         }
     }
     Ok(())

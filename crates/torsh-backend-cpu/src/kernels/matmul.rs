@@ -31,7 +31,7 @@ use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Scalar, View, attr
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{is_available as amx_is_available, peak as amx_peak};
 pub(crate) use gemm::{Matrix, Number, Product, Start};
-pub(crate) use integer::Wrapping;
+pub(crate) use integer::{Wrapping, product as wrapping_product};
 
 use choose::{Batch, ProductAlgorithm, ProductProblem, Split, Steps};
 
@@ -601,7 +601,7 @@ impl Call<'_> {
                             }
                         }
                     }
-                    T::product(rows, p.n, p.k, o, a, b, alpha, c.is_some());
+                    wrapping_product(rows, p.n, p.k, o, a, b, alpha, c.is_some());
                 }
                 row += rows;
             }

@@ -28,7 +28,6 @@ pub(crate) mod choose;
 mod drive;
 mod extremes;
 pub(crate) mod fold;
-pub(crate) mod level;
 pub(crate) mod load;
 mod lse;
 mod order;

@@ -20,12 +20,12 @@ use crate::kernels::exp_rows::ExpRows;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::exp_rows::{exp_sum_512, scale_512, softmax_past_512};
 use crate::kernels::reduce::fold::{self, Half, ToBF16, ToF16};
-use crate::kernels::reduce::level::{by_level, index};
 use crate::kernels::reduce::load::{As, Load, Store, loader, storer};
 use crate::kernels::reduce::plan::{Dim, DimList, Walk, merge, order};
 use crate::machine::choice::pick;
 use crate::memory::dense::Dense;
 use crate::memory::stream;
+use crate::multiversion;
 use crate::simd::lanes;
 use crate::simd::{Arch, fma64};
 use crate::vmath::VMath;
@@ -84,14 +84,12 @@ pub(crate) fn exp64<A: Arch>(x: f64) -> f64 {
     p * scale(half) * scale(rest)
 }
 
-by_level! {
-    fn row_fn<A, O: Op>(x: *const u8, y: *const u8, dst: *mut u8, n: usize) {
+multiversion! {
+    unsafe fn row_fn<A, O: Op>(x: *const u8, y: *const u8, dst: *mut u8, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { O::row::<A>(x.cast(), y.cast(), dst.cast(), n) }
     }
-}
-by_level! {
-    fn tile_fn<A, O: Op>(x: *const u8, xs: isize, y: *const u8, ys: isize, dst: *mut u8, ds: isize, n: usize, w: usize) {
+    unsafe fn tile_fn<A, O: Op>(x: *const u8, xs: isize, y: *const u8, ys: isize, dst: *mut u8, ds: isize, n: usize, w: usize) {
         // SAFETY: the caller's promise.
         unsafe {
             O::tile::<A>(
@@ -109,10 +107,7 @@ type RowFn = unsafe fn(*const u8, *const u8, *mut u8, usize);
 type TileFn = unsafe fn(*const u8, isize, *const u8, isize, *mut u8, isize, usize, usize);
 
 fn loops<O: Op>() -> (RowFn, TileFn) {
-    (
-        row_fn::table::<O>()[index()],
-        tile_fn::table::<O>()[index()],
-    )
+    (row_fn::select::<O>(), tile_fn::select::<O>())
 }
 
 fn softmax(args: &KernelArgs<'_>) -> Result<()> {

@@ -6,7 +6,7 @@ use super::number::Number;
 use super::operand::{Columns, Mask, Matrices, Results, up};
 use super::scores::{LANES, Scores};
 use super::{Sizes, by_heads};
-use crate::kernels::panels::{Band, Product, Rows, Soon, pack_rows};
+use crate::kernels::panels::{Band, Product, Rows, Soon, copy_rows, pack_rows};
 use crate::machine::tuning::attention_backward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::{Ptr, Scratch, missing};
 use crate::simd::level;
@@ -205,7 +205,7 @@ impl<T: Number> Backward<'_, T> {
                     factor,
                     ..self.q.rows(head, [l, e])
                 };
-                T::copy_rows(&q, place(to.q), [e as isize, 1]);
+                copy_rows(&q, place(to.q), [e as isize, 1]);
                 let q = Rows {
                     from: place(to.q).cast_const(),
                     steps: [e as isize, 1],
@@ -277,7 +277,7 @@ impl<T: Number> Backward<'_, T> {
                             factors: std::ptr::null(),
                         };
                         let out = dq.head(head).wrapping_offset(i as isize * dq.steps[0]);
-                        T::copy_rows(&rows, out, dq.steps);
+                        copy_rows(&rows, out, dq.steps);
                     }
                 }
             }
@@ -296,7 +296,7 @@ impl<T: Number> Backward<'_, T> {
                         factors: std::ptr::null(),
                     };
                     if from != result.head(kv) {
-                        T::copy_rows(&rows, out, result.steps);
+                        copy_rows(&rows, out, result.steps);
                     }
                     // Keys that no query sees.
                     for r in some..KEYS.min(s - j) {

@@ -8,7 +8,7 @@ use super::number::Number;
 use super::operand::{Columns, Mask, Matrices, Results, up};
 use super::scores::{self, LANES, Scores};
 use super::{Sizes, block_of, in_units};
-use crate::kernels::panels::{Band, Product, Rows, Soon, pack_rows};
+use crate::kernels::panels::{Band, Product, Rows, Soon, copy_rows, pack_rows};
 use crate::machine::tuning::attention_forward::{GRAIN, KEYS, QUERIES};
 use crate::memory::dense::{Ptr, Scratch, missing};
 use crate::simd::level;
@@ -218,7 +218,7 @@ impl<T: Number> Forward<'_, T> {
                 factor: T::c(scale),
                 factors: std::ptr::null(),
             };
-            T::copy_rows(&q, queries, [e as isize, 1]);
+            copy_rows(&q, queries, [e as isize, 1]);
             for j in (0..keys_end).step_by(KEYS) {
                 let keys = KEYS.min(keys_end - j);
                 let d_ij = i as isize - j as isize;
@@ -281,7 +281,7 @@ impl<T: Number> Forward<'_, T> {
                 .out
                 .head(head)
                 .wrapping_offset(i as isize * self.out.steps[0]);
-            T::copy_rows(&sums, out, self.out.steps);
+            copy_rows(&sums, out, self.out.steps);
         }
     }
 }

@@ -3,7 +3,7 @@
 use torsh_core::{DType, Result, View, shape::Shape};
 
 use super::number::Number;
-use crate::kernels::panels::{Rows, Soon};
+use crate::kernels::panels::{Rows, Soon, pack_columns};
 use crate::machine::tuning::attention_forward::NEAR;
 use crate::memory::dense::{Dense, DenseOut, Ptr};
 
@@ -117,7 +117,7 @@ impl<T: Number> Columns<T> {
             };
         }
         // SAFETY: the caller's promise.
-        unsafe { T::pack_columns(rows, width, to) };
+        unsafe { pack_columns(rows, width, to) };
         Columns {
             at: to.cast_const(),
             steps: [count * width, width],

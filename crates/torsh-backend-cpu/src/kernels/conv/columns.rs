@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::element::{ConvElement, ConvKind, clear};
+use super::element::{ConvElement, ConvKind, add, clear};
 
 /// Sizes of a convolution in up to three dimensions: `[depth, height, width]`, the leading ones 1
 /// where there are fewer.
@@ -216,7 +216,7 @@ pub(super) unsafe fn from_columns<T: ConvElement>(
                         && lo < hi
                     {
                         let dst = image.add(at + tap.first[2] + (lo - xs.start) * step);
-                        T::add(hi - lo, src.add(lo - from), dst, step);
+                        add(hi - lo, src.add(lo - from), dst, step);
                     }
                     src = src.add(to - from);
                 }

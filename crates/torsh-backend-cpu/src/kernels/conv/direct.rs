@@ -9,7 +9,7 @@ use torsh_core::{Result, pool};
 use super::GRAIN;
 use super::choose::ConvProblem;
 use super::columns::Geometry;
-use super::element::{ConvElement, ConvKind, clear};
+use super::element::{ConvElement, ConvKind, add, clear};
 use super::plan::{Band, Bands, Phase, Plan};
 use super::strip::{Dots, Loops, PLANES, PadRows, Strip, fitting, lanes};
 use crate::machine::tuning::conv as tuning;
@@ -376,7 +376,7 @@ fn weights<T: ConvElement>(call: &Call<'_, T>, work: usize) -> Result<()> {
                 for i in 0..n {
                     let from = sums.at(((part * all + i) * lanes) as isize);
                     // A step of 0: all lanes are added to one number.
-                    T::add(lanes, from, to.add(i), 0);
+                    add(lanes, from, to.add(i), 0);
                 }
             }
         }

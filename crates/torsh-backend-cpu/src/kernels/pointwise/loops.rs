@@ -8,6 +8,7 @@ use torsh_core::{DType, Kernel};
 
 use crate::machine::tuning::pointwise::FEW;
 use crate::memory::blocks::{MAX_INPUTS, Packed, gather};
+use crate::multiversion;
 use crate::scalar::byte::Byte;
 #[allow(unused_imports)]
 use crate::scalar::*;
@@ -278,7 +279,7 @@ pub(crate) const LANES: usize = 32;
 /// compiler needs no check for overlap, and an output that is an input is as fast as any other.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
-unsafe fn body<A: Arch, T: Copy, R: Row<T>>(
+unsafe fn groups<A: Arch, T: Copy, R: Row<T>>(
     out: *mut u8,
     ins: *const *const u8,
     n: usize,
@@ -328,17 +329,16 @@ unsafe fn body<A: Arch, T: Copy, R: Row<T>>(
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn base<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<simd::Base, T, R>(out, ins, n, p) }
-}
-
 /// One element at a time. x86-64 processors without AVX2 are from before 2015: this code is there for
 /// correct results on them. Vectors for them would be a third of the time to compile all rows.
-#[cfg(target_arch = "x86_64")]
-unsafe fn base<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
-    // SAFETY: as in `body`.
+#[inline(always)]
+unsafe fn one_by_one<A: Arch, T: Copy, R: Row<T>>(
+    out: *mut u8,
+    ins: *const *const u8,
+    n: usize,
+    p: *const u8,
+) {
+    // SAFETY: as in `groups`.
     unsafe {
         let p = (*(p as *const Packed<[T; 4]>)).0;
         let a = *ins as *const Packed<T>;
@@ -350,65 +350,47 @@ unsafe fn base<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize
             // An empty instruction keeps LLVM from vectorising and unrolling the loop.
             std::arch::asm!("", options(nomem, nostack, preserves_flags));
             let x = [(*a.add(i)).0, (*b.add(i)).0, (*c.add(i)).0];
-            *to.add(i) = Packed(R::apply::<simd::Base>(x, p));
+            *to.add(i) = Packed(R::apply::<A>(x, p));
         }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx2<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<simd::Avx2, T, R>(out, ins, n, p) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx512cd,avx2,fma,f16c,bmi1,bmi2")]
-unsafe fn avx512<T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
-    // SAFETY: the caller's promise.
-    unsafe { body::<simd::Avx512, T, R>(out, ins, n, p) }
-}
-
-/// The loop for the machine's own level.
-fn best<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => avx512::<T, R>,
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => avx2::<T, R>,
-        _ => base::<T, R>,
-    }
-}
-
-/// The loop for AVX2 or the baseline: AVX-512 brings the other types too little for its size.
-pub(super) fn plain<T: Copy, R: Row<T>>(level: Level) -> LoopFn {
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Avx2 => avx2::<T, R>,
-        _ => base::<T, R>,
+multiversion! {
+    /// The loop of a row.
+    ///
+    /// # Safety
+    /// As for [`LoopFn`].
+    pub(super) unsafe fn row<A, T: Copy, R: Row<T>>(out: *mut u8, ins: *const *const u8, n: usize, p: *const u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match A::LEVEL {
+                Level::Base if cfg!(target_arch = "x86_64") => one_by_one::<A, T, R>(out, ins, n, p),
+                _ => groups::<A, T, R>(out, ins, n, p),
+            }
+        }
     }
 }
 
 pub(crate) fn add_floats<R: FloatRow>(e: &mut Entry, level: Level) {
-    e.loops[DType::F32 as usize] = Some(best::<f32, Floats<R>>(level));
-    e.loops[DType::F64 as usize] = Some(plain::<f64, Floats<R>>(level));
+    e.loops[DType::F32 as usize] = Some(row::at::<f32, Floats<R>>(level));
+    e.loops[DType::F64 as usize] = Some(row::light::<f64, Floats<R>>(level));
 }
 
 pub(crate) fn add_ints<R: IntRow>(e: &mut Entry, level: Level) {
-    e.loops[DType::U8 as usize] = Some(plain::<u8, Ints<R>>(level));
-    e.loops[DType::I8 as usize] = Some(plain::<i8, Ints<R>>(level));
-    e.loops[DType::I16 as usize] = Some(plain::<i16, Ints<R>>(level));
-    e.loops[DType::I32 as usize] = Some(plain::<i32, Ints<R>>(level));
-    e.loops[DType::I64 as usize] = Some(plain::<i64, Ints<R>>(level));
+    e.loops[DType::U8 as usize] = Some(row::light::<u8, Ints<R>>(level));
+    e.loops[DType::I8 as usize] = Some(row::light::<i8, Ints<R>>(level));
+    e.loops[DType::I16 as usize] = Some(row::light::<i16, Ints<R>>(level));
+    e.loops[DType::I32 as usize] = Some(row::light::<i32, Ints<R>>(level));
+    e.loops[DType::I64 as usize] = Some(row::light::<i64, Ints<R>>(level));
 }
 
 pub(crate) fn add_bool<R: BoolRow>(e: &mut Entry, level: Level) {
-    e.loops[DType::Bool as usize] = Some(plain::<Byte, Bools<R>>(level));
+    e.loops[DType::Bool as usize] = Some(row::light::<Byte, Bools<R>>(level));
 }
 
 pub(crate) fn add_complex<R: CplxRow>(e: &mut Entry, level: Level) {
-    e.loops[DType::C64 as usize] = Some(plain::<Complex<f32>, Cplxs<R>>(level));
-    e.loops[DType::C128 as usize] = Some(plain::<Complex<f64>, Cplxs<R>>(level));
+    e.loops[DType::C64 as usize] = Some(row::light::<Complex<f32>, Cplxs<R>>(level));
+    e.loops[DType::C128 as usize] = Some(row::light::<Complex<f64>, Cplxs<R>>(level));
 }
 
 /// The float32 loop of a key that writes past the caches by itself, if there is one: its output is

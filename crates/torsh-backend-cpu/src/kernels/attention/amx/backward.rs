@@ -15,7 +15,7 @@ use crate::kernels::matmul::amx::pack::{
     first, put_parts_of_line, put_parts_of_pair, split, turned,
 };
 use crate::kernels::matmul::amx::{Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
-use crate::kernels::panels::{Panels, Rows, Soon, fetch};
+use crate::kernels::panels::{Rows, Soon, copy_rows, fetch};
 use crate::memory::dense::{Ptr, Scratch, missing};
 
 /// Queries and keys of a block.
@@ -236,7 +236,7 @@ impl Backward<'_> {
                 };
                 let scaled = floats(to.dq);
                 let steps = [e as isize, 1];
-                f32::copy_rows(&q, scaled, steps);
+                copy_rows(&q, scaled, steps);
                 let g = self.g.head(head);
                 let most_q = to.q.fill::<true>(at, scaled, steps, [l, e]);
                 let most_g = to.g.fill::<true>(at, g, self.g.steps, [l, d]);
@@ -334,7 +334,7 @@ impl Backward<'_> {
                         factors: std::ptr::null(),
                     };
                     if from.ptr != result.head(kv) {
-                        f32::copy_rows(&rows, out, result.steps);
+                        copy_rows(&rows, out, result.steps);
                     }
                     // Keys that no query sees.
                     for r in some..KEYS.min(s - j) {

@@ -13,7 +13,7 @@ use super::super::{Sizes, block_of, in_units};
 use super::{Packed, Places, are_safe, exponential};
 use crate::kernels::matmul::amx::pack::{first, put_line, put_parts_of_line, split};
 use crate::kernels::matmul::amx::{Ahead, Blocks, OF_STEP, SIDE, STEP, Sums, TILE};
-use crate::kernels::panels::{Panels, Rows, Soon, fetch_lines, take};
+use crate::kernels::panels::{Rows, Soon, copy_rows, fetch_lines, take};
 use crate::memory::dense::{Ptr, Scratch, missing};
 
 /// Queries and keys of a block.
@@ -225,7 +225,7 @@ impl Forward<'_> {
                 pack_scaled(&q, &to.queries, at)
             } else {
                 let scaled = floats(to.scaled);
-                f32::copy_rows(&q, scaled, [e as isize, 1]);
+                copy_rows(&q, scaled, [e as isize, 1]);
                 let steps = [e as isize, 1];
                 to.queries.fill::<false>(at, scaled, steps, [rows, e])
             };
@@ -341,7 +341,7 @@ impl Forward<'_> {
                 .out
                 .head(head)
                 .wrapping_offset(i as isize * self.out.steps[0]);
-            f32::copy_rows(&sums, out, self.out.steps);
+            copy_rows(&sums, out, self.out.steps);
         }
     }
 }
