@@ -69,6 +69,7 @@ pub(crate) trait Tile: 'static {
     ///
     /// # Safety
     /// All these must be readable, and `s` valid for `w` states; `w` is at most [`WIDTH`].
+    #[inline(always)]
     unsafe fn cols<A: Arch>(
         p: &Params,
         x: *const Self::T,
@@ -77,7 +78,17 @@ pub(crate) trait Tile: 'static {
         w: usize,
         base: i64,
         s: *mut Self::S,
-    );
+    ) {
+        for r in 0..rows as isize {
+            for j in 0..w {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let x = x.offset(r * stride).add(j);
+                    Self::rows::<A>(p, x, 1, base.wrapping_add(r as i64), &mut *s.add(j));
+                }
+            }
+        }
+    }
 
     /// The state of the elements of `a` followed by those of `b`.
     fn merge(a: Self::S, b: Self::S) -> Self::S;
