@@ -92,13 +92,8 @@ multiversion! {
     unsafe fn tile_fn<A, O: Op>(x: *const u8, xs: isize, y: *const u8, ys: isize, dst: *mut u8, ds: isize, n: usize, w: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            O::tile::<A>(
-                Rows { ptr: x.cast(), stride: xs },
-                Rows { ptr: y.cast(), stride: ys },
-                Rows { ptr: dst.cast(), stride: ds },
-                n,
-                w,
-            )
+            let of = [Rows { ptr: x.cast(), stride: xs }, Rows { ptr: y.cast(), stride: ys }];
+            O::tile::<A>(of, Rows { ptr: dst.cast(), stride: ds }, [n, w])
         }
     }
 }
