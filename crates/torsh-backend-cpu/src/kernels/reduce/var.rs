@@ -24,7 +24,9 @@ pub(crate) struct Moments<N = f64> {
 }
 
 /// What a mean can be: real or complex.
-pub(crate) trait Mean: Copy + Add<Output = Self> + Sub<Output = Self> + Mul<f64, Output = Self> {
+pub(crate) trait Mean:
+    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<f64, Output = Self>
+{
     const ZERO: Self;
     const NAN: Self;
     /// The squared magnitude.
