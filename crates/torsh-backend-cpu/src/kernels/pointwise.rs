@@ -3,12 +3,10 @@
 //! Operands that lie as the loop needs them go to it directly; the others, and all conversions
 //! between dtypes, go through [`blocks`](crate::memory::blocks). The half types compute in `float32`.
 
-mod binary;
 mod halves;
 mod loops;
-mod parametric;
 mod special;
-mod unary;
+mod table;
 
 use std::mem::MaybeUninit;
 
@@ -20,7 +18,8 @@ use crate::memory::blocks::{self, MAX_INPUTS, Operand, Packed};
 use crate::memory::convert::convert;
 use crate::memory::stream;
 use crate::memory::strided::StridedLoop;
-use loops::{LANES, Loop, LoopFn, Rule, entries};
+use loops::{LANES, Loop, LoopFn, Rule};
+use table::entries;
 
 /// The kernel for a pointwise key.
 pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {

@@ -3,7 +3,6 @@
 use std::mem::MaybeUninit;
 
 use num_complex::Complex;
-use torsh_core::machine::machine;
 use torsh_core::{DType, Kernel};
 
 use crate::machine::tuning::pointwise::FEW;
@@ -123,7 +122,7 @@ pub(crate) enum Rule {
 /// What the driver knows of a row.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry {
-    /// By dtype. Half types use the one of `float32`, but where [`halves`](super::halves) has one.
+    /// By dtype. Half types use the one of `float32`, but where `halves.rs` has one.
     pub loops: [Option<LoopFn>; 12],
     /// How many tensors it reads.
     pub arity: usize,
@@ -132,68 +131,6 @@ pub(crate) struct Entry {
     pub rule: Rule,
     /// Whether an integer divisor of 0 (the second operand) is an error.
     pub divides: bool,
-}
-
-/// Rows that do little with what they read: see [`Machine::light_level`](torsh_core::machine::Machine::light_level).
-const LIGHT: [Kernel; 16] = [
-    Kernel::Add,
-    Kernel::Sub,
-    Kernel::Rsub,
-    Kernel::Mul,
-    Kernel::Div,
-    Kernel::Addcmul,
-    Kernel::Maximum,
-    Kernel::Minimum,
-    Kernel::Neg,
-    Kernel::Abs,
-    Kernel::Square,
-    Kernel::Relu,
-    Kernel::ReluBackward,
-    Kernel::SigmoidBackward,
-    Kernel::TanhBackward,
-    Kernel::Threshold,
-];
-
-/// The rows of all kernels, by key.
-pub(crate) fn entries() -> &'static [Entry] {
-    static ENTRIES: std::sync::OnceLock<Vec<Entry>> = std::sync::OnceLock::new();
-    ENTRIES.get_or_init(|| {
-        let none = Entry {
-            loops: [None; 12],
-            arity: 0,
-            rule: Rule::Promote,
-            numbers: 0,
-            divides: false,
-        };
-        let of = |level| {
-            let mut all = vec![none; Kernel::POINTWISE];
-            super::unary::fill(&mut all, level);
-            super::binary::fill(&mut all, level);
-            super::parametric::fill(&mut all, level);
-            super::special::fill(&mut all, level);
-            super::halves::fill(&mut all, level);
-            all
-        };
-        let level = simd::level();
-        let mut all = of(level);
-        if machine().light_level() != level {
-            let light = of(machine().light_level());
-            for k in LIGHT {
-                all[k as usize] = light[k as usize];
-            }
-        }
-        #[cfg(target_arch = "x86_64")]
-        if level == Level::Avx512 {
-            all[Kernel::Exp as usize].loops[DType::F32 as usize] = Some(by_vectors::exp::<false>);
-            all[Kernel::Tanh as usize].loops[DType::F32 as usize] = Some(by_vectors::tanh::<false>);
-        }
-        for name in ["FloorDivide", "DivTrunc", "Remainder", "Fmod"] {
-            for (entry, kernel) in all.iter_mut().zip(Kernel::ALL) {
-                entry.divides |= format!("{kernel:?}") == name;
-            }
-        }
-        all
-    })
 }
 
 /// A row for one element type: what the loop calls for each element.
@@ -411,7 +348,7 @@ pub(crate) fn streamed(k: Kernel) -> Option<LoopFn> {
 
 /// Loops over functions of vectors, where these are faster than what LLVM makes of a row.
 #[cfg(target_arch = "x86_64")]
-mod by_vectors {
+pub(super) mod by_vectors {
     use std::arch::x86_64::*;
 
     use super::LANES;
@@ -421,7 +358,7 @@ mod by_vectors {
     macro_rules! loops {
         ($($name:ident $f:ident)*) => {$(
             #[target_feature(enable = "avx512f,avx512dq")]
-            pub(super) unsafe fn $name<const STREAM: bool>(out: *mut u8, ins: *const *const u8, n: usize, _: *const u8) {
+            pub(in crate::kernels::pointwise) unsafe fn $name<const STREAM: bool>(out: *mut u8, ins: *const *const u8, n: usize, _: *const u8) {
                 // SAFETY: a loop's caller promises an input and an output of `n` elements, one or
                 // whole groups; it has the processor's level.
                 unsafe {
