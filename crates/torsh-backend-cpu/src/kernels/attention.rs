@@ -27,22 +27,14 @@ mod scores;
 #[cfg(test)]
 mod tests;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
 use choose::{AttentionAlgorithm, AttentionProblem};
 
 use crate::machine::choice::pick;
 use crate::memory::dense::{missing, wide};
 
-/// The kernel for a key of this module.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    match k {
-        Kernel::Attention | Kernel::AttentionBackward => Some(attention),
-        _ => None,
-    }
-}
-
-fn attention(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn attention(args: &KernelArgs<'_>) -> Result<()> {
     let forward = args.kernel() == Kernel::Attention;
     let (&[out, ..], &[_, _, _, mask, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());

@@ -11,7 +11,7 @@
 
 use std::mem::MaybeUninit;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
 use crate::machine::tuning::batch_norm::{CACHED, GRAIN, LONG, STREAM};
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, missing, rounded, wide};
@@ -20,15 +20,7 @@ use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::lanes;
 
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::BatchNorm | Kernel::BatchNormBackward => batch_norm,
-        _ => return None,
-    })
-}
-
-fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn batch_norm(args: &KernelArgs<'_>) -> Result<()> {
     let input = args.inputs().first().ok_or_else(missing)?;
     let forward = args.kernel() == Kernel::BatchNorm;
     match (wide(input.dtype()), forward) {

@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, attrs, pool};
+use torsh_core::{DType, KernelArgs, Result, TorshError, View, attrs, pool};
 
 use crate::kernels::transpose;
 use crate::machine::tuning::copy::ROW;
@@ -16,16 +16,6 @@ use crate::memory::stream;
 use crate::memory::strided::StridedLoop;
 use crate::multiversion;
 use crate::simd;
-
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Copy => copy,
-        Kernel::Fill => fill,
-        Kernel::Where => select,
-        _ => return None,
-    })
-}
 
 /// Addresses on their way to other threads.
 #[derive(Clone, Copy)]
@@ -43,7 +33,7 @@ fn missing(what: &str) -> TorshError {
     TorshError::invalid("", format!("expected {what}"))
 }
 
-fn copy(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn copy(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [src, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 1 operand"));
     };
@@ -172,7 +162,7 @@ pub(crate) unsafe fn copy_run(
     }
 }
 
-fn fill(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn fill(args: &KernelArgs<'_>) -> Result<()> {
     let Some(out) = args.outputs().first() else {
         return Err(missing("1 output"));
     };
@@ -276,7 +266,7 @@ fn select_for<T: Copy>() -> SelectFn {
     select_run::light::<T>(simd::level())
 }
 
-fn select(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn select(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [cond, a, b, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing("1 output and 3 operands"));
     };

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use torsh_core::attrs::{
     self, STEP_DERIVED as DERIVED, STEP_FLAGS as FLAGS, STEP_NUMBERS as NUMBERS, StepPart, Steps,
 };
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View, pool};
 
 use crate::machine::tuning::optim::{BLOCK, GRAIN};
 use crate::memory::blocks::Packed;
@@ -25,13 +25,9 @@ use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::{self, Arch, Level};
 
-/// The kernels of this family.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    match k {
-        Kernel::UnscaleGradients => Some(unscale),
-        Kernel::AmpUpdateScale => Some(update_scale),
-        k => entry(k).map(|_| step as KernelFn),
-    }
+/// Whether a key is that of a row of [`torsh_core::steps`].
+pub(crate) fn is_step(k: Kernel) -> bool {
+    entry(k).is_some()
 }
 
 /// Elements of a cache line, or of some: where threads part.
@@ -413,7 +409,7 @@ fn one_float(v: &View<'_>) -> Result<f32> {
 }
 
 /// The steps of all parameters, whose memory does not overlap, in one parallel region.
-fn step(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn step(args: &KernelArgs<'_>) -> Result<()> {
     let entry = entry(args.kernel()).ok_or_else(|| args.unsupported())?;
     let &Steps {
         ref parts,
@@ -559,7 +555,7 @@ impl Scaled {
 /// `UnscaleGradients`: the input is a `float32` number that the gradients are multiplied by, the
 /// outputs are the gradients, whose memory does not overlap, and a `float32` number, which becomes 1
 /// where any of their elements was not finite and is left as it is elsewhere.
-fn unscale(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn unscale(args: &KernelArgs<'_>) -> Result<()> {
     let Some((found, grads)) = args.outputs().split_last() else {
         return Err(TorshError::invalid(
             "",
@@ -607,7 +603,7 @@ fn unscale(args: &KernelArgs<'_>) -> Result<()> {
 
 /// `AmpUpdateScale`: the outputs are the scale, a `float32`, and how many iterations passed since it
 /// last changed, an `int32`; the input is a `float32` that is not 0 where a gradient was not finite.
-fn update_scale(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn update_scale(args: &KernelArgs<'_>) -> Result<()> {
     let ([scale, tracker], [found]) = (args.outputs(), args.inputs()) else {
         return Err(TorshError::invalid(
             "",

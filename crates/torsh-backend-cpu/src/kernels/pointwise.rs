@@ -11,7 +11,7 @@ mod table;
 use std::mem::MaybeUninit;
 
 use torsh_core::machine::machine;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, TorshError, View};
+use torsh_core::{DType, Kernel, KernelArgs, Result, TorshError, View};
 
 use crate::machine::tuning::pointwise::{FEW_RESULTS, REPEAT, RESULTS};
 use crate::memory::blocks::{self, MAX_INPUTS, Operand, Packed};
@@ -20,11 +20,6 @@ use crate::memory::stream;
 use crate::memory::strided::StridedLoop;
 use loops::{LANES, Loop, LoopFn, Rule};
 use table::entries;
-
-/// The kernel for a pointwise key.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    k.is_pointwise().then_some(pointwise as KernelFn)
-}
 
 /// The numbers of a call as `[T; 4]`.
 #[repr(C, align(16))]
@@ -50,7 +45,7 @@ fn is_half(d: DType) -> bool {
 ///
 /// # Errors
 /// For dtypes the row has no section for, and integer division by zero.
-fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn pointwise(args: &KernelArgs<'_>) -> Result<()> {
     let Some(entry) = entries().get(args.kernel() as usize) else {
         return Err(args.unsupported());
     };

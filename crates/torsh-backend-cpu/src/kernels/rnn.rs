@@ -26,22 +26,14 @@ mod tests;
 
 use packed::Packed;
 use torsh_core::attrs::{self, RnnMode as Mode};
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, View, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, View, pool};
 
+use crate::kernels::matmul::matmul;
 use crate::kernels::panels::Panels;
 use crate::machine::tuning::rnn::GRAIN;
 use crate::memory::dense::{Dense, DenseOut, Ptr, Scratch, copy, missing, wide};
 
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::Rnn => forward,
-        Kernel::RnnBackward => backward,
-        _ => return None,
-    })
-}
-
-fn forward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
     match wide(args.compute()) {
         DType::F32 => run::<f32, 32>(args, DType::F32),
         DType::F64 => run::<f64, 8>(args, DType::F64),
@@ -49,7 +41,7 @@ fn forward(args: &KernelArgs<'_>) -> Result<()> {
     }
 }
 
-fn backward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn backward(args: &KernelArgs<'_>) -> Result<()> {
     match wide(args.compute()) {
         DType::F32 => run_backward::<f32, 32>(args, DType::F32),
         DType::F64 => run_backward::<f64, 8>(args, DType::F64),
@@ -167,10 +159,7 @@ fn product<T>(
     let attrs = &attrs::MatMul::PLAIN;
     // SAFETY: rows of `T`, which is `dtype`, of the sizes of a product.
     let args = unsafe { KernelArgs::new(Kernel::MatMul, dtype, &outputs, &inputs, attrs) };
-    match crate::kernels::matmul::kernel(Kernel::MatMul) {
-        Some(kernel) => kernel(&args),
-        None => Err(args.unsupported()),
-    }
+    matmul(&args)
 }
 
 /// The transpose of a row-major matrix, in memory of its own: each step reads its rows.

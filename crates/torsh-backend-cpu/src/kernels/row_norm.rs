@@ -15,7 +15,7 @@
 use std::ops::Range;
 
 use torsh_core::machine::machine;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, attrs, pool};
 
 use crate::kernels::batch_norm::{dots, gradient, sum};
 use crate::machine::tuning::row_norm::{BLOCKS, GRAIN, PART, STREAM};
@@ -26,15 +26,7 @@ use crate::multiversion;
 use crate::scalar::Real;
 use crate::simd::lanes;
 
-/// The kernel for a key of this file.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    Some(match k {
-        Kernel::RowNorm | Kernel::RowNormBackward => row_norm,
-        _ => return None,
-    })
-}
-
-fn row_norm(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn row_norm(args: &KernelArgs<'_>) -> Result<()> {
     let forward = args.kernel() == Kernel::RowNorm;
     match (wide(args.compute()), forward) {
         (DType::F32, true) => run::<f32>(args, DType::F32),

@@ -14,7 +14,7 @@ mod rows;
 use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
-use torsh_core::{DType, Kernel, KernelArgs, KernelFn, Result, Shape, View, alloc, attrs, pool};
+use torsh_core::{DType, Kernel, KernelArgs, Result, Shape, View, alloc, attrs, pool};
 
 use crate::kernels::exp_rows::ExpRows;
 #[cfg(target_arch = "x86_64")]
@@ -33,17 +33,6 @@ use crate::vmath::VMath;
 use crate::machine::tuning::softmax::{TILE, WIDTH};
 use choose::{SoftmaxAlgorithm, SoftmaxProblem};
 use rows::*;
-
-/// The kernel of a key of this module.
-pub(crate) fn kernel(k: Kernel) -> Option<KernelFn> {
-    match k {
-        Kernel::Softmax
-        | Kernel::LogSoftmax
-        | Kernel::SoftmaxBackward
-        | Kernel::LogSoftmaxBackward => Some(softmax),
-        _ => None,
-    }
-}
 
 const MAGIC: f64 = 6_755_399_441_055_744.0;
 const LN2_HI: f64 = 0.693_147_180_369_123_8;
@@ -105,7 +94,7 @@ fn loops<O: Op>() -> (RowFn, TileFn) {
     (row_fn::select::<O>(), tile_fn::select::<O>())
 }
 
-fn softmax(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn softmax(args: &KernelArgs<'_>) -> Result<()> {
     let x = &args.inputs()[0];
     let y = args.inputs().get(1).filter(|v| v.is_present()).unwrap_or(x);
     let out = &args.outputs()[0];

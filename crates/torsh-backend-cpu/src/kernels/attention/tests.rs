@@ -2,9 +2,9 @@
 
 use torsh_core::{Attributes, DType, Kernel, KernelArgs, Result, View, attrs, pool};
 
-use super::kernel;
 use super::number::Number;
 use super::scores::{Rows, Scores};
+use crate::kernel;
 use crate::kernels::panels::{self, Band, Panels, Product};
 use crate::simd::Level;
 #[cfg(target_arch = "x86_64")]

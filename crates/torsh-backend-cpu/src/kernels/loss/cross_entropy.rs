@@ -117,7 +117,7 @@ multiversion! {
     }
 }
 
-pub(super) fn forward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn forward(args: &KernelArgs<'_>) -> Result<()> {
     let scores = args.inputs().first().ok_or_else(missing)?;
     match wide(scores.dtype()) {
         DType::F32 => run::<f32>(args, DType::F32),
@@ -219,7 +219,7 @@ fn run<T: ExpRows>(args: &KernelArgs<'_>, dtype: DType) -> Result<()> {
     out.finish()
 }
 
-pub(super) fn backward(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn backward(args: &KernelArgs<'_>) -> Result<()> {
     let out = args.outputs().first().ok_or_else(missing)?;
     match wide(out.dtype()) {
         DType::F32 => run_backward::<f32>(args, DType::F32),

@@ -70,7 +70,7 @@ impl Average for i64 {
     }
 }
 
-pub(super) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn avg_pool(args: &KernelArgs<'_>) -> Result<()> {
     let ([out, ..], [x, ..]) = (args.outputs(), args.inputs()) else {
         return Err(missing());
     };

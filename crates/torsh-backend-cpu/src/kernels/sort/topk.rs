@@ -12,7 +12,7 @@ type Item = (u64, u32);
 
 /// `topk`: input `self`. Outputs the values and their positions (int64), k at the dimension, always
 /// sorted; of equal elements the first ones. NaN is the greatest.
-pub(super) fn topk(args: &KernelArgs<'_>) -> Result<()> {
+pub(crate) fn topk(args: &KernelArgs<'_>) -> Result<()> {
     if args.inputs()[0].dtype() == DType::Bool {
         return Err(args.unsupported());
     }
